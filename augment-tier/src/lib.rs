@@ -1,0 +1,1 @@
+//! Augment tier: decodes, augments, casts.

@@ -1,0 +1,1 @@
+//! Receiver: ready batches, in order, in the training rank.

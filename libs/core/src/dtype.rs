@@ -1,0 +1,56 @@
+//! Element types of tensors.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// Element type of a tensor in a batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Dtype {
+    /// bfloat16: the upper half of an IEEE binary32, rounded to nearest even.
+    Bf16,
+    /// IEEE binary16.
+    F16,
+    /// IEEE binary32.
+    F32,
+    /// Unsigned byte; pixels before normalisation.
+    U8,
+    /// FP8 E4M3 (finite, largest 448), as a byte.
+    #[serde(rename = "fp8_e4m3")]
+    Fp8E4m3,
+    /// Signed 64-bit integer; labels.
+    I64,
+}
+
+impl Dtype {
+    /// Bytes of one element.
+    #[must_use]
+    pub const fn size_bytes(self) -> u64 {
+        match self {
+            Self::U8 | Self::Fp8E4m3 => 1,
+            Self::Bf16 | Self::F16 => 2,
+            Self::F32 => 4,
+            Self::I64 => 8,
+        }
+    }
+
+    /// Name used in configuration, on the wire and in Python.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Bf16 => "bf16",
+            Self::F16 => "f16",
+            Self::F32 => "f32",
+            Self::U8 => "u8",
+            Self::Fp8E4m3 => "fp8_e4m3",
+            Self::I64 => "i64",
+        }
+    }
+}
+
+impl fmt::Display for Dtype {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}

@@ -1,0 +1,22 @@
+//! What two tiers must compute alike, so that a batch is a pure function of its coordinates:
+//! dtypes, recipes and their digests, the layout of a batch, sample references, manifests,
+//! random draws and the order of samples.
+//!
+//! Deliberately absent: files, sockets, clocks, threads, async, logging, any state shared
+//! between calls. Everything here can be computed again anywhere from its arguments.
+#![forbid(unsafe_code)]
+
+pub mod digest;
+pub mod draw;
+pub mod dtype;
+pub mod layout;
+pub mod manifest;
+pub mod recipe;
+pub mod sample;
+
+pub use digest::{Digest, Digester};
+pub use dtype::Dtype;
+pub use layout::{Layout, Region, TensorLayout};
+pub use manifest::{Manifest, ManifestError, ShardEntry};
+pub use recipe::{Recipe, RecipeError};
+pub use sample::{SampleId, SampleRef};

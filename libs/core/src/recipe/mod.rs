@@ -1,0 +1,154 @@
+//! What is done to a sample: views, operations, output dtype. Plain data.
+//!
+//! Two recipes with equal digests give equal bytes; the digest is part of a batch's coordinates.
+
+mod preset;
+mod validate;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Digest, Dtype};
+
+pub use preset::PRESETS;
+pub use validate::RecipeError;
+
+/// A whole recipe: the tensors of a batch and how each of their views is made.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Recipe {
+    /// Mean of each channel (R, G, B) in units of 1/1, that is after division by 255.
+    #[serde(default = "imagenet_mean")]
+    pub mean: [f32; 3],
+    /// Standard deviation of each channel in the same unit.
+    #[serde(default = "imagenet_std")]
+    pub std: [f32; 3],
+    /// Image tensors in the order in which they lie in the slot.
+    pub tensors: Vec<TensorSpec>,
+}
+
+/// One image tensor `[views * batch, 3, height, width]`, crop-major.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TensorSpec {
+    /// Name of the tensor, an identifier; an attribute of the batch in Python.
+    pub name: String,
+    /// Element type.
+    pub dtype: Dtype,
+    /// Rows of one view, in pixels.
+    pub height: u32,
+    /// Columns of one view, in pixels.
+    pub width: u32,
+    /// The views of each sample, in order.
+    pub views: Vec<ViewSpec>,
+}
+
+/// How one view is cut and changed.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ViewSpec {
+    /// The cut.
+    pub crop: CropSpec,
+    /// Operations on the uint8 view after the resize, in order.
+    #[serde(default)]
+    pub ops: Vec<OpSpec>,
+}
+
+/// How the box of a view is chosen. The box is always cut first and then resized to the
+/// tensor's size with Pillow's antialiased bicubic filter.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
+pub enum CropSpec {
+    /// torchvision's `RandomResizedCrop`.
+    RandomResized {
+        /// Least and greatest share of the image's area.
+        scale: [f64; 2],
+        /// Least and greatest width / height.
+        ratio: [f64; 2],
+    },
+    /// torchvision's `Resize(resize)` of the shorter side, then `CenterCrop` of the tensor's size.
+    CenterAfterResize {
+        /// Length of the shorter side after the resize, in pixels.
+        resize: u32,
+    },
+}
+
+/// One operation on a uint8 RGB view. Each is drawn from its own gate with probability `p`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "op", rename_all = "snake_case", deny_unknown_fields)]
+pub enum OpSpec {
+    /// Horizontal flip.
+    Flip {
+        /// Probability.
+        p: f64,
+    },
+    /// torchvision's `ColorJitter` in random order.
+    ColorJitter {
+        /// Probability.
+        p: f64,
+        /// Least and greatest brightness factor.
+        brightness: [f64; 2],
+        /// Least and greatest contrast factor.
+        contrast: [f64; 2],
+        /// Least and greatest saturation factor.
+        saturation: [f64; 2],
+        /// Least and greatest hue shift, in turns, within [-0.5, 0.5].
+        hue: [f64; 2],
+    },
+    /// Three equal channels of Pillow's luma.
+    Grayscale {
+        /// Probability.
+        p: f64,
+    },
+    /// torchvision's 9x9 Gaussian blur with reflected edges.
+    GaussianBlur {
+        /// Probability.
+        p: f64,
+        /// Least and greatest standard deviation, in pixels.
+        sigma: [f64; 2],
+    },
+    /// Inverts channel values from `threshold` upwards.
+    Solarize {
+        /// Probability.
+        p: f64,
+        /// First value that is inverted.
+        threshold: u8,
+    },
+}
+
+// === impl Recipe ===
+
+impl Recipe {
+    /// The recipe of a given name; the names are in [`PRESETS`].
+    ///
+    /// # Errors
+    /// No preset has the name.
+    pub fn preset(name: &str, dtype: Dtype) -> Result<Self, RecipeError> {
+        preset::by_name(name, dtype).ok_or_else(|| RecipeError::NoPreset { name: name.to_owned() })
+    }
+
+    /// Identity of the recipe: the digest of its canonical JSON.
+    ///
+    /// # Panics
+    /// Never: a recipe is always representable in JSON.
+    #[must_use]
+    pub fn digest(&self) -> Digest {
+        let json = serde_json::to_vec(self).expect("a recipe is plain data");
+        let mut digester = crate::Digester::new("headwater recipe 1");
+        digester.bytes(&json);
+        digester.finish()
+    }
+
+    /// Views made of each sample, over all tensors.
+    #[must_use]
+    pub fn views_per_sample(&self) -> usize {
+        self.tensors.iter().map(|t| t.views.len()).sum()
+    }
+}
+
+fn imagenet_mean() -> [f32; 3] {
+    preset::IMAGENET_MEAN
+}
+
+fn imagenet_std() -> [f32; 3] {
+    preset::IMAGENET_STD
+}

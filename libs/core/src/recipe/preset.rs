@@ -1,0 +1,80 @@
+//! Recipes known by name. Sources: facebookresearch/dinov2 `data/augmentations.py`
+//! and `data/transforms.py`.
+
+use crate::Dtype;
+use crate::recipe::{CropSpec, OpSpec, Recipe, TensorSpec, ViewSpec};
+
+pub(super) const IMAGENET_MEAN: [f32; 3] = [0.485, 0.456, 0.406];
+pub(super) const IMAGENET_STD: [f32; 3] = [0.229, 0.224, 0.225];
+
+/// Names of the presets with a line on each.
+pub const PRESETS: &[(&str, &str)] = &[
+    ("dinov2", "2x224 + 8x96 as the released code trains: blur 0.0 / 0.9 / 0.5"),
+    ("dinov2-paper", "2x224 + 8x96 as the paper says: blur 1.0 / 0.1 / 0.5"),
+    ("imagenet-train", "1x224, random resized crop and flip"),
+    ("imagenet-eval", "1x224, resize to 256 and centre crop"),
+];
+
+const LOCAL_VIEWS: usize = 8;
+const RATIO: [f64; 2] = [3.0 / 4.0, 4.0 / 3.0];
+
+pub(super) fn by_name(name: &str, dtype: Dtype) -> Option<Recipe> {
+    let tensors = match name {
+        "dinov2" => dino(dtype, [0.0, 0.9, 0.5]),
+        "dinov2-paper" => dino(dtype, [1.0, 0.1, 0.5]),
+        "imagenet-train" => {
+            let crop = CropSpec::RandomResized { scale: [0.08, 1.0], ratio: RATIO };
+            vec![image(dtype, ViewSpec { crop, ops: vec![OpSpec::Flip { p: 0.5 }] })]
+        }
+        "imagenet-eval" => {
+            let crop = CropSpec::CenterAfterResize { resize: 256 };
+            vec![image(dtype, ViewSpec { crop, ops: Vec::new() })]
+        }
+        _ => return None,
+    };
+    Some(Recipe { mean: IMAGENET_MEAN, std: IMAGENET_STD, tensors })
+}
+
+/// `blur`: probabilities for global view 1, global view 2 and the local views.
+fn dino(dtype: Dtype, blur: [f64; 3]) -> Vec<TensorSpec> {
+    let view = |scale: [f64; 2], blur_p: f64, solarize: bool| {
+        let mut ops = vec![
+            OpSpec::Flip { p: 0.5 },
+            OpSpec::ColorJitter {
+                p: 0.8,
+                brightness: [0.6, 1.4],
+                contrast: [0.6, 1.4],
+                saturation: [0.8, 1.2],
+                hue: [-0.1, 0.1],
+            },
+            OpSpec::Grayscale { p: 0.2 },
+            OpSpec::GaussianBlur { p: blur_p, sigma: [0.1, 2.0] },
+        ];
+        if solarize {
+            ops.push(OpSpec::Solarize { p: 0.2, threshold: 128 });
+        }
+        ViewSpec { crop: CropSpec::RandomResized { scale, ratio: RATIO }, ops }
+    };
+    let global = [0.32, 1.0];
+    let local = view([0.05, 0.32], blur[2], false);
+    vec![
+        TensorSpec {
+            name: "global_crops".into(),
+            dtype,
+            height: 224,
+            width: 224,
+            views: vec![view(global, blur[0], false), view(global, blur[1], true)],
+        },
+        TensorSpec {
+            name: "local_crops".into(),
+            dtype,
+            height: 96,
+            width: 96,
+            views: vec![local; LOCAL_VIEWS],
+        },
+    ]
+}
+
+fn image(dtype: Dtype, view: ViewSpec) -> TensorSpec {
+    TensorSpec { name: "images".into(), dtype, height: 224, width: 224, views: vec![view] }
+}

@@ -1,0 +1,144 @@
+//! What makes a recipe usable.
+
+use crate::Dtype;
+use crate::layout::Layout;
+use crate::recipe::{CropSpec, OpSpec, PRESETS, Recipe, TensorSpec};
+
+/// Largest height or width of a view, in pixels.
+pub(super) const VIEW_SIDE_MAX: u32 = 4096;
+/// Largest number of views of a sample.
+pub(super) const VIEWS_MAX: usize = 256;
+
+/// Why a recipe cannot be used; names the key.
+#[derive(Debug, thiserror::Error)]
+pub enum RecipeError {
+    /// No preset has this name.
+    #[error("no recipe preset `{name}`: known are {}", preset_names())]
+    NoPreset {
+        /// The name asked for.
+        name: String,
+    },
+    /// A value out of its range.
+    #[error("recipe key `{key}` is {value}: {rule}")]
+    Value {
+        /// Path of the key.
+        key: String,
+        /// The value as text.
+        value: String,
+        /// What it should be.
+        rule: &'static str,
+    },
+}
+
+fn preset_names() -> String {
+    let names: Vec<&str> = PRESETS.iter().map(|(name, _)| *name).collect();
+    names.join(", ")
+}
+
+fn wrong(key: String, value: impl ToString, rule: &'static str) -> RecipeError {
+    RecipeError::Value { key, value: value.to_string(), rule }
+}
+
+impl Recipe {
+    /// Checks every value.
+    ///
+    /// # Errors
+    /// The first key whose value is out of range.
+    pub fn validate(&self) -> Result<(), RecipeError> {
+        if self.tensors.is_empty() {
+            return Err(wrong("tensors".into(), "empty", "give one tensor at least"));
+        }
+        let views = self.views_per_sample();
+        if views > VIEWS_MAX {
+            return Err(wrong("tensors.views".into(), views, "at most 256 views in all"));
+        }
+        for (channel, (&mean, &std)) in self.mean.iter().zip(&self.std).enumerate() {
+            if !mean.is_finite() {
+                return Err(wrong(format!("mean[{channel}]"), mean, "must be finite"));
+            }
+            if !(std.is_finite() && std > 0.0) {
+                return Err(wrong(format!("std[{channel}]"), std, "must be above 0"));
+            }
+        }
+        for (index, tensor) in self.tensors.iter().enumerate() {
+            let named_before = self.tensors[..index].iter().any(|t| t.name == tensor.name);
+            if named_before || tensor.name == Layout::LABELS {
+                let key = format!("tensors[{index}].name");
+                return Err(wrong(key, &tensor.name, "each tensor needs a name of its own"));
+            }
+            validate_tensor(&format!("tensors[{index}]"), tensor)?;
+        }
+        Ok(())
+    }
+}
+
+fn validate_tensor(at: &str, tensor: &TensorSpec) -> Result<(), RecipeError> {
+    let name = &tensor.name;
+    let identifier = name.starts_with(|c: char| c.is_ascii_alphabetic())
+        && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+    if !identifier {
+        return Err(wrong(format!("{at}.name"), name, "letters, digits and _ only"));
+    }
+    if tensor.dtype == Dtype::I64 {
+        return Err(wrong(format!("{at}.dtype"), tensor.dtype, "not a dtype for images"));
+    }
+    for (key, side) in [("height", tensor.height), ("width", tensor.width)] {
+        if !(1..=VIEW_SIDE_MAX).contains(&side) {
+            return Err(wrong(format!("{at}.{key}"), side, "must be from 1 to 4096"));
+        }
+    }
+    if tensor.views.is_empty() {
+        return Err(wrong(format!("{at}.views"), "empty", "give one view at least"));
+    }
+    for (index, view) in tensor.views.iter().enumerate() {
+        let at = format!("{at}.views[{index}]");
+        validate_crop(&format!("{at}.crop"), &view.crop)?;
+        for (number, op) in view.ops.iter().enumerate() {
+            validate_op(&format!("{at}.ops[{number}]"), op)?;
+        }
+    }
+    Ok(())
+}
+
+fn validate_crop(at: &str, crop: &CropSpec) -> Result<(), RecipeError> {
+    match crop {
+        CropSpec::RandomResized { scale, ratio } => {
+            range(format!("{at}.scale"), *scale, [f64::MIN_POSITIVE, 1.0])?;
+            range(format!("{at}.ratio"), *ratio, [1e-3, 1e3])
+        }
+        CropSpec::CenterAfterResize { resize } if !(1..=VIEW_SIDE_MAX).contains(resize) => {
+            Err(wrong(format!("{at}.resize"), resize, "must be from 1 to 4096"))
+        }
+        CropSpec::CenterAfterResize { .. } => Ok(()),
+    }
+}
+
+fn validate_op(at: &str, op: &OpSpec) -> Result<(), RecipeError> {
+    let p = match op {
+        OpSpec::Flip { p } | OpSpec::Grayscale { p } | OpSpec::Solarize { p, .. } => *p,
+        OpSpec::ColorJitter { p, brightness, contrast, saturation, hue } => {
+            range(format!("{at}.brightness"), *brightness, [0.0, 10.0])?;
+            range(format!("{at}.contrast"), *contrast, [0.0, 10.0])?;
+            range(format!("{at}.saturation"), *saturation, [0.0, 10.0])?;
+            range(format!("{at}.hue"), *hue, [-0.5, 0.5])?;
+            *p
+        }
+        OpSpec::GaussianBlur { p, sigma } => {
+            range(format!("{at}.sigma"), *sigma, [1e-3, 100.0])?;
+            *p
+        }
+    };
+    if !(0.0..=1.0).contains(&p) {
+        return Err(wrong(format!("{at}.p"), p, "must be from 0 to 1"));
+    }
+    Ok(())
+}
+
+/// `value` = [least, greatest], ordered and within `bounds`; NaN never passes.
+fn range(key: String, value: [f64; 2], bounds: [f64; 2]) -> Result<(), RecipeError> {
+    let [least, greatest] = value;
+    if least <= greatest && least >= bounds[0] && greatest <= bounds[1] {
+        return Ok(());
+    }
+    Err(wrong(key, format!("[{least}, {greatest}]"), "must be [least, greatest] within its limits"))
+}

@@ -1,0 +1,1 @@
+//! Logs, metrics, /metrics and /healthz.

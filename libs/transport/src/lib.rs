@@ -1,0 +1,1 @@
+//! Links: the data path between one worker and one receiver.

@@ -1,0 +1,1 @@
+//! Storage tier: finds, indexes, caches and serves encoded samples.
