@@ -1,1 +1,17 @@
+//! Messages between the tiers, and the strict models they are turned into on arrival.
+//!
+//! Deliberately absent: connections, retries, time. Everything that came over a wire is checked
+//! here, in `TryFrom`, and trusted afterwards.
+#![forbid(unsafe_code)]
 
+/// The generated types and services. Only this crate and each tier's `service.rs` name them.
+#[allow(missing_docs, clippy::all, unreachable_pub)]
+pub mod v1 {
+    tonic::include_proto!("headwater.v1");
+}
+
+/// Version of the wire protocol. Raised with every incompatible change; both sides must agree.
+pub const WIRE_VERSION: u32 = 1;
+
+/// Largest gRPC message either side accepts, in bytes.
+pub const MESSAGE_MAX_BYTES: usize = 64 << 20;

@@ -1,0 +1,11 @@
+//! Compiles the .proto files with protox, so that no protoc has to be installed.
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let files = ["proto/headwater/v1/storage.proto", "proto/headwater/v1/augment.proto"];
+    for file in files {
+        println!("cargo::rerun-if-changed={file}");
+    }
+    let descriptors = protox::compile(files, ["proto"])?;
+    tonic_prost_build::configure().bytes(".").compile_fds(descriptors)?;
+    Ok(())
+}
