@@ -4,6 +4,8 @@
 //! here, in `TryFrom`, and trusted afterwards.
 #![forbid(unsafe_code)]
 
+pub mod augment;
+
 /// The generated types and services. Only this crate and each tier's `service.rs` name them.
 #[allow(missing_docs, clippy::all, unreachable_pub)]
 pub mod v1 {

@@ -1,0 +1,220 @@
+//! How a session between a receiver and a worker begins.
+
+use headwater_core::{Digest, Recipe};
+
+use super::{MessageError, digest, fault};
+use crate::v1;
+
+/// Most datasets a job may have: the range of `SampleRef::dataset`.
+const DATASETS_MAX: usize = 1 << 16;
+/// Most bytes of a link's address.
+const ADDRESS_MAX_BYTES: usize = 4096;
+
+/// What a receiver wants of a worker, for all leases of the session.
+#[derive(Clone, Debug)]
+pub struct SessionHello {
+    /// Version of the wire protocol the receiver speaks. To be compared, first of all.
+    pub wire_version: u32,
+    /// Name of the job and rank, for logs and metrics.
+    pub receiver: String,
+    /// Secret of the data path.
+    pub session_key: [u8; 32],
+    /// What is done to samples; validated, and its digest compared with the receiver's.
+    pub recipe: Recipe,
+    /// Seed of all draws.
+    pub seed: u64,
+    /// The job's datasets, in the order of `SampleRef::dataset`.
+    pub datasets: Vec<DatasetRef>,
+    /// Data links, best first.
+    pub links: Vec<LinkOffer>,
+    /// Time between heartbeats, in milliseconds; at least 1.
+    pub heartbeat_ms: u32,
+    /// What to do with a broken sample.
+    pub on_bad_sample: BadSamplePolicy,
+    /// Field that holds the image; `|` between alternatives.
+    pub image_field: String,
+    /// Field that holds the class index in ASCII; empty where there are no labels.
+    pub label_field: String,
+}
+
+/// A dataset and the manifest that gives its indices their meaning.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DatasetRef {
+    /// Name.
+    pub name: String,
+    /// Digest of the manifest.
+    pub manifest: Digest,
+}
+
+/// One data link that a receiver offers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LinkOffer {
+    /// `shm`, `rdma` or `tcp`; a kind that a worker does not know is passed over.
+    pub kind: String,
+    /// What the kind needs to connect.
+    pub address: Vec<u8>,
+}
+
+/// What to do with a sample that cannot be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum BadSamplePolicy {
+    /// Take the next readable sample of its shard, count it and name it.
+    Substitute,
+    /// Fail the lease with the sample's name.
+    Fail,
+}
+
+/// A worker's answer to [`SessionHello`].
+#[derive(Clone, Debug)]
+pub struct SessionWelcome {
+    /// Version of the wire protocol the worker speaks.
+    pub wire_version: u32,
+    /// Name of the worker.
+    pub worker: String,
+    /// The link that was connected.
+    pub link: String,
+    /// Why each better link was not, one sentence each.
+    pub refused_links: Vec<String>,
+    /// Leases that may be open at once.
+    pub credits: u32,
+    /// What renders: `cpu avx512`, `cuda NVIDIA H200`.
+    pub backend: String,
+}
+
+// === impl SessionHello ===
+
+impl TryFrom<v1::Hello> for SessionHello {
+    type Error = MessageError;
+
+    fn try_from(hello: v1::Hello) -> Result<Self, MessageError> {
+        let recipe: Recipe = serde_json::from_str(&hello.recipe_json)
+            .map_err(|error| fault("recipe_json", error.to_string()))?;
+        recipe.validate().map_err(|error| fault("recipe_json", error.to_string()))?;
+        if recipe.digest() != digest("recipe_digest", &hello.recipe_digest)? {
+            let both = "differs from the recipe's: the two programs compute recipes differently";
+            return Err(fault("recipe_digest", both));
+        }
+        let key: &[u8] = &hello.session_key;
+        let session_key =
+            key.try_into().map_err(|_| fault("session_key", "is not 32 bytes long"))?;
+        if hello.datasets.is_empty() || hello.datasets.len() > DATASETS_MAX {
+            return Err(fault("datasets", "must have from 1 to 65536 entries"));
+        }
+        if hello.heartbeat_ms == 0 {
+            return Err(fault("heartbeat_ms", "is 0"));
+        }
+        if hello.image_field.is_empty() {
+            return Err(fault("image_field", "is empty"));
+        }
+        let on_bad_sample = match hello.on_bad_sample() {
+            v1::BadSample::Substitute => BadSamplePolicy::Substitute,
+            v1::BadSample::Fail => BadSamplePolicy::Fail,
+            v1::BadSample::Unspecified => return Err(fault("on_bad_sample", "is unspecified")),
+        };
+        Ok(Self {
+            wire_version: hello.wire_version,
+            receiver: hello.receiver,
+            session_key,
+            recipe,
+            seed: hello.seed,
+            datasets: hello
+                .datasets
+                .into_iter()
+                .map(TryFrom::try_from)
+                .collect::<Result<_, _>>()?,
+            links: hello.links.into_iter().map(TryFrom::try_from).collect::<Result<_, _>>()?,
+            heartbeat_ms: hello.heartbeat_ms,
+            on_bad_sample,
+            image_field: hello.image_field,
+            label_field: hello.label_field,
+        })
+    }
+}
+
+impl From<SessionHello> for v1::Hello {
+    fn from(hello: SessionHello) -> Self {
+        let on_bad_sample = match hello.on_bad_sample {
+            BadSamplePolicy::Substitute => v1::BadSample::Substitute,
+            BadSamplePolicy::Fail => v1::BadSample::Fail,
+        };
+        Self {
+            wire_version: hello.wire_version,
+            receiver: hello.receiver,
+            session_key: hello.session_key.to_vec().into(),
+            recipe_json: serde_json::to_string(&hello.recipe).expect("a recipe is plain data"),
+            recipe_digest: hello.recipe.digest().to_bytes().to_vec().into(),
+            seed: hello.seed,
+            datasets: hello.datasets.into_iter().map(Into::into).collect(),
+            links: hello.links.into_iter().map(Into::into).collect(),
+            heartbeat_ms: hello.heartbeat_ms,
+            on_bad_sample: on_bad_sample.into(),
+            image_field: hello.image_field,
+            label_field: hello.label_field,
+        }
+    }
+}
+
+// === impl DatasetRef ===
+
+impl TryFrom<v1::DatasetRef> for DatasetRef {
+    type Error = MessageError;
+
+    fn try_from(dataset: v1::DatasetRef) -> Result<Self, MessageError> {
+        let manifest = digest("manifest_digest", &dataset.manifest_digest)?;
+        Ok(Self { name: dataset.name, manifest })
+    }
+}
+
+impl From<DatasetRef> for v1::DatasetRef {
+    fn from(dataset: DatasetRef) -> Self {
+        Self { name: dataset.name, manifest_digest: dataset.manifest.to_bytes().to_vec().into() }
+    }
+}
+
+// === impl LinkOffer ===
+
+impl TryFrom<v1::LinkOffer> for LinkOffer {
+    type Error = MessageError;
+
+    fn try_from(offer: v1::LinkOffer) -> Result<Self, MessageError> {
+        if offer.address.len() > ADDRESS_MAX_BYTES {
+            return Err(fault("address", format!("has {} bytes", offer.address.len())));
+        }
+        Ok(Self { kind: offer.kind, address: offer.address.to_vec() })
+    }
+}
+
+impl From<LinkOffer> for v1::LinkOffer {
+    fn from(offer: LinkOffer) -> Self {
+        Self { kind: offer.kind, address: offer.address.into() }
+    }
+}
+
+// === impl SessionWelcome ===
+
+impl From<v1::Welcome> for SessionWelcome {
+    fn from(welcome: v1::Welcome) -> Self {
+        Self {
+            wire_version: welcome.wire_version,
+            worker: welcome.worker,
+            link: welcome.link,
+            refused_links: welcome.refused_links,
+            credits: welcome.credits,
+            backend: welcome.backend,
+        }
+    }
+}
+
+impl From<SessionWelcome> for v1::Welcome {
+    fn from(welcome: SessionWelcome) -> Self {
+        Self {
+            wire_version: welcome.wire_version,
+            worker: welcome.worker,
+            link: welcome.link,
+            refused_links: welcome.refused_links,
+            credits: welcome.credits,
+            backend: welcome.backend,
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! A part of a batch, given to a worker.
+
+use headwater_core::SampleRef;
+
+use super::{MessageError, fault};
+use crate::v1;
+
+/// Most samples of one lease.
+pub const LEASE_SAMPLES_MAX: usize = 4096;
+/// Most samples of one rank's batch.
+const BATCH_SAMPLES_MAX: u32 = 1 << 20;
+
+/// A part to be made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PartLease {
+    /// Number of the lease.
+    pub lease: u64,
+    /// Epoch, a key of the draws.
+    pub epoch: u32,
+    /// Step within the epoch, for logs.
+    pub step: u64,
+    /// Samples of the whole batch; with the recipe it gives the layout.
+    pub batch_samples: u32,
+    /// First sample of the part within the batch.
+    pub first: u32,
+    /// The samples; `first + samples.len() <= batch_samples`, never empty.
+    pub samples: Vec<SampleRef>,
+    /// Slot that receives the batch.
+    pub slot: u32,
+}
+
+// === impl PartLease ===
+
+impl TryFrom<v1::Lease> for PartLease {
+    type Error = MessageError;
+
+    fn try_from(lease: v1::Lease) -> Result<Self, MessageError> {
+        let count = lease.dataset.len();
+        if count == 0 || count > LEASE_SAMPLES_MAX {
+            return Err(fault("dataset", format!("has {count} entries, not 1 to 4096")));
+        }
+        let columns = [("shard", &lease.shard), ("index", &lease.index), ("pass", &lease.pass)];
+        if let Some((field, column)) = columns.into_iter().find(|(_, c)| c.len() != count) {
+            return Err(fault(field, format!("has {} entries, not {count}", column.len())));
+        }
+        let end = u64::from(lease.first) + count as u64;
+        if lease.batch_samples > BATCH_SAMPLES_MAX || end > u64::from(lease.batch_samples) {
+            let what = format!("is {}, part ends at {end}", lease.batch_samples);
+            return Err(fault("batch_samples", what));
+        }
+        let epoch = u32::try_from(lease.epoch)
+            .map_err(|_| fault("epoch", format!("is {}, over 32 bits", lease.epoch)))?;
+        let sample = |i: usize| -> Result<SampleRef, MessageError> {
+            let dataset = u16::try_from(lease.dataset[i])
+                .map_err(|_| fault("dataset", format!("is {}, over 16 bits", lease.dataset[i])))?;
+            Ok(SampleRef {
+                dataset,
+                shard: lease.shard[i],
+                index: lease.index[i],
+                pass: lease.pass[i],
+            })
+        };
+        Ok(Self {
+            lease: lease.lease,
+            epoch,
+            step: lease.step,
+            batch_samples: lease.batch_samples,
+            first: lease.first,
+            samples: (0..count).map(sample).collect::<Result<_, _>>()?,
+            slot: lease.slot,
+        })
+    }
+}
+
+impl From<PartLease> for v1::Lease {
+    fn from(lease: PartLease) -> Self {
+        let column = |value: fn(&SampleRef) -> u32| lease.samples.iter().map(value).collect();
+        Self {
+            dataset: column(|s| s.dataset.into()),
+            shard: column(|s| s.shard),
+            index: column(|s| s.index),
+            pass: column(|s| s.pass),
+            lease: lease.lease,
+            epoch: lease.epoch.into(),
+            step: lease.step,
+            batch_samples: lease.batch_samples,
+            first: lease.first,
+            slot: lease.slot,
+        }
+    }
+}
