@@ -53,11 +53,14 @@ pub enum FromWorker {
     },
 }
 
-fn fault(field: &'static str, fault: impl Into<String>) -> MessageError {
+pub(crate) fn fault(field: &'static str, fault: impl Into<String>) -> MessageError {
     MessageError { field, fault: fault.into() }
 }
 
-fn digest(field: &'static str, bytes: &[u8]) -> Result<headwater_core::Digest, MessageError> {
+pub(crate) fn digest(
+    field: &'static str,
+    bytes: &[u8],
+) -> Result<headwater_core::Digest, MessageError> {
     let bytes: [u8; 16] = bytes
         .try_into()
         .map_err(|_| fault(field, format!("has {} bytes instead of 16", bytes.len())))?;

@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 pub mod augment;
+pub mod storage;
 
 /// The generated types and services. Only this crate and each tier's `service.rs` name them.
 #[allow(missing_docs, clippy::all, unreachable_pub)]

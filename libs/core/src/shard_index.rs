@@ -1,0 +1,249 @@
+//! Where each sample's fields lie in a shard.
+
+use std::collections::HashMap;
+
+use crate::manifest::SHARD_SAMPLES_MAX;
+use crate::{Digest, Digester};
+
+/// Largest number of different field names in one shard.
+pub const FIELD_NAMES_MAX: usize = 4096;
+
+/// Keys, field names, offsets and sizes of all samples of one shard, in order. Packed: some 30
+/// bytes a sample besides its key, so that many shards may be open at once.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ShardIndex {
+    keys: String,
+    key_ends: Vec<u32>,
+    names: Vec<String>,
+    fields: Vec<PackedField>,
+    field_ends: Vec<u32>,
+}
+
+/// One field of a sample.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct IndexedField<'a> {
+    /// Name, as in the shard.
+    pub name: &'a str,
+    /// Where its bytes start in the shard.
+    pub offset: u64,
+    /// How many bytes it has.
+    pub bytes: u64,
+}
+
+/// Builds a [`ShardIndex`] sample by sample.
+#[derive(Default)]
+pub struct ShardIndexBuilder {
+    index: ShardIndex,
+    numbers: HashMap<String, u32>,
+}
+
+/// What cannot be put into an index.
+#[derive(Debug, thiserror::Error)]
+pub enum ShardIndexError {
+    /// A sample has two fields of one name.
+    #[error("sample `{key}` has two fields named `{field}`: names must be unique in a sample")]
+    FieldTwice {
+        /// Key of the sample.
+        key: String,
+        /// Name of the field.
+        field: String,
+    },
+    /// More than the limits allow.
+    #[error("{what} of the shard are over the limit of {limit}: {remedy}")]
+    TooMany {
+        /// What there is too much of.
+        what: &'static str,
+        /// How many there may be.
+        limit: u64,
+        /// What to do about it.
+        remedy: &'static str,
+    },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct PackedField {
+    name: u32,
+    offset: u64,
+    bytes: u64,
+}
+
+// === impl ShardIndex ===
+
+impl ShardIndex {
+    /// Number of samples.
+    #[must_use]
+    pub fn samples(&self) -> u32 {
+        self.key_ends.len() as u32
+    }
+
+    /// Names of the fields that occur, in the order in which they first do.
+    #[must_use]
+    pub fn field_names(&self) -> &[String] {
+        &self.names
+    }
+
+    /// Key of a sample; `None` where there is no such sample.
+    #[must_use]
+    pub fn key(&self, sample: u32) -> Option<&str> {
+        let end = *self.key_ends.get(sample as usize)?;
+        let start = start_of(&self.key_ends, sample);
+        Some(&self.keys[start as usize..end as usize])
+    }
+
+    /// Fields of a sample in the order of the shard; none where there is no such sample.
+    pub fn fields(&self, sample: u32) -> impl ExactSizeIterator<Item = IndexedField<'_>> + Clone {
+        let range = match self.field_ends.get(sample as usize) {
+            Some(&end) => start_of(&self.field_ends, sample) as usize..end as usize,
+            None => 0..0,
+        };
+        self.fields[range].iter().map(|field| IndexedField {
+            name: &self.names[field.name as usize],
+            offset: field.offset,
+            bytes: field.bytes,
+        })
+    }
+
+    /// First byte after all fields: the least size the shard must have.
+    #[must_use]
+    pub fn end(&self) -> u64 {
+        self.fields.iter().map(|field| field.offset + field.bytes).max().unwrap_or(0)
+    }
+
+    /// Digest of all that is in the index, however it was made.
+    #[must_use]
+    pub fn digest(&self) -> Digest {
+        let mut digester = Digester::new("headwater shard index 1");
+        digester.number(self.samples().into());
+        for sample in 0..self.samples() {
+            let fields = self.fields(sample);
+            digester.bytes(self.key(sample).unwrap_or_default().as_bytes());
+            digester.number(fields.len() as u64);
+            for field in fields {
+                digester.bytes(field.name.as_bytes()).number(field.offset).number(field.bytes);
+            }
+        }
+        digester.finish()
+    }
+}
+
+fn start_of(ends: &[u32], at: u32) -> u32 {
+    if at == 0 { 0 } else { ends[at as usize - 1] }
+}
+
+// === impl ShardIndexBuilder ===
+
+impl ShardIndexBuilder {
+    /// Starts the next sample.
+    ///
+    /// # Errors
+    /// Too many samples, or keys of more than 4 GiB in all.
+    pub fn sample(&mut self, key: &str) -> Result<(), ShardIndexError> {
+        if self.index.samples() >= SHARD_SAMPLES_MAX {
+            return Err(too_many("samples", SHARD_SAMPLES_MAX.into(), "make smaller shards"));
+        }
+        let end = u32::try_from(self.index.keys.len() + key.len())
+            .map_err(|_| too_many("bytes of the keys", u32::MAX.into(), "make smaller shards"))?;
+        self.index.keys.push_str(key);
+        self.index.key_ends.push(end);
+        self.index.field_ends.push(self.index.fields.len() as u32);
+        Ok(())
+    }
+
+    /// Adds a field to the sample started last.
+    ///
+    /// # Errors
+    /// The sample has a field of that name; too many names or fields; an offset and size whose sum
+    /// is over 2^64 - 1.
+    ///
+    /// # Panics
+    /// No sample was started.
+    pub fn field(&mut self, name: &str, offset: u64, bytes: u64) -> Result<(), ShardIndexError> {
+        let sample = self.index.samples().checked_sub(1).expect("a sample was started");
+        if self.index.fields(sample).any(|field| field.name == name) {
+            let key = self.index.key(sample).unwrap_or_default().to_owned();
+            return Err(ShardIndexError::FieldTwice { key, field: name.to_owned() });
+        }
+        if offset.checked_add(bytes).is_none() {
+            return Err(too_many("bytes", u64::MAX, "the index is broken, make it again"));
+        }
+        let name = self.name(name)?;
+        self.index.fields.push(PackedField { name, offset, bytes });
+        let end = u32::try_from(self.index.fields.len())
+            .map_err(|_| too_many("fields", u32::MAX.into(), "make smaller shards"))?;
+        self.index.field_ends[sample as usize] = end;
+        Ok(())
+    }
+
+    /// The index of all samples added.
+    #[must_use]
+    pub fn finish(self) -> ShardIndex {
+        self.index
+    }
+
+    fn name(&mut self, name: &str) -> Result<u32, ShardIndexError> {
+        if let Some(&number) = self.numbers.get(name) {
+            return Ok(number);
+        }
+        if self.index.names.len() == FIELD_NAMES_MAX {
+            let remedy = "a field's name is all that follows the first dot of the file name, \
+                          so keys must not contain dots";
+            return Err(too_many("different field names", FIELD_NAMES_MAX as u64, remedy));
+        }
+        let number = self.index.names.len() as u32;
+        self.index.names.push(name.to_owned());
+        self.numbers.insert(name.to_owned(), number);
+        Ok(number)
+    }
+}
+
+fn too_many(what: &'static str, limit: u64, remedy: &'static str) -> ShardIndexError {
+    ShardIndexError::TooMany { what, limit, remedy }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn two_samples() -> ShardIndex {
+        let mut builder = ShardIndexBuilder::default();
+        builder.sample("a/0").unwrap();
+        builder.field("jpg", 512, 7).unwrap();
+        builder.field("cls", 1536, 0).unwrap();
+        builder.sample("a/1").unwrap();
+        builder.field("jpg", 2560, 9).unwrap();
+        builder.finish()
+    }
+
+    #[test]
+    fn samples_and_fields_come_back_in_order() {
+        let index = two_samples();
+        assert_eq!(index.samples(), 2);
+        assert_eq!((index.key(0), index.key(1), index.key(2)), (Some("a/0"), Some("a/1"), None));
+        let fields: Vec<_> = index.fields(0).map(|f| (f.name, f.offset, f.bytes)).collect();
+        assert_eq!(fields, [("jpg", 512, 7), ("cls", 1536, 0)]);
+        assert_eq!(index.fields(1).len(), 1);
+        assert_eq!(index.fields(2).len(), 0);
+        assert_eq!(index.end(), 2569);
+    }
+
+    #[test]
+    fn the_digest_tells_where_a_sample_ends() {
+        let mut moved = ShardIndexBuilder::default();
+        moved.sample("a/0").unwrap();
+        moved.field("jpg", 512, 7).unwrap();
+        moved.sample("a/1").unwrap();
+        moved.field("cls", 1536, 0).unwrap();
+        moved.field("jpg", 2560, 9).unwrap();
+        assert_ne!(moved.finish().digest(), two_samples().digest());
+        assert_eq!(two_samples().digest(), two_samples().digest());
+    }
+
+    #[test]
+    fn a_field_named_twice_is_refused_by_name() {
+        let mut builder = ShardIndexBuilder::default();
+        builder.sample("k").unwrap();
+        builder.field("jpg", 0, 1).unwrap();
+        let error = builder.field("jpg", 512, 1).unwrap_err().to_string();
+        assert!(error.contains("`k`") && error.contains("`jpg`"), "{error}");
+    }
+}

@@ -1,0 +1,153 @@
+//! Where a shard lies, for callers on the same host.
+
+use std::path::PathBuf;
+
+use headwater_core::{Digest, ShardIndex, ShardIndexBuilder};
+
+use crate::augment::{MessageError, digest, fault};
+use crate::v1;
+
+/// Which shard is meant.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ShardQuery {
+    /// Name of the dataset.
+    pub dataset: String,
+    /// Digest of the manifest that the number refers to.
+    pub manifest: Digest,
+    /// Shard, in the order of the manifest.
+    pub shard: u32,
+}
+
+/// A shard as a file of its host.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ShardPlace {
+    /// Boot id of the host.
+    pub host_id: String,
+    /// Absolute path; `None` where the shard cannot be read as a file.
+    pub path: Option<PathBuf>,
+    /// Device number of the file.
+    pub device: u64,
+    /// Inode number of the file.
+    pub inode: u64,
+    /// Size of the file in bytes.
+    pub bytes: u64,
+    /// Its samples; every field lies within the file.
+    pub index: ShardIndex,
+}
+
+// === impl ShardQuery ===
+
+impl TryFrom<v1::LocateRequest> for ShardQuery {
+    type Error = MessageError;
+
+    fn try_from(request: v1::LocateRequest) -> Result<Self, MessageError> {
+        let manifest = digest("manifest_digest", &request.manifest_digest)?;
+        Ok(Self { dataset: request.dataset, manifest, shard: request.shard })
+    }
+}
+
+impl From<ShardQuery> for v1::LocateRequest {
+    fn from(query: ShardQuery) -> Self {
+        Self {
+            dataset: query.dataset,
+            manifest_digest: query.manifest.to_bytes().to_vec().into(),
+            shard: query.shard,
+        }
+    }
+}
+
+// === impl ShardPlace ===
+
+impl TryFrom<v1::LocateReply> for ShardPlace {
+    type Error = MessageError;
+
+    fn try_from(reply: v1::LocateReply) -> Result<Self, MessageError> {
+        let mut builder = ShardIndexBuilder::default();
+        for sample in &reply.samples {
+            builder.sample(&sample.key).map_err(|e| fault("samples", e.to_string()))?;
+            for field in &sample.fields {
+                builder
+                    .field(&field.name, field.offset, field.bytes)
+                    .map_err(|e| fault("samples.fields", e.to_string()))?;
+            }
+        }
+        let index = builder.finish();
+        if index.end() > reply.bytes {
+            let text = format!("end at {}, the shard at {}", index.end(), reply.bytes);
+            return Err(fault("samples", text));
+        }
+        Ok(Self {
+            host_id: reply.host_id,
+            path: (!reply.path.is_empty()).then(|| PathBuf::from(reply.path)),
+            device: reply.device,
+            inode: reply.inode,
+            bytes: reply.bytes,
+            index,
+        })
+    }
+}
+
+impl From<ShardPlace> for v1::LocateReply {
+    fn from(place: ShardPlace) -> Self {
+        let index = &place.index;
+        let sample = |at| v1::IndexedSample {
+            key: index.key(at).unwrap_or_default().to_owned(),
+            fields: index
+                .fields(at)
+                .map(|field| v1::IndexedField {
+                    name: field.name.to_owned(),
+                    offset: field.offset,
+                    bytes: field.bytes,
+                })
+                .collect(),
+        };
+        let samples = (0..index.samples()).map(sample).collect();
+        // A path that is not UTF-8 cannot travel: the caller then reads over gRPC.
+        let path = place.path.and_then(|path| path.into_os_string().into_string().ok());
+        Self {
+            host_id: place.host_id,
+            path: path.unwrap_or_default(),
+            device: place.device,
+            inode: place.inode,
+            bytes: place.bytes,
+            samples,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn place() -> ShardPlace {
+        let mut builder = ShardIndexBuilder::default();
+        builder.sample("k").unwrap();
+        builder.field("jpg", 512, 100).unwrap();
+        ShardPlace {
+            host_id: "h".to_owned(),
+            path: Some("/data/a.tar".into()),
+            device: 1,
+            inode: 2,
+            bytes: 1024,
+            index: builder.finish(),
+        }
+    }
+
+    #[test]
+    fn a_place_survives_the_wire() {
+        assert_eq!(ShardPlace::try_from(v1::LocateReply::from(place())).unwrap(), place());
+    }
+
+    #[test]
+    fn a_field_beyond_the_end_of_the_shard_is_refused() {
+        let reply = v1::LocateReply { bytes: 611, ..place().into() };
+        assert_eq!(ShardPlace::try_from(reply).unwrap_err().field, "samples");
+    }
+
+    #[test]
+    fn a_query_survives_the_wire() {
+        let query = ShardQuery { dataset: "d".to_owned(), manifest: Digest(1), shard: 2 };
+        let wire = v1::LocateRequest::from(query.clone());
+        assert_eq!(ShardQuery::try_from(wire).unwrap(), query);
+    }
+}

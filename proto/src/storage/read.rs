@@ -1,0 +1,153 @@
+//! Asking for samples, and the samples.
+
+use bytes::Bytes;
+use headwater_core::Digest;
+
+use super::FieldSelection;
+use crate::augment::{MessageError, digest, fault};
+use crate::{MESSAGE_MAX_BYTES, v1};
+
+/// Largest number of samples of one request.
+pub const READ_SAMPLES_MAX: usize = 1 << 16;
+
+/// Largest sum of the fields of one sample, in bytes: one sample must fit into a message.
+pub const SAMPLE_MAX_BYTES: u64 = MESSAGE_MAX_BYTES as u64 - (1 << 20);
+
+/// A request for samples of one shard.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReadQuery {
+    /// Name of the dataset.
+    pub dataset: String,
+    /// Digest of the manifest that the numbers refer to.
+    pub manifest: Digest,
+    /// Shard, in the order of the manifest.
+    pub shard: u32,
+    /// Samples, in the order in which they are wanted; at least one.
+    pub indices: Vec<u32>,
+    /// Fields wanted.
+    pub fields: FieldSelection,
+}
+
+/// One sample as it lies in its shard.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EncodedSample {
+    /// Number of the sample in its shard.
+    pub index: u32,
+    /// Key, as in the shard.
+    pub key: String,
+    /// Name and bytes of each field wanted that the sample has, in the order wanted.
+    pub fields: Vec<(String, Bytes)>,
+}
+
+// === impl ReadQuery ===
+
+impl TryFrom<v1::ReadRequest> for ReadQuery {
+    type Error = MessageError;
+
+    fn try_from(request: v1::ReadRequest) -> Result<Self, MessageError> {
+        let count = request.indices.len();
+        if count == 0 || count > READ_SAMPLES_MAX {
+            let fault_text = format!("has {count} numbers, must have 1 to {READ_SAMPLES_MAX}");
+            return Err(fault("indices", fault_text));
+        }
+        Ok(Self {
+            manifest: digest("manifest_digest", &request.manifest_digest)?,
+            dataset: request.dataset,
+            shard: request.shard,
+            indices: request.indices,
+            fields: FieldSelection::parse(&request.fields)?,
+        })
+    }
+}
+
+impl From<ReadQuery> for v1::ReadRequest {
+    fn from(query: ReadQuery) -> Self {
+        Self {
+            dataset: query.dataset,
+            manifest_digest: query.manifest.to_bytes().to_vec().into(),
+            shard: query.shard,
+            fields: query.fields.to_names(),
+            indices: query.indices,
+        }
+    }
+}
+
+// === impl EncodedSample ===
+
+impl EncodedSample {
+    /// Sum of the fields' sizes, in bytes.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.fields.iter().map(|(_, data)| data.len() as u64).sum()
+    }
+
+    /// Bytes of a field, its name compared without regard to ASCII case.
+    #[must_use]
+    pub fn field(&self, name: &str) -> Option<&Bytes> {
+        self.fields.iter().find(|(n, _)| n.eq_ignore_ascii_case(name)).map(|(_, data)| data)
+    }
+}
+
+impl TryFrom<v1::Sample> for EncodedSample {
+    type Error = MessageError;
+
+    fn try_from(sample: v1::Sample) -> Result<Self, MessageError> {
+        let mut fields: Vec<(String, Bytes)> = Vec::with_capacity(sample.fields.len());
+        for v1::Field { name, data } in sample.fields {
+            if name.is_empty() || fields.iter().any(|(n, _)| *n == name) {
+                let fault_text = format!("of `{}` holds `{name}`, empty or twice", sample.key);
+                return Err(fault("fields", fault_text));
+            }
+            fields.push((name, data));
+        }
+        Ok(Self { index: sample.index, key: sample.key, fields })
+    }
+}
+
+impl From<EncodedSample> for v1::Sample {
+    fn from(sample: EncodedSample) -> Self {
+        let fields =
+            sample.fields.into_iter().map(|(name, data)| v1::Field { name, data }).collect();
+        Self { index: sample.index, key: sample.key, fields }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn query() -> ReadQuery {
+        ReadQuery {
+            dataset: "d".to_owned(),
+            manifest: Digest(7),
+            shard: 3,
+            indices: vec![5, 4],
+            fields: FieldSelection::parse(&["jpg|png"]).unwrap(),
+        }
+    }
+
+    #[test]
+    fn a_query_survives_the_wire() {
+        let wire = v1::ReadRequest::from(query());
+        assert_eq!(ReadQuery::try_from(wire).unwrap(), query());
+    }
+
+    #[test]
+    fn a_query_for_nothing_or_with_a_short_digest_is_refused() {
+        let nothing = v1::ReadRequest { indices: vec![], ..query().into() };
+        assert_eq!(ReadQuery::try_from(nothing).unwrap_err().field, "indices");
+        let short = v1::ReadRequest { manifest_digest: vec![1; 15].into(), ..query().into() };
+        assert_eq!(ReadQuery::try_from(short).unwrap_err().field, "manifest_digest");
+    }
+
+    #[test]
+    fn a_sample_with_a_field_twice_is_refused() {
+        let field = v1::Field { name: "jpg".to_owned(), data: Bytes::from_static(b"x") };
+        let sample = v1::Sample { index: 0, key: "k".to_owned(), fields: vec![field.clone(); 2] };
+        let error = EncodedSample::try_from(sample).unwrap_err().to_string();
+        assert!(error.contains("`k`") && error.contains("`jpg`"), "{error}");
+        let sample = v1::Sample { index: 0, key: "k".to_owned(), fields: vec![field] };
+        let sample = EncodedSample::try_from(sample).unwrap();
+        assert_eq!((sample.bytes(), sample.field("JPG")), (1, Some(&Bytes::from_static(b"x"))));
+    }
+}
