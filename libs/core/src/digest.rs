@@ -14,7 +14,7 @@ pub struct Digest(pub u128);
 
 /// Builds a [`Digest`] from values, each written with its length or at a fixed width, so that
 /// two different sequences of values never give the same bytes.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct Digester {
     hash: Xxh3,
 }
@@ -79,6 +79,12 @@ impl TryFrom<String> for Digest {
 }
 
 // === impl Digester ===
+
+impl fmt::Debug for Digester {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Digester").field(&self.finish()).finish()
+    }
+}
 
 impl Digester {
     /// Starts a digest; `domain` keeps digests of different kinds of things apart.

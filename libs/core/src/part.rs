@@ -1,0 +1,74 @@
+//! Parts: contiguous ranges of a rank's batch, and the key under which a part is the same thing
+//! for everybody who wants it.
+
+use std::fmt;
+use std::ops::Range;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Digest, Digester, SampleRef};
+
+/// Identity of a part: two parts with equal keys hold equal bytes, whichever job, rank, step or
+/// position they were drawn for. The key of caches and of rendezvous.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct PartKey(pub Digest);
+
+/// What the parts of a job have in common: recipe, datasets in their order, seed.
+///
+/// Step, rank and the weights are not in a key: they decide which samples are drawn, and the
+/// samples are in the key.
+#[derive(Clone, Debug)]
+pub struct PartScope {
+    digester: Digester,
+}
+
+// === impl PartScope ===
+
+impl PartScope {
+    /// `manifests` in the order of the configuration: [`SampleRef::dataset`] counts in it.
+    #[must_use]
+    pub fn new(recipe: Digest, manifests: &[Digest], seed: u64) -> Self {
+        let mut digester = Digester::new("headwater part 1");
+        digester.bytes(&recipe.to_bytes()).number(manifests.len() as u64);
+        for manifest in manifests {
+            digester.bytes(&manifest.to_bytes());
+        }
+        digester.number(seed);
+        Self { digester }
+    }
+
+    /// The key of these samples, in this order, in this epoch.
+    #[must_use]
+    pub fn key(&self, epoch: u32, samples: &[SampleRef]) -> PartKey {
+        let mut digester = self.digester.clone();
+        digester.number(epoch.into()).number(samples.len() as u64);
+        for sample in samples {
+            digester.number(u64::from(sample.dataset) << 32 | u64::from(sample.shard));
+            digester.number(u64::from(sample.pass) << 32 | u64::from(sample.index));
+        }
+        PartKey(digester.finish())
+    }
+}
+
+// === impl PartKey ===
+
+impl fmt::Display for PartKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// Cuts a batch into as few parts as can be with at most `part_samples` samples each; the sizes
+/// differ by at most one (130 by 128 are 65 and 65, not 128 and 2: no part is late because it is
+/// the large one). The ranges are in order and cover `0..batch_samples`; none is empty.
+///
+/// # Panics
+/// `part_samples` is 0.
+pub fn cut(batch_samples: u32, part_samples: u32) -> impl ExactSizeIterator<Item = Range<u32>> {
+    assert!(part_samples > 0, "a part needs room for at least one sample");
+    let parts = batch_samples.div_ceil(part_samples);
+    (0..parts).map(move |part| {
+        let bound = |i: u32| (u64::from(batch_samples) * u64::from(i) / u64::from(parts)) as u32;
+        bound(part)..bound(part + 1)
+    })
+}

@@ -1,0 +1,128 @@
+//! What the order of samples is asked to be. Plain data.
+
+use serde::{Deserialize, Serialize};
+
+use super::error::SamplerError;
+use super::weights::Curriculum;
+use crate::Digest;
+
+/// Largest number of datasets of a job.
+pub const DATASETS_MAX: usize = 4096;
+/// Largest number of ranks of a job.
+pub const WORLD_SIZE_MAX: u32 = 1 << 16;
+/// Largest number of samples in the batch of one rank.
+pub const BATCH_SAMPLES_MAX: u32 = 1 << 16;
+/// Largest number of steps of an epoch that is given its number.
+pub const STEPS_MAX: u64 = 1 << 30;
+/// Shards of a shuffle block where nothing else is asked for.
+pub const SHUFFLE_BLOCK_DEFAULT: u32 = 16;
+
+/// All that the order of samples follows from, besides the manifests.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SamplerConfig {
+    /// Seed of the job.
+    pub seed: u64,
+    /// One order for the job, or one for each rank.
+    #[serde(default)]
+    pub order: Order,
+    /// Shards of a shuffle block: so many are read at the same time, and among them samples are
+    /// mixed. 0: nothing is shuffled, samples come in the order of the manifest.
+    #[serde(default = "shuffle_block_default")]
+    pub shuffle_block: u32,
+    /// Number of ranks.
+    pub world_size: u32,
+    /// The rank whose batches [`Sampler::batch`](super::Sampler::batch) gives.
+    pub rank: u32,
+    /// Samples in the batch of one rank; the global batch is `world_size` times as large.
+    pub batch_samples: u32,
+    /// How long an epoch is.
+    #[serde(default)]
+    pub epoch_end: EpochEnd,
+    /// One weight for each dataset, of any sum; empty: as the numbers of samples.
+    #[serde(default)]
+    pub weights: Vec<f64>,
+    /// How the weights change with time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub curriculum: Option<Curriculum>,
+    /// Identity of the recipe; only kept in the state and compared on resume.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub recipe: Option<Digest>,
+}
+
+/// Whose sequence of samples it is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Order {
+    /// One sequence for the job. The global batch of a step is its next samples, and each rank
+    /// takes a slice. The sequence depends neither on the number of ranks nor on the rank.
+    #[default]
+    Global,
+    /// Shards are divided over the ranks; each goes through its own with its own seed,
+    /// `seed + rank + epoch * 1_000_003`. Depends on the number of ranks.
+    PerRank,
+}
+
+/// How long an epoch is; always the same number of steps on every rank.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum EpochEnd {
+    /// As many full global batches as the samples of all datasets make. The rest is left out.
+    #[default]
+    DropLast,
+    /// As `DropLast`, then one batch of the samples that remain, divided over the ranks so that
+    /// sizes differ by at most one. Where fewer samples than ranks remain, they are left out:
+    /// a batch is never empty on any rank.
+    ///
+    /// In per-rank order the epoch ends with the shortest share: its rank has a short or full
+    /// last batch, and what other ranks have beyond that step is left out.
+    ShortLast,
+    /// This number of full batches; datasets begin again as often as needed.
+    Steps(u64),
+}
+
+// === impl SamplerConfig ===
+
+impl SamplerConfig {
+    /// Global order, the default shuffle block, `DropLast`, weights by size.
+    #[must_use]
+    pub fn new(seed: u64, world_size: u32, rank: u32, batch_samples: u32) -> Self {
+        Self {
+            seed,
+            order: Order::default(),
+            shuffle_block: SHUFFLE_BLOCK_DEFAULT,
+            world_size,
+            rank,
+            batch_samples,
+            epoch_end: EpochEnd::default(),
+            weights: Vec::new(),
+            curriculum: None,
+            recipe: None,
+        }
+    }
+
+    /// Samples of a full batch over all ranks.
+    #[must_use]
+    pub fn global_batch(&self) -> u64 {
+        u64::from(self.world_size) * u64::from(self.batch_samples)
+    }
+
+    /// Checks the numbers that stand for themselves; weights are checked with the datasets.
+    pub(super) fn validate(&self) -> Result<(), SamplerError> {
+        let within = |key, value: u64, least: u64, most: u64| {
+            let inside = (least..=most).contains(&value);
+            if inside { Ok(()) } else { Err(SamplerError::OutOfRange { key, value, least, most }) }
+        };
+        within("world_size", self.world_size.into(), 1, WORLD_SIZE_MAX.into())?;
+        within("rank", self.rank.into(), 0, u64::from(self.world_size) - 1)?;
+        within("batch_samples", self.batch_samples.into(), 1, BATCH_SAMPLES_MAX.into())?;
+        match self.epoch_end {
+            EpochEnd::Steps(steps) => within("epoch_end.steps", steps, 1, STEPS_MAX),
+            EpochEnd::DropLast | EpochEnd::ShortLast => Ok(()),
+        }
+    }
+}
+
+fn shuffle_block_default() -> u32 {
+    SHUFFLE_BLOCK_DEFAULT
+}

@@ -1,0 +1,349 @@
+//! The order of samples: which samples are in the batch of `(epoch, step, rank)`.
+//!
+//! A pure function of configuration, manifests, weights history and coordinates. What a
+//! [`Sampler`] remembers between calls only saves time.
+//!
+//! Deliberately absent: reading shards, views and pixels, what a batch is cut into, any notion
+//! of which batch comes next.
+
+mod config;
+mod dataset;
+mod division;
+mod error;
+mod mixer;
+mod pass;
+mod permutation;
+mod restore;
+mod shape;
+mod state;
+mod stream;
+mod weights;
+mod wheel;
+
+use std::ops::Range;
+use std::sync::Arc;
+
+pub use config::{
+    BATCH_SAMPLES_MAX, DATASETS_MAX, EpochEnd, Order, SHUFFLE_BLOCK_DEFAULT, STEPS_MAX,
+    SamplerConfig, WORLD_SIZE_MAX,
+};
+pub use error::SamplerError;
+pub use restore::{Difference, Restored, Term};
+pub use state::{DatasetState, Origin, STATE_VERSION, State};
+pub use weights::{Between, Curriculum, CurriculumPoint, HISTORY_MAX, WeightsChange};
+
+use crate::{Manifest, SampleRef};
+use dataset::{Dataset, Sequence};
+use mixer::{Mark, Mixer, TrackKey};
+use shape::Shape;
+use weights::Weights;
+
+/// Computes batches.
+///
+/// Memory: 36 bytes a shard at most, whatever the number of samples; with several datasets also
+/// up to 2048 snapshots of their cursors.
+///
+/// Time: with one dataset, any batch costs the same. With several, the datasets of a batch are
+/// drawn for all its positions, over all ranks; the next batch and batches near the last one cost
+/// that, a jump ahead costs it for each step between (a few nanoseconds a position), a jump back
+/// for a thousandth of the way at most. The first batch of a pass costs a shuffle of its shards.
+#[derive(Clone, Debug)]
+pub struct Sampler {
+    config: SamplerConfig,
+    datasets: Vec<Dataset>,
+    shape: Shape,
+    mixer: Mixer,
+}
+
+/// The samples of one batch of one rank.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct BatchPlan {
+    /// Epoch, from 0.
+    pub epoch: u32,
+    /// Step of the epoch, from 0; the same on all ranks.
+    pub step: u64,
+    /// The rank.
+    pub rank: u32,
+    /// Place of the first sample in the global batch.
+    pub first: u64,
+    /// Samples of this step over all ranks.
+    pub global_samples: u64,
+    /// The samples in order; never empty, and as many as the configured batch except in a short
+    /// last one.
+    pub samples: Vec<SampleRef>,
+}
+
+// === impl Sampler ===
+
+impl Sampler {
+    /// Prepares the order of the datasets, given in the order of the configuration.
+    ///
+    /// # Errors
+    /// A number out of range, weights that do not fit, a rank without samples, an epoch without
+    /// a step.
+    pub fn new(config: SamplerConfig, manifests: Vec<Arc<Manifest>>) -> Result<Self, SamplerError> {
+        config.validate()?;
+        let (key, value) = ("number of datasets", manifests.len() as u64);
+        if !(1..=DATASETS_MAX).contains(&manifests.len()) {
+            let most = DATASETS_MAX as u64;
+            return Err(SamplerError::OutOfRange { key, value, least: 1, most });
+        }
+        let numbered = manifests.into_iter().enumerate();
+        let datasets: Vec<Dataset> = numbered.map(|(i, m)| Dataset::new(m, i as u16)).collect();
+        let weights = weights_of(&config, &datasets)?;
+        let shape = Shape::new(&config, &datasets)?;
+        let mixer = Mixer::new(config.seed, weights);
+        Ok(Self { config, datasets, shape, mixer })
+    }
+
+    /// The configuration.
+    #[must_use]
+    pub fn config(&self) -> &SamplerConfig {
+        &self.config
+    }
+
+    /// Steps of an epoch: the same for all, except one that was resumed with another global batch.
+    #[must_use]
+    pub fn steps_per_epoch(&self, epoch: u32) -> u64 {
+        self.shape.steps(epoch)
+    }
+
+    /// The job-wide step that a curriculum counts in: `epoch * steps + step`.
+    ///
+    /// `steps` is that of a whole epoch by the configuration in force: a resume with another
+    /// global batch or length of epoch counts on from another number. In global order it does not
+    /// depend on the number of ranks: with `ShortLast` the short batch counts even where it is
+    /// left out for want of samples.
+    #[must_use]
+    pub fn job_step(&self, epoch: u32, step: u64) -> u64 {
+        self.shape.job_step(epoch, step)
+    }
+
+    /// The batch of the configured rank.
+    ///
+    /// # Errors
+    /// As [`Sampler::batch_into`].
+    pub fn batch(&mut self, epoch: u32, step: u64) -> Result<BatchPlan, SamplerError> {
+        let mut plan = BatchPlan::default();
+        self.batch_into(epoch, step, self.config.rank, &mut plan)?;
+        Ok(plan)
+    }
+
+    /// The batch of any rank, written over `plan`, whose memory is used again.
+    ///
+    /// # Errors
+    /// No such step or rank, or a batch from before a resume on other terms.
+    pub fn batch_into(
+        &mut self,
+        epoch: u32,
+        step: u64,
+        rank: u32,
+        plan: &mut BatchPlan,
+    ) -> Result<(), SamplerError> {
+        self.check(epoch, step, rank)?;
+        let slice = self.shape.slice(epoch, step, rank);
+        plan.samples.clear();
+        plan.samples.reserve((slice.end - slice.start) as usize);
+        (plan.epoch, plan.step, plan.rank) = (epoch, step, rank);
+        plan.first = slice.start;
+        plan.global_samples = self.shape.batch_len(epoch, step);
+        if self.datasets.len() == 1 {
+            self.fill_from_one(epoch, step, rank, slice, &mut plan.samples);
+        } else {
+            self.fill_mixed(epoch, step, rank, &slice, &mut plan.samples);
+        }
+        Ok(())
+    }
+
+    /// Sets the weights from a step on, until the next step that others were set for. They come
+    /// before the configured weights and the curriculum. Every rank must be told the same;
+    /// batches from that step on that were computed before must be computed again.
+    ///
+    /// # Errors
+    /// A negative weight, one that is not finite, only zeros, a wrong number of weights, a full
+    /// history. The weights are unchanged then.
+    pub fn set_weights(
+        &mut self,
+        epoch: u32,
+        step: u64,
+        weights: &[f64],
+    ) -> Result<(), SamplerError> {
+        self.mixer.set_weights(WeightsChange { epoch, step, weights: weights.to_vec() })
+    }
+
+    /// The weights at a step, brought to a sum of 1.
+    #[must_use]
+    pub fn weights(&self, epoch: u32, step: u64) -> Vec<f64> {
+        self.mixer.weights().at(epoch, step, self.job_step(epoch, step))
+    }
+
+    /// The state to resume with the batch of `(epoch, step)` as the next one. The step after the
+    /// last of an epoch stands for the first of the next.
+    ///
+    /// # Errors
+    /// No such step, or one from before a resume on other terms.
+    pub fn state(&mut self, epoch: u32, step: u64) -> Result<State, SamplerError> {
+        let (epoch, step) = match self.steps_per_epoch(epoch) == step {
+            true => self.next_batch(epoch, step),
+            false => (epoch, step),
+        };
+        self.check(epoch, step, 0)?;
+        let cursors = match self.config.order {
+            Order::Global => Some(self.cursors(epoch, step, 0)),
+            Order::PerRank => None,
+        };
+        Ok(State {
+            version: STATE_VERSION,
+            epoch,
+            step,
+            samples: self.shape.position(epoch, step),
+            seed: self.config.seed,
+            order: self.config.order,
+            shuffle_block: self.config.shuffle_block,
+            global_batch: self.config.global_batch(),
+            world_size: self.config.world_size,
+            epoch_end: self.config.epoch_end,
+            datasets: self.dataset_states(cursors.as_deref()),
+            weights: self.config.weights.clone(),
+            curriculum: self.config.curriculum.clone(),
+            history: self.mixer.weights().history().to_vec(),
+            origin: self.shape.origin().cloned(),
+            recipe: self.config.recipe,
+        })
+    }
+
+    /// Shards in the order in which they are needed from a step on, for each dataset, up to
+    /// `shards_max` each and up to the end of its pass; by their numbers in the manifest.
+    ///
+    /// # Errors
+    /// As [`Sampler::batch_into`].
+    pub fn shards_ahead(
+        &mut self,
+        epoch: u32,
+        step: u64,
+        shards_max: usize,
+    ) -> Result<Vec<Vec<u32>>, SamplerError> {
+        let rank = self.config.rank;
+        self.check(epoch, step, rank)?;
+        let cursors = self.cursors(epoch, step, rank);
+        let ahead = self.datasets.iter_mut().zip(cursors).map(|(dataset, cursor)| {
+            let mut sequence = dataset.sequence(&self.config, epoch, rank);
+            sequence.shards_from(cursor).take(shards_max).collect()
+        });
+        Ok(ahead.collect())
+    }
+
+    fn fill_from_one(
+        &mut self,
+        epoch: u32,
+        step: u64,
+        rank: u32,
+        slice: Range<u64>,
+        samples: &mut Vec<SampleRef>,
+    ) {
+        let begin = self.cursors(epoch, step, rank)[0];
+        // In per-rank order the cursor is the rank's own and already stands at its slice.
+        let skip = if self.config.order == Order::Global { slice.start } else { 0 };
+        let len = slice.end - slice.start;
+        let mut sequence = self.datasets[0].sequence(&self.config, epoch, rank);
+        samples.extend((begin + skip..begin + skip + len).map(|cursor| sequence.at(cursor)));
+    }
+
+    fn fill_mixed(
+        &mut self,
+        epoch: u32,
+        step: u64,
+        rank: u32,
+        slice: &Range<u64>,
+        samples: &mut Vec<SampleRef>,
+    ) {
+        let key = self.track_key(epoch, rank);
+        let origin = self.origin_mark(epoch);
+        self.mixer.cursors(&self.shape, key, origin, step);
+        let datasets = self.datasets.iter_mut();
+        let mut sequences: Vec<Sequence<'_>> =
+            datasets.map(|dataset| dataset.sequence(&self.config, epoch, rank)).collect();
+        self.mixer.draw(&self.shape, slice, |dataset, cursor| {
+            samples.push(sequences[dataset].at(cursor));
+        });
+    }
+
+    /// The cursors before a step: of all ranks together, or the rank's own in per-rank order.
+    fn cursors(&mut self, epoch: u32, step: u64, rank: u32) -> Vec<u64> {
+        let origin = self.origin_mark(epoch);
+        if self.datasets.len() == 1 {
+            let batch = match self.config.order {
+                Order::Global => self.config.global_batch(),
+                Order::PerRank => self.config.batch_samples.into(),
+            };
+            return vec![origin.cursors[0] + (step - origin.step) * batch];
+        }
+        let key = self.track_key(epoch, rank);
+        self.mixer.cursors(&self.shape, key, origin, step).to_vec()
+    }
+
+    fn track_key(&self, epoch: u32, rank: u32) -> TrackKey {
+        let rank = (self.config.order == Order::PerRank).then_some(rank);
+        TrackKey { epoch, rank }
+    }
+
+    /// Where the cursors of an epoch begin.
+    fn origin_mark(&self, epoch: u32) -> Mark {
+        match self.shape.origin() {
+            Some(origin) if origin.epoch == epoch => {
+                Mark { step: origin.step, cursors: origin.cursors.clone() }
+            }
+            _ => Mark { step: 0, cursors: vec![0; self.datasets.len()] },
+        }
+    }
+
+    /// The coordinates, or the start of the next epoch where they lie beyond the end.
+    fn next_batch(&self, epoch: u32, step: u64) -> (u32, u64) {
+        if step < self.steps_per_epoch(epoch) {
+            (epoch, step)
+        } else {
+            (epoch.saturating_add(1), 0)
+        }
+    }
+
+    fn check(&self, epoch: u32, step: u64, rank: u32) -> Result<(), SamplerError> {
+        let world_size = self.config.world_size;
+        if rank >= world_size {
+            return Err(SamplerError::NoSuchRank { rank, world_size });
+        }
+        if let Some(origin) = self.shape.origin()
+            && (epoch, step) < (origin.epoch, origin.step)
+        {
+            let (from_epoch, from_step) = (origin.epoch, origin.step);
+            return Err(SamplerError::BeforeResume { epoch, step, from_epoch, from_step });
+        }
+        let steps = self.steps_per_epoch(epoch);
+        if step >= steps {
+            return Err(SamplerError::NoSuchStep { epoch, step, steps });
+        }
+        Ok(())
+    }
+
+    fn dataset_states(&self, cursors: Option<&[u64]>) -> Vec<DatasetState> {
+        let numbered = self.datasets.iter().enumerate();
+        numbered
+            .map(|(i, dataset)| DatasetState {
+                name: dataset.manifest().dataset().to_owned(),
+                digest: dataset.manifest().digest(),
+                cursor: cursors.map(|cursors| cursors[i]),
+            })
+            .collect()
+    }
+
+    /// The weights without any history.
+    fn fresh_weights(&self) -> Result<Weights, SamplerError> {
+        weights_of(&self.config, &self.datasets)
+    }
+}
+
+fn weights_of(config: &SamplerConfig, datasets: &[Dataset]) -> Result<Weights, SamplerError> {
+    let manifests = || datasets.iter().map(Dataset::manifest);
+    let names = manifests().map(|manifest| manifest.dataset().to_owned()).collect();
+    let sizes: Vec<u64> = manifests().map(Manifest::samples).collect();
+    Weights::new(names, &sizes, &config.weights, config.curriculum.as_ref())
+}

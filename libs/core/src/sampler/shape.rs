@@ -1,0 +1,167 @@
+//! How many steps an epoch has and which positions of a global batch a rank takes.
+
+use std::ops::Range;
+
+use super::config::{EpochEnd, Order, SamplerConfig};
+use super::dataset::Dataset;
+use super::error::SamplerError;
+use super::state::Origin;
+
+/// Lengths of epochs and batches; the same on every rank.
+#[derive(Clone, Debug)]
+pub(super) struct Shape {
+    world_size: u32,
+    batch_samples: u32,
+    end: EpochEnd,
+    /// Samples of all datasets.
+    samples: u64,
+    /// Per-rank order: samples of the share of each rank.
+    shares: Option<Vec<u64>>,
+    /// Where an epoch was resumed on other terms.
+    origin: Option<Origin>,
+}
+
+// === impl Shape ===
+
+impl Shape {
+    /// # Errors
+    /// A rank without samples of a dataset, or an epoch without steps.
+    pub(super) fn new(config: &SamplerConfig, datasets: &[Dataset]) -> Result<Self, SamplerError> {
+        let samples = datasets.iter().map(|dataset| dataset.manifest().samples()).sum();
+        let shares = match config.order {
+            Order::Global => None,
+            Order::PerRank => Some(shares(config.world_size, datasets)?),
+        };
+        let shape = Self {
+            world_size: config.world_size,
+            batch_samples: config.batch_samples,
+            end: config.epoch_end,
+            samples,
+            shares,
+            origin: None,
+        };
+        if shape.steps(0) == 0 {
+            return Err(SamplerError::NoStep { samples, global_batch: shape.global_batch() });
+        }
+        Ok(shape)
+    }
+
+    pub(super) fn origin(&self) -> Option<&Origin> {
+        self.origin.as_ref()
+    }
+
+    pub(super) fn set_origin(&mut self, origin: Option<Origin>) {
+        self.origin = origin;
+    }
+
+    /// Steps of an epoch.
+    pub(super) fn steps(&self, epoch: u32) -> u64 {
+        let batch = u64::from(self.batch_samples);
+        let short = self.end == EpochEnd::ShortLast;
+        match (self.end, &self.shares) {
+            (EpochEnd::Steps(steps), _) => steps,
+            (_, Some(shares)) => {
+                let shortest = shares.iter().copied().min().unwrap_or(0);
+                if short { shortest.div_ceil(batch) } else { shortest / batch }
+            }
+            (_, None) => {
+                let (step, position) = self.begin(epoch);
+                let remain = self.samples.saturating_sub(position);
+                let rest = remain % self.global_batch();
+                let last = short && rest >= u64::from(self.world_size);
+                step + remain / self.global_batch() + u64::from(last)
+            }
+        }
+    }
+
+    /// Steps of all epochs before, plus the step. Does not depend on the number of ranks in
+    /// global order: a short last batch counts even where there are too few samples for it.
+    pub(super) fn job_step(&self, epoch: u32, step: u64) -> u64 {
+        let steps = match (self.end, &self.shares) {
+            (EpochEnd::ShortLast, None) => self.samples.div_ceil(self.global_batch()),
+            (EpochEnd::DropLast, None) => self.samples / self.global_batch(),
+            _ => self.steps(epoch),
+        };
+        steps.saturating_mul(epoch.into()).saturating_add(step)
+    }
+
+    /// Positions of the epoch's sequence before a step.
+    pub(super) fn position(&self, epoch: u32, step: u64) -> u64 {
+        let (first, position) = self.begin(epoch);
+        position + (step - first) * self.global_batch()
+    }
+
+    /// Samples of the batch of a step over all ranks.
+    pub(super) fn batch_len(&self, epoch: u32, step: u64) -> u64 {
+        match &self.shares {
+            Some(shares) => shares.iter().map(|&share| self.share_batch(share, step)).sum(),
+            None if matches!(self.end, EpochEnd::Steps(_)) => self.global_batch(),
+            None => {
+                let remain = self.samples.saturating_sub(self.position(epoch, step));
+                remain.min(self.global_batch())
+            }
+        }
+    }
+
+    /// Positions of the global batch that a rank takes.
+    pub(super) fn slice(&self, epoch: u32, step: u64, rank: u32) -> Range<u64> {
+        let (batch, rank) = (u64::from(self.batch_samples), u64::from(rank));
+        if let Some(shares) = &self.shares {
+            return rank * batch..rank * batch + self.share_batch(shares[rank as usize], step);
+        }
+        let len = self.batch_len(epoch, step);
+        if len == self.global_batch() {
+            return rank * batch..(rank + 1) * batch;
+        }
+        let bound = |rank: u64| {
+            let world_size = u64::from(self.world_size);
+            rank * (len / world_size) + rank.min(len % world_size)
+        };
+        bound(rank)..bound(rank + 1)
+    }
+
+    /// Positions of the global batch that move the cursors: of one rank, or of all together.
+    pub(super) fn counted(&self, epoch: u32, step: u64, rank: Option<u32>) -> Range<u64> {
+        match rank {
+            Some(rank) => self.slice(epoch, step, rank),
+            None => 0..self.batch_len(epoch, step),
+        }
+    }
+
+    fn global_batch(&self) -> u64 {
+        u64::from(self.world_size) * u64::from(self.batch_samples)
+    }
+
+    /// First step of an epoch and the positions before it.
+    fn begin(&self, epoch: u32) -> (u64, u64) {
+        match &self.origin {
+            Some(origin) if origin.epoch == epoch => (origin.step, origin.samples),
+            _ => (0, 0),
+        }
+    }
+
+    /// Samples of one rank's batch in per-rank order.
+    fn share_batch(&self, share: u64, step: u64) -> u64 {
+        let batch = u64::from(self.batch_samples);
+        match self.end {
+            EpochEnd::Steps(_) => batch,
+            _ => share.saturating_sub(step * batch).min(batch),
+        }
+    }
+}
+
+/// Samples of each rank's share of all datasets.
+fn shares(world_size: u32, datasets: &[Dataset]) -> Result<Vec<u64>, SamplerError> {
+    let mut shares = vec![0; world_size as usize];
+    for dataset in datasets {
+        for (rank, samples) in dataset.share_samples(world_size).into_iter().enumerate() {
+            if samples == 0 {
+                let dataset = dataset.manifest().dataset().to_owned();
+                let rank = rank as u32;
+                return Err(SamplerError::EmptyShare { dataset, rank, world_size });
+            }
+            shares[rank] += samples;
+        }
+    }
+    Ok(shares)
+}

@@ -1,0 +1,118 @@
+//! The place in the sequence of samples, as a checkpoint keeps it.
+
+use serde::{Deserialize, Serialize};
+
+use super::config::{EpochEnd, Order};
+use super::error::SamplerError;
+use super::weights::{Curriculum, WeightsChange};
+use crate::Digest;
+
+/// Version of [`State`] that this release reads and writes.
+pub const STATE_VERSION: u32 = 1;
+
+/// All that is needed to go on, and all that must be the same for the sequence to be the same.
+/// Written as JSON; the same on every rank.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct State {
+    /// [`STATE_VERSION`].
+    pub version: u32,
+    /// Epoch of the next batch.
+    pub epoch: u32,
+    /// Step of the next batch.
+    pub step: u64,
+    /// Samples of the epoch, over all ranks, before the next batch.
+    pub samples: u64,
+    /// Seed of the job.
+    pub seed: u64,
+    /// Whose sequence it is.
+    pub order: Order,
+    /// Shards of a shuffle block.
+    pub shuffle_block: u32,
+    /// Samples of a full batch over all ranks.
+    pub global_batch: u64,
+    /// Number of ranks; compared in per-rank order only.
+    pub world_size: u32,
+    /// How long an epoch is.
+    pub epoch_end: EpochEnd,
+    /// The datasets in the order of the configuration.
+    pub datasets: Vec<DatasetState>,
+    /// The configured weights.
+    pub weights: Vec<f64>,
+    /// The configured curriculum.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub curriculum: Option<Curriculum>,
+    /// Weights set while the job ran.
+    pub history: Vec<WeightsChange>,
+    /// Where the job was last resumed on other terms.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub origin: Option<Origin>,
+    /// Identity of the recipe.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub recipe: Option<Digest>,
+}
+
+/// A dataset as a state knows it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DatasetState {
+    /// Name.
+    pub name: String,
+    /// Digest of the manifest.
+    pub digest: Digest,
+    /// Samples taken in this epoch, over all passes. Absent in per-rank order, where each rank
+    /// has its own and works them out again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cursor: Option<u64>,
+}
+
+/// Where the sequence was taken up on other terms; what lies before cannot be made again.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Origin {
+    /// Epoch of the first batch on the new terms.
+    pub epoch: u32,
+    /// Step of that batch.
+    pub step: u64,
+    /// Samples of the epoch before it.
+    pub samples: u64,
+    /// Cursor of each dataset before it.
+    pub cursors: Vec<u64>,
+}
+
+// === impl State ===
+
+impl State {
+    /// The cursors, where the state has them.
+    pub(super) fn cursors(&self) -> Option<Vec<u64>> {
+        self.datasets.iter().map(|dataset| dataset.cursor).collect()
+    }
+
+    /// Checks what a state must hold whatever it is compared with.
+    pub(super) fn validate(&self) -> Result<(), SamplerError> {
+        let unusable = |problem: String| Err(SamplerError::State { problem });
+        if self.version != STATE_VERSION {
+            let found = self.version;
+            return unusable(format!("version {found}, this release reads {STATE_VERSION}"));
+        }
+        let cursors = self.cursors();
+        if self.order == Order::Global && self.step > 0 && cursors.is_none() {
+            return unusable("a dataset has no `cursor`".to_owned());
+        }
+        if let Some(origin) = &self.origin {
+            if (origin.epoch, origin.step) > (self.epoch, self.step) {
+                return unusable("`origin` lies behind the next batch".to_owned());
+            }
+            return if origin.cursors.len() == self.datasets.len() {
+                Ok(())
+            } else {
+                unusable("`origin.cursors` and `datasets` differ in length".to_owned())
+            };
+        }
+        let taken = cursors.map(|cursors| cursors.iter().map(|&c| u128::from(c)).sum::<u128>());
+        if self.order == Order::Global && taken.is_some_and(|taken| taken != self.samples.into()) {
+            return unusable("the cursors do not add up to `samples`".to_owned());
+        }
+        Ok(())
+    }
+}
