@@ -1,10 +1,32 @@
 //! Random draws of a view, made once on the host for every back end.
 
+mod crop;
 mod key;
+mod ops;
+#[cfg(test)]
+mod tests;
 
 pub use key::{DrawKey, DrawRng};
 
-use crate::recipe::OpSpec;
+use crate::recipe::ViewSpec;
+
+/// A size in pixels; neither side is 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Extent {
+    /// Columns.
+    pub width: u32,
+    /// Rows.
+    pub height: u32,
+}
+
+/// A place in an image, in pixels from its top left corner.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Origin {
+    /// Column.
+    pub left: u32,
+    /// Row.
+    pub top: u32,
+}
 
 /// A box of the source image, in pixels; never empty, always within the image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,6 +46,11 @@ pub struct CropBox {
 pub struct ViewParams {
     /// The box that is cut.
     pub crop: CropBox,
+    /// Size to which the whole box is resized.
+    pub resized: Extent,
+    /// Where the view lies in the resized box. The view's size is the tensor's; it ends within
+    /// the resized box. Pixels outside the view are never computed.
+    pub window: Origin,
     /// The operations whose gate opened, in order, with their drawn values.
     pub ops: Vec<DrawnOp>,
 }
@@ -71,4 +98,59 @@ pub enum JitterStep {
     Saturation,
     /// `fn_idx` 3.
     Hue,
+}
+
+// === impl CropBox ===
+
+impl CropBox {
+    /// Size of the box.
+    #[must_use]
+    pub fn extent(&self) -> Extent {
+        Extent { width: self.width, height: self.height }
+    }
+}
+
+// === impl ViewParams ===
+
+impl ViewParams {
+    /// The whole image at its own size, unchanged: a place for [`ViewSpec::draw_into`].
+    #[must_use]
+    pub fn whole(image: Extent) -> Self {
+        Self {
+            crop: CropBox { left: 0, top: 0, width: image.width, height: image.height },
+            resized: image,
+            window: Origin::default(),
+            ops: Vec::new(),
+        }
+    }
+}
+
+// === impl ViewSpec ===
+
+impl ViewSpec {
+    /// Draws one view of an image of size `image` for a tensor of size `view`. The numbers are
+    /// taken in torchvision's order: the tries of the crop, then for each operation its gate
+    /// and, where the gate opens, its values. The recipe must have been validated.
+    #[must_use]
+    pub fn draw(&self, image: Extent, view: Extent, rng: &mut DrawRng) -> ViewParams {
+        let mut params = ViewParams::whole(image);
+        self.draw_into(image, view, rng, &mut params);
+        params
+    }
+
+    /// As [`ViewSpec::draw`], into `params`, whose list of operations keeps its memory.
+    pub fn draw_into(
+        &self,
+        image: Extent,
+        view: Extent,
+        rng: &mut DrawRng,
+        params: &mut ViewParams,
+    ) {
+        let framing = crop::draw(&self.crop, image, view, rng);
+        params.crop = framing.crop;
+        params.resized = framing.resized;
+        params.window = framing.window;
+        params.ops.clear();
+        params.ops.extend(self.ops.iter().filter_map(|op| ops::draw(op, rng)));
+    }
 }

@@ -2,6 +2,7 @@
 //!
 //! Two recipes with equal digests give equal bytes; the digest is part of a batch's coordinates.
 
+mod fp8;
 mod preset;
 mod validate;
 
@@ -9,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Digest, Dtype};
 
+pub use fp8::FP8_E4M3_MAX;
 pub use preset::PRESETS;
 pub use validate::RecipeError;
 

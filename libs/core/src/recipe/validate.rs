@@ -92,7 +92,7 @@ fn validate_tensor(at: &str, tensor: &TensorSpec) -> Result<(), RecipeError> {
     }
     for (index, view) in tensor.views.iter().enumerate() {
         let at = format!("{at}.views[{index}]");
-        validate_crop(&format!("{at}.crop"), &view.crop)?;
+        validate_crop(&format!("{at}.crop"), &view.crop, tensor.width.max(tensor.height))?;
         for (number, op) in view.ops.iter().enumerate() {
             validate_op(&format!("{at}.ops[{number}]"), op)?;
         }
@@ -100,7 +100,7 @@ fn validate_tensor(at: &str, tensor: &TensorSpec) -> Result<(), RecipeError> {
     Ok(())
 }
 
-fn validate_crop(at: &str, crop: &CropSpec) -> Result<(), RecipeError> {
+fn validate_crop(at: &str, crop: &CropSpec, view_side: u32) -> Result<(), RecipeError> {
     match crop {
         CropSpec::RandomResized { scale, ratio } => {
             range(format!("{at}.scale"), *scale, [f64::MIN_POSITIVE, 1.0])?;
@@ -108,6 +108,10 @@ fn validate_crop(at: &str, crop: &CropSpec) -> Result<(), RecipeError> {
         }
         CropSpec::CenterAfterResize { resize } if !(1..=VIEW_SIDE_MAX).contains(resize) => {
             Err(wrong(format!("{at}.resize"), resize, "must be from 1 to 4096"))
+        }
+        CropSpec::CenterAfterResize { resize } if *resize < view_side => {
+            let rule = "must be at least the longer side of the tensor: a view is never padded";
+            Err(wrong(format!("{at}.resize"), resize, rule))
         }
         CropSpec::CenterAfterResize { .. } => Ok(()),
     }

@@ -1,0 +1,86 @@
+//! From encoded bytes to RGB pixels, equal to Pillow's `Image.open(..).convert("RGB")`.
+//!
+//! What is inside decides, never a name: JPEG, PNG or WebP by their first bytes. EXIF rotation
+//! and colour profiles are not looked at, as in the reference. Sizes are checked against
+//! [`DecodeLimits`] before memory is taken.
+
+mod cmyk;
+mod error;
+mod jpeg;
+mod limits;
+mod png;
+mod webp;
+
+pub use error::{DecodeError, DecodeErrorKind};
+pub use limits::DecodeLimits;
+
+use crate::image::RgbImage;
+
+/// Decodes image after image, one at a time, into memory that it keeps. One per thread.
+#[derive(Debug)]
+pub struct Decoder {
+    limits: DecodeLimits,
+    jpeg: jpeg::JpegDecoder,
+    /// Pixels in the file's own number of channels, where that is not three.
+    channels: Vec<u8>,
+    image: RgbImage,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Format {
+    Jpeg,
+    Png,
+    Webp,
+}
+
+// === impl Format ===
+
+impl Format {
+    fn sniff(encoded: &[u8]) -> Option<Self> {
+        match encoded {
+            [0xff, 0xd8, 0xff, ..] => Some(Self::Jpeg),
+            [0x89, b'P', b'N', b'G', b'\r', b'\n', 0x1a, b'\n', ..] => Some(Self::Png),
+            [b'R', b'I', b'F', b'F', _, _, _, _, b'W', b'E', b'B', b'P', ..] => Some(Self::Webp),
+            _ => None,
+        }
+    }
+}
+
+// === impl Decoder ===
+
+impl Decoder {
+    /// A decoder with no image yet.
+    ///
+    /// # Errors
+    /// libjpeg-turbo has no memory for its state.
+    pub fn new(limits: DecodeLimits) -> Result<Self, DecodeError> {
+        let jpeg = jpeg::JpegDecoder::new(limits)?;
+        Ok(Self { limits, jpeg, channels: Vec::new(), image: RgbImage::new() })
+    }
+
+    /// Decodes a whole image. It stays until the next call.
+    ///
+    /// # Errors
+    /// The bytes are no image, or one that is damaged, incomplete, too large or not supported.
+    pub fn decode(&mut self, encoded: &[u8]) -> Result<&RgbImage, DecodeError> {
+        let Self { limits, jpeg, channels, image } = self;
+        match Format::sniff(encoded) {
+            Some(Format::Jpeg) => jpeg.decode(encoded, channels, image)?,
+            Some(Format::Png) => png::decode(encoded, limits, channels, image)?,
+            Some(Format::Webp) => webp::decode(encoded, limits, channels, image)?,
+            None => return Err(DecodeError::not_an_image(encoded)),
+        }
+        Ok(image)
+    }
+}
+
+/// Spreads pixels of 1 (gray), 2 (gray, alpha), 3 or 4 (with alpha) channels to RGB; alpha is
+/// dropped, not applied.
+fn spread(channels: &[u8], per_pixel: usize, rgb: &mut [u8]) {
+    let green = if per_pixel > 2 { 1 } else { 0 };
+    for (from, to) in channels.chunks_exact(per_pixel).zip(rgb.chunks_exact_mut(3)) {
+        to[0] = from[0];
+        to[1] = from[green];
+        to[2] = from[2 * green];
+    }
+}

@@ -1,0 +1,60 @@
+//! PNG as Pillow reads it: samples of 16 bits lose their lower byte, except gray ones, which
+//! are clipped at 255; palettes are looked up; alpha and transparency are dropped.
+
+use std::io::{Cursor, ErrorKind};
+
+use png::{BitDepth, ColorType, DecodingError, Limits, Transformations};
+
+use crate::decode::{DecodeError, DecodeLimits, spread};
+use crate::image::{RgbImage, set_len};
+
+/// Memory that the decoder may take beside the pixels, in bytes.
+const WORK_BYTES_MAX: usize = 64 << 20;
+
+pub(super) fn decode(
+    encoded: &[u8],
+    limits: &DecodeLimits,
+    channels: &mut Vec<u8>,
+    image: &mut RgbImage,
+) -> Result<(), DecodeError> {
+    let work = Limits { bytes: WORK_BYTES_MAX };
+    let mut decoder = png::Decoder::new_with_limits(Cursor::new(encoded), work);
+    decoder.set_ignore_text_chunk(true);
+    decoder.set_ignore_iccp_chunk(true);
+    let info = decoder.read_header_info().map_err(|e| refusal(&e))?;
+    let extent = limits.admit(u64::from(info.width), u64::from(info.height))?;
+    let wide_gray = info.color_type == ColorType::Grayscale && info.bit_depth == BitDepth::Sixteen;
+    decoder.set_transformations(if wide_gray {
+        Transformations::IDENTITY
+    } else {
+        Transformations::EXPAND | Transformations::STRIP_16
+    });
+    let mut reader = decoder.read_info().map_err(|e| refusal(&e))?;
+    let len = reader.output_buffer_size().ok_or_else(|| DecodeError::corrupt("endless rows"))?;
+    let (color, _) = reader.output_color_type();
+    let rgb = image.reset(extent);
+    if color == ColorType::Rgb {
+        reader.next_frame(rgb).map_err(|e| refusal(&e))?;
+        return Ok(());
+    }
+    set_len(channels, len);
+    reader.next_frame(channels).map_err(|e| refusal(&e))?;
+    if wide_gray {
+        for (from, to) in channels.chunks_exact(2).zip(rgb.chunks_exact_mut(3)) {
+            to.fill(if from[0] == 0 { from[1] } else { 255 });
+        }
+    } else {
+        spread(channels, color.samples(), rgb);
+    }
+    Ok(())
+}
+
+fn refusal(error: &DecodingError) -> DecodeError {
+    match error {
+        DecodingError::IoError(io) if io.kind() == ErrorKind::UnexpectedEof => {
+            DecodeError::truncated("unexpected end of PNG file")
+        }
+        DecodingError::LimitsExceeded => DecodeError::unsupported("PNG chunks of more than 64 MiB"),
+        other => DecodeError::corrupt(other),
+    }
+}

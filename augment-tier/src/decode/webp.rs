@@ -1,0 +1,37 @@
+//! WebP, the first frame; alpha is dropped.
+
+use std::io::{Cursor, ErrorKind};
+
+use image_webp::{DecodingError, WebPDecoder};
+
+use crate::decode::{DecodeError, DecodeLimits, spread};
+use crate::image::{RgbImage, set_len};
+
+pub(super) fn decode(
+    encoded: &[u8],
+    limits: &DecodeLimits,
+    channels: &mut Vec<u8>,
+    image: &mut RgbImage,
+) -> Result<(), DecodeError> {
+    let mut decoder = WebPDecoder::new(Cursor::new(encoded)).map_err(|e| refusal(&e))?;
+    let (width, height) = decoder.dimensions();
+    let extent = limits.admit(u64::from(width), u64::from(height))?;
+    let rgb = image.reset(extent);
+    if decoder.has_alpha() {
+        set_len(channels, rgb.len() / 3 * 4);
+        decoder.read_image(channels).map_err(|e| refusal(&e))?;
+        spread(channels, 4, rgb);
+        return Ok(());
+    }
+    decoder.read_image(rgb).map_err(|e| refusal(&e))
+}
+
+fn refusal(error: &DecodingError) -> DecodeError {
+    match error {
+        DecodingError::IoError(io) if io.kind() == ErrorKind::UnexpectedEof => {
+            DecodeError::truncated("unexpected end of WebP file")
+        }
+        DecodingError::UnsupportedFeature(feature) => DecodeError::unsupported(feature),
+        other => DecodeError::corrupt(other),
+    }
+}

@@ -1,0 +1,161 @@
+//! Pixels in memory: whole decoded images, interleaved, and views, planar.
+
+use headwater_core::draw::Extent;
+
+/// A buffer that a big image has grown beyond this goes back to it with the next small one.
+const RETAINED_BYTES_MAX: usize = 32 << 20;
+
+/// A decoded image: `u8[height, width, 3]`, R G B, no padding. Keeps its memory between images.
+#[derive(Debug)]
+pub struct RgbImage {
+    extent: Extent,
+    pixels: Vec<u8>,
+}
+
+/// A view while it is worked on: `u8[3, height, width]`, planes R, G, B. Keeps its memory
+/// between views.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Planes {
+    extent: Extent,
+    values: Vec<u8>,
+}
+
+/// Makes `buffer` exactly `len` long. What it holds is unspecified afterwards; memory is only
+/// taken when it has never been that long, and given back after an exceptionally big image.
+pub(crate) fn set_len(buffer: &mut Vec<u8>, len: usize) {
+    if buffer.capacity() > RETAINED_BYTES_MAX && len <= RETAINED_BYTES_MAX {
+        buffer.truncate(len);
+        buffer.shrink_to(RETAINED_BYTES_MAX);
+    }
+    buffer.resize(len, 0);
+}
+
+// === impl RgbImage ===
+
+impl RgbImage {
+    /// A black image of one pixel.
+    #[must_use]
+    pub fn new() -> Self {
+        Self { extent: Extent { width: 1, height: 1 }, pixels: vec![0; 3] }
+    }
+
+    /// An image of given pixels.
+    ///
+    /// # Panics
+    /// The number of bytes is not 3 * width * height, or it is 0.
+    #[must_use]
+    pub fn from_pixels(extent: Extent, pixels: Vec<u8>) -> Self {
+        assert_eq!(pixels.len(), byte_len(extent), "bytes of {extent:?}");
+        assert!(!pixels.is_empty(), "an image has pixels");
+        Self { extent, pixels }
+    }
+
+    /// Size in pixels.
+    #[must_use]
+    pub fn extent(&self) -> Extent {
+        self.extent
+    }
+
+    /// All pixels, row by row.
+    #[must_use]
+    pub fn pixels(&self) -> &[u8] {
+        &self.pixels
+    }
+
+    /// Bytes of one row.
+    #[must_use]
+    pub fn row_bytes(&self) -> usize {
+        self.extent.width as usize * 3
+    }
+
+    /// Sets the size and gives the pixels to be overwritten, their values unspecified.
+    pub fn reset(&mut self, extent: Extent) -> &mut [u8] {
+        self.extent = extent;
+        set_len(&mut self.pixels, byte_len(extent));
+        &mut self.pixels
+    }
+}
+
+impl Default for RgbImage {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+// === impl Planes ===
+
+impl Planes {
+    /// A black view of one pixel.
+    #[must_use]
+    pub fn new() -> Self {
+        Self { extent: Extent { width: 1, height: 1 }, values: vec![0; 3] }
+    }
+
+    /// A view of given values.
+    ///
+    /// # Panics
+    /// The number of bytes is not 3 * width * height, or it is 0.
+    #[must_use]
+    pub fn from_values(extent: Extent, values: Vec<u8>) -> Self {
+        assert_eq!(values.len(), byte_len(extent), "bytes of {extent:?}");
+        assert!(!values.is_empty(), "a view has pixels");
+        Self { extent, values }
+    }
+
+    /// Size in pixels.
+    #[must_use]
+    pub fn extent(&self) -> Extent {
+        self.extent
+    }
+
+    /// Sets the size and gives the values to be overwritten, their values unspecified.
+    pub fn reset(&mut self, extent: Extent) -> &mut [u8] {
+        self.extent = extent;
+        set_len(&mut self.values, byte_len(extent));
+        &mut self.values
+    }
+
+    /// The three planes one after the other.
+    #[must_use]
+    pub fn values(&self) -> &[u8] {
+        &self.values
+    }
+
+    /// The three planes one after the other.
+    pub fn values_mut(&mut self) -> &mut [u8] {
+        &mut self.values
+    }
+
+    /// Values of one plane.
+    #[must_use]
+    pub fn plane_len(&self) -> usize {
+        self.values.len() / 3
+    }
+
+    /// The planes R, G and B.
+    #[must_use]
+    pub fn planes(&self) -> [&[u8]; 3] {
+        let plane_len = self.plane_len();
+        let (red, rest) = self.values.split_at(plane_len);
+        let (green, blue) = rest.split_at(plane_len);
+        [red, green, blue]
+    }
+
+    /// The planes R, G and B, to be changed.
+    pub fn planes_mut(&mut self) -> [&mut [u8]; 3] {
+        let plane_len = self.plane_len();
+        let (red, rest) = self.values.split_at_mut(plane_len);
+        let (green, blue) = rest.split_at_mut(plane_len);
+        [red, green, blue]
+    }
+}
+
+impl Default for Planes {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+fn byte_len(extent: Extent) -> usize {
+    extent.width as usize * extent.height as usize * 3
+}

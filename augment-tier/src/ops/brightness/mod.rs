@@ -1,0 +1,3 @@
+//! Brightness: a blend with black.
+
+pub mod plain;

@@ -1,0 +1,3 @@
+//! Contrast: a blend with the mean luma.
+
+pub mod plain;

@@ -1,0 +1,3 @@
+//! Horizontal flip.
+
+pub mod plain;

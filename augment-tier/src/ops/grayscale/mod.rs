@@ -1,0 +1,3 @@
+//! Grayscale with three equal channels.
+
+pub mod plain;

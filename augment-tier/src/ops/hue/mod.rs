@@ -1,0 +1,3 @@
+//! Hue shift.
+
+pub mod plain;

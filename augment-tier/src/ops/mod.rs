@@ -1,0 +1,17 @@
+//! The operations of a recipe on uint8 pixels.
+//!
+//! In each folder `plain.rs` is the definition: readable, always built, equal to Pillow and
+//! torchvision as its header says. Any other file there must give the same bytes.
+
+pub mod blend;
+pub mod blur;
+pub mod brightness;
+pub mod cast;
+pub mod contrast;
+pub mod flip;
+pub mod grayscale;
+pub mod hue;
+pub mod luma;
+pub mod resize;
+pub mod saturation;
+pub mod solarize;

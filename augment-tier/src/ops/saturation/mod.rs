@@ -1,0 +1,3 @@
+//! Saturation: a blend with the luma of each pixel.
+
+pub mod plain;

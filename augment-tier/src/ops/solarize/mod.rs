@@ -1,0 +1,3 @@
+//! Solarise: bright values are inverted.
+
+pub mod plain;

@@ -1,0 +1,12 @@
+//! The definition: Pillow's `ImageOps.solarize`.
+
+use crate::image::Planes;
+
+/// Inverts values from `threshold` upwards.
+pub fn apply(view: &mut Planes, threshold: u8) {
+    for value in view.values_mut() {
+        if *value >= threshold {
+            *value = 255 - *value;
+        }
+    }
+}

@@ -1,0 +1,209 @@
+//! One sample through a whole recipe: decoded once, each view cut, changed and written.
+//!
+//! A pure function of recipe, key and encoded bytes. No clock, no thread, no memory taken per
+//! sample once the buffers have grown to the largest image.
+
+use headwater_core::draw::{DrawKey, DrawnOp, Extent, JitterStep, ViewParams};
+use headwater_core::recipe::TensorSpec;
+use headwater_core::{Recipe, SampleId};
+
+use crate::decode::{DecodeError, DecodeLimits, Decoder};
+use crate::image::{Planes, RgbImage};
+use crate::ops::cast::CastTable;
+use crate::ops::resize::Geometry;
+use crate::ops::{
+    blur, brightness, cast, contrast, flip, grayscale, hue, resize, saturation, solarize,
+};
+
+/// What the draws of a sample follow from, beside the view.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct RenderKey {
+    /// Seed of the job.
+    pub seed: u64,
+    /// Epoch.
+    pub epoch: u32,
+    /// Pass of the dataset within the epoch.
+    pub pass: u32,
+    /// The sample.
+    pub sample: SampleId,
+}
+
+/// Where the views of one sample go.
+pub trait ViewSink {
+    /// The row of the sample in view `view` of tensor `tensor`, both counted as in the recipe:
+    /// exactly `3 * height * width` elements of the tensor's dtype, whatever they hold now.
+    /// It is asked for once per view, and every byte is written once.
+    fn row(&mut self, tensor: usize, view: usize) -> &mut [u8];
+}
+
+/// A sample that has been rendered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rendered {
+    /// Size of the decoded image.
+    pub source: Extent,
+}
+
+/// Why a sample could not be rendered.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RenderError {
+    /// The bytes are no image that is read here. Nothing has been written.
+    #[error(transparent)]
+    Decode(#[from] DecodeError),
+    /// The sink gave a row of another length than the recipe says. A fault of the caller.
+    #[error(
+        "row of tensor {tensor}, view {view} has {found_bytes} bytes, not {expected_bytes}: \
+         the layout is not the recipe's"
+    )]
+    RowLength {
+        /// The tensor.
+        tensor: usize,
+        /// The view in the tensor.
+        view: usize,
+        /// Bytes the recipe asks for.
+        expected_bytes: usize,
+        /// Bytes the sink gave.
+        found_bytes: usize,
+    },
+}
+
+/// Renders sample after sample into memory that it keeps. One per thread.
+#[derive(Debug)]
+pub struct Renderer {
+    decoder: Decoder,
+    painter: Painter,
+}
+
+/// All that comes after the decode.
+#[derive(Debug)]
+struct Painter {
+    params: ViewParams,
+    view: Planes,
+    resize: resize::plain::Scratch,
+    blur: blur::plain::Scratch,
+    tables: Vec<CastTable>,
+}
+
+// === impl RenderKey ===
+
+impl RenderKey {
+    /// Key of the draws of one view, counted over all tensors.
+    #[must_use]
+    pub fn view(&self, number: u64) -> DrawKey {
+        let Self { seed, epoch, pass, sample } = *self;
+        DrawKey { seed, epoch, pass, sample, stream: number }
+    }
+}
+
+// === impl Renderer ===
+
+impl Renderer {
+    /// A renderer that refuses images beyond `limits`.
+    ///
+    /// # Errors
+    /// The JPEG library has no memory for its state.
+    pub fn new(limits: DecodeLimits) -> Result<Self, RenderError> {
+        let painter = Painter {
+            params: ViewParams::whole(Extent { width: 1, height: 1 }),
+            view: Planes::new(),
+            resize: resize::plain::Scratch::default(),
+            blur: blur::plain::Scratch::default(),
+            tables: Vec::new(),
+        };
+        Ok(Self { decoder: Decoder::new(limits)?, painter })
+    }
+
+    /// Decodes `encoded` once and writes every view of `recipe`, which must have been validated,
+    /// to `out`, tensors in order, views in order within a tensor.
+    ///
+    /// # Errors
+    /// The image cannot be decoded, in which case nothing has been written; or the sink gave a
+    /// row of the wrong length.
+    pub fn render(
+        &mut self,
+        recipe: &Recipe,
+        key: RenderKey,
+        encoded: &[u8],
+        out: &mut impl ViewSink,
+    ) -> Result<Rendered, RenderError> {
+        let image = self.decoder.decode(encoded)?;
+        let mut number = 0;
+        for (tensor, spec) in recipe.tensors.iter().enumerate() {
+            let table = self.painter.table(recipe, spec);
+            for view in 0..spec.views.len() {
+                let row = out.row(tensor, view);
+                let extent = Extent { width: spec.width, height: spec.height };
+                check_row(spec, tensor, view, row.len())?;
+                let mut rng = key.view(number).rng();
+                let params = &mut self.painter.params;
+                spec.views[view].draw_into(image.extent(), extent, &mut rng, params);
+                self.painter.paint(image, extent);
+                cast::plain::write(&self.painter.view, &self.painter.tables[table], row);
+                number += 1;
+            }
+        }
+        Ok(Rendered { source: image.extent() })
+    }
+}
+
+fn check_row(
+    spec: &TensorSpec,
+    tensor: usize,
+    view: usize,
+    found_bytes: usize,
+) -> Result<(), RenderError> {
+    let values = 3 * u64::from(spec.width) * u64::from(spec.height);
+    let expected_bytes = (values * spec.dtype.size_bytes()) as usize;
+    if found_bytes == expected_bytes {
+        return Ok(());
+    }
+    Err(RenderError::RowLength { tensor, view, expected_bytes, found_bytes })
+}
+
+// === impl Painter ===
+
+impl Painter {
+    /// Index of the table for a tensor; made when it is first needed.
+    fn table(&mut self, recipe: &Recipe, spec: &TensorSpec) -> usize {
+        let known = self.tables.iter().position(|table| table.serves(recipe, spec.dtype));
+        known.unwrap_or_else(|| {
+            if self.tables.len() == TABLES_MAX {
+                self.tables.clear();
+            }
+            self.tables.push(CastTable::new(recipe, spec.dtype));
+            self.tables.len() - 1
+        })
+    }
+
+    /// Makes the view that `self.params` describe.
+    fn paint(&mut self, image: &RgbImage, extent: Extent) {
+        let Self { params, view, resize, blur, .. } = self;
+        let geometry = Geometry {
+            crop: params.crop,
+            resized: params.resized,
+            window: params.window,
+            view: extent,
+        };
+        resize::plain::resize(image, &geometry, resize, view);
+        for op in &params.ops {
+            match *op {
+                DrawnOp::Flip => flip::plain::apply(view),
+                DrawnOp::ColorJitter { order, brightness, contrast, saturation, hue } => {
+                    for step in order {
+                        match step {
+                            JitterStep::Brightness => brightness::plain::apply(view, brightness),
+                            JitterStep::Contrast => contrast::plain::apply(view, contrast),
+                            JitterStep::Saturation => saturation::plain::apply(view, saturation),
+                            JitterStep::Hue => hue::plain::apply(view, hue),
+                        }
+                    }
+                }
+                DrawnOp::Grayscale => grayscale::plain::apply(view),
+                DrawnOp::GaussianBlur { sigma } => blur::plain::apply(view, sigma, blur),
+                DrawnOp::Solarize { threshold } => solarize::plain::apply(view, threshold),
+            }
+        }
+    }
+}
+
+/// Tables that are kept: as many as there are dtypes for images, for a few recipes.
+const TABLES_MAX: usize = 16;
