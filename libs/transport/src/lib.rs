@@ -1,1 +1,32 @@
-//! Links: the data path between one worker and one receiver.
+//! Links: the data path between one worker and one receiver, behind one narrow contract.
+//!
+//! Two ends. The receiver has a [`ReceiverLink`] per kind: it owns the slots, says who may write
+//! what, and hears when a part is there. A worker has a [`WorkerLink`] per receiver: it gives
+//! memory to render a part in and delivers it. The contract stands on the traits; one suite,
+//! `conformance`, holds every kind to it.
+//!
+//! Deliberately absent: leases' deadlines, retries of leases, the choice of samples, gRPC,
+//! pixels. A link moves bytes that somebody else decided on to the place somebody else named.
+#![deny(unsafe_code)]
+
+pub mod contract;
+mod key;
+#[allow(unsafe_code)] // mmap and munmap.
+mod mapping;
+mod metrics;
+#[allow(unsafe_code)] // Rendering memory as slices.
+pub mod part;
+mod place;
+pub mod shm;
+#[allow(unsafe_code)] // Slot memory by address.
+pub mod slot;
+mod staging;
+pub mod tcp;
+
+pub use contract::{
+    Arrival, LeaseId, LinkError, LinkKind, LinkOffer, PartPlace, PeerId, ReceiverLink, SessionKey,
+    SlotId, Withdrawal, WorkerLink,
+};
+pub use part::PartBuffer;
+pub use place::MAX_REGIONS;
+pub use slot::{SlotError, SlotMemory};

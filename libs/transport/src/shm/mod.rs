@@ -1,0 +1,97 @@
+//! Shared memory on one host: the worker maps the receiver's slots and renders in them.
+//!
+//! Bytes do not travel; a Unix socket (SOCK_SEQPACKET, one packet a message) carries the slots'
+//! file descriptors, permissions, withdrawals and commits. Its messages are in
+//! docs/wire-format.md.
+//!
+//! **What a receiver can know.** A worker maps whole slots, so a permission binds an honest worker
+//! only: whoever may connect (same user, right key) is trusted with the slots. The socket is the
+//! proof of life: the worker closes it after its last mapping is gone, and the kernel closes it
+//! only when the last thread of a dead worker has left its memory. So the end of the stream means
+//! that no byte can be written any more, and nothing less does: a stopped (SIGSTOP) worker stays
+//! open until it goes on or dies, and `drop_peer`, which cannot take a mapping away from another
+//! process, asks the worker to leave and reports `Gone` when it has. Until then the receiver
+//! keeps the slots of its open leases out of use.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+
+use crate::contract::{
+    Arrival, LinkError, LinkKind, LinkOffer, ReceiverLink, SessionKey, WorkerLink,
+};
+
+mod rendering;
+
+pub(crate) use rendering::Rendering;
+
+/// Time a connecting worker and a receiver give each other to exchange hello and answer.
+pub const DEFAULT_HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// The receiver's choices.
+#[derive(Clone, Debug)]
+pub struct ShmListen {
+    /// Directory for the socket. `None`: a name in the abstract namespace, which leaves no file but
+    /// is only seen within one network namespace; containers need a shared directory.
+    pub socket_dir: Option<PathBuf>,
+    /// Users whose workers are let in, beside the receiver's own.
+    pub allow_uids: Vec<u32>,
+    /// Time for a new connection to present its key.
+    pub handshake_timeout: Duration,
+}
+
+/// The worker's choices.
+#[derive(Clone, Debug)]
+pub struct ShmConnect {
+    /// Time for the receiver to answer.
+    pub handshake_timeout: Duration,
+}
+
+/// Opens the receiver's end. What happens on it is told on `arrivals`, at most two per admission
+/// and two per lease, so the channel holds no more than the receiver asked for.
+///
+/// # Errors
+/// [`LinkError::Setup`]: the socket cannot be made.
+pub async fn listen(
+    config: &ShmListen,
+    arrivals: mpsc::UnboundedSender<Arrival>,
+) -> Result<Arc<dyn ReceiverLink>, LinkError> {
+    let _ = (config, arrivals);
+    Err(LinkError::Setup { kind: LinkKind::Shm, reason: "not built yet".into() })
+}
+
+/// Connects a worker to a receiver of this host.
+///
+/// # Errors
+/// [`LinkError::Setup`]: no such socket here (another host or namespace).
+/// [`LinkError::Refused`]: wrong key, version or user.
+pub async fn connect(
+    offer: &LinkOffer,
+    key: &SessionKey,
+    config: &ShmConnect,
+) -> Result<Arc<dyn WorkerLink>, LinkError> {
+    let _ = (offer, key, config);
+    Err(LinkError::Setup { kind: LinkKind::Shm, reason: "not built yet".into() })
+}
+
+// === impl ShmListen ===
+
+impl Default for ShmListen {
+    fn default() -> Self {
+        Self {
+            socket_dir: None,
+            allow_uids: Vec::new(),
+            handshake_timeout: DEFAULT_HANDSHAKE_TIMEOUT,
+        }
+    }
+}
+
+// === impl ShmConnect ===
+
+impl Default for ShmConnect {
+    fn default() -> Self {
+        Self { handshake_timeout: DEFAULT_HANDSHAKE_TIMEOUT }
+    }
+}
