@@ -1,1 +1,28 @@
-//! Receiver: ready batches, in order, in the training rank.
+//! The receiver: a library inside a training rank that hands out ready batches, in order.
+//!
+//! It runs the sampler, cuts batches into parts, leases the parts to augment workers, and owns
+//! the memory they write to. It also owns the cursor: a part is accepted once, a batch is handed
+//! out when all its parts are in.
+//!
+//! Deliberately absent: pixels, decoding, reading of shards. The receiver knows what a batch holds
+//! and where its bytes go, and how to tell whether they came.
+#![forbid(unsafe_code)]
+
+mod batch;
+pub mod config;
+mod driver;
+mod error;
+pub mod ledger;
+mod mailbox;
+pub mod metrics;
+mod receiver;
+mod service;
+mod slots;
+mod stats;
+
+pub use batch::Batch;
+pub use config::{DatasetUse, ReceiverConfig, Verify};
+pub use error::ReceiverError;
+pub use mailbox::Position;
+pub use receiver::Receiver;
+pub use stats::Snapshot;

@@ -1,0 +1,125 @@
+//! A ready batch, as the trainer gets it.
+
+use std::sync::Arc;
+
+use headwater_core::{Digest, Digester, Layout, SampleRef, TensorLayout};
+use headwater_proto::augment::Provenance;
+use headwater_transport::{SlotId, SlotMemory};
+use tokio::sync::mpsc::UnboundedSender;
+
+use crate::ledger::FinishedBatch;
+
+/// A batch. Clones share it; the slot goes back to the receiver when the last clone is dropped,
+/// and no sooner, so tensors that point into it stay valid as long as they hold a clone.
+#[derive(Clone)]
+pub struct Batch {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    finished: FinishedBatch,
+    memory: Arc<SlotMemory>,
+    slot: SlotId,
+    release: UnboundedSender<SlotId>,
+}
+
+// === impl Batch ===
+
+impl Batch {
+    pub(crate) fn new(
+        finished: FinishedBatch,
+        memory: Arc<SlotMemory>,
+        release: UnboundedSender<SlotId>,
+    ) -> Self {
+        let slot = finished.order.slot;
+        Self { inner: Arc::new(Inner { finished, memory, slot, release }) }
+    }
+
+    /// Epoch.
+    #[must_use]
+    pub fn epoch(&self) -> u32 {
+        self.inner.finished.order.epoch
+    }
+
+    /// Step within the epoch.
+    #[must_use]
+    pub fn step(&self) -> u64 {
+        self.inner.finished.order.step
+    }
+
+    /// Samples in the batch.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.inner.finished.order.samples.len()
+    }
+
+    /// Never: a batch has a sample at least.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Dtypes, shapes and places of the tensors.
+    #[must_use]
+    pub fn layout(&self) -> &Layout {
+        &self.inner.finished.order.layout
+    }
+
+    /// The samples that were asked for, in order.
+    #[must_use]
+    pub fn samples(&self) -> &[SampleRef] {
+        &self.inner.finished.order.samples
+    }
+
+    /// What stands in the batch for each of them: key, label, substitution.
+    #[must_use]
+    pub fn provenance(&self) -> &[Provenance] {
+        &self.inner.finished.provenance
+    }
+
+    /// The tensor of a name.
+    #[must_use]
+    pub fn tensor(&self, name: &str) -> Option<&TensorLayout> {
+        self.layout().tensors().iter().find(|tensor| tensor.name == name)
+    }
+
+    /// Address of a tensor's first element; valid while a clone of the batch lives. C order.
+    #[must_use]
+    pub fn tensor_ptr(&self, tensor: &TensorLayout) -> *mut u8 {
+        self.inner.memory.as_ptr().wrapping_add(tensor.offset_bytes as usize)
+    }
+
+    /// A copy of a tensor's bytes.
+    #[must_use]
+    pub fn tensor_bytes(&self, tensor: &TensorLayout) -> Vec<u8> {
+        self.inner.memory.read(self.layout().tensor_region(tensor))
+    }
+
+    /// Identity of the batch's content: names, dtypes, shapes and bytes of all tensors, and the
+    /// samples' keys. Equal for equal coordinates, whoever made it.
+    #[must_use]
+    pub fn digest(&self) -> Digest {
+        let mut digester = Digester::new("headwater batch 1");
+        for tensor in self.layout().tensors() {
+            digester.bytes(tensor.name.as_bytes()).bytes(tensor.dtype.name().as_bytes());
+            for dim in tensor.shape(self.layout().samples()) {
+                digester.number(dim);
+            }
+            let mut hash = xxhash_rust::xxh3::Xxh3Default::new();
+            let region = self.layout().tensor_region(tensor);
+            self.inner.memory.for_each_chunk(region, |chunk| hash.update(chunk));
+            digester.bytes(&hash.digest128().to_le_bytes());
+        }
+        for sample in self.provenance() {
+            digester.bytes(sample.key.as_bytes());
+        }
+        digester.finish()
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        // The receiver may be gone already: then the memory goes with this batch.
+        let _ = self.release.send(self.slot);
+    }
+}

@@ -1,0 +1,230 @@
+//! Configuration of a receiver: `[receiver]` in `headwater.toml`.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use headwater_core::sampler::{EpochEnd, Order};
+use headwater_proto::augment::BadSamplePolicy;
+use headwater_transport::LinkKind;
+use serde::{Deserialize, Serialize};
+
+use crate::error::ReceiverError;
+
+/// Heartbeats that may stay out before a worker is given up.
+pub(crate) const HEARTBEATS_MISSED_MAX: u32 = 3;
+
+/// One dataset of the job.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DatasetUse {
+    /// Its name in the storage tier.
+    pub name: String,
+    /// Its share in the mix, relative to the others'. Default: its number of samples.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub weight: Option<f64>,
+}
+
+/// What a receiver is told. Times are in milliseconds.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct ReceiverConfig {
+    /// Name of the job, for logs and metrics.
+    pub job: String,
+    /// Addresses of storage nodes, `host:port`.
+    pub storage: Vec<String>,
+    /// Addresses of augment workers, `host:port`.
+    pub workers: Vec<String>,
+    /// Rank of this process among those that share the global batch.
+    pub rank: u32,
+    /// Number of ranks.
+    pub world_size: u32,
+    /// Samples in this rank's batch.
+    pub batch_samples: u32,
+    /// Seed of order and augmentation.
+    pub seed: u64,
+    /// `global`: one order for the job; `per-rank`: shards divided over ranks.
+    pub order: Order,
+    /// Shards that are mixed together; 0: no shuffling.
+    pub shuffle_block: u32,
+    /// `drop_last`, `short_last` or `{ steps = N }`.
+    pub epoch_end: EpochEnd,
+    /// Batches made ahead of the one the trainer holds.
+    pub window_batches: u32,
+    /// Most slots, each for one batch; beyond `window_batches` for those the trainer holds or a
+    /// late writer keeps. 0: `window_batches + 4`.
+    pub slots_max: u32,
+    /// Most samples of one part, the unit of work.
+    pub part_samples: u32,
+    /// Data links offered to workers, best first: `shm`, `tcp`.
+    pub links: Vec<String>,
+    /// Where slots are made: a tmpfs.
+    pub shm_dir: PathBuf,
+    /// Folder for the `shm` link's socket; empty: an abstract socket, which needs none.
+    pub shm_socket_dir: PathBuf,
+    /// Asks for huge pages for slots.
+    pub huge_pages: bool,
+    /// Address that the `tcp` link listens on; port 0: any.
+    pub tcp_listen: String,
+    /// Host that workers are told for the `tcp` link; empty: the address it listens on.
+    pub tcp_advertise: String,
+    /// Time between heartbeats, in ms. A worker that misses three is given up.
+    pub heartbeat_ms: u32,
+    /// A lease is given to a second worker when it takes this multiple of the median.
+    pub hedge_median_multiple: f64,
+    /// But never earlier than this, in ms.
+    pub hedge_floor_ms: u32,
+    /// Times a part may fail before the stream fails.
+    pub attempts_max: u32,
+    /// How long to wait for a first or another worker, in ms.
+    pub worker_wait_ms: u32,
+    /// What becomes of a sample that cannot be read: `substitute` or `fail`.
+    pub on_bad_sample: BadSamplePolicy,
+    /// Field of the image; `|` between alternatives.
+    pub image_field: String,
+    /// Field of the class index; empty: no labels, all are -1.
+    pub label_field: String,
+    /// Which parts are compared with the worker's checksum on arrival: `network` (all that did
+    /// not come by `shm`), `all` or `off`.
+    pub verify: Verify,
+    /// Number of epochs; 0: without end.
+    pub epochs: u32,
+    /// Goes on into the next epoch while the trainer finishes this one.
+    pub prefetch_next_epoch: bool,
+    /// Threads of the receiver's own; they only move bytes and messages.
+    pub threads: u32,
+}
+
+/// Which parts are compared with their checksum on arrival.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verify {
+    /// Those that came over a network link.
+    Network,
+    /// All.
+    All,
+    /// None.
+    Off,
+}
+
+// === impl ReceiverConfig ===
+
+impl Default for ReceiverConfig {
+    fn default() -> Self {
+        Self {
+            job: "headwater".into(),
+            storage: vec!["127.0.0.1:7401".into()],
+            workers: vec!["127.0.0.1:7402".into()],
+            rank: 0,
+            world_size: 1,
+            batch_samples: 32,
+            seed: 0,
+            order: Order::Global,
+            shuffle_block: headwater_core::sampler::SHUFFLE_BLOCK_DEFAULT,
+            epoch_end: EpochEnd::DropLast,
+            window_batches: 4,
+            slots_max: 0,
+            part_samples: 8,
+            links: vec!["shm".into(), "tcp".into()],
+            shm_dir: "/dev/shm".into(),
+            shm_socket_dir: PathBuf::new(),
+            huge_pages: false,
+            tcp_listen: "127.0.0.1:0".into(),
+            tcp_advertise: String::new(),
+            heartbeat_ms: 1000,
+            hedge_median_multiple: 4.0,
+            hedge_floor_ms: 500,
+            attempts_max: 5,
+            worker_wait_ms: 60_000,
+            on_bad_sample: BadSamplePolicy::Substitute,
+            image_field: "jpg|jpeg|png|webp".into(),
+            label_field: "cls".into(),
+            verify: Verify::Network,
+            epochs: 0,
+            prefetch_next_epoch: true,
+            threads: 2,
+        }
+    }
+}
+
+impl ReceiverConfig {
+    /// Checks every value that stands for itself.
+    ///
+    /// # Errors
+    /// The first key that is out of range.
+    pub fn validate(&self) -> Result<(), ReceiverError> {
+        let wrong = |key, value: String, rule| Err(ReceiverError::Config { key, value, rule });
+        let counts = [
+            ("world_size", self.world_size, 1 << 16),
+            ("batch_samples", self.batch_samples, 1 << 16),
+            ("window_batches", self.window_batches, 1024),
+            ("part_samples", self.part_samples, 4096),
+            ("heartbeat_ms", self.heartbeat_ms, 600_000),
+            ("attempts_max", self.attempts_max, 1000),
+            ("worker_wait_ms", self.worker_wait_ms, u32::MAX),
+            ("threads", self.threads, 256),
+        ];
+        for (key, value, most) in counts {
+            if !(1..=most).contains(&value) {
+                return wrong(key, value.to_string(), "must be at least 1 and within reason");
+            }
+        }
+        if self.rank >= self.world_size {
+            return wrong("rank", self.rank.to_string(), "must be below receiver.world_size");
+        }
+        if self.slots_max != 0 && self.slots_max <= self.window_batches {
+            let rule = "must be 0 or more than receiver.window_batches";
+            return wrong("slots_max", self.slots_max.to_string(), rule);
+        }
+        if self.hedge_median_multiple.is_nan() || self.hedge_median_multiple < 1.0 {
+            let value = self.hedge_median_multiple.to_string();
+            return wrong("hedge_median_multiple", value, "must be at least 1");
+        }
+        for (key, list) in [("storage", &self.storage), ("workers", &self.workers)] {
+            if list.is_empty() {
+                return wrong(key, "[]".into(), "give one address at least, host:port");
+            }
+        }
+        if self.image_field.is_empty() {
+            return wrong("image_field", "\"\"".into(), "name the field of the image");
+        }
+        self.link_kinds().map(drop)
+    }
+
+    /// The links, best first.
+    ///
+    /// # Errors
+    /// A link that is not known or not in this program.
+    pub fn link_kinds(&self) -> Result<Vec<LinkKind>, ReceiverError> {
+        let kinds: Result<Vec<LinkKind>, ReceiverError> = self
+            .links
+            .iter()
+            .map(|name| match LinkKind::from_name(name) {
+                Some(kind @ (LinkKind::Shm | LinkKind::Tcp)) => Ok(kind),
+                _ => Err(ReceiverError::Config {
+                    key: "links",
+                    value: format!("\"{name}\""),
+                    rule: "links are \"shm\" and \"tcp\"; \"rdma\" is not in this version",
+                }),
+            })
+            .collect();
+        match kinds?.as_slice() {
+            [] => Err(ReceiverError::Config {
+                key: "links",
+                value: "[]".into(),
+                rule: "give one link at least",
+            }),
+            kinds => Ok(kinds.to_vec()),
+        }
+    }
+
+    /// Most slots there will be.
+    #[must_use]
+    pub fn slots_limit(&self) -> usize {
+        let most = if self.slots_max == 0 { self.window_batches + 4 } else { self.slots_max };
+        most as usize
+    }
+
+    pub(crate) fn heartbeat(&self) -> Duration {
+        Duration::from_millis(self.heartbeat_ms.into())
+    }
+}

@@ -1,0 +1,403 @@
+//! The task that performs what the ledger decides: orders batches, leases parts, watches links.
+
+mod fill;
+mod report;
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use headwater_core::sampler::{Sampler, SamplerError};
+use headwater_core::{Layout, Recipe};
+use headwater_proto::augment::{FromWorker, SessionWelcome, ToWorker};
+use headwater_transport::{Arrival, LeaseId, LinkKind, PeerId, ReceiverLink, SlotId, Withdrawal};
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::{AbortHandle, JoinSet};
+
+use crate::batch::Batch;
+use crate::config::Verify;
+use crate::ledger::{Action, FinishedBatch, Ledger, Serial};
+use crate::mailbox::{Mailbox, Position};
+use crate::service::{SessionShared, keep_session};
+use crate::slots::SlotPool;
+use crate::stats::Stats;
+
+/// How often late leases and missing workers are looked for.
+const TICK: Duration = Duration::from_millis(25);
+
+/// Something that happened.
+pub(crate) enum Event {
+    Session(PeerId, SessionEvent),
+    Link(LinkKind, Arrival),
+    Verified { lease: LeaseId, equal: bool },
+    Command(Command),
+    /// The trainer took something: there may be room.
+    Nudge,
+}
+
+/// What a control stream reports.
+pub(crate) enum SessionEvent {
+    Joined {
+        address: String,
+        welcome: SessionWelcome,
+        link: Arc<dyn ReceiverLink>,
+        outbox: mpsc::Sender<ToWorker>,
+    },
+    Said(FromWorker),
+    Ended {
+        address: String,
+        reason: String,
+        hopeless: bool,
+    },
+}
+
+/// What the trainer's side asks for.
+pub(crate) enum Command {
+    /// Go on at another place.
+    Seek(Position, oneshot::Sender<()>),
+    /// Weights from the next batch that the trainer takes.
+    SetWeights(Vec<f64>, oneshot::Sender<Result<(), SamplerError>>),
+    /// The workers there should be.
+    SetWorkers(Vec<String>),
+    /// End.
+    Stop,
+}
+
+/// A worker's session as the driver sees it.
+struct Session {
+    address: String,
+    link: Arc<dyn ReceiverLink>,
+    outbox: mpsc::Sender<ToWorker>,
+}
+
+pub(crate) struct Driver {
+    pub(crate) ledger: Ledger,
+    pub(crate) slots: SlotPool,
+    pub(crate) sampler: Arc<Mutex<Sampler>>,
+    pub(crate) mailbox: Arc<Mailbox>,
+    pub(crate) stats: Arc<Stats>,
+    pub(crate) recipe: Recipe,
+    pub(crate) verify: Verify,
+    pub(crate) window_batches: usize,
+    pub(crate) worker_wait: Duration,
+    /// Epochs beyond the trainer's own that are begun early.
+    pub(crate) epochs_ahead: u32,
+    /// Number of epochs; 0: without end.
+    pub(crate) epochs: u32,
+    pub(crate) sessions_shared: Arc<SessionShared>,
+    pub(crate) releases: mpsc::UnboundedSender<SlotId>,
+    pub(crate) state: DriverState,
+}
+
+/// The driver's own bookkeeping.
+pub(crate) struct DriverState {
+    sessions: BTreeMap<PeerId, Session>,
+    /// The link of each peer that ever joined, until the link says that it is gone.
+    paths: BTreeMap<PeerId, LinkKind>,
+    /// Links that were gone before their peer's welcome was heard.
+    gone_early: Vec<(PeerId, LinkKind)>,
+    keepers: BTreeMap<String, AbortHandle>,
+    tasks: JoinSet<()>,
+    layouts: BTreeMap<u32, Arc<Layout>>,
+    course: u64,
+    /// The batch that is ordered next.
+    fill: Position,
+    next_serial: u64,
+    first_serial_of_course: u64,
+    started: Instant,
+    /// Since when no worker is there, and what was heard last.
+    alone_since: Option<Instant>,
+    last_refusal: String,
+    stuck_since: Option<Instant>,
+}
+
+// === impl DriverState ===
+
+impl DriverState {
+    pub(crate) fn new(fill: Position) -> Self {
+        Self {
+            sessions: BTreeMap::new(),
+            paths: BTreeMap::new(),
+            gone_early: Vec::new(),
+            keepers: BTreeMap::new(),
+            tasks: JoinSet::new(),
+            layouts: BTreeMap::new(),
+            course: 0,
+            fill,
+            next_serial: 0,
+            first_serial_of_course: 0,
+            started: Instant::now(),
+            alone_since: Some(Instant::now()),
+            last_refusal: "none answered yet".into(),
+            stuck_since: None,
+        }
+    }
+}
+
+// === impl Driver ===
+
+impl Driver {
+    /// Runs until told to stop or until the stream fails.
+    pub(crate) async fn run(
+        mut self,
+        workers: Vec<String>,
+        mut events: mpsc::UnboundedReceiver<Event>,
+        mut released: mpsc::UnboundedReceiver<SlotId>,
+    ) {
+        self.set_workers(workers);
+        let mut tick = tokio::time::interval(TICK);
+        tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        loop {
+            let filled = self.fill();
+            self.ledger.assign(self.now());
+            if let Err(error) = filled.and_then(|()| self.perform()) {
+                self.mailbox.end(Some(error));
+                break;
+            }
+            let event = tokio::select! {
+                event = events.recv() => event,
+                slot = released.recv() => {
+                    if let Some(slot) = slot {
+                        self.slots.give_back(slot, &self.ledger);
+                    }
+                    continue;
+                }
+                _ = tick.tick() => {
+                    self.slots.settle(&self.ledger);
+                    self.look_for_trouble();
+                    continue;
+                }
+            };
+            match event {
+                None | Some(Event::Command(Command::Stop)) => break,
+                Some(event) => self.handle(event),
+            }
+        }
+        self.mailbox.end(None);
+        self.state.tasks.shutdown().await;
+        let peers: Vec<PeerId> = self.state.sessions.keys().copied().collect();
+        for peer in peers {
+            self.end_session(peer);
+        }
+    }
+
+    fn now(&self) -> Duration {
+        self.state.started.elapsed()
+    }
+
+    fn handle(&mut self, event: Event) {
+        let now = self.now();
+        match event {
+            Event::Session(peer, SessionEvent::Said(message)) => self.said(peer, message),
+            Event::Session(peer, event) => self.session_changed(peer, event),
+            Event::Link(kind, arrival) => self.link_reported(kind, arrival),
+            Event::Verified { lease, equal } => self.ledger.verified(lease, equal, now),
+            Event::Command(Command::Seek(position, reply)) => {
+                self.change_course(Some(position));
+                let _ = reply.send(());
+            }
+            Event::Command(Command::SetWeights(weights, reply)) => {
+                let _ = reply.send(self.set_weights(&weights));
+            }
+            Event::Command(Command::SetWorkers(workers)) => self.set_workers(workers),
+            Event::Command(Command::Stop) | Event::Nudge => {}
+        }
+    }
+
+    fn said(&mut self, peer: PeerId, message: FromWorker) {
+        let now = self.now();
+        match message {
+            FromWorker::Done(done) => {
+                self.stats.part_done(&done);
+                self.report_substitutions(&done);
+                self.ledger.done(peer, done, now);
+            }
+            FromWorker::Failed(failure) => self.ledger.failed(peer, failure, now),
+            FromWorker::Credits { credits, draining } => {
+                if draining {
+                    tracing::info!(peer = peer.0, "worker drains");
+                }
+                self.ledger.worker_credits(peer, credits);
+            }
+            FromWorker::Welcome(_) | FromWorker::Heartbeat(_) => {}
+        }
+    }
+
+    fn session_changed(&mut self, peer: PeerId, event: SessionEvent) {
+        match event {
+            SessionEvent::Joined { address, welcome, link, outbox } => {
+                tracing::info!(
+                    worker = welcome.worker,
+                    address,
+                    link = %link.kind(),
+                    backend = welcome.backend,
+                    credits = welcome.credits,
+                    "worker joined"
+                );
+                self.stats.worker_joined(peer, &welcome.worker, link.kind());
+                let kind = link.kind();
+                self.state.paths.insert(peer, kind);
+                self.state.sessions.insert(peer, Session { address, link, outbox });
+                self.state.alone_since = None;
+                self.ledger.worker_joined(peer, welcome.worker, welcome.credits);
+                if self.state.gone_early.contains(&(peer, kind)) {
+                    self.path_gone(peer, kind, "it was gone before it was used");
+                }
+                self.state.gone_early.retain(|(early, _)| *early != peer);
+            }
+            SessionEvent::Ended { address, reason, hopeless } => {
+                self.end_session(peer);
+                self.state.gone_early.retain(|(early, _)| *early != peer);
+                self.state.last_refusal = format!("{address}: {reason}");
+                if hopeless {
+                    tracing::error!(worker = address, reason, "worker cannot serve this receiver");
+                }
+            }
+            SessionEvent::Said(_) => {}
+        }
+    }
+
+    fn end_session(&mut self, peer: PeerId) {
+        let Some(session) = self.state.sessions.remove(&peer) else { return };
+        session.link.drop_peer(peer);
+        self.ledger.worker_left(peer);
+        self.stats.worker_left(peer);
+        if self.state.sessions.is_empty() {
+            self.state.alone_since = Some(Instant::now());
+        }
+    }
+
+    fn link_reported(&mut self, kind: LinkKind, arrival: Arrival) {
+        let now = self.now();
+        match arrival {
+            Arrival::Part { peer, lease } => self.ledger.arrived(peer, lease, now),
+            Arrival::Quiet { peer, lease } => self.ledger.quiet(peer, lease),
+            Arrival::Connected { .. } => {}
+            Arrival::Gone { peer, reason } => self.path_gone(peer, kind, &reason),
+        }
+    }
+
+    /// A link says that it is gone for a peer; each peer was admitted on all links, and only the
+    /// one it took matters.
+    fn path_gone(&mut self, peer: PeerId, kind: LinkKind, reason: &str) {
+        match self.state.paths.get(&peer) {
+            Some(&taken) if taken == kind => {}
+            Some(_) => return,
+            None => {
+                self.state.gone_early.push((peer, kind));
+                return;
+            }
+        }
+        self.state.paths.remove(&peer);
+        if self.state.sessions.contains_key(&peer) {
+            tracing::warn!(peer = peer.0, link = %kind, reason, "data path is gone");
+            self.end_session(peer);
+        }
+        self.ledger.gone(peer);
+    }
+
+    /// Performs what the ledger decided.
+    fn perform(&mut self) -> Result<(), crate::ReceiverError> {
+        while let Some(action) = self.ledger.next_action() {
+            match action {
+                Action::Lease { peer, lease, place } => {
+                    let Some(session) = self.state.sessions.get(&peer) else { continue };
+                    session.link.expect(peer, place);
+                    if session.outbox.try_send(ToWorker::Lease(lease)).is_err() {
+                        self.end_session(peer);
+                    }
+                }
+                Action::Withdraw { peer, lease } => self.withdraw(peer, lease),
+                Action::Verify { peer, place, checksum } => self.verify(peer, &place, checksum),
+                Action::Deliver(finished) => self.deliver(*finished),
+                Action::Fail(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    fn withdraw(&mut self, peer: PeerId, lease: LeaseId) {
+        // Without a session the path is being torn down, and `Gone` will follow.
+        let Some(session) = self.state.sessions.get(&peer) else { return };
+        let withdrawal = session.link.withdraw(peer, lease);
+        let _ = session.outbox.try_send(ToWorker::Withdraw(vec![lease.0]));
+        if withdrawal == Withdrawal::Quiet {
+            self.ledger.quiet(peer, lease);
+        }
+    }
+
+    fn verify(&mut self, peer: PeerId, place: &headwater_transport::PartPlace, checksum: u64) {
+        let kind = self.state.sessions.get(&peer).map(|session| session.link.kind());
+        let bytes: u64 = place.regions.iter().map(|region| region.len_bytes).sum();
+        self.stats.part_arrived(kind, bytes);
+        let wanted = match self.verify {
+            Verify::All => true,
+            Verify::Network => kind != Some(LinkKind::Shm),
+            Verify::Off => false,
+        };
+        let lease = place.lease;
+        if !wanted {
+            self.ledger.verified(lease, true, self.now());
+            return;
+        }
+        let memory = Arc::clone(self.slots.memory(place.slot));
+        let regions = Arc::clone(&place.regions);
+        let events = self.sessions_shared.events.clone();
+        self.state.tasks.spawn_blocking(move || {
+            let equal = memory.checksum(&regions) == checksum;
+            let _ = events.send(Event::Verified { lease, equal });
+        });
+    }
+
+    fn deliver(&mut self, finished: FinishedBatch) {
+        let memory = Arc::clone(self.slots.memory(finished.order.slot));
+        self.stats.batch_ready(finished.order.samples.len());
+        let course = match finished.order.serial >= Serial(self.state.first_serial_of_course) {
+            true => self.state.course,
+            false => self.state.course.wrapping_sub(1),
+        };
+        self.mailbox.put(course, Batch::new(finished, memory, self.releases.clone()));
+    }
+
+    fn set_weights(&mut self, weights: &[f64]) -> Result<(), SamplerError> {
+        // The course first: it fixes the batch that the trainer takes next.
+        let Position { epoch, step } = self.change_course(None);
+        lock(&self.sampler).set_weights(epoch, step, weights)
+    }
+
+    fn change_course(&mut self, to: Option<Position>) -> Position {
+        let (course, position) = self.mailbox.change_course(to);
+        let forgotten = self.ledger.forget_from(Serial(self.state.first_serial_of_course));
+        for slot in forgotten {
+            self.slots.give_back(slot, &self.ledger);
+        }
+        self.state.course = course;
+        self.state.first_serial_of_course = self.state.next_serial;
+        self.state.fill = position;
+        position
+    }
+
+    fn set_workers(&mut self, workers: Vec<String>) {
+        let gone = |address: &String| !workers.contains(address);
+        let stale: Vec<String> = self.state.keepers.keys().filter(|a| gone(a)).cloned().collect();
+        for address in stale {
+            if let Some(keeper) = self.state.keepers.remove(&address) {
+                keeper.abort();
+            }
+            let of_address = self.state.sessions.iter().filter(|(_, s)| s.address == address);
+            let peers: Vec<PeerId> = of_address.map(|(&peer, _)| peer).collect();
+            peers.into_iter().for_each(|peer| self.end_session(peer));
+        }
+        for address in workers {
+            if !self.state.keepers.contains_key(&address) {
+                let session = keep_session(Arc::clone(&self.sessions_shared), address.clone());
+                let keeper = self.state.tasks.spawn(session);
+                self.state.keepers.insert(address, keeper);
+            }
+        }
+    }
+}
+
+pub(crate) fn lock(sampler: &Mutex<Sampler>) -> std::sync::MutexGuard<'_, Sampler> {
+    sampler.lock().unwrap_or_else(PoisonError::into_inner)
+}

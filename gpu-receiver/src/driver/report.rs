@@ -1,0 +1,54 @@
+//! What the driver says to the trainer and the log when things do not go on.
+
+use std::time::{Duration, Instant};
+
+use headwater_proto::augment::PartDone;
+
+use super::Driver;
+use crate::ReceiverError;
+
+/// How long every slot must have been in the trainer's hands before it is told.
+const SLOTS_HELD_AFTER: Duration = Duration::from_secs(5);
+
+impl Driver {
+    /// Reports what keeps batches from coming, to whoever waits for one.
+    pub(super) fn look_for_trouble(&mut self) {
+        self.stats.gauge(
+            self.ledger.open_leases(),
+            self.mailbox.ready(),
+            self.slots.len(),
+            self.slots.quarantined(),
+        );
+        let alone = self.state.alone_since.map_or(Duration::ZERO, |since| since.elapsed());
+        if alone > self.worker_wait {
+            let addresses: Vec<&str> = self.state.keepers.keys().map(String::as_str).collect();
+            self.mailbox.report(ReceiverError::NoWorker {
+                waited_s: alone.as_secs(),
+                last: self.state.last_refusal.clone(),
+                workers: addresses.join(", "),
+            });
+        }
+        let stuck = self.slots.is_exhausted()
+            && self.slots.quarantined() == 0
+            && self.ledger.open_batches() == 0
+            && self.mailbox.ready() == 0;
+        if !stuck {
+            self.state.stuck_since = None;
+        } else if self.state.stuck_since.get_or_insert_with(Instant::now).elapsed()
+            > SLOTS_HELD_AFTER
+        {
+            self.mailbox.report(ReceiverError::SlotsHeld { slots: self.slots.len() });
+        }
+    }
+
+    /// Names each broken sample in the log, once.
+    pub(super) fn report_substitutions(&self, done: &PartDone) {
+        for sample in &done.samples {
+            let Some(substitution) = &sample.substituted else { continue };
+            if self.stats.first_report(&substitution.reason) {
+                let (used, reason) = (&sample.key, &substitution.reason);
+                tracing::warn!(used, reason, "broken sample replaced");
+            }
+        }
+    }
+}

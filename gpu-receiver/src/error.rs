@@ -1,0 +1,109 @@
+//! What can go wrong in a receiver.
+
+use headwater_core::RecipeError;
+
+/// Why a receiver cannot start or go on.
+#[derive(Debug, thiserror::Error)]
+pub enum ReceiverError {
+    /// A configuration value is out of range; names the key.
+    #[error("receiver.{key} is {value}: {rule}")]
+    Config {
+        /// The key.
+        key: &'static str,
+        /// Its value.
+        value: String,
+        /// What it must be.
+        rule: &'static str,
+    },
+    /// The recipe is not usable.
+    #[error(transparent)]
+    Recipe(#[from] RecipeError),
+    /// Order, weights or epochs cannot be had.
+    #[error(transparent)]
+    Sampler(#[from] headwater_core::sampler::SamplerError),
+    /// The storage tier cannot be reached or does not have the data.
+    #[error(transparent)]
+    Storage(#[from] headwater_storage_client::StorageClientError),
+    /// No link can be offered, or slots cannot be had.
+    #[error(transparent)]
+    Link(#[from] headwater_transport::LinkError),
+    /// No augment worker came within the limit.
+    #[error(
+        "no augment worker for {waited_s} s: {last}; start one at {workers}, or raise \
+         receiver.worker_wait_ms"
+    )]
+    NoWorker {
+        /// Seconds waited.
+        waited_s: u64,
+        /// The last failure.
+        last: String,
+        /// The addresses that were tried.
+        workers: String,
+    },
+    /// One part failed too often, or for good.
+    #[error(
+        "epoch {epoch} step {step} samples {first}..{end} failed {attempts} time(s), \
+         last at worker `{worker}`: {message}"
+    )]
+    Part {
+        /// Epoch.
+        epoch: u32,
+        /// Step.
+        step: u64,
+        /// First sample of the part within the batch.
+        first: u32,
+        /// One past its last sample.
+        end: u32,
+        /// How often.
+        attempts: u32,
+        /// Where it failed last.
+        worker: String,
+        /// How it failed last.
+        message: String,
+    },
+    /// Two workers made different bytes of one part.
+    #[error(
+        "worker `{worker}` made other bytes of a part of {samples} sample(s) in slot {slot} than \
+         another worker did (checksums {first:016x} and {second:016x}): workers must run the same \
+         version; report this if they do"
+    )]
+    Disagreement {
+        /// The later worker.
+        worker: String,
+        /// Samples of the part.
+        samples: usize,
+        /// Slot.
+        slot: u32,
+        /// Checksum of the copy that was taken.
+        first: u64,
+        /// Checksum of the other.
+        second: u64,
+    },
+    /// The trainer holds every slot there may be.
+    #[error(
+        "the trainer holds all {slots} slots: let go of earlier batches (copy what you keep), or \
+         raise receiver.slots_max"
+    )]
+    SlotsHeld {
+        /// Slots there are.
+        slots: usize,
+    },
+    /// Used in a process forked after it was made.
+    #[error(
+        "this receiver was made in process {made_in}, not here: make it after fork, or use the \
+         spawn start method"
+    )]
+    Forked {
+        /// Process id of the maker.
+        made_in: u32,
+    },
+    /// Two iterations at once.
+    #[error("the receiver is already being iterated: finish or drop the other iteration first")]
+    Busy,
+    /// The receiver was closed, or its own thread has ended.
+    #[error("the receiver is closed: {reason}")]
+    Closed {
+        /// Why.
+        reason: String,
+    },
+}

@@ -1,0 +1,123 @@
+//! A batch on its way, and its parts.
+
+use std::ops::Range;
+use std::time::Duration;
+
+use headwater_core::part::{PartKey, PartScope, cut};
+use headwater_proto::augment::Provenance;
+use headwater_transport::{LeaseId, PeerId};
+
+use super::{BatchOrder, FinishedBatch};
+
+/// A batch whose parts are not all in.
+pub(super) struct Batch {
+    pub(super) order: BatchOrder,
+    pub(super) parts: Vec<Part>,
+    missing: usize,
+}
+
+/// A contiguous range of a batch's samples.
+pub(super) struct Part {
+    pub(super) range: Range<u32>,
+    pub(super) key: PartKey,
+    /// Leases on it that may still bring it; two at most (a hedge).
+    leases: Vec<LeaseId>,
+    /// Leases that failed for reasons of their own.
+    pub(super) attempts: u32,
+    /// Not leased again before this time.
+    pub(super) not_before: Duration,
+    /// The worker whose lease failed last: another one is preferred.
+    pub(super) avoid: Option<PeerId>,
+    accepted: Option<Accepted>,
+}
+
+/// What a part brought.
+pub(super) struct Accepted {
+    pub(super) checksum: u64,
+    pub(super) provenance: Vec<Provenance>,
+}
+
+// === impl Batch ===
+
+impl Batch {
+    pub(super) fn new(order: BatchOrder, part_samples: u32, scope: &PartScope) -> Self {
+        let parts: Vec<Part> = cut(order.samples.len() as u32, part_samples)
+            .map(|range| {
+                let samples = &order.samples[range.start as usize..range.end as usize];
+                Part::new(range, scope.key(order.epoch, samples))
+            })
+            .collect();
+        Self { order, missing: parts.len(), parts }
+    }
+
+    pub(super) fn is_finished(&self) -> bool {
+        self.missing == 0
+    }
+
+    /// Takes a part's result. `false` where it was already there.
+    pub(super) fn accept(&mut self, part: usize, accepted: Accepted) -> bool {
+        let part = &mut self.parts[part];
+        if part.accepted.is_some() {
+            return false;
+        }
+        part.accepted = Some(accepted);
+        self.missing -= 1;
+        true
+    }
+
+    pub(super) fn finish(self) -> FinishedBatch {
+        let provenance = self
+            .parts
+            .into_iter()
+            .flat_map(|part| part.accepted.map(|a| a.provenance).unwrap_or_default())
+            .collect();
+        FinishedBatch { order: self.order, provenance }
+    }
+}
+
+// === impl Part ===
+
+impl Part {
+    fn new(range: Range<u32>, key: PartKey) -> Self {
+        Self {
+            range,
+            key,
+            leases: Vec::new(),
+            attempts: 0,
+            not_before: Duration::ZERO,
+            avoid: None,
+            accepted: None,
+        }
+    }
+
+    pub(super) fn is_accepted(&self) -> bool {
+        self.accepted.is_some()
+    }
+
+    pub(super) fn checksum(&self) -> Option<u64> {
+        self.accepted.as_ref().map(|a| a.checksum)
+    }
+
+    /// Whether it is to be leased at `now`.
+    pub(super) fn is_due(&self, now: Duration) -> bool {
+        self.leases.is_empty() && !self.is_accepted() && self.not_before <= now
+    }
+
+    pub(super) fn open_leases(&self) -> &[LeaseId] {
+        &self.leases
+    }
+
+    pub(super) fn lease_given(&mut self, lease: LeaseId) {
+        self.leases.push(lease);
+    }
+
+    /// The lease will not bring the part any more.
+    pub(super) fn lease_ended(&mut self, lease: LeaseId) {
+        self.leases.retain(|&l| l != lease);
+    }
+
+    /// All leases that may still bring it, now without use.
+    pub(super) fn take_leases(&mut self) -> Vec<LeaseId> {
+        std::mem::take(&mut self.leases)
+    }
+}

@@ -1,0 +1,249 @@
+//! What happens to leases: words from workers, bytes from links, workers coming and going.
+
+use std::time::Duration;
+
+use headwater_proto::augment::{Failure, FailureKind, PartDone};
+use headwater_transport::{LeaseId, PeerId};
+
+use super::batch::Accepted;
+use super::lease::Lease;
+use super::{Action, Ledger, Worker};
+use crate::error::ReceiverError;
+
+impl Ledger {
+    /// A worker's session stands.
+    pub fn worker_joined(&mut self, peer: PeerId, name: String, credits: u32) {
+        self.workers.insert(peer, Worker::new(name, credits));
+    }
+
+    /// A worker changed the number of leases it takes.
+    pub fn worker_credits(&mut self, peer: PeerId, credits: u32) {
+        if let Some(worker) = self.workers.get_mut(&peer) {
+            worker.credits = credits;
+        }
+    }
+
+    /// A worker's session is over: its leases go to others. What it may still write stays
+    /// quarantined until [`Ledger::gone`].
+    pub fn worker_left(&mut self, peer: PeerId) {
+        self.workers.remove(&peer);
+        for (id, _) in self.leases_of(peer) {
+            let lease = self.leases.get_mut(&id).expect("listed above");
+            lease.word_in = true;
+            lease.withdrawn = true;
+            lease.done = None;
+            let (serial, part) = (lease.serial, lease.part);
+            if let Some(batch) = self.batch_mut(serial) {
+                batch.parts[part].lease_ended(id);
+            }
+            self.forget_if_over(id);
+        }
+    }
+
+    /// The link says: no byte of this peer's leases can be written any more.
+    pub fn gone(&mut self, peer: PeerId) {
+        for (id, writing) in self.leases_of(peer) {
+            if writing {
+                self.writer_closed(id);
+            }
+        }
+    }
+
+    /// The link says: the bytes of the lease are in its slot.
+    pub fn arrived(&mut self, peer: PeerId, id: LeaseId, now: Duration) {
+        let Some(lease) = self.lease_of(peer, id) else { return };
+        lease.arrived = true;
+        if lease.writing {
+            self.writer_closed(id);
+        }
+        self.settle(id, now);
+    }
+
+    /// The link says: a withdrawn lease can write no more.
+    pub fn quiet(&mut self, peer: PeerId, id: LeaseId) {
+        if self.lease_of(peer, id).is_some_and(|lease| lease.writing) {
+            self.writer_closed(id);
+        }
+    }
+
+    /// The worker says: delivered.
+    pub fn done(&mut self, peer: PeerId, done: PartDone, now: Duration) {
+        let id = LeaseId(done.lease);
+        self.word_in(peer, id);
+        let Some(lease) = self.lease_of(peer, id) else { return };
+        if done.samples.len() != lease.samples {
+            let (got, want) = (done.samples.len(), lease.samples);
+            let message = format!("worker answered for {got} samples instead of {want}");
+            self.end_failed(id, FailureKind::Retry, message, now);
+            return;
+        }
+        let expected = lease.expected;
+        if let Some(expected) = expected.filter(|&e| e != done.checksum) {
+            self.disagree(id, expected, done.checksum);
+        } else if lease.withdrawn {
+            metrics::counter!("headwater_receiver_duplicates_total").increment(1);
+        } else {
+            lease.done = Some(done);
+        }
+        self.settle(id, now);
+    }
+
+    /// The worker says: not delivered.
+    pub fn failed(&mut self, peer: PeerId, failure: Failure, now: Duration) {
+        let id = LeaseId(failure.lease);
+        self.word_in(peer, id);
+        if self.lease_of(peer, id).is_some() {
+            self.end_failed(id, failure.kind, failure.message, now);
+        }
+    }
+
+    /// The driver compared the bytes with the checksum.
+    pub fn verified(&mut self, id: LeaseId, equal: bool, now: Duration) {
+        let Some(lease) = self.leases.get_mut(&id) else { return };
+        lease.verifying = false;
+        if lease.withdrawn {
+            self.forget_if_over(id);
+        } else if equal {
+            self.accept(id, now);
+        } else {
+            let message = "bytes in the slot differ from the worker's checksum".to_owned();
+            self.end_failed(id, FailureKind::Retry, message, now);
+        }
+    }
+
+    /// Takes a lease's permission away; what it still owes is waited for.
+    pub(super) fn withdraw(&mut self, id: LeaseId) {
+        let Some(lease) = self.leases.get_mut(&id) else { return };
+        lease.withdrawn = true;
+        lease.done = None;
+        if lease.writing || !lease.word_in {
+            self.actions.push_back(Action::Withdraw { peer: lease.peer, lease: id });
+        }
+        self.forget_if_over(id);
+    }
+
+    fn leases_of(&self, peer: PeerId) -> Vec<(LeaseId, bool)> {
+        let of_peer = self.leases.iter().filter(|(_, lease)| lease.peer == peer);
+        of_peer.map(|(&id, lease)| (id, lease.writing)).collect()
+    }
+
+    fn lease_of(&mut self, peer: PeerId, id: LeaseId) -> Option<&mut Lease> {
+        self.leases.get_mut(&id).filter(|lease| lease.peer == peer)
+    }
+
+    fn word_in(&mut self, peer: PeerId, id: LeaseId) {
+        let Some(lease) = self.lease_of(peer, id) else { return };
+        if !std::mem::replace(&mut lease.word_in, true)
+            && let Some(worker) = self.workers.get_mut(&peer)
+        {
+            worker.open = worker.open.saturating_sub(1);
+        }
+    }
+
+    fn writer_closed(&mut self, id: LeaseId) {
+        let Some(lease) = self.leases.get_mut(&id) else { return };
+        lease.writing = false;
+        let slot = lease.slot;
+        self.writers.closed(slot);
+        self.forget_if_over(id);
+    }
+
+    fn forget_if_over(&mut self, id: LeaseId) {
+        if self.leases.get(&id).is_some_and(Lease::is_over) {
+            self.leases.remove(&id);
+        }
+    }
+
+    /// Goes on with a lease of which something was heard.
+    fn settle(&mut self, id: LeaseId, now: Duration) {
+        let Some(lease) = self.leases.get_mut(&id) else { return };
+        if !lease.is_complete() {
+            self.forget_if_over(id);
+            return;
+        }
+        lease.verifying = true;
+        let checksum = lease.done.as_ref().map_or(0, |done| done.checksum);
+        let (peer, place, given_at) = (lease.peer, lease.place(id), lease.given_at);
+        self.timings.record(now.saturating_sub(given_at));
+        self.actions.push_back(Action::Verify { peer, place, checksum });
+    }
+
+    fn accept(&mut self, id: LeaseId, _now: Duration) {
+        let Some(lease) = self.leases.get_mut(&id) else { return };
+        let Some(done) = lease.done.take() else { return };
+        let (serial, part, checksum) = (lease.serial, lease.part, done.checksum);
+        let Some(batch) = self.batch_mut(serial) else { return };
+        let taken = batch.accept(part, Accepted { checksum, provenance: done.samples });
+        batch.parts[part].lease_ended(id);
+        let others = batch.parts[part].take_leases();
+        debug_assert!(taken, "two leases were accepted for one part");
+        for other in others {
+            if let Some(other) = self.leases.get_mut(&other) {
+                other.expected = Some(checksum);
+                let said = other.done.as_ref().map(|done| done.checksum);
+                if let Some(said) = said.filter(|&said| said != checksum) {
+                    self.disagree(id, checksum, said);
+                }
+            }
+            self.withdraw(other);
+        }
+        self.forget_if_over(id);
+        self.deliver_finished();
+    }
+
+    /// Two workers made different bytes of one part: the one thing that must never be.
+    fn disagree(&mut self, id: LeaseId, first: u64, second: u64) {
+        let Some(lease) = self.leases.get(&id) else { return };
+        let worker = self.workers.get(&lease.peer).map_or("a worker", |w| w.name.as_str());
+        let message = ReceiverError::Disagreement {
+            worker: worker.to_owned(),
+            samples: lease.samples,
+            slot: lease.slot.0,
+            first,
+            second,
+        };
+        self.actions.push_back(Action::Fail(message));
+    }
+
+    fn end_failed(&mut self, id: LeaseId, kind: FailureKind, message: String, now: Duration) {
+        let Some(lease) = self.leases.get_mut(&id) else { return };
+        let wanted = !std::mem::replace(&mut lease.withdrawn, true);
+        lease.done = None;
+        let (serial, part, peer) = (lease.serial, lease.part, lease.peer);
+        let worker = self.workers.get(&peer).map_or_else(String::new, |w| w.name.clone());
+        if self.leases.get(&id).is_some_and(|lease| lease.writing) {
+            self.actions.push_back(Action::Withdraw { peer, lease: id });
+        }
+        self.forget_if_over(id);
+        if !wanted {
+            return;
+        }
+        let (attempts_max, base, max) =
+            (self.config.attempts_max, self.config.retry_base, self.config.retry_max);
+        let Some(batch) = self.batch_mut(serial) else { return };
+        let (epoch, step) = (batch.order.epoch, batch.order.step);
+        let part = &mut batch.parts[part];
+        part.lease_ended(id);
+        part.avoid = Some(peer);
+        if kind != FailureKind::Withdrawn {
+            part.attempts += 1;
+            let doublings = (part.attempts - 1).min(16);
+            part.not_before = now + (base * (1 << doublings)).min(max);
+        }
+        if kind == FailureKind::Fatal || part.attempts >= attempts_max {
+            let range = part.range.clone();
+            let attempts = part.attempts;
+            self.actions.push_back(Action::Fail(ReceiverError::Part {
+                epoch,
+                step,
+                first: range.start,
+                end: range.end,
+                attempts,
+                worker,
+                message,
+            }));
+        } else {
+            tracing::warn!(epoch, step, first = part.range.start, worker, message, "lease failed");
+        }
+    }
+}

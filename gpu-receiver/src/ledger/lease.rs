@@ -1,0 +1,54 @@
+//! One lease: a part given to a worker, until both the link and the worker are through with it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use headwater_core::Region;
+use headwater_proto::augment::PartDone;
+use headwater_transport::{LeaseId, PartPlace, PeerId, SlotId};
+
+use super::Serial;
+
+/// A lease that was given.
+///
+/// It brings its part when the bytes have arrived and the worker's word is in, in either order.
+/// It is forgotten when neither the link (writer) nor the worker (word) owes anything.
+pub(super) struct Lease {
+    pub(super) peer: PeerId,
+    pub(super) serial: Serial,
+    pub(super) part: usize,
+    pub(super) slot: SlotId,
+    pub(super) regions: Arc<[Region]>,
+    pub(super) samples: usize,
+    pub(super) given_at: Duration,
+    /// The bytes are in the slot.
+    pub(super) arrived: bool,
+    /// The worker's word, until it is used.
+    pub(super) done: Option<PartDone>,
+    /// The worker has said its last on this lease, or is gone.
+    pub(super) word_in: bool,
+    /// The link may still write for this lease.
+    pub(super) writing: bool,
+    /// Not wanted any more: it was overtaken or its batch was forgotten.
+    pub(super) withdrawn: bool,
+    /// Checksum of the copy that was taken, where this one was overtaken.
+    pub(super) expected: Option<u64>,
+    /// Bytes are being compared with the checksum.
+    pub(super) verifying: bool,
+}
+
+impl Lease {
+    pub(super) fn place(&self, lease: LeaseId) -> PartPlace {
+        PartPlace { lease, slot: self.slot, regions: Arc::clone(&self.regions) }
+    }
+
+    /// Both halves are in, and the part is wanted.
+    pub(super) fn is_complete(&self) -> bool {
+        self.arrived && self.done.is_some() && !self.withdrawn && !self.verifying
+    }
+
+    /// Nobody owes anything on it.
+    pub(super) fn is_over(&self) -> bool {
+        self.word_in && !self.writing && !self.verifying && (self.withdrawn || self.done.is_none())
+    }
+}

@@ -1,0 +1,208 @@
+//! Who makes what: batches cut into parts, parts leased to workers, until every part is in.
+//!
+//! A state machine without I/O, clock or threads: events go in with the time at which they
+//! happened, actions come out. The driver performs them; tests and simulations do so too.
+
+mod assign;
+mod batch;
+mod events;
+mod lease;
+mod slots;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use headwater_core::part::PartScope;
+use headwater_core::{Layout, SampleRef};
+use headwater_proto::augment::{PartLease, Provenance};
+use headwater_transport::{LeaseId, PartPlace, PeerId, SlotId};
+
+use crate::error::ReceiverError;
+use batch::Batch;
+use lease::Lease;
+use slots::WriterCounts;
+
+pub use assign::{LateRule, Worker};
+
+/// Numbers the batches in the order in which they are to be delivered; never reused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Serial(pub u64);
+
+/// A batch to be made.
+#[derive(Clone, Debug)]
+pub struct BatchOrder {
+    /// Its place in the order of delivery; one more than the last.
+    pub serial: Serial,
+    /// Epoch.
+    pub epoch: u32,
+    /// Step within the epoch.
+    pub step: u64,
+    /// Slot it is made in; quiet, and nobody else's.
+    pub slot: SlotId,
+    /// Layout for its number of samples.
+    pub layout: Arc<Layout>,
+    /// Its samples in order.
+    pub samples: Vec<SampleRef>,
+}
+
+/// A batch whose every part is in.
+#[derive(Clone, Debug)]
+pub struct FinishedBatch {
+    /// What was ordered.
+    pub order: BatchOrder,
+    /// What stands in the batch, one per sample in order.
+    pub provenance: Vec<Provenance>,
+}
+
+/// What the driver is to do.
+#[derive(Debug)]
+pub enum Action {
+    /// Expect the place on the worker's link, then send the lease.
+    Lease {
+        /// The worker.
+        peer: PeerId,
+        /// What to send.
+        lease: PartLease,
+        /// What to expect.
+        place: PartPlace,
+    },
+    /// Withdraw the lease on the link and tell the worker. Report `quiet` if the link says so.
+    Withdraw {
+        /// The worker.
+        peer: PeerId,
+        /// The lease.
+        lease: LeaseId,
+    },
+    /// Compare the part's bytes in the slot with the checksum and report `verified`.
+    Verify {
+        /// The worker that made the part.
+        peer: PeerId,
+        /// The part's place.
+        place: PartPlace,
+        /// XXH3-64 of its regions joined in order.
+        checksum: u64,
+    },
+    /// Deliver the batch. Comes in the order of serials.
+    Deliver(Box<FinishedBatch>),
+    /// A part cannot be had: the stream ends with this error.
+    Fail(ReceiverError),
+}
+
+/// Limits of the ledger.
+#[derive(Clone, Debug)]
+pub struct LedgerConfig {
+    /// Most samples of one part; at least 1.
+    pub part_samples: u32,
+    /// When a lease is late.
+    pub late: LateRule,
+    /// Leases that may fail for one part before the stream fails; at least 1.
+    pub attempts_max: u32,
+    /// Wait before the second lease of a part that failed; doubles with each further one.
+    pub retry_base: Duration,
+    /// Longest such wait.
+    pub retry_max: Duration,
+}
+
+/// The state: see the module.
+pub struct Ledger {
+    config: LedgerConfig,
+    scope: PartScope,
+    workers: BTreeMap<PeerId, Worker>,
+    batches: VecDeque<Batch>,
+    leases: BTreeMap<LeaseId, Lease>,
+    writers: WriterCounts,
+    timings: assign::Timings,
+    next_lease: u64,
+    actions: VecDeque<Action>,
+}
+
+// === impl Ledger ===
+
+impl Ledger {
+    /// An empty ledger for parts of one scope.
+    #[must_use]
+    pub fn new(config: LedgerConfig, scope: PartScope) -> Self {
+        Self {
+            timings: assign::Timings::new(config.late.clone()),
+            config,
+            scope,
+            workers: BTreeMap::new(),
+            batches: VecDeque::new(),
+            leases: BTreeMap::new(),
+            writers: WriterCounts::default(),
+            next_lease: 1,
+            actions: VecDeque::new(),
+        }
+    }
+
+    /// The next thing to do, oldest first.
+    pub fn next_action(&mut self) -> Option<Action> {
+        self.actions.pop_front()
+    }
+
+    /// Takes a batch to be made. Its parts are leased by the next [`Ledger::assign`].
+    pub fn order(&mut self, order: BatchOrder) {
+        debug_assert!(self.batches.back().is_none_or(|b| b.order.serial < order.serial));
+        self.batches.push_back(Batch::new(order, self.config.part_samples, &self.scope));
+        self.deliver_finished();
+    }
+
+    /// Forgets all batches from `serial` on, withdrawing their leases, and names their slots:
+    /// each may be used again when [`Ledger::slot_is_quiet`].
+    pub fn forget_from(&mut self, serial: Serial) -> Vec<SlotId> {
+        let keep = self.batches.iter().take_while(|b| b.order.serial < serial).count();
+        let forgotten: Vec<Batch> = self.batches.drain(keep..).collect();
+        for batch in &forgotten {
+            for part in &batch.parts {
+                for &lease in part.open_leases() {
+                    self.withdraw(lease);
+                }
+            }
+        }
+        forgotten.iter().map(|batch| batch.order.slot).collect()
+    }
+
+    /// Whether nobody can write to the slot any more.
+    #[must_use]
+    pub fn slot_is_quiet(&self, slot: SlotId) -> bool {
+        self.writers.is_quiet(slot)
+    }
+
+    /// Slots that somebody may still write to.
+    #[must_use]
+    pub fn slots_written(&self) -> usize {
+        self.writers.slots()
+    }
+
+    /// Batches ordered and not delivered.
+    #[must_use]
+    pub fn open_batches(&self) -> usize {
+        self.batches.len()
+    }
+
+    /// Leases given and not ended.
+    #[must_use]
+    pub fn open_leases(&self) -> usize {
+        self.leases.len()
+    }
+
+    /// The workers that are there.
+    pub fn workers(&self) -> impl Iterator<Item = (PeerId, &Worker)> {
+        self.workers.iter().map(|(&peer, worker)| (peer, worker))
+    }
+
+    fn batch_mut(&mut self, serial: Serial) -> Option<&mut Batch> {
+        let index = self.batches.binary_search_by_key(&serial, |b| b.order.serial).ok()?;
+        self.batches.get_mut(index)
+    }
+
+    fn deliver_finished(&mut self) {
+        while self.batches.front().is_some_and(Batch::is_finished) {
+            let batch = self.batches.pop_front().expect("there is a front");
+            self.actions.push_back(Action::Deliver(Box::new(batch.finish())));
+        }
+    }
+}

@@ -1,0 +1,156 @@
+//! Between the driver and the trainer: ready batches in order, and the trainer's place.
+
+use std::collections::VecDeque;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::Notify;
+
+use crate::batch::Batch;
+use crate::error::ReceiverError;
+
+/// A place in the stream: the batch that is taken next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Position {
+    /// Epoch.
+    pub epoch: u32,
+    /// Step within the epoch.
+    pub step: u64,
+}
+
+/// Shared by the driver, which fills it, and the trainer's thread, which empties it.
+pub(crate) struct Mailbox {
+    state: Mutex<State>,
+    changed: Notify,
+}
+
+struct State {
+    position: Position,
+    /// Raised with each change of course; batches ordered before are not put in any more.
+    course: u64,
+    ready: VecDeque<Batch>,
+    /// Passing trouble, reported to whoever waits.
+    trouble: Option<ReceiverError>,
+    /// Set once: nothing comes after what is ready.
+    ended: Option<Ended>,
+}
+
+enum Ended {
+    Error(Option<ReceiverError>, String),
+    Closed,
+}
+
+/// What is there for the trainer.
+pub(crate) enum Found {
+    /// The next batch.
+    Batch(Batch),
+    /// The epoch is over; the position is at the start of the next.
+    EpochEnd,
+    /// Nothing yet.
+    Nothing,
+}
+
+// === impl Mailbox ===
+
+impl Mailbox {
+    pub(crate) fn new(position: Position) -> Self {
+        let state = State {
+            position,
+            course: 0,
+            ready: VecDeque::new(),
+            trouble: None,
+            ended: None,
+        };
+        Self { state: Mutex::new(state), changed: Notify::new() }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // Every change below is complete before anything can panic.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Puts a finished batch in, unless the course has changed since it was ordered.
+    pub(crate) fn put(&self, course: u64, batch: Batch) {
+        let mut state = self.lock();
+        if state.course == course {
+            state.ready.push_back(batch);
+        }
+        drop(state);
+        self.changed.notify_waiters();
+    }
+
+    /// Takes what comes next; `steps` is the number of steps of the position's epoch.
+    pub(crate) fn take(&self, steps: impl FnOnce(u32) -> u64) -> Result<Found, ReceiverError> {
+        let mut state = self.lock();
+        let Position { epoch, step } = state.position;
+        if step >= steps(epoch) {
+            state.position = Position { epoch: epoch + 1, step: 0 };
+            return Ok(Found::EpochEnd);
+        }
+        if let Some(batch) = state.ready.pop_front() {
+            debug_assert_eq!((batch.epoch(), batch.step()), (epoch, step));
+            state.position.step += 1;
+            state.trouble = None;
+            return Ok(Found::Batch(batch));
+        }
+        if let Some(trouble) = state.trouble.take() {
+            return Err(trouble);
+        }
+        match &mut state.ended {
+            None => Ok(Found::Nothing),
+            Some(Ended::Error(error, text)) => Err(error
+                .take()
+                .unwrap_or_else(|| ReceiverError::Closed { reason: text.clone() })),
+            Some(Ended::Closed) => Err(ReceiverError::Closed { reason: "it was stopped".into() }),
+        }
+    }
+
+    pub(crate) fn position(&self) -> Position {
+        self.lock().position
+    }
+
+    pub(crate) fn ready(&self) -> usize {
+        self.lock().ready.len()
+    }
+
+    /// Changes course: drops what is ready and goes on at `to`, or where the trainer is. Returns
+    /// the new course and position.
+    pub(crate) fn change_course(&self, to: Option<Position>) -> (u64, Position) {
+        let mut state = self.lock();
+        state.course += 1;
+        if let Some(position) = to {
+            state.position = position;
+        }
+        let dropped = std::mem::take(&mut state.ready);
+        let answer = (state.course, state.position);
+        drop(state);
+        drop(dropped);
+        answer
+    }
+
+    /// Reports trouble that may pass; replaced by later trouble, forgotten with the next batch.
+    pub(crate) fn report(&self, trouble: ReceiverError) {
+        self.lock().trouble = Some(trouble);
+        self.changed.notify_waiters();
+    }
+
+    /// Ends the stream after what is ready.
+    pub(crate) fn end(&self, error: Option<ReceiverError>) {
+        let mut state = self.lock();
+        if state.ended.is_none() {
+            state.ended = Some(match error {
+                Some(error) => {
+                    let text = error.to_string();
+                    Ended::Error(Some(error), text)
+                }
+                None => Ended::Closed,
+            });
+        }
+        drop(state);
+        self.changed.notify_waiters();
+    }
+
+    /// Resolves at the next change after it was made. Make it before looking.
+    pub(crate) fn changed(&self) -> tokio::sync::futures::Notified<'_> {
+        self.changed.notified()
+    }
+}

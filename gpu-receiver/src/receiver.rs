@@ -1,0 +1,405 @@
+//! The receiver: opened once in a training rank, asked for one batch after another.
+
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use headwater_core::part::PartScope;
+use headwater_core::sampler::{Sampler, SamplerConfig};
+use headwater_core::{Layout, Manifest, Recipe};
+use headwater_proto::WIRE_VERSION;
+use headwater_proto::augment::{DatasetRef, SessionHello};
+use headwater_storage_client::{LocalMap, StorageClient, StorageClientConfig};
+use headwater_transport::{Arrival, LinkError, LinkKind, ReceiverLink, shm, tcp};
+use tokio::runtime::Runtime;
+use tokio::sync::{mpsc, oneshot};
+
+use crate::batch::Batch;
+use crate::config::{DatasetUse, ReceiverConfig};
+use crate::driver::{Command, Driver, DriverState, Event, lock};
+use crate::error::ReceiverError;
+use crate::ledger::{LateRule, Ledger, LedgerConfig};
+use crate::mailbox::{Found, Mailbox, Position};
+use crate::service::SessionShared;
+use crate::slots::{SlotMaker, SlotPool};
+use crate::stats::{Snapshot, Stats};
+
+/// Longest pause between two tries of a part that failed.
+const RETRY_MAX: Duration = Duration::from_secs(5);
+/// First such pause.
+const RETRY_BASE: Duration = Duration::from_millis(50);
+
+/// Ready batches, in order. Owns the threads that bring them; dropping it ends all sessions.
+pub struct Receiver {
+    mailbox: Arc<Mailbox>,
+    sampler: Arc<Mutex<Sampler>>,
+    stats: Arc<Stats>,
+    manifests: Vec<Arc<Manifest>>,
+    recipe: Recipe,
+    config: ReceiverConfig,
+    events: mpsc::UnboundedSender<Event>,
+    runtime: Option<Runtime>,
+    made_in: u32,
+}
+
+// === impl Receiver ===
+
+impl Receiver {
+    /// Fetches the manifests, makes slots and links, and begins to lease parts.
+    ///
+    /// Blocks until the storage tier has answered; not to be called on an async thread.
+    ///
+    /// # Errors
+    /// A wrong configuration, no storage tier within its limit, no memory for slots, no link.
+    pub fn open(
+        config: ReceiverConfig,
+        recipe: Recipe,
+        datasets: &[DatasetUse],
+    ) -> Result<Self, ReceiverError> {
+        config.validate()?;
+        recipe.validate()?;
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(config.threads as usize)
+            .thread_name("hw-receiver")
+            .enable_all()
+            .build()
+            .map_err(|error| ReceiverError::Closed { reason: format!("no threads: {error}") })?;
+        let manifests = runtime.block_on(fetch_manifests(&config, datasets))?;
+        let sampler = Sampler::new(sampler_config(&config, &recipe, datasets), manifests.clone())?;
+        let sampler = Arc::new(Mutex::new(sampler));
+        let start = Position { epoch: 0, step: 0 };
+        let mailbox = Arc::new(Mailbox::new(start));
+        let stats = Arc::new(Stats::default());
+        let (events, inbox) = mpsc::unbounded_channel();
+        let mut receiver = Self {
+            mailbox,
+            sampler,
+            stats,
+            manifests,
+            recipe,
+            config,
+            events,
+            runtime: None,
+            made_in: std::process::id(),
+        };
+        runtime.block_on(receiver.start(start, inbox))?;
+        receiver.runtime = Some(runtime);
+        Ok(receiver)
+    }
+
+    async fn start(
+        &self,
+        start: Position,
+        inbox: mpsc::UnboundedReceiver<Event>,
+    ) -> Result<(), ReceiverError> {
+        let links = open_links(&self.config, &self.events).await?;
+        let largest = Layout::new(&self.recipe, self.config.batch_samples).len_bytes();
+        let make = SlotMaker {
+            len_bytes: largest,
+            shm_dir: self.config.shm_dir.clone(),
+            shared: links.iter().any(|link| link.kind() == LinkKind::Shm),
+            huge_pages: self.config.huge_pages,
+        };
+        let mut slots = SlotPool::new(make, links.clone(), self.config.slots_limit());
+        slots.reserve(self.config.window_batches as usize + 1)?;
+        let digests: Vec<_> = self.manifests.iter().map(|m| m.digest()).collect();
+        let scope = PartScope::new(self.recipe.digest(), &digests, self.config.seed);
+        let sessions_shared = Arc::new(SessionShared {
+            hello: self.hello(),
+            links,
+            events: self.events.clone(),
+            heartbeat: self.config.heartbeat(),
+            next_peer: AtomicU64::new(1),
+        });
+        let (releases, released) = mpsc::unbounded_channel();
+        let driver = Driver {
+            ledger: Ledger::new(ledger_config(&self.config), scope),
+            slots,
+            sampler: Arc::clone(&self.sampler),
+            mailbox: Arc::clone(&self.mailbox),
+            stats: Arc::clone(&self.stats),
+            recipe: self.recipe.clone(),
+            verify: self.config.verify,
+            window_batches: self.config.window_batches as usize,
+            worker_wait: Duration::from_millis(self.config.worker_wait_ms.into()),
+            epochs_ahead: u32::from(self.config.prefetch_next_epoch),
+            epochs: self.config.epochs,
+            sessions_shared,
+            releases,
+            state: DriverState::new(start),
+        };
+        tokio::spawn(driver.run(self.config.workers.clone(), inbox, released));
+        Ok(())
+    }
+
+    fn hello(&self) -> SessionHello {
+        let name = |m: &Arc<Manifest>| DatasetRef {
+            name: m.dataset().to_owned(),
+            manifest: m.digest(),
+        };
+        SessionHello {
+            wire_version: WIRE_VERSION,
+            receiver: format!("{}/{}", self.config.job, self.config.rank),
+            session_key: [0; 32],
+            recipe: self.recipe.clone(),
+            seed: self.config.seed,
+            datasets: self.manifests.iter().map(name).collect(),
+            links: Vec::new(),
+            heartbeat_ms: self.config.heartbeat_ms,
+            on_bad_sample: self.config.on_bad_sample,
+            image_field: self.config.image_field.clone(),
+            label_field: self.config.label_field.clone(),
+        }
+    }
+
+    /// The next batch; `None` once at the end of each epoch, and from the last epoch on.
+    ///
+    /// Blocks. Batches come strictly in order of step.
+    ///
+    /// # Errors
+    /// See [`ReceiverError`]; after `NoWorker` and `SlotsHeld` it may be called again.
+    pub fn next_batch(&self) -> Result<Option<Batch>, ReceiverError> {
+        loop {
+            if let Some(found) = self.next_within(Duration::from_secs(3600))? {
+                return Ok(found);
+            }
+        }
+    }
+
+    /// As [`Receiver::next_batch`], but gives up after `limit` with `Ok(None)`.
+    ///
+    /// # Errors
+    /// As for [`Receiver::next_batch`].
+    pub fn next_within(&self, limit: Duration) -> Result<Option<Option<Batch>>, ReceiverError> {
+        let runtime = self.runtime()?;
+        if self.config.epochs > 0 && self.mailbox.position().epoch >= self.config.epochs {
+            return Ok(Some(None));
+        }
+        let asked = Instant::now();
+        loop {
+            let changed = self.mailbox.changed();
+            match self.mailbox.take(|epoch| self.steps_per_epoch(epoch))? {
+                Found::Batch(batch) => {
+                    self.stats.stalled(asked.elapsed());
+                    // Wakes the driver: there is room in the window.
+                    self.runtime_nudge();
+                    return Ok(Some(Some(batch)));
+                }
+                Found::EpochEnd => {
+                    self.runtime_nudge();
+                    return Ok(Some(None));
+                }
+                Found::Nothing => {}
+            }
+            let left = limit.saturating_sub(asked.elapsed());
+            if left.is_zero() {
+                return Ok(None);
+            }
+            runtime.block_on(async { tokio::time::timeout(left, changed).await }).ok();
+        }
+    }
+
+    fn runtime_nudge(&self) {
+        let _ = self.events.send(Event::Nudge);
+    }
+
+    /// Goes to the start of an epoch. Nothing is lost where the stream is there already.
+    ///
+    /// # Errors
+    /// The receiver is closed.
+    pub fn set_epoch(&self, epoch: u32) -> Result<(), ReceiverError> {
+        self.seek(Position { epoch, step: 0 })
+    }
+
+    /// Goes to any place of the stream; the next batch is the one of that place.
+    ///
+    /// # Errors
+    /// The receiver is closed.
+    pub fn seek(&self, position: Position) -> Result<(), ReceiverError> {
+        if self.mailbox.position() == position {
+            return Ok(());
+        }
+        self.ask(|reply| Command::Seek(position, reply))
+    }
+
+    /// Sets the datasets' weights, in force from the next batch that is taken: what was made
+    /// ahead is withdrawn and made again. Every rank must call it at the same place.
+    ///
+    /// # Errors
+    /// Weights that are wrong, naming the dataset.
+    pub fn set_weights(&self, weights: Vec<f64>) -> Result<(), ReceiverError> {
+        self.ask(|reply| Command::SetWeights(weights, reply))??;
+        Ok(())
+    }
+
+    /// The workers there should be: sessions with others are ended, with new ones begun.
+    ///
+    /// # Errors
+    /// The receiver is closed.
+    pub fn set_workers(&self, workers: Vec<String>) -> Result<(), ReceiverError> {
+        self.runtime()?;
+        self.events.send(Event::Command(Command::SetWorkers(workers))).map_err(|_| closed())
+    }
+
+    /// The place of the batch that is taken next.
+    #[must_use]
+    pub fn position(&self) -> Position {
+        self.mailbox.position()
+    }
+
+    /// Steps of an epoch, the same on every rank.
+    #[must_use]
+    pub fn steps_per_epoch(&self, epoch: u32) -> u64 {
+        lock(&self.sampler).steps_per_epoch(epoch)
+    }
+
+    /// The datasets' manifests, in their order.
+    #[must_use]
+    pub fn manifests(&self) -> &[Arc<Manifest>] {
+        &self.manifests
+    }
+
+    /// What is done to samples.
+    #[must_use]
+    pub fn recipe(&self) -> &Recipe {
+        &self.recipe
+    }
+
+    /// What the receiver was told.
+    #[must_use]
+    pub fn config(&self) -> &ReceiverConfig {
+        &self.config
+    }
+
+    /// Figures so far.
+    #[must_use]
+    pub fn stats(&self) -> Snapshot {
+        self.stats.snapshot()
+    }
+
+    fn ask<T>(
+        &self,
+        command: impl FnOnce(oneshot::Sender<T>) -> Command,
+    ) -> Result<T, ReceiverError> {
+        let runtime = self.runtime()?;
+        let (reply, answer) = oneshot::channel();
+        self.events.send(Event::Command(command(reply))).map_err(|_| closed())?;
+        runtime.block_on(answer).map_err(|_| closed())
+    }
+
+    /// The runtime, in the process that made it: its threads do not survive a fork.
+    fn runtime(&self) -> Result<&Runtime, ReceiverError> {
+        if std::process::id() != self.made_in {
+            return Err(ReceiverError::Forked { made_in: self.made_in });
+        }
+        self.runtime.as_ref().ok_or_else(closed)
+    }
+}
+
+impl Drop for Receiver {
+    fn drop(&mut self) {
+        let Some(runtime) = self.runtime.take() else { return };
+        if std::process::id() != self.made_in {
+            // Its threads are in another process: there is nothing to stop here.
+            std::mem::forget(runtime);
+            return;
+        }
+        let _ = self.events.send(Event::Command(Command::Stop));
+        runtime.shutdown_timeout(Duration::from_secs(2));
+    }
+}
+
+fn closed() -> ReceiverError {
+    ReceiverError::Closed { reason: "its own task has ended".into() }
+}
+
+async fn fetch_manifests(
+    config: &ReceiverConfig,
+    datasets: &[DatasetUse],
+) -> Result<Vec<Arc<Manifest>>, ReceiverError> {
+    let client = StorageClient::connect(StorageClientConfig {
+        nodes: config.storage.clone(),
+        local_map: LocalMap::Off,
+        ..StorageClientConfig::default()
+    })
+    .await?;
+    let mut manifests = Vec::with_capacity(datasets.len());
+    for dataset in datasets {
+        manifests.push(Arc::new(client.manifest(&dataset.name).await?));
+    }
+    Ok(manifests)
+}
+
+async fn open_links(
+    config: &ReceiverConfig,
+    events: &mpsc::UnboundedSender<Event>,
+) -> Result<Vec<Arc<dyn ReceiverLink>>, ReceiverError> {
+    let mut links: Vec<Arc<dyn ReceiverLink>> = Vec::new();
+    for kind in config.link_kinds()? {
+        let (arrivals, mut reported) = mpsc::unbounded_channel::<Arrival>();
+        links.push(match kind {
+            LinkKind::Shm => {
+                let dir = &config.shm_socket_dir;
+                let socket_dir = (!dir.as_os_str().is_empty()).then(|| dir.clone());
+                shm::listen(&shm::ShmListen { socket_dir, ..Default::default() }, arrivals).await?
+            }
+            LinkKind::Tcp => tcp::listen(&tcp_listen(config)?, arrivals).await?,
+            LinkKind::Rdma => unreachable!("refused by link_kinds"),
+        });
+        let events = events.clone();
+        tokio::spawn(async move {
+            while let Some(arrival) = reported.recv().await {
+                if events.send(Event::Link(kind, arrival)).is_err() {
+                    break;
+                }
+            }
+        });
+    }
+    Ok(links)
+}
+
+fn tcp_listen(config: &ReceiverConfig) -> Result<tcp::TcpListen, LinkError> {
+    let bind = config.tcp_listen.parse().map_err(|error| LinkError::Setup {
+        kind: LinkKind::Tcp,
+        reason: format!(
+            "receiver.tcp_listen `{}` is not an address and port: {error}",
+            config.tcp_listen
+        ),
+    })?;
+    let host = &config.tcp_advertise;
+    let advertise_host = (!host.is_empty()).then(|| host.clone());
+    Ok(tcp::TcpListen { bind, advertise_host, ..Default::default() })
+}
+
+fn sampler_config(
+    config: &ReceiverConfig,
+    recipe: &Recipe,
+    datasets: &[DatasetUse],
+) -> SamplerConfig {
+    let weighted = datasets.iter().any(|dataset| dataset.weight.is_some());
+    let weights = match weighted {
+        true => datasets.iter().map(|d| d.weight.unwrap_or(1.0)).collect(),
+        false => Vec::new(),
+    };
+    let mut sampler =
+        SamplerConfig::new(config.seed, config.world_size, config.rank, config.batch_samples);
+    sampler.order = config.order;
+    sampler.shuffle_block = config.shuffle_block;
+    sampler.epoch_end = config.epoch_end;
+    sampler.weights = weights;
+    sampler.recipe = Some(recipe.digest());
+    sampler
+}
+
+fn ledger_config(config: &ReceiverConfig) -> LedgerConfig {
+    LedgerConfig {
+        part_samples: config.part_samples,
+        late: LateRule {
+            median_multiple: config.hedge_median_multiple,
+            floor: Duration::from_millis(config.hedge_floor_ms.into()),
+        },
+        attempts_max: config.attempts_max,
+        retry_base: RETRY_BASE,
+        retry_max: RETRY_MAX,
+    }
+}
