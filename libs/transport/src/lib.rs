@@ -27,6 +27,6 @@ pub use contract::{
     Arrival, LeaseId, LinkError, LinkKind, LinkOffer, PartPlace, PeerId, ReceiverLink, SessionKey,
     SlotId, Withdrawal, WorkerLink,
 };
-pub use part::PartBuffer;
+pub use part::{PartBuffer, PartRow};
 pub use place::MAX_REGIONS;
 pub use slot::{SlotError, SlotMemory};

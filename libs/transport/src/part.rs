@@ -1,5 +1,7 @@
 //! Memory a worker renders one part in.
 
+mod rows;
+
 use std::ptr::NonNull;
 
 use xxhash_rust::xxh3::Xxh3Default;
@@ -9,6 +11,8 @@ use crate::mapping::Mapping;
 use crate::place;
 use crate::shm::Rendering;
 use crate::staging::StagingBuffer;
+
+pub use rows::PartRow;
 
 /// Regions in staging memory begin at multiples of this many bytes: a cache line, and the width
 /// of the widest vector store.
