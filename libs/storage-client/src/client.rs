@@ -1,0 +1,291 @@
+//! Reading from all storage nodes: which one is asked, and what happens when it fails.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use headwater_core::{Digest, Digester, Manifest, rendezvous};
+use headwater_proto::storage::{DatasetRef, EncodedSample, FieldSelection, ReadQuery, ShardQuery};
+use headwater_proto::v1::PrefetchRequest;
+use tokio::time::{Instant, sleep};
+
+use crate::local::LocalShards;
+use crate::metrics::{ReadCounts, Way};
+use crate::node::Node;
+use crate::{
+    BytesRead, LocalMap, MappedShard, ShardReadError, StorageClientConfig, StorageClientError,
+    metrics,
+};
+
+/// Pauses between rounds of tries double from the first to the last.
+const PAUSE_FIRST: Duration = Duration::from_millis(50);
+const PAUSE_LAST: Duration = Duration::from_secs(3);
+
+/// A reader of storage nodes. Cheap to clone; clones share connections and mapped shards.
+#[derive(Clone, Debug)]
+pub struct StorageClient {
+    inner: Arc<Inner>,
+}
+
+/// One dataset as a reader sees it. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Dataset {
+    client: StorageClient,
+    dataset: Arc<DatasetRef>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    config: StorageClientConfig,
+    nodes: Vec<Arc<Node>>,
+    local: LocalShards,
+    counts: ReadCounts,
+}
+
+// === impl StorageClient ===
+
+impl StorageClient {
+    /// Connects to the nodes and says hello. Done as soon as each node was tried and at least one
+    /// answered; the others are tried again when they are needed. While none answers, it tries
+    /// again for up to `wait_limit_ms`.
+    ///
+    /// # Errors
+    /// A bad configuration, a node of another wire version, or no answer within the limit.
+    pub async fn connect(config: StorageClientConfig) -> Result<Self, StorageClientError> {
+        config.validate()?;
+        metrics::describe();
+        let node = |address: &String| Arc::new(Node::new(address, &config));
+        let nodes = config.nodes.iter().map(node).collect();
+        let local = LocalShards::new(config.mapped_shards_max);
+        let inner = Inner { config, nodes, local, counts: ReadCounts::default() };
+        let client = Self { inner: Arc::new(inner) };
+        // Later ones are told from the log; here the first that answers is enough.
+        futures::future::join_all(client.inner.nodes.iter().map(|node| node.hello())).await;
+        let hello = |node: Arc<Node>| async move { node.hello().await };
+        client.inner.on_some_node(Digest(0), hello).await?;
+        Ok(client)
+    }
+
+    /// The manifest of a dataset; its digest was computed anew and compared.
+    ///
+    /// # Errors
+    /// No node serves the dataset, or none answers.
+    pub async fn manifest(&self, dataset: &str) -> Result<Manifest, StorageClientError> {
+        let dataset: Arc<str> = dataset.into();
+        let ask = move |node: Arc<Node>| {
+            let dataset = dataset.clone();
+            async move { node.manifest(&dataset).await }
+        };
+        self.inner.on_some_node(Digest(0), ask).await
+    }
+
+    /// A handle for reading samples of a dataset, as its manifest numbers them. Does not ask the
+    /// nodes: a dataset that they do not serve shows at the first read.
+    #[must_use]
+    pub fn dataset(&self, dataset: &DatasetRef) -> Dataset {
+        Dataset { client: self.clone(), dataset: Arc::new(dataset.clone()) }
+    }
+
+    /// Bytes of sample data read so far, by way.
+    #[must_use]
+    pub fn bytes_read(&self) -> BytesRead {
+        self.inner.counts.bytes()
+    }
+}
+
+// === impl Dataset ===
+
+impl Dataset {
+    /// Name and manifest digest.
+    #[must_use]
+    pub fn reference(&self) -> &DatasetRef {
+        &self.dataset
+    }
+
+    /// Samples of one shard, in the order asked for; of each, the fields wanted that it has.
+    /// Cancel-safe. A node that fails is passed over for the next.
+    ///
+    /// # Errors
+    /// Unknown dataset, another manifest, no such shard or sample, a broken shard; or no node
+    /// answers for `wait_limit_ms`, which alone may be retried.
+    pub async fn read(
+        &self,
+        shard: u32,
+        indices: &[u32],
+        fields: &FieldSelection,
+    ) -> Result<Vec<EncodedSample>, StorageClientError> {
+        if indices.is_empty() {
+            return Ok(Vec::new());
+        }
+        let started = Instant::now();
+        let inner = &self.client.inner;
+        let (samples, way) = match self.mapped(shard).await {
+            Some(mapped) => (self.read_mapped(mapped, shard, indices, fields).await?, Way::Mapped),
+            None => {
+                let query = Arc::new(ReadQuery {
+                    dataset: self.dataset.name.clone(),
+                    manifest: self.dataset.manifest,
+                    shard,
+                    indices: indices.to_vec(),
+                    fields: fields.clone(),
+                });
+                let read = move |node: Arc<Node>| {
+                    let query = query.clone();
+                    async move { node.read(&query).await }
+                };
+                (inner.on_some_node(self.place_of(shard), read).await?, Way::Grpc)
+            }
+        };
+        let bytes = samples.iter().map(EncodedSample::bytes).sum();
+        inner.counts.add(way, samples.len(), bytes, started.elapsed());
+        Ok(samples)
+    }
+
+    /// Tells the nodes which shards are wanted next, soonest first. How many they will fetch: the
+    /// rest is beyond their windows and may be named again later.
+    ///
+    /// # Errors
+    /// As [`Dataset::read`]. Nothing depends on the advice: callers may pass over any error.
+    pub async fn prefetch(&self, shards: &[u32]) -> Result<u32, StorageClientError> {
+        let inner = &self.client.inner;
+        let mut by_node: Vec<Vec<u32>> = vec![Vec::new(); inner.nodes.len()];
+        for &shard in shards {
+            by_node[inner.order(self.place_of(shard))[0]].push(shard);
+        }
+        let mut accepted = 0;
+        for (node, shards) in inner.nodes.iter().zip(by_node) {
+            if !shards.is_empty() {
+                let dataset = self.dataset.name.clone();
+                let manifest_digest = self.dataset.manifest.to_bytes().to_vec().into();
+                accepted +=
+                    node.prefetch(PrefetchRequest { dataset, manifest_digest, shards }).await?;
+            }
+        }
+        Ok(accepted)
+    }
+
+    async fn mapped(&self, shard: u32) -> Option<MappedShard> {
+        let inner = &self.client.inner;
+        if inner.config.local_map == LocalMap::Off {
+            return None;
+        }
+        let order = inner.order(self.place_of(shard));
+        let nodes: Vec<&Node> = order.into_iter().map(|at| &*inner.nodes[at]).collect();
+        inner.local.get(&nodes, &self.shard_query(shard)).await
+    }
+
+    async fn read_mapped(
+        &self,
+        mapped: MappedShard,
+        shard: u32,
+        indices: &[u32],
+        fields: &FieldSelection,
+    ) -> Result<Vec<EncodedSample>, StorageClientError> {
+        let (indices, fields) = (indices.to_vec(), fields.clone());
+        let read = tokio::task::spawn_blocking(move || mapped.read(&indices, &fields)).await;
+        let samples = read.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()));
+        if let Err(ShardReadError::Map(_)) = &samples {
+            self.client.inner.local.forget(&self.shard_query(shard));
+        }
+        Ok(samples?)
+    }
+
+    fn shard_query(&self, shard: u32) -> ShardQuery {
+        let DatasetRef { name, manifest } = &*self.dataset;
+        ShardQuery { dataset: name.clone(), manifest: *manifest, shard }
+    }
+
+    /// What decides which node a shard belongs to; the same for all callers.
+    fn place_of(&self, shard: u32) -> Digest {
+        let mut digester = Digester::new("headwater shard place 1");
+        digester.bytes(&self.dataset.manifest.to_bytes()).number(shard.into()).finish()
+    }
+}
+
+// === impl Inner ===
+
+impl Inner {
+    /// Nodes in the order in which they are asked: as `place` prefers them, those that failed a
+    /// moment ago last.
+    fn order(&self, place: Digest) -> Vec<usize> {
+        let addresses: Vec<&str> = self.nodes.iter().map(|node| node.address()).collect();
+        let mut order = rendezvous(place, &addresses);
+        order.sort_by_key(|&at| self.nodes[at].is_resting());
+        order
+    }
+
+    /// Asks one node after the other until one gives an answer. Where all failed and one of them
+    /// for good, that is the error; where all may be tried again, they are, until the limit.
+    async fn on_some_node<T, F>(
+        &self,
+        place: Digest,
+        ask: impl Fn(Arc<Node>) -> F,
+    ) -> Result<T, StorageClientError>
+    where
+        F: Future<Output = Result<T, StorageClientError>>,
+    {
+        let started = Instant::now();
+        let mut pause = PAUSE_FIRST;
+        loop {
+            let mut last = None;
+            for at in self.order(place) {
+                match ask(self.nodes[at].clone()).await {
+                    Ok(answer) => return Ok(answer),
+                    Err(error) if error.is_retryable() => last = last.or(Some(error)),
+                    Err(error) => last = last.filter(|e| !e.is_retryable()).or(Some(error)),
+                }
+            }
+            let Some(error) = last else { unreachable!("validate() refuses an empty list") };
+            if !error.is_retryable() {
+                return Err(error);
+            }
+            if started.elapsed() + pause > self.config.wait_limit() {
+                return Err(self.gave_up(started, error));
+            }
+            if pause == PAUSE_FIRST {
+                let limit_ms = self.config.wait_limit_ms;
+                tracing::warn!(error = %error, limit_ms, "no storage node answers, trying again");
+            }
+            sleep(pause).await;
+            pause = (pause * 2).min(PAUSE_LAST);
+        }
+    }
+
+    fn gave_up(&self, started: Instant, error: StorageClientError) -> StorageClientError {
+        StorageClientError::NoNode {
+            nodes: self.config.nodes.join(", "),
+            waited_ms: started.elapsed().as_millis() as u64,
+            source: Box::new(error),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn assert_send<T: Send>(value: T) -> T {
+        value
+    }
+
+    #[tokio::test]
+    async fn a_client_without_nodes_gives_up_at_its_limit_and_names_them() {
+        let nodes = vec!["127.0.0.1:1".to_owned(), "127.0.0.1:2".to_owned()];
+        let config = StorageClientConfig { nodes, wait_limit_ms: 200, ..Default::default() };
+        let started = Instant::now();
+        let error = assert_send(StorageClient::connect(config)).await.unwrap_err();
+        assert!(started.elapsed() < Duration::from_secs(2));
+        assert!(error.is_retryable());
+        let error = error.to_string();
+        assert!(error.contains("127.0.0.1:1, 127.0.0.1:2"), "{error}");
+        assert!(error.contains("`wait_limit_ms`"), "{error}");
+    }
+
+    #[allow(dead_code)]
+    fn reads_can_be_spawned(dataset: Dataset, client: StorageClient) {
+        drop(assert_send(async move {
+            client.manifest("d").await.unwrap();
+            dataset.read(0, &[1], &FieldSelection::all()).await.unwrap();
+            dataset.prefetch(&[1]).await.unwrap();
+        }));
+    }
+}

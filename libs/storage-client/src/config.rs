@@ -1,0 +1,141 @@
+//! How storage nodes are reached.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::StorageClientError;
+
+/// Where storage nodes listen when nothing else is said.
+const NODE_DEFAULT: &str = "127.0.0.1:7401";
+const CONNECT_TIMEOUT_MS_DEFAULT: u64 = 5_000;
+const ANSWER_TIMEOUT_MS_DEFAULT: u64 = 30_000;
+const WAIT_LIMIT_MS_DEFAULT: u64 = 300_000;
+const MAPPED_SHARDS_DEFAULT: usize = 256;
+
+/// Where the storage nodes are and how long to wait for them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct StorageClientConfig {
+    /// Addresses `host:port`, alike for all callers: shards are divided among them by their names.
+    pub nodes: Vec<String>,
+    /// Whether shards of the same host are mapped.
+    pub local_map: LocalMap,
+    /// Longest time to set up a connection, in milliseconds.
+    pub connect_timeout_ms: u64,
+    /// Longest time between two messages of an answer, in milliseconds.
+    pub answer_timeout_ms: u64,
+    /// How long to go on trying while no node answers, in milliseconds, at the start and later.
+    pub wait_limit_ms: u64,
+    /// Shards kept mapped at once; the least recently used one is let go.
+    pub mapped_shards_max: usize,
+}
+
+/// Whether shards that lie on the same host are mapped rather than asked for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum LocalMap {
+    /// Where host, device, inode and size are the same.
+    #[default]
+    Auto,
+    /// Never: all bytes come over gRPC.
+    Off,
+}
+
+// === impl StorageClientConfig ===
+
+impl Default for StorageClientConfig {
+    fn default() -> Self {
+        Self {
+            nodes: vec![NODE_DEFAULT.to_owned()],
+            local_map: LocalMap::Auto,
+            connect_timeout_ms: CONNECT_TIMEOUT_MS_DEFAULT,
+            answer_timeout_ms: ANSWER_TIMEOUT_MS_DEFAULT,
+            wait_limit_ms: WAIT_LIMIT_MS_DEFAULT,
+            mapped_shards_max: MAPPED_SHARDS_DEFAULT,
+        }
+    }
+}
+
+impl StorageClientConfig {
+    /// Checks all values.
+    ///
+    /// # Errors
+    /// Names the first key whose value cannot work.
+    pub fn validate(&self) -> Result<(), StorageClientError> {
+        let fault = |key, value: &dyn ToString, remedy| {
+            Err(StorageClientError::Config { key, value: value.to_string(), remedy })
+        };
+        if self.nodes.is_empty() {
+            return fault("nodes", &"[]", "name at least one storage node as `host:port`");
+        }
+        if let Some(node) = self.nodes.iter().find(|node| !is_address(node)) {
+            return fault("nodes", node, "write `host:port`");
+        }
+        let mut sorted: Vec<&String> = self.nodes.iter().collect();
+        sorted.sort_unstable();
+        if let Some(pair) = sorted.windows(2).find(|pair| pair[0] == pair[1]) {
+            return fault("nodes", pair[0], "name each storage node once");
+        }
+        let times = [
+            ("connect_timeout_ms", self.connect_timeout_ms),
+            ("answer_timeout_ms", self.answer_timeout_ms),
+        ];
+        if let Some((key, value)) = times.into_iter().find(|(_, value)| *value == 0) {
+            return fault(key, &value, "must be at least 1");
+        }
+        if self.mapped_shards_max == 0 {
+            return fault("mapped_shards_max", &0, "must be at least 1; `local_map` turns it off");
+        }
+        Ok(())
+    }
+
+    pub(crate) fn connect_timeout(&self) -> Duration {
+        Duration::from_millis(self.connect_timeout_ms)
+    }
+
+    pub(crate) fn answer_timeout(&self) -> Duration {
+        Duration::from_millis(self.answer_timeout_ms)
+    }
+
+    pub(crate) fn wait_limit(&self) -> Duration {
+        Duration::from_millis(self.wait_limit_ms)
+    }
+}
+
+fn is_address(node: &str) -> bool {
+    let plain = |c: char| c.is_ascii_alphanumeric() || ".-_:[]".contains(c);
+    match node.rsplit_once(':') {
+        Some((host, port)) => {
+            !host.is_empty() && host.chars().all(plain) && port.parse::<u16>().is_ok_and(|p| p != 0)
+        }
+        None => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(config: StorageClientConfig) -> String {
+        config.validate().unwrap_err().to_string()
+    }
+
+    #[test]
+    fn a_bad_value_is_named_with_its_key() {
+        let nodes = |list: &[&str]| StorageClientConfig {
+            nodes: list.iter().map(ToString::to_string).collect(),
+            ..Default::default()
+        };
+        assert!(StorageClientConfig::default().validate().is_ok());
+        assert!(nodes(&["[::1]:7401", "store-0.store:7401"]).validate().is_ok());
+        for bad in ["store", "store:", "store:0", ":7401", "http://store:7401", "a b:1"] {
+            let error = refused(nodes(&["ok:1", bad]));
+            assert!(error.contains("`nodes`") && error.contains(&format!("`{bad}`")), "{error}");
+        }
+        assert!(refused(nodes(&[])).contains("at least one"));
+        assert!(refused(nodes(&["a:1", "b:1", "a:1"])).contains("once"));
+        let zero = StorageClientConfig { answer_timeout_ms: 0, ..Default::default() };
+        assert!(refused(zero).contains("`answer_timeout_ms`"));
+    }
+}

@@ -1,0 +1,78 @@
+//! What can go wrong between a caller and the storage nodes.
+
+use headwater_proto::storage::{MessageError, StorageFailure};
+
+use crate::ShardReadError;
+
+/// Why a manifest or samples could not be had.
+#[derive(Debug, thiserror::Error)]
+pub enum StorageClientError {
+    /// A value of the configuration cannot work.
+    #[error("storage client: `{key}` = `{value}`: {remedy}")]
+    Config {
+        /// The key.
+        key: &'static str,
+        /// Its value.
+        value: String,
+        /// What to write instead.
+        remedy: &'static str,
+    },
+    /// What one node answered, or that it did not.
+    #[error("storage node {node}: {message}")]
+    Node {
+        /// Address of the node.
+        node: String,
+        /// Kind of the fault.
+        kind: StorageFailure,
+        /// The node's sentence.
+        message: String,
+    },
+    /// A node's message that does not keep to the protocol.
+    #[error("storage node {node} sent a message that makes no sense")]
+    Message {
+        /// Address of the node.
+        node: String,
+        /// What is wrong with it.
+        #[source]
+        source: MessageError,
+    },
+    /// No node answered for as long as the configuration allows.
+    #[error(
+        "no storage node could serve the request for {waited_ms} ms (tried {nodes}): \
+         check that they run and can be reached, or raise `wait_limit_ms`"
+    )]
+    NoNode {
+        /// Addresses of the nodes tried.
+        nodes: String,
+        /// How long was waited, in milliseconds.
+        waited_ms: u64,
+        /// What the last node said.
+        #[source]
+        source: Box<StorageClientError>,
+    },
+    /// A mapped shard could not be read.
+    #[error(transparent)]
+    Shard(#[from] ShardReadError),
+}
+
+// === impl StorageClientError ===
+
+impl StorageClientError {
+    /// Kind of the fault.
+    #[must_use]
+    pub fn kind(&self) -> StorageFailure {
+        match self {
+            Self::Config { .. } => StorageFailure::BadRequest,
+            Self::Node { kind, .. } => *kind,
+            Self::Message { .. } => StorageFailure::Internal,
+            Self::NoNode { .. } => StorageFailure::Unavailable,
+            Self::Shard(error) => error.kind(),
+        }
+    }
+
+    /// Whether the same request may succeed later.
+    #[must_use]
+    pub fn is_retryable(&self) -> bool {
+        self.kind().is_retryable()
+    }
+}

@@ -1,0 +1,307 @@
+//! One storage node: its connection, and the questions it answers. The only file of this crate
+//! that names tonic.
+
+use std::sync::{Arc, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use headwater_core::Manifest;
+use headwater_proto::storage::{
+    EncodedSample, ManifestAssembly, MessageError, ReadQuery, ShardPlace, ShardQuery,
+    StorageFailure, StorageWelcome,
+};
+use headwater_proto::v1::storage_client::StorageClient as Grpc;
+use headwater_proto::{MESSAGE_MAX_BYTES, WIRE_VERSION, v1};
+use tokio::sync::Mutex;
+use tokio::time::{Instant, timeout};
+use tonic::Status;
+use tonic::transport::{Channel, Endpoint};
+
+use crate::{StorageClientConfig, StorageClientError, metrics};
+
+/// What one stream may have on its way to us: enough for some blocks, so that the node never waits
+/// for our acknowledgement.
+const STREAM_WINDOW_BYTES: u32 = 16 << 20;
+/// What one connection may have on its way to us.
+const CONNECTION_WINDOW_BYTES: u32 = 64 << 20;
+/// Larger frames than HTTP/2's 16 KiB save work on both sides.
+const FRAME_BYTES: u32 = 1 << 20;
+/// A host that is gone is noticed after these two.
+const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(10);
+const KEEP_ALIVE_TIMEOUT: Duration = Duration::from_secs(10);
+/// A node that failed is asked last for so long.
+const REST: Duration = Duration::from_secs(2);
+
+/// A storage node that may or may not be there.
+#[derive(Debug)]
+pub(crate) struct Node {
+    address: String,
+    endpoint: Result<Endpoint, String>,
+    connect_timeout: Duration,
+    answer_timeout: Duration,
+    state: Mutex<State>,
+    health: std::sync::Mutex<Health>,
+}
+
+/// What is known of a node without waiting for a connection that is being made.
+#[derive(Debug, Default)]
+struct Health {
+    resting_until: Option<Instant>,
+    /// Boot id of its host while it is connected.
+    host_id: String,
+    /// Its shards cannot be mapped here; found out by trying.
+    unmappable: bool,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// Counts connections, so that a late failure does not tear down a new one.
+    generation: u64,
+    connection: Option<Connection>,
+}
+
+/// A connection whose other side said hello and speaks our version.
+#[derive(Clone, Debug)]
+struct Connection {
+    generation: u64,
+    grpc: Grpc<Channel>,
+    welcome: Arc<StorageWelcome>,
+}
+
+// === impl Node ===
+
+impl Node {
+    pub(crate) fn new(address: &str, config: &StorageClientConfig) -> Self {
+        let endpoint = Endpoint::from_shared(format!("http://{address}")).map(|endpoint| {
+            endpoint
+                .connect_timeout(config.connect_timeout())
+                .tcp_nodelay(true)
+                .initial_stream_window_size(STREAM_WINDOW_BYTES)
+                .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
+                .max_frame_size(FRAME_BYTES)
+                .http2_keep_alive_interval(KEEP_ALIVE_INTERVAL)
+                .keep_alive_timeout(KEEP_ALIVE_TIMEOUT)
+        });
+        Self {
+            address: address.to_owned(),
+            endpoint: endpoint.map_err(|error| error.to_string()),
+            connect_timeout: config.connect_timeout(),
+            answer_timeout: config.answer_timeout(),
+            state: Mutex::default(),
+            health: std::sync::Mutex::default(),
+        }
+    }
+
+    pub(crate) fn address(&self) -> &str {
+        &self.address
+    }
+
+    /// Whether the node failed a moment ago, so that others are asked first.
+    pub(crate) fn is_resting(&self) -> bool {
+        self.health().resting_until.is_some_and(|until| Instant::now() < until)
+    }
+
+    /// Whether the node is connected and runs on the host of that id, and mapping its shards has
+    /// not failed yet.
+    pub(crate) fn may_be_mapped(&self, host_id: &str) -> bool {
+        let health = self.health();
+        !host_id.is_empty() && health.host_id == host_id && !health.unmappable
+    }
+
+    /// Does not try to map this node's shards again on this connection; says whether that is news.
+    pub(crate) fn set_unmappable(&self) -> bool {
+        !std::mem::replace(&mut self.health().unmappable, true)
+    }
+
+    /// Connects and says hello, unless that was done.
+    pub(crate) async fn hello(&self) -> Result<Arc<StorageWelcome>, StorageClientError> {
+        self.connection().await.map(|connection| connection.welcome)
+    }
+
+    pub(crate) async fn manifest(&self, dataset: &str) -> Result<Manifest, StorageClientError> {
+        let mut connection = self.connection().await?;
+        let answer = async {
+            let request = v1::ManifestRequest { dataset: dataset.to_owned() };
+            let answer = self.in_time(connection.grpc.get_manifest(request)).await?;
+            let mut pieces = answer.into_inner();
+            let mut assembly = ManifestAssembly::default();
+            while let Some(piece) = self.in_time(pieces.message()).await? {
+                assembly.push(piece).map_err(Fault::Message)?;
+            }
+            assembly.finish().map_err(Fault::Message)
+        };
+        self.settle(connection.generation, answer.await).await
+    }
+
+    pub(crate) async fn read(
+        &self,
+        query: &ReadQuery,
+    ) -> Result<Vec<EncodedSample>, StorageClientError> {
+        let mut connection = self.connection().await?;
+        let answer = async {
+            let request = v1::ReadRequest::from(query.clone());
+            let mut blocks =
+                self.in_time(connection.grpc.read_samples(request)).await?.into_inner();
+            let mut samples = Vec::with_capacity(query.indices.len());
+            while let Some(block) = self.in_time(blocks.message()).await? {
+                for sample in block.samples {
+                    samples.push(EncodedSample::try_from(sample).map_err(Fault::Message)?);
+                }
+            }
+            check_answer(query, &samples).map_err(Fault::Message)?;
+            Ok(samples)
+        };
+        self.settle(connection.generation, answer.await).await
+    }
+
+    pub(crate) async fn locate(
+        &self,
+        query: &ShardQuery,
+    ) -> Result<ShardPlace, StorageClientError> {
+        let mut connection = self.connection().await?;
+        let answer = async {
+            let request = v1::LocateRequest::from(query.clone());
+            let reply = self.in_time(connection.grpc.locate_shard(request)).await?;
+            ShardPlace::try_from(reply.into_inner()).map_err(Fault::Message)
+        };
+        self.settle(connection.generation, answer.await).await
+    }
+
+    pub(crate) async fn prefetch(
+        &self,
+        request: v1::PrefetchRequest,
+    ) -> Result<u32, StorageClientError> {
+        let mut connection = self.connection().await?;
+        let answer = async {
+            let reply = self.in_time(connection.grpc.prefetch(request)).await?;
+            Ok(reply.into_inner().accepted)
+        };
+        self.settle(connection.generation, answer.await).await
+    }
+
+    async fn connection(&self) -> Result<Connection, StorageClientError> {
+        let mut state = self.state.lock().await;
+        if let Some(connection) = &state.connection {
+            return Ok(connection.clone());
+        }
+        let generation = state.generation + 1;
+        match timeout(self.connect_timeout * 2, self.connect(generation)).await {
+            Ok(Ok(connection)) => {
+                state.generation = generation;
+                state.connection = Some(connection.clone());
+                let host_id = connection.welcome.host_id.clone();
+                *self.health() = Health { host_id, ..Health::default() };
+                let node = &connection.welcome.node;
+                tracing::info!(address = self.address, node, "connected to storage node");
+                Ok(connection)
+            }
+            Ok(Err(fault)) => Err(self.failed(fault)),
+            Err(_) => Err(self.failed(Fault::TimedOut)),
+        }
+    }
+
+    async fn connect(&self, generation: u64) -> Result<Connection, Fault> {
+        let endpoint = self.endpoint.clone().map_err(Fault::Unreachable)?;
+        let channel = endpoint.connect().await.map_err(|e| Fault::Unreachable(innermost(&e)))?;
+        let mut grpc = Grpc::new(channel).max_decoding_message_size(MESSAGE_MAX_BYTES);
+        let hello = v1::StorageHello { wire_version: WIRE_VERSION };
+        let welcome = grpc.hello(hello).await.map_err(Fault::Status)?.into_inner();
+        let welcome = StorageWelcome::try_from(welcome).map_err(Fault::Version)?;
+        Ok(Connection { generation, grpc, welcome: welcome.into() })
+    }
+
+    async fn in_time<T>(
+        &self,
+        answer: impl Future<Output = Result<T, Status>>,
+    ) -> Result<T, Fault> {
+        match timeout(self.answer_timeout, answer).await {
+            Ok(result) => result.map_err(Fault::Status),
+            Err(_) => Err(Fault::TimedOut),
+        }
+    }
+
+    async fn settle<T>(
+        &self,
+        generation: u64,
+        answer: Result<T, Fault>,
+    ) -> Result<T, StorageClientError> {
+        match answer {
+            Ok(value) => Ok(value),
+            Err(fault) => {
+                let error = self.failed(fault);
+                if matches!(error.kind(), StorageFailure::Unavailable | StorageFailure::TimedOut) {
+                    let mut state = self.state.lock().await;
+                    state.connection.take_if(|connection| connection.generation == generation);
+                }
+                Err(error)
+            }
+        }
+    }
+
+    /// Counts a failure and puts it into words.
+    fn failed(&self, fault: Fault) -> StorageClientError {
+        let node = self.address.clone();
+        let error = match fault {
+            Fault::Status(status) => {
+                let kind = StorageFailure::of(status.code());
+                StorageClientError::Node { node, kind, message: status.message().to_owned() }
+            }
+            Fault::Unreachable(message) => StorageClientError::Node {
+                node,
+                kind: StorageFailure::Unavailable,
+                message: format!("cannot be reached: {message}"),
+            },
+            Fault::TimedOut => StorageClientError::Node {
+                node,
+                kind: StorageFailure::TimedOut,
+                message: format!("no answer within {} ms", self.answer_timeout.as_millis()),
+            },
+            Fault::Version(error) => StorageClientError::Node {
+                node,
+                kind: StorageFailure::WrongVersion,
+                message: error.to_string(),
+            },
+            Fault::Message(source) => StorageClientError::Message { node, source },
+        };
+        metrics::node_failed(&self.address, error.kind());
+        if matches!(error.kind(), StorageFailure::Unavailable | StorageFailure::TimedOut) {
+            let resting_until = Some(Instant::now() + REST);
+            *self.health() = Health { resting_until, ..Health::default() };
+        }
+        error
+    }
+
+    fn health(&self) -> MutexGuard<'_, Health> {
+        // No panic can happen while the lock is held.
+        self.health.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What came of a request, before it is put into words.
+enum Fault {
+    Status(Status),
+    Unreachable(String),
+    TimedOut,
+    Version(MessageError),
+    Message(MessageError),
+}
+
+/// The samples must be those asked for, in that order.
+fn check_answer(query: &ReadQuery, samples: &[EncodedSample]) -> Result<(), MessageError> {
+    let fault = |fault| Err(MessageError { field: "samples", fault });
+    let pairs = query.indices.iter().zip(samples);
+    if let Some((asked, sample)) = pairs.into_iter().find(|(asked, s)| **asked != s.index) {
+        return fault(format!("has number {} where {asked} was asked for", sample.index));
+    }
+    if samples.len() != query.indices.len() {
+        return fault(format!("has {} of {} asked for", samples.len(), query.indices.len()));
+    }
+    Ok(())
+}
+
+fn innermost(error: &dyn std::error::Error) -> String {
+    let mut error = error;
+    while let Some(source) = error.source() {
+        error = source;
+    }
+    error.to_string()
+}
