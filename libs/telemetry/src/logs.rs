@@ -1,0 +1,56 @@
+//! Log lines: which are written, how and where.
+
+use tracing_subscriber::EnvFilter;
+use tracing_subscriber::fmt::MakeWriter;
+
+use crate::{LogFormat, TelemetryConfig, TelemetryError};
+
+/// The environment variable that goes before `telemetry.log`.
+pub const LOG_ENV: &str = "HEADWATER_LOG";
+
+/// Starts logging. `from_env` is the value of [`LOG_ENV`], if it is set; `writer` is where lines
+/// go (standard error, or something that moves a progress bar out of the way first).
+///
+/// # Errors
+/// A filter that cannot be parsed, or a second call in one process.
+pub fn start_logs<W>(
+    config: &TelemetryConfig,
+    from_env: Option<&str>,
+    writer: W,
+) -> Result<(), TelemetryError>
+where
+    W: for<'a> MakeWriter<'a> + Send + Sync + 'static,
+{
+    let (filter, from) = match from_env {
+        Some(filter) => (filter, LOG_ENV),
+        None => (config.log.as_str(), "telemetry.log"),
+    };
+    let filter = parse(filter, from)?;
+    let lines = tracing_subscriber::fmt().with_env_filter(filter).with_writer(writer);
+    let started = match config.log_format {
+        // Colours end up as noise in files and in journals, so there are none.
+        LogFormat::Text => lines.with_ansi(false).try_init(),
+        LogFormat::Json => lines.json().flatten_event(true).try_init(),
+    };
+    started.map_err(|_| TelemetryError::Twice { what: "logs" })
+}
+
+fn parse(filter: &str, from: &'static str) -> Result<EnvFilter, TelemetryError> {
+    EnvFilter::builder().parse(filter).map_err(|error| TelemetryError::Filter {
+        filter: filter.to_owned(),
+        from,
+        reason: error.to_string(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_filter_is_refused_with_its_text_and_origin() {
+        assert!(parse("headwater_receiver=debug,info", "telemetry.log").is_ok());
+        let error = parse("headwater=loud", LOG_ENV).unwrap_err().to_string();
+        assert!(error.contains("`headwater=loud`") && error.contains("HEADWATER_LOG"), "{error}");
+    }
+}

@@ -1,0 +1,58 @@
+//! One process: the recorder is global, so this is one test.
+
+use std::net::SocketAddr;
+
+use headwater_telemetry::{Health, Phase, TelemetryConfig, TelemetryError, start_metrics};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+async fn get(address: SocketAddr, path: &str) -> String {
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    let request = format!("GET {path} HTTP/1.1\r\nhost: test\r\nconnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.unwrap();
+    answer
+}
+
+fn describe() {
+    metrics::describe_counter!("headwater_test_parts_total", "Parts of the test");
+}
+
+#[tokio::test]
+async fn metrics_and_health_are_served_on_any_port() {
+    let health = Health::new();
+    let off = start_metrics(&TelemetryConfig::default(), health.clone(), &[]).await.unwrap();
+    assert!(off.is_none(), "off by default");
+
+    let config =
+        TelemetryConfig { metrics_listen: "127.0.0.1:0".into(), ..TelemetryConfig::default() };
+    let server = start_metrics(&config, health.clone(), &[describe]).await.unwrap().unwrap();
+    assert_ne!(server.address().port(), 0);
+
+    let answer = get(server.address(), "/healthz").await;
+    assert!(answer.starts_with("HTTP/1.1 503") && answer.ends_with("starting"), "{answer}");
+    health.set(Phase::Ready);
+    let answer = get(server.address(), "/healthz").await;
+    assert!(answer.starts_with("HTTP/1.1 200") && answer.ends_with("ready"), "{answer}");
+    health.set(Phase::Draining);
+    assert!(get(server.address(), "/healthz").await.starts_with("HTTP/1.1 503"));
+
+    metrics::counter!("headwater_test_parts_total", "link" => "shm").increment(3);
+    metrics::histogram!("headwater_test_part_seconds").record(0.0007);
+    let text = get(server.address(), "/metrics").await;
+    for line in [
+        "# HELP headwater_test_parts_total Parts of the test",
+        "headwater_test_parts_total{link=\"shm\"} 3",
+        "headwater_test_part_seconds_bucket{le=\"0.0005\"} 0",
+        "headwater_test_part_seconds_bucket{le=\"0.001\"} 1",
+        "headwater_build_info{version=",
+    ] {
+        assert!(text.contains(line), "no `{line}` in\n{text}");
+    }
+
+    let taken = TelemetryConfig { metrics_listen: server.address().to_string(), ..config };
+    let error = start_metrics(&taken, health, &[]).await.unwrap_err();
+    assert!(matches!(error, TelemetryError::Listen { .. }), "{error}");
+    assert!(error.to_string().contains(&server.address().to_string()), "{error}");
+}
