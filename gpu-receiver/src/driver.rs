@@ -29,7 +29,10 @@ const TICK: Duration = Duration::from_millis(25);
 pub(crate) enum Event {
     Session(PeerId, SessionEvent),
     Link(LinkKind, Arrival),
-    Verified { lease: LeaseId, equal: bool },
+    Verified {
+        lease: LeaseId,
+        equal: bool,
+    },
     Command(Command),
     /// The trainer took something: there may be room.
     Nudge,

@@ -53,13 +53,8 @@ pub(crate) enum Found {
 
 impl Mailbox {
     pub(crate) fn new(position: Position) -> Self {
-        let state = State {
-            position,
-            course: 0,
-            ready: VecDeque::new(),
-            trouble: None,
-            ended: None,
-        };
+        let state =
+            State { position, course: 0, ready: VecDeque::new(), trouble: None, ended: None };
         Self { state: Mutex::new(state), changed: Notify::new() }
     }
 
@@ -97,9 +92,9 @@ impl Mailbox {
         }
         match &mut state.ended {
             None => Ok(Found::Nothing),
-            Some(Ended::Error(error, text)) => Err(error
-                .take()
-                .unwrap_or_else(|| ReceiverError::Closed { reason: text.clone() })),
+            Some(Ended::Error(error, text)) => {
+                Err(error.take().unwrap_or_else(|| ReceiverError::Closed { reason: text.clone() }))
+            }
             Some(Ended::Closed) => Err(ReceiverError::Closed { reason: "it was stopped".into() }),
         }
     }

@@ -9,7 +9,10 @@ pub fn describe() {
         ("headwater_receiver_samples_total", "Samples in those batches"),
         ("headwater_receiver_parts_total", "Parts that arrived, by link"),
         ("headwater_receiver_substituted_samples_total", "Samples standing in for broken ones"),
-        ("headwater_receiver_hedges_total", "Leases given to a further worker because one was late"),
+        (
+            "headwater_receiver_hedges_total",
+            "Leases given to a further worker because one was late",
+        ),
         ("headwater_receiver_duplicates_total", "Parts that came a second time and were dropped"),
     ] {
         describe_counter!(name, Unit::Count, help);

@@ -133,10 +133,8 @@ impl Receiver {
     }
 
     fn hello(&self) -> SessionHello {
-        let name = |m: &Arc<Manifest>| DatasetRef {
-            name: m.dataset().to_owned(),
-            manifest: m.digest(),
-        };
+        let name =
+            |m: &Arc<Manifest>| DatasetRef { name: m.dataset().to_owned(), manifest: m.digest() };
         SessionHello {
             wire_version: WIRE_VERSION,
             receiver: format!("{}/{}", self.config.job, self.config.rank),

@@ -3,9 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use headwater_proto::augment::{
-    FromWorker, LinkOffer, SessionHello, SessionWelcome, ToWorker,
-};
+use headwater_proto::augment::{FromWorker, LinkOffer, SessionHello, SessionWelcome, ToWorker};
 use headwater_proto::v1::augment_client::AugmentClient;
 use headwater_proto::{MESSAGE_MAX_BYTES, WIRE_VERSION};
 use headwater_transport::{LinkKind, PeerId, ReceiverLink, SessionKey};
@@ -101,7 +99,9 @@ async fn run_session(shared: &SessionShared, address: &str, peer: PeerId) -> Ses
     let (outbox, inbox, welcome) = match opened {
         Ok(Ok(opened)) => opened,
         Ok(Err(failure)) => return failed(failure.reason, failure.hopeless),
-        Err(_) => return failed(format!("no answer within {} s", CONNECT_TIMEOUT.as_secs()), false),
+        Err(_) => {
+            return failed(format!("no answer within {} s", CONNECT_TIMEOUT.as_secs()), false);
+        }
     };
     let Some(link) = LinkKind::from_name(&welcome.link)
         .and_then(|kind| shared.links.iter().find(|link| link.kind() == kind))
@@ -153,8 +153,10 @@ async fn open(
         .map(|offer| LinkOffer { kind: offer.kind.name().into(), address: offer.address })
         .collect();
     let _ = outbox.try_send(ToWorker::Hello(Box::new(hello)));
-    let messages =
-        tokio_stream::StreamExt::map(ReceiverStream::new(queue), headwater_proto::v1::ToWorker::from);
+    let messages = tokio_stream::StreamExt::map(
+        ReceiverStream::new(queue),
+        headwater_proto::v1::ToWorker::from,
+    );
     let refused = |status: tonic::Status| OpenFailure {
         reason: status.message().to_owned(),
         hopeless: matches!(

@@ -28,13 +28,8 @@ pub(super) struct Part {
     pub(super) not_before: Duration,
     /// The worker whose lease failed last: another one is preferred.
     pub(super) avoid: Option<PeerId>,
-    accepted: Option<Accepted>,
-}
-
-/// What a part brought.
-pub(super) struct Accepted {
-    pub(super) checksum: u64,
-    pub(super) provenance: Vec<Provenance>,
+    /// What stands in its place of the batch, once it is in.
+    accepted: Option<Vec<Provenance>>,
 }
 
 // === impl Batch ===
@@ -55,22 +50,19 @@ impl Batch {
     }
 
     /// Takes a part's result. `false` where it was already there.
-    pub(super) fn accept(&mut self, part: usize, accepted: Accepted) -> bool {
+    pub(super) fn accept(&mut self, part: usize, provenance: Vec<Provenance>) -> bool {
         let part = &mut self.parts[part];
         if part.accepted.is_some() {
             return false;
         }
-        part.accepted = Some(accepted);
+        part.accepted = Some(provenance);
         self.missing -= 1;
         true
     }
 
     pub(super) fn finish(self) -> FinishedBatch {
-        let provenance = self
-            .parts
-            .into_iter()
-            .flat_map(|part| part.accepted.map(|a| a.provenance).unwrap_or_default())
-            .collect();
+        let parts = self.parts.into_iter();
+        let provenance = parts.flat_map(|part| part.accepted.unwrap_or_default()).collect();
         FinishedBatch { order: self.order, provenance }
     }
 }
@@ -92,10 +84,6 @@ impl Part {
 
     pub(super) fn is_accepted(&self) -> bool {
         self.accepted.is_some()
-    }
-
-    pub(super) fn checksum(&self) -> Option<u64> {
-        self.accepted.as_ref().map(|a| a.checksum)
     }
 
     /// Whether it is to be leased at `now`.

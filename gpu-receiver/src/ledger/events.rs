@@ -5,7 +5,6 @@ use std::time::Duration;
 use headwater_proto::augment::{Failure, FailureKind, PartDone};
 use headwater_transport::{LeaseId, PeerId};
 
-use super::batch::Accepted;
 use super::lease::Lease;
 use super::{Action, Ledger, Worker};
 use crate::error::ReceiverError;
@@ -104,7 +103,7 @@ impl Ledger {
         if lease.withdrawn {
             self.forget_if_over(id);
         } else if equal {
-            self.accept(id, now);
+            self.accept(id);
         } else {
             let message = "bytes in the slot differ from the worker's checksum".to_owned();
             self.end_failed(id, FailureKind::Retry, message, now);
@@ -168,12 +167,12 @@ impl Ledger {
         self.actions.push_back(Action::Verify { peer, place, checksum });
     }
 
-    fn accept(&mut self, id: LeaseId, _now: Duration) {
+    fn accept(&mut self, id: LeaseId) {
         let Some(lease) = self.leases.get_mut(&id) else { return };
         let Some(done) = lease.done.take() else { return };
         let (serial, part, checksum) = (lease.serial, lease.part, done.checksum);
         let Some(batch) = self.batch_mut(serial) else { return };
-        let taken = batch.accept(part, Accepted { checksum, provenance: done.samples });
+        let taken = batch.accept(part, done.samples);
         batch.parts[part].lease_ended(id);
         let others = batch.parts[part].take_leases();
         debug_assert!(taken, "two leases were accepted for one part");

@@ -1,0 +1,222 @@
+//! Single rules of the ledger, one lease at a time.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use headwater_core::part::PartScope;
+use headwater_core::{Digest, Dtype, Layout, Recipe, SampleRef};
+use headwater_proto::augment::{Failure, FailureKind, PartDone, Provenance, WorkTimes};
+use headwater_transport::{LeaseId, PeerId, SlotId};
+
+use super::super::{Action, BatchOrder, LateRule, Ledger, LedgerConfig, Serial};
+use super::ms;
+use crate::ReceiverError;
+
+const A: PeerId = PeerId(1);
+const B: PeerId = PeerId(2);
+const SLOT: SlotId = SlotId(0);
+
+fn ledger() -> Ledger {
+    let late = LateRule { median_multiple: 2.0, floor: ms(10) };
+    let config = LedgerConfig {
+        part_samples: 4,
+        late,
+        attempts_max: 3,
+        retry_base: ms(10),
+        retry_max: ms(100),
+    };
+    let mut ledger = Ledger::new(config, PartScope::new(Digest(1), &[Digest(2)], 0));
+    ledger.worker_joined(A, "a".into(), 8);
+    ledger
+}
+
+fn order(ledger: &mut Ledger, serial: u64, samples: u32) {
+    let recipe = Recipe::preset("imagenet-eval", Dtype::U8).expect("a preset");
+    ledger.order(BatchOrder {
+        serial: Serial(serial),
+        epoch: 0,
+        step: serial,
+        slot: SLOT,
+        layout: Arc::new(Layout::new(&recipe, samples)),
+        samples: (0..samples)
+            .map(|index| SampleRef { dataset: 0, shard: serial as u32, index, pass: 0 })
+            .collect(),
+    });
+}
+
+fn actions(ledger: &mut Ledger) -> Vec<Action> {
+    std::iter::from_fn(|| ledger.next_action()).collect()
+}
+
+fn given(actions: &[Action]) -> Vec<(PeerId, LeaseId)> {
+    let lease = |action: &Action| match action {
+        Action::Lease { peer, lease, .. } => Some((*peer, LeaseId(lease.lease))),
+        _ => None,
+    };
+    actions.iter().filter_map(lease).collect()
+}
+
+fn done(id: LeaseId, samples: usize, checksum: u64) -> PartDone {
+    let one = Provenance { key: "k".into(), label: 1, substituted: None };
+    PartDone { lease: id.0, checksum, samples: vec![one; samples], times: WorkTimes::default() }
+}
+
+fn deliver(ledger: &mut Ledger, peer: PeerId, id: LeaseId, samples: usize, now: Duration) {
+    ledger.arrived(peer, id, now);
+    ledger.done(peer, done(id, samples, 5), now);
+    ledger.verified(id, true, now);
+}
+
+/// A ledger in which one part is leased to A and, being late, to B as well.
+fn hedged() -> (Ledger, LeaseId, LeaseId) {
+    let mut ledger = ledger();
+    for serial in 0..3 {
+        order(&mut ledger, serial, 4);
+        ledger.assign(ms(0));
+        let (_, id) = given(&actions(&mut ledger))[0];
+        deliver(&mut ledger, A, id, 4, ms(10));
+    }
+    order(&mut ledger, 3, 4);
+    ledger.assign(ms(20));
+    let first = given(&actions(&mut ledger))[0].1;
+    ledger.worker_joined(B, "b".into(), 8);
+    ledger.assign(ms(39));
+    assert!(given(&actions(&mut ledger)).is_empty(), "not late yet");
+    ledger.assign(ms(40));
+    let hedge = given(&actions(&mut ledger));
+    assert_eq!(hedge.len(), 1);
+    assert_eq!(hedge[0].0, B);
+    (ledger, first, hedge[0].1)
+}
+
+#[test]
+fn the_second_copy_of_a_part_is_dropped() {
+    let (mut ledger, first, second) = hedged();
+    deliver(&mut ledger, B, second, 4, ms(50));
+    let after = actions(&mut ledger);
+    assert!(after.iter().any(|a| matches!(a, Action::Deliver(_))));
+    assert!(after.iter().any(|a| matches!(a, Action::Withdraw { lease, .. } if *lease == first)));
+    assert!(!ledger.slot_is_quiet(SLOT), "A may still write");
+    ledger.arrived(A, first, ms(60));
+    ledger.done(A, done(first, 4, 5), ms(60));
+    assert!(actions(&mut ledger).is_empty());
+    assert!(ledger.slot_is_quiet(SLOT));
+    assert_eq!(ledger.open_leases(), 0);
+}
+
+#[test]
+fn a_second_copy_with_other_bytes_is_a_loud_error() {
+    let (mut ledger, first, second) = hedged();
+    deliver(&mut ledger, B, second, 4, ms(50));
+    actions(&mut ledger);
+    ledger.arrived(A, first, ms(60));
+    ledger.done(A, done(first, 4, 6), ms(60));
+    let after = actions(&mut ledger);
+    let loud = |action: &Action| match action {
+        Action::Fail(ReceiverError::Disagreement { worker, .. }) => worker == "a",
+        _ => false,
+    };
+    assert!(after.iter().any(loud), "{after:?}");
+}
+
+#[test]
+fn a_failed_part_is_tried_again_after_a_pause_and_elsewhere() {
+    let mut ledger = ledger();
+    order(&mut ledger, 0, 4);
+    ledger.assign(ms(0));
+    let (peer, id) = given(&actions(&mut ledger))[0];
+    ledger.worker_joined(B, "b".into(), 8);
+    let failure =
+        Failure { lease: id.0, kind: FailureKind::Retry, message: "storage is away".into() };
+    ledger.failed(peer, failure, ms(5));
+    ledger.assign(ms(14));
+    assert!(given(&actions(&mut ledger)).is_empty(), "the pause is 10 ms");
+    ledger.assign(ms(15));
+    assert_eq!(given(&actions(&mut ledger))[0].0, B);
+}
+
+#[test]
+fn a_part_that_fails_too_often_ends_the_stream_with_its_reason() {
+    let mut ledger = ledger();
+    order(&mut ledger, 0, 4);
+    let mut failed = None;
+    for round in 0..3u64 {
+        ledger.assign(ms(round * 1000));
+        let (peer, id) = given(&actions(&mut ledger))[0];
+        let failure = Failure { lease: id.0, kind: FailureKind::Retry, message: "no".into() };
+        ledger.failed(peer, failure, ms(round * 1000 + 1));
+        failed = actions(&mut ledger).into_iter().find(|a| matches!(a, Action::Fail(_)));
+        assert_eq!(failed.is_some(), round == 2, "round {round}");
+    }
+    let Some(Action::Fail(error)) = failed else { panic!("no error") };
+    assert!(error.to_string().contains("failed 3 time(s)"), "{error}");
+}
+
+#[test]
+fn a_fatal_failure_is_not_tried_again() {
+    let mut ledger = ledger();
+    order(&mut ledger, 0, 4);
+    ledger.assign(ms(0));
+    let (peer, id) = given(&actions(&mut ledger))[0];
+    let message = "shard x sample y is broken".to_owned();
+    ledger.failed(peer, Failure { lease: id.0, kind: FailureKind::Fatal, message }, ms(1));
+    let after = actions(&mut ledger);
+    assert!(after.iter().any(|a| matches!(a, Action::Fail(ReceiverError::Part { .. }))));
+}
+
+#[test]
+fn a_worker_without_credits_gets_no_lease() {
+    let mut ledger = ledger();
+    ledger.worker_credits(A, 0);
+    order(&mut ledger, 0, 8);
+    ledger.assign(ms(0));
+    assert!(given(&actions(&mut ledger)).is_empty());
+    ledger.worker_credits(A, 1);
+    ledger.assign(ms(1));
+    assert_eq!(given(&actions(&mut ledger)).len(), 1);
+}
+
+#[test]
+fn a_part_that_differs_from_its_checksum_is_made_again() {
+    let mut ledger = ledger();
+    order(&mut ledger, 0, 4);
+    ledger.assign(ms(0));
+    let (_, id) = given(&actions(&mut ledger))[0];
+    ledger.arrived(A, id, ms(1));
+    ledger.done(A, done(id, 4, 5), ms(1));
+    ledger.verified(id, false, ms(2));
+    assert!(!actions(&mut ledger).iter().any(|a| matches!(a, Action::Deliver(_))));
+    ledger.assign(ms(100));
+    assert_eq!(given(&actions(&mut ledger)).len(), 1);
+}
+
+#[test]
+fn forgotten_batches_are_withdrawn_and_their_slot_waits_for_its_writers() {
+    let mut ledger = ledger();
+    order(&mut ledger, 0, 4);
+    ledger.assign(ms(0));
+    let (_, id) = given(&actions(&mut ledger))[0];
+    assert_eq!(ledger.forget_from(Serial(0)), vec![SLOT]);
+    let after = actions(&mut ledger);
+    assert!(matches!(after[..], [Action::Withdraw { lease, .. }] if lease == id));
+    assert!(!ledger.slot_is_quiet(SLOT));
+    ledger.quiet(A, id);
+    assert!(ledger.slot_is_quiet(SLOT));
+    let message = "withdrawn".to_owned();
+    ledger.failed(A, Failure { lease: id.0, kind: FailureKind::Withdrawn, message }, ms(3));
+    assert_eq!(ledger.open_leases(), 0);
+    assert!(actions(&mut ledger).is_empty());
+}
+
+#[test]
+fn a_word_on_anothers_lease_is_not_heard() {
+    let mut ledger = ledger();
+    ledger.worker_joined(B, "b".into(), 8);
+    order(&mut ledger, 0, 4);
+    ledger.assign(ms(0));
+    let (peer, id) = given(&actions(&mut ledger))[0];
+    let other = if peer == A { B } else { A };
+    deliver(&mut ledger, other, id, 4, ms(1));
+    assert!(actions(&mut ledger).is_empty());
+    assert_eq!(ledger.open_leases(), 1);
+}
