@@ -17,6 +17,7 @@ mod metrics;
 #[allow(unsafe_code)] // Rendering memory as slices.
 pub mod part;
 mod place;
+mod recent;
 pub mod shm;
 #[allow(unsafe_code)] // Slot memory by address.
 pub mod slot;

@@ -19,13 +19,21 @@ use std::time::Duration;
 
 use tokio::sync::mpsc;
 
-use crate::contract::{
-    Arrival, LinkError, LinkKind, LinkOffer, ReceiverLink, SessionKey, WorkerLink,
-};
+use crate::contract::{Arrival, LinkError, LinkOffer, ReceiverLink, SessionKey, WorkerLink};
 
+mod channel;
+mod ledger;
+mod receiver;
 mod rendering;
+mod session;
+#[allow(unsafe_code)] // Registering a descriptor with tokio.
+mod socket;
+mod wire;
+mod worker;
 
+use receiver::ShmReceiver;
 pub(crate) use rendering::Rendering;
+use worker::ShmWorker;
 
 /// Time a connecting worker and a receiver give each other to exchange hello and answer.
 pub const DEFAULT_HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(5);
@@ -58,8 +66,7 @@ pub async fn listen(
     config: &ShmListen,
     arrivals: mpsc::UnboundedSender<Arrival>,
 ) -> Result<Arc<dyn ReceiverLink>, LinkError> {
-    let _ = (config, arrivals);
-    Err(LinkError::Setup { kind: LinkKind::Shm, reason: "not built yet".into() })
+    Ok(Arc::new(ShmReceiver::listen(config, arrivals)?))
 }
 
 /// Connects a worker to a receiver of this host.
@@ -72,8 +79,7 @@ pub async fn connect(
     key: &SessionKey,
     config: &ShmConnect,
 ) -> Result<Arc<dyn WorkerLink>, LinkError> {
-    let _ = (offer, key, config);
-    Err(LinkError::Setup { kind: LinkKind::Shm, reason: "not built yet".into() })
+    Ok(Arc::new(ShmWorker::connect(offer, key, config).await?))
 }
 
 // === impl ShmListen ===

@@ -1,0 +1,105 @@
+//! A packet socket that can be sent to without waiting, from any thread.
+
+use std::collections::VecDeque;
+use std::io;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tokio::sync::Notify;
+
+use super::socket::{Packet, PacketSocket};
+use crate::slot::SlotMemory;
+
+/// Keeps the order of posts: what the socket does not take at once waits in a queue, which holds
+/// no more than the leases and slots that the receiver has open.
+#[derive(Debug)]
+pub(super) struct Channel {
+    queue: Mutex<VecDeque<Outgoing>>,
+    changed: Notify,
+    socket: PacketSocket,
+}
+
+#[derive(Debug)]
+struct Outgoing {
+    bytes: Vec<u8>,
+    slot: Option<Arc<SlotMemory>>,
+}
+
+// === impl Channel ===
+
+impl Channel {
+    pub(super) fn new(socket: PacketSocket) -> Self {
+        Self { queue: Mutex::default(), changed: Notify::new(), socket }
+    }
+
+    /// Sends now if that is possible and says so; otherwise it is sent from within
+    /// [`Self::receive`]. A dead socket swallows it: its end is seen by the receiving side.
+    pub(super) fn post(&self, bytes: Vec<u8>, slot: Option<Arc<SlotMemory>>) -> bool {
+        let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
+        if queue.is_empty() {
+            let fd = slot.as_ref().and_then(|memory| memory.file());
+            match self.socket.send_now(&bytes, fd) {
+                Ok(()) => return true,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(_) => return false,
+            }
+        }
+        queue.push_back(Outgoing { bytes, slot });
+        drop(queue);
+        self.changed.notify_waiters();
+        false
+    }
+
+    /// User of the process at the other end.
+    pub(super) fn peer_uid(&self) -> io::Result<u32> {
+        self.socket.peer_uid()
+    }
+
+    /// Resolves when nothing is queued.
+    pub(super) async fn flushed(&self) {
+        loop {
+            let changed = self.changed.notified();
+            if self.queue.lock().unwrap_or_else(PoisonError::into_inner).is_empty() {
+                return;
+            }
+            changed.await;
+        }
+    }
+
+    /// The next packet, `None` at the end; sends what is queued meanwhile.
+    pub(super) async fn receive(&self) -> io::Result<Option<Packet>> {
+        tokio::select! {
+            packet = self.socket.receive() => packet,
+            never = self.send_queued() => match never {},
+        }
+    }
+
+    /// The other end reads what was sent and then the end of the stream.
+    pub(super) fn end_sending(&self) {
+        let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
+        queue.clear();
+        self.socket.end_sending();
+        drop(queue);
+        self.changed.notify_waiters();
+    }
+
+    async fn send_queued(&self) -> std::convert::Infallible {
+        loop {
+            let changed = self.changed.notified();
+            let next = self.front();
+            let Some((bytes, slot)) = next else {
+                changed.await;
+                continue;
+            };
+            let fd = slot.as_ref().and_then(|memory| memory.file());
+            self.socket.send(&bytes, fd).await.ok();
+            // No await since the packet left: a cancelled future cannot send it twice.
+            self.queue.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
+            self.changed.notify_waiters();
+        }
+    }
+
+    fn front(&self) -> Option<(Vec<u8>, Option<Arc<SlotMemory>>)> {
+        let queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
+        queue.front().map(|next| (next.bytes.clone(), next.slot.clone()))
+    }
+}

@@ -1,0 +1,239 @@
+//! The receiver's end: the listening socket and a task for each connection.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::{Semaphore, mpsc};
+use tokio::task::{AbortHandle, JoinSet};
+
+use super::ShmListen;
+use super::channel::Channel;
+use super::ledger::Ledger;
+use super::socket::{self, PacketSocket};
+use super::wire::{ToReceiver, ToWorker};
+use crate::contract::{
+    Arrival, LeaseId, LinkError, LinkKind, LinkOffer, PartPlace, PeerId, ReceiverLink, SessionKey,
+    SlotId, Withdrawal,
+};
+use crate::key::random_bytes;
+use crate::metrics;
+use crate::slot::SlotMemory;
+
+/// Connections that may be about to present their key at one time.
+const MAX_HANDSHAKES: usize = 64;
+
+/// Pause after a failed accept, for instance for want of file descriptors.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// Pause after a failed receive, so that a lasting failure does not spin.
+const FAULT_PAUSE: Duration = Duration::from_millis(100);
+
+const PREFIX: &str = "headwater-";
+const SUFFIX: &str = ".sock";
+
+/// A listening receiver. Dropping it closes every connection.
+#[derive(Debug)]
+pub(super) struct ShmReceiver {
+    ledger: Arc<Ledger>,
+    name: Vec<u8>,
+    file: Option<SocketFile>,
+    task: AbortHandle,
+}
+
+/// A socket in a directory, removed when dropped.
+#[derive(Debug)]
+struct SocketFile(PathBuf);
+
+/// Who may connect, and how long it may take.
+#[derive(Debug)]
+struct Door {
+    uids: Vec<u32>,
+    handshake_timeout: Duration,
+    handshakes: Semaphore,
+}
+
+// === impl ShmReceiver ===
+
+impl ShmReceiver {
+    pub(super) fn listen(
+        config: &ShmListen,
+        arrivals: mpsc::UnboundedSender<Arrival>,
+    ) -> Result<Self, LinkError> {
+        let (name, socket, file) = bind(config).map_err(|error| LinkError::Setup {
+            kind: LinkKind::Shm,
+            reason: match &config.socket_dir {
+                Some(dir) => format!(
+                    "no socket in {}: {error}; receiver.shm_socket_dir must be a writable \
+                     directory with a short path",
+                    dir.display()
+                ),
+                None => format!("no socket in the abstract namespace: {error}"),
+            },
+        })?;
+        let ledger = Arc::new(Ledger::new(arrivals));
+        let mut uids = config.allow_uids.clone();
+        uids.push(rustix::process::geteuid().as_raw());
+        let door = Door {
+            uids,
+            handshake_timeout: config.handshake_timeout,
+            handshakes: Semaphore::new(MAX_HANDSHAKES),
+        };
+        let task = tokio::spawn(accept_all(socket, Arc::clone(&ledger), Arc::new(door)));
+        Ok(Self { ledger, name, file, task: task.abort_handle() })
+    }
+}
+
+impl ReceiverLink for ShmReceiver {
+    fn kind(&self) -> LinkKind {
+        LinkKind::Shm
+    }
+
+    fn offer(&self) -> LinkOffer {
+        LinkOffer { kind: LinkKind::Shm, address: self.name.clone() }
+    }
+
+    fn add_slot(&self, slot: SlotId, memory: Arc<SlotMemory>) -> Result<(), LinkError> {
+        self.ledger.add_slot(slot, memory)
+    }
+
+    fn remove_slot(&self, slot: SlotId) {
+        self.ledger.remove_slot(slot);
+    }
+
+    fn admit(&self, peer: PeerId, key: SessionKey) {
+        self.ledger.admit(peer, key);
+    }
+
+    fn expect(&self, peer: PeerId, place: PartPlace) {
+        self.ledger.expect(peer, &place);
+    }
+
+    fn withdraw(&self, peer: PeerId, lease: LeaseId) -> Withdrawal {
+        self.ledger.withdraw(peer, lease)
+    }
+
+    fn drop_peer(&self, peer: PeerId) {
+        self.ledger.drop_peer(peer);
+    }
+}
+
+impl Drop for ShmReceiver {
+    fn drop(&mut self) {
+        tracing::debug!(socket_file = ?self.file, "shm link closes");
+        self.task.abort();
+    }
+}
+
+impl Drop for SocketFile {
+    fn drop(&mut self) {
+        std::fs::remove_file(&self.0).ok();
+    }
+}
+
+fn bind(config: &ShmListen) -> io::Result<(Vec<u8>, PacketSocket, Option<SocketFile>)> {
+    let unique = u128::from_le_bytes(random_bytes()?);
+    let Some(dir) = &config.socket_dir else {
+        let name = format!("@{PREFIX}{unique:032x}").into_bytes();
+        let socket = PacketSocket::listen(&name)?;
+        return Ok((name, socket, None));
+    };
+    remove_abandoned(dir)?;
+    let path = dir.join(format!("{PREFIX}{unique:032x}{SUFFIX}"));
+    let name = path.as_os_str().as_encoded_bytes().to_vec();
+    let socket = PacketSocket::listen(&name)?;
+    let file = SocketFile(path);
+    // Other users are let in by their uid, not by the file's mode.
+    let mode = if config.allow_uids.is_empty() { 0o600 } else { 0o666 };
+    std::fs::set_permissions(&file.0, std::os::unix::fs::PermissionsExt::from_mode(mode))?;
+    Ok((name, socket, Some(file)))
+}
+
+/// Removes the sockets of receivers that were killed.
+fn remove_abandoned(dir: &Path) -> io::Result<()> {
+    for entry in std::fs::read_dir(dir)? {
+        let path = entry?.path();
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        if name.starts_with(PREFIX) && name.ends_with(SUFFIX) && socket::is_abandoned(&path) {
+            std::fs::remove_file(&path).ok();
+        }
+    }
+    Ok(())
+}
+
+async fn accept_all(listener: PacketSocket, ledger: Arc<Ledger>, door: Arc<Door>) {
+    // Dropped with this task, and every connection with it.
+    let mut connections = JoinSet::new();
+    loop {
+        while connections.try_join_next().is_some() {}
+        match listener.accept().await {
+            Ok(socket) => {
+                connections.spawn(serve(socket, Arc::clone(&ledger), Arc::clone(&door)));
+            }
+            Err(error) => {
+                tracing::warn!(%error, "shm link cannot accept a connection");
+                tokio::time::sleep(ACCEPT_PAUSE).await;
+            }
+        }
+    }
+}
+
+async fn serve(socket: PacketSocket, ledger: Arc<Ledger>, door: Arc<Door>) {
+    let Ok(permit) = door.handshakes.try_acquire() else { return };
+    let channel = Arc::new(Channel::new(socket));
+    let knock = door.knock(&channel, &ledger);
+    let known = tokio::time::timeout(door.handshake_timeout, knock).await;
+    drop(permit);
+    let peer = match known.unwrap_or_else(|_| Err("no hello in time".into())) {
+        Ok(peer) => peer,
+        Err(reason) => {
+            metrics::refused(LinkKind::Shm);
+            tracing::warn!(reason, "shm link refused a connection");
+            channel.post(ToWorker::Refused { reason }.encode(), None);
+            return;
+        }
+    };
+    let reason = listen_to(peer, &channel, &ledger).await;
+    ledger.disconnected(peer, reason);
+}
+
+/// Hears the worker to the end of its stream, whatever happens in between: only then is it gone.
+async fn listen_to(peer: PeerId, channel: &Channel, ledger: &Ledger) -> String {
+    let mut fault = None;
+    loop {
+        let heard = match channel.receive().await {
+            Ok(None) => return fault.unwrap_or_else(|| "the worker closed the link".into()),
+            // After a fault the worker is only waited for.
+            Ok(Some(_)) if fault.is_some() => continue,
+            Ok(Some(packet)) => match ToReceiver::decode(&packet.bytes) {
+                Some(message) => ledger.hear(peer, &message),
+                None => Err("no known message".into()),
+            },
+            Err(error) => {
+                tokio::time::sleep(FAULT_PAUSE).await;
+                Err(error.to_string())
+            }
+        };
+        if let Err(reason) = heard {
+            tracing::warn!(peer = peer.0, reason, "a worker broke the shm link's protocol");
+            fault = Some(reason);
+            ledger.drop_peer(peer);
+        }
+    }
+}
+
+// === impl Door ===
+
+impl Door {
+    async fn knock(&self, channel: &Arc<Channel>, ledger: &Ledger) -> Result<PeerId, String> {
+        let uid = channel.peer_uid().map_err(|error| error.to_string())?;
+        if !self.uids.contains(&uid) {
+            return Err(format!("user {uid} is not let in; see receiver.shm_allow_uids"));
+        }
+        let packet = channel.receive().await.map_err(|error| error.to_string())?;
+        let packet = packet.ok_or("closed before its hello")?;
+        let hello = ToReceiver::decode(&packet.bytes).ok_or("not a worker of this protocol")?;
+        ledger.connect(&hello, channel)
+    }
+}

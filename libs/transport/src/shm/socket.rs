@@ -1,0 +1,187 @@
+//! A Unix socket of whole packets (SOCK_SEQPACKET) that can carry a file descriptor each.
+
+use std::io::{self, IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::path::Path;
+use std::time::Duration;
+
+use rustix::cmsg_space;
+use rustix::io::Errno;
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags,
+    SendAncillaryBuffer, SendAncillaryMessage, SendFlags, Shutdown, SocketAddrUnix, SocketFlags,
+    SocketType,
+};
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
+
+use super::wire::MAX_PACKET_BYTES;
+
+/// Connections that may wait to be accepted.
+const BACKLOG: i32 = 128;
+
+/// Pause before connecting again to a receiver whose backlog is full.
+const BACKLOG_PAUSE: Duration = Duration::from_millis(5);
+
+/// One end, connected or listening.
+#[derive(Debug)]
+pub(super) struct PacketSocket {
+    fd: AsyncFd<OwnedFd>,
+}
+
+/// A packet as received.
+#[derive(Debug)]
+pub(super) struct Packet {
+    pub(super) bytes: Vec<u8>,
+    pub(super) fd: Option<OwnedFd>,
+}
+
+/// `@name` is a name in the abstract namespace, anything else a path.
+pub(super) fn address(name: &[u8]) -> io::Result<SocketAddrUnix> {
+    let address = match name.strip_prefix(b"@") {
+        Some(name) => SocketAddrUnix::new_abstract_name(name)?,
+        None => SocketAddrUnix::new(name)?,
+    };
+    Ok(address)
+}
+
+/// Whether a socket file has no listener any more. Anything but a plain refusal counts as alive.
+pub(super) fn is_abandoned(path: &Path) -> bool {
+    let probe = || {
+        let fd = new_fd()?;
+        rustix::net::connect(&fd, &SocketAddrUnix::new(path)?)
+    };
+    probe() == Err(Errno::CONNREFUSED)
+}
+
+// === impl PacketSocket ===
+
+impl PacketSocket {
+    /// Binds and listens.
+    pub(super) fn listen(name: &[u8]) -> io::Result<Self> {
+        let fd = new_fd()?;
+        rustix::net::bind(&fd, &address(name)?)?;
+        rustix::net::listen(&fd, BACKLOG)?;
+        Self::from_fd(fd)
+    }
+
+    /// Connects, waiting while the listener's backlog is full.
+    pub(super) async fn connect(name: &[u8]) -> io::Result<Self> {
+        let address = address(name)?;
+        let fd = new_fd()?;
+        loop {
+            match rustix::net::connect(&fd, &address) {
+                Ok(()) => return Self::from_fd(fd),
+                Err(Errno::AGAIN) => tokio::time::sleep(BACKLOG_PAUSE).await,
+                Err(Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    /// The next connection of a listening socket.
+    pub(super) async fn accept(&self) -> io::Result<Self> {
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let accept = |fd: &OwnedFd| Ok(rustix::net::accept_with(fd, flags)?);
+        Self::from_fd(self.fd.async_io(Interest::READABLE, accept).await?)
+    }
+
+    /// User of the process at the other end, as it was when it connected.
+    pub(super) fn peer_uid(&self) -> io::Result<u32> {
+        Ok(rustix::net::sockopt::socket_peercred(self.fd.get_ref())?.uid.as_raw())
+    }
+
+    /// Sends a packet now, or says `WouldBlock`.
+    pub(super) fn send_now(&self, bytes: &[u8], fd: Option<BorrowedFd<'_>>) -> io::Result<()> {
+        let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(1))];
+        let mut control = SendAncillaryBuffer::new(&mut space);
+        let fds = fd.as_slice();
+        if !fds.is_empty() {
+            control.push(SendAncillaryMessage::ScmRights(fds));
+        }
+        let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
+        loop {
+            match rustix::net::sendmsg(
+                self.fd.get_ref(),
+                &[IoSlice::new(bytes)],
+                &mut control,
+                flags,
+            ) {
+                Ok(_) => return Ok(()),
+                Err(Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    /// Sends a packet as soon as there is room.
+    pub(super) async fn send(&self, bytes: &[u8], fd: Option<BorrowedFd<'_>>) -> io::Result<()> {
+        self.fd.async_io(Interest::WRITABLE, |_| self.send_now(bytes, fd)).await
+    }
+
+    /// The next packet; `None` at the end of the stream, that is when the other end was closed
+    /// (or its sending side was shut down).
+    pub(super) async fn receive(&self) -> io::Result<Option<Packet>> {
+        self.fd.async_io(Interest::READABLE, receive_now).await
+    }
+
+    /// Lets the other end see the end of the stream, after what was sent; still receives.
+    pub(super) fn end_sending(&self) {
+        rustix::net::shutdown(self.fd.get_ref(), Shutdown::Write).ok();
+    }
+
+    fn from_fd(fd: OwnedFd) -> io::Result<Self> {
+        // SAFETY: an OwnedFd is open, closes only when dropped, and always names the same
+        // descriptor; the AsyncFd owns it and nothing here takes it out.
+        let fd = unsafe { AsyncFd::register(fd) }?;
+        Ok(Self { fd })
+    }
+}
+
+impl AsFd for PacketSocket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.get_ref().as_fd()
+    }
+}
+
+impl AsRawFd for PacketSocket {
+    fn as_raw_fd(&self) -> i32 {
+        self.fd.get_ref().as_raw_fd()
+    }
+}
+
+fn new_fd() -> rustix::io::Result<OwnedFd> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    rustix::net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)
+}
+
+fn receive_now(fd: &OwnedFd) -> io::Result<Option<Packet>> {
+    let mut bytes = [0; MAX_PACKET_BYTES];
+    let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(1))];
+    let mut control = RecvAncillaryBuffer::new(&mut space);
+    let flags = RecvFlags::CMSG_CLOEXEC | RecvFlags::DONTWAIT;
+    let got = loop {
+        match rustix::net::recvmsg(fd, &mut [IoSliceMut::new(&mut bytes)], &mut control, flags) {
+            Ok(got) => break got,
+            // CONNRESET: the other end closed with packets unread. It is told once, ahead of what
+            // it had sent itself; that, and then the end of the stream, are still to come.
+            Err(Errno::INTR | Errno::CONNRESET) => {}
+            Err(error) => return Err(error.into()),
+        }
+    };
+    if got.flags.intersects(ReturnFlags::TRUNC | ReturnFlags::CTRUNC) {
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidData,
+            "a packet longer than the protocol's",
+        ));
+    }
+    let fd = control.drain().find_map(|message| match message {
+        RecvAncillaryMessage::ScmRights(mut fds) => fds.next(),
+        _ => None,
+    });
+    if got.bytes == 0 {
+        return Ok(None);
+    }
+    Ok(Some(Packet { bytes: bytes[..got.bytes].to_vec(), fd }))
+}
