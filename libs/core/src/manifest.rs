@@ -155,14 +155,14 @@ fn check_limits(dataset: &str, shards: &[ShardEntry]) -> Result<(), ManifestErro
     if shards.len() > SHARDS_MAX {
         return Err(too_large("number of shards", shards.len() as u64, SHARDS_MAX as u64));
     }
-    match shards.iter().find(|s| s.samples > SHARD_SAMPLES_MAX) {
-        Some(shard) => Err(too_large(
-            "number of samples in one shard",
-            shard.samples.into(),
-            SHARD_SAMPLES_MAX.into(),
-        )),
-        None => Ok(()),
+    if let Some(shard) = shards.iter().find(|s| s.samples > SHARD_SAMPLES_MAX) {
+        let (value, limit) = (shard.samples.into(), SHARD_SAMPLES_MAX.into());
+        return Err(too_large("number of samples in one shard", value, limit));
     }
+    // More would not fit a `SampleId`: two samples would share their random draws.
+    let (samples, limit) =
+        (shards.iter().map(|s| u64::from(s.samples)).sum(), SampleId::DATASET_SAMPLES);
+    if samples > limit { Err(too_large("number of samples", samples, limit)) } else { Ok(()) }
 }
 
 fn digest_of(dataset: &str, shards: &[ShardEntry]) -> Digest {

@@ -72,3 +72,58 @@ pub fn cut(batch_samples: u32, part_samples: u32) -> impl ExactSizeIterator<Item
         bound(part)..bound(part + 1)
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_cover_the_batch_in_order_and_are_of_equal_size() {
+        for batch in 0..200 {
+            for most in 1..=batch + 2 {
+                let parts: Vec<_> = cut(batch, most).collect();
+                assert_eq!(parts.len() as u32, batch.div_ceil(most));
+                let mut end = 0;
+                for part in &parts {
+                    assert_eq!(part.start, end);
+                    assert!((1..=most).contains(&(part.len() as u32)));
+                    assert!(part.len() + 1 >= parts[0].len() && part.len() <= parts[0].len() + 1);
+                    end = part.end;
+                }
+                assert_eq!(end, batch);
+            }
+        }
+        assert_eq!(cut(130, 128).collect::<Vec<_>>(), [0..65, 65..130]);
+        assert_eq!(cut(u32::MAX, u32::MAX).next(), Some(0..u32::MAX));
+    }
+
+    #[test]
+    fn a_key_changes_with_everything_that_changes_a_byte() {
+        let digests = [Digest(1), Digest(2), Digest(3)];
+        let sample = SampleRef { dataset: 1, shard: 2, index: 3, pass: 4 };
+        let key = |recipe, manifests: &[Digest], seed, epoch, samples: &[SampleRef]| {
+            PartScope::new(recipe, manifests, seed).key(epoch, samples)
+        };
+        let [a, b, c] = digests;
+        let two = [sample, SampleRef { index: 9, ..sample }];
+        let keys = [
+            key(a, &[b, c], 5, 6, &[sample]),
+            key(b, &[b, c], 5, 6, &[sample]),
+            key(a, &[c, b], 5, 6, &[sample]),
+            key(a, &[b], 5, 6, &[sample]),
+            key(a, &[b, c], 6, 6, &[sample]),
+            key(a, &[b, c], 5, 7, &[sample]),
+            key(a, &[b, c], 5, 6, &[SampleRef { dataset: 0, ..sample }]),
+            key(a, &[b, c], 5, 6, &[SampleRef { shard: 0, ..sample }]),
+            key(a, &[b, c], 5, 6, &[SampleRef { index: 0, ..sample }]),
+            key(a, &[b, c], 5, 6, &[SampleRef { pass: 0, ..sample }]),
+            key(a, &[b, c], 5, 6, &two),
+            key(a, &[b, c], 5, 6, &[two[1], two[0]]),
+            key(a, &[b, c], 5, 6, &[]),
+        ];
+        for (i, one) in keys.iter().enumerate() {
+            assert!(keys[..i].iter().all(|other| other != one), "key {i} came before");
+        }
+        assert_eq!(keys[0], key(a, &[b, c], 5, 6, &[sample]));
+    }
+}

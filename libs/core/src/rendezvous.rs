@@ -62,3 +62,86 @@ fn rank_key<N: AsRef<[u8]>>(key: Digest, nodes: &[N], i: usize) -> (u64, &[u8], 
     let seed = (key.0 as u64) ^ ((key.0 >> 64) as u64);
     (xxh3_64_with_seed(name, seed), name, Reverse(i))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KEYS: u64 = 20_000;
+
+    fn keys() -> impl Iterator<Item = Digest> {
+        (0..KEYS).map(|i| Digest::of(&i.to_le_bytes()))
+    }
+
+    fn nodes(number: usize) -> Vec<String> {
+        (0..number).map(|i| format!("node-{i}:7000")).collect()
+    }
+
+    #[test]
+    fn a_lost_node_moves_only_what_was_its_own() {
+        let before = nodes(10);
+        let mut after = before.clone();
+        let lost = after.remove(3);
+        after.reverse();
+        for key in keys() {
+            let (was, is) =
+                (&before[owner(key, &before).unwrap()], &after[owner(key, &after).unwrap()]);
+            let second = &before[rendezvous(key, &before)[1]];
+            assert_eq!(is, if *was == lost { second } else { was });
+        }
+    }
+
+    #[test]
+    fn nodes_are_chosen_equally_often_in_any_company() {
+        let nodes = nodes(8);
+        let mut firsts = [0_u32; 8];
+        let mut seconds_of_0 = [0_u32; 8];
+        for key in keys() {
+            let order = rendezvous(key, &nodes);
+            firsts[order[0]] += 1;
+            if order[0] == 0 {
+                seconds_of_0[order[1]] += 1;
+            }
+        }
+        // Within six standard deviations of the binomial distribution.
+        let near = |n: u32, mean: f64| (f64::from(n) - mean).abs() < 6.0 * mean.sqrt();
+        assert!(firsts.iter().all(|&n| near(n, KEYS as f64 / 8.0)), "{firsts:?}");
+        let mean = f64::from(firsts[0]) / 7.0;
+        assert!(seconds_of_0[1..].iter().all(|&n| near(n, mean)), "{seconds_of_0:?}");
+    }
+
+    #[test]
+    fn the_owner_is_the_first_of_the_order() {
+        let nodes = nodes(5);
+        for key in keys().take(100) {
+            let order = rendezvous(key, &nodes);
+            assert_eq!(owner(key, &nodes), Some(order[0]));
+            assert_eq!(owner_bounded(key, &nodes, &[9; 5], 1000), Some(order[0]));
+            let mut sorted = order;
+            sorted.sort_unstable();
+            assert_eq!(sorted, [0, 1, 2, 3, 4]);
+        }
+        let nobody: [&str; 0] = [];
+        assert_eq!(owner(Digest(1), &nobody), None);
+        assert_eq!(owner_bounded(Digest(1), &nobody, &[], 125), None);
+    }
+
+    #[test]
+    fn bounded_loads_stay_bounded_and_fall_to_the_next_choice() {
+        let nodes = nodes(7);
+        for (factor_percent, most) in [(100, 15), (0, 15), (125, 18)] {
+            let mut loads = [0_u64; 7];
+            for key in keys().take(100) {
+                let chosen = owner_bounded(key, &nodes, &loads, factor_percent).unwrap();
+                let order = rendezvous(key, &nodes);
+                let place = order.iter().position(|&node| node == chosen).unwrap();
+                // Whoever was passed over had reached the bound of that moment.
+                let total: u64 = loads.iter().sum::<u64>() + 1;
+                let room = (total * u64::from(factor_percent.max(100))).div_ceil(700);
+                assert!(order[..place].iter().all(|&node| loads[node] >= room));
+                loads[chosen] += 1;
+            }
+            assert!(loads.iter().all(|&load| load <= most), "{loads:?}");
+        }
+    }
+}

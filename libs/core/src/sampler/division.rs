@@ -67,3 +67,34 @@ impl FromIterator<Piece> for Pieces {
         Self { list, samples }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn shares_are_disjoint_and_leave_nothing_out(
+            counts in prop::collection::vec(1_u32..50, 1..12),
+            world_size in 1_u32..40,
+        ) {
+            let pieces = counts.iter().enumerate();
+            let whole: Pieces =
+                pieces.map(|(i, &count)| Piece { shard: i as u32, first: 0, count }).collect();
+            let mut seen: Vec<Vec<u32>> = counts.iter().map(|&n| vec![0; n as usize]).collect();
+            for rank in 0..world_size {
+                let share = whole.share(rank, world_size);
+                let samples: u32 = share.list().iter().map(|piece| piece.count).sum();
+                prop_assert_eq!(share.samples(), u64::from(samples));
+                for piece in share.list() {
+                    prop_assert!(piece.count > 0);
+                    let indices = piece.first as usize..(piece.first + piece.count) as usize;
+                    seen[piece.shard as usize][indices].iter_mut().for_each(|times| *times += 1);
+                }
+            }
+            prop_assert!(seen.iter().flatten().all(|&times| times == 1));
+        }
+    }
+}

@@ -1,6 +1,6 @@
 //! What can be wrong with a sampler's configuration, coordinates or state.
 
-use super::restore::Difference;
+use super::terms::Difference;
 
 /// Why there is no sampler, no batch or no resume. Nothing here gets better by trying again.
 #[derive(Debug, PartialEq, thiserror::Error)]
@@ -16,6 +16,12 @@ pub enum SamplerError {
         least: u64,
         /// The greatest allowed.
         most: u64,
+    },
+    /// Two datasets of one name.
+    #[error("two datasets are named `{dataset}`: names must be unique")]
+    DatasetTwice {
+        /// The name.
+        dataset: String,
     },
     /// A list of weights has the wrong length.
     #[error("{what}: {given} weights for {} datasets ({})", .datasets.len(), .datasets.join(", "))]

@@ -13,10 +13,11 @@ mod error;
 mod mixer;
 mod pass;
 mod permutation;
-mod restore;
+mod resume;
 mod shape;
 mod state;
 mod stream;
+mod terms;
 mod weights;
 mod wheel;
 
@@ -28,8 +29,9 @@ pub use config::{
     SamplerConfig, WORLD_SIZE_MAX,
 };
 pub use error::SamplerError;
-pub use restore::{Difference, Restored, Term};
+pub use resume::Restored;
 pub use state::{DatasetState, Origin, STATE_VERSION, State};
+pub use terms::{Difference, Term};
 pub use weights::{Between, Curriculum, CurriculumPoint, HISTORY_MAX, WeightsChange};
 
 use crate::{Manifest, SampleRef};
@@ -90,6 +92,11 @@ impl Sampler {
         }
         let numbered = manifests.into_iter().enumerate();
         let datasets: Vec<Dataset> = numbered.map(|(i, m)| Dataset::new(m, i as u16)).collect();
+        let mut names: Vec<&str> = datasets.iter().map(|d| d.manifest().dataset()).collect();
+        names.sort_unstable();
+        if let Some(pair) = names.windows(2).find(|pair| pair[0] == pair[1]) {
+            return Err(SamplerError::DatasetTwice { dataset: pair[0].to_owned() });
+        }
         let weights = weights_of(&config, &datasets)?;
         let shape = Shape::new(&config, &datasets)?;
         let mixer = Mixer::new(config.seed, weights);
@@ -175,41 +182,6 @@ impl Sampler {
     #[must_use]
     pub fn weights(&self, epoch: u32, step: u64) -> Vec<f64> {
         self.mixer.weights().at(epoch, step, self.job_step(epoch, step))
-    }
-
-    /// The state to resume with the batch of `(epoch, step)` as the next one. The step after the
-    /// last of an epoch stands for the first of the next.
-    ///
-    /// # Errors
-    /// No such step, or one from before a resume on other terms.
-    pub fn state(&mut self, epoch: u32, step: u64) -> Result<State, SamplerError> {
-        let (epoch, step) = match self.steps_per_epoch(epoch) == step {
-            true => self.next_batch(epoch, step),
-            false => (epoch, step),
-        };
-        self.check(epoch, step, 0)?;
-        let cursors = match self.config.order {
-            Order::Global => Some(self.cursors(epoch, step, 0)),
-            Order::PerRank => None,
-        };
-        Ok(State {
-            version: STATE_VERSION,
-            epoch,
-            step,
-            samples: self.shape.position(epoch, step),
-            seed: self.config.seed,
-            order: self.config.order,
-            shuffle_block: self.config.shuffle_block,
-            global_batch: self.config.global_batch(),
-            world_size: self.config.world_size,
-            epoch_end: self.config.epoch_end,
-            datasets: self.dataset_states(cursors.as_deref()),
-            weights: self.config.weights.clone(),
-            curriculum: self.config.curriculum.clone(),
-            history: self.mixer.weights().history().to_vec(),
-            origin: self.shape.origin().cloned(),
-            recipe: self.config.recipe,
-        })
     }
 
     /// Shards in the order in which they are needed from a step on, for each dataset, up to
@@ -322,17 +294,6 @@ impl Sampler {
             return Err(SamplerError::NoSuchStep { epoch, step, steps });
         }
         Ok(())
-    }
-
-    fn dataset_states(&self, cursors: Option<&[u64]>) -> Vec<DatasetState> {
-        let numbered = self.datasets.iter().enumerate();
-        numbered
-            .map(|(i, dataset)| DatasetState {
-                name: dataset.manifest().dataset().to_owned(),
-                digest: dataset.manifest().digest(),
-                cursor: cursors.map(|cursors| cursors[i]),
-            })
-            .collect()
     }
 
     /// The weights without any history.

@@ -118,3 +118,82 @@ fn scaled_hash(value: u64, key: u64, bound: u64) -> u64 {
     hash ^= hash >> 33;
     ((u128::from(hash) * u128::from(bound)) >> 64) as u64
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::{DrawKey, SampleId};
+
+    fn permutation(size: u64, seed: u64) -> Permutation {
+        let key = DrawKey { seed, epoch: 0, pass: 0, sample: SampleId(0), stream: 0 };
+        Permutation::new(size, &mut key.rng())
+    }
+
+    /// Sum of `(seen - expected)^2 / expected`, and what it stays below with a chance of about
+    /// 1 - 1e-7: mean plus 5.2 standard deviations and the skew (Wilson and Hilferty).
+    fn chi_square(seen: &[u64], expected: f64) -> (f64, f64) {
+        let sum = seen.iter().map(|&n| (n as f64 - expected).powi(2) / expected).sum();
+        let freedom = (seen.len() - 1) as f64;
+        let third = 2.0 / (9.0 * freedom);
+        (sum, freedom * (1.0 - third + 5.2 * third.sqrt()).powi(3))
+    }
+
+    #[test]
+    fn every_size_up_to_5000_is_permuted() {
+        for size in 1..=5000 {
+            let permutation = permutation(size, size * 31);
+            let mut seen = vec![false; size as usize];
+            for place in 0..size {
+                let value = permutation.at(place) as usize;
+                assert!(!std::mem::replace(&mut seen[value], true), "{value} twice of {size}");
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_huge_permutation_can_be_undone(size in 257_u64..=1 << 60, seed: u64, share in 0.0..1.0) {
+            let permutation = permutation(size, seed);
+            let place = ((size as f64 * share) as u64).min(size - 1);
+            let value = permutation.at(place);
+            prop_assert!(value < size);
+            let Kind::Feistel(feistel) = &permutation.kind else { panic!("{size} is large") };
+            let mut back = feistel.back(value);
+            while back >= size {
+                back = feistel.back(back);
+            }
+            prop_assert_eq!(back, place);
+        }
+    }
+
+    #[test]
+    fn every_value_is_equally_likely_at_every_place() {
+        for size in [2, 3, 7, 64, 256, 257, 300, 1000] {
+            for place in [0, 1, size / 2, size - 1] {
+                let mut seen = vec![0; size as usize];
+                (0..size * 50)
+                    .for_each(|seed| seen[permutation(size, seed).at(place) as usize] += 1);
+                let (sum, bound) = chi_square(&seen, 50.0);
+                assert!(sum < bound, "size {size} place {place}: {sum} is over {bound}");
+            }
+        }
+    }
+
+    #[test]
+    fn neighbours_are_independent() {
+        // The difference of two neighbours, around the circle, is any but 0, all alike.
+        for size in [5, 257, 290, 1000] {
+            let mut seen = vec![0; size as usize - 1];
+            for seed in 0..size * 50 {
+                let permutation = permutation(size, seed);
+                let difference = (size + permutation.at(1) - permutation.at(0)) % size;
+                seen[difference as usize - 1] += 1;
+            }
+            let expected = size as f64 * 50.0 / (size - 1) as f64;
+            let (sum, bound) = chi_square(&seen, expected);
+            assert!(sum < bound, "size {size}: {sum} is over {bound}");
+        }
+    }
+}

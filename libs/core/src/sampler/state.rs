@@ -10,6 +10,9 @@ use crate::Digest;
 /// Version of [`State`] that this release reads and writes.
 pub const STATE_VERSION: u32 = 1;
 
+/// Largest step, cursor and number of samples in a state; far from where sums overflow.
+const COUNT_MAX: u64 = 1 << 61;
+
 /// All that is needed to go on, and all that must be the same for the sequence to be the same.
 /// Written as JSON; the same on every rank.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -90,29 +93,37 @@ impl State {
 
     /// Checks what a state must hold whatever it is compared with.
     pub(super) fn validate(&self) -> Result<(), SamplerError> {
-        let unusable = |problem: String| Err(SamplerError::State { problem });
+        self.problem().map_or(Ok(()), |problem| Err(SamplerError::State { problem }))
+    }
+
+    fn problem(&self) -> Option<String> {
         if self.version != STATE_VERSION {
             let found = self.version;
-            return unusable(format!("version {found}, this release reads {STATE_VERSION}"));
+            return Some(format!("version {found}, this release reads {STATE_VERSION}"));
         }
-        let cursors = self.cursors();
-        if self.order == Order::Global && self.step > 0 && cursors.is_none() {
-            return unusable("a dataset has no `cursor`".to_owned());
+        let origin = self.origin.iter();
+        let counts = origin.flat_map(|o| o.cursors.iter().chain([&o.step, &o.samples]));
+        let cursors = self.datasets.iter().filter_map(|dataset| dataset.cursor.as_ref());
+        if counts.chain(cursors).chain([&self.step, &self.samples]).any(|&count| count > COUNT_MAX)
+        {
+            return Some(format!("a number is over the limit of {COUNT_MAX}"));
         }
         if let Some(origin) = &self.origin {
             if (origin.epoch, origin.step) > (self.epoch, self.step) {
-                return unusable("`origin` lies behind the next batch".to_owned());
+                return Some("`origin` lies behind the next batch".to_owned());
             }
-            return if origin.cursors.len() == self.datasets.len() {
-                Ok(())
-            } else {
-                unusable("`origin.cursors` and `datasets` differ in length".to_owned())
-            };
+            if origin.cursors.len() != self.datasets.len() {
+                return Some("`origin.cursors` and `datasets` differ in length".to_owned());
+            }
         }
-        let taken = cursors.map(|cursors| cursors.iter().map(|&c| u128::from(c)).sum::<u128>());
-        if self.order == Order::Global && taken.is_some_and(|taken| taken != self.samples.into()) {
-            return unusable("the cursors do not add up to `samples`".to_owned());
+        if self.order == Order::PerRank {
+            return None;
         }
-        Ok(())
+        let Some(cursors) = self.cursors() else {
+            return Some("a dataset has no `cursor`".to_owned());
+        };
+        let taken: u128 = cursors.iter().map(|&cursor| u128::from(cursor)).sum();
+        let whole = self.origin.is_none() && taken != u128::from(self.samples);
+        whole.then(|| "the cursors do not add up to `samples`".to_owned())
     }
 }

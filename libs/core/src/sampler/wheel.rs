@@ -48,3 +48,42 @@ impl Wheel {
         dataset
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The definition: the first dataset at which the running sum exceeds the number.
+    fn plain(weights: &[f64], unit: f64) -> usize {
+        let mut sum = 0.0;
+        let over = weights.iter().position(|weight| {
+            sum += weight;
+            unit < sum
+        });
+        over.unwrap_or_else(|| weights.iter().rposition(|&weight| weight > 0.0).unwrap())
+    }
+
+    #[test]
+    fn the_guide_changes_no_choice() {
+        let crowd: Vec<f64> = (0..1000).map(|i| f64::from(i % 7) / 2997.0).collect();
+        let lists: [&[f64]; 6] = [
+            &[1.0],
+            &[0.0, 1.0, 0.0],
+            &[0.5, 0.5],
+            &[1e-12, 0.3, 0.0, 0.7, 0.0],
+            &[0.1; 10],
+            &crowd,
+        ];
+        for weights in lists {
+            let mut wheel = Wheel::default();
+            wheel.set(vec![1.0; 3]);
+            wheel.set(weights.to_vec());
+            let below_one = 1.0 - f64::EPSILON / 2.0;
+            for unit in (0..4096).map(|i| f64::from(i) / 4096.0).chain([1e-13, 0.3, below_one]) {
+                let dataset = wheel.pick(unit);
+                assert_eq!(dataset, plain(weights, unit), "{unit} by {weights:?}");
+                assert!(weights[dataset] > 0.0);
+            }
+        }
+    }
+}

@@ -1,49 +1,13 @@
-//! Comparing a state with a sampler, and taking it over.
+//! Taking a sampler's state, and taking one over.
 
 use std::fmt;
-
-use serde::{Deserialize, Serialize};
 
 use super::Sampler;
 use super::config::Order;
 use super::error::SamplerError;
 use super::mixer::{Mark, Mixer, TrackKey};
-use super::state::{DatasetState, Origin, State};
-
-/// Something that must be the same for a resumed job to go on with the same samples.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Term {
-    /// Seed of the job. Allowed: the rest of the epoch is shuffled anew.
-    Seed,
-    /// Global or per-rank. Allowed at the start of an epoch only.
-    Order,
-    /// Shards of a shuffle block. Allowed: samples of the epoch may come twice or not at all.
-    ShuffleBlock,
-    /// Samples of a batch over all ranks. Allowed: goes on at the same sample.
-    GlobalBatch,
-    /// Number of ranks, compared in per-rank order. Allowed at the start of an epoch only.
-    WorldSize,
-    /// How long an epoch is.
-    EpochEnd,
-    /// Configured weights or curriculum. Allowed: they hold from here on, the history is dropped.
-    Weights,
-    /// Datasets or their manifests. Allowed: cursors go on by the names of the datasets.
-    Manifest,
-    /// The recipe. Allowed: the samples stay the same, their bytes do not.
-    Recipe,
-}
-
-/// A term on which a state and a sampler differ.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Difference {
-    /// The term.
-    pub term: Term,
-    /// What the state says.
-    pub state: String,
-    /// What the configuration says.
-    pub config: String,
-}
+use super::state::{DatasetState, Origin, STATE_VERSION, State};
+use super::terms::{Difference, Term};
 
 /// A state that was taken over.
 #[derive(Clone, Debug, PartialEq)]
@@ -59,6 +23,41 @@ pub struct Restored {
 // === impl Sampler ===
 
 impl Sampler {
+    /// The state to resume with the batch of `(epoch, step)` as the next one. The step after the
+    /// last of an epoch stands for the first of the next.
+    ///
+    /// # Errors
+    /// No such step, or one from before a resume on other terms.
+    pub fn state(&mut self, epoch: u32, step: u64) -> Result<State, SamplerError> {
+        let (epoch, step) = match self.steps_per_epoch(epoch) == step {
+            true => self.next_batch(epoch, step),
+            false => (epoch, step),
+        };
+        self.check(epoch, step, 0)?;
+        let cursors = match self.config.order {
+            Order::Global => Some(self.cursors(epoch, step, 0)),
+            Order::PerRank => None,
+        };
+        Ok(State {
+            version: STATE_VERSION,
+            epoch,
+            step,
+            samples: self.shape.position(epoch, step),
+            seed: self.config.seed,
+            order: self.config.order,
+            shuffle_block: self.config.shuffle_block,
+            global_batch: self.config.global_batch(),
+            world_size: self.config.world_size,
+            epoch_end: self.config.epoch_end,
+            datasets: self.dataset_states(cursors.as_deref()),
+            weights: self.config.weights.clone(),
+            curriculum: self.config.curriculum.clone(),
+            history: self.mixer.weights().history().to_vec(),
+            origin: self.shape.origin().cloned(),
+            recipe: self.config.recipe,
+        })
+    }
+
     /// Takes over a state: weights history and cursors; returns the coordinates to go on at.
     ///
     /// Goes on with exactly the samples that would have come, on any number of ranks of the same
@@ -152,6 +151,17 @@ impl Sampler {
         found
     }
 
+    fn dataset_states(&self, cursors: Option<&[u64]>) -> Vec<DatasetState> {
+        let numbered = self.datasets.iter().enumerate();
+        numbered
+            .map(|(i, dataset)| DatasetState {
+                name: dataset.manifest().dataset().to_owned(),
+                digest: dataset.manifest().digest(),
+                cursor: cursors.map(|cursors| cursors[i]),
+            })
+            .collect()
+    }
+
     /// The state's cursors for this sampler's datasets; 0 for one that the state does not know.
     fn cursors_by_name(&self, state: &State) -> Vec<u64> {
         let cursor = |name: &str| {
@@ -159,35 +169,6 @@ impl Sampler {
             known.and_then(|dataset| dataset.cursor).unwrap_or(0)
         };
         self.datasets.iter().map(|dataset| cursor(dataset.manifest().dataset())).collect()
-    }
-}
-
-// === impl Difference ===
-
-impl fmt::Display for Difference {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { term, state, config } = self;
-        write!(f, "{} is {state} in the state and {config} in the configuration", term.name())
-    }
-}
-
-// === impl Term ===
-
-impl Term {
-    /// Name in configuration and messages.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Seed => "seed",
-            Self::Order => "order",
-            Self::ShuffleBlock => "shuffle-block",
-            Self::GlobalBatch => "global-batch",
-            Self::WorldSize => "world-size",
-            Self::EpochEnd => "epoch-end",
-            Self::Weights => "weights",
-            Self::Manifest => "manifest",
-            Self::Recipe => "recipe",
-        }
     }
 }
 

@@ -1,0 +1,122 @@
+//! The length of an epoch: the same number of steps, and no empty batch, on every rank.
+
+mod support;
+
+use headwater_core::sampler::{BatchPlan, EpochEnd, Order, SamplerConfig, SamplerError};
+use headwater_core::{Manifest, Sampler};
+use proptest::prelude::*;
+use std::sync::Arc;
+use support::{dataset, sampler};
+
+fn refusal(config: &SamplerConfig, data: &[Arc<Manifest>]) -> String {
+    Sampler::new(config.clone(), data.to_vec()).unwrap_err().to_string()
+}
+
+proptest! {
+    #[test]
+    fn no_rank_is_left_without_a_batch(
+        shards in prop::collection::vec(1_u32..60, 1..9),
+        world_size in 1_u32..9,
+        batch_samples in 1_u32..20,
+        per_rank: bool,
+        short: bool,
+        datasets in 1_usize..3,
+    ) {
+        let mut config = SamplerConfig::new(5, world_size, 0, batch_samples);
+        config.order = if per_rank { Order::PerRank } else { Order::Global };
+        config.epoch_end = if short { EpochEnd::ShortLast } else { EpochEnd::DropLast };
+        let data: Vec<_> = ["a", "b"][..datasets].iter().map(|name| dataset(name, &shards)).collect();
+        let Ok(mut sampler) = Sampler::new(config, data) else { return Ok(()) };
+        let steps = sampler.steps_per_epoch(0);
+        let mut plan = BatchPlan::default();
+        for step in 0..steps {
+            let mut sizes = Vec::new();
+            for rank in 0..world_size {
+                sampler.batch_into(0, step, rank, &mut plan).unwrap();
+                prop_assert_eq!((plan.epoch, plan.step, plan.rank), (0, step, rank));
+                if !per_rank {
+                    prop_assert_eq!(plan.first, sizes.iter().sum::<usize>() as u64);
+                }
+                sizes.push(plan.samples.len());
+            }
+            let (least, most) = (*sizes.iter().min().unwrap(), *sizes.iter().max().unwrap());
+            prop_assert!(least > 0 && most <= batch_samples as usize);
+            prop_assert!(step + 1 == steps && short || least == batch_samples as usize);
+            prop_assert!(per_rank || most - least <= 1);
+            prop_assert_eq!(plan.global_samples, sizes.iter().sum::<usize>() as u64);
+        }
+        for rank in 0..world_size {
+            let end = sampler.batch_into(0, steps, rank, &mut plan);
+            prop_assert_eq!(end, Err(SamplerError::NoSuchStep { epoch: 0, step: steps, steps }));
+        }
+    }
+}
+
+#[test]
+fn steps_are_counted_as_asked() {
+    let data = [dataset("a", &[50, 53])];
+    let steps = |end, world_size, batch_samples| {
+        let mut config = SamplerConfig::new(1, world_size, 0, batch_samples);
+        config.epoch_end = end;
+        let sampler = sampler(&config, &data);
+        (sampler.steps_per_epoch(0), sampler.job_step(2, 1))
+    };
+    assert_eq!(steps(EpochEnd::DropLast, 2, 10), (5, 11));
+    assert_eq!(steps(EpochEnd::ShortLast, 2, 10), (6, 13));
+    // Three samples remain: too few for four ranks, but the job-wide step does not tell.
+    assert_eq!(steps(EpochEnd::ShortLast, 4, 5), (5, 13));
+    assert_eq!(steps(EpochEnd::Steps(1), 4, 5), (1, 3));
+    assert_eq!(steps(EpochEnd::Steps(1000), 4, 5), (1000, 2001));
+    assert_eq!(steps(EpochEnd::ShortLast, 4, 1000), (1, 3));
+}
+
+#[test]
+fn a_batch_larger_than_the_dataset_goes_through_it_again() {
+    let mut config = SamplerConfig::new(1, 2, 0, 50);
+    config.epoch_end = EpochEnd::Steps(3);
+    let samples = support::epoch(&mut sampler(&config, &[dataset("a", &[3, 4])]), 0);
+    assert_eq!(samples.len(), 300);
+    for (pass, samples) in samples.chunks_exact(7).enumerate() {
+        assert!(samples.iter().all(|s| s.pass == pass as u32));
+        assert_eq!(support::counts(samples).len(), 7);
+    }
+}
+
+#[test]
+fn the_caller_s_memory_is_used_again() {
+    let mut sampler = sampler(&SamplerConfig::new(1, 1, 0, 8), &[dataset("a", &[100])]);
+    let mut plan = sampler.batch(0, 0).unwrap();
+    let memory = plan.samples.as_ptr();
+    sampler.batch_into(0, 1, 0, &mut plan).unwrap();
+    assert_eq!(plan.samples.as_ptr(), memory);
+    assert_eq!(plan, sampler.batch(0, 1).unwrap());
+}
+
+#[test]
+fn what_cannot_be_an_epoch_is_refused_by_name() {
+    let data = [dataset("a", &[7])];
+    let mut config = SamplerConfig::new(1, 4, 0, 2);
+    assert!(refusal(&config, &data).contains("7 samples has no step with a global batch of 8"));
+    config.order = Order::PerRank;
+    config.world_size = 8;
+    let text = refusal(&config, &data);
+    assert!(text.contains("dataset `a` leaves rank") && text.contains("of 8"), "{text}");
+    let check = |change: fn(&mut SamplerConfig), key: &str| {
+        let mut config = SamplerConfig::new(1, 1, 0, 1);
+        change(&mut config);
+        let text = refusal(&config, &data);
+        assert!(text.contains(key), "{text}");
+    };
+    check(|c| c.world_size = 0, "`world_size` is 0");
+    check(|c| c.world_size = u32::MAX, "`world_size`");
+    check(|c| c.rank = 1, "`rank` is 1: must be within 0..=0");
+    check(|c| c.batch_samples = 0, "`batch_samples` is 0");
+    check(|c| c.epoch_end = EpochEnd::Steps(0), "`epoch_end.steps` is 0");
+    check(|c| c.epoch_end = EpochEnd::Steps(u64::MAX), "`epoch_end.steps`");
+    config = SamplerConfig::new(1, 1, 0, 1);
+    assert!(refusal(&config, &[]).contains("`number of datasets` is 0"));
+    assert!(refusal(&config, &[data[0].clone(), data[0].clone()]).contains("named `a`"));
+    let mut sampler = sampler(&config, &data);
+    let beyond = sampler.batch_into(0, 0, 1, &mut BatchPlan::default());
+    assert_eq!(beyond, Err(SamplerError::NoSuchRank { rank: 1, world_size: 1 }));
+}
