@@ -21,6 +21,7 @@ struct Inner {
     memory: Arc<SlotMemory>,
     slot: SlotId,
     release: UnboundedSender<SlotId>,
+    made_in: u32,
 }
 
 // === impl Batch ===
@@ -32,7 +33,9 @@ impl Batch {
         release: UnboundedSender<SlotId>,
     ) -> Self {
         let slot = finished.order.slot;
-        Self { inner: Arc::new(Inner { finished, memory, slot, release }) }
+        Self {
+            inner: Arc::new(Inner { finished, memory, slot, release, made_in: std::process::id() }),
+        }
     }
 
     /// Epoch.
@@ -119,6 +122,10 @@ impl Batch {
 
 impl Drop for Inner {
     fn drop(&mut self) {
+        // A forked child has a copy of the channel, whose locks nobody would ever open again there.
+        if std::process::id() != self.made_in {
+            return;
+        }
         // The receiver may be gone already: then the memory goes with this batch.
         let _ = self.release.send(self.slot);
     }

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use headwater_core::sampler::{Sampler, SamplerError};
+use headwater_core::sampler::{Restored, Sampler, SamplerError, State, Term};
 use headwater_core::{Layout, Recipe};
 use headwater_proto::augment::{FromWorker, SessionWelcome, ToWorker};
 use headwater_transport::{Arrival, LeaseId, LinkKind, PeerId, ReceiverLink, SlotId, Withdrawal};
@@ -60,6 +60,8 @@ pub(crate) enum Command {
     Seek(Position, oneshot::Sender<()>),
     /// Weights from the next batch that the trainer takes.
     SetWeights(Vec<f64>, oneshot::Sender<Result<(), SamplerError>>),
+    /// Take over a state and go on where it says.
+    Restore(Box<State>, Vec<Term>, oneshot::Sender<Result<Restored, SamplerError>>),
     /// The workers there should be.
     SetWorkers(Vec<String>),
     /// End.
@@ -201,6 +203,9 @@ impl Driver {
             }
             Event::Command(Command::SetWeights(weights, reply)) => {
                 let _ = reply.send(self.set_weights(&weights));
+            }
+            Event::Command(Command::Restore(state, allow, reply)) => {
+                let _ = reply.send(self.restore(&state, &allow));
             }
             Event::Command(Command::SetWorkers(workers)) => self.set_workers(workers),
             Event::Command(Command::Stop) | Event::Nudge => {}
@@ -366,6 +371,13 @@ impl Driver {
         // The course first: it fixes the batch that the trainer takes next.
         let Position { epoch, step } = self.change_course(None);
         lock(&self.sampler).set_weights(epoch, step, weights)
+    }
+
+    fn restore(&mut self, state: &State, allow: &[Term]) -> Result<Restored, SamplerError> {
+        let restored = lock(&self.sampler).restore(state, allow)?;
+        // Nothing was ordered since: the driver does one thing at a time.
+        self.change_course(Some(Position { epoch: restored.epoch, step: restored.step }));
+        Ok(restored)
     }
 
     fn change_course(&mut self, to: Option<Position>) -> Position {

@@ -21,6 +21,14 @@ pub enum ReceiverError {
     /// Order, weights or epochs cannot be had.
     #[error(transparent)]
     Sampler(#[from] headwater_core::sampler::SamplerError),
+    /// A dataset that the job does not have.
+    #[error("the job has no dataset `{name}`: it has {known}")]
+    NoDataset {
+        /// The name asked for.
+        name: String,
+        /// The names there are.
+        known: String,
+    },
     /// The storage tier cannot be reached or does not have the data.
     #[error(transparent)]
     Storage(#[from] headwater_storage_client::StorageClientError),

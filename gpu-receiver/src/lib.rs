@@ -16,6 +16,7 @@ pub mod ledger;
 mod mailbox;
 pub mod metrics;
 mod receiver;
+mod resume;
 mod service;
 mod slots;
 mod stats;

@@ -32,7 +32,7 @@ const RETRY_BASE: Duration = Duration::from_millis(50);
 /// Ready batches, in order. Owns the threads that bring them; dropping it ends all sessions.
 pub struct Receiver {
     mailbox: Arc<Mailbox>,
-    sampler: Arc<Mutex<Sampler>>,
+    pub(crate) sampler: Arc<Mutex<Sampler>>,
     stats: Arc<Stats>,
     manifests: Vec<Arc<Manifest>>,
     recipe: Recipe,
@@ -212,11 +212,13 @@ impl Receiver {
     /// Goes to any place of the stream; the next batch is the one of that place.
     ///
     /// # Errors
-    /// The receiver is closed.
+    /// There is no such place: the stream goes on as before. The receiver is closed.
     pub fn seek(&self, position: Position) -> Result<(), ReceiverError> {
         if self.mailbox.position() == position {
             return Ok(());
         }
+        // The driver would end the stream over it.
+        lock(&self.sampler).batch(position.epoch, position.step)?;
         self.ask(|reply| Command::Seek(position, reply))
     }
 
@@ -275,7 +277,7 @@ impl Receiver {
         self.stats.snapshot()
     }
 
-    fn ask<T>(
+    pub(crate) fn ask<T>(
         &self,
         command: impl FnOnce(oneshot::Sender<T>) -> Command,
     ) -> Result<T, ReceiverError> {

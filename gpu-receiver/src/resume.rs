@@ -1,0 +1,69 @@
+//! Taking a receiver's place in the stream as a state, and going on from one.
+//!
+//! Deliberately absent: files. What is kept where, and when, is the trainer's side's business.
+
+use headwater_core::sampler::{Restored, State, Term};
+
+use crate::driver::{Command, lock};
+use crate::error::ReceiverError;
+use crate::mailbox::Position;
+use crate::receiver::Receiver;
+
+// === impl Receiver ===
+
+impl Receiver {
+    /// The state to resume with the batch that would be taken next; the same on every rank.
+    ///
+    /// # Errors
+    /// The place is not of this stream.
+    pub fn state(&self) -> Result<State, ReceiverError> {
+        let Position { epoch, step } = self.position();
+        Ok(lock(&self.sampler).state(epoch, step)?)
+    }
+
+    /// Goes on from a state: the next batch is the one that the state's maker would have taken
+    /// next. Every batch that was made ahead on the old course is dropped first. Every rank must
+    /// call it with the same state.
+    ///
+    /// # Errors
+    /// What differs from the configuration and is not in `allow`; the stream is unchanged then.
+    /// The receiver is closed.
+    pub fn restore(&self, state: State, allow: Vec<Term>) -> Result<Restored, ReceiverError> {
+        Ok(self.ask(|reply| Command::Restore(Box::new(state), allow, reply))??)
+    }
+
+    /// Sets the weight of one dataset as [`Receiver::set_weights`] does; the others keep theirs,
+    /// as they were last given: by `set_weights`, else by the configuration, else their shares of
+    /// a sum of 1.
+    ///
+    /// # Errors
+    /// No dataset of that name, or a weight that is wrong.
+    pub fn set_weight_by_name(&self, name: &str, weight: f64) -> Result<(), ReceiverError> {
+        let named = |m: &std::sync::Arc<headwater_core::Manifest>| m.dataset() == name;
+        let Some(index) = self.manifests().iter().position(named) else {
+            let known: Vec<&str> = self.manifests().iter().map(|m| m.dataset()).collect();
+            return Err(ReceiverError::NoDataset { name: name.into(), known: known.join(", ") });
+        };
+        let mut weights = self.weights_as_given()?;
+        weights[index] = weight;
+        self.set_weights(weights)
+    }
+
+    fn weights_as_given(&self) -> Result<Vec<f64>, ReceiverError> {
+        let Position { epoch, step } = self.position();
+        let mut sampler = lock(&self.sampler);
+        let state = sampler.state(epoch, step)?;
+        let here = (state.epoch, state.step);
+        let in_force = |change: &&_| {
+            let headwater_core::sampler::WeightsChange { epoch, step, .. } = *change;
+            (*epoch, *step) <= here
+        };
+        if let Some(change) = state.history.iter().rev().find(in_force) {
+            return Ok(change.weights.clone());
+        }
+        if state.curriculum.is_none() && !state.weights.is_empty() {
+            return Ok(state.weights);
+        }
+        Ok(sampler.weights(here.0, here.1))
+    }
+}
