@@ -33,7 +33,7 @@ pub(crate) enum Backing {
     /// The slot itself, mapped.
     Slot(Rendering),
     /// Memory of the worker; the link sends it.
-    Staging(StagingBuffer),
+    Staging(#[expect(dead_code, reason = "held for its drop")] StagingBuffer),
 }
 
 // SAFETY: `starts` point into memory that `backing` owns or keeps mapped; both kinds of backing

@@ -51,11 +51,6 @@ impl StagingPool {
         Ok(StagingBuffer { mapping: Some(mapping), pool: self.clone(), _permit: permit })
     }
 
-    /// Buffers that could be taken without waiting.
-    pub(crate) fn close(&self) {
-        self.permits.close();
-    }
-
     fn map(&self, len_bytes: u64) -> Result<Mapping, LinkError> {
         let mapping = Mapping::anonymous(len_bytes).map_err(|error| LinkError::Setup {
             kind: self.kind,

@@ -42,7 +42,7 @@ enum Path {
     Awaited,
     Open(Arc<Channel>),
     /// `drop_peer` was called; the worker has yet to close its end.
-    Leaving(Arc<Channel>),
+    Leaving,
 }
 
 #[derive(Debug)]
@@ -117,7 +117,7 @@ impl Ledger {
                 peer.expected.remove(&lease);
                 Withdrawal::Quiet
             }
-            (Path::Leaving(_), Some(_)) => Withdrawal::Open,
+            (Path::Leaving, Some(_)) => Withdrawal::Open,
             (Path::Open(_), Some(expected)) => {
                 if !std::mem::replace(&mut expected.withdrawn, true) {
                     peer.tell(&ToWorker::Withdraw { lease });
@@ -136,11 +136,10 @@ impl Ledger {
                 self.report_gone(id, "dropped before it connected".into());
             }
             Path::Open(channel) => {
-                let channel = Arc::clone(channel);
                 channel.end_sending();
-                peer.path = Path::Leaving(channel);
+                peer.path = Path::Leaving;
             }
-            Path::Leaving(_) => {}
+            Path::Leaving => {}
         }
     }
 

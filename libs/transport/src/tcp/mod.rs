@@ -11,9 +11,18 @@ use std::time::Duration;
 
 use tokio::sync::mpsc;
 
-use crate::contract::{
-    Arrival, LinkError, LinkKind, LinkOffer, ReceiverLink, SessionKey, WorkerLink,
-};
+use crate::contract::{Arrival, LinkError, LinkOffer, ReceiverLink, SessionKey, WorkerLink};
+
+mod ledger;
+mod outbox;
+mod receiver;
+mod stream;
+mod target;
+mod wire;
+mod worker;
+
+use receiver::TcpReceiver;
+use worker::TcpWorker;
 
 /// Time a connecting worker and a receiver give each other to exchange hello and answer.
 pub const DEFAULT_HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(5);
@@ -67,8 +76,7 @@ pub async fn listen(
     config: &TcpListen,
     arrivals: mpsc::UnboundedSender<Arrival>,
 ) -> Result<Arc<dyn ReceiverLink>, LinkError> {
-    let _ = (config, arrivals);
-    Err(LinkError::Setup { kind: LinkKind::Tcp, reason: "not built yet".into() })
+    Ok(Arc::new(TcpReceiver::listen(config, arrivals).await?))
 }
 
 /// Connects a worker to a receiver.
@@ -81,8 +89,7 @@ pub async fn connect(
     key: &SessionKey,
     config: &TcpConnect,
 ) -> Result<Arc<dyn WorkerLink>, LinkError> {
-    let _ = (offer, key, config);
-    Err(LinkError::Setup { kind: LinkKind::Tcp, reason: "not built yet".into() })
+    Ok(Arc::new(TcpWorker::connect(offer, key, config).await?))
 }
 
 // === impl TcpListen ===

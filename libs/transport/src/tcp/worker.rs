@@ -1,0 +1,207 @@
+//! The worker's end: a task that keeps the connection and empties the outbox into it.
+
+use std::io::{self, IoSlice};
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use tokio::net::TcpStream;
+
+use super::TcpConnect;
+use super::outbox::Outbox;
+use super::stream::{self, read_exact, write_all};
+use super::wire::{
+    ACK_BYTES, ANSWER_BYTES, Ack, Frame, Hello, VERSION, decode_answer, encode_part,
+};
+use crate::contract::{LeaseId, LinkError, LinkKind, LinkOffer, PartPlace, SessionKey, WorkerLink};
+use crate::metrics::{self, Direction};
+use crate::part::{Backing, PartBuffer};
+use crate::place;
+use crate::staging::StagingPool;
+
+/// Time for a leaving worker to finish the part it is in the middle of.
+const LEAVE_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// A connected worker.
+#[derive(Debug)]
+pub(super) struct TcpWorker {
+    outbox: Arc<Outbox>,
+    staging: StagingPool,
+}
+
+/// Where to connect, and as whom.
+#[derive(Debug)]
+struct Route {
+    address: String,
+    key: SessionKey,
+    config: TcpConnect,
+}
+
+// === impl TcpWorker ===
+
+impl TcpWorker {
+    pub(super) async fn connect(
+        offer: &LinkOffer,
+        key: &SessionKey,
+        config: &TcpConnect,
+    ) -> Result<Self, LinkError> {
+        let address = String::from_utf8_lossy(&offer.address).into_owned();
+        let route = Route { address, key: key.clone(), config: config.clone() };
+        let stream = route.connect().await?;
+        let outbox = Arc::new(Outbox::new());
+        tokio::spawn(keep(route, stream, Arc::clone(&outbox)));
+        let staging = StagingPool::new(LinkKind::Tcp, config.staging_buffers);
+        Ok(Self { outbox, staging })
+    }
+}
+
+#[async_trait]
+impl WorkerLink for TcpWorker {
+    fn kind(&self) -> LinkKind {
+        LinkKind::Tcp
+    }
+
+    async fn begin(&self, place: PartPlace) -> Result<PartBuffer, LinkError> {
+        place::check(&place, u64::MAX)?;
+        tokio::select! {
+            biased;
+            error = self.outbox.refusal(place.lease) => Err(error),
+            staging = self.staging.take(PartBuffer::staging_bytes(&place)) => {
+                PartBuffer::in_staging(place, staging?)
+            }
+        }
+    }
+
+    async fn commit(&self, part: PartBuffer) -> Result<(), LinkError> {
+        let Backing::Staging(_) = part.backing() else {
+            return Err(LinkError::Place { reason: "the buffer is of another link".into() });
+        };
+        self.outbox.deliver(part).await
+    }
+
+    fn withdraw(&self, lease: LeaseId) {
+        self.outbox.withdraw(lease);
+    }
+
+    async fn closed(&self) -> LinkError {
+        self.outbox.closed().await
+    }
+}
+
+impl Drop for TcpWorker {
+    fn drop(&mut self) {
+        // The task says goodbye and ends.
+        self.outbox.leave();
+    }
+}
+
+/// Uses a connection to its end, makes another, until that fails or the worker leaves.
+async fn keep(route: Route, mut stream: TcpStream, outbox: Arc<Outbox>) {
+    loop {
+        let broken = match push(&stream, &outbox).await {
+            Ok(()) => return outbox.close("the worker left".into()),
+            Err(error) => error,
+        };
+        if outbox.is_leaving() {
+            return outbox.close("the worker left".into());
+        }
+        tracing::info!(address = route.address, %broken, "tcp link broke; connecting again");
+        outbox.rewind();
+        stream = match route.connect_again().await {
+            Ok(stream) => stream,
+            Err(error) => return outbox.close(format!("{broken}; {error}")),
+        };
+        metrics::reconnected(LinkKind::Tcp);
+    }
+}
+
+/// Sends parts and hears acknowledgements until the worker leaves (`Ok`) or the connection breaks.
+async fn push(stream: &TcpStream, outbox: &Outbox) -> io::Result<()> {
+    tokio::select! {
+        broken = hear(stream, outbox) => broken,
+        broken = send(stream, outbox) => broken,
+        () = overstay(outbox) => Ok(()),
+    }
+}
+
+/// After a goodbye it is for the receiver to close: closing with acknowledgements unread would
+/// make the kernel reset the connection, and what is still on its way would be lost.
+async fn send(stream: &TcpStream, outbox: &Outbox) -> io::Result<()> {
+    while let Some(part) = outbox.next().await {
+        let head = encode_part(part.lease(), part.place().regions.iter().map(|r| r.len_bytes));
+        let mut slices: Vec<IoSlice<'_>> = Vec::with_capacity(1 + part.place().regions.len());
+        slices.push(IoSlice::new(&head));
+        slices.extend(part.regions().map(IoSlice::new));
+        write_all(stream, &mut slices).await?;
+    }
+    write_all(stream, &mut [IoSlice::new(&Frame::Bye.encode())]).await?;
+    std::future::pending().await
+}
+
+async fn hear(stream: &TcpStream, outbox: &Outbox) -> io::Result<()> {
+    let invalid = |reason: String| io::Error::new(io::ErrorKind::InvalidData, reason);
+    loop {
+        let mut ack = [0; ACK_BYTES];
+        read_exact(stream, &mut ack).await?;
+        let ack = Ack::decode(&ack)
+            .ok_or_else(|| invalid("the receiver sent no known acknowledgement".into()))?;
+        if let Some(bytes) = outbox.acknowledge(ack).map_err(invalid)? {
+            metrics::part(LinkKind::Tcp, Direction::Out, bytes);
+        }
+    }
+}
+
+/// Ends some time after the worker began to leave.
+async fn overstay(outbox: &Outbox) {
+    outbox.left().await;
+    tokio::time::sleep(LEAVE_TIMEOUT).await;
+}
+
+// === impl Route ===
+
+impl Route {
+    async fn connect(&self) -> Result<TcpStream, LinkError> {
+        let setup = |reason: String| LinkError::Setup { kind: LinkKind::Tcp, reason };
+        match tokio::time::timeout(self.config.handshake_timeout, self.greet()).await {
+            Ok(Ok(Ok(stream))) => Ok(stream),
+            Ok(Ok(Err(reason))) => Err(LinkError::Refused { kind: LinkKind::Tcp, reason }),
+            Ok(Err(error)) => Err(setup(format!("{}: {error}", self.address))),
+            Err(_) => Err(setup(format!("{} did not answer in time", self.address))),
+        }
+    }
+
+    /// Tries a few times; a refusal is final.
+    async fn connect_again(&self) -> Result<TcpStream, LinkError> {
+        let mut pause = self.config.reconnect_backoff;
+        let mut tries = 0;
+        loop {
+            tries += 1;
+            match self.connect().await {
+                Ok(stream) => return Ok(stream),
+                Err(error @ LinkError::Refused { .. }) => return Err(error),
+                Err(error) if tries >= self.config.reconnect_tries => return Err(error),
+                Err(error) => tracing::debug!(%error, tries, "tcp link is not back yet"),
+            }
+            tokio::time::sleep(pause).await;
+            pause *= 2;
+        }
+    }
+
+    async fn greet(&self) -> io::Result<Result<TcpStream, String>> {
+        let stream = TcpStream::connect(&self.address).await?;
+        stream::configure(&stream, self.config.socket_buffer_bytes)?;
+        let hello = Hello { version: VERSION, key: self.key.0 };
+        write_all(&stream, &mut [IoSlice::new(&hello.encode())]).await?;
+        let mut answer = [0; ANSWER_BYTES];
+        read_exact(&stream, &mut answer).await?;
+        Ok(match decode_answer(answer) {
+            Some((true, _)) => Ok(stream),
+            Some((false, len)) => {
+                let mut reason = vec![0; len];
+                read_exact(&stream, &mut reason).await?;
+                Err(String::from_utf8_lossy(&reason).into_owned())
+            }
+            None => Err("it answered something else than a receiver".into()),
+        })
+    }
+}
