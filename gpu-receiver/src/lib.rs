@@ -9,6 +9,7 @@
 #![forbid(unsafe_code)]
 
 mod batch;
+pub mod checkpoint;
 pub mod config;
 mod driver;
 mod error;

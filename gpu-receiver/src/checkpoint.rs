@@ -1,0 +1,204 @@
+//! Checkpoint files: the state as JSON, written so that a crash at any moment leaves a whole one.
+
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use headwater_core::sampler::State;
+
+const PREFIX: &str = "dl_state_";
+const SUFFIX: &str = ".json";
+/// Digits of the step in a file's name; larger steps have more.
+const STEP_DIGITS: usize = 9;
+/// Largest file that is read as a state.
+const FILE_MAX_BYTES: u64 = 64 << 20;
+
+/// A folder of checkpoints `dl_state_000001000.json`, numbered by the trainer's step.
+///
+/// One process writes it: rank 0.
+#[derive(Clone, Debug)]
+pub struct CheckpointFolder {
+    dir: PathBuf,
+    keep: usize,
+}
+
+/// Why a checkpoint could not be written or read.
+#[derive(Debug, thiserror::Error)]
+pub enum CheckpointError {
+    /// The file system refused.
+    #[error("cannot {doing} {}: {source}; check receiver.checkpoint_dir", path.display())]
+    Io {
+        /// What was tried.
+        doing: &'static str,
+        /// On what.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The file is not a state.
+    #[error("{} is not a checkpoint: {reason}", path.display())]
+    Foreign {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: String,
+    },
+}
+
+// === impl CheckpointFolder ===
+
+impl CheckpointFolder {
+    /// A folder of which the newest `keep` checkpoints (1 at least) are kept.
+    #[must_use]
+    pub fn new(dir: impl Into<PathBuf>, keep: usize) -> Self {
+        Self { dir: dir.into(), keep: keep.max(1) }
+    }
+
+    /// Writes the state of a step, then removes all but the newest. Returns the file's path.
+    ///
+    /// Temporary name, fsync, rename, fsync of the folder: at any moment the folder holds the
+    /// checkpoint whole or not at all.
+    ///
+    /// # Errors
+    /// The file system refused; earlier checkpoints are untouched then.
+    pub fn write(&self, step: u64, state: &State) -> Result<PathBuf, CheckpointError> {
+        fs::create_dir_all(&self.dir).map_err(at("make", &self.dir))?;
+        let path = self.dir.join(file_name(step));
+        let temporary = self.dir.join(format!(".{}.tmp", file_name(step)));
+        let json = serde_json::to_vec_pretty(state).expect("a state is plain data");
+        let written = File::create(&temporary).and_then(|mut file| {
+            file.write_all(&json)?;
+            file.write_all(b"\n")?;
+            file.sync_all()
+        });
+        written.map_err(at("write", &temporary))?;
+        fs::rename(&temporary, &path).map_err(at("name", &path))?;
+        File::open(&self.dir).and_then(|dir| dir.sync_all()).map_err(at("sync", &self.dir))?;
+        self.remove_old();
+        Ok(path)
+    }
+
+    /// The newest whole checkpoint, by the step in its name; torn and foreign files are passed
+    /// over with a warning that names them. `None` where there is none.
+    ///
+    /// # Errors
+    /// The folder is there and cannot be listed.
+    pub fn newest(&self) -> Result<Option<(PathBuf, State)>, CheckpointError> {
+        for (_, path) in self.list()?.into_iter().rev() {
+            match read(&path) {
+                Ok(state) => return Ok(Some((path, state))),
+                Err(error) => tracing::warn!(%error, "checkpoint passed over"),
+            }
+        }
+        Ok(None)
+    }
+
+    /// Steps and files, oldest first.
+    fn list(&self) -> Result<Vec<(u64, PathBuf)>, CheckpointError> {
+        let entries = match fs::read_dir(&self.dir) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            entries => entries.map_err(at("list", &self.dir))?,
+        };
+        let mut found = Vec::new();
+        for entry in entries {
+            let path = entry.map_err(at("list", &self.dir))?.path();
+            let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+            if let Some(step) = step_of(name) {
+                found.push((step, path));
+            }
+        }
+        found.sort_unstable();
+        Ok(found)
+    }
+
+    fn remove_old(&self) {
+        let Ok(found) = self.list() else { return };
+        for (_, path) in found.iter().rev().skip(self.keep) {
+            if let Err(error) = fs::remove_file(path) {
+                tracing::warn!(path = %path.display(), %error, "old checkpoint stays");
+            }
+        }
+    }
+}
+
+/// Reads one checkpoint.
+///
+/// # Errors
+/// The file cannot be read, or is not a state that this release reads.
+pub fn read(path: &Path) -> Result<State, CheckpointError> {
+    let foreign = |reason: String| CheckpointError::Foreign { path: path.to_owned(), reason };
+    let size = fs::metadata(path).map_err(at("read", path))?.len();
+    if size > FILE_MAX_BYTES {
+        return Err(foreign(format!("it has {size} bytes")));
+    }
+    let bytes = fs::read(path).map_err(at("read", path))?;
+    serde_json::from_slice(&bytes).map_err(|error| foreign(error.to_string()))
+}
+
+fn at(doing: &'static str, path: &Path) -> impl FnOnce(io::Error) -> CheckpointError {
+    let path = path.to_owned();
+    move |source| CheckpointError::Io { doing, path, source }
+}
+
+fn file_name(step: u64) -> String {
+    format!("{PREFIX}{step:0STEP_DIGITS$}{SUFFIX}")
+}
+
+fn step_of(name: &str) -> Option<u64> {
+    let digits = name.strip_prefix(PREFIX)?.strip_suffix(SUFFIX)?;
+    let plain = digits.len() >= STEP_DIGITS && digits.bytes().all(|b| b.is_ascii_digit());
+    if plain { digits.parse().ok() } else { None }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use headwater_core::sampler::{Sampler, SamplerConfig};
+    use headwater_core::{Digest, Manifest, ShardEntry};
+
+    use super::*;
+
+    fn state(step: u64) -> State {
+        let shard =
+            ShardEntry { name: "a.tar".into(), samples: 1000, bytes: 1, digest: Digest(1) };
+        let manifest = Manifest::new("d".into(), vec![], vec![shard]).expect("a manifest");
+        let config = SamplerConfig::new(1, 1, 0, 10);
+        let mut sampler = Sampler::new(config, vec![Arc::new(manifest)]).expect("a sampler");
+        sampler.state(0, step).expect("a state")
+    }
+
+    #[test]
+    fn what_was_written_is_read_again_and_the_newest_three_stay() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let folder = CheckpointFolder::new(dir.path().join("new"), 3);
+        assert!(folder.newest().expect("no folder is no error").is_none());
+        for step in [5, 10, 7, 20] {
+            folder.write(step, &state(step)).expect("written");
+        }
+        let names: Vec<_> =
+            folder.list().expect("listed").into_iter().map(|(step, _)| step).collect();
+        assert_eq!(names, [7, 10, 20]);
+        let (path, newest) = folder.newest().expect("read").expect("there is one");
+        assert!(path.ends_with("dl_state_000000020.json"), "{}", path.display());
+        assert_eq!(newest, state(20));
+    }
+
+    #[test]
+    fn torn_and_foreign_files_are_passed_over() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let folder = CheckpointFolder::new(dir.path(), 10);
+        let whole = folder.write(1, &state(1)).expect("written");
+        let bytes = fs::read(&whole).expect("read");
+        fs::write(dir.path().join("dl_state_000000002.json"), &bytes[..bytes.len() / 2])
+            .expect("a torn file");
+        fs::write(dir.path().join("dl_state_000000003.json"), b"{\"loader\": \"other\"}")
+            .expect("a foreign file");
+        fs::write(dir.path().join("dl_state_x.json"), b"?").expect("another name");
+        fs::write(dir.path().join(".dl_state_000000009.json.tmp"), b"?").expect("a leftover");
+        let (path, _) = folder.newest().expect("read").expect("there is one");
+        assert_eq!(path, whole);
+        let error = read(&dir.path().join("dl_state_000000002.json")).expect_err("torn");
+        assert!(error.to_string().contains("dl_state_000000002.json is not a checkpoint"));
+    }
+}
