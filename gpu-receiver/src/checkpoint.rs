@@ -160,8 +160,7 @@ mod tests {
     use super::*;
 
     fn state(step: u64) -> State {
-        let shard =
-            ShardEntry { name: "a.tar".into(), samples: 1000, bytes: 1, digest: Digest(1) };
+        let shard = ShardEntry { name: "a.tar".into(), samples: 1000, bytes: 1, digest: Digest(1) };
         let manifest = Manifest::new("d".into(), vec![], vec![shard]).expect("a manifest");
         let config = SamplerConfig::new(1, 1, 0, 10);
         let mut sampler = Sampler::new(config, vec![Arc::new(manifest)]).expect("a sampler");

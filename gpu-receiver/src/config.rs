@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use headwater_core::sampler::{EpochEnd, Order};
+use headwater_core::sampler::{Curriculum, EpochEnd, Order, Term};
 use headwater_proto::augment::BadSamplePolicy;
 use headwater_transport::LinkKind;
 use serde::{Deserialize, Serialize};
@@ -86,6 +86,20 @@ pub struct ReceiverConfig {
     /// Which parts are compared with the worker's checksum on arrival: `network` (all that did
     /// not come by `shm`), `all` or `off`.
     pub verify: Verify,
+    /// Weights as a function of the job's step.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub curriculum: Option<Curriculum>,
+    /// Folder of checkpoints of the place in the stream; empty: none are written.
+    pub checkpoint_dir: PathBuf,
+    /// Steps between checkpoints, counted over epochs; rank 0 writes them.
+    pub checkpoint_every_steps: u32,
+    /// Checkpoints that are kept.
+    pub checkpoint_keep: u32,
+    /// Begins at the newest whole checkpoint of `checkpoint_dir`, where there is one.
+    pub resume: bool,
+    /// What may differ between the checkpoint and this configuration: `seed`, `order`,
+    /// `shuffle-block`, `global-batch`, `world-size`, `epoch-end`, `weights`, `manifest`, `recipe`.
+    pub resume_allow: Vec<Term>,
     /// Number of epochs; 0: without end.
     pub epochs: u32,
     /// Goes on into the next epoch while the trainer finishes this one.
@@ -139,6 +153,12 @@ impl Default for ReceiverConfig {
             image_field: "jpg|jpeg|png|webp".into(),
             label_field: "cls".into(),
             verify: Verify::Network,
+            curriculum: None,
+            checkpoint_dir: PathBuf::new(),
+            checkpoint_every_steps: 500,
+            checkpoint_keep: 3,
+            resume: false,
+            resume_allow: Vec::new(),
             epochs: 0,
             prefetch_next_epoch: true,
             threads: 2,
@@ -162,6 +182,8 @@ impl ReceiverConfig {
             ("attempts_max", self.attempts_max, 1000),
             ("worker_wait_ms", self.worker_wait_ms, u32::MAX),
             ("threads", self.threads, 256),
+            ("checkpoint_every_steps", self.checkpoint_every_steps, u32::MAX),
+            ("checkpoint_keep", self.checkpoint_keep, 1_000_000),
         ];
         for (key, value, most) in counts {
             if !(1..=most).contains(&value) {
@@ -183,6 +205,10 @@ impl ReceiverConfig {
             if list.is_empty() {
                 return wrong(key, "[]".into(), "give one address at least, host:port");
             }
+        }
+        if self.resume && self.checkpoint_dir.as_os_str().is_empty() {
+            let rule = "needs receiver.checkpoint_dir";
+            return wrong("resume", "true".into(), rule);
         }
         if self.image_field.is_empty() {
             return wrong("image_field", "\"\"".into(), "name the field of the image");

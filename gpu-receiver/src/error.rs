@@ -105,6 +105,9 @@ pub enum ReceiverError {
         /// Process id of the maker.
         made_in: u32,
     },
+    /// No checkpoint to go on from, or none that can be read or written.
+    #[error(transparent)]
+    Checkpoint(#[from] crate::checkpoint::CheckpointError),
     /// Two iterations at once.
     #[error("the receiver is already being iterated: finish or drop the other iteration first")]
     Busy,

@@ -8,6 +8,7 @@
 //! and where its bytes go, and how to tell whether they came.
 #![forbid(unsafe_code)]
 
+mod autosave;
 mod batch;
 pub mod checkpoint;
 pub mod config;
@@ -19,6 +20,7 @@ pub mod metrics;
 mod receiver;
 mod resume;
 mod service;
+mod setup;
 mod slots;
 mod stats;
 

@@ -5,29 +5,25 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use headwater_core::part::PartScope;
-use headwater_core::sampler::{Sampler, SamplerConfig};
+use headwater_core::sampler::Sampler;
 use headwater_core::{Layout, Manifest, Recipe};
 use headwater_proto::WIRE_VERSION;
 use headwater_proto::augment::{DatasetRef, SessionHello};
-use headwater_storage_client::{LocalMap, StorageClient, StorageClientConfig};
-use headwater_transport::{Arrival, LinkError, LinkKind, ReceiverLink, shm, tcp};
+use headwater_transport::LinkKind;
 use tokio::runtime::Runtime;
 use tokio::sync::{mpsc, oneshot};
 
+use crate::autosave::{AutoSave, resumed};
 use crate::batch::Batch;
 use crate::config::{DatasetUse, ReceiverConfig};
 use crate::driver::{Command, Driver, DriverState, Event, lock};
 use crate::error::ReceiverError;
-use crate::ledger::{LateRule, Ledger, LedgerConfig};
+use crate::ledger::Ledger;
 use crate::mailbox::{Found, Mailbox, Position};
 use crate::service::SessionShared;
+use crate::setup::{fetch_manifests, ledger_config, open_links, sampler_config};
 use crate::slots::{SlotMaker, SlotPool};
 use crate::stats::{Snapshot, Stats};
-
-/// Longest pause between two tries of a part that failed.
-const RETRY_MAX: Duration = Duration::from_secs(5);
-/// First such pause.
-const RETRY_BASE: Duration = Duration::from_millis(50);
 
 /// Ready batches, in order. Owns the threads that bring them; dropping it ends all sessions.
 pub struct Receiver {
@@ -38,6 +34,7 @@ pub struct Receiver {
     recipe: Recipe,
     config: ReceiverConfig,
     events: mpsc::UnboundedSender<Event>,
+    autosave: Option<AutoSave>,
     runtime: Option<Runtime>,
     made_in: u32,
 }
@@ -65,9 +62,10 @@ impl Receiver {
             .build()
             .map_err(|error| ReceiverError::Closed { reason: format!("no threads: {error}") })?;
         let manifests = runtime.block_on(fetch_manifests(&config, datasets))?;
+        let autosave = AutoSave::new(&config);
         let sampler = Sampler::new(sampler_config(&config, &recipe, datasets), manifests.clone())?;
+        let (sampler, start) = resumed(sampler, &config)?;
         let sampler = Arc::new(Mutex::new(sampler));
-        let start = Position { epoch: 0, step: 0 };
         let mailbox = Arc::new(Mailbox::new(start));
         let stats = Arc::new(Stats::default());
         let (events, inbox) = mpsc::unbounded_channel();
@@ -79,6 +77,7 @@ impl Receiver {
             recipe,
             config,
             events,
+            autosave,
             runtime: None,
             made_in: std::process::id(),
         };
@@ -173,6 +172,9 @@ impl Receiver {
         if self.config.epochs > 0 && self.mailbox.position().epoch >= self.config.epochs {
             return Ok(Some(None));
         }
+        if let Some(autosave) = &self.autosave {
+            autosave.step_is_over(self);
+        }
         let asked = Instant::now();
         loop {
             let changed = self.mailbox.changed();
@@ -253,6 +255,12 @@ impl Receiver {
         lock(&self.sampler).steps_per_epoch(epoch)
     }
 
+    /// The job-wide number of a step, counted over epochs.
+    #[must_use]
+    pub fn job_step(&self, epoch: u32, step: u64) -> u64 {
+        lock(&self.sampler).job_step(epoch, step)
+    }
+
     /// The datasets' manifests, in their order.
     #[must_use]
     pub fn manifests(&self) -> &[Arc<Manifest>] {
@@ -311,95 +319,4 @@ impl Drop for Receiver {
 
 fn closed() -> ReceiverError {
     ReceiverError::Closed { reason: "its own task has ended".into() }
-}
-
-async fn fetch_manifests(
-    config: &ReceiverConfig,
-    datasets: &[DatasetUse],
-) -> Result<Vec<Arc<Manifest>>, ReceiverError> {
-    let client = StorageClient::connect(StorageClientConfig {
-        nodes: config.storage.clone(),
-        local_map: LocalMap::Off,
-        ..StorageClientConfig::default()
-    })
-    .await?;
-    let mut manifests = Vec::with_capacity(datasets.len());
-    for dataset in datasets {
-        manifests.push(Arc::new(client.manifest(&dataset.name).await?));
-    }
-    Ok(manifests)
-}
-
-async fn open_links(
-    config: &ReceiverConfig,
-    events: &mpsc::UnboundedSender<Event>,
-) -> Result<Vec<Arc<dyn ReceiverLink>>, ReceiverError> {
-    let mut links: Vec<Arc<dyn ReceiverLink>> = Vec::new();
-    for kind in config.link_kinds()? {
-        let (arrivals, mut reported) = mpsc::unbounded_channel::<Arrival>();
-        links.push(match kind {
-            LinkKind::Shm => {
-                let dir = &config.shm_socket_dir;
-                let socket_dir = (!dir.as_os_str().is_empty()).then(|| dir.clone());
-                shm::listen(&shm::ShmListen { socket_dir, ..Default::default() }, arrivals).await?
-            }
-            LinkKind::Tcp => tcp::listen(&tcp_listen(config)?, arrivals).await?,
-            LinkKind::Rdma => unreachable!("refused by link_kinds"),
-        });
-        let events = events.clone();
-        tokio::spawn(async move {
-            while let Some(arrival) = reported.recv().await {
-                if events.send(Event::Link(kind, arrival)).is_err() {
-                    break;
-                }
-            }
-        });
-    }
-    Ok(links)
-}
-
-fn tcp_listen(config: &ReceiverConfig) -> Result<tcp::TcpListen, LinkError> {
-    let bind = config.tcp_listen.parse().map_err(|error| LinkError::Setup {
-        kind: LinkKind::Tcp,
-        reason: format!(
-            "receiver.tcp_listen `{}` is not an address and port: {error}",
-            config.tcp_listen
-        ),
-    })?;
-    let host = &config.tcp_advertise;
-    let advertise_host = (!host.is_empty()).then(|| host.clone());
-    Ok(tcp::TcpListen { bind, advertise_host, ..Default::default() })
-}
-
-fn sampler_config(
-    config: &ReceiverConfig,
-    recipe: &Recipe,
-    datasets: &[DatasetUse],
-) -> SamplerConfig {
-    let weighted = datasets.iter().any(|dataset| dataset.weight.is_some());
-    let weights = match weighted {
-        true => datasets.iter().map(|d| d.weight.unwrap_or(1.0)).collect(),
-        false => Vec::new(),
-    };
-    let mut sampler =
-        SamplerConfig::new(config.seed, config.world_size, config.rank, config.batch_samples);
-    sampler.order = config.order;
-    sampler.shuffle_block = config.shuffle_block;
-    sampler.epoch_end = config.epoch_end;
-    sampler.weights = weights;
-    sampler.recipe = Some(recipe.digest());
-    sampler
-}
-
-fn ledger_config(config: &ReceiverConfig) -> LedgerConfig {
-    LedgerConfig {
-        part_samples: config.part_samples,
-        late: LateRule {
-            median_multiple: config.hedge_median_multiple,
-            floor: Duration::from_millis(config.hedge_floor_ms.into()),
-        },
-        attempts_max: config.attempts_max,
-        retry_base: RETRY_BASE,
-        retry_max: RETRY_MAX,
-    }
 }

@@ -1,1 +1,36 @@
-//! The Python module.
+//! The Python module `headwater`: a receiver as an iterable loader, its tensors through DLPack.
+//!
+//! Knows Python's conventions (iteration, states, arrays, exceptions) and turns them into calls of
+//! the receiver. Deliberately absent: anything that decides what is in a batch or when it comes,
+//! and any array library; NumPy and PyTorch are imported when a method that names them is called.
+#![deny(unsafe_code)]
+
+mod batch;
+mod dlpack;
+mod errors;
+mod iteration;
+mod json;
+mod loader;
+mod logs;
+mod options;
+mod pace;
+mod tensor;
+
+use pyo3::prelude::*;
+
+/// The native half of the package `headwater`.
+#[pymodule(name = "_native")]
+mod native {
+    #[pymodule_export]
+    use super::batch::Batch;
+    #[pymodule_export]
+    use super::iteration::Iteration;
+    #[pymodule_export]
+    use super::loader::Loader;
+    #[pymodule_export]
+    use super::tensor::Tensor;
+
+    #[pymodule_export]
+    #[allow(non_upper_case_globals, reason = "Python's name for it")]
+    const __version__: &str = env!("CARGO_PKG_VERSION");
+}

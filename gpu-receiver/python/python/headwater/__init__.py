@@ -1,0 +1,42 @@
+"""Ready batches for training, in order, as tensors that share the receiver's memory.
+
+    import headwater
+
+    loader = headwater.Loader("headwater.toml")
+    for batch in loader:
+        crops = batch.global_crops.torch()
+"""
+
+from . import errors
+from ._native import Batch, Iteration, Loader, Tensor, __version__
+from .errors import (
+    BusyError,
+    ClosedError,
+    ConfigError,
+    ForkError,
+    HeadwaterError,
+    LinkError,
+    SlotsError,
+    StateError,
+    StorageError,
+    WorkerError,
+)
+
+__all__ = [
+    "Batch",
+    "BusyError",
+    "ClosedError",
+    "ConfigError",
+    "ForkError",
+    "HeadwaterError",
+    "Iteration",
+    "LinkError",
+    "Loader",
+    "SlotsError",
+    "StateError",
+    "StorageError",
+    "Tensor",
+    "WorkerError",
+    "__version__",
+    "errors",
+]

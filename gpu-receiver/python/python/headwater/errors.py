@@ -1,0 +1,41 @@
+"""What can go wrong, by kind. All are ``HeadwaterError`` and so ``RuntimeError``."""
+
+
+class HeadwaterError(RuntimeError):
+    """Base of all errors of this package."""
+
+
+class ConfigError(HeadwaterError, ValueError):
+    """A key, value, recipe, dataset or weight is wrong; the message names it."""
+
+
+class StateError(HeadwaterError, ValueError):
+    """A state does not fit this loader; the message lists what differs."""
+
+
+class StorageError(HeadwaterError):
+    """The storage tier cannot be reached or does not have the data."""
+
+
+class LinkError(HeadwaterError):
+    """No data link can be offered, or there is no memory for batches."""
+
+
+class WorkerError(HeadwaterError):
+    """No worker came, or a part failed at one too often. Waiting may be tried again."""
+
+
+class SlotsError(HeadwaterError):
+    """The trainer holds every batch there is memory for: let go of earlier ones."""
+
+
+class BusyError(HeadwaterError):
+    """The loader is being iterated already."""
+
+
+class ForkError(HeadwaterError):
+    """Used in a process forked after the loader was made, or in a DataLoader worker."""
+
+
+class ClosedError(HeadwaterError):
+    """The loader was closed, or its own threads have ended."""

@@ -1,0 +1,46 @@
+//! The receiver's errors as Python's exceptions, which `headwater/errors.py` defines.
+
+use headwater_receiver::ReceiverError;
+use pyo3::PyErr;
+
+#[allow(missing_docs, reason = "documented where they are defined")]
+mod imported {
+    use pyo3::import_exception;
+
+    import_exception!(headwater.errors, BusyError);
+    import_exception!(headwater.errors, ClosedError);
+    import_exception!(headwater.errors, ConfigError);
+    import_exception!(headwater.errors, ForkError);
+    import_exception!(headwater.errors, LinkError);
+    import_exception!(headwater.errors, SlotsError);
+    import_exception!(headwater.errors, StateError);
+    import_exception!(headwater.errors, StorageError);
+    import_exception!(headwater.errors, WorkerError);
+}
+
+pub(crate) use imported::*;
+
+/// The exception for an error.
+pub(crate) fn raised(error: ReceiverError) -> PyErr {
+    use headwater_core::sampler::SamplerError;
+
+    let text = error.to_string();
+    match error {
+        ReceiverError::Sampler(SamplerError::Differs(_) | SamplerError::State { .. }) => {
+            StateError::new_err(text)
+        }
+        ReceiverError::Config { .. }
+        | ReceiverError::Recipe(_)
+        | ReceiverError::Sampler(_)
+        | ReceiverError::NoDataset { .. } => ConfigError::new_err(text),
+        ReceiverError::Storage(_) => StorageError::new_err(text),
+        ReceiverError::Link(_) => LinkError::new_err(text),
+        ReceiverError::NoWorker { .. }
+        | ReceiverError::Part { .. }
+        | ReceiverError::Disagreement { .. } => WorkerError::new_err(text),
+        ReceiverError::SlotsHeld { .. } => SlotsError::new_err(text),
+        ReceiverError::Forked { .. } => ForkError::new_err(text),
+        ReceiverError::Busy => BusyError::new_err(text),
+        ReceiverError::Closed { .. } => ClosedError::new_err(text),
+    }
+}

@@ -1,0 +1,94 @@
+//! Workers coming and going.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use headwater_transport::{LinkKind, PeerId};
+
+use super::{Driver, Session, SessionEvent};
+use crate::service::keep_session;
+
+impl Driver {
+    pub(super) fn session_changed(&mut self, peer: PeerId, event: SessionEvent) {
+        match event {
+            SessionEvent::Joined { address, welcome, link, outbox } => {
+                tracing::info!(
+                    worker = welcome.worker,
+                    address,
+                    link = %link.kind(),
+                    backend = welcome.backend,
+                    credits = welcome.credits,
+                    "worker joined"
+                );
+                self.stats.worker_joined(peer, &welcome.worker, link.kind());
+                let kind = link.kind();
+                self.state.paths.insert(peer, kind);
+                self.state.sessions.insert(peer, Session { address, link, outbox });
+                self.state.alone_since = None;
+                self.ledger.worker_joined(peer, welcome.worker, welcome.credits);
+                if self.state.gone_early.contains(&(peer, kind)) {
+                    self.path_gone(peer, kind, "it was gone before it was used");
+                }
+                self.state.gone_early.retain(|(early, _)| *early != peer);
+            }
+            SessionEvent::Ended { address, reason, hopeless } => {
+                self.end_session(peer);
+                self.state.gone_early.retain(|(early, _)| *early != peer);
+                self.state.last_refusal = format!("{address}: {reason}");
+                if hopeless {
+                    tracing::error!(worker = address, reason, "worker cannot serve this receiver");
+                }
+            }
+            SessionEvent::Said(_) => {}
+        }
+    }
+
+    pub(super) fn end_session(&mut self, peer: PeerId) {
+        let Some(session) = self.state.sessions.remove(&peer) else { return };
+        session.link.drop_peer(peer);
+        self.ledger.worker_left(peer);
+        self.stats.worker_left(peer);
+        if self.state.sessions.is_empty() {
+            self.state.alone_since = Some(Instant::now());
+        }
+    }
+
+    /// A link says that it is gone for a peer; each peer was admitted on all links, and only the
+    /// one it took matters.
+    pub(super) fn path_gone(&mut self, peer: PeerId, kind: LinkKind, reason: &str) {
+        match self.state.paths.get(&peer) {
+            Some(&taken) if taken == kind => {}
+            Some(_) => return,
+            None => {
+                self.state.gone_early.push((peer, kind));
+                return;
+            }
+        }
+        self.state.paths.remove(&peer);
+        if self.state.sessions.contains_key(&peer) {
+            tracing::warn!(peer = peer.0, link = %kind, reason, "data path is gone");
+            self.end_session(peer);
+        }
+        self.ledger.gone(peer);
+    }
+
+    pub(super) fn set_workers(&mut self, workers: Vec<String>) {
+        let gone = |address: &String| !workers.contains(address);
+        let stale: Vec<String> = self.state.keepers.keys().filter(|a| gone(a)).cloned().collect();
+        for address in stale {
+            if let Some(keeper) = self.state.keepers.remove(&address) {
+                keeper.abort();
+            }
+            let of_address = self.state.sessions.iter().filter(|(_, s)| s.address == address);
+            let peers: Vec<PeerId> = of_address.map(|(&peer, _)| peer).collect();
+            peers.into_iter().for_each(|peer| self.end_session(peer));
+        }
+        for address in workers {
+            if !self.state.keepers.contains_key(&address) {
+                let session = keep_session(Arc::clone(&self.sessions_shared), address.clone());
+                let keeper = self.state.tasks.spawn(session);
+                self.state.keepers.insert(address, keeper);
+            }
+        }
+    }
+}

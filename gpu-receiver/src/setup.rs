@@ -1,0 +1,112 @@
+//! From configuration to the parts a receiver is made of.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use headwater_core::sampler::SamplerConfig;
+use headwater_core::{Manifest, Recipe};
+use headwater_storage_client::{LocalMap, StorageClient, StorageClientConfig};
+use headwater_transport::{Arrival, LinkError, LinkKind, ReceiverLink, shm, tcp};
+use tokio::sync::mpsc;
+
+use crate::config::{DatasetUse, ReceiverConfig};
+use crate::driver::Event;
+use crate::error::ReceiverError;
+use crate::ledger::{LateRule, LedgerConfig};
+
+/// Longest pause between two tries of a part that failed.
+const RETRY_MAX: Duration = Duration::from_secs(5);
+/// First such pause.
+const RETRY_BASE: Duration = Duration::from_millis(50);
+
+pub(crate) async fn fetch_manifests(
+    config: &ReceiverConfig,
+    datasets: &[DatasetUse],
+) -> Result<Vec<Arc<Manifest>>, ReceiverError> {
+    let client = StorageClient::connect(StorageClientConfig {
+        nodes: config.storage.clone(),
+        local_map: LocalMap::Off,
+        ..StorageClientConfig::default()
+    })
+    .await?;
+    let mut manifests = Vec::with_capacity(datasets.len());
+    for dataset in datasets {
+        manifests.push(Arc::new(client.manifest(&dataset.name).await?));
+    }
+    Ok(manifests)
+}
+
+pub(crate) async fn open_links(
+    config: &ReceiverConfig,
+    events: &mpsc::UnboundedSender<Event>,
+) -> Result<Vec<Arc<dyn ReceiverLink>>, ReceiverError> {
+    let mut links: Vec<Arc<dyn ReceiverLink>> = Vec::new();
+    for kind in config.link_kinds()? {
+        let (arrivals, mut reported) = mpsc::unbounded_channel::<Arrival>();
+        links.push(match kind {
+            LinkKind::Shm => {
+                let dir = &config.shm_socket_dir;
+                let socket_dir = (!dir.as_os_str().is_empty()).then(|| dir.clone());
+                shm::listen(&shm::ShmListen { socket_dir, ..Default::default() }, arrivals).await?
+            }
+            LinkKind::Tcp => tcp::listen(&tcp_listen(config)?, arrivals).await?,
+            LinkKind::Rdma => unreachable!("refused by link_kinds"),
+        });
+        let events = events.clone();
+        tokio::spawn(async move {
+            while let Some(arrival) = reported.recv().await {
+                if events.send(Event::Link(kind, arrival)).is_err() {
+                    break;
+                }
+            }
+        });
+    }
+    Ok(links)
+}
+
+fn tcp_listen(config: &ReceiverConfig) -> Result<tcp::TcpListen, LinkError> {
+    let bind = config.tcp_listen.parse().map_err(|error| LinkError::Setup {
+        kind: LinkKind::Tcp,
+        reason: format!(
+            "receiver.tcp_listen `{}` is not an address and port: {error}",
+            config.tcp_listen
+        ),
+    })?;
+    let host = &config.tcp_advertise;
+    let advertise_host = (!host.is_empty()).then(|| host.clone());
+    Ok(tcp::TcpListen { bind, advertise_host, ..Default::default() })
+}
+
+pub(crate) fn sampler_config(
+    config: &ReceiverConfig,
+    recipe: &Recipe,
+    datasets: &[DatasetUse],
+) -> SamplerConfig {
+    let weighted = datasets.iter().any(|dataset| dataset.weight.is_some());
+    let weights = match weighted {
+        true => datasets.iter().map(|d| d.weight.unwrap_or(1.0)).collect(),
+        false => Vec::new(),
+    };
+    let mut sampler =
+        SamplerConfig::new(config.seed, config.world_size, config.rank, config.batch_samples);
+    sampler.order = config.order;
+    sampler.shuffle_block = config.shuffle_block;
+    sampler.epoch_end = config.epoch_end;
+    sampler.weights = weights;
+    sampler.curriculum.clone_from(&config.curriculum);
+    sampler.recipe = Some(recipe.digest());
+    sampler
+}
+
+pub(crate) fn ledger_config(config: &ReceiverConfig) -> LedgerConfig {
+    LedgerConfig {
+        part_samples: config.part_samples,
+        late: LateRule {
+            median_multiple: config.hedge_median_multiple,
+            floor: Duration::from_millis(config.hedge_floor_ms.into()),
+        },
+        attempts_max: config.attempts_max,
+        retry_base: RETRY_BASE,
+        retry_max: RETRY_MAX,
+    }
+}
