@@ -12,7 +12,7 @@ use headwater_core::sampler::{Restored, Sampler, SamplerError, State, Term};
 use headwater_core::{Layout, Recipe};
 use headwater_proto::augment::{FromWorker, SessionWelcome, ToWorker};
 use headwater_transport::{Arrival, LeaseId, LinkKind, PeerId, ReceiverLink, SlotId, Withdrawal};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::{AbortHandle, JoinSet};
 
 use crate::batch::Batch;
@@ -92,6 +92,8 @@ pub(crate) struct Driver {
     pub(crate) epochs: u32,
     pub(crate) sessions_shared: Arc<SessionShared>,
     pub(crate) releases: mpsc::UnboundedSender<SlotId>,
+    /// The place up to which batches are ordered.
+    pub(crate) ordered: watch::Sender<Position>,
     pub(crate) state: DriverState,
 }
 

@@ -9,19 +9,21 @@ use headwater_core::sampler::Sampler;
 use headwater_core::{Layout, Manifest, Recipe};
 use headwater_proto::WIRE_VERSION;
 use headwater_proto::augment::{DatasetRef, SessionHello};
+use headwater_storage_client::Dataset;
 use headwater_transport::LinkKind;
 use tokio::runtime::Runtime;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::autosave::{AutoSave, resumed};
 use crate::batch::Batch;
 use crate::config::{DatasetUse, ReceiverConfig};
 use crate::driver::{Command, Driver, DriverState, Event, lock};
 use crate::error::ReceiverError;
+use crate::foresight::tell_storage;
 use crate::ledger::Ledger;
 use crate::mailbox::{Found, Mailbox, Position};
 use crate::service::SessionShared;
-use crate::setup::{fetch_manifests, ledger_config, open_links, sampler_config};
+use crate::setup::{fetch_datasets, ledger_config, open_links, sampler_config};
 use crate::slots::{SlotMaker, SlotPool};
 use crate::stats::{Snapshot, Stats};
 
@@ -61,7 +63,7 @@ impl Receiver {
             .enable_all()
             .build()
             .map_err(|error| ReceiverError::Closed { reason: format!("no threads: {error}") })?;
-        let manifests = runtime.block_on(fetch_manifests(&config, datasets))?;
+        let (manifests, handles) = runtime.block_on(fetch_datasets(&config, datasets))?;
         let autosave = AutoSave::new(&config);
         let sampler = Sampler::new(sampler_config(&config, &recipe, datasets), manifests.clone())?;
         let (sampler, start) = resumed(sampler, &config)?;
@@ -81,7 +83,7 @@ impl Receiver {
             runtime: None,
             made_in: std::process::id(),
         };
-        runtime.block_on(receiver.start(start, inbox))?;
+        runtime.block_on(receiver.start(start, inbox, handles))?;
         receiver.runtime = Some(runtime);
         Ok(receiver)
     }
@@ -90,7 +92,10 @@ impl Receiver {
         &self,
         start: Position,
         inbox: mpsc::UnboundedReceiver<Event>,
+        datasets: Vec<Dataset>,
     ) -> Result<(), ReceiverError> {
+        let (ordered, follow) = watch::channel(start);
+        tokio::spawn(tell_storage(Arc::clone(&self.sampler), datasets, follow));
         let links = open_links(&self.config, &self.events).await?;
         let largest = Layout::new(&self.recipe, self.config.batch_samples).len_bytes();
         let make = SlotMaker {
@@ -125,6 +130,7 @@ impl Receiver {
             epochs: self.config.epochs,
             sessions_shared,
             releases,
+            ordered,
             state: DriverState::new(start),
         };
         tokio::spawn(driver.run(self.config.workers.clone(), inbox, released));

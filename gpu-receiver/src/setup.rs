@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use headwater_core::sampler::SamplerConfig;
 use headwater_core::{Manifest, Recipe};
-use headwater_storage_client::{LocalMap, StorageClient, StorageClientConfig};
+use headwater_storage_client::{Dataset, DatasetRef, LocalMap, StorageClient, StorageClientConfig};
 use headwater_transport::{Arrival, LinkError, LinkKind, ReceiverLink, shm, tcp};
 use tokio::sync::mpsc;
 
@@ -19,10 +19,11 @@ const RETRY_MAX: Duration = Duration::from_secs(5);
 /// First such pause.
 const RETRY_BASE: Duration = Duration::from_millis(50);
 
-pub(crate) async fn fetch_manifests(
+/// The job's datasets as the storage tier has them, with a handle to each.
+pub(crate) async fn fetch_datasets(
     config: &ReceiverConfig,
     datasets: &[DatasetUse],
-) -> Result<Vec<Arc<Manifest>>, ReceiverError> {
+) -> Result<(Vec<Arc<Manifest>>, Vec<Dataset>), ReceiverError> {
     let client = StorageClient::connect(StorageClientConfig {
         nodes: config.storage.clone(),
         local_map: LocalMap::Off,
@@ -30,10 +31,14 @@ pub(crate) async fn fetch_manifests(
     })
     .await?;
     let mut manifests = Vec::with_capacity(datasets.len());
-    for dataset in datasets {
-        manifests.push(Arc::new(client.manifest(&dataset.name).await?));
+    let mut handles = Vec::with_capacity(datasets.len());
+    for DatasetUse { name, .. } in datasets {
+        let manifest = client.manifest(name).await?;
+        handles
+            .push(client.dataset(&DatasetRef { name: name.clone(), manifest: manifest.digest() }));
+        manifests.push(Arc::new(manifest));
     }
-    Ok(manifests)
+    Ok((manifests, handles))
 }
 
 pub(crate) async fn open_links(

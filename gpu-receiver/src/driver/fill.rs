@@ -33,6 +33,7 @@ impl Driver {
             self.ledger.order(BatchOrder { serial, epoch, step, slot, layout, samples });
             self.state.next_serial += 1;
             self.state.fill.step += 1;
+            self.ordered.send_replace(self.state.fill);
         }
         Ok(())
     }

@@ -1,0 +1,128 @@
+//! A ready batch in Python.
+
+use headwater_receiver::Batch as Received;
+use pyo3::exceptions::{PyAttributeError, PyKeyError};
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+
+use crate::tensor::Tensor;
+
+/// A batch: its tensors by name, as attributes and as items, and what is in it.
+///
+/// Its memory goes back to the receiver when the batch, its tensors and every array that was made
+/// of them are gone.
+#[pyclass(frozen, module = "headwater")]
+pub(crate) struct Batch {
+    received: Received,
+    fp8_scale_inv: f32,
+}
+
+// === impl Batch ===
+
+impl Batch {
+    pub(crate) fn new(received: Received, fp8_scale_inv: f32) -> Self {
+        Self { received, fp8_scale_inv }
+    }
+
+    fn all(&self) -> impl Iterator<Item = (&str, Tensor)> {
+        let tensors = self.received.layout().tensors().iter().enumerate();
+        tensors.map(|(index, layout)| (layout.name.as_str(), self.at(index)))
+    }
+
+    fn at(&self, index: usize) -> Tensor {
+        Tensor::new(self.received.clone(), index, self.fp8_scale_inv)
+    }
+
+    fn find(&self, name: &str) -> Option<Tensor> {
+        let tensors = self.received.layout().tensors();
+        Some(self.at(tensors.iter().position(|tensor| tensor.name == name)?))
+    }
+
+    fn missing(&self, name: &str) -> String {
+        let names: Vec<&str> = self.all().map(|(name, _)| name).collect();
+        format!("the batch has no tensor `{name}`: it has {}", names.join(", "))
+    }
+}
+
+#[pymethods]
+impl Batch {
+    /// Epoch, from 0.
+    #[getter]
+    fn epoch(&self) -> u32 {
+        self.received.epoch()
+    }
+
+    /// Step of the epoch, from 0.
+    #[getter]
+    fn step(&self) -> u64 {
+        self.received.step()
+    }
+
+    /// Keys of the samples that are in the batch, in order.
+    #[getter]
+    fn keys(&self) -> Vec<&str> {
+        self.received.provenance().iter().map(|sample| sample.key.as_str()).collect()
+    }
+
+    /// Index in the batch and fault of each sample that another one stands in for.
+    #[getter]
+    fn substituted<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let substituted = PyDict::new(py);
+        for (index, sample) in self.received.provenance().iter().enumerate() {
+            if let Some(substitution) = &sample.substituted {
+                substituted.set_item(index, &substitution.reason)?;
+            }
+        }
+        Ok(substituted)
+    }
+
+    /// Identity of the content, in hexadecimal: equal for equal coordinates, whoever made it.
+    /// Reads the whole batch.
+    #[getter]
+    fn digest(&self, py: Python<'_>) -> String {
+        py.detach(|| self.received.digest().to_string())
+    }
+
+    /// All tensors by name.
+    #[getter]
+    fn tensors<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let tensors = PyDict::new(py);
+        for (name, tensor) in self.all() {
+            tensors.set_item(name, tensor)?;
+        }
+        Ok(tensors)
+    }
+
+    /// All tensors by name as `torch.Tensor`, without a copy.
+    fn torch<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let tensors = PyDict::new(py);
+        for (name, tensor) in self.all() {
+            tensors.set_item(name, tensor.torch(py)?)?;
+        }
+        Ok(tensors)
+    }
+
+    fn __getattr__(&self, name: &str) -> PyResult<Tensor> {
+        self.find(name).ok_or_else(|| PyAttributeError::new_err(self.missing(name)))
+    }
+
+    fn __getitem__(&self, name: &str) -> PyResult<Tensor> {
+        self.find(name).ok_or_else(|| PyKeyError::new_err(self.missing(name)))
+    }
+
+    fn __contains__(&self, name: &str) -> bool {
+        self.find(name).is_some()
+    }
+
+    /// Samples.
+    fn __len__(&self) -> usize {
+        self.received.len()
+    }
+
+    fn __repr__(&self) -> String {
+        let tensors: Vec<String> =
+            self.all().map(|(name, tensor)| format!(" {name}={}", tensor.summary())).collect();
+        let (epoch, step) = (self.epoch(), self.step());
+        format!("<headwater.Batch epoch={epoch} step={step}{}>", tensors.concat())
+    }
+}

@@ -1,0 +1,225 @@
+//! One tensor of a batch, and its ways out: DLPack, NumPy's interface, PyTorch.
+
+use headwater_core::{Dtype, TensorLayout};
+use pyo3::exceptions::{PyAttributeError, PyBufferError, PyTypeError};
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyTuple};
+
+use crate::dlpack::{DEVICE_CPU, Export};
+
+/// Alignment of a copy, as DLPack wishes it; a slot's tensors have it anyway.
+const COPY_ALIGN_BYTES: usize = 256;
+
+/// A tensor in the receiver's memory, which it keeps from being used again while it lives.
+///
+/// C order. Not to be written to: make a copy, or let an operation make one.
+#[pyclass(frozen, module = "headwater")]
+#[derive(Clone)]
+pub(crate) struct Tensor {
+    batch: headwater_receiver::Batch,
+    index: usize,
+    dtype: Dtype,
+    scale_inv: f32,
+}
+
+// === impl Tensor ===
+
+impl Tensor {
+    /// `index`: of the layout's tensors. `fp8_scale_inv` holds for FP8 tensors only.
+    pub(crate) fn new(
+        batch: headwater_receiver::Batch,
+        index: usize,
+        fp8_scale_inv: f32,
+    ) -> Self {
+        let dtype = batch.layout().tensors()[index].dtype;
+        let scale_inv = if dtype == Dtype::Fp8E4m3 { fp8_scale_inv } else { 1.0 };
+        Self { batch, index, dtype, scale_inv }
+    }
+
+    fn layout(&self) -> &TensorLayout {
+        &self.batch.layout().tensors()[self.index]
+    }
+
+    fn dims(&self) -> Vec<u64> {
+        self.layout().shape(self.batch.layout().samples())
+    }
+
+    /// `bf16[64, 3, 224, 224]`.
+    pub(crate) fn summary(&self) -> String {
+        format!("{}{:?}", self.dtype, self.dims())
+    }
+
+    fn export(&self) -> Export {
+        Export {
+            data: self.batch.tensor_ptr(self.layout()),
+            shape: self.dims().into_iter().map(|dim| dim as i64).collect(),
+            dtype: self.dtype,
+            keeper: Box::new(self.batch.clone()),
+            copied: false,
+        }
+    }
+
+    fn export_copy(&self) -> Export {
+        let bytes = self.batch.tensor_bytes(self.layout());
+        let mut copy = vec![0u8; bytes.len() + COPY_ALIGN_BYTES];
+        let skip = copy.as_ptr().align_offset(COPY_ALIGN_BYTES);
+        copy[skip..skip + bytes.len()].copy_from_slice(&bytes);
+        let data = copy[skip..].as_mut_ptr();
+        Export { data, keeper: Box::new(copy), copied: true, ..self.export() }
+    }
+
+    /// NumPy's array interface, version 3, with elements of the given type.
+    fn interface<'py>(&self, py: Python<'py>, typestr: &str) -> PyResult<Bound<'py, PyDict>> {
+        let address = self.batch.tensor_ptr(self.layout()) as usize;
+        let interface = PyDict::new(py);
+        interface.set_item("version", 3)?;
+        interface.set_item("typestr", typestr)?;
+        interface.set_item("shape", PyTuple::new(py, self.dims())?)?;
+        interface.set_item("data", (address, true))?;
+        Ok(interface)
+    }
+
+    /// The array of bits as `stand_in`, viewed as a type of the package `ml_dtypes`.
+    fn numpy_by_ml_dtypes<'py>(
+        slf: &Bound<'py, Self>,
+        stand_in: &str,
+        name: &str,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let py = slf.py();
+        let dtype = slf.get().dtype;
+        let types = py.import("ml_dtypes").map_err(|_| {
+            PyTypeError::new_err(format!(
+                "NumPy has no {dtype}: install `ml_dtypes`, or take `.torch()`"
+            ))
+        })?;
+        let exposed = PyDict::new(py);
+        exposed.set_item("__array_interface__", slf.get().interface(py, stand_in)?)?;
+        exposed.set_item("owner", slf)?;
+        let holder = py.import("types")?.getattr("SimpleNamespace")?.call((), Some(&exposed))?;
+        let bits = py.import("numpy")?.call_method1("asarray", (holder,))?;
+        bits.call_method1("view", (types.getattr(name)?,))
+    }
+}
+
+#[pymethods]
+impl Tensor {
+    /// Name, as the recipe gives it.
+    #[getter]
+    fn name(&self) -> &str {
+        &self.layout().name
+    }
+
+    /// Elements along each axis; crop-major: row `view * samples + sample`.
+    #[getter]
+    fn shape<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        PyTuple::new(py, self.dims())
+    }
+
+    /// `bf16`, `f16`, `f32`, `u8`, `fp8_e4m3` or `i64`.
+    #[getter]
+    fn dtype(&self) -> &'static str {
+        self.dtype.name()
+    }
+
+    /// Number of bytes.
+    #[getter]
+    fn nbytes(&self) -> u64 {
+        self.batch.layout().tensor_region(self.layout()).len_bytes
+    }
+
+    /// The factor that brings FP8 elements back to normalised values; 1 for other types.
+    #[getter]
+    fn scale_inv(&self) -> f32 {
+        self.scale_inv
+    }
+
+    /// `(1, 0)`: the CPU.
+    #[expect(clippy::unused_self, reason = "the protocol asks the object")]
+    fn __dlpack_device__(&self) -> (i32, i32) {
+        (DEVICE_CPU, 0)
+    }
+
+    /// A DLPack capsule of the tensor itself, read-only, or of a copy if `copy` is true. It keeps
+    /// the memory until its consumer lets go of it. `BufferError` where it cannot be had as asked.
+    #[pyo3(signature = (*, stream=None, max_version=None, dl_device=None, copy=None))]
+    fn __dlpack__<'py>(
+        &self,
+        py: Python<'py>,
+        stream: Option<Bound<'py, PyAny>>,
+        max_version: Option<(u32, u32)>,
+        dl_device: Option<(i32, i32)>,
+        copy: Option<bool>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        // -1 says that the consumer wants no synchronisation; the CPU has no streams.
+        if stream.is_some_and(|stream| !matches!(stream.extract::<i64>(), Ok(-1))) {
+            return Err(PyBufferError::new_err("a tensor on the CPU has no stream to wait for"));
+        }
+        if let Some(device) = dl_device.filter(|&device| device != (DEVICE_CPU, 0)) {
+            return Err(PyBufferError::new_err(format!(
+                "the tensor is on the CPU, device (1, 0), and is not copied to {device:?}"
+            )));
+        }
+        let export = match copy {
+            Some(true) => self.export_copy(),
+            _ => self.export(),
+        };
+        export.into_capsule(py, max_version.is_some_and(|(major, _)| major >= 1))
+    }
+
+    /// NumPy's array interface; there is none for types that NumPy does not have.
+    #[getter]
+    fn __array_interface__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        match typestr(self.dtype) {
+            Some(typestr) => self.interface(py, typestr),
+            None => Err(PyAttributeError::new_err(format!("NumPy has no {}", self.dtype))),
+        }
+    }
+
+    #[pyo3(signature = (dtype=None, copy=None))]
+    fn __array__<'py>(
+        slf: &Bound<'py, Self>,
+        dtype: Option<Bound<'py, PyAny>>,
+        copy: Option<bool>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let options = PyDict::new(slf.py());
+        options.set_item("copy", copy)?;
+        let array = (Self::numpy(slf)?, dtype);
+        slf.py().import("numpy")?.getattr("array")?.call(array, Some(&options))
+    }
+
+    /// The tensor as a read-only NumPy array, without a copy; `bf16` and `fp8_e4m3` as types of
+    /// the package `ml_dtypes`.
+    fn numpy<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        match slf.get().dtype {
+            Dtype::Bf16 => Self::numpy_by_ml_dtypes(slf, "<u2", "bfloat16"),
+            Dtype::Fp8E4m3 => Self::numpy_by_ml_dtypes(slf, "|u1", "float8_e4m3fn"),
+            _ => slf.py().import("numpy")?.call_method1("asarray", (slf,)),
+        }
+    }
+
+    /// The tensor as a `torch.Tensor`, without a copy.
+    pub(crate) fn torch<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let torch = py.import("torch")?;
+        if self.dtype != Dtype::Fp8E4m3 {
+            return torch.call_method1("from_dlpack", (self.clone(),));
+        }
+        // PyTorch before 2.11 does not know DLPack's FP8 types.
+        let bytes = torch.call_method1("from_dlpack", (Self { dtype: Dtype::U8, ..self.clone() },))?;
+        bytes.call_method1("view", (torch.getattr("float8_e4m3fn")?,))
+    }
+
+    fn __repr__(&self) -> String {
+        format!("<headwater.Tensor {} {}>", self.layout().name, self.summary())
+    }
+}
+
+/// NumPy's name of a type; all machines that this runs on are little-endian.
+fn typestr(dtype: Dtype) -> Option<&'static str> {
+    match dtype {
+        Dtype::F16 => Some("<f2"),
+        Dtype::F32 => Some("<f4"),
+        Dtype::U8 => Some("|u1"),
+        Dtype::I64 => Some("<i8"),
+        Dtype::Bf16 | Dtype::Fp8E4m3 => None,
+    }
+}

@@ -1,0 +1,156 @@
+//! One epoch through three tiers of real processes.
+
+mod support;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::thread;
+
+use headwater_core::sampler::{Sampler, SamplerConfig};
+use headwater_core::{Digest, SampleRef};
+use headwater_receiver::{Batch, Receiver, ReceiverConfig};
+use support::fleet::Fleet;
+
+const WORLD: u32 = 2;
+
+/// What an epoch brought, per (step, rank).
+type Epoch = BTreeMap<(u64, u32), Delivered>;
+
+#[derive(Debug, PartialEq)]
+struct Delivered {
+    digest: Digest,
+    samples: Vec<SampleRef>,
+    keys: Vec<String>,
+    labels: Vec<i64>,
+}
+
+fn delivered(batch: &Batch) -> Delivered {
+    let labels = batch.tensor("labels").expect("labels");
+    let bytes = batch.tensor_bytes(labels);
+    Delivered {
+        digest: batch.digest(),
+        samples: batch.samples().to_vec(),
+        keys: batch.provenance().iter().map(|p| p.key.clone()).collect(),
+        labels: bytes
+            .chunks_exact(8)
+            .map(|eight| i64::from_le_bytes(eight.try_into().expect("eight bytes")))
+            .collect(),
+    }
+}
+
+/// Runs one epoch on `WORLD` receivers at once; `at_step` is called by rank 0 before each step.
+fn epoch(config: &ReceiverConfig, at_step: impl Fn(u64) + Sync) -> Epoch {
+    let one_rank = |rank: u32| {
+        let receiver = Fleet::open(ReceiverConfig { rank, world_size: WORLD, ..config.clone() });
+        let mut got = Vec::new();
+        loop {
+            if rank == 0 {
+                at_step(receiver.position().step);
+            }
+            match receiver.next_batch().expect("a batch") {
+                Some(batch) => got.push(((batch.step(), rank), delivered(&batch))),
+                None => break,
+            }
+        }
+        check_links(&receiver, config);
+        got
+    };
+    thread::scope(|scope| {
+        let ranks: Vec<_> = (0..WORLD).map(|rank| scope.spawn(move || one_rank(rank))).collect();
+        ranks.into_iter().flat_map(|rank| rank.join().expect("a rank")).collect()
+    })
+}
+
+/// All bytes came by the one link that was offered.
+fn check_links(receiver: &Receiver, config: &ReceiverConfig) {
+    let used: Vec<&str> = receiver.stats().link_bytes.keys().copied().collect();
+    assert_eq!(used, config.links, "links used");
+}
+
+fn with_links(config: &ReceiverConfig, link: &str) -> ReceiverConfig {
+    ReceiverConfig { links: vec![link.into()], ..config.clone() }
+}
+
+#[test]
+fn an_epoch_is_the_same_for_one_worker_and_three_over_shm_and_tcp() {
+    let mut fleet = Fleet::start(support::data("photos/photos-*.tar"), 3);
+    let three = fleet.config();
+    let one = ReceiverConfig { workers: three.workers[..1].to_vec(), ..three.clone() };
+
+    let reference = epoch(&with_links(&one, "tcp"), |_| {});
+    check_order_and_coverage(&three, &reference);
+    for (workers, config) in [("one", &one), ("three", &three)] {
+        for link in ["shm", "tcp"] {
+            let again = epoch(&with_links(config, link), |_| {});
+            assert!(again == reference, "{workers} worker(s) over {link} brought other batches");
+        }
+    }
+}
+
+#[test]
+fn a_worker_killed_in_mid_epoch_changes_no_byte() {
+    let mut fleet = Fleet::start(support::data("photos/photos-*.tar"), 3);
+    for link in ["shm", "tcp"] {
+        let config = with_links(&fleet.config(), link);
+        let reference = epoch(&config, |_| {});
+        let victim = fleet.workers.iter().position(Option::is_some).expect("a worker");
+        let pid = fleet.worker(victim).pid();
+        let kill = |step| {
+            if step == 3 {
+                let pid = rustix::process::Pid::from_raw(pid as i32).expect("a pid");
+                let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
+            }
+        };
+        let hurt = epoch(&config, kill);
+        assert!(hurt == reference, "the epoch in which a worker died over {link} differs");
+        fleet.workers[victim] = None;
+    }
+}
+
+/// The batches hold the sampler's samples in its order, each of the epoch's exactly once, with
+/// the keys and labels of the shards.
+fn check_order_and_coverage(config: &ReceiverConfig, epoch: &Epoch) {
+    let config = ReceiverConfig { world_size: WORLD, ..config.clone() };
+    let receiver = Fleet::open(config.clone());
+    let manifests: Vec<Arc<_>> = receiver.manifests().to_vec();
+    drop(receiver);
+    let total = manifests[0].samples();
+    let global = u64::from(WORLD) * u64::from(config.batch_samples);
+    assert_eq!(epoch.len() as u64, total / global * u64::from(WORLD));
+
+    let mut seen = BTreeSet::new();
+    for rank in 0..WORLD {
+        let mut wanted = SamplerConfig::new(config.seed, WORLD, rank, config.batch_samples);
+        wanted.shuffle_block = config.shuffle_block;
+        let mut sampler = Sampler::new(wanted, manifests.clone()).expect("a sampler");
+        for step in 0..total / global {
+            let batch = &epoch[&(step, rank)];
+            assert_eq!(batch.samples, sampler.batch(0, step).expect("a plan").samples);
+            for (sample, (key, label)) in
+                batch.samples.iter().zip(batch.keys.iter().zip(&batch.labels))
+            {
+                assert!(seen.insert(*sample), "{sample:?} came twice");
+                let (true_key, true_label) = truth(sample);
+                assert_eq!((key, *label), (&true_key, true_label));
+            }
+        }
+    }
+    assert_eq!(seen.len() as u64, total / global * global);
+}
+
+/// Key and label of a sample, read from the shard by the `tar` crate.
+fn truth(sample: &SampleRef) -> (String, i64) {
+    let path = support::data(&format!("photos/photos-{:06}.tar", sample.shard));
+    let mut archive = tar::Archive::new(std::fs::File::open(path).expect("a shard"));
+    let mut labels = Vec::new();
+    for entry in archive.entries().expect("entries") {
+        let mut entry = entry.expect("an entry");
+        let path = entry.path().expect("a path").into_owned();
+        if path.extension().is_some_and(|extension| extension == "cls") {
+            let text = std::io::read_to_string(&mut entry).expect("text");
+            let key = path.with_extension("").display().to_string();
+            labels.push((key, text.trim().parse().expect("a class index")));
+        }
+    }
+    labels[sample.index as usize].clone()
+}

@@ -1,0 +1,199 @@
+//! Storage nodes and augment workers as processes of their own.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+
+use headwater_core::{Dtype, Recipe};
+use headwater_receiver::{DatasetUse, Receiver, ReceiverConfig};
+
+/// Longest wait for a process to listen.
+const START_LIMIT: Duration = Duration::from_secs(60);
+
+/// One process of the program that listens.
+pub struct Node {
+    pub address: String,
+    child: Child,
+    log: PathBuf,
+}
+
+/// Processes on this machine, all killed when the fleet is dropped.
+pub struct Fleet {
+    dir: tempfile::TempDir,
+    storage: Option<Node>,
+    pub workers: Vec<Option<Node>>,
+    shards: String,
+    started: usize,
+}
+
+// === impl Node ===
+
+impl Node {
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// kill -9, and waits until the process is gone.
+    pub fn kill(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+
+    pub fn signal(&self, signal: rustix::process::Signal) {
+        let pid = rustix::process::Pid::from_raw(self.child.id() as i32).expect("a pid");
+        rustix::process::kill_process(pid, signal).expect("the process is there");
+    }
+
+    /// Waits for the process to end by itself; its exit code.
+    pub fn wait(&mut self, limit: Duration) -> Option<i32> {
+        let end = Instant::now() + limit;
+        while Instant::now() < end {
+            if let Some(status) = self.child.try_wait().expect("a child") {
+                return status.code();
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        panic!("process did not end; its log:\n{}", self.log());
+    }
+
+    pub fn log(&self) -> String {
+        std::fs::read_to_string(&self.log).unwrap_or_default()
+    }
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        self.kill();
+        if std::thread::panicking() {
+            eprintln!("--- log of {} ---\n{}", self.log.display(), self.log());
+        }
+    }
+}
+
+// === impl Fleet ===
+
+impl Fleet {
+    /// A storage node over `shards` (a path or pattern) and `workers` augment workers.
+    pub fn start(shards: impl AsRef<Path>, workers: usize) -> Self {
+        let mut fleet = Self::without_workers(shards);
+        for _ in 0..workers {
+            fleet.add_worker("");
+        }
+        fleet
+    }
+
+    pub fn without_workers(shards: impl AsRef<Path>) -> Self {
+        let mut fleet = Self {
+            dir: tempfile::tempdir().expect("a folder"),
+            storage: None,
+            workers: Vec::new(),
+            shards: shards.as_ref().display().to_string(),
+            started: 0,
+        };
+        fleet.storage = Some(fleet.start_storage("127.0.0.1:0"));
+        fleet
+    }
+
+    pub fn dir(&self) -> &Path {
+        self.dir.path()
+    }
+
+    pub fn storage(&mut self) -> &mut Node {
+        self.storage.as_mut().expect("storage was started")
+    }
+
+    /// Starts the storage node again at its address.
+    pub fn restart_storage(&mut self) {
+        let address = self.storage().address.clone();
+        self.storage = None;
+        self.storage = Some(self.start_storage(&address));
+    }
+
+    fn start_storage(&mut self, listen: &str) -> Node {
+        let index = self.dir.path().join("index");
+        let config = format!(
+            "[storage]\nlisten = \"{listen}\"\nindex_dir = \"{}\"\n\
+             [[dataset]]\nname = \"photos\"\nshards = [\"{}\"]\n",
+            index.display(),
+            self.shards
+        );
+        self.spawn("storage", &config)
+    }
+
+    /// Starts a worker; `extra` are further lines of its `[augment]` section. Its number.
+    pub fn add_worker(&mut self, extra: &str) -> usize {
+        let config = format!(
+            "[augment]\nlisten = \"127.0.0.1:0\"\nstorage = [\"{}\"]\nthreads = 1\n{extra}\n",
+            self.storage().address
+        );
+        let node = self.spawn("augment", &config);
+        self.workers.push(Some(node));
+        self.workers.len() - 1
+    }
+
+    pub fn worker(&mut self, number: usize) -> &mut Node {
+        self.workers[number].as_mut().expect("the worker is there")
+    }
+
+    fn spawn(&mut self, verb: &str, config: &str) -> Node {
+        self.started += 1;
+        let name = format!("{verb}-{}", self.started);
+        let path = self.dir.path().join(format!("{name}.toml"));
+        std::fs::write(&path, config).expect("a config file");
+        let log = self.dir.path().join(format!("{name}.log"));
+        let mut child = Command::new(env!("CARGO_BIN_EXE_headwater"))
+            .arg("--config")
+            .arg(&path)
+            .arg(verb)
+            .env("HEADWATER_LOG", "info")
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(File::create(&log).expect("a log"))
+            .spawn()
+            .expect("the program starts");
+        let stdout = child.stdout.take().expect("a pipe");
+        let address = listening_address(stdout);
+        let mut node = Node { address: String::new(), child, log };
+        match address {
+            Some(address) => node.address = address,
+            None => panic!("{name} does not listen; its log:\n{}", node.log()),
+        }
+        node
+    }
+
+    pub fn config(&mut self) -> ReceiverConfig {
+        ReceiverConfig {
+            storage: vec![self.storage().address.clone()],
+            workers: self.workers.iter().flatten().map(|w| w.address.clone()).collect(),
+            batch_samples: 16,
+            seed: 7,
+            shuffle_block: 2,
+            part_samples: 4,
+            epochs: 1,
+            worker_wait_ms: 20_000,
+            ..ReceiverConfig::default()
+        }
+    }
+
+    pub fn open(config: ReceiverConfig) -> Receiver {
+        let recipe = Recipe::preset("dinov2", Dtype::Bf16).expect("a preset");
+        let dataset = DatasetUse { name: "photos".into(), weight: None };
+        Receiver::open(config, recipe, &[dataset]).expect("a receiver")
+    }
+}
+
+/// Reads `listening on ADDR`; afterwards keeps reading, so that the pipe never fills.
+fn listening_address(stdout: std::process::ChildStdout) -> Option<String> {
+    let (found, address) = mpsc::channel();
+    std::thread::spawn(move || {
+        for line in BufReader::new(stdout).lines().map_while(Result::ok) {
+            if let Some(address) = line.strip_prefix("listening on ") {
+                let _ = found.send(address.to_owned());
+            }
+        }
+    });
+    address.recv_timeout(START_LIMIT).ok()
+}
