@@ -9,6 +9,8 @@
 //! pixels. A link moves bytes that somebody else decided on to the place somebody else named.
 #![deny(unsafe_code)]
 
+#[cfg(feature = "conformance")]
+pub mod conformance;
 pub mod contract;
 mod key;
 #[allow(unsafe_code)] // mmap and munmap.

@@ -82,6 +82,12 @@ impl Channel {
         self.changed.notify_waiters();
     }
 
+    /// Lets go of what is queued, and of whoever waits for it to be sent.
+    pub(super) fn discard_queued(&self) {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        self.changed.notify_waiters();
+    }
+
     async fn send_queued(&self) -> std::convert::Infallible {
         loop {
             let changed = self.changed.notified();

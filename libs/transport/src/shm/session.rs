@@ -83,7 +83,9 @@ impl Session {
                 Err(error) => break error.to_string(),
             }
         };
-        self.channel.end_sending();
+        // Not `end_sending`: the receiver takes the end of this stream as proof that no buffer of
+        // this process is left, and some may be.
+        self.channel.discard_queued();
         let slots = {
             let mut state = self.lock();
             state.closed = Some(reason.clone());

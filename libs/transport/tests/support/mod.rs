@@ -1,0 +1,94 @@
+//! Harnesses for the kinds of links.
+#![allow(dead_code)] // Each test binary uses some of it.
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use headwater_transport::conformance::Harness;
+use headwater_transport::shm::{self, ShmConnect, ShmListen};
+use headwater_transport::slot::DEFAULT_SHM_DIR;
+use headwater_transport::tcp::{self, TcpConnect, TcpListen};
+use headwater_transport::{
+    Arrival, LinkError, LinkOffer, ReceiverLink, SessionKey, SlotMemory, WorkerLink,
+};
+use tokio::sync::mpsc;
+
+#[derive(Debug, Default)]
+pub(crate) struct Shm {
+    pub(crate) listen: ShmListen,
+    pub(crate) connect: ShmConnect,
+}
+
+#[derive(Debug)]
+pub(crate) struct Tcp {
+    pub(crate) listen: TcpListen,
+    pub(crate) connect: TcpConnect,
+}
+
+#[async_trait]
+impl Harness for Shm {
+    async fn listen(&self, arrivals: mpsc::UnboundedSender<Arrival>) -> Arc<dyn ReceiverLink> {
+        shm::listen(&self.listen, arrivals).await.expect("a socket")
+    }
+
+    async fn connect(
+        &self,
+        offer: &LinkOffer,
+        key: &SessionKey,
+    ) -> Result<Arc<dyn WorkerLink>, LinkError> {
+        shm::connect(offer, key, &self.connect).await
+    }
+
+    fn slot(&self, len_bytes: u64) -> Arc<SlotMemory> {
+        let memory = SlotMemory::shared(Path::new(DEFAULT_SHM_DIR), len_bytes, false);
+        Arc::new(memory.expect("shared memory"))
+    }
+
+    fn buffers(&self) -> Option<usize> {
+        None
+    }
+}
+
+impl Default for Tcp {
+    fn default() -> Self {
+        Self {
+            listen: TcpListen {
+                bind: SocketAddr::from(([127, 0, 0, 1], 0)),
+                reconnect_grace: Duration::from_millis(500),
+                ..TcpListen::default()
+            },
+            connect: TcpConnect {
+                staging_buffers: 3,
+                reconnect_tries: 3,
+                reconnect_backoff: Duration::from_millis(20),
+                ..TcpConnect::default()
+            },
+        }
+    }
+}
+
+#[async_trait]
+impl Harness for Tcp {
+    async fn listen(&self, arrivals: mpsc::UnboundedSender<Arrival>) -> Arc<dyn ReceiverLink> {
+        tcp::listen(&self.listen, arrivals).await.expect("a port")
+    }
+
+    async fn connect(
+        &self,
+        offer: &LinkOffer,
+        key: &SessionKey,
+    ) -> Result<Arc<dyn WorkerLink>, LinkError> {
+        tcp::connect(offer, key, &self.connect).await
+    }
+
+    fn slot(&self, len_bytes: u64) -> Arc<SlotMemory> {
+        Arc::new(SlotMemory::private(len_bytes, false).expect("memory"))
+    }
+
+    fn buffers(&self) -> Option<usize> {
+        Some(self.connect.staging_buffers)
+    }
+}
