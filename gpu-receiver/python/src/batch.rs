@@ -11,7 +11,7 @@ use crate::tensor::Tensor;
 ///
 /// Its memory goes back to the receiver when the batch, its tensors and every array that was made
 /// of them are gone.
-#[pyclass(frozen, module = "headwater")]
+#[pyclass(frozen, mapping, module = "headwater")]
 pub(crate) struct Batch {
     received: Received,
     fp8_scale_inv: f32,

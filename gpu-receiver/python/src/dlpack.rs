@@ -94,7 +94,11 @@ impl Export {
     ///
     /// # Errors
     /// Python has no memory for it.
-    pub(crate) fn into_capsule(self, py: Python<'_>, versioned: bool) -> PyResult<Bound<'_, PyAny>> {
+    pub(crate) fn into_capsule(
+        self,
+        py: Python<'_>,
+        versioned: bool,
+    ) -> PyResult<Bound<'_, PyAny>> {
         let read_only = if self.copied { FLAG_IS_COPIED } else { FLAG_READ_ONLY };
         let (tensor, context) = self.into_tensor();
         let context = Box::into_raw(context).cast();

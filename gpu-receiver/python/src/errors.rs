@@ -29,6 +29,7 @@ pub(crate) fn raised(error: ReceiverError) -> PyErr {
         ReceiverError::Sampler(SamplerError::Differs(_) | SamplerError::State { .. }) => {
             StateError::new_err(text)
         }
+        ReceiverError::Checkpoint(_) => StateError::new_err(text),
         ReceiverError::Config { .. }
         | ReceiverError::Recipe(_)
         | ReceiverError::Sampler(_)

@@ -19,7 +19,10 @@ pub(crate) fn from_python(data: &Bound<'_, PyAny>) -> PyResult<Value> {
 }
 
 /// The data as dictionaries, lists, strings and numbers.
-pub(crate) fn to_python<'py>(py: Python<'py>, data: &impl Serialize) -> PyResult<Bound<'py, PyAny>> {
+pub(crate) fn to_python<'py>(
+    py: Python<'py>,
+    data: &impl Serialize,
+) -> PyResult<Bound<'py, PyAny>> {
     let text = serde_json::to_string(data).map_err(|e| PyTypeError::new_err(e.to_string()))?;
     py.import("json")?.call_method1("loads", (text,))
 }

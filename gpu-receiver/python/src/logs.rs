@@ -17,8 +17,10 @@ pub(crate) fn start(config: Option<TelemetryConfig>) -> pyo3::PyResult<()> {
     static STARTED: Once = Once::new();
     let mut answer = Ok(());
     STARTED.call_once(|| {
-        let config = config
-            .unwrap_or_else(|| TelemetryConfig { log: LOG_DEFAULT.to_owned(), ..Default::default() });
+        let config = config.unwrap_or_else(|| TelemetryConfig {
+            log: LOG_DEFAULT.to_owned(),
+            ..Default::default()
+        });
         let from_env = std::env::var(LOG_ENV).ok();
         answer = start_logs(&config, from_env.as_deref(), std::io::stderr);
     });

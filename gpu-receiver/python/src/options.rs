@@ -65,10 +65,10 @@ pub(crate) fn gather(
             "unknown key `{unknown}`; it has [receiver], [recipe], [[dataset]], [telemetry]"
         )));
     }
-    if let Some(samples) = keywords.remove("batch_size") {
-        if keywords.insert("batch_samples".into(), samples).is_some() {
-            return Err("`batch_size` and `batch_samples` are the same: leave one out".into());
-        }
+    if let Some(samples) = keywords.remove("batch_size")
+        && keywords.insert("batch_samples".into(), samples).is_some()
+    {
+        return Err("`batch_size` and `batch_samples` are the same: leave one out".into());
     }
     checked::<ReceiverConfig>("", &keywords)?;
     receiver.extend(keywords);
@@ -133,7 +133,8 @@ fn recipe_of(recipe: Value, dtype: Option<Value>) -> Result<Recipe, String> {
         Some(name) => serde_json::from_value(name.clone())
             .map_err(|error| format!("`dtype` = {name}: {error}"))?,
     };
-    let preset: String = serde_json::from_value(preset).map_err(|e| format!("recipe.preset: {e}"))?;
+    let preset: String =
+        serde_json::from_value(preset).map_err(|e| format!("recipe.preset: {e}"))?;
     Recipe::preset(&preset, dtype).map_err(|error| error.to_string())
 }
 
@@ -152,9 +153,10 @@ fn datasets_of(datasets: Value) -> Result<Vec<DatasetUse>, String> {
     };
     match datasets {
         Value::Array(entries) => entries.into_iter().map(one).collect(),
-        Value::Object(weights) if !weights.contains_key("name") => {
-            weights.into_iter().map(|(name, weight)| one(vec![name.into(), weight].into())).collect()
-        }
+        Value::Object(weights) if !weights.contains_key("name") => weights
+            .into_iter()
+            .map(|(name, weight)| one(vec![name.into(), weight].into()))
+            .collect(),
         entry => Ok(vec![one(entry)?]),
     }
 }

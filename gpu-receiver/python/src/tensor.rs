@@ -26,11 +26,7 @@ pub(crate) struct Tensor {
 
 impl Tensor {
     /// `index`: of the layout's tensors. `fp8_scale_inv` holds for FP8 tensors only.
-    pub(crate) fn new(
-        batch: headwater_receiver::Batch,
-        index: usize,
-        fp8_scale_inv: f32,
-    ) -> Self {
+    pub(crate) fn new(batch: headwater_receiver::Batch, index: usize, fp8_scale_inv: f32) -> Self {
         let dtype = batch.layout().tensors()[index].dtype;
         let scale_inv = if dtype == Dtype::Fp8E4m3 { fp8_scale_inv } else { 1.0 };
         Self { batch, index, dtype, scale_inv }
@@ -204,7 +200,8 @@ impl Tensor {
             return torch.call_method1("from_dlpack", (self.clone(),));
         }
         // PyTorch before 2.11 does not know DLPack's FP8 types.
-        let bytes = torch.call_method1("from_dlpack", (Self { dtype: Dtype::U8, ..self.clone() },))?;
+        let bytes =
+            torch.call_method1("from_dlpack", (Self { dtype: Dtype::U8, ..self.clone() },))?;
         bytes.call_method1("view", (torch.getattr("float8_e4m3fn")?,))
     }
 

@@ -1,0 +1,114 @@
+//! One pass over a loader.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use pyo3::prelude::*;
+
+use crate::batch::Batch;
+use crate::errors::{BusyError, ClosedError, raised};
+use crate::loader::Shared;
+use crate::pace::Ticket;
+
+/// How long is waited between two looks for signals such as Ctrl-C.
+const SIGNALS_EVERY: Duration = Duration::from_millis(100);
+
+/// An iterator over the batches of one epoch, or of what is left of it.
+#[pyclass(frozen, module = "headwater")]
+pub(crate) struct Iteration {
+    shared: Arc<Shared>,
+    ticket: Ticket,
+    finished: AtomicBool,
+    /// A thread is in `__next__`.
+    waiting: AtomicBool,
+}
+
+enum Taken {
+    Batch(Batch),
+    End,
+    Nothing,
+}
+
+/// Lets the next thread in when dropped.
+struct Turn<'a>(&'a AtomicBool);
+
+// === impl Iteration ===
+
+impl Iteration {
+    pub(crate) fn new(shared: Arc<Shared>, ticket: Ticket) -> Self {
+        Self { shared, ticket, finished: false.into(), waiting: false.into() }
+    }
+
+    /// Without the interpreter's lock.
+    fn take(&self) -> PyResult<Taken> {
+        let receiver = self.shared.receiver()?;
+        if !self.shared.pace().runs(self.ticket) {
+            return Err(ClosedError::new_err("this iteration was ended"));
+        }
+        match receiver.next_within(SIGNALS_EVERY).map_err(raised)? {
+            None => Ok(Taken::Nothing),
+            Some(None) => {
+                self.end();
+                Ok(Taken::End)
+            }
+            Some(Some(received)) => {
+                Ok(Taken::Batch(Batch::new(received, receiver.recipe().fp8_scale_inv())))
+            }
+        }
+    }
+
+    fn end(&self) {
+        self.finished.store(true, Ordering::Relaxed);
+        self.shared.pace().end(self.ticket);
+    }
+}
+
+#[pymethods]
+impl Iteration {
+    fn __iter__(slf: PyRef<'_, Self>) -> PyRef<'_, Self> {
+        slf
+    }
+
+    fn __next__(&self, py: Python<'_>) -> PyResult<Option<Batch>> {
+        let _turn = Turn::take(&self.waiting)?;
+        while !self.finished.load(Ordering::Relaxed) {
+            match py.detach(|| self.take())? {
+                Taken::Batch(batch) => return Ok(Some(batch)),
+                Taken::End => break,
+                Taken::Nothing => py.check_signals()?,
+            }
+        }
+        Ok(None)
+    }
+
+    /// Ends the iteration before its end; the loader may then be iterated again.
+    fn close(&self, py: Python<'_>) {
+        py.detach(|| self.end());
+    }
+}
+
+impl Drop for Iteration {
+    fn drop(&mut self) {
+        if self.shared.is_at_home() {
+            self.end();
+        }
+    }
+}
+
+// === impl Turn ===
+
+impl<'a> Turn<'a> {
+    fn take(taken: &'a AtomicBool) -> PyResult<Self> {
+        match taken.swap(true, Ordering::Acquire) {
+            false => Ok(Self(taken)),
+            true => Err(BusyError::new_err("another thread waits for this iteration's next batch")),
+        }
+    }
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        self.0.store(false, Ordering::Release);
+    }
+}

@@ -1,0 +1,365 @@
+//! The loader: a receiver that Python opens, iterates, moves and asks.
+
+use std::path::PathBuf;
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use headwater_core::sampler::{State, Term};
+use headwater_receiver::{Position, Receiver, ReceiverError};
+use pyo3::exceptions::PyTypeError;
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyList};
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+use crate::errors::{ClosedError, ConfigError, ForkError, StateError, raised};
+use crate::iteration::Iteration;
+use crate::options::{self, Options};
+use crate::pace::Pace;
+use crate::{json, logs};
+
+/// How long is waited between two looks for signals such as Ctrl-C while a receiver opens.
+const SIGNALS_EVERY: Duration = Duration::from_millis(100);
+
+/// Batches of a training rank, in order. See `help(headwater)` and docs/python.md.
+#[pyclass(frozen, module = "headwater")]
+pub(crate) struct Loader {
+    shared: Arc<Shared>,
+}
+
+/// What a loader and its iterations share. Its locks are only taken for moments or without the
+/// interpreter's lock, so that neither waits for the other.
+pub(crate) struct Shared {
+    receiver: Mutex<Option<Arc<Receiver>>>,
+    pace: Mutex<Pace>,
+    made_in: u32,
+}
+
+// === impl Shared ===
+
+impl Shared {
+    /// The receiver, in the process that opened it.
+    pub(crate) fn receiver(&self) -> PyResult<Arc<Receiver>> {
+        if !self.is_at_home() {
+            return Err(raised(ReceiverError::Forked { made_in: self.made_in }));
+        }
+        let receiver = self.receiver.lock().unwrap_or_else(PoisonError::into_inner);
+        receiver.clone().ok_or_else(|| ClosedError::new_err("the loader was closed"))
+    }
+
+    pub(crate) fn pace(&self) -> MutexGuard<'_, Pace> {
+        self.pace.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether this is the process that opened it; in a forked one a lock may never open.
+    pub(crate) fn is_at_home(&self) -> bool {
+        std::process::id() == self.made_in
+    }
+
+    /// The pace, with no iteration under way.
+    fn idle_pace(&self) -> PyResult<MutexGuard<'_, Pace>> {
+        let pace = self.pace();
+        match pace.is_running() {
+            false => Ok(pace),
+            true => Err(raised(ReceiverError::Busy)),
+        }
+    }
+}
+
+// === impl Loader ===
+
+impl Loader {
+    /// Does something with the receiver without the interpreter's lock.
+    fn with<T: Send>(
+        &self,
+        py: Python<'_>,
+        work: impl Send + FnOnce(&Receiver) -> Result<T, ReceiverError>,
+    ) -> PyResult<T> {
+        py.detach(|| work(&*self.shared.receiver()?).map_err(raised))
+    }
+}
+
+#[pymethods]
+impl Loader {
+    /// Opens a receiver: `config` is the path of a `headwater.toml`, keywords go before it.
+    #[new]
+    #[pyo3(signature = (config=None, **options))]
+    fn new(
+        py: Python<'_>,
+        config: Option<PathBuf>,
+        options: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<Self> {
+        refuse_dataloader_workers(py)?;
+        let keywords = match options.map(|options| given(options)).transpose()? {
+            Some(Value::Object(keywords)) => keywords,
+            _ => serde_json::Map::new(),
+        };
+        let env = |name: &str| std::env::var(name).ok();
+        let options =
+            options::gather(config.as_deref(), keywords, env).map_err(ConfigError::new_err)?;
+        logs::start(options.telemetry.clone())?;
+        let receiver = open(py, options)?;
+        let mut pace = Pace::default();
+        if receiver.config().resume {
+            pace.resume_at(receiver.position());
+        }
+        let shared = Shared {
+            receiver: Mutex::new(Some(Arc::new(receiver))),
+            pace: Mutex::new(pace),
+            made_in: std::process::id(),
+        };
+        Ok(Self { shared: Arc::new(shared) })
+    }
+
+    /// Begins an iteration over an epoch. `BusyError` while another one is under way.
+    fn __iter__(&self, py: Python<'_>) -> PyResult<Iteration> {
+        let ticket = py.detach(|| {
+            let receiver = self.shared.receiver()?;
+            let mut pace = self.shared.idle_pace()?;
+            let here = receiver.position();
+            receiver
+                .seek(pace.start(here, receiver.steps_per_epoch(here.epoch)))
+                .map_err(raised)?;
+            Ok::<_, PyErr>(pace.begin())
+        })?;
+        Ok(Iteration::new(Arc::clone(&self.shared), ticket))
+    }
+
+    /// Steps of the epoch that the stream stands in, the same on every rank.
+    fn __len__(&self, py: Python<'_>) -> PyResult<usize> {
+        self.with(py, |r| Ok(r.steps_per_epoch(r.position().epoch) as usize))
+    }
+
+    /// Epoch of the stream's place.
+    #[getter]
+    fn epoch(&self, py: Python<'_>) -> PyResult<u32> {
+        self.with(py, |receiver| Ok(receiver.position().epoch))
+    }
+
+    /// Batches of that epoch before the stream's place.
+    #[getter]
+    fn step(&self, py: Python<'_>) -> PyResult<u64> {
+        self.with(py, |receiver| Ok(receiver.position().step))
+    }
+
+    /// Makes the next iteration one over this epoch: the whole of it, or what is left after the
+    /// place in it that was loaded and not iterated yet.
+    fn set_epoch(&self, py: Python<'_>, epoch: u32) -> PyResult<()> {
+        py.detach(|| {
+            let receiver = self.shared.receiver()?;
+            match self.shared.pace().set_epoch(epoch) {
+                Some(start) => receiver.seek(start).map_err(raised),
+                None => Ok(()),
+            }
+        })
+    }
+
+    /// Makes the next iteration begin at this place and go to the end of its epoch.
+    fn seek(&self, py: Python<'_>, epoch: u32, step: u64) -> PyResult<()> {
+        py.detach(|| {
+            let receiver = self.shared.receiver()?;
+            let mut pace = self.shared.idle_pace()?;
+            let place = Position { epoch, step };
+            receiver.seek(place).map_err(raised)?;
+            pace.resume_at(place);
+            Ok(())
+        })
+    }
+
+    /// Ends the iteration that is under way, wherever its iterator is kept.
+    fn abandon(&self, py: Python<'_>) {
+        if self.shared.is_at_home() {
+            py.detach(|| self.shared.pace().abandon());
+        }
+    }
+
+    /// The place of the batch that is taken next and all that the order follows from, as plain
+    /// data; the same on every rank.
+    fn state_dict<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        json::to_python(py, &self.with(py, Receiver::state)?)
+    }
+
+    /// Makes the next iteration go on where the state was taken. `StateError` where it would not
+    /// be the same samples, unless the terms that differ are in `allow`.
+    #[pyo3(signature = (state_dict, *, allow=None))]
+    fn load_state_dict(
+        &self,
+        py: Python<'_>,
+        state_dict: &Bound<'_, PyAny>,
+        allow: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<()> {
+        let wrong = |problem| StateError::new_err(format!("the state is not usable: {problem}"));
+        let state: State = plain(state_dict)?.map_err(wrong)?;
+        let wrong = |problem| ConfigError::new_err(format!("`allow`: {problem}"));
+        let allow: Vec<Term> =
+            allow.map(|a| plain(a)?.map_err(wrong)).transpose()?.unwrap_or_default();
+        py.detach(|| {
+            let receiver = self.shared.receiver()?;
+            let mut pace = self.shared.idle_pace()?;
+            let restored = receiver.restore(state, allow).map_err(raised)?;
+            pace.resume_at(Position { epoch: restored.epoch, step: restored.step });
+            Ok(())
+        })
+    }
+
+    /// Writes the state to `checkpoint_dir` as the checkpoint of `step`, the trainer's own count;
+    /// rank 0 only, other ranks do nothing.
+    fn checkpoint(&self, py: Python<'_>, step: u64) -> PyResult<()> {
+        self.with(py, |receiver| receiver.checkpoint(step))
+    }
+
+    /// Sets the weights of all datasets from the batch that is taken next. Every rank must call
+    /// it at the same place.
+    fn set_weights(&self, py: Python<'_>, weights: Vec<f64>) -> PyResult<()> {
+        self.with(py, |receiver| receiver.set_weights(weights))
+    }
+
+    /// Sets the weight of one dataset likewise; the others keep theirs as they were last given.
+    fn set_weight_by_name(&self, py: Python<'_>, name: &str, weight: f64) -> PyResult<()> {
+        self.with(py, |receiver| receiver.set_weight_by_name(name, weight))
+    }
+
+    /// Each dataset's share of the batch that is taken next, by name.
+    #[getter]
+    fn weights<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let receiver = self.shared.receiver()?;
+        let weights = PyDict::new(py);
+        for (manifest, weight) in receiver.manifests().iter().zip(receiver.weights()) {
+            weights.set_item(manifest.dataset(), weight)?;
+        }
+        Ok(weights)
+    }
+
+    /// Number of samples of each dataset, by name.
+    #[getter]
+    fn datasets<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let datasets = PyDict::new(py);
+        for manifest in self.shared.receiver()?.manifests() {
+            datasets.set_item(manifest.dataset(), manifest.samples())?;
+        }
+        Ok(datasets)
+    }
+
+    /// What the receiver was told: every key of `[receiver]`.
+    #[getter]
+    fn config<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        json::to_python(py, self.shared.receiver()?.config())
+    }
+
+    /// The whole recipe: mean, standard deviation, tensors and their views.
+    #[getter]
+    fn recipe<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        json::to_python(py, self.shared.receiver()?.recipe())
+    }
+
+    /// The workers there should be, as `host:port`.
+    fn set_workers(&self, py: Python<'_>, workers: Vec<String>) -> PyResult<()> {
+        self.with(py, |receiver| receiver.set_workers(workers))
+    }
+
+    /// Figures since the loader was made.
+    fn stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let figures = self.with(py, |receiver| Ok(receiver.stats()))?;
+        let stats = json!({
+            "batches": figures.batches,
+            "samples": figures.samples,
+            "parts": figures.parts,
+            "substituted": figures.substituted,
+            "encoded_bytes": figures.encoded_bytes,
+            "link_bytes": figures.link_bytes,
+            "workers": figures.workers,
+            "stalled_s": figures.stalled.as_secs_f64(),
+            "part_read_us": figures.median_us(|times| times.read_us),
+            "part_render_us": figures.median_us(|times| times.render_us),
+            "part_deliver_us": figures.median_us(|times| times.deliver_us),
+        });
+        json::to_python(py, &stats)
+    }
+
+    /// Ends all sessions and threads. Batches that are held stay valid.
+    fn close(&self, py: Python<'_>) {
+        if self.shared.is_at_home() {
+            py.detach(|| {
+                let mut slot = self.shared.receiver.lock().unwrap_or_else(PoisonError::into_inner);
+                let receiver = slot.take();
+                drop(slot);
+                drop(receiver);
+            });
+        }
+    }
+
+    fn __enter__(slf: PyRef<'_, Self>) -> PyRef<'_, Self> {
+        slf
+    }
+
+    #[pyo3(signature = (*_exception))]
+    fn __exit__(&self, py: Python<'_>, _exception: &Bound<'_, pyo3::types::PyTuple>) {
+        self.close(py);
+    }
+
+    fn __reduce__(&self) -> PyResult<()> {
+        Err(PyTypeError::new_err(
+            "a headwater.Loader cannot be copied or sent to another process: make one there; it \
+             needs no DataLoader around it",
+        ))
+    }
+
+    fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
+        let Ok(receiver) = self.shared.receiver() else {
+            return Ok("<headwater.Loader closed or forked>".to_owned());
+        };
+        let names = PyList::new(py, receiver.manifests().iter().map(|m| m.dataset()))?.repr()?;
+        let config = receiver.config();
+        let (rank, world_size, batch) = (config.rank, config.world_size, config.batch_samples);
+        Ok(format!("<headwater.Loader {names} rank={rank}/{world_size} batch_size={batch}>"))
+    }
+}
+
+/// The keywords that were given, `None` standing for not given.
+fn given(options: &Bound<'_, PyDict>) -> PyResult<Value> {
+    let given = PyDict::new(options.py());
+    for (key, value) in options.iter().filter(|(_, value)| !value.is_none()) {
+        given.set_item(key, value)?;
+    }
+    json::from_python(given.as_any())
+}
+
+/// Python's plain data as a type of ours, or why it is not.
+fn plain<T: DeserializeOwned>(data: &Bound<'_, PyAny>) -> PyResult<Result<T, String>> {
+    Ok(serde_json::from_value(json::from_python(data)?).map_err(|error| error.to_string()))
+}
+
+/// Opens the receiver on a thread of its own, so that Ctrl-C ends the wait for the storage tier.
+fn open(py: Python<'_>, options: Options) -> PyResult<Receiver> {
+    let (answer, answered) = channel();
+    let work = move || {
+        let Options { receiver, recipe, datasets, .. } = options;
+        let _ = answer.send(Receiver::open(receiver, recipe, &datasets));
+    };
+    std::thread::Builder::new().name("hw-open".into()).spawn(work)?;
+    let answered = Mutex::new(answered);
+    loop {
+        let wait = || answered.lock().expect("used here only").recv_timeout(SIGNALS_EVERY);
+        match py.detach(wait) {
+            Ok(opened) => return opened.map_err(raised),
+            Err(RecvTimeoutError::Timeout) => py.check_signals()?,
+            Err(RecvTimeoutError::Disconnected) => {
+                return Err(ClosedError::new_err("the receiver could not be opened: it panicked"));
+            }
+        }
+    }
+}
+
+/// A loader is one for itself: in a worker of PyTorch's it would be one for each.
+fn refuse_dataloader_workers(py: Python<'_>) -> PyResult<()> {
+    let modules = py.import("sys")?.getattr("modules")?;
+    let data = modules.call_method1("get", ("torch.utils.data",))?;
+    if data.is_none() || data.call_method0("get_worker_info")?.is_none() {
+        return Ok(());
+    }
+    Err(ForkError::new_err(
+        "a headwater.Loader cannot be made in a DataLoader worker: iterate over it in the training \
+         process, without a DataLoader",
+    ))
+}
