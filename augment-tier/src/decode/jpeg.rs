@@ -24,14 +24,25 @@ pub(super) struct JpegDecoder {
     turbo: Decompressor,
 }
 
+/// Whether libjpeg found something amiss in an image that is complete nevertheless.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Warned {
+    No,
+    Yes,
+}
+
+fn fresh(limits: DecodeLimits) -> Result<Decompressor, DecodeError> {
+    let broken = |error| DecodeError::unsupported(format!("no JPEG decoder: {error}"));
+    let mut turbo = Decompressor::new().map_err(broken)?;
+    turbo.set_scan_limit(limits.jpeg_scans_max).map_err(broken)?;
+    Ok(turbo)
+}
+
 // === impl JpegDecoder ===
 
 impl JpegDecoder {
     pub(super) fn new(limits: DecodeLimits) -> Result<Self, DecodeError> {
-        let broken = |error| DecodeError::unsupported(format!("no JPEG decoder: {error}"));
-        let mut turbo = Decompressor::new().map_err(broken)?;
-        turbo.set_scan_limit(limits.jpeg_scans_max).map_err(broken)?;
-        Ok(Self { limits, turbo })
+        Ok(Self { limits, turbo: fresh(limits)? })
     }
 
     pub(super) fn decode(
@@ -40,6 +51,21 @@ impl JpegDecoder {
         channels: &mut Vec<u8>,
         image: &mut RgbImage,
     ) -> Result<(), DecodeError> {
+        let outcome = self.decode_with_state(encoded, channels, image);
+        if outcome != Ok(Warned::No) {
+            // An image that was not read to its end leaves marks in the library's state, and
+            // the next one would be read wrongly.
+            self.turbo = fresh(self.limits)?;
+        }
+        outcome.map(|_| ())
+    }
+
+    fn decode_with_state(
+        &mut self,
+        encoded: &[u8],
+        channels: &mut Vec<u8>,
+        image: &mut RgbImage,
+    ) -> Result<Warned, DecodeError> {
         let header = self.turbo.read_header(encoded).map_err(|e| refusal(encoded, &e))?;
         let extent = self.limits.admit(header.width as u64, header.height as u64)?;
         let rgb = image.reset(extent);
@@ -57,17 +83,19 @@ impl JpegDecoder {
             height: header.height,
             format,
         };
+        let mut warned = Warned::No;
         if let Err(error) = self.turbo.decompress(encoded, output) {
             let text = message(&error);
             let complete = WARNINGS.iter().any(|warning| text.starts_with(warning));
             if !complete || !ends_with_marker(encoded) {
                 return Err(refusal(encoded, &error));
             }
+            warned = Warned::Yes;
         }
         if four_inks {
             cmyk::inverted_cmyk_to_rgb(channels, rgb);
         }
-        Ok(())
+        Ok(warned)
     }
 }
 

@@ -8,10 +8,12 @@ mod tests;
 
 pub use key::{DrawKey, DrawRng};
 
+use serde::{Deserialize, Serialize};
+
 use crate::recipe::ViewSpec;
 
 /// A size in pixels; neither side is 0.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Extent {
     /// Columns.
     pub width: u32,
@@ -20,7 +22,7 @@ pub struct Extent {
 }
 
 /// A place in an image, in pixels from its top left corner.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Origin {
     /// Column.
     pub left: u32,
@@ -29,7 +31,7 @@ pub struct Origin {
 }
 
 /// A box of the source image, in pixels; never empty, always within the image.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CropBox {
     /// Leftmost column.
     pub left: u32,
@@ -42,7 +44,7 @@ pub struct CropBox {
 }
 
 /// All that is random about one view of one sample.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ViewParams {
     /// The box that is cut.
     pub crop: CropBox,
@@ -56,7 +58,8 @@ pub struct ViewParams {
 }
 
 /// An operation with its drawn values.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "op", rename_all = "snake_case")]
 pub enum DrawnOp {
     /// Horizontal flip.
     Flip,
@@ -88,7 +91,8 @@ pub enum DrawnOp {
 }
 
 /// One adjustment of colour jitter; the numbers are torchvision's `fn_idx`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum JitterStep {
     /// `fn_idx` 0.
     Brightness,

@@ -1,0 +1,65 @@
+//! Bytes that are no whole image are refused, with the kind and a sentence that say why.
+
+use headwater_augment::decode::{DecodeError, DecodeErrorKind, DecodeLimits, Decoder};
+
+use crate::fixtures::bytes;
+
+fn refusal(encoded: &[u8], limits: DecodeLimits) -> DecodeError {
+    let mut decoder = Decoder::new(limits).expect("a decoder");
+    decoder.decode(encoded).expect_err("not a whole image")
+}
+
+#[test]
+fn an_image_cut_anywhere_in_its_pixels_is_truncated() {
+    for name in ["baseline-420.jpg", "progressive-420.jpg", "gray.jpg", "cmyk.jpg", "rgb.png"] {
+        let whole = bytes(&format!("decode/{name}"));
+        for percent in [40, 50, 75, 95] {
+            let part = &whole[..whole.len() * percent / 100];
+            let error = refusal(part, DecodeLimits::default());
+            assert_eq!(error.kind(), DecodeErrorKind::Truncated, "{name} {percent} %: {error}");
+        }
+    }
+}
+
+#[test]
+fn a_jpeg_cut_at_any_byte_is_refused() {
+    let whole = bytes("decode/baseline-420.jpg");
+    let mut decoder = Decoder::new(DecodeLimits::default()).expect("a decoder");
+    for len in 0..whole.len() - 1 {
+        assert!(decoder.decode(&whole[..len]).is_err(), "{len} of {} bytes", whole.len());
+    }
+    decoder.decode(&whole).expect("the decoder is as good as new");
+}
+
+#[test]
+fn something_else_is_not_an_image() {
+    for encoded in [&b""[..], b"GIF89a", b"\xff\xd8", b"<html>", b"RIFF\0\0\0\0WAVE"] {
+        let error = refusal(encoded, DecodeLimits::default());
+        assert_eq!(error.kind(), DecodeErrorKind::NotAnImage, "{error}");
+    }
+}
+
+#[test]
+fn a_header_that_asks_for_too_many_pixels_is_refused_before_memory_is_taken() {
+    let limits = DecodeLimits { pixels_max: 83 * 61 - 1, ..DecodeLimits::default() };
+    for name in ["baseline-444.jpg", "progressive-420.jpg", "lossy.webp"] {
+        let error = refusal(&bytes(&format!("decode/{name}")), limits);
+        let expected = DecodeError::TooLarge { width: 83, height: 61, pixels_max: 83 * 61 - 1 };
+        assert_eq!(error, expected, "{name}");
+    }
+    // A PNG header of 65535 x 65535 pixels on a small file.
+    let mut bomb = bytes("decode/rgb.png");
+    bomb[16..24].copy_from_slice(&[0, 0, 0xff, 0xff, 0, 0, 0xff, 0xff]);
+    let crc = crc32(&bomb[12..29]);
+    bomb[29..33].copy_from_slice(&crc.to_be_bytes());
+    let error = refusal(&bomb, DecodeLimits::default());
+    assert_eq!(error.kind(), DecodeErrorKind::TooLarge, "{error}");
+}
+
+fn crc32(bytes: &[u8]) -> u32 {
+    !bytes.iter().fold(!0u32, |crc, &byte| {
+        (0..8).fold(crc ^ u32::from(byte), |crc, _| {
+            if crc & 1 == 1 { (crc >> 1) ^ 0xedb8_8320 } else { crc >> 1 }
+        })
+    })
+}

@@ -1,0 +1,38 @@
+//! Decoding equals Pillow's `Image.open(file).convert("RGB")`.
+
+use crate::fixtures::{bytes, decode, difference, path, png};
+
+fn names(extension: &str) -> Vec<String> {
+    let files = std::fs::read_dir(path("decode")).expect("fixtures");
+    let names = files.map(|file| file.expect("a file").file_name().into_string().expect("ASCII"));
+    let mut names: Vec<String> = names.filter(|name| name.ends_with(extension)).collect();
+    names.sort();
+    names
+}
+
+fn equals_pillow(extension: &str, at_least: usize) {
+    let names = names(extension);
+    assert!(names.len() >= at_least, "{} fixtures", names.len());
+    for name in names {
+        let image = decode(&bytes(&format!("decode/{name}")));
+        let expected = png(&format!("decode/expected/{name}.png"));
+        assert_eq!(image.extent(), expected.extent(), "{name}");
+        let (values, level) = difference(image.pixels(), expected.pixels());
+        assert_eq!((values, level), (0, 0), "{name}: values that differ, and by how much");
+    }
+}
+
+#[test]
+fn a_jpeg_has_pillows_pixels() {
+    equals_pillow(".jpg", 20);
+}
+
+#[test]
+fn a_png_has_pillows_pixels() {
+    equals_pillow(".png", 11);
+}
+
+#[test]
+fn a_webp_has_pillows_pixels() {
+    equals_pillow(".webp", 3);
+}

@@ -1,0 +1,12 @@
+//! The plain operations against Pillow and torchvision. The fixtures and how they were made are
+//! described in `tests/fixtures/README.md`.
+
+mod blur;
+mod broken;
+mod cast;
+mod colour;
+mod decode;
+mod draws;
+mod fixtures;
+mod resize;
+mod views;

@@ -1,0 +1,97 @@
+use headwater_augment::AugmentConfig;
+use headwater_core::Digest;
+use headwater_proto::augment::{PartLease, ToWorker};
+use headwater_proto::v1::{self, to_worker::Message};
+use headwater_transport::LinkKind;
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::Code;
+
+use crate::support::gate::Gate;
+use crate::support::receiver::{Receiver, first_answer, hello};
+use crate::support::storage::TestStorage;
+use crate::support::worker::{TestWorker, config};
+use crate::support::{samples, shards};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn another_version_is_refused_by_name_before_anything_else_is_read() {
+    let storage = TestStorage::start(shards::photos());
+    let worker = TestWorker::start(&storage).await;
+    // Nothing in it makes sense to this version.
+    let hello = v1::Hello { wire_version: 99, recipe_json: "?".into(), ..v1::Hello::default() };
+    let status = first_answer(worker.address, Message::Hello(hello)).await.unwrap_err();
+    assert_eq!(status.code(), Code::FailedPrecondition);
+    assert!(status.message().contains("wire version 99, this worker 1"), "{status}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_changed_manifest_is_refused_with_dataset_and_both_digests() {
+    let storage = TestStorage::start(shards::photos());
+    let worker = TestWorker::start(&storage).await;
+    let mut hello = hello(&storage);
+    hello.datasets[0].manifest = Digest(0xabc);
+    let status = Receiver::open_with(worker.address, hello, LinkKind::Tcp).await.err().unwrap();
+    assert_eq!(status.code(), Code::FailedPrecondition);
+    for part in ["`photos`", &Digest(0xabc).to_string(), &storage.manifest.digest().to_string()] {
+        assert!(status.message().contains(part), "{status}");
+    }
+    Receiver::open(worker.address, &storage, LinkKind::Tcp).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_unknown_dataset_is_refused_by_name() {
+    let storage = TestStorage::start(shards::photos());
+    let worker = TestWorker::start(&storage).await;
+    let mut hello = hello(&storage);
+    hello.datasets[0].name = "fotos".into();
+    let status = Receiver::open_with(worker.address, hello, LinkKind::Tcp).await.err().unwrap();
+    assert_eq!(status.code(), Code::FailedPrecondition);
+    assert!(status.message().contains("`fotos`"), "{status}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn another_first_message_or_none_in_time_is_refused() {
+    let storage = TestStorage::start(shards::photos());
+    let config = AugmentConfig { hello_timeout_ms: 100, ..config(&storage) };
+    let worker = TestWorker::start_with(config, Gate::default()).await;
+    let lease = PartLease {
+        lease: 1,
+        epoch: 0,
+        step: 0,
+        batch_samples: 1,
+        first: 0,
+        samples: samples(0, [0]),
+        slot: 0,
+    };
+    let message = v1::ToWorker::from(ToWorker::Lease(lease)).message.unwrap();
+    let status = first_answer(worker.address, message).await.unwrap_err();
+    assert_eq!(status.code(), Code::InvalidArgument);
+    assert!(status.message().contains("hello"), "{status}");
+    let mut client =
+        v1::augment_client::AugmentClient::connect(format!("http://{}", worker.address))
+            .await
+            .unwrap();
+    let (_open, queue) = mpsc::channel::<v1::ToWorker>(1);
+    let mut inbox = client.work(ReceiverStream::new(queue)).await.unwrap().into_inner();
+    let status = inbox.message().await.unwrap_err();
+    assert_eq!(status.code(), Code::DeadlineExceeded);
+    assert!(status.message().contains("within 100 ms"), "{status}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_session_too_many_is_refused_until_another_ends() {
+    let storage = TestStorage::start(shards::photos());
+    let config = AugmentConfig { sessions_max: 1, ..config(&storage) };
+    let worker = TestWorker::start_with(config, Gate::default()).await;
+    let first = Receiver::open(worker.address, &storage, LinkKind::Tcp).await;
+    let refused = Receiver::open_with(worker.address, hello(&storage), LinkKind::Tcp).await;
+    assert_eq!(refused.err().unwrap().code(), Code::ResourceExhausted);
+    drop(first);
+    for _ in 0..100 {
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+        if Receiver::open_with(worker.address, hello(&storage), LinkKind::Tcp).await.is_ok() {
+            return;
+        }
+    }
+    panic!("the place is not given back");
+}

@@ -1,0 +1,31 @@
+use headwater_augment::AugmentConfig;
+use headwater_proto::augment::FailureKind;
+use headwater_transport::LinkKind;
+use xxhash_rust::xxh3::xxh3_64;
+
+use crate::support::gate::{Gate, PANICS};
+use crate::support::receiver::Receiver;
+use crate::support::storage::TestStorage;
+use crate::support::worker::{TestWorker, config};
+use crate::support::{expect, samples, shards};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_panic_fails_its_lease_with_the_samples_name_and_nothing_else() {
+    let mut shards = shards::photos();
+    shards[0].samples[9].set("jpg", PANICS);
+    let storage = TestStorage::start(shards);
+    let gate = Gate::default();
+    gate.open();
+    let config = AugmentConfig { threads: 1, ..config(&storage) };
+    let worker = TestWorker::start_with(config, gate).await;
+    let mut receiver = Receiver::open(worker.address, &storage, LinkKind::Shm).await;
+    receiver.lease(1, 0, 0, &samples(0, 8..12)).await;
+    let message = receiver.failed(FailureKind::Fatal).await.message;
+    let named = "shard `photos-000000.tar` sample `000009`: panic";
+    assert!(message.contains(named) && message.contains("the decoder has a bug"), "{message}");
+    // The only thread goes on.
+    let part = samples(0, 20..24);
+    receiver.lease(2, 0, 4, &part).await;
+    let done = receiver.done().await;
+    assert_eq!(done.checksum, xxh3_64(&expect::part(&storage, &receiver.hello, 4, &part)));
+}

@@ -1,0 +1,101 @@
+//! A renderer that waits for permission, so that tests decide what is under way when.
+
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::Duration;
+
+use headwater_augment::backend::{Backend, CpuBackend, SampleRenderer};
+use headwater_augment::render::{RenderError, RenderKey, Rendered, ViewSink};
+use headwater_core::Recipe;
+
+use super::SOON;
+
+/// An image of these bytes makes the renderer panic.
+pub(crate) const PANICS: &[u8] = b"panic";
+
+/// Every sample to be rendered stands before it.
+#[derive(Clone, Default)]
+pub(crate) struct Gate {
+    shared: Arc<(Mutex<State>, Condvar)>,
+}
+
+#[derive(Default)]
+struct State {
+    open: bool,
+    permits: usize,
+    waiting: usize,
+    passed: Vec<RenderKey>,
+}
+
+struct GatedRenderer {
+    gate: Gate,
+    inner: Box<dyn SampleRenderer>,
+}
+
+// === impl Gate ===
+
+impl Gate {
+    pub(crate) fn open(&self) {
+        self.shared.0.lock().unwrap().open = true;
+        self.shared.1.notify_all();
+    }
+
+    pub(crate) fn let_pass(&self, samples: usize) {
+        self.shared.0.lock().unwrap().permits += samples;
+        self.shared.1.notify_all();
+    }
+
+    /// Keys of the samples that have passed, in order.
+    pub(crate) fn passed(&self) -> Vec<RenderKey> {
+        self.shared.0.lock().unwrap().passed.clone()
+    }
+
+    /// Resolves when `samples` stand before the gate.
+    pub(crate) async fn waiting(&self, samples: usize) {
+        let wait = async {
+            while self.shared.0.lock().unwrap().waiting != samples {
+                tokio::time::sleep(Duration::from_millis(2)).await;
+            }
+        };
+        tokio::time::timeout(SOON, wait).await.expect("samples before the gate");
+    }
+
+    fn pass(&self, key: RenderKey) {
+        let (state, changed) = &*self.shared;
+        let mut state = state.lock().unwrap();
+        state.waiting += 1;
+        changed.notify_all();
+        while !state.open && state.permits == 0 {
+            state = changed.wait(state).unwrap();
+        }
+        state.permits = state.permits.saturating_sub(1);
+        state.waiting -= 1;
+        state.passed.push(key);
+    }
+}
+
+impl Backend for Gate {
+    fn name(&self) -> String {
+        "gated".into()
+    }
+
+    fn renderer(&self) -> Result<Box<dyn SampleRenderer>, RenderError> {
+        let inner = CpuBackend::default().renderer()?;
+        Ok(Box::new(GatedRenderer { gate: self.clone(), inner }))
+    }
+}
+
+// === impl GatedRenderer ===
+
+impl SampleRenderer for GatedRenderer {
+    fn render(
+        &mut self,
+        recipe: &Recipe,
+        key: RenderKey,
+        encoded: &[u8],
+        out: &mut dyn ViewSink,
+    ) -> Result<Rendered, RenderError> {
+        self.gate.pass(key);
+        assert_ne!(encoded, PANICS, "the decoder has a bug");
+        self.inner.render(recipe, key, encoded, out)
+    }
+}
