@@ -1,0 +1,252 @@
+//! Configuration of an augment worker: `[augment]` in `headwater.toml`.
+
+use std::num::NonZeroUsize;
+use std::time::Duration;
+
+use headwater_storage_client::{LocalMap, StorageClientConfig, StorageClientError};
+use headwater_transport::LinkKind;
+use serde::{Deserialize, Serialize};
+
+use crate::decode::DecodeLimits;
+use crate::error::AugmentError;
+
+const LISTEN_DEFAULT: &str = "127.0.0.1:7402";
+const STORAGE_DEFAULT: &str = "127.0.0.1:7401";
+const STORAGE_WAIT_MS_DEFAULT: u64 = 30_000;
+const STAGING_BYTES_DEFAULT: u64 = 256 << 20;
+const SESSIONS_MAX_DEFAULT: usize = 256;
+const HELLO_TIMEOUT_MS_DEFAULT: u64 = 10_000;
+const LINK_TIMEOUT_MS_DEFAULT: u64 = 10_000;
+/// One more than a receiver's own bound, which should notice first.
+const HEARTBEATS_MISSED_MAX_DEFAULT: u32 = 4;
+const DRAIN_TIMEOUT_MS_DEFAULT: u64 = 20_000;
+const THREADS_MAX: usize = 1024;
+const LEASES_MAX: u32 = 4096;
+
+/// What a worker is told. Times are in milliseconds.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct AugmentConfig {
+    /// Address for receivers, `host:port`; port 0: any.
+    pub listen: String,
+    /// Name by which receivers, logs and metrics know this worker; empty: the address it listens
+    /// on.
+    pub advertise: String,
+    /// Addresses of storage nodes, `host:port`, the same list for everybody.
+    pub storage: Vec<String>,
+    /// How long a read goes on trying while no storage node answers, in ms; then its lease fails
+    /// and may be tried again. Also the wait at the start.
+    pub storage_wait_ms: u64,
+    /// Whether shards of the same host are mapped instead of sent: `auto` or `off`.
+    pub local_map: LocalMap,
+    /// Threads that render; 0: one per core.
+    pub threads: usize,
+    /// Leases one receiver may have open here; 0: twice the threads and two.
+    pub leases_in_flight: u32,
+    /// Parts of one receiver that wait in the pool or are rendered, each with its memory; the
+    /// rest of the leases is read ahead. 0: as many as leases.
+    pub queue_parts: u32,
+    /// Encoded bytes read ahead for all receivers, estimated from the shards' mean sample.
+    pub staging_bytes: u64,
+    /// Links this worker takes, of those a receiver offers: `shm`, `rdma`, `tcp`. With one name
+    /// that link is forced: a session that cannot have it fails.
+    pub links: Vec<String>,
+    /// Most pixels of an image, width times height; a larger one is a bad sample.
+    pub decode_pixels_max: u64,
+    /// Most scans of a progressive JPEG.
+    pub decode_jpeg_scans_max: u32,
+    /// Most receivers at once.
+    pub sessions_max: usize,
+    /// Time a receiver has to say hello, in ms.
+    pub hello_timeout_ms: u64,
+    /// Time to connect one data link, in ms.
+    pub link_timeout_ms: u64,
+    /// Heartbeats that may stay out before a receiver is given up.
+    pub heartbeats_missed_max: u32,
+    /// Time for open leases to finish when the worker is asked to stop, in ms.
+    pub drain_timeout_ms: u64,
+}
+
+// === impl AugmentConfig ===
+
+impl Default for AugmentConfig {
+    fn default() -> Self {
+        let kinds = [LinkKind::Shm, LinkKind::Rdma, LinkKind::Tcp];
+        Self {
+            listen: LISTEN_DEFAULT.to_owned(),
+            advertise: String::new(),
+            storage: vec![STORAGE_DEFAULT.to_owned()],
+            storage_wait_ms: STORAGE_WAIT_MS_DEFAULT,
+            local_map: LocalMap::Auto,
+            threads: 0,
+            leases_in_flight: 0,
+            queue_parts: 0,
+            staging_bytes: STAGING_BYTES_DEFAULT,
+            links: kinds.map(|kind| kind.name().to_owned()).to_vec(),
+            decode_pixels_max: DecodeLimits::PIXELS_MAX_DEFAULT,
+            decode_jpeg_scans_max: DecodeLimits::JPEG_SCANS_MAX_DEFAULT,
+            sessions_max: SESSIONS_MAX_DEFAULT,
+            hello_timeout_ms: HELLO_TIMEOUT_MS_DEFAULT,
+            link_timeout_ms: LINK_TIMEOUT_MS_DEFAULT,
+            heartbeats_missed_max: HEARTBEATS_MISSED_MAX_DEFAULT,
+            drain_timeout_ms: DRAIN_TIMEOUT_MS_DEFAULT,
+        }
+    }
+}
+
+impl AugmentConfig {
+    /// Checks every value that stands for itself.
+    ///
+    /// # Errors
+    /// Names the first key whose value cannot work.
+    pub fn validate(&self) -> Result<(), AugmentError> {
+        let counts = [
+            ("threads", self.threads as u64, 0, THREADS_MAX as u64),
+            ("leases_in_flight", self.leases_in_flight.into(), 0, LEASES_MAX.into()),
+            ("queue_parts", self.queue_parts.into(), 0, LEASES_MAX.into()),
+            ("staging_bytes", self.staging_bytes, 1 << 20, 1 << 40),
+            ("decode_pixels_max", self.decode_pixels_max, 1, 1 << 32),
+            ("decode_jpeg_scans_max", self.decode_jpeg_scans_max.into(), 1, 1 << 16),
+            ("sessions_max", self.sessions_max as u64, 1, 1 << 16),
+            ("hello_timeout_ms", self.hello_timeout_ms, 1, 1 << 32),
+            ("link_timeout_ms", self.link_timeout_ms, 1, 1 << 32),
+            ("heartbeats_missed_max", self.heartbeats_missed_max.into(), 1, 1000),
+            ("drain_timeout_ms", self.drain_timeout_ms, 0, 1 << 32),
+        ];
+        for (key, value, least, most) in counts {
+            if !(least..=most).contains(&value) {
+                let rule = format!("must be from {least} to {most}");
+                return Err(AugmentError::Config { key, value: value.to_string(), rule });
+            }
+        }
+        self.link_kinds()?;
+        self.storage_client().validate().map_err(|error| match error {
+            StorageClientError::Config { key: "nodes", value, remedy } => {
+                AugmentError::Config { key: "storage", value, rule: remedy.to_owned() }
+            }
+            other => AugmentError::Storage(other),
+        })
+    }
+
+    /// The links this worker takes.
+    ///
+    /// # Errors
+    /// No link, or one that is not known or named twice.
+    pub fn link_kinds(&self) -> Result<Vec<LinkKind>, AugmentError> {
+        let fault = |value: &str, rule: &str| AugmentError::Config {
+            key: "links",
+            value: value.to_owned(),
+            rule: rule.to_owned(),
+        };
+        let mut kinds = Vec::new();
+        for name in &self.links {
+            match LinkKind::from_name(name) {
+                Some(kind) if !kinds.contains(&kind) => kinds.push(kind),
+                Some(_) => return Err(fault(name, "names each link once")),
+                None => return Err(fault(name, "links are \"shm\", \"rdma\" and \"tcp\"")),
+            }
+        }
+        if kinds.is_empty() { Err(fault("[]", "must name one link at least")) } else { Ok(kinds) }
+    }
+
+    /// Threads that render.
+    #[must_use]
+    pub fn threads(&self) -> usize {
+        let cores = || std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
+        if self.threads == 0 { cores() } else { self.threads }
+    }
+
+    /// Leases one receiver may have open.
+    #[must_use]
+    pub fn credits(&self) -> u32 {
+        let enough = u32::try_from(self.threads() * 2 + 2).unwrap_or(LEASES_MAX);
+        if self.leases_in_flight == 0 { enough } else { self.leases_in_flight }
+    }
+
+    /// Parts of one receiver that hold memory for their bytes.
+    #[must_use]
+    pub fn parts(&self) -> u32 {
+        if self.queue_parts == 0 { self.credits() } else { self.queue_parts.min(self.credits()) }
+    }
+
+    /// Bounds on images.
+    #[must_use]
+    pub fn decode_limits(&self) -> DecodeLimits {
+        DecodeLimits {
+            pixels_max: self.decode_pixels_max,
+            jpeg_scans_max: self.decode_jpeg_scans_max,
+        }
+    }
+
+    pub(crate) fn storage_client(&self) -> StorageClientConfig {
+        StorageClientConfig {
+            nodes: self.storage.clone(),
+            local_map: self.local_map,
+            wait_limit_ms: self.storage_wait_ms,
+            ..StorageClientConfig::default()
+        }
+    }
+
+    pub(crate) fn hello_timeout(&self) -> Duration {
+        Duration::from_millis(self.hello_timeout_ms)
+    }
+
+    pub(crate) fn link_timeout(&self) -> Duration {
+        Duration::from_millis(self.link_timeout_ms)
+    }
+
+    pub(crate) fn drain_timeout(&self) -> Duration {
+        Duration::from_millis(self.drain_timeout_ms)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(config: AugmentConfig) -> String {
+        config.validate().unwrap_err().to_string()
+    }
+
+    fn links(names: &[&str]) -> AugmentConfig {
+        let links = names.iter().map(ToString::to_string).collect();
+        AugmentConfig { links, ..AugmentConfig::default() }
+    }
+
+    #[test]
+    fn a_bad_value_is_named_with_its_key_and_the_rule() {
+        assert!(AugmentConfig::default().validate().is_ok());
+        let error = refused(AugmentConfig { sessions_max: 0, ..Default::default() });
+        assert_eq!(error, "augment.sessions_max is `0`: must be from 1 to 65536");
+        let error = refused(AugmentConfig { threads: 4000, ..Default::default() });
+        assert!(error.contains("`4000`"), "{error}");
+        let error = refused(AugmentConfig { storage: vec!["store".into()], ..Default::default() });
+        assert_eq!(error, "augment.storage is `store`: write `host:port`");
+    }
+
+    #[test]
+    fn links_must_be_known_and_named_once() {
+        assert_eq!(links(&["tcp"]).link_kinds().unwrap(), [LinkKind::Tcp]);
+        assert!(refused(links(&[])).contains("one link at least"));
+        assert!(refused(links(&["udp"])).contains("`udp`"));
+        assert!(refused(links(&["tcp", "tcp"])).contains("once"));
+    }
+
+    #[test]
+    fn zero_means_as_many_as_the_threads_can_use() {
+        let config = AugmentConfig { threads: 3, ..Default::default() };
+        assert_eq!((config.credits(), config.parts()), (8, 8));
+        let config = AugmentConfig { leases_in_flight: 5, queue_parts: 9, ..config };
+        assert_eq!((config.credits(), config.parts()), (5, 5));
+        assert!(AugmentConfig::default().threads() >= 1);
+    }
+
+    #[test]
+    fn an_unknown_key_is_refused() {
+        let read = serde_json::from_str::<AugmentConfig>;
+        assert_eq!(read("{}").unwrap(), AugmentConfig::default());
+        assert!(read(r#"{"local_map": "off"}"#).is_ok());
+        let error = read(r#"{"thread": 3}"#).unwrap_err().to_string();
+        assert!(error.contains("`thread`"), "{error}");
+    }
+}

@@ -1,0 +1,140 @@
+//! What is counted and timed. Names and labels are an interface: dashboards read them.
+
+use std::sync::Once;
+use std::time::Duration;
+
+use headwater_proto::augment::{FailureKind, WorkTimes};
+use headwater_transport::LinkKind;
+use metrics::{Unit, counter, gauge, histogram};
+
+const SESSIONS: &str = "headwater_augment_sessions";
+const SESSION_ENDS: &str = "headwater_augment_session_ends_total";
+const PARTS: &str = "headwater_augment_parts_total";
+const SAMPLES: &str = "headwater_augment_samples_total";
+const SUBSTITUTIONS: &str = "headwater_augment_substitutions_total";
+const PANICS: &str = "headwater_augment_panics_total";
+const QUEUE_PARTS: &str = "headwater_augment_queue_parts";
+const QUEUE_SAMPLES: &str = "headwater_augment_queue_samples";
+const STAGING_FREE: &str = "headwater_augment_staging_free_bytes";
+const POOL_THREADS: &str = "headwater_augment_pool_threads";
+const POOL_BUSY: &str = "headwater_augment_pool_busy_seconds";
+const READ_SECONDS: &str = "headwater_augment_read_seconds";
+const RENDER_SECONDS: &str = "headwater_augment_render_seconds";
+const DELIVER_SECONDS: &str = "headwater_augment_deliver_seconds";
+const ENCODED_BYTES: &str = "headwater_augment_encoded_bytes_total";
+
+/// How a lease ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PartOutcome {
+    Done,
+    /// May be tried again.
+    Failed,
+    /// For good.
+    Fatal,
+    Withdrawn,
+}
+
+/// Counts one session as long as it lives.
+#[derive(Debug)]
+pub(crate) struct SessionGauge(LinkKind);
+
+/// Says what the metrics mean; once per process.
+pub(crate) fn describe() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let seconds = Unit::Seconds;
+        metrics::describe_gauge!(SESSIONS, "Receivers that are served, by link");
+        metrics::describe_counter!(SESSION_ENDS, "Ends of sessions, by reason");
+        metrics::describe_counter!(PARTS, "Ends of leases, by outcome and link");
+        metrics::describe_counter!(SAMPLES, "Samples in parts that were delivered, by link");
+        metrics::describe_counter!(SUBSTITUTIONS, "Bad samples that another one stands in for");
+        metrics::describe_counter!(PANICS, "Panics caught at a sample: each one is a bug");
+        metrics::describe_gauge!(QUEUE_PARTS, "Parts in the pool, queued or under way");
+        metrics::describe_gauge!(QUEUE_SAMPLES, "Samples that no thread has taken yet");
+        metrics::describe_gauge!(STAGING_FREE, Unit::Bytes, "Of augment.staging_bytes, free");
+        metrics::describe_gauge!(POOL_THREADS, "Threads that render");
+        metrics::describe_gauge!(POOL_BUSY, seconds, "Time spent rendering, over all threads");
+        metrics::describe_histogram!(READ_SECONDS, seconds, "Reading a part's samples");
+        metrics::describe_histogram!(RENDER_SECONDS, seconds, "Thread time to render a part");
+        metrics::describe_histogram!(DELIVER_SECONDS, seconds, "Handing a part to its link");
+        metrics::describe_counter!(ENCODED_BYTES, Unit::Bytes, "Encoded bytes read for parts");
+    });
+}
+
+pub(crate) fn session_ended(reason: &'static str) {
+    counter!(SESSION_ENDS, "reason" => reason).increment(1);
+}
+
+pub(crate) fn part_ended(link: LinkKind, outcome: PartOutcome) {
+    counter!(PARTS, "outcome" => outcome.name(), "link" => link.name()).increment(1);
+}
+
+pub(crate) fn part_delivered(link: LinkKind, samples: usize, times: &WorkTimes) {
+    counter!(SAMPLES, "link" => link.name()).increment(samples as u64);
+    counter!(ENCODED_BYTES).increment(times.encoded_bytes);
+    let seconds = |us: u64| us as f64 / 1e6;
+    histogram!(READ_SECONDS).record(seconds(times.read_us));
+    histogram!(RENDER_SECONDS).record(seconds(times.render_us));
+    histogram!(DELIVER_SECONDS, "link" => link.name()).record(seconds(times.deliver_us));
+}
+
+pub(crate) fn substituted() {
+    counter!(SUBSTITUTIONS).increment(1);
+}
+
+pub(crate) fn panicked() {
+    counter!(PANICS).increment(1);
+}
+
+pub(crate) fn queue(parts: usize, samples: usize) {
+    gauge!(QUEUE_PARTS).set(parts as f64);
+    gauge!(QUEUE_SAMPLES).set(samples as f64);
+}
+
+pub(crate) fn staging_free(bytes: u64) {
+    gauge!(STAGING_FREE).set(bytes as f64);
+}
+
+pub(crate) fn pool_threads(threads: usize) {
+    gauge!(POOL_THREADS).set(threads as f64);
+}
+
+pub(crate) fn pool_busy(time: Duration) {
+    gauge!(POOL_BUSY).increment(time.as_secs_f64());
+}
+
+// === impl PartOutcome ===
+
+impl PartOutcome {
+    pub(crate) fn of(kind: FailureKind) -> Self {
+        match kind {
+            FailureKind::Retry => Self::Failed,
+            FailureKind::Fatal => Self::Fatal,
+            FailureKind::Withdrawn => Self::Withdrawn,
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Done => "done",
+            Self::Failed => "failed",
+            Self::Fatal => "fatal",
+            Self::Withdrawn => "withdrawn",
+        }
+    }
+}
+
+// === impl SessionGauge ===
+
+impl SessionGauge {
+    pub(crate) fn new(link: LinkKind) -> Self {
+        gauge!(SESSIONS, "link" => link.name()).increment(1.0);
+        Self(link)
+    }
+}
+
+impl Drop for SessionGauge {
+    fn drop(&mut self) {
+        gauge!(SESSIONS, "link" => self.0.name()).decrement(1.0);
+    }
+}

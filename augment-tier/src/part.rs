@@ -1,0 +1,204 @@
+//! A part from encoded samples: the pure function that this tier exists for.
+//!
+//! [`render_part`] does it in a plain loop on one thread; the pool calls the same
+//! [`PartPlan::render_sample`] from many. No clock, no thread, no I/O.
+
+mod fields;
+mod memory;
+
+use std::sync::Arc;
+
+use headwater_core::Recipe;
+use xxhash_rust::xxh3::Xxh3Default;
+
+pub use fields::{SampleFault, SampleFields};
+pub use memory::{RowBytes, SliceRow};
+
+use crate::backend::SampleRenderer;
+use crate::render::{RenderError, RenderKey, ViewSink};
+
+/// A recipe, and which region of a part holds which of its views: regions are numbered as
+/// `Layout::part_regions` has them, tensors in order, views in order, the labels last.
+#[derive(Clone, Debug)]
+pub struct PartPlan {
+    recipe: Arc<Recipe>,
+    /// Region of each tensor's first view.
+    first_region: Vec<usize>,
+    labels_region: usize,
+}
+
+/// One sample of a part.
+#[derive(Clone, Copy, Debug)]
+pub struct PartSample<'a> {
+    /// What its draws follow from.
+    pub key: RenderKey,
+    /// The image's file.
+    pub encoded: &'a [u8],
+    /// Class index; -1 where it has none.
+    pub label: i64,
+}
+
+/// A sample that could not be rendered ends [`render_part`].
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("sample {position} of the part: {error}")]
+pub struct PartError {
+    /// Its place in the part.
+    pub position: usize,
+    /// What is wrong with it.
+    #[source]
+    pub error: RenderError,
+}
+
+/// Renders a whole part on the calling thread and gives its checksum, XXH3-64 of the regions
+/// joined in order. `regions` are those of `Layout::part_regions(_, samples.len())`; every byte
+/// of them is written.
+///
+/// # Errors
+/// The first sample that cannot be rendered. Rows of earlier ones are written, its own are not.
+///
+/// # Panics
+/// The regions are not the layout's.
+pub fn render_part(
+    renderer: &mut dyn SampleRenderer,
+    plan: &PartPlan,
+    samples: &[PartSample<'_>],
+    regions: &mut [&mut [u8]],
+) -> Result<u64, PartError> {
+    for (position, sample) in samples.iter().enumerate() {
+        let mut row = SliceRow::new(regions, position, samples.len());
+        plan.render_sample(renderer, sample, &mut row)
+            .map_err(|error| PartError { position, error })?;
+    }
+    let mut hash = Xxh3Default::new();
+    regions.iter().for_each(|region| hash.update(region));
+    Ok(hash.digest())
+}
+
+// === impl PartPlan ===
+
+impl PartPlan {
+    /// The regions of a part of this recipe.
+    #[must_use]
+    pub fn new(recipe: Arc<Recipe>) -> Self {
+        let mut labels_region = 0;
+        let mut first_region = Vec::with_capacity(recipe.tensors.len());
+        for tensor in &recipe.tensors {
+            first_region.push(labels_region);
+            labels_region += tensor.views.len();
+        }
+        Self { recipe, first_region, labels_region }
+    }
+
+    /// The recipe.
+    #[must_use]
+    pub fn recipe(&self) -> &Recipe {
+        &self.recipe
+    }
+
+    /// Writes one sample's row of every region: views and label.
+    ///
+    /// # Errors
+    /// The image cannot be decoded: nothing has been written, because a renderer decodes before
+    /// it asks for a row. Or a row is not of the recipe's length.
+    ///
+    /// # Panics
+    /// The memory has not a region for every view and one for the labels.
+    pub fn render_sample(
+        &self,
+        renderer: &mut dyn SampleRenderer,
+        sample: &PartSample<'_>,
+        row: &mut impl RowBytes,
+    ) -> Result<(), RenderError> {
+        let mut sink = RowSink { plan: self, row };
+        renderer.render(&self.recipe, sample.key, sample.encoded, &mut sink)?;
+        row.region_mut(self.labels_region).copy_from_slice(&sample.label.to_le_bytes());
+        Ok(())
+    }
+}
+
+/// The rows of one sample as a renderer asks for them.
+struct RowSink<'a, R> {
+    plan: &'a PartPlan,
+    row: &'a mut R,
+}
+
+// === impl RowSink ===
+
+impl<R: RowBytes> ViewSink for RowSink<'_, R> {
+    fn row(&mut self, tensor: usize, view: usize) -> &mut [u8] {
+        self.row.region_mut(self.plan.first_region[tensor] + view)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use headwater_core::{Dtype, Layout, SampleId};
+
+    use super::*;
+    use crate::render::Rendered;
+
+    /// Fills each row with the number of the sample plus ten times its tensor and view.
+    struct Painter;
+
+    impl SampleRenderer for Painter {
+        fn render(
+            &mut self,
+            recipe: &Recipe,
+            key: RenderKey,
+            encoded: &[u8],
+            out: &mut dyn ViewSink,
+        ) -> Result<Rendered, RenderError> {
+            assert_eq!(encoded, [key.sample.0 as u8]);
+            for (tensor, spec) in recipe.tensors.iter().enumerate() {
+                for view in 0..spec.views.len() {
+                    out.row(tensor, view)
+                        .fill(key.sample.0 as u8 + 100 * tensor as u8 + 10 * view as u8);
+                }
+            }
+            let source = headwater_core::draw::Extent { width: 1, height: 1 };
+            Ok(Rendered { source })
+        }
+    }
+
+    /// The layout says where everything lies; the regions of a part must agree with it.
+    #[test]
+    fn every_view_and_label_lies_where_the_layout_of_the_batch_says() {
+        let recipe = Recipe::preset("dinov2", Dtype::U8).unwrap();
+        let (batch, first, count) = (5, 1, 3);
+        let layout = Layout::new(&recipe, batch);
+        let mut slot = vec![0xee; layout.len_bytes() as usize];
+        let mut parts: Vec<Vec<u8>> = layout
+            .part_regions(first, count)
+            .iter()
+            .map(|region| vec![0xee; region.len_bytes as usize])
+            .collect();
+        let key = |sample| RenderKey { seed: 0, epoch: 0, pass: 0, sample: SampleId(sample) };
+        let encoded = [[1u8], [2], [3]];
+        let samples = [1u64, 2, 3].map(|s| PartSample {
+            key: key(s),
+            encoded: &encoded[s as usize - 1],
+            label: -(s as i64),
+        });
+        let mut regions: Vec<&mut [u8]> = parts.iter_mut().map(Vec::as_mut_slice).collect();
+        let plan = PartPlan::new(Arc::new(recipe));
+        let checksum = render_part(&mut Painter, &plan, &samples, &mut regions).unwrap();
+        assert_eq!(checksum, xxhash_rust::xxh3::xxh3_64(&parts.concat()));
+        for (region, bytes) in layout.part_regions(first, count).iter().zip(&parts) {
+            slot[region.offset_bytes as usize..][..bytes.len()].copy_from_slice(bytes);
+        }
+        for (t, tensor) in layout.tensors().iter().enumerate() {
+            let row_bytes = tensor.row_bytes as usize;
+            let start = tensor.offset_bytes as usize;
+            for row in 0..(tensor.views * batch) as usize {
+                let bytes = &slot[start + row * row_bytes..][..row_bytes];
+                let (view, sample) = (row / batch as usize, row % batch as usize);
+                let expected = match (sample, tensor.name.as_str()) {
+                    (0 | 4, _) => vec![0xee; row_bytes],
+                    (s, Layout::LABELS) => (-(s as i64)).to_le_bytes().to_vec(),
+                    (s, _) => vec![(s + 100 * t + 10 * view) as u8; row_bytes],
+                };
+                assert!(bytes == expected, "tensor {t} view {view} sample {sample}");
+            }
+        }
+    }
+}

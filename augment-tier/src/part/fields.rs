@@ -1,0 +1,133 @@
+//! Which fields of a sample are its image and its label, and what can be wrong with a sample.
+
+use bytes::Bytes;
+use headwater_proto::augment::MessageError;
+use headwater_storage_client::{EncodedSample, FieldSelection};
+
+use crate::render::RenderError;
+
+/// Most bytes of a label that an error message shows.
+const LABEL_SHOWN_BYTES: usize = 32;
+
+/// The fields that a job reads.
+#[derive(Clone, Debug)]
+pub struct SampleFields {
+    selection: FieldSelection,
+    image: Vec<String>,
+    label: Vec<String>,
+}
+
+/// Why a sample cannot be in a batch. The same for everyone who tries: no clock, no machine and
+/// no other sample has a part in it.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SampleFault {
+    /// It has none of the fields that may hold an image.
+    #[error("no field `{wanted}`")]
+    NoImage {
+        /// The names, `|` between alternatives.
+        wanted: String,
+    },
+    /// Its label is no number.
+    #[error("label `{text}` is not a whole number of 64 bits")]
+    Label {
+        /// The start of what stands there.
+        text: String,
+    },
+    /// Its image cannot be decoded.
+    #[error(transparent)]
+    Image(RenderError),
+    /// Its bytes cannot be had, although the shard's other samples can.
+    #[error("{sentence}")]
+    Unreadable {
+        /// What the storage tier says.
+        sentence: String,
+    },
+}
+
+// === impl SampleFields ===
+
+impl SampleFields {
+    /// Names of the fields, `|` between alternatives; an empty `label` means no labels.
+    ///
+    /// # Errors
+    /// An alternative is empty.
+    pub fn parse(image: &str, label: &str) -> Result<Self, MessageError> {
+        let names: Vec<&str> = [image, label].into_iter().filter(|n| !n.is_empty()).collect();
+        let alternatives = |names: &str| names.split('|').map(str::to_owned).collect();
+        Ok(Self {
+            selection: FieldSelection::parse(&names)?,
+            image: alternatives(image),
+            label: if label.is_empty() { Vec::new() } else { alternatives(label) },
+        })
+    }
+
+    /// What to ask the storage tier for.
+    #[must_use]
+    pub fn selection(&self) -> &FieldSelection {
+        &self.selection
+    }
+
+    /// The image's file.
+    ///
+    /// # Errors
+    /// The sample has none.
+    pub fn image(&self, sample: &EncodedSample) -> Result<Bytes, SampleFault> {
+        let missing = || SampleFault::NoImage { wanted: self.image.join("|") };
+        first(sample, &self.image).cloned().ok_or_else(missing)
+    }
+
+    /// The class index: ASCII digits, perhaps with space around; -1 where there is no label.
+    ///
+    /// # Errors
+    /// Something else stands there.
+    pub fn label(&self, sample: &EncodedSample) -> Result<i64, SampleFault> {
+        let Some(bytes) = first(sample, &self.label) else { return Ok(-1) };
+        let text = std::str::from_utf8(bytes.trim_ascii()).ok();
+        text.and_then(|text| text.parse().ok()).ok_or_else(|| {
+            let shown = &bytes[..bytes.len().min(LABEL_SHOWN_BYTES)];
+            SampleFault::Label { text: shown.escape_ascii().to_string() }
+        })
+    }
+}
+
+fn first<'a>(sample: &'a EncodedSample, names: &[String]) -> Option<&'a Bytes> {
+    names.iter().find_map(|name| sample.field(name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample(fields: &[(&str, &'static [u8])]) -> EncodedSample {
+        let fields = fields.iter().map(|(n, b)| (n.to_string(), Bytes::from_static(b))).collect();
+        EncodedSample { index: 0, key: "k".into(), fields }
+    }
+
+    #[test]
+    fn the_first_alternative_that_is_there_is_the_image() {
+        let fields = SampleFields::parse("jpg|png", "cls").unwrap();
+        assert_eq!(fields.image(&sample(&[("png", b"p"), ("jpg", b"j")])).unwrap(), b"j"[..]);
+        assert_eq!(fields.image(&sample(&[("cls", b"1"), ("PNG", b"p")])).unwrap(), b"p"[..]);
+        let error = fields.image(&sample(&[("cls", b"1")])).unwrap_err().to_string();
+        assert_eq!(error, "no field `jpg|png`");
+        assert!(SampleFields::parse("jpg||png", "").is_err());
+    }
+
+    #[test]
+    fn a_label_is_a_number_or_absent_and_nothing_else() {
+        let fields = SampleFields::parse("jpg", "cls").unwrap();
+        let label = |bytes| fields.label(&sample(&[("cls", bytes)]));
+        assert_eq!(label(b"17").unwrap(), 17);
+        assert_eq!(label(b" -9223372036854775808\r\n").unwrap(), i64::MIN);
+        for bad in [&b""[..], b"1.0", b"9223372036854775808", b"cat", b"\xff", b"1 2"] {
+            assert!(matches!(label(bad), Err(SampleFault::Label { .. })), "{bad:?}");
+        }
+        assert_eq!(
+            label(b"ca\"t\xff").unwrap_err().to_string(),
+            "label `ca\\\"t\\xff` is not a whole number of 64 bits"
+        );
+        assert_eq!(fields.label(&sample(&[("jpg", b"1")])).unwrap(), -1);
+        let none = SampleFields::parse("jpg", "").unwrap();
+        assert_eq!(none.label(&sample(&[("cls", b"cat")])).unwrap(), -1);
+    }
+}

@@ -1,0 +1,46 @@
+//! Where the rows of one sample lie.
+
+use headwater_transport::PartRow;
+
+/// One sample's row of every region of a part.
+pub trait RowBytes {
+    /// The row of region `i`.
+    ///
+    /// # Panics
+    /// There is no region `i`.
+    fn region_mut(&mut self, i: usize) -> &mut [u8];
+}
+
+/// Row `row` of `rows` of regions that lie in plain memory.
+#[derive(Debug)]
+pub struct SliceRow<'a, 'b> {
+    regions: &'a mut [&'b mut [u8]],
+    row: usize,
+    rows: usize,
+}
+
+// === impl PartRow ===
+
+impl RowBytes for PartRow {
+    fn region_mut(&mut self, i: usize) -> &mut [u8] {
+        Self::region_mut(self, i)
+    }
+}
+
+// === impl SliceRow ===
+
+impl<'a, 'b> SliceRow<'a, 'b> {
+    /// Row `row` of regions of `rows` rows each.
+    #[must_use]
+    pub fn new(regions: &'a mut [&'b mut [u8]], row: usize, rows: usize) -> Self {
+        Self { regions, row, rows }
+    }
+}
+
+impl RowBytes for SliceRow<'_, '_> {
+    fn region_mut(&mut self, i: usize) -> &mut [u8] {
+        let region = &mut *self.regions[i];
+        let len = region.len() / self.rows;
+        &mut region[self.row * len..][..len]
+    }
+}

@@ -1,0 +1,190 @@
+//! The threads that render, and how they share the work of all sessions.
+//!
+//! A unit is one sample of one part. A free thread takes the next unit from the session whose turn
+//! it is, so that at low load all threads work on one part, and at high load no session waits for
+//! more than one sample of each other one. Plain threads: CPU work never runs on the async ones.
+
+mod job;
+mod queue;
+
+use std::ops::Range;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Instant;
+
+pub(crate) use job::{BadUnit, JobEnd, JobResult, RenderJob, RenderUnit};
+use queue::FairQueue;
+
+use crate::backend::{Backend, SampleRenderer};
+use crate::error::AugmentError;
+use crate::metrics;
+
+/// Work in units that any thread may do, each once.
+pub(crate) trait PoolWork: Send + Sync {
+    /// Does one unit.
+    fn run(&self, unit: usize, renderer: &mut dyn SampleRenderer);
+
+    /// `run` panicked, or there was no renderer for it.
+    fn broken(&self, unit: usize, reason: String);
+
+    /// These units will not be run.
+    fn taken_back(&self, units: Range<usize>);
+}
+
+/// The threads. Dropping it waits for the units under way; nothing else is begun.
+pub(crate) struct Pool {
+    shared: Arc<Shared>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+/// Names work in the pool: the session, and the place of its lease in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Turn {
+    /// Number of the session.
+    pub(crate) session: u64,
+    /// Lower goes first.
+    pub(crate) order: u64,
+}
+
+struct Shared {
+    backend: Arc<dyn Backend>,
+    state: Mutex<State>,
+    more: Condvar,
+}
+
+struct State {
+    queue: FairQueue<Arc<dyn PoolWork>>,
+    closed: bool,
+}
+
+// === impl Pool ===
+
+impl Pool {
+    /// Starts the threads.
+    ///
+    /// # Errors
+    /// The system has no thread or no memory for it.
+    pub(crate) fn start(backend: Arc<dyn Backend>, threads: usize) -> Result<Self, AugmentError> {
+        let state = Mutex::new(State { queue: FairQueue::new(), closed: false });
+        let shared = Arc::new(Shared { backend, state, more: Condvar::new() });
+        let mut pool = Self { shared, threads: Vec::with_capacity(threads) };
+        for number in 0..threads {
+            let renderer = pool.shared.backend.renderer().map_err(AugmentError::Renderer)?;
+            let shared = Arc::clone(&pool.shared);
+            let thread = std::thread::Builder::new()
+                .name(format!("render-{number}"))
+                .spawn(move || shared.work(renderer))
+                .map_err(|source| AugmentError::Threads { threads, source })?;
+            pool.threads.push(thread);
+        }
+        metrics::pool_threads(threads);
+        Ok(pool)
+    }
+
+    /// Queues `units` units.
+    pub(crate) fn submit(&self, turn: Turn, work: Arc<dyn PoolWork>, units: usize) {
+        let mut state = self.shared.lock();
+        state.queue.push(turn.session, turn.order, work, units);
+        state.report();
+        drop(state);
+        // As many as may be asleep and can find something.
+        if units == 1 { self.shared.more.notify_one() } else { self.shared.more.notify_all() }
+    }
+
+    /// Takes back the units of this work that no thread has taken; those under way run to their
+    /// end.
+    pub(crate) fn take_back(&self, turn: Turn, work: &dyn PoolWork) {
+        let mut state = self.shared.lock();
+        let units = state.queue.remove(turn.session, turn.order);
+        state.report();
+        drop(state);
+        work.taken_back(units);
+    }
+}
+
+impl Drop for Pool {
+    fn drop(&mut self) {
+        self.shared.lock().closed = true;
+        self.shared.more.notify_all();
+        for thread in self.threads.drain(..) {
+            // A thread ends by returning: panics of units are caught.
+            let _ = thread.join();
+        }
+        metrics::pool_threads(0);
+    }
+}
+
+// === impl Shared ===
+
+impl Shared {
+    fn work(&self, renderer: Box<dyn SampleRenderer>) {
+        let mut renderer = Some(renderer);
+        while let Some((work, unit)) = self.next() {
+            let started = Instant::now();
+            if let Err(reason) = self.run(&*work, unit, &mut renderer) {
+                metrics::panicked();
+                tracing::error!(reason, "rendering a sample broke off");
+                work.broken(unit, reason);
+            }
+            metrics::pool_busy(started.elapsed());
+        }
+    }
+
+    /// Runs one unit. After a panic the renderer is gone: its memory may be half changed.
+    fn run(
+        &self,
+        work: &dyn PoolWork,
+        unit: usize,
+        renderer: &mut Option<Box<dyn SampleRenderer>>,
+    ) -> Result<(), String> {
+        let mut taken = match renderer.take() {
+            Some(renderer) => renderer,
+            None => self.backend.renderer().map_err(|error| error.to_string())?,
+        };
+        let ran = catch_unwind(AssertUnwindSafe(|| work.run(unit, &mut *taken)));
+        match ran {
+            Ok(()) => {
+                *renderer = Some(taken);
+                Ok(())
+            }
+            Err(panic) => Err(format!("panic: {}", text_of(&*panic))),
+        }
+    }
+
+    /// The next unit; `None` when the pool closes.
+    fn next(&self) -> Option<(Arc<dyn PoolWork>, usize)> {
+        let mut state = self.lock();
+        loop {
+            if state.closed {
+                return None;
+            }
+            if let Some(taken) = state.queue.take() {
+                state.report();
+                return Some(taken);
+            }
+            state = self.more.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // Nothing that panics runs under the lock.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+// === impl State ===
+
+impl State {
+    fn report(&self) {
+        metrics::queue(self.queue.parts(), self.queue.units());
+    }
+}
+
+fn text_of(panic: &(dyn std::any::Any + Send)) -> &str {
+    let text = panic.downcast_ref::<&str>().copied();
+    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message")
+}
+
+#[cfg(test)]
+mod tests;

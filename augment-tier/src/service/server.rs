@@ -1,0 +1,147 @@
+//! A worker from its configuration to its exit.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use headwater_proto::MESSAGE_MAX_BYTES;
+use headwater_proto::v1::augment_server::AugmentServer;
+use headwater_storage_client::StorageClient;
+use tokio::net::TcpListener;
+use tokio::time::{sleep, timeout};
+use tokio_util::task::TaskTracker;
+use tonic::transport::Server;
+use tonic::transport::server::TcpIncoming;
+
+use super::AugmentService;
+use crate::backend::{Backend, CpuBackend};
+use crate::config::AugmentConfig;
+use crate::error::AugmentError;
+use crate::metrics;
+use crate::pool::Pool;
+use crate::session;
+use crate::worker::Worker;
+
+/// Time for the last messages to leave once every session has ended.
+const LAST_WORDS: Duration = Duration::from_millis(200);
+
+/// An augment worker that is ready to serve: its pool runs, the storage tier has answered.
+pub struct Augment {
+    worker: Worker,
+}
+
+/// Binds the address that receivers connect to.
+///
+/// # Errors
+/// The address is in use or not of this host.
+pub async fn bind(config: &AugmentConfig) -> Result<TcpListener, AugmentError> {
+    let address = config.listen.clone();
+    TcpListener::bind(&address).await.map_err(|source| AugmentError::Bind { address, source })
+}
+
+// === impl Augment ===
+
+impl Augment {
+    /// Checks the configuration, connects to the storage tier and starts the threads, rendering on
+    /// the processor.
+    ///
+    /// # Errors
+    /// A bad value, a forced link that this program does not have, no storage tier within
+    /// `storage_wait_ms`, or no threads.
+    pub async fn open(config: AugmentConfig) -> Result<Self, AugmentError> {
+        let backend = CpuBackend { limits: config.decode_limits() };
+        Self::open_with(config, Arc::new(backend)).await
+    }
+
+    /// As [`Augment::open`], rendering with another back end.
+    ///
+    /// # Errors
+    /// As [`Augment::open`].
+    pub async fn open_with(
+        config: AugmentConfig,
+        backend: Arc<dyn Backend>,
+    ) -> Result<Self, AugmentError> {
+        config.validate()?;
+        session::check_forced(&config)?;
+        metrics::describe();
+        let storage =
+            StorageClient::connect(config.storage_client()).await.map_err(AugmentError::Storage)?;
+        let pool = Pool::start(Arc::clone(&backend), config.threads())?;
+        Ok(Self { worker: Worker::new(config, backend.name(), storage, pool) })
+    }
+
+    /// Serves receivers until `shutdown` resolves. Then each of them is told to lease no more,
+    /// open leases are finished within `drain_timeout_ms`, and the rest is abandoned: when this
+    /// returns, no thread writes to any receiver's memory.
+    ///
+    /// # Errors
+    /// The server failed.
+    pub async fn serve_on(
+        self,
+        listener: TcpListener,
+        shutdown: impl Future<Output = ()> + Send,
+    ) -> Result<(), AugmentError> {
+        let Self { mut worker } = self;
+        let address = listener.local_addr().map_or_else(|e| e.to_string(), |a| a.to_string());
+        if worker.name.is_empty() {
+            worker.name.clone_from(&address);
+        }
+        let worker = Arc::new(worker);
+        let (name, backend, threads) = (&worker.name, &worker.backend, worker.config.threads());
+        tracing::info!(address, name, backend, threads, "augment worker serves");
+        let sessions = TaskTracker::new();
+        let service = AugmentService { worker: Arc::clone(&worker), sessions: sessions.clone() };
+        let service = AugmentServer::new(service)
+            .max_decoding_message_size(MESSAGE_MAX_BYTES)
+            .max_encoding_message_size(MESSAGE_MAX_BYTES);
+        let incoming = TcpIncoming::from(listener).with_nodelay(Some(true));
+        let drain = worker.drain.clone();
+        let server = Server::builder()
+            .add_service(service)
+            .serve_with_incoming_shutdown(incoming, drain.cancelled_owned());
+        tokio::pin!(server);
+        let failed = tokio::select! {
+            ended = &mut server => Some(ended),
+            () = shutdown => None,
+        };
+        worker.drain.cancel();
+        sessions.close();
+        let drained = async {
+            if failed.is_none() {
+                let _ = server.await;
+            }
+        };
+        drain_sessions(&worker, &sessions, drained).await;
+        match failed {
+            Some(Err(error)) => Err(AugmentError::Serve { address, reason: error.to_string() }),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Waits for the sessions, as long as the configuration allows; then ends them. Their last words
+/// go out while `server` is polled.
+async fn drain_sessions(worker: &Worker, sessions: &TaskTracker, server: impl Future<Output = ()>) {
+    let within = worker.config.drain_timeout();
+    let open = sessions.len();
+    tracing::info!(sessions = open, "draining");
+    tokio::pin!(server);
+    let mut server_runs = true;
+    let late = sleep(within);
+    tokio::pin!(late);
+    while !sessions.is_empty() || server_runs {
+        tokio::select! {
+            () = sessions.wait(), if !sessions.is_empty() => {}
+            () = &mut server, if server_runs => server_runs = false,
+            () = &mut late => break,
+        }
+    }
+    if !sessions.is_empty() {
+        tracing::warn!(sessions = sessions.len(), "drain time is over: open leases are abandoned");
+    }
+    worker.stop.cancel();
+    sessions.wait().await;
+    if server_runs {
+        // Connections that receivers keep open do not keep the worker.
+        let _ = timeout(LAST_WORDS, server).await;
+    }
+}

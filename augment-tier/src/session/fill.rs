@@ -1,0 +1,188 @@
+//! Filling a part: rendering its samples, and what stands in for bad ones.
+//!
+//! The rule for bad samples is a pure function of the sample asked for: the next one of its shard
+//! that can be read and rendered, drawn with the key of the sample asked for. Where and when it
+//! is found out changes nothing.
+
+use headwater_core::SampleRef;
+use headwater_proto::augment::{BadSamplePolicy, Provenance, Substitution, WorkTimes};
+use headwater_transport::{PartBuffer, PartRow};
+
+use super::lease::{LeaseError, LeaseWork};
+use super::read::{Found, Wanted};
+use crate::part::SampleFault;
+use crate::pool::{BadUnit, JobEnd, JobResult, RenderJob, RenderUnit};
+use crate::render::RenderKey;
+use crate::worker::BadSample;
+
+/// Samples that are tried in place of a bad one.
+const SUBSTITUTES_MAX: u32 = 16;
+
+/// One place in a part, while it is filled.
+struct Place {
+    wanted: Wanted,
+    /// Key and label of the sample that is tried now.
+    key: String,
+    label: i64,
+    /// Its row, while no thread has it and it is not written.
+    row: Option<PartRow>,
+    /// Why the sample asked for is not there.
+    reason: Option<String>,
+}
+
+// === impl LeaseWork ===
+
+impl LeaseWork {
+    /// Renders the part and seals it: its bytes, their checksum, and what the samples are.
+    pub(super) async fn fill(
+        &self,
+        buffer: PartBuffer,
+        mut found: Vec<Found>,
+        times: &mut WorkTimes,
+    ) -> Result<(PartBuffer, u64, Vec<Provenance>), LeaseError> {
+        let mut places = self.places(buffer);
+        let mut written = Vec::new();
+        loop {
+            let (units, mut bad) = self.units(&mut places, found);
+            // Where a sample is bad already, others follow: then these units are not the last.
+            let rest = bad.is_empty().then(|| std::mem::take(&mut written));
+            let end = self.render(units, rest).await?;
+            times.render_us += end.render.as_micros() as u64;
+            match end.result {
+                JobResult::Sealed { part, checksum } => {
+                    return Ok((part, checksum, places.into_iter().map(Into::into).collect()));
+                }
+                JobResult::Rows { good, bad: undecoded } => {
+                    written.extend(good);
+                    for BadUnit { position, row, error } in undecoded {
+                        places[position].row = Some(row);
+                        bad.push((position, SampleFault::Image(error)));
+                    }
+                }
+                JobResult::TakenBack => return Err(LeaseError::Withdrawn),
+                JobResult::Broken { position, reason } => {
+                    return Err(LeaseError::Fatal(self.named(&places[position], &reason)));
+                }
+            }
+            let next = bad
+                .into_iter()
+                .map(|(position, fault)| self.replace(&mut places[position], &fault));
+            let next = next.collect::<Result<Vec<Wanted>, LeaseError>>()?;
+            found = self.read(next, times).await?;
+        }
+    }
+
+    fn places(&self, buffer: PartBuffer) -> Vec<Place> {
+        let samples = &self.lease.samples;
+        let rows = buffer.into_rows(samples.len());
+        let place = |(row, &asked): (PartRow, &SampleRef)| Place {
+            wanted: Wanted { position: row.row(), asked, index: asked.index },
+            key: String::new(),
+            label: -1,
+            row: Some(row),
+            reason: None,
+        };
+        rows.into_iter().zip(samples).map(place).collect()
+    }
+
+    /// Turns what was read into units for the pool; the others are bad.
+    fn units(
+        &self,
+        places: &mut [Place],
+        found: Vec<Found>,
+    ) -> (Vec<RenderUnit>, Vec<(usize, SampleFault)>) {
+        let mut units = Vec::with_capacity(found.len());
+        let mut bad = Vec::new();
+        for Found { wanted, key, input } in found {
+            let position = wanted.position;
+            let place = &mut places[position];
+            place.key = key;
+            match input {
+                Ok(input) => {
+                    place.label = input.label;
+                    let row = place.row.take().expect("a row is written once");
+                    let key = self.render_key(&wanted.asked);
+                    let (encoded, label) = (input.encoded, input.label);
+                    units.push(RenderUnit { position, key, encoded, label, row });
+                }
+                Err(fault) => bad.push((position, fault)),
+            }
+        }
+        (units, bad)
+    }
+
+    async fn render(
+        &self,
+        units: Vec<RenderUnit>,
+        rest: Option<Vec<PartRow>>,
+    ) -> Result<JobEnd, LeaseError> {
+        let count = units.len();
+        let (job, mut end) = RenderJob::new(self.session.plan.clone(), units, rest);
+        if count == 0 {
+            let result = JobResult::Rows { good: Vec::new(), bad: Vec::new() };
+            return Ok(JobEnd { result, render: std::time::Duration::ZERO });
+        }
+        let pool = &self.session.worker.pool;
+        pool.submit(self.turn, job.clone(), count);
+        let ended = tokio::select! {
+            ended = &mut end => ended,
+            () = self.withdrawn.cancelled() => {
+                pool.take_back(self.turn, &*job);
+                // Samples under way run to their end: until then their threads write.
+                end.await.map(|JobEnd { render, .. }| JobEnd { result: JobResult::TakenBack, render })
+            }
+        };
+        ended.map_err(|_| {
+            LeaseError::Fatal("sealing the part panicked: see this worker's log".into())
+        })
+    }
+
+    /// Goes on to the next candidate for a place whose sample is bad.
+    fn replace(&self, place: &mut Place, fault: &SampleFault) -> Result<Wanted, LeaseError> {
+        let sentence = self.named(place, fault);
+        let asked = place.wanted.asked;
+        let dataset = &self.session.datasets[usize::from(asked.dataset)];
+        let samples = dataset.manifest.shards()[asked.shard as usize].samples;
+        let tried = (place.wanted.index + samples - asked.index) % samples;
+        let first = place.reason.get_or_insert_with(|| sentence.clone());
+        if self.session.on_bad_sample == BadSamplePolicy::Fail {
+            let remedy = "on_bad_sample = \"substitute\" would replace it";
+            return Err(LeaseError::Fatal(format!("{sentence}; {remedy}")));
+        }
+        if tried >= SUBSTITUTES_MAX.min(samples - 1) {
+            let also = format!("nor can the {tried} after it be used, the last being {sentence}");
+            return Err(LeaseError::Fatal(format!("{first}; {also}: mend or remove the shard")));
+        }
+        let manifest = dataset.manifest.digest();
+        let (shard, index) = (asked.shard, place.wanted.index);
+        self.session
+            .worker
+            .bad_samples
+            .substituted(BadSample { manifest, shard, index }, &sentence);
+        place.wanted.index = (index + 1) % samples;
+        Ok(place.wanted)
+    }
+
+    fn render_key(&self, asked: &SampleRef) -> RenderKey {
+        let dataset = &self.session.datasets[usize::from(asked.dataset)];
+        let sample = dataset.manifest.sample_id(asked).expect("checked when the lease came");
+        RenderKey { seed: self.session.seed, epoch: self.lease.epoch, pass: asked.pass, sample }
+    }
+
+    /// What is wrong with the sample that is tried for a place, with its shard and key.
+    fn named(&self, place: &Place, fault: &dyn std::fmt::Display) -> String {
+        let manifest = &self.session.datasets[usize::from(place.wanted.asked.dataset)].manifest;
+        let shard = &manifest.shards()[place.wanted.asked.shard as usize].name;
+        format!("shard `{shard}` sample `{}`: {fault}", place.key)
+    }
+}
+
+// === impl Place ===
+
+impl From<Place> for Provenance {
+    fn from(place: Place) -> Self {
+        let used_index = place.wanted.index;
+        let substituted = place.reason.map(|reason| Substitution { used_index, reason });
+        Self { key: place.key, label: place.label, substituted }
+    }
+}

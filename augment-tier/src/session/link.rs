@@ -1,0 +1,104 @@
+//! Which data link a session uses.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use headwater_proto::augment::SessionHello;
+use headwater_transport::shm::ShmConnect;
+use headwater_transport::tcp::TcpConnect;
+use headwater_transport::{LinkError, LinkKind, LinkOffer, SessionKey, WorkerLink, shm, tcp};
+use tokio::time::timeout;
+
+use crate::config::AugmentConfig;
+use crate::error::{AugmentError, SessionError};
+
+/// A connected link, and a sentence on each better one.
+pub(crate) struct Chosen {
+    pub(crate) link: Arc<dyn WorkerLink>,
+    pub(crate) refused: Vec<String>,
+}
+
+/// Checks that a link that is forced can be had by this program at all.
+///
+/// # Errors
+/// It cannot.
+pub(crate) fn check_forced(config: &AugmentConfig) -> Result<(), AugmentError> {
+    let kinds = config.link_kinds()?;
+    match kinds.as_slice() {
+        [LinkKind::Rdma] => Err(AugmentError::Config {
+            key: "links",
+            value: LinkKind::Rdma.name().to_owned(),
+            rule: format!("{RDMA_MISSING}; allow \"tcp\" or \"shm\" as well"),
+        }),
+        _ => Ok(()),
+    }
+}
+
+const RDMA_MISSING: &str = "this program has no rdma link";
+
+/// Connects the first link that can be had, in the receiver's order, of those this worker takes.
+///
+/// # Errors
+/// None can; what stood in the way of each is said.
+pub(crate) async fn connect(
+    config: &AugmentConfig,
+    hello: &SessionHello,
+) -> Result<Chosen, SessionError> {
+    let taken = config.link_kinds().unwrap_or_default();
+    let key = SessionKey(hello.session_key);
+    let mut refused = Vec::new();
+    let mut tried = false;
+    for offer in &hello.links {
+        let Some(kind) = LinkKind::from_name(&offer.kind) else {
+            refused.push(format!("{}: not known to this worker", offer.kind.escape_debug()));
+            continue;
+        };
+        if !taken.contains(&kind) {
+            refused.push(format!("{kind}: not in augment.links of this worker"));
+            continue;
+        }
+        let offer = LinkOffer { kind, address: offer.address.clone() };
+        match connect_one(&offer, &key, config).await {
+            Ok(link) => return Ok(Chosen { link, refused }),
+            Err(error) => {
+                tried |= kind != LinkKind::Rdma;
+                refused.push(error.to_string());
+            }
+        }
+    }
+    for kind in taken.iter().filter(|kind| !hello.links.iter().any(|l| l.kind == kind.name())) {
+        refused.push(format!("{kind}: not offered by the receiver"));
+    }
+    Err(SessionError::NoLink { refused, tried })
+}
+
+async fn connect_one(
+    offer: &LinkOffer,
+    key: &SessionKey,
+    config: &AugmentConfig,
+) -> Result<Arc<dyn WorkerLink>, LinkError> {
+    let within = config.link_timeout();
+    let setup = |reason: String| LinkError::Setup { kind: offer.kind, reason };
+    let connecting = async {
+        match offer.kind {
+            LinkKind::Shm => {
+                let choices = ShmConnect { handshake_timeout: within };
+                shm::connect(offer, key, &choices).await
+            }
+            LinkKind::Tcp => {
+                let choices = TcpConnect {
+                    handshake_timeout: within,
+                    staging_buffers: config.parts() as usize,
+                    ..TcpConnect::default()
+                };
+                tcp::connect(offer, key, &choices).await
+            }
+            LinkKind::Rdma => Err(setup(RDMA_MISSING.to_owned())),
+        }
+    };
+    // The link's own limit speaks first; this one holds where the system does not answer.
+    match timeout(within + Duration::from_secs(1), connecting).await {
+        Ok(connected) => connected,
+        Err(_) => Err(setup(format!("no connection within {} ms", within.as_millis()))),
+    }
+}

@@ -1,0 +1,110 @@
+//! From a hello to a session that can take leases.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use headwater_core::Layout;
+use headwater_proto::WIRE_VERSION;
+use headwater_proto::augment::{BadSamplePolicy, SessionHello, SessionWelcome};
+use headwater_transport::WorkerLink;
+use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
+
+use super::link;
+use super::read::SessionDataset;
+use crate::error::SessionError;
+use crate::metrics::SessionGauge;
+use crate::part::{PartPlan, SampleFields};
+use crate::worker::Worker;
+
+/// What all leases of a session share.
+pub(crate) struct Session {
+    pub(crate) worker: Arc<Worker>,
+    /// Number of the session in this process.
+    pub(crate) id: u64,
+    pub(crate) receiver: String,
+    pub(crate) seed: u64,
+    pub(crate) on_bad_sample: BadSamplePolicy,
+    pub(crate) plan: Arc<PartPlan>,
+    pub(crate) datasets: Vec<SessionDataset>,
+    pub(crate) fields: SampleFields,
+    pub(crate) link: Arc<dyn WorkerLink>,
+    /// Parts that may hold memory.
+    pub(crate) parts: Semaphore,
+    /// Cancelled when the session ends, and with it every lease.
+    pub(crate) ending: CancellationToken,
+    /// The last batch size seen: it changes at the end of an epoch, if ever.
+    layout: Mutex<Option<Arc<Layout>>>,
+    _gauge: SessionGauge,
+}
+
+// === impl Session ===
+
+impl Session {
+    /// Checks the datasets, connects the link. Nothing is left behind where it fails.
+    pub(crate) async fn open(
+        worker: Arc<Worker>,
+        id: u64,
+        hello: Box<SessionHello>,
+    ) -> Result<(Self, SessionWelcome), SessionError> {
+        let fields = SampleFields::parse(&hello.image_field, &hello.label_field)?;
+        let datasets = open_datasets(&worker, &hello).await?;
+        let link::Chosen { link, refused } = link::connect(&worker.config, &hello).await?;
+        let welcome = SessionWelcome {
+            wire_version: WIRE_VERSION,
+            worker: worker.name.clone(),
+            link: link.kind().name().to_owned(),
+            refused_links: refused,
+            credits: worker.config.credits(),
+            backend: worker.backend.clone(),
+        };
+        let session = Self {
+            id,
+            receiver: hello.receiver,
+            seed: hello.seed,
+            on_bad_sample: hello.on_bad_sample,
+            plan: Arc::new(PartPlan::new(Arc::new(hello.recipe))),
+            datasets,
+            fields,
+            parts: Semaphore::new(worker.config.parts() as usize),
+            ending: CancellationToken::new(),
+            layout: Mutex::new(None),
+            _gauge: SessionGauge::new(link.kind()),
+            link,
+            worker,
+        };
+        Ok((session, welcome))
+    }
+
+    /// The layout of a batch of so many samples.
+    pub(crate) fn layout(&self, samples: u32) -> Arc<Layout> {
+        let mut last = self.layout.lock().unwrap_or_else(PoisonError::into_inner);
+        match &*last {
+            Some(layout) if layout.samples() == samples => Arc::clone(layout),
+            _ => {
+                let layout = Arc::new(Layout::new(self.plan.recipe(), samples));
+                *last = Some(Arc::clone(&layout));
+                layout
+            }
+        }
+    }
+}
+
+async fn open_datasets(
+    worker: &Worker,
+    hello: &SessionHello,
+) -> Result<Vec<SessionDataset>, SessionError> {
+    let mut datasets = Vec::with_capacity(hello.datasets.len());
+    for dataset in &hello.datasets {
+        let name = || dataset.name.clone();
+        let manifest = worker
+            .manifest(dataset)
+            .await
+            .map_err(|source| SessionError::Storage { dataset: name(), source })?;
+        if manifest.digest() != dataset.manifest {
+            let (theirs, ours) = (dataset.manifest, manifest.digest());
+            return Err(SessionError::Manifest { dataset: name(), theirs, ours });
+        }
+        datasets.push(SessionDataset { reader: worker.storage.dataset(dataset), manifest });
+    }
+    Ok(datasets)
+}

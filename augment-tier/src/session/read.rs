@@ -1,0 +1,118 @@
+//! Encoded samples of a lease from the storage tier.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use futures::{StreamExt, TryStreamExt};
+use headwater_core::{Manifest, SampleRef};
+use headwater_storage_client::{Dataset, EncodedSample, StorageClientError, StorageFailure};
+
+use crate::error::sentence;
+use crate::part::{SampleFault, SampleFields};
+
+/// Shards of one lease that are read at the same time.
+const SHARDS_AT_ONCE: usize = 8;
+
+/// A dataset of the session.
+#[derive(Clone, Debug)]
+pub(crate) struct SessionDataset {
+    pub(crate) reader: Dataset,
+    pub(crate) manifest: Arc<Manifest>,
+}
+
+/// A sample that is to be read for a place in a part.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Wanted {
+    /// Place in the part.
+    pub(crate) position: usize,
+    /// The sample that was asked for.
+    pub(crate) asked: SampleRef,
+    /// The one of its shard that is tried now.
+    pub(crate) index: u32,
+}
+
+/// A sample that was read, or cannot be used.
+#[derive(Debug)]
+pub(crate) struct Found {
+    pub(crate) wanted: Wanted,
+    /// Its key; its number where the key is not known.
+    pub(crate) key: String,
+    pub(crate) input: Result<Input, SampleFault>,
+}
+
+/// What a sample gives to a part.
+#[derive(Debug)]
+pub(crate) struct Input {
+    pub(crate) encoded: Bytes,
+    pub(crate) label: i64,
+}
+
+/// Reads samples, those of one shard together. The answer is in no particular order.
+///
+/// # Errors
+/// The storage tier does not answer, or what is asked for is not there.
+pub(crate) async fn read(
+    datasets: &[SessionDataset],
+    fields: &SampleFields,
+    wanted: Vec<Wanted>,
+) -> Result<Vec<Found>, StorageClientError> {
+    let mut groups: BTreeMap<(u16, u32), Vec<Wanted>> = BTreeMap::new();
+    for wanted in wanted {
+        groups.entry((wanted.asked.dataset, wanted.asked.shard)).or_default().push(wanted);
+    }
+    let reads = groups.into_iter().map(|((dataset, shard), wanted)| {
+        read_shard(&datasets[usize::from(dataset)].reader, shard, fields, wanted)
+    });
+    let found: Vec<Vec<Found>> =
+        futures::stream::iter(reads).buffered(SHARDS_AT_ONCE).try_collect().await?;
+    Ok(found.into_iter().flatten().collect())
+}
+
+async fn read_shard(
+    reader: &Dataset,
+    shard: u32,
+    fields: &SampleFields,
+    wanted: Vec<Wanted>,
+) -> Result<Vec<Found>, StorageClientError> {
+    let indices: Vec<u32> = wanted.iter().map(|wanted| wanted.index).collect();
+    match reader.read(shard, &indices, fields.selection()).await {
+        Ok(samples) => {
+            let both = wanted.into_iter().zip(samples);
+            Ok(both.map(|(wanted, sample)| Found::of(wanted, &sample, fields)).collect())
+        }
+        // One sample of them is broken, or the shard is: told apart one by one.
+        Err(error) if error.kind() == StorageFailure::BrokenShard => {
+            let mut found = Vec::with_capacity(wanted.len());
+            for wanted in wanted {
+                found.push(match reader.read(shard, &[wanted.index], fields.selection()).await {
+                    Ok(samples) if samples.len() == 1 => Found::of(wanted, &samples[0], fields),
+                    Ok(_) => return Err(error),
+                    Err(e) if e.kind() == StorageFailure::BrokenShard => {
+                        Found::unreadable(wanted, &e)
+                    }
+                    Err(e) => return Err(e),
+                });
+            }
+            Ok(found)
+        }
+        Err(error) => Err(error),
+    }
+}
+
+// === impl Found ===
+
+impl Found {
+    fn of(wanted: Wanted, sample: &EncodedSample, fields: &SampleFields) -> Self {
+        let input = fields.image(sample).and_then(|encoded| {
+            let label = fields.label(sample)?;
+            Ok(Input { encoded, label })
+        });
+        Self { wanted, key: sample.key.clone(), input }
+    }
+
+    fn unreadable(wanted: Wanted, error: &StorageClientError) -> Self {
+        let input = Err(SampleFault::Unreadable { sentence: sentence(error) });
+        Self { wanted, key: format!("number {}", wanted.index), input }
+    }
+}

@@ -1,0 +1,129 @@
+//! What all sessions of a worker share.
+
+mod bad_samples;
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use headwater_core::Manifest;
+use headwater_proto::augment::DatasetRef;
+use headwater_storage_client::{StorageClient, StorageClientError};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio_util::sync::CancellationToken;
+
+use crate::config::AugmentConfig;
+use crate::metrics;
+use crate::pool::Pool;
+pub(crate) use bad_samples::BadSample;
+use bad_samples::BadSampleLog;
+
+/// Manifests that are kept; beyond that they are fetched anew by the next session.
+const MANIFESTS_KEPT: usize = 64;
+/// Unit of the bound on encoded bytes.
+const STAGING_UNIT_BYTES: u64 = 1024;
+
+pub(crate) struct Worker {
+    pub(crate) config: AugmentConfig,
+    /// How receivers know it.
+    pub(crate) name: String,
+    pub(crate) backend: String,
+    pub(crate) storage: StorageClient,
+    pub(crate) pool: Pool,
+    pub(crate) bad_samples: BadSampleLog,
+    /// No more leases: finish what is open.
+    pub(crate) drain: CancellationToken,
+    /// Not even that.
+    pub(crate) stop: CancellationToken,
+    sessions: Arc<Semaphore>,
+    sessions_begun: AtomicU64,
+    staging: Arc<Semaphore>,
+    manifests: Mutex<HashMap<String, Arc<Manifest>>>,
+}
+
+/// Room for encoded bytes, given back when dropped.
+#[derive(Debug)]
+pub(crate) struct StagingRoom {
+    permit: Option<OwnedSemaphorePermit>,
+    staging: Arc<Semaphore>,
+}
+
+// === impl Worker ===
+
+impl Worker {
+    pub(crate) fn new(
+        config: AugmentConfig,
+        backend: String,
+        storage: StorageClient,
+        pool: Pool,
+    ) -> Self {
+        let staging = (config.staging_bytes / STAGING_UNIT_BYTES) as usize;
+        Self {
+            name: config.advertise.clone(),
+            backend,
+            storage,
+            pool,
+            bad_samples: BadSampleLog::default(),
+            drain: CancellationToken::new(),
+            stop: CancellationToken::new(),
+            sessions: Arc::new(Semaphore::new(config.sessions_max)),
+            sessions_begun: AtomicU64::new(0),
+            staging: Arc::new(Semaphore::new(staging)),
+            manifests: Mutex::default(),
+            config,
+        }
+    }
+
+    /// A place for one more session and its number, unique in this process.
+    pub(crate) fn admit(&self) -> Option<(OwnedSemaphorePermit, u64)> {
+        let place = Arc::clone(&self.sessions).try_acquire_owned().ok()?;
+        Some((place, self.sessions_begun.fetch_add(1, Ordering::Relaxed)))
+    }
+
+    /// The manifest of a dataset: the one meant if it is known here, else what the storage tier
+    /// has now. Its digest may differ.
+    pub(crate) async fn manifest(
+        &self,
+        dataset: &DatasetRef,
+    ) -> Result<Arc<Manifest>, StorageClientError> {
+        let lock = || self.manifests.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = lock().get(&dataset.name).cloned();
+        if let Some(known) = known.filter(|known| known.digest() == dataset.manifest) {
+            return Ok(known);
+        }
+        let manifest = Arc::new(self.storage.manifest(&dataset.name).await?);
+        let mut kept = lock();
+        if kept.len() >= MANIFESTS_KEPT {
+            kept.clear();
+        }
+        kept.insert(dataset.name.clone(), Arc::clone(&manifest));
+        Ok(manifest)
+    }
+
+    /// Waits for room for so many encoded bytes. More than there is at all is given all of it:
+    /// such a part is read alone.
+    pub(crate) async fn staging(&self, bytes: u64) -> StagingRoom {
+        let all = self.config.staging_bytes / STAGING_UNIT_BYTES;
+        let units = u32::try_from(bytes.div_ceil(STAGING_UNIT_BYTES).min(all)).unwrap_or(u32::MAX);
+        let staging = Arc::clone(&self.staging);
+        let permit = Arc::clone(&staging).acquire_many_owned(units).await.ok();
+        let room = StagingRoom { permit, staging };
+        room.report();
+        room
+    }
+}
+
+// === impl StagingRoom ===
+
+impl StagingRoom {
+    fn report(&self) {
+        metrics::staging_free(self.staging.available_permits() as u64 * STAGING_UNIT_BYTES);
+    }
+}
+
+impl Drop for StagingRoom {
+    fn drop(&mut self) {
+        self.permit = None;
+        self.report();
+    }
+}
