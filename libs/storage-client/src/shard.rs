@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use headwater_core::ShardIndex;
+use headwater_core::{IndexedField, ShardIndex};
 use headwater_proto::storage::{EncodedSample, FieldSelection, SAMPLE_MAX_BYTES, StorageFailure};
 
 use crate::{MapError, ShardMap};
@@ -85,6 +85,15 @@ impl MappedShard {
         &self.index
     }
 
+    /// Sum of the fields wanted that a sample has, in bytes. Does not touch the file.
+    ///
+    /// # Errors
+    /// No such sample, or one over [`SAMPLE_MAX_BYTES`].
+    pub fn sample_bytes(&self, index: u32, fields: &FieldSelection) -> Result<u64, ShardReadError> {
+        let picked = self.picked(index, fields)?;
+        self.within_limit(index, picked.iter().map(|field| field.bytes).sum())
+    }
+
     /// Fetches samples from the disk and gives them out as slices of the map, in the order asked
     /// for. Blocking: not for async threads.
     ///
@@ -111,26 +120,41 @@ impl MappedShard {
         fields: &FieldSelection,
         ranges: &mut Ranges,
     ) -> Result<EncodedSample, ShardReadError> {
-        let path = || self.map.path().to_owned();
-        let Some(key) = self.index.key(index) else {
-            let samples = self.index.samples();
-            return Err(ShardReadError::OutOfRange { path: path(), index, samples });
-        };
-        let present = self.index.fields(index);
-        let picked = fields.pick(present.clone().map(|field| field.name));
-        let mut sample =
-            EncodedSample { index, key: key.to_owned(), fields: Vec::with_capacity(picked.len()) };
-        for at in picked {
-            let field = present.clone().nth(at).expect("picked from these fields");
+        let picked = self.picked(index, fields)?;
+        let fields = picked.iter().map(|field| {
             ranges.add(field.offset..field.offset + field.bytes);
             let data = self.map.slice(field.offset, field.bytes).expect("checked in `new`");
-            sample.fields.push((field.name.to_owned(), data));
-        }
-        let bytes = sample.bytes();
-        if bytes > SAMPLE_MAX_BYTES {
-            return Err(ShardReadError::TooLarge { path: path(), key: sample.key, bytes });
-        }
+            (field.name.to_owned(), data)
+        });
+        let fields = fields.collect();
+        let key = self.index.key(index).unwrap_or_default().to_owned();
+        let sample = EncodedSample { index, key, fields };
+        self.within_limit(index, sample.bytes())?;
         Ok(sample)
+    }
+
+    fn picked(
+        &self,
+        index: u32,
+        fields: &FieldSelection,
+    ) -> Result<Vec<IndexedField<'_>>, ShardReadError> {
+        let samples = self.index.samples();
+        if index >= samples {
+            let path = self.map.path().to_owned();
+            return Err(ShardReadError::OutOfRange { path, index, samples });
+        }
+        let present: Vec<_> = self.index.fields(index).collect();
+        let picked = fields.pick(present.iter().map(|field| field.name));
+        Ok(picked.into_iter().map(|at| present[at]).collect())
+    }
+
+    fn within_limit(&self, index: u32, bytes: u64) -> Result<u64, ShardReadError> {
+        if bytes > SAMPLE_MAX_BYTES {
+            let path = self.map.path().to_owned();
+            let key = self.index.key(index).unwrap_or_default().to_owned();
+            return Err(ShardReadError::TooLarge { path, key, bytes });
+        }
+        Ok(bytes)
     }
 }
 

@@ -1,0 +1,214 @@
+//! What can go wrong in the storage tier, for a person and for a machine.
+
+use std::io;
+use std::path::PathBuf;
+
+use headwater_core::ManifestError;
+use headwater_core::shard_index::ShardIndexError;
+use headwater_proto::storage::{MessageError, StorageFailure};
+use headwater_storage_client::{MapError, ShardReadError};
+
+/// Why a storage node cannot start or cannot answer.
+#[derive(Debug, thiserror::Error)]
+pub enum StorageError {
+    /// A value of the configuration cannot work.
+    #[error("storage: `{key}` = `{value}`: {remedy}")]
+    Config {
+        /// The key.
+        key: &'static str,
+        /// Its value.
+        value: String,
+        /// What to write instead.
+        remedy: &'static str,
+    },
+    /// A name of shards that cannot be read.
+    #[error("shards `{pattern}`: {fault}")]
+    Pattern {
+        /// As it was written.
+        pattern: String,
+        /// What is wrong with it, and the remedy.
+        fault: String,
+    },
+    /// A glob that fits no file.
+    #[error("no file fits the shards `{pattern}`: check the folder and the pattern")]
+    NoMatch {
+        /// The glob.
+        pattern: String,
+    },
+    /// A shard that cannot be opened or was changed.
+    #[error(transparent)]
+    Map(#[from] MapError),
+    /// A shard that is no whole tar archive.
+    #[error(
+        "shard `{path}` is broken at byte {at}: {fault}; fetch or write it again, \
+         or set `on_broken_shard = \"skip_tail\"` to serve the samples before it"
+    )]
+    BrokenTar {
+        /// Path of the shard.
+        path: PathBuf,
+        /// First byte that cannot be used.
+        at: u64,
+        /// What is wrong there.
+        fault: String,
+    },
+    /// Samples that cannot be told apart or are too many.
+    #[error("shard `{path}`")]
+    Samples {
+        /// Path of the shard.
+        path: PathBuf,
+        /// What is wrong.
+        #[source]
+        source: ShardIndexError,
+    },
+    /// An index file that is not one of the shard beside it.
+    #[error(
+        "index `{path}` does not fit its shard: {place}: {fault}; \
+         make it again, or remove it to have the shard scanned"
+    )]
+    Idx {
+        /// Path of the index.
+        path: PathBuf,
+        /// Line or entry.
+        place: String,
+        /// What is wrong there.
+        fault: String,
+    },
+    /// An index file that cannot be read.
+    #[error("index `{path}` cannot be read: allow it, or remove the file")]
+    IdxRead {
+        /// Path of the index.
+        path: PathBuf,
+        /// What the system said.
+        #[source]
+        source: io::Error,
+    },
+    /// Shards that make no manifest.
+    #[error(transparent)]
+    Manifest(#[from] ManifestError),
+    /// A shard that is not what it was when the node started.
+    #[error("shard `{path}` was changed since the node started: restart the storage node")]
+    ShardChanged {
+        /// Path of the shard.
+        path: PathBuf,
+    },
+    /// The address is taken or not ours.
+    #[error("cannot listen on `{address}`: free the port or set `listen` to another one")]
+    Listen {
+        /// The address.
+        address: String,
+        /// What the system said.
+        #[source]
+        source: io::Error,
+    },
+    /// The server stopped on its own.
+    #[error("storage server stopped")]
+    Serve {
+        /// Why.
+        #[source]
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// A thread of the node's own died.
+    #[error("storage: a reader stopped by a panic: report it with the log")]
+    Panic,
+    /// A dataset that is not served here.
+    #[error("no dataset `{dataset}` here, there are: {served}")]
+    UnknownDataset {
+        /// The name asked for.
+        dataset: String,
+        /// The names served.
+        served: String,
+    },
+    /// The caller knows another dataset under this name.
+    #[error(
+        "dataset `{dataset}` has manifest {ours} here, the caller has {theirs}: \
+         its shards were changed or the node serves others; fetch the manifest again"
+    )]
+    ManifestChanged {
+        /// Name of the dataset.
+        dataset: String,
+        /// Digest here.
+        ours: String,
+        /// Digest there.
+        theirs: String,
+    },
+    /// A shard that the dataset does not have.
+    #[error("dataset `{dataset}` has {shards} shards, number {shard} was asked for")]
+    NoShard {
+        /// Name of the dataset.
+        dataset: String,
+        /// Number asked for.
+        shard: u32,
+        /// How many there are.
+        shards: usize,
+    },
+    /// Samples that cannot be given out.
+    #[error(transparent)]
+    Read(#[from] ShardReadError),
+    /// At the limit of answers.
+    #[error("{limit} reads are being answered, the limit (`max_concurrent_reads`): try again")]
+    Overloaded {
+        /// The limit.
+        limit: usize,
+    },
+    /// The caller speaks another version of the protocol.
+    #[error("caller speaks wire version {theirs}, this node {ours}: use one release")]
+    WrongVersion {
+        /// Version of the caller.
+        theirs: u32,
+        /// Version of the node.
+        ours: u32,
+    },
+    /// A request that does not keep to the protocol.
+    #[error(transparent)]
+    Message(#[from] MessageError),
+}
+
+// === impl StorageError ===
+
+impl StorageError {
+    /// Kind of the fault, as it travels to the caller.
+    #[must_use]
+    pub fn kind(&self) -> StorageFailure {
+        match self {
+            Self::UnknownDataset { .. } => StorageFailure::UnknownDataset,
+            Self::ManifestChanged { .. } => StorageFailure::ManifestChanged,
+            Self::NoShard { .. } => StorageFailure::OutOfRange,
+            Self::Read(error) => error.kind(),
+            Self::Overloaded { .. } => StorageFailure::Overloaded,
+            Self::WrongVersion { .. } => StorageFailure::WrongVersion,
+            Self::Message(_) => StorageFailure::BadRequest,
+            Self::Map(_)
+            | Self::BrokenTar { .. }
+            | Self::Samples { .. }
+            | Self::Idx { .. }
+            | Self::IdxRead { .. }
+            | Self::ShardChanged { .. } => StorageFailure::BrokenShard,
+            Self::Config { .. }
+            | Self::Pattern { .. }
+            | Self::NoMatch { .. }
+            | Self::Manifest(_)
+            | Self::Listen { .. }
+            | Self::Serve { .. }
+            | Self::Panic => StorageFailure::Internal,
+        }
+    }
+
+    /// Whether the same request may succeed later or at another node.
+    #[must_use]
+    pub fn is_retryable(&self) -> bool {
+        self.kind().is_retryable()
+    }
+
+    /// The error and its causes in one line.
+    #[must_use]
+    pub fn sentence(&self) -> String {
+        let mut sentence = self.to_string();
+        let mut cause = std::error::Error::source(self);
+        while let Some(error) = cause {
+            sentence.push_str(": ");
+            sentence.push_str(&error.to_string());
+            cause = error.source();
+        }
+        sentence
+    }
+}

@@ -1,0 +1,129 @@
+//! Which files the shards of a dataset are.
+
+mod braces;
+
+use std::path::{Path, PathBuf};
+
+use glob::MatchOptions;
+
+use crate::StorageError;
+
+/// Endings of files that lie beside shards and are none.
+const INDEX_ENDINGS: [&str; 2] = [".idx", crate::index::KEPT_ENDING];
+
+/// The shards' absolute paths: braces in the order in which they expand, globs sorted by name.
+/// Files that are named must exist; that they are read is not tried here.
+///
+/// # Errors
+/// A pattern that cannot be read, a glob without a file, a file that is not there.
+pub(crate) fn find_shards(patterns: &[String]) -> Result<Vec<PathBuf>, StorageError> {
+    let mut paths = Vec::new();
+    for pattern in patterns {
+        let fault = |fault| StorageError::Pattern { pattern: pattern.clone(), fault };
+        if let Some((scheme, _)) = pattern.split_once("://") {
+            return Err(fault(format!("`{scheme}` is not served yet: name files of this host")));
+        }
+        for name in braces::expand(pattern).map_err(fault)? {
+            if name.contains(['*', '?', '[']) {
+                find_glob(&name, &mut paths)?;
+            } else {
+                paths.push(existing(Path::new(&name))?);
+            }
+        }
+    }
+    Ok(paths)
+}
+
+fn find_glob(pattern: &str, paths: &mut Vec<PathBuf>) -> Result<(), StorageError> {
+    let options = MatchOptions {
+        require_literal_separator: true,
+        require_literal_leading_dot: true,
+        ..MatchOptions::default()
+    };
+    let found = glob::glob_with(pattern, options).map_err(|error| StorageError::Pattern {
+        pattern: pattern.to_owned(),
+        fault: format!("{error}: write brackets and stars as a shell does"),
+    })?;
+    let mut names = Vec::new();
+    for path in found {
+        let path = path.map_err(|error| StorageError::Pattern {
+            pattern: pattern.to_owned(),
+            fault: format!("{error}: allow the folder to be read"),
+        })?;
+        let name = path.to_string_lossy();
+        if !INDEX_ENDINGS.iter().any(|ending| name.ends_with(ending)) {
+            names.push(existing(&path)?);
+        }
+    }
+    if names.is_empty() {
+        return Err(StorageError::NoMatch { pattern: pattern.to_owned() });
+    }
+    names.sort_unstable();
+    paths.append(&mut names);
+    Ok(())
+}
+
+fn existing(path: &Path) -> Result<PathBuf, StorageError> {
+    let open_error = |source| {
+        StorageError::Map(headwater_storage_client::MapError::Open {
+            path: path.to_owned(),
+            source,
+        })
+    };
+    std::fs::metadata(path).map_err(open_error)?;
+    std::path::absolute(path).map_err(open_error)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn folder(names: &[&str]) -> tempfile::TempDir {
+        let folder = tempfile::tempdir().unwrap();
+        for name in names {
+            std::fs::write(folder.path().join(name), b"").unwrap();
+        }
+        folder
+    }
+
+    fn find(folder: &tempfile::TempDir, pattern: &str) -> Result<Vec<String>, String> {
+        let pattern = folder.path().join(pattern).display().to_string();
+        let name = |path: PathBuf| path.file_name().unwrap().to_str().unwrap().to_owned();
+        find_shards(&[pattern])
+            .map(|paths| paths.into_iter().map(name).collect())
+            .map_err(|error| error.sentence())
+    }
+
+    #[test]
+    fn braces_keep_their_order_and_globs_are_sorted() {
+        let folder = folder(&["b-1.tar", "b-0.tar", "a-0.tar", "a-1.tar", "a-10.tar"]);
+        assert_eq!(
+            find(&folder, "{b,a}-{1,0}.tar").unwrap(),
+            ["b-1.tar", "b-0.tar", "a-1.tar", "a-0.tar"]
+        );
+        assert_eq!(find(&folder, "*-?.tar").unwrap(), ["a-0.tar", "a-1.tar", "b-0.tar", "b-1.tar"]);
+        assert_eq!(
+            find(&folder, "{b,a}-*.tar").unwrap(),
+            ["b-0.tar", "b-1.tar", "a-0.tar", "a-1.tar", "a-10.tar"]
+        );
+    }
+
+    #[test]
+    fn indices_and_hidden_files_are_no_shards() {
+        let folder = folder(&["a.tar", "a.idx", "a.tar.idx", "a.tar.hwidx", ".b.tar"]);
+        assert_eq!(find(&folder, "*").unwrap(), ["a.tar"]);
+    }
+
+    #[test]
+    fn what_is_missing_is_named() {
+        let folder = folder(&["a-0.tar"]);
+        let error = find(&folder, "a-{0..1}.tar").unwrap_err();
+        assert!(error.contains("a-1.tar") && error.contains("check that it exists"), "{error}");
+        let error = find(&folder, "c-*.tar").unwrap_err();
+        assert!(error.contains("c-*.tar") && error.contains("no file fits"), "{error}");
+        let error = find_shards(&["s3://bucket/a.tar".to_owned()]).unwrap_err().to_string();
+        assert!(error.contains("s3://bucket/a.tar"), "{error}");
+        let error = find(&folder, "a-[.tar").unwrap_err();
+        assert!(error.contains("a-[.tar"), "{error}");
+    }
+}

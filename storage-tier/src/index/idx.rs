@@ -1,0 +1,140 @@
+//! `.idx` files: read, and held against the shard.
+//!
+//! DALI's text format (`wds2idx`, v1.1 and v1.2); little-endian i64 offsets of each sample's first
+//! tar header; and the same with the end of the archive as one more entry (Megatron-Energon).
+
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+use super::scan::Scan;
+use super::text::TextIndex;
+use crate::StorageError;
+
+const HEADER_BYTES: u64 = 512;
+
+/// An index as it was found beside a shard.
+pub(super) struct Idx {
+    path: PathBuf,
+    content: Content,
+}
+
+enum Content {
+    Text(TextIndex),
+    Offsets(Vec<u64>),
+}
+
+/// What is wrong with an index, and in which line or entry.
+pub(super) struct IdxFault {
+    pub(super) place: String,
+    pub(super) fault: String,
+}
+
+// === impl Idx ===
+
+impl Idx {
+    /// Reads an index of either kind.
+    ///
+    /// # Errors
+    /// It cannot be read, or is of no kind that is known.
+    pub(super) fn read(path: &Path) -> Result<Self, StorageError> {
+        let bytes = std::fs::read(path)
+            .map_err(|source| StorageError::IdxRead { path: path.to_owned(), source })?;
+        let content = Content::parse(&bytes).map_err(|fault| fault.into_error(path))?;
+        Ok(Self { path: path.to_owned(), content })
+    }
+
+    /// Where the tar headers are that the scan will read.
+    pub(super) fn header_ranges(&self) -> Vec<Range<u64>> {
+        let range = |start: u64| start..start.saturating_add(HEADER_BYTES);
+        match &self.content {
+            Content::Text(text) => {
+                text.data_offsets().map(|data| range(data.saturating_sub(HEADER_BYTES))).collect()
+            }
+            Content::Offsets(offsets) => offsets.iter().map(|&offset| range(offset)).collect(),
+        }
+    }
+
+    /// Holds the index against what the scan found.
+    ///
+    /// # Errors
+    /// The first line or entry that differs.
+    pub(super) fn check(&self, scan: &Scan, shard_bytes: u64) -> Result<(), StorageError> {
+        let checked = match &self.content {
+            Content::Text(text) => text.check(&scan.index, shard_bytes),
+            Content::Offsets(offsets) => check_offsets(offsets, scan, shard_bytes),
+        };
+        checked.map_err(|fault| fault.into_error(&self.path))
+    }
+}
+
+// === impl IdxFault ===
+
+impl IdxFault {
+    pub(super) fn line(line: usize, fault: impl Into<String>) -> Self {
+        Self { place: format!("line {line}"), fault: fault.into() }
+    }
+
+    fn entry(entry: usize, fault: impl Into<String>) -> Self {
+        Self { place: format!("entry {entry}"), fault: fault.into() }
+    }
+
+    fn into_error(self, path: &Path) -> StorageError {
+        StorageError::Idx { path: path.to_owned(), place: self.place, fault: self.fault }
+    }
+}
+
+// === impl Content ===
+
+impl Content {
+    fn parse(bytes: &[u8]) -> Result<Self, IdxFault> {
+        if bytes.starts_with(b"v1.") {
+            let text = std::str::from_utf8(bytes).map_err(|error| {
+                let before = &bytes[..error.valid_up_to()];
+                let line = 1 + before.iter().filter(|&&byte| byte == b'\n').count();
+                IdxFault::line(line, "is not UTF-8")
+            })?;
+            return TextIndex::parse(text).map(Self::Text);
+        }
+        let (words, rest) = bytes.as_chunks::<8>();
+        if !rest.is_empty() {
+            let fault = format!(
+                "{} bytes are neither whole 64-bit offsets nor a text that starts with `v1.`",
+                bytes.len()
+            );
+            return Err(IdxFault { place: "the whole file".to_owned(), fault });
+        }
+        Ok(Self::Offsets(words.iter().map(|word| u64::from_le_bytes(*word)).collect()))
+    }
+}
+
+fn check_offsets(offsets: &[u64], scan: &Scan, shard_bytes: u64) -> Result<(), IdxFault> {
+    let starts = &scan.starts;
+    // Entries are counted from 0, as the samples are.
+    for (entry, (&offset, start)) in offsets.iter().zip(starts).enumerate() {
+        if offset >= shard_bytes {
+            let fault = format!("offset {offset} is beyond the end of the shard at {shard_bytes}");
+            return Err(IdxFault::entry(entry, fault));
+        }
+        if !(start.earliest..=start.header).contains(&offset) || offset % HEADER_BYTES != 0 {
+            let fault = format!(
+                "no sample starts at offset {offset}; sample {entry} starts at {}",
+                start.header
+            );
+            return Err(IdxFault::entry(entry, fault));
+        }
+    }
+    let data_end = scan.index.end();
+    let is_end = |offset: u64| (data_end..=shard_bytes).contains(&offset);
+    match &offsets[starts.len().min(offsets.len())..] {
+        [] if offsets.len() == starts.len() => Ok(()),
+        [end] if is_end(*end) => Ok(()),
+        [beyond, ..] if *beyond > shard_bytes => {
+            let fault = format!("offset {beyond} is beyond the end of the shard at {shard_bytes}");
+            Err(IdxFault::entry(starts.len(), fault))
+        }
+        _ => {
+            let fault = format!("{} samples, the shard has {}", offsets.len(), starts.len());
+            Err(IdxFault { place: "the whole file".to_owned(), fault })
+        }
+    }
+}

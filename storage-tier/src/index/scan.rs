@@ -1,0 +1,244 @@
+//! The scan of a tar archive's headers.
+//!
+//! ustar, GNU long names and PAX headers are read. Left out are members that are no regular files,
+//! names that start with a dot, and names without a dot, as WebDataset does. A field's name is all
+//! that follows the first dot of the file name; members that follow each other and are equal up to
+//! that dot are one sample.
+
+use std::io::Cursor;
+
+use headwater_core::{ShardIndex, ShardIndexBuilder};
+use headwater_storage_client::ShardMap;
+
+use crate::StorageError;
+
+const BLOCK_BYTES: u64 = 512;
+/// How far behind the end marker another archive is looked for.
+const JOINED_SEARCH_BYTES: usize = 1 << 20;
+
+/// What was found in a shard.
+pub(super) struct Scan {
+    /// The samples that are whole.
+    pub(super) index: ShardIndex,
+    /// Where each sample may be said to start.
+    pub(super) starts: Vec<Start>,
+    /// Why the rest of the shard is not in the index.
+    pub(super) fault: Option<Fault>,
+}
+
+/// A sample's first member: tools disagree whether it starts with its own header or with the long
+/// name or PAX header before it.
+#[derive(Clone, Copy)]
+pub(super) struct Start {
+    /// First byte after the member before.
+    pub(super) earliest: u64,
+    /// Its own header.
+    pub(super) header: u64,
+}
+
+/// Where and why a shard ends too early.
+pub(super) struct Fault {
+    pub(super) at: u64,
+    pub(super) what: String,
+}
+
+/// The sample whose members are being gathered.
+struct Pending {
+    key: String,
+    start: Start,
+    fields: Vec<(String, u64, u64)>,
+}
+
+#[derive(Default)]
+struct Samples {
+    index: ShardIndexBuilder,
+    starts: Vec<Start>,
+    /// Names of the last whole sample's fields.
+    last_fields: Vec<String>,
+    pending: Option<Pending>,
+}
+
+/// Scans a shard. Waits for the disk.
+///
+/// # Errors
+/// Samples that cannot be told apart or are too many. A shard that breaks off is not an error
+/// here: see [`Scan::fault`].
+pub(super) fn scan(map: &ShardMap) -> Result<Scan, StorageError> {
+    let bytes = map.as_slice();
+    let samples_error = |source| StorageError::Samples { path: map.path().to_owned(), source };
+    let mut samples = Samples::default();
+    let mut archive = tar::Archive::new(Cursor::new(bytes));
+    let mut end = 0;
+    let mut fault = None;
+    let entries = archive.entries_with_seek().expect("a fresh archive is at its start");
+    for entry in entries {
+        let member = entry.map_err(|e| broken_header(bytes, end, &e)).and_then(|entry| {
+            Member::of(&entry, end, bytes.len() as u64).map(|m| (m, after(&entry)))
+        });
+        match member {
+            Ok((member, after)) => {
+                end = after;
+                if let Some(member) = member {
+                    samples.add(member).map_err(samples_error)?;
+                }
+            }
+            Err((key, found)) => {
+                fault = Some(found);
+                samples.drop_if_cut(key.as_deref());
+                break;
+            }
+        }
+    }
+    if fault.is_none() {
+        fault = bad_end(bytes, end);
+        if fault.as_ref().is_some_and(|fault| fault.at == bytes.len() as u64) {
+            samples.drop_if_cut(None);
+        }
+    }
+    samples.flush().map_err(samples_error)?;
+    Ok(Scan { index: samples.index.finish(), starts: samples.starts, fault })
+}
+
+/// A member that belongs to a sample.
+struct Member {
+    key: String,
+    field: String,
+    start: Start,
+    offset: u64,
+    bytes: u64,
+}
+
+type CursorEntry<'a, 'b> = tar::Entry<'a, Cursor<&'b [u8]>>;
+
+// === impl Member ===
+
+impl Member {
+    /// The member, unless it is left out. A member that is cut off is a fault, with its key.
+    fn of(
+        entry: &CursorEntry<'_, '_>,
+        earliest: u64,
+        shard_bytes: u64,
+    ) -> Result<Option<Self>, (Option<String>, Fault)> {
+        let header = entry.raw_header_position();
+        let (offset, bytes) = (entry.raw_file_position(), entry.size());
+        let path = entry.path_bytes();
+        let Ok(path) = std::str::from_utf8(&path) else {
+            let name = String::from_utf8_lossy(&path).into_owned();
+            let what = format!("the name of `{name}` is not UTF-8");
+            return Err((None, Fault { at: header, what }));
+        };
+        let split = split(path);
+        if offset.checked_add(bytes).is_none_or(|end| end > shard_bytes) {
+            let what = format!(
+                "`{path}` has {bytes} bytes from byte {offset}, but the file ends at {shard_bytes}"
+            );
+            let key = split.map(|(key, _)| key.to_owned());
+            return Err((key, Fault { at: header, what }));
+        }
+        let kind = entry.header().entry_type();
+        let regular = kind.is_file() || kind.is_contiguous();
+        Ok(split.filter(|_| regular).map(|(key, field)| Self {
+            key: key.to_owned(),
+            field: field.to_owned(),
+            start: Start { earliest, header },
+            offset,
+            bytes,
+        }))
+    }
+}
+
+/// Key and field name, unless the name is hidden or has no dot.
+fn split(path: &str) -> Option<(&str, &str)> {
+    let base = path.rfind('/').map_or(0, |slash| slash + 1);
+    let dot = base + path[base..].find('.')?;
+    let (key, field) = (&path[..dot], &path[dot + 1..]);
+    (dot > base && !field.is_empty()).then_some((key, field))
+}
+
+fn after(entry: &CursorEntry<'_, '_>) -> u64 {
+    let sparse = entry.header().entry_type().is_gnu_sparse();
+    let stored = entry.header().entry_size().ok().filter(|_| sparse).unwrap_or(entry.size());
+    entry.raw_file_position().saturating_add(stored).next_multiple_of(BLOCK_BYTES)
+}
+
+fn broken_header(bytes: &[u8], end: u64, error: &std::io::Error) -> (Option<String>, Fault) {
+    let len = bytes.len() as u64;
+    let what = if len.saturating_sub(end) < BLOCK_BYTES {
+        format!("the file ends at {len}, within a header")
+    } else {
+        format!("no tar header there ({error})")
+    };
+    (None, Fault { at: end.min(len), what })
+}
+
+/// What is wrong with the end of an archive whose members are all whole.
+fn bad_end(bytes: &[u8], end: u64) -> Option<Fault> {
+    let rest = usize::try_from(end).ok().and_then(|end| bytes.get(end..)).unwrap_or_default();
+    if rest.len() < BLOCK_BYTES as usize {
+        let what = "the end marker is missing, so samples may be too".to_owned();
+        return Some(Fault { at: bytes.len() as u64, what });
+    }
+    let mut blocks = rest.chunks_exact(BLOCK_BYTES as usize).take(JOINED_SEARCH_BYTES / 512);
+    let zeros = blocks.position(|block| block.iter().any(|&byte| byte != 0))?;
+    let block = &rest[zeros * BLOCK_BYTES as usize..];
+    (block[257..].starts_with(b"ustar")).then(|| Fault {
+        at: end + zeros as u64 * BLOCK_BYTES,
+        what: "a second archive follows the end marker of the first; join them with `tar -A`"
+            .to_owned(),
+    })
+}
+
+// === impl Samples ===
+
+impl Samples {
+    fn add(&mut self, member: Member) -> Result<(), headwater_core::shard_index::ShardIndexError> {
+        let field = (member.field, member.offset, member.bytes);
+        match &mut self.pending {
+            Some(pending) if pending.key == member.key => pending.fields.push(field),
+            _ => {
+                self.flush()?;
+                let fields = vec![field];
+                self.pending = Some(Pending { key: member.key, start: member.start, fields });
+            }
+        }
+        Ok(())
+    }
+
+    fn flush(&mut self) -> Result<(), headwater_core::shard_index::ShardIndexError> {
+        let Some(pending) = self.pending.take() else {
+            return Ok(());
+        };
+        self.index.sample(&pending.key)?;
+        for (name, offset, bytes) in &pending.fields {
+            self.index.field(name, *offset, *bytes)?;
+        }
+        self.starts.push(pending.start);
+        self.last_fields = pending.fields.into_iter().map(|(name, ..)| name).collect();
+        Ok(())
+    }
+
+    /// Forgets the last sample if the cut may have taken fields of it: the member that was cut is
+    /// of the same key, or is not known and the sample has other fields than the one before.
+    fn drop_if_cut(&mut self, cut_key: Option<&str>) {
+        let last_fields = &self.last_fields;
+        self.pending.take_if(|pending| match cut_key {
+            Some(key) => pending.key == key,
+            None => !pending.fields.iter().map(|(name, ..)| name).eq(last_fields),
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::split;
+
+    #[test]
+    fn a_field_is_all_after_the_first_dot_of_the_file_name() {
+        assert_eq!(split("a/b.c/000.seg.png"), Some(("a/b.c/000", "seg.png")));
+        assert_eq!(split("000.jpg"), Some(("000", "jpg")));
+        assert_eq!(split("./000.jpg"), Some(("./000", "jpg")));
+        for left_out in [".hidden.jpg", "a/.hidden", "README", "a.b/README", "000.", "a/"] {
+            assert_eq!(split(left_out), None, "{left_out}");
+        }
+    }
+}

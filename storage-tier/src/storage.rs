@@ -1,0 +1,263 @@
+//! A storage node without its network: what it serves, and reading from it.
+
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+
+use headwater_core::{Digest, Manifest};
+use headwater_proto::storage::{EncodedSample, FieldSelection, ReadQuery, ShardQuery};
+use headwater_storage_client::{MappedShard, OpenShards, ShardMap};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::task::spawn_blocking;
+
+use crate::dataset::{Dataset, index_datasets};
+use crate::index::Indexer;
+use crate::{StorageConfig, StorageError, metrics};
+
+/// A storage node whose datasets are indexed. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Storage {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    config: StorageConfig,
+    datasets: Vec<Dataset>,
+    indexer: Indexer,
+    /// By number of the dataset and of the shard.
+    open: OpenShards<(usize, u32), MappedShard>,
+    /// One permit for each thread that may wait for the disk.
+    readers: Arc<Semaphore>,
+    /// One permit for each answer that may be under way.
+    reads: Arc<Semaphore>,
+    /// One permit for each shard that may be fetched ahead.
+    prefetches: Arc<Semaphore>,
+    /// Shards that are being fetched ahead.
+    prefetching: Mutex<HashSet<(usize, u32)>>,
+}
+
+/// Samples of one request that go into one block: a range of its indices.
+pub(crate) type BlockRange = std::ops::Range<usize>;
+
+// === impl Storage ===
+
+impl Storage {
+    /// Finds and indexes all datasets, on threads of its own.
+    ///
+    /// # Errors
+    /// A bad configuration; a shard or `.idx` that is missing, unreadable, broken or does not fit;
+    /// a dataset without a sample. Each names the file and the remedy. None may be retried as is.
+    pub async fn open(config: StorageConfig) -> Result<Self, StorageError> {
+        config.validate()?;
+        metrics::describe();
+        metrics::limits(config.open_shards_max, config.max_concurrent_reads);
+        let indexer = Indexer::new(config.index_dir.clone(), config.on_broken_shard);
+        let indexing = spawn_blocking(move || {
+            let datasets = index_datasets(&config, &indexer)?;
+            Ok::<_, StorageError>((config, datasets, indexer))
+        });
+        let (config, datasets, indexer) = indexing.await.map_err(|_| StorageError::Panic)??;
+        let inner = Inner {
+            open: OpenShards::new(config.open_shards_max),
+            readers: Arc::new(Semaphore::new(config.readers)),
+            reads: Arc::new(Semaphore::new(config.max_concurrent_reads)),
+            prefetches: Arc::new(Semaphore::new(config.prefetch_shards_max)),
+            prefetching: Mutex::default(),
+            config,
+            datasets,
+            indexer,
+        };
+        Ok(Self { inner: Arc::new(inner) })
+    }
+
+    /// The configuration it was opened with.
+    #[must_use]
+    pub fn config(&self) -> &StorageConfig {
+        &self.inner.config
+    }
+
+    /// Manifests of the datasets served, in the order of the configuration.
+    pub fn manifests(&self) -> impl Iterator<Item = &Manifest> {
+        self.inner.datasets.iter().map(|dataset| &dataset.manifest)
+    }
+
+    pub(crate) fn manifest(&self, dataset: &str) -> Result<&Manifest, StorageError> {
+        self.dataset(dataset).map(|at| &self.inner.datasets[at].manifest)
+    }
+
+    /// Leave to answer one read; given back when it is dropped.
+    pub(crate) fn begin_read(&self) -> Result<ReadPermit, StorageError> {
+        let limit = self.inner.config.max_concurrent_reads;
+        let reads = &self.inner.reads;
+        let permit =
+            reads.clone().try_acquire_owned().map_err(|_| StorageError::Overloaded { limit })?;
+        metrics::reads_in_flight(limit - reads.available_permits());
+        Ok(ReadPermit { permit: Some(permit), storage: self.clone() })
+    }
+
+    /// The shard, open.
+    pub(crate) async fn shard(&self, query: &ShardQuery) -> Result<MappedShard, StorageError> {
+        let at = self.checked(&query.dataset, query.manifest, query.shard)?;
+        self.open_shard(at, query.shard).await
+    }
+
+    /// The shard that a read is about, and how its samples are divided into blocks. All that can
+    /// be refused is refused here, before the first block.
+    pub(crate) async fn plan(
+        &self,
+        query: &ReadQuery,
+    ) -> Result<(MappedShard, Vec<BlockRange>), StorageError> {
+        let at = self.checked(&query.dataset, query.manifest, query.shard)?;
+        let shard = self.open_shard(at, query.shard).await?;
+        let blocks = divide(&shard, query, self.inner.config.block_bytes as u64)?;
+        Ok((shard, blocks))
+    }
+
+    /// One block of samples, in memory.
+    pub(crate) async fn block(
+        &self,
+        shard: &MappedShard,
+        indices: Vec<u32>,
+        fields: &FieldSelection,
+    ) -> Result<Vec<EncodedSample>, StorageError> {
+        let started = Instant::now();
+        let (shard, fields) = (shard.clone(), fields.clone());
+        let samples = self.on_reader(move || Ok(shard.read(&indices, &fields)?)).await?;
+        metrics::paged_in(started.elapsed());
+        Ok(samples)
+    }
+
+    /// Starts to fetch shards, soonest first. How many of them are being fetched now: the rest is
+    /// beyond `prefetch_shards_max`.
+    pub(crate) fn prefetch(
+        &self,
+        dataset: &str,
+        manifest: Digest,
+        shards: &[u32],
+    ) -> Result<u32, StorageError> {
+        for &shard in shards {
+            self.checked(dataset, manifest, shard)?;
+        }
+        let at = self.dataset(dataset)?;
+        let mut accepted = 0;
+        for &shard in shards {
+            if !self.prefetching().insert((at, shard)) {
+                accepted += 1;
+                continue;
+            }
+            let Ok(permit) = self.inner.prefetches.clone().try_acquire_owned() else {
+                self.prefetching().remove(&(at, shard));
+                break;
+            };
+            accepted += 1;
+            metrics::prefetched(1);
+            tokio::spawn(self.clone().fetch(at, shard, permit));
+        }
+        Ok(accepted)
+    }
+
+    async fn fetch(self, dataset: usize, shard: u32, permit: OwnedSemaphorePermit) {
+        if let Ok(open) = self.open_shard(dataset, shard).await {
+            let whole = std::iter::once(0..open.map().identity().bytes);
+            // What goes wrong here is met again, and told, when the shard is read.
+            let _ = self.on_reader(move || Ok(open.map().page_in(whole)?)).await;
+        }
+        self.prefetching().remove(&(dataset, shard));
+        drop(permit);
+    }
+
+    fn prefetching(&self) -> std::sync::MutexGuard<'_, HashSet<(usize, u32)>> {
+        // No panic can happen while the lock is held.
+        self.inner.prefetching.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn dataset(&self, name: &str) -> Result<usize, StorageError> {
+        let at = self.manifests().position(|manifest| manifest.dataset() == name);
+        at.ok_or_else(|| StorageError::UnknownDataset {
+            dataset: name.to_owned(),
+            served: self.manifests().map(Manifest::dataset).collect::<Vec<_>>().join(", "),
+        })
+    }
+
+    /// Number of the dataset, if it is the one the caller knows and has the shard.
+    fn checked(&self, name: &str, theirs: Digest, shard: u32) -> Result<usize, StorageError> {
+        let at = self.dataset(name)?;
+        let manifest = &self.inner.datasets[at].manifest;
+        let dataset = name.to_owned();
+        if manifest.digest() != theirs {
+            let (ours, theirs) = (manifest.digest().to_string(), theirs.to_string());
+            return Err(StorageError::ManifestChanged { dataset, ours, theirs });
+        }
+        let shards = manifest.shards().len();
+        if shard as usize >= shards {
+            return Err(StorageError::NoShard { dataset, shard, shards });
+        }
+        Ok(at)
+    }
+
+    async fn open_shard(&self, dataset: usize, shard: u32) -> Result<MappedShard, StorageError> {
+        let storage = self.clone();
+        let open = move || {
+            let Dataset { manifest, paths } = &storage.inner.datasets[dataset];
+            let path = &paths[shard as usize];
+            let map = ShardMap::open(path)?;
+            let (index, _) = storage.inner.indexer.index(&map)?;
+            let unchanged = index.digest() == manifest.shards()[shard as usize].digest;
+            let opened = MappedShard::new(map, index).filter(|_| unchanged);
+            opened.ok_or_else(|| StorageError::ShardChanged { path: path.clone() })
+        };
+        let key = (dataset, shard);
+        let opened = self.inner.open.get_or_open(key, self.on_reader(open)).await;
+        metrics::open_shards(self.inner.open.len());
+        opened
+    }
+
+    /// Runs work that waits for the disk, as soon as one of the readers is free.
+    async fn on_reader<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> Result<T, StorageError> + Send + 'static,
+    ) -> Result<T, StorageError> {
+        let permit = self.inner.readers.clone().acquire_owned().await;
+        let work = spawn_blocking(move || {
+            let _permit = permit;
+            work()
+        });
+        work.await.map_err(|_| StorageError::Panic)?
+    }
+}
+
+/// Divides the samples of a read into blocks of at most `block_bytes`, at least one sample each.
+fn divide(
+    shard: &MappedShard,
+    query: &ReadQuery,
+    block_bytes: u64,
+) -> Result<Vec<BlockRange>, StorageError> {
+    let mut blocks = Vec::new();
+    let (mut start, mut sum) = (0, 0u64);
+    for (at, &index) in query.indices.iter().enumerate() {
+        let bytes = shard.sample_bytes(index, &query.fields)?;
+        if at > start && sum + bytes > block_bytes {
+            blocks.push(start..at);
+            (start, sum) = (at, 0);
+        }
+        sum += bytes;
+    }
+    blocks.push(start..query.indices.len());
+    Ok(blocks)
+}
+
+/// Leave to answer one read.
+#[derive(Debug)]
+pub(crate) struct ReadPermit {
+    permit: Option<OwnedSemaphorePermit>,
+    storage: Storage,
+}
+
+impl Drop for ReadPermit {
+    fn drop(&mut self) {
+        drop(self.permit.take());
+        let Inner { config, reads, .. } = &*self.storage.inner;
+        metrics::reads_in_flight(config.max_concurrent_reads - reads.available_permits());
+    }
+}

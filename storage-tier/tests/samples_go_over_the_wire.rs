@@ -1,0 +1,187 @@
+//! What a storage node answers over a real socket, and what it refuses.
+
+mod support;
+
+use std::sync::Arc;
+
+use headwater_storage::{Storage, StorageConfig, StorageError, listen, serve};
+use headwater_storage_client::{
+    DatasetRef, FieldSelection, LocalMap, StorageClient, StorageFailure,
+};
+use support::{Node, client_config, config, shard, tar};
+
+struct Setup {
+    client: StorageClient,
+    dataset: DatasetRef,
+    #[allow(dead_code)]
+    node: Node,
+    #[allow(dead_code)]
+    folder: tempfile::TempDir,
+}
+
+/// One node with these shards, read over gRPC; `change` may alter its configuration.
+async fn setup(shards: &[Vec<u8>], change: impl FnOnce(&mut StorageConfig)) -> Setup {
+    let folder = tempfile::tempdir().unwrap();
+    let paths: Vec<_> = (0..shards.len()).map(|i| folder.path().join(format!("{i}.tar"))).collect();
+    for (path, bytes) in paths.iter().zip(shards) {
+        std::fs::write(path, bytes).unwrap();
+    }
+    let mut config = config(folder.path(), &paths);
+    change(&mut config);
+    let node = Node::start(config);
+    let client = StorageClient::connect(client_config(&[&node], LocalMap::Off)).await.unwrap();
+    let manifest = client.manifest("d").await.unwrap();
+    let dataset = DatasetRef { name: "d".to_owned(), manifest: manifest.digest() };
+    Setup { client, dataset, node, folder }
+}
+
+#[tokio::test]
+async fn the_manifest_is_the_one_that_the_node_has() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.tar");
+    std::fs::write(&path, shard(0, 5, 10)).unwrap();
+    let config = config(folder.path(), &[path]);
+    let storage = Storage::open(config.clone()).await.unwrap();
+    let node = Node::start(config);
+    let client = StorageClient::connect(client_config(&[&node], LocalMap::Off)).await.unwrap();
+    let manifest = client.manifest("d").await.unwrap();
+    assert_eq!(Some(&manifest), storage.manifests().next());
+    assert_eq!((manifest.samples(), manifest.shards()[0].name.as_str()), (5, "a.tar"));
+}
+
+#[tokio::test]
+async fn samples_come_in_the_order_asked_for_with_the_fields_wanted() {
+    let bytes = [shard(0, 20, 3000), shard(20, 20, 3000)];
+    let setup = setup(&bytes, |config| config.block_bytes = 8000).await;
+    let dataset = setup.client.dataset(&setup.dataset);
+    let fields = FieldSelection::parse(&["cls", "png|jpg"]).unwrap();
+    let indices = [19, 0, 7, 7, 3];
+    let samples = dataset.read(1, &indices, &fields).await.unwrap();
+    for (sample, index) in samples.iter().zip(indices) {
+        let number = index + 20;
+        assert_eq!((sample.index, &sample.key), (index, &format!("{number:06}")));
+        let names: Vec<_> = sample.fields.iter().map(|(name, _)| name.as_str()).collect();
+        assert_eq!(names, ["cls", "jpg"]);
+        assert_eq!(sample.fields[0].1, number.to_string());
+        let jpg = (0..3000 + number).map(|at| (at * 31 + number) as u8).collect::<Vec<_>>();
+        assert_eq!(sample.fields[1].1, jpg);
+    }
+    assert_eq!(samples.len(), indices.len());
+    let sum = samples.iter().map(|s| s.bytes()).sum::<u64>();
+    assert_eq!(setup.client.bytes_read().grpc, sum);
+
+    let all = dataset.read(0, &[3], &FieldSelection::all()).await.unwrap();
+    assert_eq!(all[0].fields.len(), 2);
+    let none = FieldSelection::parse(&["txt"]).unwrap();
+    assert!(dataset.read(0, &[3], &none).await.unwrap()[0].fields.is_empty());
+    assert!(dataset.read(0, &[], &fields).await.unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn a_sample_larger_than_a_block_travels_alone() {
+    let big = vec![7; 3 << 20];
+    let bytes = tar(&[("a.jpg", b"1"), ("b.jpg", &big), ("c.jpg", b"")]);
+    let setup = setup(&[bytes], |config| config.block_bytes = 1 << 20).await;
+    let dataset = setup.client.dataset(&setup.dataset);
+    let samples = dataset.read(0, &[0, 1, 2], &FieldSelection::all()).await.unwrap();
+    assert_eq!(samples.iter().map(|s| s.bytes()).collect::<Vec<_>>(), [1, 3 << 20, 0]);
+}
+
+#[tokio::test]
+async fn what_cannot_be_answered_is_refused_by_kind_with_a_sentence() {
+    let setup = setup(&[shard(0, 3, 10)], |_| {}).await;
+    let all = FieldSelection::all();
+    let other = DatasetRef { name: "other".to_owned(), ..setup.dataset.clone() };
+    let stale = DatasetRef { manifest: headwater_core::Digest(5), ..setup.dataset.clone() };
+    let cases = [
+        (&other, 0, 0, StorageFailure::UnknownDataset, "no dataset `other` here, there are: d"),
+        (&stale, 0, 0, StorageFailure::ManifestChanged, "fetch the manifest again"),
+        (&setup.dataset, 1, 0, StorageFailure::OutOfRange, "has 1 shards, number 1"),
+        (&setup.dataset, 0, 3, StorageFailure::OutOfRange, "has 3 samples, number 3"),
+    ];
+    for (dataset, shard, index, kind, sentence) in cases {
+        let error = setup.client.dataset(dataset).read(shard, &[index], &all).await.unwrap_err();
+        assert_eq!((error.kind(), error.is_retryable()), (kind, false), "{error}");
+        assert!(error.to_string().contains(sentence), "{error}");
+    }
+    let error = setup.client.manifest("other").await.unwrap_err();
+    assert_eq!(error.kind(), StorageFailure::UnknownDataset);
+    let error = setup.client.dataset(&setup.dataset).prefetch(&[0, 1]).await.unwrap_err();
+    assert_eq!(error.kind(), StorageFailure::OutOfRange);
+}
+
+#[tokio::test]
+async fn a_shard_that_is_written_to_is_refused_and_named() {
+    let setup = setup(&[shard(0, 3, 10)], |_| {}).await;
+    let dataset = setup.client.dataset(&setup.dataset);
+    let all = FieldSelection::all();
+    dataset.read(0, &[0], &all).await.unwrap();
+    let path = setup.folder.path().join("0.tar");
+    std::fs::write(&path, shard(0, 3, 11)).unwrap();
+    let error = dataset.read(0, &[0], &all).await.unwrap_err();
+    assert_eq!(error.kind(), StorageFailure::BrokenShard);
+    assert!(error.to_string().contains("0.tar` was changed"), "{error}");
+}
+
+#[tokio::test]
+async fn reads_beyond_the_limit_wait_at_the_caller_and_all_succeed() {
+    let setup = setup(&[shard(0, 50, 50_000)], |config| config.max_concurrent_reads = 1).await;
+    let dataset = Arc::new(setup.client.dataset(&setup.dataset));
+    let reads = (0..16).map(|i| {
+        let dataset = dataset.clone();
+        tokio::spawn(async move {
+            let indices: Vec<u32> = (0..50).map(|k| (k + i) % 50).collect();
+            dataset.read(0, &indices, &FieldSelection::all()).await.unwrap().len()
+        })
+    });
+    for read in reads.collect::<Vec<_>>() {
+        assert_eq!(read.await.unwrap(), 50);
+    }
+}
+
+#[tokio::test]
+async fn prefetch_says_how_many_shards_it_takes() {
+    let shards: Vec<_> = (0..4).map(|i| shard(i * 100, 100, 100_000)).collect();
+    let setup = setup(&shards, |config| config.prefetch_shards_max = 2).await;
+    let dataset = setup.client.dataset(&setup.dataset);
+    assert_eq!(dataset.prefetch(&[]).await.unwrap(), 0);
+    // The same shard again needs no further room.
+    let taken = dataset.prefetch(&[0, 0, 1, 2, 3]).await.unwrap();
+    assert!((3..=5).contains(&taken), "{taken}");
+}
+
+#[tokio::test]
+async fn a_taken_port_is_named_with_the_remedy() {
+    let listener = listen("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.tar");
+    std::fs::write(&path, shard(0, 1, 1)).unwrap();
+    let config = StorageConfig { listen: address.clone(), ..config(folder.path(), &[path]) };
+    let error = serve(config, std::future::pending()).await.unwrap_err();
+    assert!(matches!(error, StorageError::Listen { .. }));
+    let error = error.sentence();
+    assert!(error.contains(&address) && error.contains("`listen`"), "{error}");
+    assert!(error.contains("in use"), "{error}");
+}
+
+#[tokio::test]
+async fn a_node_stops_when_told_though_a_client_stays_connected() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.tar");
+    std::fs::write(&path, shard(0, 1, 1)).unwrap();
+    let storage = Storage::open(config(folder.path(), &[path])).await.unwrap();
+    let listener = listen("127.0.0.1:0").await.unwrap();
+    let nodes = vec![listener.local_addr().unwrap().to_string()];
+    let (stop, told) = tokio::sync::oneshot::channel::<()>();
+    let serving = tokio::spawn(async move {
+        let told = async { told.await.unwrap_or_default() };
+        storage.serve_on(listener, told).await
+    });
+    let config = headwater_storage_client::StorageClientConfig { nodes, ..Default::default() };
+    let client = StorageClient::connect(config).await.unwrap();
+    client.manifest("d").await.unwrap();
+    stop.send(()).unwrap();
+    let stopped = tokio::time::timeout(std::time::Duration::from_secs(4), serving).await;
+    stopped.expect("stops").unwrap().unwrap();
+}
