@@ -9,6 +9,7 @@
 //! pixels. A link moves bytes that somebody else decided on to the place somebody else named.
 #![deny(unsafe_code)]
 
+pub mod bench;
 #[cfg(feature = "conformance")]
 pub mod conformance;
 pub mod contract;

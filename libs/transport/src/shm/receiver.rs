@@ -227,13 +227,13 @@ async fn listen_to(peer: PeerId, channel: &Channel, ledger: &Ledger) -> String {
 
 impl Door {
     async fn knock(&self, channel: &Arc<Channel>, ledger: &Ledger) -> Result<PeerId, String> {
+        let packet = channel.receive().await.map_err(|error| error.to_string())?;
+        let packet = packet.ok_or("closed before its hello")?;
+        let hello = ToReceiver::decode(&packet.bytes).ok_or("not a worker of this protocol")?;
         let uid = channel.peer_uid().map_err(|error| error.to_string())?;
         if !self.uids.contains(&uid) {
             return Err(format!("user {uid} is not let in; see receiver.shm_allow_uids"));
         }
-        let packet = channel.receive().await.map_err(|error| error.to_string())?;
-        let packet = packet.ok_or("closed before its hello")?;
-        let hello = ToReceiver::decode(&packet.bytes).ok_or("not a worker of this protocol")?;
         ledger.connect(&hello, channel)
     }
 }

@@ -115,7 +115,8 @@ async fn greet(name: &[u8], key: &SessionKey) -> Result<Channel, LinkError> {
     })?;
     let hello = ToReceiver::Hello { version: VERSION, key: key.0 };
     let gone = |error: std::io::Error| setup(&error.to_string());
-    socket.send(&hello.encode(), None).await.map_err(gone)?;
+    // Where it cannot be sent, the receiver's reason may be there to read all the same.
+    socket.send(&hello.encode(), None).await.ok();
     let refused = |reason: String| LinkError::Refused { kind: LinkKind::Shm, reason };
     match socket.receive().await.map_err(gone)?.map(|packet| ToWorker::decode(&packet.bytes)) {
         Some(Some(ToWorker::Accepted)) => Ok(Channel::new(socket)),

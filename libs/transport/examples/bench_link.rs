@@ -1,0 +1,33 @@
+//! Prints how fast links are here: `cargo run --release -p headwater-transport --example bench_link
+//! [batches] [rounds] [socket buffer bytes]`.
+
+use std::process::{Command, Stdio};
+
+use headwater_transport::bench::{self, Plan};
+
+const WORKER: &str = "worker";
+
+#[tokio::main(worker_threads = 2)]
+async fn main() -> std::io::Result<()> {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    if let [role, invitation] = &args[..]
+        && role == WORKER
+    {
+        return bench::worker(invitation).await;
+    }
+    let number = |i: usize| args.get(i).and_then(|arg| arg.parse::<u32>().ok());
+    let mut plan = Plan::default();
+    plan.batches = number(0).unwrap_or(plan.batches);
+    plan.rounds = number(1).unwrap_or(plan.rounds);
+    plan.socket_buffer_bytes = number(2).filter(|&bytes| bytes > 0).map(|bytes| bytes as usize);
+    let report = bench::receiver(&plan, |invitation| {
+        Command::new(std::env::current_exe()?)
+            .args([WORKER, invitation])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+    })
+    .await?;
+    println!("{report}");
+    Ok(())
+}

@@ -1,0 +1,173 @@
+//! Text between the two processes.
+
+use std::fmt::Write as _;
+use std::io;
+use std::time::Duration;
+
+use rustix::time::{ClockId, clock_gettime};
+
+use super::{Plan, Way};
+use crate::contract::{LinkKind, LinkOffer, SessionKey};
+
+/// What the worker has to know, as one word of a command line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Invitation {
+    pub(super) shm: LinkOffer,
+    pub(super) tcp: LinkOffer,
+    pub(super) raw: String,
+    pub(super) shm_key: SessionKey,
+    pub(super) tcp_key: SessionKey,
+    pub(super) batch_samples: u32,
+    pub(super) part_samples: u32,
+    pub(super) slots: u32,
+    pub(super) first_slot: u32,
+    pub(super) socket_buffer_bytes: usize,
+}
+
+/// Leases of one measurement are numbered from `first_lease` on, batch after batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Order {
+    pub(super) way: Way,
+    pub(super) batches: u32,
+    pub(super) first_lease: u64,
+}
+
+/// What one process spent on a measurement.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Spent {
+    pub(super) wall: Duration,
+    pub(super) cpu: Duration,
+}
+
+/// Processor time of this process, all threads.
+pub(super) fn cpu_time() -> Duration {
+    let spent = clock_gettime(ClockId::ProcessCPUTime);
+    Duration::new(spent.tv_sec.cast_unsigned(), spent.tv_nsec as u32)
+}
+
+// === impl Invitation ===
+
+impl Invitation {
+    pub(super) fn plan(&self) -> Plan {
+        Plan {
+            batch_samples: self.batch_samples,
+            part_samples: self.part_samples,
+            slots: self.slots,
+            socket_buffer_bytes: (self.socket_buffer_bytes > 0).then_some(self.socket_buffer_bytes),
+            ..Plan::default()
+        }
+    }
+
+    pub(super) fn encode(&self) -> String {
+        let fields: [&[u8]; 10] = [
+            &self.shm.address,
+            &self.tcp.address,
+            self.raw.as_bytes(),
+            &self.shm_key.0,
+            &self.tcp_key.0,
+            &self.batch_samples.to_le_bytes(),
+            &self.part_samples.to_le_bytes(),
+            &self.slots.to_le_bytes(),
+            &self.first_slot.to_le_bytes(),
+            &self.socket_buffer_bytes.to_le_bytes(),
+        ];
+        fields.map(hex).join(".")
+    }
+
+    pub(super) fn decode(text: &str) -> Option<Self> {
+        let fields: Vec<Vec<u8>> = text.split('.').map(unhex).collect::<Option<_>>()?;
+        let [shm, tcp, raw, shm_key, tcp_key, batch, part, slots, first_slot, buffer] =
+            <[Vec<u8>; 10]>::try_from(fields).ok()?;
+        let number = |bytes: Vec<u8>| Some(u32::from_le_bytes(bytes.try_into().ok()?));
+        Some(Self {
+            shm: LinkOffer { kind: LinkKind::Shm, address: shm },
+            tcp: LinkOffer { kind: LinkKind::Tcp, address: tcp },
+            raw: String::from_utf8(raw).ok()?,
+            shm_key: SessionKey(shm_key.try_into().ok()?),
+            tcp_key: SessionKey(tcp_key.try_into().ok()?),
+            batch_samples: number(batch)?,
+            part_samples: number(part)?,
+            slots: number(slots)?,
+            first_slot: number(first_slot)?,
+            socket_buffer_bytes: usize::from_le_bytes(buffer.try_into().ok()?),
+        })
+    }
+}
+
+// === impl Order ===
+
+impl Order {
+    pub(super) fn encode(self) -> String {
+        format!("{} {} {}", self.way.name(), self.batches, self.first_lease)
+    }
+
+    pub(super) fn decode(line: &str) -> Option<Self> {
+        let mut words = line.split_whitespace();
+        Some(Self {
+            way: Way::from_name(words.next()?)?,
+            batches: words.next()?.parse().ok()?,
+            first_lease: words.next()?.parse().ok()?,
+        })
+    }
+}
+
+// === impl Spent ===
+
+impl Spent {
+    pub(super) fn encode(self) -> String {
+        format!("spent {} {}", self.wall.as_nanos(), self.cpu.as_nanos())
+    }
+
+    pub(super) fn decode(line: &str) -> io::Result<Self> {
+        let mut words = line.split_whitespace();
+        let spent = words.next().filter(|&word| word == "spent").and_then(|_| {
+            let mut nanos = || words.next()?.parse().ok().map(Duration::from_nanos);
+            Some(Self { wall: nanos()?, cpu: nanos()? })
+        });
+        spent.ok_or_else(|| io::Error::other(format!("the bench worker says: {}", line.trim())))
+    }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        write!(text, "{byte:02x}").expect("a string takes everything");
+        text
+    })
+}
+
+fn unhex(text: &str) -> Option<Vec<u8>> {
+    let digits: Vec<u8> =
+        text.chars().map(|digit| Some(digit.to_digit(16)? as u8)).collect::<Option<_>>()?;
+    let (pairs, rest) = digits.as_chunks::<2>();
+    rest.is_empty().then(|| pairs.iter().map(|[high, low]| high << 4 | low).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_invitation_survives_a_command_line() {
+        let invitation = Invitation {
+            shm: LinkOffer { kind: LinkKind::Shm, address: b"@name".to_vec() },
+            tcp: LinkOffer { kind: LinkKind::Tcp, address: b"[::1]:80".to_vec() },
+            raw: "127.0.0.1:1".into(),
+            shm_key: SessionKey([1; 32]),
+            tcp_key: SessionKey([255; 32]),
+            batch_samples: 32,
+            part_samples: 8,
+            slots: 4,
+            first_slot: 9,
+            socket_buffer_bytes: 0,
+        };
+        assert_eq!(Invitation::decode(&invitation.encode()), Some(invitation));
+        assert_eq!(Invitation::decode("00.11"), None);
+    }
+
+    #[test]
+    fn orders_survive_a_line() {
+        let order = Order { way: Way::ShmFill, batches: 3, first_lease: 77 };
+        assert_eq!(Order::decode(&order.encode()), Some(order));
+        assert_eq!(Order::decode("sideways 1 2"), None);
+    }
+}

@@ -1,0 +1,72 @@
+//! Figures, and how they are shown.
+
+use std::fmt;
+use std::time::Duration;
+
+use super::Way;
+
+/// One measurement.
+#[derive(Clone, Copy, Debug)]
+pub struct Figures {
+    /// 1e9 bytes per second.
+    pub gb_per_s: f64,
+    /// Processor seconds of both processes per 1e9 bytes.
+    pub cpu_s_per_gb: f64,
+    /// Wall time of one part.
+    pub part: Duration,
+}
+
+/// The measurements of every way.
+#[derive(Clone, Debug)]
+pub struct Report {
+    /// Bytes of one batch.
+    pub batch_bytes: u64,
+    /// In the order of [`Way::ALL`], one entry a round.
+    pub ways: Vec<(Way, Vec<Figures>)>,
+}
+
+// === impl Report ===
+
+impl Report {
+    /// The round of median throughput.
+    #[must_use]
+    pub fn median(&self, way: Way) -> Option<Figures> {
+        let (_, rounds) = self.ways.iter().find(|(other, _)| *other == way)?;
+        let mut rounds = rounds.clone();
+        rounds.sort_by(|a, b| a.gb_per_s.total_cmp(&b.gb_per_s));
+        rounds.get(rounds.len() / 2).copied()
+    }
+
+    /// Median over rounds of the throughput of one way relative to another's in the same round.
+    #[must_use]
+    pub fn ratio(&self, way: Way, to: Way) -> Option<f64> {
+        let rounds = |wanted: Way| self.ways.iter().find(|(way, _)| *way == wanted);
+        let ((_, ours), (_, theirs)) = (rounds(way)?, rounds(to)?);
+        let mut ratios: Vec<f64> =
+            ours.iter().zip(theirs).map(|(a, b)| a.gb_per_s / b.gb_per_s).collect();
+        ratios.sort_by(f64::total_cmp);
+        ratios.get(ratios.len() / 2).copied()
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let megabytes = self.batch_bytes as f64 / 1e6;
+        writeln!(f, "batches of {megabytes:.1} MB between two processes, medians")?;
+        writeln!(f, "{:14} {:>8} {:>8} {:>10}", "way", "GB/s", "CPU s/GB", "us/part")?;
+        for (way, _) in &self.ways {
+            let Some(figures) = self.median(*way) else { continue };
+            let Figures { gb_per_s, cpu_s_per_gb, part } = figures;
+            let part_us = part.as_secs_f64() * 1e6;
+            let name = way.name();
+            if *way == Way::ShmEmpty {
+                writeln!(f, "{name:14} {:>8} {:>8} {part_us:>10.1}", "-", "-")?;
+            } else {
+                writeln!(f, "{name:14} {gb_per_s:>8.2} {cpu_s_per_gb:>8.3} {part_us:>10.1}")?;
+            }
+        }
+        let ratio = |way, to| self.ratio(way, to).unwrap_or(f64::NAN);
+        writeln!(f, "tcp / raw socket: {:.2}", ratio(Way::Tcp, Way::RawSocket))?;
+        write!(f, "shm fill / private fill: {:.2}", ratio(Way::ShmFill, Way::PrivateFill))
+    }
+}

@@ -1,0 +1,326 @@
+//! The tcp link over connections that break, stall and lie.
+
+mod support;
+
+use std::io::IoSlice;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use headwater_transport::conformance::{Peer, World, fill, holds, region};
+use headwater_transport::tcp::{self, TcpConnect};
+use headwater_transport::{Arrival, LinkError, LinkKind, LinkOffer, SessionKey, Withdrawal};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Notify;
+
+const PART_BYTES: u64 = 4_000_000;
+
+/// Stands between a worker and a receiver, and breaks what it is told to.
+struct Wire {
+    offer: LinkOffer,
+    faults: Arc<Faults>,
+}
+
+#[derive(Default)]
+struct Faults {
+    /// Bytes upwards after which the connection is cut; 0 for never. Holds for one connection.
+    cut_after: AtomicU64,
+    /// Cuts the connection now.
+    cut: Notify,
+    /// Bytes upwards after which nothing more passes until `flow`; 0 for never.
+    stall_after: AtomicU64,
+    flow: Notify,
+    /// Nothing passes downwards after the answer to the hello.
+    deaf: AtomicBool,
+    /// New connections are closed at once.
+    shut: AtomicBool,
+    connections: AtomicU64,
+}
+
+// === impl Wire ===
+
+impl Wire {
+    async fn new(target: &LinkOffer) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let address = listener.local_addr().expect("an address").to_string();
+        let faults = Arc::<Faults>::default();
+        let target = String::from_utf8(target.address.clone()).expect("an address");
+        let shared = Arc::clone(&faults);
+        tokio::spawn(async move {
+            loop {
+                let (worker, _) = listener.accept().await.expect("a connection");
+                shared.connections.fetch_add(1, Ordering::SeqCst);
+                if shared.shut.load(Ordering::SeqCst) {
+                    continue;
+                }
+                let receiver = TcpStream::connect(&target).await.expect("the receiver");
+                tokio::spawn(pass(worker, receiver, Arc::clone(&shared)));
+            }
+        });
+        let offer = LinkOffer { kind: LinkKind::Tcp, address: address.into_bytes() };
+        Self { offer, faults }
+    }
+}
+
+async fn pass(mut worker: TcpStream, mut receiver: TcpStream, faults: Arc<Faults>) {
+    let (mut from_worker, mut to_worker) = worker.split();
+    let (mut from_receiver, mut to_receiver) = receiver.split();
+    let up = async {
+        let mut bytes = vec![0; 65_536];
+        let mut passed = 0;
+        loop {
+            let got = from_worker.read(&mut bytes).await.unwrap_or(0);
+            if got == 0 {
+                return;
+            }
+            to_receiver.write_all(&bytes[..got]).await.ok();
+            passed += got as u64;
+            let cut_after = faults.cut_after.load(Ordering::SeqCst);
+            if cut_after > 0 && passed >= cut_after {
+                faults.cut_after.store(0, Ordering::SeqCst);
+                return;
+            }
+            let stall_after = faults.stall_after.load(Ordering::SeqCst);
+            if stall_after > 0 && passed >= stall_after {
+                faults.stall_after.store(0, Ordering::SeqCst);
+                faults.flow.notified().await;
+            }
+        }
+    };
+    let down = async {
+        let mut bytes = [0; 4096];
+        let mut answered = false;
+        loop {
+            let got = from_receiver.read(&mut bytes).await.unwrap_or(0);
+            if got == 0 {
+                return;
+            }
+            if !(answered && faults.deaf.load(Ordering::SeqCst)) {
+                to_worker.write_all(&bytes[..got]).await.ok();
+            }
+            answered = true;
+        }
+    };
+    tokio::select! { () = up => {}, () = down => {}, () = faults.cut.notified() => {} }
+}
+
+/// A worker whose connection goes through a wire.
+async fn wired(world: &mut World<'_>, config: &TcpConnect) -> (Peer, Arc<Faults>) {
+    let wire = Wire::new(&world.receiver().offer()).await;
+    let (id, key) = world.admit();
+    let link = tcp::connect(&wire.offer, &key, config).await.expect("let in");
+    assert_eq!(world.next().await, Arrival::Connected { peer: id });
+    (Peer { id, link }, wire.faults)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_connection_cut_in_mid_part_is_made_again_and_the_part_arrives_once() {
+    let harness = support::Tcp::default();
+    let mut world = World::new(&harness).await;
+    let (slot, memory) = world.add_slot(3 * PART_BYTES);
+    let (peer, faults) = wired(&mut world, &harness.connect).await;
+    let expect = |i| world.expect(peer.id, slot, &[region(i * PART_BYTES, PART_BYTES)]);
+    let places: Vec<_> = (0..3).map(expect).collect();
+    faults.cut_after.store(PART_BYTES * 3 / 2, Ordering::SeqCst);
+    let deliveries = places.iter().map(|place| peer.deliver(place));
+    for delivered in futures_join(deliveries).await {
+        delivered.expect("delivered in the end");
+    }
+    for place in &places {
+        assert_eq!(world.next().await, Arrival::Part { peer: peer.id, lease: place.lease });
+        assert!(holds(&memory, place, place.lease));
+    }
+    world.silent().await;
+    assert_eq!(faults.connections.load(Ordering::SeqCst), 2, "the connection was cut");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_part_whose_acknowledgement_is_lost_arrives_once_and_counts_as_delivered() {
+    let harness = support::Tcp::default();
+    let mut world = World::new(&harness).await;
+    let (slot, memory) = world.add_slot(PART_BYTES);
+    let (peer, faults) = wired(&mut world, &harness.connect).await;
+    let place = world.expect(peer.id, slot, &[region(0, PART_BYTES)]);
+    faults.deaf.store(true, Ordering::SeqCst);
+    let broken = async {
+        assert_eq!(world.next().await, Arrival::Part { peer: peer.id, lease: place.lease });
+        // The part is there; now the connection breaks before the worker has heard of it.
+        faults.deaf.store(false, Ordering::SeqCst);
+        faults.cut.notify_one();
+    };
+    let (delivered, ()) = tokio::join!(peer.deliver(&place), broken);
+    delivered.expect("delivered");
+    world.silent().await;
+    assert!(holds(&memory, &place, place.lease));
+    assert_eq!(faults.connections.load(Ordering::SeqCst), 2, "the connection was cut");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_part_that_stalls_can_be_withdrawn_at_once() {
+    let harness = support::Tcp::default();
+    let mut world = World::new(&harness).await;
+    let (slot, memory) = world.add_slot(2 * PART_BYTES);
+    let (peer, faults) = wired(&mut world, &harness.connect).await;
+    let place = world.expect(peer.id, slot, &[region(0, PART_BYTES)]);
+    let next = world.expect(peer.id, slot, &[region(PART_BYTES, PART_BYTES)]);
+    faults.stall_after.store(PART_BYTES / 2, Ordering::SeqCst);
+    let withdrawn = async {
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        assert!(!holds(&memory, &place, place.lease), "it is on its way");
+        assert_eq!(world.receiver().withdraw(peer.id, place.lease), Withdrawal::Quiet);
+        let before = memory.checksum(&place.regions);
+        faults.flow.notify_one();
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        assert_eq!(memory.checksum(&place.regions), before, "written after it was quiet");
+    };
+    let (delivered, ()) = tokio::join!(peer.deliver(&place), withdrawn);
+    assert!(matches!(delivered, Err(LinkError::Withdrawn { lease }) if lease == place.lease));
+    peer.deliver(&next).await.expect("the link is still in step");
+    assert_eq!(world.next().await, Arrival::Part { peer: peer.id, lease: next.lease });
+    assert!(holds(&memory, &next, next.lease));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_worker_that_cannot_come_back_is_closed_and_gone() {
+    let harness = support::Tcp::default();
+    let mut world = World::new(&harness).await;
+    let (slot, _memory) = world.add_slot(PART_BYTES);
+    let (peer, faults) = wired(&mut world, &harness.connect).await;
+    let place = world.expect(peer.id, slot, &[region(0, PART_BYTES)]);
+    faults.shut.store(true, Ordering::SeqCst);
+    faults.cut_after.store(PART_BYTES / 2, Ordering::SeqCst);
+    let delivered = peer.deliver(&place).await;
+    assert!(matches!(delivered, Err(LinkError::Closed { .. })), "{delivered:?}");
+    assert!(matches!(peer.link.closed().await, LinkError::Closed { .. }));
+    world.gone(peer.id).await;
+    let connections = faults.connections.load(Ordering::SeqCst);
+    assert_eq!(connections, 1 + u64::from(harness.connect.reconnect_tries), "bounded tries");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_peer_dropped_in_mid_part_is_gone_at_once() {
+    let harness = support::Tcp::default();
+    let mut world = World::new(&harness).await;
+    let (slot, memory) = world.add_slot(PART_BYTES);
+    let (peer, faults) = wired(&mut world, &harness.connect).await;
+    let place = world.expect(peer.id, slot, &[region(0, PART_BYTES)]);
+    faults.stall_after.store(PART_BYTES / 2, Ordering::SeqCst);
+    let dropped = async {
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        world.receiver().drop_peer(peer.id);
+        let before = memory.checksum(&place.regions);
+        world.gone(peer.id).await;
+        faults.flow.notify_one();
+        world.silent().await;
+        assert_eq!(memory.checksum(&place.regions), before, "written after it was gone");
+    };
+    let (delivered, ()) = tokio::join!(peer.deliver(&place), dropped);
+    assert!(matches!(delivered, Err(LinkError::Closed { .. })), "{delivered:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_newer_connection_takes_over_from_one_that_hangs() {
+    let harness = support::Tcp::default();
+    let mut world = World::new(&harness).await;
+    let (slot, memory) = world.add_slot(PART_BYTES);
+    let (id, key) = world.admit();
+    let wire = Wire::new(&world.receiver().offer()).await;
+    let hangs = tcp::connect(&wire.offer, &key, &harness.connect).await.expect("let in");
+    assert_eq!(world.next().await, Arrival::Connected { peer: id });
+    let place = world.expect(id, slot, &[region(0, PART_BYTES)]);
+    wire.faults.stall_after.store(PART_BYTES / 2, Ordering::SeqCst);
+    let mut part = hangs.begin(place.clone()).await.expect("a buffer");
+    fill(&mut part, headwater_transport::LeaseId(u64::MAX)); // Other bytes than the second time.
+    wire.faults.shut.store(true, Ordering::SeqCst);
+    let hanging = tokio::spawn(async move { hangs.commit(part).await });
+    tokio::time::sleep(Duration::from_millis(200)).await;
+
+    let link = world.connect(&key).await.expect("the same worker comes back");
+    let peer = Peer { id, link };
+    peer.deliver(&place).await.expect("delivered");
+    assert_eq!(world.next().await, Arrival::Part { peer: id, lease: place.lease });
+    wire.faults.flow.notify_one();
+    world.silent().await;
+    assert!(holds(&memory, &place, place.lease), "the hanging connection wrote on");
+    assert!(hanging.await.expect("no panic").is_err());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn strangers_are_turned_away_without_harm() {
+    let mut harness = support::Tcp::default();
+    harness.listen.handshake_timeout = Duration::from_millis(200);
+    let mut world = World::new(&harness).await;
+    let address = String::from_utf8(world.receiver().offer().address).expect("an address");
+    let dial = || TcpStream::connect(&address);
+
+    let mut http = dial().await.expect("connected");
+    http.write_all(&b"GET / HTTP/1.1\r\nHost: headwater\r\n\r\n".repeat(4)).await.expect("sent");
+    let mut answer = Vec::new();
+    http.read_to_end(&mut answer).await.ok();
+    assert!(String::from_utf8_lossy(&answer).contains("not a worker"));
+
+    let mut silent = dial().await.expect("connected");
+    let mut answer = Vec::new();
+    silent.read_to_end(&mut answer).await.expect("closed");
+    assert!(String::from_utf8_lossy(&answer).contains("in time"));
+
+    let (_, key) = world.admit();
+    let other_version = [b"HWTC", &99_u16.to_le_bytes()[..], &[0, 0], &key.0].concat();
+    let mut old = dial().await.expect("connected");
+    old.write_vectored(&[IoSlice::new(&other_version)]).await.expect("sent");
+    let mut answer = Vec::new();
+    old.read_to_end(&mut answer).await.expect("closed");
+    assert!(String::from_utf8_lossy(&answer).contains("version 99"));
+    world.silent().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_peer_that_breaks_the_protocol_is_cut_off() {
+    let harness = support::Tcp::default();
+    let mut world = World::new(&harness).await;
+    let (_slot, _memory) = world.add_slot(4096);
+    let address = String::from_utf8(world.receiver().offer().address).expect("an address");
+    let part_of_many_bytes =
+        [&[1, 0, 0, 0, 1, 0, 0, 0][..], &[0; 16], &u64::MAX.to_le_bytes()].concat();
+    for nonsense in [vec![0xff; 24], part_of_many_bytes] {
+        let (id, key) = world.admit();
+        let mut worker = TcpStream::connect(&address).await.expect("connected");
+        let hello = [b"HWTC", &1_u16.to_le_bytes()[..], &[0, 0], &key.0].concat();
+        worker.write_all(&hello).await.expect("sent");
+        assert_eq!(world.next().await, Arrival::Connected { peer: id });
+        worker.write_all(&nonsense).await.expect("sent");
+        world.gone(id).await;
+        let mut answer = Vec::new();
+        worker.read_to_end(&mut answer).await.ok();
+        assert_eq!(answer, [1, 0, 0, 0], "the answer to the hello and nothing more");
+    }
+}
+
+#[tokio::test]
+async fn nobody_at_the_address_is_said_so() {
+    let offer = LinkOffer { kind: LinkKind::Tcp, address: b"127.0.0.1:1".to_vec() };
+    let key = SessionKey::random().expect("random numbers");
+    let error = tcp::connect(&offer, &key, &TcpConnect::default()).await.map(|_| ());
+    let Err(LinkError::Setup { reason, .. }) = error else { panic!("{error:?}") };
+    assert!(reason.contains("127.0.0.1:1"), "{reason}");
+}
+
+/// Polls all at once, without a runtime's tasks, so that they may borrow.
+async fn futures_join<F: Future>(futures: impl IntoIterator<Item = F>) -> Vec<F::Output> {
+    let mut running: Vec<_> = futures.into_iter().map(|future| (Box::pin(future), None)).collect();
+    std::future::poll_fn(|context| {
+        let mut pending = false;
+        for (future, output) in &mut running {
+            if output.is_none() {
+                match future.as_mut().poll(context) {
+                    std::task::Poll::Ready(done) => *output = Some(done),
+                    std::task::Poll::Pending => pending = true,
+                }
+            }
+        }
+        if pending { std::task::Poll::Pending } else { std::task::Poll::Ready(()) }
+    })
+    .await;
+    running.into_iter().filter_map(|(_, output)| output).collect()
+}
