@@ -7,11 +7,13 @@
 
 mod batch;
 mod dlpack;
+mod environment;
 mod errors;
 mod iteration;
 mod json;
 mod loader;
 mod logs;
+mod opening;
 mod options;
 mod pace;
 mod tensor;

@@ -1,9 +1,7 @@
 //! The loader: a receiver that Python opens, iterates, moves and asks.
 
 use std::path::PathBuf;
-use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 use headwater_core::sampler::{State, Term};
 use headwater_receiver::{Position, Receiver, ReceiverError};
@@ -13,14 +11,13 @@ use pyo3::types::{PyDict, PyList};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use crate::errors::{ClosedError, ConfigError, ForkError, StateError, raised};
+use crate::environment::Environment;
+use crate::errors::{ClosedError, ConfigError, StateError, raised};
 use crate::iteration::Iteration;
-use crate::options::{self, Options};
+use crate::opening::{open, refuse_dataloader_workers};
+use crate::options;
 use crate::pace::Pace;
 use crate::{json, logs};
-
-/// How long is waited between two looks for signals such as Ctrl-C while a receiver opens.
-const SIGNALS_EVERY: Duration = Duration::from_millis(100);
 
 /// Batches of a training rank, in order. See `help(headwater)` and docs/python.md.
 #[pyclass(frozen, module = "headwater")]
@@ -95,9 +92,9 @@ impl Loader {
             Some(Value::Object(keywords)) => keywords,
             _ => serde_json::Map::new(),
         };
-        let env = |name: &str| std::env::var(name).ok();
+        let environment = Environment::of_process();
         let options =
-            options::gather(config.as_deref(), keywords, env).map_err(ConfigError::new_err)?;
+            options::gather(config, keywords, &environment).map_err(ConfigError::new_err)?;
         logs::start(options.telemetry.clone())?;
         let receiver = open(py, options)?;
         let mut pace = Pace::default();
@@ -328,38 +325,4 @@ fn given(options: &Bound<'_, PyDict>) -> PyResult<Value> {
 /// Python's plain data as a type of ours, or why it is not.
 fn plain<T: DeserializeOwned>(data: &Bound<'_, PyAny>) -> PyResult<Result<T, String>> {
     Ok(serde_json::from_value(json::from_python(data)?).map_err(|error| error.to_string()))
-}
-
-/// Opens the receiver on a thread of its own, so that Ctrl-C ends the wait for the storage tier.
-fn open(py: Python<'_>, options: Options) -> PyResult<Receiver> {
-    let (answer, answered) = channel();
-    let work = move || {
-        let Options { receiver, recipe, datasets, .. } = options;
-        let _ = answer.send(Receiver::open(receiver, recipe, &datasets));
-    };
-    std::thread::Builder::new().name("hw-open".into()).spawn(work)?;
-    let answered = Mutex::new(answered);
-    loop {
-        let wait = || answered.lock().expect("used here only").recv_timeout(SIGNALS_EVERY);
-        match py.detach(wait) {
-            Ok(opened) => return opened.map_err(raised),
-            Err(RecvTimeoutError::Timeout) => py.check_signals()?,
-            Err(RecvTimeoutError::Disconnected) => {
-                return Err(ClosedError::new_err("the receiver could not be opened: it panicked"));
-            }
-        }
-    }
-}
-
-/// A loader is one for itself: in a worker of PyTorch's it would be one for each.
-fn refuse_dataloader_workers(py: Python<'_>) -> PyResult<()> {
-    let modules = py.import("sys")?.getattr("modules")?;
-    let data = modules.call_method1("get", ("torch.utils.data",))?;
-    if data.is_none() || data.call_method0("get_worker_info")?.is_none() {
-        return Ok(());
-    }
-    Err(ForkError::new_err(
-        "a headwater.Loader cannot be made in a DataLoader worker: iterate over it in the training \
-         process, without a DataLoader",
-    ))
 }

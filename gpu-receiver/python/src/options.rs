@@ -1,20 +1,24 @@
-//! A loader's arguments: the configuration file, keywords that go before it, and the launcher's
-//! environment for what neither says.
+//! A loader's arguments: the configuration file, on it the environment, on it keywords, and the
+//! launcher's word for what none of them says.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
+use headwater_core::recipe::TensorSpec;
 use headwater_core::{Dtype, Recipe};
 use headwater_receiver::{DatasetUse, ReceiverConfig};
 use headwater_telemetry::TelemetryConfig;
+use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
-/// Sections of `headwater.toml` that are other tiers' or verbs'.
-const OTHERS: [&str; 4] = ["storage", "augment", "run", "bench"];
-/// Where launchers say which rank a process is, best first.
-const LAUNCHERS: [(&str, &str); 2] = [("RANK", "WORLD_SIZE"), ("SLURM_PROCID", "SLURM_NTASKS")];
+use crate::environment::Environment;
+
+/// Sections of `headwater.toml`; `storage` and `augment` are read by those tiers only.
+const SECTIONS: [&str; 6] = ["dataset", "recipe", "storage", "augment", "receiver", "telemetry"];
 const RECIPE_DEFAULT: &str = "dinov2";
+/// The preset whose tensors are written out.
+const CUSTOM: &str = "custom";
 const DTYPE_DEFAULT: Dtype = Dtype::Bf16;
 
 type Table = Map<String, Value>;
@@ -28,42 +32,61 @@ pub(crate) struct Options {
     pub(crate) telemetry: Option<TelemetryConfig>,
 }
 
-/// Puts them together; `env` looks a variable up.
+/// `[recipe]`.
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct RecipeTable {
+    preset: Option<String>,
+    dtype: Option<Dtype>,
+    mean: Option<[f32; 3]>,
+    std: Option<[f32; 3]>,
+    tensors: Option<Vec<TensorSpec>>,
+}
+
+/// Puts them together.
 ///
 /// # Errors
-/// A sentence that names the file and the key.
+/// A sentence that names the place and the key.
 pub(crate) fn gather(
-    file: Option<&Path>,
+    config: Option<PathBuf>,
     mut keywords: Table,
-    env: impl Fn(&str) -> Option<String>,
+    environment: &Environment,
 ) -> Result<Options, String> {
-    let mut sections = file.map(read_table).transpose()?.unwrap_or_default();
-    let of_file = |problem| match file {
+    let file = config.or_else(|| environment.config().map(PathBuf::from));
+    let mut sections = file.as_deref().map(read_table).transpose()?.unwrap_or_default();
+    let of_file = |problem| match &file {
         Some(file) => format!("{}: {problem}", file.display()),
         None => problem,
     };
-    let mut receiver = section(&mut sections, "receiver").map_err(of_file)?;
+    if let Some(unknown) = sections.keys().find(|key| !SECTIONS.contains(&key.as_str())) {
+        let known = SECTIONS.join(", ");
+        return Err(of_file(format!("unknown key `{unknown}`: known are {known}")));
+    }
+    let mut layered = |name: &str| -> Result<Table, String> {
+        let mut table = section(&mut sections, name).map_err(of_file)?;
+        table.extend(environment.section(name));
+        Ok(table)
+    };
+    let mut receiver = layered("receiver")?;
+    let telemetry = layered("telemetry")?;
+    let mut recipe = layered("recipe")?;
     checked::<ReceiverConfig>("receiver.", &receiver).map_err(of_file)?;
-    let dtype = keywords.remove("dtype");
-    let recipe = keywords.remove("recipe").or(sections.remove("recipe"));
-    let recipe = recipe_of(recipe.unwrap_or(RECIPE_DEFAULT.into()), dtype)?;
-    let datasets = match (keywords.remove("datasets"), sections.remove("dataset")) {
-        (Some(given), _) => datasets_of(given)?,
-        (None, Some(listed)) => datasets_of(without_shards(listed)).map_err(of_file)?,
-        (None, None) => Vec::new(),
+    let telemetry = (!telemetry.is_empty())
+        .then(|| checked("telemetry.", &telemetry).map_err(of_file))
+        .transpose()?;
+    if let Some(given) = keywords.remove("recipe") {
+        recipe = recipe_table(given)?;
+    }
+    let recipe = recipe_of(recipe, keywords.remove("dtype"))?;
+    let datasets = match keywords.remove("datasets") {
+        Some(given) => datasets_of(given)?,
+        None => {
+            let listed = environment.datasets().or_else(|| sections.remove("dataset"));
+            datasets_of(without_shards(listed.unwrap_or_default())).map_err(of_file)?
+        }
     };
     if datasets.is_empty() {
         return Err("no dataset: name one in `datasets`, or under [[dataset]] in the file".into());
-    }
-    let telemetry = section(&mut sections, "telemetry").map_err(of_file)?;
-    let telemetry = (!telemetry.is_empty())
-        .then(|| checked("telemetry.", &telemetry))
-        .transpose()
-        .map_err(of_file)?;
-    if let Some(unknown) = sections.keys().find(|key| !OTHERS.contains(&key.as_str())) {
-        return Err(of_file(format!(
-            "unknown key `{unknown}`; it has [receiver], [recipe], [[dataset]], [telemetry]"
-        )));
     }
     if let Some(samples) = keywords.remove("batch_size")
         && keywords.insert("batch_samples".into(), samples).is_some()
@@ -73,7 +96,7 @@ pub(crate) fn gather(
     checked::<ReceiverConfig>("", &keywords)?;
     receiver.extend(keywords);
     if !receiver.contains_key("rank") && !receiver.contains_key("world_size") {
-        receiver.extend(launched(env)?);
+        receiver.extend(environment.launched()?);
     }
     Ok(Options { receiver: checked("receiver.", &receiver)?, recipe, datasets, telemetry })
 }
@@ -103,42 +126,51 @@ fn checked<T: DeserializeOwned>(prefix: &str, table: &Table) -> Result<T, String
     serde_json::from_value(table.clone().into()).map_err(|error| error.to_string())
 }
 
-/// `"dinov2"`, the path of a TOML file, `{ preset, dtype }`, or a whole recipe.
-fn recipe_of(recipe: Value, dtype: Option<Value>) -> Result<Recipe, String> {
-    let mut table = match recipe {
-        Value::Object(table) => table,
+/// `"dinov2"`, the path of a TOML file, or a table as in `[recipe]`.
+fn recipe_table(recipe: Value) -> Result<Table, String> {
+    match recipe {
+        Value::Object(table) => Ok(table),
         Value::String(path) if path.ends_with(".toml") => {
             let mut table = read_table(Path::new(&path))?;
             // A whole headwater.toml will do as well.
             match section(&mut table, "recipe")? {
-                inner if inner.is_empty() => table,
-                inner => inner,
+                inner if inner.is_empty() => Ok(table),
+                inner => Ok(inner),
             }
         }
-        Value::String(preset) => Table::from_iter([("preset".to_owned(), preset.into())]),
-        other => return Err(format!("`recipe` = {other}: give a name, a path or a table")),
-    };
-    let Some(preset) = table.remove("preset") else {
-        if dtype.is_some() {
-            return Err("`dtype` goes with a preset: this recipe gives each tensor its own".into());
-        }
-        return serde_json::from_value(table.into()).map_err(|error| format!("recipe: {error}"));
-    };
-    let dtype = dtype.or(table.remove("dtype"));
-    if let Some(unknown) = table.keys().next() {
-        return Err(format!("unknown key `recipe.{unknown}`: beside `preset` there is `dtype`"));
+        Value::String(preset) => Ok(Table::from_iter([("preset".to_owned(), preset.into())])),
+        other => Err(format!("`recipe` = {other}: give a name, a path or a table")),
     }
-    let dtype = match dtype {
-        None => DTYPE_DEFAULT,
-        Some(name) => serde_json::from_value(name.clone())
-            .map_err(|error| format!("`dtype` = {name}: {error}"))?,
-    };
-    let preset: String =
-        serde_json::from_value(preset).map_err(|e| format!("recipe.preset: {e}"))?;
-    Recipe::preset(&preset, dtype).map_err(|error| error.to_string())
 }
 
-/// A name; a list of names, of `{ name, weight }` or of `[name, weight]`; or `{ name: weight }`.
+fn recipe_of(mut table: Table, dtype: Option<Value>) -> Result<Recipe, String> {
+    if let Some(dtype) = dtype {
+        if table.contains_key("tensors") {
+            return Err("`dtype` goes with a preset: this recipe gives each tensor its own".into());
+        }
+        checked::<RecipeTable>("", &Table::from_iter([("dtype".to_owned(), dtype.clone())]))?;
+        table.insert("dtype".to_owned(), dtype);
+    }
+    let table: RecipeTable = checked("recipe.", &table)?;
+    let preset = table.preset.unwrap_or_else(|| match table.tensors {
+        Some(_) => CUSTOM.to_owned(),
+        None => RECIPE_DEFAULT.to_owned(),
+    });
+    // A recipe that is written out has the preset's mean and standard deviation too.
+    let base = if preset == CUSTOM { RECIPE_DEFAULT } else { &preset };
+    let mut recipe = Recipe::preset(base, table.dtype.unwrap_or(DTYPE_DEFAULT))
+        .map_err(|error| error.to_string())?;
+    match table.tensors {
+        Some(tensors) if preset == CUSTOM => recipe.tensors = tensors,
+        None if preset != CUSTOM => {}
+        _ => return Err("`recipe.tensors` and `recipe.preset` = \"custom\" go together".into()),
+    }
+    recipe.mean = table.mean.unwrap_or(recipe.mean);
+    recipe.std = table.std.unwrap_or(recipe.std);
+    Ok(recipe)
+}
+
+/// A name, or a list of names, of `{ name, weight }` or of `[name, weight]`.
 fn datasets_of(datasets: Value) -> Result<Vec<DatasetUse>, String> {
     let one = |entry: Value| -> Result<DatasetUse, String> {
         let table = match entry {
@@ -152,11 +184,8 @@ fn datasets_of(datasets: Value) -> Result<Vec<DatasetUse>, String> {
         serde_json::from_value(table).map_err(|error| format!("dataset {text}: {error}"))
     };
     match datasets {
+        Value::Null => Ok(Vec::new()),
         Value::Array(entries) => entries.into_iter().map(one).collect(),
-        Value::Object(weights) if !weights.contains_key("name") => weights
-            .into_iter()
-            .map(|(name, weight)| one(vec![name.into(), weight].into()))
-            .collect(),
         entry => Ok(vec![one(entry)?]),
     }
 }
@@ -167,22 +196,4 @@ fn without_shards(mut listed: Value) -> Value {
         entry.as_object_mut().map(|table| table.remove("shards"));
     }
     listed
-}
-
-/// Rank and number of ranks, from the first launcher that says both.
-fn launched(env: impl Fn(&str) -> Option<String>) -> Result<Table, String> {
-    for (rank, size) in LAUNCHERS {
-        if let (Some(rank_text), Some(size_text)) = (env(rank), env(size)) {
-            let number = |name: &str, text: &str| -> Result<Value, String> {
-                let number: u32 =
-                    text.trim().parse().map_err(|error| format!("${name} is `{text}`: {error}"))?;
-                Ok(number.into())
-            };
-            return Ok(Table::from_iter([
-                ("rank".to_owned(), number(rank, &rank_text)?),
-                ("world_size".to_owned(), number(size, &size_text)?),
-            ]));
-        }
-    }
-    Ok(Table::new())
 }
