@@ -1,2 +1,29 @@
-//! x
-fn main() {}
+//! `headwater`: the one program. Each verb is a file of `cmd`.
+//!
+//! Deliberately absent: what the tiers do. The program reads the configuration, starts what it is
+//! asked to, and says in one line what went wrong.
+#![forbid(unsafe_code)]
+
+mod cli;
+mod cmd;
+mod config;
+mod contact_sheet;
+mod run;
+mod screen;
+mod sentence;
+mod shutdown;
+
+use std::process::ExitCode;
+
+use clap::Parser as _;
+
+fn main() -> ExitCode {
+    let cli = cli::Cli::parse();
+    match cmd::dispatch(&cli) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("headwater: {}", sentence::sentence(&error));
+            ExitCode::FAILURE
+        }
+    }
+}

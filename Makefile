@@ -1,0 +1,50 @@
+# `make run` and `make test` do everything on a fresh machine; see README.md.
+
+# Installed packages and a Python environment live here and in $(VENV); both may be deleted.
+VENV := .venv
+PYTHON := $(VENV)/bin/python
+WHEELS := out/wheels
+WHEEL_PROFILE ?= dev
+CARGO := cargo
+BIN = $(or $(CARGO_TARGET_DIR),target)/release/headwater
+
+.PHONY: run test lint wheel bench build clean system
+
+run: build
+	mkdir -p out
+	$(BIN) run --processes --workers 2 \
+	    --dataset 'photos=tests/data/photos/photos-{000000..000003}.tar' \
+	    --set storage.index_dir=out/index \
+	    --contact-sheet out/contact_sheet.png
+
+build: system
+	$(CARGO) build --release
+
+test: system $(VENV)/ready
+	scripts/test.sh
+
+lint: system
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --workspace --all-targets -- -D warnings
+	RUSTDOCFLAGS='-D warnings' $(CARGO) doc --workspace --no-deps
+
+wheel: system $(VENV)/ready
+	rm -rf $(WHEELS)
+	$(VENV)/bin/maturin build --profile $(WHEEL_PROFILE) --manifest-path gpu-receiver/python/Cargo.toml \
+	    --interpreter $(PYTHON) --out $(WHEELS)
+
+bench: build
+	$(BIN) bench link
+	$(BIN) bench pipeline --dataset 'photos=tests/data/photos/photos-{000000..000003}.tar' \
+	    --set storage.index_dir=out/index
+
+clean:
+	$(CARGO) clean
+	rm -rf out $(VENV)
+
+system:
+	scripts/install-system.sh
+
+$(VENV)/ready: scripts/requirements.txt scripts/install-python.sh
+	scripts/install-python.sh $(VENV)
+	touch $@

@@ -1,0 +1,89 @@
+#!/bin/bash
+# Runs every check and every test, all of them even when one fails, and ends with one line
+# `N passed, N failed, N skipped`. A check (format, clippy, rustdoc, the wheel's build) counts as
+# one test. Exit status 1 on any failure.
+set -uo pipefail
+
+cd "$(dirname "$0")/.."
+venv=.venv
+logs=$(mktemp -d)
+trap 'rm -rf "$logs"' EXIT
+
+passed=0
+failed=0
+skipped=0
+
+# check NAME COMMAND..: one test that passes when the command does.
+check() {
+    local name=$1
+    shift
+    echo "== $name"
+    if "$@"; then
+        passed=$((passed + 1))
+    else
+        failed=$((failed + 1))
+        echo "FAILED: $name"
+    fi
+}
+
+# sum WORD FILE: adds up the numbers before WORD in lines of test results.
+sum() {
+    grep -oE "[0-9]+ $1" "$2" | awk '{ total += $1 } END { print total + 0 }'
+}
+
+rust_tests() {
+    echo "== cargo test"
+    cargo test --workspace --exclude headwater-python --no-fail-fast 2>&1 | tee "$logs/rust"
+    local status=${PIPESTATUS[0]}
+    grep '^test result: ' "$logs/rust" >"$logs/rust-results"
+    passed=$((passed + $(sum passed "$logs/rust-results")))
+    skipped=$((skipped + $(sum ignored "$logs/rust-results")))
+    local broken
+    broken=$(sum failed "$logs/rust-results")
+    # A test that aborts its process, or does not compile, leaves no count behind.
+    if [ "$status" -ne 0 ] && [ "$broken" -eq 0 ]; then broken=1; fi
+    failed=$((failed + broken))
+}
+
+python_tests() {
+    echo "== pytest"
+    if ! ls gpu-receiver/python/tests/test_*.py >/dev/null 2>&1; then
+        echo "no Python tests"
+        return
+    fi
+    "$venv/bin/python" -m pytest -q gpu-receiver/python/tests 2>&1 | tee "$logs/python"
+    local status=${PIPESTATUS[0]}
+    tail -n 1 "$logs/python" >"$logs/python-results"
+    passed=$((passed + $(sum passed "$logs/python-results")))
+    skipped=$((skipped + $(sum skipped "$logs/python-results")))
+    local broken
+    broken=$(($(sum failed "$logs/python-results") + $(sum 'errors?' "$logs/python-results")))
+    if [ "$status" -ne 0 ] && [ "$broken" -eq 0 ]; then broken=1; fi
+    failed=$((failed + broken))
+}
+
+wheel() {
+    make --no-print-directory wheel &&
+        "$venv/bin/python" -m pip install --quiet --disable-pip-version-check \
+            --no-deps --force-reinstall out/wheels/headwater-*.whl
+}
+
+docs() {
+    RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps --quiet
+}
+
+check 'format' cargo fmt --all --check
+check 'clippy' cargo clippy --workspace --all-targets --quiet -- -D warnings
+check 'rustdoc' docs
+if command -v cargo-deny >/dev/null 2>&1; then
+    check 'cargo-deny' cargo deny --offline check bans licenses sources
+else
+    echo "== cargo-deny is not installed: skipped"
+    skipped=$((skipped + 1))
+fi
+rust_tests
+check 'wheel' wheel
+python_tests
+
+echo "$passed passed, $failed failed, $skipped skipped"
+[ "$failed" -eq 0 ]

@@ -1,0 +1,102 @@
+//! Verbs and flags. A flag for a key of the configuration becomes a [`Setting`].
+
+use std::path::PathBuf;
+
+use clap::{Args, CommandFactory as _, Parser, Subcommand};
+
+use crate::cmd::{augment, bench, config, datasets, run, storage};
+use crate::config::{DatasetEntry, Setting};
+
+/// Headwater feeds training ranks: storage tier, augment tier, receiver.
+#[derive(Debug, Parser)]
+#[command(name = "headwater", version, about)]
+pub(crate) struct Cli {
+    /// Configuration file; `-` is standard input [default: $HEADWATER_CONFIG, ./headwater.toml]
+    #[arg(long, global = true, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    /// Sets a key of the configuration; may be repeated
+    #[arg(long, global = true, value_name = "KEY=VALUE", value_parser = Setting::parse)]
+    pub(crate) set: Vec<Setting>,
+    /// Which log lines are written, as in `headwater_receiver=debug,info`
+    #[arg(long, global = true, value_name = "FILTER")]
+    pub(crate) log: Option<String>,
+    /// Checks the configuration and ends
+    #[arg(long, global = true)]
+    pub(crate) check_config: bool,
+    /// Ends when the process that started this one, of this number, does
+    #[arg(long, global = true, hide = true, value_name = "PID")]
+    pub(crate) die_with: Option<u32>,
+    #[command(subcommand)]
+    pub(crate) verb: Option<Verb>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Verb {
+    /// Serves encoded samples of shards
+    Storage(storage::Flags),
+    /// Serves as an augment worker: decodes, augments, delivers
+    Augment(augment::Flags),
+    /// Runs all three tiers on this machine, for an epoch
+    Run(run::Flags),
+    /// Says what there is in the datasets
+    #[command(subcommand)]
+    Datasets(datasets::Verb),
+    /// Measures
+    #[command(subcommand)]
+    Bench(bench::Verb),
+    /// Prints the effective configuration: every key, its unit and where its value came from
+    Config(config::Flags),
+}
+
+/// Datasets on the command line.
+#[derive(Clone, Debug, Default, Args)]
+pub(crate) struct DatasetFlags {
+    /// A dataset, as in `photos=data/photos-{000000..000003}.tar`; may be repeated
+    #[arg(long = "dataset", value_name = "NAME=SHARDS", value_parser = parse_dataset)]
+    pub(crate) datasets: Vec<DatasetEntry>,
+}
+
+fn parse_dataset(text: &str) -> Result<DatasetEntry, String> {
+    DatasetEntry::parse(text).map_err(|error| error.to_string())
+}
+
+// === impl Cli ===
+
+impl Cli {
+    /// What the flags set.
+    pub(crate) fn settings(&self) -> Vec<Setting> {
+        let mut settings = self.set.clone();
+        settings.extend(given("--log", "telemetry.log", self.log.as_ref()));
+        settings.extend(match &self.verb {
+            Some(Verb::Storage(flags)) => flags.settings(),
+            Some(Verb::Augment(flags)) => flags.settings(),
+            Some(Verb::Run(flags)) => flags.settings(),
+            Some(Verb::Datasets(verb)) => verb.settings(),
+            Some(Verb::Bench(verb)) => verb.settings(),
+            Some(Verb::Config(_)) | None => Vec::new(),
+        });
+        settings
+    }
+
+    /// Says how the program is used and ends it.
+    pub(crate) fn no_verb() -> ! {
+        Self::command()
+            .error(clap::error::ErrorKind::MissingSubcommand, "say what to do; see --help")
+            .exit()
+    }
+}
+
+// === impl DatasetFlags ===
+
+impl DatasetFlags {
+    /// What the flags set.
+    pub(crate) fn settings(&self) -> Option<Setting> {
+        let list = toml::Value::try_from(&self.datasets).ok()?;
+        (!self.datasets.is_empty()).then(|| Setting::flag("--dataset", "dataset", list))
+    }
+}
+
+/// A setting where the flag was given.
+pub(crate) fn given(flag: &str, key: &str, value: Option<impl ToString>) -> Option<Setting> {
+    value.map(|value| Setting::flag(flag, key, value))
+}

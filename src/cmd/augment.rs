@@ -1,0 +1,52 @@
+//! `headwater augment`: one augment worker.
+
+use anyhow::Result;
+use clap::Args;
+use headwater_augment::Augment;
+use headwater_telemetry::Phase;
+
+use crate::cli::given;
+use crate::cmd::serving::{Serving, announce};
+use crate::config::{Config, Setting};
+
+/// Flags of `augment`.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct Flags {
+    /// Address to listen on; port 0: any
+    #[arg(long, value_name = "HOST:PORT")]
+    listen: Option<String>,
+    /// Storage nodes, separated by commas, the same for everybody
+    #[arg(long, value_name = "HOST:PORT,..")]
+    storage: Option<String>,
+    /// Threads that render; 0: one per core
+    #[arg(long, value_name = "N")]
+    threads: Option<usize>,
+}
+
+// === impl Flags ===
+
+impl Flags {
+    pub(crate) fn settings(&self) -> Vec<Setting> {
+        [
+            given("--listen", "augment.listen", self.listen.as_ref()),
+            given("--storage", "augment.storage", self.storage.as_ref()),
+            given("--threads", "augment.threads", self.threads),
+        ]
+        .into_iter()
+        .flatten()
+        .collect()
+    }
+}
+
+pub(crate) fn run(config: Config) -> Result<()> {
+    Serving::run(&config.telemetry, async |serving| {
+        let listener = headwater_augment::bind(&config.augment).await?;
+        let opening = Augment::open(config.augment.clone());
+        let Some(worker) = serving.unless_asked(opening).await.transpose()? else {
+            return Ok(());
+        };
+        announce("listening on", listener.local_addr()?);
+        serving.health.set(Phase::Ready);
+        Ok(worker.serve_on(listener, serving.drain()).await?)
+    })
+}

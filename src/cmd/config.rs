@@ -1,0 +1,27 @@
+//! `headwater config`: what is configured, and what can be.
+
+use anyhow::Result;
+use clap::Args;
+
+use crate::config::{Loaded, example, markdown, show};
+
+/// Flags of `config`.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct Flags {
+    /// Prints the reference of all keys instead, in Markdown
+    #[arg(long)]
+    markdown: bool,
+    /// Prints a file with every key at its default instead
+    #[arg(long, conflicts_with = "markdown")]
+    example: bool,
+}
+
+pub(crate) fn run(loaded: &Loaded, flags: &Flags) -> Result<()> {
+    let text = match (flags.markdown, flags.example) {
+        (true, _) => markdown()?,
+        (_, true) => example()?,
+        _ => show(loaded)?,
+    };
+    print!("{text}");
+    Ok(())
+}

@@ -1,0 +1,76 @@
+//! One file a verb.
+
+pub(crate) mod augment;
+pub(crate) mod bench;
+pub(crate) mod config;
+pub(crate) mod datasets;
+pub(crate) mod run;
+pub(crate) mod serving;
+pub(crate) mod storage;
+
+use std::path::PathBuf;
+
+use anyhow::{Context, Result, bail};
+use headwater_telemetry::{LOG_ENV, start_logs};
+
+use crate::cli::{Cli, Verb};
+use crate::config::{Loaded, Setting, Sources};
+use crate::screen::Screen;
+
+/// The variable that names the configuration file.
+const CONFIG_ENV: &str = "HEADWATER_CONFIG";
+
+/// Does what the command line asks for.
+pub(crate) fn dispatch(cli: &Cli) -> Result<()> {
+    if let Some(parent) = cli.die_with {
+        die_with(parent)?;
+    }
+    if cli.verb.is_none() && !cli.check_config {
+        Cli::no_verb();
+    }
+    let loaded = Loaded::read(&sources(cli))?;
+    if cli.check_config {
+        loaded.config.validate()?;
+        println!("the configuration is usable");
+        return Ok(());
+    }
+    let screen = Screen::default();
+    let log_env = std::env::var(LOG_ENV).ok();
+    start_logs(&loaded.config.telemetry, log_env.as_deref(), screen.clone())?;
+    match &cli.verb {
+        Some(Verb::Storage(_)) => storage::run(loaded.config),
+        Some(Verb::Augment(_)) => augment::run(loaded.config),
+        Some(Verb::Run(flags)) => run::run(loaded.config, flags, &screen),
+        Some(Verb::Datasets(verb)) => datasets::run(&loaded.config, verb, &screen),
+        Some(Verb::Bench(verb)) => bench::run(&loaded.config, verb, &screen),
+        Some(Verb::Config(flags)) => config::run(&loaded, flags),
+        None => Ok(()),
+    }
+}
+
+fn sources(cli: &Cli) -> Sources {
+    let by_env = || std::env::var_os(CONFIG_ENV).filter(|path| !path.is_empty());
+    let file = match &cli.config {
+        Some(path) => Some((path.clone(), "--config")),
+        None => by_env().map(|path| (PathBuf::from(path), CONFIG_ENV)),
+    };
+    let variables = std::env::vars_os()
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
+    Sources { file, env: Setting::from_env(variables), flags: cli.settings() }
+}
+
+/// Asks the kernel to end this process with the thread of `parent` that started it.
+fn die_with(parent: u32) -> Result<()> {
+    use rustix::process::{Signal, getppid, set_parent_process_death_signal};
+    set_parent_process_death_signal(Some(Signal::KILL)).context("cannot follow the parent")?;
+    // It may have ended before the request was in force.
+    match getppid() {
+        Some(pid) if u32::try_from(pid.as_raw_nonzero().get()) == Ok(parent) => Ok(()),
+        _ => bail!("the process that started this one has ended"),
+    }
+}
+
+/// A runtime for a verb that serves.
+pub(crate) fn runtime() -> Result<tokio::runtime::Runtime> {
+    tokio::runtime::Builder::new_multi_thread().enable_all().build().context("cannot start threads")
+}

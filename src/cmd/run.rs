@@ -1,0 +1,135 @@
+//! `headwater run`: all three tiers on this machine, for an epoch.
+
+use std::path::PathBuf;
+
+use anyhow::{Context, Result, bail};
+use clap::Args;
+use headwater_receiver::ReceiverConfig;
+
+use crate::cli::{DatasetFlags, given};
+use crate::cmd::runtime;
+use crate::config::{Config, Setting};
+use crate::run::{Embedded, Fed, Feed, Processes, Tiers, report, scrape};
+use crate::screen::Screen;
+use crate::shutdown::Shutdown;
+
+/// Flags of `run`.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct Flags {
+    /// Starts storage tier and workers as processes of their own; otherwise they run in this one
+    #[arg(long)]
+    processes: bool,
+    /// Augment workers
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    workers: usize,
+    /// Threads of each worker; default: the cores divided by the workers
+    #[arg(long, value_name = "N")]
+    threads: Option<usize>,
+    #[command(flatten)]
+    datasets: DatasetFlags,
+    /// Samples of a batch
+    #[arg(long, value_name = "N")]
+    batch: Option<u32>,
+    /// Epochs; default: receiver.epochs, or 1 where that is without end
+    #[arg(long, value_name = "N")]
+    epochs: Option<u32>,
+    /// Seed of order and augmentation
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
+    /// Name of the recipe
+    #[arg(long, value_name = "PRESET")]
+    recipe: Option<String>,
+    /// Element type of image tensors
+    #[arg(long, value_name = "DTYPE")]
+    dtype: Option<String>,
+    /// Links offered, best first, as in `shm,tcp`
+    #[arg(long, value_name = "LINK,..")]
+    links: Option<String>,
+    /// Writes a picture of augmented crops
+    #[arg(long, value_name = "PNG")]
+    contact_sheet: Option<PathBuf>,
+    /// Samples in that picture
+    #[arg(long, value_name = "N", default_value_t = 8)]
+    contact_samples: usize,
+}
+
+// === impl Flags ===
+
+impl Flags {
+    pub(crate) fn settings(&self) -> Vec<Setting> {
+        [
+            self.datasets.settings(),
+            given("--threads", "augment.threads", self.threads),
+            given("--batch", "receiver.batch_samples", self.batch),
+            given("--epochs", "receiver.epochs", self.epochs),
+            given("--seed", "receiver.seed", self.seed),
+            given("--recipe", "recipe.preset", self.recipe.as_ref()),
+            given("--dtype", "recipe.dtype", self.dtype.as_ref()),
+            given("--links", "receiver.links", self.links.as_ref()),
+        ]
+        .into_iter()
+        .flatten()
+        .collect()
+    }
+
+    fn sheet_samples(&self) -> usize {
+        if self.contact_sheet.is_some() { self.contact_samples } else { 0 }
+    }
+}
+
+pub(crate) fn run(mut config: Config, flags: &Flags, screen: &Screen) -> Result<()> {
+    if flags.workers == 0 {
+        bail!("--workers is 0: one augment worker at least is needed");
+    }
+    config.validate()?;
+    config.storage_tier()?;
+    if config.augment.threads == 0 {
+        config.augment.threads = (config.augment.threads() / flags.workers).max(1);
+    }
+    let runtime = runtime()?;
+    let shutdown = {
+        let _within = runtime.enter();
+        Shutdown::listen()?
+    };
+    let (fed, counters) = if flags.processes {
+        // On this thread, which lives as long as the program: children end with it.
+        let mut tiers = Processes::start(&config, flags.workers, screen)?;
+        let fed = feed(&config, flags, &mut tiers, &shutdown, screen)?;
+        (fed, scrape(&tiers.addresses().metrics))
+    } else {
+        let mut tiers = runtime.block_on(Embedded::start(&config, flags.workers))?;
+        let fed = feed(&config, flags, &mut tiers, &shutdown, screen)?;
+        (fed, scrape(&tiers.addresses().metrics))
+    };
+    println!("{}", report(&fed, &counters));
+    if let (Some(path), Some(sheet)) = (&flags.contact_sheet, &fed.sheet) {
+        sheet.write(path)?;
+        println!("contact sheet: {}", path.display());
+    }
+    Ok(())
+}
+
+fn feed(
+    config: &Config,
+    flags: &Flags,
+    tiers: &mut impl Tiers,
+    shutdown: &Shutdown,
+    screen: &Screen,
+) -> Result<Fed> {
+    let addresses = tiers.addresses();
+    let receiver = ReceiverConfig {
+        storage: vec![addresses.storage.clone()],
+        workers: addresses.workers.clone(),
+        epochs: config.receiver.epochs.max(1),
+        rank: 0,
+        world_size: 1,
+        ..config.receiver.clone()
+    };
+    let feed = Feed {
+        config: receiver,
+        recipe: config.recipe.recipe()?,
+        datasets: config.dataset_uses(),
+        sheet_samples: flags.sheet_samples(),
+    };
+    feed.run(tiers, shutdown, screen).context("receiver")
+}

@@ -1,0 +1,65 @@
+//! What a process that serves one tier has around the tier: signals, metrics, health.
+
+use std::fmt::Display;
+use std::io::Write as _;
+use std::time::Duration;
+
+use anyhow::Result;
+use headwater_telemetry::{Health, Phase, TelemetryConfig, start_metrics};
+
+use crate::cmd::runtime;
+use crate::shutdown::Shutdown;
+
+/// Time for threads of the runtime to end. Indexing of a shard cannot be broken off.
+const RUNTIME_END: Duration = Duration::from_secs(1);
+
+/// A process that serves.
+pub(crate) struct Serving {
+    pub(crate) health: Health,
+    shutdown: Shutdown,
+}
+
+// === impl Serving ===
+
+impl Serving {
+    /// Starts signals and metrics, then runs `tier` to its end.
+    pub(crate) fn run(
+        telemetry: &TelemetryConfig,
+        tier: impl AsyncFnOnce(Self) -> Result<()>,
+    ) -> Result<()> {
+        let runtime = runtime()?;
+        let ended = runtime.block_on(async {
+            let serving = Self { health: Health::new(), shutdown: Shutdown::listen()? };
+            let metrics = start_metrics(telemetry, serving.health.clone(), &[]).await?;
+            if let Some(metrics) = &metrics {
+                announce("metrics on", metrics.address());
+            }
+            tier(serving).await
+        });
+        runtime.shutdown_timeout(RUNTIME_END);
+        ended
+    }
+
+    /// Waits for something at the start; `None` when the process is asked to end meanwhile.
+    pub(crate) async fn unless_asked<T>(&self, work: impl Future<Output = T>) -> Option<T> {
+        tokio::select! {
+            done = work => Some(done),
+            () = self.shutdown.clone().asked() => None,
+        }
+    }
+
+    /// Resolves when the process is asked to end, and says so to `/healthz`.
+    pub(crate) fn drain(self) -> impl Future<Output = ()> + Send + 'static {
+        async move {
+            self.shutdown.asked().await;
+            self.health.set(Phase::Draining);
+        }
+    }
+}
+
+/// Tells whoever started this process where it listens: a line on standard output.
+pub(crate) fn announce(what: &str, address: impl Display) {
+    let mut out = std::io::stdout().lock();
+    // Nobody may be reading.
+    let _ = writeln!(out, "{what} {address}").and_then(|()| out.flush());
+}

@@ -1,0 +1,90 @@
+//! The one door of configuration: `headwater.toml`, the environment, flags.
+//!
+//! Each tier's struct lives in the tier's own `config.rs`; here they become sections of one file.
+
+mod dataset;
+mod fault;
+mod keys;
+mod layers;
+mod markdown;
+mod recipe;
+mod setting;
+mod show;
+
+use anyhow::{Context, Result, bail};
+use headwater_augment::AugmentConfig;
+use headwater_receiver::{DatasetUse, ReceiverConfig};
+use headwater_storage::{DatasetConfig, StorageConfig};
+use headwater_telemetry::TelemetryConfig;
+use serde::{Deserialize, Serialize};
+
+pub(crate) use dataset::DatasetEntry;
+pub(crate) use layers::{Loaded, Sources};
+pub(crate) use markdown::{example, markdown};
+pub(crate) use recipe::RecipeConfig;
+pub(crate) use setting::Setting;
+pub(crate) use show::show;
+
+/// A whole `headwater.toml`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct Config {
+    /// The datasets, in the order in which samples refer to them.
+    pub(crate) dataset: Vec<DatasetEntry>,
+    /// What is done to a sample.
+    pub(crate) recipe: RecipeConfig,
+    /// The storage tier.
+    pub(crate) storage: StorageConfig,
+    /// The augment tier.
+    pub(crate) augment: AugmentConfig,
+    /// The receiver.
+    pub(crate) receiver: ReceiverConfig,
+    /// Logs and metrics.
+    pub(crate) telemetry: TelemetryConfig,
+}
+
+// === impl Config ===
+
+impl Config {
+    /// Checks every section.
+    pub(crate) fn validate(&self) -> Result<()> {
+        self.check_datasets()?;
+        self.recipe.recipe()?;
+        if !self.dataset.is_empty() {
+            self.storage_tier()?;
+        }
+        self.augment.validate()?;
+        self.receiver.validate()?;
+        Ok(())
+    }
+
+    /// The storage tier's configuration, datasets included.
+    pub(crate) fn storage_tier(&self) -> Result<StorageConfig> {
+        self.check_datasets()?;
+        if self.dataset.is_empty() {
+            bail!(
+                "no dataset is configured: give `--dataset NAME=SHARDS`, or write `[[dataset]]` \
+                 with `name` and `shards` in headwater.toml"
+            );
+        }
+        let datasets = self.dataset.iter().map(DatasetEntry::served).collect();
+        let storage = StorageConfig { datasets, ..self.storage.clone() };
+        storage.validate().context("[storage]")?;
+        Ok(storage)
+    }
+
+    /// The datasets as a receiver mixes them.
+    pub(crate) fn dataset_uses(&self) -> Vec<DatasetUse> {
+        self.dataset.iter().map(DatasetEntry::used).collect()
+    }
+
+    fn check_datasets(&self) -> Result<()> {
+        if let Some(DatasetConfig { name, .. }) = self.storage.datasets.first() {
+            bail!(
+                "dataset `{name}` stands in `storage.datasets`: write it as `[[dataset]]`, where \
+                 the receiver finds it too"
+            );
+        }
+        self.dataset.iter().try_for_each(DatasetEntry::validate)
+    }
+}

@@ -1,0 +1,150 @@
+//! A picture of what came out: a row for each sample, with all its views side by side.
+
+use std::fs::File;
+use std::io::BufWriter;
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use half::{bf16, f16};
+use headwater_core::{Dtype, Recipe, TensorLayout};
+use headwater_receiver::Batch;
+
+/// Pixels between views.
+const GAP: usize = 4;
+/// Grey of the paper.
+const PAPER: u8 = 32;
+
+/// An RGB picture.
+pub(crate) struct Sheet {
+    width: usize,
+    height: usize,
+    pixels: Vec<u8>,
+}
+
+/// What turns stored elements back into values from 0 to 255.
+struct Scale {
+    mean: [f32; 3],
+    std: [f32; 3],
+    fp8_scale_inv: f32,
+}
+
+// === impl Sheet ===
+
+impl Sheet {
+    /// Draws the first samples of a batch, at most `samples`.
+    pub(crate) fn draw(batch: &Batch, recipe: &Recipe, samples: usize) -> Self {
+        let tensors: Vec<&TensorLayout> =
+            batch.layout().tensors().iter().filter(|tensor| tensor.row_shape.len() == 3).collect();
+        let samples = samples.min(batch.len());
+        let views = |tensor: &&TensorLayout| {
+            let [height, width] = sides(tensor);
+            std::iter::repeat_n((height, width), tensor.views as usize)
+        };
+        let sizes: Vec<(usize, usize)> = tensors.iter().flat_map(views).collect();
+        let row = sizes.iter().map(|size| size.0).max().unwrap_or(0) + GAP;
+        let width = GAP + sizes.iter().map(|size| size.1 + GAP).sum::<usize>();
+        let height = GAP + samples * row;
+        let mut sheet = Self { width, height, pixels: vec![PAPER; width * height * 3] };
+        let scale =
+            Scale { mean: recipe.mean, std: recipe.std, fp8_scale_inv: recipe.fp8_scale_inv() };
+        let mut left = GAP;
+        for tensor in tensors {
+            let bytes = batch.tensor_bytes(tensor);
+            let [_, view_width] = sides(tensor);
+            for view in 0..tensor.views as usize {
+                for sample in 0..samples {
+                    // Crop-major: all samples of the first view, then of the next.
+                    let start = (view * batch.len() + sample) * tensor.row_bytes as usize;
+                    let row_bytes = &bytes[start..start + tensor.row_bytes as usize];
+                    sheet.place(left, GAP + sample * row, tensor, row_bytes, &scale);
+                }
+                left += view_width + GAP;
+            }
+        }
+        sheet
+    }
+
+    /// One view, channels apart as they lie in the tensor.
+    fn place(&mut self, left: usize, top: usize, of: &TensorLayout, bytes: &[u8], scale: &Scale) {
+        let [height, width] = sides(of);
+        let element_bytes = of.dtype.size_bytes() as usize;
+        for (at, element) in bytes.chunks_exact(element_bytes).enumerate() {
+            let (channel, pixel) = (at / (height * width), at % (height * width));
+            let (x, y) = (left + pixel % width, top + pixel / width);
+            self.pixels[(y * self.width + x) * 3 + channel] =
+                scale.grey(of.dtype, channel, element);
+        }
+    }
+
+    /// Writes a PNG; folders that are missing are made.
+    pub(crate) fn write(&self, path: &Path) -> Result<()> {
+        let what = || format!("cannot write contact sheet `{}`", path.display());
+        if let Some(folder) = path.parent() {
+            std::fs::create_dir_all(folder).with_context(what)?;
+        }
+        let file = BufWriter::new(File::create(path).with_context(what)?);
+        let mut png = png::Encoder::new(file, self.width as u32, self.height as u32);
+        png.set_color(png::ColorType::Rgb);
+        png.set_depth(png::BitDepth::Eight);
+        let mut writer = png.write_header().with_context(what)?;
+        writer.write_image_data(&self.pixels).with_context(what)?;
+        writer.finish().with_context(what)
+    }
+}
+
+fn sides(tensor: &TensorLayout) -> [usize; 2] {
+    [tensor.row_shape[1] as usize, tensor.row_shape[2] as usize]
+}
+
+// === impl Scale ===
+
+impl Scale {
+    fn grey(&self, dtype: Dtype, channel: usize, element: &[u8]) -> u8 {
+        let value = match (dtype, element) {
+            (Dtype::Bf16, &[a, b]) => bf16::from_le_bytes([a, b]).to_f32(),
+            (Dtype::F16, &[a, b]) => f16::from_le_bytes([a, b]).to_f32(),
+            (Dtype::F32, &[a, b, c, d]) => f32::from_le_bytes([a, b, c, d]),
+            (Dtype::Fp8E4m3, &[byte]) => e4m3(byte) * self.fp8_scale_inv,
+            (Dtype::U8, &[byte]) => return byte,
+            _ => return 0,
+        };
+        // Saturating: what lies outside is white or black.
+        ((value * self.std[channel] + self.mean[channel]) * 255.0).round() as u8
+    }
+}
+
+/// Value of an E4M3 byte: sign, 4 bits of exponent with bias 7, 3 bits of mantissa.
+fn e4m3(byte: u8) -> f32 {
+    let sign = if byte & 0x80 == 0 { 1.0 } else { -1.0 };
+    let (exponent, mantissa) = (i32::from(byte >> 3 & 0xF), f32::from(byte & 7) / 8.0);
+    let magnitude = match exponent {
+        0 => mantissa * 2f32.powi(-6),
+        _ => (1.0 + mantissa) * 2f32.powi(exponent - 7),
+    };
+    sign * magnitude
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn elements_come_back_as_grey_levels() {
+        let scale = Scale { mean: [0.5; 3], std: [0.25; 3], fp8_scale_inv: 0.5 };
+        let normal = (200.0 / 255.0 - 0.5) / 0.25;
+        assert_eq!(scale.grey(Dtype::F32, 0, &f32::to_le_bytes(normal)), 200);
+        assert_eq!(scale.grey(Dtype::Bf16, 1, &bf16::from_f32(normal).to_le_bytes()), 200);
+        assert_eq!(scale.grey(Dtype::U8, 2, &[7]), 7);
+        assert_eq!(scale.grey(Dtype::F32, 0, &f32::to_le_bytes(99.0)), 255);
+        // 0x38 is 1.0: (0.5 * 0.25 + 0.5) * 255.
+        assert_eq!(scale.grey(Dtype::Fp8E4m3, 0, &[0x38]), 159);
+    }
+
+    #[test]
+    fn e4m3_has_its_known_values() {
+        assert_eq!(e4m3(0x38), 1.0);
+        assert_eq!(e4m3(0x7E), 448.0);
+        assert_eq!(e4m3(0x01), 2f32.powi(-9));
+        assert_eq!(e4m3(0xB8), -1.0);
+    }
+}

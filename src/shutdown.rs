@@ -1,0 +1,57 @@
+//! SIGTERM and SIGINT: the first asks to drain, the second ends the process.
+
+use std::process;
+
+use anyhow::{Context, Result};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::watch;
+
+/// Exit status after a second signal: 128 + SIGINT.
+const IMPATIENT: i32 = 130;
+
+/// Whether the process was asked to end. Clones are told together.
+#[derive(Clone, Debug)]
+pub(crate) struct Shutdown {
+    asked: watch::Receiver<bool>,
+}
+
+// === impl Shutdown ===
+
+impl Shutdown {
+    /// Listens for signals from now on; to be called within a runtime.
+    pub(crate) fn listen() -> Result<Self> {
+        let open = |kind| signal(kind).context("cannot listen for signals");
+        let (mut terminate, mut interrupt) =
+            (open(SignalKind::terminate())?, open(SignalKind::interrupt())?);
+        let (ask, asked) = watch::channel(false);
+        tokio::spawn(async move {
+            next(&mut terminate, &mut interrupt).await;
+            tracing::info!("asked to end: draining; a second signal ends at once");
+            // Kept alive below, so that waiters see the change and not a closed channel.
+            let _ = ask.send(true);
+            next(&mut terminate, &mut interrupt).await;
+            process::exit(IMPATIENT);
+        });
+        Ok(Self { asked })
+    }
+
+    /// Whether it was asked to.
+    pub(crate) fn is_asked(&self) -> bool {
+        *self.asked.borrow()
+    }
+
+    /// Waits until it is asked to.
+    pub(crate) async fn asked(mut self) {
+        if self.asked.wait_for(|asked| *asked).await.is_err() {
+            // The listener is gone with its runtime: nobody will ask any more.
+            std::future::pending::<()>().await;
+        }
+    }
+}
+
+async fn next(terminate: &mut Signal, interrupt: &mut Signal) {
+    tokio::select! {
+        _ = terminate.recv() => {}
+        _ = interrupt.recv() => {}
+    }
+}
