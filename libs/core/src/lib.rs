@@ -27,5 +27,5 @@ pub use part::{PartKey, PartScope, cut};
 pub use recipe::{Recipe, RecipeError};
 pub use rendezvous::{owner, owner_bounded, rendezvous};
 pub use sample::{SampleId, SampleRef};
-pub use shard_index::{IndexedField, ShardIndex, ShardIndexBuilder};
 pub use sampler::{BatchPlan, Sampler, SamplerConfig, SamplerError, State};
+pub use shard_index::{IndexedField, ShardIndex, ShardIndexBuilder};

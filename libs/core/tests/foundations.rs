@@ -45,8 +45,10 @@ proptest! {
         samples in 0_u32..40,
         cuts in prop::collection::vec(0_u32..40, 0..5),
         dtype in 0_usize..5,
+        (height, width) in (1_u32..20, 1_u32..20),
     ) {
-        let recipe = Recipe::preset("dinov2", DTYPES[dtype]).unwrap();
+        let mut recipe = Recipe::preset("dinov2", DTYPES[dtype]).unwrap();
+        (recipe.tensors[0].height, recipe.tensors[1].width) = (height, width);
         let layout = Layout::new(&recipe, samples);
         let mut bounds: Vec<u32> = cuts.into_iter().map(|cut| cut.min(samples)).collect();
         bounds.extend([0, samples]);

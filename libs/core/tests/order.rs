@@ -114,6 +114,18 @@ fn seeds_epochs_passes_and_datasets_have_orders_of_their_own() {
     assert_eq!(orders.len(), 4);
     assert_eq!(order(1, 0, 0), order(1, 0, 0));
 
+    // The shards too: one after the other, so that their order is all there is.
+    let data = [dataset("a", &[1; 30])];
+    let shards = |seed, number: u32, pass: usize| {
+        let mut config = SamplerConfig::new(seed, 1, 0, 30);
+        (config.epoch_end, config.shuffle_block) = (EpochEnd::Steps(2), 1);
+        let passes = epoch(&mut sampler(&config, &data), number);
+        passes[pass * 30..][..30].iter().map(|s| s.shard).collect::<Vec<_>>()
+    };
+    let orders =
+        BTreeSet::from([shards(1, 0, 0), shards(2, 0, 0), shards(1, 1, 0), shards(1, 0, 1)]);
+    assert_eq!(orders.len(), 4);
+
     let twins = [dataset("a", &[40, 40, 40]), dataset("b", &[40, 40, 40])];
     let mixed = epoch(&mut sampler(&SamplerConfig::new(1, 1, 0, 240), &twins), 0);
     let of = |dataset| {

@@ -196,7 +196,8 @@ fn datasets_go_on_by_their_names() {
 
 #[test]
 fn weights_are_kept_bit_for_bit_and_in_force() {
-    let odd = [1.0 / 3.0 + f64::EPSILON, 0.1 + 0.2];
+    // A parser that is not exact gets these wrong by the last bit.
+    let odd = [0.9856906946328695, 0.21291890726713458];
     let mut before = sampler(&config(1, 4), &two());
     before.set_weights(1, 3, &[1.0, 0.0]).unwrap();
     before.set_weights(0, 2, &odd).unwrap();

@@ -195,3 +195,25 @@ impl Track {
         self.go_back_to(step);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_walk_is_remembered_evenly_and_within_bounds() {
+        let key = TrackKey { epoch: 0, rank: None };
+        let mut track = Track::new(key, Mark { step: 0, cursors: vec![0] });
+        for step in 1..=100_000 {
+            track.head.step = step;
+            track.remember();
+            assert!(track.snapshots.len() <= SNAPSHOTS_MAX);
+            let gap = track.snapshots.windows(2).map(|pair| pair[1].step - pair[0].step).max();
+            assert!(step % 1000 > 0 || gap.unwrap() <= SNAPSHOT_STEPS.max(step / 256));
+        }
+        let steps: Vec<u64> = track.snapshots.iter().map(|mark| mark.step).collect();
+        assert!(steps.windows(2).all(|pair| pair[1] - pair[0] == track.stride), "{steps:?}");
+        track.go_back_to(50_000);
+        assert!((50_000 - track.stride..=50_000).contains(&track.head.step));
+    }
+}

@@ -46,9 +46,10 @@ use weights::Weights;
 /// up to 2048 snapshots of their cursors.
 ///
 /// Time: with one dataset, any batch costs the same. With several, the datasets of a batch are
-/// drawn for all its positions, over all ranks; the next batch and batches near the last one cost
-/// that, a jump ahead costs it for each step between (a few nanoseconds a position), a jump back
-/// for a thousandth of the way at most. The first batch of a pass costs a shuffle of its shards.
+/// drawn for all its positions, over all ranks, at about ten nanoseconds each. The next batch
+/// costs just that. A jump ahead costs it for every step between, a jump back for at most
+/// `max(16, steps walked / 512)` steps, because cursors are kept at so many steps; after a resume
+/// the state's cursors are such a place. The first batch of a pass costs a shuffle of its shards.
 #[derive(Clone, Debug)]
 pub struct Sampler {
     config: SamplerConfig,

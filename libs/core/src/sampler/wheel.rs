@@ -66,10 +66,11 @@ mod tests {
     #[test]
     fn the_guide_changes_no_choice() {
         let crowd: Vec<f64> = (0..1000).map(|i| f64::from(i % 7) / 2997.0).collect();
-        let lists: [&[f64]; 6] = [
+        let lists: [&[f64]; 7] = [
             &[1.0],
             &[0.0, 1.0, 0.0],
             &[0.5, 0.5],
+            &[0.3, 0.7],
             &[1e-12, 0.3, 0.0, 0.7, 0.0],
             &[0.1; 10],
             &crowd,
