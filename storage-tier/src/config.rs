@@ -12,6 +12,7 @@ const BLOCK_BYTES_DEFAULT: usize = 4 << 20;
 const BLOCK_BYTES_MAX: usize = 32 << 20;
 const READERS_DEFAULT: usize = 16;
 const CONCURRENT_READS_DEFAULT: usize = 256;
+const WAITING_READS_DEFAULT: usize = 1024;
 const OPEN_SHARDS_DEFAULT: usize = 512;
 const PREFETCH_SHARDS_DEFAULT: usize = 8;
 
@@ -32,8 +33,10 @@ pub struct StorageConfig {
     pub block_bytes: usize,
     /// Threads that wait for the disk at the same time, at the start and while serving.
     pub readers: usize,
-    /// Answers being sent at the same time; one more is refused and tried again by the caller.
+    /// Reads answered at the same time; further ones wait.
     pub max_concurrent_reads: usize,
+    /// Reads that may wait; one more is refused, and tried again by the caller.
+    pub max_waiting_reads: usize,
     /// Shards kept open; the least recently used one is closed.
     pub open_shards_max: usize,
     /// Shards fetched ahead at the same time.
@@ -75,6 +78,7 @@ impl Default for StorageConfig {
             block_bytes: BLOCK_BYTES_DEFAULT,
             readers: READERS_DEFAULT,
             max_concurrent_reads: CONCURRENT_READS_DEFAULT,
+            max_waiting_reads: WAITING_READS_DEFAULT,
             open_shards_max: OPEN_SHARDS_DEFAULT,
             prefetch_shards_max: PREFETCH_SHARDS_DEFAULT,
             on_broken_shard: OnBrokenShard::Fail,
@@ -115,6 +119,7 @@ impl StorageConfig {
         let counts = [
             ("readers", self.readers),
             ("max_concurrent_reads", self.max_concurrent_reads),
+            ("max_waiting_reads", self.max_waiting_reads),
             ("open_shards_max", self.open_shards_max),
             ("prefetch_shards_max", self.prefetch_shards_max),
         ];

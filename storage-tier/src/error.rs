@@ -144,11 +144,11 @@ pub enum StorageError {
     /// Samples that cannot be given out.
     #[error(transparent)]
     Read(#[from] ShardReadError),
-    /// At the limit of answers.
-    #[error("{limit} reads are being answered, the limit (`max_concurrent_reads`): try again")]
+    /// As many reads wait as may.
+    #[error("{waiting} reads are waiting here, the limit (`max_waiting_reads`): try again")]
     Overloaded {
         /// The limit.
-        limit: usize,
+        waiting: usize,
     },
     /// The caller speaks another version of the protocol.
     #[error("caller speaks wire version {theirs}, this node {ours}: use one release")]

@@ -15,6 +15,7 @@ mod error;
 mod find;
 mod index;
 mod metrics;
+mod read_queue;
 mod service;
 mod storage;
 

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use headwater_proto::storage::StorageFailure;
 
+use crate::StorageConfig;
 use crate::index::IndexSource;
 
 const INDEXED_SHARDS: &str = "headwater_storage_indexed_shards_total";
@@ -15,6 +16,8 @@ const OPEN_SHARDS: &str = "headwater_storage_open_shards";
 const OPEN_SHARDS_LIMIT: &str = "headwater_storage_open_shards_limit";
 const READS: &str = "headwater_storage_reads_in_flight";
 const READS_LIMIT: &str = "headwater_storage_reads_in_flight_limit";
+const WAITING: &str = "headwater_storage_reads_waiting";
+const WAITING_LIMIT: &str = "headwater_storage_reads_waiting_limit";
 const PAGE_IN_SECONDS: &str = "headwater_storage_page_in_seconds";
 const PREFETCHED_SHARDS: &str = "headwater_storage_prefetched_shards_total";
 
@@ -34,6 +37,8 @@ pub(crate) fn describe() {
         metrics::describe_gauge!(OPEN_SHARDS_LIMIT, "Shards that may be held open");
         metrics::describe_gauge!(READS, "Reads being answered over gRPC");
         metrics::describe_gauge!(READS_LIMIT, "Reads that may be answered at the same time");
+        metrics::describe_gauge!(WAITING, "Reads that wait to be answered");
+        metrics::describe_gauge!(WAITING_LIMIT, "Reads that may wait before one is refused");
         metrics::describe_histogram!(
             PAGE_IN_SECONDS,
             Seconds,
@@ -43,9 +48,10 @@ pub(crate) fn describe() {
     });
 }
 
-pub(crate) fn limits(open_shards: usize, reads: usize) {
-    metrics::gauge!(OPEN_SHARDS_LIMIT).set(open_shards as f64);
-    metrics::gauge!(READS_LIMIT).set(reads as f64);
+pub(crate) fn limits(config: &StorageConfig) {
+    metrics::gauge!(OPEN_SHARDS_LIMIT).set(config.open_shards_max as f64);
+    metrics::gauge!(READS_LIMIT).set(config.max_concurrent_reads as f64);
+    metrics::gauge!(WAITING_LIMIT).set(config.max_waiting_reads as f64);
 }
 
 pub(crate) fn indexed(source: IndexSource) {
@@ -65,8 +71,9 @@ pub(crate) fn open_shards(count: usize) {
     metrics::gauge!(OPEN_SHARDS).set(count as f64);
 }
 
-pub(crate) fn reads_in_flight(count: usize) {
-    metrics::gauge!(READS).set(count as f64);
+pub(crate) fn reads(in_flight: usize, waiting: usize) {
+    metrics::gauge!(READS).set(in_flight as f64);
+    metrics::gauge!(WAITING).set(waiting as f64);
 }
 
 pub(crate) fn paged_in(took: Duration) {

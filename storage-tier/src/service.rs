@@ -18,7 +18,6 @@ use tonic::transport::Server;
 use tonic::transport::server::TcpIncoming;
 use tonic::{Request, Response, Status};
 
-use crate::storage::ReadPermit;
 use crate::{Storage, StorageConfig, StorageError, metrics};
 
 /// Larger frames than HTTP/2's 16 KiB save work on both sides.
@@ -168,12 +167,12 @@ impl StorageRpc for Service {
         request: Request<v1::ReadRequest>,
     ) -> Result<Response<Self::ReadSamplesStream>, Status> {
         let query = ReadQuery::try_from(request.into_inner()).map_err(refuse_message)?;
-        let permit = self.storage.begin_read().map_err(|e| refuse(&e))?;
+        let permit = self.storage.begin_read().await.map_err(|e| refuse(&e))?;
         let (shard, blocks) = self.storage.plan(&query).await.map_err(|e| refuse(&e))?;
         let (send, receive) = mpsc::channel(BLOCKS_AHEAD);
         let storage = self.storage.clone();
         tokio::spawn(async move {
-            let _permit: ReadPermit = permit;
+            let _permit = permit;
             for block in blocks {
                 let indices = query.indices[block].to_vec();
                 let made = storage.block(&shard, indices, &query.fields).await;

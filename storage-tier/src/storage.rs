@@ -12,6 +12,7 @@ use tokio::task::spawn_blocking;
 
 use crate::dataset::{Dataset, index_datasets};
 use crate::index::Indexer;
+use crate::read_queue::{ReadPermit, ReadQueue};
 use crate::{StorageConfig, StorageError, metrics};
 
 /// A storage node whose datasets are indexed. Cheap to clone.
@@ -29,8 +30,8 @@ struct Inner {
     open: OpenShards<(usize, u32), MappedShard>,
     /// One permit for each thread that may wait for the disk.
     readers: Arc<Semaphore>,
-    /// One permit for each answer that may be under way.
-    reads: Arc<Semaphore>,
+    /// Those who answer reads, and those who wait to.
+    reads: ReadQueue,
     /// One permit for each shard that may be fetched ahead.
     prefetches: Arc<Semaphore>,
     /// Shards that are being fetched ahead.
@@ -51,7 +52,7 @@ impl Storage {
     pub async fn open(config: StorageConfig) -> Result<Self, StorageError> {
         config.validate()?;
         metrics::describe();
-        metrics::limits(config.open_shards_max, config.max_concurrent_reads);
+        metrics::limits(&config);
         let indexer = Indexer::new(config.index_dir.clone(), config.on_broken_shard);
         let indexing = spawn_blocking(move || {
             let datasets = index_datasets(&config, &indexer)?;
@@ -61,7 +62,7 @@ impl Storage {
         let inner = Inner {
             open: OpenShards::new(config.open_shards_max),
             readers: Arc::new(Semaphore::new(config.readers)),
-            reads: Arc::new(Semaphore::new(config.max_concurrent_reads)),
+            reads: ReadQueue::new(config.max_concurrent_reads, config.max_waiting_reads),
             prefetches: Arc::new(Semaphore::new(config.prefetch_shards_max)),
             prefetching: Mutex::default(),
             config,
@@ -86,14 +87,9 @@ impl Storage {
         self.dataset(dataset).map(|at| &self.inner.datasets[at].manifest)
     }
 
-    /// Leave to answer one read; given back when it is dropped.
-    pub(crate) fn begin_read(&self) -> Result<ReadPermit, StorageError> {
-        let limit = self.inner.config.max_concurrent_reads;
-        let reads = &self.inner.reads;
-        let permit =
-            reads.clone().try_acquire_owned().map_err(|_| StorageError::Overloaded { limit })?;
-        metrics::reads_in_flight(limit - reads.available_permits());
-        Ok(ReadPermit { permit: Some(permit), storage: self.clone() })
+    /// Leave to answer one read, as soon as it is its turn; given back when it is dropped.
+    pub(crate) async fn begin_read(&self) -> Result<ReadPermit, StorageError> {
+        self.inner.reads.enter().await
     }
 
     /// The shard, open.
@@ -245,19 +241,4 @@ fn divide(
     }
     blocks.push(start..query.indices.len());
     Ok(blocks)
-}
-
-/// Leave to answer one read.
-#[derive(Debug)]
-pub(crate) struct ReadPermit {
-    permit: Option<OwnedSemaphorePermit>,
-    storage: Storage,
-}
-
-impl Drop for ReadPermit {
-    fn drop(&mut self) {
-        drop(self.permit.take());
-        let Inner { config, reads, .. } = &*self.storage.inner;
-        metrics::reads_in_flight(config.max_concurrent_reads - reads.available_permits());
-    }
 }

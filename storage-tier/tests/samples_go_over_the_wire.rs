@@ -123,11 +123,9 @@ async fn a_shard_that_is_written_to_is_refused_and_named() {
     assert!(error.to_string().contains("0.tar` was changed"), "{error}");
 }
 
-#[tokio::test]
-async fn reads_beyond_the_limit_wait_at_the_caller_and_all_succeed() {
-    let setup = setup(&[shard(0, 50, 50_000)], |config| config.max_concurrent_reads = 1).await;
+async fn read_at_once(setup: &Setup, readers: u32) {
     let dataset = Arc::new(setup.client.dataset(&setup.dataset));
-    let reads = (0..16).map(|i| {
+    let reads = (0..readers).map(|i| {
         let dataset = dataset.clone();
         tokio::spawn(async move {
             let indices: Vec<u32> = (0..50).map(|k| (k + i) % 50).collect();
@@ -137,6 +135,17 @@ async fn reads_beyond_the_limit_wait_at_the_caller_and_all_succeed() {
     for read in reads.collect::<Vec<_>>() {
         assert_eq!(read.await.unwrap(), 50);
     }
+}
+
+#[tokio::test]
+async fn reads_beyond_the_limits_wait_and_all_succeed() {
+    let bytes = [shard(0, 50, 20_000)];
+    let waits_at_the_node = setup(&bytes, |config| config.max_concurrent_reads = 1).await;
+    read_at_once(&waits_at_the_node, 16).await;
+    let waits_at_the_caller = setup(&bytes, |config| {
+        (config.max_concurrent_reads, config.max_waiting_reads) = (1, 1);
+    });
+    read_at_once(&waits_at_the_caller.await, 8).await;
 }
 
 #[tokio::test]

@@ -1,10 +1,13 @@
 //! Reading from all storage nodes: which one is asked, and what happens when it fails.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use headwater_core::{Digest, Digester, Manifest, rendezvous};
-use headwater_proto::storage::{DatasetRef, EncodedSample, FieldSelection, ReadQuery, ShardQuery};
+use headwater_proto::storage::{
+    DatasetRef, EncodedSample, FieldSelection, ReadQuery, ShardQuery, StorageFailure,
+};
 use headwater_proto::v1::PrefetchRequest;
 use tokio::time::{Instant, sleep};
 
@@ -19,6 +22,8 @@ use crate::{
 /// Pauses between rounds of tries double from the first to the last.
 const PAUSE_FIRST: Duration = Duration::from_millis(50);
 const PAUSE_LAST: Duration = Duration::from_secs(3);
+/// A node that is there but at its limit is asked again sooner.
+const PAUSE_LAST_OVERLOADED: Duration = Duration::from_millis(200);
 
 /// A reader of storage nodes. Cheap to clone; clones share connections and mapped shards.
 #[derive(Clone, Debug)]
@@ -39,6 +44,8 @@ struct Inner {
     nodes: Vec<Arc<Node>>,
     local: LocalShards,
     counts: ReadCounts,
+    /// Counts pauses, so that no two are alike.
+    pauses: AtomicU64,
 }
 
 // === impl StorageClient ===
@@ -56,7 +63,13 @@ impl StorageClient {
         let node = |address: &String| Arc::new(Node::new(address, &config));
         let nodes = config.nodes.iter().map(node).collect();
         let local = LocalShards::new(config.mapped_shards_max);
-        let inner = Inner { config, nodes, local, counts: ReadCounts::default() };
+        let inner = Inner {
+            config,
+            nodes,
+            local,
+            counts: ReadCounts::default(),
+            pauses: AtomicU64::new(0),
+        };
         let client = Self { inner: Arc::new(inner) };
         // Later ones are told from the log; here the first that answers is enough.
         futures::future::join_all(client.inner.nodes.iter().map(|node| node.hello())).await;
@@ -245,9 +258,19 @@ impl Inner {
                 let limit_ms = self.config.wait_limit_ms;
                 tracing::warn!(error = %error, limit_ms, "no storage node answers, trying again");
             }
-            sleep(pause).await;
-            pause = (pause * 2).min(PAUSE_LAST);
+            sleep(self.spread(pause)).await;
+            let overloaded = error.kind() == StorageFailure::Overloaded;
+            pause = (pause * 2).min(if overloaded { PAUSE_LAST_OVERLOADED } else { PAUSE_LAST });
         }
+    }
+
+    /// Between half the pause and all of it, so that callers who were refused at the same time do
+    /// not come back at the same time. How long exactly has no bearing on what is read.
+    fn spread(&self, pause: Duration) -> Duration {
+        let count = self.pauses.fetch_add(1, Ordering::Relaxed);
+        let process = u64::from(std::process::id());
+        let draw = Digester::new("headwater pause").number(process).number(count).finish();
+        pause.mul_f64(0.5 + (draw.0 as u32) as f64 / f64::from(u32::MAX) / 2.0)
     }
 
     fn gave_up(&self, started: Instant, error: StorageClientError) -> StorageClientError {

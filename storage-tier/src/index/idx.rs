@@ -87,7 +87,8 @@ impl IdxFault {
 
 impl Content {
     fn parse(bytes: &[u8]) -> Result<Self, IdxFault> {
-        if bytes.starts_with(b"v1.") {
+        // An offset's first byte is never that: offsets are multiples of 512, lowest byte first.
+        if bytes.starts_with(b"v") {
             let text = std::str::from_utf8(bytes).map_err(|error| {
                 let before = &bytes[..error.valid_up_to()];
                 let line = 1 + before.iter().filter(|&&byte| byte == b'\n').count();
@@ -98,7 +99,7 @@ impl Content {
         let (words, rest) = bytes.as_chunks::<8>();
         if !rest.is_empty() {
             let fault = format!(
-                "{} bytes are neither whole 64-bit offsets nor a text that starts with `v1.`",
+                "{} bytes are neither whole 64-bit offsets nor a text that starts with `v1.1` or `v1.2`",
                 bytes.len()
             );
             return Err(IdxFault { place: "the whole file".to_owned(), fault });

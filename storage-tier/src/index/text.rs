@@ -51,7 +51,8 @@ impl TextIndex {
 
     pub(super) fn check(&self, index: &ShardIndex, shard_bytes: u64) -> Result<(), IdxFault> {
         for (sample, line) in self.lines.iter().enumerate().take(index.samples() as usize) {
-            self.check_line(line, index.fields(sample as u32), shard_bytes)
+            let (key, fields) = (index.key(sample as u32), index.fields(sample as u32));
+            self.check_line(line, key.unwrap_or_default(), fields, shard_bytes)
                 .map_err(|fault| IdxFault::line(sample + FIRST_LINE, fault))?;
         }
         let (found, lines) = (u64::from(index.samples()), self.lines.len() as u64);
@@ -69,6 +70,7 @@ impl TextIndex {
     fn check_line<'a>(
         &self,
         line: &str,
+        key: &str,
         fields: impl ExactSizeIterator<Item = IndexedField<'a>>,
         shard_bytes: u64,
     ) -> Result<(), String> {
@@ -93,7 +95,7 @@ impl TextIndex {
                             return Err(difference(rest, &expected[at + 1], shard_bytes));
                         }
                     },
-                    None => "",
+                    None => after_name(rest.trim_start(), key, field.name),
                 };
             }
             rest = rest.trim_start();
@@ -103,6 +105,13 @@ impl TextIndex {
         }
         Ok(())
     }
+}
+
+/// What follows the last file name. It may be written in another way than in the shard, but has as
+/// many spaces.
+fn after_name<'a>(rest: &'a str, key: &str, field: &str) -> &'a str {
+    let spaces = key.matches(' ').count() + field.matches(' ').count();
+    rest.match_indices(' ').nth(spaces).map_or("", |(end, _)| &rest[end..])
 }
 
 /// Puts into words how a line differs from the field that the shard has.

@@ -1,0 +1,75 @@
+//! How many samples a second one node serves to one client: mapped, and over gRPC.
+//!
+//!     cargo run --release -p headwater-storage --example read_speed -- 'shards-{000..002}.tar'
+
+use std::time::{Duration, Instant};
+
+use headwater_storage::{DatasetConfig, Storage, StorageConfig, listen};
+use headwater_storage_client::{
+    DatasetRef, FieldSelection, LocalMap, StorageClient, StorageClientConfig,
+};
+
+const PART_SAMPLES: usize = 64;
+const READS_AT_ONCE: usize = 4;
+const RUN: Duration = Duration::from_secs(5);
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let shards: Vec<String> = std::env::args().skip(1).collect();
+    let index_dir = tempfile::tempdir()?;
+    let config = StorageConfig {
+        datasets: vec![DatasetConfig { name: "d".to_owned(), shards }],
+        index_dir: Some(index_dir.path().to_owned()),
+        ..StorageConfig::default()
+    };
+    let storage = Storage::open(config).await?;
+    let listener = listen("127.0.0.1:0").await?;
+    let address = listener.local_addr()?.to_string();
+    tokio::spawn(async move { storage.serve_on(listener, std::future::pending()).await });
+    for way in [LocalMap::Auto, LocalMap::Off, LocalMap::Auto, LocalMap::Off] {
+        let nodes = vec![address.clone()];
+        let config = StorageClientConfig { nodes, local_map: way, ..Default::default() };
+        let client = StorageClient::connect(config).await?;
+        let (samples, seconds) = run(&client).await?;
+        let bytes = client.bytes_read();
+        let megabytes = (bytes.mapped + bytes.grpc) as f64 / 1e6;
+        println!(
+            "{way:?}: {:.0} samples/s, {:.0} MB/s ({bytes:?})",
+            samples as f64 / seconds,
+            megabytes / seconds
+        );
+    }
+    Ok(())
+}
+
+/// Reads parts of neighbouring samples, several at once, and touches one byte of each page.
+async fn run(client: &StorageClient) -> Result<(usize, f64), Box<dyn std::error::Error>> {
+    let manifest = client.manifest("d").await?;
+    let dataset = DatasetRef { name: "d".to_owned(), manifest: manifest.digest() };
+    let started = Instant::now();
+    let mut readers = tokio::task::JoinSet::new();
+    for reader in 0..READS_AT_ONCE {
+        let (dataset, manifest) = (client.dataset(&dataset), manifest.clone());
+        readers.spawn(async move {
+            let (mut samples, mut part) = (0, reader);
+            while started.elapsed() < RUN {
+                let shard = part % manifest.shards().len();
+                let count = manifest.shards()[shard].samples;
+                let first = (part * PART_SAMPLES) as u32;
+                let indices: Vec<u32> =
+                    (0..PART_SAMPLES as u32).map(|i| (first + i) % count).collect();
+                let read = dataset.read(shard as u32, &indices, &FieldSelection::all()).await;
+                for sample in read.expect("the node is there") {
+                    let bytes =
+                        sample.fields.iter().flat_map(|(_, data)| data.iter().step_by(4096));
+                    std::hint::black_box(bytes.fold(0u8, |sum, byte| sum ^ byte));
+                    samples += 1;
+                }
+                part += READS_AT_ONCE;
+            }
+            samples
+        });
+    }
+    let samples = readers.join_all().await.into_iter().sum();
+    Ok((samples, started.elapsed().as_secs_f64()))
+}
