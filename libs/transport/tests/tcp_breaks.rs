@@ -2,7 +2,6 @@
 
 mod support;
 
-use std::io::IoSlice;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -268,7 +267,7 @@ async fn strangers_are_turned_away_without_harm() {
     let (_, key) = world.admit();
     let other_version = [b"HWTC", &99_u16.to_le_bytes()[..], &[0, 0], &key.0].concat();
     let mut old = dial().await.expect("connected");
-    old.write_vectored(&[IoSlice::new(&other_version)]).await.expect("sent");
+    old.write_all(&other_version).await.expect("sent");
     let mut answer = Vec::new();
     old.read_to_end(&mut answer).await.expect("closed");
     assert!(String::from_utf8_lossy(&answer).contains("version 99"));
