@@ -1,0 +1,178 @@
+"""Epochs, and what a new iteration is."""
+
+import json
+import threading
+
+import headwater
+import pytest
+
+STEPS = 16  # 64 photographs in batches of 4
+
+
+def digests(batches):
+    return [batch.digest for batch in batches]
+
+
+def test_an_epoch_holds_every_sample_once_with_its_label(make, labels):
+    loader = make()
+    assert len(loader) == STEPS
+    keys, places = [], []
+    for batch in loader:
+        assert batch.labels.numpy().tolist() == [labels[key] for key in batch.keys]
+        keys += batch.keys
+        places.append((batch.epoch, batch.step))
+    assert sorted(keys) == sorted(labels)
+    assert places == [(0, step) for step in range(STEPS)]
+
+
+def test_iterations_go_on_to_the_next_epoch_in_another_order(make):
+    loader = make()
+    first = [batch.keys for batch in loader]
+    second = list(batch.keys for batch in loader)
+    assert (loader.epoch, loader.step) == (2, 0)
+    assert sorted(sum(first, [])) == sorted(sum(second, []))
+    assert first != second
+
+
+def test_set_epoch_goes_to_the_start_of_any_epoch(make):
+    loader = make()
+    first = digests(loader)
+    loader.set_epoch(0)
+    assert digests(loader) == first
+    loader.set_epoch(7)
+    assert {batch.epoch for batch in loader} == {7}
+
+
+def test_a_new_iteration_after_a_break_begins_the_epoch_again(make):
+    loader = make()
+    seen = []
+    for batch in loader:
+        seen.append(batch.digest)
+        if batch.step == 4:
+            break
+    assert loader.step == 5
+    again = digests(loader)
+    assert len(again) == STEPS
+    assert again[:5] == seen
+
+
+def test_an_epoch_whose_last_batch_was_taken_is_over(make):
+    loader = make()
+    for _, batch in zip(range(STEPS), loader):
+        pass
+    assert (batch.epoch, batch.step) == (0, STEPS - 1)
+    assert next(iter(loader)).epoch == 1
+
+
+def test_two_iterations_at_once_are_refused(make):
+    loader = make()
+    iteration = iter(loader)
+    first = next(iteration).step
+    with pytest.raises(headwater.BusyError, match="already being iterated"):
+        iter(loader)
+    assert (first, next(iteration).step) == (0, 1)
+    iteration.close()
+    assert list(iteration) == []
+    assert next(iter(loader)).step == 0
+
+
+def test_an_abandoned_iteration_says_so(make):
+    loader = make()
+    iteration = iter(loader)
+    next(iteration)
+    loader.abandon()
+    assert next(iter(loader)).step == 0
+    with pytest.raises(headwater.ClosedError, match="was ended"):
+        next(iteration)
+
+
+def test_set_epoch_during_an_iteration_holds_for_the_next(make):
+    loader = make()
+    steps = []
+    for batch in loader:
+        loader.set_epoch(5)
+        steps.append(batch.epoch)
+    assert steps == [0] * STEPS
+    assert next(iter(loader)).epoch == 5
+
+
+def test_two_threads_cannot_wait_for_one_batch(make):
+    # Nobody listens there, so both wait.
+    loader = make(workers=["127.0.0.1:1"], worker_wait_ms=1000)
+    iteration = iter(loader)
+    errors = []
+
+    def take():
+        try:
+            next(iteration)
+        except headwater.HeadwaterError as error:
+            errors.append(type(error))
+
+    threads = [threading.Thread(target=take) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(error.__name__ for error in errors) == ["BusyError", "WorkerError"]
+
+
+def test_an_iteration_outlives_the_name_of_its_loader(tiers):
+    count = 0
+    for batch in headwater.Loader(**tiers.keywords()):
+        count += len(batch)
+    assert count == 64
+
+
+def test_a_closed_loader_says_so_and_its_batches_stay(make):
+    with make() as loader:
+        batch = next(iter(loader))
+        before = batch.digest
+    with pytest.raises(headwater.ClosedError, match="closed"):
+        iter(loader)
+    assert batch.digest == before
+    loader.close()
+
+
+def test_a_number_of_epochs_ends_the_stream(make):
+    loader = make(epochs=1)
+    assert len(list(batch.step for batch in loader)) == STEPS
+    assert list(loader) == []
+
+
+def test_seek_begins_the_next_iteration_anywhere(make):
+    loader = make()
+    whole = digests(loader)
+    loader.seek(0, 12)
+    assert (loader.epoch, loader.step) == (0, 12)
+    assert digests(loader) == whole[12:]
+    with pytest.raises(headwater.ConfigError, match="16"):
+        loader.seek(0, 99)
+    # The stream goes on.
+    assert next(iter(loader)).step == 0
+
+
+def test_ranks_share_the_global_batch(make):
+    whole = [batch.keys for batch in make()]
+    ranks = [make(rank=rank, world_size=2, batch_size=2) for rank in range(2)]
+    halves = [[batch.keys for batch in loader] for loader in ranks]
+    assert [left + right for left, right in zip(*halves)] == whole
+
+
+def test_broken_samples_are_replaced_and_named(make):
+    substituted = {}
+    for batch in make(datasets=["broken"], batch_size=8):
+        assert len(batch.keys) == 8
+        substituted.update(batch.substituted)
+    assert len(substituted) == 3
+    assert all("broken-jpeg" in reason or "0000" in reason for reason in substituted.values())
+
+
+def test_stats_count_what_came(make):
+    loader = make()
+    for batch in loader:
+        pass
+    stats = loader.stats()
+    assert json.dumps(stats)
+    assert stats["batches"] >= STEPS and stats["samples"] >= 64
+    assert sum(stats["link_bytes"].values()) > 0
+    assert set(stats["workers"].values()) <= {"shm", "tcp"}

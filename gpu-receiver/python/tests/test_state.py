@@ -1,0 +1,133 @@
+"""States: taken anywhere, gone on from anywhere."""
+
+import json
+import pickle
+
+import headwater
+import pytest
+
+
+def take(loader, count):
+    """The digests of `count` batches, and the state after them."""
+    seen = []
+    for batch in loader:
+        seen.append(batch.digest)
+        if len(seen) == count:
+            break
+    return seen, loader.state_dict()
+
+
+def test_a_new_loader_goes_on_with_exactly_the_next_batch(make):
+    whole = [batch.digest for batch in make()]
+    seen, state = take(make(), 6)
+    assert (state["epoch"], state["step"]) == (0, 6)
+    loader = make()
+    loader.load_state_dict(pickle.loads(pickle.dumps(json.loads(json.dumps(state)))))
+    assert (loader.epoch, loader.step) == (0, 6)
+    assert seen + [batch.digest for batch in loader] == whole
+    # Once: the next iteration is a whole epoch again.
+    assert len([batch.step for batch in loader]) == 16
+
+
+def test_the_usual_training_loop_resumes_although_it_sets_the_epoch(make):
+    def train(loader, first_epoch, stop_after=None):
+        steps = []
+        for epoch in range(first_epoch, 2):
+            loader.set_epoch(epoch)
+            for batch in loader:
+                steps.append((batch.epoch, batch.step, batch.digest))
+                if len(steps) == stop_after:
+                    return steps, loader.state_dict()
+        return steps, None
+
+    whole, _ = train(make(), 0)
+    before, state = train(make(), 0, stop_after=21)
+    loader = make()
+    loader.load_state_dict(state)
+    after, _ = train(loader, state["epoch"])
+    assert before + after == whole
+
+
+def test_set_epoch_to_another_epoch_forgets_the_loaded_place(make):
+    _, state = take(make(), 6)
+    loader = make()
+    loader.load_state_dict(state)
+    loader.set_epoch(3)
+    assert [(b.epoch, b.step) for b in loader][0] == (3, 0)
+
+
+def test_a_state_holds_on_another_number_of_ranks(make):
+    whole = [batch.keys for batch in make()]
+    _, state = take(make(), 6)
+    ranks = [make(rank=rank, world_size=2, batch_size=2) for rank in range(2)]
+    for loader in ranks:
+        loader.load_state_dict(state)
+    halves = [[batch.keys for batch in loader] for loader in ranks]
+    assert [left + right for left, right in zip(*halves)] == whole[6:]
+
+
+def test_the_state_after_the_last_batch_is_the_next_epochs_start(make):
+    _, state = take(make(), 16)
+    assert (state["epoch"], state["step"]) == (1, 0)
+
+
+def test_what_differs_is_named_unless_allowed(make):
+    _, state = take(make(seed=1), 2)
+    loader = make(seed=2)
+    with pytest.raises(headwater.StateError, match="seed is 1 in the state and 2"):
+        loader.load_state_dict(state)
+    assert next(iter(loader)).step == 0
+    with pytest.raises(headwater.ConfigError, match="allow"):
+        loader.load_state_dict(state, allow=["sead"])
+    loader.load_state_dict(state, allow=["seed"])
+    assert next(iter(loader)).step == 2
+
+
+def test_a_state_that_is_none_is_refused(make):
+    loader = make()
+    for state in [{}, {"version": 1}, {**loader.state_dict(), "extra": 1}]:
+        with pytest.raises(headwater.StateError, match="not usable"):
+            loader.load_state_dict(state)
+    with pytest.raises(TypeError, match="cannot be part of"):
+        loader.load_state_dict({"epoch": object()})
+
+
+def test_a_state_is_not_loaded_during_an_iteration(make):
+    loader = make()
+    state = loader.state_dict()
+    iteration = iter(loader)
+    with pytest.raises(headwater.BusyError):
+        loader.load_state_dict(state)
+    del iteration
+    loader.load_state_dict(state)
+
+
+def test_checkpoint_files_are_resumed_from(make, tmp_path):
+    whole = [batch.digest for batch in make()]
+    options = {"checkpoint_dir": tmp_path, "checkpoint_every_steps": 5}
+    loader = make(**options)
+    for batch in loader:
+        if batch.step == 8:
+            break
+    loader.close()
+    assert [path.name for path in tmp_path.iterdir()] == ["dl_state_000000005.json"]
+    resumed = make(resume=True, **options)
+    resumed.set_epoch(0)
+    assert [batch.digest for batch in resumed] == whole[5:]
+    resumed.checkpoint(77)
+    assert (tmp_path / "dl_state_000000077.json").exists()
+
+
+def test_weights_set_on_the_way_are_in_the_state(make):
+    options = {"datasets": ["photos", "others"], "seed": 3}
+    loader = make(**options)
+    seen = []
+    for batch in loader:
+        seen.append(batch.keys)
+        if batch.step == 1:
+            loader.set_weights([0, 1])
+        if batch.step == 3:
+            state = loader.state_dict()
+    resumed = make(**options)
+    resumed.load_state_dict(state)
+    assert [batch.keys for batch in resumed] == seen[4:]

@@ -1,0 +1,74 @@
+"""PyTorch, where it is installed."""
+
+import gc
+
+import headwater
+import numpy
+import pytest
+
+torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+
+
+@pytest.mark.parametrize(
+    "dtype, kind",
+    [("bf16", "bfloat16"), ("f16", "float16"), ("f32", "float32"), ("u8", "uint8"),
+     ("fp8_e4m3", "float8_e4m3fn")],
+)
+def test_every_type_comes_without_a_copy(make, dtype, kind):
+    batch = next(iter(make(recipe="dinov2", dtype=dtype, batch_size=2)))
+    tensors = batch.torch()
+    crops = tensors["global_crops"]
+    assert crops.dtype == getattr(torch, kind)
+    assert crops.shape == (4, 3, 224, 224) and crops.is_contiguous()
+    assert tensors["local_crops"].shape == (16, 3, 96, 96)
+    assert tensors["labels"].dtype == torch.int64
+    for name, tensor in batch.tensors.items():
+        again = tensor.torch()
+        assert again.data_ptr() == tensors[name].data_ptr()
+        if dtype != "fp8_e4m3":
+            assert torch.from_dlpack(tensor).data_ptr() == again.data_ptr()
+
+
+def test_bf16_values_are_the_f32_values_rounded(make):
+    options = {"recipe": "dinov2", "batch_size": 2}
+    exact = next(iter(make(dtype="f32", **options))).global_crops.torch()
+    rounded = next(iter(make(dtype="bf16", **options))).global_crops.torch()
+    assert torch.equal(exact.to(torch.bfloat16), rounded)
+
+
+def test_a_torch_tensor_keeps_its_slot(make):
+    loader = make(window_batches=1, slots_max=2)
+    iteration = iter(loader)
+    held = [next(iteration).labels.torch() for _ in range(2)]
+    before = [tensor.clone() for tensor in held]
+    with pytest.raises(headwater.SlotsError):
+        next(iteration)
+    assert all(torch.equal(*pair) for pair in zip(held, before))
+    held.clear()
+    gc.collect()
+    assert next(iteration).step == 2
+
+
+def test_labels_equal_numpys(make):
+    batch = next(iter(make()))
+    assert numpy.array_equal(batch.labels.torch().numpy(), batch.labels.numpy())
+
+
+class Inside(torch.utils.data.IterableDataset):
+    """What somebody may try: a loader inside a DataLoader's worker."""
+
+    def __init__(self, use):
+        self.use = use
+
+    def __iter__(self):
+        yield from self.use()
+
+
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_dataloader_workers_are_told(make, tiers):
+    loader = make()
+    uses = [lambda: iter(loader), lambda: iter(headwater.Loader(**tiers.keywords()))]
+    for use in uses:
+        workers = torch.utils.data.DataLoader(Inside(use), batch_size=None, num_workers=1)
+        with pytest.raises(Exception, match="ForkError|made in process|DataLoader worker"):
+            next(iter(workers))
