@@ -36,30 +36,33 @@ impl Sheet {
         let tensors: Vec<&TensorLayout> =
             batch.layout().tensors().iter().filter(|tensor| tensor.row_shape.len() == 3).collect();
         let samples = samples.min(batch.len());
-        let views = |tensor: &&TensorLayout| {
-            let [height, width] = sides(tensor);
-            std::iter::repeat_n((height, width), tensor.views as usize)
+        let tallest = tensors.iter().map(|tensor| sides(tensor)[0]).max().unwrap_or(0);
+        let columns = |tensor: &&TensorLayout| {
+            let per_column = stacked(tensor, tallest);
+            (tensor.views as usize).div_ceil(per_column) * (sides(tensor)[1] + GAP)
         };
-        let sizes: Vec<(usize, usize)> = tensors.iter().flat_map(views).collect();
-        let row = sizes.iter().map(|size| size.0).max().unwrap_or(0) + GAP;
-        let width = GAP + sizes.iter().map(|size| size.1 + GAP).sum::<usize>();
+        let row = tallest + GAP;
+        let width = GAP + tensors.iter().map(columns).sum::<usize>();
         let height = GAP + samples * row;
         let mut sheet = Self { width, height, pixels: vec![PAPER; width * height * 3] };
         let scale =
             Scale { mean: recipe.mean, std: recipe.std, fp8_scale_inv: recipe.fp8_scale_inv() };
         let mut left = GAP;
-        for tensor in tensors {
+        for tensor in &tensors {
             let bytes = batch.tensor_bytes(tensor);
-            let [_, view_width] = sides(tensor);
+            let [view_height, view_width] = sides(tensor);
+            let per_column = stacked(tensor, tallest);
             for view in 0..tensor.views as usize {
+                let x = left + view / per_column * (view_width + GAP);
+                let y = GAP + view % per_column * (view_height + GAP);
                 for sample in 0..samples {
                     // Crop-major: all samples of the first view, then of the next.
                     let start = (view * batch.len() + sample) * tensor.row_bytes as usize;
-                    let row_bytes = &bytes[start..start + tensor.row_bytes as usize];
-                    sheet.place(left, GAP + sample * row, tensor, row_bytes, &scale);
+                    let pixels = &bytes[start..start + tensor.row_bytes as usize];
+                    sheet.place(x, y + sample * row, tensor, pixels, &scale);
                 }
-                left += view_width + GAP;
             }
+            left += columns(tensor);
         }
         sheet
     }
@@ -90,6 +93,11 @@ impl Sheet {
         writer.write_image_data(&self.pixels).with_context(what)?;
         writer.finish().with_context(what)
     }
+}
+
+/// Views of a tensor that fit one above the other beside the tallest one.
+fn stacked(tensor: &TensorLayout, tallest: usize) -> usize {
+    ((tallest + GAP) / (sides(tensor)[0] + GAP)).max(1)
 }
 
 fn sides(tensor: &TensorLayout) -> [usize; 2] {

@@ -4,6 +4,7 @@
 //! asked to, and says in one line what went wrong.
 #![forbid(unsafe_code)]
 
+mod bench;
 mod cli;
 mod cmd;
 mod config;

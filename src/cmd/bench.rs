@@ -1,23 +1,131 @@
 //! `headwater bench`: measures.
 
-use anyhow::Result;
-use clap::Subcommand;
+use std::process::{Command, Stdio};
 
+use anyhow::{Context, Result, ensure};
+use clap::{Args, Subcommand};
+use headwater_transport::bench::{self, Plan};
+
+use crate::bench::{Pipeline, Round};
+use crate::cli::{DatasetFlags, given};
+use crate::cmd::runtime;
 use crate::config::{Config, Setting};
 use crate::screen::Screen;
 
 /// What to measure.
 #[derive(Clone, Debug, Subcommand)]
-pub(crate) enum Verb {}
+pub(crate) enum Verb {
+    /// Links between two processes, beside a memcpy and a raw socket loop
+    Link(LinkFlags),
+    /// Images through all three tiers, beside the same kernels in a plain loop
+    Pipeline(PipelineFlags),
+}
+
+/// Flags of `bench link`.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct LinkFlags {
+    /// Samples of a batch; 32 make 33 MB
+    #[arg(long, value_name = "N", default_value_t = 32)]
+    batch: u32,
+    /// Batches of one measurement
+    #[arg(long, value_name = "N", default_value_t = 40)]
+    batches: u32,
+    /// Measurements of each way; medians are shown
+    #[arg(long, value_name = "N", default_value_t = 7)]
+    rounds: u32,
+    /// What the measuring process gives to the one it starts
+    #[arg(long, hide = true)]
+    worker: Option<String>,
+}
+
+/// Flags of `bench pipeline`.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct PipelineFlags {
+    #[command(flatten)]
+    datasets: DatasetFlags,
+    /// Threads that render; default: one per core
+    #[arg(long, value_name = "N")]
+    threads: Option<usize>,
+    /// Samples of a batch
+    #[arg(long, value_name = "N")]
+    batch: Option<u32>,
+    /// Epochs of a round
+    #[arg(long, value_name = "N", default_value_t = 2)]
+    epochs: u32,
+    /// Rounds; medians are shown
+    #[arg(long, value_name = "N", default_value_t = 3)]
+    rounds: u32,
+}
 
 // === impl Verb ===
 
 impl Verb {
     pub(crate) fn settings(&self) -> Vec<Setting> {
-        match *self {}
+        let Self::Pipeline(flags) = self else { return Vec::new() };
+        [
+            flags.datasets.settings(),
+            given("--threads", "augment.threads", flags.threads),
+            given("--batch", "receiver.batch_samples", flags.batch),
+            given("--epochs", "receiver.epochs", Some(flags.epochs)),
+        ]
+        .into_iter()
+        .flatten()
+        .collect()
     }
 }
 
-pub(crate) fn run(_config: &Config, verb: &Verb, _screen: &Screen) -> Result<()> {
-    match *verb {}
+pub(crate) fn run(config: Config, verb: &Verb, screen: &Screen) -> Result<()> {
+    match verb {
+        Verb::Link(flags) => link(flags),
+        Verb::Pipeline(flags) => pipeline(config, flags, screen),
+    }
+}
+
+fn link(flags: &LinkFlags) -> Result<()> {
+    let runtime = runtime()?;
+    if let Some(invitation) = &flags.worker {
+        return runtime.block_on(bench::worker(invitation)).context("bench worker");
+    }
+    ensure!(flags.rounds > 0 && flags.batches > 0 && flags.batch > 0, "nothing to measure");
+    let plan = Plan {
+        batch_samples: flags.batch,
+        batches: flags.batches,
+        rounds: flags.rounds,
+        ..Plan::default()
+    };
+    let own = std::process::id().to_string();
+    let report = runtime.block_on(bench::receiver(&plan, |invitation| {
+        Command::new(std::env::current_exe()?)
+            .args(["--die-with", &own, "bench", "link", "--worker", invitation])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+    }));
+    println!("{}", report.context("bench link")?);
+    Ok(())
+}
+
+fn pipeline(config: Config, flags: &PipelineFlags, screen: &Screen) -> Result<()> {
+    ensure!(flags.rounds > 0 && flags.epochs > 0, "nothing to measure");
+    config.validate()?;
+    let runtime = runtime()?;
+    let mut pipeline = Pipeline::start(config, screen)?;
+    let mut rounds = Vec::new();
+    // The first round fills caches and is not counted.
+    for number in 0..=flags.rounds {
+        let round = pipeline.round(&runtime)?;
+        if number > 0 {
+            rounds.push(round);
+        }
+    }
+    let median = |figure: fn(&Round) -> f64| {
+        let mut figures: Vec<f64> = rounds.iter().map(figure).collect();
+        figures.sort_by(f64::total_cmp);
+        figures[figures.len() / 2]
+    };
+    println!("{} threads, medians of {} rounds", pipeline.threads(), rounds.len());
+    println!("three tiers  {:8.1} images/s", median(|round| round.tiers));
+    println!("plain loop   {:8.1} images/s", median(|round| round.plain));
+    println!("tiers / plain loop: {:.3}", median(|round| round.tiers / round.plain));
+    Ok(())
 }

@@ -14,11 +14,13 @@ use anyhow::{Context, Result, bail};
 use headwater_telemetry::{LOG_ENV, start_logs};
 
 use crate::cli::{Cli, Verb};
-use crate::config::{Loaded, Setting, Sources};
+use crate::config::{FROM_DEFAULT, Loaded, Setting, Sources};
 use crate::screen::Screen;
 
 /// The variable that names the configuration file.
 const CONFIG_ENV: &str = "HEADWATER_CONFIG";
+/// What verbs that do not serve log, unless it is configured.
+const LOG_OF_TOOLS: &str = "warn";
 
 /// Does what the command line asks for.
 pub(crate) fn dispatch(cli: &Cli) -> Result<()> {
@@ -28,11 +30,16 @@ pub(crate) fn dispatch(cli: &Cli) -> Result<()> {
     if cli.verb.is_none() && !cli.check_config {
         Cli::no_verb();
     }
-    let loaded = Loaded::read(&sources(cli))?;
+    let mut loaded = Loaded::read(&sources(cli))?;
     if cli.check_config {
         loaded.config.validate()?;
         println!("the configuration is usable");
         return Ok(());
+    }
+    let serves = matches!(cli.verb, Some(Verb::Storage(_) | Verb::Augment(_)));
+    if !serves && loaded.origin("telemetry.log") == FROM_DEFAULT {
+        // Somebody looks at progress and results.
+        loaded.config.telemetry.log = LOG_OF_TOOLS.to_owned();
     }
     let screen = Screen::default();
     let log_env = std::env::var(LOG_ENV).ok();
@@ -42,7 +49,7 @@ pub(crate) fn dispatch(cli: &Cli) -> Result<()> {
         Some(Verb::Augment(_)) => augment::run(loaded.config),
         Some(Verb::Run(flags)) => run::run(loaded.config, flags, &screen),
         Some(Verb::Datasets(verb)) => datasets::run(&loaded.config, verb, &screen),
-        Some(Verb::Bench(verb)) => bench::run(&loaded.config, verb, &screen),
+        Some(Verb::Bench(verb)) => bench::run(loaded.config, verb, &screen),
         Some(Verb::Config(flags)) => config::run(&loaded, flags),
         None => Ok(()),
     }

@@ -8,6 +8,8 @@ pub(crate) struct Key {
     pub(crate) name: String,
     /// The field's doc comment as one paragraph.
     pub(crate) meaning: String,
+    /// Whether it may be left without a value.
+    pub(crate) optional: bool,
 }
 
 /// A section of the file.
@@ -86,9 +88,11 @@ fn fields(source: &str, declared: &str) -> Vec<Key> {
     for line in lines.take_while(|line| *line != "}").map(str::trim) {
         if let Some(text) = line.strip_prefix("///") {
             meaning.push(text.trim());
-        } else if let Some((name, _)) = line.split_once(": ").filter(|_| line.starts_with("pub")) {
+        } else if let Some((name, kind)) = line.split_once(": ").filter(|_| line.starts_with("pub"))
+        {
             let name = name.rsplit(' ').next().unwrap_or(name).to_owned();
-            keys.push(Key { name, meaning: meaning.join(" ") });
+            let optional = kind.starts_with("Option<");
+            keys.push(Key { name, meaning: meaning.join(" "), optional });
             meaning.clear();
         }
     }
@@ -110,7 +114,7 @@ mod tests {
                 let key = key.unwrap_or_else(|| panic!("{}.{name} is not found", section.name));
                 assert!(!key.meaning.is_empty(), "{}.{name} has no doc comment", section.name);
             }
-            for key in &section.keys {
+            for key in section.keys.iter().filter(|key| !key.optional) {
                 let name = &key.name;
                 assert!(known.contains_key(name), "{}.{name} is no key", section.name);
             }

@@ -19,7 +19,7 @@ use headwater_telemetry::TelemetryConfig;
 use serde::{Deserialize, Serialize};
 
 pub(crate) use dataset::DatasetEntry;
-pub(crate) use layers::{Loaded, Sources};
+pub(crate) use layers::{FROM_DEFAULT, Loaded, Sources};
 pub(crate) use markdown::{example, markdown};
 pub(crate) use recipe::RecipeConfig;
 pub(crate) use setting::Setting;

@@ -105,7 +105,7 @@ mod tests {
         assert_eq!(value("2024", string()).as_str(), Some("2024"));
         assert_eq!(value("\"quoted\"", string()).as_str(), Some("quoted"));
         assert_eq!(value("127.0.0.1:0", string()).as_str(), Some("127.0.0.1:0"));
-        assert_eq!(value("12", Some(Value::from(1))).to_u128(), Some(12));
+        assert_eq!(value("12", Some(Value::from(1))).deserialize::<u32>(), Ok(12));
         assert_eq!(value("true", None).to_bool(), Some(true));
         let list = || Some(Value::from(vec!["a:1"]));
         assert_eq!(value("b:1, c:2", list()).as_array().map(<[Value]>::len), Some(2));

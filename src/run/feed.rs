@@ -38,6 +38,8 @@ pub(crate) struct Epoch {
 pub(crate) struct Fed {
     pub(crate) epochs: Vec<Epoch>,
     pub(crate) took: Duration,
+    /// Time in which there was nothing to take.
+    pub(crate) waited: Duration,
     pub(crate) stats: Snapshot,
     pub(crate) sheet: Option<Sheet>,
 }
@@ -73,9 +75,14 @@ impl Feed {
         let progress = screen.progress("images", steps * batch_samples);
         let started = Instant::now();
         let (mut done, mut taken, mut sheet) = (Vec::new(), 0, None);
+        let mut waited = Duration::ZERO;
         for number in 0..epochs {
             let mut tally = Tally::new(number);
-            while let Some(batch) = next(&receiver, tiers, shutdown)? {
+            loop {
+                let asked = Instant::now();
+                let found = next(&receiver, tiers, shutdown)?;
+                waited += asked.elapsed();
+                let Some(batch) = found else { break };
                 if sheet.is_none() && self.sheet_samples > 0 {
                     sheet = Some(Sheet::draw(&batch, receiver.recipe(), self.sheet_samples));
                 }
@@ -85,7 +92,8 @@ impl Feed {
             }
             done.push(tally.epoch());
         }
-        Ok(Fed { epochs: done, took: started.elapsed(), stats: receiver.stats(), sheet })
+        let took = started.elapsed();
+        Ok(Fed { epochs: done, took, waited, stats: receiver.stats(), sheet })
     }
 }
 

@@ -1,7 +1,6 @@
 //! What a run did, tier by tier.
 
 use std::fmt::Write as _;
-use std::time::Duration;
 
 use headwater_proto::augment::WorkTimes;
 use headwater_receiver::Snapshot;
@@ -30,7 +29,7 @@ pub(crate) fn report(fed: &Fed, counters: &Counters) -> String {
         ["tier", "images/s", "moved", "median of a part"].map(str::to_owned),
         storage(stats, images, counters),
         augment(stats, images),
-        receiver(stats, images, fed.took),
+        receiver(fed, images),
     ];
     let width = |column: usize| rows.iter().map(|row| row[column].len()).max().unwrap_or(0);
     let (tier, rate, moved) = (width(0), width(1), width(2));
@@ -55,13 +54,14 @@ fn augment(stats: &Snapshot, images: u64) -> [String; 4] {
     ["augment".into(), rate, moved, format!("render {median}")]
 }
 
-fn receiver(stats: &Snapshot, images: u64, took: Duration) -> [String; 4] {
-    let seconds = took.as_secs_f64().max(1e-9);
+fn receiver(fed: &Fed, images: u64) -> [String; 4] {
+    let stats = &fed.stats;
+    let seconds = fed.took.as_secs_f64().max(1e-9);
     let rate = format!("{:.1} in {seconds:.1} s", images as f64 / seconds);
     let by_link = |(link, moved): (&&str, &u64)| format!("{} by {link}", bytes(*moved));
     let moved: Vec<String> = stats.link_bytes.iter().map(by_link).collect();
     let median = median(stats, |times| times.deliver_us);
-    let waited = stats.stalled.as_secs_f64();
+    let waited = fed.waited.as_secs_f64();
     let times = format!("deliver {median}; {waited:.1} s waited for batches");
     ["receiver".into(), rate, moved.join(", "), times]
 }

@@ -1,5 +1,5 @@
 //! What tests across tiers share: real processes of the program, and where the photographs are.
-#![allow(dead_code, missing_docs)]
+#![allow(dead_code, missing_docs, unreachable_pub)]
 
 pub mod fleet;
 

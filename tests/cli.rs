@@ -1,0 +1,190 @@
+//! Bad input through the real program: one line on standard error that names the thing and the
+//! remedy, and the exit code that scripts look at.
+
+mod support;
+
+use std::net::TcpListener;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+use support::data;
+
+struct Ended {
+    code: Option<i32>,
+    stdout: String,
+    stderr: String,
+}
+
+/// Runs the program in a folder of its own, without the caller's variables.
+fn run_in(folder: &Path, env: &[(&str, &str)], args: &[&str]) -> Ended {
+    let ours = std::env::vars().filter(|(name, _)| name.starts_with("HEADWATER_"));
+    let mut command = Command::new(env!("CARGO_BIN_EXE_headwater"));
+    for (name, _) in ours {
+        command.env_remove(name);
+    }
+    let command = command.args(args).envs(env.iter().copied()).current_dir(folder);
+    let Output { status, stdout, stderr } =
+        command.stdin(Stdio::null()).output().expect("the program starts");
+    let text = |bytes| String::from_utf8(bytes).expect("text");
+    Ended { code: status.code(), stdout: text(stdout), stderr: text(stderr) }
+}
+
+fn run(args: &[&str]) -> Ended {
+    let folder = tempfile::tempdir().expect("a folder");
+    run_in(folder.path(), &[], args)
+}
+
+/// One line `headwater: ..` that holds all of `parts`, and exit code 1.
+#[track_caller]
+fn refused(ended: &Ended, parts: &[&str]) {
+    let lines: Vec<&str> = ended.stderr.lines().filter(|line| !line.contains(" INFO ")).collect();
+    assert_eq!(lines.len(), 1, "not one line:\n{}", ended.stderr);
+    assert!(lines[0].starts_with("headwater: "), "{}", lines[0]);
+    for part in parts {
+        assert!(lines[0].contains(part), "no `{part}` in: {}", lines[0]);
+    }
+    assert_eq!(ended.code, Some(1));
+}
+
+/// `storage` over shards, on any port.
+fn storage(shards: &str) -> Ended {
+    let folder = tempfile::tempdir().expect("a folder");
+    let dataset = format!("photos={shards}");
+    run_in(folder.path(), &[], &["storage", "--listen", "127.0.0.1:0", "--dataset", &dataset])
+}
+
+#[test]
+fn a_missing_shard_is_named() {
+    refused(&storage("shards/photos-000007.tar"), &["photos-000007.tar", "check that it exists"]);
+}
+
+#[test]
+fn a_missing_shard_is_named_by_run_too_whoever_finds_it() {
+    let args = ["run", "--dataset", "photos=shards/photos-000007.tar"];
+    let expected = ["photos-000007.tar", "check that it exists"];
+    refused(&run(&args), &expected);
+    refused(&run(&[&args[..], &["--processes"]].concat()), &expected);
+}
+
+#[test]
+fn a_glob_without_a_file_is_named() {
+    refused(&storage("shards/photos-*.tar"), &["`shards/photos-*.tar`", "check the folder"]);
+}
+
+#[test]
+fn a_truncated_shard_is_named_with_the_place() {
+    let shard = data("bad/truncated.tar").display().to_string();
+    refused(&storage(&shard), &[&shard, "`000002.jpg`", "at byte 12288", "on_broken_shard"]);
+}
+
+#[test]
+fn an_empty_shard_is_no_dataset() {
+    let shard = data("bad/empty.tar").display().to_string();
+    refused(&storage(&shard), &["`photos`", "no samples"]);
+}
+
+#[test]
+fn an_unknown_key_in_the_file_is_named_with_the_file_and_the_known_keys() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("headwater.toml");
+    std::fs::write(&file, "[storage]\nlisten_on = \"127.0.0.1:0\"\n").expect("a file");
+    let ended = run_in(folder.path(), &[], &["config"]);
+    refused(&ended, &["headwater.toml", "`storage.listen_on`", "known keys", "listen, node"]);
+
+    let other = folder.path().join("other.toml");
+    std::fs::write(&other, "[storrage]\n").expect("a file");
+    let named = other.display().to_string();
+    let ended = run_in(folder.path(), &[], &["--config", &named, "config"]);
+    refused(&ended, &["other.toml", "`storrage`", "dataset, recipe, storage"]);
+    let by_env = [("HEADWATER_CONFIG", named.as_str())];
+    refused(&run_in(folder.path(), &by_env, &["config"]), &["other.toml", "`storrage`"]);
+}
+
+#[test]
+fn an_unknown_key_in_the_environment_is_named_with_the_variable() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let env = [("HEADWATER_RECEIVER__WINDOW", "3")];
+    let ended = run_in(folder.path(), &env, &["--check-config"]);
+    refused(&ended, &["HEADWATER_RECEIVER__WINDOW", "`receiver.window`", "window_batches"]);
+    // Clusters make such variables from the names of services.
+    let env = [("HEADWATER_STORAGE_PORT", "tcp://10.0.0.1:7401")];
+    assert_eq!(run_in(folder.path(), &env, &["--check-config"]).code, Some(0));
+}
+
+#[test]
+fn a_value_of_the_wrong_kind_is_named_with_where_it_came_from() {
+    let ended = run(&["--set", "receiver.seed=many", "config"]);
+    refused(&ended, &["--set receiver.seed", "`receiver.seed`", "\"many\""]);
+    let ended = run(&["--set", "receiver.batch_samples=0", "--check-config"]);
+    refused(&ended, &["receiver.batch_samples is 0", "at least 1"]);
+}
+
+#[test]
+fn a_file_that_is_no_toml_is_named_with_the_line() {
+    let folder = tempfile::tempdir().expect("a folder");
+    std::fs::write(folder.path().join("headwater.toml"), "[storage]\nlisten = \n").expect("a file");
+    refused(&run_in(folder.path(), &[], &["config"]), &["headwater.toml line 2"]);
+}
+
+#[test]
+fn a_missing_file_is_named_with_who_asked_for_it() {
+    refused(&run(&["--config", "absent.toml", "config"]), &["`absent.toml`", "--config"]);
+}
+
+#[test]
+fn a_port_in_use_is_named() {
+    let taken = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = taken.local_addr().expect("an address").to_string();
+    let photos = format!("photos={}", data("photos/photos-000000.tar").display());
+    let ended = run(&["storage", "--listen", &address, "--dataset", &photos]);
+    refused(&ended, &[&address, "in use", "listen"]);
+    refused(&run(&["augment", "--listen", &address]), &[&address, "in use", "augment.listen"]);
+    let metrics = format!("telemetry.metrics_listen={address}");
+    let ended = run(&["--set", &metrics, "storage", "--dataset", &photos]);
+    refused(&ended, &[&address, "in use", "telemetry.metrics_listen"]);
+}
+
+#[test]
+fn a_bad_recipe_is_named_with_the_known_ones() {
+    let ended = run(&["--set", "recipe.preset=dinov9", "--check-config"]);
+    refused(&ended, &["`dinov9`", "dinov2, dinov2-paper"]);
+    let tensors = "recipe.tensors=[{name = \"x\", dtype = \"bf16\", height = 8, width = 8, \
+                   views = [{crop = {kind = \"center_after_resize\", resize = 8}}]}]";
+    refused(&run(&["--set", tensors, "--check-config"]), &["recipe.tensors", "\"custom\""]);
+    let custom = ["--set", "recipe.preset=custom", "--set", tensors, "--check-config"];
+    assert_eq!(run(&custom).code, Some(0));
+    let bad = tensors.replace("resize = 8", "resize = 4");
+    let ended = run(&["--set", "recipe.preset=custom", "--set", &bad, "--check-config"]);
+    refused(&ended, &["tensors[0].views[0].crop.resize", "is 4"]);
+}
+
+#[test]
+fn no_shared_memory_is_named_with_the_folder() {
+    let photos = format!("photos={}", data("photos/photos-000000.tar").display());
+    let ended = run(&[
+        "run",
+        "--dataset",
+        &photos,
+        "--set",
+        "storage.index_dir=index",
+        "--set",
+        "receiver.shm_dir=/nowhere/shm",
+    ]);
+    refused(&ended, &["/nowhere/shm"]);
+}
+
+#[test]
+fn no_dataset_is_refused_with_how_to_give_one() {
+    refused(&run(&["storage"]), &["no dataset", "--dataset NAME=SHARDS", "[[dataset]]"]);
+    let ended = run(&["--set", "storage.datasets=[{name=\"a\",shards=[\"b\"]}]", "storage"]);
+    refused(&ended, &["storage.datasets", "[[dataset]]"]);
+}
+
+#[test]
+fn wrong_usage_is_told_apart_from_failure() {
+    for args in [&[][..], &["nonsense"], &["run", "--workers", "many"], &["--set", "x", "config"]] {
+        let ended = run(args);
+        assert_eq!(ended.code, Some(2), "{args:?}: {}", ended.stderr);
+        assert!(ended.stdout.is_empty());
+    }
+}

@@ -1,0 +1,81 @@
+//! One configuration from defaults, file, environment and flags, and its reference.
+
+use std::path::Path;
+use std::process::Command;
+
+fn config(folder: &Path, env: &[(&str, &str)], args: &[&str]) -> String {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_headwater"));
+    for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("HEADWATER_")) {
+        command.env_remove(name);
+    }
+    let output = command.args(args).envs(env.iter().copied()).current_dir(folder).output();
+    let output = output.expect("the program starts");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).expect("text")
+}
+
+/// The line of a key, in a section.
+fn line<'a>(shown: &'a str, section: &str, key: &str) -> &'a str {
+    let from = shown.find(&format!("[{section}]")).expect("the section");
+    let start = format!("{key} = ");
+    shown[from..].lines().find(|line| line.starts_with(&start)).expect("the key")
+}
+
+#[test]
+fn each_layer_goes_over_the_one_before_and_is_named() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = "[receiver]\nseed = 1\nrank = 1\nworld_size = 4\nbatch_samples = 8\n\
+                [[dataset]]\nname = \"a\"\nshards = [\"a.tar\"]\nweight = 2\n";
+    std::fs::write(folder.path().join("headwater.toml"), file).expect("a file");
+    let env = [
+        ("HEADWATER_RECEIVER__SEED", "2"),
+        ("HEADWATER_RECEIVER__RANK", "2"),
+        ("HEADWATER_RECEIVER__JOB", "2026"),
+        ("HEADWATER_RECEIVER__STORAGE", "a:1,b:2"),
+    ];
+    let shown = config(folder.path(), &env, &["--set", "receiver.seed=3", "config"]);
+    let receiver = |key| line(&shown, "receiver", key);
+    assert_eq!(receiver("seed"), "seed = 3  # --set receiver.seed");
+    assert_eq!(receiver("rank"), "rank = 2  # HEADWATER_RECEIVER__RANK");
+    assert_eq!(receiver("world_size"), "world_size = 4  # ranks; headwater.toml");
+    assert_eq!(receiver("job"), "job = \"2026\"  # HEADWATER_RECEIVER__JOB");
+    assert!(receiver("storage").starts_with("storage = [\"a:1\", \"b:2\"]  # HEADWATER_RECEIVER"));
+    assert_eq!(receiver("window_batches"), "window_batches = 4  # batches; default");
+    assert!(shown.contains("weight = 2.0"), "{shown}");
+}
+
+#[test]
+fn what_config_prints_can_be_read_back() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let dataset = "dataset=[{name = \"a\", shards = \"a.tar\"}]";
+    let first = config(folder.path(), &[], &["--set", dataset, "config"]);
+    std::fs::write(folder.path().join("headwater.toml"), &first).expect("a file");
+    let values = |shown: &str| {
+        let kept = shown.lines().map(|line| line.split("  # ").next().unwrap_or_default());
+        kept.collect::<Vec<_>>().join("\n")
+    };
+    assert_eq!(values(&config(folder.path(), &[], &["config"])), values(&first));
+}
+
+/// A file of the tree is what the program writes.
+#[track_caller]
+fn is_written_by(path: &str, args: &[&str]) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let written = config(folder.path(), &[], args);
+    let kept = Path::new(env!("CARGO_MANIFEST_DIR")).join(path);
+    let kept = std::fs::read_to_string(kept).unwrap_or_default();
+    assert!(kept == written, "{path} is out of date: `headwater {} > {path}`", args.join(" "));
+}
+
+#[test]
+fn the_reference_is_up_to_date() {
+    is_written_by("docs/configuration.md", &["config", "--markdown"]);
+}
+
+#[test]
+fn the_example_is_up_to_date_and_can_be_used() {
+    is_written_by("headwater.example.toml", &["config", "--example"]);
+    let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("headwater.example.toml");
+    let args = ["--config", &example.display().to_string(), "--check-config"];
+    assert!(config(Path::new("."), &[], &args).contains("usable"));
+}

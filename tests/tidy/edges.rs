@@ -1,0 +1,111 @@
+//! Who depends on whom.
+
+use crate::tree::{code, files, read};
+
+/// Folder of a crate, and the crates of this project that it may depend on, in its tests too.
+const MAY_DEPEND: [(&str, &[&str]); 9] = [
+    ("libs/core", &[]),
+    ("libs/telemetry", &[]),
+    ("proto", &["core"]),
+    ("libs/transport", &["core"]),
+    ("libs/storage-client", &["core", "proto"]),
+    ("storage-tier", &["core", "proto", "transport", "telemetry", "storage-client"]),
+    ("augment-tier", &["core", "proto", "transport", "telemetry", "storage-client"]),
+    ("gpu-receiver", &["core", "proto", "transport", "telemetry", "storage-client"]),
+    ("gpu-receiver/python", &["core", "telemetry", "receiver"]),
+];
+
+/// A library, the folders whose crates may depend on it, and the files that may name it.
+const ROOMS: [(&str, &[&str], &[&str]); 5] = [
+    ("tonic", GRPC_CRATES, GRPC_FILES),
+    ("tonic_prost", GRPC_CRATES, GRPC_FILES),
+    ("prost", GRPC_CRATES, GRPC_FILES),
+    ("pyo3", &["gpu-receiver/python"], &["gpu-receiver/python/"]),
+    ("cudarc", &["augment-tier", "gpu-receiver"], &["augment-tier/src/", "gpu-receiver/src/cuda"]),
+];
+const GRPC_CRATES: &[&str] =
+    &["proto", "libs/storage-client", "storage-tier", "augment-tier", "gpu-receiver"];
+/// Tests may play the other side.
+const GRPC_FILES: &[&str] = &[
+    "proto/",
+    "libs/storage-client/",
+    "storage-tier/src/service",
+    "storage-tier/tests/",
+    "augment-tier/src/service",
+    "augment-tier/tests/",
+    "gpu-receiver/src/service",
+    "gpu-receiver/tests/",
+];
+
+/// Dependencies that are not allowed.
+pub(crate) fn breaches() -> Vec<String> {
+    let mut breaches = Vec::new();
+    for manifest in files(&["Cargo.toml"]) {
+        let folder = manifest.trim_end_matches("Cargo.toml").trim_end_matches('/');
+        if folder.is_empty() {
+            continue; // The program sees everything.
+        }
+        let Some((_, allowed)) = MAY_DEPEND.iter().find(|(crate_, _)| *crate_ == folder) else {
+            breaches.push(format!("{folder} is a new crate: give it its edges in tests/tidy"));
+            continue;
+        };
+        for name in dependencies(&manifest) {
+            let own = read(&manifest).contains(&format!("name = \"{name}\""));
+            let ours = name.strip_prefix("headwater-").filter(|_| !own);
+            if let Some(ours) = ours.filter(|name| !allowed.contains(name)) {
+                breaches.push(format!(
+                    "{folder} depends on headwater-{ours}: it may only on {allowed:?}; data goes \
+                     one way and tiers never see each other"
+                ));
+            }
+        }
+    }
+    breaches
+}
+
+/// Libraries outside the crates and files they belong to.
+pub(crate) fn rooms() -> Vec<String> {
+    let mut breaches = Vec::new();
+    let manifests = files(&["Cargo.toml"]);
+    let sources = files(&[".rs"]);
+    for (library, crates, rooms) in ROOMS {
+        for manifest in &manifests {
+            let folder = manifest.trim_end_matches("Cargo.toml").trim_end_matches('/');
+            let depends =
+                dependencies(manifest).iter().any(|name| name.replace('-', "_") == library);
+            if depends && !crates.contains(&folder) {
+                breaches.push(format!("{manifest} depends on {library}: only {crates:?} may"));
+            }
+        }
+        let path = format!("{library}::");
+        for file in &sources {
+            let in_room = rooms.iter().any(|room| file.starts_with(room));
+            if !in_room && code(file).iter().any(|line| names(line, &path)) {
+                breaches.push(format!("{file} names {library}: only {rooms:?} may"));
+            }
+        }
+    }
+    breaches
+}
+
+/// Whether a line has `path` as a path of its own, not as the end of another name.
+fn names(line: &str, path: &str) -> bool {
+    line.match_indices(path).any(|(at, _)| {
+        let before = line[..at].chars().next_back();
+        !before.is_some_and(|c| c.is_alphanumeric() || c == '_' || c == ':')
+    })
+}
+
+/// Names of all dependencies of a manifest, of whatever kind.
+fn dependencies(manifest: &str) -> Vec<String> {
+    let table: toml::Table = read(manifest).parse().unwrap_or_else(|e| panic!("{manifest}: {e}"));
+    let kinds = ["dependencies", "dev-dependencies", "build-dependencies"];
+    let targets = table.get("target").and_then(toml::Value::as_table);
+    let of_targets = targets.into_iter().flat_map(|targets| targets.values());
+    std::iter::once(&toml::Value::Table(table.clone()))
+        .chain(of_targets)
+        .flat_map(|part| kinds.map(|kind| part.get(kind).and_then(toml::Value::as_table)))
+        .flatten()
+        .flat_map(|dependencies| dependencies.keys().cloned())
+        .collect()
+}

@@ -1,0 +1,74 @@
+//! Where unsafe code may be.
+
+use crate::tree::{code, files, read, root};
+
+/// Files that hold unsafe code, each with why it cannot do without.
+const ROOMS: [(&str, &str); 7] = [
+    ("libs/storage-client/src/map.rs", "maps shards"),
+    ("libs/transport/src/mapping.rs", "mmap and munmap"),
+    ("libs/transport/src/part.rs", "rendering memory as slices"),
+    ("libs/transport/src/part/rows.rs", "rows of one part on several threads"),
+    ("libs/transport/src/slot.rs", "slot memory by address"),
+    ("libs/transport/src/shm/socket.rs", "descriptors from a socket"),
+    ("gpu-receiver/python/src/dlpack.rs", "DLPack is a C structure"),
+];
+/// Files of one instruction set or device, anywhere in the augment tier.
+const TWINS: [&str; 6] = ["x86.rs", "sse41.rs", "avx2.rs", "avx512.rs", "neon.rs", "cuda.rs"];
+/// A note stands at most so many lines above what it is about.
+const NOTE_LINES: usize = 12;
+
+/// Unsafe code in other files, or without a note; crates that do not shut it out.
+pub(crate) fn breaches() -> Vec<String> {
+    let mut breaches = Vec::new();
+    for (path, _) in ROOMS {
+        if !root().join(path).exists() {
+            breaches.push(format!("{path} is gone: take it off the list in tests/tidy"));
+        }
+    }
+    for path in files(&[".rs"]) {
+        let code = code(&path);
+        let mut blocks = (0..code.len()).filter(|at| is_unsafe(&code[*at])).peekable();
+        if blocks.peek().is_some() && !is_room(&path) {
+            breaches.push(format!("{path} has unsafe code: it lives in a few files, {ROOMS:?}"));
+            continue;
+        }
+        let text = read(&path);
+        let lines: Vec<&str> = text.lines().collect();
+        let noted = |at: usize| {
+            let above = &lines[at.saturating_sub(NOTE_LINES)..=at];
+            above.iter().any(|line| line.contains("SAFETY") || line.contains("# Safety"))
+        };
+        for at in blocks.filter(|at| needs_note(&code[*at]) && !noted(*at)) {
+            breaches.push(format!("{path}:{}: no SAFETY note that could be proved wrong", at + 1));
+        }
+    }
+    breaches.extend(open_crates());
+    breaches
+}
+
+fn open_crates() -> Vec<String> {
+    let heads = files(&["lib.rs", "src/main.rs"]).into_iter();
+    let open = heads.filter(|path| {
+        let text = read(path);
+        !text.contains("#![forbid(unsafe_code)]") && !text.contains("#![deny(unsafe_code)]")
+    });
+    open.map(|path| format!("{path}: forbid unsafe_code, or deny it and name the rooms")).collect()
+}
+
+fn is_room(path: &str) -> bool {
+    let twin = path.starts_with("augment-tier/")
+        && TWINS.iter().any(|name| path.ends_with(&format!("/{name}")));
+    twin || path.starts_with("augment-tier/src/simd/")
+        || ROOMS.iter().any(|(room, _)| *room == path)
+}
+
+/// A block, function, impl or trait; the names of lints hold the word too.
+fn is_unsafe(line: &str) -> bool {
+    let forms = ["unsafe fn", "unsafe trait", "unsafe extern"];
+    needs_note(line) || forms.iter().any(|form| line.contains(form))
+}
+
+/// What claims that a promise is kept. A function that asks for one says so in its own words.
+fn needs_note(line: &str) -> bool {
+    line.contains("unsafe {") || line.contains("unsafe impl")
+}
