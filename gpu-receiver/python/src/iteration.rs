@@ -7,7 +7,7 @@ use std::time::Duration;
 use pyo3::prelude::*;
 
 use crate::batch::Batch;
-use crate::errors::{BusyError, ClosedError, raised};
+use crate::errors::{BusyError, raised};
 use crate::loader::Shared;
 use crate::pace::Ticket;
 
@@ -43,13 +43,19 @@ impl Iteration {
     /// Without the interpreter's lock.
     fn take(&self) -> PyResult<Taken> {
         let receiver = self.shared.receiver()?;
-        if !self.shared.pace().runs(self.ticket) {
-            return Err(ClosedError::new_err("this iteration was ended"));
+        // Held while it waits: another iteration that begins meanwhile loses no batch to this one.
+        let mut pace = self.shared.pace();
+        if !pace.runs(self.ticket) {
+            return Err(BusyError::new_err(
+                "this iteration is over: since it began, another one over the same loader has, or \
+                 the loader was moved elsewhere",
+            ));
         }
         match receiver.next_within(SIGNALS_EVERY).map_err(raised)? {
             None => Ok(Taken::Nothing),
             Some(None) => {
-                self.end();
+                self.finished.store(true, Ordering::Relaxed);
+                pace.end(self.ticket);
                 Ok(Taken::End)
             }
             Some(Some(received)) => {

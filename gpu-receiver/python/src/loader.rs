@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use headwater_core::sampler::{State, Term};
 use headwater_receiver::{Position, Receiver, ReceiverError};
@@ -53,15 +54,6 @@ impl Shared {
     pub(crate) fn is_at_home(&self) -> bool {
         std::process::id() == self.made_in
     }
-
-    /// The pace, with no iteration under way.
-    fn idle_pace(&self) -> PyResult<MutexGuard<'_, Pace>> {
-        let pace = self.pace();
-        match pace.is_running() {
-            false => Ok(pace),
-            true => Err(raised(ReceiverError::Busy)),
-        }
-    }
 }
 
 // === impl Loader ===
@@ -99,7 +91,7 @@ impl Loader {
         let receiver = open(py, options)?;
         let mut pace = Pace::default();
         if receiver.config().resume {
-            pace.resume_at(receiver.position());
+            pace.moved_to(receiver.position());
         }
         let shared = Shared {
             receiver: Mutex::new(Some(Arc::new(receiver))),
@@ -109,15 +101,18 @@ impl Loader {
         Ok(Self { shared: Arc::new(shared) })
     }
 
-    /// Begins an iteration over an epoch. `BusyError` while another one is under way.
+    /// Begins an iteration over an epoch. One that is under way ends: its next batch is a
+    /// `BusyError`.
     fn __iter__(&self, py: Python<'_>) -> PyResult<Iteration> {
         let ticket = py.detach(|| {
             let receiver = self.shared.receiver()?;
-            let mut pace = self.shared.idle_pace()?;
+            let mut pace = self.shared.pace();
             let here = receiver.position();
-            receiver
-                .seek(pace.start(here, receiver.steps_per_epoch(here.epoch)))
-                .map_err(raised)?;
+            if here.step >= receiver.steps_per_epoch(here.epoch) {
+                // The last batch was taken but not the end after it: the next epoch comes.
+                receiver.next_within(Duration::ZERO).map_err(raised)?;
+            }
+            receiver.seek(pace.start(receiver.position())).map_err(raised)?;
             Ok::<_, PyErr>(pace.begin())
         })?;
         Ok(Iteration::new(Arc::clone(&self.shared), ticket))
@@ -152,23 +147,17 @@ impl Loader {
         })
     }
 
-    /// Makes the next iteration begin at this place and go to the end of its epoch.
+    /// Makes the next iteration begin at this place and go to the end of its epoch; ends one that
+    /// is under way.
     fn seek(&self, py: Python<'_>, epoch: u32, step: u64) -> PyResult<()> {
         py.detach(|| {
             let receiver = self.shared.receiver()?;
-            let mut pace = self.shared.idle_pace()?;
+            let mut pace = self.shared.pace();
             let place = Position { epoch, step };
             receiver.seek(place).map_err(raised)?;
-            pace.resume_at(place);
+            pace.moved_to(place);
             Ok(())
         })
-    }
-
-    /// Ends the iteration that is under way, wherever its iterator is kept.
-    fn abandon(&self, py: Python<'_>) {
-        if self.shared.is_at_home() {
-            py.detach(|| self.shared.pace().abandon());
-        }
     }
 
     /// The place of the batch that is taken next and all that the order follows from, as plain
@@ -177,7 +166,8 @@ impl Loader {
         json::to_python(py, &self.with(py, Receiver::state)?)
     }
 
-    /// Makes the next iteration go on where the state was taken. `StateError` where it would not
+    /// Makes the next iteration go on where the state was taken; ends one that is under way.
+    /// `StateError` where it would not
     /// be the same samples, unless the terms that differ are in `allow`.
     #[pyo3(signature = (state_dict, *, allow=None))]
     fn load_state_dict(
@@ -193,9 +183,9 @@ impl Loader {
             allow.map(|a| plain(a)?.map_err(wrong)).transpose()?.unwrap_or_default();
         py.detach(|| {
             let receiver = self.shared.receiver()?;
-            let mut pace = self.shared.idle_pace()?;
+            let mut pace = self.shared.pace();
             let restored = receiver.restore(state, allow).map_err(raised)?;
-            pace.resume_at(Position { epoch: restored.epoch, step: restored.step });
+            pace.moved_to(Position { epoch: restored.epoch, step: restored.step });
             Ok(())
         })
     }

@@ -64,26 +64,36 @@ def test_an_epoch_whose_last_batch_was_taken_is_over(make):
     assert next(iter(loader)).epoch == 1
 
 
-def test_two_iterations_at_once_are_refused(make):
+def test_a_new_iteration_ends_the_one_before(make):
     loader = make()
-    iteration = iter(loader)
-    first = next(iteration).step
-    with pytest.raises(headwater.BusyError, match="already being iterated"):
-        iter(loader)
-    assert (first, next(iteration).step) == (0, 1)
-    iteration.close()
-    assert list(iteration) == []
-    assert next(iter(loader)).step == 0
+    older = iter(loader)
+    assert next(older).step == 0
+    newer = iter(loader)
+    assert next(newer).step == 0
+    with pytest.raises(headwater.BusyError, match="this iteration is over"):
+        next(older)
+    del older
+    assert [batch.step for batch in newer] == list(range(1, STEPS))
 
 
-def test_an_abandoned_iteration_says_so(make):
+def test_two_iterations_never_share_batches(make):
+    loader = make()
+    with pytest.raises(headwater.BusyError):
+        for left, right in zip(loader, loader):
+            pass
+    with pytest.raises(headwater.BusyError):
+        for outer in loader:
+            inner = [batch.step for batch in loader]
+    assert (outer.step, inner) == (0, list(range(STEPS)))
+
+
+def test_a_closed_iteration_has_no_more_batches(make):
     loader = make()
     iteration = iter(loader)
     next(iteration)
-    loader.abandon()
+    iteration.close()
+    assert list(iteration) == []
     assert next(iter(loader)).step == 0
-    with pytest.raises(headwater.ClosedError, match="was ended"):
-        next(iteration)
 
 
 def test_set_epoch_during_an_iteration_holds_for_the_next(make):

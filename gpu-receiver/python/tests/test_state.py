@@ -92,14 +92,16 @@ def test_a_state_that_is_none_is_refused(make):
         loader.load_state_dict({"epoch": object()})
 
 
-def test_a_state_is_not_loaded_during_an_iteration(make):
+def test_a_state_loaded_during_an_iteration_ends_it(make):
     loader = make()
-    state = loader.state_dict()
     iteration = iter(loader)
-    with pytest.raises(headwater.BusyError):
-        loader.load_state_dict(state)
-    del iteration
+    next(iteration)
+    state = loader.state_dict()
+    next(iteration)
     loader.load_state_dict(state)
+    with pytest.raises(headwater.BusyError, match="moved"):
+        next(iteration)
+    assert next(iter(loader)).step == 1
 
 
 def test_checkpoint_files_are_resumed_from(make, tmp_path):

@@ -30,7 +30,7 @@ class SlotsError(HeadwaterError):
 
 
 class BusyError(HeadwaterError):
-    """The loader is being iterated already."""
+    """The iteration is over, as another one has begun; or another thread waits in it."""
 
 
 class ForkError(HeadwaterError):
