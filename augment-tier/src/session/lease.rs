@@ -45,7 +45,8 @@ impl LeaseWork {
         let mut times = WorkTimes::default();
         let room = self.unless_withdrawn(self.session.worker.staging(self.encoded_bytes())).await?;
         let found = self.read(wanted, &mut times).await?;
-        // Held until the pool is done with the part: what is beyond it has been read ahead.
+        // Held until the pool is done with the part: what is beyond it has been read ahead. The
+        // semaphore is never closed.
         let place = self.unless_withdrawn(self.session.parts.acquire()).await?;
         let buffer = self.begin().await?;
         let (part, checksum, samples) = self.fill(buffer, found, &mut times).await?;

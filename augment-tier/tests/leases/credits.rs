@@ -13,7 +13,7 @@ async fn one_lease_more_than_the_credits_ends_the_session() {
     let storage = TestStorage::start(shards::photos());
     let gate = Gate::default();
     let config = AugmentConfig { leases_in_flight: 2, ..config(&storage) };
-    let worker = TestWorker::start_with(config, gate.clone()).await;
+    let worker = TestWorker::start_with(config, gate.backend()).await;
     let mut receiver = Receiver::open(worker.address, &storage, LinkKind::Tcp).await;
     assert_eq!(receiver.welcome.credits, 2);
     receiver.lease(1, 0, 0, &samples(0, [1])).await;
@@ -32,7 +32,7 @@ async fn a_lease_that_has_ended_makes_room_for_the_next() {
     let config = AugmentConfig { leases_in_flight: 1, ..config(&storage) };
     let gate = Gate::default();
     gate.open();
-    let worker = TestWorker::start_with(config, gate).await;
+    let worker = TestWorker::start_with(config, gate.backend()).await;
     let mut receiver = Receiver::open(worker.address, &storage, LinkKind::Tcp).await;
     for lease in 0..20 {
         receiver.lease(lease, 0, 0, &samples(0, [lease as u32])).await;
@@ -44,7 +44,7 @@ async fn a_lease_that_has_ended_makes_room_for_the_next() {
 async fn a_number_that_is_open_cannot_be_leased_again() {
     let storage = TestStorage::start(shards::photos());
     let gate = Gate::default();
-    let worker = TestWorker::start_with(config(&storage), gate.clone()).await;
+    let worker = TestWorker::start_with(config(&storage), gate.backend()).await;
     let mut receiver = Receiver::open(worker.address, &storage, LinkKind::Tcp).await;
     receiver.lease(1, 0, 0, &samples(0, [1])).await;
     receiver.lease(1, 0, 0, &samples(0, [1])).await;

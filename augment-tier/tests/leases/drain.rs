@@ -6,7 +6,7 @@ use tonic::Code;
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::support::gate::Gate;
-use crate::support::receiver::{Receiver, hello};
+use crate::support::receiver::Receiver;
 use crate::support::storage::TestStorage;
 use crate::support::worker::{TestWorker, config};
 use crate::support::{A_WHILE, expect, samples, shards};
@@ -15,7 +15,7 @@ use crate::support::{A_WHILE, expect, samples, shards};
 async fn a_draining_worker_finishes_open_leases_refuses_others_and_exits() {
     let storage = TestStorage::start(shards::photos());
     let gate = Gate::default();
-    let mut worker = TestWorker::start_with(config(&storage), gate.clone()).await;
+    let mut worker = TestWorker::start_with(config(&storage), gate.backend()).await;
     let mut receiver = Receiver::open(worker.address, &storage, LinkKind::Shm).await;
     let part = samples(0, 0..4);
     receiver.lease(1, 0, 0, &part).await;
@@ -46,7 +46,6 @@ async fn an_idle_session_does_not_keep_a_draining_worker() {
     worker.exited().await;
     let late = tokio::net::TcpStream::connect(address).await;
     assert!(late.is_err(), "nobody listens any more");
-    drop(hello(&storage));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -54,7 +53,7 @@ async fn what_is_open_when_the_drain_time_is_over_is_abandoned_but_never_left_wr
     let storage = TestStorage::start(shards::photos());
     let gate = Gate::default();
     let config = AugmentConfig { drain_timeout_ms: 100, ..config(&storage) };
-    let mut worker = TestWorker::start_with(config, gate.clone()).await;
+    let mut worker = TestWorker::start_with(config, gate.backend()).await;
     let mut receiver = Receiver::open(worker.address, &storage, LinkKind::Shm).await;
     receiver.lease(1, 0, 0, &samples(0, 0..4)).await;
     gate.waiting(2).await;

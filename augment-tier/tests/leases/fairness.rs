@@ -16,7 +16,7 @@ async fn a_session_with_little_work_does_not_wait_for_one_with_much() {
     let storage = TestStorage::start(shards::photos());
     let gate = Gate::default();
     let config = AugmentConfig { threads: 1, leases_in_flight: 8, ..config(&storage) };
-    let worker = TestWorker::start_with(config, gate.clone()).await;
+    let worker = TestWorker::start_with(config, gate.backend()).await;
     let mut greedy = Receiver::open(worker.address, &storage, LinkKind::Tcp).await;
     let mut modest_hello = hello(&storage);
     modest_hello.seed = 99;

@@ -12,7 +12,7 @@ use crate::support::{A_WHILE, samples, shards};
 async fn heartbeats_come_back_while_every_thread_of_the_pool_is_stuck() {
     let storage = TestStorage::start(shards::photos());
     let gate = Gate::default();
-    let worker = TestWorker::start_with(config(&storage), gate.clone()).await;
+    let worker = TestWorker::start_with(config(&storage), gate.backend()).await;
     let mut hello = hello(&storage);
     hello.heartbeat_ms = 100;
     let mut receiver = Receiver::open_with(worker.address, hello, LinkKind::Tcp).await.unwrap();
@@ -33,7 +33,7 @@ async fn heartbeats_come_back_while_every_thread_of_the_pool_is_stuck() {
 async fn a_silent_receiver_is_let_go_of_once_nothing_writes_for_it() {
     let storage = TestStorage::start(shards::photos());
     let gate = Gate::default();
-    let worker = TestWorker::start_with(config(&storage), gate.clone()).await;
+    let worker = TestWorker::start_with(config(&storage), gate.backend()).await;
     let mut hello = hello(&storage);
     hello.heartbeat_ms = 50;
     let mut receiver = Receiver::open_with(worker.address, hello, LinkKind::Shm).await.unwrap();

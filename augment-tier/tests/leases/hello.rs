@@ -4,6 +4,7 @@ use headwater_proto::augment::{PartLease, ToWorker};
 use headwater_proto::v1::{self, to_worker::Message};
 use headwater_transport::LinkKind;
 use tokio::sync::mpsc;
+use tokio::time::timeout;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::Code;
 
@@ -11,7 +12,7 @@ use crate::support::gate::Gate;
 use crate::support::receiver::{Receiver, first_answer, hello};
 use crate::support::storage::TestStorage;
 use crate::support::worker::{TestWorker, config};
-use crate::support::{samples, shards};
+use crate::support::{SOON, samples, shards};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn another_version_is_refused_by_name_before_anything_else_is_read() {
@@ -53,7 +54,7 @@ async fn an_unknown_dataset_is_refused_by_name() {
 async fn another_first_message_or_none_in_time_is_refused() {
     let storage = TestStorage::start(shards::photos());
     let config = AugmentConfig { hello_timeout_ms: 100, ..config(&storage) };
-    let worker = TestWorker::start_with(config, Gate::default()).await;
+    let worker = TestWorker::start_with(config, Gate::default().backend()).await;
     let lease = PartLease {
         lease: 1,
         epoch: 0,
@@ -73,7 +74,7 @@ async fn another_first_message_or_none_in_time_is_refused() {
             .unwrap();
     let (_open, queue) = mpsc::channel::<v1::ToWorker>(1);
     let mut inbox = client.work(ReceiverStream::new(queue)).await.unwrap().into_inner();
-    let status = inbox.message().await.unwrap_err();
+    let status = timeout(SOON, inbox.message()).await.expect("an answer").unwrap_err();
     assert_eq!(status.code(), Code::DeadlineExceeded);
     assert!(status.message().contains("within 100 ms"), "{status}");
 }
@@ -82,7 +83,7 @@ async fn another_first_message_or_none_in_time_is_refused() {
 async fn one_session_too_many_is_refused_until_another_ends() {
     let storage = TestStorage::start(shards::photos());
     let config = AugmentConfig { sessions_max: 1, ..config(&storage) };
-    let worker = TestWorker::start_with(config, Gate::default()).await;
+    let worker = TestWorker::start_with(config, Gate::default().backend()).await;
     let first = Receiver::open(worker.address, &storage, LinkKind::Tcp).await;
     let refused = Receiver::open_with(worker.address, hello(&storage), LinkKind::Tcp).await;
     assert_eq!(refused.err().unwrap().code(), Code::ResourceExhausted);

@@ -33,7 +33,7 @@ async fn the_best_link_that_connects_is_taken_and_each_better_one_explained() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_link_that_the_worker_may_not_use_is_passed_over() {
     let storage = TestStorage::start(shards::photos());
-    let worker = TestWorker::start_with(links(&storage, &["tcp"]), Gate::default()).await;
+    let worker = TestWorker::start_with(links(&storage, &["tcp"]), Gate::default().backend()).await;
     let mut hello = hello(&storage);
     hello.links = vec![LinkOffer { kind: "shm".into(), address: b"x".to_vec() }];
     let receiver = Receiver::open_with(worker.address, hello, LinkKind::Tcp).await.unwrap();
@@ -43,7 +43,7 @@ async fn a_link_that_the_worker_may_not_use_is_passed_over() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_forced_link_that_is_not_there_is_an_error() {
     let storage = TestStorage::start(shards::photos());
-    let worker = TestWorker::start_with(links(&storage, &["shm"]), Gate::default()).await;
+    let worker = TestWorker::start_with(links(&storage, &["shm"]), Gate::default().backend()).await;
     let refused = Receiver::open_with(worker.address, hello(&storage), LinkKind::Tcp).await;
     let status = refused.err().unwrap();
     assert_eq!(status.code(), Code::FailedPrecondition);

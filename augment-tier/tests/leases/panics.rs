@@ -17,7 +17,7 @@ async fn a_panic_fails_its_lease_with_the_samples_name_and_nothing_else() {
     let gate = Gate::default();
     gate.open();
     let config = AugmentConfig { threads: 1, ..config(&storage) };
-    let worker = TestWorker::start_with(config, gate).await;
+    let worker = TestWorker::start_with(config, gate.backend()).await;
     let mut receiver = Receiver::open(worker.address, &storage, LinkKind::Shm).await;
     receiver.lease(1, 0, 0, &samples(0, 8..12)).await;
     let message = receiver.failed(FailureKind::Fatal).await.message;

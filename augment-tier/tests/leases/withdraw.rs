@@ -15,7 +15,7 @@ async fn a_withdrawn_lease_ends_as_soon_as_no_thread_writes_it() {
     let storage = TestStorage::start(shards::photos());
     let gate = Gate::default();
     let config = AugmentConfig { threads: 1, ..config(&storage) };
-    let worker = TestWorker::start_with(config, gate.clone()).await;
+    let worker = TestWorker::start_with(config, gate.backend()).await;
     let mut receiver = Receiver::open(worker.address, &storage, LinkKind::Shm).await;
     receiver.lease(1, 0, 0, &samples(0, 0..4)).await;
     gate.waiting(1).await;
@@ -42,6 +42,37 @@ async fn a_withdrawn_lease_ends_as_soon_as_no_thread_writes_it() {
     let expected = expect::part(&storage, &receiver.hello, 4, &samples(0, 4..8));
     assert!(bytes == expected && receiver.done().await.checksum == xxh3_64(&expected));
     assert_eq!(gate.passed().len(), 5);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_withdrawn_part_is_not_sent_over_tcp() {
+    let storage = TestStorage::start(shards::photos());
+    let gate = Gate::default();
+    let worker = TestWorker::start_with(config(&storage), gate.backend()).await;
+    let mut receiver = Receiver::open(worker.address, &storage, LinkKind::Tcp).await;
+    // Both samples are under way, so the part would become whole.
+    receiver.lease(1, 0, 0, &samples(0, 0..2)).await;
+    gate.waiting(2).await;
+    assert_eq!(receiver.withdraw(1).await, Withdrawal::Quiet);
+    tokio::time::sleep(A_WHILE).await;
+    gate.open();
+    assert_eq!(receiver.failed(FailureKind::Withdrawn).await.lease, 1);
+    assert!(receiver.is_untouched(1));
+    receiver.lease(2, 0, 0, &samples(0, 0..2)).await;
+    receiver.part(2).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lease_that_waits_for_storage_can_be_withdrawn() {
+    let mut storage = TestStorage::start(shards::photos());
+    let config = AugmentConfig { storage_wait_ms: 600_000, ..config(&storage) };
+    let worker = TestWorker::start_with(config, Gate::default().backend()).await;
+    let mut receiver = Receiver::open(worker.address, &storage, LinkKind::Tcp).await;
+    storage.stop();
+    receiver.lease(1, 0, 0, &samples(0, 0..2)).await;
+    assert!(timeout(A_WHILE, receiver.next()).await.is_err());
+    receiver.withdraw(1).await;
+    assert_eq!(receiver.failed(FailureKind::Withdrawn).await.lease, 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -12,11 +12,17 @@ use super::SOON;
 /// An image of these bytes makes the renderer panic.
 pub(crate) const PANICS: &[u8] = b"panic";
 
-/// Every sample to be rendered stands before it.
-#[derive(Clone, Default)]
+/// Every sample to be rendered stands before it. Opens when the test is over, however it ends: a
+/// thread that stands before it would keep the process.
+#[derive(Default)]
 pub(crate) struct Gate {
-    shared: Arc<(Mutex<State>, Condvar)>,
+    shared: Shared,
 }
+
+type Shared = Arc<(Mutex<State>, Condvar)>;
+
+/// The back end that obeys a gate.
+pub(crate) struct Gated(Shared);
 
 #[derive(Default)]
 struct State {
@@ -27,13 +33,17 @@ struct State {
 }
 
 struct GatedRenderer {
-    gate: Gate,
+    gate: Shared,
     inner: Box<dyn SampleRenderer>,
 }
 
 // === impl Gate ===
 
 impl Gate {
+    pub(crate) fn backend(&self) -> Gated {
+        Gated(Arc::clone(&self.shared))
+    }
+
     pub(crate) fn open(&self) {
         self.shared.0.lock().unwrap().open = true;
         self.shared.1.notify_all();
@@ -58,29 +68,36 @@ impl Gate {
         };
         tokio::time::timeout(SOON, wait).await.expect("samples before the gate");
     }
+}
 
-    fn pass(&self, key: RenderKey) {
-        let (state, changed) = &*self.shared;
-        let mut state = state.lock().unwrap();
-        state.waiting += 1;
-        changed.notify_all();
-        while !state.open && state.permits == 0 {
-            state = changed.wait(state).unwrap();
-        }
-        state.permits = state.permits.saturating_sub(1);
-        state.waiting -= 1;
-        state.passed.push(key);
+impl Drop for Gate {
+    fn drop(&mut self) {
+        self.open();
     }
 }
 
-impl Backend for Gate {
+fn pass(gate: &Shared, key: RenderKey) {
+    let (state, changed) = &**gate;
+    let mut state = state.lock().unwrap();
+    state.waiting += 1;
+    while !state.open && state.permits == 0 {
+        state = changed.wait(state).unwrap();
+    }
+    state.permits = state.permits.saturating_sub(1);
+    state.waiting -= 1;
+    state.passed.push(key);
+}
+
+// === impl Gated ===
+
+impl Backend for Gated {
     fn name(&self) -> String {
         "gated".into()
     }
 
     fn renderer(&self) -> Result<Box<dyn SampleRenderer>, RenderError> {
         let inner = CpuBackend::default().renderer()?;
-        Ok(Box::new(GatedRenderer { gate: self.clone(), inner }))
+        Ok(Box::new(GatedRenderer { gate: Arc::clone(&self.0), inner }))
     }
 }
 
@@ -94,7 +111,7 @@ impl SampleRenderer for GatedRenderer {
         encoded: &[u8],
         out: &mut dyn ViewSink,
     ) -> Result<Rendered, RenderError> {
-        self.gate.pass(key);
+        pass(&self.gate, key);
         assert_ne!(encoded, PANICS, "the decoder has a bug");
         self.inner.render(recipe, key, encoded, out)
     }

@@ -22,7 +22,8 @@ use headwater_transport::{
     Withdrawal,
 };
 use tokio::sync::mpsc;
-use tokio::time::timeout;
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, timeout, timeout_at};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Status, Streaming};
 
@@ -46,6 +47,7 @@ pub(crate) struct Receiver {
     inbox: Streaming<v1::FromWorker>,
     /// Whether heartbeats go out.
     beating: Arc<AtomicBool>,
+    beat: JoinHandle<()>,
     /// The last heartbeat that came back.
     pub(crate) echoed: u64,
 }
@@ -117,7 +119,7 @@ impl Receiver {
             panic!("the first answer is no welcome");
         };
         let beating = Arc::new(AtomicBool::new(true));
-        beat(outbox.clone(), Arc::clone(&beating), hello.heartbeat_ms);
+        let beat = beat(outbox.clone(), Arc::clone(&beating), hello.heartbeat_ms);
         let places = HashMap::new();
         let session = Self {
             hello,
@@ -130,6 +132,7 @@ impl Receiver {
             outbox,
             inbox,
             beating,
+            beat,
             echoed: 0,
         };
         Ok(session)
@@ -166,8 +169,10 @@ impl Receiver {
 
     /// The worker's next word but heartbeats; `None` where it closed the stream.
     pub(crate) async fn next(&mut self) -> Result<Option<FromWorker>, Status> {
+        // One time for all: heartbeats do not prolong it.
+        let by = Instant::now() + SOON;
         loop {
-            let message = timeout(SOON, self.inbox.message()).await.expect("a word in time")?;
+            let message = timeout_at(by, self.inbox.message()).await.expect("a word in time")?;
             match message.map(|message| FromWorker::try_from(message).unwrap()) {
                 Some(FromWorker::Heartbeat(sequence)) => self.echoed = sequence,
                 other => return Ok(other),
@@ -227,21 +232,28 @@ impl Receiver {
     }
 }
 
-fn beat(outbox: mpsc::Sender<v1::ToWorker>, beating: Arc<AtomicBool>, every_ms: u32) {
+impl Drop for Receiver {
+    fn drop(&mut self) {
+        self.beat.abort();
+    }
+}
+
+/// Leaves the stream open when it is told not to beat.
+fn beat(
+    outbox: mpsc::Sender<v1::ToWorker>,
+    beating: Arc<AtomicBool>,
+    every_ms: u32,
+) -> JoinHandle<()> {
     tokio::spawn(async move {
         for sequence in 1.. {
             tokio::time::sleep(Duration::from_millis(u64::from(every_ms) / 2)).await;
-            // Keeps the stream open when it no longer beats.
-            if outbox.is_closed() {
-                return;
-            }
             if beating.load(Ordering::Relaxed)
                 && outbox.send(ToWorker::Heartbeat(sequence).into()).await.is_err()
             {
                 return;
             }
         }
-    });
+    })
 }
 
 async fn listen(kind: LinkKind, arrived: mpsc::UnboundedSender<Arrival>) -> Arc<dyn ReceiverLink> {
