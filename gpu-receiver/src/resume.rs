@@ -49,6 +49,13 @@ impl Receiver {
         self.set_weights(weights)
     }
 
+    /// Each dataset's share of the batch that would be taken next; they add up to 1.
+    #[must_use]
+    pub fn weights(&self) -> Vec<f64> {
+        let Position { epoch, step } = self.position();
+        lock(&self.sampler).weights(epoch, step)
+    }
+
     fn weights_as_given(&self) -> Result<Vec<f64>, ReceiverError> {
         let Position { epoch, step } = self.position();
         let mut sampler = lock(&self.sampler);

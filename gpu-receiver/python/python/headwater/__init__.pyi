@@ -15,6 +15,25 @@ from .errors import StateError as StateError
 from .errors import StorageError as StorageError
 from .errors import WorkerError as WorkerError
 
+__all__ = [
+    "Batch",
+    "BusyError",
+    "ClosedError",
+    "ConfigError",
+    "ForkError",
+    "HeadwaterError",
+    "Iteration",
+    "LinkError",
+    "Loader",
+    "SlotsError",
+    "StateError",
+    "StorageError",
+    "Tensor",
+    "WorkerError",
+    "__version__",
+    "errors",
+]
+
 __version__: str
 
 _Dtype = Literal["bf16", "f16", "f32", "u8", "fp8_e4m3", "i64"]
@@ -84,8 +103,8 @@ class Batch:
     def tensors(self) -> dict[str, Tensor]: ...
     def torch(self) -> dict[str, Any]: ...
     def __getattr__(self, name: str) -> Tensor: ...
-    def __getitem__(self, name: str) -> Tensor: ...
-    def __contains__(self, name: object) -> bool: ...
+    def __getitem__(self, name: str, /) -> Tensor: ...
+    def __contains__(self, name: object, /) -> bool: ...
     def __len__(self) -> int: ...
 
 @final
