@@ -5,11 +5,16 @@ use headwater_core::draw::Extent;
 /// A buffer that a big image has grown beyond this goes back to it with the next small one.
 const RETAINED_BYTES_MAX: usize = 32 << 20;
 
-/// A decoded image: `u8[height, width, 3]`, R G B, no padding. Keeps its memory between images.
+/// Bytes after the last pixel, so that a vector may be read from any pixel on.
+const SLACK_BYTES: usize = 64;
+
+/// A decoded image: `u8[height, width, 3]`, R G B, rows without padding. Keeps its memory
+/// between images.
 #[derive(Debug)]
 pub struct RgbImage {
     extent: Extent,
-    pixels: Vec<u8>,
+    /// The pixels and then [`SLACK_BYTES`] of any value.
+    padded: Vec<u8>,
 }
 
 /// A view while it is worked on: `u8[3, height, width]`, planes R, G, B. Keeps its memory
@@ -36,7 +41,7 @@ impl RgbImage {
     /// A black image of one pixel.
     #[must_use]
     pub fn new() -> Self {
-        Self { extent: Extent { width: 1, height: 1 }, pixels: vec![0; 3] }
+        Self { extent: Extent { width: 1, height: 1 }, padded: vec![0; 3 + SLACK_BYTES] }
     }
 
     /// An image of given pixels.
@@ -44,10 +49,11 @@ impl RgbImage {
     /// # Panics
     /// The number of bytes is not 3 * width * height, or it is 0.
     #[must_use]
-    pub fn from_pixels(extent: Extent, pixels: Vec<u8>) -> Self {
+    pub fn from_pixels(extent: Extent, mut pixels: Vec<u8>) -> Self {
         assert_eq!(pixels.len(), byte_len(extent), "bytes of {extent:?}");
         assert!(!pixels.is_empty(), "an image has pixels");
-        Self { extent, pixels }
+        pixels.resize(pixels.len() + SLACK_BYTES, 0);
+        Self { extent, padded: pixels }
     }
 
     /// Size in pixels.
@@ -59,7 +65,12 @@ impl RgbImage {
     /// All pixels, row by row.
     #[must_use]
     pub fn pixels(&self) -> &[u8] {
-        &self.pixels
+        &self.padded[..byte_len(self.extent)]
+    }
+
+    /// All pixels, and 64 bytes of any value after them.
+    pub(crate) fn padded(&self) -> &[u8] {
+        &self.padded
     }
 
     /// Bytes of one row.
@@ -71,8 +82,9 @@ impl RgbImage {
     /// Sets the size and gives the pixels to be overwritten, their values unspecified.
     pub fn reset(&mut self, extent: Extent) -> &mut [u8] {
         self.extent = extent;
-        set_len(&mut self.pixels, byte_len(extent));
-        &mut self.pixels
+        let len = byte_len(extent);
+        set_len(&mut self.padded, len + SLACK_BYTES);
+        &mut self.padded[..len]
     }
 }
 

@@ -10,10 +10,9 @@ use headwater_core::{Recipe, SampleId};
 use crate::decode::{DecodeError, DecodeLimits, Decoder};
 use crate::image::{Planes, RgbImage};
 use crate::ops::cast::CastTable;
-use crate::ops::resize::Geometry;
-use crate::ops::{
-    blur, brightness, cast, contrast, flip, grayscale, hue, resize, saturation, solarize,
-};
+use crate::ops::resize::{Geometry, Resizer};
+use crate::ops::{blur, brightness, cast, contrast, flip, grayscale, hue, saturation, solarize};
+use crate::simd::Simd;
 
 /// What the draws of a sample follow from, beside the view.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -78,8 +77,9 @@ pub struct Renderer {
 struct Painter {
     params: ViewParams,
     view: Planes,
-    resize: resize::plain::Scratch,
-    blur: blur::plain::Scratch,
+    simd: Simd,
+    resizer: Resizer,
+    blur: blur::Scratch,
     tables: Vec<CastTable>,
 }
 
@@ -97,16 +97,26 @@ impl RenderKey {
 // === impl Renderer ===
 
 impl Renderer {
-    /// A renderer that refuses images beyond `limits`.
+    /// A renderer that refuses images beyond `limits` and takes the fastest instructions of this
+    /// processor.
     ///
     /// # Errors
     /// The JPEG library has no memory for its state.
     pub fn new(limits: DecodeLimits) -> Result<Self, RenderError> {
+        Self::with_simd(limits, Simd::best())
+    }
+
+    /// As [`Renderer::new`] with instructions of choice, which change no byte.
+    ///
+    /// # Errors
+    /// The JPEG library has no memory for its state.
+    pub fn with_simd(limits: DecodeLimits, simd: Simd) -> Result<Self, RenderError> {
         let painter = Painter {
             params: ViewParams::whole(Extent { width: 1, height: 1 }),
             view: Planes::new(),
-            resize: resize::plain::Scratch::default(),
-            blur: blur::plain::Scratch::default(),
+            simd,
+            resizer: Resizer::new(simd),
+            blur: blur::Scratch::default(),
             tables: Vec::new(),
         };
         Ok(Self { decoder: Decoder::new(limits)?, painter })
@@ -126,6 +136,7 @@ impl Renderer {
         out: &mut impl ViewSink,
     ) -> Result<Rendered, RenderError> {
         let image = self.decoder.decode(encoded)?;
+        self.painter.resizer.load(image);
         let mut number = 0;
         for (tensor, spec) in recipe.tensors.iter().enumerate() {
             let table = self.painter.table(recipe, spec);
@@ -137,7 +148,8 @@ impl Renderer {
                 let params = &mut self.painter.params;
                 spec.views[view].draw_into(image.extent(), extent, &mut rng, params);
                 self.painter.paint(image, extent);
-                cast::plain::write(&self.painter.view, &self.painter.tables[table], row);
+                let Painter { simd, view, tables, .. } = &self.painter;
+                cast::write(*simd, view, &tables[table], row);
                 number += 1;
             }
         }
@@ -176,30 +188,36 @@ impl Painter {
 
     /// Makes the view that `self.params` describe.
     fn paint(&mut self, image: &RgbImage, extent: Extent) {
-        let Self { params, view, resize, blur, .. } = self;
+        let Self { params, view, simd, resizer, blur, .. } = self;
+        let simd = *simd;
         let geometry = Geometry {
             crop: params.crop,
             resized: params.resized,
             window: params.window,
             view: extent,
         };
-        resize::plain::resize(image, &geometry, resize, view);
-        for op in &params.ops {
+        // A flip that comes first costs nothing when the resize writes from right to left.
+        let (mirrored, ops) = match params.ops.as_slice() {
+            [DrawnOp::Flip, rest @ ..] => (true, rest),
+            ops => (false, ops),
+        };
+        resizer.resize(image, &geometry, mirrored, view);
+        for op in ops {
             match *op {
-                DrawnOp::Flip => flip::plain::apply(view),
+                DrawnOp::Flip => flip::apply(simd, view),
                 DrawnOp::ColorJitter { order, brightness, contrast, saturation, hue } => {
                     for step in order {
                         match step {
-                            JitterStep::Brightness => brightness::plain::apply(view, brightness),
-                            JitterStep::Contrast => contrast::plain::apply(view, contrast),
-                            JitterStep::Saturation => saturation::plain::apply(view, saturation),
-                            JitterStep::Hue => hue::plain::apply(view, hue),
+                            JitterStep::Brightness => brightness::apply(simd, view, brightness),
+                            JitterStep::Contrast => contrast::apply(simd, view, contrast),
+                            JitterStep::Saturation => saturation::apply(simd, view, saturation),
+                            JitterStep::Hue => hue::apply(simd, view, hue),
                         }
                     }
                 }
-                DrawnOp::Grayscale => grayscale::plain::apply(view),
-                DrawnOp::GaussianBlur { sigma } => blur::plain::apply(view, sigma, blur),
-                DrawnOp::Solarize { threshold } => solarize::plain::apply(view, threshold),
+                DrawnOp::Grayscale => grayscale::apply(simd, view),
+                DrawnOp::GaussianBlur { sigma } => blur::apply(simd, view, sigma, blur),
+                DrawnOp::Solarize { threshold } => solarize::apply(simd, view, threshold),
             }
         }
     }

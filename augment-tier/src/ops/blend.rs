@@ -1,13 +1,14 @@
 //! Pillow's blend (`Blend.c`) of a degenerate image with the original.
 
+use crate::ops::level::truncated;
+
 /// `degenerate + factor * (value - degenerate)` in binary32, truncated; clipped where the factor
 /// extrapolates. Between 0 and 1 the result is within the two values, so that clipping there
 /// changes nothing and one formula serves for both.
-#[inline]
+#[inline(always)]
 #[must_use]
 pub fn blend(degenerate: u8, value: u8, factor: f32) -> u8 {
     let difference = i32::from(value) - i32::from(degenerate);
     let blended = f32::from(degenerate) + factor * difference as f32;
-    // A conversion from float saturates and truncates.
-    blended as u8
+    truncated(blended)
 }

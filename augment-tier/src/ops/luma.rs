@@ -1,7 +1,7 @@
 //! Pillow's luma (`Convert.c`, `L24`): the gray that grayscale, contrast and saturation share.
 
 /// ITU-R 601-2 in 16-bit fixed point, rounded.
-#[inline]
+#[inline(always)]
 #[must_use]
 pub fn luma(red: u8, green: u8, blue: u8) -> u8 {
     let sum = 19595 * u32::from(red) + 38470 * u32::from(green) + 7471 * u32::from(blue);

@@ -11,6 +11,7 @@ pub mod contrast;
 pub mod flip;
 pub mod grayscale;
 pub mod hue;
+pub mod level;
 pub mod luma;
 pub mod resize;
 pub mod saturation;

@@ -30,6 +30,7 @@ impl Kernel {
 
 /// The position in `0 .. len` that stands for `at`: mirrored at the first and at the last
 /// position, neither repeated (torch's `reflect`), over and over where the side is short.
+#[inline(always)]
 #[must_use]
 pub fn reflect(at: isize, len: usize) -> usize {
     let last = len as isize - 1;

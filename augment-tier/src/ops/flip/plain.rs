@@ -3,6 +3,7 @@
 use crate::image::Planes;
 
 /// Reverses each row.
+#[inline(always)]
 pub fn apply(view: &mut Planes) {
     let width = view.extent().width as usize;
     view.values_mut().chunks_exact_mut(width).for_each(<[u8]>::reverse);

@@ -1,3 +1,19 @@
 //! Hue shift.
 
+#[cfg(target_arch = "x86_64")]
+mod avx2;
 pub mod plain;
+
+use crate::image::Planes;
+use crate::simd::Simd;
+
+/// Shifts the hue by `turns` of the colour wheel.
+pub fn apply(simd: Simd, view: &mut Planes, turns: f32) {
+    match simd {
+        Simd::Plain => plain::apply(view, turns),
+        #[cfg(target_arch = "x86_64")]
+        Simd::Avx2(proof) => avx2::apply(proof, view, turns),
+        #[cfg(target_arch = "x86_64")]
+        Simd::Avx512(proof) => avx2::apply(proof.avx2(), view, turns),
+    }
+}

@@ -7,6 +7,7 @@
 use crate::image::Planes;
 
 /// Shifts the hue by `turns` of the colour wheel.
+#[inline(always)]
 pub fn apply(view: &mut Planes, turns: f32) {
     let shift = shift_of(turns);
     let [red, green, blue] = view.planes_mut();
@@ -24,6 +25,7 @@ pub fn shift_of(turns: f32) -> u8 {
 
 /// Pillow's uint8 HSV of a pixel.
 #[must_use]
+#[inline(always)]
 pub fn rgb_to_hsv([red, green, blue]: [u8; 3]) -> [u8; 3] {
     let max = red.max(green).max(blue);
     let min = red.min(green).min(blue);
@@ -47,6 +49,7 @@ pub fn rgb_to_hsv([red, green, blue]: [u8; 3]) -> [u8; 3] {
 
 /// Pillow's RGB of a uint8 HSV pixel.
 #[must_use]
+#[inline(always)]
 pub fn hsv_to_rgb([hue, saturation, value]: [u8; 3]) -> [u8; 3] {
     if saturation == 0 {
         return [value; 3];

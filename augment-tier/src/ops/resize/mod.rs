@@ -1,11 +1,23 @@
 //! Antialiased bicubic resize of a box of an image.
 
+#[cfg(target_arch = "x86_64")]
+mod avx2;
+#[cfg(target_arch = "x86_64")]
+mod avx512;
 pub mod plain;
+#[cfg(target_arch = "x86_64")]
+mod quads;
 mod taps;
+#[cfg(target_arch = "x86_64")]
+mod x86;
 
 pub use taps::Taps;
 
 use headwater_core::draw::{CropBox, Extent, Origin};
+
+use crate::image::{Planes, RgbImage};
+use crate::ops::flip;
+use crate::simd::Simd;
 
 /// Which part of an image becomes which view.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,4 +30,67 @@ pub struct Geometry {
     pub window: Origin,
     /// Size of the view.
     pub view: Extent,
+}
+
+/// Resizes views of an image, one after the other, in memory that it keeps.
+#[derive(Debug)]
+pub struct Resizer {
+    twin: Twin,
+}
+
+#[derive(Debug)]
+enum Twin {
+    Plain(plain::Scratch),
+    #[cfg(target_arch = "x86_64")]
+    X86(x86::Kernels, Box<quads::Scratch>),
+}
+
+// === impl Resizer ===
+
+impl Resizer {
+    /// A resizer with the twin of `simd`.
+    #[must_use]
+    pub fn new(simd: Simd) -> Self {
+        let twin = match simd {
+            Simd::Plain => Twin::Plain(plain::Scratch::default()),
+            #[cfg(target_arch = "x86_64")]
+            Simd::Avx2(proof) => Twin::X86(x86::Kernels::Avx2(proof), Box::default()),
+            #[cfg(target_arch = "x86_64")]
+            Simd::Avx512(proof) => Twin::X86(x86::Kernels::Avx512(proof), Box::default()),
+        };
+        Self { twin }
+    }
+
+    /// Prepares an image for the views that follow. To be called for each image.
+    pub fn load(&mut self, image: &RgbImage) {
+        match &mut self.twin {
+            Twin::Plain(_) => {}
+            #[cfg(target_arch = "x86_64")]
+            Twin::X86(kernels, scratch) => scratch.load(*kernels, image),
+        }
+    }
+
+    /// Cuts and resizes a view of the image that was loaded last, which is given once more, and
+    /// mirrors it from left to right if so asked.
+    ///
+    /// # Panics
+    /// The geometry goes beyond the image or the resized box.
+    pub fn resize(
+        &mut self,
+        image: &RgbImage,
+        geometry: &Geometry,
+        mirrored: bool,
+        view: &mut Planes,
+    ) {
+        match &mut self.twin {
+            Twin::Plain(scratch) => {
+                plain::resize(image, geometry, scratch, view);
+                if mirrored {
+                    flip::plain::apply(view);
+                }
+            }
+            #[cfg(target_arch = "x86_64")]
+            Twin::X86(kernels, scratch) => scratch.resize(*kernels, geometry, mirrored, view),
+        }
+    }
 }

@@ -5,6 +5,7 @@ use crate::ops::blend::blend;
 use crate::ops::luma::luma;
 
 /// Spreads the channels of each pixel about its luma by `factor`; 1 changes nothing.
+#[inline(always)]
 pub fn apply(view: &mut Planes, factor: f32) {
     let [red, green, blue] = view.planes_mut();
     for ((r, g), b) in red.iter_mut().zip(green).zip(blue) {

@@ -3,6 +3,7 @@
 use crate::image::Planes;
 
 /// Inverts values from `threshold` upwards.
+#[inline(always)]
 pub fn apply(view: &mut Planes, threshold: u8) {
     for value in view.values_mut() {
         if *value >= threshold {

@@ -1,0 +1,51 @@
+//! Images per second of one core for decode alone and for whole recipes, and the share of each
+//! stage, over the JPEG files of a folder of tars.
+//!
+//! usage: `HEADWATER_BENCH_PHOTOS=/folder cargo bench -p headwater-augment --bench recipe [rounds]`
+//!
+//! Each photo's stages are timed on their own, every round; the least time of all rounds counts,
+//! so that what else the machine does is left out.
+
+
+mod stages;
+
+use std::io::Read;
+use std::path::Path;
+
+use headwater_augment::simd::Simd;
+
+fn main() {
+    let Ok(folder) = std::env::var("HEADWATER_BENCH_PHOTOS") else {
+        println!("set HEADWATER_BENCH_PHOTOS to a folder of tars with .jpg members");
+        return;
+    };
+    let rounds = std::env::args().skip(1).find_map(|arg| arg.parse().ok()).unwrap_or(5);
+    let photos = photos(Path::new(&folder));
+    println!("{} photos, {rounds} rounds", photos.len());
+    for simd in Simd::available() {
+        stages::measure(&photos, *simd, rounds);
+    }
+}
+
+fn photos(folder: &Path) -> Vec<Vec<u8>> {
+    let mut tars: Vec<_> = std::fs::read_dir(folder)
+        .expect("a folder")
+        .map(|entry| entry.expect("an entry").path())
+        .filter(|path| path.extension().is_some_and(|extension| extension == "tar"))
+        .collect();
+    tars.sort();
+    let mut photos = Vec::new();
+    for tar in tars {
+        let mut archive = tar::Archive::new(std::fs::File::open(tar).expect("a tar"));
+        for entry in archive.entries().expect("a tar") {
+            let mut entry = entry.expect("an entry");
+            let is_jpeg = entry.path().is_ok_and(|p| p.extension().is_some_and(|e| e == "jpg"));
+            if is_jpeg {
+                let mut bytes = Vec::new();
+                entry.read_to_end(&mut bytes).expect("a member");
+                photos.push(bytes);
+            }
+        }
+    }
+    photos
+}

@@ -1,0 +1,213 @@
+//! The stages of a whole recipe, each timed.
+
+use std::time::{Duration, Instant};
+
+use headwater_augment::decode::{DecodeLimits, Decoder};
+use headwater_augment::image::Planes;
+use headwater_augment::ops::cast::CastTable;
+use headwater_augment::ops::resize::{Geometry, Resizer};
+use headwater_augment::ops::{
+    blur, brightness, cast, contrast, flip, grayscale, hue, saturation, solarize,
+};
+use headwater_augment::render::{RenderKey, Renderer, ViewSink};
+use headwater_augment::simd::Simd;
+use headwater_core::draw::{DrawnOp, Extent, JitterStep, ViewParams};
+use headwater_core::{Dtype, Recipe, SampleId};
+
+const STAGES: [&str; 13] = [
+    "decode",
+    "load",
+    "draw",
+    "resize",
+    "flip",
+    "brightness",
+    "contrast",
+    "saturation",
+    "hue",
+    "grayscale",
+    "blur",
+    "solarize",
+    "cast",
+];
+
+/// Rows of one sample, reused.
+struct Rows {
+    rows: Vec<Vec<Vec<u8>>>,
+}
+
+impl ViewSink for Rows {
+    fn row(&mut self, tensor: usize, view: usize) -> &mut [u8] {
+        &mut self.rows[tensor][view]
+    }
+}
+
+/// Times of the stages of one photo.
+struct Clock {
+    last: Instant,
+    spent: [Duration; STAGES.len()],
+}
+
+impl Clock {
+    fn start() -> Self {
+        Self { last: Instant::now(), spent: Default::default() }
+    }
+
+    fn end(&mut self, stage: &str) {
+        let now = Instant::now();
+        let at = STAGES.iter().position(|s| *s == stage).expect("a stage");
+        self.spent[at] += now - self.last;
+        self.last = now;
+    }
+}
+
+pub(crate) fn measure(photos: &[Vec<u8>], simd: Simd, rounds: usize) {
+    let recipe = Recipe::preset("dinov2", Dtype::Bf16).expect("a preset");
+    let rows = recipe.tensors.iter().map(|tensor| {
+        let len = u64::from(3 * tensor.width * tensor.height) * tensor.dtype.size_bytes();
+        vec![vec![0; len as usize]; tensor.views.len()]
+    });
+    let mut rows = Rows { rows: rows.collect() };
+    let mut renderer = Renderer::with_simd(DecodeLimits::default(), simd).expect("a renderer");
+    let mut parts = Parts::new(&recipe, simd);
+    let mut whole = Duration::ZERO;
+    let mut stages = [Duration::ZERO; STAGES.len()];
+    for (number, photo) in photos.iter().enumerate() {
+        let key = RenderKey { seed: 1, epoch: 0, pass: 0, sample: SampleId(number as u64) };
+        let mut best = Duration::MAX;
+        let mut best_stages = [Duration::MAX; STAGES.len()];
+        for _ in 0..rounds {
+            let begin = Instant::now();
+            renderer.render(&recipe, key, photo, &mut rows).expect("a photo");
+            best = best.min(begin.elapsed());
+            let spent = parts.render(&recipe, key, photo, &mut rows);
+            for (least, spent) in best_stages.iter_mut().zip(spent) {
+                *least = spent.min(*least);
+            }
+        }
+        whole += best;
+        stages.iter_mut().zip(best_stages).for_each(|(sum, stage)| *sum += stage);
+    }
+    report(simd, photos.len(), whole, &stages);
+}
+
+fn report(simd: Simd, photos: usize, whole: Duration, stages: &[Duration]) {
+    let ms = |time: Duration| time.as_secs_f64() * 1e3 / photos as f64;
+    println!("\n{}: {:.1} images/s, {:.3} ms", simd.name(), 1e3 / ms(whole), ms(whole));
+    for (stage, time) in STAGES.iter().zip(stages) {
+        println!("  {stage:<12} {:.3} ms", ms(*time));
+    }
+    let decode = ms(stages[0]);
+    println!("  decode alone {:.1} images/s; whole / decode {:.2}", 1e3 / decode, ms(whole) / decode);
+}
+
+/// What a renderer is made of.
+struct Parts {
+    simd: Simd,
+    decoder: Decoder,
+    resizer: Resizer,
+    blur: blur::Scratch,
+    view: Planes,
+    params: ViewParams,
+    table: CastTable,
+}
+
+impl Parts {
+    fn new(recipe: &Recipe, simd: Simd) -> Self {
+        Self {
+            simd,
+            decoder: Decoder::new(DecodeLimits::default()).expect("a decoder"),
+            resizer: Resizer::new(simd),
+            blur: blur::Scratch::default(),
+            view: Planes::new(),
+            params: ViewParams::whole(Extent { width: 1, height: 1 }),
+            table: CastTable::new(recipe, Dtype::Bf16),
+        }
+    }
+
+    fn render(
+        &mut self,
+        recipe: &Recipe,
+        key: RenderKey,
+        photo: &[u8],
+        rows: &mut Rows,
+    ) -> [Duration; STAGES.len()] {
+        let mut clock = Clock::start();
+        let image = self.decoder.decode(photo).expect("a photo");
+        clock.end("decode");
+        self.resizer.load(image);
+        clock.end("load");
+        let mut number = 0;
+        for (tensor, spec) in recipe.tensors.iter().enumerate() {
+            for (index, view_spec) in spec.views.iter().enumerate() {
+                let extent = Extent { width: spec.width, height: spec.height };
+                let mut rng = key.view(number).rng();
+                number += 1;
+                view_spec.draw_into(image.extent(), extent, &mut rng, &mut self.params);
+                clock.end("draw");
+                let ViewParams { crop, resized, window, .. } = self.params;
+                let geometry = Geometry { crop, resized, window, view: extent };
+                let (mirrored, ops) = match self.params.ops.as_slice() {
+                    [DrawnOp::Flip, rest @ ..] => (true, rest),
+                    ops => (false, ops),
+                };
+                self.resizer.resize(image, &geometry, mirrored, &mut self.view);
+                clock.end("resize");
+                for op in ops {
+                    paint(self.simd, &mut self.view, op, &mut self.blur, &mut clock);
+                }
+                cast::write(self.simd, &self.view, &self.table, rows.row(tensor, index));
+                clock.end("cast");
+            }
+        }
+        clock.spent
+    }
+}
+
+fn paint(
+    simd: Simd,
+    view: &mut Planes,
+    op: &DrawnOp,
+    scratch: &mut blur::Scratch,
+    clock: &mut Clock,
+) {
+    match *op {
+        DrawnOp::Flip => {
+            flip::apply(simd, view);
+            clock.end("flip");
+        }
+        DrawnOp::ColorJitter { order, brightness, contrast, saturation, hue } => {
+            for step in order {
+                match step {
+                    JitterStep::Brightness => {
+                        brightness::apply(simd, view, brightness);
+                        clock.end("brightness");
+                    }
+                    JitterStep::Contrast => {
+                        contrast::apply(simd, view, contrast);
+                        clock.end("contrast");
+                    }
+                    JitterStep::Saturation => {
+                        saturation::apply(simd, view, saturation);
+                        clock.end("saturation");
+                    }
+                    JitterStep::Hue => {
+                        hue::apply(simd, view, hue);
+                        clock.end("hue");
+                    }
+                }
+            }
+        }
+        DrawnOp::Grayscale => {
+            grayscale::apply(simd, view);
+            clock.end("grayscale");
+        }
+        DrawnOp::GaussianBlur { sigma } => {
+            blur::apply(simd, view, sigma, scratch);
+            clock.end("blur");
+        }
+        DrawnOp::Solarize { threshold } => {
+            solarize::apply(simd, view, threshold);
+            clock.end("solarize");
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! Which instructions the faster twins may use.
+
+mod twin;
+#[cfg(target_arch = "x86_64")]
+pub(crate) mod x86;
+
+pub(crate) use twin::twin;
+
+use std::sync::OnceLock;
+
+/// A set of instructions that this processor has. Every operation gives the same bytes whatever
+/// the set, so the choice is one of speed alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Simd {
+    /// The definitions themselves.
+    Plain,
+    /// AVX2.
+    #[cfg(target_arch = "x86_64")]
+    Avx2(Avx2),
+    /// AVX-512 F, BW, DQ, VL and VNNI: servers from Cascade Lake and Zen 4 on.
+    #[cfg(target_arch = "x86_64")]
+    Avx512(Avx512),
+}
+
+/// Proof that the processor has AVX2 and F16C: it is only ever made here, after a look.
+#[cfg(target_arch = "x86_64")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Avx2(());
+
+/// Proof that the processor has AVX-512 F, BW, DQ, VL and VNNI, and AVX2 as well.
+#[cfg(target_arch = "x86_64")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Avx512(());
+
+// === impl Avx512 ===
+
+#[cfg(target_arch = "x86_64")]
+impl Avx512 {
+    /// What has AVX-512 has AVX2.
+    pub(crate) fn avx2(self) -> Avx2 {
+        Avx2(())
+    }
+}
+
+// === impl Simd ===
+
+impl Simd {
+    /// All sets of this processor, slowest first; [`Simd::Plain`] is always there. The processor
+    /// is asked once.
+    #[must_use]
+    pub fn available() -> &'static [Self] {
+        static AVAILABLE: OnceLock<Vec<Simd>> = OnceLock::new();
+        AVAILABLE.get_or_init(detect)
+    }
+
+    /// The fastest set of this processor.
+    #[must_use]
+    pub fn best() -> Self {
+        Self::available().last().copied().unwrap_or(Self::Plain)
+    }
+
+    /// Name for logs and metrics.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Plain => "plain",
+            #[cfg(target_arch = "x86_64")]
+            Self::Avx2(_) => "avx2",
+            #[cfg(target_arch = "x86_64")]
+            Self::Avx512(_) => "avx512",
+        }
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+fn detect() -> Vec<Simd> {
+    let mut available = vec![Simd::Plain];
+    if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("f16c") {
+        available.push(Simd::Avx2(Avx2(())));
+        let avx512 = is_x86_feature_detected!("avx512f")
+            && is_x86_feature_detected!("avx512bw")
+            && is_x86_feature_detected!("avx512dq")
+            && is_x86_feature_detected!("avx512vl")
+            && is_x86_feature_detected!("avx512vnni");
+        if avx512 {
+            available.push(Simd::Avx512(Avx512(())));
+        }
+    }
+    available
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn detect() -> Vec<Simd> {
+    vec![Simd::Plain]
+}

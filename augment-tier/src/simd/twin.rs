@@ -1,0 +1,34 @@
+//! Twins that the compiler makes: one source, compiled once for each set of instructions. Rust
+//! never fuses or reorders floating-point operations, so all of them give the same bytes.
+
+/// `pub fn name(args) = plain::function;` becomes `pub fn name(simd: Simd, args)`, which runs the
+/// function compiled for `simd`. The function and what it calls must be `#[inline(always)]`;
+/// what is not stays compiled for the oldest processor.
+macro_rules! twin {
+    ($(#[$attribute:meta])* $visible:vis fn $name:ident($($arg:ident: $type:ty),* $(,)?) = $plain:path;) => {
+        $(#[$attribute])*
+        $visible fn $name(simd: $crate::simd::Simd, $($arg: $type),*) {
+            #[cfg(target_arch = "x86_64")]
+            #[target_feature(enable = "avx2,f16c")]
+            fn avx2($($arg: $type),*) {
+                $plain($($arg),*)
+            }
+            #[cfg(target_arch = "x86_64")]
+            #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
+            fn avx512($($arg: $type),*) {
+                $plain($($arg),*)
+            }
+            match simd {
+                $crate::simd::Simd::Plain => $plain($($arg),*),
+                // SAFETY: the proof in `simd` exists only where the processor has AVX2 and F16C.
+                #[cfg(target_arch = "x86_64")]
+                $crate::simd::Simd::Avx2(_) => unsafe { avx2($($arg),*) },
+                // SAFETY: the proof in `simd` exists only where the processor has these sets.
+                #[cfg(target_arch = "x86_64")]
+                $crate::simd::Simd::Avx512(_) => unsafe { avx512($($arg),*) },
+            }
+        }
+    };
+}
+
+pub(crate) use twin;

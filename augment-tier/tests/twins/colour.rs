@@ -1,0 +1,130 @@
+//! Flip, colour operations, grayscale, solarise and blur.
+
+use headwater_augment::image::Planes;
+use headwater_augment::ops::{
+    blur, brightness, contrast, flip, grayscale, hue, saturation, solarize,
+};
+use headwater_augment::simd::Simd;
+use headwater_core::draw::Extent;
+
+use crate::pictures::{from_range, planes, rng, twins};
+
+/// Sizes with and without a rest beyond whole vectors.
+const SIZES: [(u32, u32); 9] =
+    [(1, 1), (3, 2), (5, 5), (8, 8), (17, 9), (32, 16), (61, 67), (96, 96), (98, 31)];
+
+fn equal_on_all(name: &str, apply: impl Fn(Simd, &mut Planes, f32)) {
+    for seed in 0..60 {
+        let mut rng = rng(seed);
+        let (width, height) = SIZES[rng.below(SIZES.len() as u64) as usize];
+        let source = planes(&mut rng, Extent { width, height });
+        let value = match rng.below(4) {
+            0 => from_range(&mut rng, 0, 2) as f32,
+            _ => rng.uniform(0.0, 2.0) as f32,
+        };
+        let mut plain = source.clone();
+        apply(Simd::Plain, &mut plain, value);
+        for simd in twins() {
+            let mut twin = source.clone();
+            apply(*simd, &mut twin, value);
+            assert!(twin == plain, "{name} {value} of {width}x{height} on {}", simd.name());
+        }
+    }
+}
+
+#[test]
+fn brightness_is_equal() {
+    equal_on_all("brightness", brightness::apply);
+}
+
+#[test]
+fn contrast_is_equal() {
+    equal_on_all("contrast", contrast::apply);
+}
+
+#[test]
+fn saturation_is_equal() {
+    equal_on_all("saturation", saturation::apply);
+}
+
+#[test]
+fn hue_is_equal() {
+    equal_on_all("hue", |simd, view, value| hue::apply(simd, view, value - 1.0));
+}
+
+#[test]
+fn flip_is_equal() {
+    equal_on_all("flip", |simd, view, _| flip::apply(simd, view));
+}
+
+#[test]
+fn grayscale_is_equal() {
+    equal_on_all("grayscale", |simd, view, _| grayscale::apply(simd, view));
+}
+
+#[test]
+fn solarize_is_equal() {
+    equal_on_all("solarize", |simd, view, value| solarize::apply(simd, view, (value * 127.5) as u8));
+}
+
+#[test]
+fn blur_is_equal() {
+    equal_on_all("blur", |simd, view, value| {
+        let mut scratch = blur::Scratch::default();
+        blur::apply(simd, view, value.max(0.1), &mut scratch);
+    });
+}
+
+#[test]
+fn a_blur_forgets_the_view_before() {
+    for simd in twins() {
+        let mut scratch = blur::Scratch::default();
+        for (seed, (width, height)) in SIZES.into_iter().rev().enumerate() {
+            let mut view = planes(&mut rng(seed as u64), Extent { width, height });
+            let mut fresh = view.clone();
+            blur::apply(*simd, &mut view, 1.3, &mut scratch);
+            blur::apply(*simd, &mut fresh, 1.3, &mut blur::Scratch::default());
+            assert!(view == fresh, "{width}x{height}");
+        }
+    }
+}
+
+/// All colours of the cube, with shifts of both signs.
+#[test]
+fn hue_is_equal_for_every_colour() {
+    for (green_low, turns) in [(0, 0.0), (64, 0.1), (128, -0.1), (192, -0.5)] {
+        for red in 0..=255u8 {
+            let greens = green_low..green_low + 64;
+            let colours = || greens.clone().flat_map(|g: u16| (0..=255u8).map(move |b| (g as u8, b)));
+            let mut values = vec![red; 64 * 256];
+            values.extend(colours().map(|(g, _)| g));
+            values.extend(colours().map(|(_, b)| b));
+            let source = Planes::from_values(Extent { width: 256, height: 64 }, values);
+            let mut plain = source.clone();
+            hue::plain::apply(&mut plain, turns);
+            for simd in twins() {
+                let mut twin = source.clone();
+                hue::apply(*simd, &mut twin, turns);
+                assert!(twin == plain, "red {red}, greens from {green_low} on {}", simd.name());
+            }
+        }
+    }
+}
+
+/// All (hue, saturation, value) that come back from a shift, so that every sector is reached with
+/// every shift.
+#[test]
+fn every_shift_is_equal() {
+    let mut rng = rng(9);
+    let source = planes(&mut rng, Extent { width: 64, height: 64 });
+    for shift in -127..=127 {
+        let turns = (f64::from(shift) / 255.0 * 1.000_01) as f32;
+        let mut plain = source.clone();
+        hue::plain::apply(&mut plain, turns);
+        for simd in twins() {
+            let mut twin = source.clone();
+            hue::apply(*simd, &mut twin, turns);
+            assert!(twin == plain, "shift {shift} on {}", simd.name());
+        }
+    }
+}

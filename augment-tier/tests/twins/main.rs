@@ -1,0 +1,6 @@
+//! Every faster twin gives the bytes of the plain operation, on all instruction sets that this
+//! processor has.
+
+mod colour;
+mod pictures;
+mod resize;

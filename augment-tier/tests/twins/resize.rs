@@ -1,0 +1,125 @@
+//! Resize.
+
+use headwater_augment::image::{Planes, RgbImage};
+use headwater_augment::ops::resize::{Geometry, Resizer};
+use headwater_augment::simd::Simd;
+use headwater_core::draw::{CropBox, DrawRng, Extent, Origin};
+
+use crate::pictures::{from_range, image, rng, twins};
+
+fn views(simd: Simd, image: &RgbImage, geometries: &[(Geometry, bool)]) -> Vec<Planes> {
+    let mut resizer = Resizer::new(simd);
+    resizer.load(image);
+    let view = |(geometry, mirrored): &(Geometry, bool)| {
+        let mut view = Planes::new();
+        resizer.resize(image, geometry, *mirrored, &mut view);
+        view
+    };
+    geometries.iter().map(view).collect()
+}
+
+fn all_equal(image: &RgbImage, geometries: &[(Geometry, bool)]) {
+    let plain = views(Simd::Plain, image, geometries);
+    for simd in twins() {
+        let twin = views(*simd, image, geometries);
+        for ((plain, twin), case) in plain.iter().zip(&twin).zip(geometries) {
+            assert!(plain == twin, "{} of {:?}: {case:?}", simd.name(), image.extent());
+        }
+    }
+}
+
+fn geometry(rng: &mut DrawRng, image: Extent, side_max: u32) -> (Geometry, bool) {
+    let width = from_range(rng, 1, image.width);
+    let height = from_range(rng, 1, image.height);
+    let crop = CropBox {
+        left: from_range(rng, 0, image.width - width),
+        top: from_range(rng, 0, image.height - height),
+        width,
+        height,
+    };
+    let resized = Extent {
+        width: from_range(rng, 1, side_max),
+        height: from_range(rng, 1, side_max),
+    };
+    let view = Extent {
+        width: from_range(rng, 1, resized.width),
+        height: from_range(rng, 1, resized.height),
+    };
+    let window = Origin {
+        left: from_range(rng, 0, resized.width - view.width),
+        top: from_range(rng, 0, resized.height - view.height),
+    };
+    (Geometry { crop, resized, window, view }, rng.gate(0.5))
+}
+
+#[test]
+fn random_boxes_of_random_images_are_equal() {
+    for seed in 0..150 {
+        let mut rng = rng(seed);
+        let extent =
+            Extent { width: from_range(&mut rng, 1, 130), height: from_range(&mut rng, 1, 130) };
+        let image = image(&mut rng, extent);
+        let cases: Vec<_> = (0..6).map(|_| geometry(&mut rng, extent, 120)).collect();
+        all_equal(&image, &cases);
+    }
+}
+
+#[test]
+fn the_views_of_dinov2_of_a_photo_sized_image_are_equal() {
+    let mut rng = rng(1);
+    let extent = Extent { width: 500, height: 375 };
+    let image = image(&mut rng, extent);
+    let mut cases = Vec::new();
+    for side in [224, 96, 98, 96, 224] {
+        let (mut geometry, mirrored) = geometry(&mut rng, extent, side);
+        geometry.resized = Extent { width: side, height: side };
+        geometry.view = geometry.resized;
+        geometry.window = Origin::default();
+        cases.push((geometry, mirrored));
+    }
+    all_equal(&image, &cases);
+}
+
+#[test]
+fn sides_that_are_kept_and_extreme_scales_are_equal() {
+    let mut rng = rng(2);
+    let sizes = [(64, 48), (1, 1), (1, 300), (300, 1), (7, 5), (1000, 3)];
+    for (width, height) in sizes {
+        let extent = Extent { width, height };
+        let image = image(&mut rng, extent);
+        let crop = CropBox { left: 0, top: 0, width, height };
+        let case = |width, height, mirrored| {
+            let resized = Extent { width, height };
+            (Geometry { crop, resized, window: Origin::default(), view: resized }, mirrored)
+        };
+        all_equal(
+            &image,
+            &[
+                case(width, height, false),
+                case(width, height, true),
+                case(width, 33, false),
+                case(33, height, true),
+                case(1, 1, false),
+                case(200, 2, false),
+                case(2, 200, true),
+            ],
+        );
+    }
+}
+
+#[test]
+fn a_resizer_forgets_the_image_before() {
+    let mut rng = rng(3);
+    for simd in twins() {
+        let mut resizer = Resizer::new(*simd);
+        for (width, height) in [(90, 70), (20, 30), (128, 128), (5, 3)] {
+            let extent = Extent { width, height };
+            let image = image(&mut rng, extent);
+            let (geometry, mirrored) = geometry(&mut rng, extent, 60);
+            let mut view = Planes::new();
+            resizer.load(&image);
+            resizer.resize(&image, &geometry, mirrored, &mut view);
+            assert!([view] == views(Simd::Plain, &image, &[(geometry, mirrored)])[..]);
+        }
+    }
+}
