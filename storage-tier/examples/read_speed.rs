@@ -1,5 +1,7 @@
 //! How many samples a second one node serves to one client: mapped, and over gRPC.
 //!
+//! `BLOCK_BYTES` in the environment sets the size of a block.
+//!
 //!     cargo run --release -p headwater-storage --example read_speed -- 'shards-{000..002}.tar'
 
 use std::time::{Duration, Instant};
@@ -16,11 +18,15 @@ const RUN: Duration = Duration::from_secs(5);
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let shards: Vec<String> = std::env::args().skip(1).collect();
+    let mut config = StorageConfig::default();
+    if let Ok(bytes) = std::env::var("BLOCK_BYTES") {
+        config.block_bytes = bytes.parse()?;
+    }
     let index_dir = tempfile::tempdir()?;
     let config = StorageConfig {
         datasets: vec![DatasetConfig { name: "d".to_owned(), shards }],
         index_dir: Some(index_dir.path().to_owned()),
-        ..StorageConfig::default()
+        ..config
     };
     let storage = Storage::open(config).await?;
     let listener = listen("127.0.0.1:0").await?;
@@ -30,16 +36,28 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         let nodes = vec![address.clone()];
         let config = StorageClientConfig { nodes, local_map: way, ..Default::default() };
         let client = StorageClient::connect(config).await?;
+        let cpu_before = cpu_seconds()?;
         let (samples, seconds) = run(&client).await?;
+        let cpu = cpu_seconds()? - cpu_before;
         let bytes = client.bytes_read();
         let megabytes = (bytes.mapped + bytes.grpc) as f64 / 1e6;
         println!(
-            "{way:?}: {:.0} samples/s, {:.0} MB/s ({bytes:?})",
+            "{way:?}: {:.0} samples/s, {:.0} MB/s; per CPU second {:.0} samples, {:.0} MB ({bytes:?})",
             samples as f64 / seconds,
-            megabytes / seconds
+            megabytes / seconds,
+            samples as f64 / cpu,
+            megabytes / cpu
         );
     }
     Ok(())
+}
+
+/// CPU time of node and client together, which other programs on the machine do not change much.
+fn cpu_seconds() -> Result<f64, Box<dyn std::error::Error>> {
+    let stat = std::fs::read_to_string("/proc/self/stat")?;
+    let fields = stat.rsplit(')').next().unwrap_or_default().split_whitespace();
+    // User and system time in hundredths of a second: fields 14 and 15 of proc(5).
+    Ok(fields.skip(11).take(2).map(str::parse::<f64>).sum::<Result<f64, _>>()? / 100.0)
 }
 
 /// Reads parts of neighbouring samples, several at once, and touches one byte of each page.

@@ -53,7 +53,7 @@ impl Storage {
         config.validate()?;
         metrics::describe();
         metrics::limits(&config);
-        let indexer = Indexer::new(config.index_dir.clone(), config.on_broken_shard);
+        let indexer = Indexer::new(&config);
         let indexing = spawn_blocking(move || {
             let datasets = index_datasets(&config, &indexer)?;
             Ok::<_, StorageError>((config, datasets, indexer))
@@ -241,4 +241,39 @@ fn divide(
     }
     blocks.push(start..query.indices.len());
     Ok(blocks)
+}
+
+#[cfg(test)]
+mod tests {
+    use headwater_core::{Digest, ShardIndexBuilder};
+    use headwater_proto::storage::FieldSelection;
+
+    use super::*;
+
+    #[test]
+    fn blocks_hold_no_more_than_their_limit_unless_one_sample_does() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        file.as_file().set_len(10_000).unwrap();
+        let mut index = ShardIndexBuilder::default();
+        for (at, bytes) in [400, 600, 1, 2000, 0, 1000].into_iter().enumerate() {
+            index.sample(&at.to_string()).unwrap();
+            index.field("jpg", 0, bytes).unwrap();
+            index.field("txt", 0, 900).unwrap();
+        }
+        let map = ShardMap::open(file.path()).unwrap();
+        let shard = MappedShard::new(map, index.finish()).unwrap();
+        let blocks = |fields: &[&str], indices: &[u32]| {
+            let query = ReadQuery {
+                dataset: String::new(),
+                manifest: Digest(0),
+                shard: 0,
+                indices: indices.to_vec(),
+                fields: FieldSelection::parse(fields).unwrap(),
+            };
+            divide(&shard, &query, 1000).map_err(|error| error.to_string())
+        };
+        assert_eq!(blocks(&["jpg"], &[0, 1, 2, 3, 4, 5]), Ok(vec![0..2, 2..3, 3..4, 4..6]));
+        assert_eq!(blocks(&[], &[4, 4]), Ok(vec![0..1, 1..2]));
+        assert!(blocks(&[], &[0, 6]).unwrap_err().contains("number 6"));
+    }
 }

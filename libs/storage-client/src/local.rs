@@ -82,3 +82,38 @@ fn not_visible(path: &Path, error: &MapError) -> String {
         other => other.to_string(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use headwater_core::ShardIndexBuilder;
+
+    use super::*;
+
+    #[test]
+    fn only_the_very_same_file_is_mapped() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        file.as_file().set_len(100).unwrap();
+        let identity = FileIdentity::of(&file.as_file().metadata().unwrap());
+        let place = || ShardPlace {
+            host_id: host_id().to_owned(),
+            path: Some(file.path().to_owned()),
+            device: identity.device,
+            inode: identity.inode,
+            bytes: identity.bytes,
+            index: ShardIndexBuilder::default().finish(),
+        };
+        let reason = |place| open(place).map(|_| ()).unwrap_err();
+        assert!(open(place()).is_ok());
+        assert!(reason(ShardPlace { host_id: "other".to_owned(), ..place() }).contains("host"));
+        assert!(reason(ShardPlace { path: None, ..place() }).contains("no path"));
+        assert!(reason(ShardPlace { inode: identity.inode + 1, ..place() }).contains("another"));
+        assert!(reason(ShardPlace { device: identity.device + 1, ..place() }).contains("another"));
+        assert!(reason(ShardPlace { bytes: 99, ..place() }).contains("another"));
+        let missing = Some("/nowhere/a.tar".into());
+        assert!(reason(ShardPlace { path: missing, ..place() }).contains("/nowhere/a.tar"));
+        let mut index = ShardIndexBuilder::default();
+        index.sample("k").unwrap();
+        index.field("jpg", 90, 11).unwrap();
+        assert!(reason(ShardPlace { index: index.finish(), ..place() }).contains("does not fit"));
+    }
+}

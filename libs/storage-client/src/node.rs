@@ -305,3 +305,28 @@ fn innermost(error: &dyn std::error::Error) -> String {
     }
     error.to_string()
 }
+
+#[cfg(test)]
+mod tests {
+    use headwater_core::Digest;
+    use headwater_proto::storage::FieldSelection;
+
+    use super::*;
+
+    #[test]
+    fn an_answer_that_is_not_what_was_asked_for_is_refused() {
+        let query = ReadQuery {
+            dataset: "d".to_owned(),
+            manifest: Digest(0),
+            shard: 0,
+            indices: vec![4, 2],
+            fields: FieldSelection::all(),
+        };
+        let check = |indices: &[u32]| {
+            let sample = |&index: &u32| EncodedSample { index, key: String::new(), fields: vec![] };
+            check_answer(&query, &indices.iter().map(sample).collect::<Vec<_>>()).is_ok()
+        };
+        assert!(check(&[4, 2]));
+        assert!(!check(&[2, 4]) && !check(&[4]) && !check(&[4, 2, 2]) && !check(&[]));
+    }
+}

@@ -13,8 +13,6 @@ use headwater_core::{Digest, ShardIndex, ShardIndexBuilder};
 use headwater_storage_client::FileIdentity;
 use std::os::unix::fs::PermissionsExt;
 
-use crate::config::index_fallback_dir;
-
 /// Ending of the files in which indices are kept.
 pub(crate) const KEPT_ENDING: &str = ".hwidx";
 
@@ -25,7 +23,10 @@ const HEAD_BYTES: usize = 8 + 4 * 8 + 8 + 16;
 /// Keeps indices beside their shards or in a folder.
 #[derive(Debug)]
 pub(super) struct KeptIndices {
+    /// Where all of them lie; without one, beside their shards.
     folder: Option<PathBuf>,
+    /// For shards whose own folder cannot be written to.
+    fallback: Option<PathBuf>,
     /// The log was told that indices cannot be kept.
     told: AtomicBool,
 }
@@ -66,8 +67,8 @@ impl Stamp {
 // === impl KeptIndices ===
 
 impl KeptIndices {
-    pub(super) fn new(folder: Option<PathBuf>) -> Self {
-        Self { folder, told: AtomicBool::new(false) }
+    pub(super) fn new(folder: Option<PathBuf>, fallback: Option<PathBuf>) -> Self {
+        Self { folder, fallback, told: AtomicBool::new(false) }
     }
 
     /// The index kept for a shard, if it is whole and of that stamp.
@@ -103,7 +104,7 @@ impl KeptIndices {
         }
         let mut beside = shard.as_os_str().to_owned();
         beside.push(KEPT_ENDING);
-        let fallback = index_fallback_dir().map(|folder| in_folder(&folder));
+        let fallback = self.fallback.as_deref().map(in_folder);
         [Some(PathBuf::from(beside)), fallback].into_iter().flatten().collect()
     }
 }
@@ -227,16 +228,27 @@ mod tests {
     fn an_index_is_kept_beside_its_shard_or_in_the_folder() {
         let folder = tempfile::tempdir().unwrap();
         let shard = folder.path().join("a.tar");
-        let kept = KeptIndices::new(None);
+        let kept = KeptIndices::new(None, None);
         kept.store(&shard, stamp(), &index());
         assert_eq!(kept.load(&shard, stamp()), Some(index()));
         let beside = folder.path().join("a.tar.hwidx");
         assert_eq!(fs::metadata(&beside).unwrap().permissions().mode() & 0o777, 0o644);
 
-        let other = KeptIndices::new(Some(folder.path().join("deep/down")));
+        let other = KeptIndices::new(Some(folder.path().join("deep/down")), None);
         assert_eq!(other.load(&shard, stamp()), None);
         other.store(&shard, stamp(), &index());
         assert_eq!(other.load(&shard, stamp()), Some(index()));
         assert_eq!(fs::read_dir(folder.path().join("deep/down")).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn where_the_shards_folder_cannot_be_written_to_the_fallback_is_used() {
+        let folder = tempfile::tempdir().unwrap();
+        let kept = KeptIndices::new(None, Some(folder.path().to_owned()));
+        // Nobody may make files there, not even root.
+        let shards = [Path::new("/proc/a.tar"), Path::new("/proc/b.tar")];
+        shards.iter().for_each(|shard| kept.store(shard, stamp(), &index()));
+        assert_eq!(kept.load(shards[0], stamp()), Some(index()));
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2);
     }
 }

@@ -15,8 +15,8 @@ use std::path::{Path, PathBuf};
 use headwater_core::ShardIndex;
 use headwater_storage_client::ShardMap;
 
-use crate::StorageError;
-use crate::config::OnBrokenShard;
+use crate::config::{OnBrokenShard, index_fallback_dir};
+use crate::{StorageConfig, StorageError};
 pub(crate) use kept::KEPT_ENDING;
 use kept::{KeptIndices, Stamp};
 
@@ -54,8 +54,9 @@ impl IndexSource {
 // === impl Indexer ===
 
 impl Indexer {
-    pub(crate) fn new(index_dir: Option<PathBuf>, on_broken_shard: OnBrokenShard) -> Self {
-        Self { kept: KeptIndices::new(index_dir), on_broken_shard }
+    pub(crate) fn new(config: &StorageConfig) -> Self {
+        let kept = KeptIndices::new(config.index_dir.clone(), index_fallback_dir());
+        Self { kept, on_broken_shard: config.on_broken_shard }
     }
 
     /// The index of a mapped shard.
