@@ -2,7 +2,13 @@
 //!
 //! `decode` turns encoded bytes into pixels, `ops` holds the operations of a recipe, `render`
 //! takes one sample through all of it. These know nothing of leases, sockets, clocks or threads:
-//! they are pure functions of their arguments that keep their memory.
+//! they are pure functions of their arguments that keep their memory. `part` puts samples where a
+//! batch has them, `backend` is what may render them instead of the processor, `pool` shares the
+//! threads among sessions, `session` serves one receiver, `service` is the gRPC face.
+//!
+//! Deliberately absent: which samples make a batch and when (the receiver's), where shards come
+//! from (the storage tier's), how bytes travel (libs/transport). A worker that dies loses nothing
+//! but time: what it was asked for can be asked of another, which makes the same bytes.
 
 pub mod backend;
 mod config;
@@ -16,6 +22,7 @@ mod pool;
 pub mod render;
 mod service;
 mod session;
+pub mod simd;
 mod worker;
 
 pub use config::AugmentConfig;
