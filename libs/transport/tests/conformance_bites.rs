@@ -102,10 +102,12 @@ impl Shared {
         while let Some(arrival) = arrivals.recv().await {
             let place = |lease: &LeaseId| self.places.lock().unwrap().get(lease).cloned();
             match &arrival {
-                Arrival::Part { lease, .. } if self.is(Fault::LosesEmptyParts) => {
-                    if place(lease).is_some_and(|p| p.regions.iter().all(|r| r.len_bytes == 0)) {
-                        continue;
-                    }
+                Arrival::Part { lease, .. }
+                    if self.is(Fault::LosesEmptyParts)
+                        && place(lease)
+                            .is_some_and(|p| p.regions.iter().all(|r| r.len_bytes == 0)) =>
+                {
+                    continue;
                 }
                 Arrival::Part { .. } if self.is(Fault::LosesParts) => continue,
                 Arrival::Part { .. } if self.is(Fault::Reorders) && held.is_none() => {

@@ -101,6 +101,7 @@ impl Worker {
             line.clear();
             let read = self.says.read_line(&mut line).expect("its output");
             assert_ne!(read, 0, "the worker ended before it said {start}");
+            assert!(!line.starts_with("writing") || start == "writing", "the worker was let in");
         }
         line
     }

@@ -1,108 +1,22 @@
 //! The tcp link over connections that break, stall and lie.
 
 mod support;
+mod wire;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use headwater_transport::conformance::{Peer, World, fill, holds, region};
 use headwater_transport::tcp::{self, TcpConnect};
-use headwater_transport::{Arrival, LinkError, LinkKind, LinkOffer, SessionKey, Withdrawal};
+use headwater_transport::{
+    Arrival, LeaseId, LinkError, LinkKind, LinkOffer, PartPlace, SessionKey, SlotId, Withdrawal,
+};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Notify;
+use wire::{Faults, Wire};
 
 const PART_BYTES: u64 = 4_000_000;
-
-/// Stands between a worker and a receiver, and breaks what it is told to.
-struct Wire {
-    offer: LinkOffer,
-    faults: Arc<Faults>,
-}
-
-#[derive(Default)]
-struct Faults {
-    /// Bytes upwards after which the connection is cut; 0 for never. Holds for one connection.
-    cut_after: AtomicU64,
-    /// Cuts the connection now.
-    cut: Notify,
-    /// Bytes upwards after which nothing more passes until `flow`; 0 for never.
-    stall_after: AtomicU64,
-    flow: Notify,
-    /// Nothing passes downwards after the answer to the hello.
-    deaf: AtomicBool,
-    /// New connections are closed at once.
-    shut: AtomicBool,
-    connections: AtomicU64,
-}
-
-// === impl Wire ===
-
-impl Wire {
-    async fn new(target: &LinkOffer) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
-        let address = listener.local_addr().expect("an address").to_string();
-        let faults = Arc::<Faults>::default();
-        let target = String::from_utf8(target.address.clone()).expect("an address");
-        let shared = Arc::clone(&faults);
-        tokio::spawn(async move {
-            loop {
-                let (worker, _) = listener.accept().await.expect("a connection");
-                shared.connections.fetch_add(1, Ordering::SeqCst);
-                if shared.shut.load(Ordering::SeqCst) {
-                    continue;
-                }
-                let receiver = TcpStream::connect(&target).await.expect("the receiver");
-                tokio::spawn(pass(worker, receiver, Arc::clone(&shared)));
-            }
-        });
-        let offer = LinkOffer { kind: LinkKind::Tcp, address: address.into_bytes() };
-        Self { offer, faults }
-    }
-}
-
-async fn pass(mut worker: TcpStream, mut receiver: TcpStream, faults: Arc<Faults>) {
-    let (mut from_worker, mut to_worker) = worker.split();
-    let (mut from_receiver, mut to_receiver) = receiver.split();
-    let up = async {
-        let mut bytes = vec![0; 65_536];
-        let mut passed = 0;
-        loop {
-            let got = from_worker.read(&mut bytes).await.unwrap_or(0);
-            if got == 0 {
-                return;
-            }
-            to_receiver.write_all(&bytes[..got]).await.ok();
-            passed += got as u64;
-            let cut_after = faults.cut_after.load(Ordering::SeqCst);
-            if cut_after > 0 && passed >= cut_after {
-                faults.cut_after.store(0, Ordering::SeqCst);
-                return;
-            }
-            let stall_after = faults.stall_after.load(Ordering::SeqCst);
-            if stall_after > 0 && passed >= stall_after {
-                faults.stall_after.store(0, Ordering::SeqCst);
-                faults.flow.notified().await;
-            }
-        }
-    };
-    let down = async {
-        let mut bytes = [0; 4096];
-        let mut answered = false;
-        loop {
-            let got = from_receiver.read(&mut bytes).await.unwrap_or(0);
-            if got == 0 {
-                return;
-            }
-            if !(answered && faults.deaf.load(Ordering::SeqCst)) {
-                to_worker.write_all(&bytes[..got]).await.ok();
-            }
-            answered = true;
-        }
-    };
-    tokio::select! { () = up => {}, () = down => {}, () = faults.cut.notified() => {} }
-}
 
 /// A worker whose connection goes through a wire.
 async fn wired(world: &mut World<'_>, config: &TcpConnect) -> (Peer, Arc<Faults>) {
@@ -230,7 +144,7 @@ async fn a_newer_connection_takes_over_from_one_that_hangs() {
     let place = world.expect(id, slot, &[region(0, PART_BYTES)]);
     wire.faults.stall_after.store(PART_BYTES / 2, Ordering::SeqCst);
     let mut part = hangs.begin(place.clone()).await.expect("a buffer");
-    fill(&mut part, headwater_transport::LeaseId(u64::MAX)); // Other bytes than the second time.
+    fill(&mut part, LeaseId(u64::MAX)); // Other bytes than the second time.
     wire.faults.shut.store(true, Ordering::SeqCst);
     let hanging = tokio::spawn(async move { hangs.commit(part).await });
     tokio::time::sleep(Duration::from_millis(200)).await;
@@ -243,6 +157,50 @@ async fn a_newer_connection_takes_over_from_one_that_hangs() {
     world.silent().await;
     assert!(holds(&memory, &place, place.lease), "the hanging connection wrote on");
     assert!(hanging.await.expect("no panic").is_err());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_worker_that_leaves_is_gone_without_a_wait() {
+    let mut harness = support::Tcp::default();
+    harness.listen.reconnect_grace = Duration::from_secs(600);
+    let mut world = World::new(&harness).await;
+    let (slot, _memory) = world.add_slot(PART_BYTES);
+    let peer = world.worker().await;
+    let place = world.expect(peer.id, slot, &[region(0, PART_BYTES)]);
+    peer.deliver(&place).await.expect("delivered");
+    assert_eq!(world.next().await, Arrival::Part { peer: peer.id, lease: place.lease });
+    let id = peer.id;
+    drop(peer);
+    world.gone(id).await;
+}
+
+/// A receiver that reads nothing after its answer to the hello.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_worker_that_leaves_does_not_wait_for_a_receiver_that_hangs() {
+    const LARGE_BYTES: u64 = 64_000_000;
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let address = listener.local_addr().expect("an address").to_string().into_bytes();
+    let receiver = tokio::spawn(async move {
+        let (mut stream, _) = listener.accept().await.expect("a connection");
+        stream.write_all(&[1, 0, 0, 0]).await.expect("answered");
+        stream
+    });
+    let offer = LinkOffer { kind: LinkKind::Tcp, address };
+    let key = SessionKey::random().expect("random numbers");
+    let link = tcp::connect(&offer, &key, &TcpConnect::default()).await.expect("let in");
+    let mut stream = receiver.await.expect("no panic");
+    let place = PartPlace {
+        lease: LeaseId(1),
+        slot: SlotId(0),
+        regions: Arc::from([region(0, LARGE_BYTES)]),
+    };
+    let part = link.begin(place).await.expect("a buffer");
+    let commit = tokio::time::timeout(Duration::from_millis(200), link.commit(part)).await;
+    assert!(commit.is_err(), "it hangs");
+    drop(link);
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    let read = tokio::io::copy(&mut stream, &mut tokio::io::sink()).await;
+    assert!(read.unwrap_or(0) < LARGE_BYTES, "it was still sending");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -52,7 +52,7 @@ struct Slot {
 struct Busy {
     slot: SlotId,
     regions: Arc<[Region]>,
-    withdrawn: bool,
+    /// The receiver has withdrawn the lease and waits to hear that the buffer is gone.
     answer_due: bool,
 }
 
@@ -114,12 +114,8 @@ impl Session {
                 ),
             });
         }
-        let busy = Busy {
-            slot: place.slot,
-            regions: Arc::clone(&place.regions),
-            withdrawn: false,
-            answer_due: false,
-        };
+        let busy =
+            Busy { slot: place.slot, regions: Arc::clone(&place.regions), answer_due: false };
         state.rendering.insert(place.lease, busy);
         drop(state);
         Ok(Rendering::new(mapping, Arc::clone(self), place.lease))
@@ -130,9 +126,6 @@ impl Session {
         {
             let mut state = self.lock();
             state.check_open(place.lease)?;
-            if state.rendering.get(&place.lease).is_none_or(|busy| busy.withdrawn) {
-                return Err(LinkError::Withdrawn { lease: place.lease });
-            }
             state.permitted.remove(&place.lease);
             // The receiver reads the slot after the packet that says so.
             fence(Ordering::Release);
@@ -149,12 +142,7 @@ impl Session {
 
     /// The control stream's word that the lease is withdrawn.
     pub(super) fn withdraw(&self, lease: LeaseId) {
-        let mut state = self.lock();
-        state.withdrawn.insert(lease);
-        if let Some(busy) = state.rendering.get_mut(&lease) {
-            busy.withdrawn = true;
-        }
-        drop(state);
+        self.lock().withdrawn.insert(lease);
         self.changed.notify_waiters();
     }
 
@@ -211,7 +199,7 @@ impl Session {
                 state.permitted.remove(&lease);
                 state.withdrawn.insert(lease);
                 match state.rendering.get_mut(&lease) {
-                    Some(busy) => (busy.withdrawn, busy.answer_due) = (true, true),
+                    Some(busy) => busy.answer_due = true,
                     None => {
                         self.channel.post(ToReceiver::Quiet { lease }.encode(), None);
                     }

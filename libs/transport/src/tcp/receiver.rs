@@ -249,3 +249,19 @@ impl Connection {
 fn invalid(reason: &str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, reason)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn workers_are_told_an_address_they_can_use() {
+        let bound: SocketAddr = "192.0.2.7:4000".parse().expect("an address");
+        assert_eq!(advertised(None, bound), "192.0.2.7:4000");
+        assert_eq!(advertised(Some("rank0.example"), bound), "rank0.example:4000");
+        assert_eq!(advertised(Some("2001:db8::1"), bound), "[2001:db8::1]:4000");
+        let wildcard: SocketAddr = "[::]:4000".parse().expect("an address");
+        let told = advertised(None, wildcard);
+        assert!(told.ends_with(":4000") && !told.starts_with('['), "{told}");
+    }
+}
