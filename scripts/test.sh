@@ -51,7 +51,10 @@ python_tests() {
         echo "no Python tests"
         return
     fi
-    "$venv/bin/python" -m pytest -q gpu-receiver/python/tests 2>&1 | tee "$logs/python"
+    # The one that cargo test has just built, not a newer one of another profile.
+    local target=${CARGO_TARGET_DIR:-$PWD/target}
+    HEADWATER_BIN=$target/debug/headwater \
+        "$venv/bin/python" -m pytest -q gpu-receiver/python/tests 2>&1 | tee "$logs/python"
     local status=${PIPESTATUS[0]}
     tail -n 1 "$logs/python" >"$logs/python-results"
     passed=$((passed + $(sum passed "$logs/python-results")))
