@@ -13,26 +13,29 @@ const SLACK_BYTES: usize = 64;
 #[derive(Debug)]
 pub struct RgbImage {
     extent: Extent,
-    /// The pixels and then [`SLACK_BYTES`] of any value.
+    /// The pixels and then at least [`SLACK_BYTES`] of any value.
     padded: Vec<u8>,
 }
 
 /// A view while it is worked on: `u8[3, height, width]`, planes R, G, B. Keeps its memory
 /// between views.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct Planes {
     extent: Extent,
     values: Vec<u8>,
 }
 
-/// Makes `buffer` exactly `len` long. What it holds is unspecified afterwards; memory is only
-/// taken when it has never been that long, and given back after an exceptionally big image.
-pub(crate) fn set_len(buffer: &mut Vec<u8>, len: usize) {
-    if buffer.capacity() > RETAINED_BYTES_MAX && len <= RETAINED_BYTES_MAX {
-        buffer.truncate(len);
-        buffer.shrink_to(RETAINED_BYTES_MAX);
+/// The first `len` bytes of `buffer`, their values unspecified. Memory is only taken, and
+/// filled, when it has never been that long, and given back after an exceptionally big image.
+pub(crate) fn at_least(buffer: &mut Vec<u8>, len: usize) -> &mut [u8] {
+    if buffer.len() > RETAINED_BYTES_MAX && len <= RETAINED_BYTES_MAX {
+        buffer.truncate(RETAINED_BYTES_MAX);
+        buffer.shrink_to_fit();
     }
-    buffer.resize(len, 0);
+    if buffer.len() < len {
+        buffer.resize(len, 0);
+    }
+    &mut buffer[..len]
 }
 
 // === impl RgbImage ===
@@ -68,7 +71,7 @@ impl RgbImage {
         &self.padded[..byte_len(self.extent)]
     }
 
-    /// All pixels, and 64 bytes of any value after them.
+    /// All pixels, and 64 bytes of any value after them at least.
     pub(crate) fn padded(&self) -> &[u8] {
         &self.padded
     }
@@ -83,8 +86,7 @@ impl RgbImage {
     pub fn reset(&mut self, extent: Extent) -> &mut [u8] {
         self.extent = extent;
         let len = byte_len(extent);
-        set_len(&mut self.padded, len + SLACK_BYTES);
-        &mut self.padded[..len]
+        &mut at_least(&mut self.padded, len + SLACK_BYTES)[..len]
     }
 }
 
@@ -123,32 +125,31 @@ impl Planes {
     /// Sets the size and gives the values to be overwritten, their values unspecified.
     pub fn reset(&mut self, extent: Extent) -> &mut [u8] {
         self.extent = extent;
-        set_len(&mut self.values, byte_len(extent));
-        &mut self.values
+        at_least(&mut self.values, byte_len(extent))
     }
 
     /// The three planes one after the other.
     #[must_use]
     pub fn values(&self) -> &[u8] {
-        &self.values
+        &self.values[..byte_len(self.extent)]
     }
 
     /// The three planes one after the other.
     pub fn values_mut(&mut self) -> &mut [u8] {
-        &mut self.values
+        &mut self.values[..byte_len(self.extent)]
     }
 
     /// Values of one plane.
     #[must_use]
     pub fn plane_len(&self) -> usize {
-        self.values.len() / 3
+        self.values().len() / 3
     }
 
     /// The planes R, G and B.
     #[must_use]
     pub fn planes(&self) -> [&[u8]; 3] {
         let plane_len = self.plane_len();
-        let (red, rest) = self.values.split_at(plane_len);
+        let (red, rest) = self.values().split_at(plane_len);
         let (green, blue) = rest.split_at(plane_len);
         [red, green, blue]
     }
@@ -156,11 +157,19 @@ impl Planes {
     /// The planes R, G and B, to be changed.
     pub fn planes_mut(&mut self) -> [&mut [u8]; 3] {
         let plane_len = self.plane_len();
-        let (red, rest) = self.values.split_at_mut(plane_len);
+        let (red, rest) = self.values_mut().split_at_mut(plane_len);
         let (green, blue) = rest.split_at_mut(plane_len);
         [red, green, blue]
     }
 }
+
+impl PartialEq for Planes {
+    fn eq(&self, other: &Self) -> bool {
+        self.extent == other.extent && self.values() == other.values()
+    }
+}
+
+impl Eq for Planes {}
 
 impl Default for Planes {
     fn default() -> Self {

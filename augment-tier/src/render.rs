@@ -136,7 +136,6 @@ impl Renderer {
         out: &mut impl ViewSink,
     ) -> Result<Rendered, RenderError> {
         let image = self.decoder.decode(encoded)?;
-        self.painter.resizer.load(image);
         let mut number = 0;
         for (tensor, spec) in recipe.tensors.iter().enumerate() {
             let table = self.painter.table(recipe, spec);

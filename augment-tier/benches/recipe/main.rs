@@ -1,7 +1,8 @@
 //! Images per second of one core for decode alone and for whole recipes, and the share of each
 //! stage, over the JPEG files of a folder of tars.
 //!
-//! usage: `HEADWATER_BENCH_PHOTOS=/folder cargo bench -p headwater-augment --bench recipe [rounds]`
+//! usage: `HEADWATER_BENCH_PHOTOS=/folder cargo bench -p headwater-augment --bench recipe [rounds] [set]`
+//! where the set is one of `plain`, `avx2` and `avx512`; all that the processor has without it.
 //!
 //! Each photo's stages are timed on their own, every round; the least time of all rounds counts,
 //! so that what else the machine does is left out.
@@ -22,7 +23,11 @@ fn main() {
     let rounds = std::env::args().skip(1).find_map(|arg| arg.parse().ok()).unwrap_or(5);
     let photos = photos(Path::new(&folder));
     println!("{} photos, {rounds} rounds", photos.len());
-    for simd in Simd::available() {
+    let wanted = |simd: &&Simd| {
+        let named = Simd::available().iter().filter(|s| std::env::args().any(|arg| arg == s.name()));
+        named.clone().count() == 0 || named.clone().any(|s| s == *simd)
+    };
+    for simd in Simd::available().iter().filter(wanted) {
         stages::measure(&photos, *simd, rounds);
     }
 }

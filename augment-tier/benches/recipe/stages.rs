@@ -14,9 +14,8 @@ use headwater_augment::simd::Simd;
 use headwater_core::draw::{DrawnOp, Extent, JitterStep, ViewParams};
 use headwater_core::{Dtype, Recipe, SampleId};
 
-const STAGES: [&str; 13] = [
+const STAGES: [&str; 12] = [
     "decode",
-    "load",
     "draw",
     "resize",
     "flip",
@@ -134,8 +133,6 @@ impl Parts {
         let mut clock = Clock::start();
         let image = self.decoder.decode(photo).expect("a photo");
         clock.end("decode");
-        self.resizer.load(image);
-        clock.end("load");
         let mut number = 0;
         for (tensor, spec) in recipe.tensors.iter().enumerate() {
             for (index, view_spec) in spec.views.iter().enumerate() {

@@ -3,7 +3,7 @@
 use turbojpeg::{Colorspace, Decompressor, Image, PixelFormat};
 
 use crate::decode::{DecodeError, DecodeLimits, cmyk};
-use crate::image::{RgbImage, set_len};
+use crate::image::{RgbImage, at_least};
 
 /// Beginnings of the messages of libjpeg's warnings (`jerror.h`, `JWRN_*`) after which it still
 /// delivers every row. The library turns a warning into the same return code as an error; only
@@ -71,8 +71,7 @@ impl JpegDecoder {
         let rgb = image.reset(extent);
         let four_inks = matches!(header.colorspace, Colorspace::CMYK | Colorspace::YCCK);
         let (pixels, format) = if four_inks {
-            set_len(channels, header.width * header.height * 4);
-            (channels.as_mut_slice(), PixelFormat::CMYK)
+            (at_least(channels, header.width * header.height * 4), PixelFormat::CMYK)
         } else {
             (&mut *rgb, PixelFormat::RGB)
         };

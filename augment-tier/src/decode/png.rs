@@ -6,7 +6,7 @@ use std::io::{Cursor, ErrorKind};
 use png::{BitDepth, ColorType, DecodingError, Limits, Transformations};
 
 use crate::decode::{DecodeError, DecodeLimits, spread};
-use crate::image::{RgbImage, set_len};
+use crate::image::{RgbImage, at_least};
 
 /// Memory that the decoder may take beside the pixels, in bytes.
 const WORK_BYTES_MAX: usize = 64 << 20;
@@ -37,7 +37,7 @@ pub(super) fn decode(
         reader.next_frame(rgb).map_err(|e| refusal(&e))?;
         return Ok(());
     }
-    set_len(channels, len);
+    let channels = at_least(channels, len);
     reader.next_frame(channels).map_err(|e| refusal(&e))?;
     if wide_gray {
         for (from, to) in channels.chunks_exact(2).zip(rgb.chunks_exact_mut(3)) {

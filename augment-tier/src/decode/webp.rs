@@ -5,7 +5,7 @@ use std::io::{Cursor, ErrorKind};
 use image_webp::{DecodingError, WebPDecoder};
 
 use crate::decode::{DecodeError, DecodeLimits, spread};
-use crate::image::{RgbImage, set_len};
+use crate::image::{RgbImage, at_least};
 
 pub(super) fn decode(
     encoded: &[u8],
@@ -18,7 +18,7 @@ pub(super) fn decode(
     let extent = limits.admit(u64::from(width), u64::from(height))?;
     let rgb = image.reset(extent);
     if decoder.has_alpha() {
-        set_len(channels, rgb.len() / 3 * 4);
+        let channels = at_least(channels, rgb.len() / 3 * 4);
         decoder.read_image(channels).map_err(|e| refusal(&e))?;
         spread(channels, 4, rgb);
         return Ok(());

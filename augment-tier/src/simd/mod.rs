@@ -1,9 +1,11 @@
 //! Which instructions the faster twins may use.
 
+mod aligned;
 mod twin;
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod x86;
 
+pub(crate) use aligned::Aligned;
 pub(crate) use twin::twin;
 
 use std::sync::OnceLock;

@@ -11,14 +11,6 @@ pub(crate) fn load_16(bytes: &[u8; 16]) -> __m128i {
     unsafe { _mm_loadu_si128(bytes.as_ptr().cast()) }
 }
 
-/// 32 bytes to a vector.
-#[inline]
-#[target_feature(enable = "avx2")]
-pub(crate) fn load_32(bytes: &[u8; 32]) -> __m256i {
-    // SAFETY: the reference covers the 32 bytes that are read; no alignment is asked for.
-    unsafe { _mm256_loadu_si256(bytes.as_ptr().cast()) }
-}
-
 /// 64 bytes to a vector.
 #[inline]
 #[target_feature(enable = "avx512f")]
@@ -49,4 +41,20 @@ pub(crate) fn store_32(bytes: &mut [u8; 32], vector: __m256i) {
 pub(crate) fn store_64(bytes: &mut [u8; 64], vector: __m512i) {
     // SAFETY: the reference covers the 64 bytes that are written; no alignment is asked for.
     unsafe { _mm512_storeu_si512(bytes.as_mut_ptr().cast(), vector) }
+}
+
+/// 16 numbers to a vector.
+#[inline]
+#[target_feature(enable = "avx512f")]
+pub(crate) fn load_f32_16(numbers: &[f32; 16]) -> __m512 {
+    // SAFETY: the reference covers the 64 bytes that are read; no alignment is asked for.
+    unsafe { _mm512_loadu_ps(numbers.as_ptr()) }
+}
+
+/// A vector to 16 numbers.
+#[inline]
+#[target_feature(enable = "avx512f")]
+pub(crate) fn store_f32_16(numbers: &mut [f32; 16], vector: __m512) {
+    // SAFETY: the reference covers the 64 bytes that are written; no alignment is asked for.
+    unsafe { _mm512_storeu_ps(numbers.as_mut_ptr(), vector) }
 }

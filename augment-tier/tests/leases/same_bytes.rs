@@ -13,7 +13,8 @@ async fn delivers_what_the_renderer_makes(kind: LinkKind) {
     let worker = TestWorker::start(&storage).await;
     let mut receiver = Receiver::open(worker.address, &storage, kind).await;
     assert_eq!(receiver.welcome.link, kind.name());
-    assert_eq!((receiver.welcome.credits, receiver.welcome.backend.as_str()), (6, "cpu"));
+    assert_eq!(receiver.welcome.credits, 6);
+    assert!(receiver.welcome.backend.starts_with("cpu "), "{}", receiver.welcome.backend);
     assert_eq!(receiver.welcome.worker, worker.address.to_string());
     // Two shards, out of order, one sample twice with another pass; then the batch's other end.
     let again = SampleRef { pass: 1, ..sample(1, 7) };

@@ -1,6 +1,7 @@
 //! Every faster twin gives the bytes of the plain operation, on all instruction sets that this
 //! processor has.
 
+mod cast;
 mod colour;
 mod pictures;
 mod resize;

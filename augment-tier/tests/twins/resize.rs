@@ -9,7 +9,6 @@ use crate::pictures::{from_range, image, rng, twins};
 
 fn views(simd: Simd, image: &RgbImage, geometries: &[(Geometry, bool)]) -> Vec<Planes> {
     let mut resizer = Resizer::new(simd);
-    resizer.load(image);
     let view = |(geometry, mirrored): &(Geometry, bool)| {
         let mut view = Planes::new();
         resizer.resize(image, geometry, *mirrored, &mut view);
@@ -117,7 +116,6 @@ fn a_resizer_forgets_the_image_before() {
             let image = image(&mut rng, extent);
             let (geometry, mirrored) = geometry(&mut rng, extent, 60);
             let mut view = Planes::new();
-            resizer.load(&image);
             resizer.resize(&image, &geometry, mirrored, &mut view);
             assert!([view] == views(Simd::Plain, &image, &[(geometry, mirrored)])[..]);
         }

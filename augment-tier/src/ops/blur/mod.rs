@@ -1,5 +1,7 @@
 //! Gaussian blur, 9 x 9.
 
+#[cfg(target_arch = "x86_64")]
+mod avx512;
 mod kernel;
 pub mod plain;
 mod rows;
@@ -15,7 +17,9 @@ pub fn apply(simd: Simd, view: &mut Planes, sigma: f32, scratch: &mut Scratch) {
     match simd {
         Simd::Plain => plain::apply(view, sigma, &mut scratch.plain),
         #[cfg(target_arch = "x86_64")]
-        _ => by_rows(simd, view, sigma, scratch),
+        Simd::Avx2(_) => by_rows(simd, view, sigma, scratch),
+        #[cfg(target_arch = "x86_64")]
+        Simd::Avx512(proof) => avx512::apply(proof, view, sigma, scratch),
     }
 }
 

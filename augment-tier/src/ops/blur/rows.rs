@@ -22,8 +22,39 @@ pub struct Scratch {
     ring: Vec<f32>,
 }
 
+/// The rows in reach of one row, all equally long.
+pub(super) struct Reach<'a> {
+    pub(super) middle: &'a [f32],
+    /// Above and below, by distance.
+    pub(super) pairs: [[&'a [f32]; 2]; RADIUS],
+}
+
+// === impl Reach ===
+
+impl<'a> Reach<'a> {
+    /// The same rows from a column on.
+    #[inline(always)]
+    pub(super) fn from(&self, column: usize) -> Self {
+        let after = |row: &'a [f32]| &row[column..];
+        let pairs = self.pairs.map(|[above, below]| [after(above), after(below)]);
+        Self { middle: after(self.middle), pairs }
+    }
+}
+
 #[inline(always)]
 pub(super) fn apply(view: &mut Planes, sigma: f32, scratch: &mut Scratch) {
+    apply_with(view, sigma, scratch, horizontal, vertical);
+}
+
+/// All rows of all planes through the two passes over a row.
+#[inline(always)]
+pub(super) fn apply_with(
+    view: &mut Planes,
+    sigma: f32,
+    scratch: &mut Scratch,
+    horizontal: impl Fn(&Kernel, &[f32], &mut [f32]),
+    vertical: impl Fn(&Kernel, &Reach<'_>, &mut [u8]),
+) {
     let kernel = Kernel::new(sigma);
     let (width, height) = (view.extent().width as usize, view.extent().height as usize);
     scratch.row.resize(width + 2 * RADIUS, 0.0);
@@ -33,23 +64,24 @@ pub(super) fn apply(view: &mut Planes, sigma: f32, scratch: &mut Scratch) {
         let mut done = 0;
         for y in 0..height {
             while done < height.min(y + RADIUS + 1) {
-                let to = &mut ring[done % RING * width..][..width];
-                horizontal(&kernel, &plane[done * width..][..width], row, to);
+                lengthen(&plane[done * width..][..width], row);
+                horizontal(&kernel, row, &mut ring[done % RING * width..][..width]);
                 done += 1;
             }
             let row = |offset: isize| {
                 let y = reflect(y as isize + offset, height);
                 &ring[y % RING * width..][..width]
             };
-            let near = [row(-1), row(1), row(-2), row(2)];
-            let far = [row(-3), row(3), row(-4), row(4)];
-            vertical(&kernel, row(0), near, far, &mut plane[y * width..][..width]);
+            let pair = |distance: isize| [row(-distance), row(distance)];
+            let reach = Reach { middle: row(0), pairs: [pair(1), pair(2), pair(3), pair(4)] };
+            vertical(&kernel, &reach, &mut plane[y * width..][..width]);
         }
     }
 }
 
+/// A row as numbers, with its mirrored ends.
 #[inline(always)]
-fn horizontal(kernel: &Kernel, from: &[u8], row: &mut [f32], to: &mut [f32]) {
+fn lengthen(from: &[u8], row: &mut [f32]) {
     let width = from.len();
     for (value, level) in row[RADIUS..][..width].iter_mut().zip(from) {
         *value = f32::from(*level);
@@ -59,9 +91,13 @@ fn horizontal(kernel: &Kernel, from: &[u8], row: &mut [f32], to: &mut [f32]) {
         let right = width - 1 + beyond;
         row[RADIUS + right] = row[RADIUS + reflect(right as isize, width)];
     }
-    let row = &row[..width + 2 * RADIUS];
+}
+
+/// `row` begins [`RADIUS`] values before the first one wanted.
+#[inline(always)]
+pub(super) fn horizontal(kernel: &Kernel, row: &[f32], to: &mut [f32]) {
     let weights = kernel.weights;
-    for (value, near) in to[..width].iter_mut().zip(row.windows(2 * RADIUS + 1)) {
+    for (value, near) in to.iter_mut().zip(row.windows(2 * RADIUS + 1)) {
         let mut sum = weights[0] * near[4];
         sum += weights[1] * (near[3] + near[5]);
         sum += weights[2] * (near[2] + near[6]);
@@ -70,26 +106,21 @@ fn horizontal(kernel: &Kernel, from: &[u8], row: &mut [f32], to: &mut [f32]) {
     }
 }
 
-/// `near`: rows at -1, +1, -2, +2; `far`: at -3, +3, -4, +4.
+/// The rows in reach to one row of levels.
 #[inline(always)]
-fn vertical(
-    kernel: &Kernel,
-    middle: &[f32],
-    [n0, n1, n2, n3]: [&[f32]; 4],
-    [f0, f1, f2, f3]: [&[f32]; 4],
-    to: &mut [u8],
-) {
+pub(super) fn vertical(kernel: &Kernel, reach: &Reach<'_>, to: &mut [u8]) {
     let width = to.len();
     let weights = kernel.weights;
-    let middle = &middle[..width];
-    let (n0, n1, n2, n3) = (&n0[..width], &n1[..width], &n2[..width], &n3[..width]);
-    let (f0, f1, f2, f3) = (&f0[..width], &f1[..width], &f2[..width], &f3[..width]);
+    let middle = &reach.middle[..width];
+    let [[a0, b0], [a1, b1], [a2, b2], [a3, b3]] = reach.pairs;
+    let (a0, a1, a2, a3) = (&a0[..width], &a1[..width], &a2[..width], &a3[..width]);
+    let (b0, b1, b2, b3) = (&b0[..width], &b1[..width], &b2[..width], &b3[..width]);
     for x in 0..width {
         let mut sum = weights[0] * middle[x];
-        sum += weights[1] * (n0[x] + n1[x]);
-        sum += weights[2] * (n2[x] + n3[x]);
-        sum += weights[3] * (f0[x] + f1[x]);
-        sum += weights[4] * (f2[x] + f3[x]);
+        sum += weights[1] * (a0[x] + b0[x]);
+        sum += weights[2] * (a1[x] + b1[x]);
+        sum += weights[3] * (a2[x] + b2[x]);
+        sum += weights[4] * (a3[x] + b3[x]);
         to[x] = (sum + ROUNDER).to_bits() as u8;
     }
 }

@@ -1,5 +1,6 @@
 //! Normalise and cast: the last step, from uint8 planes to the bytes of a tensor's row.
 
+mod affine;
 pub mod e4m3;
 pub mod plain;
 mod table;
@@ -7,13 +8,33 @@ mod table;
 pub use table::CastTable;
 
 use crate::image::Planes;
-use crate::simd::Simd;
+use crate::simd::{Simd, twin};
 
 /// Writes the view as one row `[3, height, width]` of a tensor.
 ///
 /// # Panics
 /// `row` is not exactly as long as the elements.
 pub fn write(simd: Simd, view: &Planes, table: &CastTable, row: &mut [u8]) {
-    let _ = simd;
-    plain::write(view, table, row);
+    match simd {
+        Simd::Plain => plain::write(view, table, row),
+        #[cfg(target_arch = "x86_64")]
+        _ => by_arithmetic(simd, view, table, row),
+    }
+}
+
+twin! {
+    fn by_arithmetic(view: &Planes, table: &CastTable, row: &mut [u8]) = compute;
+}
+
+#[inline(always)]
+fn compute(view: &Planes, table: &CastTable, row: &mut [u8]) {
+    let Some(affine) = table.affine() else {
+        return plain::write(view, table, row);
+    };
+    plain::check_row(view, table, row);
+    let plane_bytes = row.len() / 3;
+    let planes = view.planes().into_iter().zip(row.chunks_exact_mut(plane_bytes));
+    for (channel, (plane, to)) in planes.enumerate() {
+        affine.write_plane(table.dtype(), channel, plane, to);
+    }
 }

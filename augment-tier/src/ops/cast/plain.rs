@@ -11,7 +11,7 @@ use crate::ops::cast::CastTable;
 /// `row` is not exactly as long as the elements.
 pub fn write(view: &Planes, table: &CastTable, row: &mut [u8]) {
     let element_bytes = table.dtype().size_bytes() as usize;
-    assert_eq!(row.len(), view.values().len() * element_bytes, "bytes of the row of a view");
+    check_row(view, table, row);
     let plane_len = view.plane_len();
     let planes = view.values().chunks_exact(plane_len);
     for (channel, (plane, to)) in
@@ -28,6 +28,12 @@ pub fn write(view: &Planes, table: &CastTable, row: &mut [u8]) {
             Dtype::I64 => unreachable!("a table is never made for i64"),
         }
     }
+}
+
+/// Panics unless `row` is as long as the elements of the view.
+pub(super) fn check_row(view: &Planes, table: &CastTable, row: &[u8]) {
+    let bytes = view.values().len() as u64 * table.dtype().size_bytes();
+    assert_eq!(row.len() as u64, bytes, "bytes of the row of a view");
 }
 
 fn look_up<const N: usize>(plane: &[u8], to: &mut [u8], element: impl Fn(usize) -> [u8; N]) {

@@ -5,6 +5,7 @@
 
 use headwater_core::{Dtype, Recipe};
 
+use crate::ops::cast::affine::Affine;
 use crate::ops::cast::e4m3;
 
 /// The elements that the levels of each channel become, for one dtype and normalisation.
@@ -15,6 +16,8 @@ pub struct CastTable {
     std: [f32; 3],
     /// Per channel and level the element's bits; the lower bytes count.
     bits: Box<[[u32; 256]; 3]>,
+    /// Arithmetic that gives the same, if any was found.
+    affine: Option<Affine>,
 }
 
 // === impl CastTable ===
@@ -42,7 +45,14 @@ impl CastTable {
                 };
             }
         }
-        Self { dtype, mean: recipe.mean, std: recipe.std, bits }
+        let mut table = Self { dtype, mean: recipe.mean, std: recipe.std, bits, affine: None };
+        table.affine = Affine::find(&table, recipe.mean, recipe.std, scale);
+        table
+    }
+
+    /// Arithmetic that gives the same elements, if any was found.
+    pub(super) fn affine(&self) -> Option<&Affine> {
+        self.affine.as_ref()
     }
 
     /// Whether the table is the one for this recipe and dtype.

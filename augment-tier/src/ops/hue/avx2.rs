@@ -17,17 +17,11 @@ use std::arch::x86_64::*;
 
 use crate::image::Planes;
 use crate::ops::hue::plain;
+use crate::ops::hue::tables::{MARGIN, ONE_LESS};
 use crate::simd::Avx2;
 
 /// Pixels of a vector.
 const LANES: usize = 8;
-
-/// Bit n is set where a quotient of exactly n gives the hue n - 1.
-const ONE_LESS: [u32; 8] =
-    [0xffff_fffe, 0, 0x1100_0000, 0x0111, 0x222a_aaaa, 0x2323_2222, 0x0002_2222, 0];
-
-/// More than the error of a quotient, less than its distance from the next integer.
-const MARGIN: f32 = 1.0 / 4096.0;
 
 /// Shifts the hue by `turns` of the colour wheel.
 pub(super) fn apply(_: Avx2, view: &mut Planes, turns: f32) {
@@ -44,10 +38,7 @@ fn compiled(view: &mut Planes, shift: u8) {
         *g = narrowed(shifted[1]);
         *b = narrowed(shifted[2]);
     }
-    for ((r, g), b) in red.1.iter_mut().zip(green.1).zip(blue.1) {
-        let [hue, saturation, value] = plain::rgb_to_hsv([*r, *g, *b]);
-        [*r, *g, *b] = plain::hsv_to_rgb([hue.wrapping_add(shift), saturation, value]);
-    }
+    plain::shift_hue([red.1, green.1, blue.1], shift);
 }
 
 #[inline]

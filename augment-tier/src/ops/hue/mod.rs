@@ -2,7 +2,11 @@
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;
+#[cfg(target_arch = "x86_64")]
+mod avx512;
 pub mod plain;
+#[cfg(target_arch = "x86_64")]
+mod tables;
 
 use crate::image::Planes;
 use crate::simd::Simd;
@@ -14,6 +18,6 @@ pub fn apply(simd: Simd, view: &mut Planes, turns: f32) {
         #[cfg(target_arch = "x86_64")]
         Simd::Avx2(proof) => avx2::apply(proof, view, turns),
         #[cfg(target_arch = "x86_64")]
-        Simd::Avx512(proof) => avx2::apply(proof.avx2(), view, turns),
+        Simd::Avx512(proof) => avx512::apply(proof, view, turns),
     }
 }

@@ -9,8 +9,11 @@ use crate::image::Planes;
 /// Shifts the hue by `turns` of the colour wheel.
 #[inline(always)]
 pub fn apply(view: &mut Planes, turns: f32) {
-    let shift = shift_of(turns);
-    let [red, green, blue] = view.planes_mut();
+    shift_hue(view.planes_mut(), shift_of(turns));
+}
+
+#[inline(always)]
+pub(super) fn shift_hue([red, green, blue]: [&mut [u8]; 3], shift: u8) {
     for ((r, g), b) in red.iter_mut().zip(green).zip(blue) {
         let [hue, saturation, value] = rgb_to_hsv([*r, *g, *b]);
         [*r, *g, *b] = hsv_to_rgb([hue.wrapping_add(shift), saturation, value]);

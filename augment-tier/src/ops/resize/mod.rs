@@ -7,6 +7,8 @@ mod avx512;
 pub mod plain;
 #[cfg(target_arch = "x86_64")]
 mod quads;
+#[cfg(target_arch = "x86_64")]
+mod rearrange;
 mod taps;
 #[cfg(target_arch = "x86_64")]
 mod x86;
@@ -61,17 +63,7 @@ impl Resizer {
         Self { twin }
     }
 
-    /// Prepares an image for the views that follow. To be called for each image.
-    pub fn load(&mut self, image: &RgbImage) {
-        match &mut self.twin {
-            Twin::Plain(_) => {}
-            #[cfg(target_arch = "x86_64")]
-            Twin::X86(kernels, scratch) => scratch.load(*kernels, image),
-        }
-    }
-
-    /// Cuts and resizes a view of the image that was loaded last, which is given once more, and
-    /// mirrors it from left to right if so asked.
+    /// Cuts and resizes a view, and mirrors it from left to right if so asked.
     ///
     /// # Panics
     /// The geometry goes beyond the image or the resized box.
@@ -90,7 +82,9 @@ impl Resizer {
                 }
             }
             #[cfg(target_arch = "x86_64")]
-            Twin::X86(kernels, scratch) => scratch.resize(*kernels, geometry, mirrored, view),
+            Twin::X86(kernels, scratch) => {
+                scratch.resize(*kernels, image, geometry, mirrored, view);
+            }
         }
     }
 }

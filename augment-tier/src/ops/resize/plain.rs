@@ -4,7 +4,7 @@
 //! Horizontal pass, rounded to uint8, then vertical pass. A pass is left out where that side
 //! keeps its length.
 
-use crate::image::{Planes, RgbImage, set_len};
+use crate::image::{Planes, RgbImage, at_least};
 use crate::ops::resize::taps::PRECISION_BITS;
 use crate::ops::resize::{Geometry, Taps};
 
@@ -35,7 +35,7 @@ pub fn resize(image: &RgbImage, geometry: &Geometry, scratch: &mut Scratch, view
         vertical.reach()
     };
     let (width, rows) = (size.width as usize, end_row - first_row);
-    set_len(between, 3 * rows * width);
+    let between = at_least(between, 3 * rows * width);
     for channel in 0..3 {
         for row in 0..rows {
             let source_row = crop.top as usize + first_row + row;

@@ -1,59 +1,53 @@
 //! The memory layout of the faster twins, and the order of their steps.
 //!
 //! A quad is four neighbours along the axis that is resized, one byte each, so that one
-//! instruction multiplies four taps. Lanes are the positions along the other axis; quads of one
-//! place lie side by side for all lanes. The horizontal pass goes over quads of columns with a
-//! lane for each row, the vertical pass over quads of rows with a lane for each column; so both
-//! are the same code, and between them the bytes are turned once more.
+//! instruction multiplies four taps. Lanes are the positions along the other axis; the quads of
+//! one place lie side by side for all lanes. The horizontal pass goes over quads of columns with
+//! a lane for each of 16 rows, the vertical pass over quads of rows with a lane for each column,
+//! so both are the same code; between them the bytes are turned once more. Sixteen rows at a
+//! time, everything between the image and the turned bytes stays in the nearest cache.
 
-use headwater_core::draw::Extent;
-
-use crate::image::{Planes, RgbImage, set_len};
+use crate::image::{Planes, RgbImage};
 use crate::ops::resize::x86::Kernels;
 use crate::ops::resize::{Geometry, Taps};
+use crate::simd::Aligned;
 
 /// Lanes are worked on in multiples of this.
 pub(super) const LANE_BLOCK: usize = 16;
 /// Taps of a quad.
 pub(super) const QUAD: usize = 4;
+/// Bytes of a quad for a block of lanes.
+pub(super) const BLOCK_BYTES: usize = LANE_BLOCK * QUAD;
 
-/// A whole image: `u8[3, quads of columns, rows, 4]`.
-#[derive(Debug, Default)]
-pub(super) struct Quads {
-    pub(super) bytes: Vec<u8>,
+/// A cut of some columns of 16 rows: into `u8[3, quads, 16, 4]`.
+pub(super) struct Cut<'a> {
+    pub(super) image: &'a RgbImage,
+    /// The first row; rows beyond the image repeat its last one.
+    pub(super) row: usize,
+    /// The first column of the first quad.
+    pub(super) column: usize,
     pub(super) quads: usize,
-    /// Rows of the image, rounded up to the block.
-    pub(super) lanes: usize,
 }
 
-/// One pass over one channel.
-pub(super) struct Pass<'a> {
-    /// The first lane of the first quad.
-    pub(super) source: &'a [u8],
+/// One pass over `N` channels.
+pub(super) struct Pass<'a, const N: usize> {
+    /// For each channel the first lane of the first quad.
+    pub(super) sources: [&'a [u8]; N],
     /// From a quad to the next one, in bytes.
     pub(super) quad_stride: usize,
     /// Lanes wanted; a multiple of [`LANE_BLOCK`].
     pub(super) lanes: usize,
     pub(super) taps: &'a QuadTaps,
-    /// From an output position to the next one, in bytes.
-    pub(super) out_stride: usize,
 }
 
-/// One channel to be turned.
-pub(super) struct Turn<'a> {
-    /// `u8[lanes, positions]`.
-    pub(super) source: &'a [u8],
-    /// A multiple of [`LANE_BLOCK`].
-    pub(super) lanes: usize,
-    /// A multiple of 16.
-    pub(super) positions: usize,
-}
-
-/// Weights of one axis, packed by quads that begin at multiples of four source positions.
+/// Weights of one axis, packed by quads.
 #[derive(Debug, Default)]
 pub(super) struct QuadTaps {
     pub(super) spans: Vec<QuadSpan>,
     pub(super) words: Vec<[u32; QUAD]>,
+    /// Source position of the first quad, and quads in all.
+    first: usize,
+    quads: usize,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -66,42 +60,34 @@ pub(super) struct QuadSpan {
 /// Memory between views.
 #[derive(Debug, Default)]
 pub(super) struct Scratch {
-    image: Quads,
     taps: Taps,
     across: QuadTaps,
     down: QuadTaps,
-    /// `u8[view columns, rows]` of one channel after the horizontal pass.
-    columns: Vec<u8>,
-    /// The same as quads of rows.
-    turned: Vec<u8>,
+    /// 16 rows of the image as `u8[3, quads of columns, 16, 4]`.
+    cut: Aligned,
+    /// The same rows after the horizontal pass, `u8[3, view columns, 16]`.
+    columns: Aligned,
+    /// All rows after the horizontal pass as `u8[3, quads of rows, lanes, 4]`.
+    turned: Aligned,
     /// `u8[view rows, lanes]` where the view's width is no multiple of the block.
-    rows: Vec<u8>,
-}
-
-// === impl Quads ===
-
-impl Quads {
-    /// Sets the size; the bytes are unspecified. There is a block of slack at the end.
-    pub(super) fn reset(&mut self, extent: Extent) {
-        self.quads = (extent.width as usize).div_ceil(QUAD);
-        self.lanes = (extent.height as usize).next_multiple_of(LANE_BLOCK);
-        set_len(&mut self.bytes, (3 * self.quads * self.lanes + LANE_BLOCK) * QUAD);
-    }
+    rows: Aligned,
 }
 
 // === impl QuadTaps ===
 
 impl QuadTaps {
-    /// Packs `taps`, whose first source position is `shift` positions into the source.
-    fn pack(&mut self, taps: &Taps, shift: usize, mirrored: bool, kernels: Kernels) {
+    /// Packs `taps`; the first quad begins where the first of them does.
+    fn pack(&mut self, taps: &Taps, mirrored: bool, kernels: Kernels) {
+        let (start, end) = taps.reach();
+        self.first = start;
+        self.quads = (end - start).div_ceil(QUAD);
         self.spans.clear();
         self.words.clear();
         let count = taps.len();
         for output in 0..count {
             let (first, weights) = taps.at(if mirrored { count - 1 - output } else { output });
-            let first = first + shift;
-            let start = self.words.len();
-            let (first_quad, lead) = (first / QUAD, first % QUAD);
+            let (first_quad, lead) = ((first - start) / QUAD, (first - start) % QUAD);
+            let begin = self.words.len();
             let mut quad = [0; QUAD];
             let mut at = lead;
             for &weight in weights {
@@ -115,7 +101,7 @@ impl QuadTaps {
             if at > 0 {
                 self.words.push(kernels.pack(quad));
             }
-            self.spans.push(QuadSpan { first_quad, start, end: self.words.len() });
+            self.spans.push(QuadSpan { first_quad, start: begin, end: self.words.len() });
         }
     }
 }
@@ -123,62 +109,82 @@ impl QuadTaps {
 // === impl Scratch ===
 
 impl Scratch {
-    /// Takes an image in; views of it follow.
-    pub(super) fn load(&mut self, kernels: Kernels, image: &RgbImage) {
-        kernels.cut(image, &mut self.image);
-    }
-
-    /// Makes a view of the image last taken in, mirrored or not.
+    /// Makes a view, mirrored or not.
     pub(super) fn resize(
         &mut self,
         kernels: Kernels,
+        image: &RgbImage,
         geometry: &Geometry,
         mirrored: bool,
         view: &mut Planes,
     ) {
         let Geometry { crop, resized, window, view: size } = *geometry;
-        let (width, height) = (size.width as usize, size.height as usize);
         self.taps.compute(crop.width, resized.width, window.left, size.width);
-        self.across.pack(&self.taps, crop.left as usize, mirrored, kernels);
+        self.across.pack(&self.taps, mirrored, kernels);
         self.taps.compute(crop.height, resized.height, window.top, size.height);
-        let (first_row, end_row) = self.taps.reach();
-        // Row 0 after the first pass is the first one needed.
-        let rows = (end_row - first_row).next_multiple_of(LANE_BLOCK);
-        self.taps.shift_back(first_row);
-        self.down.pack(&self.taps, 0, false, kernels);
+        self.down.pack(&self.taps, false, kernels);
 
+        let (width, height) = (size.width as usize, size.height as usize);
         let lanes = width.next_multiple_of(LANE_BLOCK);
-        set_len(&mut self.columns, lanes * rows);
-        set_len(&mut self.turned, lanes * rows);
+        let blocks = self.down.quads.div_ceil(LANE_BLOCK / QUAD);
+        let (column, row) = (crop.left as usize, crop.top as usize);
+        self.horizontal(kernels, image, column, row, blocks, lanes);
+
+        let channel_len = blocks * LANE_BLOCK * lanes;
         let values = view.reset(size);
-        for (channel, plane) in values.chunks_exact_mut(width * height).enumerate() {
-            let Quads { bytes, quads, lanes: image_rows } = &self.image;
-            let top = crop.top as usize + first_row;
-            let across = Pass {
-                source: &bytes[(channel * quads * image_rows + top) * QUAD..],
-                quad_stride: image_rows * QUAD,
-                lanes: rows,
-                taps: &self.across,
-                out_stride: rows,
-            };
-            kernels.pass(&across, &mut self.columns);
-            let turn = Turn { source: &self.columns, lanes, positions: rows };
-            kernels.turn(&turn, &mut self.turned);
-            let down = Pass {
-                source: &self.turned,
-                quad_stride: lanes * QUAD,
-                lanes,
-                taps: &self.down,
-                out_stride: lanes,
-            };
+        let turned = self.turned.bytes(3 * channel_len);
+        for (plane, source) in
+            values.chunks_exact_mut(width * height).zip(turned.chunks_exact(channel_len))
+        {
+            let down =
+                Pass { sources: [source], quad_stride: lanes * QUAD, lanes, taps: &self.down };
             if lanes == width {
-                kernels.pass(&down, plane);
+                kernels.pass_down(&down, plane);
                 continue;
             }
-            set_len(&mut self.rows, lanes * height);
-            kernels.pass(&down, &mut self.rows);
-            for (to, from) in plane.chunks_exact_mut(width).zip(self.rows.chunks_exact(lanes)) {
+            let rows = self.rows.bytes(lanes * height);
+            kernels.pass_down(&down, rows);
+            for (to, from) in plane.chunks_exact_mut(width).zip(rows.chunks_exact(lanes)) {
                 to.copy_from_slice(&from[..width]);
+            }
+        }
+    }
+
+    /// From the image to `self.turned`, by blocks of rows.
+    fn horizontal(
+        &mut self,
+        kernels: Kernels,
+        image: &RgbImage,
+        column: usize,
+        row: usize,
+        blocks: usize,
+        lanes: usize,
+    ) {
+        let quads = self.across.quads;
+        let cut = self.cut.bytes(3 * quads * BLOCK_BYTES);
+        let columns = self.columns.bytes(3 * lanes * LANE_BLOCK);
+        let channel_len = blocks * LANE_BLOCK * lanes;
+        let turned = self.turned.bytes(3 * channel_len);
+        for block in 0..blocks {
+            let from = Cut {
+                image,
+                row: row + self.down.first + block * LANE_BLOCK,
+                column: column + self.across.first,
+                quads,
+            };
+            kernels.cut(&from, cut);
+            let (red, rest) = cut.split_at(quads * BLOCK_BYTES);
+            let (green, blue) = rest.split_at(quads * BLOCK_BYTES);
+            let across = Pass {
+                sources: [red, green, blue],
+                quad_stride: BLOCK_BYTES,
+                lanes: LANE_BLOCK,
+                taps: &self.across,
+            };
+            kernels.pass_across(&across, columns, lanes * LANE_BLOCK);
+            for (channel, columns) in columns.chunks_exact(lanes * LANE_BLOCK).enumerate() {
+                let at = channel * channel_len + block * LANE_BLOCK * lanes;
+                kernels.turn(columns, &mut turned[at..][..LANE_BLOCK * lanes]);
             }
         }
     }

@@ -62,13 +62,6 @@ impl Taps {
         self.spans.push(Span { first, weights_start, weights_end: self.weights.len() });
     }
 
-    /// Counts source positions from `start` on, which none of the spans begins before.
-    pub(super) fn shift_back(&mut self, start: usize) {
-        for span in &mut self.spans {
-            span.first -= start;
-        }
-    }
-
     /// Number of output positions.
     #[must_use]
     pub fn len(&self) -> usize {

@@ -1,8 +1,7 @@
 //! The faster twins of x86-64 processors: what differs between instruction sets.
 
-use crate::image::RgbImage;
-use crate::ops::resize::quads::{Pass, QUAD, Quads, Turn};
-use crate::ops::resize::{avx2, avx512};
+use crate::ops::resize::quads::{Cut, Pass, QUAD};
+use crate::ops::resize::{avx2, avx512, rearrange};
 use crate::simd::{Avx2, Avx512};
 
 /// The steps of a resize in one instruction set.
@@ -23,22 +22,31 @@ impl Kernels {
         }
     }
 
-    /// One pass over one channel.
-    pub(super) fn pass(self, pass: &Pass<'_>, out: &mut [u8]) {
+    /// The horizontal pass over one block of lanes: `out` is `u8[3, positions, 16]` with
+    /// `channel_stride` bytes from a channel to the next.
+    pub(super) fn pass_across(self, pass: &Pass<'_, 3>, out: &mut [u8], channel_stride: usize) {
         match self {
-            Self::Avx2(proof) => avx2::pass(proof, pass, out),
-            Self::Avx512(proof) => avx512::pass(proof, pass, out),
+            Self::Avx2(proof) => avx2::pass_across(proof, pass, out, channel_stride),
+            Self::Avx512(proof) => avx512::pass_across(proof, pass, out, channel_stride),
         }
     }
 
-    /// Cuts an image into quads of columns.
-    pub(super) fn cut(self, image: &RgbImage, quads: &mut Quads) {
-        avx2::cut(self.avx2(), image, quads);
+    /// The vertical pass over one channel: `out` is `u8[positions, lanes]`.
+    pub(super) fn pass_down(self, pass: &Pass<'_, 1>, out: &mut [u8]) {
+        match self {
+            Self::Avx2(proof) => avx2::pass_down(proof, pass, out),
+            Self::Avx512(proof) => avx512::pass_down(proof, pass, out),
+        }
     }
 
-    /// Turns `u8[lanes, positions]` into quads of positions, side by side for all lanes.
-    pub(super) fn turn(self, turn: &Turn<'_>, out: &mut [u8]) {
-        avx2::turn(self.avx2(), turn, out);
+    /// Cuts 16 rows of an image into quads of columns.
+    pub(super) fn cut(self, cut: &Cut<'_>, out: &mut [u8]) {
+        rearrange::cut(self.avx2(), cut, out);
+    }
+
+    /// Turns `u8[lanes, 16]` into `u8[4, lanes, 4]`.
+    pub(super) fn turn(self, columns: &[u8], out: &mut [u8]) {
+        rearrange::turn(self.avx2(), columns, out);
     }
 
     fn avx2(self) -> Avx2 {
