@@ -16,7 +16,7 @@ use std::sync::OnceLock;
 pub enum Simd {
     /// The definitions themselves.
     Plain,
-    /// AVX2.
+    /// AVX2 and FMA.
     #[cfg(target_arch = "x86_64")]
     Avx2(Avx2),
     /// AVX-512 F, BW, DQ, VL and VNNI: servers from Cascade Lake and Zen 4 on.
@@ -24,7 +24,7 @@ pub enum Simd {
     Avx512(Avx512),
 }
 
-/// Proof that the processor has AVX2 and F16C: it is only ever made here, after a look.
+/// Proof that the processor has AVX2 and FMA: it is only ever made here, after a look.
 #[cfg(target_arch = "x86_64")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Avx2(());
@@ -77,7 +77,7 @@ impl Simd {
 #[cfg(target_arch = "x86_64")]
 fn detect() -> Vec<Simd> {
     let mut available = vec![Simd::Plain];
-    if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("f16c") {
+    if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
         available.push(Simd::Avx2(Avx2(())));
         let avx512 = is_x86_feature_detected!("avx512f")
             && is_x86_feature_detected!("avx512bw")

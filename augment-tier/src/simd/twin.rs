@@ -1,5 +1,5 @@
 //! Twins that the compiler makes: one source, compiled once for each set of instructions. Rust
-//! never fuses or reorders floating-point operations, so all of them give the same bytes.
+//! never fuses or reorders floating-point operations of its own accord, so all of them give the same bytes.
 
 /// `pub fn name(args) = plain::function;` becomes `pub fn name(simd: Simd, args)`, which runs the
 /// function compiled for `simd`. The function and what it calls must be `#[inline(always)]`;
@@ -9,7 +9,7 @@ macro_rules! twin {
         $(#[$attribute])*
         $visible fn $name(simd: $crate::simd::Simd, $($arg: $type),*) {
             #[cfg(target_arch = "x86_64")]
-            #[target_feature(enable = "avx2,f16c")]
+            #[target_feature(enable = "avx2,fma")]
             fn avx2($($arg: $type),*) {
                 $plain($($arg),*)
             }
@@ -20,7 +20,7 @@ macro_rules! twin {
             }
             match simd {
                 $crate::simd::Simd::Plain => $plain($($arg),*),
-                // SAFETY: the proof in `simd` exists only where the processor has AVX2 and F16C.
+                // SAFETY: the proof in `simd` exists only where the processor has AVX2 and FMA.
                 #[cfg(target_arch = "x86_64")]
                 $crate::simd::Simd::Avx2(_) => unsafe { avx2($($arg),*) },
                 // SAFETY: the proof in `simd` exists only where the processor has these sets.

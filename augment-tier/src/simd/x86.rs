@@ -11,14 +11,6 @@ pub(crate) fn load_16(bytes: &[u8; 16]) -> __m128i {
     unsafe { _mm_loadu_si128(bytes.as_ptr().cast()) }
 }
 
-/// 64 bytes to a vector.
-#[inline]
-#[target_feature(enable = "avx512f")]
-pub(crate) fn load_64(bytes: &[u8; 64]) -> __m512i {
-    // SAFETY: the reference covers the 64 bytes that are read; no alignment is asked for.
-    unsafe { _mm512_loadu_si512(bytes.as_ptr().cast()) }
-}
-
 /// A vector to 16 bytes.
 #[inline]
 #[target_feature(enable = "sse2")]

@@ -41,7 +41,7 @@ fn horizontal(kernel: &Kernel, row: &[f32], to: &mut [f32]) {
             let before = load_f32_16(at(RADIUS - distance));
             let after = load_f32_16(at(RADIUS + distance));
             let pair = _mm512_add_ps(before, after);
-            sum = _mm512_add_ps(sum, _mm512_mul_ps(weights[distance], pair));
+            sum = _mm512_fmadd_ps(weights[distance], pair, sum);
         }
         store_f32_16(block, sum);
     }
@@ -62,7 +62,7 @@ fn vertical(kernel: &Kernel, reach: &Reach<'_>, to: &mut [u8]) {
             let before = load_f32_16(before[start..].first_chunk().expect("a row"));
             let after = load_f32_16(after[start..].first_chunk().expect("a row"));
             let pair = _mm512_add_ps(before, after);
-            sum = _mm512_add_ps(sum, _mm512_mul_ps(weights[distance + 1], pair));
+            sum = _mm512_fmadd_ps(weights[distance + 1], pair, sum);
         }
         // Rounds half to even, as the default mode of the processor is.
         store_16(block, _mm512_cvtusepi32_epi8(_mm512_cvtps_epi32(sum)));

@@ -34,9 +34,23 @@ impl Kernel {
 #[must_use]
 pub fn reflect(at: isize, len: usize) -> usize {
     let last = len as isize - 1;
-    if last == 0 {
-        return 0;
+    let mut at = if last > 0 { at } else { 0 };
+    // Hardly ever more than once, and never a division, which would cost more than the row.
+    while !(0..=last).contains(&at) {
+        at = if at < 0 { -at } else { 2 * last - at };
     }
-    let within = at.rem_euclid(2 * last);
-    (if within > last { 2 * last - within } else { within }) as usize
+    at as usize
+}
+
+#[cfg(test)]
+mod tests {
+    use super::reflect;
+
+    #[test]
+    fn beyond_an_edge_positions_run_back_and_forth() {
+        let positions: Vec<usize> = (-7..10).map(|at| reflect(at, 4)).collect();
+        assert_eq!(positions, [1, 0, 1, 2, 3, 2, 1, 0, 1, 2, 3, 2, 1, 0, 1, 2, 3][..17]);
+        assert_eq!((-4..5).map(|at| reflect(at, 1)).max(), Some(0));
+        assert_eq!((-2..4).map(|at| reflect(at, 2)).collect::<Vec<_>>(), [0, 1, 0, 1, 0, 1]);
+    }
 }

@@ -35,13 +35,14 @@ pub fn apply(view: &mut Planes, sigma: f32, scratch: &mut Scratch) {
     }
 }
 
-/// The sum about `middle`; the order of the additions is part of the definition.
+/// The sum about `middle`; the order of the additions, and that each is fused with its product, is
+/// part of the definition.
 fn weigh(kernel: &Kernel, middle: usize, len: usize, at: impl Fn(usize) -> f32) -> f32 {
     let mut sum = kernel.weights[0] * at(middle);
     for distance in 1..=RADIUS {
         let before = at(reflect(middle as isize - distance as isize, len));
         let after = at(reflect((middle + distance) as isize, len));
-        sum += kernel.weights[distance] * (before + after);
+        sum = kernel.weights[distance].mul_add(before + after, sum);
     }
     sum
 }

@@ -99,10 +99,10 @@ pub(super) fn horizontal(kernel: &Kernel, row: &[f32], to: &mut [f32]) {
     let weights = kernel.weights;
     for (value, near) in to.iter_mut().zip(row.windows(2 * RADIUS + 1)) {
         let mut sum = weights[0] * near[4];
-        sum += weights[1] * (near[3] + near[5]);
-        sum += weights[2] * (near[2] + near[6]);
-        sum += weights[3] * (near[1] + near[7]);
-        *value = sum + weights[4] * (near[0] + near[8]);
+        sum = weights[1].mul_add(near[3] + near[5], sum);
+        sum = weights[2].mul_add(near[2] + near[6], sum);
+        sum = weights[3].mul_add(near[1] + near[7], sum);
+        *value = weights[4].mul_add(near[0] + near[8], sum);
     }
 }
 
@@ -117,10 +117,10 @@ pub(super) fn vertical(kernel: &Kernel, reach: &Reach<'_>, to: &mut [u8]) {
     let (b0, b1, b2, b3) = (&b0[..width], &b1[..width], &b2[..width], &b3[..width]);
     for x in 0..width {
         let mut sum = weights[0] * middle[x];
-        sum += weights[1] * (a0[x] + b0[x]);
-        sum += weights[2] * (a1[x] + b1[x]);
-        sum += weights[3] * (a2[x] + b2[x]);
-        sum += weights[4] * (a3[x] + b3[x]);
+        sum = weights[1].mul_add(a0[x] + b0[x], sum);
+        sum = weights[2].mul_add(a1[x] + b1[x], sum);
+        sum = weights[3].mul_add(a2[x] + b2[x], sum);
+        sum = weights[4].mul_add(a3[x] + b3[x], sum);
         to[x] = (sum + ROUNDER).to_bits() as u8;
     }
 }

@@ -3,20 +3,28 @@
 
 use std::arch::x86_64::*;
 
-use crate::ops::resize::quads::{BLOCK_BYTES, LANE_BLOCK, Pass, QUAD, QuadSpan};
+use crate::ops::resize::quads::{BLOCK_BYTES, LANE_BLOCK, Pass, QUAD};
 use crate::ops::resize::taps::PRECISION_BITS;
 use crate::simd::Avx2;
-use crate::simd::x86::{load_16, store_16};
+use crate::simd::x86::store_16;
 
 /// Bits of the lower part of a weight; both parts fit in signed 16 bits.
 const LOW_BITS: u32 = 12;
 
-/// The upper parts of four weights in two words, then the lower parts.
-pub(super) fn pack(weights: [i32; QUAD]) -> [u32; QUAD] {
-    let high = weights.map(|w| (w >> LOW_BITS) as u16);
-    let low = weights.map(|w| (w & ((1 << LOW_BITS) - 1)) as u16);
-    let word = |a: u16, b: u16| u32::from(a) | u32::from(b) << 16;
-    [word(high[0], high[1]), word(high[2], high[3]), word(low[0], low[1]), word(low[2], low[3])]
+/// The upper parts of the four weights of each quad in two words, then the lower parts.
+pub(super) fn pack(_: Avx2, weights: &[i32], words: &mut [[u32; QUAD]]) {
+    let word = |a: i32, b: i32| (a as u32 & 0xffff) | (b as u32) << 16;
+    let (quads, _) = weights.as_chunks::<QUAD>();
+    for (quad, words) in quads.iter().zip(words) {
+        let high = quad.map(|weight| weight >> LOW_BITS);
+        let low = quad.map(|weight| weight & ((1 << LOW_BITS) - 1));
+        *words = [
+            word(high[0], high[1]),
+            word(high[2], high[3]),
+            word(low[0], low[1]),
+            word(low[2], low[3]),
+        ];
+    }
 }
 
 /// The horizontal pass over one block of lanes of three channels.
@@ -33,53 +41,69 @@ pub(super) fn pass_down(_: Avx2, pass: &Pass<'_, 1>, out: &mut [u8]) {
 
 #[target_feature(enable = "avx2")]
 fn across_compiled(pass: &Pass<'_, 3>, out: &mut [u8], channel_stride: usize) {
+    pass.check();
     for (source, out) in pass.sources.iter().zip(out.chunks_exact_mut(channel_stride)) {
         let (positions, _) = out.as_chunks_mut::<LANE_BLOCK>();
-        for (span, position) in pass.taps.spans.iter().zip(positions) {
-            let quads = &source[span.first_quad * pass.quad_stride..];
-            store_16(position, sixteen(quads, pass, span));
+        for ((first_quad, words), position) in pass.taps.outputs().zip(positions) {
+            let start = first_quad * pass.quad_stride;
+            // SAFETY: `check` has found the lanes of all quads in all sources.
+            let levels = unsafe { sixteen(source.as_ptr(), start, pass.quad_stride, words) };
+            store_16(position, levels);
         }
     }
 }
 
 #[target_feature(enable = "avx2")]
 fn down_compiled(pass: &Pass<'_, 1>, out: &mut [u8]) {
+    pass.check();
     let [source] = pass.sources;
-    assert!(pass.lanes.is_multiple_of(LANE_BLOCK), "{} lanes", pass.lanes);
-    for (span, out) in pass.taps.spans.iter().zip(out.chunks_exact_mut(pass.lanes)) {
+    for ((first_quad, words), out) in pass.taps.outputs().zip(out.chunks_exact_mut(pass.lanes)) {
         let (blocks, _) = out.as_chunks_mut::<LANE_BLOCK>();
-        for (number, block) in blocks.iter_mut().enumerate() {
-            let start = span.first_quad * pass.quad_stride + number * BLOCK_BYTES;
-            store_16(block, sixteen(&source[start..], pass, span));
+        let mut start = first_quad * pass.quad_stride;
+        for block in blocks {
+            // SAFETY: `check` has found the lanes of all quads in the source.
+            let levels = unsafe { sixteen(source.as_ptr(), start, pass.quad_stride, words) };
+            store_16(block, levels);
+            start += BLOCK_BYTES;
         }
     }
 }
 
-/// 16 lanes.
+/// 16 rounded sums of the lanes that begin `start` bytes after `source`.
+///
+/// # Safety
+/// From `start` on, there is a block of lanes for every word, `quad_stride` bytes apart.
 #[inline]
 #[target_feature(enable = "avx2")]
-fn sixteen<const N: usize>(quads: &[u8], pass: &Pass<'_, N>, span: &QuadSpan) -> __m128i {
+unsafe fn sixteen(
+    source: *const u8,
+    start: usize,
+    quad_stride: usize,
+    words: &[[u32; QUAD]],
+) -> __m128i {
     // Each vector holds four lanes, each in two halves that are added at the end.
     let mut high = [_mm256_setzero_si256(); 4];
     let mut low = [_mm256_setzero_si256(); 4];
-    let mut at = 0;
-    for word in &pass.taps.words[span.start..span.end] {
+    let mut at = start;
+    for word in words {
         let upper = _mm256_set1_epi64x(i64::from(word[0]) | i64::from(word[1]) << 32);
         let lower = _mm256_set1_epi64x(i64::from(word[2]) | i64::from(word[3]) << 32);
-        let (vectors, _) = quads[at..][..BLOCK_BYTES].as_chunks::<16>();
         for n in 0..4 {
-            let taps = _mm256_cvtepu8_epi16(load_16(&vectors[n]));
+            // SAFETY: the caller vouches for the block of 64 bytes, of which these are 16.
+            let bytes = unsafe { _mm_loadu_si128(source.add(at + 16 * n).cast()) };
+            let taps = _mm256_cvtepu8_epi16(bytes);
             high[n] = _mm256_add_epi32(high[n], _mm256_madd_epi16(taps, upper));
             low[n] = _mm256_add_epi32(low[n], _mm256_madd_epi16(taps, lower));
         }
-        at += pass.quad_stride;
+        at += quad_stride;
     }
     let half = _mm256_set1_epi32(1 << (PRECISION_BITS - 1));
     let mut eights = [_mm256_setzero_si256(); 2];
     for (n, eight) in eights.iter_mut().enumerate() {
-        let whole = [2 * n, 2 * n + 1]
-            .map(|n| _mm256_add_epi32(_mm256_slli_epi32::<{ LOW_BITS as i32 }>(high[n]), low[n]));
-        let sums = _mm256_hadd_epi32(whole[0], whole[1]);
+        let sums = _mm256_hadd_epi32(
+            whole(high[2 * n], low[2 * n]),
+            whole(high[2 * n + 1], low[2 * n + 1]),
+        );
         let in_order = _mm256_permute4x64_epi64::<0b11_01_10_00>(sums);
         let rounded = _mm256_add_epi32(in_order, half);
         *eight = _mm256_srai_epi32::<{ PRECISION_BITS as i32 }>(rounded);
@@ -87,4 +111,11 @@ fn sixteen<const N: usize>(quads: &[u8], pass: &Pass<'_, N>, span: &QuadSpan) ->
     let words = _mm256_packs_epi32(eights[0], eights[1]);
     let words = _mm256_permute4x64_epi64::<0b11_01_10_00>(words);
     _mm_packus_epi16(_mm256_castsi256_si128(words), _mm256_extracti128_si256::<1>(words))
+}
+
+/// Sums of weights' upper and lower parts put together.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn whole(high: __m256i, low: __m256i) -> __m256i {
+    _mm256_add_epi32(_mm256_slli_epi32::<{ LOW_BITS as i32 }>(high), low)
 }

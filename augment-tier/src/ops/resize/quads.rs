@@ -43,18 +43,21 @@ pub(super) struct Pass<'a, const N: usize> {
 /// Weights of one axis, packed by quads.
 #[derive(Debug, Default)]
 pub(super) struct QuadTaps {
-    pub(super) spans: Vec<QuadSpan>,
-    pub(super) words: Vec<[u32; QUAD]>,
+    spans: Vec<QuadSpan>,
+    words: Vec<[u32; QUAD]>,
+    /// The weights of all spans, each filled up to whole quads with zeros.
+    padded: Vec<i32>,
     /// Source position of the first quad, and quads in all.
     first: usize,
     quads: usize,
 }
 
+/// The quads of one output position.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct QuadSpan {
-    pub(super) first_quad: usize,
-    pub(super) start: usize,
-    pub(super) end: usize,
+struct QuadSpan {
+    first_quad: usize,
+    start: usize,
+    end: usize,
 }
 
 /// Memory between views.
@@ -73,6 +76,21 @@ pub(super) struct Scratch {
     rows: Aligned,
 }
 
+// === impl Pass ===
+
+impl<const N: usize> Pass<'_, N> {
+    /// Panics unless all sources hold all lanes of all quads that the taps name.
+    #[inline(always)]
+    pub(super) fn check(&self) {
+        assert!(self.lanes.is_multiple_of(LANE_BLOCK), "{} lanes", self.lanes);
+        let needed = match self.taps.quads {
+            0 => 0,
+            quads => (quads - 1) * self.quad_stride + self.lanes * QUAD,
+        };
+        assert!(self.sources.iter().all(|source| source.len() >= needed), "{needed} bytes");
+    }
+}
+
 // === impl QuadTaps ===
 
 impl QuadTaps {
@@ -82,27 +100,27 @@ impl QuadTaps {
         self.first = start;
         self.quads = (end - start).div_ceil(QUAD);
         self.spans.clear();
-        self.words.clear();
+        self.padded.clear();
         let count = taps.len();
         for output in 0..count {
             let (first, weights) = taps.at(if mirrored { count - 1 - output } else { output });
             let (first_quad, lead) = ((first - start) / QUAD, (first - start) % QUAD);
-            let begin = self.words.len();
-            let mut quad = [0; QUAD];
-            let mut at = lead;
-            for &weight in weights {
-                quad[at] = weight;
-                at += 1;
-                if at == QUAD {
-                    self.words.push(kernels.pack(quad));
-                    (quad, at) = ([0; QUAD], 0);
-                }
-            }
-            if at > 0 {
-                self.words.push(kernels.pack(quad));
-            }
-            self.spans.push(QuadSpan { first_quad, start: begin, end: self.words.len() });
+            let (begin, quads) = (self.padded.len(), (lead + weights.len()).div_ceil(QUAD));
+            self.padded.resize(begin + quads * QUAD, 0);
+            self.padded[begin + lead..][..weights.len()].copy_from_slice(weights);
+            let (start, end) = (begin / QUAD, self.padded.len() / QUAD);
+            self.spans.push(QuadSpan { first_quad, start, end });
         }
+        self.words.resize(self.padded.len() / QUAD, [0; QUAD]);
+        kernels.pack(&self.padded, &mut self.words);
+    }
+
+    /// For each output position the number of its first quad and its packed weights. No quad
+    /// that is named lies beyond [`QuadTaps::pack`]'s number of quads, on which
+    /// [`Pass::check`] relies.
+    #[inline(always)]
+    pub(super) fn outputs(&self) -> impl Iterator<Item = (usize, &[[u32; QUAD]])> {
+        self.spans.iter().map(|span| (span.first_quad, &self.words[span.start..span.end]))
     }
 }
 

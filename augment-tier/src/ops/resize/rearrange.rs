@@ -27,8 +27,9 @@ fn cut_compiled(cut: &Cut<'_>, out: &mut [u8]) {
     let last_row = image.extent().height as usize - 1;
     let (red, rest) = out.split_at_mut(quads * BLOCK_BYTES);
     let (green, blue) = rest.split_at_mut(quads * BLOCK_BYTES);
-    let channels = [red, green, blue].map(|channel| channel.as_chunks_mut::<BLOCK_BYTES>().0);
-    let [red, green, blue] = channels;
+    let (red, _) = red.as_chunks_mut::<BLOCK_BYTES>();
+    let (green, _) = green.as_chunks_mut::<BLOCK_BYTES>();
+    let (blue, _) = blue.as_chunks_mut::<BLOCK_BYTES>();
     // R R R R G G G G B B B B out of four pixels.
     let by_channel = _mm256_broadcastsi128_si256(_mm_setr_epi8(
         0, 3, 6, 9, 1, 4, 7, 10, 2, 5, 8, 11, -1, -1, -1, -1,
@@ -36,10 +37,11 @@ fn cut_compiled(cut: &Cut<'_>, out: &mut [u8]) {
     // The vectors of the last quad may reach beyond its pixels, into the next row or the slack.
     let len = quads * PIXELS_BYTES + 16 - PIXELS_BYTES;
     for half in 0..2 {
-        let rows: [&[u8]; 8] = std::array::from_fn(|n| {
+        let mut rows = [&image.padded()[..0]; 8];
+        for (n, slice) in rows.iter_mut().enumerate() {
             let row = (row + half * 8 + n).min(last_row);
-            &image.padded()[row * image.row_bytes() + 3 * column..][..len]
-        });
+            *slice = &image.padded()[row * image.row_bytes() + 3 * column..][..len];
+        }
         let blocks = red.iter_mut().zip(green.iter_mut()).zip(blue.iter_mut());
         for (quad, ((red, green), blue)) in blocks.enumerate() {
             let mut pairs = [_mm256_setzero_si256(); 4];
@@ -80,20 +82,22 @@ fn turn_compiled(columns: &[u8], out: &mut [u8]) {
     let (first, rest) = out.split_at_mut(columns.len() * QUAD);
     let (second, rest) = rest.split_at_mut(columns.len() * QUAD);
     let (third, fourth) = rest.split_at_mut(columns.len() * QUAD);
-    let quads = [first, second, third, fourth].map(|quad| quad.as_chunks_mut::<32>().0);
-    let [first, second, third, fourth] = quads;
+    let (first, _) = first.as_chunks_mut::<32>();
+    let (second, _) = second.as_chunks_mut::<32>();
+    let (third, _) = third.as_chunks_mut::<32>();
+    let (fourth, _) = fourth.as_chunks_mut::<32>();
     let (eights, _) = columns.as_chunks::<8>();
-    for (n, eight) in eights.iter().enumerate() {
-        let pair = [0, 1, 2, 3].map(|n| (&eight[n], &eight[n + 4]));
+    let quads = first.iter_mut().zip(second).zip(third).zip(fourth);
+    for (eight, (((first, second), third), fourth)) in eights.iter().zip(quads) {
         let mut pairs = [_mm256_setzero_si256(); 4];
-        for (both, (low, high)) in pairs.iter_mut().zip(pair) {
-            *both = _mm256_set_m128i(load_16(high), load_16(low));
+        for n in 0..4 {
+            pairs[n] = _mm256_set_m128i(load_16(&eight[n + 4]), load_16(&eight[n]));
         }
         let [a, b, c, d] = transposed(pairs);
-        store_32(&mut first[n], a);
-        store_32(&mut second[n], b);
-        store_32(&mut third[n], c);
-        store_32(&mut fourth[n], d);
+        store_32(first, a);
+        store_32(second, b);
+        store_32(third, c);
+        store_32(fourth, d);
     }
 }
 

@@ -2,26 +2,32 @@
 //!
 //! Source: Pillow `Resample.c`, `precompute_coeffs`, `normalize_coeffs_8bpc`, `bicubic_filter`.
 
+use crate::ops::level::rounded_to_zero;
+
 /// Bits behind the point of a weight.
 pub(super) const PRECISION_BITS: u32 = 32 - 8 - 2;
 
 /// Reach of the bicubic filter at scale 1, in pixels.
 const BICUBIC_SUPPORT: f64 = 2.0;
 
+/// Weights are computed in groups of this many, which become vectors.
+const GROUP: usize = 8;
+
 /// For each output position of a window of one axis: the first source position and the weights
 /// from there on. Keeps its memory between views.
 #[derive(Debug, Default)]
 pub struct Taps {
     spans: Vec<Span>,
-    weights: Vec<i32>,
-    precise: Vec<f64>,
+    weights: Vec<[i32; GROUP]>,
+    precise: Vec<[f64; GROUP]>,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Span {
     first: usize,
-    weights_start: usize,
-    weights_end: usize,
+    /// Index of the first weight, and number of weights.
+    start: usize,
+    count: usize,
 }
 
 // === impl Taps ===
@@ -32,6 +38,7 @@ impl Taps {
     ///
     /// # Panics
     /// `from` or `to` is 0.
+    #[inline(always)]
     pub fn compute(&mut self, from: u32, to: u32, start: u32, count: u32) {
         assert!(from > 0 && to > 0, "an axis of {from} positions to {to}");
         self.spans.clear();
@@ -43,23 +50,31 @@ impl Taps {
             let centre = (f64::from(position) + 0.5) * scale;
             let first = (centre - support + 0.5).max(0.0) as usize;
             let end = ((centre + support + 0.5) as usize).min(from as usize);
-            self.push(first, end, centre, 1.0 / filter_scale);
+            self.push(first, end - first, centre, 1.0 / filter_scale);
         }
     }
 
-    fn push(&mut self, first: usize, end: usize, centre: f64, inverse_scale: f64) {
-        self.precise.clear();
-        let weight = |at: usize| bicubic((at as f64 - centre + 0.5) * inverse_scale);
-        self.precise.extend((first..end).map(weight));
-        let sum: f64 = self.precise.iter().sum();
-        let weights_start = self.weights.len();
-        let fixed = |&weight: &f64| {
-            let share = if sum == 0.0 { weight } else { weight / sum };
-            let scaled = share * f64::from(1 << PRECISION_BITS);
-            (if share < 0.0 { scaled - 0.5 } else { scaled + 0.5 }) as i32
-        };
-        self.weights.extend(self.precise.iter().map(fixed));
-        self.spans.push(Span { first, weights_start, weights_end: self.weights.len() });
+    /// The last group is filled up with numbers that no one looks at.
+    #[inline(always)]
+    fn push(&mut self, first: usize, count: usize, centre: f64, inverse_scale: f64) {
+        let groups = count.div_ceil(GROUP);
+        self.precise.resize(self.precise.len().max(groups), [0.0; GROUP]);
+        let precise = &mut self.precise[..groups];
+        for (number, group) in precise.iter_mut().enumerate() {
+            let before = (first + number * GROUP) as f64;
+            for (k, weight) in group.iter_mut().enumerate() {
+                let at = before + k as f64;
+                *weight = bicubic((at - centre + 0.5) * inverse_scale);
+            }
+        }
+        // One after the other, as Pillow adds them.
+        let sum: f64 = precise.as_flattened()[..count].iter().sum();
+        let sum = if sum == 0.0 { 1.0 } else { sum };
+        let start = self.weights.len() * GROUP;
+        for group in precise {
+            self.weights.push(group.map(|weight| fixed(weight / sum)));
+        }
+        self.spans.push(Span { first, start, count });
     }
 
     /// Number of output positions.
@@ -78,13 +93,13 @@ impl Taps {
     #[must_use]
     pub fn at(&self, position: usize) -> (usize, &[i32]) {
         let span = self.spans[position];
-        (span.first, &self.weights[span.weights_start..span.weights_end])
+        (span.first, &self.weights.as_flattened()[span.start..][..span.count])
     }
 
     /// The source positions that the window needs: first and one past the last.
     #[must_use]
     pub fn reach(&self) -> (usize, usize) {
-        let end = |span: &Span| span.first + (span.weights_end - span.weights_start);
+        let end = |span: &Span| span.first + span.count;
         match (self.spans.first(), self.spans.last()) {
             (Some(first), Some(last)) => (first.first, end(last)),
             _ => (0, 0),
@@ -92,15 +107,20 @@ impl Taps {
     }
 }
 
+/// The share in fixed point, rounded half away from 0. Shares of real filters are below 2.
+#[inline(always)]
+fn fixed(share: f64) -> i32 {
+    let half = 0.5f64.copysign(share);
+    rounded_to_zero(share * f64::from(1 << PRECISION_BITS) + half)
+}
+
 /// Keys' cubic with a = -0.5.
+#[inline(always)]
 fn bicubic(x: f64) -> f64 {
     const A: f64 = -0.5;
     let x = x.abs();
-    if x < 1.0 {
-        ((A + 2.0) * x - (A + 3.0)) * x * x + 1.0
-    } else if x < 2.0 {
-        (((x - 5.0) * x + 8.0) * x - 4.0) * A
-    } else {
-        0.0
-    }
+    let near = ((A + 2.0) * x - (A + 3.0)) * x * x + 1.0;
+    let far = (((x - 5.0) * x + 8.0) * x - 4.0) * A;
+    let beyond = if x < 2.0 { far } else { 0.0 };
+    if x < 1.0 { near } else { beyond }
 }

@@ -14,11 +14,11 @@ pub(super) enum Kernels {
 // === impl Kernels ===
 
 impl Kernels {
-    /// The four weights of a quad as the pass wants them.
-    pub(super) fn pack(self, weights: [i32; QUAD]) -> [u32; QUAD] {
+    /// The weights of quads as the passes want them, four words for each quad.
+    pub(super) fn pack(self, weights: &[i32], words: &mut [[u32; QUAD]]) {
         match self {
-            Self::Avx2(_) => avx2::pack(weights),
-            Self::Avx512(_) => avx512::pack(weights),
+            Self::Avx2(proof) => avx2::pack(proof, weights, words),
+            Self::Avx512(proof) => avx512::pack(proof, weights, words),
         }
     }
 
