@@ -4,6 +4,7 @@
 
 use crate::image::Planes;
 use crate::ops::blur::{Kernel, RADIUS, plain, reflect};
+use crate::simd::Aligned;
 
 /// Rows that are kept after the horizontal pass: a power of two of at least nine.
 const RING: usize = 16;
@@ -17,9 +18,9 @@ const ROUNDER: f32 = 1.5 * (1 << 23) as f32;
 pub struct Scratch {
     pub(super) plain: plain::Scratch,
     /// One row with its mirrored ends.
-    row: Vec<f32>,
+    row: Aligned<f32>,
     /// `f32[RING, width]`: row y of the horizontal pass is at y modulo [`RING`].
-    ring: Vec<f32>,
+    ring: Aligned<f32>,
 }
 
 /// The rows in reach of one row, all equally long.
@@ -57,9 +58,8 @@ pub(super) fn apply_with(
 ) {
     let kernel = Kernel::new(sigma);
     let (width, height) = (view.extent().width as usize, view.extent().height as usize);
-    scratch.row.resize(width + 2 * RADIUS, 0.0);
-    scratch.ring.resize(RING * width, 0.0);
-    let Scratch { row, ring, .. } = scratch;
+    let row = scratch.row.first(width + 2 * RADIUS);
+    let ring = scratch.ring.first(RING * width);
     for plane in view.planes_mut() {
         let mut done = 0;
         for y in 0..height {

@@ -63,9 +63,10 @@ fn across_compiled(pass: &Pass<'_, 3>, out: &mut [u8], channel_stride: usize) {
         let start = first_quad * pass.quad_stride;
         // SAFETY: `check` has found the lanes of all quads in all sources.
         let sums = unsafe { weighed(sources, start, pass.quad_stride, words) };
-        store_16(red, _mm512_cvtusepi32_epi8(sums[0]));
-        store_16(green, _mm512_cvtusepi32_epi8(sums[1]));
-        store_16(blue, _mm512_cvtusepi32_epi8(sums[2]));
+        let bytes = packed([sums[0], sums[1], sums[2], sums[2]]);
+        store_16(red, _mm512_castsi512_si128(bytes));
+        store_16(green, _mm512_extracti32x4_epi32::<1>(bytes));
+        store_16(blue, _mm512_extracti32x4_epi32::<2>(bytes));
     }
 }
 
@@ -86,13 +87,7 @@ fn down_compiled(pass: &Pass<'_, 1>, out: &mut [u8]) {
             ];
             // SAFETY: `check` has found the lanes of all quads in the source.
             let sums: [_; 4] = unsafe { weighed(sources, start, pass.quad_stride, words) };
-            let bytes = _mm512_packus_epi16(
-                _mm512_packs_epi32(sums[0], sums[1]),
-                _mm512_packs_epi32(sums[2], sums[3]),
-            );
-            // Packing goes by quarters of a vector; put the quarters of each sum together.
-            let order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
-            store_64(four, _mm512_permutexvar_epi32(order, bytes));
+            store_64(four, packed(sums));
             start += 4 * BLOCK_BYTES;
         }
         let (blocks, _) = rest.as_chunks_mut::<LANE_BLOCK>();
@@ -101,19 +96,31 @@ fn down_compiled(pass: &Pass<'_, 1>, out: &mut [u8]) {
             let sources = [source.as_ptr(), source.as_ptr().wrapping_add(BLOCK_BYTES)];
             // SAFETY: as above.
             let sums = unsafe { weighed(sources, start, pass.quad_stride, words) };
-            store_16(first, _mm512_cvtusepi32_epi8(sums[0]));
-            store_16(second, _mm512_cvtusepi32_epi8(sums[1]));
+            let bytes = packed([sums[0], sums[1], sums[1], sums[1]]);
+            store_16(first, _mm512_castsi512_si128(bytes));
+            store_16(second, _mm512_extracti32x4_epi32::<1>(bytes));
             start += 2 * BLOCK_BYTES;
         }
         for block in single {
             // SAFETY: as above.
             let sums = unsafe { weighed([source.as_ptr()], start, pass.quad_stride, words) };
-            store_16(block, _mm512_cvtusepi32_epi8(sums[0]));
+            store_16(block, _mm512_castsi512_si128(packed([sums[0]; 4])));
         }
     }
 }
 
-/// `N` vectors of 16 rounded sums, none below 0, of the lanes that begin `start` bytes after
+/// Sums clipped to bytes, one vector of them in each quarter.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
+fn packed(sums: [__m512i; 4]) -> __m512i {
+    let low = _mm512_packs_epi32(sums[0], sums[1]);
+    let bytes = _mm512_packus_epi16(low, _mm512_packs_epi32(sums[2], sums[3]));
+    // Packing goes by quarters of a vector; put the quarters of each sum together.
+    let order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+    _mm512_permutexvar_epi32(order, bytes)
+}
+
+/// `N` vectors of 16 rounded sums of the lanes that begin `start` bytes after
 /// each of `sources`.
 ///
 /// # Safety
@@ -148,8 +155,7 @@ unsafe fn weighed<const N: usize>(
     for n in 0..N {
         let upper = _mm512_add_epi32(_mm512_slli_epi32::<8>(high[n]), middle[n]);
         let sum = _mm512_add_epi32(_mm512_slli_epi32::<8>(upper), low[n]);
-        let rounded = _mm512_srai_epi32::<PRECISION_BITS>(sum);
-        low[n] = _mm512_max_epi32(rounded, _mm512_setzero_si512());
+        low[n] = _mm512_srai_epi32::<PRECISION_BITS>(sum);
     }
     low
 }

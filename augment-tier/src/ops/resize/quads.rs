@@ -9,7 +9,7 @@
 
 use crate::image::{Planes, RgbImage};
 use crate::ops::resize::x86::Kernels;
-use crate::ops::resize::{Geometry, Taps};
+use crate::ops::resize::{Geometry, Taps, taps};
 use crate::simd::Aligned;
 
 /// Lanes are worked on in multiples of this.
@@ -67,13 +67,13 @@ pub(super) struct Scratch {
     across: QuadTaps,
     down: QuadTaps,
     /// 16 rows of the image as `u8[3, quads of columns, 16, 4]`.
-    cut: Aligned,
+    cut: Aligned<u8>,
     /// The same rows after the horizontal pass, `u8[3, view columns, 16]`.
-    columns: Aligned,
+    columns: Aligned<u8>,
     /// All rows after the horizontal pass as `u8[3, quads of rows, lanes, 4]`.
-    turned: Aligned,
+    turned: Aligned<u8>,
     /// `u8[view rows, lanes]` where the view's width is no multiple of the block.
-    rows: Aligned,
+    rows: Aligned<u8>,
 }
 
 // === impl Pass ===
@@ -137,9 +137,10 @@ impl Scratch {
         view: &mut Planes,
     ) {
         let Geometry { crop, resized, window, view: size } = *geometry;
-        self.taps.compute(crop.width, resized.width, window.left, size.width);
+        let simd = kernels.simd();
+        taps::compute(simd, &mut self.taps, crop.width, resized.width, window.left, size.width);
         self.across.pack(&self.taps, mirrored, kernels);
-        self.taps.compute(crop.height, resized.height, window.top, size.height);
+        taps::compute(simd, &mut self.taps, crop.height, resized.height, window.top, size.height);
         self.down.pack(&self.taps, false, kernels);
 
         let (width, height) = (size.width as usize, size.height as usize);
@@ -150,7 +151,7 @@ impl Scratch {
 
         let channel_len = blocks * LANE_BLOCK * lanes;
         let values = view.reset(size);
-        let turned = self.turned.bytes(3 * channel_len);
+        let turned = self.turned.first(3 * channel_len);
         for (plane, source) in
             values.chunks_exact_mut(width * height).zip(turned.chunks_exact(channel_len))
         {
@@ -160,7 +161,7 @@ impl Scratch {
                 kernels.pass_down(&down, plane);
                 continue;
             }
-            let rows = self.rows.bytes(lanes * height);
+            let rows = self.rows.first(lanes * height);
             kernels.pass_down(&down, rows);
             for (to, from) in plane.chunks_exact_mut(width).zip(rows.chunks_exact(lanes)) {
                 to.copy_from_slice(&from[..width]);
@@ -179,10 +180,10 @@ impl Scratch {
         lanes: usize,
     ) {
         let quads = self.across.quads;
-        let cut = self.cut.bytes(3 * quads * BLOCK_BYTES);
-        let columns = self.columns.bytes(3 * lanes * LANE_BLOCK);
+        let cut = self.cut.first(3 * quads * BLOCK_BYTES);
+        let columns = self.columns.first(3 * lanes * LANE_BLOCK);
         let channel_len = blocks * LANE_BLOCK * lanes;
-        let turned = self.turned.bytes(3 * channel_len);
+        let turned = self.turned.first(3 * channel_len);
         for block in 0..blocks {
             let from = Cut {
                 image,

@@ -1,18 +1,24 @@
-//! Bytes put in the order that the passes want, in AVX2. Nothing is computed here.
+//! Bytes put in the order that the passes want. Nothing is computed here.
 
 use std::arch::x86_64::*;
 
 use crate::ops::resize::quads::{BLOCK_BYTES, Cut, LANE_BLOCK, QUAD};
-use crate::simd::Avx2;
-use crate::simd::x86::{load_16, store_32};
+use crate::simd::x86::{load_16, store_32, store_64};
+use crate::simd::{Avx2, Avx512};
 
 /// Bytes of four pixels.
 const PIXELS_BYTES: usize = 3 * QUAD;
 
 /// Cuts 16 rows of an image into `u8[3, quads, 16, 4]`.
-pub(super) fn cut(_: Avx2, cut: &Cut<'_>, out: &mut [u8]) {
+pub(super) fn cut_avx2(_: Avx2, cut: &Cut<'_>, out: &mut [u8]) {
     // SAFETY: the proof exists only where the processor has AVX2.
-    unsafe { cut_compiled(cut, out) }
+    unsafe { cut_compiled_avx2(&Rows::of(cut), cut.quads, out) }
+}
+
+/// As [`cut_avx2`], all 16 rows at once.
+pub(super) fn cut_avx512(_: Avx512, cut: &Cut<'_>, out: &mut [u8]) {
+    // SAFETY: the proof exists only where the processor has AVX-512.
+    unsafe { cut_compiled_avx512(&Rows::of(cut), cut.quads, out) }
 }
 
 /// Turns `u8[lanes, 16]` into `u8[4, lanes, 4]`.
@@ -21,34 +27,63 @@ pub(super) fn turn(_: Avx2, columns: &[u8], out: &mut [u8]) {
     unsafe { turn_compiled(columns, out) }
 }
 
+/// The 16 rows of a cut, from its first column on: each is long enough for a vector of 16 bytes
+/// at the beginning of every quad.
+struct Rows<'a>([&'a [u8]; LANE_BLOCK]);
+
+// === impl Rows ===
+
+impl<'a> Rows<'a> {
+    fn of(cut: &Cut<'a>) -> Self {
+        let Cut { image, row, column, quads } = *cut;
+        let last_row = image.extent().height as usize - 1;
+        // The vector of the last quad may reach beyond its pixels, into the next row or the
+        // slack.
+        let len = quads * PIXELS_BYTES + 16 - PIXELS_BYTES;
+        Self(std::array::from_fn(|n| {
+            let row = (row + n).min(last_row);
+            &image.padded()[row * image.row_bytes() + 3 * column..][..len]
+        }))
+    }
+
+    /// Four pixels and four bytes more.
+    ///
+    /// # Safety
+    /// `quad` is one of the cut.
+    #[inline]
+    #[target_feature(enable = "sse2")]
+    unsafe fn pixels(&self, row: usize, quad: usize) -> __m128i {
+        debug_assert!(quad * PIXELS_BYTES + 16 <= self.0[row].len());
+        // SAFETY: rows are long enough for a vector at every quad; no alignment is asked for.
+        unsafe { _mm_loadu_si128(self.0[row].as_ptr().add(quad * PIXELS_BYTES).cast()) }
+    }
+}
+
+/// R R R R G G G G B B B B out of four pixels.
+#[inline]
+#[target_feature(enable = "sse2")]
+fn by_channel() -> __m128i {
+    _mm_setr_epi8(0, 3, 6, 9, 1, 4, 7, 10, 2, 5, 8, 11, -1, -1, -1, -1)
+}
+
 #[target_feature(enable = "avx2")]
-fn cut_compiled(cut: &Cut<'_>, out: &mut [u8]) {
-    let Cut { image, row, column, quads } = *cut;
-    let last_row = image.extent().height as usize - 1;
+fn cut_compiled_avx2(rows: &Rows<'_>, quads: usize, out: &mut [u8]) {
     let (red, rest) = out.split_at_mut(quads * BLOCK_BYTES);
     let (green, blue) = rest.split_at_mut(quads * BLOCK_BYTES);
     let (red, _) = red.as_chunks_mut::<BLOCK_BYTES>();
     let (green, _) = green.as_chunks_mut::<BLOCK_BYTES>();
     let (blue, _) = blue.as_chunks_mut::<BLOCK_BYTES>();
-    // R R R R G G G G B B B B out of four pixels.
-    let by_channel = _mm256_broadcastsi128_si256(_mm_setr_epi8(
-        0, 3, 6, 9, 1, 4, 7, 10, 2, 5, 8, 11, -1, -1, -1, -1,
-    ));
-    // The vectors of the last quad may reach beyond its pixels, into the next row or the slack.
-    let len = quads * PIXELS_BYTES + 16 - PIXELS_BYTES;
-    for half in 0..2 {
-        let mut rows = [&image.padded()[..0]; 8];
-        for (n, slice) in rows.iter_mut().enumerate() {
-            let row = (row + half * 8 + n).min(last_row);
-            *slice = &image.padded()[row * image.row_bytes() + 3 * column..][..len];
-        }
-        let blocks = red.iter_mut().zip(green.iter_mut()).zip(blue.iter_mut());
-        for (quad, ((red, green), blue)) in blocks.enumerate() {
+    let by_channel = _mm256_broadcastsi128_si256(by_channel());
+    let blocks = red.iter_mut().zip(green).zip(blue);
+    for (quad, ((red, green), blue)) in blocks.enumerate() {
+        for half in 0..2 {
             let mut pairs = [_mm256_setzero_si256(); 4];
             for (n, pair) in pairs.iter_mut().enumerate() {
-                // SAFETY: `quad` is below `quads`, so that the 16 bytes end within `len`, the
-                // length of all rows.
-                let both = unsafe { load_two(rows[n], rows[n + 4], quad * PIXELS_BYTES) };
+                let row = half * 8 + n;
+                // SAFETY: there are as many blocks as quads.
+                let both = unsafe {
+                    _mm256_set_m128i(rows.pixels(row + 4, quad), rows.pixels(row, quad))
+                };
                 *pair = _mm256_shuffle_epi8(both, by_channel);
             }
             // The fourth is empty.
@@ -60,19 +95,33 @@ fn cut_compiled(cut: &Cut<'_>, out: &mut [u8]) {
     }
 }
 
-/// 16 bytes from `at` on of each of two rows.
-///
-/// # Safety
-/// Both rows have `at + 16` bytes at least.
-#[inline]
-#[target_feature(enable = "avx2")]
-unsafe fn load_two(low: &[u8], high: &[u8], at: usize) -> __m256i {
-    debug_assert!(at + 16 <= low.len() && at + 16 <= high.len());
-    // SAFETY: the caller vouches for the 16 bytes; no alignment is asked for.
-    unsafe {
-        let low = _mm_loadu_si128(low.as_ptr().add(at).cast());
-        let high = _mm_loadu_si128(high.as_ptr().add(at).cast());
-        _mm256_set_m128i(high, low)
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+fn cut_compiled_avx512(rows: &Rows<'_>, quads: usize, out: &mut [u8]) {
+    let (red, rest) = out.split_at_mut(quads * BLOCK_BYTES);
+    let (green, blue) = rest.split_at_mut(quads * BLOCK_BYTES);
+    let (red, _) = red.as_chunks_mut::<BLOCK_BYTES>();
+    let (green, _) = green.as_chunks_mut::<BLOCK_BYTES>();
+    let (blue, _) = blue.as_chunks_mut::<BLOCK_BYTES>();
+    let by_channel = _mm512_broadcast_i32x4(by_channel());
+    let blocks = red.iter_mut().zip(green).zip(blue);
+    for (quad, ((red, green), blue)) in blocks.enumerate() {
+        let mut fours = [_mm512_setzero_si512(); 4];
+        for (row, four) in fours.iter_mut().enumerate() {
+            // SAFETY: there are as many blocks as quads.
+            let pixels = unsafe {
+                let low = _mm512_castsi128_si512(rows.pixels(row, quad));
+                let low = _mm512_inserti32x4::<1>(low, rows.pixels(row + 4, quad));
+                let low = _mm512_inserti32x4::<2>(low, rows.pixels(row + 8, quad));
+                _mm512_inserti32x4::<3>(low, rows.pixels(row + 12, quad))
+            };
+            *four = _mm512_shuffle_epi8(pixels, by_channel);
+        }
+        let [a, b, c, d] = fours;
+        let low = [_mm512_unpacklo_epi32(a, b), _mm512_unpacklo_epi32(c, d)];
+        let high = [_mm512_unpackhi_epi32(a, b), _mm512_unpackhi_epi32(c, d)];
+        store_64(red, _mm512_unpacklo_epi64(low[0], low[1]));
+        store_64(green, _mm512_unpackhi_epi64(low[0], low[1]));
+        store_64(blue, _mm512_unpacklo_epi64(high[0], high[1]));
     }
 }
 

@@ -3,6 +3,7 @@
 //! Source: Pillow `Resample.c`, `precompute_coeffs`, `normalize_coeffs_8bpc`, `bicubic_filter`.
 
 use crate::ops::level::rounded_to_zero;
+use crate::simd::twin;
 
 /// Bits behind the point of a weight.
 pub(super) const PRECISION_BITS: u32 = 32 - 8 - 2;
@@ -38,8 +39,12 @@ impl Taps {
     ///
     /// # Panics
     /// `from` or `to` is 0.
-    #[inline(always)]
     pub fn compute(&mut self, from: u32, to: u32, start: u32, count: u32) {
+        self.compute_inlined(from, to, start, count);
+    }
+
+    #[inline(always)]
+    fn compute_inlined(&mut self, from: u32, to: u32, start: u32, count: u32) {
         assert!(from > 0 && to > 0, "an axis of {from} positions to {to}");
         self.spans.clear();
         self.weights.clear();
@@ -72,7 +77,11 @@ impl Taps {
         let sum = if sum == 0.0 { 1.0 } else { sum };
         let start = self.weights.len() * GROUP;
         for group in precise {
-            self.weights.push(group.map(|weight| fixed(weight / sum)));
+            let mut weights = [0; GROUP];
+            for (weight, precise) in weights.iter_mut().zip(group) {
+                *weight = fixed(*precise / sum);
+            }
+            self.weights.push(weights);
         }
         self.spans.push(Span { first, start, count });
     }
@@ -105,6 +114,12 @@ impl Taps {
             _ => (0, 0),
         }
     }
+}
+
+twin! {
+    /// [`Taps::compute`] for a set of instructions.
+    pub(super) fn compute(taps: &mut Taps, from: u32, to: u32, start: u32, count: u32) =
+        Taps::compute_inlined;
 }
 
 /// The share in fixed point, rounded half away from 0. Shares of real filters are below 2.

@@ -2,7 +2,7 @@
 
 use crate::ops::resize::quads::{Cut, Pass, QUAD};
 use crate::ops::resize::{avx2, avx512, rearrange};
-use crate::simd::{Avx2, Avx512};
+use crate::simd::{Avx2, Avx512, Simd};
 
 /// The steps of a resize in one instruction set.
 #[derive(Clone, Copy, Debug)]
@@ -41,12 +41,23 @@ impl Kernels {
 
     /// Cuts 16 rows of an image into quads of columns.
     pub(super) fn cut(self, cut: &Cut<'_>, out: &mut [u8]) {
-        rearrange::cut(self.avx2(), cut, out);
+        match self {
+            Self::Avx2(proof) => rearrange::cut_avx2(proof, cut, out),
+            Self::Avx512(proof) => rearrange::cut_avx512(proof, cut, out),
+        }
     }
 
     /// Turns `u8[lanes, 16]` into `u8[4, lanes, 4]`.
     pub(super) fn turn(self, columns: &[u8], out: &mut [u8]) {
         rearrange::turn(self.avx2(), columns, out);
+    }
+
+    /// The set itself.
+    pub(super) fn simd(self) -> Simd {
+        match self {
+            Self::Avx2(proof) => Simd::Avx2(proof),
+            Self::Avx512(proof) => Simd::Avx512(proof),
+        }
     }
 
     fn avx2(self) -> Avx2 {
