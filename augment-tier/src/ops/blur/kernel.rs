@@ -5,6 +5,9 @@
 /// Pixels on either side of the middle.
 pub const RADIUS: usize = 4;
 
+/// A weight below this changes no sum of levels.
+const UNSEEN: f64 = 1e-24;
+
 /// Weights by distance from the middle: `weights[0]` once, each other one on both sides.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Kernel {
@@ -16,7 +19,8 @@ pub struct Kernel {
 
 impl Kernel {
     /// exp(-x^2 / 2 sigma^2) over its sum. Computed in binary64 and rounded once; torchvision
-    /// computes in binary32 and is one unit in the last place away at times.
+    /// computes in binary32 and is one unit in the last place away at times. Weights that could
+    /// never be seen are 0: processors are very slow with numbers as small as theirs.
     #[must_use]
     pub fn new(sigma: f32) -> Self {
         let pdf: [f64; RADIUS + 1] = std::array::from_fn(|distance| {
@@ -24,7 +28,8 @@ impl Kernel {
             libm::exp(-0.5 * x * x)
         });
         let sum = pdf[0] + 2.0 * pdf[1..].iter().sum::<f64>();
-        Self { weights: pdf.map(|p| (p / sum) as f32) }
+        let weight = |p: f64| if p / sum < UNSEEN { 0.0 } else { (p / sum) as f32 };
+        Self { weights: pdf.map(weight) }
     }
 }
 

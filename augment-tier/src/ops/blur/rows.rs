@@ -6,8 +6,12 @@ use crate::image::Planes;
 use crate::ops::blur::{Kernel, RADIUS, plain, reflect};
 use crate::simd::Aligned;
 
-/// Rows that are kept after the horizontal pass: a power of two of at least nine.
-const RING: usize = 16;
+/// Rows that go through the horizontal pass before the vertical pass takes its turn.
+const CHUNK: usize = 8;
+
+/// Rows that are kept after the horizontal pass: those of a chunk, and those before it that are in
+/// reach of a row that is not yet done.
+const RING: usize = CHUNK + 2 * RADIUS;
 
 /// Adding this to a value from 0 to 255 leaves the value, rounded half to even, in the lowest
 /// byte of the sum.
@@ -17,8 +21,8 @@ const ROUNDER: f32 = 1.5 * (1 << 23) as f32;
 #[derive(Debug, Default)]
 pub struct Scratch {
     pub(super) plain: plain::Scratch,
-    /// One row with its mirrored ends.
-    row: Aligned<f32>,
+    /// Rows with their mirrored ends, `f32[CHUNK, stride]`.
+    long: Aligned<f32>,
     /// `f32[RING, width]`: row y of the horizontal pass is at y modulo [`RING`].
     ring: Aligned<f32>,
 }
@@ -33,11 +37,30 @@ pub(super) struct Reach<'a> {
 // === impl Reach ===
 
 impl<'a> Reach<'a> {
+    /// The rows in reach of row `y`.
+    #[inline(always)]
+    fn of(ring: &'a [f32], y: usize, width: usize, height: usize) -> Self {
+        let row = |offset: isize| {
+            let y = reflect(y as isize + offset, height);
+            &ring[y % RING * width..][..width]
+        };
+        let pairs = [
+            [row(-1), row(1)],
+            [row(-2), row(2)],
+            [row(-3), row(3)],
+            [row(-4), row(4)],
+        ];
+        Self { middle: row(0), pairs }
+    }
+
     /// The same rows from a column on.
     #[inline(always)]
     pub(super) fn from(&self, column: usize) -> Self {
         let after = |row: &'a [f32]| &row[column..];
-        let pairs = self.pairs.map(|[above, below]| [after(above), after(below)]);
+        let mut pairs = self.pairs;
+        for [above, below] in &mut pairs {
+            (*above, *below) = (after(above), after(below));
+        }
         Self { middle: after(self.middle), pairs }
     }
 }
@@ -58,23 +81,26 @@ pub(super) fn apply_with(
 ) {
     let kernel = Kernel::new(sigma);
     let (width, height) = (view.extent().width as usize, view.extent().height as usize);
-    let row = scratch.row.first(width + 2 * RADIUS);
+    let stride = (width + 2 * RADIUS).next_multiple_of(16);
+    let long = scratch.long.first(CHUNK * stride);
     let ring = scratch.ring.first(RING * width);
     for plane in view.planes_mut() {
-        let mut done = 0;
-        for y in 0..height {
-            while done < height.min(y + RADIUS + 1) {
-                lengthen(&plane[done * width..][..width], row);
-                horizontal(&kernel, row, &mut ring[done % RING * width..][..width]);
-                done += 1;
+        let mut blurred = 0;
+        for start in (0..height).step_by(CHUNK) {
+            let end = height.min(start + CHUNK);
+            let rows = plane[start * width..end * width].chunks_exact(width);
+            for (from, to) in rows.zip(long.chunks_exact_mut(stride)) {
+                lengthen(from, to);
             }
-            let row = |offset: isize| {
-                let y = reflect(y as isize + offset, height);
-                &ring[y % RING * width..][..width]
-            };
-            let pair = |distance: isize| [row(-distance), row(distance)];
-            let reach = Reach { middle: row(0), pairs: [pair(1), pair(2), pair(3), pair(4)] };
-            vertical(&kernel, &reach, &mut plane[y * width..][..width]);
+            for (y, from) in (start..end).zip(long.chunks_exact(stride)) {
+                horizontal(&kernel, from, &mut ring[y % RING * width..][..width]);
+            }
+            let reached = if end == height { end } else { end - RADIUS };
+            for y in blurred..reached {
+                let reach = Reach::of(ring, y, width, height);
+                vertical(&kernel, &reach, &mut plane[y * width..][..width]);
+            }
+            blurred = reached;
         }
     }
 }
@@ -87,9 +113,9 @@ fn lengthen(from: &[u8], row: &mut [f32]) {
         *value = f32::from(*level);
     }
     for beyond in 1..=RADIUS {
-        row[RADIUS - beyond] = row[RADIUS + reflect(-(beyond as isize), width)];
+        row[RADIUS - beyond] = f32::from(from[reflect(-(beyond as isize), width)]);
         let right = width - 1 + beyond;
-        row[RADIUS + right] = row[RADIUS + reflect(right as isize, width)];
+        row[RADIUS + right] = f32::from(from[reflect(right as isize, width)]);
     }
 }
 
