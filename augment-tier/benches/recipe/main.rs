@@ -7,7 +7,6 @@
 //! Each photo's stages are timed on their own, every round; the least time of all rounds counts,
 //! so that what else the machine does is left out.
 
-
 mod stages;
 
 use std::io::Read;
@@ -24,7 +23,8 @@ fn main() {
     let photos = photos(Path::new(&folder));
     println!("{} photos, {rounds} rounds", photos.len());
     let wanted = |simd: &&Simd| {
-        let named = Simd::available().iter().filter(|s| std::env::args().any(|arg| arg == s.name()));
+        let named =
+            Simd::available().iter().filter(|s| std::env::args().any(|arg| arg == s.name()));
         named.clone().count() == 0 || named.clone().any(|s| s == *simd)
     };
     for simd in Simd::available().iter().filter(wanted) {

@@ -96,7 +96,11 @@ fn report(simd: Simd, photos: usize, whole: Duration, stages: &[Duration]) {
         println!("  {stage:<12} {:.3} ms", ms(*time));
     }
     let decode = ms(stages[0]);
-    println!("  decode alone {:.1} images/s; whole / decode {:.2}", 1e3 / decode, ms(whole) / decode);
+    println!(
+        "  decode alone {:.1} images/s; whole / decode {:.2}",
+        1e3 / decode,
+        ms(whole) / decode
+    );
 }
 
 /// What a renderer is made of.

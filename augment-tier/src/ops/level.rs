@@ -30,7 +30,8 @@ mod tests {
 
     #[test]
     fn it_is_the_saturating_cast() {
-        let around = (-300..700).map(|n| n as f32 / 2.0).flat_map(|x| [x.next_down(), x, x.next_up()]);
+        let around =
+            (-300..700).map(|n| n as f32 / 2.0).flat_map(|x| [x.next_down(), x, x.next_up()]);
         for value in around.chain([f32::NAN, f32::INFINITY, f32::NEG_INFINITY, -0.0, 1e30]) {
             assert_eq!(truncated(value), value as u8, "{value}");
         }

@@ -3,9 +3,9 @@
 
 use headwater_augment::image::{Planes, RgbImage};
 use headwater_augment::ops::resize::{Geometry, plain};
+use headwater_core::SampleId;
 use headwater_core::draw::{CropBox, DrawKey, Extent, Origin};
 use headwater_core::recipe::{CropSpec, ViewSpec};
-use headwater_core::SampleId;
 use serde::Deserialize;
 
 use crate::fixtures::{json, planes, png};
@@ -54,10 +54,8 @@ fn a_centre_crop_after_a_resize_has_torchvisions_pixels() {
     for case in json::<Cases>("resize/cases.json").centres {
         let image = png(&format!("resize/{}-source.png", case.name));
         let view = Extent { width: case.view, height: case.view };
-        let spec = ViewSpec {
-            crop: CropSpec::CenterAfterResize { resize: case.resize },
-            ops: Vec::new(),
-        };
+        let spec =
+            ViewSpec { crop: CropSpec::CenterAfterResize { resize: case.resize }, ops: Vec::new() };
         let key = DrawKey { seed: 0, epoch: 0, pass: 0, sample: SampleId(0), stream: 0 };
         let params = spec.draw(image.extent(), view, &mut key.rng());
         let geometry =

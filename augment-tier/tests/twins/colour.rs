@@ -64,7 +64,9 @@ fn grayscale_is_equal() {
 
 #[test]
 fn solarize_is_equal() {
-    equal_on_all("solarize", |simd, view, value| solarize::apply(simd, view, (value * 127.5) as u8));
+    equal_on_all("solarize", |simd, view, value| {
+        solarize::apply(simd, view, (value * 127.5) as u8)
+    });
 }
 
 #[test]
@@ -95,7 +97,8 @@ fn hue_is_equal_for_every_colour() {
     for (green_low, turns) in [(0, 0.0), (64, 0.1), (128, -0.1), (192, -0.5)] {
         for red in 0..=255u8 {
             let greens = green_low..green_low + 64;
-            let colours = || greens.clone().flat_map(|g: u16| (0..=255u8).map(move |b| (g as u8, b)));
+            let colours =
+                || greens.clone().flat_map(|g: u16| (0..=255u8).map(move |b| (g as u8, b)));
             let mut values = vec![red; 64 * 256];
             values.extend(colours().map(|(g, _)| g));
             values.extend(colours().map(|(_, b)| b));

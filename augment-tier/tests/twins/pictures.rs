@@ -2,8 +2,8 @@
 
 use headwater_augment::image::{Planes, RgbImage};
 use headwater_augment::simd::Simd;
-use headwater_core::draw::{DrawKey, DrawRng, Extent};
 use headwater_core::SampleId;
+use headwater_core::draw::{DrawKey, DrawRng, Extent};
 
 /// The sets that have twins here; nothing but a note where there is none.
 pub(crate) fn twins() -> &'static [Simd] {

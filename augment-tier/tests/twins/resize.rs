@@ -36,10 +36,8 @@ fn geometry(rng: &mut DrawRng, image: Extent, side_max: u32) -> (Geometry, bool)
         width,
         height,
     };
-    let resized = Extent {
-        width: from_range(rng, 1, side_max),
-        height: from_range(rng, 1, side_max),
-    };
+    let resized =
+        Extent { width: from_range(rng, 1, side_max), height: from_range(rng, 1, side_max) };
     let view = Extent {
         width: from_range(rng, 1, resized.width),
         height: from_range(rng, 1, resized.height),

@@ -44,12 +44,7 @@ impl<'a> Reach<'a> {
             let y = reflect(y as isize + offset, height);
             &ring[y % RING * width..][..width]
         };
-        let pairs = [
-            [row(-1), row(1)],
-            [row(-2), row(2)],
-            [row(-3), row(3)],
-            [row(-4), row(4)],
-        ];
+        let pairs = [[row(-1), row(1)], [row(-2), row(2)], [row(-3), row(3)], [row(-4), row(4)]];
         Self { middle: row(0), pairs }
     }
 

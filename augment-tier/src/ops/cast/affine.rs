@@ -62,7 +62,12 @@ fn value(level: u8, (factor, offset): (f32, f32)) -> f32 {
 
 impl Affine {
     /// Factors and offsets that give the table's elements, if there are any.
-    pub(super) fn find(table: &CastTable, mean: [f32; 3], std: [f32; 3], scale: f32) -> Option<Self> {
+    pub(super) fn find(
+        table: &CastTable,
+        mean: [f32; 3],
+        std: [f32; 3],
+        scale: f32,
+    ) -> Option<Self> {
         let narrowing = Narrowing::of(table.dtype())?;
         let scale = if table.dtype() == Dtype::Fp8E4m3 { f64::from(scale) } else { 1.0 };
         let mut channels = [(0.0, 0.0); 3];

@@ -118,8 +118,7 @@ fn hue_of([red, green, blue]: [__m256i; 3], max: __m256i, range: __m256i) -> __m
 #[target_feature(enable = "avx2")]
 fn saturation_of(max: __m256i, range: __m256i) -> __m256i {
     let gray = _mm256_cmpeq_epi32(range, _mm256_setzero_si256());
-    let quotient =
-        _mm256_div_ps(_mm256_cvtepi32_ps(times_255(range)), _mm256_cvtepi32_ps(max));
+    let quotient = _mm256_div_ps(_mm256_cvtepi32_ps(times_255(range)), _mm256_cvtepi32_ps(max));
     let floor = _mm256_cvttps_epi32(_mm256_add_ps(quotient, _mm256_set1_ps(MARGIN)));
     _mm256_andnot_si256(gray, floor)
 }

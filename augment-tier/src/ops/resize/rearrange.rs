@@ -81,9 +81,8 @@ fn cut_compiled_avx2(rows: &Rows<'_>, quads: usize, out: &mut [u8]) {
             for (n, pair) in pairs.iter_mut().enumerate() {
                 let row = half * 8 + n;
                 // SAFETY: there are as many blocks as quads.
-                let both = unsafe {
-                    _mm256_set_m128i(rows.pixels(row + 4, quad), rows.pixels(row, quad))
-                };
+                let both =
+                    unsafe { _mm256_set_m128i(rows.pixels(row + 4, quad), rows.pixels(row, quad)) };
                 *pair = _mm256_shuffle_epi8(both, by_channel);
             }
             // The fourth is empty.
