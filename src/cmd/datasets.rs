@@ -45,7 +45,12 @@ impl Verb {
 
 pub(crate) fn run(config: &Config, verb: &Verb, screen: &Screen) -> Result<()> {
     let storage = config.storage_tier()?;
-    let storage = runtime()?.block_on(Storage::open(storage))?;
+    let mut progress = None;
+    let screen = screen.clone();
+    let tell = move |done: usize, of: usize| {
+        progress.get_or_insert_with(|| screen.progress("shards", of as u64)).set(done as u64);
+    };
+    let storage = runtime()?.block_on(Storage::open_telling(storage, tell))?;
     for manifest in storage.manifests() {
         println!("{}", head(manifest));
         if matches!(verb, Verb::Preview(_)) {
@@ -58,9 +63,6 @@ pub(crate) fn run(config: &Config, verb: &Verb, screen: &Screen) -> Result<()> {
                 );
             }
         }
-    }
-    if matches!(verb, Verb::Index(_)) {
-        screen.line("all shards are indexed");
     }
     Ok(())
 }

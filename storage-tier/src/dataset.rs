@@ -37,6 +37,7 @@ struct Indexed {
 pub(crate) fn index_datasets(
     config: &StorageConfig,
     indexer: &Indexer,
+    tell: &mut dyn FnMut(usize, usize),
 ) -> Result<Vec<Dataset>, StorageError> {
     let started = Instant::now();
     let mut found = Vec::new();
@@ -44,7 +45,7 @@ pub(crate) fn index_datasets(
         found.push((dataset.name.clone(), find_shards(&dataset.shards)?));
     }
     let paths: Vec<&PathBuf> = found.iter().flat_map(|(_, paths)| paths).collect();
-    let mut indexed = index_shards(&paths, config.readers, indexer)?.into_iter();
+    let mut indexed = index_shards(&paths, config.readers, indexer, tell)?.into_iter();
     let mut datasets = Vec::new();
     for (name, paths) in found {
         let shards = indexed.by_ref().take(paths.len());
@@ -67,6 +68,7 @@ fn index_shards(
     paths: &[&PathBuf],
     readers: usize,
     indexer: &Indexer,
+    tell: &mut dyn FnMut(usize, usize),
 ) -> Result<Vec<Indexed>, StorageError> {
     let next = AtomicUsize::new(0);
     let mut results: Vec<Option<Indexed>> = Vec::new();
@@ -85,6 +87,7 @@ fn index_shards(
                 Ok((at, Ok(shard))) => {
                     results[at] = Some(shard);
                     done += 1;
+                    tell(done, paths.len());
                 }
                 Ok((at, Err(error))) => {
                     // No more are begun; those before this one still come in.

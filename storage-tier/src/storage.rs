@@ -50,12 +50,24 @@ impl Storage {
     /// A bad configuration; a shard or `.idx` that is missing, unreadable, broken or does not fit;
     /// a dataset without a sample. Each names the file and the remedy. None may be retried as is.
     pub async fn open(config: StorageConfig) -> Result<Self, StorageError> {
+        Self::open_telling(config, |_, _| ()).await
+    }
+
+    /// As [`Storage::open`]; `tell` hears after each shard how many are indexed, of how many. It is
+    /// called on the thread that collects the indices and holds it up.
+    ///
+    /// # Errors
+    /// As [`Storage::open`].
+    pub async fn open_telling(
+        config: StorageConfig,
+        mut tell: impl FnMut(usize, usize) + Send + 'static,
+    ) -> Result<Self, StorageError> {
         config.validate()?;
         metrics::describe();
         metrics::limits(&config);
         let indexer = Indexer::new(&config);
         let indexing = spawn_blocking(move || {
-            let datasets = index_datasets(&config, &indexer)?;
+            let datasets = index_datasets(&config, &indexer, &mut tell)?;
             Ok::<_, StorageError>((config, datasets, indexer))
         });
         let (config, datasets, indexer) = indexing.await.map_err(|_| StorageError::Panic)??;

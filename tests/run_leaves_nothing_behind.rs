@@ -1,0 +1,126 @@
+//! `headwater run --processes`: what it brings, and that its children end with it, however it ends.
+
+mod support;
+
+use std::fs;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+use support::data;
+
+const LIMIT: Duration = Duration::from_secs(60);
+
+fn run(folder: &Path, args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_headwater"));
+    let photos = format!("photos={}", data("photos/photos-000003.tar").display());
+    command
+        .args(["run", "--processes", "--workers", "2", "--threads", "1", "--batch", "8"])
+        .args(["--recipe", "imagenet-train", "--dataset", &photos])
+        .args(["--set", "storage.index_dir=index"])
+        .args(args)
+        .current_dir(folder)
+        .stdin(Stdio::null());
+    command
+}
+
+/// Processes whose parent is `pid`.
+fn children(pid: u32) -> Vec<u32> {
+    let parent = |stat: &str| {
+        // `pid (name) state ppid`; the name may hold anything.
+        let behind_name = stat.rsplit_once(") ")?.1;
+        behind_name.split(' ').nth(1)?.parse::<u32>().ok()
+    };
+    let processes = fs::read_dir("/proc").expect("/proc").filter_map(|entry| {
+        let name = entry.ok()?.file_name().into_string().ok()?;
+        let stat = fs::read_to_string(format!("/proc/{name}/stat")).ok()?;
+        (parent(&stat)? == pid).then(|| name.parse().ok())?
+    });
+    processes.collect()
+}
+
+fn is_there(pid: u32) -> bool {
+    // One that has ended and was not waited for has no command line.
+    fs::read(format!("/proc/{pid}/cmdline")).is_ok_and(|line| !line.is_empty())
+}
+
+fn until(what: &str, mut holds: impl FnMut() -> bool) {
+    let end = Instant::now() + LIMIT;
+    while !holds() {
+        assert!(Instant::now() < end, "not within {} s: {what}", LIMIT.as_secs());
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// A run without end whose three children are there.
+fn endless(folder: &Path) -> (Child, Vec<u32>) {
+    let mut command = run(folder, &["--epochs", "100000"]);
+    let run = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("a run");
+    let mut found = Vec::new();
+    until("three children", || {
+        found = children(run.id());
+        found.len() == 3
+    });
+    (run, found)
+}
+
+#[test]
+fn a_run_reports_every_sample_and_draws_a_contact_sheet() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let sheet = ["--contact-sheet", "new/sheet.png", "--contact-samples", "3"];
+    let output = run(folder.path(), &sheet).output().expect("a run");
+    let (text, log) = (String::from_utf8_lossy(&output.stdout), output.stderr);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&log));
+    // 41 samples in batches of 8; the last one is left out.
+    assert!(text.contains("epoch 0: 40 samples in 5 batches, 40 distinct; hash "), "{text}");
+    for line in ["storage ", "augment ", "receiver ", "by shm"] {
+        assert!(text.contains(line), "no `{line}` in\n{text}");
+    }
+    let png = fs::read(folder.path().join("new/sheet.png")).expect("the sheet");
+    let decoder = png::Decoder::new(std::io::Cursor::new(png));
+    let reader = decoder.read_info().expect("a PNG");
+    // A view of 224 x 224 and a margin of 4, three times.
+    assert_eq!((reader.info().width, reader.info().height), (232, 688));
+}
+
+#[test]
+fn embedded_tiers_and_processes_bring_the_same_bytes() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let hash = |command: &mut Command| {
+        let output = command.output().expect("a run");
+        let text = String::from_utf8(output.stdout).expect("text");
+        text.split("hash ").nth(1).expect("a hash").split_whitespace().next().map(str::to_owned)
+    };
+    let processes = hash(&mut run(folder.path(), &[]));
+    let photos = format!("photos={}", data("photos/photos-000003.tar").display());
+    let mut embedded = Command::new(env!("CARGO_BIN_EXE_headwater"));
+    embedded
+        .args(["run", "--batch", "8", "--recipe", "imagenet-train", "--links", "tcp"])
+        .args(["--dataset", &photos, "--set", "storage.index_dir=index"])
+        .current_dir(folder.path());
+    assert_eq!(hash(&mut embedded), processes);
+}
+
+#[test]
+fn a_run_that_is_asked_to_end_takes_its_children_along() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (run, children) = endless(folder.path());
+    let pid = Pid::from_raw(run.id() as i32).expect("a pid");
+    kill_process(pid, Signal::TERM).expect("the run is there");
+    let output = run.wait_with_output().expect("its end");
+    assert_eq!(output.status.code(), Some(1));
+    let log = String::from_utf8_lossy(&output.stderr);
+    assert!(log.lines().any(|line| line == "headwater: receiver: interrupted"), "{log}");
+    // It waited for them: they are gone at once.
+    assert!(children.iter().all(|child| !is_there(*child)));
+}
+
+#[test]
+fn a_run_that_is_killed_takes_its_children_along() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (mut run, children) = endless(folder.path());
+    run.kill().expect("the run is there");
+    run.wait().expect("its end");
+    until("the children end", || children.iter().all(|child| !is_there(*child)));
+}
