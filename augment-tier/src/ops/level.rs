@@ -5,6 +5,7 @@
 /// 0, above 255 is 255.
 #[inline(always)]
 #[must_use]
+#[expect(clippy::manual_clamp, reason = "`clamp` would leave NaN as it is")]
 pub fn truncated(value: f32) -> u8 {
     let clipped = value.max(0.0).min(255.0);
     // SAFETY: `max` leaves no NaN, since it returns the other operand; after `min` the value is
@@ -16,6 +17,7 @@ pub fn truncated(value: f32) -> u8 {
 /// `value` without its fraction; beyond 2^30 it is 2^30 with its sign, NaN is 2^30.
 #[inline(always)]
 #[must_use]
+#[expect(clippy::manual_clamp, reason = "`clamp` would leave NaN as it is")]
 pub fn rounded_to_zero(value: f64) -> i32 {
     const LIMIT: f64 = (1 << 30) as f64;
     let clipped = value.min(LIMIT).max(-LIMIT);

@@ -37,11 +37,11 @@ fn horizontal(kernel: &Kernel, row: &[f32], to: &mut [f32]) {
         let near: &[f32; LANES + 2 * RADIUS] = near;
         let at = |shift: usize| near[shift..].first_chunk().expect("within the ends");
         let mut sum = _mm512_mul_ps(weights[0], load_f32_16(at(RADIUS)));
-        for distance in 1..=RADIUS {
+        for (distance, weight) in weights.iter().enumerate().skip(1) {
             let before = load_f32_16(at(RADIUS - distance));
             let after = load_f32_16(at(RADIUS + distance));
             let pair = _mm512_add_ps(before, after);
-            sum = _mm512_fmadd_ps(weights[distance], pair, sum);
+            sum = _mm512_fmadd_ps(*weight, pair, sum);
         }
         store_f32_16(block, sum);
     }
@@ -58,11 +58,11 @@ fn vertical(kernel: &Kernel, reach: &Reach<'_>, to: &mut [u8]) {
         let start = number * LANES;
         let middle = reach.middle[start..].first_chunk().expect("a row");
         let mut sum = _mm512_mul_ps(weights[0], load_f32_16(middle));
-        for (distance, [before, after]) in reach.pairs.iter().enumerate() {
+        for (weight, [before, after]) in weights[1..].iter().zip(reach.pairs) {
             let before = load_f32_16(before[start..].first_chunk().expect("a row"));
             let after = load_f32_16(after[start..].first_chunk().expect("a row"));
             let pair = _mm512_add_ps(before, after);
-            sum = _mm512_fmadd_ps(weights[distance + 1], pair, sum);
+            sum = _mm512_fmadd_ps(*weight, pair, sum);
         }
         // Rounds half to even, as the default mode of the processor is.
         store_16(block, _mm512_cvtusepi32_epi8(_mm512_cvtps_epi32(sum)));
