@@ -122,6 +122,12 @@ impl Renderer {
         Ok(Self { decoder: Decoder::new(limits)?, painter })
     }
 
+    /// The instructions that were chosen.
+    #[must_use]
+    pub fn simd(&self) -> Simd {
+        self.painter.simd
+    }
+
     /// Decodes `encoded` once and writes every view of `recipe`, which must have been validated,
     /// to `out`, tensors in order, views in order within a tensor.
     ///

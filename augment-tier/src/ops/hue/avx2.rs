@@ -62,11 +62,11 @@ fn select(mask: __m256i, then: __m256i, otherwise: __m256i) -> __m256i {
     _mm256_blendv_epi8(otherwise, then, mask)
 }
 
-/// 255 times a value.
+/// `factor` times a value; both are from 0 to 32767.
 #[inline]
 #[target_feature(enable = "avx2")]
-fn times_255(value: __m256i) -> __m256i {
-    _mm256_sub_epi32(_mm256_slli_epi32::<8>(value), value)
+fn times(value: __m256i, factor: i32) -> __m256i {
+    _mm256_madd_epi16(value, _mm256_set1_epi32(factor))
 }
 
 /// Eight pixels, one channel a vector.
@@ -118,7 +118,7 @@ fn hue_of([red, green, blue]: [__m256i; 3], max: __m256i, range: __m256i) -> __m
 #[target_feature(enable = "avx2")]
 fn saturation_of(max: __m256i, range: __m256i) -> __m256i {
     let gray = _mm256_cmpeq_epi32(range, _mm256_setzero_si256());
-    let quotient = _mm256_div_ps(_mm256_cvtepi32_ps(times_255(range)), _mm256_cvtepi32_ps(max));
+    let quotient = _mm256_div_ps(_mm256_cvtepi32_ps(times(range, 255)), _mm256_cvtepi32_ps(max));
     let floor = _mm256_cvttps_epi32(_mm256_add_ps(quotient, _mm256_set1_ps(MARGIN)));
     _mm256_andnot_si256(gray, floor)
 }
@@ -127,17 +127,17 @@ fn saturation_of(max: __m256i, range: __m256i) -> __m256i {
 #[inline]
 #[target_feature(enable = "avx2")]
 fn back(hue: __m256i, saturation: __m256i, value: __m256i) -> [__m256i; 3] {
-    let six = _mm256_add_epi32(_mm256_slli_epi32::<2>(hue), _mm256_slli_epi32::<1>(hue));
-    // floor(six / 255), which is 6 for a hue of 255 alone.
-    let scaled = _mm256_add_epi32(_mm256_slli_epi32::<8>(six), six);
-    let sector = _mm256_srli_epi32::<16>(_mm256_add_epi32(scaled, _mm256_set1_epi32(257)));
-    let rest = _mm256_sub_epi32(six, times_255(sector));
+    // floor(6 hue / 255), which is 6 for a hue of 255 alone.
+    let scaled = _mm256_add_epi32(times(hue, 6 * 257), _mm256_set1_epi32(257));
+    let sector = _mm256_srli_epi32::<16>(scaled);
+    let rest = _mm256_sub_epi32(times(hue, 6), times(sector, 255));
 
     let down = _mm256_madd_epi16(saturation, rest);
-    let full = times_255(saturation);
-    let p = darkened(value, full);
-    let q = darkened(value, down);
-    let t = darkened(value, _mm256_sub_epi32(full, down));
+    let square = _mm256_set1_epi32(65025);
+    let without_full = _mm256_sub_epi32(square, times(saturation, 255));
+    let p = darkened(value, without_full);
+    let q = darkened(value, _mm256_sub_epi32(square, down));
+    let t = darkened(value, _mm256_add_epi32(without_full, down));
 
     let is = |number: i32| _mm256_cmpeq_epi32(sector, _mm256_set1_epi32(number));
     let (is_1, is_2, is_3, is_4, is_5) = (is(1), is(2), is(3), is(4), is(5));
@@ -151,13 +151,12 @@ fn back(hue: __m256i, saturation: __m256i, value: __m256i) -> [__m256i; 3] {
     [red, green, blue]
 }
 
-/// The nearest integer to `value` (1 - `share` / 65025).
+/// The nearest integer to `value` `left` / 65025.
 #[inline]
 #[target_feature(enable = "avx2")]
-fn darkened(value: __m256i, share: __m256i) -> __m256i {
-    let left = _mm256_cvtepi32_ps(_mm256_sub_epi32(_mm256_set1_epi32(65025), share));
+fn darkened(value: __m256i, left: __m256i) -> __m256i {
     // At most 255 * 65025, which is below 2^24: exact.
-    let product = _mm256_mul_ps(_mm256_cvtepi32_ps(value), left);
+    let product = _mm256_mul_ps(_mm256_cvtepi32_ps(value), _mm256_cvtepi32_ps(left));
     let share = _mm256_mul_ps(product, _mm256_set1_ps(1.0 / 65025.0));
     _mm256_cvttps_epi32(_mm256_add_ps(share, _mm256_set1_ps(0.5)))
 }

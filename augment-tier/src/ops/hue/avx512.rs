@@ -37,11 +37,11 @@ fn widened(levels: &[u8; LANES]) -> __m512i {
     _mm512_cvtepu8_epi32(load_16(levels))
 }
 
-/// 255 times a value.
+/// `factor` times a value; both are from 0 to 32767.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
-fn times_255(value: __m512i) -> __m512i {
-    _mm512_sub_epi32(_mm512_slli_epi32::<8>(value), value)
+fn times(value: __m512i, factor: i32) -> __m512i {
+    _mm512_madd_epi16(value, _mm512_set1_epi32(factor))
 }
 
 /// 1 / `value` to within 2^-26 of it.
@@ -103,7 +103,7 @@ fn hue_of([red, green, blue]: [__m512i; 3], max: __m512i, range: __m512i) -> __m
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
 fn saturation_of(max: __m512i, range: __m512i) -> __m512i {
     let coloured = _mm512_test_epi32_mask(range, range);
-    let scaled = _mm512_cvtepi32_ps(times_255(range));
+    let scaled = _mm512_cvtepi32_ps(times(range, 255));
     let inverse = reciprocal(_mm512_cvtepi32_ps(max));
     let quotient = _mm512_fmadd_ps(scaled, inverse, _mm512_set1_ps(MARGIN));
     _mm512_maskz_cvttps_epi32(coloured, quotient)
@@ -113,17 +113,17 @@ fn saturation_of(max: __m512i, range: __m512i) -> __m512i {
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
 fn back(hue: __m512i, saturation: __m512i, value: __m512i) -> [__m512i; 3] {
-    let six = _mm512_add_epi32(_mm512_slli_epi32::<2>(hue), _mm512_slli_epi32::<1>(hue));
-    // floor(six / 255), which is 6 for a hue of 255 alone.
-    let scaled = _mm512_add_epi32(_mm512_slli_epi32::<8>(six), six);
-    let sector = _mm512_srli_epi32::<16>(_mm512_add_epi32(scaled, _mm512_set1_epi32(257)));
-    let rest = _mm512_sub_epi32(six, times_255(sector));
+    // floor(6 hue / 255), which is 6 for a hue of 255 alone.
+    let scaled = _mm512_add_epi32(times(hue, 6 * 257), _mm512_set1_epi32(257));
+    let sector = _mm512_srli_epi32::<16>(scaled);
+    let rest = _mm512_sub_epi32(times(hue, 6), times(sector, 255));
 
     let down = _mm512_madd_epi16(saturation, rest);
-    let full = times_255(saturation);
-    let p = darkened(value, full);
-    let q = darkened(value, down);
-    let t = darkened(value, _mm512_sub_epi32(full, down));
+    let square = _mm512_set1_epi32(65025);
+    let without_full = _mm512_sub_epi32(square, times(saturation, 255));
+    let p = darkened(value, without_full);
+    let q = darkened(value, _mm512_sub_epi32(square, down));
+    let t = darkened(value, _mm512_add_epi32(without_full, down));
 
     let is_1 = _mm512_cmpeq_epi32_mask(sector, _mm512_set1_epi32(1));
     let is_2 = _mm512_cmpeq_epi32_mask(sector, _mm512_set1_epi32(2));
@@ -142,13 +142,12 @@ fn back(hue: __m512i, saturation: __m512i, value: __m512i) -> [__m512i; 3] {
     [red, green, blue]
 }
 
-/// The nearest integer to `value` (1 - `share` / 65025).
+/// The nearest integer to `value` `left` / 65025.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
-fn darkened(value: __m512i, share: __m512i) -> __m512i {
-    let left = _mm512_cvtepi32_ps(_mm512_sub_epi32(_mm512_set1_epi32(65025), share));
+fn darkened(value: __m512i, left: __m512i) -> __m512i {
     // At most 255 * 65025, which is below 2^24: exact.
-    let product = _mm512_mul_ps(_mm512_cvtepi32_ps(value), left);
+    let product = _mm512_mul_ps(_mm512_cvtepi32_ps(value), _mm512_cvtepi32_ps(left));
     let scale = _mm512_set1_ps(1.0 / 65025.0);
     _mm512_cvttps_epi32(_mm512_fmadd_ps(product, scale, _mm512_set1_ps(0.5)))
 }
