@@ -81,7 +81,7 @@ mod tests {
         let mut third = Box::pin(queue.enter());
         assert!(second.as_mut().now_or_never().is_none());
         assert!(third.as_mut().now_or_never().is_none());
-        let error = queue.enter().await.unwrap_err();
+        let error = queue.enter().now_or_never().expect("at once").unwrap_err();
         assert!(error.is_retryable() && error.to_string().contains("2 reads are waiting"));
         drop(first);
         assert!(third.as_mut().now_or_never().is_none(), "in the order in which they came");
