@@ -49,11 +49,9 @@ impl Serving {
     }
 
     /// Resolves when the process is asked to end, and says so to `/healthz`.
-    pub(crate) fn drain(self) -> impl Future<Output = ()> + Send + 'static {
-        async move {
-            self.shutdown.asked().await;
-            self.health.set(Phase::Draining);
-        }
+    pub(crate) async fn drain(self) {
+        self.shutdown.asked().await;
+        self.health.set(Phase::Draining);
     }
 }
 
