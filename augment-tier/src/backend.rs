@@ -1,12 +1,14 @@
 //! What renders samples.
 
+use headwater_core::Recipe;
+
 use crate::decode::DecodeLimits;
 use crate::render::{RenderError, RenderKey, Rendered, Renderer, ViewSink};
-use headwater_core::Recipe;
+use crate::simd::Simd;
 
 /// Makes one renderer for each thread of the pool.
 pub trait Backend: Send + Sync {
-    /// Name for receivers and logs: `cpu`.
+    /// Name for receivers and logs: `cpu avx512`.
     fn name(&self) -> String;
 
     /// A renderer with its memory. Called at the start, and after a panic: what a panic left
@@ -47,7 +49,7 @@ struct AnySink<'a>(&'a mut dyn ViewSink);
 
 impl Backend for CpuBackend {
     fn name(&self) -> String {
-        "cpu".to_owned()
+        format!("cpu {}", Simd::best().name())
     }
 
     fn renderer(&self) -> Result<Box<dyn SampleRenderer>, RenderError> {
