@@ -9,6 +9,7 @@
 //! Deliberately absent: which samples make a batch and when (the receiver's), where shards come
 //! from (the storage tier's), how bytes travel (libs/transport). A worker that dies loses nothing
 //! but time: what it was asked for can be asked of another, which makes the same bytes.
+#![deny(unsafe_code)]
 
 pub mod backend;
 mod config;

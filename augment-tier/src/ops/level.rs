@@ -1,5 +1,6 @@
 //! From floating point to integers, in forms that become one instruction of a vector: plain casts
 //! are taken apart into single values by the compiler.
+#![allow(unsafe_code)]
 
 /// The level from 0 to 255 that `value` truncates to, as a cast to `u8` does: below 0 and NaN are
 /// 0, above 255 is 255.

@@ -1,5 +1,6 @@
 //! Twins that the compiler makes: one source, compiled once for each set of instructions. Rust
 //! never fuses or reorders floating-point operations of its own accord, so all of them give the same bytes.
+#![allow(unsafe_code)]
 
 /// `pub fn name(args) = plain::function;` becomes `pub fn name(simd: Simd, args)`, which runs the
 /// function compiled for `simd`. The function and what it calls must be `#[inline(always)]`;
@@ -7,6 +8,7 @@
 macro_rules! twin {
     ($(#[$attribute:meta])* $visible:vis fn $name:ident($($arg:ident: $type:ty),* $(,)?) = $plain:path;) => {
         $(#[$attribute])*
+        #[allow(unsafe_code)]
         $visible fn $name(simd: $crate::simd::Simd, $($arg: $type),*) {
             #[cfg(target_arch = "x86_64")]
             #[target_feature(enable = "avx2,fma")]

@@ -1,5 +1,6 @@
 //! Vectors from and to memory. Arithmetic on vectors is safe where its instructions are enabled;
 //! only the functions here touch pointers.
+#![allow(unsafe_code)]
 
 use std::arch::x86_64::*;
 

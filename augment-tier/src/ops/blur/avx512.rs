@@ -1,5 +1,6 @@
 //! The blur's two passes over a row in AVX-512: the products and sums of `rows`, in its order,
 //! sixteen at a time.
+#![allow(unsafe_code)]
 
 use std::arch::x86_64::*;
 

@@ -12,6 +12,7 @@
 //!
 //! Binary32 is exact or close enough for all of these: quotients are at least 1/1530 from the next
 //! integer, p, q and t at least 1/130050 from a tie, and the tests go through every case.
+#![allow(unsafe_code)]
 
 use std::arch::x86_64::*;
 

@@ -1,6 +1,7 @@
 //! The hue shift in AVX-512, sixteen pixels at a time: the steps of `avx2`, which explains them,
 //! with masks in place of blends and a reciprocal in place of a division. The reciprocal is
 //! refined to within 2^-26, far inside the margin.
+#![allow(unsafe_code)]
 
 use std::arch::x86_64::*;
 

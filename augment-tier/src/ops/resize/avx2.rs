@@ -1,5 +1,6 @@
 //! The passes in AVX2. Equal to `plain`: a weight is split into an upper part and 12 lower bits,
 //! each summed on its own in 32 bits.
+#![allow(unsafe_code)]
 
 use std::arch::x86_64::*;
 

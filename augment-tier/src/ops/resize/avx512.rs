@@ -1,5 +1,6 @@
 //! The passes in AVX-512 with VNNI. Equal to `plain`: the sum of a weight's three signed digits
 //! to the base 256, each summed on its own in 32 bits, is the same integer.
+#![allow(unsafe_code)]
 
 use std::arch::x86_64::*;
 

@@ -1,4 +1,5 @@
 //! Bytes put in the order that the passes want. Nothing is computed here.
+#![allow(unsafe_code)]
 
 use std::arch::x86_64::*;
 
