@@ -2,7 +2,7 @@
 
 use std::process;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 
@@ -35,9 +35,10 @@ impl Shutdown {
         Ok(Self { asked })
     }
 
-    /// Whether it was asked to.
-    pub(crate) fn is_asked(&self) -> bool {
-        *self.asked.borrow()
+    /// An error once the process was asked to end.
+    pub(crate) fn check(&self) -> Result<()> {
+        ensure!(!*self.asked.borrow(), "interrupted");
+        Ok(())
     }
 
     /// Waits until it is asked to.

@@ -12,6 +12,7 @@ use crate::bench::plain::Plain;
 use crate::config::Config;
 use crate::run::{Processes, Tiers as _};
 use crate::screen::Screen;
+use crate::shutdown::Shutdown;
 
 /// The tiers as processes, with one worker.
 pub(crate) struct Pipeline {
@@ -19,6 +20,7 @@ pub(crate) struct Pipeline {
     tiers: Processes,
     threads: usize,
     plain: Option<Plain>,
+    shutdown: Shutdown,
 }
 
 /// Images per second of one round.
@@ -32,11 +34,11 @@ pub(crate) struct Round {
 
 impl Pipeline {
     /// Starts the tiers, with `augment.threads` threads, for rounds of `receiver.epochs` epochs.
-    pub(crate) fn start(mut config: Config, screen: &Screen) -> Result<Self> {
+    pub(crate) fn start(mut config: Config, shutdown: Shutdown, screen: &Screen) -> Result<Self> {
         let threads = config.augment.threads();
         config.augment.threads = threads;
-        let tiers = Processes::start(&config, 1, screen)?;
-        Ok(Self { config, tiers, threads, plain: None })
+        let tiers = Processes::start(&config, 1, &shutdown, screen)?;
+        Ok(Self { config, tiers, threads, plain: None, shutdown })
     }
 
     /// Threads that render, in the worker and in the plain loop.
@@ -86,6 +88,7 @@ impl Pipeline {
         let started = Instant::now();
         for epoch in 0..epochs {
             while let Some(batch) = receiver.next_batch()? {
+                self.shutdown.check()?;
                 taken.extend(batch.samples().iter().map(|sample| (epoch, *sample)));
             }
         }

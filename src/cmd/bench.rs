@@ -11,6 +11,7 @@ use crate::cli::{DatasetFlags, given};
 use crate::cmd::runtime;
 use crate::config::{Config, Setting};
 use crate::screen::Screen;
+use crate::shutdown::Shutdown;
 
 /// What to measure.
 #[derive(Clone, Debug, Subcommand)]
@@ -109,7 +110,11 @@ fn pipeline(config: Config, flags: &PipelineFlags, screen: &Screen) -> Result<()
     ensure!(flags.rounds > 0 && flags.epochs > 0, "nothing to measure");
     config.validate()?;
     let runtime = runtime()?;
-    let mut pipeline = Pipeline::start(config, screen)?;
+    let shutdown = {
+        let _within = runtime.enter();
+        Shutdown::listen()?
+    };
+    let mut pipeline = Pipeline::start(config, shutdown, screen)?;
     let mut rounds = Vec::new();
     // The first round fills caches and is not counted.
     for number in 0..=flags.rounds {

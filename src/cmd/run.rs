@@ -93,11 +93,16 @@ pub(crate) fn run(mut config: Config, flags: &Flags, screen: &Screen) -> Result<
     };
     let (fed, counters) = if flags.processes {
         // On this thread, which lives as long as the program: children end with it.
-        let mut tiers = Processes::start(&config, flags.workers, screen)?;
+        let mut tiers = Processes::start(&config, flags.workers, &shutdown, screen)?;
         let fed = feed(&config, flags, &mut tiers, &shutdown, screen)?;
         (fed, scrape(&tiers.addresses().metrics))
     } else {
-        let mut tiers = runtime.block_on(Embedded::start(&config, flags.workers))?;
+        let mut tiers = runtime.block_on(async {
+            tokio::select! {
+                tiers = Embedded::start(&config, flags.workers) => tiers,
+                () = shutdown.clone().asked() => bail!("interrupted"),
+            }
+        })?;
         let fed = feed(&config, flags, &mut tiers, &shutdown, screen)?;
         (fed, scrape(&tiers.addresses().metrics))
     };

@@ -13,6 +13,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::config::Config;
 use crate::screen::Screen;
+use crate::shutdown::Shutdown;
 
 /// How long a child may take to end when it is asked to.
 const END_LIMIT: Duration = Duration::from_secs(5);
@@ -96,13 +97,22 @@ impl Child {
     }
 
     /// Waits for a line `what ADDRESS`.
-    pub(crate) fn address(&mut self, what: &str, limit: Duration) -> Result<SocketAddr> {
-        let line = match self.lines.recv_timeout(limit) {
-            Ok(line) => line,
-            Err(RecvTimeoutError::Timeout) => {
-                bail!("{} does not serve within {} s", self.name, limit.as_secs())
+    pub(crate) fn address(
+        &mut self,
+        what: &str,
+        limit: Duration,
+        shutdown: &Shutdown,
+    ) -> Result<SocketAddr> {
+        let started = Instant::now();
+        let line = loop {
+            match self.lines.recv_timeout(LOOK) {
+                Ok(line) => break line,
+                Err(RecvTimeoutError::Disconnected) => return Err(self.end()),
+                Err(RecvTimeoutError::Timeout) => shutdown.check()?,
             }
-            Err(RecvTimeoutError::Disconnected) => return Err(self.end()),
+            if started.elapsed() > limit {
+                bail!("{} does not serve within {} s", self.name, limit.as_secs());
+            }
         };
         let address = line.strip_prefix(what).and_then(|text| text.trim().parse().ok());
         address.with_context(|| format!("{} says `{line}` instead of `{what} ..`", self.name))

@@ -100,9 +100,7 @@ impl Feed {
 /// The next batch; `None` at the end of an epoch.
 fn next(receiver: &Receiver, tiers: &mut impl Tiers, shutdown: &Shutdown) -> Result<Option<Batch>> {
     loop {
-        if shutdown.is_asked() {
-            bail!("interrupted");
-        }
+        shutdown.check()?;
         let found = receiver.next_within(LOOK);
         tiers.check()?;
         if let Some(found) = found? {

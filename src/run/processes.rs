@@ -8,6 +8,7 @@ use crate::config::Config;
 use crate::run::child::Child;
 use crate::run::{Addresses, Tiers};
 use crate::screen::Screen;
+use crate::shutdown::Shutdown;
 
 const ANY_PORT: &str = "127.0.0.1:0";
 /// A storage node may have to index all shards first.
@@ -28,14 +29,19 @@ pub(crate) struct Processes {
 
 impl Processes {
     /// Starts a storage node, then `workers` workers, and waits until all of them serve.
-    pub(crate) fn start(config: &Config, workers: usize, screen: &Screen) -> Result<Self> {
+    pub(crate) fn start(
+        config: &Config,
+        workers: usize,
+        shutdown: &Shutdown,
+        screen: &Screen,
+    ) -> Result<Self> {
         let mut config = config.clone();
         config.telemetry.metrics_listen = ANY_PORT.to_owned();
         config.storage.listen = ANY_PORT.to_owned();
         config.augment.listen = ANY_PORT.to_owned();
         let mut storage = Child::start("storage", "storage", &config, screen)?;
-        storage.address("metrics on", STORAGE_START)?;
-        let address = storage.address("listening on", STORAGE_START)?.to_string();
+        storage.address("metrics on", STORAGE_START, shutdown)?;
+        let address = storage.address("listening on", STORAGE_START, shutdown)?.to_string();
         config.augment.storage = vec![address.clone()];
         let started: Result<Vec<Child>> = (0..workers)
             .map(|number| Child::start(&format!("augment-{number}"), "augment", &config, screen))
@@ -43,8 +49,9 @@ impl Processes {
         let mut started = started?;
         let mut addresses = Addresses { storage: address, ..Addresses::default() };
         for worker in &mut started {
-            addresses.metrics.push(worker.address("metrics on", WORKER_START)?);
-            addresses.workers.push(worker.address("listening on", WORKER_START)?.to_string());
+            addresses.metrics.push(worker.address("metrics on", WORKER_START, shutdown)?);
+            let address = worker.address("listening on", WORKER_START, shutdown)?;
+            addresses.workers.push(address.to_string());
         }
         Ok(Self { workers: started, storage, addresses, lost: Vec::new() })
     }
