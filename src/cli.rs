@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, CommandFactory as _, Parser, Subcommand};
 
-use crate::cmd::{augment, bench, config, datasets, run, storage};
+use crate::cmd::{augment, bench, config, datasets, plan, receive, run, storage};
 use crate::config::{DatasetEntry, Setting};
 
 /// Headwater feeds training ranks: storage tier, augment tier, receiver.
@@ -38,6 +38,10 @@ pub(crate) enum Verb {
     Augment(augment::Flags),
     /// Runs all three tiers on this machine, for an epoch
     Run(run::Flags),
+    /// Takes batches as a training rank would, and trains nothing with them
+    Receive(receive::Flags),
+    /// Says what a batch will hold: samples, and how each of their views is made
+    Plan(plan::Flags),
     /// Says what there is in the datasets
     #[command(subcommand)]
     Datasets(datasets::Verb),
@@ -71,6 +75,8 @@ impl Cli {
             Some(Verb::Storage(flags)) => flags.settings(),
             Some(Verb::Augment(flags)) => flags.settings(),
             Some(Verb::Run(flags)) => flags.settings(),
+            Some(Verb::Receive(flags)) => flags.settings(),
+            Some(Verb::Plan(flags)) => flags.settings(),
             Some(Verb::Datasets(verb)) => verb.settings(),
             Some(Verb::Bench(verb)) => verb.settings(),
             Some(Verb::Config(_)) | None => Vec::new(),

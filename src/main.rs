@@ -9,6 +9,7 @@ mod cli;
 mod cmd;
 mod config;
 mod contact_sheet;
+mod plan;
 mod run;
 mod screen;
 mod sentence;

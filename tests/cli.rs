@@ -54,6 +54,18 @@ fn storage(shards: &str) -> Ended {
 }
 
 #[test]
+fn a_curriculum_of_other_datasets_is_named_with_its_step() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let config = "[[dataset]]\nname = \"a\"\nshards = \"a.tar\"\n\
+                  [[curriculum]]\nstep = 10000\nweights = [1.0, 2.0]\n";
+    std::fs::write(folder.path().join("headwater.toml"), config).expect("a file");
+    let args = ["receive", "--batches", "1"];
+    refused(&run_in(folder.path(), &[], &args), &["step 10000", "2 weights for 1 dataset"]);
+    let set = ["receive", "--set", "receiver.curriculum=[{step = 0, weights = [1.0]}]"];
+    refused(&run(&set), &["receiver.curriculum", "[[curriculum]]"]);
+}
+
+#[test]
 fn a_missing_shard_is_named() {
     refused(&storage("shards/photos-000007.tar"), &["photos-000007.tar", "check that it exists"]);
 }
@@ -95,7 +107,7 @@ fn an_unknown_key_in_the_file_is_named_with_the_file_and_the_known_keys() {
     std::fs::write(&other, "[storrage]\n").expect("a file");
     let named = other.display().to_string();
     let ended = run_in(folder.path(), &[], &["--config", &named, "config"]);
-    refused(&ended, &["other.toml", "`storrage`", "dataset, recipe, storage"]);
+    refused(&ended, &["other.toml", "`storrage`", "curriculum, recipe, storage"]);
     let by_env = [("HEADWATER_CONFIG", named.as_str())];
     refused(&run_in(folder.path(), &by_env, &["config"]), &["other.toml", "`storrage`"]);
 }

@@ -27,6 +27,10 @@ pub struct PartPlan {
     labels_region: usize,
 }
 
+/// Samples that are tried in place of a bad one: those after it in its shard, which begins again
+/// after its last.
+pub const SUBSTITUTES_MAX: u32 = 16;
+
 /// One sample of a part.
 #[derive(Clone, Copy, Debug)]
 pub struct PartSample<'a> {

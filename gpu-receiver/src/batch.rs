@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use headwater_core::{Digest, Digester, Layout, SampleRef, TensorLayout};
+use headwater_core::{Digest, Digester, Layout, Region, SampleRef, TensorLayout};
 use headwater_proto::augment::Provenance;
 use headwater_transport::{SlotId, SlotMemory};
 use tokio::sync::mpsc::UnboundedSender;
@@ -98,6 +98,21 @@ impl Batch {
         self.inner.memory.read(self.layout().tensor_region(tensor))
     }
 
+    /// Identity of each sample's content, in order: its rows of all tensors, and its key. Unlike
+    /// [`Batch::digest`] it does not depend on how many samples share a rank's batch, so that the
+    /// batches of runs on different numbers of ranks can be compared.
+    #[must_use]
+    pub fn sample_digests(&self) -> Vec<Digest> {
+        let digest = |(position, sample): (u32, &Provenance)| {
+            let mut digester = Digester::new("headwater sample 1");
+            for region in self.layout().part_regions(position, 1) {
+                digester.number(region.len_bytes).bytes(&self.hash(region).to_le_bytes());
+            }
+            digester.bytes(sample.key.as_bytes()).finish()
+        };
+        (0..).zip(self.provenance()).map(digest).collect()
+    }
+
     /// Identity of the batch's content: names, dtypes, shapes and bytes of all tensors, and the
     /// samples' keys. Equal for equal coordinates, whoever made it.
     #[must_use]
@@ -108,15 +123,19 @@ impl Batch {
             for dim in tensor.shape(self.layout().samples()) {
                 digester.number(dim);
             }
-            let mut hash = xxhash_rust::xxh3::Xxh3Default::new();
-            let region = self.layout().tensor_region(tensor);
-            self.inner.memory.for_each_chunk(region, |chunk| hash.update(chunk));
-            digester.bytes(&hash.digest128().to_le_bytes());
+            let hash = self.hash(self.layout().tensor_region(tensor));
+            digester.bytes(&hash.to_le_bytes());
         }
         for sample in self.provenance() {
             digester.bytes(sample.key.as_bytes());
         }
         digester.finish()
+    }
+
+    fn hash(&self, region: Region) -> u128 {
+        let mut hash = xxhash_rust::xxh3::Xxh3Default::new();
+        self.inner.memory.for_each_chunk(region, |chunk| hash.update(chunk));
+        hash.digest128()
     }
 }
 

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use headwater_core::sampler::{Curriculum, EpochEnd, Order, Term};
+use headwater_core::sampler::{Between, CurriculumPoint, EpochEnd, Order, Term};
 use headwater_proto::augment::BadSamplePolicy;
 use headwater_transport::LinkKind;
 use serde::{Deserialize, Serialize};
@@ -86,9 +86,10 @@ pub struct ReceiverConfig {
     /// Which parts are compared with the worker's checksum on arrival: `network` (all that did
     /// not come by `shm`), `all` or `off`.
     pub verify: Verify,
-    /// Weights as a function of the job's step.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub curriculum: Option<Curriculum>,
+    /// Weights as a function of the job's step; written as `[[curriculum]]` in the file.
+    pub curriculum: Vec<CurriculumPoint>,
+    /// Weights between two points of the curriculum: `stepwise` or `linear`.
+    pub curriculum_between: Between,
     /// Folder of checkpoints of the place in the stream; empty: none are written.
     pub checkpoint_dir: PathBuf,
     /// Steps between checkpoints, counted over epochs; rank 0 writes them.
@@ -153,7 +154,8 @@ impl Default for ReceiverConfig {
             image_field: "jpg|jpeg|png|webp".into(),
             label_field: "cls".into(),
             verify: Verify::Network,
-            curriculum: None,
+            curriculum: Vec::new(),
+            curriculum_between: Between::Stepwise,
             checkpoint_dir: PathBuf::new(),
             checkpoint_every_steps: 500,
             checkpoint_keep: 3,

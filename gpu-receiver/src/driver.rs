@@ -25,6 +25,8 @@ use crate::stats::Stats;
 
 /// How often late leases and missing workers are looked for.
 const TICK: Duration = Duration::from_millis(25);
+/// Time for all sessions to end in order.
+const LEAVE_LIMIT: Duration = Duration::from_millis(700);
 
 /// Something that happened.
 pub(crate) enum Event {
@@ -94,6 +96,8 @@ pub(crate) struct Driver {
     pub(crate) releases: mpsc::UnboundedSender<SlotId>,
     /// The place up to which batches are ordered.
     pub(crate) ordered: watch::Sender<Position>,
+    /// Tells the sessions to end.
+    pub(crate) leaving: watch::Sender<bool>,
     pub(crate) state: DriverState,
 }
 
@@ -182,11 +186,21 @@ impl Driver {
             }
         }
         self.mailbox.end(None);
-        self.state.tasks.shutdown().await;
-        let peers: Vec<PeerId> = self.state.sessions.keys().copied().collect();
-        for peer in peers {
-            self.end_session(peer);
+        self.leave().await;
+    }
+
+    /// Ends all sessions in order: the outboxes first, which tells the workers.
+    async fn leave(&mut self) {
+        let sessions = std::mem::take(&mut self.state.sessions);
+        for (peer, session) in sessions {
+            drop(session);
+            self.stats.worker_left(peer);
         }
+        let _ = self.leaving.send(true);
+        let tasks = &mut self.state.tasks;
+        let ended = async { while tasks.join_next().await.is_some() {} };
+        let _ = tokio::time::timeout(LEAVE_LIMIT, ended).await;
+        self.state.tasks.shutdown().await;
     }
 
     fn now(&self) -> Duration {

@@ -30,4 +30,5 @@ pub use config::{DatasetUse, ReceiverConfig, Verify};
 pub use error::ReceiverError;
 pub use mailbox::Position;
 pub use receiver::Receiver;
+pub use setup::sampler_config;
 pub use stats::Snapshot;

@@ -1,7 +1,7 @@
 //! The receiver: opened once in a training rank, asked for one batch after another.
 
 use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use headwater_core::part::PartScope;
@@ -27,6 +27,9 @@ use crate::setup::{fetch_datasets, ledger_config, open_links, sampler_config};
 use crate::slots::{SlotMaker, SlotPool};
 use crate::stats::{Snapshot, Stats};
 
+/// Time to leave the workers in order.
+const END_LIMIT: Duration = Duration::from_secs(2);
+
 /// Ready batches, in order. Owns the threads that bring them; dropping it ends all sessions.
 pub struct Receiver {
     mailbox: Arc<Mailbox>,
@@ -38,6 +41,8 @@ pub struct Receiver {
     events: mpsc::UnboundedSender<Event>,
     autosave: Option<AutoSave>,
     runtime: Option<Runtime>,
+    /// Says when the driver has left its workers.
+    ended: Mutex<Option<std::sync::mpsc::Receiver<()>>>,
     made_in: u32,
 }
 
@@ -81,6 +86,7 @@ impl Receiver {
             events,
             autosave,
             runtime: None,
+            ended: Mutex::new(None),
             made_in: std::process::id(),
         };
         runtime.block_on(receiver.start(start, inbox, handles))?;
@@ -108,12 +114,14 @@ impl Receiver {
         slots.reserve(self.config.window_batches as usize + 1)?;
         let digests: Vec<_> = self.manifests.iter().map(|m| m.digest()).collect();
         let scope = PartScope::new(self.recipe.digest(), &digests, self.config.seed);
+        let (leaving, left) = watch::channel(false);
         let sessions_shared = Arc::new(SessionShared {
             hello: self.hello(),
             links,
             events: self.events.clone(),
             heartbeat: self.config.heartbeat(),
             next_peer: AtomicU64::new(1),
+            leaving: left,
         });
         let (releases, released) = mpsc::unbounded_channel();
         let driver = Driver {
@@ -131,9 +139,16 @@ impl Receiver {
             sessions_shared,
             releases,
             ordered,
+            leaving,
             state: DriverState::new(start),
         };
-        tokio::spawn(driver.run(self.config.workers.clone(), inbox, released));
+        let run = driver.run(self.config.workers.clone(), inbox, released);
+        let (end, ended) = std::sync::mpsc::channel();
+        tokio::spawn(async move {
+            run.await;
+            let _ = end.send(());
+        });
+        *self.ended.lock().unwrap_or_else(PoisonError::into_inner) = Some(ended);
         Ok(())
     }
 
@@ -175,7 +190,7 @@ impl Receiver {
     /// As for [`Receiver::next_batch`].
     pub fn next_within(&self, limit: Duration) -> Result<Option<Option<Batch>>, ReceiverError> {
         let runtime = self.runtime()?;
-        if self.config.epochs > 0 && self.mailbox.position().epoch >= self.config.epochs {
+        if self.is_over() {
             return Ok(Some(None));
         }
         if let Some(autosave) = &self.autosave {
@@ -261,6 +276,12 @@ impl Receiver {
         lock(&self.sampler).steps_per_epoch(epoch)
     }
 
+    /// Whether the last epoch has been taken whole.
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        self.config.epochs > 0 && self.position().epoch >= self.config.epochs
+    }
+
     /// The job-wide number of a step, counted over epochs.
     #[must_use]
     pub fn job_step(&self, epoch: u32, step: u64) -> u64 {
@@ -319,6 +340,9 @@ impl Drop for Receiver {
             return;
         }
         let _ = self.events.send(Event::Command(Command::Stop));
+        if let Some(ended) = self.ended.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            let _ = ended.recv_timeout(END_LIMIT);
+        }
         runtime.shutdown_timeout(Duration::from_secs(2));
     }
 }

@@ -7,7 +7,7 @@ use headwater_proto::augment::{FromWorker, LinkOffer, SessionHello, SessionWelco
 use headwater_proto::v1::augment_client::AugmentClient;
 use headwater_proto::{MESSAGE_MAX_BYTES, WIRE_VERSION};
 use headwater_transport::{LinkKind, PeerId, ReceiverLink, SessionKey};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, interval, timeout, timeout_at};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::{Channel, Endpoint};
@@ -20,6 +20,8 @@ use crate::driver::{Event, SessionEvent};
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Messages on their way to one worker; leases are bounded by its credits long before.
 const OUTBOX_MESSAGES: usize = 4096;
+/// Time for a worker to end a session that the receiver leaves.
+const LEAVE_TIMEOUT: Duration = Duration::from_millis(500);
 /// Bounds of the pause before another try.
 const BACKOFF: [Duration; 2] = [Duration::from_millis(100), Duration::from_secs(5)];
 
@@ -31,6 +33,8 @@ pub(crate) struct SessionShared {
     pub(crate) events: mpsc::UnboundedSender<Event>,
     pub(crate) heartbeat: Duration,
     pub(crate) next_peer: std::sync::atomic::AtomicU64,
+    /// Set once: the receiver is about to end.
+    pub(crate) leaving: watch::Receiver<bool>,
 }
 
 /// Ends a peer's admission when the session ends, also when its task is aborted.
@@ -59,6 +63,7 @@ struct SessionEnd {
 /// Keeps a session with the worker at `address` for as long as the task lives: connects, passes
 /// messages, and begins again with a new key and peer number when it ends.
 pub(crate) async fn keep_session(shared: Arc<SessionShared>, address: String) {
+    let mut leaving = shared.leaving.clone();
     let mut pause = BACKOFF[0];
     let mut last_reason = String::new();
     loop {
@@ -67,6 +72,9 @@ pub(crate) async fn keep_session(shared: Arc<SessionShared>, address: String) {
         let admitted = Admitted { links: &shared.links, peer };
         let end = run_session(&shared, &address, peer).await;
         drop(admitted);
+        if *leaving.borrow() {
+            return;
+        }
         if end.stood || end.reason != last_reason {
             tracing::warn!(worker = address, reason = end.reason, "no session with worker");
         }
@@ -81,7 +89,10 @@ pub(crate) async fn keep_session(shared: Arc<SessionShared>, address: String) {
         }
         // Spread by the peer number, so that many receivers do not come back in step.
         let spread = pause.mul_f64(0.25 * f64::from((number % 16) as u32) / 16.0);
-        tokio::time::sleep(pause + spread).await;
+        tokio::select! {
+            () = tokio::time::sleep(pause + spread) => {}
+            () = asked_to_leave(&mut leaving) => return,
+        }
         pause = (pause * 2).min(BACKOFF[1]);
     }
 }
@@ -123,7 +134,7 @@ async fn run_session(shared: &SessionShared, address: &str, peer: PeerId) -> Ses
     if shared.events.send(Event::Session(peer, joined)).is_err() {
         return failed("the receiver is closed".into(), true);
     }
-    let reason = pass_messages(shared, peer, &outbox, inbox).await;
+    let reason = pass_messages(shared, peer, outbox, inbox).await;
     SessionEnd { reason, stood: true, hopeless: false }
 }
 
@@ -207,15 +218,20 @@ fn root_cause(error: &dyn std::error::Error) -> String {
 async fn pass_messages(
     shared: &SessionShared,
     peer: PeerId,
-    outbox: &mpsc::Sender<ToWorker>,
+    outbox: mpsc::Sender<ToWorker>,
     mut inbox: Streaming<headwater_proto::v1::FromWorker>,
 ) -> String {
     let mut beat = interval(shared.heartbeat);
     let patience = shared.heartbeat * HEARTBEATS_MISSED_MAX;
     let mut sequence = 0;
     let mut silent_at = Instant::now() + patience;
+    let mut leaving = shared.leaving.clone();
     loop {
         let message = tokio::select! {
+            () = asked_to_leave(&mut leaving) => {
+                drop(outbox);
+                return leave(inbox).await;
+            }
             message = timeout_at(silent_at, inbox.message()) => message,
             _ = beat.tick() => {
                 sequence += 1;
@@ -240,4 +256,17 @@ async fn pass_messages(
             return "the receiver is closed".into();
         }
     }
+}
+
+async fn asked_to_leave(leaving: &mut watch::Receiver<bool>) {
+    // A driver that is gone asks for the same.
+    let _ = leaving.wait_for(|leaving| *leaving).await;
+}
+
+/// The last sender of messages is dropped, which tells the worker that the receiver is through;
+/// waits for it to end the session too, so that it need not take this for a fault.
+async fn leave(mut inbox: Streaming<headwater_proto::v1::FromWorker>) -> String {
+    let ended = async { while let Ok(Some(_)) = inbox.message().await {} };
+    let _ = timeout(LEAVE_TIMEOUT, ended).await;
+    "the receiver left".into()
 }

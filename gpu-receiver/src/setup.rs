@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use headwater_core::sampler::SamplerConfig;
+use headwater_core::sampler::{Curriculum, SamplerConfig};
 use headwater_core::{Manifest, Recipe};
 use headwater_storage_client::{Dataset, DatasetRef, LocalMap, StorageClient, StorageClientConfig};
 use headwater_transport::{Arrival, LinkError, LinkKind, ReceiverLink, shm, tcp};
@@ -82,7 +82,9 @@ fn tcp_listen(config: &ReceiverConfig) -> Result<tcp::TcpListen, LinkError> {
     Ok(tcp::TcpListen { bind, advertise_host, ..Default::default() })
 }
 
-pub(crate) fn sampler_config(
+/// The order of samples that a receiver of this configuration follows.
+#[must_use]
+pub fn sampler_config(
     config: &ReceiverConfig,
     recipe: &Recipe,
     datasets: &[DatasetUse],
@@ -98,7 +100,10 @@ pub(crate) fn sampler_config(
     sampler.shuffle_block = config.shuffle_block;
     sampler.epoch_end = config.epoch_end;
     sampler.weights = weights;
-    sampler.curriculum.clone_from(&config.curriculum);
+    sampler.curriculum = (!config.curriculum.is_empty()).then(|| Curriculum {
+        between: config.curriculum_between,
+        points: config.curriculum.clone(),
+    });
     sampler.recipe = Some(recipe.digest());
     sampler
 }

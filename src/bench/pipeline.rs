@@ -79,7 +79,7 @@ impl Pipeline {
             workers: addresses.workers.clone(),
             rank: 0,
             world_size: 1,
-            ..self.config.receiver.clone()
+            ..self.config.receiver_tier()?
         };
         let epochs = config.epochs;
         let recipe = self.config.recipe.recipe()?;

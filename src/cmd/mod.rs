@@ -4,6 +4,8 @@ pub(crate) mod augment;
 pub(crate) mod bench;
 pub(crate) mod config;
 pub(crate) mod datasets;
+pub(crate) mod plan;
+pub(crate) mod receive;
 pub(crate) mod run;
 pub(crate) mod serving;
 pub(crate) mod storage;
@@ -36,7 +38,7 @@ pub(crate) fn dispatch(cli: &Cli) -> Result<()> {
         println!("the configuration is usable");
         return Ok(());
     }
-    let serves = matches!(cli.verb, Some(Verb::Storage(_) | Verb::Augment(_)));
+    let serves = matches!(cli.verb, Some(Verb::Storage(_) | Verb::Augment(_) | Verb::Receive(_)));
     if !serves && loaded.origin("telemetry.log") == FROM_DEFAULT {
         // Somebody looks at progress and results.
         loaded.config.telemetry.log = LOG_OF_TOOLS.to_owned();
@@ -48,6 +50,8 @@ pub(crate) fn dispatch(cli: &Cli) -> Result<()> {
         Some(Verb::Storage(_)) => storage::run(loaded.config),
         Some(Verb::Augment(_)) => augment::run(loaded.config),
         Some(Verb::Run(flags)) => run::run(loaded.config, flags, &screen),
+        Some(Verb::Receive(flags)) => receive::run(&loaded.config, flags, &screen),
+        Some(Verb::Plan(flags)) => plan::run(&loaded.config, flags),
         Some(Verb::Datasets(verb)) => datasets::run(&loaded.config, verb, &screen),
         Some(Verb::Bench(verb)) => bench::run(loaded.config, verb, &screen),
         Some(Verb::Config(flags)) => config::run(&loaded, flags),

@@ -128,7 +128,7 @@ fn feed(
         epochs: config.receiver.epochs.max(1),
         rank: 0,
         world_size: 1,
-        ..config.receiver.clone()
+        ..config.receiver_tier()?
     };
     let feed = Feed {
         config: receiver,

@@ -21,16 +21,19 @@ pub(crate) struct Section {
 }
 
 /// Section, struct, source that declares it.
-const SOURCES: [(&str, &str, &str); 6] = [
+const SOURCES: [(&str, &str, &str); 7] = [
     ("dataset", "DatasetEntry", include_str!("dataset.rs")),
+    ("curriculum", "CurriculumPoint", include_str!("../../libs/core/src/sampler/weights.rs")),
     ("recipe", "RecipeConfig", include_str!("recipe.rs")),
     ("storage", "StorageConfig", include_str!("../../storage-tier/src/config.rs")),
     ("augment", "AugmentConfig", include_str!("../../augment-tier/src/config.rs")),
     ("receiver", "ReceiverConfig", include_str!("../../gpu-receiver/src/config.rs")),
     ("telemetry", "TelemetryConfig", include_str!("../../libs/telemetry/src/config.rs")),
 ];
-/// Set from `[[dataset]]`, so not a key of its own.
-const NOT_WRITTEN: (&str, &str) = ("storage", "datasets");
+/// Sections of which the file has any number, `[[dataset]]`.
+const LISTS: [&str; 2] = ["dataset", "curriculum"];
+/// Set from such lists, so not keys of their own.
+const NOT_WRITTEN: [(&str, &str); 2] = [("storage", "datasets"), ("receiver", "curriculum")];
 
 /// All sections with all keys.
 pub(crate) fn sections() -> Vec<Section> {
@@ -44,9 +47,18 @@ pub(crate) fn sections() -> Vec<Section> {
         .collect()
 }
 
+// === impl Section ===
+
+impl Section {
+    /// Whether the file may have any number of it.
+    pub(crate) fn is_list(&self) -> bool {
+        LISTS.contains(&self.name)
+    }
+}
+
 /// Whether a key of a struct is one of the file.
 pub(crate) fn is_written(section: &str, name: &str) -> bool {
-    (section, name) != NOT_WRITTEN
+    !NOT_WRITTEN.contains(&(section, name))
 }
 
 /// The unit of a number, from the name of its key: the house rule is that it stands there.
@@ -107,9 +119,9 @@ mod tests {
     #[test]
     fn every_key_has_a_meaning() {
         let defaults = figment::value::Value::serialize(Config::default()).unwrap();
-        for section in sections().iter().filter(|section| section.name != "dataset") {
+        for section in sections().iter().filter(|section| !section.is_list()) {
             let known = defaults.find_ref(section.name).unwrap().as_dict().unwrap();
-            for name in known.keys().filter(|name| (section.name, name.as_str()) != NOT_WRITTEN) {
+            for name in known.keys().filter(|name| is_written(section.name, name)) {
                 let key = section.keys.iter().find(|key| &key.name == name);
                 let key = key.unwrap_or_else(|| panic!("{}.{name} is not found", section.name));
                 assert!(!key.meaning.is_empty(), "{}.{name} has no doc comment", section.name);

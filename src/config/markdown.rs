@@ -34,6 +34,11 @@ const EXAMPLE_HEAD: &str = "\
 name = \"photos\"
 shards = \"tests/data/photos/photos-{000000..000003}.tar\"
 # weight = 1.0
+
+# Weights of the datasets from a step of the job on; as many points as are wanted.
+# [[curriculum]]
+# step = 10000
+# weights = [1.0]
 ";
 
 /// `docs/configuration.md`.
@@ -42,6 +47,7 @@ pub(crate) fn markdown() -> Result<String> {
     for section in sections() {
         match section.name {
             "dataset" => writeln!(text, "\n## `[[dataset]]`, one for each dataset\n")?,
+            "curriculum" => writeln!(text, "\n## `[[curriculum]]`, one for each point\n")?,
             name => writeln!(text, "\n## `[{name}]`\n")?,
         }
         writeln!(text, "| key | default | unit | meaning |\n| --- | --- | --- | --- |")?;
@@ -60,7 +66,7 @@ pub(crate) fn markdown() -> Result<String> {
 /// `headwater.example.toml`.
 pub(crate) fn example() -> Result<String> {
     let mut text = EXAMPLE_HEAD.to_owned();
-    for section in sections().iter().filter(|section| section.name != "dataset") {
+    for section in sections().iter().filter(|section| !section.is_list()) {
         writeln!(text, "\n[{}]", section.name)?;
         for key in &section.keys {
             for line in wrapped(&key.meaning) {

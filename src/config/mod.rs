@@ -13,6 +13,7 @@ mod show;
 
 use anyhow::{Context, Result, bail};
 use headwater_augment::AugmentConfig;
+use headwater_core::sampler::CurriculumPoint;
 use headwater_receiver::{DatasetUse, ReceiverConfig};
 use headwater_storage::{DatasetConfig, StorageConfig};
 use headwater_telemetry::TelemetryConfig;
@@ -31,6 +32,8 @@ pub(crate) use show::show;
 pub(crate) struct Config {
     /// The datasets, in the order in which samples refer to them.
     pub(crate) dataset: Vec<DatasetEntry>,
+    /// The datasets' weights as a function of the job's step.
+    pub(crate) curriculum: Vec<CurriculumPoint>,
     /// What is done to a sample.
     pub(crate) recipe: RecipeConfig,
     /// The storage tier.
@@ -54,7 +57,7 @@ impl Config {
             self.storage_tier()?;
         }
         self.augment.validate()?;
-        self.receiver.validate()?;
+        self.receiver_tier()?;
         Ok(())
     }
 
@@ -73,9 +76,37 @@ impl Config {
         Ok(storage)
     }
 
+    /// The receiver's configuration, curriculum included.
+    pub(crate) fn receiver_tier(&self) -> Result<ReceiverConfig> {
+        if !self.receiver.curriculum.is_empty() {
+            bail!("`receiver.curriculum` is set: write each point as `[[curriculum]]`");
+        }
+        self.check_curriculum()?;
+        let receiver =
+            ReceiverConfig { curriculum: self.curriculum.clone(), ..self.receiver.clone() };
+        receiver.validate()?;
+        Ok(receiver)
+    }
+
     /// The datasets as a receiver mixes them.
     pub(crate) fn dataset_uses(&self) -> Vec<DatasetUse> {
         self.dataset.iter().map(DatasetEntry::used).collect()
+    }
+
+    /// What needs no manifest to be known wrong; the sampler says the rest.
+    fn check_curriculum(&self) -> Result<()> {
+        let datasets = self.dataset.len();
+        for point in self.curriculum.iter().filter(|_| datasets > 0) {
+            if point.weights.len() != datasets {
+                bail!(
+                    "the point of [[curriculum]] at step {} has {} weights for {datasets} datasets: \
+                     give one for each [[dataset]], in their order",
+                    point.step,
+                    point.weights.len()
+                );
+            }
+        }
+        Ok(())
     }
 
     fn check_datasets(&self) -> Result<()> {

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use anyhow::Result;
 use figment::value::{Num, Value};
+use serde::Serialize;
 
 use crate::config::keys::{sections, unit};
 use crate::config::{Config, Loaded};
@@ -13,9 +14,16 @@ pub(crate) fn show(loaded: &Loaded) -> Result<String> {
     let values = Value::serialize(&loaded.config)?;
     let mut text = String::new();
     for section in sections() {
-        if section.name == "dataset" {
-            datasets(&mut text, loaded)?;
-            continue;
+        match section.name {
+            "dataset" => {
+                list(&mut text, loaded, "dataset", &loaded.config.dataset)?;
+                continue;
+            }
+            "curriculum" => {
+                list(&mut text, loaded, "curriculum", &loaded.config.curriculum)?;
+                continue;
+            }
+            _ => {}
         }
         writeln!(text, "[{}]", section.name)?;
         for key in &section.keys {
@@ -38,13 +46,13 @@ pub(crate) fn show(loaded: &Loaded) -> Result<String> {
     Ok(text.trim_end().to_owned() + "\n")
 }
 
-fn datasets(text: &mut String, loaded: &Loaded) -> Result<()> {
-    let origin = loaded.origin("dataset");
-    if loaded.config.dataset.is_empty() {
-        writeln!(text, "# no [[dataset]]  # {origin}\n")?;
+fn list(text: &mut String, loaded: &Loaded, name: &str, entries: &[impl Serialize]) -> Result<()> {
+    let origin = loaded.origin(name);
+    if entries.is_empty() {
+        writeln!(text, "# no [[{name}]]  # {origin}\n")?;
     }
-    for dataset in &loaded.config.dataset {
-        writeln!(text, "[[dataset]]  # {origin}\n{}", toml::to_string(dataset)?)?;
+    for entry in entries {
+        writeln!(text, "[[{name}]]  # {origin}\n{}", toml::to_string(entry)?)?;
     }
     Ok(())
 }

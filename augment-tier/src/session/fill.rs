@@ -10,13 +10,10 @@ use headwater_transport::{PartBuffer, PartRow};
 
 use super::lease::{LeaseError, LeaseWork};
 use super::read::{Found, Wanted};
-use crate::part::SampleFault;
+use crate::part::{SUBSTITUTES_MAX, SampleFault};
 use crate::pool::{BadUnit, JobEnd, JobResult, RenderJob, RenderUnit};
 use crate::render::RenderKey;
 use crate::worker::BadSample;
-
-/// Samples that are tried in place of a bad one.
-const SUBSTITUTES_MAX: u32 = 16;
 
 /// One place in a part, while it is filled.
 struct Place {

@@ -15,7 +15,8 @@ use serde_json::{Map, Value};
 use crate::environment::Environment;
 
 /// Sections of `headwater.toml`; `storage` and `augment` are read by those tiers only.
-const SECTIONS: [&str; 6] = ["dataset", "recipe", "storage", "augment", "receiver", "telemetry"];
+const SECTIONS: [&str; 7] =
+    ["dataset", "curriculum", "recipe", "storage", "augment", "receiver", "telemetry"];
 const RECIPE_DEFAULT: &str = "dinov2";
 /// The preset whose tensors are written out.
 const CUSTOM: &str = "custom";
@@ -70,6 +71,11 @@ pub(crate) fn gather(
     let mut receiver = layered("receiver")?;
     let telemetry = layered("telemetry")?;
     let mut recipe = layered("recipe")?;
+    if receiver.contains_key("curriculum") {
+        let problem = "`receiver.curriculum` is set: write each point as [[curriculum]]";
+        return Err(of_file(problem.to_owned()));
+    }
+    receiver.extend(sections.remove("curriculum").map(|points| ("curriculum".to_owned(), points)));
     checked::<ReceiverConfig>("receiver.", &receiver).map_err(of_file)?;
     let telemetry = (!telemetry.is_empty())
         .then(|| checked("telemetry.", &telemetry).map_err(of_file))

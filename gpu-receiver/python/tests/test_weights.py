@@ -36,6 +36,22 @@ def test_a_weight_by_name_leaves_the_others_as_they_were_given(make):
     assert loader.weights == {"photos": 1.0, "others": 0.0}
 
 
+def test_a_curriculum_in_the_file_or_by_keyword_sets_them_by_step(make, shard, tmp_path):
+    points = [{"step": 0, "weights": [1, 0]}, {"step": 2, "weights": [0, 1]}]
+    file = tmp_path / "headwater.toml"
+    file.write_text(
+        "".join(
+            f"[[curriculum]]\nstep = {point['step']}\nweights = {point['weights']}\n"
+            for point in points
+        )
+    )
+    for options in [{"curriculum": points}, {"config": file}]:
+        loader = make(datasets=["photos", "others"], **options)
+        shards = [{shard[key] for key in batch.keys} for batch in loader]
+        assert shards[:2] == [{"photos-000001.tar"}] * 2
+        assert shards[2:] == [{"photos-000003.tar"}] * (len(loader) - 2)
+
+
 def test_wrong_weights_are_refused_by_name(make):
     loader = make(datasets=["photos", "others"])
     by_size = {"photos": 64 / 105, "others": 41 / 105}

@@ -1,0 +1,83 @@
+//! `headwater plan`: what a batch will hold, from configuration and shards alone.
+
+use std::path::PathBuf;
+
+use anyhow::{Context, Result};
+use clap::Args;
+
+use crate::cli::{DatasetFlags, given};
+use crate::cmd::runtime;
+use crate::config::{Config, Setting};
+use crate::plan::{Planner, render};
+
+/// Flags of `plan`.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct Flags {
+    /// Epoch
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    epoch: u32,
+    /// Step of the epoch
+    #[arg(long, value_name = "N")]
+    step: u64,
+    /// Rank
+    #[arg(long, value_name = "N")]
+    rank: Option<u32>,
+    /// Number of ranks
+    #[arg(long, value_name = "N")]
+    world_size: Option<u32>,
+    /// Samples in a rank's batch
+    #[arg(long, value_name = "N")]
+    batch: Option<u32>,
+    /// Seed of order and augmentation
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
+    /// Name of the recipe
+    #[arg(long, value_name = "PRESET")]
+    recipe: Option<String>,
+    #[command(flatten)]
+    datasets: DatasetFlags,
+    /// Asks these storage nodes, as in `a:7401,b:7401`, instead of looking at the shards here
+    #[arg(long, value_name = "HOST:PORT,..")]
+    storage: Option<String>,
+    /// Checkpoint whose history of weights and whose place the job went on from
+    #[arg(long, value_name = "FILE")]
+    checkpoint: Option<PathBuf>,
+    /// One line of JSON for each sample
+    #[arg(long)]
+    json: bool,
+}
+
+// === impl Flags ===
+
+impl Flags {
+    pub(crate) fn settings(&self) -> Vec<Setting> {
+        [
+            given("--rank", "receiver.rank", self.rank),
+            given("--world-size", "receiver.world_size", self.world_size),
+            given("--batch", "receiver.batch_samples", self.batch),
+            given("--seed", "receiver.seed", self.seed),
+            given("--recipe", "recipe.preset", self.recipe.as_ref()),
+            self.datasets.settings(),
+            given("--storage", "receiver.storage", self.storage.as_ref()),
+        ]
+        .into_iter()
+        .flatten()
+        .collect()
+    }
+}
+
+pub(crate) fn run(config: &Config, flags: &Flags) -> Result<()> {
+    let planned = runtime()?.block_on(async {
+        let planner = if flags.storage.is_some() {
+            Planner::ask(config).await?
+        } else {
+            Planner::look(config).await?
+        };
+        planner
+            .plan(flags.epoch, flags.step, flags.checkpoint.as_deref())
+            .await
+            .with_context(|| format!("epoch {} step {}", flags.epoch, flags.step))
+    })?;
+    print!("{}", if flags.json { render::json(&planned)? } else { render::text(&planned) });
+    Ok(())
+}

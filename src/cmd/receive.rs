@@ -1,0 +1,222 @@
+//! `headwater receive`: takes batches as a training rank would, and trains nothing with them.
+//!
+//! For trying out a deployment, for measuring one, and for comparing two runs batch by batch.
+
+use std::fs::{File, OpenOptions};
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use clap::Args;
+use headwater_receiver::{Batch, Receiver};
+use headwater_telemetry::{Health, MetricsServer, Phase, start_metrics};
+use serde_json::json;
+use tokio::runtime::Runtime;
+
+use crate::cli::{DatasetFlags, given};
+use crate::cmd::runtime;
+use crate::cmd::serving::announce;
+use crate::config::{Config, Setting};
+use crate::screen::Screen;
+use crate::shutdown::Shutdown;
+
+/// How often signals are looked for while no batch comes.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// Flags of `receive`.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct Flags {
+    /// Addresses of storage nodes, as in `a:7401,b:7401`
+    #[arg(long, value_name = "HOST:PORT,..")]
+    storage: Option<String>,
+    /// Addresses of augment workers, as in `a:7402,b:7402`
+    #[arg(long, value_name = "HOST:PORT,..")]
+    workers: Option<String>,
+    #[command(flatten)]
+    datasets: DatasetFlags,
+    /// Rank of this process
+    #[arg(long, value_name = "N")]
+    rank: Option<u32>,
+    /// Number of ranks
+    #[arg(long, value_name = "N")]
+    world_size: Option<u32>,
+    /// Samples in this rank's batch
+    #[arg(long, value_name = "N")]
+    batch: Option<u32>,
+    /// Links offered, best first, as in `shm,tcp`
+    #[arg(long, value_name = "LINK,..")]
+    links: Option<String>,
+    /// Epochs; 0: without end
+    #[arg(long, value_name = "N")]
+    epochs: Option<u32>,
+    /// Ends after so many batches
+    #[arg(long, value_name = "N")]
+    batches: Option<u64>,
+    /// How long each batch is held, as a training step would take, in ms
+    #[arg(long, value_name = "MS", default_value_t = 0)]
+    step_ms: u64,
+    /// Appends a line of JSON for each batch: its place, and the digest of each of its samples
+    #[arg(long, value_name = "FILE")]
+    digests: Option<PathBuf>,
+}
+
+/// What was taken so far.
+struct Taken {
+    batches: u64,
+    samples: u64,
+    started: Instant,
+    waited: Duration,
+}
+
+// === impl Flags ===
+
+impl Flags {
+    pub(crate) fn settings(&self) -> Vec<Setting> {
+        [
+            given("--storage", "receiver.storage", self.storage.as_ref()),
+            given("--workers", "receiver.workers", self.workers.as_ref()),
+            self.datasets.settings(),
+            given("--rank", "receiver.rank", self.rank),
+            given("--world-size", "receiver.world_size", self.world_size),
+            given("--batch", "receiver.batch_samples", self.batch),
+            given("--links", "receiver.links", self.links.as_ref()),
+            given("--epochs", "receiver.epochs", self.epochs),
+        ]
+        .into_iter()
+        .flatten()
+        .collect()
+    }
+}
+
+pub(crate) fn run(config: &Config, flags: &Flags, screen: &Screen) -> Result<()> {
+    let receiver_config = config.receiver_tier()?;
+    if config.dataset.is_empty() {
+        bail!("no dataset is named: give `--dataset NAME`, or [[dataset]] in headwater.toml");
+    }
+    let epochs = receiver_config.epochs;
+    let runtime = runtime()?;
+    let health = Health::new();
+    let (shutdown, _metrics) = serve(&runtime, config, &health)?;
+    let mut digests = flags.digests.as_deref().map(open).transpose()?;
+    let recipe = config.recipe.recipe()?;
+    let receiver = Receiver::open(receiver_config, recipe, &config.dataset_uses())?;
+    health.set(Phase::Ready);
+
+    let total = flags.batches.unwrap_or(u64::MAX).min(match epochs {
+        0 => u64::MAX,
+        epochs => (0..epochs).map(|epoch| receiver.steps_per_epoch(epoch)).sum(),
+    });
+    let progress = (total < u64::MAX).then(|| screen.progress("batches", total));
+    let mut taken = Taken::new();
+    while taken.batches < flags.batches.unwrap_or(u64::MAX) {
+        let Some(batch) = next(&receiver, &shutdown, &mut taken)? else { break };
+        if let Some((path, file)) = &mut digests {
+            file.write_all(line(&batch, &receiver).as_bytes())
+                .with_context(|| format!("cannot write {}", path.display()))?;
+        }
+        if let Some(progress) = &progress {
+            progress.set(taken.batches);
+        }
+        std::thread::sleep(Duration::from_millis(flags.step_ms));
+    }
+    println!("{}", taken.report());
+    if shutdown.check().is_err() {
+        keep_place(&receiver)?;
+    }
+    Ok(())
+}
+
+/// Signals and metrics.
+fn serve(
+    runtime: &Runtime,
+    config: &Config,
+    health: &Health,
+) -> Result<(Shutdown, Option<MetricsServer>)> {
+    runtime.block_on(async {
+        let shutdown = Shutdown::listen()?;
+        let metrics = start_metrics(&config.telemetry, health.clone(), &[]).await?;
+        if let Some(metrics) = &metrics {
+            announce("metrics on", metrics.address());
+        }
+        Ok((shutdown, metrics))
+    })
+}
+
+fn open(path: &Path) -> Result<(PathBuf, File)> {
+    let file = OpenOptions::new().create(true).append(true).open(path);
+    let file = file.with_context(|| format!("cannot write {}", path.display()))?;
+    Ok((path.to_owned(), file))
+}
+
+/// The next batch; `None` after the last epoch, or when the process is asked to end.
+fn next(receiver: &Receiver, shutdown: &Shutdown, taken: &mut Taken) -> Result<Option<Batch>> {
+    let asked = Instant::now();
+    loop {
+        if shutdown.check().is_err() {
+            return Ok(None);
+        }
+        match receiver.next_within(LOOK)? {
+            Some(Some(batch)) => {
+                taken.add(&batch, asked.elapsed());
+                return Ok(Some(batch));
+            }
+            Some(None) if receiver.is_over() => return Ok(None),
+            Some(None) | None => {}
+        }
+    }
+}
+
+/// One batch as a line of JSON. Joined over the ranks of a step in their order, `digests` is the
+/// global batch, whatever the number of ranks.
+fn line(batch: &Batch, receiver: &Receiver) -> String {
+    let config = receiver.config();
+    let digests = batch.sample_digests();
+    let digests: Vec<String> = digests.iter().map(ToString::to_string).collect();
+    let keys: Vec<&str> = batch.provenance().iter().map(|p| p.key.as_str()).collect();
+    let line = json!({
+        "epoch": batch.epoch(),
+        "step": batch.step(),
+        "rank": config.rank,
+        "world_size": config.world_size,
+        "keys": keys,
+        "digests": digests,
+    });
+    format!("{line}\n")
+}
+
+/// Asked to end, a rank leaves a checkpoint where it is told to keep some.
+fn keep_place(receiver: &Receiver) -> Result<()> {
+    let position = receiver.position();
+    let step = receiver.job_step(position.epoch, position.step);
+    if !receiver.config().checkpoint_dir.as_os_str().is_empty() {
+        receiver.checkpoint(step)?;
+    }
+    println!("asked to end before epoch {} step {}", position.epoch, position.step);
+    Ok(())
+}
+
+// === impl Taken ===
+
+impl Taken {
+    fn new() -> Self {
+        Self { batches: 0, samples: 0, started: Instant::now(), waited: Duration::ZERO }
+    }
+
+    fn add(&mut self, batch: &Batch, waited: Duration) {
+        self.batches += 1;
+        self.samples += batch.len() as u64;
+        self.waited += waited;
+    }
+
+    fn report(&self) -> String {
+        let seconds = self.started.elapsed().as_secs_f64();
+        format!(
+            "{} batches, {} samples, {:.0} samples/s, waited {:.1} % of the time",
+            self.batches,
+            self.samples,
+            self.samples as f64 / seconds,
+            100.0 * self.waited.as_secs_f64() / seconds
+        )
+    }
+}

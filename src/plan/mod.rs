@@ -1,0 +1,254 @@
+//! What a batch will hold, computed beside the tiers by the code that they compute it with.
+
+pub(crate) mod render;
+
+use std::path::Path;
+use std::sync::Arc;
+
+use anyhow::{Context, Result, bail};
+use headwater_augment::decode::Decoder;
+use headwater_augment::part::{SUBSTITUTES_MAX, SampleFields};
+use headwater_augment::render::RenderKey;
+use headwater_core::draw::{Extent, ViewParams};
+use headwater_core::sampler::{BatchPlan, Sampler};
+use headwater_core::{Manifest, Recipe, SampleRef};
+use headwater_proto::augment::BadSamplePolicy;
+use headwater_receiver::{checkpoint, sampler_config};
+use headwater_storage::Storage;
+use headwater_storage_client::{Dataset, DatasetRef, StorageClient, StorageClientConfig};
+use serde::Serialize;
+use tokio::task::JoinSet;
+
+use crate::config::Config;
+
+/// Plans batches of one configuration.
+pub(crate) struct Planner {
+    config: Config,
+    recipe: Recipe,
+    fields: SampleFields,
+    manifests: Vec<Arc<Manifest>>,
+    datasets: Vec<Dataset>,
+    /// A storage node of this process, where no other is asked; ends with the planner.
+    _node: JoinSet<()>,
+}
+
+/// One batch of one rank.
+#[derive(Debug, Serialize)]
+pub(crate) struct Planned {
+    pub(crate) epoch: u32,
+    pub(crate) step: u64,
+    pub(crate) rank: u32,
+    pub(crate) world_size: u32,
+    /// Step counted over epochs.
+    pub(crate) job_step: u64,
+    /// Place of the first sample in the global batch.
+    pub(crate) first: u64,
+    pub(crate) global_samples: u64,
+    /// Each dataset's name and share.
+    pub(crate) weights: Vec<(String, f64)>,
+    pub(crate) samples: Vec<PlannedSample>,
+}
+
+/// One sample.
+#[derive(Debug, Serialize)]
+pub(crate) struct PlannedSample {
+    pub(crate) dataset: String,
+    pub(crate) shard: String,
+    pub(crate) index: u32,
+    pub(crate) pass: u32,
+    pub(crate) key: String,
+    pub(crate) label: i64,
+    /// Why the sample that was asked for is not the one that is there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) substitution: Option<Substitution>,
+    /// Size of the whole image.
+    pub(crate) image: Extent,
+    pub(crate) views: Vec<PlannedView>,
+}
+
+/// One sample stands for another.
+#[derive(Debug, Serialize)]
+pub(crate) struct Substitution {
+    pub(crate) used_index: u32,
+    pub(crate) reason: String,
+}
+
+/// One view.
+#[derive(Debug, Serialize)]
+pub(crate) struct PlannedView {
+    pub(crate) tensor: String,
+    pub(crate) view: usize,
+    #[serde(flatten)]
+    pub(crate) params: ViewParams,
+}
+
+/// A sample that can be used.
+struct Usable {
+    key: String,
+    label: i64,
+    image: Extent,
+}
+
+// === impl Planner ===
+
+impl Planner {
+    /// Looks at the shards that the configuration names.
+    pub(crate) async fn look(config: &Config) -> Result<Self> {
+        let storage = Storage::open(config.storage_tier()?).await?;
+        let listener = headwater_storage::listen("127.0.0.1:0").await?;
+        let address = listener.local_addr()?.to_string();
+        let mut node = JoinSet::new();
+        node.spawn(async move {
+            if let Err(error) = storage.serve_on(listener, std::future::pending()).await {
+                tracing::error!(%error, "the storage node of this process ended");
+            }
+        });
+        Self::new(config, vec![address], node).await
+    }
+
+    /// Asks the storage nodes of `receiver.storage`.
+    pub(crate) async fn ask(config: &Config) -> Result<Self> {
+        Self::new(config, config.receiver.storage.clone(), JoinSet::new()).await
+    }
+
+    async fn new(config: &Config, nodes: Vec<String>, node: JoinSet<()>) -> Result<Self> {
+        let receiver = config.receiver_tier()?;
+        let client =
+            StorageClient::connect(StorageClientConfig { nodes, ..Default::default() }).await?;
+        let (mut manifests, mut datasets) = (Vec::new(), Vec::new());
+        for dataset in config.dataset_uses() {
+            let manifest = client.manifest(&dataset.name).await?;
+            let reference = DatasetRef { name: dataset.name, manifest: manifest.digest() };
+            datasets.push(client.dataset(&reference));
+            manifests.push(Arc::new(manifest));
+        }
+        Ok(Self {
+            config: Config { receiver: receiver.clone(), ..config.clone() },
+            recipe: config.recipe.recipe()?,
+            fields: SampleFields::parse(&receiver.image_field, &receiver.label_field)?,
+            manifests,
+            datasets,
+            _node: node,
+        })
+    }
+
+    /// The batch of the configured rank.
+    pub(crate) async fn plan(
+        &self,
+        epoch: u32,
+        step: u64,
+        checkpoint: Option<&Path>,
+    ) -> Result<Planned> {
+        let mut sampler = self.sampler(checkpoint)?;
+        let batch = sampler.batch(epoch, step)?;
+        let shares = sampler.weights(epoch, step);
+        let names = self.manifests.iter().map(|manifest| manifest.dataset().to_owned());
+        let mut decoder = Decoder::new(self.config.augment.decode_limits())?;
+        let mut samples = Vec::with_capacity(batch.samples.len());
+        for sample in &batch.samples {
+            samples.push(self.sample(&batch, sample, &mut decoder).await?);
+        }
+        Ok(Planned {
+            epoch,
+            step,
+            rank: batch.rank,
+            world_size: self.config.receiver.world_size,
+            job_step: sampler.job_step(epoch, step),
+            first: batch.first,
+            global_samples: batch.global_samples,
+            weights: names.zip(shares).collect(),
+            samples,
+        })
+    }
+
+    fn sampler(&self, checkpoint: Option<&Path>) -> Result<Sampler> {
+        let receiver = &self.config.receiver;
+        let config = sampler_config(receiver, &self.recipe, &self.config.dataset_uses());
+        let mut sampler = Sampler::new(config, self.manifests.clone())?;
+        if let Some(path) = checkpoint {
+            let state = checkpoint::read(path)?;
+            let restored = sampler.restore(&state, &receiver.resume_allow);
+            restored.with_context(|| path.display().to_string())?;
+        }
+        Ok(sampler)
+    }
+
+    async fn sample(
+        &self,
+        batch: &BatchPlan,
+        asked: &SampleRef,
+        decoder: &mut Decoder,
+    ) -> Result<PlannedSample> {
+        let manifest = &self.manifests[usize::from(asked.dataset)];
+        let shard = &manifest.shards()[asked.shard as usize];
+        let (used_index, usable, reason) = self.usable(asked, decoder).await?;
+        let id = manifest.sample_id(asked).context("a sample is not in the manifest")?;
+        let seed = self.config.receiver.seed;
+        let key = RenderKey { seed, epoch: batch.epoch, pass: asked.pass, sample: id };
+        Ok(PlannedSample {
+            dataset: manifest.dataset().to_owned(),
+            shard: shard.name.clone(),
+            index: asked.index,
+            pass: asked.pass,
+            key: usable.key,
+            label: usable.label,
+            substitution: reason.map(|reason| Substitution { used_index, reason }),
+            image: usable.image,
+            views: self.views(&key, usable.image),
+        })
+    }
+
+    /// The sample asked for, or the one that the rule for bad samples puts in its place.
+    async fn usable(
+        &self,
+        asked: &SampleRef,
+        decoder: &mut Decoder,
+    ) -> Result<(u32, Usable, Option<String>)> {
+        let shard = &self.manifests[usize::from(asked.dataset)].shards()[asked.shard as usize];
+        let substitutes = match self.config.receiver.on_bad_sample {
+            BadSamplePolicy::Substitute => SUBSTITUTES_MAX.min(shard.samples - 1),
+            BadSamplePolicy::Fail => 0,
+        };
+        let mut first = None;
+        for tried in 0..=substitutes {
+            let index = (asked.index + tried) % shard.samples;
+            match self.try_sample(asked, index, decoder).await {
+                Ok(usable) => return Ok((index, usable, first)),
+                Err(fault) => {
+                    first.get_or_insert(format!("shard `{}` sample {index}: {fault}", shard.name));
+                }
+            }
+        }
+        bail!("{}: the stream would fail here", first.unwrap_or_default())
+    }
+
+    async fn try_sample(
+        &self,
+        asked: &SampleRef,
+        index: u32,
+        decoder: &mut Decoder,
+    ) -> Result<Usable> {
+        let dataset = &self.datasets[usize::from(asked.dataset)];
+        let read = dataset.read(asked.shard, &[index], self.fields.selection()).await?;
+        let sample = read.first().context("it is not there")?;
+        let label = self.fields.label(sample)?;
+        let image = decoder.decode(&self.fields.image(sample)?)?.extent();
+        Ok(Usable { key: sample.key.clone(), label, image })
+    }
+
+    /// The views as a worker would draw them: numbered over all tensors.
+    fn views(&self, key: &RenderKey, image: Extent) -> Vec<PlannedView> {
+        let tensors = self.recipe.tensors.iter();
+        let specs = tensors.flat_map(|tensor| {
+            tensor.views.iter().enumerate().map(move |(view, spec)| (tensor, view, spec))
+        });
+        (0..)
+            .zip(specs)
+            .map(|(number, (tensor, view, spec))| {
+                let extent = Extent { width: tensor.width, height: tensor.height };
+                let params = spec.draw(image, extent, &mut key.view(number).rng());
+                PlannedView { tensor: tensor.name.clone(), view, params }
+            })
+            .collect()
+    }
+}

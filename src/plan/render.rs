@@ -1,0 +1,100 @@
+//! A plan as text and as JSON.
+
+use std::fmt::Write as _;
+
+use anyhow::Result;
+use headwater_core::draw::{DrawnOp, JitterStep};
+use serde_json::{Value, to_value};
+
+use super::{Planned, PlannedSample, PlannedView};
+
+/// For people.
+pub(crate) fn text(planned: &Planned) -> String {
+    let Planned { epoch, step, rank, world_size, job_step, first, .. } = planned;
+    let last = first + planned.samples.len() as u64;
+    let mut text = format!(
+        "epoch {epoch}, step {step} (job step {job_step}), rank {rank} of {world_size}: samples \
+         {first}..{last} of {} in the global batch\n",
+        planned.global_samples
+    );
+    let shares = planned.weights.iter();
+    let shares: Vec<String> = shares.map(|(name, share)| format!("{name} {share:.4}")).collect();
+    text += &format!("weights: {}\n", shares.join(", "));
+    for (number, sample) in planned.samples.iter().enumerate() {
+        text += &sample_text(number, sample);
+    }
+    text
+}
+
+/// A line for each sample, with the batch's coordinates in it.
+pub(crate) fn json(planned: &Planned) -> Result<String> {
+    let mut batch = to_value(planned)?;
+    let samples = batch.as_object_mut().and_then(|batch| batch.remove("samples"));
+    let mut text = String::new();
+    for (number, mut sample) in
+        (0u64..).zip(samples.iter().filter_map(Value::as_array).flatten().cloned())
+    {
+        if let (Value::Object(sample), Value::Object(batch)) = (&mut sample, &batch) {
+            sample.insert("position".to_owned(), (planned.first + number).into());
+            sample.extend(batch.clone());
+        }
+        writeln!(text, "{sample}")?;
+    }
+    Ok(text)
+}
+
+fn sample_text(number: usize, sample: &PlannedSample) -> String {
+    let PlannedSample { dataset, shard, index, pass, key, label, image, .. } = sample;
+    let mut text = format!(
+        "{number:>4}  {dataset} / {shard} / {index} (pass {pass}): key {key}, label {label}, \
+         {}x{} pixels\n",
+        image.width, image.height
+    );
+    if let Some(substitution) = &sample.substitution {
+        let (used, reason) = (substitution.used_index, &substitution.reason);
+        text += &format!("      sample {used} stands there: {reason}\n");
+    }
+    for view in &sample.views {
+        text += &format!("      {}\n", view_text(view));
+    }
+    text
+}
+
+fn view_text(view: &PlannedView) -> String {
+    let (crop, resized) = (&view.params.crop, view.params.resized);
+    let mut text = format!(
+        "{}[{}]: box {}x{} at ({}, {}) -> {}x{}",
+        view.tensor,
+        view.view,
+        crop.width,
+        crop.height,
+        crop.left,
+        crop.top,
+        resized.width,
+        resized.height
+    );
+    for op in &view.params.ops {
+        text += ", ";
+        text += &op_text(op);
+    }
+    text
+}
+
+fn op_text(op: &DrawnOp) -> String {
+    match op {
+        DrawnOp::Flip => "flip".to_owned(),
+        DrawnOp::Grayscale => "grayscale".to_owned(),
+        DrawnOp::GaussianBlur { sigma } => format!("blur (sigma {sigma:.3})"),
+        DrawnOp::Solarize { threshold } => format!("solarize (from {threshold})"),
+        DrawnOp::ColorJitter { order, brightness, contrast, saturation, hue } => {
+            let step = |step: &JitterStep| match step {
+                JitterStep::Brightness => format!("brightness {brightness:.3}"),
+                JitterStep::Contrast => format!("contrast {contrast:.3}"),
+                JitterStep::Saturation => format!("saturation {saturation:.3}"),
+                JitterStep::Hue => format!("hue {hue:+.3}"),
+            };
+            let steps: Vec<String> = order.iter().map(step).collect();
+            format!("jitter ({})", steps.join(", "))
+        }
+    }
+}
