@@ -171,6 +171,18 @@ fn a_bad_recipe_is_named_with_the_known_ones() {
 }
 
 #[test]
+fn masks_that_do_not_fit_are_named_by_their_key() {
+    let ended =
+        |masks: &str| run(&["--set", &format!("receiver.masks={{{masks}}}"), "--check-config"]);
+    assert_eq!(ended("patch = 14").code, Some(0));
+    refused(&ended("patch = 15"), &["receiver.masks.patch", "15 of 224 x 224", "divide"]);
+    refused(&ended("patch = 14, tensor = \"x\""), &["receiver.masks.tensor", "`x`"]);
+    refused(&ended("patch = 14, ratio_min = 0.7"), &["receiver.masks.ratio_min", "ratio_max"]);
+    refused(&ended("ratio_min = 0.2"), &["`receiver.masks`", "`patch`"]);
+    refused(&ended("patch = 14, ratio = 0.2"), &["`receiver.masks.ratio`", "ratio_min"]);
+}
+
+#[test]
 fn no_shared_memory_is_named_with_the_folder() {
     let photos = format!("photos={}", data("photos/photos-000000.tar").display());
     let ended = run(&[

@@ -48,7 +48,9 @@ fn each_layer_goes_over_the_one_before_and_is_named() {
 fn what_config_prints_can_be_read_back() {
     let folder = tempfile::tempdir().expect("a folder");
     let dataset = "dataset=[{name = \"a\", shards = \"a.tar\"}]";
-    let first = config(folder.path(), &[], &["--set", dataset, "config"]);
+    let masks = "receiver.masks={patch = 14, ratio_max = 0.4}";
+    let first = config(folder.path(), &[], &["--set", dataset, "--set", masks, "config"]);
+    assert!(line(&first, "receiver", "masks").contains("sample_probability = 0.5"), "{first}");
     std::fs::write(folder.path().join("headwater.toml"), &first).expect("a file");
     let values = |shown: &str| {
         let kept = shown.lines().map(|line| line.split("  # ").next().unwrap_or_default());

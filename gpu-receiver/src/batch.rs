@@ -1,13 +1,14 @@
 //! A ready batch, as the trainer gets it.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
-use headwater_core::{Digest, Digester, Layout, Region, SampleRef, TensorLayout};
+use headwater_core::{Digest, Digester, Layout, Masks, Region, SampleRef, TensorLayout};
 use headwater_proto::augment::Provenance;
 use headwater_transport::{SlotId, SlotMemory};
 use tokio::sync::mpsc::UnboundedSender;
 
 use crate::ledger::FinishedBatch;
+use crate::masking::Masking;
 
 /// A batch. Clones share it; the slot goes back to the receiver when the last clone is dropped,
 /// and no sooner, so tensors that point into it stay valid as long as they hold a clone.
@@ -22,6 +23,8 @@ struct Inner {
     slot: SlotId,
     release: UnboundedSender<SlotId>,
     made_in: u32,
+    masking: Option<Arc<Masking>>,
+    masks: OnceLock<Masks>,
 }
 
 // === impl Batch ===
@@ -31,11 +34,11 @@ impl Batch {
         finished: FinishedBatch,
         memory: Arc<SlotMemory>,
         release: UnboundedSender<SlotId>,
+        masking: Option<Arc<Masking>>,
     ) -> Self {
         let slot = finished.order.slot;
-        Self {
-            inner: Arc::new(Inner { finished, memory, slot, release, made_in: std::process::id() }),
-        }
+        let (made_in, masks) = (std::process::id(), OnceLock::new());
+        Self { inner: Arc::new(Inner { finished, memory, slot, release, made_in, masking, masks }) }
     }
 
     /// Epoch.
@@ -113,8 +116,16 @@ impl Batch {
         (0..).zip(self.provenance()).map(digest).collect()
     }
 
-    /// Identity of the batch's content: names, dtypes, shapes and bytes of all tensors, and the
-    /// samples' keys. Equal for equal coordinates, whoever made it.
+    /// The batch's masks, where `receiver.masks` asks for them. Drawn on the first call.
+    #[must_use]
+    pub fn masks(&self) -> Option<&Masks> {
+        let masking = self.inner.masking.as_ref()?;
+        let draw = || masking.draw(self.epoch(), self.step(), self.len() as u32);
+        Some(self.inner.masks.get_or_init(draw))
+    }
+
+    /// Identity of the batch's content: names, dtypes, shapes and bytes of all tensors, the
+    /// masks, and the samples' keys. Equal for equal coordinates, whoever made it.
     #[must_use]
     pub fn digest(&self) -> Digest {
         let mut digester = Digester::new("headwater batch 1");
@@ -128,6 +139,9 @@ impl Batch {
         }
         for sample in self.provenance() {
             digester.bytes(sample.key.as_bytes());
+        }
+        if let Some(masks) = self.masks() {
+            digester.number(masks.patches() as u64).bytes(masks.cells());
         }
         digester.finish()
     }

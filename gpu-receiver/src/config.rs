@@ -3,6 +3,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use headwater_core::Recipe;
+use headwater_core::masks::{MaskPlan, MaskSpec};
 use headwater_core::sampler::{Between, CurriculumPoint, EpochEnd, Order, Term};
 use headwater_proto::augment::BadSamplePolicy;
 use headwater_transport::LinkKind;
@@ -90,6 +92,11 @@ pub struct ReceiverConfig {
     pub curriculum: Vec<CurriculumPoint>,
     /// Weights between two points of the curriculum: `stepwise` or `linear`.
     pub curriculum_between: Between,
+    /// Draws iBOT masks for each batch. `patch`: side of a patch in pixels, must be given; and
+    /// `tensor` (`"global_crops"`), `sample_probability` (0.5), `ratio_min` (0.1), `ratio_max`
+    /// (0.5).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub masks: Option<MaskSpec>,
     /// Folder of checkpoints of the place in the stream; empty: none are written.
     pub checkpoint_dir: PathBuf,
     /// Steps between checkpoints, counted over epochs; rank 0 writes them.
@@ -156,6 +163,7 @@ impl Default for ReceiverConfig {
             verify: Verify::Network,
             curriculum: Vec::new(),
             curriculum_between: Between::Stepwise,
+            masks: None,
             checkpoint_dir: PathBuf::new(),
             checkpoint_every_steps: 500,
             checkpoint_keep: 3,
@@ -215,7 +223,19 @@ impl ReceiverConfig {
         if self.image_field.is_empty() {
             return wrong("image_field", "\"\"".into(), "name the field of the image");
         }
+        if let Some(masks) = &self.masks {
+            masks.validate()?;
+        }
         self.link_kinds().map(drop)
+    }
+
+    /// How masks are drawn for the batches of a recipe, where they are asked for.
+    ///
+    /// # Errors
+    /// They do not fit the recipe.
+    pub fn mask_plan(&self, recipe: &Recipe) -> Result<Option<MaskPlan>, ReceiverError> {
+        let plan = self.masks.clone().map(|masks| MaskPlan::new(masks, recipe));
+        Ok(plan.transpose()?)
     }
 
     /// The links, best first.

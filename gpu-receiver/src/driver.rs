@@ -19,6 +19,7 @@ use crate::batch::Batch;
 use crate::config::Verify;
 use crate::ledger::{Action, FinishedBatch, Ledger, Serial};
 use crate::mailbox::{Mailbox, Position};
+use crate::masking::Masking;
 use crate::service::SessionShared;
 use crate::slots::SlotPool;
 use crate::stats::Stats;
@@ -85,6 +86,7 @@ pub(crate) struct Driver {
     pub(crate) mailbox: Arc<Mailbox>,
     pub(crate) stats: Arc<Stats>,
     pub(crate) recipe: Recipe,
+    pub(crate) masking: Option<Arc<Masking>>,
     pub(crate) verify: Verify,
     pub(crate) window_batches: usize,
     pub(crate) worker_wait: Duration,
@@ -318,7 +320,8 @@ impl Driver {
             true => self.state.course,
             false => self.state.course.wrapping_sub(1),
         };
-        self.mailbox.put(course, Batch::new(finished, memory, self.releases.clone()));
+        let batch = Batch::new(finished, memory, self.releases.clone(), self.masking.clone());
+        self.mailbox.put(course, batch);
     }
 
     fn set_weights(&mut self, weights: &[f64]) -> Result<(), SamplerError> {

@@ -15,6 +15,9 @@ pub enum ReceiverError {
         /// What it must be.
         rule: &'static str,
     },
+    /// Masks cannot be had as they are asked for; names the key.
+    #[error("receiver.{0}")]
+    Masks(#[from] headwater_core::masks::MaskError),
     /// The recipe is not usable.
     #[error(transparent)]
     Recipe(#[from] RecipeError),

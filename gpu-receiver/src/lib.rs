@@ -17,6 +17,7 @@ mod error;
 mod foresight;
 pub mod ledger;
 mod mailbox;
+mod masking;
 pub mod metrics;
 mod receiver;
 mod resume;

@@ -22,6 +22,7 @@ use crate::error::ReceiverError;
 use crate::foresight::tell_storage;
 use crate::ledger::Ledger;
 use crate::mailbox::{Found, Mailbox, Position};
+use crate::masking::Masking;
 use crate::service::SessionShared;
 use crate::setup::{fetch_datasets, ledger_config, open_links, sampler_config};
 use crate::slots::{SlotMaker, SlotPool};
@@ -62,6 +63,7 @@ impl Receiver {
     ) -> Result<Self, ReceiverError> {
         config.validate()?;
         recipe.validate()?;
+        config.mask_plan(&recipe)?;
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(config.threads as usize)
             .thread_name("hw-receiver")
@@ -131,6 +133,7 @@ impl Receiver {
             mailbox: Arc::clone(&self.mailbox),
             stats: Arc::clone(&self.stats),
             recipe: self.recipe.clone(),
+            masking: Masking::new(&self.config, &self.recipe)?,
             verify: self.config.verify,
             window_batches: self.config.window_batches as usize,
             worker_wait: Duration::from_millis(self.config.worker_wait_ms.into()),

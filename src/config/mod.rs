@@ -52,12 +52,12 @@ impl Config {
     /// Checks every section.
     pub(crate) fn validate(&self) -> Result<()> {
         self.check_datasets()?;
-        self.recipe.recipe()?;
+        let recipe = self.recipe.recipe()?;
         if !self.dataset.is_empty() {
             self.storage_tier()?;
         }
         self.augment.validate()?;
-        self.receiver_tier()?;
+        self.receiver_tier()?.mask_plan(&recipe)?;
         Ok(())
     }
 

@@ -1,10 +1,13 @@
 //! A ready batch in Python.
 
+use std::sync::OnceLock;
+
 use headwater_receiver::Batch as Received;
 use pyo3::exceptions::{PyAttributeError, PyKeyError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
+use crate::masks;
 use crate::tensor::Tensor;
 
 /// A batch: its tensors by name, as attributes and as items, and what is in it.
@@ -15,18 +18,24 @@ use crate::tensor::Tensor;
 pub(crate) struct Batch {
     received: Received,
     fp8_scale_inv: f32,
+    masks: OnceLock<Option<[Tensor; 3]>>,
 }
 
 // === impl Batch ===
 
 impl Batch {
     pub(crate) fn new(received: Received, fp8_scale_inv: f32) -> Self {
-        Self { received, fp8_scale_inv }
+        Self { received, fp8_scale_inv, masks: OnceLock::new() }
     }
 
-    fn all(&self) -> impl Iterator<Item = (&str, Tensor)> {
-        let tensors = self.received.layout().tensors().iter().enumerate();
-        tensors.map(|(index, layout)| (layout.name.as_str(), self.at(index)))
+    fn all(&self) -> impl Iterator<Item = (String, Tensor)> {
+        let tensors = (0..self.received.layout().tensors().len()).map(|index| self.at(index));
+        tensors.chain(self.masks().cloned()).map(|tensor| (tensor.name().to_owned(), tensor))
+    }
+
+    /// The masks' tensors; none where there are no masks.
+    fn masks(&self) -> impl Iterator<Item = &Tensor> {
+        self.masks.get_or_init(|| self.received.masks().map(masks::tensors)).iter().flatten()
     }
 
     fn at(&self, index: usize) -> Tensor {
@@ -35,11 +44,14 @@ impl Batch {
 
     fn find(&self, name: &str) -> Option<Tensor> {
         let tensors = self.received.layout().tensors();
-        Some(self.at(tensors.iter().position(|tensor| tensor.name == name)?))
+        match tensors.iter().position(|tensor| tensor.name == name) {
+            Some(index) => Some(self.at(index)),
+            None => self.masks().find(|tensor| tensor.name() == name).cloned(),
+        }
     }
 
     fn missing(&self, name: &str) -> String {
-        let names: Vec<&str> = self.all().map(|(name, _)| name).collect();
+        let names: Vec<String> = self.all().map(|(name, _)| name).collect();
         format!("the batch has no tensor `{name}`: it has {}", names.join(", "))
     }
 }
@@ -81,6 +93,19 @@ impl Batch {
     #[getter]
     fn digest(&self, py: Python<'_>) -> String {
         py.detach(|| self.received.digest().to_string())
+    }
+
+    /// A bound on the number of masked patches that is the same for all batches of this size;
+    /// 0 without masks.
+    #[getter]
+    fn upperbound(&self) -> u64 {
+        self.received.masks().map_or(0, headwater_core::Masks::upperbound)
+    }
+
+    /// Number of masked patches, which is the length of `mask_indices`; 0 without masks.
+    #[getter]
+    fn n_masked_patches(&self) -> usize {
+        self.received.masks().map_or(0, |masks| masks.indices().len())
     }
 
     /// All tensors by name.

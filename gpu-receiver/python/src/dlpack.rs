@@ -152,7 +152,8 @@ impl Export {
     }
 }
 
-/// `DLDataTypeCode` and bits: kDLInt 0, kDLUInt 1, kDLFloat 2, kDLBfloat 4, kDLFloat8_e4m3fn 10.
+/// `DLDataTypeCode` and bits: kDLInt 0, kDLUInt 1, kDLFloat 2, kDLBfloat 4, kDLBool 6,
+/// kDLFloat8_e4m3fn 10.
 fn code_and_bits(dtype: Dtype) -> (u8, u8) {
     match dtype {
         Dtype::I64 => (0, 64),
@@ -160,6 +161,7 @@ fn code_and_bits(dtype: Dtype) -> (u8, u8) {
         Dtype::F16 => (2, 16),
         Dtype::F32 => (2, 32),
         Dtype::Bf16 => (4, 16),
+        Dtype::Bool => (6, 8),
         Dtype::Fp8E4m3 => (10, 8),
     }
 }

@@ -32,6 +32,7 @@ pub(crate) fn raised(error: ReceiverError) -> PyErr {
         ReceiverError::Checkpoint(_) => StateError::new_err(text),
         ReceiverError::Config { .. }
         | ReceiverError::Recipe(_)
+        | ReceiverError::Masks(_)
         | ReceiverError::Sampler(_)
         | ReceiverError::NoDataset { .. } => ConfigError::new_err(text),
         ReceiverError::Storage(_) => StorageError::new_err(text),

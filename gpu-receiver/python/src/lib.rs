@@ -13,6 +13,8 @@ mod iteration;
 mod json;
 mod loader;
 mod logs;
+mod masks;
+mod memory;
 mod opening;
 mod options;
 mod pace;

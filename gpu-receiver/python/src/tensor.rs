@@ -1,14 +1,15 @@
 //! One tensor of a batch, and its ways out: DLPack, NumPy's interface, PyTorch.
 
-use headwater_core::{Dtype, TensorLayout};
+use std::sync::Arc;
+
+use headwater_core::Dtype;
+use headwater_receiver::Batch;
 use pyo3::exceptions::{PyAttributeError, PyBufferError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 
 use crate::dlpack::{DEVICE_CPU, Export};
-
-/// Alignment of a copy, as DLPack wishes it; a slot's tensors have it anyway.
-const COPY_ALIGN_BYTES: usize = 256;
+use crate::memory::{Aligned, Memory};
 
 /// A tensor in the receiver's memory, which it keeps from being used again while it lives.
 ///
@@ -16,8 +17,7 @@ const COPY_ALIGN_BYTES: usize = 256;
 #[pyclass(frozen, module = "headwater")]
 #[derive(Clone)]
 pub(crate) struct Tensor {
-    batch: headwater_receiver::Batch,
-    index: usize,
+    memory: Memory,
     dtype: Dtype,
     scale_inv: f32,
 }
@@ -26,51 +26,49 @@ pub(crate) struct Tensor {
 
 impl Tensor {
     /// `index`: of the layout's tensors. `fp8_scale_inv` holds for FP8 tensors only.
-    pub(crate) fn new(batch: headwater_receiver::Batch, index: usize, fp8_scale_inv: f32) -> Self {
+    pub(crate) fn new(batch: Batch, index: usize, fp8_scale_inv: f32) -> Self {
         let dtype = batch.layout().tensors()[index].dtype;
         let scale_inv = if dtype == Dtype::Fp8E4m3 { fp8_scale_inv } else { 1.0 };
-        Self { batch, index, dtype, scale_inv }
+        Self { memory: Memory::Slot { batch, index }, dtype, scale_inv }
     }
 
-    fn layout(&self) -> &TensorLayout {
-        &self.batch.layout().tensors()[self.index]
-    }
-
-    fn dims(&self) -> Vec<u64> {
-        self.layout().shape(self.batch.layout().samples())
+    /// A tensor that lies in no slot.
+    pub(crate) fn owning(
+        name: &'static str,
+        dtype: Dtype,
+        shape: Vec<u64>,
+        bytes: Arc<Aligned>,
+    ) -> Self {
+        Self { memory: Memory::Own { name, shape, bytes }, dtype, scale_inv: 1.0 }
     }
 
     /// `bf16[64, 3, 224, 224]`.
     pub(crate) fn summary(&self) -> String {
-        format!("{}{:?}", self.dtype, self.dims())
+        format!("{}{:?}", self.dtype, self.memory.shape())
     }
 
     fn export(&self) -> Export {
         Export {
-            data: self.batch.tensor_ptr(self.layout()),
-            shape: self.dims().into_iter().map(|dim| dim as i64).collect(),
+            data: self.memory.as_ptr(),
+            shape: self.memory.shape().into_iter().map(|dim| dim as i64).collect(),
             dtype: self.dtype,
-            keeper: Box::new(self.batch.clone()),
+            keeper: Box::new(self.memory.clone()),
             copied: false,
         }
     }
 
     fn export_copy(&self) -> Export {
-        let bytes = self.batch.tensor_bytes(self.layout());
-        let mut copy = vec![0u8; bytes.len() + COPY_ALIGN_BYTES];
-        let skip = copy.as_ptr().align_offset(COPY_ALIGN_BYTES);
-        copy[skip..skip + bytes.len()].copy_from_slice(&bytes);
-        let data = copy[skip..].as_mut_ptr();
-        Export { data, keeper: Box::new(copy), copied: true, ..self.export() }
+        let mut copy = self.memory.copy();
+        Export { data: copy.as_mut_ptr(), keeper: Box::new(copy), copied: true, ..self.export() }
     }
 
     /// NumPy's array interface, version 3, with elements of the given type.
     fn interface<'py>(&self, py: Python<'py>, typestr: &str) -> PyResult<Bound<'py, PyDict>> {
-        let address = self.batch.tensor_ptr(self.layout()) as usize;
+        let address = self.memory.as_ptr() as usize;
         let interface = PyDict::new(py);
         interface.set_item("version", 3)?;
         interface.set_item("typestr", typestr)?;
-        interface.set_item("shape", PyTuple::new(py, self.dims())?)?;
+        interface.set_item("shape", PyTuple::new(py, self.memory.shape())?)?;
         interface.set_item("data", (address, true))?;
         Ok(interface)
     }
@@ -101,17 +99,17 @@ impl Tensor {
 impl Tensor {
     /// Name, as the recipe gives it.
     #[getter]
-    fn name(&self) -> &str {
-        &self.layout().name
+    pub(crate) fn name(&self) -> &str {
+        self.memory.name()
     }
 
     /// Elements along each axis; crop-major: row `view * samples + sample`.
     #[getter]
     fn shape<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
-        PyTuple::new(py, self.dims())
+        PyTuple::new(py, self.memory.shape())
     }
 
-    /// `bf16`, `f16`, `f32`, `u8`, `fp8_e4m3` or `i64`.
+    /// `bf16`, `f16`, `f32`, `u8`, `fp8_e4m3`, `i64` or `bool`.
     #[getter]
     fn dtype(&self) -> &'static str {
         self.dtype.name()
@@ -120,7 +118,7 @@ impl Tensor {
     /// Number of bytes.
     #[getter]
     fn nbytes(&self) -> u64 {
-        self.batch.layout().tensor_region(self.layout()).len_bytes
+        self.memory.len_bytes()
     }
 
     /// The factor that brings FP8 elements back to normalised values; 1 for other types.
@@ -196,17 +194,19 @@ impl Tensor {
     /// The tensor as a `torch.Tensor`, without a copy.
     pub(crate) fn torch<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let torch = py.import("torch")?;
-        if self.dtype != Dtype::Fp8E4m3 {
-            return torch.call_method1("from_dlpack", (self.clone(),));
-        }
-        // PyTorch before 2.11 does not know DLPack's FP8 types.
-        let bytes =
-            torch.call_method1("from_dlpack", (Self { dtype: Dtype::U8, ..self.clone() },))?;
-        bytes.call_method1("view", (torch.getattr("float8_e4m3fn")?,))
+        // PyTorch before 2.11 does not know DLPack's FP8 types; older ones do not know booleans.
+        let viewed = match self.dtype {
+            Dtype::Fp8E4m3 => "float8_e4m3fn",
+            Dtype::Bool => "bool",
+            _ => return torch.call_method1("from_dlpack", (self.clone(),)),
+        };
+        let bytes = Self { dtype: Dtype::U8, ..self.clone() };
+        let bytes = torch.call_method1("from_dlpack", (bytes,))?;
+        bytes.call_method1("view", (torch.getattr(viewed)?,))
     }
 
     fn __repr__(&self) -> String {
-        format!("<headwater.Tensor {} {}>", self.layout().name, self.summary())
+        format!("<headwater.Tensor {} {}>", self.memory.name(), self.summary())
     }
 }
 
@@ -217,6 +217,7 @@ fn typestr(dtype: Dtype) -> Option<&'static str> {
         Dtype::F32 => Some("<f4"),
         Dtype::U8 => Some("|u1"),
         Dtype::I64 => Some("<i8"),
+        Dtype::Bool => Some("|b1"),
         Dtype::Bf16 | Dtype::Fp8E4m3 => None,
     }
 }

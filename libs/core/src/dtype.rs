@@ -21,6 +21,8 @@ pub enum Dtype {
     Fp8E4m3,
     /// Signed 64-bit integer; labels.
     I64,
+    /// 0 or 1 in a byte; masks.
+    Bool,
 }
 
 impl Dtype {
@@ -28,7 +30,7 @@ impl Dtype {
     #[must_use]
     pub const fn size_bytes(self) -> u64 {
         match self {
-            Self::U8 | Self::Fp8E4m3 => 1,
+            Self::U8 | Self::Fp8E4m3 | Self::Bool => 1,
             Self::Bf16 | Self::F16 => 2,
             Self::F32 => 4,
             Self::I64 => 8,
@@ -45,6 +47,7 @@ impl Dtype {
             Self::U8 => "u8",
             Self::Fp8E4m3 => "fp8_e4m3",
             Self::I64 => "i64",
+            Self::Bool => "bool",
         }
     }
 }

@@ -1,6 +1,6 @@
 //! What two tiers must compute alike, so that a batch is a pure function of its coordinates:
 //! dtypes, recipes and their digests, the layout of a batch, sample references, manifests,
-//! random draws and the order of samples.
+//! random draws, masks and the order of samples.
 //!
 //! Deliberately absent: files, sockets, clocks, threads, async, logging, any state shared
 //! between calls. Everything here can be computed again anywhere from its arguments.
@@ -11,6 +11,7 @@ pub mod draw;
 pub mod dtype;
 pub mod layout;
 pub mod manifest;
+pub mod masks;
 pub mod part;
 pub mod recipe;
 pub mod rendezvous;
@@ -23,6 +24,7 @@ pub use draw::{DrawKey, DrawRng};
 pub use dtype::Dtype;
 pub use layout::{Layout, Region, TensorLayout};
 pub use manifest::{Manifest, ManifestError, ShardEntry};
+pub use masks::{MaskKey, MaskPlan, MaskSpec, Masks};
 pub use part::{PartKey, PartScope, cut};
 pub use recipe::{Recipe, RecipeError};
 pub use rendezvous::{owner, owner_bounded, rendezvous};

@@ -12,8 +12,8 @@ use headwater_core::{
 use proptest::prelude::*;
 use support::dataset;
 
-const DTYPES: [Dtype; 6] =
-    [Dtype::Bf16, Dtype::F16, Dtype::F32, Dtype::U8, Dtype::Fp8E4m3, Dtype::I64];
+const DTYPES: [Dtype; 7] =
+    [Dtype::Bf16, Dtype::F16, Dtype::F32, Dtype::U8, Dtype::Fp8E4m3, Dtype::I64, Dtype::Bool];
 
 fn entry(name: &str, samples: u32) -> ShardEntry {
     ShardEntry { name: name.to_owned(), samples, bytes: 5, digest: Digest(9) }
@@ -119,7 +119,8 @@ fn a_dtype_has_one_name_everywhere() {
         assert_eq!(dtype.to_string(), dtype.name());
     }
     let sizes: BTreeMap<_, _> = DTYPES.iter().map(|d| (d.name(), d.size_bytes())).collect();
-    let expected = [("bf16", 2), ("f16", 2), ("f32", 4), ("fp8_e4m3", 1), ("i64", 8), ("u8", 1)];
+    let expected =
+        [("bf16", 2), ("bool", 1), ("f16", 2), ("f32", 4), ("fp8_e4m3", 1), ("i64", 8), ("u8", 1)];
     assert!(sizes.into_iter().eq(expected));
 }
 

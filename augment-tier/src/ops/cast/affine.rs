@@ -39,7 +39,7 @@ impl Narrowing {
             Dtype::Bf16 => Some(BF16),
             Dtype::F16 => Some(F16),
             Dtype::Fp8E4m3 => Some(E4M3),
-            Dtype::F32 | Dtype::U8 | Dtype::I64 => None,
+            Dtype::F32 | Dtype::U8 | Dtype::I64 | Dtype::Bool => None,
         }
     }
 
@@ -102,7 +102,9 @@ impl Affine {
             Dtype::Fp8E4m3 => {
                 write(plane, to, |level| [E4M3.element(value(level, pair)) as u8]);
             }
-            Dtype::F32 | Dtype::U8 | Dtype::I64 => unreachable!("never found for {dtype}"),
+            Dtype::F32 | Dtype::U8 | Dtype::I64 | Dtype::Bool => {
+                unreachable!("never found for {dtype}")
+            }
         }
     }
 }

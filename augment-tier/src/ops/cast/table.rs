@@ -41,7 +41,7 @@ impl CastTable {
                     Dtype::Bf16 => u32::from(half::bf16::from_f32(value).to_bits()),
                     Dtype::F16 => u32::from(half::f16::from_f32(value).to_bits()),
                     Dtype::Fp8E4m3 => u32::from(e4m3::from_f32(value * scale)),
-                    Dtype::I64 => panic!("i64 is no dtype for images"),
+                    Dtype::I64 | Dtype::Bool => panic!("{dtype} is no dtype for images"),
                 };
             }
         }

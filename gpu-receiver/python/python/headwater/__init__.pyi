@@ -36,7 +36,7 @@ __all__ = [
 
 __version__: str
 
-_Dtype = Literal["bf16", "f16", "f32", "u8", "fp8_e4m3", "i64"]
+_Dtype = Literal["bf16", "f16", "f32", "u8", "fp8_e4m3", "i64", "bool"]
 _Path = Union[str, os.PathLike[str]]
 _Term = Literal[
     "seed",
@@ -88,6 +88,10 @@ class Batch:
     local_crops: Tensor
     images: Tensor
     labels: Tensor
+    # With `receiver.masks`.
+    masks: Tensor
+    mask_indices: Tensor
+    masks_weight: Tensor
 
     @property
     def epoch(self) -> int: ...
@@ -99,6 +103,10 @@ class Batch:
     def substituted(self) -> dict[int, str]: ...
     @property
     def digest(self) -> str: ...
+    @property
+    def upperbound(self) -> int: ...
+    @property
+    def n_masked_patches(self) -> int: ...
     @property
     def tensors(self) -> dict[str, Tensor]: ...
     def torch(self) -> dict[str, Any]: ...

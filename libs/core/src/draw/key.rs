@@ -34,6 +34,8 @@ pub struct DrawRng {
 impl DrawKey {
     /// Streams from here on are not views.
     pub const PURPOSES: u64 = 1 << 32;
+    /// The masks of a batch: `pass` is the rank then, `sample` the step.
+    pub const MASKS: u64 = Self::PURPOSES;
 
     /// The stream of numbers of this key.
     #[must_use]

@@ -79,7 +79,7 @@ fn validate_tensor(at: &str, tensor: &TensorSpec) -> Result<(), RecipeError> {
     if !identifier {
         return Err(wrong(format!("{at}.name"), name, "letters, digits and _ only"));
     }
-    if tensor.dtype == Dtype::I64 {
+    if matches!(tensor.dtype, Dtype::I64 | Dtype::Bool) {
         return Err(wrong(format!("{at}.dtype"), tensor.dtype, "not a dtype for images"));
     }
     for (key, side) in [("height", tensor.height), ("width", tensor.width)] {

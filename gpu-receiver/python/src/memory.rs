@@ -1,0 +1,100 @@
+//! Memory under a tensor, and what keeps it.
+
+use std::sync::Arc;
+
+use headwater_receiver::Batch;
+
+/// Alignment of memory of our own, as DLPack wishes it; a slot's tensors have it anyway.
+const ALIGN_BYTES: usize = 256;
+
+/// Where a tensor's elements lie, C order.
+#[derive(Clone)]
+pub(crate) enum Memory {
+    /// In a slot: a tensor of the batch's layout. Keeps the slot from being used again.
+    Slot { batch: Batch, index: usize },
+    /// In memory of its own.
+    Own { name: &'static str, shape: Vec<u64>, bytes: Arc<Aligned> },
+}
+
+/// Bytes that begin at a multiple of 256.
+pub(crate) struct Aligned {
+    padded: Vec<u8>,
+    skip: usize,
+    len: usize,
+}
+
+// === impl Memory ===
+
+impl Memory {
+    pub(crate) fn name(&self) -> &str {
+        match self {
+            Self::Slot { batch, index } => &batch.layout().tensors()[*index].name,
+            Self::Own { name, .. } => name,
+        }
+    }
+
+    /// Elements along each axis.
+    pub(crate) fn shape(&self) -> Vec<u64> {
+        match self {
+            Self::Slot { batch, index } => {
+                batch.layout().tensors()[*index].shape(batch.layout().samples())
+            }
+            Self::Own { shape, .. } => shape.clone(),
+        }
+    }
+
+    pub(crate) fn len_bytes(&self) -> u64 {
+        match self {
+            Self::Slot { batch, index } => {
+                let layout = batch.layout();
+                layout.tensor_region(&layout.tensors()[*index]).len_bytes
+            }
+            Self::Own { bytes, .. } => bytes.len as u64,
+        }
+    }
+
+    /// The first element; valid while a clone of this lives.
+    pub(crate) fn as_ptr(&self) -> *mut u8 {
+        match self {
+            Self::Slot { batch, index } => batch.tensor_ptr(&batch.layout().tensors()[*index]),
+            Self::Own { bytes, .. } => bytes.as_ptr(),
+        }
+    }
+
+    /// A copy of all bytes.
+    pub(crate) fn copy(&self) -> Aligned {
+        match self {
+            Self::Slot { batch, index } => {
+                Aligned::of(&batch.tensor_bytes(&batch.layout().tensors()[*index]))
+            }
+            Self::Own { bytes, .. } => Aligned::of(bytes.as_slice()),
+        }
+    }
+}
+
+// === impl Aligned ===
+
+impl Aligned {
+    /// A copy of `bytes`.
+    pub(crate) fn of(bytes: &[u8]) -> Self {
+        let len = bytes.len();
+        let mut padded = vec![0; len + ALIGN_BYTES];
+        let skip = padded.as_ptr().align_offset(ALIGN_BYTES);
+        padded[skip..skip + len].copy_from_slice(bytes);
+        Self { padded, skip, len }
+    }
+
+    /// The first byte, to be read only.
+    fn as_ptr(&self) -> *mut u8 {
+        self.as_slice().as_ptr().cast_mut()
+    }
+
+    /// The first byte, for a consumer who is alone with it.
+    pub(crate) fn as_mut_ptr(&mut self) -> *mut u8 {
+        self.padded[self.skip..].as_mut_ptr()
+    }
+
+    fn as_slice(&self) -> &[u8] {
+        &self.padded[self.skip..self.skip + self.len]
+    }
+}
