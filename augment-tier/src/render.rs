@@ -3,11 +3,11 @@
 //! A pure function of recipe, key and encoded bytes. No clock, no thread, no memory taken per
 //! sample once the buffers have grown to the largest image.
 
-use headwater_core::draw::{DrawKey, DrawnOp, Extent, JitterStep, ViewParams};
+use headwater_core::draw::{CropBox, DrawKey, DrawnOp, Extent, JitterStep, ViewParams};
 use headwater_core::recipe::TensorSpec;
 use headwater_core::{Recipe, SampleId};
 
-use crate::decode::{DecodeError, DecodeLimits, Decoder};
+use crate::decode::{DecodeError, DecodeLimits, Decoder, Wanted};
 use crate::image::{Planes, RgbImage};
 use crate::ops::cast::CastTable;
 use crate::ops::resize::{Geometry, Resizer};
@@ -69,13 +69,21 @@ pub enum RenderError {
 #[derive(Debug)]
 pub struct Renderer {
     decoder: Decoder,
+    draws: Draws,
     painter: Painter,
+}
+
+/// What is random about the views of one sample. Known from the image's size, so that no more of
+/// it is decoded than its views show.
+#[derive(Debug, Default)]
+pub struct Draws {
+    /// In the order of the recipe; those beyond its views are left from another one.
+    views: Vec<ViewParams>,
 }
 
 /// All that comes after the decode.
 #[derive(Debug)]
 struct Painter {
-    params: ViewParams,
     view: Planes,
     simd: Simd,
     resizer: Resizer,
@@ -112,14 +120,13 @@ impl Renderer {
     /// The JPEG library has no memory for its state.
     pub fn with_simd(limits: DecodeLimits, simd: Simd) -> Result<Self, RenderError> {
         let painter = Painter {
-            params: ViewParams::whole(Extent { width: 1, height: 1 }),
             view: Planes::new(),
             simd,
             resizer: Resizer::new(simd),
             blur: blur::Scratch::default(),
             tables: Vec::new(),
         };
-        Ok(Self { decoder: Decoder::new(limits)?, painter })
+        Ok(Self { decoder: Decoder::new(limits)?, draws: Draws::default(), painter })
     }
 
     /// The instructions that were chosen.
@@ -141,19 +148,17 @@ impl Renderer {
         encoded: &[u8],
         out: &mut impl ViewSink,
     ) -> Result<Rendered, RenderError> {
-        let image = self.decoder.decode(encoded)?;
+        let Self { decoder, painter, draws } = self;
+        let image = decoder.decode_wanted(encoded, |image| draws.draw(recipe, key, image))?;
         let mut number = 0;
         for (tensor, spec) in recipe.tensors.iter().enumerate() {
-            let table = self.painter.table(recipe, spec);
+            let table = painter.table(recipe, spec);
             for view in 0..spec.views.len() {
                 let row = out.row(tensor, view);
                 let extent = Extent { width: spec.width, height: spec.height };
                 check_row(spec, tensor, view, row.len())?;
-                let mut rng = key.view(number).rng();
-                let params = &mut self.painter.params;
-                spec.views[view].draw_into(image.extent(), extent, &mut rng, params);
-                self.painter.paint(image, extent);
-                let Painter { simd, view, tables, .. } = &self.painter;
+                painter.paint(image, &draws.views[number], extent);
+                let Painter { simd, view, tables, .. } = painter;
                 cast::write(*simd, view, &tables[table], row);
                 number += 1;
             }
@@ -176,6 +181,43 @@ fn check_row(
     Err(RenderError::RowLength { tensor, view, expected_bytes, found_bytes })
 }
 
+// === impl Draws ===
+
+impl Draws {
+    /// Draws all views of an image of size `image`; what they show of it.
+    pub fn draw(&mut self, recipe: &Recipe, key: RenderKey, image: Extent) -> Wanted {
+        let views = recipe.views_per_sample();
+        if self.views.len() < views {
+            self.views.resize(views, ViewParams::whole(image));
+        }
+        let specs = recipe.tensors.iter().flat_map(|tensor| {
+            let extent = Extent { width: tensor.width, height: tensor.height };
+            tensor.views.iter().map(move |view| (view, extent))
+        });
+        let mut wanted = None;
+        for ((number, (spec, extent)), params) in (0..).zip(specs).zip(&mut self.views) {
+            spec.draw_into(image, extent, &mut key.view(number).rng(), params);
+            let source = Geometry::new(params, extent).source();
+            wanted = Some(wanted.map_or(source, |wanted| around(wanted, source)));
+        }
+        wanted.map_or(Wanted::all(image), |window| Wanted { window })
+    }
+
+    /// The views of the sample that was drawn last, and perhaps others after them.
+    #[must_use]
+    pub fn views(&self) -> &[ViewParams] {
+        &self.views
+    }
+}
+
+/// The smallest box that holds both.
+fn around(a: CropBox, b: CropBox) -> CropBox {
+    let (left, top) = (a.left.min(b.left), a.top.min(b.top));
+    let right = (a.left + a.width).max(b.left + b.width);
+    let bottom = (a.top + a.height).max(b.top + b.height);
+    CropBox { left, top, width: right - left, height: bottom - top }
+}
+
 // === impl Painter ===
 
 impl Painter {
@@ -191,22 +233,16 @@ impl Painter {
         })
     }
 
-    /// Makes the view that `self.params` describe.
-    fn paint(&mut self, image: &RgbImage, extent: Extent) {
-        let Self { params, view, simd, resizer, blur, .. } = self;
+    /// Makes the view that `params` describe.
+    fn paint(&mut self, image: &RgbImage, params: &ViewParams, extent: Extent) {
+        let Self { view, simd, resizer, blur, .. } = self;
         let simd = *simd;
-        let geometry = Geometry {
-            crop: params.crop,
-            resized: params.resized,
-            window: params.window,
-            view: extent,
-        };
         // A flip that comes first costs nothing when the resize writes from right to left.
         let (mirrored, ops) = match params.ops.as_slice() {
             [DrawnOp::Flip, rest @ ..] => (true, rest),
             ops => (false, ops),
         };
-        resizer.resize(image, &geometry, mirrored, view);
+        resizer.resize(image, &Geometry::new(params, extent), mirrored, view);
         for op in ops {
             match *op {
                 DrawnOp::Flip => flip::apply(simd, view),

@@ -1,8 +1,9 @@
 //! Images per second of one core for decode alone and for whole recipes, and the share of each
 //! stage, over the JPEG files of a folder of tars.
 //!
-//! usage: `HEADWATER_BENCH_PHOTOS=/folder cargo bench -p headwater-augment --bench recipe [rounds] [set]`
-//! where the set is one of `plain`, `avx2` and `avx512`; all that the processor has without it.
+//! usage: `HEADWATER_BENCH_PHOTOS=/folder cargo bench -p headwater-augment --bench recipe [rounds] [set] [preset]`
+//! where the set is one of `plain`, `avx2` and `avx512`, all that the processor has without it; and
+//! the preset names the recipe, `dinov2` without it.
 //!
 //! Each photo's stages are timed on their own, every round; the least time of all rounds counts,
 //! so that what else the machine does is left out.
@@ -13,6 +14,8 @@ use std::io::Read;
 use std::path::Path;
 
 use headwater_augment::simd::Simd;
+use headwater_core::recipe::PRESETS;
+use headwater_core::{Dtype, Recipe};
 
 fn main() {
     let Ok(folder) = std::env::var("HEADWATER_BENCH_PHOTOS") else {
@@ -27,8 +30,11 @@ fn main() {
             Simd::available().iter().filter(|s| std::env::args().any(|arg| arg == s.name()));
         named.clone().count() == 0 || named.clone().any(|s| s == *simd)
     };
+    let named = PRESETS.iter().find(|(name, _)| std::env::args().any(|arg| arg == *name));
+    let (name, _) = named.unwrap_or(&PRESETS[0]);
+    let recipe = Recipe::preset(name, Dtype::Bf16).expect("a preset");
     for simd in Simd::available().iter().filter(wanted) {
-        stages::measure(&photos, *simd, rounds);
+        stages::measure(&photos, &recipe, *simd, rounds);
     }
 }
 

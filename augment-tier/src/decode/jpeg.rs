@@ -1,8 +1,9 @@
 //! JPEG by libjpeg-turbo: accurate integer DCT and smooth chroma upsampling, as Pillow has it.
 
-use turbojpeg::{Colorspace, Decompressor, Image, PixelFormat};
+use headwater_core::draw::{CropBox, Extent};
 
-use crate::decode::{DecodeError, DecodeLimits, cmyk};
+use crate::decode::turbo::{Format, Header, Order, Turbo, TurboError};
+use crate::decode::{DecodeError, DecodeLimits, Wanted, cmyk, scan};
 use crate::image::{RgbImage, at_least};
 
 /// Beginnings of the messages of libjpeg's warnings (`jerror.h`, `JWRN_*`) after which it still
@@ -18,10 +19,15 @@ const WARNINGS: &[&str] = &[
 /// The warning of a source that has run out of bytes.
 const PREMATURE_END: &str = "Premature end of JPEG file";
 
+/// Columns that are decoded beyond the wanted ones on the left and on the right. Smooth upsampling
+/// looks at the next one, and at the edge of what is decoded there is none; and where less than three
+/// columns of a colour are decoded it is given up altogether.
+const EDGE_COLUMNS: u32 = 8;
+
 #[derive(Debug)]
 pub(super) struct JpegDecoder {
     limits: DecodeLimits,
-    turbo: Decompressor,
+    turbo: Turbo,
 }
 
 /// Whether libjpeg found something amiss in an image that is complete nevertheless.
@@ -31,11 +37,9 @@ enum Warned {
     Yes,
 }
 
-fn fresh(limits: DecodeLimits) -> Result<Decompressor, DecodeError> {
-    let broken = |error| DecodeError::unsupported(format!("no JPEG decoder: {error}"));
-    let mut turbo = Decompressor::new().map_err(broken)?;
-    turbo.set_scan_limit(limits.jpeg_scans_max).map_err(broken)?;
-    Ok(turbo)
+fn fresh(limits: DecodeLimits) -> Result<Turbo, DecodeError> {
+    let broken = |error: TurboError| DecodeError::unsupported(format!("no JPEG decoder: {error}"));
+    Turbo::new(limits.jpeg_scans_max).map_err(broken)
 }
 
 // === impl JpegDecoder ===
@@ -45,16 +49,26 @@ impl JpegDecoder {
         Ok(Self { limits, turbo: fresh(limits)? })
     }
 
+    /// Decodes what `choose` wants of an image of the size that the header says.
     pub(super) fn decode(
         &mut self,
         encoded: &[u8],
+        choose: &mut dyn FnMut(Extent) -> Wanted,
         channels: &mut Vec<u8>,
         image: &mut RgbImage,
     ) -> Result<(), DecodeError> {
-        let outcome = self.decode_with_state(encoded, channels, image);
-        if outcome != Ok(Warned::No) {
-            // An image that was not read to its end leaves marks in the library's state, and
-            // the next one would be read wrongly.
+        let complete = scan::is_complete(encoded);
+        let mut outcome = self.decode_with_state(encoded, complete, choose, channels, image);
+        if outcome == Ok(Warned::No) {
+            return Ok(());
+        }
+        // An image that was not read to its end leaves marks in the library's state, and the
+        // next one would be read wrongly.
+        self.turbo = fresh(self.limits)?;
+        if complete {
+            // How damage shows may depend on the part that was wanted; the whole is the judge.
+            let all = &mut Wanted::all;
+            outcome = self.decode_with_state(encoded, complete, all, channels, image);
             self.turbo = fresh(self.limits)?;
         }
         outcome.map(|_| ())
@@ -63,66 +77,54 @@ impl JpegDecoder {
     fn decode_with_state(
         &mut self,
         encoded: &[u8],
+        complete: bool,
+        choose: &mut dyn FnMut(Extent) -> Wanted,
         channels: &mut Vec<u8>,
         image: &mut RgbImage,
     ) -> Result<Warned, DecodeError> {
-        let header = self.turbo.read_header(encoded).map_err(|e| refusal(encoded, &e))?;
-        let extent = self.limits.admit(header.width as u64, header.height as u64)?;
+        let refusal = |error: TurboError| refusal(complete, error.0);
+        let frame = self.turbo.open(encoded).map_err(refusal)?;
+        let header = frame.header();
+        let Extent { width, height } = header.extent;
+        let extent = self.limits.admit(u64::from(width), u64::from(height))?;
+        let wanted = choose(extent);
+        let all = Wanted::all(extent).window;
+        let in_part = complete && wanted.window != all && scan::is_plain(encoded);
+        let window = part(&header, wanted.window).filter(|_| in_part).unwrap_or(all);
         let rgb = image.reset(extent);
-        let four_inks = matches!(header.colorspace, Colorspace::CMYK | Colorspace::YCCK);
-        let (pixels, format) = if four_inks {
-            (at_least(channels, header.width * header.height * 4), PixelFormat::CMYK)
+        let (pixels, format) = if header.four_inks {
+            (at_least(channels, rgb.len() / 3 * 4), Format::Cmyk)
         } else {
-            (&mut *rgb, PixelFormat::RGB)
-        };
-        let output = Image {
-            pixels,
-            width: header.width,
-            pitch: header.width * format.size(),
-            height: header.height,
-            format,
+            (&mut *rgb, Format::Rgb)
         };
         let mut warned = Warned::No;
-        if let Err(error) = self.turbo.decompress(encoded, output) {
-            let text = message(&error);
-            let complete = WARNINGS.iter().any(|warning| text.starts_with(warning));
-            if !complete || !ends_with_marker(encoded) {
-                return Err(refusal(encoded, &error));
+        if let Err(error) = frame.decode(&Order { window, format }, pixels) {
+            let harmless = WARNINGS.iter().any(|warning| error.0.starts_with(warning));
+            if !harmless || !complete {
+                return Err(refusal(error));
             }
             warned = Warned::Yes;
         }
-        if four_inks {
+        if header.four_inks {
             cmyk::inverted_cmyk_to_rgb(channels, rgb);
         }
         Ok(warned)
     }
 }
 
+/// The window with the columns beside it that the library must see, if it pays to decode no more:
+/// a progressive image has been read to its end before its first pixel is known.
+fn part(header: &Header, window: CropBox) -> Option<CropBox> {
+    let block = header.block_columns.filter(|_| !header.progressive)?;
+    let left = window.left.saturating_sub(EDGE_COLUMNS) / block * block;
+    let end = (window.left + window.width + EDGE_COLUMNS).min(header.extent.width);
+    Some(CropBox { left, width: end - left, ..window })
+}
+
 /// libjpeg fills what is missing with gray and only warns; the reference refuses such a file.
-fn refusal(encoded: &[u8], error: &turbojpeg::Error) -> DecodeError {
-    let text = message(error);
-    if text.starts_with(PREMATURE_END) || !ends_with_marker(encoded) {
+fn refusal(complete: bool, text: String) -> DecodeError {
+    if text.starts_with(PREMATURE_END) || !complete {
         return DecodeError::truncated(text);
     }
-    match error {
-        turbojpeg::Error::TurboJpegError(_) => DecodeError::corrupt(text),
-        _ => DecodeError::unsupported(text),
-    }
-}
-
-fn message(error: &turbojpeg::Error) -> String {
-    match error {
-        turbojpeg::Error::TurboJpegError(text) => text.clone(),
-        other => other.to_string(),
-    }
-}
-
-/// Whether an end-of-image marker follows the last start of a scan. Inside a scan a 0xff byte
-/// is always followed by 0x00 or a restart marker, so the marker cannot be there by accident.
-fn ends_with_marker(encoded: &[u8]) -> bool {
-    let last = |marker: u8| encoded.windows(2).rposition(|pair| pair == [0xff, marker]);
-    match (last(0xda), last(0xd9)) {
-        (Some(scan), Some(end)) => end > scan,
-        _ => false,
-    }
+    DecodeError::corrupt(text)
 }

@@ -9,10 +9,16 @@ mod error;
 mod jpeg;
 mod limits;
 mod png;
+mod scan;
+mod turbo;
+mod wanted;
 mod webp;
 
 pub use error::{DecodeError, DecodeErrorKind};
 pub use limits::DecodeLimits;
+pub use wanted::Wanted;
+
+use headwater_core::draw::Extent;
 
 use crate::image::RgbImage;
 
@@ -63,11 +69,33 @@ impl Decoder {
     /// # Errors
     /// The bytes are no image, or one that is damaged, incomplete, too large or not supported.
     pub fn decode(&mut self, encoded: &[u8]) -> Result<&RgbImage, DecodeError> {
+        self.decode_wanted(encoded, Wanted::all)
+    }
+
+    /// Decodes what `choose` wants of an image of the size that its header says. The image has
+    /// its full size, and any value where it is not wanted. It stays until the next call.
+    ///
+    /// # Errors
+    /// As [`Decoder::decode`]; whether an image is good does not depend on what is wanted of it.
+    ///
+    /// # Panics
+    /// What is wanted is not within the image.
+    pub fn decode_wanted(
+        &mut self,
+        encoded: &[u8],
+        mut choose: impl FnMut(Extent) -> Wanted,
+    ) -> Result<&RgbImage, DecodeError> {
         let Self { limits, jpeg, channels, image } = self;
         match Format::sniff(encoded) {
-            Some(Format::Jpeg) => jpeg.decode(encoded, channels, image)?,
-            Some(Format::Png) => png::decode(encoded, limits, channels, image)?,
-            Some(Format::Webp) => webp::decode(encoded, limits, channels, image)?,
+            Some(Format::Jpeg) => jpeg.decode(encoded, &mut choose, channels, image)?,
+            Some(Format::Png) => {
+                png::decode(encoded, limits, channels, image)?;
+                choose(image.extent());
+            }
+            Some(Format::Webp) => {
+                webp::decode(encoded, limits, channels, image)?;
+                choose(image.extent());
+            }
             None => return Err(DecodeError::not_an_image(encoded)),
         }
         Ok(image)

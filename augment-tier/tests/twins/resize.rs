@@ -119,3 +119,36 @@ fn a_resizer_forgets_the_image_before() {
         }
     }
 }
+
+/// An image with other values outside a box.
+fn changed_outside(image: &RgbImage, kept: CropBox, other: &RgbImage) -> RgbImage {
+    let extent = image.extent();
+    let mut pixels = other.pixels().to_vec();
+    let row_bytes = image.row_bytes();
+    for row in kept.top..kept.top + kept.height {
+        let start = row as usize * row_bytes + 3 * kept.left as usize;
+        let columns = start..start + 3 * kept.width as usize;
+        pixels[columns.clone()].copy_from_slice(&image.pixels()[columns]);
+    }
+    RgbImage::from_pixels(extent, pixels)
+}
+
+#[test]
+fn no_pixel_outside_its_source_changes_a_view() {
+    let mut smaller = 0;
+    for seed in 0..150 {
+        let mut rng = rng(seed);
+        let extent =
+            Extent { width: from_range(&mut rng, 1, 90), height: from_range(&mut rng, 1, 90) };
+        let (first, other) = (image(&mut rng, extent), image(&mut rng, extent));
+        let case = geometry(&mut rng, extent, 80);
+        let source = case.0.source();
+        smaller += usize::from(source != case.0.crop);
+        let changed = changed_outside(&first, source, &other);
+        for simd in Simd::available() {
+            let alike = views(*simd, &first, &[case]) == views(*simd, &changed, &[case]);
+            assert!(alike, "{} of {extent:?}: {case:?}, source {source:?}", simd.name());
+        }
+    }
+    assert!(smaller > 50, "{smaller} windows that need less than their box");
+}

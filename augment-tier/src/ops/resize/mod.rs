@@ -15,7 +15,7 @@ mod x86;
 
 pub use taps::Taps;
 
-use headwater_core::draw::{CropBox, Extent, Origin};
+use headwater_core::draw::{CropBox, Extent, Origin, ViewParams};
 
 use crate::image::{Planes, RgbImage};
 use crate::ops::flip;
@@ -45,6 +45,31 @@ enum Twin {
     Plain(plain::Scratch),
     #[cfg(target_arch = "x86_64")]
     X86(x86::Kernels, Box<quads::Scratch>),
+}
+
+// === impl Geometry ===
+
+impl Geometry {
+    /// How the view described by `params` is cut.
+    #[must_use]
+    pub fn new(params: &ViewParams, view: Extent) -> Self {
+        let ViewParams { crop, resized, window, .. } = *params;
+        Self { crop, resized, window, view }
+    }
+
+    /// The pixels of the image that the view is made of.
+    #[must_use]
+    pub fn source(&self) -> CropBox {
+        let Self { crop, resized, window, view } = *self;
+        let (left, right) = taps::reach(crop.width, resized.width, window.left, view.width);
+        let (top, bottom) = taps::reach(crop.height, resized.height, window.top, view.height);
+        CropBox {
+            left: crop.left + left,
+            top: crop.top + top,
+            width: right - left,
+            height: bottom - top,
+        }
+    }
 }
 
 // === impl Resizer ===

@@ -23,12 +23,47 @@ pub struct Taps {
     precise: Vec<[f64; GROUP]>,
 }
 
+/// The filter of an axis: where it lies over the source for each output position.
+struct Filter {
+    from: u32,
+    /// Source positions for one output position.
+    step: f64,
+    /// The factor by which the filter is wider than it is at scale 1.
+    scale: f64,
+    support: f64,
+}
+
 #[derive(Clone, Copy, Debug)]
 struct Span {
     first: usize,
     /// Index of the first weight, and number of weights.
     start: usize,
     count: usize,
+}
+
+// === impl Filter ===
+
+impl Filter {
+    #[inline(always)]
+    fn new(from: u32, to: u32) -> Self {
+        let step = f64::from(from) / f64::from(to);
+        let scale = step.max(1.0);
+        Self { from, step, scale, support: BICUBIC_SUPPORT * scale }
+    }
+
+    #[inline(always)]
+    fn centre(&self, position: u32) -> f64 {
+        (f64::from(position) + 0.5) * self.step
+    }
+
+    /// First source position, and one past the last.
+    #[inline(always)]
+    fn span(&self, position: u32) -> (usize, usize) {
+        let centre = self.centre(position);
+        let first = (centre - self.support + 0.5).max(0.0) as usize;
+        let end = ((centre + self.support + 0.5) as usize).min(self.from as usize);
+        (first, end)
+    }
 }
 
 // === impl Taps ===
@@ -48,14 +83,10 @@ impl Taps {
         assert!(from > 0 && to > 0, "an axis of {from} positions to {to}");
         self.spans.clear();
         self.weights.clear();
-        let scale = f64::from(from) / f64::from(to);
-        let filter_scale = scale.max(1.0);
-        let support = BICUBIC_SUPPORT * filter_scale;
+        let filter = Filter::new(from, to);
         for position in start..start + count {
-            let centre = (f64::from(position) + 0.5) * scale;
-            let first = (centre - support + 0.5).max(0.0) as usize;
-            let end = ((centre + support + 0.5) as usize).min(from as usize);
-            self.push(first, end - first, centre, 1.0 / filter_scale);
+            let (first, end) = filter.span(position);
+            self.push(first, end - first, filter.centre(position), 1.0 / filter.scale);
         }
     }
 
@@ -114,6 +145,15 @@ impl Taps {
             _ => (0, 0),
         }
     }
+}
+
+/// The source positions that the outputs `start .. start + count` of an axis need: first and one past
+/// the last. Equal to [`Taps::reach`] of the same outputs.
+pub(super) fn reach(from: u32, to: u32, start: u32, count: u32) -> (u32, u32) {
+    let filter = Filter::new(from, to);
+    let (first, _) = filter.span(start);
+    let (_, end) = filter.span(start + count - 1);
+    (first as u32, end as u32)
 }
 
 twin! {

@@ -1,0 +1,84 @@
+//! What the markers of a JPEG file say, without decoding it.
+//!
+//! Source: ITU-T T.81, annex B.
+
+use memchr::{memchr, memmem};
+
+const START_OF_SCAN: u8 = 0xda;
+const END_OF_IMAGE: u8 = 0xd9;
+
+/// Whether an end-of-image marker follows the last start of a scan. Inside a scan a 0xff byte
+/// is always followed by 0x00 or a restart marker, so the marker cannot be there by accident.
+pub(super) fn is_complete(encoded: &[u8]) -> bool {
+    let last = |marker: u8| memmem::rfind(encoded, &[0xff, marker]);
+    match last(END_OF_IMAGE) {
+        // Nothing can follow it.
+        Some(end) if end + 2 == encoded.len() => true,
+        Some(end) => last(START_OF_SCAN).is_some_and(|scan| end > scan),
+        None => false,
+    }
+}
+
+/// Whether the first scan is followed by the end of the image, with nothing but coded pixels and
+/// restart markers in between. Then no damage in the scan makes the library refuse the image, and
+/// rows that are not wanted need not be read to know that.
+pub(super) fn is_plain(encoded: &[u8]) -> bool {
+    let Some(mut rest) = first_scan(encoded) else { return false };
+    while let Some(at) = memchr(0xff, rest) {
+        rest = &rest[at + 1..];
+        match rest.first() {
+            // A byte of the pixels, a restart, or a filling byte before a marker.
+            Some(0x00 | 0xd0..=0xd7 | 0xff) => {}
+            marker => return marker == Some(&END_OF_IMAGE),
+        }
+    }
+    false
+}
+
+/// The bytes after the header of the first scan.
+fn first_scan(encoded: &[u8]) -> Option<&[u8]> {
+    let mut rest = encoded.get(2..)?;
+    loop {
+        let (&0xff, after) = rest.split_first()? else { return None };
+        let (&marker, after) = after.split_first()?;
+        if marker == 0xff {
+            rest = &rest[1..];
+            continue;
+        }
+        let len = u16::from_be_bytes(*after.first_chunk()?);
+        rest = after.get(usize::from(len)..)?;
+        if marker == START_OF_SCAN {
+            return Some(rest);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HEAD: &[u8] = &[0xff, 0xd8, 0xff, 0xff, 0xe0, 0, 3, 9, 0xff, 0xda, 0, 2];
+
+    fn file(scan: &[u8]) -> Vec<u8> {
+        [HEAD, scan].concat()
+    }
+
+    #[test]
+    fn one_scan_of_pixels_and_restarts_up_to_the_end_is_plain() {
+        assert!(is_plain(&file(&[1, 0xff, 0, 2, 0xff, 0xd3, 4, 0xff, 0xff, 0xd9])));
+        assert!(is_plain(&file(&[0xff, 0xd9, 7, 0xff, 0xda])), "what follows the end is nothing");
+        for scan in [&[1][..], &[1, 0xff], &[1, 0xff, 0xda, 0xff, 0xd9], &[0xff, 0xc4, 0xff, 0xd9]]
+        {
+            assert!(!is_plain(&file(scan)), "{scan:x?}");
+        }
+        assert!(!is_plain(&HEAD[..9]));
+    }
+
+    #[test]
+    fn an_image_is_complete_when_it_ends_after_its_last_scan() {
+        assert!(is_complete(&file(&[1, 0xff, 0xd9])));
+        assert!(is_complete(&file(&[1, 0xff, 0xd9, 0, 0])));
+        assert!(!is_complete(&file(&[1, 0xff, 0xd9, 0xff, 0xda])));
+        assert!(!is_complete(&file(&[1])));
+    }
+}

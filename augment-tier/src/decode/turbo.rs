@@ -1,0 +1,220 @@
+//! libjpeg-turbo's TurboJPEG interface, as far as it is needed here. The safe crates over it
+//! decode whole images only.
+#![allow(unsafe_code)]
+
+use std::ffi::{CStr, c_int, c_void};
+use std::ptr::NonNull;
+
+use headwater_core::draw::{CropBox, Extent};
+use turbojpeg_sys as sys;
+
+/// One decompressor of the library.
+#[derive(Debug)]
+pub(super) struct Turbo {
+    handle: NonNull<c_void>,
+}
+
+/// An image whose header has been read.
+#[derive(Debug)]
+pub(super) struct Frame<'a> {
+    turbo: &'a mut Turbo,
+    encoded: &'a [u8],
+    header: Header,
+}
+
+/// What a header says.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Header {
+    /// Size in pixels.
+    pub(super) extent: Extent,
+    /// Whether the colours are cyan, magenta, yellow and black.
+    pub(super) four_inks: bool,
+    /// Whether each scan refines the whole image.
+    pub(super) progressive: bool,
+    /// Columns of the blocks that are decoded as one; none where no part can be decoded alone.
+    pub(super) block_columns: Option<u32>,
+}
+
+/// What is to be decoded.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Order {
+    /// The pixels that are wanted.
+    pub(super) window: CropBox,
+    /// Order of the colours in a pixel.
+    pub(super) format: Format,
+}
+
+/// Order of the colours in a pixel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Format {
+    Rgb,
+    Cmyk,
+}
+
+/// The library's own sentence.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub(super) struct TurboError(pub(super) String);
+
+// SAFETY: the handle is owned by this value alone, and the library keeps nothing by thread but
+// the texts of errors that belong to no handle.
+unsafe impl Send for Turbo {}
+
+// === impl Turbo ===
+
+impl Turbo {
+    /// A decompressor that refuses more than `scans_max` scans.
+    pub(super) fn new(scans_max: u32) -> Result<Self, TurboError> {
+        // SAFETY: the call asks nothing of its caller.
+        let handle = unsafe { sys::tj3Init(sys::TJINIT_TJINIT_DECOMPRESS as c_int) };
+        let handle = NonNull::new(handle).ok_or_else(|| TurboError("no memory for it".into()))?;
+        let turbo = Self { handle };
+        let scans_max = c_int::try_from(scans_max).unwrap_or(c_int::MAX);
+        turbo.set(sys::TJPARAM_TJPARAM_SCANLIMIT, scans_max)?;
+        // Colour profiles would be copied for each image, and nobody looks at them.
+        turbo.set(sys::TJPARAM_TJPARAM_SAVEMARKERS, 0)?;
+        Ok(turbo)
+    }
+
+    /// Reads the header of an image.
+    pub(super) fn open<'a>(&'a mut self, encoded: &'a [u8]) -> Result<Frame<'a>, TurboError> {
+        // SAFETY: the handle is alive; the pointer and the length are those of one slice.
+        let code = unsafe {
+            let (bytes, len) = (encoded.as_ptr(), encoded.len());
+            sys::tj3DecompressHeader(self.handle.as_ptr(), bytes, len as sys::size_t)
+        };
+        self.check(code)?;
+        let side = |param| u32::try_from(self.get(param)).unwrap_or(0);
+        let colours = self.get(sys::TJPARAM_TJPARAM_COLORSPACE);
+        let inks = [sys::TJCS_TJCS_CMYK, sys::TJCS_TJCS_YCCK];
+        let (width, height) =
+            (side(sys::TJPARAM_TJPARAM_JPEGWIDTH), side(sys::TJPARAM_TJPARAM_JPEGHEIGHT));
+        if width == 0 || height == 0 {
+            return Err(TurboError("the header has no size".into()));
+        }
+        let header = Header {
+            extent: Extent { width, height },
+            four_inks: inks.iter().any(|&ink| ink as c_int == colours),
+            progressive: self.get(sys::TJPARAM_TJPARAM_PROGRESSIVE) != 0,
+            block_columns: self.block_columns(),
+        };
+        Ok(Frame { turbo: self, encoded, header })
+    }
+
+    /// `None` as well for lossless images, of which the library decodes no part alone.
+    fn block_columns(&self) -> Option<u32> {
+        if self.get(sys::TJPARAM_TJPARAM_LOSSLESS) != 0 {
+            return None;
+        }
+        match self.get(sys::TJPARAM_TJPARAM_SUBSAMP) {
+            sys::TJSAMP_TJSAMP_444 | sys::TJSAMP_TJSAMP_GRAY => Some(8),
+            sys::TJSAMP_TJSAMP_440 | sys::TJSAMP_TJSAMP_441 => Some(8),
+            sys::TJSAMP_TJSAMP_422 | sys::TJSAMP_TJSAMP_420 => Some(16),
+            sys::TJSAMP_TJSAMP_411 => Some(32),
+            _ => None,
+        }
+    }
+
+    /// Sets what the next call decodes; everything without a window.
+    fn aim(&self, window: Option<CropBox>) -> Result<(), TurboError> {
+        let everything = sys::tjregion { x: 0, y: 0, w: 0, h: 0 };
+        let region = window.map_or(everything, |window| sys::tjregion {
+            x: window.left as c_int,
+            y: window.top as c_int,
+            w: window.width as c_int,
+            h: window.height as c_int,
+        });
+        // SAFETY: the handle is alive.
+        let code = unsafe { sys::tj3SetCroppingRegion(self.handle.as_ptr(), region) };
+        self.check(code)
+    }
+
+    fn get(&self, param: sys::TJPARAM) -> c_int {
+        // SAFETY: the handle is alive.
+        unsafe { sys::tj3Get(self.handle.as_ptr(), param as c_int) }
+    }
+
+    fn set(&self, param: sys::TJPARAM, value: c_int) -> Result<(), TurboError> {
+        // SAFETY: the handle is alive.
+        let code = unsafe { sys::tj3Set(self.handle.as_ptr(), param as c_int, value) };
+        self.check(code)
+    }
+
+    fn check(&self, code: c_int) -> Result<(), TurboError> {
+        if code == 0 {
+            return Ok(());
+        }
+        // SAFETY: the handle is alive, and the text it gives ends with a zero and stays as it is
+        // until the next call with this handle.
+        let text = unsafe { CStr::from_ptr(sys::tj3GetErrorStr(self.handle.as_ptr())) };
+        Err(TurboError(text.to_string_lossy().into_owned()))
+    }
+}
+
+impl Drop for Turbo {
+    fn drop(&mut self) {
+        // SAFETY: the handle is alive and used no more.
+        unsafe { sys::tj3Destroy(self.handle.as_ptr()) };
+    }
+}
+
+// === impl Frame ===
+
+impl Frame<'_> {
+    /// What the header says.
+    pub(super) fn header(&self) -> Header {
+        self.header
+    }
+
+    /// Decodes what is ordered. `pixels` are those of the whole image, row by row without padding;
+    /// what is outside the window is left as it was.
+    ///
+    /// # Panics
+    /// `pixels` are not as many as the image has, the window is not within the image or does not
+    /// begin where a block does, or a part is wanted of an image that has no blocks.
+    pub(super) fn decode(self, order: &Order, pixels: &mut [u8]) -> Result<(), TurboError> {
+        let Self { turbo, encoded, header } = self;
+        let (width, height) = (header.extent.width, header.extent.height);
+        let CropBox { left, top, width: columns, height: rows } = order.window;
+        let depth = order.format.bytes();
+        let row_bytes = width as usize * depth;
+        assert_eq!(pixels.len(), row_bytes * height as usize, "bytes of {width}x{height} pixels");
+        assert!(columns > 0 && left + columns <= width, "{:?} of {width} columns", order.window);
+        assert!(rows > 0 && top + rows <= height, "{:?} of {height} rows", order.window);
+        let whole = (columns, rows) == (width, height);
+        let aligned = header.block_columns.is_some_and(|block| left.is_multiple_of(block));
+        assert!(whole || aligned, "{:?} in blocks of {:?}", order.window, header.block_columns);
+        turbo.aim((!whole).then_some(order.window))?;
+        let pitch = c_int::try_from(row_bytes).expect("rows of a JPEG are short");
+        let first = top as usize * row_bytes + left as usize * depth;
+        // SAFETY: the handle is alive; the header of these very bytes has been read with it, and
+        // with the region that was set the library writes `rows` rows of `columns` pixels, `pitch`
+        // bytes apart, which the assertions have found within `pixels`.
+        let code = unsafe {
+            let to = pixels[first..].as_mut_ptr();
+            let (bytes, len) = (encoded.as_ptr(), encoded.len() as sys::size_t);
+            let format = order.format.code();
+            sys::tj3Decompress8(turbo.handle.as_ptr(), bytes, len, to, pitch, format)
+        };
+        turbo.check(code)
+    }
+}
+
+// === impl Format ===
+
+impl Format {
+    /// Bytes of a pixel.
+    pub(super) fn bytes(self) -> usize {
+        match self {
+            Self::Rgb => 3,
+            Self::Cmyk => 4,
+        }
+    }
+
+    fn code(self) -> c_int {
+        match self {
+            Self::Rgb => sys::TJPF_TJPF_RGB,
+            Self::Cmyk => sys::TJPF_TJPF_CMYK,
+        }
+    }
+}

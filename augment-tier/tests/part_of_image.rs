@@ -1,0 +1,147 @@
+//! Decoding a part of a JPEG gives the pixels that decoding all of it gives, and the same verdict.
+
+#[path = "support/photos.rs"]
+mod photos;
+
+use headwater_augment::decode::{DecodeErrorKind, DecodeLimits, Decoder, Wanted};
+use headwater_augment::image::RgbImage;
+use headwater_core::SampleId;
+use headwater_core::draw::{CropBox, DrawKey, DrawRng, Extent};
+use turbojpeg::{Compressor, Image, PixelFormat, Subsamp};
+
+fn rng(seed: u64) -> DrawRng {
+    DrawKey { seed, epoch: 0, pass: 0, sample: SampleId(0), stream: 0 }.rng()
+}
+
+/// The pixels of a window, or why the image is none. With a decoder of its own, so that nothing
+/// is left in its memory from an earlier window.
+fn decode(encoded: &[u8], window: Option<CropBox>) -> Result<RgbImage, DecodeErrorKind> {
+    let mut decoder = Decoder::new(DecodeLimits::default()).expect("a decoder");
+    let wanted = |image| window.map_or(Wanted::all(image), |window| within(window, image));
+    let image = decoder.decode_wanted(encoded, wanted).map_err(|error| error.kind())?;
+    Ok(RgbImage::from_pixels(image.extent(), image.pixels().to_vec()))
+}
+
+/// The window, or all of an image that turns out to be smaller.
+fn within(window: CropBox, image: Extent) -> Wanted {
+    let fits = |start, len, side| start + len <= side;
+    let fits = fits(window.left, window.width, image.width)
+        && fits(window.top, window.height, image.height);
+    if fits { Wanted { window } } else { Wanted::all(image) }
+}
+
+/// The rows of a window.
+fn rows(image: &RgbImage, window: CropBox) -> impl Iterator<Item = &[u8]> {
+    let columns = 3 * window.left as usize..3 * (window.left + window.width) as usize;
+    let rows = image.pixels().chunks_exact(image.row_bytes());
+    rows.skip(window.top as usize).take(window.height as usize).map(move |r| &r[columns.clone()])
+}
+
+/// A stretch of an axis: anywhere, at an edge, or a single pixel.
+fn stretch(rng: &mut DrawRng, len: u32) -> (u32, u32) {
+    let mut below = |bound: u32| rng.below(u64::from(bound)) as u32;
+    let (start, kind) = (below(len), below(4));
+    match kind {
+        0 => (0, start + 1),
+        1 => (start, len - start),
+        2 => (start, 1),
+        _ => (start, 1 + below(len - start)),
+    }
+}
+
+fn window(rng: &mut DrawRng, image: Extent) -> CropBox {
+    let (left, width) = stretch(rng, image.width);
+    let (top, height) = stretch(rng, image.height);
+    CropBox { left, top, width, height }
+}
+
+fn windows_equal(name: &str, encoded: &[u8], windows: usize, rng: &mut DrawRng) {
+    let whole = decode(encoded, None).unwrap_or_else(|kind| panic!("{name}: {kind:?}"));
+    for _ in 0..windows {
+        let window = window(rng, whole.extent());
+        let part = decode(encoded, Some(window)).expect("it is good as a whole");
+        assert_eq!(part.extent(), whole.extent(), "{name}");
+        assert!(rows(&part, window).eq(rows(&whole, window)), "{name}: {window:?}");
+    }
+}
+
+/// The JPEG files of the fixtures: samplings, progressive, restarts, gray, four inks, tiny sizes.
+fn fixtures() -> Vec<(String, Vec<u8>)> {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/decode");
+    let entries =
+        std::fs::read_dir(folder).expect("fixtures").map(|entry| entry.expect("an entry"));
+    let jpegs = entries.filter(|entry| entry.path().extension().is_some_and(|e| e == "jpg"));
+    let file = |entry: std::fs::DirEntry| {
+        (entry.file_name().to_string_lossy().into_owned(), std::fs::read(entry.path()).expect("it"))
+    };
+    let mut files: Vec<_> = jpegs.map(file).collect();
+    files.sort();
+    files
+}
+
+#[test]
+fn a_part_of_a_photograph_has_the_pixels_of_the_whole() {
+    let mut rng = rng(1);
+    for (number, photo) in photos::all().iter().enumerate() {
+        windows_equal(&format!("photograph {number}"), photo, 6, &mut rng);
+    }
+}
+
+#[test]
+fn a_part_of_any_kind_of_jpeg_has_the_pixels_of_the_whole() {
+    let mut rng = rng(2);
+    let files = fixtures();
+    assert!(files.len() >= 20, "{} fixtures", files.len());
+    for (name, encoded) in files {
+        windows_equal(&name, &encoded, 200, &mut rng);
+    }
+}
+
+#[test]
+fn whatever_the_sampling_and_however_odd_the_size() {
+    use Subsamp::{Gray, None, Sub1x2, Sub1x4, Sub2x1, Sub2x2, Sub4x1};
+    let photo = decode(&photos::all()[1], Option::None).expect("a photograph");
+    let mut compressor = Compressor::new().expect("a compressor");
+    let mut rng = rng(3);
+    for subsamp in [None, Sub2x1, Sub2x2, Gray, Sub1x2, Sub4x1, Sub1x4] {
+        compressor.set_subsamp(subsamp).expect("a sampling");
+        for (width, height) in [(1, 1), (7, 40), (16, 16), (17, 33), (31, 9), (64, 48), (131, 97)] {
+            let pitch = photo.row_bytes();
+            let (pixels, format) = (photo.pixels(), PixelFormat::RGB);
+            let image = Image { pixels, width, pitch, height, format };
+            let encoded = compressor.compress_to_vec(image).expect("a JPEG");
+            windows_equal(&format!("{subsamp:?} {width}x{height}"), &encoded, 60, &mut rng);
+        }
+    }
+}
+
+#[test]
+fn damage_is_judged_alike_whatever_part_is_wanted() {
+    let mut rng = rng(4);
+    let mut verdicts = [0; 2];
+    for (name, encoded) in fixtures() {
+        for _ in 0..150 {
+            let mut damaged = encoded.clone();
+            for _ in 0..=rng.below(3) {
+                let at = 2 + rng.below(damaged.len() as u64 - 2) as usize;
+                damaged[at] = rng.below(256) as u8;
+            }
+            if rng.gate(0.2) {
+                damaged.truncate(2 + rng.below(damaged.len() as u64 - 2) as usize);
+            }
+            let whole = decode(&damaged, Option::None);
+            verdicts[usize::from(whole.is_ok())] += 1;
+            let image = whole.as_ref().map_or(Extent { width: 9, height: 9 }, RgbImage::extent);
+            let window = window(&mut rng, image);
+            match (whole, decode(&damaged, Some(window))) {
+                (Ok(whole), Ok(part)) => {
+                    assert!(rows(&part, window).eq(rows(&whole, window)), "{name}: {window:?}");
+                }
+                (whole, part) => {
+                    assert_eq!(part.map(|_| ()), whole.map(|_| ()), "{name}: {window:?}");
+                }
+            }
+        }
+    }
+    assert!(verdicts.iter().all(|&count| count > 300), "bad and good: {verdicts:?}");
+}
