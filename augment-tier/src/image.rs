@@ -13,6 +13,8 @@ const SLACK_BYTES: usize = 64;
 #[derive(Debug)]
 pub struct RgbImage {
     extent: Extent,
+    /// What the sides have been divided by.
+    reduction: u32,
     /// The pixels and then at least [`SLACK_BYTES`] of any value.
     padded: Vec<u8>,
 }
@@ -44,7 +46,8 @@ impl RgbImage {
     /// A black image of one pixel.
     #[must_use]
     pub fn new() -> Self {
-        Self { extent: Extent { width: 1, height: 1 }, padded: vec![0; 3 + SLACK_BYTES] }
+        let extent = Extent { width: 1, height: 1 };
+        Self { extent, reduction: 1, padded: vec![0; 3 + SLACK_BYTES] }
     }
 
     /// An image of given pixels.
@@ -56,13 +59,20 @@ impl RgbImage {
         assert_eq!(pixels.len(), byte_len(extent), "bytes of {extent:?}");
         assert!(!pixels.is_empty(), "an image has pixels");
         pixels.resize(pixels.len() + SLACK_BYTES, 0);
-        Self { extent, padded: pixels }
+        Self { extent, reduction: 1, padded: pixels }
     }
 
-    /// Size in pixels.
+    /// Size in pixels, as it is here.
     #[must_use]
     pub fn extent(&self) -> Extent {
         self.extent
+    }
+
+    /// What the sides of the image in the file have been divided by, and rounded up, to come to
+    /// this size: 1, 2, 4 or 8.
+    #[must_use]
+    pub fn reduction(&self) -> u32 {
+        self.reduction
     }
 
     /// All pixels, row by row.
@@ -84,7 +94,13 @@ impl RgbImage {
 
     /// Sets the size and gives the pixels to be overwritten, their values unspecified.
     pub fn reset(&mut self, extent: Extent) -> &mut [u8] {
+        self.reset_reduced(extent, 1)
+    }
+
+    /// As [`RgbImage::reset`], for an image whose sides have been divided by `reduction`.
+    pub fn reset_reduced(&mut self, extent: Extent, reduction: u32) -> &mut [u8] {
         self.extent = extent;
+        self.reduction = reduction;
         let len = byte_len(extent);
         &mut at_least(&mut self.padded, len + SLACK_BYTES)[..len]
     }

@@ -4,7 +4,7 @@
 //! sample once the buffers have grown to the largest image.
 
 use headwater_core::draw::{CropBox, DrawKey, DrawnOp, Extent, JitterStep, ViewParams};
-use headwater_core::recipe::TensorSpec;
+use headwater_core::recipe::{DecodeScaling, TensorSpec};
 use headwater_core::{Recipe, SampleId};
 
 use crate::decode::{DecodeError, DecodeLimits, Decoder, Wanted};
@@ -38,7 +38,7 @@ pub trait ViewSink {
 /// A sample that has been rendered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rendered {
-    /// Size of the decoded image.
+    /// Size of the image in the file.
     pub source: Extent,
 }
 
@@ -79,6 +79,7 @@ pub struct Renderer {
 pub struct Draws {
     /// In the order of the recipe; those beyond its views are left from another one.
     views: Vec<ViewParams>,
+    geometries: Vec<Geometry>,
 }
 
 /// All that comes after the decode.
@@ -149,7 +150,11 @@ impl Renderer {
         out: &mut impl ViewSink,
     ) -> Result<Rendered, RenderError> {
         let Self { decoder, painter, draws } = self;
-        let image = decoder.decode_wanted(encoded, |image| draws.draw(recipe, key, image))?;
+        let mut source = None;
+        let image = decoder.decode_wanted(encoded, |image| {
+            source = Some(image);
+            draws.draw(recipe, key, image)
+        })?;
         let mut number = 0;
         for (tensor, spec) in recipe.tensors.iter().enumerate() {
             let table = painter.table(recipe, spec);
@@ -163,7 +168,7 @@ impl Renderer {
                 number += 1;
             }
         }
-        Ok(Rendered { source: image.extent() })
+        Ok(Rendered { source: source.unwrap_or(image.extent()) })
     }
 }
 
@@ -194,13 +199,19 @@ impl Draws {
             let extent = Extent { width: tensor.width, height: tensor.height };
             tensor.views.iter().map(move |view| (view, extent))
         });
-        let mut wanted = None;
+        self.geometries.clear();
         for ((number, (spec, extent)), params) in (0..).zip(specs).zip(&mut self.views) {
             spec.draw_into(image, extent, &mut key.view(number).rng(), params);
-            let source = Geometry::new(params, extent).source();
-            wanted = Some(wanted.map_or(source, |wanted| around(wanted, source)));
+            self.geometries.push(Geometry::new(params, extent));
         }
-        wanted.map_or(Wanted::all(image), |window| Wanted { window })
+        let reductions = self.geometries.iter().map(Geometry::reduction_max);
+        let reduction = match recipe.decode_scaling {
+            DecodeScaling::Off => 1,
+            DecodeScaling::Auto => reductions.min().unwrap_or(1),
+        };
+        let sources = self.geometries.iter().map(|geometry| geometry.source(reduction));
+        let all = Wanted::reduced(image, reduction);
+        sources.reduce(around).map_or(all, |window| Wanted { reduction, window })
     }
 
     /// The views of the sample that was drawn last, and perhaps others after them.

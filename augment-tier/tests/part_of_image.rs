@@ -15,19 +15,26 @@ fn rng(seed: u64) -> DrawRng {
 
 /// The pixels of a window, or why the image is none. With a decoder of its own, so that nothing
 /// is left in its memory from an earlier window.
-fn decode(encoded: &[u8], window: Option<CropBox>) -> Result<RgbImage, DecodeErrorKind> {
+fn decode(encoded: &[u8], wanted: Option<Wanted>) -> Result<RgbImage, DecodeErrorKind> {
     let mut decoder = Decoder::new(DecodeLimits::default()).expect("a decoder");
-    let wanted = |image| window.map_or(Wanted::all(image), |window| within(window, image));
+    let wanted = |image| wanted.map_or(Wanted::all(image), |wanted| within(wanted, image));
     let image = decoder.decode_wanted(encoded, wanted).map_err(|error| error.kind())?;
     Ok(RgbImage::from_pixels(image.extent(), image.pixels().to_vec()))
 }
 
 /// The window, or all of an image that turns out to be smaller.
-fn within(window: CropBox, image: Extent) -> Wanted {
+fn within(wanted: Wanted, image: Extent) -> Wanted {
+    let Wanted { window, reduction } = wanted;
+    let all = Wanted::reduced(image, reduction);
     let fits = |start, len, side| start + len <= side;
-    let fits = fits(window.left, window.width, image.width)
-        && fits(window.top, window.height, image.height);
-    if fits { Wanted { window } } else { Wanted::all(image) }
+    let fits = fits(window.left, window.width, all.window.width)
+        && fits(window.top, window.height, all.window.height);
+    if fits { wanted } else { all }
+}
+
+/// Everything at full size, or at a half, a quarter or an eighth.
+fn reduced(rng: &mut DrawRng, image: Extent) -> Wanted {
+    Wanted::reduced(image, 1 << rng.below(4))
 }
 
 /// The rows of a window.
@@ -56,12 +63,14 @@ fn window(rng: &mut DrawRng, image: Extent) -> CropBox {
 }
 
 fn windows_equal(name: &str, encoded: &[u8], windows: usize, rng: &mut DrawRng) {
-    let whole = decode(encoded, None).unwrap_or_else(|kind| panic!("{name}: {kind:?}"));
+    let extent = decode(encoded, None).unwrap_or_else(|kind| panic!("{name}: {kind:?}")).extent();
     for _ in 0..windows {
+        let all = reduced(rng, extent);
+        let whole = decode(encoded, Some(all)).expect("it is good at full size");
         let window = window(rng, whole.extent());
-        let part = decode(encoded, Some(window)).expect("it is good as a whole");
+        let part = decode(encoded, Some(Wanted { window, ..all })).expect("it is good as a whole");
         assert_eq!(part.extent(), whole.extent(), "{name}");
-        assert!(rows(&part, window).eq(rows(&whole, window)), "{name}: {window:?}");
+        assert!(rows(&part, window).eq(rows(&whole, window)), "{name}: {window:?} of {all:?}");
     }
 }
 
@@ -129,11 +138,12 @@ fn damage_is_judged_alike_whatever_part_is_wanted() {
             if rng.gate(0.2) {
                 damaged.truncate(2 + rng.below(damaged.len() as u64 - 2) as usize);
             }
-            let whole = decode(&damaged, Option::None);
+            let all = reduced(&mut rng, Extent { width: 83, height: 61 });
+            let whole = decode(&damaged, Some(all));
             verdicts[usize::from(whole.is_ok())] += 1;
             let image = whole.as_ref().map_or(Extent { width: 9, height: 9 }, RgbImage::extent);
             let window = window(&mut rng, image);
-            match (whole, decode(&damaged, Some(window))) {
+            match (whole, decode(&damaged, Some(Wanted { window, ..all }))) {
                 (Ok(whole), Ok(part)) => {
                     assert!(rows(&part, window).eq(rows(&whole, window)), "{name}: {window:?}");
                 }

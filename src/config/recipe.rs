@@ -1,7 +1,7 @@
 //! `[recipe]`: a preset by name, or tensors written out.
 
 use anyhow::{Context, Result, bail};
-use headwater_core::recipe::TensorSpec;
+use headwater_core::recipe::{DecodeScaling, TensorSpec};
 use headwater_core::{Dtype, Recipe};
 use serde::{Deserialize, Serialize};
 
@@ -22,6 +22,9 @@ pub(crate) struct RecipeConfig {
     pub(crate) mean: [f32; 3],
     /// Standard deviation of each channel (R, G, B), as a share of 255.
     pub(crate) std: [f32; 3],
+    /// `auto`: a JPEG of which every view is shrunk to a half or less is decoded at 1/2, 1/4 or 1/8 of
+    /// its size. Faster, and other pixels: part of what identifies a batch. `off`: never.
+    pub(crate) decode_scaling: DecodeScaling,
     /// The tensors of recipe `custom`: `name`, `dtype`, `height`, `width` and `views`, each view
     /// with its `crop` and `ops`.
     pub(crate) tensors: Vec<TensorSpec>,
@@ -34,7 +37,9 @@ impl Default for RecipeConfig {
         let preset = "dinov2".to_owned();
         let dtype = Dtype::Bf16;
         match Recipe::preset(&preset, dtype) {
-            Ok(Recipe { mean, std, .. }) => Self { preset, dtype, mean, std, tensors: Vec::new() },
+            Ok(Recipe { mean, std, decode_scaling, .. }) => {
+                Self { preset, dtype, mean, std, decode_scaling, tensors: Vec::new() }
+            }
             Err(error) => unreachable!("the default is a preset: {error}"),
         }
     }
@@ -51,7 +56,8 @@ impl RecipeConfig {
                  or leave the tensors out"
             ),
         };
-        let recipe = Recipe { mean: self.mean, std: self.std, tensors };
+        let Self { mean, std, decode_scaling, .. } = *self;
+        let recipe = Recipe { mean, std, decode_scaling, tensors };
         recipe.validate().context("[recipe]")?;
         Ok(recipe)
     }

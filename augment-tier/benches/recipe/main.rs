@@ -8,22 +8,17 @@
 //! Each photo's stages are timed on their own, every round; the least time of all rounds counts,
 //! so that what else the machine does is left out.
 
+#[path = "../support/photos.rs"]
+mod photos;
 mod stages;
-
-use std::io::Read;
-use std::path::Path;
 
 use headwater_augment::simd::Simd;
 use headwater_core::recipe::PRESETS;
 use headwater_core::{Dtype, Recipe};
 
 fn main() {
-    let Ok(folder) = std::env::var("HEADWATER_BENCH_PHOTOS") else {
-        println!("set HEADWATER_BENCH_PHOTOS to a folder of tars with .jpg members");
-        return;
-    };
+    let Some(photos) = photos::read() else { return };
     let rounds = std::env::args().skip(1).find_map(|arg| arg.parse().ok()).unwrap_or(5);
-    let photos = photos(Path::new(&folder));
     println!("{} photos, {rounds} rounds", photos.len());
     let wanted = |simd: &&Simd| {
         let named =
@@ -36,27 +31,4 @@ fn main() {
     for simd in Simd::available().iter().filter(wanted) {
         stages::measure(&photos, &recipe, *simd, rounds);
     }
-}
-
-fn photos(folder: &Path) -> Vec<Vec<u8>> {
-    let mut tars: Vec<_> = std::fs::read_dir(folder)
-        .expect("a folder")
-        .map(|entry| entry.expect("an entry").path())
-        .filter(|path| path.extension().is_some_and(|extension| extension == "tar"))
-        .collect();
-    tars.sort();
-    let mut photos = Vec::new();
-    for tar in tars {
-        let mut archive = tar::Archive::new(std::fs::File::open(tar).expect("a tar"));
-        for entry in archive.entries().expect("a tar") {
-            let mut entry = entry.expect("an entry");
-            let is_jpeg = entry.path().is_ok_and(|p| p.extension().is_some_and(|e| e == "jpg"));
-            if is_jpeg {
-                let mut bytes = Vec::new();
-                entry.read_to_end(&mut bytes).expect("a member");
-                photos.push(bytes);
-            }
-        }
-    }
-    photos
 }

@@ -58,7 +58,9 @@ impl JpegDecoder {
         image: &mut RgbImage,
     ) -> Result<(), DecodeError> {
         let complete = scan::is_complete(encoded);
-        let mut outcome = self.decode_with_state(encoded, complete, choose, channels, image);
+        let mut chosen = None;
+        let mut first = |image| *chosen.insert(choose(image));
+        let mut outcome = self.decode_with_state(encoded, complete, &mut first, channels, image);
         if outcome == Ok(Warned::No) {
             return Ok(());
         }
@@ -67,8 +69,11 @@ impl JpegDecoder {
         self.turbo = fresh(self.limits)?;
         if complete {
             // How damage shows may depend on the part that was wanted; the whole is the judge.
-            let all = &mut Wanted::all;
-            outcome = self.decode_with_state(encoded, complete, all, channels, image);
+            let mut all = |image| {
+                let Wanted { reduction, .. } = chosen.unwrap_or_else(|| choose(image));
+                Wanted::reduced(image, reduction)
+            };
+            outcome = self.decode_with_state(encoded, complete, &mut all, channels, image);
             self.turbo = fresh(self.limits)?;
         }
         outcome.map(|_| ())
@@ -87,18 +92,21 @@ impl JpegDecoder {
         let header = frame.header();
         let Extent { width, height } = header.extent;
         let extent = self.limits.admit(u64::from(width), u64::from(height))?;
-        let wanted = choose(extent);
-        let all = Wanted::all(extent).window;
-        let in_part = complete && wanted.window != all && scan::is_plain(encoded);
-        let window = part(&header, wanted.window).filter(|_| in_part).unwrap_or(all);
-        let rgb = image.reset(extent);
+        let Wanted { reduction, window } = choose(extent);
+        let reduction = if header.block_columns.is_some() { reduction } else { 1 };
+        let mut wanted = Wanted::reduced(extent, reduction);
+        if complete && window != wanted.window && scan::is_plain(encoded) {
+            wanted = part(&header, Wanted { window, reduction }).unwrap_or(wanted);
+        }
+        let Wanted { window: whole, .. } = Wanted::reduced(extent, reduction);
+        let rgb = image.reset_reduced(whole.extent(), reduction);
         let (pixels, format) = if header.four_inks {
             (at_least(channels, rgb.len() / 3 * 4), Format::Cmyk)
         } else {
             (&mut *rgb, Format::Rgb)
         };
         let mut warned = Warned::No;
-        if let Err(error) = frame.decode(&Order { window, format }, pixels) {
+        if let Err(error) = frame.decode(&Order { wanted, format }, pixels) {
             let harmless = WARNINGS.iter().any(|warning| error.0.starts_with(warning));
             if !harmless || !complete {
                 return Err(refusal(error));
@@ -112,13 +120,15 @@ impl JpegDecoder {
     }
 }
 
-/// The window with the columns beside it that the library must see, if it pays to decode no more:
-/// a progressive image has been read to its end before its first pixel is known.
-fn part(header: &Header, window: CropBox) -> Option<CropBox> {
-    let block = header.block_columns.filter(|_| !header.progressive)?;
+/// What is wanted with the columns beside it that the library must see, if it pays to decode no
+/// more: a progressive image has been read to its end before its first pixel is known.
+fn part(header: &Header, wanted: Wanted) -> Option<Wanted> {
+    let Wanted { reduction, window } = wanted;
+    let block = header.block_columns.filter(|_| !header.progressive)? / reduction;
+    let columns = header.extent.width.div_ceil(reduction);
     let left = window.left.saturating_sub(EDGE_COLUMNS) / block * block;
-    let end = (window.left + window.width + EDGE_COLUMNS).min(header.extent.width);
-    Some(CropBox { left, width: end - left, ..window })
+    let end = (window.left + window.width + EDGE_COLUMNS).min(columns);
+    Some(Wanted { reduction, window: CropBox { left, width: end - left, ..window } })
 }
 
 /// libjpeg fills what is missing with gray and only warns; the reference refuses such a file.

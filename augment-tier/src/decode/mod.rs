@@ -73,7 +73,8 @@ impl Decoder {
     }
 
     /// Decodes what `choose` wants of an image of the size that its header says. The image has
-    /// its full size, and any value where it is not wanted. It stays until the next call.
+    /// that size, or the reduced one where its format can be reduced, and any value where it is not
+    /// wanted. It stays until the next call.
     ///
     /// # Errors
     /// As [`Decoder::decode`]; whether an image is good does not depend on what is wanted of it.

@@ -8,6 +8,8 @@ use std::ptr::NonNull;
 use headwater_core::draw::{CropBox, Extent};
 use turbojpeg_sys as sys;
 
+use crate::decode::Wanted;
+
 /// One decompressor of the library.
 #[derive(Debug)]
 pub(super) struct Turbo {
@@ -38,8 +40,8 @@ pub(super) struct Header {
 /// What is to be decoded.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Order {
-    /// The pixels that are wanted.
-    pub(super) window: CropBox,
+    /// Size and part.
+    pub(super) wanted: Wanted,
     /// Order of the colours in a pixel.
     pub(super) format: Format,
 }
@@ -116,7 +118,11 @@ impl Turbo {
     }
 
     /// Sets what the next call decodes; everything without a window.
-    fn aim(&self, window: Option<CropBox>) -> Result<(), TurboError> {
+    fn aim(&self, reduction: u32, window: Option<CropBox>) -> Result<(), TurboError> {
+        let factor = sys::tjscalingfactor { num: 1, denom: reduction as c_int };
+        // SAFETY: the handle is alive.
+        let code = unsafe { sys::tj3SetScalingFactor(self.handle.as_ptr(), factor) };
+        self.check(code)?;
         let everything = sys::tjregion { x: 0, y: 0, w: 0, h: 0 };
         let region = window.map_or(everything, |window| sys::tjregion {
             x: window.left as c_int,
@@ -166,29 +172,32 @@ impl Frame<'_> {
         self.header
     }
 
-    /// Decodes what is ordered. `pixels` are those of the whole image, row by row without padding;
-    /// what is outside the window is left as it was.
+    /// Decodes what is ordered. `pixels` are those of the whole image at its reduced size, row by
+    /// row without padding; what is outside the window is left as it was.
     ///
     /// # Panics
-    /// `pixels` are not as many as the image has, the window is not within the image or does not
-    /// begin where a block does, or a part is wanted of an image that has no blocks.
+    /// `pixels` are not as many as that image has, the window is not within it or does not begin
+    /// where a block does, or less than everything is wanted of an image that has no blocks.
     pub(super) fn decode(self, order: &Order, pixels: &mut [u8]) -> Result<(), TurboError> {
         let Self { turbo, encoded, header } = self;
-        let (width, height) = (header.extent.width, header.extent.height);
-        let CropBox { left, top, width: columns, height: rows } = order.window;
+        let Wanted { reduction, window } = order.wanted;
+        let whole = Wanted::reduced(header.extent, reduction).window;
+        let (width, height) = (whole.width, whole.height);
+        let CropBox { left, top, width: columns, height: rows } = window;
         let depth = order.format.bytes();
         let row_bytes = width as usize * depth;
         assert_eq!(pixels.len(), row_bytes * height as usize, "bytes of {width}x{height} pixels");
-        assert!(columns > 0 && left + columns <= width, "{:?} of {width} columns", order.window);
-        assert!(rows > 0 && top + rows <= height, "{:?} of {height} rows", order.window);
-        let whole = (columns, rows) == (width, height);
-        let aligned = header.block_columns.is_some_and(|block| left.is_multiple_of(block));
-        assert!(whole || aligned, "{:?} in blocks of {:?}", order.window, header.block_columns);
-        turbo.aim((!whole).then_some(order.window))?;
+        assert!(columns > 0 && left + columns <= width, "{window:?} of {width} columns");
+        assert!(rows > 0 && top + rows <= height, "{window:?} of {height} rows");
+        let blocks = header.block_columns.map(|block| block / reduction);
+        let aligned = blocks.is_some_and(|block| left.is_multiple_of(block));
+        let everything = order.wanted == Wanted::all(header.extent);
+        assert!(everything || aligned, "{:?} in blocks of {blocks:?}", order.wanted);
+        turbo.aim(reduction, (window != whole).then_some(window))?;
         let pitch = c_int::try_from(row_bytes).expect("rows of a JPEG are short");
         let first = top as usize * row_bytes + left as usize * depth;
         // SAFETY: the handle is alive; the header of these very bytes has been read with it, and
-        // with the region that was set the library writes `rows` rows of `columns` pixels, `pitch`
+        // with the factor and the region that were set the library writes `rows` rows of `columns` pixels, `pitch`
         // bytes apart, which the assertions have found within `pixels`.
         let code = unsafe {
             let to = pixels[first..].as_mut_ptr();

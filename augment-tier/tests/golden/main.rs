@@ -9,4 +9,5 @@ mod decode;
 mod draws;
 mod fixtures;
 mod resize;
+mod scaled;
 mod views;

@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use headwater_core::recipe::TensorSpec;
+use headwater_core::recipe::{DecodeScaling, TensorSpec};
 use headwater_core::{Dtype, Recipe};
 use headwater_receiver::{DatasetUse, ReceiverConfig};
 use headwater_telemetry::TelemetryConfig;
@@ -41,6 +41,7 @@ struct RecipeTable {
     dtype: Option<Dtype>,
     mean: Option<[f32; 3]>,
     std: Option<[f32; 3]>,
+    decode_scaling: Option<DecodeScaling>,
     tensors: Option<Vec<TensorSpec>>,
 }
 
@@ -173,6 +174,7 @@ fn recipe_of(mut table: Table, dtype: Option<Value>) -> Result<Recipe, String> {
     }
     recipe.mean = table.mean.unwrap_or(recipe.mean);
     recipe.std = table.std.unwrap_or(recipe.std);
+    recipe.decode_scaling = table.decode_scaling.unwrap_or(recipe.decode_scaling);
     Ok(recipe)
 }
 

@@ -4,6 +4,7 @@
 mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
+mod geometry;
 pub mod plain;
 #[cfg(target_arch = "x86_64")]
 mod quads;
@@ -13,26 +14,12 @@ mod taps;
 #[cfg(target_arch = "x86_64")]
 mod x86;
 
+pub use geometry::{Axis, Geometry};
 pub use taps::Taps;
-
-use headwater_core::draw::{CropBox, Extent, Origin, ViewParams};
 
 use crate::image::{Planes, RgbImage};
 use crate::ops::flip;
 use crate::simd::Simd;
-
-/// Which part of an image becomes which view.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Geometry {
-    /// The box that is cut; filter taps do not reach beyond it.
-    pub crop: CropBox,
-    /// Size to which the whole box is resized.
-    pub resized: Extent,
-    /// Where the view lies in the resized box.
-    pub window: Origin,
-    /// Size of the view.
-    pub view: Extent,
-}
 
 /// Resizes views of an image, one after the other, in memory that it keeps.
 #[derive(Debug)]
@@ -45,31 +32,6 @@ enum Twin {
     Plain(plain::Scratch),
     #[cfg(target_arch = "x86_64")]
     X86(x86::Kernels, Box<quads::Scratch>),
-}
-
-// === impl Geometry ===
-
-impl Geometry {
-    /// How the view described by `params` is cut.
-    #[must_use]
-    pub fn new(params: &ViewParams, view: Extent) -> Self {
-        let ViewParams { crop, resized, window, .. } = *params;
-        Self { crop, resized, window, view }
-    }
-
-    /// The pixels of the image that the view is made of.
-    #[must_use]
-    pub fn source(&self) -> CropBox {
-        let Self { crop, resized, window, view } = *self;
-        let (left, right) = taps::reach(crop.width, resized.width, window.left, view.width);
-        let (top, bottom) = taps::reach(crop.height, resized.height, window.top, view.height);
-        CropBox {
-            left: crop.left + left,
-            top: crop.top + top,
-            width: right - left,
-            height: bottom - top,
-        }
-    }
 }
 
 // === impl Resizer ===

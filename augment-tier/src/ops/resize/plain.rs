@@ -22,15 +22,15 @@ pub struct Scratch {
 /// # Panics
 /// The geometry goes beyond the image or the resized box.
 pub fn resize(image: &RgbImage, geometry: &Geometry, scratch: &mut Scratch, view: &mut Planes) {
-    let Geometry { crop, resized, window, view: size } = *geometry;
+    let size = geometry.view;
+    let (across, down) = (geometry.across(image.reduction()), geometry.down(image.reduction()));
     let Scratch { horizontal, vertical, between } = scratch;
-    horizontal.compute(crop.width, resized.width, window.left, size.width);
-    vertical.compute(crop.height, resized.height, window.top, size.height);
-    let keeps_width = crop.width == resized.width;
-    let keeps_height = crop.height == resized.height;
+    horizontal.compute(&across);
+    vertical.compute(&down);
+    let (keeps_width, keeps_height) = (across.is_kept(), down.is_kept());
 
     let (first_row, end_row) = if keeps_height {
-        (window.top as usize, (window.top + size.height) as usize)
+        (down.start as usize, (down.start + down.count) as usize)
     } else {
         vertical.reach()
     };
@@ -38,13 +38,13 @@ pub fn resize(image: &RgbImage, geometry: &Geometry, scratch: &mut Scratch, view
     let between = at_least(between, 3 * rows * width);
     for channel in 0..3 {
         for row in 0..rows {
-            let source_row = crop.top as usize + first_row + row;
+            let source_row = down.base as usize + first_row + row;
             let source = &image.pixels()[source_row * image.row_bytes()..][..image.row_bytes()];
-            let at = |column: usize| source[(crop.left as usize + column) * 3 + channel];
+            let at = |column: usize| source[(across.base as usize + column) * 3 + channel];
             let to = &mut between[(channel * rows + row) * width..][..width];
             for (x, value) in to.iter_mut().enumerate() {
                 *value = if keeps_width {
-                    at(window.left as usize + x)
+                    at(across.start as usize + x)
                 } else {
                     let (first, weights) = horizontal.at(x);
                     weigh(weights, |tap| at(first + tap))

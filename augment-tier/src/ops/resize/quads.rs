@@ -136,17 +136,18 @@ impl Scratch {
         mirrored: bool,
         view: &mut Planes,
     ) {
-        let Geometry { crop, resized, window, view: size } = *geometry;
+        let size = geometry.view;
+        let (across, down) = (geometry.across(image.reduction()), geometry.down(image.reduction()));
         let simd = kernels.simd();
-        taps::compute(simd, &mut self.taps, crop.width, resized.width, window.left, size.width);
+        taps::compute(simd, &mut self.taps, &across);
         self.across.pack(&self.taps, mirrored, kernels);
-        taps::compute(simd, &mut self.taps, crop.height, resized.height, window.top, size.height);
+        taps::compute(simd, &mut self.taps, &down);
         self.down.pack(&self.taps, false, kernels);
 
         let (width, height) = (size.width as usize, size.height as usize);
         let lanes = width.next_multiple_of(LANE_BLOCK);
         let blocks = self.down.quads.div_ceil(LANE_BLOCK / QUAD);
-        let (column, row) = (crop.left as usize, crop.top as usize);
+        let (column, row) = (across.base as usize, down.base as usize);
         self.horizontal(kernels, image, column, row, blocks, lanes);
 
         let channel_len = blocks * LANE_BLOCK * lanes;

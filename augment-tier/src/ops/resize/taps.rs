@@ -3,6 +3,7 @@
 //! Source: Pillow `Resample.c`, `precompute_coeffs`, `normalize_coeffs_8bpc`, `bicubic_filter`.
 
 use crate::ops::level::rounded_to_zero;
+use crate::ops::resize::Axis;
 use crate::simd::twin;
 
 /// Bits behind the point of a weight.
@@ -25,7 +26,9 @@ pub struct Taps {
 
 /// The filter of an axis: where it lies over the source for each output position.
 struct Filter {
-    from: u32,
+    /// Source positions in all, and where the first output position begins among them.
+    len: u32,
+    begin: f64,
     /// Source positions for one output position.
     step: f64,
     /// The factor by which the filter is wider than it is at scale 1.
@@ -45,15 +48,16 @@ struct Span {
 
 impl Filter {
     #[inline(always)]
-    fn new(from: u32, to: u32) -> Self {
-        let step = f64::from(from) / f64::from(to);
+    fn new(axis: &Axis) -> Self {
+        let [begin, end] = axis.stretch;
+        let step = (end - begin) / f64::from(axis.to);
         let scale = step.max(1.0);
-        Self { from, step, scale, support: BICUBIC_SUPPORT * scale }
+        Self { len: axis.len, begin, step, scale, support: BICUBIC_SUPPORT * scale }
     }
 
     #[inline(always)]
     fn centre(&self, position: u32) -> f64 {
-        (f64::from(position) + 0.5) * self.step
+        self.begin + (f64::from(position) + 0.5) * self.step
     }
 
     /// First source position, and one past the last.
@@ -61,30 +65,44 @@ impl Filter {
     fn span(&self, position: u32) -> (usize, usize) {
         let centre = self.centre(position);
         let first = (centre - self.support + 0.5).max(0.0) as usize;
-        let end = ((centre + self.support + 0.5) as usize).min(self.from as usize);
+        let end = ((centre + self.support + 0.5) as usize).min(self.len as usize);
         (first, end)
+    }
+}
+
+// === impl Axis ===
+
+impl Axis {
+    /// The source positions that the wanted outputs need, counted from the base: first and one past
+    /// the last. Equal to [`Taps::reach`].
+    #[must_use]
+    pub fn reach(&self) -> (u32, u32) {
+        let filter = Filter::new(self);
+        let (first, _) = filter.span(self.start);
+        let (_, end) = filter.span(self.start + self.count - 1);
+        (first as u32, end as u32)
     }
 }
 
 // === impl Taps ===
 
 impl Taps {
-    /// Weights for the outputs `start .. start + count` of an axis of `from` positions that is
-    /// resized as a whole to `to` positions.
+    /// Weights for the wanted outputs of an axis.
     ///
     /// # Panics
-    /// `from` or `to` is 0.
-    pub fn compute(&mut self, from: u32, to: u32, start: u32, count: u32) {
-        self.compute_inlined(from, to, start, count);
+    /// The stretch is empty, or becomes nothing.
+    pub fn compute(&mut self, axis: &Axis) {
+        self.compute_inlined(axis);
     }
 
     #[inline(always)]
-    fn compute_inlined(&mut self, from: u32, to: u32, start: u32, count: u32) {
-        assert!(from > 0 && to > 0, "an axis of {from} positions to {to}");
+    fn compute_inlined(&mut self, axis: &Axis) {
+        let [begin, end] = axis.stretch;
+        assert!(begin < end && axis.to > 0, "{axis:?}");
         self.spans.clear();
         self.weights.clear();
-        let filter = Filter::new(from, to);
-        for position in start..start + count {
+        let filter = Filter::new(axis);
+        for position in axis.start..axis.start + axis.count {
             let (first, end) = filter.span(position);
             self.push(first, end - first, filter.centre(position), 1.0 / filter.scale);
         }
@@ -147,19 +165,9 @@ impl Taps {
     }
 }
 
-/// The source positions that the outputs `start .. start + count` of an axis need: first and one past
-/// the last. Equal to [`Taps::reach`] of the same outputs.
-pub(super) fn reach(from: u32, to: u32, start: u32, count: u32) -> (u32, u32) {
-    let filter = Filter::new(from, to);
-    let (first, _) = filter.span(start);
-    let (_, end) = filter.span(start + count - 1);
-    (first as u32, end as u32)
-}
-
 twin! {
     /// [`Taps::compute`] for a set of instructions.
-    pub(super) fn compute(taps: &mut Taps, from: u32, to: u32, start: u32, count: u32) =
-        Taps::compute_inlined;
+    pub(super) fn compute(taps: &mut Taps, axis: &Axis) = Taps::compute_inlined;
 }
 
 /// The share in fixed point, rounded half away from 0. Shares of real filters are below 2.

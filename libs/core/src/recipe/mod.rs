@@ -4,6 +4,7 @@
 
 mod fp8;
 mod preset;
+mod scaling;
 mod validate;
 
 use serde::{Deserialize, Serialize};
@@ -12,6 +13,7 @@ use crate::{Digest, Dtype};
 
 pub use fp8::FP8_E4M3_MAX;
 pub use preset::PRESETS;
+pub use scaling::DecodeScaling;
 pub use validate::RecipeError;
 
 /// A whole recipe: the tensors of a batch and how each of their views is made.
@@ -24,6 +26,9 @@ pub struct Recipe {
     /// Standard deviation of each channel in the same unit.
     #[serde(default = "imagenet_std")]
     pub std: [f32; 3],
+    /// Whether an image may be decoded at a fraction of its size. It changes pixels.
+    #[serde(default, skip_serializing_if = "DecodeScaling::is_off")]
+    pub decode_scaling: DecodeScaling,
     /// Image tensors in the order in which they lie in the slot.
     pub tensors: Vec<TensorSpec>,
 }

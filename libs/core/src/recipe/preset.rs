@@ -2,7 +2,7 @@
 //! and `data/transforms.py`.
 
 use crate::Dtype;
-use crate::recipe::{CropSpec, OpSpec, Recipe, TensorSpec, ViewSpec};
+use crate::recipe::{CropSpec, DecodeScaling, OpSpec, Recipe, TensorSpec, ViewSpec};
 
 pub(super) const IMAGENET_MEAN: [f32; 3] = [0.485, 0.456, 0.406];
 pub(super) const IMAGENET_STD: [f32; 3] = [0.229, 0.224, 0.225];
@@ -32,7 +32,12 @@ pub(super) fn by_name(name: &str, dtype: Dtype) -> Option<Recipe> {
         }
         _ => return None,
     };
-    Some(Recipe { mean: IMAGENET_MEAN, std: IMAGENET_STD, tensors })
+    Some(Recipe {
+        mean: IMAGENET_MEAN,
+        std: IMAGENET_STD,
+        decode_scaling: DecodeScaling::Off,
+        tensors,
+    })
 }
 
 /// `blur`: probabilities for global view 1, global view 2 and the local views.

@@ -1,0 +1,113 @@
+//! Where a view comes from.
+
+use headwater_core::draw::{CropBox, Extent, Origin, ViewParams};
+
+/// Fractions at which an image can be decoded, the least first.
+const REDUCTIONS: [u32; 4] = [8, 4, 2, 1];
+
+/// Which part of an image becomes which view.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Geometry {
+    /// The box that is cut, in pixels of the image at its full size; filter taps do not reach
+    /// beyond it.
+    pub crop: CropBox,
+    /// Size to which the whole box is resized.
+    pub resized: Extent,
+    /// Where the view lies in the resized box.
+    pub window: Origin,
+    /// Size of the view.
+    pub view: Extent,
+}
+
+/// One axis of a resize: the stretch of the source that becomes so many positions, and which of
+/// them are wanted.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Axis {
+    /// The first source position that the stretch touches; the others are counted from it.
+    pub base: u32,
+    /// Source positions that it touches; no tap reaches beyond them.
+    pub len: u32,
+    /// Where it begins and ends: at positions, or between them where the image is reduced.
+    pub stretch: [f64; 2],
+    /// Positions that it becomes.
+    pub to: u32,
+    /// The first of them that is wanted.
+    pub start: u32,
+    /// How many are wanted.
+    pub count: u32,
+}
+
+// === impl Geometry ===
+
+impl Geometry {
+    /// How the view described by `params` is cut.
+    #[must_use]
+    pub fn new(params: &ViewParams, view: Extent) -> Self {
+        let ViewParams { crop, resized, window, .. } = *params;
+        Self { crop, resized, window, view }
+    }
+
+    /// The columns, in an image whose sides have been divided by `reduction`.
+    #[must_use]
+    pub fn across(&self, reduction: u32) -> Axis {
+        let Self { crop, resized, window, view } = *self;
+        let (start, count) = (window.left, view.width);
+        Axis { to: resized.width, start, count, ..Axis::cover(crop.left, crop.width, reduction) }
+    }
+
+    /// The rows, in an image whose sides have been divided by `reduction`.
+    #[must_use]
+    pub fn down(&self, reduction: u32) -> Axis {
+        let Self { crop, resized, window, view } = *self;
+        let (start, count) = (window.top, view.height);
+        Axis { to: resized.height, start, count, ..Axis::cover(crop.top, crop.height, reduction) }
+    }
+
+    /// The pixels that the view is made of, of an image whose sides have been divided by
+    /// `reduction`.
+    #[must_use]
+    pub fn source(&self, reduction: u32) -> CropBox {
+        let (across, down) = (self.across(reduction), self.down(reduction));
+        let ((left, right), (top, bottom)) = (across.reach(), down.reach());
+        CropBox {
+            left: across.base + left,
+            top: down.base + top,
+            width: right - left,
+            height: bottom - top,
+        }
+    }
+
+    /// The most by which the image's sides can be divided so that the view still shrinks its box,
+    /// or keeps its size.
+    #[must_use]
+    pub fn reduction_max(&self) -> u32 {
+        let Self { crop, resized, .. } = *self;
+        let fits =
+            |by: &u32| crop.width >= by * resized.width && crop.height >= by * resized.height;
+        REDUCTIONS.into_iter().find(fits).unwrap_or(1)
+    }
+}
+
+// === impl Axis ===
+
+impl Axis {
+    /// The stretch alone.
+    fn cover(first: u32, len: u32, reduction: u32) -> Self {
+        let base = first / reduction;
+        let place = |at: u32| f64::from(at) / f64::from(reduction) - f64::from(base);
+        Self {
+            base,
+            len: (first + len).div_ceil(reduction) - base,
+            stretch: [place(first), place(first + len)],
+            to: 1,
+            start: 0,
+            count: 1,
+        }
+    }
+
+    /// Whether every position becomes itself.
+    #[must_use]
+    pub fn is_kept(&self) -> bool {
+        self.stretch == [0.0, f64::from(self.to)]
+    }
+}
