@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, CommandFactory as _, Parser, Subcommand};
 
 use crate::cmd::{augment, bench, config, datasets, plan, receive, run, storage};
-use crate::config::{DatasetEntry, Setting};
+use crate::config::{DatasetEntry, HubNeed, Setting};
 
 /// Headwater feeds training ranks: storage tier, augment tier, receiver.
 #[derive(Debug, Parser)]
@@ -42,7 +42,7 @@ pub(crate) enum Verb {
     Receive(receive::Flags),
     /// Says what a batch will hold: samples, and how each of their views is made
     Plan(plan::Flags),
-    /// Says what there is in the datasets
+    /// Looks after datasets: the hub's, and those that are configured
     #[command(subcommand)]
     Datasets(datasets::Verb),
     /// Measures
@@ -55,7 +55,8 @@ pub(crate) enum Verb {
 /// Datasets on the command line.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct DatasetFlags {
-    /// A dataset, as in `photos=data/photos-{000000..000003}.tar`; may be repeated
+    /// A dataset, as in `photos=data/photos-{000000..000003}.tar`, or one of the hub, as in
+    /// `hub:photos/train`; may be repeated
     #[arg(long = "dataset", value_name = "NAME=SHARDS", value_parser = parse_dataset)]
     pub(crate) datasets: Vec<DatasetEntry>,
 }
@@ -92,6 +93,21 @@ impl Cli {
     }
 }
 
+// === impl Verb ===
+
+impl Verb {
+    /// What it has to know of datasets of the hub that are configured.
+    pub(crate) fn hub_need(&self) -> Option<HubNeed> {
+        match self {
+            Self::Storage(_) | Self::Run(_) | Self::Bench(_) => Some(HubNeed::Shards),
+            Self::Plan(flags) if flags.looks_at_shards() => Some(HubNeed::Shards),
+            Self::Plan(_) | Self::Receive(_) => Some(HubNeed::Names),
+            Self::Datasets(verb) => verb.reads_configured().then_some(HubNeed::Shards),
+            Self::Augment(_) | Self::Config(_) => None,
+        }
+    }
+}
+
 // === impl DatasetFlags ===
 
 impl DatasetFlags {
@@ -99,6 +115,25 @@ impl DatasetFlags {
     pub(crate) fn settings(&self) -> Option<Setting> {
         let list = toml::Value::try_from(&self.datasets).ok()?;
         (!self.datasets.is_empty()).then(|| Setting::flag("--dataset", "dataset", list))
+    }
+}
+
+/// The hub on the command line.
+#[derive(Clone, Debug, Default, Args)]
+pub(crate) struct HubFlags {
+    /// Folder of the hub [default: hub.root, or see docs/datasets.md]
+    #[arg(long, value_name = "DIR")]
+    root: Option<PathBuf>,
+}
+
+// === impl HubFlags ===
+
+impl HubFlags {
+    /// What the flag sets.
+    pub(crate) fn settings(&self) -> Option<Setting> {
+        // Quoted: a folder may be called `2024`.
+        let quoted = |path: &PathBuf| toml::Value::from(path.display().to_string());
+        given("--root", "hub.root", self.root.as_ref().map(quoted))
     }
 }
 

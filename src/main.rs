@@ -9,6 +9,8 @@ mod cli;
 mod cmd;
 mod config;
 mod contact_sheet;
+mod hub;
+mod pack;
 mod plan;
 mod run;
 mod screen;

@@ -40,6 +40,11 @@ impl Screen {
         self.write(format!("{text}\n").as_bytes());
     }
 
+    /// Writes a line of the result to standard output, with the bars out of the way.
+    pub(crate) fn print(&self, text: &str) {
+        self.bars.suspend(|| println!("{text}"));
+    }
+
     /// Shows how far something of `total` pieces is, as a bar where there is a terminal.
     pub(crate) fn progress(&self, what: &'static str, total: u64) -> Progress {
         let bar = if io::stderr().is_terminal() {

@@ -107,7 +107,7 @@ fn an_unknown_key_in_the_file_is_named_with_the_file_and_the_known_keys() {
     std::fs::write(&other, "[storrage]\n").expect("a file");
     let named = other.display().to_string();
     let ended = run_in(folder.path(), &[], &["--config", &named, "config"]);
-    refused(&ended, &["other.toml", "`storrage`", "curriculum, recipe, storage"]);
+    refused(&ended, &["other.toml", "`storrage`", "curriculum, hub, recipe, storage"]);
     let by_env = [("HEADWATER_CONFIG", named.as_str())];
     refused(&run_in(folder.path(), &by_env, &["config"]), &["other.toml", "`storrage`"]);
 }

@@ -43,6 +43,10 @@ pub(crate) fn dispatch(cli: &Cli) -> Result<()> {
         // Somebody looks at progress and results.
         loaded.config.telemetry.log = LOG_OF_TOOLS.to_owned();
     }
+    if let Some(need) = cli.verb.as_ref().and_then(Verb::hub_need) {
+        let root = loaded.hub_root();
+        loaded.config.find_in_hub(need, || root)?;
+    }
     let screen = Screen::default();
     let log_env = std::env::var(LOG_ENV).ok();
     start_logs(&loaded.config.telemetry, log_env.as_deref(), screen.clone())?;
@@ -52,7 +56,7 @@ pub(crate) fn dispatch(cli: &Cli) -> Result<()> {
         Some(Verb::Run(flags)) => run::run(loaded.config, flags, &screen),
         Some(Verb::Receive(flags)) => receive::run(&loaded.config, flags, &screen),
         Some(Verb::Plan(flags)) => plan::run(&loaded.config, flags),
-        Some(Verb::Datasets(verb)) => datasets::run(&loaded.config, verb, &screen),
+        Some(Verb::Datasets(verb)) => datasets::run(&loaded, verb, &screen),
         Some(Verb::Bench(verb)) => bench::run(loaded.config, verb, &screen),
         Some(Verb::Config(flags)) => config::run(&loaded, flags),
         None => Ok(()),

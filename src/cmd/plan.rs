@@ -64,14 +64,19 @@ impl Flags {
         .flatten()
         .collect()
     }
+
+    /// Whether shards are looked at here, and no storage node is asked.
+    pub(crate) fn looks_at_shards(&self) -> bool {
+        self.storage.is_none()
+    }
 }
 
 pub(crate) fn run(config: &Config, flags: &Flags) -> Result<()> {
     let planned = runtime()?.block_on(async {
-        let planner = if flags.storage.is_some() {
-            Planner::ask(config).await?
-        } else {
+        let planner = if flags.looks_at_shards() {
             Planner::look(config).await?
+        } else {
+            Planner::ask(config).await?
         };
         planner
             .plan(flags.epoch, flags.step, flags.checkpoint.as_deref())

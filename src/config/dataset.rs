@@ -1,21 +1,32 @@
 //! `[[dataset]]`: what there is to train on.
 
-use anyhow::{Result, bail};
+use anyhow::{Result, anyhow, bail};
 use headwater_receiver::DatasetUse;
 use headwater_storage::DatasetConfig;
 use serde::{Deserialize, Serialize};
 
+use crate::hub::{Hub, Reference};
+
+/// Before a dataset of the hub, on the command line.
+const HUB: &str = "hub:";
+
 /// One dataset.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
 pub(crate) struct DatasetEntry {
-    /// Name, unique in the job.
+    /// Name, unique in the job. Beside `hub` it may be left out: then it is the whole name there.
+    #[serde(skip_serializing_if = "String::is_empty")]
     pub(crate) name: String,
     /// Its shards in order, one string or a list of them: paths, globs, and braces as in
     /// `train-{000000..000127}.tar`.
-    pub(crate) shards: Shards,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) shards: Option<Shards>,
+    /// In place of `shards`, a dataset of the hub: `CONFIDENTIALITY/MODALITY/NAME/SPLIT`, or
+    /// `NAME/SPLIT` or `NAME` where there is one only.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) hub: Option<String>,
     /// Share in the mix, relative to the other datasets'. Default: the number of samples.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) weight: Option<f64>,
 }
 
@@ -27,39 +38,125 @@ pub(crate) enum Shards {
     Many(Vec<String>),
 }
 
+/// What has to be known of a dataset of the hub.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum HubNeed {
+    /// Its name: a storage node has the shards.
+    Names,
+    /// Its shards too.
+    Shards,
+}
+
 // === impl DatasetEntry ===
 
 impl DatasetEntry {
-    /// A dataset written as `NAME=SHARDS` on the command line.
+    /// A dataset written as `NAME=SHARDS`, `hub:DATASET` or `NAME=hub:DATASET` on the command line.
     pub(crate) fn parse(text: &str) -> Result<Self> {
-        match text.split_once('=') {
-            Some((name, shards)) if !name.is_empty() && !shards.is_empty() => Ok(Self {
-                name: name.to_owned(),
-                shards: Shards::One(shards.to_owned()),
-                weight: None,
-            }),
-            _ => bail!("`{text}` is not a dataset: write NAME=SHARDS, as in `photos=data/*.tar`"),
-        }
+        let (name, shards) = match text.split_once('=') {
+            _ if text.starts_with(HUB) => ("", text),
+            Some((name, shards)) if !name.is_empty() && !shards.is_empty() => (name, shards),
+            _ => bail!(
+                "`{text}` is not a dataset: write NAME=SHARDS, as in `photos=data/*.tar`, or \
+                 hub:DATASET, as in `hub:photos/train`"
+            ),
+        };
+        let hub = shards.strip_prefix(HUB).map(str::to_owned);
+        let shards = hub.is_none().then(|| Shards::One(shards.to_owned()));
+        let entry = Self { name: name.to_owned(), shards, hub, weight: None };
+        entry.validate().map(|()| entry)
     }
 
+    /// Checks all but whether it is there.
     pub(crate) fn validate(&self) -> Result<()> {
+        let name = &self.name;
+        let reference = self.reference()?;
+        match (&self.shards, reference) {
+            (Some(_), None) if name.is_empty() => {
+                bail!("a [[dataset]] with `shards` needs a key `name`: write it")
+            }
+            (None, None) => bail!("dataset `{name}` needs a key `shards` or `hub`: write one"),
+            (Some(_), Some(_)) => {
+                bail!("dataset `{name}` has `shards` and `hub`: leave one out")
+            }
+            _ => {}
+        }
         match self.weight {
             Some(weight) if !(weight.is_finite() && weight >= 0.0) => {
-                bail!("weight of dataset `{}` is {weight}: must be 0 or more", self.name)
+                bail!("weight of dataset `{name}` is {weight}: must be 0 or more")
             }
             _ => Ok(()),
         }
     }
 
-    pub(crate) fn served(&self) -> DatasetConfig {
-        let shards = match &self.shards {
-            Shards::One(pattern) => vec![pattern.clone()],
-            Shards::Many(patterns) => patterns.clone(),
+    /// The dataset of the hub that is meant, if one is.
+    pub(crate) fn reference(&self) -> Result<Option<Reference>> {
+        let reference = self.hub.as_deref().map(str::parse).transpose();
+        reference.map_err(|fault: String| anyhow!("hub: {fault}"))
+    }
+
+    /// Without a name of its own it has its whole one in the hub, if that is written.
+    pub(crate) fn take_whole_name(&mut self) -> Result<()> {
+        if let Some(reference) = self.reference()?.filter(Reference::is_whole)
+            && self.name.is_empty()
+        {
+            self.name = reference.to_string();
+        }
+        Ok(())
+    }
+
+    /// The same with its shards, found in the hub.
+    pub(crate) fn found_in(&self, hub: &Hub) -> Result<Self> {
+        let Some(reference) = self.reference()? else { return Ok(self.clone()) };
+        let split = hub.split(&reference)?;
+        let shards = Some(Shards::One(split.pattern()?));
+        let name = match self.name.as_str() {
+            "" => split.name.to_string(),
+            name => name.to_owned(),
         };
-        DatasetConfig { name: self.name.clone(), shards }
+        Ok(Self { name, shards, hub: None, weight: self.weight })
+    }
+
+    /// As the storage tier serves it, once it is found in the hub.
+    pub(crate) fn served(&self) -> DatasetConfig {
+        let hub = self.hub.clone().unwrap_or_default();
+        let shards = match &self.shards {
+            Some(Shards::One(pattern)) => vec![pattern.clone()],
+            Some(Shards::Many(patterns)) => patterns.clone(),
+            None => vec![format!("{HUB}{hub}")],
+        };
+        let name = if self.name.is_empty() { hub } else { self.name.clone() };
+        DatasetConfig { name, shards }
     }
 
     pub(crate) fn used(&self) -> DatasetUse {
         DatasetUse { name: self.name.clone(), weight: self.weight }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_dataset_is_shards_or_one_of_the_hub() {
+        let parse = |text| DatasetEntry::parse(text).map(|e| (e.name, e.shards.is_some(), e.hub));
+        let hub = |text: &str| Some(text.to_owned());
+        assert_eq!(parse("a=b/*.tar").unwrap(), ("a".to_owned(), true, None));
+        assert_eq!(parse("hub:a/train").unwrap(), (String::new(), false, hub("a/train")));
+        assert_eq!(parse("x=hub:c/m/a/s").unwrap(), ("x".to_owned(), false, hub("c/m/a/s")));
+        for bad in ["a", "=b", "a=", "hub:", "hub:../a", "x=hub:a b"] {
+            assert!(parse(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_dataset_with_neither_or_both_is_refused() {
+        let entry: DatasetEntry = toml::from_str("name = \"a\"").unwrap();
+        assert!(entry.validate().unwrap_err().to_string().contains("`shards` or `hub`"));
+        let both = "name = \"a\"\nshards = \"a.tar\"\nhub = \"a\"";
+        let entry: DatasetEntry = toml::from_str(both).unwrap();
+        assert!(entry.validate().unwrap_err().to_string().contains("leave one out"));
+        let entry: DatasetEntry = toml::from_str("shards = \"a.tar\"").unwrap();
+        assert!(entry.validate().unwrap_err().to_string().contains("`name`"));
     }
 }

@@ -21,9 +21,10 @@ pub(crate) struct Section {
 }
 
 /// Section, struct, source that declares it.
-const SOURCES: [(&str, &str, &str); 7] = [
+const SOURCES: [(&str, &str, &str); 8] = [
     ("dataset", "DatasetEntry", include_str!("dataset.rs")),
     ("curriculum", "CurriculumPoint", include_str!("../../libs/core/src/sampler/weights.rs")),
+    ("hub", "HubConfig", include_str!("hub.rs")),
     ("recipe", "RecipeConfig", include_str!("recipe.rs")),
     ("storage", "StorageConfig", include_str!("../../storage-tier/src/config.rs")),
     ("augment", "AugmentConfig", include_str!("../../augment-tier/src/config.rs")),

@@ -7,6 +7,7 @@ use figment::providers::Serialized;
 use figment::value::{Dict, Map, Value};
 use figment::{Figment, Metadata, Profile, Provider};
 
+use crate::config::hub::{HubRoot, Surroundings};
 use crate::config::setting::TypedSetting;
 use crate::config::{Config, Setting, fault};
 
@@ -58,6 +59,14 @@ impl Loaded {
             Ok(config) => Ok(Self { config, figment }),
             Err(error) => Err(anyhow!(fault::sentence(&figment, error))),
         }
+    }
+
+    /// Where the hub of datasets is.
+    pub(crate) fn hub_root(&self) -> Result<HubRoot> {
+        let folder = std::env::current_dir().context("there is no working directory")?;
+        let variable = |name: &str| std::env::var(name).ok();
+        let around = Surroundings { folder: &folder, variable: &variable };
+        self.config.hub.root(&self.origin("hub.root"), &around)
     }
 
     /// Where a key's value came from: `default`, a file, a variable or a flag.

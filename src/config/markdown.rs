@@ -19,7 +19,7 @@ variables `HEADWATER_SECTION__KEY` (for example `HEADWATER_STORAGE__LISTEN`), on
 `--set` a value is written as in TOML; a string needs no quotation marks, and a list of strings may
 be written `a,b`. `HEADWATER_DATASET` holds a whole list: `[{name = \"a\", shards = \"a/*.tar\"}]`.
 A key that is not known is refused, with the known ones. Patterns of shards are relative to the
-working directory.
+working directory. What the hub is: [datasets.md](datasets.md).
 
 `headwater config` prints every key with its value, its unit and where the value came from;
 `headwater --check-config` only says whether all of it can be used. `HEADWATER_LOG` goes before
@@ -33,6 +33,7 @@ const EXAMPLE_HEAD: &str = "\
 [[dataset]]
 name = \"photos\"
 shards = \"tests/data/photos/photos-{000000..000003}.tar\"
+# In place of shards: hub = \"public/rgb/photos/train\"
 # weight = 1.0
 
 # Weights of the datasets from a step of the job on; as many points as are wanted.

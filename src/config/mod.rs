@@ -4,6 +4,7 @@
 
 mod dataset;
 mod fault;
+mod hub;
 mod keys;
 mod layers;
 mod markdown;
@@ -19,7 +20,9 @@ use headwater_storage::{DatasetConfig, StorageConfig};
 use headwater_telemetry::TelemetryConfig;
 use serde::{Deserialize, Serialize};
 
-pub(crate) use dataset::DatasetEntry;
+use crate::hub::Hub;
+pub(crate) use dataset::{DatasetEntry, HubNeed};
+pub(crate) use hub::{HubConfig, HubRoot};
 pub(crate) use layers::{FROM_DEFAULT, Loaded, Sources};
 pub(crate) use markdown::{example, markdown};
 pub(crate) use recipe::RecipeConfig;
@@ -34,6 +37,8 @@ pub(crate) struct Config {
     pub(crate) dataset: Vec<DatasetEntry>,
     /// The datasets' weights as a function of the job's step.
     pub(crate) curriculum: Vec<CurriculumPoint>,
+    /// The hub of datasets.
+    pub(crate) hub: HubConfig,
     /// What is done to a sample.
     pub(crate) recipe: RecipeConfig,
     /// The storage tier.
@@ -66,8 +71,8 @@ impl Config {
         self.check_datasets()?;
         if self.dataset.is_empty() {
             bail!(
-                "no dataset is configured: give `--dataset NAME=SHARDS`, or write `[[dataset]]` \
-                 with `name` and `shards` in headwater.toml"
+                "no dataset is configured: give `--dataset NAME=SHARDS` or `--dataset hub:DATASET`, \
+                 or write `[[dataset]]` with `name` and `shards` or `hub` in headwater.toml"
             );
         }
         let datasets = self.dataset.iter().map(DatasetEntry::served).collect();
@@ -86,6 +91,27 @@ impl Config {
             ReceiverConfig { curriculum: self.curriculum.clone(), ..self.receiver.clone() };
         receiver.validate()?;
         Ok(receiver)
+    }
+
+    /// Puts names and, where they are needed, shards in place of datasets of the hub; `root` is
+    /// asked for where the hub has to be looked at.
+    pub(crate) fn find_in_hub(
+        &mut self,
+        need: HubNeed,
+        root: impl FnOnce() -> Result<HubRoot>,
+    ) -> Result<()> {
+        self.check_datasets()?;
+        self.dataset.iter_mut().try_for_each(DatasetEntry::take_whole_name)?;
+        let open = |dataset: &DatasetEntry| match need {
+            HubNeed::Names => dataset.name.is_empty(),
+            HubNeed::Shards => dataset.hub.is_some(),
+        };
+        if self.dataset.iter().any(open) {
+            let hub = Hub::open(root()?)?;
+            let found = self.dataset.iter().map(|dataset| dataset.found_in(&hub));
+            self.dataset = found.collect::<Result<_>>()?;
+        }
+        Ok(())
     }
 
     /// The datasets as a receiver mixes them.

@@ -4,6 +4,8 @@
 //! manifest per dataset. Then samples are sent as slices of the mapped shards; a caller on the same
 //! host is told where the shard lies and maps it itself (`headwater-storage-client`).
 //!
+//! Tools that look after shards without serving them use [`InspectedShard`] and [`count_samples`].
+//!
 //! Deliberately absent: decoding, order of samples, any memory of who asked for what, a cache of
 //! sample bytes beside the kernel's, object stores, encryption, watching for new shards. A dataset
 //! is what it was when the node started; shards must not be written to meanwhile.
@@ -21,5 +23,7 @@ mod storage;
 
 pub use config::{DatasetConfig, OnBrokenShard, StorageConfig};
 pub use error::StorageError;
+pub use find::find_shards;
+pub use index::{IdxForm, InspectedShard, SampleCount, count_samples};
 pub use service::{listen, serve};
 pub use storage::Storage;

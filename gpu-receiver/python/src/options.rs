@@ -14,9 +14,9 @@ use serde_json::{Map, Value};
 
 use crate::environment::Environment;
 
-/// Sections of `headwater.toml`; `storage` and `augment` are read by those tiers only.
-const SECTIONS: [&str; 7] =
-    ["dataset", "curriculum", "recipe", "storage", "augment", "receiver", "telemetry"];
+/// Sections of `headwater.toml`; `hub`, `storage` and `augment` are read by those tiers only.
+const SECTIONS: [&str; 8] =
+    ["dataset", "curriculum", "hub", "recipe", "storage", "augment", "receiver", "telemetry"];
 const RECIPE_DEFAULT: &str = "dinov2";
 /// The preset whose tensors are written out.
 const CUSTOM: &str = "custom";
@@ -198,10 +198,20 @@ fn datasets_of(datasets: Value) -> Result<Vec<DatasetUse>, String> {
     }
 }
 
-/// The storage tier's half of `[[dataset]]` is no business of the receiver's.
+/// The storage tier's half of `[[dataset]]` is no business of the receiver's. A dataset of the hub
+/// that is given no name has its whole name there.
 fn without_shards(mut listed: Value) -> Value {
-    for entry in listed.as_array_mut().into_iter().flatten() {
-        entry.as_object_mut().map(|table| table.remove("shards"));
+    let tables = listed.as_array_mut().into_iter().flatten().filter_map(Value::as_object_mut);
+    for table in tables {
+        table.remove("shards");
+        if let Some(hub) = table.remove("hub").filter(is_whole_name) {
+            table.entry("name").or_insert(hub);
+        }
     }
     listed
+}
+
+/// `CONFIDENTIALITY/MODALITY/NAME/SPLIT`.
+fn is_whole_name(hub: &Value) -> bool {
+    hub.as_str().is_some_and(|name| name.split('/').count() == 4)
 }

@@ -16,7 +16,7 @@ const INDEX_ENDINGS: [&str; 2] = [".idx", crate::index::KEPT_ENDING];
 ///
 /// # Errors
 /// A pattern that cannot be read, a glob without a file, a file that is not there.
-pub(crate) fn find_shards(patterns: &[String]) -> Result<Vec<PathBuf>, StorageError> {
+pub fn find_shards(patterns: &[String]) -> Result<Vec<PathBuf>, StorageError> {
     let mut paths = Vec::new();
     for pattern in patterns {
         let fault = |fault| StorageError::Pattern { pattern: pattern.clone(), fault };

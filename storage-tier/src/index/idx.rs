@@ -23,6 +23,14 @@ enum Content {
     Offsets(Vec<u64>),
 }
 
+/// What an index says of the number of samples.
+pub(super) struct Outline {
+    /// Entries; the last of an offset index may be the end of the archive.
+    pub(super) samples: u64,
+    /// Where the last entries start, the very last one first.
+    pub(super) last_starts: Vec<u64>,
+}
+
 /// What is wrong with an index, and in which line or entry.
 pub(super) struct IdxFault {
     pub(super) place: String,
@@ -51,6 +59,26 @@ impl Idx {
                 text.data_offsets().map(|data| range(data.saturating_sub(HEADER_BYTES))).collect()
             }
             Content::Offsets(offsets) => offsets.iter().map(|&offset| range(offset)).collect(),
+        }
+    }
+
+    /// Whether it is a text of v1.2.
+    pub(super) fn is_v12(&self) -> bool {
+        matches!(&self.content, Content::Text(text) if text.with_names())
+    }
+
+    /// Where samples are said to start, as far as it takes to count them.
+    pub(super) fn outline(&self) -> Option<Outline> {
+        match &self.content {
+            Content::Text(text) => {
+                let (samples, data) = text.last_data()?;
+                Some(Outline { samples, last_starts: vec![data.checked_sub(HEADER_BYTES)?] })
+            }
+            Content::Offsets(offsets) => {
+                let rising = offsets.windows(2).all(|pair| pair[0] < pair[1]);
+                let last_starts = offsets.iter().rev().take(2).copied().collect();
+                rising.then_some(Outline { samples: offsets.len() as u64, last_starts })
+            }
         }
     }
 

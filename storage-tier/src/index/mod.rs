@@ -5,7 +5,9 @@
 //! so that they are fetched together instead of one after the other, and is then held against what
 //! the scan found: an index that does not fit is an error, never a quiet difference.
 
+mod count;
 mod idx;
+mod inspect;
 mod kept;
 mod scan;
 mod text;
@@ -17,6 +19,8 @@ use headwater_storage_client::ShardMap;
 
 use crate::config::{OnBrokenShard, index_fallback_dir};
 use crate::{StorageConfig, StorageError};
+pub use count::{SampleCount, count_samples};
+pub use inspect::{IdxForm, InspectedShard};
 pub(crate) use kept::KEPT_ENDING;
 use kept::{KeptIndices, Stamp};
 

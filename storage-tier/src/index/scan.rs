@@ -6,6 +6,7 @@
 //! that dot are one sample.
 
 use std::io::Cursor;
+use std::path::Path;
 
 use headwater_core::{ShardIndex, ShardIndexBuilder};
 use headwater_storage_client::ShardMap;
@@ -17,6 +18,7 @@ const BLOCK_BYTES: u64 = 512;
 const JOINED_SEARCH_BYTES: usize = 1 << 20;
 
 /// What was found in a shard.
+#[derive(Debug)]
 pub(super) struct Scan {
     /// The samples that are whole.
     pub(super) index: ShardIndex,
@@ -28,7 +30,7 @@ pub(super) struct Scan {
 
 /// A sample's first member: tools disagree whether it starts with its own header or with the long
 /// name or PAX header before it.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub(super) struct Start {
     /// First byte after the member before.
     pub(super) earliest: u64,
@@ -37,6 +39,7 @@ pub(super) struct Start {
 }
 
 /// Where and why a shard ends too early.
+#[derive(Debug)]
 pub(super) struct Fault {
     pub(super) at: u64,
     pub(super) what: String,
@@ -64,8 +67,12 @@ struct Samples {
 /// Samples that cannot be told apart or are too many. A shard that breaks off is not an error
 /// here: see [`Scan::fault`].
 pub(super) fn scan(map: &ShardMap) -> Result<Scan, StorageError> {
-    let bytes = map.as_slice();
-    let samples_error = |source| StorageError::Samples { path: map.path().to_owned(), source };
+    scan_bytes(map.as_slice(), map.path())
+}
+
+/// As [`scan`], of bytes that are an archive or the end of one; `path` is named in errors.
+pub(super) fn scan_bytes(bytes: &[u8], path: &Path) -> Result<Scan, StorageError> {
+    let samples_error = |source| StorageError::Samples { path: path.to_owned(), source };
     let mut samples = Samples::default();
     let mut archive = tar::Archive::new(Cursor::new(bytes));
     let mut end = 0;

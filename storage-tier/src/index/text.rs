@@ -1,6 +1,8 @@
 //! DALI's text index: `v1.2 <samples>`, then a line per sample with, for each field,
 //! `<field> <offset> <bytes> <file name>`; v1.1 has no file names.
 
+use std::fmt::Write as _;
+
 use headwater_core::{IndexedField, ShardIndex};
 
 use super::idx::IdxFault;
@@ -47,6 +49,18 @@ impl TextIndex {
         self.lines.iter().flat_map(move |line| {
             line.split(' ').skip(1).step_by(tokens).filter_map(|offset| offset.parse().ok())
         })
+    }
+
+    /// Whether it is of v1.2, with file names.
+    pub(super) fn with_names(&self) -> bool {
+        self.with_names
+    }
+
+    /// Number of samples and where the first field of the last one starts, if it has as many lines
+    /// as it announces.
+    pub(super) fn last_data(&self) -> Option<(u64, u64)> {
+        let last = self.lines.last()?.split(' ').nth(1)?.parse().ok()?;
+        (self.announced == self.lines.len() as u64).then_some((self.announced, last))
     }
 
     pub(super) fn check(&self, index: &ShardIndex, shard_bytes: u64) -> Result<(), IdxFault> {
@@ -105,6 +119,21 @@ impl TextIndex {
         }
         Ok(())
     }
+}
+
+/// The text of an index, v1.2, as DALI's `wds2idx` writes it.
+pub(crate) fn write(index: &ShardIndex) -> String {
+    let mut text = format!("v1.2 {}\n", index.samples());
+    for sample in 0..index.samples() {
+        let key = index.key(sample).unwrap_or_default();
+        for (at, IndexedField { name, offset, bytes }) in index.fields(sample).enumerate() {
+            let space = if at == 0 { "" } else { " " };
+            // Writing to a string cannot fail.
+            let _ = write!(text, "{space}{name} {offset} {bytes} {key}.{name}");
+        }
+        text.push('\n');
+    }
+    text
 }
 
 /// What follows the last file name. It may be written in another way than in the shard, but has as

@@ -1,0 +1,134 @@
+//! `headwater datasets index`: DALI's index, v1.2, beside every shard.
+
+use std::io::Write as _;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+use clap::Args;
+use headwater_storage::{IdxForm, InspectedShard, SampleCount, StorageError, count_samples};
+
+use super::selection::{Selected, Selection};
+use crate::config::Loaded;
+use crate::hub::in_order;
+use crate::screen::Screen;
+
+/// Flags of `datasets index`.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct Flags {
+    #[command(flatten)]
+    pub(super) selection: Selection,
+    /// Writes those that are up to date, and those of another form, too
+    #[arg(long)]
+    force: bool,
+}
+
+/// What became of a shard's index.
+enum Outcome {
+    Written,
+    /// It is there and of this shard.
+    UpToDate,
+    /// It fits, and is no DALI v1.2: some other program wants it so.
+    OtherForm,
+    /// The shard is broken.
+    Broken(StorageError),
+}
+
+#[derive(Default)]
+struct Tally {
+    written: usize,
+    up_to_date: usize,
+    other_form: usize,
+    broken: usize,
+}
+
+pub(super) fn run(loaded: &Loaded, flags: &Flags, screen: &Screen) -> Result<()> {
+    let mut broken = 0;
+    for Selected { name, shards } in flags.selection.find(loaded)? {
+        let mut tally = Tally::default();
+        let progress = screen.progress("shards", shards.len() as u64);
+        let readers = loaded.config.storage.readers;
+        let work = |shard: &PathBuf| index(shard, flags.force);
+        in_order(&shards, readers, &progress, work, |_, outcome| {
+            match outcome? {
+                Outcome::Written => tally.written += 1,
+                Outcome::UpToDate => tally.up_to_date += 1,
+                Outcome::OtherForm => tally.other_form += 1,
+                Outcome::Broken(error) => {
+                    tally.broken += 1;
+                    screen.print(&error.sentence());
+                }
+            }
+            Ok(())
+        })?;
+        drop(progress);
+        println!("{name}: {}", tally.sentence());
+        broken += tally.broken;
+    }
+    if broken > 0 {
+        bail!("{broken} shards are broken and have no new index: they are named above");
+    }
+    Ok(())
+}
+
+// === impl Tally ===
+
+impl Tally {
+    fn sentence(&self) -> String {
+        let Self { written, up_to_date, other_form, broken } = self;
+        let mut text = format!("{written} written, {up_to_date} up to date");
+        if *other_form > 0 {
+            text += &format!(", {other_form} of another form left as they are (--force)");
+        }
+        if *broken > 0 {
+            text += &format!(", {broken} of broken shards not written");
+        }
+        text
+    }
+}
+
+fn index(shard: &Path, force: bool) -> Result<Outcome> {
+    let path = InspectedShard::dali_idx_path(shard);
+    let exists = path.exists();
+    if !force && exists {
+        // Without a scan, where the index can be believed.
+        let believed = count_samples(shard).map(|SampleCount { by_idx, .. }| by_idx);
+        if matches!(believed, Ok(Some(IdxForm::DaliV12))) {
+            return Ok(Outcome::UpToDate);
+        }
+    }
+    let inspected = match InspectedShard::open(shard) {
+        Ok(inspected) => inspected,
+        Err(error) => return Ok(Outcome::Broken(error)),
+    };
+    if let Some(fault) = inspected.fault() {
+        return Ok(Outcome::Broken(fault));
+    }
+    if !force && exists {
+        match inspected.check_idx() {
+            Ok(Some(IdxForm::DaliV12)) => return Ok(Outcome::UpToDate),
+            Ok(Some(IdxForm::Other)) => return Ok(Outcome::OtherForm),
+            // It is of an earlier state of the shard, or of none.
+            Ok(None) | Err(_) => {}
+        }
+    }
+    write(&path, &inspected.dali_idx()).with_context(|| {
+        format!(
+            "cannot write index `{}`: allow the folder to be written to; storage nodes do without \
+             (they keep their own in `storage.index_dir`)",
+            path.display()
+        )
+    })?;
+    Ok(Outcome::Written)
+}
+
+/// Under another name first, so that nobody reads half of it.
+fn write(path: &Path, text: &str) -> Result<()> {
+    let folder = path.parent().unwrap_or(Path::new("."));
+    let permissions = std::fs::Permissions::from_mode(0o644);
+    let mut file =
+        tempfile::Builder::new().prefix(".").permissions(permissions).tempfile_in(folder)?;
+    file.write_all(text.as_bytes())?;
+    file.persist(path)?;
+    Ok(())
+}

@@ -1,0 +1,53 @@
+//! `headwater datasets list`: what is configured to train on.
+
+use anyhow::Result;
+use clap::Args;
+use headwater_core::Manifest;
+use headwater_storage::Storage;
+
+use crate::cli::DatasetFlags;
+use crate::cmd::runtime;
+use crate::config::Config;
+use crate::run::bytes;
+use crate::screen::Screen;
+
+/// Flags of `datasets list`.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct Flags {
+    /// Lists the shards too
+    #[arg(long)]
+    shards: bool,
+    #[command(flatten)]
+    pub(super) datasets: DatasetFlags,
+}
+
+pub(super) fn run(config: &Config, flags: &Flags, screen: &Screen) -> Result<()> {
+    let storage = config.storage_tier()?;
+    let mut progress = None;
+    let screen = screen.clone();
+    let tell = move |done: usize, of: usize| {
+        progress.get_or_insert_with(|| screen.progress("shards", of as u64)).set(done as u64);
+    };
+    let storage = runtime()?.block_on(Storage::open_telling(storage, tell))?;
+    for manifest in storage.manifests() {
+        println!("{}", head(manifest));
+        for shard in manifest.shards().iter().filter(|_| flags.shards) {
+            let (name, samples) = (&shard.name, shard.samples);
+            println!("  {name}: {samples} samples, {}, index {}", bytes(shard.bytes), shard.digest);
+        }
+    }
+    Ok(())
+}
+
+fn head(manifest: &Manifest) -> String {
+    let total: u64 = manifest.shards().iter().map(|shard| shard.bytes).sum();
+    format!(
+        "{}: {} shards, {} samples, {}, fields {}, digest {}",
+        manifest.dataset(),
+        manifest.shards().len(),
+        manifest.samples(),
+        bytes(total),
+        manifest.fields().join(" "),
+        manifest.digest()
+    )
+}

@@ -1,0 +1,86 @@
+//! `headwater datasets preview`: the hub as a tree.
+
+use anyhow::Result;
+use clap::Args;
+
+use crate::cli::HubFlags;
+use crate::config::Loaded;
+use crate::hub::{Hub, Sizes, Split, SplitName, measure};
+use crate::run::bytes;
+use crate::screen::Screen;
+
+/// Flags of `datasets preview`.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct Flags {
+    #[command(flatten)]
+    pub(super) hub: HubFlags,
+}
+
+/// A line of the tree.
+struct Row {
+    label: String,
+    sizes: Sizes,
+}
+
+pub(super) fn run(loaded: &Loaded, screen: &Screen) -> Result<()> {
+    let hub = Hub::open(loaded.hub_root()?)?;
+    let splits: Vec<&Split> = hub.splits().iter().collect();
+    let (sizes, faults) = measure(&splits, loaded.config.storage.readers, screen)?;
+    let counted: Vec<(&SplitName, Sizes)> =
+        splits.iter().map(|split| &split.name).zip(sizes).collect();
+    let root = hub.root();
+    let label = format!("{} ({})", root.path.display(), root.origin);
+    let mut rows = vec![Row { label, sizes: sum(&counted) }];
+    grow(&counted, 0, "", &mut rows);
+    print!("{}", table(&rows));
+    for fault in faults {
+        println!("not counted: {}", fault.sentence());
+    }
+    for stray in hub.strays() {
+        println!("left out: {}: {}", stray.path.display(), stray.why);
+    }
+    if counted.is_empty() {
+        println!("no datasets yet: begin one with `headwater datasets add`");
+    }
+    let scanned = rows[0].sizes.scanned;
+    if scanned > 0 {
+        println!("{scanned} shards were scanned: `headwater datasets index` makes this quick");
+    }
+    Ok(())
+}
+
+/// Adds the rows of one level and those below it.
+fn grow(splits: &[(&SplitName, Sizes)], level: usize, indent: &str, rows: &mut Vec<Row>) {
+    let groups: Vec<_> = splits.chunk_by(|a, b| a.0.part(level) == b.0.part(level)).collect();
+    for (at, group) in groups.iter().enumerate() {
+        let is_last = at + 1 == groups.len();
+        let (branch, below) =
+            if is_last { ("└── ", "    ") } else { ("├── ", "│   ") };
+        let label = format!("{indent}{branch}{}", group[0].0.part(level));
+        rows.push(Row { label, sizes: sum(group) });
+        if level + 1 < SplitName::LEVELS.len() {
+            grow(group, level + 1, &format!("{indent}{below}"), rows);
+        }
+    }
+}
+
+fn sum(splits: &[(&SplitName, Sizes)]) -> Sizes {
+    let mut total = Sizes::default();
+    splits.iter().for_each(|(_, sizes)| total += *sizes);
+    total
+}
+
+fn table(rows: &[Row]) -> String {
+    let head = ["hub", "samples", "shards", "bytes"].map(str::to_owned);
+    let cells = rows.iter().map(|Row { label, sizes }| {
+        let [samples, shards] = [sizes.samples, sizes.shards].map(|count| count.to_string());
+        [label.clone(), samples, shards, bytes(sizes.bytes)]
+    });
+    let lines: Vec<[String; 4]> = std::iter::once(head).chain(cells).collect();
+    let width = |at: usize| lines.iter().map(|line| line[at].chars().count()).max().unwrap_or(0);
+    let [a, b, c, d] = [0, 1, 2, 3].map(width);
+    let line = |[label, samples, shards, size]: &[String; 4]| {
+        format!("{label:a$}  {samples:>b$}  {shards:>c$}  {size:>d$}\n")
+    };
+    lines.iter().map(line).collect()
+}

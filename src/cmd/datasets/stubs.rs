@@ -1,0 +1,61 @@
+//! `headwater datasets stubs`: the hub for Python.
+
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+use clap::Args;
+
+use crate::cli::HubFlags;
+use crate::config::Loaded;
+use crate::hub::{Hub, Split, measure, stubs};
+use crate::screen::Screen;
+
+/// In place of a file: standard output.
+const STDOUT: &str = "-";
+
+/// Flags of `datasets stubs`.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct Flags {
+    /// The file to write; `-` is standard output
+    #[arg(long, value_name = "FILE", default_value = "hub.py")]
+    out: PathBuf,
+    #[command(flatten)]
+    pub(super) hub: HubFlags,
+}
+
+pub(super) fn run(loaded: &Loaded, flags: &Flags, screen: &Screen) -> Result<()> {
+    let hub = Hub::open(loaded.hub_root()?)?;
+    let splits: Vec<&Split> = hub.splits().iter().collect();
+    if splits.is_empty() {
+        let root = hub.root().path.display();
+        bail!("the hub `{root}` has no datasets: begin one with `headwater datasets add`");
+    }
+    let (sizes, faults) = measure(&splits, loaded.config.storage.readers, screen)?;
+    if let Some(fault) = faults.first() {
+        bail!(fault.sentence());
+    }
+    let named = splits.iter().map(|split| split.name.clone()).zip(sizes);
+    let text = stubs(&hub.root().path, &named.collect::<Vec<_>>())?;
+    if flags.out.as_os_str() == STDOUT {
+        print!("{text}");
+        return Ok(());
+    }
+    let file = flags.out.display();
+    write(&flags.out, &text).with_context(|| format!("cannot write `{file}`"))?;
+    println!("{file}: {} datasets; in Python, `import hub`", splits.len());
+    Ok(())
+}
+
+/// Under another name first: an editor may be reading the file.
+fn write(path: &Path, text: &str) -> Result<()> {
+    use std::os::unix::fs::PermissionsExt as _;
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let permissions = std::fs::Permissions::from_mode(0o644);
+    let mut file = tempfile::Builder::new()
+        .permissions(permissions)
+        .tempfile_in(folder.unwrap_or(Path::new(".")))?;
+    file.write_all(text.as_bytes())?;
+    file.persist(path)?;
+    Ok(())
+}

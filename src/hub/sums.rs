@@ -1,0 +1,93 @@
+//! `SHA256SUMS` beside shards, as `sha256sum` writes and reads it.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+use sha2::{Digest as _, Sha256};
+
+/// Name of the file.
+pub(crate) const SUMS_FILE: &str = "SHA256SUMS";
+const HEX_DIGITS: usize = 64;
+
+/// What the shards of a dataset should be.
+#[derive(Debug, Default)]
+pub(crate) struct Sums {
+    by_path: BTreeMap<PathBuf, String>,
+}
+
+// === impl Sums ===
+
+impl Sums {
+    /// Reads the files in the folders of these shards, where there are some.
+    pub(crate) fn beside(shards: &[PathBuf]) -> Result<Self> {
+        let mut folders: Vec<&Path> = shards.iter().filter_map(|path| path.parent()).collect();
+        folders.dedup();
+        let mut sums = Self::default();
+        for folder in folders {
+            let file = folder.join(SUMS_FILE);
+            if !file.exists() {
+                continue;
+            }
+            let name = file.display();
+            let text =
+                fs::read_to_string(&file).with_context(|| format!("cannot read `{name}`"))?;
+            for (at, line) in text.lines().enumerate() {
+                let Some((sum, shard)) = parse(line) else {
+                    bail!("`{name}` line {}: write it by `sha256sum *.tar > {SUMS_FILE}`", at + 1);
+                };
+                sums.by_path.insert(folder.join(shard), sum);
+            }
+        }
+        Ok(sums)
+    }
+
+    /// What a shard should be, as far as it is known.
+    pub(crate) fn of(&self, shard: &Path) -> Option<&str> {
+        self.by_path.get(shard).map(String::as_str)
+    }
+
+    /// Files that are named and not there.
+    pub(crate) fn missing(&self) -> impl Iterator<Item = &Path> {
+        self.by_path.keys().map(PathBuf::as_path).filter(|path| !path.exists())
+    }
+}
+
+/// Sum and name of a line; a `*` before the name says that the file is binary.
+fn parse(line: &str) -> Option<(String, &str)> {
+    let (sum, name) = line.split_once(' ')?;
+    let name = name.strip_prefix([' ', '*'])?;
+    let is_sum = sum.len() == HEX_DIGITS && sum.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let is_name = !name.is_empty() && !name.contains('/');
+    (is_sum && is_name).then(|| (sum.to_ascii_lowercase(), name))
+}
+
+/// A line of the file.
+pub(crate) fn sum_line(sum: &str, name: &str) -> String {
+    format!("{sum}  {name}\n")
+}
+
+/// SHA-256 in hexadecimal digits.
+pub(crate) fn sha256(bytes: &[u8]) -> String {
+    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// FIPS 180-2, appendix B.1.
+    const OF_ABC: &str = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
+
+    #[test]
+    fn lines_are_those_of_sha256sum() {
+        assert_eq!(sha256(b"abc"), OF_ABC);
+        let line = sum_line(OF_ABC, "a b.tar");
+        assert_eq!(parse(line.trim_end()), Some((OF_ABC.to_owned(), "a b.tar")));
+        assert_eq!(parse(&format!("{OF_ABC} *a.tar")), Some((OF_ABC.to_owned(), "a.tar")));
+        for bad in ["", "abc  a.tar", &format!("{OF_ABC}  ../a.tar"), &format!("{OF_ABC} a.tar")] {
+            assert_eq!(parse(bad), None, "{bad}");
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! A shard looked at by itself, for tools that look after shards: nothing is kept or served.
+
+use std::path::{Path, PathBuf};
+
+use headwater_storage_client::{MappedShard, ShardMap};
+
+use super::idx::Idx;
+use super::scan::{Scan, scan};
+use super::{idx_beside, text};
+use crate::StorageError;
+
+/// A shard that was scanned, broken or not.
+#[derive(Debug)]
+pub struct InspectedShard {
+    shard: MappedShard,
+    scan: Scan,
+}
+
+/// Of which form an `.idx` is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum IdxForm {
+    /// DALI's text, v1.2.
+    DaliV12,
+    /// DALI's text of v1.1, or binary offsets.
+    Other,
+}
+
+// === impl InspectedShard ===
+
+impl InspectedShard {
+    /// Maps and scans a shard. Blocking.
+    ///
+    /// # Errors
+    /// A file that cannot be read; samples that cannot be told apart or are too many. A shard that
+    /// breaks off is no error here: see [`InspectedShard::fault`].
+    pub fn open(path: &Path) -> Result<Self, StorageError> {
+        let map = ShardMap::open(path)?;
+        let scan = scan(&map)?;
+        let shard = MappedShard::new(map, scan.index.clone());
+        let shard = shard.ok_or_else(|| StorageError::ShardChanged { path: path.to_owned() })?;
+        Ok(Self { shard, scan })
+    }
+
+    /// Its samples, as far as they are whole.
+    #[must_use]
+    pub fn shard(&self) -> &MappedShard {
+        &self.shard
+    }
+
+    /// Why the rest of the shard holds no samples, where it breaks off.
+    #[must_use]
+    pub fn fault(&self) -> Option<StorageError> {
+        let path = self.shard.map().path().to_owned();
+        let fault = self.scan.fault.as_ref()?;
+        Some(StorageError::BrokenTar { path, at: fault.at, fault: fault.what.clone() })
+    }
+
+    /// Holds the `.idx` beside the shard, if there is one, against the shard.
+    ///
+    /// # Errors
+    /// An index that cannot be read or does not fit; names the line or entry.
+    pub fn check_idx(&self) -> Result<Option<IdxForm>, StorageError> {
+        let map = self.shard.map();
+        let Some(idx) = idx_beside(map.path()).map(|path| Idx::read(&path)).transpose()? else {
+            return Ok(None);
+        };
+        idx.check(&self.scan, map.identity().bytes)?;
+        Ok(Some(if idx.is_v12() { IdxForm::DaliV12 } else { IdxForm::Other }))
+    }
+
+    /// The shard's index as DALI's text, v1.2.
+    #[must_use]
+    pub fn dali_idx(&self) -> String {
+        text::write(self.shard.index())
+    }
+
+    /// Where [`InspectedShard::dali_idx`] belongs: `a.idx` for `a.tar`.
+    #[must_use]
+    pub fn dali_idx_path(shard: &Path) -> PathBuf {
+        shard.with_extension("idx")
+    }
+}
