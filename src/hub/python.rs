@@ -51,7 +51,6 @@ class Dataset(str):
     def paths(self) -> "list[Path]":
         """Its shards in the order in which storage nodes have them."""
         return sorted(self.folder.glob("[!.]*.tar"))
-
 "#;
 
 const TAIL: &str = r#"
@@ -87,7 +86,7 @@ pub(crate) fn stubs(root: &Path, splits: &[(SplitName, Sizes)]) -> Result<String
         .replace("@EXAMPLE_NAME@", &example)
         .replace("@EXAMPLE_PATH@", &example_path);
     text.push_str(&classes);
-    writeln!(text, "\nName = Literal[")?;
+    writeln!(text, "\n\nName = Literal[")?;
     for (name, _) in splits {
         writeln!(text, "    {},", quoted(&name.to_string())?)?;
     }
@@ -113,12 +112,13 @@ fn nested(
     let names: Vec<&str> = groups.iter().map(|group| group[0].0.part(level)).collect();
     let identifiers = identifiers(&names);
     let indent = "    ".repeat(level);
-    for (group, name) in groups.iter().zip(names) {
+    for (at, (group, name)) in groups.iter().zip(names).enumerate() {
         let identifier = &identifiers[name];
         let path =
             if above.is_empty() { identifier.clone() } else { format!("{above}.{identifier}") };
         let (split, Sizes { samples, shards, bytes: size, .. }) = &group[0];
         if level + 1 == SplitName::LEVELS.len() {
+            text.push_str(if at == 0 { "\n" } else { "" });
             writeln!(text, "{indent}{identifier}: Final = Dataset(")?;
             writeln!(
                 text,
@@ -128,17 +128,14 @@ fn nested(
             writeln!(text, "{indent}\"\"\"{samples} samples, {}\"\"\"", bytes(*size))?;
             paths.push(path);
         } else {
-            writeln!(text, "\n{indent}class {identifier}:")?;
-            let below: Vec<&str> = split_path(split, level);
-            writeln!(text, "{indent}    \"\"\"{}\"\"\"\n", below.join("/"))?;
+            text.push_str(if level == 0 { "\n\n" } else { "\n" });
+            writeln!(text, "{indent}class {identifier}:")?;
+            let below: Vec<&str> = (0..=level).map(|level| split.part(level)).collect();
+            writeln!(text, "{indent}    \"\"\"{}\"\"\"", below.join("/"))?;
             nested(text, group, level + 1, &path, paths)?;
         }
     }
     Ok(())
-}
-
-fn split_path(split: &SplitName, level: usize) -> Vec<&str> {
-    (0..=level).map(|level| split.part(level)).collect()
 }
 
 /// Each name as Python can write it. A name that is an identifier already keeps it, so that

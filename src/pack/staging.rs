@@ -27,15 +27,9 @@ impl Staging {
         let what = || format!("cannot make folder `{}`", folder.display());
         fs::create_dir_all(&folder).with_context(what)?;
         let lock = File::open(&folder).with_context(what)?;
-        match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
-            Err(Errno::WOULDBLOCK) => {
-                bail!(
-                    "another `headwater datasets pack` writes to `{}`: wait for it",
-                    out.display()
-                )
-            }
-            // Some file systems have no locks; two runs at once are a slip, not the rule.
-            Ok(()) | Err(_) => {}
+        // Some file systems have no locks; two runs at once are a slip, not the rule.
+        if flock(&lock, FlockOperation::NonBlockingLockExclusive) == Err(Errno::WOULDBLOCK) {
+            bail!("another `headwater datasets pack` writes to `{}`: wait for it", out.display());
         }
         for left in fs::read_dir(&folder).with_context(what)? {
             fs::remove_file(left.with_context(what)?.path()).with_context(what)?;

@@ -89,7 +89,7 @@ pub(crate) fn gather(
         Some(given) => datasets_of(given)?,
         None => {
             let listed = environment.datasets().or_else(|| sections.remove("dataset"));
-            datasets_of(without_shards(listed.unwrap_or_default())).map_err(of_file)?
+            without_shards(listed.unwrap_or_default()).and_then(datasets_of).map_err(of_file)?
         }
     };
     if datasets.is_empty() {
@@ -200,18 +200,24 @@ fn datasets_of(datasets: Value) -> Result<Vec<DatasetUse>, String> {
 
 /// The storage tier's half of `[[dataset]]` is no business of the receiver's. A dataset of the hub
 /// that is given no name has its whole name there.
-fn without_shards(mut listed: Value) -> Value {
+///
+/// # Errors
+/// A short name of the hub alone: what it stands for is known where the hub is.
+fn without_shards(mut listed: Value) -> Result<Value, String> {
     let tables = listed.as_array_mut().into_iter().flatten().filter_map(Value::as_object_mut);
     for table in tables {
         table.remove("shards");
-        if let Some(hub) = table.remove("hub").filter(is_whole_name) {
-            table.entry("name").or_insert(hub);
+        let Some(hub) = table.remove("hub") else { continue };
+        if !table.contains_key("name") {
+            let whole = hub.as_str().is_some_and(|name| name.split('/').count() == 4);
+            if !whole {
+                return Err(format!(
+                    "dataset hub = {hub} needs a `name` beside it, or its whole name: \
+                     CONFIDENTIALITY/MODALITY/NAME/SPLIT"
+                ));
+            }
+            table.insert("name".to_owned(), hub);
         }
     }
-    listed
-}
-
-/// `CONFIDENTIALITY/MODALITY/NAME/SPLIT`.
-fn is_whole_name(hub: &Value) -> bool {
-    hub.as_str().is_some_and(|name| name.split('/').count() == 4)
+    Ok(listed)
 }

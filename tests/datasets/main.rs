@@ -1,0 +1,12 @@
+//! The hub of datasets through the real program, verb by verb.
+
+mod add;
+mod count;
+mod index;
+mod named;
+mod pack;
+mod preview;
+mod program;
+mod stubs;
+mod tar_walk;
+mod validate;

@@ -1,0 +1,76 @@
+//! A dataset of the hub wherever a dataset is named.
+
+use std::fs;
+
+use crate::program::{Place, TRAIN, VAL};
+
+/// One line per dataset, up to its digest.
+fn listed(place: &Place, args: &[&str]) -> Vec<String> {
+    let args = [&["--set", "storage.index_dir=index", "datasets", "list"], args].concat();
+    place.printed(&args).lines().map(str::to_owned).collect()
+}
+
+#[test]
+fn every_way_to_name_it_is_the_same_dataset() {
+    let place = Place::with_photos();
+    let pattern = place.in_hub(TRAIN, "*.tar").display().to_string();
+    let by_path = listed(&place, &["--dataset", &format!("x={pattern}")]);
+    assert!(by_path[0].starts_with("x: 4 shards, 256 samples"), "{by_path:?}");
+    assert_eq!(listed(&place, &["--dataset", "x=hub:photos"]), by_path);
+    for hub in ["photos", "photos/train", "public/rgb/photos", TRAIN] {
+        let text = format!("[[dataset]]\nname = \"x\"\nhub = \"{hub}\"\n");
+        fs::write(place.path("headwater.toml"), text).unwrap();
+        assert_eq!(listed(&place, &[]), by_path, "{hub}");
+    }
+    // Without a name of its own it has its whole one, however it was written.
+    let whole = listed(&place, &["--dataset", &format!("hub:{TRAIN}")]);
+    assert!(whole[0].starts_with(&format!("{TRAIN}: 4 shards")), "{whole:?}");
+    assert_eq!(listed(&place, &["--dataset", "hub:photos"]), whole);
+    fs::write(place.path("headwater.toml"), format!("[[dataset]]\nhub = \"{TRAIN}\"\n")).unwrap();
+    assert_eq!(listed(&place, &[]), whole);
+}
+
+#[test]
+fn run_trains_on_it_in_one_process_and_in_several() {
+    let place = Place::with_photos();
+    let hash = |dataset: &str, more: &[&str]| {
+        let args = [
+            ["run", "--batch", "32", "--recipe", "imagenet-eval", "--dataset", dataset].as_slice(),
+            &["--set", "storage.index_dir=index", "--set", "receiver.seed=7"],
+            more,
+        ]
+        .concat();
+        let printed = place.printed(&args);
+        let line = printed.lines().find(|line| line.starts_with("epoch 0")).expect("an epoch");
+        line.split("hash ").nth(1).expect("a hash").to_owned()
+    };
+    let pattern = format!("x={}", place.in_hub(TRAIN, "*.tar").display());
+    let by_path = hash(&pattern, &[]);
+    assert_eq!(hash("x=hub:photos", &[]), by_path);
+    assert_eq!(hash("x=hub:photos", &["--processes"]), by_path);
+}
+
+#[test]
+fn what_cannot_be_meant_is_refused() {
+    let place = Place::with_photos();
+    place.put(VAL, "photos/photos-000003.tar");
+    place.printed(&["datasets", "add", "public", "rgb", "none", "train"]);
+    let list = |dataset: &str, parts: &[&str]| {
+        place.refused(&["datasets", "list", "--dataset", dataset], parts);
+    };
+    list("hub:photos", &["`photos`", TRAIN, VAL]);
+    list("hub:photos/test", &["`photos/test`", TRAIN, VAL]);
+    list("hub:none", &["no shards yet", "none/train"]);
+    let both = "[[dataset]]\nname = \"x\"\nhub = \"photos/train\"\nshards = \"a.tar\"\n";
+    fs::write(place.path("headwater.toml"), both).unwrap();
+    place.refused(&["--check-config"], &["`x`", "leave one out"]);
+    fs::write(place.path("headwater.toml"), "[[dataset]]\nname = \"x\"\n").unwrap();
+    place.refused(&["--check-config"], &["`x`", "`shards` or `hub`"]);
+}
+
+#[test]
+fn a_worker_needs_no_hub() {
+    let place = Place::new();
+    fs::write(place.path("headwater.toml"), "[[dataset]]\nhub = \"a/b/c/d\"\n").unwrap();
+    assert!(place.printed(&["--check-config"]).contains("usable"));
+}

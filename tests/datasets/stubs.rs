@@ -1,0 +1,46 @@
+//! `stubs`: Python that compiles, and whose names are the datasets.
+
+use std::fs;
+use std::process::Command;
+
+use crate::program::{Place, TRAIN};
+
+const USE: &str = "
+import hub, json, pickle
+train = hub.public.rgb.photos.train
+assert train == 'public/rgb/photos/train' and json.dumps([train]) == json.dumps([str(train)])
+assert (train.samples, train.shards) == (256, 4), train.samples
+assert train.total_bytes == sum(path.stat().st_size for path in train.paths())
+assert hub.secret.ir._22k_odd.class_ == 'secret/ir/22k-odd/class'
+assert hub.get('public/rgb/photos/train') is train
+assert pickle.loads(pickle.dumps(train)).samples == 256
+assert sorted(hub.DATASETS) == ['public/rgb/photos/train', 'secret/ir/22k-odd/class']
+";
+
+#[test]
+fn the_file_compiles_and_names_every_split() {
+    let place = Place::with_photos();
+    place.put("secret/ir/22k-odd/class", "photos/photos-000003.tar");
+    let said = place.printed(&["datasets", "stubs"]);
+    assert!(said.starts_with("hub.py: 2 datasets"), "{said}");
+    let file = place.path("hub.py");
+    assert!(fs::read_to_string(&file).unwrap().contains(TRAIN));
+    for args in [["-m", "py_compile", "hub.py"].as_slice(), &["-c", USE]] {
+        match Command::new("python3").args(args).current_dir(place.path("")).output() {
+            Ok(output) => {
+                let told = String::from_utf8_lossy(&output.stderr);
+                assert!(output.status.success(), "{args:?}: {told}");
+            }
+            Err(_) => eprintln!("python3 is not installed: skipped"),
+        }
+    }
+    let printed = place.printed(&["datasets", "stubs", "--out", "-"]);
+    assert_eq!(printed, fs::read_to_string(&file).unwrap());
+}
+
+#[test]
+fn a_hub_without_datasets_has_no_names() {
+    let place = Place::new();
+    fs::create_dir(place.path("hub")).unwrap();
+    place.refused(&["datasets", "stubs"], &["no datasets", "datasets add"]);
+}

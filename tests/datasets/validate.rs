@@ -1,0 +1,126 @@
+//! `validate`: what is broken is named by shard, number, key and reason.
+
+use std::fs::{self, File};
+use std::os::unix::fs::FileExt as _;
+use std::process::Command;
+
+use crate::program::{Ended, Place, TRAIN, VAL, data, refused};
+
+/// One line of the result holds all of these.
+#[track_caller]
+fn tells(ended: &Ended, parts: &[&str]) {
+    let found = ended.stdout.lines().any(|line| parts.iter().all(|part| line.contains(part)));
+    assert!(found, "{parts:?} in no line of\n{}", ended.stdout);
+}
+
+fn lines(ended: &Ended) -> usize {
+    // All but the one with the sums.
+    ended.stdout.lines().count() - 1
+}
+
+#[test]
+fn good_shards_are_good() {
+    let place = Place::with_photos();
+    let said = place.printed(&["datasets", "validate"]);
+    let end = "8.6 MB, 0 with a checksum: 0 samples and 0 shards broken\n";
+    assert_eq!(said, format!("{TRAIN}: 256 samples in 4 shards, {end}"));
+}
+
+#[test]
+fn images_that_cannot_be_decoded_are_named() {
+    let place = Place::new();
+    let shard = place.put(TRAIN, "bad/broken-jpeg.tar").display().to_string();
+    let ended = place.run(&["datasets", "validate", "photos"]);
+    // What is wrong is written down in tests/data/README.md; 6 is a PNG by another name.
+    tells(&ended, &[&shard, "sample 3, `000003`: ", "truncated"]);
+    tells(&ended, &[&shard, "sample 5, `000005`: ", "not an image"]);
+    tells(&ended, &[&shard, "sample 7, `000007`: ", "65500x65500"]);
+    assert_eq!(lines(&ended), 3, "{}", ended.stdout);
+    refused(&ended, &["3 samples and 0 shards are broken"]);
+}
+
+#[test]
+fn missing_images_and_labels_are_named() {
+    let place = Place::new();
+    place.put(TRAIN, "bad/no-image.tar");
+    let ended = place.run(&["datasets", "validate"]);
+    tells(&ended, &["no-image.tar: sample 3, ", "no field `jpg|jpeg|png|webp`"]);
+    assert_eq!(lines(&ended), 4);
+
+    let ended = place.run(&["--set", "receiver.label_field=json", "datasets", "validate"]);
+    tells(&ended, &["no-image.tar: sample 0, ", "no field `json` with a label"]);
+    assert_eq!(lines(&ended), 8);
+    refused(&ended, &["4 samples and 0 shards"]);
+}
+
+#[test]
+fn a_shard_that_breaks_off_is_named_and_its_whole_samples_are_read() {
+    let place = Place::new();
+    place.put(TRAIN, "bad/truncated.tar");
+    let ended = place.run(&["datasets", "validate"]);
+    tells(&ended, &["truncated.tar: ", "at byte 12288", "`000002.jpg`"]);
+    tells(&ended, &["2 samples in 1 shards"]);
+    refused(&ended, &["0 samples and 1 shards"]);
+}
+
+#[test]
+fn a_damaged_header_is_found_by_its_checksum() {
+    let place = Place::with_photos();
+    let shard = place.in_hub(TRAIN, "photos-000003.tar");
+    // Owner of the first member: nothing but the header's checksum covers it.
+    File::options().write(true).open(&shard).unwrap().write_all_at(b"7", 110).unwrap();
+    let ended = place.run(&["datasets", "validate"]);
+    tells(&ended, &["photos-000003.tar: ", "byte 0", "checksum"]);
+    refused(&ended, &["0 samples and 1 shards"]);
+}
+
+#[test]
+fn an_index_that_disagrees_with_its_shard_is_named_with_the_line() {
+    let place = Place::with_photos();
+    let idx = place.in_hub(TRAIN, "photos-000000.idx");
+    let text = fs::read_to_string(&idx).unwrap();
+    let (head, rest) = text.split_at(text.find("cls 512 ").unwrap());
+    fs::write(&idx, format!("{head}{}", rest.replacen("cls 512 ", "cls 1024 ", 1))).unwrap();
+    let ended = place.run(&["datasets", "validate"]);
+    tells(&ended, &["photos-000000.tar: ", "photos-000000.idx", "line 2", "1024"]);
+    refused(&ended, &["0 samples and 1 shards"]);
+}
+
+#[test]
+fn checksums_of_sha256sum_are_held_to() {
+    let place = Place::with_photos();
+    let folder = place.in_hub(TRAIN, "");
+    let Ok(sums) = Command::new("sha256sum")
+        .args((0..4).map(|number| format!("photos-{number:06}.tar")))
+        .current_dir(&folder)
+        .output()
+    else {
+        eprintln!("sha256sum is not installed: skipped");
+        return;
+    };
+    let gone = "00".repeat(32) + "  gone.tar\n";
+    fs::write(folder.join("SHA256SUMS"), &sums.stdout).unwrap();
+    assert!(place.printed(&["datasets", "validate"]).contains("4 with a checksum"));
+
+    // A byte of padding, which nothing else covers.
+    let shard = place.in_hub(TRAIN, "photos-000002.tar");
+    let end = fs::metadata(&shard).unwrap().len();
+    File::options().write(true).open(&shard).unwrap().write_all_at(b"x", end - 1).unwrap();
+    fs::write(folder.join("SHA256SUMS"), [&sums.stdout[..], gone.as_bytes()].concat()).unwrap();
+    let ended = place.run(&["datasets", "validate"]);
+    tells(&ended, &["photos-000002.tar: SHA-256 is "]);
+    tells(&ended, &["gone.tar: ", "not there"]);
+    refused(&ended, &["0 samples and 2 shards"]);
+}
+
+#[test]
+fn only_what_is_named_is_read_and_configured_datasets_may_be() {
+    let place = Place::with_photos();
+    place.put(VAL, "bad/broken-jpeg.tar");
+    assert!(place.printed(&["datasets", "validate", "photos/train"]).starts_with(TRAIN));
+    let text =
+        format!("[[dataset]]\nname = \"bad\"\nshards = '{}'\n", data("bad/no-image.tar").display());
+    fs::write(place.path("headwater.toml"), text).unwrap();
+    let ended = place.run(&["datasets", "validate", "--configured"]);
+    tells(&ended, &["bad: 4 samples in 1 shards"]);
+}
