@@ -1,8 +1,10 @@
 //! A dataset of the hub wherever a dataset is named.
 
 use std::fs;
+use std::io::{BufRead as _, BufReader};
+use std::process::Stdio;
 
-use crate::program::{Place, TRAIN, VAL};
+use crate::program::{Place, TRAIN, VAL, refused};
 
 /// One line per dataset, up to its digest.
 fn listed(place: &Place, args: &[&str]) -> Vec<String> {
@@ -69,8 +71,46 @@ fn what_cannot_be_meant_is_refused() {
 }
 
 #[test]
-fn a_worker_needs_no_hub() {
-    let place = Place::new();
-    fs::write(place.path("headwater.toml"), "[[dataset]]\nhub = \"a/b/c/d\"\n").unwrap();
-    assert!(place.printed(&["--check-config"]).contains("usable"));
+fn who_reads_no_shards_needs_no_hub() {
+    let place = Place::with_photos();
+    let hub = place.path("hub").display().to_string();
+    let node = ["storage", "--listen", "127.0.0.1:0", "--dataset", "hub:photos"];
+    let own = std::process::id().to_string();
+    let mut node = place.command(&[&["--die-with", &own], &node[..]].concat());
+    let mut node = node
+        .env("HEADWATER_DATASETS_ROOT", &hub)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("the program starts");
+    let lines = BufReader::new(node.stdout.take().expect("a pipe")).lines();
+    let mut listening = lines.map_while(Result::ok).filter_map(|line| {
+        let (_, address) = line.split_once("listening on ")?;
+        Some(address.split_whitespace().next()?.to_owned())
+    });
+    let address = listening.next().expect("a node that listens");
+
+    let elsewhere = Place::new();
+    let plan = ["plan", "--step", "0", "--batch", "4", "--storage", &address];
+    let config = |text: &str| fs::write(elsewhere.path("headwater.toml"), text).unwrap();
+    config(&format!("[[dataset]]\nhub = \"{TRAIN}\"\n"));
+    assert!(elsewhere.printed(&["--check-config"]).contains("usable"));
+    let planned = elsewhere.run(&plan);
+    config("[[dataset]]\nhub = \"photos\"\n");
+    let short = elsewhere.run(&plan);
+    node.kill().expect("a node");
+    node.wait().expect("a node");
+    assert!(planned.stdout.contains("photos-00000"), "{}{}", planned.stdout, planned.stderr);
+    refused(&short, &["no hub at"]);
+}
+
+#[test]
+fn a_batch_is_planned_from_the_hub() {
+    let place = Place::with_photos();
+    let plan = |dataset: &str| {
+        let args = ["--set", "storage.index_dir=index", "plan", "--step", "1", "--batch", "4"];
+        place.printed(&[&args[..], &["--dataset", dataset]].concat())
+    };
+    let pattern = format!("x={}", place.in_hub(TRAIN, "*.tar").display());
+    assert_eq!(plan("x=hub:photos"), plan(&pattern));
 }
