@@ -39,6 +39,16 @@ fn the_file_compiles_and_names_every_split() {
 }
 
 #[test]
+fn a_broken_shard_takes_no_name_away() {
+    let place = Place::with_photos();
+    place.put("public/rgb/photos/val", "bad/truncated.tar");
+    let ended = place.run(&["datasets", "stubs", "--out", "-"]);
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    assert!(ended.stderr.contains("not counted: ") && ended.stderr.contains("truncated.tar"));
+    assert!(ended.stdout.contains("\"public/rgb/photos/val\""), "{}", ended.stdout);
+}
+
+#[test]
 fn a_hub_without_datasets_has_no_names() {
     let place = Place::new();
     fs::create_dir(place.path("hub")).unwrap();

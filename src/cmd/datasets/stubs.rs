@@ -32,8 +32,9 @@ pub(super) fn run(loaded: &Loaded, flags: &Flags, screen: &Screen) -> Result<()>
         bail!("the hub `{root}` has no datasets: begin one with `headwater datasets add`");
     }
     let (sizes, faults) = measure(&splits, loaded.config.storage.readers, screen)?;
-    if let Some(fault) = faults.first() {
-        bail!(fault.sentence());
+    for fault in faults {
+        // Its dataset has a name all the same.
+        screen.line(&format!("not counted: {}", fault.sentence()));
     }
     let named = splits.iter().map(|split| split.name.clone()).zip(sizes);
     let text = stubs(&hub.root().path, &named.collect::<Vec<_>>())?;
