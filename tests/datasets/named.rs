@@ -114,3 +114,27 @@ fn a_batch_is_planned_from_the_hub() {
     let pattern = format!("x={}", place.in_hub(TRAIN, "*.tar").display());
     assert_eq!(plan("x=hub:photos"), plan(&pattern));
 }
+
+#[test]
+fn shards_are_listed_where_they_are_asked_for() {
+    let place = Place::with_photos();
+    let lines = listed(&place, &["--dataset", "hub:photos", "--shards"]);
+    let shards: Vec<&str> = lines[1..].iter().filter_map(|line| line.split(", ").next()).collect();
+    let expected = [80, 64, 71, 41].into_iter().enumerate();
+    let expected: Vec<String> =
+        expected.map(|(at, n)| format!("  photos-{at:06}.tar: {n} samples")).collect();
+    assert_eq!(shards, expected);
+}
+
+#[test]
+fn a_hub_whose_path_would_be_taken_for_a_pattern_is_refused() {
+    let place = Place::with_photos();
+    fs::rename(place.path("hub"), place.path("hub[1]")).unwrap();
+    let root = ["--set", "hub.root=hub[1]"];
+    assert_eq!(
+        place.printed(&[&root[..], &["datasets", "count", "photos"]].concat()),
+        format!("256 {TRAIN}\n")
+    );
+    let list = [&root[..], &["datasets", "list", "--dataset", "hub:photos"]].concat();
+    place.refused(&list, &["hub[1]", "another path"]);
+}
