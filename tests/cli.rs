@@ -171,6 +171,45 @@ fn a_bad_recipe_is_named_with_the_known_ones() {
 }
 
 #[test]
+fn options_of_dinov3_are_checked_and_named() {
+    let ended = |preset: &str, options: &str| {
+        let preset = format!("recipe.preset={preset}");
+        run(&["--set", &preset, "--set", &format!("recipe.dinov3={{{options}}}"), "--check-config"])
+    };
+    let all = "share_color_jitter = true, localcrops_subset_of_globalcrops = true, \
+               gram_crops_size = 384, horizontal_flips = true";
+    assert_eq!(ended("dinov3", all).code, Some(0));
+    refused(&ended("dinov3", "local_crops_number = 0"), &["dinov3.local_crops_number", "is 0"]);
+    refused(&ended("dinov3", "crops = 4"), &["`recipe.dinov3.crops`", "local_crops_number"]);
+    refused(&ended("dinov2", "gram_crops_size = 512"), &["dinov3", "`dinov2`", "dinov3-gram"]);
+    refused(&ended("custom", "gram_crops_size = 512"), &["dinov3", "`custom`"]);
+}
+
+#[test]
+fn bases_and_operations_on_the_image_are_data_of_a_custom_recipe() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let written = "[recipe]\npreset = \"custom\"\n\
+        image_ops = [{ op = \"grayscale\", p = 0.5 }]\n\
+        [[recipe.bases]]\nheight = 64\nwidth = 64\n\
+        view.crop = { kind = \"random_resized\", scale = [0.3, 1.0], ratio = [0.75, 1.3] }\n\
+        view.ops = [{ op = \"flip\", p = 0.5 }]\n\
+        [[recipe.tensors]]\nname = \"crops\"\ndtype = \"bf16\"\nheight = 32\nwidth = 32\n\
+        views = [{ crop = { kind = \"window_of_base\", base = 0, within = 64, stride = 8 } }]\n";
+    let check = |text: String| {
+        std::fs::write(folder.path().join("headwater.toml"), text).expect("a file");
+        run_in(folder.path(), &[], &["--check-config"])
+    };
+    assert_eq!(check(written.to_owned()).code, Some(0));
+    let ended = check(written.replace("base = 0", "base = 3"));
+    refused(&ended, &["tensors[0].views[0].crop.base", "is 3", "bases"]);
+    let ended = check(written.replace("op = \"grayscale\"", "op = \"gray\""));
+    refused(&ended, &["headwater.toml", "recipe.image_ops", "gray"]);
+    let ended = check(written.replace("stride", "strid"));
+    refused(&ended, &["headwater.toml", "recipe.tensors", "strid"]);
+    refused(&check(written.replace("custom", "dinov3")), &["recipe.tensors", "custom"]);
+}
+
+#[test]
 fn masks_that_do_not_fit_are_named_by_their_key() {
     let ended =
         |masks: &str| run(&["--set", &format!("receiver.masks={{{masks}}}"), "--check-config"]);

@@ -81,3 +81,17 @@ fn the_example_is_up_to_date_and_can_be_used() {
     let args = ["--config", &example.display().to_string(), "--check-config"];
     assert!(config(Path::new("."), &[], &args).contains("usable"));
 }
+
+#[test]
+fn what_the_page_on_recipes_writes_down_can_be_used() {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/recipes.md");
+    let page = std::fs::read_to_string(page).expect("the page");
+    let folder = tempfile::tempdir().expect("a folder");
+    let written: Vec<&str> = page.split("```toml\n").skip(1).collect();
+    assert!(written.len() >= 3, "{}", written.len());
+    for text in written {
+        let text = text.split("```").next().unwrap_or_default();
+        std::fs::write(folder.path().join("headwater.toml"), text).expect("a file");
+        assert!(config(folder.path(), &[], &["--check-config"]).contains("usable"));
+    }
+}

@@ -109,6 +109,29 @@ fn a_plan_holds_the_samples_and_the_crops_of_the_batch_that_comes() {
 }
 
 #[test]
+fn a_plan_says_which_views_share_a_cut_and_what_was_done_to_the_image() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let shards = support::data("photos/photos-000001.tar");
+    let options = "recipe.dinov3={share_color_jitter = true, gram_crops_size = 300, \
+                   localcrops_subset_of_globalcrops = true}";
+    let output = Command::new(env!("CARGO_BIN_EXE_headwater"))
+        .current_dir(folder.path())
+        .args(["plan", "--recipe", "dinov3", "--step", "0", "--batch", "8", "--dataset"])
+        .arg(format!("photos={}", shards.display()))
+        .args(["--set", options, "--set", "storage.index_dir=index"])
+        .output()
+        .expect("the program starts");
+    let text = String::from_utf8(output.stdout).expect("text");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(text.contains("whole image: jitter (") && text.contains("base 1: box "), "{text}");
+    let view = "global_crops[1]: box 300x300 at (0, 0) of base 1 -> 256x256";
+    assert!(text.contains(view), "{text}");
+    let local = text.lines().find(|line| line.contains("local_crops[7]")).expect("a view");
+    assert!(local.contains("of base 1 -> 300x300") && local.contains("cut at ("), "{local}");
+    assert!(text.contains("gram_crops[0]: box 300x300 at (0, 0) of base 0 -> 300x300\n"));
+}
+
+#[test]
 fn a_plan_names_what_stands_for_a_broken_sample() {
     let shard = support::data("bad/broken-jpeg.tar");
     let folder = tempfile::tempdir().expect("a folder");

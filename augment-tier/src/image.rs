@@ -1,6 +1,6 @@
 //! Pixels in memory: whole decoded images, interleaved, and views, planar.
 
-use headwater_core::draw::Extent;
+use headwater_core::draw::{Extent, Origin};
 
 /// A buffer that a big image has grown beyond this goes back to it with the next small one.
 const RETAINED_BYTES_MAX: usize = 32 << 20;
@@ -92,6 +92,16 @@ impl RgbImage {
         self.extent.width as usize * 3
     }
 
+    /// Takes over size and values of a view, of an image whose sides have been divided by
+    /// `reduction`.
+    pub fn set_planes(&mut self, view: &Planes, reduction: u32) {
+        let [red, green, blue] = view.planes();
+        let pixels = self.reset_reduced(view.extent(), reduction).chunks_exact_mut(3);
+        for (((pixel, &red), &green), &blue) in pixels.zip(red).zip(green).zip(blue) {
+            pixel.copy_from_slice(&[red, green, blue]);
+        }
+    }
+
     /// Sets the size and gives the pixels to be overwritten, their values unspecified.
     pub fn reset(&mut self, extent: Extent) -> &mut [u8] {
         self.reset_reduced(extent, 1)
@@ -142,6 +152,34 @@ impl Planes {
     pub fn reset(&mut self, extent: Extent) -> &mut [u8] {
         self.extent = extent;
         at_least(&mut self.values, byte_len(extent))
+    }
+
+    /// Takes over size and pixels of an image.
+    pub fn set_pixels(&mut self, image: &RgbImage) {
+        self.reset(image.extent());
+        let [red, green, blue] = self.planes_mut();
+        let pixels = image.pixels().chunks_exact(3);
+        for (((pixel, red), green), blue) in pixels.zip(red).zip(green).zip(blue) {
+            [*red, *green, *blue] = [pixel[0], pixel[1], pixel[2]];
+        }
+    }
+
+    /// Becomes a window of another view.
+    ///
+    /// # Panics
+    /// The window goes beyond it.
+    pub fn set_window(&mut self, whole: &Self, origin: Origin, extent: Extent) {
+        let (right, bottom) = (origin.left + extent.width, origin.top + extent.height);
+        assert!(right <= whole.extent.width && bottom <= whole.extent.height, "beyond the view");
+        self.reset(extent);
+        let (from_width, width) = (whole.extent.width as usize, extent.width as usize);
+        let start = origin.top as usize * from_width + origin.left as usize;
+        for (to, from) in self.planes_mut().into_iter().zip(whole.planes()) {
+            let rows = from[start..].chunks(from_width);
+            for (to, from) in to.chunks_exact_mut(width).zip(rows) {
+                to.copy_from_slice(&from[..width]);
+            }
+        }
     }
 
     /// The three planes one after the other.

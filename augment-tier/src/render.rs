@@ -3,16 +3,16 @@
 //! A pure function of recipe, key and encoded bytes. No clock, no thread, no memory taken per
 //! sample once the buffers have grown to the largest image.
 
-use headwater_core::draw::{CropBox, DrawKey, DrawnOp, Extent, JitterStep, ViewParams};
-use headwater_core::recipe::{DecodeScaling, TensorSpec};
+mod painter;
+
+use headwater_core::draw::{CropBox, DrawKey, Extent, SampleParams, ViewParams};
+use headwater_core::recipe::{BaseSpec, DecodeScaling, TensorSpec};
 use headwater_core::{Recipe, SampleId};
 
 use crate::decode::{DecodeError, DecodeLimits, Decoder, Wanted};
-use crate::image::{Planes, RgbImage};
-use crate::ops::cast::CastTable;
-use crate::ops::resize::{Geometry, Resizer};
-use crate::ops::{blur, brightness, cast, contrast, flip, grayscale, hue, saturation, solarize};
+use crate::ops::resize::Geometry;
 use crate::simd::Simd;
+use painter::Painter;
 
 /// What the draws of a sample follow from, beside the view.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -77,25 +77,14 @@ pub struct Renderer {
 /// it is decoded than its views show.
 #[derive(Debug, Default)]
 pub struct Draws {
-    /// In the order of the recipe; those beyond its views are left from another one.
-    views: Vec<ViewParams>,
-    geometries: Vec<Geometry>,
-}
-
-/// All that comes after the decode.
-#[derive(Debug)]
-struct Painter {
-    view: Planes,
-    simd: Simd,
-    resizer: Resizer,
-    blur: blur::Scratch,
-    tables: Vec<CastTable>,
+    params: SampleParams,
 }
 
 // === impl RenderKey ===
 
 impl RenderKey {
-    /// Key of the draws of one view, counted over all tensors.
+    /// Key of a stream of draws: of one view, counted over all tensors, or of a purpose that
+    /// [`DrawKey`] names.
     #[must_use]
     pub fn view(&self, number: u64) -> DrawKey {
         let Self { seed, epoch, pass, sample } = *self;
@@ -120,20 +109,14 @@ impl Renderer {
     /// # Errors
     /// The JPEG library has no memory for its state.
     pub fn with_simd(limits: DecodeLimits, simd: Simd) -> Result<Self, RenderError> {
-        let painter = Painter {
-            view: Planes::new(),
-            simd,
-            resizer: Resizer::new(simd),
-            blur: blur::Scratch::default(),
-            tables: Vec::new(),
-        };
-        Ok(Self { decoder: Decoder::new(limits)?, draws: Draws::default(), painter })
+        let (decoder, painter) = (Decoder::new(limits)?, Painter::new(simd));
+        Ok(Self { decoder, draws: Draws::default(), painter })
     }
 
     /// The instructions that were chosen.
     #[must_use]
     pub fn simd(&self) -> Simd {
-        self.painter.simd
+        self.painter.simd()
     }
 
     /// Decodes `encoded` once and writes every view of `recipe`, which must have been validated,
@@ -151,20 +134,22 @@ impl Renderer {
     ) -> Result<Rendered, RenderError> {
         let Self { decoder, painter, draws } = self;
         let mut source = None;
-        let image = decoder.decode_wanted(encoded, |image| {
+        decoder.decode_wanted(encoded, |image| {
             source = Some(image);
             draws.draw(recipe, key, image)
         })?;
+        let params = &draws.params;
+        painter.recolour(decoder.image_mut(), params.image_ops());
+        let image = decoder.image();
+        painter.cut_bases(recipe, image, params.bases());
         let mut number = 0;
         for (tensor, spec) in recipe.tensors.iter().enumerate() {
             let table = painter.table(recipe, spec);
             for view in 0..spec.views.len() {
                 let row = out.row(tensor, view);
-                let extent = Extent { width: spec.width, height: spec.height };
                 check_row(spec, tensor, view, row.len())?;
-                painter.paint(image, &draws.views[number], extent);
-                let Painter { simd, view, tables, .. } = painter;
-                cast::write(*simd, view, &tables[table], row);
+                painter.view(image, &params.views()[number], spec.extent());
+                painter.write(table, row);
                 number += 1;
             }
         }
@@ -189,35 +174,37 @@ fn check_row(
 // === impl Draws ===
 
 impl Draws {
-    /// Draws all views of an image of size `image`; what they show of it.
+    /// Draws everything about a sample whose image has size `image`; what is looked at of it.
     pub fn draw(&mut self, recipe: &Recipe, key: RenderKey, image: Extent) -> Wanted {
-        let views = recipe.views_per_sample();
-        if self.views.len() < views {
-            self.views.resize(views, ViewParams::whole(image));
-        }
-        let specs = recipe.tensors.iter().flat_map(|tensor| {
-            let extent = Extent { width: tensor.width, height: tensor.height };
-            tensor.views.iter().map(move |view| (view, extent))
-        });
-        self.geometries.clear();
-        for ((number, (spec, extent)), params) in (0..).zip(specs).zip(&mut self.views) {
-            spec.draw_into(image, extent, &mut key.view(number).rng(), params);
-            self.geometries.push(Geometry::new(params, extent));
-        }
-        let reductions = self.geometries.iter().map(Geometry::reduction_max);
+        self.params.draw(recipe, image, |stream| key.view(stream).rng());
         let reduction = match recipe.decode_scaling {
             DecodeScaling::Off => 1,
-            DecodeScaling::Auto => reductions.min().unwrap_or(1),
+            DecodeScaling::Auto => {
+                let reductions = self.geometries(recipe).map(|cut| cut.reduction_max());
+                reductions.min().unwrap_or(1)
+            }
         };
-        let sources = self.geometries.iter().map(|geometry| geometry.source(reduction));
         let all = Wanted::reduced(image, reduction);
+        if !self.params.image_ops().is_empty() {
+            // Contrast looks at every pixel.
+            return all;
+        }
+        let sources = self.geometries(recipe).map(|cut| cut.source(reduction));
         sources.reduce(around).map_or(all, |window| Wanted { reduction, window })
     }
 
-    /// The views of the sample that was drawn last, and perhaps others after them.
+    /// How bases, and views that are not made of one, are cut from the image.
+    fn geometries(&self, recipe: &Recipe) -> impl Iterator<Item = Geometry> {
+        let bases = recipe.bases.iter().map(BaseSpec::extent).zip(self.params.bases());
+        let views = recipe.tensors.iter().flat_map(|t| t.views.iter().map(|_| t.extent()));
+        let views = views.zip(self.params.views()).filter(|(_, params)| params.base.is_none());
+        bases.chain(views).map(|(view, params)| Geometry::new(params, view))
+    }
+
+    /// The views of the sample that was drawn last, in the order of the recipe.
     #[must_use]
     pub fn views(&self) -> &[ViewParams] {
-        &self.views
+        self.params.views()
     }
 }
 
@@ -228,52 +215,3 @@ fn around(a: CropBox, b: CropBox) -> CropBox {
     let bottom = (a.top + a.height).max(b.top + b.height);
     CropBox { left, top, width: right - left, height: bottom - top }
 }
-
-// === impl Painter ===
-
-impl Painter {
-    /// Index of the table for a tensor; made when it is first needed.
-    fn table(&mut self, recipe: &Recipe, spec: &TensorSpec) -> usize {
-        let known = self.tables.iter().position(|table| table.serves(recipe, spec.dtype));
-        known.unwrap_or_else(|| {
-            if self.tables.len() == TABLES_MAX {
-                self.tables.clear();
-            }
-            self.tables.push(CastTable::new(recipe, spec.dtype));
-            self.tables.len() - 1
-        })
-    }
-
-    /// Makes the view that `params` describe.
-    fn paint(&mut self, image: &RgbImage, params: &ViewParams, extent: Extent) {
-        let Self { view, simd, resizer, blur, .. } = self;
-        let simd = *simd;
-        // A flip that comes first costs nothing when the resize writes from right to left.
-        let (mirrored, ops) = match params.ops.as_slice() {
-            [DrawnOp::Flip, rest @ ..] => (true, rest),
-            ops => (false, ops),
-        };
-        resizer.resize(image, &Geometry::new(params, extent), mirrored, view);
-        for op in ops {
-            match *op {
-                DrawnOp::Flip => flip::apply(simd, view),
-                DrawnOp::ColorJitter { order, brightness, contrast, saturation, hue } => {
-                    for step in order {
-                        match step {
-                            JitterStep::Brightness => brightness::apply(simd, view, brightness),
-                            JitterStep::Contrast => contrast::apply(simd, view, contrast),
-                            JitterStep::Saturation => saturation::apply(simd, view, saturation),
-                            JitterStep::Hue => hue::apply(simd, view, hue),
-                        }
-                    }
-                }
-                DrawnOp::Grayscale => grayscale::apply(simd, view),
-                DrawnOp::GaussianBlur { sigma } => blur::apply(simd, view, sigma, blur),
-                DrawnOp::Solarize { threshold } => solarize::apply(simd, view, threshold),
-            }
-        }
-    }
-}
-
-/// Tables that are kept: as many as there are dtypes for images, for a few recipes.
-const TABLES_MAX: usize = 16;

@@ -1,7 +1,7 @@
 //! `[recipe]`: a preset by name, or tensors written out.
 
 use anyhow::{Context, Result, bail};
-use headwater_core::recipe::{DecodeScaling, TensorSpec};
+use headwater_core::recipe::{BaseSpec, DecodeScaling, Dinov3, OpSpec, TensorSpec};
 use headwater_core::{Dtype, Recipe};
 use serde::{Deserialize, Serialize};
 
@@ -12,8 +12,9 @@ const CUSTOM: &str = "custom";
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct RecipeConfig {
-    /// Name of a recipe: `dinov2`, `dinov2-paper`, `imagenet-train`, `imagenet-eval`; or `custom`,
-    /// with `[[recipe.tensors]]` written out.
+    /// Name of a recipe: `dinov2`, `dinov2-paper`, `dinov3`, `dinov3-gram`, `dinov3-vitl`,
+    /// `imagenet-train`, `imagenet-eval`; or `custom`, with `[[recipe.tensors]]` written out.
+    /// docs/recipes.md says what they do.
     pub(crate) preset: String,
     /// Element type of a preset's image tensors: `bf16`, `f16`, `f32`, `u8` or `fp8_e4m3`. Tensors
     /// that are written out name their own.
@@ -25,6 +26,16 @@ pub(crate) struct RecipeConfig {
     /// `auto`: a JPEG of which every view is shrunk to a half or less is decoded at 1/2, 1/4 or 1/8 of
     /// its size. Faster, and other pixels: part of what identifies a batch. `off`: never.
     pub(crate) decode_scaling: DecodeScaling,
+    /// Options of the presets whose names begin with `dinov3`: `global_crops_size`,
+    /// `global_crops_scale`, `local_crops_number`, `local_crops_size`, `local_crops_scale`,
+    /// `gram_crops_size`, `share_color_jitter`, `localcrops_subset_of_globalcrops`, `patch_size`,
+    /// `horizontal_flips`. What is not given is the preset's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) dinov3: Option<Dinov3>,
+    /// Operations on the whole image in recipe `custom`, before anything is cut.
+    pub(crate) image_ops: Vec<OpSpec>,
+    /// Cuts that several views share in recipe `custom`: `height`, `width` and `view`.
+    pub(crate) bases: Vec<BaseSpec>,
     /// The tensors of recipe `custom`: `name`, `dtype`, `height`, `width` and `views`, each view
     /// with its `crop` and `ops`.
     pub(crate) tensors: Vec<TensorSpec>,
@@ -37,9 +48,17 @@ impl Default for RecipeConfig {
         let preset = "dinov2".to_owned();
         let dtype = Dtype::Bf16;
         match Recipe::preset(&preset, dtype) {
-            Ok(Recipe { mean, std, decode_scaling, .. }) => {
-                Self { preset, dtype, mean, std, decode_scaling, tensors: Vec::new() }
-            }
+            Ok(Recipe { mean, std, decode_scaling, .. }) => Self {
+                preset,
+                dtype,
+                mean,
+                std,
+                decode_scaling,
+                dinov3: None,
+                image_ops: Vec::new(),
+                bases: Vec::new(),
+                tensors: Vec::new(),
+            },
             Err(error) => unreachable!("the default is a preset: {error}"),
         }
     }
@@ -48,17 +67,43 @@ impl Default for RecipeConfig {
 impl RecipeConfig {
     /// The recipe, checked.
     pub(crate) fn recipe(&self) -> Result<Recipe> {
-        let tensors = match (self.preset.as_str(), self.tensors.is_empty()) {
-            (CUSTOM, _) => self.tensors.clone(),
-            (name, true) => Recipe::preset(name, self.dtype).context("[recipe]")?.tensors,
-            (name, false) => bail!(
-                "recipe.tensors are given beside recipe.preset `{name}`: write preset = \"custom\", \
-                 or leave the tensors out"
-            ),
+        let Self { preset, dtype, mean, std, decode_scaling, .. } = self;
+        let recipe = match (preset.as_str(), &self.dinov3) {
+            (CUSTOM, None) => Recipe {
+                mean: *mean,
+                std: *std,
+                decode_scaling: *decode_scaling,
+                image_ops: self.image_ops.clone(),
+                bases: self.bases.clone(),
+                tensors: self.tensors.clone(),
+            },
+            (name, options) => {
+                self.nothing_written_out()?;
+                let preset = match options {
+                    Some(options) => Recipe::dinov3(name, options, *dtype),
+                    None => Recipe::preset(name, *dtype),
+                };
+                let preset = preset.context("[recipe]")?;
+                Recipe { mean: *mean, std: *std, decode_scaling: *decode_scaling, ..preset }
+            }
         };
-        let Self { mean, std, decode_scaling, .. } = *self;
-        let recipe = Recipe { mean, std, decode_scaling, tensors };
         recipe.validate().context("[recipe]")?;
         Ok(recipe)
+    }
+
+    fn nothing_written_out(&self) -> Result<()> {
+        let lists = [
+            ("tensors", self.tensors.is_empty()),
+            ("bases", self.bases.is_empty()),
+            ("image_ops", self.image_ops.is_empty()),
+        ];
+        match lists.iter().find(|(_, is_empty)| !is_empty) {
+            None => Ok(()),
+            Some((key, _)) => bail!(
+                "recipe.{key} are given beside recipe.preset `{}`: write preset = \"custom\", or \
+                 leave them out",
+                self.preset
+            ),
+        }
     }
 }

@@ -9,7 +9,7 @@ use anyhow::{Context, Result, bail};
 use headwater_augment::decode::Decoder;
 use headwater_augment::part::{SUBSTITUTES_MAX, SampleFields};
 use headwater_augment::render::RenderKey;
-use headwater_core::draw::{Extent, ViewParams};
+use headwater_core::draw::{DrawnOp, Extent, SampleParams, ViewParams};
 use headwater_core::sampler::{BatchPlan, Sampler};
 use headwater_core::{Manifest, Recipe, SampleRef};
 use headwater_proto::augment::BadSamplePolicy;
@@ -63,6 +63,12 @@ pub(crate) struct PlannedSample {
     pub(crate) substitution: Option<Substitution>,
     /// Size of the whole image.
     pub(crate) image: Extent,
+    /// What is done to all of it first.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) image_ops: Vec<DrawnOp>,
+    /// Cuts that views are made of.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) bases: Vec<ViewParams>,
     pub(crate) views: Vec<PlannedView>,
 }
 
@@ -185,6 +191,8 @@ impl Planner {
         let id = manifest.sample_id(asked).context("a sample is not in the manifest")?;
         let seed = self.config.receiver.seed;
         let key = RenderKey { seed, epoch: batch.epoch, pass: asked.pass, sample: id };
+        let mut drawn = SampleParams::default();
+        drawn.draw(&self.recipe, usable.image, |stream| key.view(stream).rng());
         Ok(PlannedSample {
             dataset: manifest.dataset().to_owned(),
             shard: shard.name.clone(),
@@ -194,7 +202,9 @@ impl Planner {
             label: usable.label,
             substitution: reason.map(|reason| Substitution { used_index, reason }),
             image: usable.image,
-            views: self.views(&key, usable.image),
+            image_ops: drawn.image_ops().to_vec(),
+            bases: drawn.bases().to_vec(),
+            views: self.views(&drawn),
         })
     }
 
@@ -236,19 +246,13 @@ impl Planner {
         Ok(Usable { key: sample.key.clone(), label, image })
     }
 
-    /// The views as a worker would draw them: numbered over all tensors.
-    fn views(&self, key: &RenderKey, image: Extent) -> Vec<PlannedView> {
+    /// The views with the names of their tensors.
+    fn views(&self, drawn: &SampleParams) -> Vec<PlannedView> {
         let tensors = self.recipe.tensors.iter();
-        let specs = tensors.flat_map(|tensor| {
-            tensor.views.iter().enumerate().map(move |(view, spec)| (tensor, view, spec))
+        let names = tensors.flat_map(|tensor| {
+            (0..tensor.views.len()).map(move |view| (tensor.name.clone(), view))
         });
-        (0..)
-            .zip(specs)
-            .map(|(number, (tensor, view, spec))| {
-                let extent = Extent { width: tensor.width, height: tensor.height };
-                let params = spec.draw(image, extent, &mut key.view(number).rng());
-                PlannedView { tensor: tensor.name.clone(), view, params }
-            })
-            .collect()
+        let views = names.zip(drawn.views().iter().cloned());
+        views.map(|((tensor, view), params)| PlannedView { tensor, view, params }).collect()
     }
 }

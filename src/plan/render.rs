@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use anyhow::Result;
-use headwater_core::draw::{DrawnOp, JitterStep};
+use headwater_core::draw::{DrawnOp, JitterStep, Origin, ViewParams};
 use serde_json::{Value, to_value};
 
 use super::{Planned, PlannedSample, PlannedView};
@@ -54,28 +54,32 @@ fn sample_text(number: usize, sample: &PlannedSample) -> String {
         let (used, reason) = (substitution.used_index, &substitution.reason);
         text += &format!("      sample {used} stands there: {reason}\n");
     }
-    for view in &sample.views {
-        text += &format!("      {}\n", view_text(view));
+    if !sample.image_ops.is_empty() {
+        let ops: Vec<String> = sample.image_ops.iter().map(op_text).collect();
+        text += &format!("      whole image: {}\n", ops.join(", "));
+    }
+    for (number, base) in sample.bases.iter().enumerate() {
+        text += &format!("      {}\n", view_text(&format!("base {number}"), base));
+    }
+    for PlannedView { tensor, view, params } in &sample.views {
+        text += &format!("      {}\n", view_text(&format!("{tensor}[{view}]"), params));
     }
     text
 }
 
-fn view_text(view: &PlannedView) -> String {
-    let (crop, resized) = (&view.params.crop, view.params.resized);
+fn view_text(name: &str, params: &ViewParams) -> String {
+    let (crop, resized) = (params.crop, params.resized);
+    let of = params.base.map_or_else(String::new, |base| format!(" of base {base}"));
     let mut text = format!(
-        "{}[{}]: box {}x{} at ({}, {}) -> {}x{}",
-        view.tensor,
-        view.view,
-        crop.width,
-        crop.height,
-        crop.left,
-        crop.top,
-        resized.width,
-        resized.height
+        "{name}: box {}x{} at ({}, {}){of} -> {}x{}",
+        crop.width, crop.height, crop.left, crop.top, resized.width, resized.height
     );
-    for op in &view.params.ops {
+    for op in &params.ops {
         text += ", ";
         text += &op_text(op);
+    }
+    if let Some(Origin { left, top }) = params.cut {
+        text += &format!(", cut at ({left}, {top})");
     }
     text
 }

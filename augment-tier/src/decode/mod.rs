@@ -101,6 +101,17 @@ impl Decoder {
         }
         Ok(image)
     }
+
+    /// The image that was decoded last.
+    #[must_use]
+    pub fn image(&self) -> &RgbImage {
+        &self.image
+    }
+
+    /// The same, to be changed.
+    pub fn image_mut(&mut self) -> &mut RgbImage {
+        &mut self.image
+    }
 }
 
 /// Spreads pixels of 1 (gray), 2 (gray, alpha), 3 or 4 (with alpha) channels to RGB; alpha is

@@ -3,10 +3,11 @@
 
 use headwater_augment::decode::DecodeLimits;
 use headwater_augment::render::{Renderer, ViewSink};
+use headwater_augment::simd::Simd;
+use headwater_core::draw::{DrawnOp, ViewParams};
 
-use crate::draws::{self, Draws, SAMPLES};
+use crate::draws::{self, Case, Draws, SampleDraws};
 use crate::fixtures::{bytes, difference, json, stacked};
-use headwater_core::draw::{DrawnOp, Extent};
 
 /// Rows by tensor and view.
 struct Rows(Vec<Vec<Vec<u8>>>);
@@ -19,38 +20,80 @@ impl ViewSink for Rows {
 
 #[test]
 fn the_draws_of_a_key_never_change() {
-    assert_eq!(draws::all(), json::<Draws>("views/draws.json"));
+    for (folder, cases) in draws::folders() {
+        assert_eq!(draws::of(&cases), json::<Draws>(&format!("{folder}/draws.json")), "{folder}");
+    }
 }
 
 #[test]
 fn whole_views_are_torchvisions() {
-    let mut renderer = Renderer::new(DecodeLimits::default()).expect("a renderer");
-    let draws = json::<Draws>("views/draws.json");
-    for (number, (image, source, side)) in SAMPLES.iter().enumerate() {
-        let recipe = draws::recipe(*side);
-        let rows = recipe.tensors.iter().map(|tensor| {
-            vec![vec![0xa5; (3 * tensor.width * tensor.height) as usize]; tensor.views.len()]
-        });
-        let mut rows = Rows(rows.collect());
-        let encoded = bytes(&format!("views/{image}.jpg"));
-        let rendered = renderer.render(&recipe, draws::key(number), &encoded, &mut rows);
-        assert_eq!(rendered.expect("an image").source, *source);
-
-        for (tensor, spec) in recipe.tensors.iter().enumerate() {
-            let extent = Extent { width: spec.width, height: spec.height };
-            let expected = stacked(&format!("views/{image}-{}.png", spec.name), extent);
-            assert_eq!(expected.len(), spec.views.len());
-            for (view, expected) in expected.iter().enumerate() {
-                let (count, level) = difference(&rows.0[tensor][view], expected.values());
-                let ops = &draws.samples[number].tensors[tensor].views[view].ops;
-                let blurred = ops.iter().any(|op| matches!(op, DrawnOp::GaussianBlur { .. }));
-                let allowed = if blurred { (expected.values().len() / 1000, 1) } else { (0, 0) };
-                assert!(
-                    count <= allowed.0 && level <= allowed.1,
-                    "{image} {} view {view}: {count} values differ by up to {level}",
-                    spec.name
-                );
+    for (folder, cases) in draws::folders() {
+        let draws = json::<Draws>(&format!("{folder}/draws.json"));
+        for &simd in Simd::available() {
+            // One renderer for all, so that nothing of one sample is left in the next.
+            let mut renderer = Renderer::with_simd(DecodeLimits::default(), simd);
+            let renderer = renderer.as_mut().expect("a renderer");
+            for (case, sample) in cases.iter().zip(&draws.samples) {
+                views_are_torchvisions(folder, renderer, case, sample);
             }
         }
     }
+}
+
+fn views_are_torchvisions(
+    folder: &str,
+    renderer: &mut Renderer,
+    case: &Case,
+    sample: &SampleDraws,
+) {
+    let Case { image, recipe, .. } = case;
+    let rows = recipe.tensors.iter().map(|tensor| {
+        vec![vec![0xa5; (3 * tensor.width * tensor.height) as usize]; tensor.views.len()]
+    });
+    let mut rows = Rows(rows.collect());
+    let encoded = bytes(&format!("views/{image}.jpg"));
+    let rendered = renderer.render(recipe, case.key, &encoded, &mut rows);
+    assert_eq!(rendered.expect("an image").source, case.extent);
+
+    for (tensor, spec) in recipe.tensors.iter().enumerate() {
+        let expected = stacked(&format!("{folder}/{image}-{}.png", spec.name), spec.extent());
+        assert_eq!(expected.len(), spec.views.len());
+        for (view, expected) in expected.iter().enumerate() {
+            let (count, level) = difference(&rows.0[tensor][view], expected.values());
+            let blurred = is_blurred(&sample.tensors[tensor].views[view]);
+            let allowed = if blurred { (expected.values().len() / 1000, 1) } else { (0, 0) };
+            assert!(
+                count <= allowed.0 && level <= allowed.1,
+                "{folder} {image} {} view {view}: {count} values differ by up to {level}",
+                spec.name
+            );
+        }
+    }
+}
+
+/// Values at a tie may be rounded to the other side.
+fn is_blurred(view: &ViewParams) -> bool {
+    view.ops.iter().any(|op| matches!(op, DrawnOp::GaussianBlur { .. }))
+}
+
+/// What the samples of `dinov3` are there for is among their draws.
+#[test]
+fn the_samples_of_dinov3_show_what_is_new_there() {
+    let draws = json::<Draws>("dinov3/draws.json");
+    let image_ops = draws.samples.iter().flat_map(|sample| &sample.image_ops);
+    let (jitter, gray): (Vec<&DrawnOp>, Vec<&DrawnOp>) =
+        image_ops.partition(|op| matches!(op, DrawnOp::ColorJitter { .. }));
+    assert!(jitter.len() > 1 && !gray.is_empty(), "{jitter:?} {gray:?}");
+    let bases = draws.samples.iter().flat_map(|sample| &sample.bases);
+    let flipped = bases.filter(|base| base.view.ops == [DrawnOp::Flip]).count();
+    assert!((1..=3).contains(&flipped), "{flipped} of 4 bases are flipped");
+    let tensors = || draws.samples.iter().flat_map(|sample| &sample.tensors);
+    let views = || tensors().flat_map(|tensor| &tensor.views);
+    let is_jittered =
+        |view: &&ViewParams| matches!(view.ops[..], [DrawnOp::ColorJitter { .. }, ..]);
+    let windows = || views().filter(|view| view.cut.is_some());
+    assert!(windows().filter(is_jittered).count() > 1);
+    assert!(windows().filter(|view| is_blurred(view)).count() > 1);
+    let resized = tensors().flat_map(|tensor| tensor.views.iter().map(move |v| (v, tensor.height)));
+    assert!(resized.filter(|(v, side)| v.base.is_some() && v.crop.height > *side).count() > 3);
 }

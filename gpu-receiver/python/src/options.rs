@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use headwater_core::recipe::{DecodeScaling, TensorSpec};
+use headwater_core::recipe::{BaseSpec, DecodeScaling, Dinov3, OpSpec, TensorSpec};
 use headwater_core::{Dtype, Recipe};
 use headwater_receiver::{DatasetUse, ReceiverConfig};
 use headwater_telemetry::TelemetryConfig;
@@ -42,6 +42,9 @@ struct RecipeTable {
     mean: Option<[f32; 3]>,
     std: Option<[f32; 3]>,
     decode_scaling: Option<DecodeScaling>,
+    dinov3: Option<Dinov3>,
+    image_ops: Option<Vec<OpSpec>>,
+    bases: Option<Vec<BaseSpec>>,
     tensors: Option<Vec<TensorSpec>>,
 }
 
@@ -165,11 +168,19 @@ fn recipe_of(mut table: Table, dtype: Option<Value>) -> Result<Recipe, String> {
     });
     // A recipe that is written out has the preset's mean and standard deviation too.
     let base = if preset == CUSTOM { RECIPE_DEFAULT } else { &preset };
-    let mut recipe = Recipe::preset(base, table.dtype.unwrap_or(DTYPE_DEFAULT))
-        .map_err(|error| error.to_string())?;
+    let dtype = table.dtype.unwrap_or(DTYPE_DEFAULT);
+    let mut recipe = match &table.dinov3 {
+        Some(options) => Recipe::dinov3(&preset, options, dtype),
+        None => Recipe::preset(base, dtype),
+    }
+    .map_err(|error| error.to_string())?;
     match table.tensors {
-        Some(tensors) if preset == CUSTOM => recipe.tensors = tensors,
-        None if preset != CUSTOM => {}
+        Some(tensors) if preset == CUSTOM => {
+            recipe.tensors = tensors;
+            recipe.bases = table.bases.unwrap_or_default();
+            recipe.image_ops = table.image_ops.unwrap_or_default();
+        }
+        None if preset != CUSTOM && table.bases.is_none() && table.image_ops.is_none() => {}
         _ => return Err("`recipe.tensors` and `recipe.preset` = \"custom\" go together".into()),
     }
     recipe.mean = table.mean.unwrap_or(recipe.mean);

@@ -218,3 +218,62 @@ impl From<SessionWelcome> for v1::Welcome {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use headwater_core::Dtype;
+    use headwater_core::recipe::{Dinov3, PRESETS};
+
+    use super::*;
+
+    fn hello(recipe: Recipe) -> v1::Hello {
+        v1::Hello::from(SessionHello {
+            wire_version: crate::WIRE_VERSION,
+            receiver: "job/0".into(),
+            session_key: [7; 32],
+            recipe,
+            seed: 1,
+            datasets: vec![DatasetRef { name: "a".into(), manifest: Digest(5) }],
+            links: Vec::new(),
+            heartbeat_ms: 1000,
+            on_bad_sample: BadSamplePolicy::Fail,
+            image_field: "jpg".into(),
+            label_field: String::new(),
+        })
+    }
+
+    #[test]
+    fn a_recipe_arrives_as_it_was_sent() {
+        let options = Dinov3 {
+            gram_crops_size: Some(512),
+            share_color_jitter: Some(true),
+            localcrops_subset_of_globalcrops: Some(true),
+            ..Dinov3::default()
+        };
+        let all = Recipe::dinov3("dinov3", &options, Dtype::Bf16).unwrap();
+        let presets = PRESETS.iter().map(|(name, _)| Recipe::preset(name, Dtype::U8).unwrap());
+        for recipe in presets.chain([all]) {
+            let arrived = SessionHello::try_from(hello(recipe.clone())).unwrap().recipe;
+            assert_eq!(arrived, recipe);
+        }
+    }
+
+    #[test]
+    fn a_recipe_that_cannot_be_used_is_refused_on_arrival() {
+        let recipe = Recipe::preset("dinov3-gram", Dtype::U8).unwrap();
+        let refused = |from: &str, to: &str| {
+            let mut hello = hello(recipe.clone());
+            assert!(hello.recipe_json.contains(from));
+            hello.recipe_json = hello.recipe_json.replace(from, to);
+            SessionHello::try_from(hello).unwrap_err().to_string()
+        };
+        let error = refused(r#""base":1"#, r#""base":2"#);
+        assert!(error.contains("recipe_json") && error.contains("crop.base"), "{error}");
+        let error = refused(r#""kind":"base""#, r#""kind":"bass""#);
+        assert!(error.contains("bass"), "{error}");
+        let error = refused(r#""bases":"#, r#""basses":"#);
+        assert!(error.contains("basses"), "{error}");
+        let error = refused(r#""height":112"#, r#""height":113"#);
+        assert!(error.contains("recipe_digest"), "{error}");
+    }
+}

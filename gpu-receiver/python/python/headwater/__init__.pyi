@@ -86,6 +86,7 @@ class Batch:
 
     global_crops: Tensor
     local_crops: Tensor
+    gram_crops: Tensor
     images: Tensor
     labels: Tensor
     # With `receiver.masks`.

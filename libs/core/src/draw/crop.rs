@@ -1,7 +1,7 @@
 //! The box of a view and its place after the resize.
 //!
 //! Source: torchvision `transforms.RandomResizedCrop.get_params`, `functional.resize` and
-//! `functional.center_crop`.
+//! `functional.center_crop`; windows of a base: facebookresearch/dinov3 `data/augmentations.py`.
 
 use crate::draw::{CropBox, DrawRng, Extent, Origin};
 use crate::recipe::CropSpec;
@@ -14,16 +14,32 @@ pub(super) struct Framing {
     pub(super) crop: CropBox,
     pub(super) resized: Extent,
     pub(super) window: Origin,
+    pub(super) cut: Option<Origin>,
 }
+
+const CORNER: Origin = Origin { left: 0, top: 0 };
 
 pub(super) fn draw(spec: &CropSpec, image: Extent, view: Extent, rng: &mut DrawRng) -> Framing {
     match *spec {
         CropSpec::RandomResized { scale, ratio } => Framing {
             crop: random_resized(scale, ratio, image, rng),
             resized: view,
-            window: Origin { left: 0, top: 0 },
+            window: CORNER,
+            cut: None,
         },
         CropSpec::CenterAfterResize { resize } => center_after_resize(resize, image, view),
+        CropSpec::Base { .. } => {
+            Framing { crop: CropBox::whole(image), resized: view, window: CORNER, cut: None }
+        }
+        CropSpec::WindowOfBase { within, stride, .. } => {
+            let mut place = |side: u32| {
+                let places = within.saturating_sub(side) / stride;
+                rng.below(places.max(1).into()) as u32 * stride
+            };
+            let (top, left) = (place(view.height), place(view.width));
+            let cut = Some(Origin { left, top });
+            Framing { crop: CropBox::whole(image), resized: image, window: CORNER, cut }
+        }
     }
 }
 
@@ -76,11 +92,12 @@ fn center_after_resize(resize: u32, image: Extent, view: Extent) -> Framing {
         (f64::from(whole.saturating_sub(part)) / 2.0).round_ties_even() as u32
     };
     Framing {
-        crop: CropBox { left: 0, top: 0, width: image.width, height: image.height },
+        crop: CropBox::whole(image),
         resized,
         window: Origin {
             left: origin(resized.width, view.width),
             top: origin(resized.height, view.height),
         },
+        cut: None,
     }
 }

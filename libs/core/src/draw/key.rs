@@ -36,6 +36,10 @@ impl DrawKey {
     pub const PURPOSES: u64 = 1 << 32;
     /// The masks of a batch: `pass` is the rank then, `sample` the step.
     pub const MASKS: u64 = Self::PURPOSES;
+    /// Operations on the whole image.
+    pub const IMAGE: u64 = Self::PURPOSES + 1;
+    /// The first base; others follow.
+    pub const BASES: u64 = Self::PURPOSES + 2;
 
     /// The stream of numbers of this key.
     #[must_use]

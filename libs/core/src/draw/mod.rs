@@ -3,10 +3,12 @@
 mod crop;
 mod key;
 mod ops;
+mod sample;
 #[cfg(test)]
 mod tests;
 
 pub use key::{DrawKey, DrawRng};
+pub use sample::SampleParams;
 
 use serde::{Deserialize, Serialize};
 
@@ -46,6 +48,9 @@ pub struct CropBox {
 /// All that is random about one view of one sample.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ViewParams {
+    /// Number of the base that the view is made of, in place of the image.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub base: Option<usize>,
     /// The box that is cut.
     pub crop: CropBox,
     /// Size to which the whole box is resized.
@@ -55,6 +60,10 @@ pub struct ViewParams {
     pub window: Origin,
     /// The operations whose gate opened, in order, with their drawn values.
     pub ops: Vec<DrawnOp>,
+    /// Where the view is cut out after the operations, which are then done to all of the resized
+    /// box; `window` is its top left corner.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cut: Option<Origin>,
 }
 
 /// An operation with its drawn values.
@@ -107,6 +116,12 @@ pub enum JitterStep {
 // === impl CropBox ===
 
 impl CropBox {
+    /// All of an image.
+    #[must_use]
+    pub fn whole(image: Extent) -> Self {
+        Self { left: 0, top: 0, width: image.width, height: image.height }
+    }
+
     /// Size of the box.
     #[must_use]
     pub fn extent(&self) -> Extent {
@@ -121,10 +136,12 @@ impl ViewParams {
     #[must_use]
     pub fn whole(image: Extent) -> Self {
         Self {
-            crop: CropBox { left: 0, top: 0, width: image.width, height: image.height },
+            base: None,
+            crop: CropBox::whole(image),
             resized: image,
             window: Origin::default(),
             ops: Vec::new(),
+            cut: None,
         }
     }
 }
@@ -132,7 +149,7 @@ impl ViewParams {
 // === impl ViewSpec ===
 
 impl ViewSpec {
-    /// Draws one view of an image of size `image` for a tensor of size `view`. The numbers are
+    /// Draws one view of an image, or of a base, of size `image` for a tensor of size `view`. The numbers are
     /// taken in torchvision's order: the tries of the crop, then for each operation its gate
     /// and, where the gate opens, its values. The recipe must have been validated.
     #[must_use]
@@ -151,10 +168,13 @@ impl ViewSpec {
         params: &mut ViewParams,
     ) {
         let framing = crop::draw(&self.crop, image, view, rng);
+        params.base = self.crop.base();
         params.crop = framing.crop;
         params.resized = framing.resized;
         params.window = framing.window;
+        params.cut = framing.cut;
         params.ops.clear();
+        params.ops.reserve(self.ops.len());
         params.ops.extend(self.ops.iter().filter_map(|op| ops::draw(op, rng)));
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! Two recipes with equal digests give equal bytes; the digest is part of a batch's coordinates.
 
+mod dinov3;
 mod fp8;
 mod preset;
 mod scaling;
@@ -9,8 +10,10 @@ mod validate;
 
 use serde::{Deserialize, Serialize};
 
+use crate::draw::Extent;
 use crate::{Digest, Dtype};
 
+pub use dinov3::Dinov3;
 pub use fp8::FP8_E4M3_MAX;
 pub use preset::PRESETS;
 pub use scaling::DecodeScaling;
@@ -29,8 +32,26 @@ pub struct Recipe {
     /// Whether an image may be decoded at a fraction of its size. It changes pixels.
     #[serde(default, skip_serializing_if = "DecodeScaling::is_off")]
     pub decode_scaling: DecodeScaling,
+    /// Operations on the whole decoded image, drawn once per sample, before anything is cut.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub image_ops: Vec<OpSpec>,
+    /// Cuts of the image that several views share.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub bases: Vec<BaseSpec>,
     /// Image tensors in the order in which they lie in the slot.
     pub tensors: Vec<TensorSpec>,
+}
+
+/// A cut that views are made of in place of the image; it is in no tensor itself.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct BaseSpec {
+    /// Rows, in pixels.
+    pub height: u32,
+    /// Columns, in pixels.
+    pub width: u32,
+    /// How it is cut from the image and changed.
+    pub view: ViewSpec,
 }
 
 /// One image tensor `[views * batch, 3, height, width]`, crop-major.
@@ -76,6 +97,22 @@ pub enum CropSpec {
     CenterAfterResize {
         /// Length of the shorter side after the resize, in pixels.
         resize: u32,
+    },
+    /// A whole base, resized to the tensor's size where it has another one.
+    Base {
+        /// Number of the base.
+        base: usize,
+    },
+    /// A window of a base, at its size. The operations are done to the whole base, before the
+    /// window is cut. Its top and left are multiples of `stride`, all alike, below
+    /// `within - side` rounded down to one.
+    WindowOfBase {
+        /// Number of the base.
+        base: usize,
+        /// Side of the square at the base's top left corner that it lies in, in pixels.
+        within: u32,
+        /// Pixels between two places.
+        stride: u32,
     },
 }
 
@@ -145,10 +182,38 @@ impl Recipe {
         digester.finish()
     }
 
+    /// The recipe of a DINOv3 preset with other options.
+    ///
+    /// # Errors
+    /// No such preset, or an option out of its range.
+    pub fn dinov3(name: &str, options: &Dinov3, dtype: Dtype) -> Result<Self, RecipeError> {
+        dinov3::with_options(name, options, dtype)
+    }
+
     /// Views made of each sample, over all tensors.
     #[must_use]
     pub fn views_per_sample(&self) -> usize {
         self.tensors.iter().map(|t| t.views.len()).sum()
+    }
+}
+
+// === impl TensorSpec ===
+
+impl TensorSpec {
+    /// Size of one view.
+    #[must_use]
+    pub fn extent(&self) -> Extent {
+        Extent { width: self.width, height: self.height }
+    }
+}
+
+// === impl BaseSpec ===
+
+impl BaseSpec {
+    /// Size.
+    #[must_use]
+    pub fn extent(&self) -> Extent {
+        Extent { width: self.width, height: self.height }
     }
 }
 

@@ -1,7 +1,9 @@
 //! Recipes known by name. Sources: facebookresearch/dinov2 `data/augmentations.py`
 //! and `data/transforms.py`.
+//! Those of dinov3 are in the file of its name.
 
 use crate::Dtype;
+use crate::recipe::dinov3::{self, Dinov3};
 use crate::recipe::{CropSpec, DecodeScaling, OpSpec, Recipe, TensorSpec, ViewSpec};
 
 pub(super) const IMAGENET_MEAN: [f32; 3] = [0.485, 0.456, 0.406];
@@ -11,12 +13,15 @@ pub(super) const IMAGENET_STD: [f32; 3] = [0.229, 0.224, 0.225];
 pub const PRESETS: &[(&str, &str)] = &[
     ("dinov2", "2x224 + 8x96 as the released code trains: blur 0.0 / 0.9 / 0.5"),
     ("dinov2-paper", "2x224 + 8x96 as the paper says: blur 1.0 / 0.1 / 0.5"),
+    ("dinov3", "2x256 + 8x112 without flips, as the released code trains the 7B"),
+    ("dinov3-gram", "as dinov3, and 2x512 of the same global crops for the Gram teacher"),
+    ("dinov3-vitl", "2x224 + 8x96 with flips, as the released code trains a ViT-L on ImageNet"),
     ("imagenet-train", "1x224, random resized crop and flip"),
     ("imagenet-eval", "1x224, resize to 256 and centre crop"),
 ];
 
 const LOCAL_VIEWS: usize = 8;
-const RATIO: [f64; 2] = [3.0 / 4.0, 4.0 / 3.0];
+pub(super) const RATIO: [f64; 2] = [3.0 / 4.0, 4.0 / 3.0];
 
 pub(super) fn by_name(name: &str, dtype: Dtype) -> Option<Recipe> {
     let tensors = match name {
@@ -30,34 +35,42 @@ pub(super) fn by_name(name: &str, dtype: Dtype) -> Option<Recipe> {
             let crop = CropSpec::CenterAfterResize { resize: 256 };
             vec![image(dtype, ViewSpec { crop, ops: Vec::new() })]
         }
-        _ => return None,
+        _ => return dinov3::with_options(name, &Dinov3::default(), dtype).ok(),
     };
     Some(Recipe {
         mean: IMAGENET_MEAN,
         std: IMAGENET_STD,
         decode_scaling: DecodeScaling::Off,
+        image_ops: Vec::new(),
+        bases: Vec::new(),
         tensors,
     })
+}
+
+/// Colour jitter and grayscale as all DINO recipes have them.
+pub(super) fn colour() -> [OpSpec; 2] {
+    let jitter = OpSpec::ColorJitter {
+        p: 0.8,
+        brightness: [0.6, 1.4],
+        contrast: [0.6, 1.4],
+        saturation: [0.8, 1.2],
+        hue: [-0.1, 0.1],
+    };
+    [jitter, OpSpec::Grayscale { p: 0.2 }]
+}
+
+/// Blur with this probability, and where asked for the solarisation of the second global view.
+pub(super) fn blur_and_solarize(p: f64, solarize: bool) -> impl Iterator<Item = OpSpec> {
+    let blur = OpSpec::GaussianBlur { p, sigma: [0.1, 2.0] };
+    [blur].into_iter().chain(solarize.then_some(OpSpec::Solarize { p: 0.2, threshold: 128 }))
 }
 
 /// `blur`: probabilities for global view 1, global view 2 and the local views.
 fn dino(dtype: Dtype, blur: [f64; 3]) -> Vec<TensorSpec> {
     let view = |scale: [f64; 2], blur_p: f64, solarize: bool| {
-        let mut ops = vec![
-            OpSpec::Flip { p: 0.5 },
-            OpSpec::ColorJitter {
-                p: 0.8,
-                brightness: [0.6, 1.4],
-                contrast: [0.6, 1.4],
-                saturation: [0.8, 1.2],
-                hue: [-0.1, 0.1],
-            },
-            OpSpec::Grayscale { p: 0.2 },
-            OpSpec::GaussianBlur { p: blur_p, sigma: [0.1, 2.0] },
-        ];
-        if solarize {
-            ops.push(OpSpec::Solarize { p: 0.2, threshold: 128 });
-        }
+        let mut ops = vec![OpSpec::Flip { p: 0.5 }];
+        ops.extend(colour());
+        ops.extend(blur_and_solarize(blur_p, solarize));
         ViewSpec { crop: CropSpec::RandomResized { scale, ratio: RATIO }, ops }
     };
     let global = [0.32, 1.0];

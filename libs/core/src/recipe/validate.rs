@@ -1,13 +1,16 @@
 //! What makes a recipe usable.
 
 use crate::Dtype;
+use crate::draw::Extent;
 use crate::layout::Layout;
-use crate::recipe::{CropSpec, OpSpec, PRESETS, Recipe, TensorSpec};
+use crate::recipe::{BaseSpec, CropSpec, OpSpec, PRESETS, Recipe, TensorSpec, ViewSpec};
 
 /// Largest height or width of a view, in pixels.
 pub(super) const VIEW_SIDE_MAX: u32 = 4096;
 /// Largest number of views of a sample.
 pub(super) const VIEWS_MAX: usize = 256;
+/// Largest number of bases of a sample.
+const BASES_MAX: usize = 16;
 
 /// Why a recipe cannot be used; names the key.
 #[derive(Debug, thiserror::Error)]
@@ -35,7 +38,7 @@ fn preset_names() -> String {
     names.join(", ")
 }
 
-fn wrong(key: String, value: impl ToString, rule: &'static str) -> RecipeError {
+pub(super) fn wrong(key: String, value: impl ToString, rule: &'static str) -> RecipeError {
     RecipeError::Value { key, value: value.to_string(), rule }
 }
 
@@ -60,60 +63,129 @@ impl Recipe {
                 return Err(wrong(format!("std[{channel}]"), std, "must be above 0"));
             }
         }
+        for (index, op) in self.image_ops.iter().enumerate() {
+            validate_image_op(&format!("image_ops[{index}]"), op)?;
+        }
+        if self.bases.len() > BASES_MAX {
+            return Err(wrong("bases".into(), self.bases.len(), "at most 16"));
+        }
+        for (index, base) in self.bases.iter().enumerate() {
+            self.validate_base(index, base)?;
+        }
         for (index, tensor) in self.tensors.iter().enumerate() {
             let named_before = self.tensors[..index].iter().any(|t| t.name == tensor.name);
             if named_before || tensor.name == Layout::LABELS {
                 let key = format!("tensors[{index}].name");
                 return Err(wrong(key, &tensor.name, "each tensor needs a name of its own"));
             }
-            validate_tensor(&format!("tensors[{index}]"), tensor)?;
+            self.validate_tensor(&format!("tensors[{index}]"), tensor)?;
+        }
+        (0..self.bases.len()).try_for_each(|base| self.validate_use(base))
+    }
+
+    fn validate_base(&self, index: usize, base: &BaseSpec) -> Result<(), RecipeError> {
+        let at = format!("bases[{index}]");
+        validate_sides(&at, base.height, base.width)?;
+        if base.view.crop.base().is_some() {
+            let rule = "must be cut from the image: a base is not made of another one";
+            return Err(wrong(format!("{at}.view.crop.base"), "given", rule));
+        }
+        self.validate_view(&format!("{at}.view"), &base.view, base.extent())
+    }
+
+    /// A base that no view is made of would cost its work all the same.
+    fn validate_use(&self, base: usize) -> Result<(), RecipeError> {
+        let mut views = self.tensors.iter().flat_map(|tensor| &tensor.views);
+        if views.any(|view| view.crop.base() == Some(base)) {
+            return Ok(());
+        }
+        let rule = "must be named by the crop of a view at least";
+        Err(wrong(format!("bases[{base}]"), "not used", rule))
+    }
+
+    fn validate_view(&self, at: &str, view: &ViewSpec, extent: Extent) -> Result<(), RecipeError> {
+        self.validate_crop(&format!("{at}.crop"), &view.crop, extent)?;
+        for (number, op) in view.ops.iter().enumerate() {
+            validate_op(&format!("{at}.ops[{number}]"), op)?;
         }
         Ok(())
     }
-}
 
-fn validate_tensor(at: &str, tensor: &TensorSpec) -> Result<(), RecipeError> {
-    let name = &tensor.name;
-    let identifier = name.starts_with(|c: char| c.is_ascii_alphabetic())
-        && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
-    if !identifier {
-        return Err(wrong(format!("{at}.name"), name, "letters, digits and _ only"));
+    fn validate_tensor(&self, at: &str, tensor: &TensorSpec) -> Result<(), RecipeError> {
+        let name = &tensor.name;
+        let identifier = name.starts_with(|c: char| c.is_ascii_alphabetic())
+            && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+        if !identifier {
+            return Err(wrong(format!("{at}.name"), name, "letters, digits and _ only"));
+        }
+        if matches!(tensor.dtype, Dtype::I64 | Dtype::Bool) {
+            return Err(wrong(format!("{at}.dtype"), tensor.dtype, "not a dtype for images"));
+        }
+        validate_sides(at, tensor.height, tensor.width)?;
+        if tensor.views.is_empty() {
+            return Err(wrong(format!("{at}.views"), "empty", "give one view at least"));
+        }
+        for (index, view) in tensor.views.iter().enumerate() {
+            self.validate_view(&format!("{at}.views[{index}]"), view, tensor.extent())?;
+        }
+        Ok(())
     }
-    if matches!(tensor.dtype, Dtype::I64 | Dtype::Bool) {
-        return Err(wrong(format!("{at}.dtype"), tensor.dtype, "not a dtype for images"));
-    }
-    for (key, side) in [("height", tensor.height), ("width", tensor.width)] {
-        if !(1..=VIEW_SIDE_MAX).contains(&side) {
-            return Err(wrong(format!("{at}.{key}"), side, "must be from 1 to 4096"));
+
+    fn validate_crop(&self, at: &str, crop: &CropSpec, view: Extent) -> Result<(), RecipeError> {
+        let side = view.width.max(view.height);
+        match *crop {
+            CropSpec::RandomResized { scale, ratio } => {
+                range(format!("{at}.scale"), scale, [f64::MIN_POSITIVE, 1.0])?;
+                range(format!("{at}.ratio"), ratio, [1e-3, 1e3])
+            }
+            CropSpec::CenterAfterResize { resize } if !(1..=VIEW_SIDE_MAX).contains(&resize) => {
+                Err(wrong(format!("{at}.resize"), resize, "must be from 1 to 4096"))
+            }
+            CropSpec::CenterAfterResize { resize } if resize < side => {
+                let rule = "must be at least the longer side of the tensor: a view is never padded";
+                Err(wrong(format!("{at}.resize"), resize, rule))
+            }
+            CropSpec::CenterAfterResize { .. } => Ok(()),
+            CropSpec::Base { base } => self.base(at, base).map(drop),
+            CropSpec::WindowOfBase { base, within, stride } => {
+                let Extent { width, height } = self.base(at, base)?.extent();
+                if within > width.min(height) {
+                    let rule = "must be at most the shorter side of the base";
+                    return Err(wrong(format!("{at}.within"), within, rule));
+                }
+                if stride == 0 || within.saturating_sub(side) < stride {
+                    let rule = "must be from 1 to `within` less the longer side of the tensor";
+                    return Err(wrong(format!("{at}.stride"), stride, rule));
+                }
+                Ok(())
+            }
         }
     }
-    if tensor.views.is_empty() {
-        return Err(wrong(format!("{at}.views"), "empty", "give one view at least"));
+
+    fn base(&self, at: &str, base: usize) -> Result<&BaseSpec, RecipeError> {
+        let missing = || wrong(format!("{at}.base"), base, "must be the number of one of `bases`");
+        self.bases.get(base).ok_or_else(missing)
     }
-    for (index, view) in tensor.views.iter().enumerate() {
-        let at = format!("{at}.views[{index}]");
-        validate_crop(&format!("{at}.crop"), &view.crop, tensor.width.max(tensor.height))?;
-        for (number, op) in view.ops.iter().enumerate() {
-            validate_op(&format!("{at}.ops[{number}]"), op)?;
+}
+
+fn validate_sides(at: &str, height: u32, width: u32) -> Result<(), RecipeError> {
+    for (key, side) in [("height", height), ("width", width)] {
+        if !(1..=VIEW_SIDE_MAX).contains(&side) {
+            return Err(wrong(format!("{at}.{key}"), side, "must be from 1 to 4096"));
         }
     }
     Ok(())
 }
 
-fn validate_crop(at: &str, crop: &CropSpec, view_side: u32) -> Result<(), RecipeError> {
-    match crop {
-        CropSpec::RandomResized { scale, ratio } => {
-            range(format!("{at}.scale"), *scale, [f64::MIN_POSITIVE, 1.0])?;
-            range(format!("{at}.ratio"), *ratio, [1e-3, 1e3])
+/// What is done to the whole image is done to its colours: the rest depends on a view's size.
+fn validate_image_op(at: &str, op: &OpSpec) -> Result<(), RecipeError> {
+    match op {
+        OpSpec::Flip { .. } | OpSpec::GaussianBlur { .. } => {
+            let rule = "must be color_jitter, grayscale or solarize: others belong to views";
+            let name = if matches!(op, OpSpec::Flip { .. }) { "flip" } else { "gaussian_blur" };
+            Err(wrong(format!("{at}.op"), name, rule))
         }
-        CropSpec::CenterAfterResize { resize } if !(1..=VIEW_SIDE_MAX).contains(resize) => {
-            Err(wrong(format!("{at}.resize"), resize, "must be from 1 to 4096"))
-        }
-        CropSpec::CenterAfterResize { resize } if *resize < view_side => {
-            let rule = "must be at least the longer side of the tensor: a view is never padded";
-            Err(wrong(format!("{at}.resize"), resize, rule))
-        }
-        CropSpec::CenterAfterResize { .. } => Ok(()),
+        op => validate_op(at, op),
     }
 }
 

@@ -1,0 +1,152 @@
+//! All that comes after the decode: bases and views, cut, changed and written.
+
+use headwater_core::Recipe;
+use headwater_core::draw::{DrawnOp, Extent, JitterStep, ViewParams};
+use headwater_core::recipe::TensorSpec;
+
+use crate::image::{Planes, RgbImage};
+use crate::ops::cast::CastTable;
+use crate::ops::resize::{Geometry, Resizer};
+use crate::ops::{blur, brightness, cast, contrast, flip, grayscale, hue, saturation, solarize};
+use crate::simd::Simd;
+
+/// Tables that are kept: as many as there are dtypes for images, for a few recipes.
+const TABLES_MAX: usize = 16;
+
+/// Makes one view after the other, in memory that it keeps.
+#[derive(Debug)]
+pub(super) struct Painter {
+    /// The view that is worked on; the whole image while its colours are changed.
+    view: Planes,
+    /// A view that was cut out of `view` after the operations.
+    window: Planes,
+    bases: Vec<RgbImage>,
+    brush: Brush,
+    resizer: Resizer,
+    tables: Vec<CastTable>,
+    /// The view to be written is in `window`.
+    windowed: bool,
+}
+
+/// What operations need.
+#[derive(Debug)]
+struct Brush {
+    simd: Simd,
+    blur: blur::Scratch,
+}
+
+// === impl Painter ===
+
+impl Painter {
+    pub(super) fn new(simd: Simd) -> Self {
+        Self {
+            view: Planes::new(),
+            window: Planes::new(),
+            bases: Vec::new(),
+            brush: Brush { simd, blur: blur::Scratch::default() },
+            resizer: Resizer::new(simd),
+            tables: Vec::new(),
+            windowed: false,
+        }
+    }
+
+    pub(super) fn simd(&self) -> Simd {
+        self.brush.simd
+    }
+
+    /// Index of the table for a tensor; made when it is first needed.
+    pub(super) fn table(&mut self, recipe: &Recipe, spec: &TensorSpec) -> usize {
+        let known = self.tables.iter().position(|table| table.serves(recipe, spec.dtype));
+        known.unwrap_or_else(|| {
+            if self.tables.len() == TABLES_MAX {
+                self.tables.clear();
+            }
+            self.tables.push(CastTable::new(recipe, spec.dtype));
+            self.tables.len() - 1
+        })
+    }
+
+    /// Applies operations to a whole image, in place.
+    pub(super) fn recolour(&mut self, image: &mut RgbImage, ops: &[DrawnOp]) {
+        if !ops.is_empty() {
+            self.view.set_pixels(image);
+            self.brush.apply(&mut self.view, ops);
+            image.set_planes(&self.view, image.reduction());
+        }
+    }
+
+    /// Cuts the bases of a sample, from which views are made until the next call.
+    pub(super) fn cut_bases(&mut self, recipe: &Recipe, image: &RgbImage, bases: &[ViewParams]) {
+        if self.bases.len() < bases.len() {
+            self.bases.resize_with(bases.len(), RgbImage::new);
+        }
+        for ((spec, params), base) in recipe.bases.iter().zip(bases).zip(&mut self.bases) {
+            let Self { view, brush, resizer, .. } = self;
+            paint(view, brush, resizer, image, params, spec.extent());
+            base.set_planes(view, 1);
+        }
+    }
+
+    /// Makes the view of size `extent` that `params` describe, of the image or of a base.
+    pub(super) fn view(&mut self, image: &RgbImage, params: &ViewParams, extent: Extent) {
+        let Self { view, window, bases, brush, resizer, windowed, .. } = self;
+        let source = params.base.map_or(image, |base| &bases[base]);
+        let painted = if params.cut.is_some() { params.resized } else { extent };
+        paint(view, brush, resizer, source, params, painted);
+        if let Some(origin) = params.cut {
+            window.set_window(view, origin, extent);
+        }
+        *windowed = params.cut.is_some();
+    }
+
+    /// Writes the view that was made last to a row of a tensor.
+    pub(super) fn write(&self, table: usize, row: &mut [u8]) {
+        let view = if self.windowed { &self.window } else { &self.view };
+        cast::write(self.brush.simd, view, &self.tables[table], row);
+    }
+}
+
+/// Cuts and resizes a view of `source` and applies its operations.
+fn paint(
+    view: &mut Planes,
+    brush: &mut Brush,
+    resizer: &mut Resizer,
+    source: &RgbImage,
+    params: &ViewParams,
+    extent: Extent,
+) {
+    // A flip that comes first costs nothing when the resize writes from right to left.
+    let (mirrored, ops) = match params.ops.as_slice() {
+        [DrawnOp::Flip, rest @ ..] => (true, rest),
+        ops => (false, ops),
+    };
+    resizer.resize(source, &Geometry::new(params, extent), mirrored, view);
+    brush.apply(view, ops);
+}
+
+// === impl Brush ===
+
+impl Brush {
+    fn apply(&mut self, view: &mut Planes, ops: &[DrawnOp]) {
+        let Self { simd, blur } = self;
+        let simd = *simd;
+        for op in ops {
+            match *op {
+                DrawnOp::Flip => flip::apply(simd, view),
+                DrawnOp::ColorJitter { order, brightness, contrast, saturation, hue } => {
+                    for step in order {
+                        match step {
+                            JitterStep::Brightness => brightness::apply(simd, view, brightness),
+                            JitterStep::Contrast => contrast::apply(simd, view, contrast),
+                            JitterStep::Saturation => saturation::apply(simd, view, saturation),
+                            JitterStep::Hue => hue::apply(simd, view, hue),
+                        }
+                    }
+                }
+                DrawnOp::Grayscale => grayscale::apply(simd, view),
+                DrawnOp::GaussianBlur { sigma } => blur::apply(simd, view, sigma, blur),
+                DrawnOp::Solarize { threshold } => solarize::apply(simd, view, threshold),
+            }
+        }
+    }
+}
