@@ -23,6 +23,7 @@ struct Worker {
     shm: Arc<dyn WorkerLink>,
     tcp: Arc<dyn WorkerLink>,
     raw: TcpStream,
+    /// As much as all slots: what is filled is no nearer to the processor than they are.
     memory: Vec<u8>,
 }
 
@@ -59,7 +60,7 @@ impl Worker {
         let shm = shm::connect(&invitation.shm, &invitation.shm_key, &ShmConnect::default()).await;
         let tcp = tcp::connect(&invitation.tcp, &invitation.tcp_key, &config).await;
         let parts = plan.parts().into_iter().map(Arc::from).collect();
-        let memory = vec![1; plan.slot_bytes() as usize];
+        let memory = vec![1; plan.slot_bytes() as usize * plan.slots as usize];
         Ok(Self {
             shm: shm.map_err(io::Error::other)?,
             tcp: tcp.map_err(io::Error::other)?,
@@ -74,7 +75,10 @@ impl Worker {
     async fn obey(&mut self, order: Order) -> io::Result<()> {
         match order.way {
             Way::Memcpy => Ok(()),
-            Way::RawSocket => raw::send(&mut self.raw, &self.memory, order.batches),
+            Way::RawSocket => {
+                let batch = &self.memory[..self.plan.slot_bytes() as usize];
+                raw::send(&mut self.raw, batch, order.batches)
+            }
             Way::Tcp => self.push(order).await.map_err(io::Error::other),
             Way::ShmEmpty => self.render(order, false).await.map_err(io::Error::other),
             Way::ShmFill => self.render(order, true).await.map_err(io::Error::other),
@@ -115,9 +119,11 @@ impl Worker {
     }
 
     fn fill_memory(&mut self, batches: u32) {
+        let slot_bytes = self.plan.slot_bytes() as usize;
         for i in 0..batches as usize * self.parts.len() {
+            let slot = i / self.parts.len() % self.plan.slots as usize;
             for region in self.parts[i % self.parts.len()].iter() {
-                let start = region.offset_bytes as usize;
+                let start = slot * slot_bytes + region.offset_bytes as usize;
                 self.memory[start..start + region.len_bytes as usize].fill(i as u8);
             }
             std::hint::black_box(&mut self.memory);
