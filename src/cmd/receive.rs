@@ -5,7 +5,7 @@
 use std::fs::{File, OpenOptions};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
@@ -56,7 +56,8 @@ pub(crate) struct Flags {
     /// How long each batch is held, as a training step would take, in ms
     #[arg(long, value_name = "MS", default_value_t = 0)]
     step_ms: u64,
-    /// Appends a line of JSON for each batch: its place, and the digest of each of its samples
+    /// Appends a line of JSON for each batch: its place, when it came, and the key and digest of
+    /// each of its samples
     #[arg(long, value_name = "FILE")]
     digests: Option<PathBuf>,
 }
@@ -179,10 +180,15 @@ fn line(batch: &Batch, receiver: &Receiver) -> String {
         "step": batch.step(),
         "rank": config.rank,
         "world_size": config.world_size,
+        "unix_ms": unix_ms(),
         "keys": keys,
         "digests": digests,
     });
     format!("{line}\n")
+}
+
+fn unix_ms() -> u64 {
+    SystemTime::UNIX_EPOCH.elapsed().map_or(0, |since| since.as_millis() as u64)
 }
 
 /// Asked to end, a rank leaves a checkpoint where it is told to keep some.

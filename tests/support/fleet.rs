@@ -23,7 +23,7 @@ pub struct Node {
 /// Processes on this machine, all killed when the fleet is dropped.
 pub struct Fleet {
     dir: tempfile::TempDir,
-    storage: Option<Node>,
+    storage: Vec<Node>,
     pub workers: Vec<Option<Node>>,
     shards: String,
     started: usize,
@@ -88,12 +88,12 @@ impl Fleet {
     pub fn without_workers(shards: impl AsRef<Path>) -> Self {
         let mut fleet = Self {
             dir: tempfile::tempdir().expect("a folder"),
-            storage: None,
+            storage: Vec::new(),
             workers: Vec::new(),
             shards: shards.as_ref().display().to_string(),
             started: 0,
         };
-        fleet.storage = Some(fleet.start_storage("127.0.0.1:0"));
+        fleet.add_storage();
         fleet
     }
 
@@ -101,15 +101,41 @@ impl Fleet {
         self.dir.path()
     }
 
+    /// The first storage node.
     pub fn storage(&mut self) -> &mut Node {
-        self.storage.as_mut().expect("storage was started")
+        self.storage_node(0)
     }
 
-    /// Starts the storage node again at its address.
+    pub fn storage_node(&mut self, number: usize) -> &mut Node {
+        &mut self.storage[number]
+    }
+
+    pub fn storage_nodes(&self) -> usize {
+        self.storage.len()
+    }
+
+    /// One more storage node over the same shards; workers that start later know it.
+    pub fn add_storage(&mut self) {
+        let node = self.start_storage("127.0.0.1:0");
+        self.storage.push(node);
+    }
+
+    /// Starts the first storage node again at its address.
     pub fn restart_storage(&mut self) {
-        let address = self.storage().address.clone();
-        self.storage = None;
-        self.storage = Some(self.start_storage(&address));
+        self.restart_storage_node(0);
+    }
+
+    pub fn restart_storage_node(&mut self, number: usize) {
+        self.storage[number].kill();
+        let address = self.storage[number].address.clone();
+        self.storage[number] = self.start_storage(&address);
+    }
+
+    /// Starts a worker again at its address.
+    pub fn restart_worker(&mut self, number: usize, extra: &str) {
+        self.worker(number).kill();
+        let address = self.worker(number).address.clone();
+        self.workers[number] = Some(self.start_worker(&address, extra));
     }
 
     fn start_storage(&mut self, listen: &str) -> Node {
@@ -125,13 +151,17 @@ impl Fleet {
 
     /// Starts a worker; `extra` are further lines of its `[augment]` section. Its number.
     pub fn add_worker(&mut self, extra: &str) -> usize {
-        let config = format!(
-            "[augment]\nlisten = \"127.0.0.1:0\"\nstorage = [\"{}\"]\nthreads = 1\n{extra}\n",
-            self.storage().address
-        );
-        let node = self.spawn("augment", &config);
+        let node = self.start_worker("127.0.0.1:0", extra);
         self.workers.push(Some(node));
         self.workers.len() - 1
+    }
+
+    fn start_worker(&mut self, listen: &str, extra: &str) -> Node {
+        let storage: Vec<&str> = self.storage.iter().map(|node| node.address.as_str()).collect();
+        let config = format!(
+            "[augment]\nlisten = \"{listen}\"\nstorage = {storage:?}\nthreads = 1\n{extra}\n"
+        );
+        self.spawn("augment", &config)
     }
 
     pub fn worker(&mut self, number: usize) -> &mut Node {
@@ -166,7 +196,7 @@ impl Fleet {
 
     pub fn config(&mut self) -> ReceiverConfig {
         ReceiverConfig {
-            storage: vec![self.storage().address.clone()],
+            storage: self.storage.iter().map(|node| node.address.clone()).collect(),
             workers: self.workers.iter().flatten().map(|w| w.address.clone()).collect(),
             batch_samples: 16,
             seed: 7,
