@@ -3,6 +3,7 @@
 use std::num::NonZeroUsize;
 use std::time::Duration;
 
+use headwater_access::AccessConfig;
 use headwater_storage_client::{LocalMap, StorageClientConfig, StorageClientError};
 use headwater_transport::LinkKind;
 use serde::{Deserialize, Serialize};
@@ -65,6 +66,9 @@ pub struct AugmentConfig {
     pub heartbeats_missed_max: u32,
     /// Time for open leases to finish when the worker is asked to stop, in ms.
     pub drain_timeout_ms: u64,
+    /// Who may lease, and how this worker is known to storage nodes; `[security]` in the file.
+    #[serde(skip)]
+    pub security: AccessConfig,
 }
 
 // === impl AugmentConfig ===
@@ -90,6 +94,7 @@ impl Default for AugmentConfig {
             link_timeout_ms: LINK_TIMEOUT_MS_DEFAULT,
             heartbeats_missed_max: HEARTBEATS_MISSED_MAX_DEFAULT,
             drain_timeout_ms: DRAIN_TIMEOUT_MS_DEFAULT,
+            security: AccessConfig::default(),
         }
     }
 }
@@ -183,6 +188,7 @@ impl AugmentConfig {
             nodes: self.storage.clone(),
             local_map: self.local_map,
             wait_limit_ms: self.storage_wait_ms,
+            access: self.security.clone(),
             ..StorageClientConfig::default()
         }
     }

@@ -33,6 +33,9 @@ pub enum AugmentError {
         /// What the system said.
         source: std::io::Error,
     },
+    /// Certificates or token cannot be used.
+    #[error(transparent)]
+    Access(#[from] headwater_access::AccessError),
     /// The storage tier cannot be reached.
     #[error(transparent)]
     Storage(StorageClientError),

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use headwater_access::AccessConfig;
 use headwater_core::Recipe;
 use headwater_core::masks::{MaskPlan, MaskSpec};
 use headwater_core::sampler::{Between, CurriculumPoint, EpochEnd, Order, Term};
@@ -77,7 +78,8 @@ pub struct ReceiverConfig {
     pub hedge_floor_ms: u32,
     /// Times a part may fail before the stream fails.
     pub attempts_max: u32,
-    /// How long to wait for a first or another worker, in ms.
+    /// How long to wait for a first or another worker, and at the start for the storage tier, in
+    /// ms.
     pub worker_wait_ms: u32,
     /// What becomes of a sample that cannot be read: `substitute` or `fail`.
     pub on_bad_sample: BadSamplePolicy,
@@ -114,6 +116,9 @@ pub struct ReceiverConfig {
     pub prefetch_next_epoch: bool,
     /// Threads of the receiver's own; they only move bytes and messages.
     pub threads: u32,
+    /// How this receiver shows who it is; `[security]` in the file.
+    #[serde(skip)]
+    pub security: AccessConfig,
 }
 
 /// Which parts are compared with their checksum on arrival.
@@ -172,6 +177,7 @@ impl Default for ReceiverConfig {
             epochs: 0,
             prefetch_next_epoch: true,
             threads: 2,
+            security: AccessConfig::default(),
         }
     }
 }

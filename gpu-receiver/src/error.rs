@@ -32,6 +32,9 @@ pub enum ReceiverError {
         /// The names there are.
         known: String,
     },
+    /// Certificates or token cannot be used.
+    #[error(transparent)]
+    Access(#[from] headwater_access::AccessError),
     /// The storage tier cannot be reached or does not have the data.
     #[error(transparent)]
     Storage(#[from] headwater_storage_client::StorageClientError),

@@ -4,6 +4,7 @@ use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use headwater_access::Access;
 use headwater_core::part::PartScope;
 use headwater_core::sampler::Sampler;
 use headwater_core::{Layout, Manifest, Recipe};
@@ -118,6 +119,7 @@ impl Receiver {
         let scope = PartScope::new(self.recipe.digest(), &digests, self.config.seed);
         let (leaving, left) = watch::channel(false);
         let sessions_shared = Arc::new(SessionShared {
+            access: Access::open(&self.config.security)?,
             hello: self.hello(),
             links,
             events: self.events.clone(),

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use headwater_access::{Access, Caller};
 use headwater_proto::augment::{FromWorker, LinkOffer, SessionHello, SessionWelcome, ToWorker};
 use headwater_proto::v1::augment_client::AugmentClient;
 use headwater_proto::{MESSAGE_MAX_BYTES, WIRE_VERSION};
@@ -10,7 +11,7 @@ use headwater_transport::{LinkKind, PeerId, ReceiverLink, SessionKey};
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, interval, timeout, timeout_at};
 use tokio_stream::wrappers::ReceiverStream;
-use tonic::transport::{Channel, Endpoint};
+use tonic::transport::Endpoint;
 use tonic::{Code, Streaming};
 
 use crate::config::HEARTBEATS_MISSED_MAX;
@@ -29,6 +30,7 @@ const BACKOFF: [Duration; 2] = [Duration::from_millis(100), Duration::from_secs(
 pub(crate) struct SessionShared {
     /// All but the session's key.
     pub(crate) hello: SessionHello,
+    pub(crate) access: Access,
     pub(crate) links: Vec<Arc<dyn ReceiverLink>>,
     pub(crate) events: mpsc::UnboundedSender<Event>,
     pub(crate) heartbeat: Duration,
@@ -151,7 +153,7 @@ async fn open(
     key: &SessionKey,
 ) -> Result<Opened, OpenFailure> {
     let passing = |reason: String| OpenFailure { reason, hopeless: false };
-    let mut client = AugmentClient::new(connect(address).await.map_err(passing)?)
+    let mut client = AugmentClient::new(connect(&shared.access, address).await.map_err(passing)?)
         .max_decoding_message_size(MESSAGE_MAX_BYTES)
         .max_encoding_message_size(MESSAGE_MAX_BYTES);
     let (outbox, queue) = mpsc::channel::<ToWorker>(OUTBOX_MESSAGES);
@@ -172,7 +174,10 @@ async fn open(
         reason: status.message().to_owned(),
         hopeless: matches!(
             status.code(),
-            Code::FailedPrecondition | Code::InvalidArgument | Code::PermissionDenied
+            Code::FailedPrecondition
+                | Code::InvalidArgument
+                | Code::PermissionDenied
+                | Code::Unauthenticated
         ),
     };
     let mut inbox = client.work(messages).await.map_err(refused)?.into_inner();
@@ -194,13 +199,12 @@ async fn open(
     Ok((outbox, inbox, welcome))
 }
 
-async fn connect(address: &str) -> Result<Channel, String> {
+async fn connect(access: &Access, address: &str) -> Result<Caller, String> {
     let endpoint = Endpoint::from_shared(format!("http://{address}"))
         .map_err(|error| format!("`{address}` is not host:port: {error}"))?;
-    endpoint
-        .tcp_nodelay(true)
-        .connect_timeout(CONNECT_TIMEOUT)
-        .connect()
+    let endpoint = endpoint.tcp_nodelay(true).connect_timeout(CONNECT_TIMEOUT);
+    access
+        .connect(&endpoint)
         .await
         .map_err(|error| format!("cannot reach {address}: {}", root_cause(&error)))
 }

@@ -27,6 +27,8 @@ pub(crate) async fn fetch_datasets(
     let client = StorageClient::connect(StorageClientConfig {
         nodes: config.storage.clone(),
         local_map: LocalMap::Off,
+        access: config.security.clone(),
+        wait_limit_ms: config.worker_wait_ms.into(),
         ..StorageClientConfig::default()
     })
     .await?;

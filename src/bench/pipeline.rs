@@ -56,7 +56,7 @@ impl Pipeline {
                 self.config.dataset.iter().map(|dataset| dataset.name.clone()).collect();
             let fields = SampleFields::parse(&receiver.image_field, &receiver.label_field)?;
             let read = Plain::read(
-                self.tiers.addresses().storage.clone(),
+                (self.tiers.addresses().storage.clone(), self.config.security.clone()),
                 &datasets,
                 &fields,
                 &taken,

@@ -7,6 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
+use headwater_access::AccessConfig;
 use headwater_augment::backend::{Backend as _, CpuBackend};
 use headwater_augment::part::{PartPlan, PartSample, SampleFields, SliceRow};
 use headwater_augment::render::RenderKey;
@@ -25,7 +26,7 @@ pub(super) struct Plain {
 impl Plain {
     /// Reads the samples that receivers got, in their order, with the epoch of each.
     pub(super) async fn read(
-        storage: String,
+        (storage, access): (String, AccessConfig),
         datasets: &[String],
         fields: &SampleFields,
         taken: &[(u32, SampleRef)],
@@ -34,7 +35,8 @@ impl Plain {
     ) -> Result<Self> {
         let nodes = vec![storage];
         let client =
-            StorageClient::connect(StorageClientConfig { nodes, ..Default::default() }).await?;
+            StorageClient::connect(StorageClientConfig { nodes, access, ..Default::default() })
+                .await?;
         let mut known: HashMap<(u16, u32, u32), Vec<u8>> = HashMap::new();
         let mut manifests = Vec::new();
         for name in datasets {

@@ -39,9 +39,10 @@ impl Flags {
 }
 
 pub(crate) fn run(config: Config) -> Result<()> {
+    let augment = config.augment_tier()?;
     Serving::run(&config.telemetry, async |serving| {
-        let listener = headwater_augment::bind(&config.augment).await?;
-        let opening = Augment::open(config.augment.clone());
+        let listener = headwater_augment::bind(&augment).await?;
+        let opening = Augment::open(augment);
         let Some(worker) = serving.unless_asked(opening).await.transpose()? else {
             return Ok(());
         };

@@ -21,7 +21,7 @@ pub(crate) struct Section {
 }
 
 /// Section, struct, source that declares it.
-const SOURCES: [(&str, &str, &str); 8] = [
+const SOURCES: [(&str, &str, &str); 9] = [
     ("dataset", "DatasetEntry", include_str!("dataset.rs")),
     ("curriculum", "CurriculumPoint", include_str!("../../libs/core/src/sampler/weights.rs")),
     ("hub", "HubConfig", include_str!("hub.rs")),
@@ -29,12 +29,19 @@ const SOURCES: [(&str, &str, &str); 8] = [
     ("storage", "StorageConfig", include_str!("../../storage-tier/src/config.rs")),
     ("augment", "AugmentConfig", include_str!("../../augment-tier/src/config.rs")),
     ("receiver", "ReceiverConfig", include_str!("../../gpu-receiver/src/config.rs")),
+    ("security", "AccessConfig", include_str!("../../libs/access/src/config.rs")),
     ("telemetry", "TelemetryConfig", include_str!("../../libs/telemetry/src/config.rs")),
 ];
 /// Sections of which the file has any number, `[[dataset]]`.
 const LISTS: [&str; 2] = ["dataset", "curriculum"];
-/// Set from such lists, so not keys of their own.
-const NOT_WRITTEN: [(&str, &str); 2] = [("storage", "datasets"), ("receiver", "curriculum")];
+/// Set from such lists, or from `[security]`, so not keys of their own.
+const NOT_WRITTEN: [(&str, &str); 5] = [
+    ("storage", "datasets"),
+    ("receiver", "curriculum"),
+    ("storage", "security"),
+    ("augment", "security"),
+    ("receiver", "security"),
+];
 
 /// All sections with all keys.
 pub(crate) fn sections() -> Vec<Section> {

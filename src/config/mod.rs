@@ -13,6 +13,7 @@ mod setting;
 mod show;
 
 use anyhow::{Context, Result, bail};
+use headwater_access::AccessConfig;
 use headwater_augment::AugmentConfig;
 use headwater_core::sampler::CurriculumPoint;
 use headwater_receiver::{DatasetUse, ReceiverConfig};
@@ -47,6 +48,8 @@ pub(crate) struct Config {
     pub(crate) augment: AugmentConfig,
     /// The receiver.
     pub(crate) receiver: ReceiverConfig,
+    /// Who may talk to whom.
+    pub(crate) security: AccessConfig,
     /// Logs and metrics.
     pub(crate) telemetry: TelemetryConfig,
 }
@@ -61,7 +64,7 @@ impl Config {
         if !self.dataset.is_empty() {
             self.storage_tier()?;
         }
-        self.augment.validate()?;
+        self.augment_tier()?;
         self.receiver_tier()?.mask_plan(&recipe)?;
         Ok(())
     }
@@ -76,19 +79,29 @@ impl Config {
             );
         }
         let datasets = self.dataset.iter().map(DatasetEntry::served).collect();
-        let storage = StorageConfig { datasets, ..self.storage.clone() };
+        let security = self.security.clone();
+        let storage = StorageConfig { datasets, security, ..self.storage.clone() };
         storage.validate().context("[storage]")?;
         Ok(storage)
     }
 
-    /// The receiver's configuration, curriculum included.
+    /// An augment worker's configuration, access included.
+    pub(crate) fn augment_tier(&self) -> Result<AugmentConfig> {
+        self.security.validate()?;
+        let augment = AugmentConfig { security: self.security.clone(), ..self.augment.clone() };
+        augment.validate()?;
+        Ok(augment)
+    }
+
+    /// The receiver's configuration, curriculum and access included.
     pub(crate) fn receiver_tier(&self) -> Result<ReceiverConfig> {
         if !self.receiver.curriculum.is_empty() {
             bail!("`receiver.curriculum` is set: write each point as `[[curriculum]]`");
         }
         self.check_curriculum()?;
-        let receiver =
-            ReceiverConfig { curriculum: self.curriculum.clone(), ..self.receiver.clone() };
+        self.security.validate()?;
+        let (curriculum, security) = (self.curriculum.clone(), self.security.clone());
+        let receiver = ReceiverConfig { curriculum, security, ..self.receiver.clone() };
         receiver.validate()?;
         Ok(receiver)
     }

@@ -119,8 +119,15 @@ impl Planner {
 
     async fn new(config: &Config, nodes: Vec<String>, node: JoinSet<()>) -> Result<Self> {
         let receiver = config.receiver_tier()?;
-        let client =
-            StorageClient::connect(StorageClientConfig { nodes, ..Default::default() }).await?;
+        let access = config.security.clone();
+        let wait_limit_ms = receiver.worker_wait_ms.into();
+        let client = StorageClient::connect(StorageClientConfig {
+            nodes,
+            access,
+            wait_limit_ms,
+            ..Default::default()
+        })
+        .await?;
         let (mut manifests, mut datasets) = (Vec::new(), Vec::new());
         for dataset in config.dataset_uses() {
             let manifest = client.manifest(&dataset.name).await?;

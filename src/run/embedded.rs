@@ -48,7 +48,7 @@ impl Embedded {
         config.augment.listen = ANY_PORT.to_owned();
         for _ in 0..workers {
             let listener = headwater_augment::bind(&config.augment).await?;
-            let worker = Augment::open(config.augment.clone()).await?;
+            let worker = Augment::open(config.augment_tier()?).await?;
             addresses.workers.push(listener.local_addr()?.to_string());
             let asked = until(stopped.clone());
             tasks.spawn(async move { Ok(worker.serve_on(listener, asked).await?) });

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use headwater_access::AccessConfig;
 use serde::{Deserialize, Serialize};
 
 use crate::StorageError;
@@ -43,6 +44,9 @@ pub struct StorageConfig {
     pub prefetch_shards_max: usize,
     /// What to do with a shard whose end is missing.
     pub on_broken_shard: OnBrokenShard,
+    /// Who may read; `[security]` in the file.
+    #[serde(skip)]
+    pub security: AccessConfig,
 }
 
 /// One dataset.
@@ -82,6 +86,7 @@ impl Default for StorageConfig {
             open_shards_max: OPEN_SHARDS_DEFAULT,
             prefetch_shards_max: PREFETCH_SHARDS_DEFAULT,
             on_broken_shard: OnBrokenShard::Fail,
+            security: AccessConfig::default(),
         }
     }
 }

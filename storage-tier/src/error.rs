@@ -21,6 +21,9 @@ pub enum StorageError {
         /// What to write instead.
         remedy: &'static str,
     },
+    /// Certificates or token cannot be used.
+    #[error(transparent)]
+    Access(#[from] headwater_access::AccessError),
     /// A name of shards that cannot be read.
     #[error("shards `{pattern}`: {fault}")]
     Pattern {
@@ -184,6 +187,7 @@ impl StorageError {
             | Self::IdxRead { .. }
             | Self::ShardChanged { .. } => StorageFailure::BrokenShard,
             Self::Config { .. }
+            | Self::Access(_)
             | Self::Pattern { .. }
             | Self::NoMatch { .. }
             | Self::Manifest(_)

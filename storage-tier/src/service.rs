@@ -14,8 +14,8 @@ use tokio::net::TcpListener;
 use tokio::sync::{mpsc, oneshot};
 use tokio_stream::Stream;
 use tokio_stream::wrappers::ReceiverStream;
+use tonic::service::interceptor::InterceptedService;
 use tonic::transport::Server;
-use tonic::transport::server::TcpIncoming;
 use tonic::{Request, Response, Status};
 
 use crate::{Storage, StorageConfig, StorageError, metrics};
@@ -70,21 +70,20 @@ impl Storage {
             source,
         })?;
         let service = Service { node: self.node_name(address), storage: self.clone() };
-        tracing::info!(%address, node = service.node, "storage node serves");
+        let access = self.access().describe();
+        tracing::info!(%address, node = service.node, access, "storage node serves");
         let service = StorageServer::new(service).max_decoding_message_size(MESSAGE_MAX_BYTES);
+        let service = InterceptedService::new(service, self.access().guard());
         let (told, stop) = oneshot::channel();
         let server = Server::builder()
             .max_frame_size(FRAME_BYTES)
             .max_concurrent_streams(CONNECTION_STREAMS)
             .http2_keepalive_interval(Some(KEEP_ALIVE_INTERVAL))
             .add_service(service)
-            .serve_with_incoming_shutdown(
-                TcpIncoming::from(listener).with_nodelay(Some(true)),
-                async {
-                    shutdown.await;
-                    let _ = told.send(());
-                },
-            );
+            .serve_with_incoming_shutdown(self.access().incoming(listener), async {
+                shutdown.await;
+                let _ = told.send(());
+            });
         let drained = async {
             // A server that ended on its own leaves the sender behind: nothing to wait for.
             let _ = stop.await;

@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
+use headwater_access::Access;
 use headwater_core::{Digest, Manifest};
 use headwater_proto::storage::{EncodedSample, FieldSelection, ReadQuery, ShardQuery};
 use headwater_storage_client::{MappedShard, OpenShards, ShardMap};
@@ -24,6 +25,7 @@ pub struct Storage {
 #[derive(Debug)]
 struct Inner {
     config: StorageConfig,
+    access: Access,
     datasets: Vec<Dataset>,
     indexer: Indexer,
     /// By number of the dataset and of the shard.
@@ -65,6 +67,7 @@ impl Storage {
         config.validate()?;
         metrics::describe();
         metrics::limits(&config);
+        let access = Access::open(&config.security)?;
         let indexer = Indexer::new(&config);
         let indexing = spawn_blocking(move || {
             let datasets = index_datasets(&config, &indexer, &mut tell)?;
@@ -78,6 +81,7 @@ impl Storage {
             prefetches: Arc::new(Semaphore::new(config.prefetch_shards_max)),
             prefetching: Mutex::default(),
             config,
+            access,
             datasets,
             indexer,
         };
@@ -88,6 +92,10 @@ impl Storage {
     #[must_use]
     pub fn config(&self) -> &StorageConfig {
         &self.inner.config
+    }
+
+    pub(crate) fn access(&self) -> &Access {
+        &self.inner.access
     }
 
     /// Manifests of the datasets served, in the order of the configuration.

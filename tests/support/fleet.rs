@@ -26,6 +26,8 @@ pub struct Fleet {
     storage: Vec<Node>,
     pub workers: Vec<Option<Node>>,
     shards: String,
+    /// `[security]` of every process.
+    security: String,
     started: usize,
 }
 
@@ -86,11 +88,17 @@ impl Fleet {
     }
 
     pub fn without_workers(shards: impl AsRef<Path>) -> Self {
+        Self::secured(shards, "")
+    }
+
+    /// Without workers; `security` are the lines of `[security]` in every process.
+    pub fn secured(shards: impl AsRef<Path>, security: &str) -> Self {
         let mut fleet = Self {
             dir: tempfile::tempdir().expect("a folder"),
             storage: Vec::new(),
             workers: Vec::new(),
             shards: shards.as_ref().display().to_string(),
+            security: security.to_owned(),
             started: 0,
         };
         fleet.add_storage();
@@ -172,6 +180,7 @@ impl Fleet {
         self.started += 1;
         let name = format!("{verb}-{}", self.started);
         let path = self.dir.path().join(format!("{name}.toml"));
+        let config = format!("{config}\n[security]\n{}\n", self.security);
         std::fs::write(&path, config).expect("a config file");
         let log = self.dir.path().join(format!("{name}.log"));
         let mut child = Command::new(env!("CARGO_BIN_EXE_headwater"))

@@ -3,16 +3,17 @@
 use crate::tree::{code, files, read};
 
 /// Folder of a crate, and the crates of this project that it may depend on, in its tests too.
-const MAY_DEPEND: [(&str, &[&str]); 9] = [
+const MAY_DEPEND: [(&str, &[&str]); 10] = [
+    ("libs/access", &[]),
     ("libs/core", &[]),
     ("libs/telemetry", &[]),
     ("proto", &["core"]),
     ("libs/transport", &["core"]),
-    ("libs/storage-client", &["core", "proto"]),
-    ("storage-tier", &["core", "proto", "transport", "telemetry", "storage-client"]),
-    ("augment-tier", &["core", "proto", "transport", "telemetry", "storage-client"]),
-    ("gpu-receiver", &["core", "proto", "transport", "telemetry", "storage-client"]),
-    ("gpu-receiver/python", &["core", "telemetry", "receiver"]),
+    ("libs/storage-client", &["access", "core", "proto"]),
+    ("storage-tier", &["access", "core", "proto", "transport", "telemetry", "storage-client"]),
+    ("augment-tier", &["access", "core", "proto", "transport", "telemetry", "storage-client"]),
+    ("gpu-receiver", &["access", "core", "proto", "transport", "telemetry", "storage-client"]),
+    ("gpu-receiver/python", &["access", "core", "telemetry", "receiver"]),
 ];
 
 /// A library, the folders whose crates may depend on it, and the files that may name it.
@@ -23,11 +24,18 @@ const ROOMS: [(&str, &[&str], &[&str]); 5] = [
     ("pyo3", &["gpu-receiver/python"], &["gpu-receiver/python/"]),
     ("cudarc", &["augment-tier", "gpu-receiver"], &["augment-tier/src/", "gpu-receiver/src/cuda"]),
 ];
-const GRPC_CRATES: &[&str] =
-    &["proto", "libs/storage-client", "storage-tier", "augment-tier", "gpu-receiver"];
+const GRPC_CRATES: &[&str] = &[
+    "proto",
+    "libs/access",
+    "libs/storage-client",
+    "storage-tier",
+    "augment-tier",
+    "gpu-receiver",
+];
 /// Tests may play the other side.
 const GRPC_FILES: &[&str] = &[
     "proto/",
+    "libs/access/",
     "libs/storage-client/",
     "storage-tier/src/service",
     "storage-tier/tests/",

@@ -3,14 +3,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use headwater_access::Access;
 use headwater_proto::MESSAGE_MAX_BYTES;
 use headwater_proto::v1::augment_server::AugmentServer;
 use headwater_storage_client::StorageClient;
 use tokio::net::TcpListener;
 use tokio::time::{sleep, timeout};
 use tokio_util::task::TaskTracker;
+use tonic::service::interceptor::InterceptedService;
 use tonic::transport::Server;
-use tonic::transport::server::TcpIncoming;
 
 use super::AugmentService;
 use crate::backend::{Backend, CpuBackend};
@@ -26,6 +27,7 @@ const LAST_WORDS: Duration = Duration::from_millis(200);
 
 /// An augment worker that is ready to serve: its pool runs, the storage tier has answered.
 pub struct Augment {
+    access: Access,
     worker: Worker,
 }
 
@@ -63,10 +65,11 @@ impl Augment {
         config.validate()?;
         session::check_forced(&config)?;
         metrics::describe();
+        let access = Access::open(&config.security)?;
         let storage =
             StorageClient::connect(config.storage_client()).await.map_err(AugmentError::Storage)?;
         let pool = Pool::start(Arc::clone(&backend), config.threads())?;
-        Ok(Self { worker: Worker::new(config, backend.name(), storage, pool) })
+        Ok(Self { access, worker: Worker::new(config, backend.name(), storage, pool) })
     }
 
     /// Serves receivers until `shutdown` resolves. Then each of them is told to lease no more,
@@ -80,20 +83,22 @@ impl Augment {
         listener: TcpListener,
         shutdown: impl Future<Output = ()> + Send,
     ) -> Result<(), AugmentError> {
-        let Self { mut worker } = self;
+        let Self { mut worker, access } = self;
         let address = listener.local_addr().map_or_else(|e| e.to_string(), |a| a.to_string());
         if worker.name.is_empty() {
             worker.name.clone_from(&address);
         }
         let worker = Arc::new(worker);
         let (name, backend, threads) = (&worker.name, &worker.backend, worker.config.threads());
-        tracing::info!(address, name, backend, threads, "augment worker serves");
+        let guarded = access.describe();
+        tracing::info!(address, name, backend, threads, access = guarded, "augment worker serves");
         let sessions = TaskTracker::new();
         let service = AugmentService { worker: Arc::clone(&worker), sessions: sessions.clone() };
         let service = AugmentServer::new(service)
             .max_decoding_message_size(MESSAGE_MAX_BYTES)
             .max_encoding_message_size(MESSAGE_MAX_BYTES);
-        let incoming = TcpIncoming::from(listener).with_nodelay(Some(true));
+        let service = InterceptedService::new(service, access.guard());
+        let incoming = access.incoming(listener);
         let drain = worker.drain.clone();
         let server = Server::builder()
             .add_service(service)

@@ -31,6 +31,7 @@ pub(crate) fn raised(error: ReceiverError) -> PyErr {
         }
         ReceiverError::Checkpoint(_) => StateError::new_err(text),
         ReceiverError::Config { .. }
+        | ReceiverError::Access(_)
         | ReceiverError::Recipe(_)
         | ReceiverError::Masks(_)
         | ReceiverError::Sampler(_)

@@ -4,6 +4,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use headwater_access::AccessConfig;
 use headwater_core::recipe::{BaseSpec, DecodeScaling, Dinov3, OpSpec, TensorSpec};
 use headwater_core::{Dtype, Recipe};
 use headwater_receiver::{DatasetUse, ReceiverConfig};
@@ -15,8 +16,17 @@ use serde_json::{Map, Value};
 use crate::environment::Environment;
 
 /// Sections of `headwater.toml`; `hub`, `storage` and `augment` are read by those tiers only.
-const SECTIONS: [&str; 8] =
-    ["dataset", "curriculum", "hub", "recipe", "storage", "augment", "receiver", "telemetry"];
+const SECTIONS: [&str; 9] = [
+    "dataset",
+    "curriculum",
+    "hub",
+    "recipe",
+    "storage",
+    "augment",
+    "receiver",
+    "security",
+    "telemetry",
+];
 const RECIPE_DEFAULT: &str = "dinov2";
 /// The preset whose tensors are written out.
 const CUSTOM: &str = "custom";
@@ -74,6 +84,7 @@ pub(crate) fn gather(
     };
     let mut receiver = layered("receiver")?;
     let telemetry = layered("telemetry")?;
+    let security: AccessConfig = checked("security.", &layered("security")?).map_err(of_file)?;
     let mut recipe = layered("recipe")?;
     if receiver.contains_key("curriculum") {
         let problem = "`receiver.curriculum` is set: write each point as [[curriculum]]";
@@ -108,7 +119,9 @@ pub(crate) fn gather(
     if !receiver.contains_key("rank") && !receiver.contains_key("world_size") {
         receiver.extend(environment.launched()?);
     }
-    Ok(Options { receiver: checked("receiver.", &receiver)?, recipe, datasets, telemetry })
+    let mut receiver: ReceiverConfig = checked("receiver.", &receiver)?;
+    receiver.security = security;
+    Ok(Options { receiver, recipe, datasets, telemetry })
 }
 
 fn read_table(path: &Path) -> Result<Table, String> {

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use headwater_access::Access;
 use headwater_core::{Digest, Digester, Manifest, rendezvous};
 use headwater_proto::storage::{
     DatasetRef, EncodedSample, FieldSelection, ReadQuery, ShardQuery, StorageFailure,
@@ -60,7 +61,8 @@ impl StorageClient {
     pub async fn connect(config: StorageClientConfig) -> Result<Self, StorageClientError> {
         config.validate()?;
         metrics::describe();
-        let node = |address: &String| Arc::new(Node::new(address, &config));
+        let access = Access::open(&config.access)?;
+        let node = |address: &String| Arc::new(Node::new(address, &config, &access));
         let nodes = config.nodes.iter().map(node).collect();
         let local = LocalShards::new(config.mapped_shards_max);
         let inner = Inner {

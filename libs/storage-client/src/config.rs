@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use headwater_access::AccessConfig;
 use serde::{Deserialize, Serialize};
 
 use crate::StorageClientError;
@@ -29,6 +30,8 @@ pub struct StorageClientConfig {
     pub wait_limit_ms: u64,
     /// Shards kept mapped at once; the least recently used one is let go.
     pub mapped_shards_max: usize,
+    /// How the nodes are known, and this reader to them.
+    pub access: AccessConfig,
 }
 
 /// Whether shards that lie on the same host are mapped rather than asked for.
@@ -53,6 +56,7 @@ impl Default for StorageClientConfig {
             answer_timeout_ms: ANSWER_TIMEOUT_MS_DEFAULT,
             wait_limit_ms: WAIT_LIMIT_MS_DEFAULT,
             mapped_shards_max: MAPPED_SHARDS_DEFAULT,
+            access: AccessConfig::default(),
         }
     }
 }

@@ -50,6 +50,9 @@ pub enum StorageClientError {
         #[source]
         source: Box<StorageClientError>,
     },
+    /// Certificates or token cannot be used.
+    #[error(transparent)]
+    Access(#[from] headwater_access::AccessError),
     /// A mapped shard could not be read.
     #[error(transparent)]
     Shard(#[from] ShardReadError),
@@ -62,7 +65,7 @@ impl StorageClientError {
     #[must_use]
     pub fn kind(&self) -> StorageFailure {
         match self {
-            Self::Config { .. } => StorageFailure::BadRequest,
+            Self::Config { .. } | Self::Access(_) => StorageFailure::BadRequest,
             Self::Node { kind, .. } => *kind,
             Self::Message { .. } => StorageFailure::Internal,
             Self::NoNode { .. } => StorageFailure::Unavailable,

@@ -4,6 +4,7 @@
 use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use headwater_access::{Access, Caller};
 use headwater_core::Manifest;
 use headwater_proto::storage::{
     EncodedSample, ManifestAssembly, MessageError, ReadQuery, ShardPlace, ShardQuery,
@@ -14,7 +15,7 @@ use headwater_proto::{MESSAGE_MAX_BYTES, WIRE_VERSION, v1};
 use tokio::sync::Mutex;
 use tokio::time::{Instant, timeout};
 use tonic::Status;
-use tonic::transport::{Channel, Endpoint};
+use tonic::transport::Endpoint;
 
 use crate::{StorageClientConfig, StorageClientError, metrics};
 
@@ -36,6 +37,7 @@ const REST: Duration = Duration::from_secs(2);
 pub(crate) struct Node {
     address: String,
     endpoint: Result<Endpoint, String>,
+    access: Access,
     connect_timeout: Duration,
     answer_timeout: Duration,
     state: Mutex<State>,
@@ -63,14 +65,14 @@ struct State {
 #[derive(Clone, Debug)]
 struct Connection {
     generation: u64,
-    grpc: Grpc<Channel>,
+    grpc: Grpc<Caller>,
     welcome: Arc<StorageWelcome>,
 }
 
 // === impl Node ===
 
 impl Node {
-    pub(crate) fn new(address: &str, config: &StorageClientConfig) -> Self {
+    pub(crate) fn new(address: &str, config: &StorageClientConfig, access: &Access) -> Self {
         let endpoint = Endpoint::from_shared(format!("http://{address}")).map(|endpoint| {
             endpoint
                 .connect_timeout(config.connect_timeout())
@@ -84,6 +86,7 @@ impl Node {
         Self {
             address: address.to_owned(),
             endpoint: endpoint.map_err(|error| error.to_string()),
+            access: access.clone(),
             connect_timeout: config.connect_timeout(),
             answer_timeout: config.answer_timeout(),
             state: Mutex::default(),
@@ -201,8 +204,9 @@ impl Node {
 
     async fn connect(&self, generation: u64) -> Result<Connection, Fault> {
         let endpoint = self.endpoint.clone().map_err(Fault::Unreachable)?;
-        let channel = endpoint.connect().await.map_err(|e| Fault::Unreachable(innermost(&e)))?;
-        let mut grpc = Grpc::new(channel).max_decoding_message_size(MESSAGE_MAX_BYTES);
+        let connected = self.access.connect(&endpoint).await;
+        let caller = connected.map_err(|e| Fault::Unreachable(innermost(&e)))?;
+        let mut grpc = Grpc::new(caller).max_decoding_message_size(MESSAGE_MAX_BYTES);
         let hello = v1::StorageHello { wire_version: WIRE_VERSION };
         let welcome = grpc.hello(hello).await.map_err(Fault::Status)?.into_inner();
         let welcome = StorageWelcome::try_from(welcome).map_err(Fault::Version)?;

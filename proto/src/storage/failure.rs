@@ -15,6 +15,8 @@ pub enum StorageFailure {
     BadRequest,
     /// The other side speaks another version of the protocol.
     WrongVersion,
+    /// The caller has not the job's token.
+    Unauthenticated,
     /// A shard or its index is broken or was changed.
     BrokenShard,
     /// The node is at its limit.
@@ -31,12 +33,13 @@ pub enum StorageFailure {
 
 impl StorageFailure {
     /// All kinds.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::UnknownDataset,
         Self::ManifestChanged,
         Self::OutOfRange,
         Self::BadRequest,
         Self::WrongVersion,
+        Self::Unauthenticated,
         Self::BrokenShard,
         Self::Overloaded,
         Self::Unavailable,
@@ -53,6 +56,7 @@ impl StorageFailure {
             Self::OutOfRange => Code::OutOfRange,
             Self::BadRequest => Code::InvalidArgument,
             Self::WrongVersion => Code::Unimplemented,
+            Self::Unauthenticated => Code::Unauthenticated,
             Self::BrokenShard => Code::DataLoss,
             Self::Overloaded => Code::ResourceExhausted,
             Self::Unavailable => Code::Unavailable,
@@ -83,6 +87,7 @@ impl StorageFailure {
             Self::OutOfRange => "out_of_range",
             Self::BadRequest => "bad_request",
             Self::WrongVersion => "wrong_version",
+            Self::Unauthenticated => "unauthenticated",
             Self::BrokenShard => "broken_shard",
             Self::Overloaded => "overloaded",
             Self::Unavailable => "unavailable",

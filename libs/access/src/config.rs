@@ -1,0 +1,94 @@
+//! `[security]`: which files hold certificates and token. The same keys for all tiers.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::AccessError;
+
+const HANDSHAKE_TIMEOUT_MS_DEFAULT: u64 = 10_000;
+
+/// Who may talk to this process, and how it shows who it is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct AccessConfig {
+    /// File with the job's token, 16 characters at least; callers without it are refused. Empty:
+    /// no token. Without certificates the token travels unencrypted.
+    pub token_file: PathBuf,
+    /// PEM file with the certificates of the authorities that sign this job's. With `cert_file`
+    /// and `key_file` it turns on TLS, in both directions, for all gRPC. Empty: no TLS.
+    pub ca_file: PathBuf,
+    /// PEM file with this process's certificate, followed by those between it and the authority.
+    pub cert_file: PathBuf,
+    /// PEM file with the key of that certificate.
+    pub key_file: PathBuf,
+    /// Name that servers' certificates must carry; empty: the host of the address that is called.
+    pub server_name: String,
+    /// Time for a caller to finish the TLS handshake, in ms.
+    pub handshake_timeout_ms: u64,
+}
+
+/// The three files of TLS.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Certificates<'a> {
+    pub(crate) ca: &'a Path,
+    pub(crate) cert: &'a Path,
+    pub(crate) key: &'a Path,
+}
+
+// === impl AccessConfig ===
+
+impl Default for AccessConfig {
+    fn default() -> Self {
+        Self {
+            token_file: PathBuf::new(),
+            ca_file: PathBuf::new(),
+            cert_file: PathBuf::new(),
+            key_file: PathBuf::new(),
+            server_name: String::new(),
+            handshake_timeout_ms: HANDSHAKE_TIMEOUT_MS_DEFAULT,
+        }
+    }
+}
+
+impl AccessConfig {
+    /// Checks that the keys go together. Does not read files.
+    ///
+    /// # Errors
+    /// Some, but not all, of the three files of TLS; a name or a time that is out of range.
+    pub fn validate(&self) -> Result<(), AccessError> {
+        let files = [
+            ("ca_file", &self.ca_file),
+            ("cert_file", &self.cert_file),
+            ("key_file", &self.key_file),
+        ];
+        let given = files.iter().filter(|(_, path)| !path.as_os_str().is_empty()).count();
+        let missing = files.iter().find(|(_, path)| path.as_os_str().is_empty());
+        if let Some((key, _)) = missing.filter(|_| given > 0) {
+            return Err(AccessError::Incomplete { key });
+        }
+        if !(1..=600_000).contains(&self.handshake_timeout_ms) {
+            let (key, value) = ("handshake_timeout_ms", self.handshake_timeout_ms.to_string());
+            return Err(AccessError::Config { key, value, rule: "must be from 1 to 600000" });
+        }
+        if !self.server_name.is_empty() && crate::tls::server_name(&self.server_name).is_none() {
+            let (key, value) = ("server_name", format!("\"{}\"", self.server_name));
+            return Err(AccessError::Config { key, value, rule: "must be a host name or address" });
+        }
+        Ok(())
+    }
+
+    pub(crate) fn token(&self) -> Option<&Path> {
+        Some(self.token_file.as_path()).filter(|path| !path.as_os_str().is_empty())
+    }
+
+    pub(crate) fn certificates(&self) -> Option<Certificates<'_>> {
+        let (ca, cert, key) = (&*self.ca_file, &*self.cert_file, &*self.key_file);
+        (!ca.as_os_str().is_empty()).then_some(Certificates { ca, cert, key })
+    }
+
+    pub(crate) fn handshake_timeout(&self) -> Duration {
+        Duration::from_millis(self.handshake_timeout_ms)
+    }
+}

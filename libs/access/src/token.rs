@@ -1,0 +1,144 @@
+//! The shared token, as an `authorization` header.
+
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use subtle::ConstantTimeEq as _;
+use tonic::metadata::{Ascii, MetadataValue};
+use tonic::service::Interceptor;
+use tonic::{Request, Status};
+
+use crate::files::{NamedFile, Stamp};
+use crate::{Access, AccessError};
+
+const HEADER: &str = "authorization";
+const SCHEME: &str = "Bearer ";
+/// Shorter ones could be guessed.
+const TOKEN_MIN_BYTES: usize = 16;
+/// One header stays far below what HTTP/2 takes.
+const TOKEN_MAX_BYTES: usize = 4096;
+
+/// The token of a file.
+pub(crate) struct Token {
+    file: NamedFile,
+    held: Mutex<Held>,
+}
+
+struct Held {
+    stamp: Option<Stamp>,
+    /// With its scheme, and marked as secret.
+    value: MetadataValue<Ascii>,
+}
+
+/// Puts the token on requests.
+#[derive(Clone, Debug)]
+pub struct Bearer {
+    token: Option<Arc<Token>>,
+}
+
+/// Refuses requests without the token.
+#[derive(Clone, Debug)]
+pub struct Guard {
+    token: Option<Arc<Token>>,
+}
+
+// === impl Access ===
+
+impl Access {
+    /// For clients.
+    #[must_use]
+    pub fn bearer(&self) -> Bearer {
+        Bearer { token: self.inner.token.clone() }
+    }
+
+    /// For servers.
+    #[must_use]
+    pub fn guard(&self) -> Guard {
+        Guard { token: self.inner.token.clone() }
+    }
+}
+
+// === impl Token ===
+
+impl Token {
+    pub(crate) fn open(path: &Path) -> Result<Self, AccessError> {
+        let file = NamedFile::new("token_file", path);
+        let stamp = file.stamp();
+        let value = read(&file)?;
+        Ok(Self { file, held: Mutex::new(Held { stamp, value }) })
+    }
+
+    /// The token as the file has it now; the one before while the file is being changed.
+    fn current(&self) -> MetadataValue<Ascii> {
+        let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        let stamp = self.file.stamp();
+        if stamp.is_some() && stamp != held.stamp {
+            match read(&self.file) {
+                Ok(value) => {
+                    tracing::info!(path = %self.file.path.display(), "token read again");
+                    held.value = value;
+                }
+                Err(error) => tracing::warn!(%error, "the token before stays in force"),
+            }
+            held.stamp = stamp;
+        }
+        held.value.clone()
+    }
+}
+
+impl std::fmt::Debug for Token {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Token").field("file", &self.file).finish_non_exhaustive()
+    }
+}
+
+fn read(file: &NamedFile) -> Result<MetadataValue<Ascii>, AccessError> {
+    let bytes = file.read()?;
+    let token = bytes.trim_ascii();
+    if !(TOKEN_MIN_BYTES..=TOKEN_MAX_BYTES).contains(&token.len()) {
+        return Err(file.wrong(format!(
+            "a token has {TOKEN_MIN_BYTES} to {TOKEN_MAX_BYTES} characters, this file has {}; make \
+             one with `head -c 32 /dev/urandom | base64`",
+            token.len()
+        )));
+    }
+    let value = MetadataValue::try_from([SCHEME.as_bytes(), token].concat());
+    let mut value =
+        value.map_err(|_| file.wrong("a token is of visible ASCII characters, in one line"))?;
+    value.set_sensitive(true);
+    Ok(value)
+}
+
+// === impl Bearer ===
+
+impl Interceptor for Bearer {
+    fn call(&mut self, mut request: Request<()>) -> Result<Request<()>, Status> {
+        if let Some(token) = &self.token {
+            request.metadata_mut().insert(HEADER, token.current());
+        }
+        Ok(request)
+    }
+}
+
+// === impl Guard ===
+
+impl Interceptor for Guard {
+    fn call(&mut self, request: Request<()>) -> Result<Request<()>, Status> {
+        let Some(token) = &self.token else { return Ok(request) };
+        let refused = |problem: &str| {
+            tracing::warn!(peer = ?request.remote_addr(), problem, "a caller is refused");
+            let remedy = "give both sides the same file as security.token_file";
+            Status::unauthenticated(format!("{problem}: {remedy}"))
+        };
+        let Some(given) = request.metadata().get(HEADER) else {
+            return Err(refused("the caller has no token"));
+        };
+        let wanted = token.current();
+        // The time this takes tells the token's length at most.
+        if bool::from(given.as_encoded_bytes().ct_eq(wanted.as_encoded_bytes())) {
+            Ok(request)
+        } else {
+            Err(refused("the caller's token is not this job's"))
+        }
+    }
+}
