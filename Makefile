@@ -5,10 +5,11 @@ VENV := .venv
 PYTHON := $(VENV)/bin/python
 WHEELS := out/wheels
 WHEEL_PROFILE ?= dev
+SOAK_SECONDS ?= 1800
 CARGO := cargo
 BIN = $(or $(CARGO_TARGET_DIR),target)/release/headwater
 
-.PHONY: run test lint wheel bench build clean system
+.PHONY: run test soak lint wheel bench build clean system
 
 run: build
 	mkdir -p out
@@ -22,6 +23,10 @@ build: system
 
 test: system $(VENV)/ready
 	scripts/test.sh
+
+# Faults for as long as SOAK_SECONDS; HEADWATER_CHAOS_SEED replays a schedule.
+soak: system
+	HEADWATER_CHAOS_SECONDS=$(SOAK_SECONDS) $(CARGO) test --test chaos -- --nocapture
 
 lint: system
 	$(CARGO) fmt --all --check
