@@ -1,0 +1,51 @@
+//! This project's half of `benches/peers`: for each line on stdin, `decode` or the name of a preset,
+//! does that to every JPEG file of the folder that `HEADWATER_BENCH_PHOTOS` names and answers with
+//! their number. The other side takes the time, and that of others in between.
+
+#[path = "support/photos.rs"]
+mod photos;
+
+use std::io::BufRead;
+
+use headwater_augment::decode::{DecodeLimits, Decoder};
+use headwater_augment::render::{RenderKey, Renderer, ViewSink};
+use headwater_core::{Dtype, Recipe, SampleId};
+
+/// Rows of one sample, used again.
+struct Rows(Vec<Vec<Vec<u8>>>);
+
+impl ViewSink for Rows {
+    fn row(&mut self, tensor: usize, view: usize) -> &mut [u8] {
+        &mut self.0[tensor][view]
+    }
+}
+
+fn main() {
+    let Some(photos) = photos::read() else { return };
+    let mut decoder = Decoder::new(DecodeLimits::default()).expect("a decoder");
+    let mut renderer = Renderer::new(DecodeLimits::default()).expect("a renderer");
+    println!("{} {}", photos.len(), renderer.simd().name());
+    for (round, line) in std::io::stdin().lock().lines().enumerate() {
+        match line.expect("a line").trim() {
+            "decode" => photos.iter().for_each(|photo| {
+                decoder.decode(photo).expect("a photo");
+            }),
+            preset => render_all(&mut renderer, preset, round, &photos),
+        }
+        println!("{}", photos.len());
+    }
+}
+
+fn render_all(renderer: &mut Renderer, preset: &str, round: usize, photos: &[Vec<u8>]) {
+    let recipe = Recipe::preset(preset, Dtype::Bf16).expect("a preset");
+    let rows = recipe.tensors.iter().map(|tensor| {
+        let len = u64::from(3 * tensor.width * tensor.height) * tensor.dtype.size_bytes();
+        vec![vec![0; len as usize]; tensor.views.len()]
+    });
+    let mut rows = Rows(rows.collect());
+    for (number, photo) in photos.iter().enumerate() {
+        let sample = SampleId(number as u64);
+        let key = RenderKey { seed: 1, epoch: round as u32, pass: 0, sample };
+        renderer.render(&recipe, key, photo, &mut rows).expect("a photo");
+    }
+}

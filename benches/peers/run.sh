@@ -1,0 +1,27 @@
+#!/bin/sh
+# Compares this project with other libraries on one core: benches/peers/run.sh FOLDER_OF_TARS [ROUNDS] [CORE]
+# Everything it installs lies under out/peers, about 2 GB, and may be deleted.
+set -eu
+cd "$(dirname "$0")/../.."
+
+folder=$(cd "${1:?folder of tars with .jpg members}" && pwd)
+rounds=${2:-7}
+core=${3:-0}
+home=out/peers
+here=benches/peers
+python=$home/venv/bin/python
+
+if ! [ -e "$home/ready" ]; then
+    mkdir -p "$home"
+    python3 -m venv "$home/venv"
+    pip="$python -m pip install --quiet --disable-pip-version-check"
+    $pip --no-deps -r "$here/requirements.txt"
+    $pip -r "$here/requirements-rest.txt"
+    $python "$here/torch_stub.py" "$(echo "$home"/venv/lib/python3*/site-packages/torch/lib)" "$home/stubs"
+    touch "$home/ready"
+fi
+
+ours=$(cargo bench --quiet -p headwater-augment --bench rounds --no-run --message-format json |
+    sed -n 's/.*"name":"rounds".*"executable":"\([^"]*\)".*/\1/p')
+LD_LIBRARY_PATH=$home/stubs OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 NO_ALBUMENTATIONS_UPDATE=1 \
+    exec taskset -c "$core" "$python" "$here/measure.py" "$ours" "$folder" "$rounds"
