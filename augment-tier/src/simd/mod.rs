@@ -19,7 +19,8 @@ pub enum Simd {
     /// AVX2 and FMA.
     #[cfg(target_arch = "x86_64")]
     Avx2(Avx2),
-    /// AVX-512 F, BW, DQ, VL and VNNI: servers from Cascade Lake and Zen 4 on.
+    /// AVX-512 F, BW, DQ, VL and VNNI: servers from Cascade Lake and Zen 4 on; those from Ice Lake
+    /// on and all Zen have VBMI too.
     #[cfg(target_arch = "x86_64")]
     Avx512(Avx512),
 }
@@ -32,7 +33,15 @@ pub struct Avx2(());
 /// Proof that the processor has AVX-512 F, BW, DQ, VL and VNNI, and AVX2 as well.
 #[cfg(target_arch = "x86_64")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Avx512(());
+pub struct Avx512 {
+    /// Whether it has VBMI too, and may use it.
+    vbmi: bool,
+}
+
+/// Proof that the processor has AVX-512 VBMI beside the sets of [`Avx512`].
+#[cfg(target_arch = "x86_64")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Vbmi(());
 
 // === impl Avx512 ===
 
@@ -41,6 +50,11 @@ impl Avx512 {
     /// What has AVX-512 has AVX2.
     pub(crate) fn avx2(self) -> Avx2 {
         Avx2(())
+    }
+
+    /// The proof of VBMI, where it is there.
+    pub(crate) fn vbmi(self) -> Option<Vbmi> {
+        self.vbmi.then_some(Vbmi(()))
     }
 }
 
@@ -69,7 +83,9 @@ impl Simd {
             #[cfg(target_arch = "x86_64")]
             Self::Avx2(_) => "avx2",
             #[cfg(target_arch = "x86_64")]
-            Self::Avx512(_) => "avx512",
+            Self::Avx512(Avx512 { vbmi: false }) => "avx512",
+            #[cfg(target_arch = "x86_64")]
+            Self::Avx512(Avx512 { vbmi: true }) => "avx512vbmi",
         }
     }
 }
@@ -85,7 +101,10 @@ fn detect() -> Vec<Simd> {
             && is_x86_feature_detected!("avx512vl")
             && is_x86_feature_detected!("avx512vnni");
         if avx512 {
-            available.push(Simd::Avx512(Avx512(())));
+            available.push(Simd::Avx512(Avx512 { vbmi: false }));
+            if is_x86_feature_detected!("avx512vbmi") {
+                available.push(Simd::Avx512(Avx512 { vbmi: true }));
+            }
         }
     }
     available

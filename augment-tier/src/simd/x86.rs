@@ -20,12 +20,28 @@ pub(crate) fn store_16(bytes: &mut [u8; 16], vector: __m128i) {
     unsafe { _mm_storeu_si128(bytes.as_mut_ptr().cast(), vector) }
 }
 
+/// 32 bytes to a vector.
+#[inline]
+#[target_feature(enable = "avx2")]
+pub(crate) fn load_32(bytes: &[u8; 32]) -> __m256i {
+    // SAFETY: the reference covers the 32 bytes that are read; no alignment is asked for.
+    unsafe { _mm256_loadu_si256(bytes.as_ptr().cast()) }
+}
+
 /// A vector to 32 bytes.
 #[inline]
 #[target_feature(enable = "avx2")]
 pub(crate) fn store_32(bytes: &mut [u8; 32], vector: __m256i) {
     // SAFETY: the reference covers the 32 bytes that are written; no alignment is asked for.
     unsafe { _mm256_storeu_si256(bytes.as_mut_ptr().cast(), vector) }
+}
+
+/// 64 bytes to a vector.
+#[inline]
+#[target_feature(enable = "avx512f")]
+pub(crate) fn load_64(bytes: &[u8; 64]) -> __m512i {
+    // SAFETY: the reference covers the 64 bytes that are read; no alignment is asked for.
+    unsafe { _mm512_loadu_si512(bytes.as_ptr().cast()) }
 }
 
 /// A vector to 64 bytes.

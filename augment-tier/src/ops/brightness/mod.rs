@@ -3,9 +3,10 @@
 pub mod plain;
 
 use crate::image::Planes;
-use crate::simd::twin;
+use crate::ops::blend;
+use crate::simd::Simd;
 
-twin! {
-    /// Multiplies by `factor`; 1 changes nothing.
-    pub fn apply(view: &mut Planes, factor: f32) = plain::apply;
+/// Multiplies by `factor`; 1 changes nothing.
+pub fn apply(simd: Simd, view: &mut Planes, factor: f32) {
+    blend::with_level(simd, view.values_mut(), plain::DEGENERATE, factor);
 }

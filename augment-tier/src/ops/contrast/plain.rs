@@ -1,24 +1,26 @@
 //! The definition: Pillow's `ImageEnhance.Contrast`, a blend with the rounded mean of the luma.
 
 use crate::image::Planes;
-use crate::ops::blend::blend;
+use crate::ops::blend::plain::blend_all;
 use crate::ops::luma::luma;
 
 /// Spreads values about the mean luma by `factor`; 1 changes nothing.
 #[inline(always)]
 pub fn apply(view: &mut Planes, factor: f32) {
     let mean = mean_luma(view);
-    for value in view.values_mut() {
-        *value = blend(mean, *value, factor);
-    }
+    blend_all(view.values_mut(), mean, factor);
 }
 
 #[inline(always)]
 fn mean_luma(view: &Planes) -> u8 {
-    let [red, green, blue] = view.planes();
+    rounded_mean(luma_sum(view.planes()), view.plane_len())
+}
+
+/// The lumas of all pixels, added.
+#[inline(always)]
+pub(super) fn luma_sum([red, green, blue]: [&[u8]; 3]) -> u64 {
     let lumas = red.iter().zip(green).zip(blue).map(|((&r, &g), &b)| luma(r, g, b));
-    let sum: u64 = lumas.map(u64::from).sum();
-    rounded_mean(sum, view.plane_len())
+    lumas.map(u64::from).sum()
 }
 
 /// `int(sum / count + 0.5)`.

@@ -12,3 +12,11 @@ pub fn blend(degenerate: u8, value: u8, factor: f32) -> u8 {
     let blended = f32::from(degenerate) + factor * difference as f32;
     truncated(blended)
 }
+
+/// Blends every value with one level.
+#[inline(always)]
+pub fn blend_all(values: &mut [u8], degenerate: u8, factor: f32) {
+    for value in values {
+        *value = blend(degenerate, *value, factor);
+    }
+}
