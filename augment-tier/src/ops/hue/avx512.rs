@@ -1,6 +1,13 @@
-//! The hue shift in AVX-512, sixteen pixels at a time: the steps of `avx2`, which explains them,
-//! with masks in place of blends and a reciprocal in place of a division. The reciprocal is
-//! refined to within 2^-26, far inside the margin.
+//! The hue shift in AVX-512, 32 pixels at a time. The steps are those of `avx2`, which explains them;
+//! all that fits in 16 bits is done there, twice as many at once, and only the three divisions are
+//! done in binary32:
+//!
+//! - a division is a product with the reciprocal, refined to within 2^-26, far inside the margin;
+//! - whether one leaves no rest is seen from products of integers, modulo 2^16: the two differ by
+//!   less than that;
+//! - a channel is value (1 - saturation w / 65025), and the w of the three channels are one
+//!   trapezium over the wheel of 1530 places, a third of a turn apart: up from 0 to 255 (q), 255
+//!   (p), down to 0 (t), 0.
 #![allow(unsafe_code)]
 
 use std::arch::x86_64::*;
@@ -8,11 +15,16 @@ use std::arch::x86_64::*;
 use crate::image::Planes;
 use crate::ops::hue::plain;
 use crate::ops::hue::tables::{MARGIN, ONE_LESS};
+use crate::ops::luma::avx512::widened;
 use crate::simd::Avx512;
-use crate::simd::x86::{load_16, store_16};
+use crate::simd::x86::store_32;
 
 /// Pixels of a vector.
-const LANES: usize = 16;
+const LANES: usize = 32;
+/// Places on the wheel: six sectors of 255.
+const WHEEL: i16 = 6 * 255;
+/// Where on its trapezium each channel is when the hue is 0.
+const STARTS: [i16; 3] = [5 * 255, 3 * 255, 255];
 
 /// Shifts the hue by `turns` of the colour wheel.
 pub(super) fn apply(_: Avx512, view: &mut Planes, turns: f32) {
@@ -24,25 +36,30 @@ pub(super) fn apply(_: Avx512, view: &mut Planes, turns: f32) {
 fn compiled(view: &mut Planes, shift: u8) {
     let [red, green, blue] = view.planes_mut().map(|plane| plane.as_chunks_mut::<LANES>());
     for ((r, g), b) in red.0.iter_mut().zip(green.0).zip(blue.0) {
-        let shifted = sixteen([widened(r), widened(g), widened(b)], shift);
-        store_16(r, _mm512_cvtepi32_epi8(shifted[0]));
-        store_16(g, _mm512_cvtepi32_epi8(shifted[1]));
-        store_16(b, _mm512_cvtepi32_epi8(shifted[2]));
+        let shifted = shifted([widened(r), widened(g), widened(b)], shift);
+        store_32(r, _mm512_cvtepi16_epi8(shifted[0]));
+        store_32(g, _mm512_cvtepi16_epi8(shifted[1]));
+        store_32(b, _mm512_cvtepi16_epi8(shifted[2]));
     }
     plain::shift_hue([red.1, green.1, blue.1], shift);
 }
 
+/// 32 numbers of 16 bits in binary32, in the order in which `packed` takes them back.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
-fn widened(levels: &[u8; LANES]) -> __m512i {
-    _mm512_cvtepu8_epi32(load_16(levels))
+fn halves(numbers: __m512i) -> [__m512; 2] {
+    let zero = _mm512_setzero_si512();
+    [
+        _mm512_cvtepi32_ps(_mm512_unpacklo_epi16(numbers, zero)),
+        _mm512_cvtepi32_ps(_mm512_unpackhi_epi16(numbers, zero)),
+    ]
 }
 
-/// `factor` times a value; both are from 0 to 32767.
+/// Numbers without their fractions in 16 bits.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
-fn times(value: __m512i, factor: i32) -> __m512i {
-    _mm512_madd_epi16(value, _mm512_set1_epi32(factor))
+fn packed([low, high]: [__m512; 2]) -> __m512i {
+    _mm512_packus_epi32(_mm512_cvttps_epi32(low), _mm512_cvttps_epi32(high))
 }
 
 /// 1 / `value` to within 2^-26 of it.
@@ -54,101 +71,92 @@ fn reciprocal(value: __m512) -> __m512 {
     _mm512_fmadd_ps(guess, error, guess)
 }
 
-/// Sixteen pixels, one channel a vector.
+/// 32 pixels, one channel a vector.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
-fn sixteen(rgb: [__m512i; 3], shift: u8) -> [__m512i; 3] {
+fn shifted(rgb: [__m512i; 3], shift: u8) -> [__m512i; 3] {
     let [red, green, blue] = rgb;
-    let max = _mm512_max_epi32(red, _mm512_max_epi32(green, blue));
-    let min = _mm512_min_epi32(red, _mm512_min_epi32(green, blue));
-    let range = _mm512_sub_epi32(max, min);
-    let hue = _mm512_add_epi32(hue_of(rgb, max, range), _mm512_set1_epi32(i32::from(shift)));
-    let hue = _mm512_and_si512(hue, _mm512_set1_epi32(255));
-    back(hue, saturation_of(max, range), max)
+    let max = _mm512_max_epu16(red, _mm512_max_epu16(green, blue));
+    let min = _mm512_min_epu16(red, _mm512_min_epu16(green, blue));
+    let range = _mm512_sub_epi16(max, min);
+    let (values, ranges) = (halves(max), halves(range));
+    let hue = hue_of(rgb, max, range, ranges);
+    let hue = _mm512_add_epi16(hue, _mm512_set1_epi16(i16::from(shift)));
+    let hue = _mm512_and_si512(hue, _mm512_set1_epi16(255));
+
+    let mut saturations = ranges;
+    for (saturation, value) in saturations.iter_mut().zip(values) {
+        let scaled = _mm512_mul_ps(*saturation, _mm512_set1_ps(255.0));
+        *saturation = _mm512_fmadd_ps(scaled, reciprocal(value), _mm512_set1_ps(MARGIN));
+    }
+    let coloured = _mm512_test_epi16_mask(range, range);
+    let saturation = _mm512_maskz_mov_epi16(coloured, packed(saturations));
+
+    let place = _mm512_mullo_epi16(hue, _mm512_set1_epi16(6));
+    STARTS.map(|start| channel(place, start, saturation, values))
 }
 
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
-fn hue_of([red, green, blue]: [__m512i; 3], max: __m512i, range: __m512i) -> __m512i {
-    let is_red = _mm512_cmpeq_epi32_mask(red, max);
-    let is_green = _mm512_cmpeq_epi32_mask(green, max);
-    let difference = _mm512_sub_epi32(red, green);
-    let difference = _mm512_mask_sub_epi32(difference, is_green, blue, red);
-    let difference = _mm512_mask_sub_epi32(difference, is_red, green, blue);
-    let sector = _mm512_mask_blend_ps(is_green, _mm512_set1_ps(4.0), _mm512_set1_ps(2.0));
-    let sector = _mm512_maskz_mov_ps(!is_red, sector);
-
-    let range = _mm512_cvtepi32_ps(range);
-    let turn = _mm512_fmadd_ps(sector, range, _mm512_cvtepi32_ps(difference));
-    let below_zero = _mm512_cmp_ps_mask::<_CMP_LT_OQ>(turn, _mm512_setzero_ps());
-    let turn = _mm512_mask3_fmadd_ps(range, _mm512_set1_ps(6.0), turn, below_zero);
+fn hue_of(
+    [red, green, blue]: [__m512i; 3],
+    max: __m512i,
+    range: __m512i,
+    ranges: [__m512; 2],
+) -> __m512i {
+    let is_red = _mm512_cmpeq_epi16_mask(red, max);
+    let is_green = _mm512_cmpeq_epi16_mask(green, max);
+    let turn = _mm512_sub_epi16(red, green);
+    let turn = _mm512_mask_sub_epi16(turn, is_green, blue, red);
+    let turn = _mm512_mask_sub_epi16(turn, is_red, green, blue);
+    let two = _mm512_add_epi16(range, range);
+    let six = _mm512_add_epi16(two, _mm512_add_epi16(two, two));
+    let turn = _mm512_mask_add_epi16(turn, !is_red, turn, two);
+    let turn = _mm512_mask_add_epi16(turn, !(is_red | is_green), turn, two);
+    let turn = _mm512_mask_add_epi16(turn, _mm512_movepi16_mask(turn), turn, six);
 
     // A range of 0 gives nonsense here, which a saturation of 0 hides.
-    let margin = _mm512_set1_ps(MARGIN);
-    let scaled = _mm512_mul_ps(turn, _mm512_set1_ps(42.5));
-    let quotient = _mm512_fmadd_ps(scaled, reciprocal(range), margin);
-    let hue = _mm512_cvttps_epi32(quotient);
-    let rest = _mm512_sub_ps(quotient, _mm512_cvtepi32_ps(hue));
-    let no_rest = _mm512_cmp_ps_mask::<_CMP_LT_OQ>(rest, _mm512_add_ps(margin, margin));
-    let words = ONE_LESS.map(|word| word as i32);
-    let [a, b, c, d, e, f, g, h] = words;
-    let table = _mm512_setr_epi32(a, b, c, d, e, f, g, h, a, b, c, d, e, f, g, h);
-    let word = _mm512_permutexvar_epi32(_mm512_srli_epi32::<5>(hue), table);
-    let one = _mm512_set1_epi32(1);
-    let bit = _mm512_sllv_epi32(one, _mm512_and_si512(hue, _mm512_set1_epi32(31)));
-    let one_less = _mm512_mask_test_epi32_mask(no_rest, word, bit);
-    _mm512_mask_sub_epi32(hue, one_less, hue, one)
+    let mut quotients = halves(turn);
+    for (quotient, range) in quotients.iter_mut().zip(ranges) {
+        let scaled = _mm512_mul_ps(*quotient, _mm512_set1_ps(42.5));
+        *quotient = _mm512_fmadd_ps(scaled, reciprocal(range), _mm512_set1_ps(MARGIN));
+    }
+    let hue = packed(quotients);
+    let whole = _mm512_mullo_epi16(turn, _mm512_set1_epi16(85));
+    let no_rest = _mm512_cmpeq_epi16_mask(whole, _mm512_mullo_epi16(hue, two));
+    let one = _mm512_set1_epi16(1);
+    let word = _mm512_permutexvar_epi16(_mm512_srli_epi16::<4>(hue), one_less_words());
+    let bit = _mm512_sllv_epi16(one, _mm512_and_si512(hue, _mm512_set1_epi16(15)));
+    let one_less = _mm512_mask_test_epi16_mask(no_rest, word, bit);
+    _mm512_mask_sub_epi16(hue, one_less, hue, one)
 }
 
+/// [`ONE_LESS`] in words of 16 bits, twice.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
-fn saturation_of(max: __m512i, range: __m512i) -> __m512i {
-    let coloured = _mm512_test_epi32_mask(range, range);
-    let scaled = _mm512_cvtepi32_ps(times(range, 255));
-    let inverse = reciprocal(_mm512_cvtepi32_ps(max));
-    let quotient = _mm512_fmadd_ps(scaled, inverse, _mm512_set1_ps(MARGIN));
-    _mm512_maskz_cvttps_epi32(coloured, quotient)
+fn one_less_words() -> __m512i {
+    let [a, b, c, d, e, f, g, h] = ONE_LESS.map(|word| word as i32);
+    _mm512_setr_epi32(a, b, c, d, e, f, g, h, a, b, c, d, e, f, g, h)
 }
 
-/// RGB of uint8 HSV.
+/// The channel whose trapezium begins `start` places before a hue of 0.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
-fn back(hue: __m512i, saturation: __m512i, value: __m512i) -> [__m512i; 3] {
-    // floor(6 hue / 255), which is 6 for a hue of 255 alone.
-    let scaled = _mm512_add_epi32(times(hue, 6 * 257), _mm512_set1_epi32(257));
-    let sector = _mm512_srli_epi32::<16>(scaled);
-    let rest = _mm512_sub_epi32(times(hue, 6), times(sector, 255));
-
-    let down = _mm512_madd_epi16(saturation, rest);
-    let square = _mm512_set1_epi32(65025);
-    let without_full = _mm512_sub_epi32(square, times(saturation, 255));
-    let p = darkened(value, without_full);
-    let q = darkened(value, _mm512_sub_epi32(square, down));
-    let t = darkened(value, _mm512_add_epi32(without_full, down));
-
-    let is_1 = _mm512_cmpeq_epi32_mask(sector, _mm512_set1_epi32(1));
-    let is_2 = _mm512_cmpeq_epi32_mask(sector, _mm512_set1_epi32(2));
-    let is_3 = _mm512_cmpeq_epi32_mask(sector, _mm512_set1_epi32(3));
-    let is_4 = _mm512_cmpeq_epi32_mask(sector, _mm512_set1_epi32(4));
-    let is_5 = _mm512_cmpeq_epi32_mask(sector, _mm512_set1_epi32(5));
-    let red = _mm512_mask_mov_epi32(value, is_1, q);
-    let red = _mm512_mask_mov_epi32(red, is_2 | is_3, p);
-    let red = _mm512_mask_mov_epi32(red, is_4, t);
-    let green = _mm512_mask_mov_epi32(t, is_1 | is_2, value);
-    let green = _mm512_mask_mov_epi32(green, is_3, q);
-    let green = _mm512_mask_mov_epi32(green, is_4 | is_5, p);
-    let blue = _mm512_mask_mov_epi32(p, is_2, t);
-    let blue = _mm512_mask_mov_epi32(blue, is_3 | is_4, value);
-    let blue = _mm512_mask_mov_epi32(blue, is_5, q);
-    [red, green, blue]
-}
-
-/// The nearest integer to `value` `left` / 65025.
-#[inline]
-#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
-fn darkened(value: __m512i, left: __m512i) -> __m512i {
-    // At most 255 * 65025, which is below 2^24: exact.
-    let product = _mm512_mul_ps(_mm512_cvtepi32_ps(value), _mm512_cvtepi32_ps(left));
-    let scale = _mm512_set1_ps(1.0 / 65025.0);
-    _mm512_cvttps_epi32(_mm512_fmadd_ps(product, scale, _mm512_set1_ps(0.5)))
+fn channel(place: __m512i, start: i16, saturation: __m512i, values: [__m512; 2]) -> __m512i {
+    let at = _mm512_add_epi16(place, _mm512_set1_epi16(start));
+    // Below 0 is far above as a number without a sign.
+    let at = _mm512_min_epu16(at, _mm512_sub_epi16(at, _mm512_set1_epi16(WHEEL)));
+    let down = _mm512_sub_epi16(_mm512_set1_epi16(4 * 255), at);
+    let share = _mm512_min_epi16(_mm512_min_epi16(at, down), _mm512_set1_epi16(255));
+    let share = _mm512_max_epi16(share, _mm512_setzero_si512());
+    let square = _mm512_set1_epi16(65025u16 as i16);
+    let left = _mm512_sub_epi16(square, _mm512_mullo_epi16(saturation, share));
+    let mut levels = halves(left);
+    for (level, value) in levels.iter_mut().zip(values) {
+        // At most 255 * 65025, which is below 2^24: exact.
+        let product = _mm512_mul_ps(value, *level);
+        let scale = _mm512_set1_ps(1.0 / 65025.0);
+        *level = _mm512_fmadd_ps(product, scale, _mm512_set1_ps(0.5));
+    }
+    packed(levels)
 }
