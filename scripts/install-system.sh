@@ -13,6 +13,8 @@ need make make
 need cmake cmake
 need nasm nasm
 need python3 python3
+# Hosts of their own for tests that pull cables.
+need ip iproute2
 python3 -c 'import ensurepip, venv' >/dev/null 2>&1 || missing="$missing python3-venv"
 
 if [ -n "$missing" ]; then

@@ -28,6 +28,10 @@ pub struct Fleet {
     shards: String,
     /// `[security]` of every process.
     security: String,
+    /// Where nodes listen.
+    host: String,
+    /// Network namespace of the next node; empty: this one.
+    namespace: String,
     started: usize,
 }
 
@@ -93,16 +97,28 @@ impl Fleet {
 
     /// Without workers; `security` are the lines of `[security]` in every process.
     pub fn secured(shards: impl AsRef<Path>, security: &str) -> Self {
-        let mut fleet = Self {
+        let mut fleet = Self::empty(shards, security);
+        fleet.add_storage();
+        fleet
+    }
+
+    /// Without a node.
+    pub fn empty(shards: impl AsRef<Path>, security: &str) -> Self {
+        Self {
             dir: tempfile::tempdir().expect("a folder"),
             storage: Vec::new(),
             workers: Vec::new(),
             shards: shards.as_ref().display().to_string(),
             security: security.to_owned(),
+            host: "127.0.0.1".to_owned(),
+            namespace: String::new(),
             started: 0,
-        };
-        fleet.add_storage();
-        fleet
+        }
+    }
+
+    /// Nodes that are started from now on listen on `host`, in a network namespace.
+    pub fn settle(&mut self, host: &str, namespace: &str) {
+        (self.host, self.namespace) = (host.to_owned(), namespace.to_owned());
     }
 
     pub fn dir(&self) -> &Path {
@@ -124,7 +140,7 @@ impl Fleet {
 
     /// One more storage node over the same shards; workers that start later know it.
     pub fn add_storage(&mut self) {
-        let node = self.start_storage("127.0.0.1:0");
+        let node = self.start_storage(&format!("{}:0", self.host));
         self.storage.push(node);
     }
 
@@ -159,7 +175,7 @@ impl Fleet {
 
     /// Starts a worker; `extra` are further lines of its `[augment]` section. Its number.
     pub fn add_worker(&mut self, extra: &str) -> usize {
-        let node = self.start_worker("127.0.0.1:0", extra);
+        let node = self.start_worker(&format!("{}:0", self.host), extra);
         self.workers.push(Some(node));
         self.workers.len() - 1
     }
@@ -183,7 +199,14 @@ impl Fleet {
         let config = format!("{config}\n[security]\n{}\n", self.security);
         std::fs::write(&path, config).expect("a config file");
         let log = self.dir.path().join(format!("{name}.log"));
-        let mut child = Command::new(env!("CARGO_BIN_EXE_headwater"))
+        let program = env!("CARGO_BIN_EXE_headwater");
+        let mut command = Command::new(program);
+        if !self.namespace.is_empty() {
+            // Becomes the program itself: the child is the node, as without a namespace.
+            command = Command::new("ip");
+            command.args(["netns", "exec", &self.namespace, program]);
+        }
+        let mut child = command
             .arg("--config")
             .arg(&path)
             .arg(verb)

@@ -2,6 +2,7 @@
 #![allow(dead_code, missing_docs, unreachable_pub)]
 
 pub mod fleet;
+pub mod network;
 pub mod trainer;
 
 use std::path::PathBuf;
