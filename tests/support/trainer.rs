@@ -25,15 +25,17 @@ pub type GlobalBatch = Vec<(String, String)>;
 pub type Stream = BTreeMap<(u64, u64), GlobalBatch>;
 
 impl Ranks {
-    /// Starts `config.world_size` ranks, each with `extra` arguments. `name` tells lives apart.
+    /// Starts `config.world_size` ranks, each with `extra` arguments and one of `config.links` in
+    /// turn. `name` tells lives apart.
     pub fn start(config: &ReceiverConfig, folder: &Path, name: &str, extra: &[String]) -> Self {
         let mut ranks = Self { processes: Vec::new(), digests: Vec::new() };
         for rank in 0..config.world_size {
             let digests = folder.join(format!("{name}-rank-{rank}.json"));
             let log = folder.join(format!("{name}-rank-{rank}.log"));
+            let link = &config.links[rank as usize % config.links.len()];
             let mut command = Command::new(env!("CARGO_BIN_EXE_headwater"));
             command
-                .args(["receive", "--dataset", "photos=photos", "--links", &config.links.join(",")])
+                .args(["receive", "--dataset", "photos=photos", "--links", link])
                 .args(["--storage", &config.storage.join(",")])
                 .args(["--workers", &config.workers.join(",")])
                 .args(["--rank", &rank.to_string()])
