@@ -186,6 +186,17 @@ fn options_of_dinov3_are_checked_and_named() {
 }
 
 #[test]
+fn the_limit_of_raw_samples_is_checked() {
+    let raw = |limit: &str| {
+        let limit = format!("recipe.raw_bytes_max={limit}");
+        run(&["--set", "recipe.preset=raw", "--set", &limit, "--check-config"])
+    };
+    assert_eq!(raw("300000").code, Some(0));
+    refused(&raw("0"), &["raw.bytes_max", "is 0"]);
+    refused(&raw("-1"), &["recipe.raw_bytes_max"]);
+}
+
+#[test]
 fn bases_and_operations_on_the_image_are_data_of_a_custom_recipe() {
     let folder = tempfile::tempdir().expect("a folder");
     let written = "[recipe]\npreset = \"custom\"\n\

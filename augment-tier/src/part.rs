@@ -9,6 +9,7 @@ mod memory;
 use std::sync::Arc;
 
 use headwater_core::Recipe;
+use headwater_core::recipe::RawSpec;
 use xxhash_rust::xxh3::Xxh3Default;
 
 pub use fields::{SampleFault, SampleFields};
@@ -18,7 +19,8 @@ use crate::backend::SampleRenderer;
 use crate::render::{RenderError, RenderKey, ViewSink};
 
 /// A recipe, and which region of a part holds which of its views: regions are numbered as
-/// `Layout::part_regions` has them, tensors in order, views in order, the labels last.
+/// `Layout::part_regions` has them, tensors in order, views in order, encoded bytes and their
+/// numbers where the recipe delivers them, the labels last.
 #[derive(Clone, Debug)]
 pub struct PartPlan {
     recipe: Arc<Recipe>,
@@ -90,6 +92,9 @@ impl PartPlan {
             first_region.push(labels_region);
             labels_region += tensor.views.len();
         }
+        if recipe.raw.is_some() {
+            labels_region += 2;
+        }
         Self { recipe, first_region, labels_region }
     }
 
@@ -99,10 +104,20 @@ impl PartPlan {
         &self.recipe
     }
 
-    /// Writes one sample's row of every region: views and label.
+    /// Writes a sample's encoded bytes, zeros after them, and their number.
+    fn write_raw(&self, encoded: &[u8], row: &mut impl RowBytes) {
+        let (bytes, rest) = row.region_mut(self.labels_region - 2).split_at_mut(encoded.len());
+        bytes.copy_from_slice(encoded);
+        rest.fill(0);
+        let size = encoded.len() as i64;
+        row.region_mut(self.labels_region - 1).copy_from_slice(&size.to_le_bytes());
+    }
+
+    /// Writes one sample's row of every region: views, encoded bytes where the recipe delivers
+    /// them, and label. Nothing is decoded for a recipe without views.
     ///
     /// # Errors
-    /// The image cannot be decoded: nothing has been written, because a renderer decodes before
+    /// The image cannot be decoded, or has too many bytes: nothing has been written, because a renderer decodes before
     /// it asks for a row. Or a row is not of the recipe's length.
     ///
     /// # Panics
@@ -113,11 +128,31 @@ impl PartPlan {
         sample: &PartSample<'_>,
         row: &mut impl RowBytes,
     ) -> Result<(), RenderError> {
-        let mut sink = RowSink { plan: self, row };
-        renderer.render(&self.recipe, sample.key, sample.encoded, &mut sink)?;
+        if let Some(raw) = self.recipe.raw {
+            check_bytes(raw, sample.encoded)?;
+        }
+        if !self.recipe.tensors.is_empty() {
+            let mut sink = RowSink { plan: self, row };
+            renderer.render(&self.recipe, sample.key, sample.encoded, &mut sink)?;
+        }
+        if self.recipe.raw.is_some() {
+            self.write_raw(sample.encoded, row);
+        }
         row.region_mut(self.labels_region).copy_from_slice(&sample.label.to_le_bytes());
         Ok(())
     }
+}
+
+/// Checks that a sample is not too large to be delivered as it is.
+///
+/// # Errors
+/// It is.
+pub fn check_bytes(raw: RawSpec, encoded: &[u8]) -> Result<(), RenderError> {
+    let (bytes, bytes_max) = (encoded.len(), raw.bytes_max);
+    if bytes <= bytes_max as usize {
+        return Ok(());
+    }
+    Err(RenderError::TooManyBytes { bytes, bytes_max })
 }
 
 /// The rows of one sample as a renderer asks for them.
@@ -204,5 +239,39 @@ mod tests {
                 assert!(bytes == expected, "tensor {t} view {view} sample {sample}");
             }
         }
+    }
+
+    /// A part of two samples under a recipe that decodes nothing.
+    fn raw_part(encoded: [&[u8]; 2], bytes_max: u32) -> Result<Vec<Vec<u8>>, PartError> {
+        let recipe = Recipe::raw(bytes_max);
+        let layout = Layout::new(&recipe, 2);
+        let mut parts: Vec<Vec<u8>> = layout
+            .part_regions(0, 2)
+            .iter()
+            .map(|region| vec![0xee; region.len_bytes as usize])
+            .collect();
+        let key = RenderKey { seed: 0, epoch: 0, pass: 0, sample: SampleId(1) };
+        let samples = encoded.map(|encoded| PartSample { key, encoded, label: 5 });
+        let mut regions: Vec<&mut [u8]> = parts.iter_mut().map(Vec::as_mut_slice).collect();
+        let plan = PartPlan::new(Arc::new(recipe));
+        render_part(&mut Painter, &plan, &samples, &mut regions).map(|_| parts)
+    }
+
+    #[test]
+    fn encoded_bytes_are_delivered_as_they_are_with_zeros_after_them() {
+        let parts = raw_part([b"abc", b"\xff\xd8not a JPEG"], 13).unwrap();
+        let sizes: Vec<u8> = [3_i64, 12].iter().flat_map(|size| size.to_le_bytes()).collect();
+        let labels: Vec<u8> = [5_i64, 5].iter().flat_map(|label| label.to_le_bytes()).collect();
+        let bytes = b"abc\0\0\0\0\0\0\0\0\0\0\xff\xd8not a JPEG\0".to_vec();
+        assert_eq!(parts, [bytes, sizes, labels]);
+    }
+
+    #[test]
+    fn a_sample_of_too_many_bytes_is_a_bad_one() {
+        assert!(raw_part([b"abcd", b"abcd"], 4).is_ok());
+        let PartError { position, error } = raw_part([b"abcd", b"abcde"], 4).unwrap_err();
+        assert_eq!(position, 1);
+        assert!(error.is_of_sample());
+        assert!(error.to_string().contains("5 bytes, more than 4: raise recipe.raw_bytes_max"));
     }
 }

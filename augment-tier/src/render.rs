@@ -48,6 +48,16 @@ pub enum RenderError {
     /// The bytes are no image that is read here. Nothing has been written.
     #[error(transparent)]
     Decode(#[from] DecodeError),
+    /// The recipe delivers encoded bytes, and these are too many. Nothing has been written.
+    #[error(
+        "has {bytes} bytes, more than {bytes_max}: raise recipe.raw_bytes_max, or leave it out"
+    )]
+    TooManyBytes {
+        /// Bytes of the sample.
+        bytes: usize,
+        /// What the recipe allows.
+        bytes_max: u32,
+    },
     /// The sink gave a row of another length than the recipe says. A fault of the caller.
     #[error(
         "row of tensor {tensor}, view {view} has {found_bytes} bytes, not {expected_bytes}: \
@@ -78,6 +88,16 @@ pub struct Renderer {
 #[derive(Debug, Default)]
 pub struct Draws {
     params: SampleParams,
+}
+
+// === impl RenderError ===
+
+impl RenderError {
+    /// Whether the sample is at fault, so that another one may do better.
+    #[must_use]
+    pub fn is_of_sample(&self) -> bool {
+        matches!(self, Self::Decode(_) | Self::TooManyBytes { .. })
+    }
 }
 
 // === impl RenderKey ===

@@ -1,19 +1,21 @@
 //! `[recipe]`: a preset by name, or tensors written out.
 
 use anyhow::{Context, Result, bail};
-use headwater_core::recipe::{BaseSpec, DecodeScaling, Dinov3, OpSpec, TensorSpec};
+use headwater_core::recipe::{BaseSpec, DecodeScaling, Dinov3, OpSpec, RAW_BYTES_MAX, TensorSpec};
 use headwater_core::{Dtype, Recipe};
 use serde::{Deserialize, Serialize};
 
 /// The value of `preset` that says that the tensors are written out.
 const CUSTOM: &str = "custom";
+/// The preset that decodes nothing.
+const RAW: &str = "raw";
 
 /// What is done to a sample.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct RecipeConfig {
     /// Name of a recipe: `dinov2`, `dinov2-paper`, `dinov3`, `dinov3-gram`, `dinov3-vitl`,
-    /// `imagenet-train`, `imagenet-eval`; or `custom`, with `[[recipe.tensors]]` written out.
+    /// `imagenet-train`, `imagenet-eval`, `raw`; or `custom`, with `[[recipe.tensors]]` written out.
     /// docs/recipes.md says what they do.
     pub(crate) preset: String,
     /// Element type of a preset's image tensors: `bf16`, `f16`, `f32`, `u8` or `fp8_e4m3`. Tensors
@@ -32,6 +34,8 @@ pub(crate) struct RecipeConfig {
     /// `horizontal_flips`. What is not given is the preset's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) dinov3: Option<Dinov3>,
+    /// Most bytes of a sample in recipe `raw`; a larger one is a bad sample.
+    pub(crate) raw_bytes_max: u32,
     /// Operations on the whole image in recipe `custom`, before anything is cut.
     pub(crate) image_ops: Vec<OpSpec>,
     /// Cuts that several views share in recipe `custom`: `height`, `width` and `view`.
@@ -55,6 +59,7 @@ impl Default for RecipeConfig {
                 std,
                 decode_scaling,
                 dinov3: None,
+                raw_bytes_max: RAW_BYTES_MAX,
                 image_ops: Vec::new(),
                 bases: Vec::new(),
                 tensors: Vec::new(),
@@ -76,10 +81,12 @@ impl RecipeConfig {
                 image_ops: self.image_ops.clone(),
                 bases: self.bases.clone(),
                 tensors: self.tensors.clone(),
+                raw: None,
             },
             (name, options) => {
                 self.nothing_written_out()?;
                 let preset = match options {
+                    None if name == RAW => Ok(Recipe::raw(self.raw_bytes_max)),
                     Some(options) => Recipe::dinov3(name, options, *dtype),
                     None => Recipe::preset(name, *dtype),
                 };

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
 use headwater_augment::decode::Decoder;
-use headwater_augment::part::{SUBSTITUTES_MAX, SampleFields};
+use headwater_augment::part::{SUBSTITUTES_MAX, SampleFields, check_bytes};
 use headwater_augment::render::RenderKey;
 use headwater_core::draw::{DrawnOp, Extent, SampleParams, ViewParams};
 use headwater_core::sampler::{BatchPlan, Sampler};
@@ -61,8 +61,9 @@ pub(crate) struct PlannedSample {
     /// Why the sample that was asked for is not the one that is there.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) substitution: Option<Substitution>,
-    /// Size of the whole image.
-    pub(crate) image: Extent,
+    /// Size of the whole image; none where it is not decoded.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) image: Option<Extent>,
     /// What is done to all of it first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) image_ops: Vec<DrawnOp>,
@@ -92,7 +93,7 @@ pub(crate) struct PlannedView {
 struct Usable {
     key: String,
     label: i64,
-    image: Extent,
+    image: Option<Extent>,
 }
 
 // === impl Planner ===
@@ -199,7 +200,9 @@ impl Planner {
         let seed = self.config.receiver.seed;
         let key = RenderKey { seed, epoch: batch.epoch, pass: asked.pass, sample: id };
         let mut drawn = SampleParams::default();
-        drawn.draw(&self.recipe, usable.image, |stream| key.view(stream).rng());
+        if let Some(image) = usable.image {
+            drawn.draw(&self.recipe, image, |stream| key.view(stream).rng());
+        }
         Ok(PlannedSample {
             dataset: manifest.dataset().to_owned(),
             shard: shard.name.clone(),
@@ -249,7 +252,14 @@ impl Planner {
         let read = dataset.read(asked.shard, &[index], self.fields.selection()).await?;
         let sample = read.first().context("it is not there")?;
         let label = self.fields.label(sample)?;
-        let image = decoder.decode(&self.fields.image(sample)?)?.extent();
+        let encoded = self.fields.image(sample)?;
+        if let Some(raw) = self.recipe.raw {
+            check_bytes(raw, &encoded)?;
+        }
+        let image = match self.recipe.tensors.is_empty() {
+            true => None,
+            false => Some(decoder.decode(&encoded)?.extent()),
+        };
         Ok(Usable { key: sample.key.clone(), label, image })
     }
 

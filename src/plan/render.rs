@@ -45,10 +45,12 @@ pub(crate) fn json(planned: &Planned) -> Result<String> {
 
 fn sample_text(number: usize, sample: &PlannedSample) -> String {
     let PlannedSample { dataset, shard, index, pass, key, label, image, .. } = sample;
+    let size = match image {
+        Some(image) => format!("{}x{} pixels", image.width, image.height),
+        None => "not decoded".to_owned(),
+    };
     let mut text = format!(
-        "{number:>4}  {dataset} / {shard} / {index} (pass {pass}): key {key}, label {label}, \
-         {}x{} pixels\n",
-        image.width, image.height
+        "{number:>4}  {dataset} / {shard} / {index} (pass {pass}): key {key}, label {label}, {size}\n",
     );
     if let Some(substitution) = &sample.substitution {
         let (used, reason) = (substitution.used_index, &substitution.reason);

@@ -136,7 +136,7 @@ impl PoolWork for RenderJob {
             outcome.render += took;
             match rendered {
                 Ok(()) => outcome.good.push(row),
-                Err(error @ RenderError::Decode(_)) => {
+                Err(error) if error.is_of_sample() => {
                     outcome.bad.push(BadUnit { position, row, error });
                 }
                 // Not the sample's fault: no other sample would do better.

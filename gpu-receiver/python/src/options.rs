@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use headwater_access::AccessConfig;
-use headwater_core::recipe::{BaseSpec, DecodeScaling, Dinov3, OpSpec, TensorSpec};
+use headwater_core::recipe::{BaseSpec, DecodeScaling, Dinov3, OpSpec, RAW_BYTES_MAX, TensorSpec};
 use headwater_core::{Dtype, Recipe};
 use headwater_receiver::{DatasetUse, ReceiverConfig};
 use headwater_telemetry::TelemetryConfig;
@@ -30,6 +30,8 @@ const SECTIONS: [&str; 9] = [
 const RECIPE_DEFAULT: &str = "dinov2";
 /// The preset whose tensors are written out.
 const CUSTOM: &str = "custom";
+/// The preset that decodes nothing.
+const RAW: &str = "raw";
 const DTYPE_DEFAULT: Dtype = Dtype::Bf16;
 
 type Table = Map<String, Value>;
@@ -53,6 +55,7 @@ struct RecipeTable {
     std: Option<[f32; 3]>,
     decode_scaling: Option<DecodeScaling>,
     dinov3: Option<Dinov3>,
+    raw_bytes_max: Option<u32>,
     image_ops: Option<Vec<OpSpec>>,
     bases: Option<Vec<BaseSpec>>,
     tensors: Option<Vec<TensorSpec>>,
@@ -184,6 +187,7 @@ fn recipe_of(mut table: Table, dtype: Option<Value>) -> Result<Recipe, String> {
     let dtype = table.dtype.unwrap_or(DTYPE_DEFAULT);
     let mut recipe = match &table.dinov3 {
         Some(options) => Recipe::dinov3(&preset, options, dtype),
+        None if preset == RAW => Ok(Recipe::raw(table.raw_bytes_max.unwrap_or(RAW_BYTES_MAX))),
         None => Recipe::preset(base, dtype),
     }
     .map_err(|error| error.to_string())?;

@@ -1,8 +1,11 @@
 """Recipes beyond the ones that other tests use."""
 
+import tarfile
+
 import headwater
 import numpy
 import pytest
+from conftest import PHOTOS
 
 SMALL = {
     "global_crops_size": 48,
@@ -60,3 +63,45 @@ def test_options_are_refused_by_their_key(make):
     ]:
         with pytest.raises(headwater.ConfigError, match=message):
             make(recipe=given)
+
+
+def photos():
+    """Encoded bytes of each sample of `photos` by its key."""
+    with tarfile.open(PHOTOS / "photos-000001.tar") as shard:
+        images = (".jpg", ".jpeg", ".png", ".webp")
+        members = [member for member in shard if member.name.endswith(images)]
+        return {m.name.split(".")[0]: shard.extractfile(m).read() for m in members}
+
+
+def delivered(batch):
+    sizes = batch.image_sizes.numpy()
+    rows = batch.image_bytes.numpy()
+    assert all((row[size:] == 0).all() for row, size in zip(rows, sizes))
+    return [row[:size].tobytes() for row, size in zip(rows, sizes)]
+
+
+def test_raw_samples_are_the_shards_own_bytes(make, labels):
+    known = photos()
+    loader = make(recipe="raw")
+    assert [loader.recipe["raw"]["bytes_max"], loader.recipe["tensors"]] == [1 << 20, []]
+    for _, batch in zip(range(3), loader):
+        assert set(batch.tensors) == {"image_bytes", "image_sizes", "labels"}
+        assert batch.image_bytes.shape == (4, 1 << 20) and batch.image_sizes.dtype == "i64"
+        assert delivered(batch) == [known[key] for key in batch.keys]
+        assert batch.labels.numpy().tolist() == [labels[key] for key in batch.keys]
+
+
+def test_raw_samples_that_are_too_large_are_replaced_or_refused(make):
+    known = photos()
+    limit = sorted(map(len, known.values()))[len(known) * 3 // 4]
+    recipe = {"preset": "raw", "raw_bytes_max": limit}
+    replaced = {}
+    for batch in make(recipe=recipe):
+        assert delivered(batch) == [known[key] for key in batch.keys]
+        assert all(len(known[key]) <= limit for key in batch.keys)
+        replaced.update(batch.substituted)
+    assert any(f"more than {limit}: raise recipe.raw_bytes_max" in r for r in replaced.values())
+    with pytest.raises(headwater.WorkerError, match=f"bytes, more than {limit}"):
+        list(make(recipe=recipe, on_bad_sample="fail"))
+    with pytest.raises(headwater.ConfigError, match="raw.bytes_max` is 0"):
+        make(recipe={"preset": "raw", "raw_bytes_max": 0})

@@ -1,5 +1,6 @@
 //! Where each tensor of a batch lies in a slot.
 
+use crate::recipe::RawSpec;
 use crate::{Dtype, Recipe};
 
 /// Tensors begin at multiples of this many bytes.
@@ -25,7 +26,8 @@ pub struct TensorLayout {
     pub dtype: Dtype,
     /// Views of each sample in this tensor; 1 for labels.
     pub views: u32,
-    /// Shape of one row: `[3, height, width]` for images, empty for labels.
+    /// Shape of one row: `[3, height, width]` for images, `[bytes_max]` for encoded ones, empty
+    /// for labels.
     pub row_shape: Vec<u32>,
     /// First byte in the slot; a multiple of [`TENSOR_ALIGN_BYTES`].
     pub offset_bytes: u64,
@@ -58,7 +60,8 @@ impl Layout {
     /// Name of the tensor of class indices, `i64[samples]`, the last of every batch.
     pub const LABELS: &'static str = "labels";
 
-    /// Lays out the recipe's tensors in its order, then the labels, for `samples` samples.
+    /// Lays out the recipe's tensors in its order, then encoded bytes where it asks for them, then
+    /// the labels, for `samples` samples.
     #[must_use]
     pub fn new(recipe: &Recipe, samples: u32) -> Self {
         let mut tensors = Vec::with_capacity(recipe.tensors.len() + 1);
@@ -80,6 +83,10 @@ impl Layout {
         for tensor in &recipe.tensors {
             let shape = vec![3, tensor.height, tensor.width];
             place(&tensor.name, tensor.dtype, tensor.views.len() as u32, shape);
+        }
+        if let Some(RawSpec { bytes_max }) = recipe.raw {
+            place(RawSpec::BYTES, Dtype::U8, 1, vec![bytes_max]);
+            place(RawSpec::SIZES, Dtype::I64, 1, Vec::new());
         }
         place(Self::LABELS, Dtype::I64, 1, Vec::new());
         Self { samples, tensors, len_bytes: end.next_multiple_of(TENSOR_ALIGN_BYTES) }

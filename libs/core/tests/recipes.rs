@@ -34,6 +34,7 @@ fn the_digests_of_presets_never_change() {
         ("dinov3-vitl", "024f600f79c7bf9a20d81d3d9d15fd90"),
         ("imagenet-train", "2bda5ffa356ab2dc8f04ff41b70a293b"),
         ("imagenet-eval", "34765baa4233db7ced0a749d91e40a79"),
+        ("raw", "574356c706ec32ac4e4bcfac48891db7"),
     ];
     let digest = |name| Recipe::preset(name, Dtype::Bf16).expect("a preset").digest().to_string();
     assert!(PRESETS.iter().map(|(name, _)| *name).eq(known.map(|(name, _)| name)));
@@ -190,6 +191,7 @@ fn any_value_out_of_its_range_is_named_by_its_path() {
         ("/bases/0/view/crop", json!({"kind": "base", "base": 0}), "bases[0].view.crop.base`"),
         ("/bases/0/view/ops/0/p", json!(-1.0), "bases[0].view.ops[0].p` is -1"),
         ("/tensors/0/name", json!("labels"), "tensors[0].name` is labels"),
+        ("/tensors/0/name", json!("image_bytes"), "tensors[0].name` is image_bytes"),
         ("/tensors/0/name", json!("a b"), "tensors[0].name` is a b"),
         ("/tensors/0/dtype", json!("bool"), "tensors[0].dtype` is bool"),
         ("/tensors/0/width", json!(5000), "tensors[0].width` is 5000"),

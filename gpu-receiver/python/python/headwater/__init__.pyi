@@ -88,6 +88,9 @@ class Batch:
     local_crops: Tensor
     gram_crops: Tensor
     images: Tensor
+    # With recipe `raw`.
+    image_bytes: Tensor
+    image_sizes: Tensor
     labels: Tensor
     # With `receiver.masks`.
     masks: Tensor

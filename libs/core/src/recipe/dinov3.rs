@@ -160,6 +160,7 @@ impl Settled {
             image_ops: if self.shared_jitter { colour().to_vec() } else { Vec::new() },
             bases: if has_bases { vec![base; 2] } else { Vec::new() },
             tensors,
+            raw: None,
         }
     }
 

@@ -5,6 +5,7 @@
 mod dinov3;
 mod fp8;
 mod preset;
+mod raw;
 mod scaling;
 mod validate;
 
@@ -16,6 +17,7 @@ use crate::{Digest, Dtype};
 pub use dinov3::Dinov3;
 pub use fp8::FP8_E4M3_MAX;
 pub use preset::PRESETS;
+pub use raw::{RAW_BYTES_MAX, RawSpec};
 pub use scaling::DecodeScaling;
 pub use validate::RecipeError;
 
@@ -40,6 +42,9 @@ pub struct Recipe {
     pub bases: Vec<BaseSpec>,
     /// Image tensors in the order in which they lie in the slot.
     pub tensors: Vec<TensorSpec>,
+    /// Delivers the encoded bytes themselves, after the image tensors.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub raw: Option<RawSpec>,
 }
 
 /// A cut that views are made of in place of the image; it is in no tensor itself.

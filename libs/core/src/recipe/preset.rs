@@ -18,6 +18,7 @@ pub const PRESETS: &[(&str, &str)] = &[
     ("dinov3-vitl", "2x224 + 8x96 with flips, as the released code trains a ViT-L on ImageNet"),
     ("imagenet-train", "1x224, random resized crop and flip"),
     ("imagenet-eval", "1x224, resize to 256 and centre crop"),
+    ("raw", "no decode: the encoded bytes and their number"),
 ];
 
 const LOCAL_VIEWS: usize = 8;
@@ -35,6 +36,7 @@ pub(super) fn by_name(name: &str, dtype: Dtype) -> Option<Recipe> {
             let crop = CropSpec::CenterAfterResize { resize: 256 };
             vec![image(dtype, ViewSpec { crop, ops: Vec::new() })]
         }
+        "raw" => return Some(Recipe::raw(super::RAW_BYTES_MAX)),
         _ => return dinov3::with_options(name, &Dinov3::default(), dtype).ok(),
     };
     Some(Recipe {
@@ -44,6 +46,7 @@ pub(super) fn by_name(name: &str, dtype: Dtype) -> Option<Recipe> {
         image_ops: Vec::new(),
         bases: Vec::new(),
         tensors,
+        raw: None,
     })
 }
 

@@ -3,12 +3,14 @@
 use crate::Dtype;
 use crate::draw::Extent;
 use crate::layout::Layout;
-use crate::recipe::{BaseSpec, CropSpec, OpSpec, PRESETS, Recipe, TensorSpec, ViewSpec};
+use crate::recipe::{BaseSpec, CropSpec, OpSpec, PRESETS, RawSpec, Recipe, TensorSpec, ViewSpec};
 
 /// Largest height or width of a view, in pixels.
 pub(super) const VIEW_SIDE_MAX: u32 = 4096;
 /// Largest number of views of a sample.
 pub(super) const VIEWS_MAX: usize = 256;
+/// Largest limit on the bytes of a sample.
+const RAW_BYTES_LIMIT: u32 = 1 << 26;
 /// Largest number of bases of a sample.
 const BASES_MAX: usize = 16;
 
@@ -48,7 +50,12 @@ impl Recipe {
     /// # Errors
     /// The first key whose value is out of range.
     pub fn validate(&self) -> Result<(), RecipeError> {
-        if self.tensors.is_empty() {
+        if let Some(RawSpec { bytes_max }) = self.raw
+            && !(1..=RAW_BYTES_LIMIT).contains(&bytes_max)
+        {
+            return Err(wrong("raw.bytes_max".into(), bytes_max, "must be from 1 to 67108864"));
+        }
+        if self.tensors.is_empty() && self.raw.is_none() {
             return Err(wrong("tensors".into(), "empty", "give one tensor at least"));
         }
         let views = self.views_per_sample();
@@ -74,7 +81,8 @@ impl Recipe {
         }
         for (index, tensor) in self.tensors.iter().enumerate() {
             let named_before = self.tensors[..index].iter().any(|t| t.name == tensor.name);
-            if named_before || tensor.name == Layout::LABELS {
+            let taken = [Layout::LABELS, RawSpec::BYTES, RawSpec::SIZES];
+            if named_before || taken.contains(&tensor.name.as_str()) {
                 let key = format!("tensors[{index}].name");
                 return Err(wrong(key, &tensor.name, "each tensor needs a name of its own"));
             }

@@ -1,0 +1,45 @@
+//! Samples as they lie in their shards, for trainers that decode on their own.
+
+use serde::{Deserialize, Serialize};
+
+use super::preset::{IMAGENET_MEAN, IMAGENET_STD};
+use crate::recipe::{DecodeScaling, Recipe};
+
+/// Most bytes of a sample where nothing else is asked for.
+pub const RAW_BYTES_MAX: u32 = 1 << 20;
+
+/// Two tensors: `image_bytes`, `u8[batch, bytes_max]`, zero beyond each sample's bytes, and
+/// `image_sizes`, `i64[batch]`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RawSpec {
+    /// Most bytes of a sample; a larger one is a bad sample.
+    pub bytes_max: u32,
+}
+
+// === impl RawSpec ===
+
+impl RawSpec {
+    /// Name of the tensor of bytes.
+    pub const BYTES: &'static str = "image_bytes";
+    /// Name of the tensor of their numbers.
+    pub const SIZES: &'static str = "image_sizes";
+}
+
+// === impl Recipe ===
+
+impl Recipe {
+    /// No image is decoded; a sample's bytes are delivered as they are, `bytes_max` at most.
+    #[must_use]
+    pub fn raw(bytes_max: u32) -> Self {
+        Self {
+            mean: IMAGENET_MEAN,
+            std: IMAGENET_STD,
+            decode_scaling: DecodeScaling::Off,
+            image_ops: Vec::new(),
+            bases: Vec::new(),
+            tensors: Vec::new(),
+            raw: Some(RawSpec { bytes_max }),
+        }
+    }
+}
