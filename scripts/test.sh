@@ -45,16 +45,13 @@ rust_tests() {
     failed=$((failed + broken))
 }
 
-python_tests() {
-    echo "== pytest"
-    if ! ls gpu-receiver/python/tests/test_*.py >/dev/null 2>&1; then
-        echo "no Python tests"
-        return
-    fi
+# pytest_in FOLDER: adds its results up.
+pytest_in() {
+    echo "== pytest $1"
     # The one that cargo test has just built, not a newer one of another profile.
     local target=${CARGO_TARGET_DIR:-$PWD/target}
     HEADWATER_BIN=$target/debug/headwater \
-        "$venv/bin/python" -m pytest -q gpu-receiver/python/tests 2>&1 | tee "$logs/python"
+        "$venv/bin/python" -m pytest -q "$1" 2>&1 | tee "$logs/python"
     local status=${PIPESTATUS[0]}
     tail -n 1 "$logs/python" >"$logs/python-results"
     passed=$((passed + $(sum passed "$logs/python-results")))
@@ -86,7 +83,8 @@ else
 fi
 rust_tests
 check 'wheel' wheel
-python_tests
+pytest_in gpu-receiver/python/tests
+pytest_in tests/helm
 
 echo "$passed passed, $failed failed, $skipped skipped"
 [ "$failed" -eq 0 ]

@@ -1,0 +1,111 @@
+{{/* What each tier's headwater.toml holds: what the chart knows, and over it the values' `config`. */}}
+
+{{- define "headwater.config.shared" -}}
+{{- $security := .Values.security -}}
+telemetry:
+  log_format: json
+  metrics_listen: 0.0.0.0:{{ .Values.monitoring.port }}
+security:
+  {{- if $security.token.enabled }}
+  token_file: /etc/headwater/token/token
+  {{- end }}
+  {{- if $security.tls.enabled }}
+  ca_file: /etc/headwater/tls/ca.crt
+  cert_file: /etc/headwater/tls/tls.crt
+  key_file: /etc/headwater/tls/tls.key
+  server_name: {{ include "headwater.serverName" . }}
+  {{- end }}
+{{- end -}}
+
+{{/* Addresses of a tier's pods, all of them, followed as they come and go: list ROOT TIER PORT. */}}
+{{- define "headwater.addresses" -}}
+{{- $root := index . 0 -}}
+- dns:{{ include "headwater.fullname" $root }}-{{ index . 1 }}.{{ $root.Release.Namespace }}.svc:{{ index . 2 }}
+{{- end -}}
+
+{{- define "headwater.config.storage" -}}
+storage:
+  listen: 0.0.0.0:{{ .Values.storage.port }}
+  index_dir: /var/lib/headwater/index
+{{- end -}}
+
+{{- define "headwater.config.augment" -}}
+augment:
+  listen: 0.0.0.0:{{ .Values.augment.port }}
+  {{- if .Values.storage.enabled }}
+  storage:
+    {{- include "headwater.addresses" (list . "storage" .Values.storage.port) | nindent 4 }}
+  {{- end }}
+{{- end -}}
+
+{{- define "headwater.config.receiver" -}}
+receiver:
+  job: {{ include "headwater.fullname" . }}
+  world_size: {{ .Values.job.ranks }}
+  epochs: 1
+  tcp_listen: 0.0.0.0:{{ .Values.job.linkPort }}
+  workers:
+    {{- include "headwater.addresses" (list . "augment" .Values.augment.port) | nindent 4 }}
+  {{- if .Values.storage.enabled }}
+  storage:
+    {{- include "headwater.addresses" (list . "storage" .Values.storage.port) | nindent 4 }}
+  {{- end }}
+  {{- if .Values.sharedMemory.socketHostPath }}
+  shm_socket_dir: /run/headwater
+  {{- else }}
+  links: [tcp]
+  {{- end }}
+  {{- if .Values.job.checkpoints.volume }}
+  checkpoint_dir: /var/lib/headwater/checkpoints
+  resume: true
+  {{- end }}
+{{- end -}}
+
+{{/* The file of one tier: list ROOT TIER. */}}
+{{- define "headwater.config" -}}
+{{- $root := index . 0 -}}
+{{- $tier := index . 1 -}}
+{{- $sections := dict
+  "storage" (list "dataset" "hub" "storage")
+  "augment" (list "augment")
+  "receiver" (list "dataset" "curriculum" "hub" "recipe" "receiver") -}}
+{{- $known := include "headwater.config.shared" $root | fromYaml -}}
+{{- $known = mergeOverwrite $known (include (printf "headwater.config.%s" $tier) $root | fromYaml) -}}
+{{- $set := dict -}}
+{{- range concat (index $sections $tier) (list "security" "telemetry") -}}
+{{- if hasKey $root.Values.config . -}}
+{{- $_ := set $set . (deepCopy (index $root.Values.config .)) -}}
+{{- end -}}
+{{- end -}}
+{{- include "headwater.toml" (mergeOverwrite $known $set) | trim -}}
+{{- end -}}
+
+{{/* A key of the values' `config`, or nothing: list ROOT SECTION KEY. */}}
+{{- define "headwater.configured" -}}
+{{- $section := default dict (index (index . 0).Values.config (index . 1)) -}}
+{{- default "" (index $section (index . 2)) -}}
+{{- end -}}
+
+{{/* What can be seen to be wrong before anything starts. */}}
+{{- define "headwater.check" -}}
+{{- if and .Values.storage.enabled (not .Values.config.dataset) -}}
+{{- fail "config.dataset is empty: name at least one dataset, as in --set-json 'config.dataset=[{\"name\":\"photos\",\"shards\":\"/data/*.tar\"}]'" -}}
+{{- end -}}
+{{- if and .Values.storage.enabled (not .Values.data.volume) -}}
+{{- fail "data.volume is empty: say where the shards are, as in --set data.volume.hostPath.path=/lustre/shards" -}}
+{{- end -}}
+{{- $augment := default dict .Values.config.augment -}}
+{{- if and (not .Values.storage.enabled) (not $augment.storage) -}}
+{{- fail "storage.enabled is false: set config.augment.storage (and config.receiver.storage, for the job) to the nodes there are" -}}
+{{- end -}}
+{{- if and (not .Values.storage.enabled) .Values.job.enabled (not (include "headwater.configured" (list . "receiver" "storage"))) -}}
+{{- fail "storage.enabled is false: set config.receiver.storage to the nodes there are" -}}
+{{- end -}}
+{{- $tls := .Values.security.tls -}}
+{{- if and $tls.enabled (not $tls.certManager.enabled) (not $tls.existingSecret) -}}
+{{- fail "security.tls.enabled is true: name security.tls.existingSecret (with ca.crt, tls.crt and tls.key), or turn security.tls.certManager.enabled on" -}}
+{{- end -}}
+{{- if and $tls.enabled $tls.certManager.enabled (not $tls.certManager.issuerRef) -}}
+{{- fail "security.tls.certManager.issuerRef is empty: name the issuer, as in {name: internal-ca, kind: ClusterIssuer}" -}}
+{{- end -}}
+{{- end -}}

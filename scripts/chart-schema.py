@@ -1,0 +1,81 @@
+#!/usr/bin/env python3
+"""Puts the program's configuration keys into the chart's values.schema.json.
+
+The keys come from docs/configuration.md, which the program writes and a test keeps up to date; so a
+misspelt key is refused by `helm install` already. `--check` only says whether the schema is up to
+date.
+"""
+
+import json
+import re
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+REFERENCE = ROOT / "docs" / "configuration.md"
+SCHEMA = ROOT / "helm" / "headwater" / "values.schema.json"
+
+# What may also be something else than its default's kind.
+OTHER_KINDS = {("receiver", "epoch_end"): {"type": ["string", "object"]}}
+HEADING = re.compile(r"## `(\[\[?)(\w+)\]\]?`")
+ROW = re.compile(r"\| `(\w+)` \| (.+?) \|")
+
+
+def kind(default: str) -> dict:
+    """The schema of a key by the default in the reference: a TOML value in backquotes."""
+    value = default.strip("`")
+    if value in ("true", "false"):
+        return {"type": "boolean"}
+    if value.startswith('"'):
+        return {"type": "string"}
+    if value.startswith("["):
+        return {"type": "array"}
+    if re.fullmatch(r"-?\d+", value):
+        return {"type": "integer"}
+    if re.fullmatch(r"-?\d*\.\d+", value):
+        return {"type": "number"}
+    return {}  # `not set`: the program says what it may be
+
+
+def table(section: str, keys: dict) -> dict:
+    properties = {
+        key: OTHER_KINDS.get((section, key), kind(default)) for key, default in keys.items()
+    }
+    return {"type": "object", "additionalProperties": False, "properties": properties}
+
+
+def config_schema(reference: str) -> dict:
+    """The schema of `config`: every section, every key, and nothing else."""
+    sections = {}
+    repeated = set()
+    section = None
+    for line in reference.splitlines():
+        if heading := HEADING.match(line):
+            section = heading[2]
+            sections[section] = {}
+            if heading[1] == "[[":
+                repeated.add(section)
+        elif section and (row := ROW.match(line)):
+            sections[section][row[1]] = row[2]
+    properties = {}
+    for name, keys in sections.items():
+        one = table(name, keys)
+        properties[name] = {"type": "array", "items": one} if name in repeated else one
+    return {"type": "object", "additionalProperties": False, "properties": properties}
+
+
+def main() -> int:
+    schema = json.loads(SCHEMA.read_text())
+    config = config_schema(REFERENCE.read_text())
+    if sys.argv[1:] == ["--check"]:
+        if schema["definitions"]["config"] == config:
+            return 0
+        print(f"{SCHEMA} lacks keys of docs/configuration.md: run scripts/chart-schema.py")
+        return 1
+    schema["definitions"]["config"] = config
+    SCHEMA.write_text(json.dumps(schema, indent=2) + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,108 @@
+"""headwater.toml as the chart writes it and as the program reads it."""
+
+import json
+import os
+import subprocess
+import sys
+import tomllib
+
+import pytest
+import yaml
+
+from conftest import CASES, CHART, ROOT, of_kind, render
+
+TIERS = ["storage", "augment", "receiver"]
+
+
+def files(case, *flags):
+    (config, *_) = of_kind(render(case, "1.37.0", *flags), "ConfigMap", "headwater")
+    return {tier: config["data"][f"{tier}.toml"] for tier in TIERS}
+
+
+def run(program, folder, text, *args):
+    """The program with a file, without the caller's variables."""
+    file = folder / "headwater.toml"
+    file.write_text(text)
+    env = {key: value for key, value in os.environ.items() if not key.startswith("HEADWATER_")}
+    command = [program, "--config", file, *args]
+    return subprocess.run(command, capture_output=True, text=True, cwd=folder, env=env)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_the_program_takes_every_file(case, program, tmp_path):
+    for tier, text in files(case).items():
+        done = run(program, tmp_path, text, "--check-config")
+        assert done.returncode == 0, f"{tier}: {done.stderr}\n{text}"
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_every_value_reaches_the_program(case, program, tmp_path):
+    values = yaml.safe_load((CHART / "ci" / f"{case}-values.yaml").read_text())["config"]
+    texts = files(case)
+    reads = {"dataset": TIERS[::2], "recipe": ["receiver"], "curriculum": ["receiver"]}
+    for section, keys in values.items():
+        for tier in reads.get(section, [section]):
+            done = run(program, tmp_path, texts[tier], "config")
+            assert done.returncode == 0, done.stderr
+            effective = tomllib.loads(done.stdout)[section]
+            if section in ("dataset", "curriculum"):
+                assert [wanted.items() <= got.items() for wanted, got in zip(keys, effective)] == [
+                    True
+                ] * len(keys)
+                continue
+            for key, wanted in keys.items():
+                got = effective[key]
+                # Tables are printed with their defaults.
+                assert wanted.items() <= got.items() if isinstance(wanted, dict) else wanted == got
+
+
+def test_awkward_values_come_out_as_they_went_in():
+    awkward = {
+        "dataset": [{"name": "'", "shards": ["C:\\data", "#.tar"], "weight": 0}],
+        "receiver": {
+            "job": 'a "b" \\ c\n<d> & é',
+            "seed": 2**40 + 1,
+            "hedge_median_multiple": 1.5e-07,
+            "huge_pages": True,
+            "links": [],
+            "masks": {"patch": 14, "ratio_min": 0.25, "tensor": "a.b"},
+        },
+        "recipe": {"tensors": [{"name": "x", "views": [{"crop": {"scale": [0.32, 1]}}]}]},
+        "curriculum": [{"step": 4294967296, "weights": [0.5, 1e-9]}],
+    }
+    text = files("defaults", "--set-json", f"config={json.dumps(awkward)}")["receiver"]
+    read = tomllib.loads(text)
+    for section in ("dataset", "recipe", "curriculum"):
+        assert read[section] == awkward[section]
+    assert awkward["receiver"].items() <= read["receiver"].items()
+
+
+def test_a_key_that_the_chart_fills_in_may_be_set():
+    text = files(
+        "defaults", "--set", "config.augment.listen=127.0.0.1:9,config.augment.advertise=me"
+    )
+    assert tomllib.loads(text["augment"])["augment"]["listen"] == "127.0.0.1:9"
+    objects = render("defaults", "1.37.0", "--set", "config.augment.advertise=me")
+    assert "HEADWATER_AUGMENT__ADVERTISE" not in str(objects)
+    assert "HEADWATER_AUGMENT__ADVERTISE" in str(render("defaults"))
+
+
+def test_tiers_find_each_other_by_the_names_of_the_services():
+    objects = render("tls")
+    ports = {
+        f"dns:{s['metadata']['name']}.ml.svc:{s['spec']['ports'][0]['port']}"
+        for s in of_kind(objects, "Service")
+    }
+    texts = files("tls")
+    receiver = tomllib.loads(texts["receiver"])["receiver"]
+    augment = tomllib.loads(texts["augment"])["augment"]
+    assert {*receiver["workers"], *receiver["storage"], *augment["storage"]} < ports
+
+
+def test_the_schema_has_the_programs_keys():
+    done = subprocess.run(
+        [sys.executable, ROOT / "scripts" / "chart-schema.py", "--check"],
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout

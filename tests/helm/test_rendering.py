@@ -1,0 +1,229 @@
+"""What the chart makes of its values, for old and new clusters."""
+
+import kubernetes_validate
+import pytest
+
+from conftest import CASES, CHART, OPERATORS, helm, of_kind, pods, refusal, render
+
+OLDEST, NEWEST = "1.25", "1.37"
+
+
+def validate(entry: dict, version: str) -> None:
+    if entry["apiVersion"] not in OPERATORS:
+        kubernetes_validate.validate(entry, version, strict=True)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_the_linter_finds_nothing(case):
+    values = CHART / "ci" / f"{case}-values.yaml"
+    done = helm("lint", "--strict", CHART, "--values", values)
+    assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.parametrize("version", [OLDEST, NEWEST])
+@pytest.mark.parametrize("case", CASES)
+def test_objects_fit_the_schemas_of_the_oldest_and_newest_cluster(case, version):
+    objects = render(case, f"{version}.0")
+    assert len(objects) >= 8
+    for entry in objects:
+        validate(entry, version)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_cluster_of_1_20_gets_only_apis_that_it_has(case):
+    there = {"v1", "apps/v1", "batch/v1", "policy/v1beta1", "autoscaling/v2beta2",
+             "networking.k8s.io/v1", "scheduling.k8s.io/v1", *OPERATORS}  # fmt: skip
+    objects = render(case, "1.20.2")
+    assert {entry["apiVersion"] for entry in objects} <= there
+    gone = ("policy/v1beta1", "autoscaling/v2beta2")
+    for entry in objects:
+        if entry["apiVersion"] not in gone:
+            validate(entry, OLDEST)
+
+
+def test_ranks_are_numbered_by_the_job_or_by_a_job_each():
+    (job,) = of_kind(render("minimal", NEWEST), "Job")
+    assert (job["spec"]["completionMode"], job["spec"]["completions"]) == ("Indexed", 2)
+    assert "job-completion-index" in str(rank_of(job)["valueFrom"])
+    old = of_kind(render("minimal", "1.20.2"), "Job")
+    assert [rank_of(job)["value"] for job in old] == ["0", "1"]
+    assert all("completionMode" not in job["spec"] for job in old)
+    first = old[0]["spec"]["template"]["spec"]
+    for job in old:
+        env = {entry["name"]: entry.get("value") for entry in trainer(job)["env"]}
+        assert env["MASTER_ADDR"] == f"{first['hostname']}.{first['subdomain']}.ml.svc"
+        assert env["WORLD_SIZE"] == "2"
+
+
+def trainer(job):
+    return job["spec"]["template"]["spec"]["containers"][0]
+
+
+def rank_of(job):
+    (rank,) = [env for env in trainer(job)["env"] if env["name"] == "HEADWATER_RECEIVER__RANK"]
+    return rank
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_every_pod_is_locked_down(case):
+    for pod in pods(render(case)):
+        spec = pod["spec"]
+        assert spec["securityContext"]["runAsNonRoot"] and spec["securityContext"]["runAsUser"] > 0
+        assert spec["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+        assert spec["automountServiceAccountToken"] is False
+        for container in spec["containers"]:
+            locks = container["securityContext"]
+            assert locks["readOnlyRootFilesystem"] and not locks["allowPrivilegeEscalation"]
+            assert locks["capabilities"]["drop"] == ["ALL"]
+            added = locks["capabilities"].get("add", [])
+            assert added == (
+                ["IPC_LOCK"] if case == "rdma" and container["name"] != "storage" else []
+            )
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_what_a_pod_mounts_probes_and_is_reached_by_is_there(case):
+    objects = render(case)
+    templates = pods(objects)
+    for entry in objects:
+        if "template" not in entry.get("spec", {}):
+            continue
+        spec = entry["spec"]["template"]["spec"]
+        claims = [
+            claim["metadata"]["name"] for claim in entry["spec"].get("volumeClaimTemplates", [])
+        ]
+        volumes = [volume["name"] for volume in spec["volumes"]] + claims
+        (container,) = spec["containers"]
+        mounts = [mount["name"] for mount in container["volumeMounts"]]
+        assert sorted(mounts) == sorted(volumes)
+        ports = [port["name"] for port in container["ports"]]
+        probes = [container[kind] for kind in container if kind.endswith("Probe")]
+        assert all(probe["httpGet"] == {"path": "/healthz", "port": "metrics"} for probe in probes)
+        assert len(probes) == 3 or case == "gpu" and container["name"] == "trainer"
+        assert "metrics" in ports
+    for service in of_kind(objects, "Service"):
+        selector = service["spec"]["selector"].items()
+        reached = [pod for pod in templates if selector <= pod["metadata"]["labels"].items()]
+        assert reached, service["metadata"]["name"]
+        for pod in reached:
+            ports = {
+                port["name"]: port["containerPort"]
+                for port in pod["spec"]["containers"][0]["ports"]
+            }
+            assert all(
+                ports[port["targetPort"]] == port["port"] for port in service["spec"]["ports"]
+            )
+
+
+def test_an_upgrade_touches_only_the_tiers_whose_configuration_changes():
+    def templates(*flags):
+        names = ("-storage", "-augment-cpu", "-train-")
+        objects = [e for e in render("rdma", NEWEST, *flags) if "template" in e.get("spec", {})]
+        found = {
+            key: entry for key in names for entry in objects if key in entry["metadata"]["name"]
+        }
+        return {key: (e["metadata"]["name"], e["spec"]["template"]) for key, e in found.items()}
+
+    def changed(*flags):
+        after = templates(*flags)
+        return {key for key, before in templates().items() if before != after[key]}
+
+    assert changed("--set", "augment.cpu.replicas=7") == set()
+    assert changed("--set", "config.receiver.seed=1") == {"-train-"}
+    assert changed("--set", "config.augment.threads=3") == {"-augment-cpu"}
+    assert changed("--set", "config.storage.readers=3") == {"-storage"}
+    assert changed("--set", "config.telemetry.log=debug") == {"-storage", "-augment-cpu", "-train-"}
+    # A Job cannot be changed: what it runs is in its name.
+    assert (
+        templates()["-train-"][0]
+        != templates("--set", "job.args={receive,--batches=1}")["-train-"][0]
+    )
+
+
+@pytest.mark.parametrize(
+    "mode, kind", [("hpa", "HorizontalPodAutoscaler"), ("keda", "ScaledObject")]
+)
+def test_an_autoscaler_has_the_number_of_workers_to_itself(mode, kind):
+    objects = render(mode)
+    scalers = of_kind(objects, kind)
+    workers = of_kind(objects, "Deployment")
+    assert scalers and len(scalers) == len(workers)
+    for worker, scaler in zip(workers, scalers):
+        assert "replicas" not in worker["spec"]
+        assert scaler["spec"]["scaleTargetRef"]["name"] == worker["metadata"]["name"]
+    assert not of_kind(render("defaults"), kind)
+
+
+def test_the_horizontal_autoscaler_aims_at_the_share_of_time_waited():
+    (scaler, _) = of_kind(render("hpa"), "HorizontalPodAutoscaler")
+    external = scaler["spec"]["metrics"][0]["external"]
+    assert external["metric"]["name"] == "headwater_receiver_stall_share"
+    assert external["target"] == {"type": "Value", "value": "25m"}
+
+
+def test_devices_are_asked_for_as_often_as_they_are_limited():
+    gpu = of_kind(render("gpu"), "Deployment", "-gpu")[0]["spec"]["template"]["spec"]
+    assert gpu["runtimeClassName"] == "nvidia"
+    asked = gpu["containers"][0]["resources"]
+    assert asked["limits"]["nvidia.com/gpu"] == asked["requests"]["nvidia.com/gpu"] == 1
+    cpu = of_kind(render("gpu"), "Deployment", "-cpu")[0]["spec"]["template"]["spec"]
+    assert "nvidia.com/gpu" not in str(cpu)
+
+    objects = render("rdma")
+    for name, count in (("augment", 1), ("trainer", 1), ("storage", 0)):
+        (pod,) = [p["spec"] for p in pods(objects) if p["spec"]["containers"][0]["name"] == name]
+        resources = pod["containers"][0]["resources"]
+        for devices in ("rdma/hca_shared_devices", "hugepages-2Mi"):
+            limit = resources["limits"].get(devices)
+            assert limit == resources["requests"].get(devices)
+            assert (limit is not None) == bool(count), (name, devices)
+
+
+def test_shared_memory_of_a_rank_is_in_memory():
+    (job,) = of_kind(render("gpu"), "Job")
+    (shm,) = [v for v in job["spec"]["template"]["spec"]["volumes"] if v["name"] == "shm"]
+    assert shm["emptyDir"] == {"medium": "Memory", "sizeLimit": "32Gi"}
+    (mount,) = [m for m in trainer(job)["volumeMounts"] if m["name"] == "shm"]
+    assert mount["mountPath"] == "/dev/shm"
+
+
+@pytest.mark.parametrize(
+    "flag, named",
+    [
+        ("replicas=3", "replicas"),
+        ("augment.cpu.replica=3", "replica"),
+        ("augment.autoscaling.mode=vpa", "augment.autoscaling.mode"),
+        ("storage.kind=Deployment", "storage.kind"),
+        ("config.reciever.seed=1", "reciever"),
+        ("config.receiver.window=3", "window"),
+        ("config.receiver.batch_samples=many", "batch_samples"),
+        ("config.dataset[0].shard=a.tar", "shard"),
+        ("podSecurity.runAsUser=0", "podSecurity.runAsUser"),
+    ],
+)
+def test_a_value_that_is_not_known_is_refused_by_name(flag, named):
+    assert named in refusal("--set", flag)
+
+
+@pytest.mark.parametrize(
+    "flags, parts",
+    [
+        (["--set-json", "config.dataset=[]"], ["config.dataset", "name at least one"]),
+        (["--set", "storage.enabled=false"], ["config.augment.storage"]),
+        (["--set", "security.tls.enabled=true"], ["existingSecret", "certManager"]),
+        (
+            ["--set", "security.tls.enabled=true,security.tls.certManager.enabled=true"],
+            ["issuerRef"],
+        ),
+        (["--set", "monitoring.monitors.enabled=true"], ["monitoring.coreos.com/v1", "install"]),
+        (["--set", "augment.autoscaling.mode=keda"], ["keda.sh/v1alpha1", "install"]),
+    ],
+)
+def test_what_cannot_work_is_refused_with_the_remedy(flags, parts):
+    said = refusal(*flags)
+    assert all(part in said for part in parts), said
+
+
+def test_shards_without_a_place_are_refused_with_the_remedy():
+    said = refusal("--set-json", 'config.dataset=[{"name":"a","shards":"a.tar"}]', case=None)
+    assert "data.volume is empty" in said and "hostPath" in said
