@@ -33,7 +33,9 @@ pub struct AugmentConfig {
     /// Name by which receivers, logs and metrics know this worker; empty: the address it listens
     /// on.
     pub advertise: String,
-    /// Addresses of storage nodes, `host:port`, the same list for everybody.
+    /// Storage nodes, the same list for everybody: `host:port`; a SLURM host list
+    /// `n[0,3-5],gpu[001-004]:7401`; `dns:name:port`, every record of the name; `file:/path`, one
+    /// address a line. Looked up once, at the start.
     pub storage: Vec<String>,
     /// How long a read goes on trying while no storage node answers, in ms; then its lease fails
     /// and may be tried again. Also the wait at the start.
@@ -127,7 +129,7 @@ impl AugmentConfig {
         self.link_kinds()?;
         self.storage_client().validate().map_err(|error| match error {
             StorageClientError::Config { key: "nodes", value, remedy } => {
-                AugmentError::Config { key: "storage", value, rule: remedy.to_owned() }
+                AugmentError::Config { key: "storage", value, rule: remedy }
             }
             other => AugmentError::Storage(other),
         })

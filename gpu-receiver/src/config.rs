@@ -7,6 +7,7 @@ use headwater_access::AccessConfig;
 use headwater_core::Recipe;
 use headwater_core::masks::{MaskPlan, MaskSpec};
 use headwater_core::sampler::{Between, CurriculumPoint, EpochEnd, Order, Term};
+use headwater_discovery::Places;
 use headwater_proto::augment::BadSamplePolicy;
 use headwater_transport::LinkKind;
 use serde::{Deserialize, Serialize};
@@ -33,10 +34,13 @@ pub struct DatasetUse {
 pub struct ReceiverConfig {
     /// Name of the job, for logs and metrics.
     pub job: String,
-    /// Addresses of storage nodes, `host:port`.
+    /// Storage nodes, the same list for everybody; written as in `augment.storage`.
     pub storage: Vec<String>,
-    /// Addresses of augment workers, `host:port`.
+    /// Augment workers, written as in `augment.storage`. Names are resolved and files read again
+    /// while the receiver runs: workers join and leave in mid-epoch.
     pub workers: Vec<String>,
+    /// Time between two looks for workers by `dns:` and `file:`, in ms.
+    pub workers_refresh_ms: u32,
     /// Rank of this process among those that share the global batch.
     pub rank: u32,
     /// Number of ranks.
@@ -141,6 +145,7 @@ impl Default for ReceiverConfig {
             job: "headwater".into(),
             storage: vec!["127.0.0.1:7401".into()],
             workers: vec!["127.0.0.1:7402".into()],
+            workers_refresh_ms: 5000,
             rank: 0,
             world_size: 1,
             batch_samples: 32,
@@ -197,6 +202,7 @@ impl ReceiverConfig {
             ("heartbeat_ms", self.heartbeat_ms, 600_000),
             ("attempts_max", self.attempts_max, 1000),
             ("worker_wait_ms", self.worker_wait_ms, u32::MAX),
+            ("workers_refresh_ms", self.workers_refresh_ms, u32::MAX),
             ("threads", self.threads, 256),
             ("checkpoint_every_steps", self.checkpoint_every_steps, u32::MAX),
             ("checkpoint_keep", self.checkpoint_keep, 1_000_000),
@@ -221,6 +227,7 @@ impl ReceiverConfig {
             if list.is_empty() {
                 return wrong(key, "[]".into(), "give one address at least, host:port");
             }
+            places(key, list)?;
         }
         if self.resume && self.checkpoint_dir.as_os_str().is_empty() {
             let rule = "needs receiver.checkpoint_dir";
@@ -281,4 +288,9 @@ impl ReceiverConfig {
     pub(crate) fn heartbeat(&self) -> Duration {
         Duration::from_millis(self.heartbeat_ms.into())
     }
+}
+
+/// Where the entries of a key say that somebody is.
+pub(crate) fn places(key: &'static str, list: &[String]) -> Result<Places, ReceiverError> {
+    Places::parse(list).map_err(|source| ReceiverError::Places { key, source })
 }

@@ -68,6 +68,8 @@ pub(crate) enum Command {
     Restore(Box<State>, Vec<Term>, oneshot::Sender<Result<Restored, SamplerError>>),
     /// The workers there should be.
     SetWorkers(Vec<String>),
+    /// Why no workers are found where they are looked for.
+    WorkersMissing(String),
     /// End.
     Stop,
 }
@@ -154,11 +156,9 @@ impl Driver {
     /// Runs until told to stop or until the stream fails.
     pub(crate) async fn run(
         mut self,
-        workers: Vec<String>,
         mut events: mpsc::UnboundedReceiver<Event>,
         mut released: mpsc::UnboundedReceiver<SlotId>,
     ) {
-        self.set_workers(workers);
         let mut tick = tokio::time::interval(TICK);
         tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
@@ -227,6 +227,7 @@ impl Driver {
                 let _ = reply.send(self.restore(&state, &allow));
             }
             Event::Command(Command::SetWorkers(workers)) => self.set_workers(workers),
+            Event::Command(Command::WorkersMissing(reason)) => self.state.last_refusal = reason,
             Event::Command(Command::Stop) | Event::Nudge => {}
         }
     }

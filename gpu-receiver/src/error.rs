@@ -15,6 +15,14 @@ pub enum ReceiverError {
         /// What it must be.
         rule: &'static str,
     },
+    /// An entry of a list of addresses cannot be understood; names the key and the entry.
+    #[error("receiver.{key} has {source}")]
+    Places {
+        /// The key.
+        key: &'static str,
+        /// The entry and the remedy.
+        source: headwater_discovery::DiscoveryError,
+    },
     /// Masks cannot be had as they are asked for; names the key.
     #[error("receiver.{0}")]
     Masks(#[from] headwater_core::masks::MaskError),

@@ -14,6 +14,7 @@ pub mod checkpoint;
 pub mod config;
 mod driver;
 mod error;
+mod following;
 mod foresight;
 pub mod ledger;
 mod mailbox;

@@ -8,18 +8,21 @@ use headwater_access::Access;
 use headwater_core::part::PartScope;
 use headwater_core::sampler::Sampler;
 use headwater_core::{Layout, Manifest, Recipe};
+use headwater_discovery::Places;
 use headwater_proto::WIRE_VERSION;
 use headwater_proto::augment::{DatasetRef, SessionHello};
 use headwater_storage_client::Dataset;
 use headwater_transport::LinkKind;
-use tokio::runtime::Runtime;
+use tokio::runtime::{Handle, Runtime};
 use tokio::sync::{mpsc, oneshot, watch};
+use tokio::task::AbortHandle;
 
 use crate::autosave::{AutoSave, resumed};
 use crate::batch::Batch;
-use crate::config::{DatasetUse, ReceiverConfig};
+use crate::config::{DatasetUse, ReceiverConfig, places};
 use crate::driver::{Command, Driver, DriverState, Event, lock};
 use crate::error::ReceiverError;
+use crate::following::follow_workers;
 use crate::foresight::tell_storage;
 use crate::ledger::Ledger;
 use crate::mailbox::{Found, Mailbox, Position};
@@ -45,6 +48,8 @@ pub struct Receiver {
     runtime: Option<Runtime>,
     /// Says when the driver has left its workers.
     ended: Mutex<Option<std::sync::mpsc::Receiver<()>>>,
+    /// The task that looks for workers.
+    following: Mutex<Option<AbortHandle>>,
     made_in: u32,
 }
 
@@ -90,6 +95,7 @@ impl Receiver {
             autosave,
             runtime: None,
             ended: Mutex::new(None),
+            following: Mutex::new(None),
             made_in: std::process::id(),
         };
         runtime.block_on(receiver.start(start, inbox, handles))?;
@@ -147,13 +153,14 @@ impl Receiver {
             leaving,
             state: DriverState::new(start),
         };
-        let run = driver.run(self.config.workers.clone(), inbox, released);
+        let run = driver.run(inbox, released);
         let (end, ended) = std::sync::mpsc::channel();
         tokio::spawn(async move {
             run.await;
             let _ = end.send(());
         });
         *self.ended.lock().unwrap_or_else(PoisonError::into_inner) = Some(ended);
+        self.follow(places("workers", &self.config.workers)?, &Handle::current());
         Ok(())
     }
 
@@ -260,13 +267,29 @@ impl Receiver {
         Ok(())
     }
 
-    /// The workers there should be: sessions with others are ended, with new ones begun.
+    /// The workers there should be, written as in `receiver.workers`: sessions with others are
+    /// ended, with new ones begun. Takes the place of what was configured or set before.
     ///
     /// # Errors
-    /// The receiver is closed.
-    pub fn set_workers(&self, workers: Vec<String>) -> Result<(), ReceiverError> {
-        self.runtime()?;
-        self.events.send(Event::Command(Command::SetWorkers(workers))).map_err(|_| closed())
+    /// An entry that cannot be understood; the receiver is closed.
+    pub fn set_workers(&self, workers: &[String]) -> Result<(), ReceiverError> {
+        let runtime = self.runtime()?;
+        if self.events.is_closed() {
+            return Err(closed());
+        }
+        self.follow(places("workers", workers)?, runtime.handle());
+        Ok(())
+    }
+
+    /// Looks for workers there, and nowhere else from now on.
+    fn follow(&self, places: Places, handle: &Handle) {
+        let refresh = Duration::from_millis(self.config.workers_refresh_ms.into());
+        let mut following = self.following.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(before) = following.take() {
+            before.abort();
+        }
+        let follow = follow_workers(places, refresh, self.events.clone());
+        *following = Some(handle.spawn(follow).abort_handle());
     }
 
     /// The place of the batch that is taken next.

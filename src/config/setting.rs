@@ -2,6 +2,7 @@
 
 use figment::value::{Dict, Map, Value};
 use figment::{Metadata, Profile, Provider, util};
+use headwater_discovery::split_list;
 
 /// A key with its value as text, and where it came from.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -69,7 +70,7 @@ impl TypedSetting<'_> {
             (Some(Value::String(..)), Some(toml::Value::String(unquoted))) => unquoted.into(),
             (Some(Value::String(..)), _) => text.into(),
             (Some(Value::Array(..)), None | Some(toml::Value::String(_))) if !text.is_empty() => {
-                let items: Vec<Value> = text.split(',').map(|item| item.trim().into()).collect();
+                let items: Vec<Value> = split_list(text).map(|item| item.trim().into()).collect();
                 items.into()
             }
             (_, Some(parsed)) => Value::serialize(parsed).unwrap_or_else(|_| text.into()),
@@ -109,6 +110,7 @@ mod tests {
         assert_eq!(value("true", None).to_bool(), Some(true));
         let list = || Some(Value::from(vec!["a:1"]));
         assert_eq!(value("b:1, c:2", list()).as_array().map(<[Value]>::len), Some(2));
+        assert_eq!(value("n[0,3-5],m1:1,c:2", list()).as_array().map(<[Value]>::len), Some(3));
         assert_eq!(value("[\"b:1\"]", list()).as_array().map(<[Value]>::len), Some(1));
     }
 

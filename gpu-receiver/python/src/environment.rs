@@ -1,6 +1,7 @@
 //! What the process's environment says: the file, keys of the configuration, and the launcher's
 //! word on which rank this is. Variables are named as the program `headwater` names them.
 
+use headwater_discovery::split_list;
 use headwater_receiver::ReceiverConfig;
 use serde_json::{Map, Value};
 
@@ -88,7 +89,7 @@ fn typed(text: &str, default: Option<&Value>) -> Value {
     match (default, parsed) {
         (Some(Value::String(_)), Some(Value::String(unquoted))) => unquoted.into(),
         (Some(Value::Array(_)), None | Some(Value::String(_))) if !text.is_empty() => {
-            text.split(',').map(|item| Value::from(item.trim())).collect()
+            split_list(text).map(|item| Value::from(item.trim())).collect()
         }
         (Some(Value::String(_)), _) | (_, None) => text.into(),
         (_, Some(parsed)) => parsed,

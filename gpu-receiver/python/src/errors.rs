@@ -35,6 +35,7 @@ pub(crate) fn raised(error: ReceiverError) -> PyErr {
         | ReceiverError::Recipe(_)
         | ReceiverError::Masks(_)
         | ReceiverError::Sampler(_)
+        | ReceiverError::Places { .. }
         | ReceiverError::NoDataset { .. } => ConfigError::new_err(text),
         ReceiverError::Storage(_) => StorageError::new_err(text),
         ReceiverError::Link(_) => LinkError::new_err(text),

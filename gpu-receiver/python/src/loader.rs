@@ -240,9 +240,9 @@ impl Loader {
         json::to_python(py, self.shared.receiver()?.recipe())
     }
 
-    /// The workers there should be, as `host:port`.
+    /// The workers there should be: `host:port`, a host list, `dns:name:port` or `file:/path`.
     fn set_workers(&self, py: Python<'_>, workers: Vec<String>) -> PyResult<()> {
-        self.with(py, |receiver| receiver.set_workers(workers))
+        self.with(py, |receiver| receiver.set_workers(&workers))
     }
 
     /// Figures since the loader was made.

@@ -22,10 +22,14 @@ impl Driver {
         let alone = self.state.alone_since.map_or(Duration::ZERO, |since| since.elapsed());
         if alone > self.worker_wait {
             let addresses: Vec<&str> = self.state.keepers.keys().map(String::as_str).collect();
+            let workers = match addresses.as_slice() {
+                [] => "an address that receiver.workers leads to".to_owned(),
+                addresses => addresses.join(", "),
+            };
             self.mailbox.report(ReceiverError::NoWorker {
                 waited_s: alone.as_secs(),
                 last: self.state.last_refusal.clone(),
-                workers: addresses.join(", "),
+                workers,
             });
         }
         let stuck = self.slots.is_exhausted()

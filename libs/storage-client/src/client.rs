@@ -12,6 +12,7 @@ use headwater_proto::storage::{
 use headwater_proto::v1::PrefetchRequest;
 use tokio::time::{Instant, sleep};
 
+use crate::find::find_nodes;
 use crate::local::LocalShards;
 use crate::metrics::{ReadCounts, Way};
 use crate::node::Node;
@@ -52,14 +53,15 @@ struct Inner {
 // === impl StorageClient ===
 
 impl StorageClient {
-    /// Connects to the nodes and says hello. Done as soon as each node was tried and at least one
+    /// Finds the nodes, connects to them and says hello. Done as soon as each node was tried and at least one
     /// answered; the others are tried again when they are needed. While none answers, it tries
     /// again for up to `wait_limit_ms`.
     ///
     /// # Errors
     /// A bad configuration, a node of another wire version, or no answer within the limit.
-    pub async fn connect(config: StorageClientConfig) -> Result<Self, StorageClientError> {
+    pub async fn connect(mut config: StorageClientConfig) -> Result<Self, StorageClientError> {
         config.validate()?;
+        config.nodes = find_nodes(&config.nodes, config.wait_limit()).await?;
         metrics::describe();
         let access = Access::open(&config.access)?;
         let node = |address: &String| Arc::new(Node::new(address, &config, &access));

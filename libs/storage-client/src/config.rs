@@ -2,7 +2,11 @@
 
 use std::time::Duration;
 
+<<<<<<< HEAD
 use headwater_access::AccessConfig;
+=======
+use headwater_discovery::Places;
+>>>>>>> d08e94a (Find workers and storage nodes by host lists, DNS names and files)
 use serde::{Deserialize, Serialize};
 
 use crate::StorageClientError;
@@ -18,7 +22,8 @@ const MAPPED_SHARDS_DEFAULT: usize = 256;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct StorageClientConfig {
-    /// Addresses `host:port`, alike for all callers: shards are divided among them by their names.
+    /// Addresses `host:port`, or what else `headwater-discovery` finds addresses by; looked up once.
+    /// Alike for all callers: shards are divided among the nodes by their names.
     pub nodes: Vec<String>,
     /// Whether shards of the same host are mapped.
     pub local_map: LocalMap,
@@ -67,19 +72,23 @@ impl StorageClientConfig {
     /// # Errors
     /// Names the first key whose value cannot work.
     pub fn validate(&self) -> Result<(), StorageClientError> {
-        let fault = |key, value: &dyn ToString, remedy| {
-            Err(StorageClientError::Config { key, value: value.to_string(), remedy })
+        let fault = |key, value: &dyn ToString, remedy: &str| {
+            let (value, remedy) = (value.to_string(), remedy.to_owned());
+            Err(StorageClientError::Config { key, value, remedy })
         };
         if self.nodes.is_empty() {
             return fault("nodes", &"[]", "name at least one storage node as `host:port`");
         }
-        if let Some(node) = self.nodes.iter().find(|node| !is_address(node)) {
-            return fault("nodes", node, "write `host:port`");
-        }
-        let mut sorted: Vec<&String> = self.nodes.iter().collect();
-        sorted.sort_unstable();
-        if let Some(pair) = sorted.windows(2).find(|pair| pair[0] == pair[1]) {
-            return fault("nodes", pair[0], "name each storage node once");
+        match Places::parse(&self.nodes) {
+            Err(error) => {
+                let (value, remedy) = error.into_parts();
+                return fault("nodes", &value, &remedy);
+            }
+            Ok(places) => {
+                if let Some(node) = places.written_twice() {
+                    return fault("nodes", &node, "name each storage node once");
+                }
+            }
         }
         let times = [
             ("connect_timeout_ms", self.connect_timeout_ms),
@@ -107,16 +116,6 @@ impl StorageClientConfig {
     }
 }
 
-fn is_address(node: &str) -> bool {
-    let plain = |c: char| c.is_ascii_alphanumeric() || ".-_:[]".contains(c);
-    match node.rsplit_once(':') {
-        Some((host, port)) => {
-            !host.is_empty() && host.chars().all(plain) && port.parse::<u16>().is_ok_and(|p| p != 0)
-        }
-        None => false,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -132,13 +131,14 @@ mod tests {
             ..Default::default()
         };
         assert!(StorageClientConfig::default().validate().is_ok());
-        assert!(nodes(&["[::1]:7401", "store-0.store:7401"]).validate().is_ok());
+        assert!(nodes(&["[::1]:7401", "store-[0-3].store:7401", "dns:s:1"]).validate().is_ok());
         for bad in ["store", "store:", "store:0", ":7401", "http://store:7401", "a b:1"] {
             let error = refused(nodes(&["ok:1", bad]));
             assert!(error.contains("`nodes`") && error.contains(&format!("`{bad}`")), "{error}");
         }
         assert!(refused(nodes(&[])).contains("at least one"));
         assert!(refused(nodes(&["a:1", "b:1", "a:1"])).contains("once"));
+        assert!(refused(nodes(&["n[0-3]:1", "n2:1"])).contains("`n2:1`"));
         let zero = StorageClientConfig { answer_timeout_ms: 0, ..Default::default() };
         assert!(refused(zero).contains("`answer_timeout_ms`"));
     }

@@ -1,5 +1,6 @@
 //! What can go wrong between a caller and the storage nodes.
 
+use headwater_discovery::DiscoveryError;
 use headwater_proto::storage::{MessageError, StorageFailure};
 
 use crate::ShardReadError;
@@ -15,8 +16,11 @@ pub enum StorageClientError {
         /// Its value.
         value: String,
         /// What to write instead.
-        remedy: &'static str,
+        remedy: String,
     },
+    /// Where the nodes are cannot be found out.
+    #[error("storage nodes cannot be found: {0}")]
+    Discovery(#[from] DiscoveryError),
     /// What one node answered, or that it did not.
     #[error("storage node {node}: {message}")]
     Node {
@@ -68,7 +72,8 @@ impl StorageClientError {
             Self::Config { .. } | Self::Access(_) => StorageFailure::BadRequest,
             Self::Node { kind, .. } => *kind,
             Self::Message { .. } => StorageFailure::Internal,
-            Self::NoNode { .. } => StorageFailure::Unavailable,
+            Self::Discovery(error) if !error.is_retryable() => StorageFailure::BadRequest,
+            Self::NoNode { .. } | Self::Discovery(_) => StorageFailure::Unavailable,
             Self::Shard(error) => error.kind(),
         }
     }

@@ -25,6 +25,7 @@
 mod client;
 mod config;
 mod error;
+mod find;
 mod host;
 mod local;
 mod map;

@@ -1,0 +1,104 @@
+//! Workers that are found by a list which changes while an epoch runs.
+
+mod support;
+
+use std::time::{Duration, Instant};
+
+use headwater_core::Digest;
+use headwater_receiver::{Receiver, ReceiverConfig};
+use support::fleet::Fleet;
+
+/// Longest time until a change of the list shows.
+const LIMIT: Duration = Duration::from_secs(20);
+
+/// Takes an epoch; `at_step` is called before each step.
+fn epoch(config: ReceiverConfig, mut at_step: impl FnMut(u64, &Receiver)) -> Vec<Digest> {
+    let receiver = Fleet::open(config);
+    let mut digests = Vec::new();
+    loop {
+        at_step(receiver.position().step, &receiver);
+        match receiver.next_batch().expect("a batch") {
+            Some(batch) => digests.push(batch.digest()),
+            None => return digests,
+        }
+    }
+}
+
+fn wait_for_workers(receiver: &Receiver, wanted: &[&str]) {
+    let end = Instant::now() + LIMIT;
+    let joined = || receiver.stats().workers.into_keys().collect::<Vec<String>>();
+    while joined() != wanted {
+        assert!(Instant::now() < end, "{wanted:?} should be there, not {:?}", joined());
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+#[test]
+fn workers_join_and_leave_by_a_file_in_mid_epoch_and_change_no_byte() {
+    let mut fleet = Fleet::start(support::data("photos/photos-*.tar"), 2);
+    let fixed = ReceiverConfig { window_batches: 2, ..fleet.config() };
+    let (first, second) = (fixed.workers[0].clone(), fixed.workers[1].clone());
+    let alone = ReceiverConfig { workers: vec![first.clone()], ..fixed.clone() };
+    let reference = epoch(alone, |_, _| {});
+
+    let list = fleet.dir().join("workers");
+    let write = |text: &str| {
+        let new = list.with_extension("new");
+        std::fs::write(&new, text).expect("a list");
+        std::fs::rename(&new, &list).expect("the list in its place");
+    };
+    write(&format!("{first} # the only one yet\n"));
+    let workers = vec![format!("file:{}", list.display())];
+    let found = ReceiverConfig { workers, workers_refresh_ms: 20, ..fixed };
+    let mut both: Vec<&str> = vec![&first, &second];
+    both.sort_unstable();
+    let mut changes = 0;
+    let changed = epoch(found, |step, receiver| match step {
+        2 => {
+            write(&format!("{first}\n{second}\n"));
+            wait_for_workers(receiver, &both);
+            changes += 1;
+        }
+        4 => {
+            write(&format!("{second}\n"));
+            wait_for_workers(receiver, &[&second]);
+            changes += 1;
+        }
+        _ => {}
+    });
+    assert_eq!(changes, 2, "the epoch has steps enough");
+    assert!(changed == reference, "an epoch whose workers came and went brought other batches");
+}
+
+#[test]
+fn a_list_that_leads_nowhere_is_named_when_no_worker_comes() {
+    let mut fleet = Fleet::without_workers(support::data("photos/photos-*.tar"));
+    let workers = vec!["file:/nowhere/workers".to_owned()];
+    let config = ReceiverConfig { workers, worker_wait_ms: 300, ..fleet.config() };
+    let receiver = Fleet::open(config);
+    let error = receiver.next_batch().map(drop).expect_err("no worker can be found").to_string();
+    assert!(error.contains("`file:/nowhere/workers`"), "{error}");
+    assert!(error.contains("cannot be read"), "{error}");
+}
+
+#[test]
+fn workers_that_are_set_take_the_place_of_those_that_are_found() {
+    let mut fleet = Fleet::start(support::data("photos/photos-*.tar"), 2);
+    let config = fleet.config();
+    let [first, second] = [&config.workers[0], &config.workers[1]];
+    let list = fleet.dir().join("workers");
+    std::fs::write(&list, format!("{first}\n")).expect("a list");
+    let workers = vec![format!("file:{}", list.display())];
+    let found = ReceiverConfig { workers, workers_refresh_ms: 20, ..config.clone() };
+    let receiver = Fleet::open(found);
+    wait_for_workers(&receiver, &[first]);
+    receiver.set_workers(std::slice::from_ref(second)).expect("a list that can be read");
+    wait_for_workers(&receiver, &[second]);
+    // Were the file still looked at, its change would bring the first one back.
+    std::fs::write(&list, format!("{first}\n{second}\n")).expect("a list");
+    std::thread::sleep(Duration::from_millis(200));
+    wait_for_workers(&receiver, &[second]);
+
+    let error = receiver.set_workers(&["n[2-1]:1".to_owned()]).expect_err("no such range");
+    assert!(error.to_string().starts_with("receiver.workers has `n[2-1]:1`"), "{error}");
+}
