@@ -22,6 +22,7 @@ build: system
 	$(CARGO) build --release
 
 test: system $(VENV)/ready
+	scripts/install-system.sh tests
 	scripts/test.sh
 
 # Faults for as long as SOAK_SECONDS; HEADWATER_CHAOS_SEED replays a schedule.

@@ -1,6 +1,7 @@
 #!/bin/sh
 # Installs the system packages that are missing: a C compiler and make for libjpeg-turbo, cmake and
-# nasm for its fast paths, and Python's venv. Does nothing where all are there.
+# nasm for its fast paths, and Python's venv; with the word `tests` also SLURM. Does nothing where
+# all are there.
 set -eu
 
 missing=
@@ -28,6 +29,23 @@ if [ -n "$missing" ]; then
     $as_root env DEBIAN_FRONTEND=noninteractive apt-get -qq update
     # shellcheck disable=SC2086  # The list is words.
     $as_root env DEBIAN_FRONTEND=noninteractive apt-get -qq install -y --no-install-recommends $missing
+fi
+
+# install-system.sh tests: what tests of deployments need besides. Only root can run them, and they
+# say that they are skipped where something is missing.
+if [ "${1:-}" = tests ] && [ "$(id -u)" -eq 0 ] && command -v apt-get >/dev/null 2>&1; then
+    missing=
+    need slurmctld slurmctld
+    need slurmd slurmd
+    need sbatch slurm-client
+    need munged munge
+    need ip iproute2
+    if [ -n "$missing" ]; then
+        echo "installing:$missing"
+        # shellcheck disable=SC2086  # The list is words.
+        { apt-get -qq update; DEBIAN_FRONTEND=noninteractive apt-get -qq install -y --no-install-recommends $missing; } ||
+            echo "SKIP: cannot install$missing: tests that need them are skipped" >&2
+    fi
 fi
 
 if ! command -v cargo >/dev/null 2>&1; then

@@ -62,6 +62,17 @@ pytest_in() {
     failed=$((failed + broken))
 }
 
+# On a real SLURM of this machine; loudly skipped where there can be none.
+slurm_tests() {
+    echo "== SLURM"
+    tests/slurm/run.sh "${CARGO_TARGET_DIR:-$PWD/target}/debug/headwater"
+    case $? in
+        0) passed=$((passed + 1)) ;;
+        77) skipped=$((skipped + 1)) ;;
+        *) failed=$((failed + 1)) && echo "FAILED: SLURM" ;;
+    esac
+}
+
 wheel() {
     make --no-print-directory wheel &&
         "$venv/bin/python" -m pip install --quiet --disable-pip-version-check \
@@ -82,6 +93,7 @@ else
     skipped=$((skipped + 1))
 fi
 rust_tests
+slurm_tests
 check 'wheel' wheel
 pytest_in gpu-receiver/python/tests
 pytest_in tests/helm

@@ -3,29 +3,21 @@
 use crate::tree::{code, files, read};
 
 /// Folder of a crate, and the crates of this project that it may depend on, in its tests too.
-const MAY_DEPEND: [(&str, &[&str]); 10] = [
-<<<<<<< HEAD
+const MAY_DEPEND: [(&str, &[&str]); 11] = [
     ("libs/access", &[]),
-=======
->>>>>>> d08e94a (Find workers and storage nodes by host lists, DNS names and files)
     ("libs/core", &[]),
     ("libs/discovery", &[]),
     ("libs/telemetry", &[]),
     ("proto", &["core"]),
     ("libs/transport", &["core"]),
-<<<<<<< HEAD
-    ("libs/storage-client", &["access", "core", "proto"]),
+    ("libs/storage-client", &["access", "core", "discovery", "proto"]),
     ("storage-tier", &["access", "core", "proto", "transport", "telemetry", "storage-client"]),
     ("augment-tier", &["access", "core", "proto", "transport", "telemetry", "storage-client"]),
-    ("gpu-receiver", &["access", "core", "proto", "transport", "telemetry", "storage-client"]),
-    ("gpu-receiver/python", &["access", "core", "telemetry", "receiver"]),
-=======
-    ("libs/storage-client", &["core", "discovery", "proto"]),
-    ("storage-tier", &["core", "proto", "transport", "telemetry", "storage-client"]),
-    ("augment-tier", &["core", "proto", "transport", "telemetry", "storage-client"]),
-    ("gpu-receiver", &["core", "discovery", "proto", "transport", "telemetry", "storage-client"]),
-    ("gpu-receiver/python", &["core", "discovery", "telemetry", "receiver"]),
->>>>>>> d08e94a (Find workers and storage nodes by host lists, DNS names and files)
+    (
+        "gpu-receiver",
+        &["access", "core", "discovery", "proto", "transport", "telemetry", "storage-client"],
+    ),
+    ("gpu-receiver/python", &["access", "core", "discovery", "telemetry", "receiver"]),
 ];
 
 /// A library, the folders whose crates may depend on it, and the files that may name it.

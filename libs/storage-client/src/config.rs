@@ -2,11 +2,8 @@
 
 use std::time::Duration;
 
-<<<<<<< HEAD
 use headwater_access::AccessConfig;
-=======
 use headwater_discovery::Places;
->>>>>>> d08e94a (Find workers and storage nodes by host lists, DNS names and files)
 use serde::{Deserialize, Serialize};
 
 use crate::StorageClientError;

@@ -1,0 +1,192 @@
+#!/bin/bash
+# The SLURM scripts as they are shipped, on a real SLURM of six nodes on this machine: an epoch, a
+# time limit with its checkpoint and the run after it, a node that is lost, trials on one service.
+# Digests of all samples are compared with a run outside of SLURM.
+#
+#   tests/slurm/run.sh BIN     # exit status 77: cannot be run here, and says why
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+
+skip() {
+    echo "SKIP: SLURM is not tested: $*" >&2
+    exit 77
+}
+[ "$(id -u)" -eq 0 ] || skip "root is needed for network namespaces"
+for command in slurmctld slurmd sbatch munged ip nsenter; do
+    command -v "$command" >/dev/null || skip "$command is missing; scripts/install-system.sh installs it"
+done
+probe=hwp$$
+ip netns add "$probe" 2>/dev/null || skip "network namespaces cannot be made here"
+ip netns del "$probe"
+
+top=$PWD
+bin=$(realpath "$1")
+SLURM_ROOT=$(mktemp -d /var/tmp/headwater-slurm-XXXXXX)
+chmod 755 "$SLURM_ROOT"
+export SLURM_ROOT SLURM_TAG=hw$$ SLURM_NET=10.77.$((RANDOM % 250))
+work=$SLURM_ROOT/work
+mkdir -p "$work"
+local_pids=()
+
+finish() {
+    local status=$?
+    set +e
+    [ "$status" -eq 0 ] || tail -n 60 "$work"/*.out "$SLURM_ROOT"/log/slurmctld.log 2>/dev/null
+    for pid in "${local_pids[@]}"; do kill -KILL "$pid" 2>/dev/null; done
+    tests/slurm/cluster.sh stop
+    rm -rf "$SLURM_ROOT"
+    exit "$status"
+}
+trap finish EXIT
+
+fail() {
+    echo "FAILED: $*" >&2
+    exit 1
+}
+# until_true SECONDS WHAT COMMAND..: waits for a condition.
+until_true() {
+    local end=$((SECONDS + $1)) what=$2
+    shift 2
+    until "$@"; do
+        [ "$SECONDS" -lt "$end" ] || fail "$what: not within its time"
+        sleep 0.2
+    done
+}
+ctl() { tests/slurm/cluster.sh exec ctl "$@"; }
+lines() { cat "$@" 2>/dev/null | wc -l; }
+has_batches() { [ "$(lines "$work/$1"/digests-*)" -ge "$2" ]; }
+is_gone() { [ -z "$(ctl squeue --noheader --jobs="$1" 2>/dev/null)" ]; }
+has_state() { ctl scontrol show job "$1" | grep -q "JobState=$2"; }
+
+# submit NAME COMMAND..: submits in the folder of a run; prints the job's number.
+submit() {
+    local dir=$work/$1
+    shift
+    mkdir -p "$dir"
+    ctl env -C "$dir" HEADWATER_CONFIG="$work/headwater.toml" "$@" | tee "$dir/submitted" >&2
+    sed -n 's/Submitted batch job //p' "$dir/submitted"
+}
+# ended JOB NAME: waits for the job; it and all its components must have ended with 0.
+ended() {
+    until_true 60 "$2 ends" is_gone "$1"
+    ctl scontrol show job "$1" >"$work/$2/job"
+    ! grep -v 'ExitCode=0:0' <(grep -o 'ExitCode=[0-9:]*' "$work/$2/job") ||
+        fail "$2 ended with $(grep -o 'ExitCode=[0-9:]*' "$work/$2/job")"
+    ! grep 'JobState=' "$work/$2/job" | grep -v COMPLETED || fail "$2 is not COMPLETED"
+}
+# equal NAME REFERENCE: batches may come twice, in two runs, but they are those of the reference.
+equal() {
+    sort -u "$work/$1"/digests-* >"$work/$1/all"
+    sort -u "$work/$2"/digests-* >"$work/$2/all"
+    [ -s "$work/$2/all" ] || fail "$2 left no digests"
+    cmp "$work/$1/all" "$work/$2/all" || fail "$1 had other batches than $2"
+    echo "ok: $1 has the $(lines "$work/$2/all") batches of $2"
+}
+
+cat >"$work/headwater.toml" <<CONF
+[[dataset]]
+name = "photos"
+shards = ["$top/tests/data/photos/photos-*.tar"]
+[storage]
+index_dir = "$work/index"
+[augment]
+threads = 1
+[receiver]
+batch_samples = 8
+seed = 7
+shuffle_block = 2
+part_samples = 4
+epochs = 1
+links = ["tcp"]
+CONF
+# What users write: sizes in a file, and a command for each rank.
+cat >"$work/sizes.env" <<CONF
+HW_BIN=$bin HW_STORAGE_NODES=2 HW_STORAGE_CPUS=1 HW_AUGMENT_NODES=2 HW_AUGMENT_CPUS=1
+: \${HW_TRAINER_NODES:=2}
+HW_TRAINER_CPUS=1 HW_DRAIN_S=6 HW_CPU_BIND=none
+CONF
+cat >"$work/rank.sh" <<CONF
+#!/bin/sh
+exec $bin receive --step-ms "\${STEP_MS:-0}" --digests "\$PWD/digests-\${HW_TRIAL:-}\$RANK"
+CONF
+chmod +x "$work/rank.sh"
+
+# local_run NAME RANKS: storage, a worker and the ranks on this machine, outside of SLURM.
+local_run() {
+    local dir=$work/$1 address
+    mkdir -p "$dir"
+    for tier in storage augment; do
+        HEADWATER_CONFIG=$work/headwater.toml HEADWATER_AUGMENT__STORAGE=${address:-x:1} \
+            "$bin" "$tier" --listen 127.0.0.1:0 >"$dir/$tier.address" 2>"$dir/$tier.out" &
+        local_pids+=($!)
+        until_true 30 "$tier listens" grep -qs 'listening on' "$dir/$tier.address"
+        address=$(sed -n 's/listening on //p' "$dir/$tier.address")
+    done
+    local ranks=()
+    for rank in $(seq 0 $(($2 - 1))); do
+        HEADWATER_CONFIG=$work/headwater.toml "$bin" receive --rank "$rank" --world-size "$2" \
+            --storage "$(sed -n 's/listening on //p' "$dir/storage.address")" --workers "$address" \
+            --links shm --digests "$dir/digests-$rank" >"$dir/$rank.out" 2>&1 &
+        ranks+=($!)
+    done
+    local rank
+    for rank in "${ranks[@]}"; do
+        wait "$rank" || fail "$1 did not end well: $(cat "$dir"/[0-9].out)"
+    done
+    kill "${local_pids[@]}"
+    wait "${local_pids[@]}" || true
+    local_pids=()
+}
+
+tests/slurm/cluster.sh start
+local_run two-ranks 2
+local_run one-rank 1
+sbatch=$top/slurm/headwater.sbatch
+
+echo "== three tiers as a heterogeneous job feed an epoch"
+job=$(submit epoch "$sbatch" --env "$work/sizes.env" "$work/rank.sh")
+ended "$job" epoch
+equal epoch two-ranks
+
+echo "== time that is up leads to a checkpoint, and the next run goes on there"
+# One rank: only collectives hold several at the same step.
+job=$(submit time-up env STEP_MS=100 HW_TRAINER_NODES=1 \
+    HW_CHECKPOINT_DIR="$work/time-up/checkpoints" \
+    HEADWATER_RECEIVER__CHECKPOINT_EVERY_STEPS=1000 "$sbatch" --env "$work/sizes.env" "$work/rank.sh")
+until_true 30 "batches come" has_batches time-up 8
+ctl scancel --batch --signal=USR1 "$job"
+until_true 30 "the job is put in the queue again" has_state "$job" PENDING
+checkpoint=$(find "$work/time-up/checkpoints" -type f)
+grep -q '"step"' "$checkpoint" || fail "no whole checkpoint: $checkpoint"
+first=$(lines "$work/time-up/digests-0")
+[ "$first" -lt 32 ] || fail "the epoch was over before the signal"
+# SLURM would wait two minutes; nodes refuse a job that comes back within the second.
+ctl scontrol update JobId="$job" StartTime=now+3
+ended "$job" time-up
+equal time-up one-rank
+again=$(($(lines "$work/time-up/digests-0") - 32))
+[ "$again" -eq 0 ] || fail "rank 0 took $again batch(es) twice: it did not go on where it stopped"
+
+echo "== trials share one service"
+service=$(submit trials env HW_TRAINER_NODES=0 HW_ADDRESS_DIR="$work/service" \
+    "$sbatch" --env "$work/sizes.env")
+trials=$(submit trials env HW_ADDRESS_DIR="$work/service" HW_CPU_BIND=none \
+    sbatch --array=0-1 "$top/slurm/array-hpo.sbatch" "$work/rank.sh")
+until_true 60 "the trials end" is_gone "$trials"
+ctl scancel --batch --signal=TERM "$service"
+ended "$service" trials
+for trial in 0 1; do
+    mkdir "$work/trial-$trial"
+    mv "$work/trials/digests-${trial}0" "$work/trial-$trial/digests-0"
+    equal "trial-$trial" one-rank
+done
+
+echo "== an augment node that is lost in mid-epoch changes no batch and ends nothing"
+job=$(submit lost-node env STEP_MS=300 "$sbatch" --env "$work/sizes.env" "$work/rank.sh")
+until_true 30 "batches come" has_batches lost-node 6
+tests/slurm/cluster.sh cut n3
+ctl scontrol show job "$job" | grep -q 'NodeList=n\[2-3\]' || fail "n3 is no augment node"
+[ "$(lines "$work"/lost-node/digests-0)" -lt 16 ] || fail "the epoch was over before the loss"
+ended "$job" lost-node
+equal lost-node two-ranks
+echo "all SLURM tests passed in $SECONDS s"
