@@ -31,7 +31,9 @@ local_pids=()
 finish() {
     local status=$?
     set +e
-    [ "$status" -eq 0 ] || tail -n 60 "$work"/*.out "$SLURM_ROOT"/log/slurmctld.log 2>/dev/null
+    if [ "$status" -ne 0 ]; then
+        tail -n 40 "$work"/*/*.out "$SLURM_ROOT/log/slurmctld.log" 2>/dev/null
+    fi
     for pid in "${local_pids[@]}"; do kill -KILL "$pid" 2>/dev/null; done
     tests/slurm/cluster.sh stop
     rm -rf "$SLURM_ROOT"
@@ -76,8 +78,10 @@ ended() {
 }
 # equal NAME REFERENCE: batches may come twice, in two runs, but they are those of the reference.
 equal() {
-    sort -u "$work/$1"/digests-* >"$work/$1/all"
-    sort -u "$work/$2"/digests-* >"$work/$2/all"
+    for run in "$1" "$2"; do
+        # When a batch came is all that may differ.
+        sed 's/"unix_ms":[0-9]*,//' "$work/$run"/digests-* | sort -u >"$work/$run/all"
+    done
     [ -s "$work/$2/all" ] || fail "$2 left no digests"
     cmp "$work/$1/all" "$work/$2/all" || fail "$1 had other batches than $2"
     echo "ok: $1 has the $(lines "$work/$2/all") batches of $2"
@@ -184,8 +188,10 @@ done
 echo "== an augment node that is lost in mid-epoch changes no batch and ends nothing"
 job=$(submit lost-node env STEP_MS=300 "$sbatch" --env "$work/sizes.env" "$work/rank.sh")
 until_true 30 "batches come" has_batches lost-node 6
-tests/slurm/cluster.sh cut n3
 ctl scontrol show job "$job" | grep -q 'NodeList=n\[2-3\]' || fail "n3 is no augment node"
+tests/slurm/cluster.sh cut n3
+# What SLURM itself finds out after half a minute.
+ctl scontrol update NodeName=n3 State=DOWN Reason=cut
 [ "$(lines "$work"/lost-node/digests-0)" -lt 16 ] || fail "the epoch was over before the loss"
 ended "$job" lost-node
 equal lost-node two-ranks
