@@ -107,10 +107,15 @@ CONF
 cat >"$work/sizes.env" <<CONF
 HW_BIN=$bin HW_STORAGE_NODES=2 HW_STORAGE_CPUS=1 HW_AUGMENT_NODES=2 HW_AUGMENT_CPUS=1
 : \${HW_TRAINER_NODES:=2}
-HW_TRAINER_CPUS=1 HW_DRAIN_S=6 HW_CPU_BIND=none
+HW_TRAINER_CPUS=2 HW_DRAIN_S=6 HW_CPU_BIND=none
 CONF
 cat >"$work/rank.sh" <<CONF
 #!/bin/sh
+# Trials were given no number of cores.
+if [ -z "\$HW_TRIAL" ] && [ "\$SLURM_CPUS_PER_TASK" != 2 ]; then
+    echo "cores: \$SLURM_CPUS_PER_TASK, wanted: 2" >&2
+    exit 9
+fi
 exec $bin receive --step-ms "\${STEP_MS:-0}" --digests "\$PWD/digests-\${HW_TRIAL:-}\$RANK"
 CONF
 chmod +x "$work/rank.sh"
