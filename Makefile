@@ -9,7 +9,7 @@ SOAK_SECONDS ?= 1800
 CARGO := cargo
 BIN = $(or $(CARGO_TARGET_DIR),target)/release/headwater
 
-.PHONY: run test soak lint wheel bench build clean system
+.PHONY: run test soak test-k8s lint wheel bench build clean system
 
 run: build
 	mkdir -p out
@@ -28,6 +28,10 @@ test: system $(VENV)/ready
 # Faults for as long as SOAK_SECONDS; HEADWATER_CHAOS_SEED replays a schedule.
 soak: system
 	HEADWATER_CHAOS_SECONDS=$(SOAK_SECONDS) $(CARGO) test --test chaos -- --nocapture
+
+# A real cluster on this machine; needs root, and a quarter of an hour the first time.
+test-k8s: build $(VENV)/ready
+	tests/k8s/run.sh
 
 lint: system
 	$(CARGO) fmt --all --check

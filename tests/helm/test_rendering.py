@@ -179,6 +179,16 @@ def test_devices_are_asked_for_as_often_as_they_are_limited():
             assert (limit is not None) == bool(count), (name, devices)
 
 
+def test_a_worker_with_a_gpu_is_replaced_without_one_to_spare():
+    gpu, cpu = (
+        of_kind(render("gpu"), "Deployment", ending)[0]["spec"]["strategy"]["rollingUpdate"]
+        for ending in ("-gpu", "-cpu")
+    )
+    assert (gpu["maxSurge"], gpu["maxUnavailable"]) == (0, 1)
+    # Of few workers without GPUs none goes before its successor serves: parts of a worker round down.
+    assert (cpu["maxSurge"], cpu["maxUnavailable"]) == ("25%", "25%")
+
+
 def test_shared_memory_of_a_rank_is_in_memory():
     (job,) = of_kind(render("gpu"), "Job")
     (shm,) = [v for v in job["spec"]["template"]["spec"]["volumes"] if v["name"] == "shm"]

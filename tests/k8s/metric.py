@@ -1,0 +1,24 @@
+#!/usr/bin/env python3
+"""Waits until a metric has a value: metric.py HOST:PORT NAME VALUE. Exit status 1 where it never has."""
+
+import sys
+import time
+import urllib.request
+
+WAIT_SECONDS = 60
+
+address, name, wanted = sys.argv[1], sys.argv[2], float(sys.argv[3])
+seen = None
+end = time.monotonic() + WAIT_SECONDS
+while time.monotonic() < end:
+    try:
+        with urllib.request.urlopen(f"http://{address}/metrics", timeout=5) as answer:
+            lines = answer.read().decode().splitlines()
+    except OSError as error:
+        sys.exit(f"{address} does not answer: {error}")
+    seen = next((float(line.split()[-1]) for line in lines if line.startswith(f"{name} ")), None)
+    if seen == wanted:
+        print(f"{address}: {name} is {seen:g}")
+        sys.exit()
+    time.sleep(0.2)
+sys.exit(f"{address}: {name} is {seen}, not {wanted:g}, after {WAIT_SECONDS} s")
