@@ -88,15 +88,27 @@ def test_a_key_that_the_chart_fills_in_may_be_set():
 
 
 def test_tiers_find_each_other_by_the_names_of_the_services():
-    objects = render("tls")
-    ports = {
-        f"dns:{s['metadata']['name']}.ml.svc:{s['spec']['ports'][0]['port']}"
-        for s in of_kind(objects, "Service")
-    }
-    texts = files("tls")
-    receiver = tomllib.loads(texts["receiver"])["receiver"]
-    augment = tomllib.loads(texts["augment"])["augment"]
-    assert {*receiver["workers"], *receiver["storage"], *augment["storage"]} < ports
+    def places(case):
+        texts = files(case)
+        receiver = tomllib.loads(texts["receiver"])["receiver"]
+        augment = tomllib.loads(texts["augment"])["augment"]
+        assert augment["storage"] == receiver["storage"]
+        services = {
+            service["metadata"]["name"].removeprefix("run-headwater-"): "{}.ml.svc:{}".format(
+                service["metadata"]["name"], service["spec"]["ports"][0]["port"]
+            )
+            for service in of_kind(render(case), "Service")
+        }
+        assert receiver["workers"] == [f"dns:{services['augment']}"]
+        return services["storage"], receiver["storage"]
+
+    service, nodes = places("gpu")
+    assert nodes == [f"dns:{service}"]
+    # Each by its own name: its address may be another when it comes back.
+    service, nodes = places("tls")
+    (storage,) = of_kind(render("tls"), "StatefulSet")
+    assert storage["spec"]["serviceName"] == service.partition(".")[0]
+    assert nodes == [f"{storage['metadata']['name']}-{node}.{service}" for node in range(3)]
 
 
 def test_the_schema_has_the_programs_keys():

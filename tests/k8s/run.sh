@@ -142,6 +142,9 @@ k get pods -o wide
 victim=$(k get pods -l app.kubernetes.io/component=augment -o 'jsonpath={.items[0].metadata.name}')
 k delete pod "$victim" --grace-period=0 --force 2>/dev/null
 after_batches 20
+say "a storage node is killed"
+k delete pod hw-headwater-storage-0 --grace-period=0 --force 2>/dev/null
+after_batches 32
 workers 1
 say "waits for the ranks"
 k wait --for=condition=complete job -l $ranks --timeout=240s

@@ -17,10 +17,23 @@ security:
   {{- end }}
 {{- end -}}
 
-{{/* Addresses of a tier's pods, all of them, followed as they come and go: list ROOT TIER PORT. */}}
-{{- define "headwater.addresses" -}}
-{{- $root := index . 0 -}}
-- dns:{{ include "headwater.fullname" $root }}-{{ index . 1 }}.{{ $root.Release.Namespace }}.svc:{{ index . 2 }}
+{{/* Workers: all pods of the name, followed as they come and go. */}}
+{{- define "headwater.addresses.augment" -}}
+- dns:{{ include "headwater.fullname" . }}-augment.{{ .Release.Namespace }}.svc:{{ .Values.augment.port }}
+{{- end -}}
+
+{{/* Storage nodes are looked up once. So those of a StatefulSet are called by their own names, which a
+     pod keeps when it comes back with another address. */}}
+{{- define "headwater.addresses.storage" -}}
+{{- $service := printf "%s-storage" (include "headwater.fullname" .) -}}
+{{- $place := printf "%s.%s.svc:%v" $service .Release.Namespace .Values.storage.port -}}
+{{- if eq .Values.storage.kind "DaemonSet" -}}
+- dns:{{ $place }}
+{{- else -}}
+{{- range until (int .Values.storage.replicas) }}
+- {{ printf "%s-%d.%s" $service . $place }}
+{{- end }}
+{{- end -}}
 {{- end -}}
 
 {{- define "headwater.config.storage" -}}
@@ -34,7 +47,7 @@ augment:
   listen: 0.0.0.0:{{ .Values.augment.port }}
   {{- if .Values.storage.enabled }}
   storage:
-    {{- include "headwater.addresses" (list . "storage" .Values.storage.port) | nindent 4 }}
+    {{- include "headwater.addresses.storage" . | nindent 4 }}
   {{- end }}
 {{- end -}}
 
@@ -45,10 +58,10 @@ receiver:
   epochs: 1
   tcp_listen: 0.0.0.0:{{ .Values.job.linkPort }}
   workers:
-    {{- include "headwater.addresses" (list . "augment" .Values.augment.port) | nindent 4 }}
+    {{- include "headwater.addresses.augment" . | nindent 4 }}
   {{- if .Values.storage.enabled }}
   storage:
-    {{- include "headwater.addresses" (list . "storage" .Values.storage.port) | nindent 4 }}
+    {{- include "headwater.addresses.storage" . | nindent 4 }}
   {{- end }}
   {{- if .Values.sharedMemory.socketHostPath }}
   shm_socket_dir: /run/headwater
