@@ -6,10 +6,11 @@ PYTHON := $(VENV)/bin/python
 WHEELS := out/wheels
 WHEEL_PROFILE ?= dev
 SOAK_SECONDS ?= 1800
+FUZZ_SECONDS ?= 300
 CARGO := cargo
 BIN = $(or $(CARGO_TARGET_DIR),target)/release/headwater
 
-.PHONY: run test soak test-k8s lint wheel bench build clean system
+.PHONY: run test soak fuzz test-k8s lint wheel bench build clean system
 
 run: build
 	mkdir -p out
@@ -32,6 +33,14 @@ soak: system
 # A real cluster on this machine; needs root, and a quarter of an hour the first time.
 test-k8s: build $(VENV)/ready
 	tests/k8s/run.sh
+
+# Each target for FUZZ_SECONDS; what it finds stays in fuzz/corpus and is replayed by the tests.
+fuzz: system
+	cargo fuzz --version >/dev/null 2>&1 || $(CARGO) install cargo-fuzz --version 0.13.2 --locked
+	set -e; for target in shard idx message state image recipe; do \
+	    RUSTC_BOOTSTRAP=1 $(CARGO) fuzz run -s none $$target -- \
+	        -max_total_time=$(FUZZ_SECONDS) -rss_limit_mb=2048 -timeout=10 -max_len=262144; \
+	done
 
 lint: system
 	$(CARGO) fmt --all --check

@@ -11,6 +11,8 @@ pub mod storage;
 #[allow(missing_docs, clippy::all, unreachable_pub)]
 pub mod v1 {
     tonic::include_proto!("headwater.v1");
+    /// What every generated type can: be written to bytes and read from them.
+    pub use prost::Message;
 }
 
 /// Version of the wire protocol. Raised with every incompatible change; both sides must agree.

@@ -1,0 +1,50 @@
+//! What fuzzing has found, and what it began with, replayed: `make fuzz` looks for more.
+
+#[path = "../fuzz/doors.rs"]
+mod doors;
+
+use std::fs;
+use std::path::PathBuf;
+
+#[track_caller]
+fn replay(name: &str, door: fn(&[u8])) {
+    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("fuzz/corpus").join(name);
+    let files = fs::read_dir(folder).expect("a corpus");
+    let mut paths: Vec<PathBuf> = files.map(|file| file.expect("a file").path()).collect();
+    paths.sort();
+    assert!(!paths.is_empty(), "no corpus for {name}");
+    for path in paths {
+        println!("{}", path.display());
+        door(&fs::read(&path).expect("a file"));
+    }
+}
+
+#[test]
+fn shards_of_any_bytes_are_read_or_refused() {
+    replay("shard", doors::shard);
+}
+
+#[test]
+fn indices_of_any_bytes_fit_or_are_refused() {
+    replay("idx", doors::idx);
+}
+
+#[test]
+fn messages_of_any_bytes_are_strict_models_or_refused() {
+    replay("message", doors::message);
+}
+
+#[test]
+fn checkpoints_of_any_bytes_are_taken_over_or_refused() {
+    replay("state", doors::state);
+}
+
+#[test]
+fn images_of_any_bytes_are_decoded_within_bounds_or_refused() {
+    replay("image", doors::image);
+}
+
+#[test]
+fn recipes_of_any_bytes_can_be_laid_out_or_are_refused() {
+    replay("recipe", doors::recipe);
+}
