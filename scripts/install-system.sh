@@ -39,6 +39,8 @@ if [ "${1:-}" = tests ] && [ "$(id -u)" -eq 0 ] && command -v apt-get >/dev/null
     need slurmd slurmd
     need sbatch slurm-client
     need munged munge
+    # Checks the alerts.
+    need promtool prometheus
     need ip iproute2
     if [ -n "$missing" ]; then
         echo "installing:$missing"
