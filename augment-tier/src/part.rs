@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use headwater_core::Recipe;
 use headwater_core::recipe::RawSpec;
-use xxhash_rust::xxh3::Xxh3Default;
+use headwater_transport::{part_checksum, row_checksum};
 
 pub use fields::{SampleFault, SampleFields};
 pub use memory::{RowBytes, SliceRow};
@@ -29,9 +29,8 @@ pub struct PartPlan {
     labels_region: usize,
 }
 
-/// Samples that are tried in place of a bad one: those after it in its shard, which begins again
-/// after its last.
-pub const SUBSTITUTES_MAX: u32 = 16;
+/// Samples that are tried in place of a bad one.
+const SUBSTITUTES_MAX: u32 = 16;
 
 /// One sample of a part.
 #[derive(Clone, Copy, Debug)]
@@ -55,8 +54,8 @@ pub struct PartError {
     pub error: RenderError,
 }
 
-/// Renders a whole part on the calling thread and gives its checksum, XXH3-64 of the regions
-/// joined in order. `regions` are those of `Layout::part_regions(_, samples.len())`; every byte
+/// Renders a whole part on the calling thread and gives its checksum, see
+/// [`headwater_transport::part_checksum`]. `regions` are those of `Layout::part_regions(_, samples.len())`; every byte
 /// of them is written.
 ///
 /// # Errors
@@ -70,14 +69,15 @@ pub fn render_part(
     samples: &[PartSample<'_>],
     regions: &mut [&mut [u8]],
 ) -> Result<u64, PartError> {
+    let count = regions.len();
+    let mut sums = Vec::with_capacity(samples.len());
     for (position, sample) in samples.iter().enumerate() {
         let mut row = SliceRow::new(regions, position, samples.len());
         plan.render_sample(renderer, sample, &mut row)
             .map_err(|error| PartError { position, error })?;
+        sums.push(row_checksum((0..count).map(|i| row.region(i))));
     }
-    let mut hash = Xxh3Default::new();
-    regions.iter().for_each(|region| hash.update(region));
-    Ok(hash.digest())
+    Ok(part_checksum(sums))
 }
 
 // === impl PartPlan ===
@@ -141,6 +141,21 @@ impl PartPlan {
         row.region_mut(self.labels_region).copy_from_slice(&sample.label.to_le_bytes());
         Ok(())
     }
+}
+
+/// Samples that may stand for one of a shard of `samples`: those after it, the shard beginning
+/// again after its last.
+#[must_use]
+pub fn substitutes_max(samples: u32) -> u32 {
+    SUBSTITUTES_MAX.min(samples - 1)
+}
+
+/// The sample that is tried for `asked` once `tried`, it or one of those after it, is found to be
+/// bad; `None` where no more are tried. Both are of a shard of `samples`.
+#[must_use]
+pub fn next_substitute(asked: u32, tried: u32, samples: u32) -> Option<u32> {
+    let substitutes = (tried + samples - asked) % samples;
+    (substitutes < substitutes_max(samples)).then_some((tried + 1) % samples)
 }
 
 /// Checks that a sample is not too large to be delivered as it is.
@@ -221,7 +236,13 @@ mod tests {
         let mut regions: Vec<&mut [u8]> = parts.iter_mut().map(Vec::as_mut_slice).collect();
         let plan = PartPlan::new(Arc::new(recipe));
         let checksum = render_part(&mut Painter, &plan, &samples, &mut regions).unwrap();
-        assert_eq!(checksum, xxhash_rust::xxh3::xxh3_64(&parts.concat()));
+        let row = |position: usize| {
+            let cut =
+                |part: &Vec<u8>| part.chunks_exact(part.len() / 3).nth(position).unwrap().to_vec();
+            xxhash_rust::xxh3::xxh3_64(&parts.iter().flat_map(cut).collect::<Vec<u8>>())
+        };
+        let sums: Vec<u8> = (0..3).flat_map(|position| row(position).to_le_bytes()).collect();
+        assert_eq!(checksum, xxhash_rust::xxh3::xxh3_64(&sums));
         for (region, bytes) in layout.part_regions(first, count).iter().zip(&parts) {
             slot[region.offset_bytes as usize..][..bytes.len()].copy_from_slice(bytes);
         }

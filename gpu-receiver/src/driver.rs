@@ -11,7 +11,9 @@ use std::time::{Duration, Instant};
 use headwater_core::sampler::{Restored, Sampler, SamplerError, State, Term};
 use headwater_core::{Layout, Recipe};
 use headwater_proto::augment::{FromWorker, SessionWelcome, ToWorker};
-use headwater_transport::{Arrival, LeaseId, LinkKind, PeerId, ReceiverLink, SlotId, Withdrawal};
+use headwater_transport::{
+    Arrival, LeaseId, LinkKind, PartPlace, PeerId, ReceiverLink, SlotId, Withdrawal,
+};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::{AbortHandle, JoinSet};
 
@@ -177,8 +179,12 @@ impl Driver {
                     continue;
                 }
                 _ = tick.tick() => {
+                    let seen = Instant::now();
+                    while let Ok(slot) = released.try_recv() {
+                        self.slots.give_back(slot, &self.ledger);
+                    }
                     self.slots.settle(&self.ledger);
-                    self.look_for_trouble();
+                    self.look_for_trouble(seen);
                     continue;
                 }
             };
@@ -273,7 +279,9 @@ impl Driver {
                     }
                 }
                 Action::Withdraw { peer, lease } => self.withdraw(peer, lease),
-                Action::Verify { peer, place, checksum } => self.verify(peer, &place, checksum),
+                Action::Verify { peer, place, samples, checksum } => {
+                    self.verify(peer, &place, samples, checksum);
+                }
                 Action::Deliver(finished) => self.deliver(*finished),
                 Action::Fail(error) => return Err(error),
             }
@@ -291,7 +299,7 @@ impl Driver {
         }
     }
 
-    fn verify(&mut self, peer: PeerId, place: &headwater_transport::PartPlace, checksum: u64) {
+    fn verify(&mut self, peer: PeerId, place: &PartPlace, samples: usize, checksum: u64) {
         let kind = self.state.sessions.get(&peer).map(|session| session.link.kind());
         let bytes: u64 = place.regions.iter().map(|region| region.len_bytes).sum();
         self.stats.part_arrived(kind, bytes);
@@ -309,7 +317,7 @@ impl Driver {
         let regions = Arc::clone(&place.regions);
         let events = self.sessions_shared.events.clone();
         self.state.tasks.spawn_blocking(move || {
-            let equal = memory.checksum(&regions) == checksum;
+            let equal = memory.checksum(&regions, samples) == checksum;
             let _ = events.send(Event::Verified { lease, equal });
         });
     }

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
 use tokio::sync::Notify;
 
@@ -28,8 +29,8 @@ struct State {
     /// Raised with each change of course; batches ordered before are not put in any more.
     course: u64,
     ready: VecDeque<Batch>,
-    /// Passing trouble, reported to whoever waits.
-    trouble: Option<ReceiverError>,
+    /// Passing trouble and when it was seen, reported to whoever waited then.
+    trouble: Option<(Instant, ReceiverError)>,
     /// Set once: nothing comes after what is ready.
     ended: Option<Ended>,
 }
@@ -73,8 +74,13 @@ impl Mailbox {
         self.changed.notify_waiters();
     }
 
-    /// Takes what comes next; `steps` is the number of steps of the position's epoch.
-    pub(crate) fn take(&self, steps: impl FnOnce(u32) -> u64) -> Result<Found, ReceiverError> {
+    /// Takes what comes next for one who waits since `asked`; `steps` is the number of steps of
+    /// the position's epoch.
+    pub(crate) fn take(
+        &self,
+        asked: Instant,
+        steps: impl FnOnce(u32) -> u64,
+    ) -> Result<Found, ReceiverError> {
         let mut state = self.lock();
         let Position { epoch, step } = state.position;
         if step >= steps(epoch) {
@@ -87,7 +93,10 @@ impl Mailbox {
             state.trouble = None;
             return Ok(Found::Batch(batch));
         }
-        if let Some(trouble) = state.trouble.take() {
+        // Trouble of before the question may be over: what lasts is reported again.
+        if let Some((seen, trouble)) = state.trouble.take()
+            && seen >= asked
+        {
             return Err(trouble);
         }
         match &mut state.ended {
@@ -122,9 +131,10 @@ impl Mailbox {
         answer
     }
 
-    /// Reports trouble that may pass; replaced by later trouble, forgotten with the next batch.
-    pub(crate) fn report(&self, trouble: ReceiverError) {
-        self.lock().trouble = Some(trouble);
+    /// Reports trouble that may pass, as it was at `seen`; replaced by later trouble, forgotten
+    /// with the next batch.
+    pub(crate) fn report(&self, seen: Instant, trouble: ReceiverError) {
+        self.lock().trouble = Some((seen, trouble));
         self.changed.notify_waiters();
     }
 

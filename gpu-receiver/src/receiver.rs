@@ -199,7 +199,8 @@ impl Receiver {
     /// As [`Receiver::next_batch`], but gives up after `limit` with `Ok(None)`.
     ///
     /// # Errors
-    /// As for [`Receiver::next_batch`].
+    /// As for [`Receiver::next_batch`]; `NoWorker` and `SlotsHeld` only where they lasted into the
+    /// wait, which may take 50 ms to show.
     pub fn next_within(&self, limit: Duration) -> Result<Option<Option<Batch>>, ReceiverError> {
         let runtime = self.runtime()?;
         if self.is_over() {
@@ -211,7 +212,7 @@ impl Receiver {
         let asked = Instant::now();
         loop {
             let changed = self.mailbox.changed();
-            match self.mailbox.take(|epoch| self.steps_per_epoch(epoch))? {
+            match self.mailbox.take(asked, |epoch| self.steps_per_epoch(epoch))? {
                 Found::Batch(batch) => {
                     self.stats.stalled(asked.elapsed());
                     // Wakes the driver: there is room in the window.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
 use headwater_augment::decode::Decoder;
-use headwater_augment::part::{SUBSTITUTES_MAX, SampleFields, check_bytes};
+use headwater_augment::part::{SampleFields, check_bytes, next_substitute};
 use headwater_augment::render::RenderKey;
 use headwater_core::draw::{DrawnOp, Extent, SampleParams, ViewParams};
 use headwater_core::sampler::{BatchPlan, Sampler};
@@ -225,21 +225,23 @@ impl Planner {
         decoder: &mut Decoder,
     ) -> Result<(u32, Usable, Option<String>)> {
         let shard = &self.manifests[usize::from(asked.dataset)].shards()[asked.shard as usize];
-        let substitutes = match self.config.receiver.on_bad_sample {
-            BadSamplePolicy::Substitute => SUBSTITUTES_MAX.min(shard.samples - 1),
-            BadSamplePolicy::Fail => 0,
-        };
-        let mut first = None;
-        for tried in 0..=substitutes {
-            let index = (asked.index + tried) % shard.samples;
+        let (mut first, mut index) = (None, asked.index);
+        loop {
             match self.try_sample(asked, index, decoder).await {
                 Ok(usable) => return Ok((index, usable, first)),
                 Err(fault) => {
                     first.get_or_insert(format!("shard `{}` sample {index}: {fault}", shard.name));
                 }
             }
+            let next = match self.config.receiver.on_bad_sample {
+                BadSamplePolicy::Substitute => next_substitute(asked.index, index, shard.samples),
+                BadSamplePolicy::Fail => None,
+            };
+            let Some(next) = next else {
+                bail!("{}: the stream would fail here", first.unwrap_or_default());
+            };
+            index = next;
         }
-        bail!("{}: the stream would fail here", first.unwrap_or_default())
     }
 
     async fn try_sample(

@@ -35,6 +35,17 @@ impl<'a, 'b> SliceRow<'a, 'b> {
     pub fn new(regions: &'a mut [&'b mut [u8]], row: usize, rows: usize) -> Self {
         Self { regions, row, rows }
     }
+
+    /// The row of region `i`, to be read.
+    ///
+    /// # Panics
+    /// There is no region `i`.
+    #[must_use]
+    pub fn region(&self, i: usize) -> &[u8] {
+        let region = &*self.regions[i];
+        let len = region.len() / self.rows;
+        &region[self.row * len..][..len]
+    }
 }
 
 impl RowBytes for SliceRow<'_, '_> {

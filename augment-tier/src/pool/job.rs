@@ -131,6 +131,10 @@ impl PoolWork for RenderJob {
         let started = Instant::now();
         let sample = PartSample { key, encoded: &encoded, label };
         let rendered = self.plan.render_sample(renderer, &sample, &mut row);
+        if rendered.is_ok() {
+            // Here, where its bytes are in this core's cache still.
+            row.checksum();
+        }
         let took = started.elapsed();
         self.settle(unit..unit + 1, |outcome| {
             outcome.render += took;
@@ -169,8 +173,9 @@ impl Outcome {
         } else if taken_back {
             JobResult::TakenBack
         } else if completes && bad.is_empty() {
-            let part = PartBuffer::from_rows(good).expect("the job holds every row of the part");
-            JobResult::Sealed { checksum: part.checksum(), part }
+            let (part, checksum) =
+                PartBuffer::from_rows(good).expect("the job holds every row of the part");
+            JobResult::Sealed { part, checksum }
         } else {
             JobResult::Rows { good, bad }
         };

@@ -10,7 +10,7 @@ use headwater_transport::{PartBuffer, PartRow};
 
 use super::lease::{LeaseError, LeaseWork};
 use super::read::{Found, Wanted};
-use crate::part::{SUBSTITUTES_MAX, SampleFault};
+use crate::part::{SampleFault, next_substitute, substitutes_max};
 use crate::pool::{BadUnit, JobEnd, JobResult, RenderJob, RenderUnit};
 use crate::render::RenderKey;
 use crate::worker::BadSample;
@@ -140,23 +140,23 @@ impl LeaseWork {
         let asked = place.wanted.asked;
         let dataset = &self.session.datasets[usize::from(asked.dataset)];
         let samples = dataset.manifest.shards()[asked.shard as usize].samples;
-        let tried = (place.wanted.index + samples - asked.index) % samples;
         let first = place.reason.get_or_insert_with(|| sentence.clone());
         if self.session.on_bad_sample == BadSamplePolicy::Fail {
             let remedy = "on_bad_sample = \"substitute\" would replace it";
             return Err(LeaseError::Fatal(format!("{sentence}; {remedy}")));
         }
-        if tried >= SUBSTITUTES_MAX.min(samples - 1) {
+        let (shard, index) = (asked.shard, place.wanted.index);
+        let Some(next) = next_substitute(asked.index, index, samples) else {
+            let tried = substitutes_max(samples);
             let also = format!("nor can the {tried} after it be used, the last being {sentence}");
             return Err(LeaseError::Fatal(format!("{first}; {also}: mend or remove the shard")));
-        }
+        };
         let manifest = dataset.manifest.digest();
-        let (shard, index) = (asked.shard, place.wanted.index);
         self.session
             .worker
             .bad_samples
             .substituted(BadSample { manifest, shard, index }, &sentence);
-        place.wanted.index = (index + 1) % samples;
+        place.wanted.index = next;
         Ok(place.wanted)
     }
 

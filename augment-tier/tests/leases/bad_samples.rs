@@ -1,6 +1,5 @@
 use headwater_proto::augment::{BadSamplePolicy, FailureKind};
 use headwater_transport::LinkKind;
-use xxhash_rust::xxh3::xxh3_64;
 
 use crate::support::receiver::{Receiver, hello};
 use crate::support::shards::{TestSample, TestShard, shard};
@@ -25,7 +24,7 @@ async fn stand_in(storage: &TestStorage, used: &[u32], reasons: &[(usize, &str)]
     let stand_ins: Vec<(&TestSample, i64)> =
         used.iter().map(|&index| (sample(index), sample(index).label())).collect();
     let expected = expect::part_of(storage, &receiver.hello, 2, &asked, &stand_ins);
-    assert!(bytes == expected && done.checksum == xxh3_64(&expected));
+    assert!(bytes == expected && done.checksum == expect::checksum(&receiver.hello, &expected));
     for (position, (told, index)) in done.samples.iter().zip(used).enumerate() {
         assert_eq!((&told.key, told.label), (&sample(*index).key, sample(*index).label()));
         let reason = reasons.iter().find(|(at, _)| *at == position);

@@ -1,5 +1,6 @@
 use headwater_augment::AugmentConfig;
 use headwater_core::Digest;
+use headwater_proto::WIRE_VERSION;
 use headwater_proto::augment::{PartLease, ToWorker};
 use headwater_proto::v1::{self, to_worker::Message};
 use headwater_transport::LinkKind;
@@ -22,7 +23,8 @@ async fn another_version_is_refused_by_name_before_anything_else_is_read() {
     let hello = v1::Hello { wire_version: 99, recipe_json: "?".into(), ..v1::Hello::default() };
     let status = first_answer(worker.address, Message::Hello(hello)).await.unwrap_err();
     assert_eq!(status.code(), Code::FailedPrecondition);
-    assert!(status.message().contains("wire version 99, this worker 1"), "{status}");
+    let said = format!("wire version 99, this worker {WIRE_VERSION}");
+    assert!(status.message().contains(&said), "{status}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

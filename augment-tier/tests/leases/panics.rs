@@ -1,7 +1,6 @@
 use headwater_augment::AugmentConfig;
 use headwater_proto::augment::FailureKind;
 use headwater_transport::LinkKind;
-use xxhash_rust::xxh3::xxh3_64;
 
 use crate::support::gate::{Gate, PANICS};
 use crate::support::receiver::Receiver;
@@ -27,5 +26,8 @@ async fn a_panic_fails_its_lease_with_the_samples_name_and_nothing_else() {
     let part = samples(0, 20..24);
     receiver.lease(2, 0, 4, &part).await;
     let done = receiver.done().await;
-    assert_eq!(done.checksum, xxh3_64(&expect::part(&storage, &receiver.hello, 4, &part)));
+    assert_eq!(
+        done.checksum,
+        expect::checksum(&receiver.hello, &expect::part(&storage, &receiver.hello, 4, &part))
+    );
 }

@@ -1,7 +1,6 @@
 use headwater_core::SampleRef;
 use headwater_proto::augment::FailureKind;
 use headwater_transport::LinkKind;
-use xxhash_rust::xxh3::xxh3_64;
 
 use crate::support::receiver::Receiver;
 use crate::support::storage::TestStorage;
@@ -27,7 +26,10 @@ async fn delivers_what_the_renderer_makes(kind: LinkKind) {
         let done = receiver.done().await;
         let expected = expect::part(&storage, &receiver.hello, first, &samples);
         assert!(bytes == expected, "{kind}: bytes of lease {lease}");
-        assert_eq!((done.lease, done.checksum), (lease, xxh3_64(&expected)));
+        assert_eq!(
+            (done.lease, done.checksum),
+            (lease, expect::checksum(&receiver.hello, &expected))
+        );
         let shards = &storage.shards;
         for (sample, told) in samples.iter().zip(&done.samples) {
             let meant = &shards[sample.shard as usize].samples[sample.index as usize];
@@ -71,7 +73,11 @@ async fn many_parts_at_once_are_each_whole_and_right() {
     for part_done in done {
         let lease = part_done.lease;
         let expected = expect::part(&storage, &receiver.hello, lease as u32 % 6 * 2, &part(lease));
-        assert_eq!(part_done.checksum, xxh3_64(&expected), "lease {lease}");
+        assert_eq!(
+            part_done.checksum,
+            expect::checksum(&receiver.hello, &expected),
+            "lease {lease}"
+        );
     }
 }
 

@@ -4,6 +4,7 @@ import ctypes
 import gc
 import sys
 import threading
+import time
 
 import headwater
 import numpy
@@ -168,6 +169,8 @@ def test_a_consumer_may_let_go_on_any_thread_without_the_interpreters_lock(make)
     held = next(iteration)
     with pytest.raises(headwater.SlotsError):
         next(iteration)
+    # Long enough to be found still stuck: what is reported then must not outlive the cause.
+    time.sleep(0.2)
     thread = threading.Thread(target=tensor.deleter, args=(managed,))
     thread.start()
     thread.join()

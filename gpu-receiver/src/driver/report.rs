@@ -11,8 +11,9 @@ use crate::ReceiverError;
 const SLOTS_HELD_AFTER: Duration = Duration::from_secs(5);
 
 impl Driver {
-    /// Reports what keeps batches from coming, to whoever waits for one.
-    pub(super) fn look_for_trouble(&mut self) {
+    /// Reports what keeps batches from coming, to whoever waits for one. `seen` is before all that
+    /// was looked at.
+    pub(super) fn look_for_trouble(&mut self, seen: Instant) {
         self.stats.gauge(
             self.ledger.open_leases(),
             self.mailbox.ready(),
@@ -26,11 +27,12 @@ impl Driver {
                 [] => "an address that receiver.workers leads to".to_owned(),
                 addresses => addresses.join(", "),
             };
-            self.mailbox.report(ReceiverError::NoWorker {
+            let trouble = ReceiverError::NoWorker {
                 waited_s: alone.as_secs(),
                 last: self.state.last_refusal.clone(),
                 workers,
-            });
+            };
+            self.mailbox.report(seen, trouble);
         }
         let stuck = self.slots.is_exhausted()
             && self.slots.quarantined() == 0
@@ -41,7 +43,8 @@ impl Driver {
         } else if self.state.stuck_since.get_or_insert_with(Instant::now).elapsed()
             > SLOTS_HELD_AFTER
         {
-            self.mailbox.report(ReceiverError::SlotsHeld { slots: self.slots.len() });
+            let trouble = ReceiverError::SlotsHeld { slots: self.slots.len() };
+            self.mailbox.report(seen, trouble);
         }
     }
 

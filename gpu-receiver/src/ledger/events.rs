@@ -162,9 +162,9 @@ impl Ledger {
         }
         lease.verifying = true;
         let checksum = lease.done.as_ref().map_or(0, |done| done.checksum);
-        let (peer, place, given_at) = (lease.peer, lease.place(id), lease.given_at);
-        self.timings.record(now.saturating_sub(given_at));
-        self.actions.push_back(Action::Verify { peer, place, checksum });
+        let (peer, place, samples) = (lease.peer, lease.place(id), lease.samples);
+        self.timings.record(now.saturating_sub(lease.given_at));
+        self.actions.push_back(Action::Verify { peer, place, samples, checksum });
     }
 
     fn accept(&mut self, id: LeaseId) {

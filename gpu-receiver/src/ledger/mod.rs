@@ -82,7 +82,9 @@ pub enum Action {
         peer: PeerId,
         /// The part's place.
         place: PartPlace,
-        /// XXH3-64 of its regions joined in order.
+        /// Number of its samples.
+        samples: usize,
+        /// What the worker says of it, see `headwater_transport::part_checksum`.
         checksum: u64,
     },
     /// Deliver the batch. Comes in the order of serials.

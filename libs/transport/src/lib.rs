@@ -10,6 +10,7 @@
 #![deny(unsafe_code)]
 
 pub mod bench;
+mod checksum;
 #[cfg(feature = "conformance")]
 pub mod conformance;
 pub mod contract;
@@ -27,6 +28,7 @@ pub mod slot;
 mod staging;
 pub mod tcp;
 
+pub use checksum::{part_checksum, row_checksum};
 pub use contract::{
     Arrival, LeaseId, LinkError, LinkKind, LinkOffer, PartPlace, PeerId, ReceiverLink, SessionKey,
     SlotId, Withdrawal, WorkerLink,

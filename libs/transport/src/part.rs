@@ -4,8 +4,7 @@ mod rows;
 
 use std::ptr::NonNull;
 
-use xxhash_rust::xxh3::Xxh3Default;
-
+use crate::checksum::{part_checksum, row_checksum};
 use crate::contract::{LeaseId, LinkError, PartPlace};
 use crate::mapping::Mapping;
 use crate::place;
@@ -110,12 +109,28 @@ impl PartBuffer {
         (0..self.starts.len()).map(one).collect()
     }
 
-    /// XXH3-64 of the regions joined in order: the checksum of `Done`.
+    /// Checksum of the part as one of `rows` samples, see [`part_checksum`].
+    ///
+    /// # Panics
+    /// A region cannot be cut into `rows` equal rows.
     #[must_use]
-    pub fn checksum(&self) -> u64 {
-        let mut hash = Xxh3Default::new();
-        self.regions().for_each(|region| hash.update(region));
-        hash.digest()
+    pub fn checksum(&self, rows: usize) -> u64 {
+        self.assert_divides_into(rows);
+        part_checksum((0..rows).map(|row| {
+            row_checksum(self.regions().map(|region| {
+                let len = region.len() / rows;
+                &region[row * len..][..len]
+            }))
+        }))
+    }
+
+    fn assert_divides_into(&self, rows: usize) {
+        let even = |len: usize| len.checked_rem(rows) == Some(0);
+        assert!(
+            (0..self.starts.len()).all(|i| even(self.len_of(i))),
+            "the regions of lease {} do not divide into {rows} rows",
+            self.lease().0
+        );
     }
 
     /// The regions as bytes, in order.

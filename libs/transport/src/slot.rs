@@ -13,6 +13,7 @@ use rustix::fs::{FallocateFlags, Mode, OFlags};
 use rustix::io::Errno;
 use xxhash_rust::xxh3::Xxh3Default;
 
+use crate::checksum::part_checksum;
 use crate::mapping::Mapping;
 use crate::place::Cursor;
 
@@ -179,11 +180,15 @@ impl SlotMemory {
     ///
     /// # Panics
     /// The region ends beyond the slot.
-    pub fn for_each_chunk(&self, region: Region, mut look: impl FnMut(&[u8])) {
+    pub fn for_each_chunk(&self, region: Region, look: impl FnMut(&[u8])) {
         let mut chunk = vec![0; region.len_bytes.min(CHUNK_BYTES) as usize];
+        self.in_chunks(region, &mut chunk, look);
+    }
+
+    fn in_chunks(&self, region: Region, chunk: &mut [u8], mut look: impl FnMut(&[u8])) {
         let mut done = 0;
         while done < region.len_bytes {
-            let len_bytes = (region.len_bytes - done).min(CHUNK_BYTES);
+            let len_bytes = (region.len_bytes - done).min(chunk.len() as u64);
             let piece = Region { offset_bytes: region.offset_bytes + done, len_bytes };
             let chunk = &mut chunk[..len_bytes as usize];
             self.copy_to(piece, chunk);
@@ -192,17 +197,28 @@ impl SlotMemory {
         }
     }
 
-    /// XXH3-64 of the regions joined in order: what a worker says of a part in `Done`.
+    /// Checksum of a part of `rows` samples, see [`part_checksum`]: what a worker says of it in
+    /// `Done`.
     ///
     /// # Panics
-    /// A region ends beyond the slot.
+    /// A region ends beyond the slot, or cannot be cut into `rows` equal rows.
     #[must_use]
-    pub fn checksum(&self, regions: &[Region]) -> u64 {
-        let mut hash = Xxh3Default::new();
-        for &region in regions {
-            self.for_each_chunk(region, |chunk| hash.update(chunk));
-        }
-        hash.digest()
+    pub fn checksum(&self, regions: &[Region], rows: usize) -> u64 {
+        let rows = rows as u64;
+        let even = |region: &Region| region.len_bytes.checked_rem(rows) == Some(0);
+        assert!(regions.iter().all(even), "regions that do not divide into {rows} rows");
+        let longest = regions.iter().map(|region| region.len_bytes / rows).max().unwrap_or(0);
+        let mut chunk = vec![0; longest.min(CHUNK_BYTES) as usize];
+        part_checksum((0..rows).map(|row| {
+            let mut hash = Xxh3Default::new();
+            for region in regions {
+                let len_bytes = region.len_bytes / rows;
+                let piece =
+                    Region { offset_bytes: region.offset_bytes + row * len_bytes, len_bytes };
+                self.in_chunks(piece, &mut chunk, |bytes| hash.update(bytes));
+            }
+            hash.digest()
+        }))
     }
 
     /// Hands a region to `look` without a copy.

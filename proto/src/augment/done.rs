@@ -8,7 +8,8 @@ use crate::v1;
 pub struct PartDone {
     /// The lease.
     pub lease: u64,
-    /// XXH3-64 of the part's regions, joined in order.
+    /// XXH3-64 of the checksums of the part's rows, in order, 8 bytes each, little-endian. A row's is
+    /// XXH3-64 of its bytes in every region of the part, joined in order.
     pub checksum: u64,
     /// One per sample of the lease, in order.
     pub samples: Vec<Provenance>,

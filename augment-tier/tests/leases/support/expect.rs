@@ -5,6 +5,7 @@ use headwater_augment::decode::DecodeLimits;
 use headwater_augment::render::{RenderKey, Renderer, ViewSink};
 use headwater_core::{Layout, SampleRef};
 use headwater_proto::augment::SessionHello;
+use xxhash_rust::xxh3::xxh3_64;
 
 use super::receiver::BATCH;
 use super::shards::TestSample;
@@ -70,4 +71,23 @@ pub(crate) fn part(
     let sample = |s: &SampleRef| &storage.shards[s.shard as usize].samples[s.index as usize];
     let used: Vec<_> = samples.iter().map(|s| (sample(s), sample(s).label())).collect();
     part_of(storage, hello, first, samples, &used)
+}
+
+/// What a worker says of a part with these bytes: of each sample its bytes in all regions, hashed,
+/// and those hashes hashed.
+pub(crate) fn checksum(hello: &SessionHello, part: &[u8]) -> u64 {
+    let layout = Layout::new(&hello.recipe, BATCH);
+    let row_bytes: Vec<usize> =
+        layout.part_regions(0, 1).iter().map(|region| region.len_bytes as usize).collect();
+    let rows = part.len() / row_bytes.iter().sum::<usize>();
+    let mut sums = Vec::new();
+    for row in 0..rows {
+        let (mut bytes, mut region) = (Vec::new(), 0);
+        for len in &row_bytes {
+            bytes.extend_from_slice(&part[region + row * len..][..*len]);
+            region += rows * len;
+        }
+        sums.extend(xxh3_64(&bytes).to_le_bytes());
+    }
+    xxh3_64(&sums)
 }

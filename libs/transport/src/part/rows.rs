@@ -1,16 +1,31 @@
 //! A part cut by samples, so that several threads fill it at once.
 
+use std::fmt;
+use std::ptr::NonNull;
 use std::sync::Arc;
 
+use xxhash_rust::xxh3::Xxh3Default;
+
 use super::PartBuffer;
+use crate::checksum::part_checksum;
 
 /// One sample's rows of a part: row `row` of every region. The only way to these bytes while it
 /// lives. Dropping one abandons the part, once the others are gone too.
-#[derive(Debug)]
 pub struct PartRow {
     part: Arc<PartBuffer>,
     row: usize,
     rows: usize,
+    summed: Summed,
+}
+
+/// How far a row's checksum is computed.
+#[derive(Default)]
+struct Summed {
+    hash: Xxh3Default,
+    /// Regions that are in `hash`: so many from the first on.
+    regions: usize,
+    /// The region that was lent last, to be written.
+    lent: Option<usize>,
 }
 
 // === impl PartBuffer ===
@@ -22,28 +37,39 @@ impl PartBuffer {
     /// A region cannot be cut into `rows` equal rows.
     #[must_use]
     pub fn into_rows(self, rows: usize) -> Vec<PartRow> {
-        let even = |len: usize| len.checked_rem(rows) == Some(0);
-        assert!(
-            (0..self.starts.len()).all(|i| even(self.len_of(i))),
-            "the regions of lease {} do not divide into {rows} rows",
-            self.lease().0
-        );
+        self.assert_divides_into(rows);
         let part = Arc::new(self);
-        (0..rows).map(|row| PartRow { part: Arc::clone(&part), row, rows }).collect()
+        (0..rows)
+            .map(|row| PartRow { part: Arc::clone(&part), row, rows, summed: Summed::default() })
+            .collect()
     }
 
-    /// Joins the rows again. `None` where one is missing or of another part; then those given
-    /// are dropped.
+    /// Joins the rows again, and gives the part's checksum, see [`part_checksum`]. `None` where a
+    /// row is missing or of another part; then those given are dropped.
     #[must_use]
-    pub fn from_rows(rows: Vec<PartRow>) -> Option<Self> {
-        let mut rows = rows.into_iter();
-        let part = rows.next()?.part;
+    pub fn from_rows(mut rows: Vec<PartRow>) -> Option<(Self, u64)> {
+        let part = Arc::clone(&rows.first()?.part);
+        if !rows.iter().all(|row| Arc::ptr_eq(&row.part, &part)) {
+            return None;
+        }
+        rows.sort_unstable_by_key(PartRow::row);
+        let sums: Vec<u64> = rows.iter_mut().map(PartRow::checksum).collect();
         drop(rows);
-        Arc::into_inner(part)
+        Some((Arc::into_inner(part)?, part_checksum(sums)))
     }
 }
 
 // === impl PartRow ===
+
+impl fmt::Debug for PartRow {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let row = format_args!("{} of {}", self.row, self.rows);
+        f.debug_struct("PartRow")
+            .field("part", &self.part)
+            .field("row", &row)
+            .finish_non_exhaustive()
+    }
+}
 
 impl PartRow {
     /// Number of the row in its part.
@@ -52,26 +78,55 @@ impl PartRow {
         self.row
     }
 
-    /// The row of region `i`. Holds old bytes, of any origin, until it is written.
+    /// The row of region `i`. Holds old bytes, of any origin, until it is written. Where regions
+    /// are written one after the other, each is added to the checksum when the next is asked for:
+    /// its bytes are in the core's cache then.
     ///
     /// # Panics
     /// There is no region `i`.
     pub fn region_mut(&mut self, i: usize) -> &mut [u8] {
-        let len = self.part.len_of(i) / self.rows;
-        // SAFETY: `starts[i]` is valid for the region's length, of which this is the `row`-th of
-        // `rows` equal pieces (`into_rows` checked). `into_rows` owned the buffer and made each
-        // row once, a `PartRow` cannot be copied, and the buffer itself is reached again only
-        // when no row is left (`Arc::into_inner`): so `&mut self` is the only way to this piece.
-        unsafe {
-            let start = self.part.starts[i].add(self.row * len);
-            std::slice::from_raw_parts_mut(start.as_ptr(), len)
+        if i < self.summed.regions {
+            self.summed = Summed::default();
+        } else if self.summed.lent == Some(self.summed.regions) && i > self.summed.regions {
+            self.sum_next();
         }
+        self.summed.lent = Some(i);
+        let (start, len) = self.piece(i);
+        // SAFETY: `piece` says that the memory is valid; `&mut self` is the only way to it.
+        unsafe { std::slice::from_raw_parts_mut(start.as_ptr(), len) }
+    }
+
+    /// Start and length of the row of region `i`: valid memory that nothing else reaches while this
+    /// row lives. `starts[i]` is valid for the region's length, of which this is the `row`-th of
+    /// `rows` equal pieces (`into_rows` checked). `into_rows` owned the buffer and made each row
+    /// once, a `PartRow` cannot be copied, and the buffer itself is reached again only when no row
+    /// is left (`Arc::into_inner`).
+    fn piece(&self, i: usize) -> (NonNull<u8>, usize) {
+        let len = self.part.len_of(i) / self.rows;
+        // SAFETY: within the region, see above.
+        (unsafe { self.part.starts[i].add(self.row * len) }, len)
+    }
+
+    /// The row's share of the part's checksum: cheapest by the thread that wrote it, right then.
+    pub fn checksum(&mut self) -> u64 {
+        while self.summed.regions < self.part.starts.len() {
+            self.sum_next();
+        }
+        self.summed.hash.digest()
+    }
+
+    fn sum_next(&mut self) {
+        let (start, len) = self.piece(self.summed.regions);
+        // SAFETY: `piece` says that the memory is valid; `&mut self` keeps writers away.
+        self.summed.hash.update(unsafe { std::slice::from_raw_parts(start.as_ptr(), len) });
+        self.summed.regions += 1;
     }
 }
 
 #[cfg(test)]
 mod tests {
     use headwater_core::Region;
+    use xxhash_rust::xxh3::xxh3_64;
 
     use super::*;
     use crate::contract::{LeaseId, LinkKind, PartPlace, SlotId};
@@ -102,9 +157,44 @@ mod tests {
             rows.into_iter().map(|row| std::thread::spawn(move || fill(row))).collect();
         let mut rows: Vec<_> = threads.into_iter().map(|t| t.join().unwrap()).collect();
         rows.reverse();
-        let mut part = PartBuffer::from_rows(rows).unwrap();
+        let (mut part, checksum) = PartBuffer::from_rows(rows).unwrap();
         assert_eq!(part.region_mut(0), [0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2]);
         assert_eq!(part.region_mut(1), [10, 10, 11, 11, 12, 12]);
+        assert_eq!(checksum, part.checksum(3));
+        let rows = [[0, 0, 0, 0, 10, 10], [1, 1, 1, 1, 11, 11], [2, 2, 2, 2, 12, 12]];
+        let sums: Vec<u8> = rows.iter().flat_map(|row| xxh3_64(row).to_le_bytes()).collect();
+        assert_eq!(checksum, xxh3_64(&sums));
+    }
+
+    #[tokio::test]
+    async fn a_row_that_is_written_again_is_summed_again() {
+        let mut rows = buffer([1, 1]).await.into_rows(1);
+        rows[0].region_mut(0).fill(1);
+        rows[0].region_mut(1).fill(2);
+        assert_eq!(rows[0].checksum(), xxh3_64(&[1, 2]));
+        rows[0].region_mut(1).fill(3);
+        assert_eq!(rows[0].checksum(), xxh3_64(&[1, 3]));
+        rows[0].region_mut(0).fill(4);
+        assert_eq!(rows[0].checksum(), xxh3_64(&[4, 3]));
+    }
+
+    #[tokio::test]
+    async fn the_order_of_writing_does_not_change_a_rows_checksum() {
+        for orders in [&[0, 1][..], &[1, 0], &[0, 0, 1], &[1, 0, 1, 0], &[0, 1, 0, 1]] {
+            let mut row = buffer([1, 1]).await.into_rows(1).remove(0);
+            for (turn, &region) in orders.iter().enumerate() {
+                let last = !orders[turn + 1..].contains(&region);
+                row.region_mut(region).fill(if last { 10 + region as u8 } else { 77 });
+            }
+            assert_eq!(row.checksum(), xxh3_64(&[10, 11]), "{orders:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn rows_of_two_parts_make_none() {
+        let mut rows = buffer([2, 2]).await.into_rows(1);
+        rows.extend(buffer([2, 2]).await.into_rows(1));
+        assert!(PartBuffer::from_rows(rows).is_none());
     }
 
     #[tokio::test]
