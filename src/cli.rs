@@ -65,6 +65,20 @@ fn parse_dataset(text: &str) -> Result<DatasetEntry, String> {
     DatasetEntry::parse(text).map_err(|error| error.to_string())
 }
 
+/// The place of a training rank on the command line.
+#[derive(Clone, Debug, Default, Args)]
+pub(crate) struct RankFlags {
+    /// Rank
+    #[arg(long, value_name = "N")]
+    rank: Option<u32>,
+    /// Number of ranks
+    #[arg(long, value_name = "N")]
+    world_size: Option<u32>,
+    /// Samples in the rank's batch
+    #[arg(long, value_name = "N")]
+    batch: Option<u32>,
+}
+
 // === impl Cli ===
 
 impl Cli {
@@ -105,6 +119,21 @@ impl Verb {
             Self::Datasets(verb) => verb.reads_configured().then_some(HubNeed::Shards),
             Self::Augment(_) | Self::Config(_) => None,
         }
+    }
+}
+
+// === impl RankFlags ===
+
+impl RankFlags {
+    /// What the flags set.
+    pub(crate) fn settings(&self) -> impl Iterator<Item = Setting> {
+        [
+            given("--rank", "receiver.rank", self.rank),
+            given("--world-size", "receiver.world_size", self.world_size),
+            given("--batch", "receiver.batch_samples", self.batch),
+        ]
+        .into_iter()
+        .flatten()
     }
 }
 

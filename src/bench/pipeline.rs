@@ -8,6 +8,7 @@ use headwater_core::SampleRef;
 use headwater_receiver::{Receiver, ReceiverConfig};
 use tokio::runtime::Runtime;
 
+use crate::bench::cpu::cpu_time;
 use crate::bench::plain::Plain;
 use crate::config::Config;
 use crate::run::{Processes, Tiers as _};
@@ -23,10 +24,22 @@ pub(crate) struct Pipeline {
     shutdown: Shutdown,
 }
 
-/// Images per second of one round.
+/// One round.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Round {
+    /// Images per second.
     pub(crate) tiers: f64,
+    pub(crate) plain: f64,
+    /// CPU time, in milliseconds an image.
+    pub(crate) cpu: CpuTimes,
+}
+
+/// What each process spends.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CpuTimes {
+    pub(crate) storage: f64,
+    pub(crate) worker: f64,
+    pub(crate) receiver: f64,
     pub(crate) plain: f64,
 }
 
@@ -48,7 +61,9 @@ impl Pipeline {
 
     /// One round of each.
     pub(crate) fn round(&mut self, runtime: &Runtime) -> Result<Round> {
+        let before = self.cpu_times()?;
         let (took, taken) = self.through_tiers()?;
+        let after = self.cpu_times()?;
         let images = taken.len() as f64;
         if self.plain.is_none() {
             let receiver = &self.config.receiver;
@@ -61,15 +76,33 @@ impl Pipeline {
                 &fields,
                 &taken,
                 self.config.recipe.recipe()?,
-                (receiver.seed, receiver.part_samples),
+                receiver,
             );
             self.plain = Some(runtime.block_on(read)?);
         }
+        let begun = self.cpu_times()?;
         let plain = match &self.plain {
             Some(plain) => plain.run(self.threads)?,
             None => Duration::MAX,
         };
-        Ok(Round { tiers: images / took.as_secs_f64(), plain: images / plain.as_secs_f64() })
+        let ended = self.cpu_times()?;
+        let each = |from: Duration, to: Duration| (to - from).as_secs_f64() * 1e3 / images;
+        let cpu = CpuTimes {
+            storage: each(before[0], after[0]),
+            worker: each(before[1], after[1]),
+            receiver: each(before[2], after[2]),
+            plain: each(begun[2], ended[2]),
+        };
+        Ok(Round { tiers: images / took.as_secs_f64(), plain: images / plain.as_secs_f64(), cpu })
+    }
+
+    /// CPU time so far of storage node, worker and this process.
+    fn cpu_times(&self) -> Result<[Duration; 3]> {
+        let mut worker = Duration::ZERO;
+        for id in self.tiers.worker_ids() {
+            worker += cpu_time(id)?;
+        }
+        Ok([cpu_time(self.tiers.storage_id())?, worker, cpu_time(std::process::id())?])
     }
 
     fn through_tiers(&self) -> Result<(Duration, Vec<(u32, SampleRef)>)> {

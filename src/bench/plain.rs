@@ -1,4 +1,6 @@
-//! The plain loop: encoded samples in memory, rendered on threads that share nothing but a counter.
+//! The plain loop: encoded samples in memory, rendered on threads that share nothing but a counter,
+//! into as much memory as the receiver's window has: batches that a trainer has not taken yet lie
+//! somewhere, and one part's memory written again and again would stay in a cache.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -12,13 +14,19 @@ use headwater_augment::backend::{Backend as _, CpuBackend};
 use headwater_augment::part::{PartPlan, PartSample, SampleFields, SliceRow};
 use headwater_augment::render::RenderKey;
 use headwater_core::{Layout, Recipe, SampleRef};
+use headwater_receiver::ReceiverConfig;
 use headwater_storage_client::{DatasetRef, StorageClient, StorageClientConfig};
+
+/// The regions of one part.
+type Part = Vec<Vec<u8>>;
 
 /// Samples and all that their pixels follow from.
 pub(super) struct Plain {
     recipe: Arc<Recipe>,
     samples: Vec<(RenderKey, Vec<u8>)>,
     part_samples: usize,
+    /// Parts that are written in turn, over all threads.
+    parts: usize,
 }
 
 // === impl Plain ===
@@ -31,7 +39,7 @@ impl Plain {
         fields: &SampleFields,
         taken: &[(u32, SampleRef)],
         recipe: Recipe,
-        (seed, part_samples): (u64, u32),
+        receiver: &ReceiverConfig,
     ) -> Result<Self> {
         let nodes = vec![storage];
         let client =
@@ -58,19 +66,32 @@ impl Plain {
                 known.entry(place).or_insert(image.to_vec()).clone()
             };
             let id = manifest.sample_id(sample).context("a sample is not in the manifest")?;
-            let key = RenderKey { seed, epoch: *epoch, pass: sample.pass, sample: id };
+            let key =
+                RenderKey { seed: receiver.seed, epoch: *epoch, pass: sample.pass, sample: id };
             samples.push((key, encoded));
         }
         let recipe = Arc::new(recipe);
-        Ok(Self { recipe, samples, part_samples: part_samples as usize })
+        let part_samples = receiver.part_samples;
+        let parts = (receiver.window_batches + 1) * receiver.batch_samples.div_ceil(part_samples);
+        let (part_samples, parts) = (part_samples as usize, parts as usize);
+        Ok(Self { recipe, samples, part_samples, parts })
     }
 
     /// Renders all of them on `threads` threads. Samples that cannot be rendered are passed over.
     pub(super) fn run(&self, threads: usize) -> Result<Duration> {
         let next = AtomicUsize::new(0);
+        let each = self.parts.div_ceil(threads);
+        // Written once before the clock starts, as the receiver's slots are.
+        let part = || self.regions().map(|len| vec![1; len]).collect::<Part>();
+        let mut memory: Vec<Vec<Part>> =
+            (0..threads).map(|_| (0..each).map(|_| part()).collect()).collect();
         let started = Instant::now();
         thread::scope(|scope| {
-            let running: Vec<_> = (0..threads).map(|_| scope.spawn(|| self.work(&next))).collect();
+            let next = &next;
+            let running: Vec<_> = memory
+                .iter_mut()
+                .map(|parts| scope.spawn(move || self.work(next, parts)))
+                .collect();
             for thread in running {
                 thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
             }
@@ -78,22 +99,28 @@ impl Plain {
         })
     }
 
-    fn work(&self, next: &AtomicUsize) -> Result<()> {
+    /// Lengths in bytes of a part's regions.
+    fn regions(&self) -> impl Iterator<Item = usize> {
+        let samples = self.part_samples as u32;
+        let regions = Layout::new(&self.recipe, samples).part_regions(0, samples);
+        regions.into_iter().map(|region| region.len_bytes as usize)
+    }
+
+    fn work(&self, next: &AtomicUsize, parts: &mut [Part]) -> Result<()> {
         let mut renderer = CpuBackend::default().renderer()?;
         let plan = PartPlan::new(Arc::clone(&self.recipe));
-        let layout = Layout::new(&self.recipe, self.part_samples as u32);
-        let regions = layout.part_regions(0, self.part_samples as u32);
-        let mut memory: Vec<Vec<u8>> =
-            regions.iter().map(|region| vec![0; region.len_bytes as usize]).collect();
-        let mut regions: Vec<&mut [u8]> = memory.iter_mut().map(Vec::as_mut_slice).collect();
-        loop {
+        for turn in 0.. {
             let at = next.fetch_add(1, Ordering::Relaxed);
-            let Some((key, encoded)) = self.samples.get(at) else { return Ok(()) };
-            let mut row = SliceRow::new(&mut regions, at % self.part_samples, self.part_samples);
+            let Some((key, encoded)) = self.samples.get(at) else { break };
+            let (part, row) = (turn / self.part_samples % parts.len(), turn % self.part_samples);
+            let mut regions: Vec<&mut [u8]> =
+                parts[part].iter_mut().map(Vec::as_mut_slice).collect();
+            let mut row = SliceRow::new(&mut regions, row, self.part_samples);
             let sample = PartSample { key: *key, encoded, label: -1 };
             if let Err(error) = plan.render_sample(&mut *renderer, &sample, &mut row) {
                 tracing::debug!(%error, "a sample is passed over");
             }
         }
+        Ok(())
     }
 }

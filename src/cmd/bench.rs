@@ -132,5 +132,10 @@ fn pipeline(config: Config, flags: &PipelineFlags, screen: &Screen) -> Result<()
     println!("three tiers  {:8.1} images/s", median(|round| round.tiers));
     println!("plain loop   {:8.1} images/s", median(|round| round.plain));
     println!("tiers / plain loop: {:.3}", median(|round| round.tiers / round.plain));
+    println!("CPU time an image:");
+    println!("  storage    {:6.3} ms", median(|round| round.cpu.storage));
+    println!("  worker     {:6.3} ms", median(|round| round.cpu.worker));
+    println!("  receiver   {:6.3} ms", median(|round| round.cpu.receiver));
+    println!("  plain loop {:6.3} ms", median(|round| round.cpu.plain));
     Ok(())
 }

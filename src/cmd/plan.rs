@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use anyhow::{Context, Result};
 use clap::Args;
 
-use crate::cli::{DatasetFlags, given};
+use crate::cli::{DatasetFlags, RankFlags, given};
 use crate::cmd::runtime;
 use crate::config::{Config, Setting};
 use crate::plan::{Planner, render};
@@ -19,15 +19,8 @@ pub(crate) struct Flags {
     /// Step of the epoch
     #[arg(long, value_name = "N")]
     step: u64,
-    /// Rank
-    #[arg(long, value_name = "N")]
-    rank: Option<u32>,
-    /// Number of ranks
-    #[arg(long, value_name = "N")]
-    world_size: Option<u32>,
-    /// Samples in a rank's batch
-    #[arg(long, value_name = "N")]
-    batch: Option<u32>,
+    #[command(flatten)]
+    place: RankFlags,
     /// Seed of order and augmentation
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
@@ -52,9 +45,6 @@ pub(crate) struct Flags {
 impl Flags {
     pub(crate) fn settings(&self) -> Vec<Setting> {
         [
-            given("--rank", "receiver.rank", self.rank),
-            given("--world-size", "receiver.world_size", self.world_size),
-            given("--batch", "receiver.batch_samples", self.batch),
             given("--seed", "receiver.seed", self.seed),
             given("--recipe", "recipe.preset", self.recipe.as_ref()),
             self.datasets.settings(),
@@ -62,6 +52,7 @@ impl Flags {
         ]
         .into_iter()
         .flatten()
+        .chain(self.place.settings())
         .collect()
     }
 

@@ -10,13 +10,12 @@ use std::time::{Duration, Instant, SystemTime};
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use headwater_receiver::{Batch, Receiver};
-use headwater_telemetry::{Health, MetricsServer, Phase, start_metrics};
+use headwater_telemetry::Phase;
 use serde_json::json;
-use tokio::runtime::Runtime;
 
-use crate::cli::{DatasetFlags, given};
+use crate::cli::{DatasetFlags, RankFlags, given};
 use crate::cmd::runtime;
-use crate::cmd::serving::announce;
+use crate::cmd::serving::Serving;
 use crate::config::{Config, Setting};
 use crate::screen::Screen;
 use crate::shutdown::Shutdown;
@@ -35,15 +34,8 @@ pub(crate) struct Flags {
     workers: Option<String>,
     #[command(flatten)]
     datasets: DatasetFlags,
-    /// Rank of this process
-    #[arg(long, value_name = "N")]
-    rank: Option<u32>,
-    /// Number of ranks
-    #[arg(long, value_name = "N")]
-    world_size: Option<u32>,
-    /// Samples in this rank's batch
-    #[arg(long, value_name = "N")]
-    batch: Option<u32>,
+    #[command(flatten)]
+    place: RankFlags,
     /// Links offered, best first, as in `shm,tcp`
     #[arg(long, value_name = "LINK,..")]
     links: Option<String>,
@@ -78,14 +70,12 @@ impl Flags {
             given("--storage", "receiver.storage", self.storage.as_ref()),
             given("--workers", "receiver.workers", self.workers.as_ref()),
             self.datasets.settings(),
-            given("--rank", "receiver.rank", self.rank),
-            given("--world-size", "receiver.world_size", self.world_size),
-            given("--batch", "receiver.batch_samples", self.batch),
             given("--links", "receiver.links", self.links.as_ref()),
             given("--epochs", "receiver.epochs", self.epochs),
         ]
         .into_iter()
         .flatten()
+        .chain(self.place.settings())
         .collect()
     }
 }
@@ -97,8 +87,8 @@ pub(crate) fn run(config: &Config, flags: &Flags, screen: &Screen) -> Result<()>
     }
     let epochs = receiver_config.epochs;
     let runtime = runtime()?;
-    let health = Health::new();
-    let (shutdown, _metrics) = serve(&runtime, config, &health)?;
+    let (serving, _metrics) = runtime.block_on(Serving::open(&config.telemetry))?;
+    let Serving { health, shutdown } = serving;
     let mut digests = flags.digests.as_deref().map(open).transpose()?;
     let recipe = config.recipe.recipe()?;
     let receiver = Receiver::open(receiver_config, recipe, &config.dataset_uses())?;
@@ -126,22 +116,6 @@ pub(crate) fn run(config: &Config, flags: &Flags, screen: &Screen) -> Result<()>
         keep_place(&receiver)?;
     }
     Ok(())
-}
-
-/// Signals and metrics.
-fn serve(
-    runtime: &Runtime,
-    config: &Config,
-    health: &Health,
-) -> Result<(Shutdown, Option<MetricsServer>)> {
-    runtime.block_on(async {
-        let shutdown = Shutdown::listen()?;
-        let metrics = start_metrics(&config.telemetry, health.clone(), &[]).await?;
-        if let Some(metrics) = &metrics {
-            announce("metrics on", metrics.address());
-        }
-        Ok((shutdown, metrics))
-    })
 }
 
 fn open(path: &Path) -> Result<(PathBuf, File)> {

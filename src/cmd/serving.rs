@@ -5,7 +5,7 @@ use std::io::Write as _;
 use std::time::Duration;
 
 use anyhow::Result;
-use headwater_telemetry::{Health, Phase, TelemetryConfig, start_metrics};
+use headwater_telemetry::{Health, MetricsServer, Phase, TelemetryConfig, start_metrics};
 
 use crate::cmd::runtime;
 use crate::shutdown::Shutdown;
@@ -16,7 +16,7 @@ const RUNTIME_END: Duration = Duration::from_secs(1);
 /// A process that serves.
 pub(crate) struct Serving {
     pub(crate) health: Health,
-    shutdown: Shutdown,
+    pub(crate) shutdown: Shutdown,
 }
 
 // === impl Serving ===
@@ -29,15 +29,21 @@ impl Serving {
     ) -> Result<()> {
         let runtime = runtime()?;
         let ended = runtime.block_on(async {
-            let serving = Self { health: Health::new(), shutdown: Shutdown::listen()? };
-            let metrics = start_metrics(telemetry, serving.health.clone(), &[]).await?;
-            if let Some(metrics) = &metrics {
-                announce("metrics on", metrics.address());
-            }
+            let (serving, _metrics) = Self::open(telemetry).await?;
             tier(serving).await
         });
         runtime.shutdown_timeout(RUNTIME_END);
         ended
+    }
+
+    /// Starts signals and metrics; the latter are served until they are dropped.
+    pub(crate) async fn open(telemetry: &TelemetryConfig) -> Result<(Self, Option<MetricsServer>)> {
+        let serving = Self { health: Health::new(), shutdown: Shutdown::listen()? };
+        let metrics = start_metrics(telemetry, serving.health.clone(), &[]).await?;
+        if let Some(metrics) = &metrics {
+            announce("metrics on", metrics.address());
+        }
+        Ok((serving, metrics))
     }
 
     /// Waits for something at the start; `None` when the process is asked to end meanwhile.

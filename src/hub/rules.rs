@@ -52,11 +52,7 @@ impl Rules {
         let fields = SampleFields::parse(&config.receiver.image_field, label)
             .context("receiver.image_field and receiver.label_field")?;
         let label = label.split('|').filter(|name| !name.is_empty()).map(str::to_owned).collect();
-        let limits = DecodeLimits {
-            pixels_max: config.augment.decode_pixels_max,
-            jpeg_scans_max: config.augment.decode_jpeg_scans_max,
-        };
-        Ok(Self { fields, label, limits })
+        Ok(Self { fields, label, limits: config.augment.decode_limits() })
     }
 
     /// Reads a whole shard. `sum` is the SHA-256 that it should have, where that is known.

@@ -96,6 +96,11 @@ impl Child {
         &self.name
     }
 
+    /// Its number among the system's processes.
+    pub(crate) fn id(&self) -> u32 {
+        self.process.id()
+    }
+
     /// Waits for a line `what ADDRESS`.
     pub(crate) fn address(
         &mut self,

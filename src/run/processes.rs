@@ -55,6 +55,16 @@ impl Processes {
         }
         Ok(Self { workers: started, storage, addresses, lost: Vec::new() })
     }
+
+    /// The storage node's number among the system's processes.
+    pub(crate) fn storage_id(&self) -> u32 {
+        self.storage.id()
+    }
+
+    /// The workers' numbers.
+    pub(crate) fn worker_ids(&self) -> impl Iterator<Item = u32> {
+        self.workers.iter().map(Child::id)
+    }
 }
 
 impl Tiers for Processes {
