@@ -15,7 +15,9 @@ use headwater_core::{Manifest, Recipe, SampleRef};
 use headwater_proto::augment::BadSamplePolicy;
 use headwater_receiver::{checkpoint, sampler_config};
 use headwater_storage::Storage;
-use headwater_storage_client::{Dataset, DatasetRef, StorageClient, StorageClientConfig};
+use headwater_storage_client::{
+    Dataset, DatasetRef, EncodedSample, StorageClient, StorageClientConfig, StorageFailure,
+};
 use serde::Serialize;
 use tokio::task::JoinSet;
 
@@ -126,6 +128,7 @@ impl Planner {
             nodes,
             access,
             wait_limit_ms,
+            local_map: config.augment.local_map,
             ..Default::default()
         })
         .await?;
@@ -227,7 +230,15 @@ impl Planner {
         let shard = &self.manifests[usize::from(asked.dataset)].shards()[asked.shard as usize];
         let (mut first, mut index) = (None, asked.index);
         loop {
-            match self.try_sample(asked, index, decoder).await {
+            let dataset = &self.datasets[usize::from(asked.dataset)];
+            let read = dataset.read(asked.shard, &[index], self.fields.selection()).await;
+            let tried = match read {
+                Ok(read) => self.try_sample(&read, decoder),
+                Err(error) if error.kind() == StorageFailure::BrokenShard => Err(error.into()),
+                // Storage that does not answer says nothing of the sample.
+                Err(error) => return Err(error.into()),
+            };
+            match tried {
                 Ok(usable) => return Ok((index, usable, first)),
                 Err(fault) => {
                     first.get_or_insert(format!("shard `{}` sample {index}: {fault}", shard.name));
@@ -244,14 +255,7 @@ impl Planner {
         }
     }
 
-    async fn try_sample(
-        &self,
-        asked: &SampleRef,
-        index: u32,
-        decoder: &mut Decoder,
-    ) -> Result<Usable> {
-        let dataset = &self.datasets[usize::from(asked.dataset)];
-        let read = dataset.read(asked.shard, &[index], self.fields.selection()).await?;
+    fn try_sample(&self, read: &[EncodedSample], decoder: &mut Decoder) -> Result<Usable> {
         let sample = read.first().context("it is not there")?;
         let label = self.fields.label(sample)?;
         let encoded = self.fields.image(sample)?;
@@ -273,5 +277,30 @@ impl Planner {
         });
         let views = names.zip(drawn.views().iter().cloned());
         views.map(|((tensor, view), params)| PlannedView { tensor, view, params }).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use headwater_storage_client::LocalMap;
+
+    use super::*;
+    use crate::config::DatasetEntry;
+
+    #[tokio::test]
+    async fn storage_that_goes_away_is_no_bad_sample() {
+        let index = tempfile::tempdir().unwrap();
+        let shards = concat!("photos=", env!("CARGO_MANIFEST_DIR"), "/tests/data/photos/*.tar");
+        let dataset = vec![DatasetEntry::parse(shards).unwrap()];
+        let mut config = Config { dataset, ..Config::default() };
+        config.storage.index_dir = Some(index.path().to_owned());
+        config.augment.local_map = LocalMap::Off;
+        config.receiver.worker_wait_ms = 100;
+        let mut planner = Planner::look(&config).await.unwrap();
+        assert!(planner.plan(0, 0, None).await.is_ok());
+        planner._node.shutdown().await;
+        let error = planner.plan(0, 0, None).await.unwrap_err();
+        let said = format!("{error:#}");
+        assert!(said.contains("storage") && !said.contains("the stream would fail"), "{said}");
     }
 }
