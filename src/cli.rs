@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, CommandFactory as _, Parser, Subcommand};
 
-use crate::cmd::{augment, bench, config, datasets, plan, receive, run, storage};
+use crate::cmd::{augment, bench, config, datasets, doctor, plan, receive, run, storage};
 use crate::config::{DatasetEntry, HubNeed, Setting};
 
 /// Headwater feeds training ranks: storage tier, augment tier, receiver.
@@ -48,6 +48,8 @@ pub(crate) enum Verb {
     /// Measures
     #[command(subcommand)]
     Bench(bench::Verb),
+    /// Looks at this machine: devices, memory, limits, libraries, links; what is wrong, and the remedy
+    Doctor(doctor::Flags),
     /// Prints the effective configuration: every key, its unit and where its value came from
     Config(config::Flags),
 }
@@ -94,6 +96,7 @@ impl Cli {
             Some(Verb::Plan(flags)) => flags.settings(),
             Some(Verb::Datasets(verb)) => verb.settings(),
             Some(Verb::Bench(verb)) => verb.settings(),
+            Some(Verb::Doctor(flags)) => flags.settings(),
             Some(Verb::Config(_)) | None => Vec::new(),
         });
         settings
@@ -117,7 +120,8 @@ impl Verb {
             Self::Plan(flags) if flags.looks_at_shards() => Some(HubNeed::Shards),
             Self::Plan(_) | Self::Receive(_) => Some(HubNeed::Names),
             Self::Datasets(verb) => verb.reads_configured().then_some(HubNeed::Shards),
-            Self::Augment(_) | Self::Config(_) => None,
+            // The doctor's own checks say what is missing.
+            Self::Augment(_) | Self::Config(_) | Self::Doctor(_) => None,
         }
     }
 }

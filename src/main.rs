@@ -9,6 +9,7 @@ mod cli;
 mod cmd;
 mod config;
 mod contact_sheet;
+mod doctor;
 mod hub;
 mod pack;
 mod plan;

@@ -4,6 +4,7 @@ pub(crate) mod augment;
 pub(crate) mod bench;
 pub(crate) mod config;
 pub(crate) mod datasets;
+pub(crate) mod doctor;
 pub(crate) mod plan;
 pub(crate) mod receive;
 pub(crate) mod run;
@@ -58,6 +59,7 @@ pub(crate) fn dispatch(cli: &Cli) -> Result<()> {
         Some(Verb::Plan(flags)) => plan::run(&loaded.config, flags),
         Some(Verb::Datasets(verb)) => datasets::run(&loaded, verb, &screen),
         Some(Verb::Bench(verb)) => bench::run(loaded.config, verb, &screen),
+        Some(Verb::Doctor(flags)) => doctor::run(&loaded, flags),
         Some(Verb::Config(flags)) => config::run(&loaded, flags),
         None => Ok(()),
     }

@@ -3,11 +3,12 @@
 use crate::tree::{code, files, read};
 
 /// Folder of a crate, and the crates of this project that it may depend on, in its tests too.
-const MAY_DEPEND: [(&str, &[&str]); 12] = [
+const MAY_DEPEND: [(&str, &[&str]); 13] = [
     ("fuzz", &["core", "proto", "storage-client", "storage", "augment"]),
     ("libs/access", &[]),
     ("libs/core", &[]),
     ("libs/discovery", &[]),
+    ("libs/inventory", &[]),
     ("libs/telemetry", &[]),
     ("proto", &["core"]),
     ("libs/transport", &["core"]),

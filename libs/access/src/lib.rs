@@ -13,6 +13,7 @@ mod config;
 mod error;
 mod files;
 mod server;
+mod stream;
 mod tls;
 mod token;
 
@@ -22,6 +23,7 @@ pub use client::Caller;
 pub use config::AccessConfig;
 pub use error::AccessError;
 pub use server::Connection;
+pub use stream::{Dialed, Duplex};
 pub use token::{Bearer, Guard};
 
 use tls::Tls;

@@ -90,7 +90,7 @@ async fn accept(access: Access, listener: TcpListener, take: mpsc::Sender<io::Re
 // === impl Connection ===
 
 impl Connection {
-    fn tcp(&self) -> &TcpStream {
+    pub(crate) fn tcp(&self) -> &TcpStream {
         match self {
             Self::Plain(stream) => stream,
             Self::Tls(stream) => stream.get_ref().0,

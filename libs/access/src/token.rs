@@ -68,6 +68,13 @@ impl Token {
         Ok(Self { file, held: Mutex::new(Held { stamp, value }) })
     }
 
+    /// The token without its scheme, as the file has it now.
+    pub(crate) fn word(&self) -> Vec<u8> {
+        let value = self.current();
+        let bytes = value.as_encoded_bytes();
+        bytes.strip_prefix(SCHEME.as_bytes()).unwrap_or(bytes).to_vec()
+    }
+
     /// The token as the file has it now; the one before while the file is being changed.
     fn current(&self) -> MetadataValue<Ascii> {
         let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);

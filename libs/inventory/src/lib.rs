@@ -1,0 +1,33 @@
+//! What a machine has: RDMA devices, GPUs, memory, limits, libraries.
+//!
+//! Everything but libraries is read from `/sys` and `/proc` of a [`Machine`], which may be a
+//! recorded tree. Libraries are opened, asked for their version, and never closed.
+//!
+//! Deliberately absent: judgement. Nothing here knows what is enough, what a configuration asks
+//! for, or what to do about something missing; and what cannot be read is not there.
+#![deny(unsafe_code)]
+
+mod gpu;
+mod kernel;
+#[allow(unsafe_code)] // Opens libraries and calls them.
+mod library;
+mod limits;
+mod machine;
+mod memory;
+mod network;
+mod pci;
+mod processor;
+mod rdma;
+#[cfg(feature = "trees")]
+pub mod trees;
+
+pub use gpu::{Gpu, NvidiaDriver};
+pub use kernel::KernelRelease;
+pub use library::{JpegEngines, Library, LoadError, Nvml};
+pub use limits::{Limit, Limits};
+pub use machine::Machine;
+pub use memory::{HugePages, Space};
+pub use network::Interface;
+pub use pci::{Distance, PciDevice};
+pub use processor::Processor;
+pub use rdma::{Gid, RdmaDevice, RdmaPort};

@@ -1,0 +1,101 @@
+//! Opening the two ends of links.
+
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+
+use headwater_inventory::Machine;
+use headwater_transport::shm::{self, ShmConnect, ShmListen};
+use headwater_transport::tcp::{self, TcpConnect, TcpListen};
+use headwater_transport::{
+    Arrival, LinkError, LinkKind, LinkOffer, ReceiverLink, SessionKey, SlotMemory, WorkerLink,
+};
+use tokio::sync::mpsc;
+
+use super::control::Rates;
+use super::{PART_BYTES, PARTS_AT_ONCE, PEER, SLOT};
+use crate::config::Config;
+
+/// A receiver's end.
+pub(super) struct Opened {
+    pub(super) link: Arc<dyn ReceiverLink>,
+    pub(super) key: SessionKey,
+    pub(super) arrivals: mpsc::UnboundedReceiver<Arrival>,
+}
+
+/// Opens every link that can be had, with one slot for all; and a sentence on each that cannot.
+pub(super) async fn open(config: &Config, local: IpAddr) -> (Vec<Opened>, Vec<String>) {
+    let receiver = &config.receiver;
+    let bytes = PART_BYTES * PARTS_AT_ONCE;
+    let memory = match SlotMemory::shared(&receiver.shm_dir, bytes, false) {
+        Ok(memory) => Arc::new(memory),
+        Err(error) => return (Vec::new(), vec![error.to_string()]),
+    };
+    let (mut opened, mut closed) = (Vec::new(), Vec::new());
+    for kind in [LinkKind::Shm, LinkKind::Tcp] {
+        match open_one(config, kind, local, &memory).await {
+            Ok(link) => opened.push(link),
+            Err(error) => closed.push(error.to_string()),
+        }
+    }
+    (opened, closed)
+}
+
+async fn open_one(
+    config: &Config,
+    kind: LinkKind,
+    local: IpAddr,
+    memory: &Arc<SlotMemory>,
+) -> Result<Opened, LinkError> {
+    let (sender, arrivals) = mpsc::unbounded_channel();
+    let link = match kind {
+        LinkKind::Shm => {
+            let dir = &config.receiver.shm_socket_dir;
+            let socket_dir = (!dir.as_os_str().is_empty()).then(|| dir.clone());
+            shm::listen(&ShmListen { socket_dir, ..ShmListen::default() }, sender).await?
+        }
+        LinkKind::Tcp => {
+            // Where the control connection came in, data can too.
+            let bind = SocketAddr::new(local, 0);
+            tcp::listen(&TcpListen { bind, ..TcpListen::default() }, sender).await?
+        }
+        LinkKind::Rdma => return Err(not_here(kind)),
+    };
+    let setup = |error: std::io::Error| LinkError::Setup { kind, reason: error.to_string() };
+    let key = SessionKey::random().map_err(setup)?;
+    link.add_slot(SLOT, Arc::clone(memory))?;
+    link.admit(PEER, key.clone());
+    Ok(Opened { link, key, arrivals })
+}
+
+/// The worker's end.
+pub(super) async fn connect(
+    offer: &LinkOffer,
+    key: &SessionKey,
+) -> Result<Arc<dyn WorkerLink>, LinkError> {
+    match offer.kind {
+        LinkKind::Shm => shm::connect(offer, key, &ShmConnect::default()).await,
+        LinkKind::Tcp => {
+            let staging_buffers = PARTS_AT_ONCE as usize + 2;
+            tcp::connect(offer, key, &TcpConnect { staging_buffers, ..TcpConnect::default() }).await
+        }
+        LinkKind::Rdma => Err(not_here(offer.kind)),
+    }
+}
+
+fn not_here(kind: LinkKind) -> LinkError {
+    LinkError::Setup { kind, reason: "this program has no rdma link".to_owned() }
+}
+
+/// Rates of this host's ports on the way to `peer`.
+pub(super) fn rates(machine: &Machine, peer: IpAddr) -> Rates {
+    let devices = machine.rdma_devices();
+    let ports = devices.iter().flat_map(|device| device.usable_ports());
+    let rdma = ports.filter_map(|port| port.rate_gbit).max_by(f64::total_cmp);
+    let tcp = machine.interface_to(peer).and_then(|interface| interface.rate_gbit);
+    Rates { tcp, rdma }
+}
+
+/// A word for this host and this boot of it.
+pub(super) fn host() -> String {
+    headwater_storage_client::host_id().to_owned()
+}

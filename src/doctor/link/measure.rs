@@ -1,0 +1,147 @@
+//! The side that measures.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, bail, ensure};
+use headwater_access::{Access, Dialed};
+use headwater_inventory::Machine;
+use headwater_transport::{LinkError, LinkKind, PartPlace, WorkerLink};
+use tokio::task::JoinSet;
+
+use super::control::{Answer, Control, Hello, Progress, Rates, Round, VERSION, Welcome};
+use super::verdict::{self, Figures};
+use super::{PART_BYTES, PARTS_AT_ONCE, PING_BYTES, ends};
+use crate::config::Config;
+use crate::doctor::Check;
+
+/// Round trips; the median is shown.
+const PINGS: usize = 101;
+/// Parts of one round of bandwidth: 256 MiB.
+const PARTS: u64 = 32;
+/// Rounds go on for so long; the first is not counted.
+const MEASURE: Duration = Duration::from_secs(1);
+
+/// The measuring side of one link.
+struct Course<'a> {
+    control: &'a mut Control,
+    link: Arc<dyn WorkerLink>,
+    /// Its place in the other side's list.
+    number: usize,
+    next_lease: u64,
+}
+
+/// Measures every link to the `headwater doctor --serve` at `peer`.
+pub(crate) async fn measure(config: &Config, machine: &Machine, peer: &str) -> Result<Vec<Check>> {
+    let access = Access::open(&config.security)?;
+    let Dialed { stream, peer: address, .. } = access.dial(peer).await.with_context(|| {
+        "cannot connect; run `headwater doctor --serve HOST:PORT` there, with the same [security]"
+    })?;
+    let mut control = Control::new(stream);
+    control.say(&Hello { version: VERSION, token: access.token() }).await?;
+    let welcome: Welcome = match control.heard().await? {
+        Answer::Welcome(welcome) => welcome,
+        Answer::Refused(reason) => bail!("refused: {reason}"),
+    };
+    let same_host = welcome.host == ends::host();
+    let rates = match same_host {
+        true => Rates::default(), // The way within a host has no port.
+        false => welcome.rates.with(ends::rates(machine, address.ip())),
+    };
+    let mut checks: Vec<Check> = welcome.closed.iter().map(|why| verdict::closed(why)).collect();
+    for (number, offered) in welcome.links.iter().enumerate() {
+        let Some((offer, key)) = offered.take() else { continue };
+        if offer.kind == LinkKind::Shm && !same_host {
+            checks.push(verdict::other_host());
+            continue;
+        }
+        checks.push(match ends::connect(&offer, &key).await {
+            Ok(link) => {
+                let kind = link.kind();
+                let mut course = Course { control: &mut control, link, number, next_lease: 1 };
+                let figures = course.run().await.with_context(|| format!("{kind} link"))?;
+                verdict::of(kind, figures, rates, same_host)
+            }
+            Err(error) => verdict::refused(offer.kind, &error),
+        });
+    }
+    Ok(checks)
+}
+
+// === impl Course ===
+
+impl Course<'_> {
+    async fn run(&mut self) -> Result<Figures> {
+        let mut trips = Vec::with_capacity(PINGS);
+        for _ in 0..PINGS {
+            trips.push(self.round(1, PING_BYTES).await?);
+        }
+        trips.sort_unstable();
+        self.round(PARTS, PART_BYTES).await?; // Faults pages in, opens windows.
+        let (started, mut spent, mut parts) = (Instant::now(), Duration::ZERO, 0);
+        while started.elapsed() < MEASURE {
+            spent += self.round(PARTS, PART_BYTES).await?;
+            parts += PARTS;
+        }
+        let gigabytes = (parts * PART_BYTES) as f64 / 1e9;
+        let gb_per_s = gigabytes / spent.as_secs_f64();
+        Ok(Figures { round_trip: trips[trips.len() / 2], gb_per_s })
+    }
+
+    /// The time from the first byte of the first part until the other side's word that all are
+    /// there.
+    async fn round(&mut self, parts: u64, part_bytes: u64) -> Result<Duration> {
+        let round = Round { link: self.number, first_lease: self.next_lease, parts, part_bytes };
+        self.next_lease += parts;
+        self.control.say(&round).await?;
+        let expected: Progress = self.control.heard().await?;
+        ensure!(expected == Progress::Expected, "a word out of turn");
+        let started = Instant::now();
+        self.send(&round).await?;
+        let arrived: Progress = self.control.heard().await?;
+        ensure!(arrived == Progress::Arrived, "a word out of turn");
+        Ok(started.elapsed())
+    }
+
+    async fn send(&self, round: &Round) -> Result<(), LinkError> {
+        if self.link.kind() == LinkKind::Shm {
+            // Parts lie in the slot itself, where no two may share a place.
+            for place in round.places() {
+                deliver(&self.link, place).await?;
+            }
+            return Ok(());
+        }
+        let mut running = JoinSet::new();
+        for place in round.places() {
+            if running.len() as u64 == PARTS_AT_ONCE {
+                finished(running.join_next().await)?;
+            }
+            let link = Arc::clone(&self.link);
+            running.spawn(async move { deliver(&link, place).await });
+        }
+        while let Some(ended) = running.join_next().await {
+            finished(Some(ended))?;
+        }
+        Ok(())
+    }
+}
+
+/// One part. In shared memory it is filled, since writing there is what moves bytes.
+async fn deliver(link: &Arc<dyn WorkerLink>, place: PartPlace) -> Result<(), LinkError> {
+    let lease = place.lease.0;
+    let mut part = link.begin(place).await?;
+    if link.kind() == LinkKind::Shm {
+        part.regions_mut().into_iter().for_each(|region| region.fill(lease as u8));
+    }
+    link.commit(part).await
+}
+
+fn finished(
+    ended: Option<Result<Result<(), LinkError>, tokio::task::JoinError>>,
+) -> Result<(), LinkError> {
+    match ended {
+        Some(Ok(delivered)) => delivered,
+        Some(Err(panicked)) => std::panic::resume_unwind(panicked.into_panic()),
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,94 @@
+//! The side that is measured against.
+
+use std::net::IpAddr;
+
+use anyhow::{Context as _, Result, bail};
+use headwater_access::{Access, Connection};
+use headwater_inventory::Machine;
+use headwater_transport::Arrival;
+use tokio::net::TcpListener;
+use tokio_stream::StreamExt as _;
+
+use super::control::{Answer, Control, Hello, Progress, Round, VERSION, Welcome};
+use super::ends::{self, Opened};
+use super::{PEER, control};
+use crate::cmd::serving::announce;
+use crate::config::Config;
+use crate::shutdown::Shutdown;
+
+/// Serves one caller after another until the process is asked to end: two at once would measure
+/// each other.
+pub(crate) async fn serve(config: &Config, address: &str) -> Result<()> {
+    let access = Access::open(&config.security)?;
+    let listener = TcpListener::bind(address)
+        .await
+        .with_context(|| format!("cannot listen on `{address}`"))?;
+    announce("doctor on", listener.local_addr()?);
+    let shutdown = Shutdown::listen()?;
+    let mut callers = access.incoming(listener);
+    let serving = async {
+        while let Some(connection) = callers.next().await {
+            let served = async { one(config, &access, connection?).await };
+            if let Err(error) = served.await {
+                tracing::warn!(error = %format!("{error:#}"), "a caller is left");
+            }
+        }
+        Ok(())
+    };
+    tokio::select! {
+        ended = serving => ended,
+        () = shutdown.asked() => Ok(()),
+    }
+}
+
+async fn one(config: &Config, access: &Access, connection: Connection) -> Result<()> {
+    let (local, peer) = connection.ends()?;
+    let mut control = Control::new(Box::new(connection));
+    let hello: Hello = control.heard().await?;
+    if let Some(refusal) = refusal(access, &hello) {
+        control.say(&Answer::Refused(refusal.clone())).await?;
+        bail!("{refusal}");
+    }
+    let (mut links, closed) = ends::open(config, local.ip()).await;
+    control.say(&Answer::Welcome(welcome(&links, closed, peer.ip()))).await?;
+    while let Some(round) = control.next::<Round>().await? {
+        round.validate(links.len())?;
+        let Opened { link, arrivals, .. } = &mut links[round.link];
+        round.places().for_each(|place| link.expect(PEER, place));
+        control.say(&Progress::Expected).await?;
+        let arrived = async {
+            let mut missing = round.parts;
+            while missing > 0 {
+                match arrivals.recv().await {
+                    Some(Arrival::Part { .. }) => missing -= 1,
+                    Some(Arrival::Connected { .. } | Arrival::Quiet { .. }) => {}
+                    Some(Arrival::Gone { reason, .. }) => bail!("the link is gone: {reason}"),
+                    None => bail!("the link has ended"),
+                }
+            }
+            Ok(())
+        };
+        tokio::time::timeout(control::PATIENCE, arrived).await.context("parts stay out")??;
+        control.say(&Progress::Arrived).await?;
+    }
+    Ok(())
+}
+
+fn refusal(access: &Access, hello: &Hello) -> Option<String> {
+    if hello.version != VERSION {
+        let theirs = hello.version;
+        return Some(format!("version {theirs} of doctor's messages; this one speaks {VERSION}"));
+    }
+    let refused = !access.lets_in(hello.token.as_deref());
+    refused.then(|| "another token: give both sides the same security.token_file".to_owned())
+}
+
+fn welcome(links: &[Opened], closed: Vec<String>, peer: IpAddr) -> Welcome {
+    let offered = links.iter().map(|opened| control::Offered::new(opened.link.offer(), &opened.key));
+    Welcome {
+        host: ends::host(),
+        links: offered.collect(),
+        closed,
+        rates: ends::rates(&Machine::this(), peer),
+    }
+}

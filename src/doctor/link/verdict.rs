@@ -1,0 +1,113 @@
+//! Whether a link does what its port could.
+
+use std::time::Duration;
+
+use headwater_transport::{LinkError, LinkKind};
+
+use super::control::Rates;
+use crate::doctor::Check;
+
+/// Share of a port's rate that one-sided writes have to reach; headers take some percent.
+const RDMA_SHARE_MIN: f64 = 0.8;
+/// Share of a port's rate that a stream has to reach,
+const TCP_SHARE_MIN: f64 = 0.5;
+/// up to this rate, in 1e9 bytes per second: what one core moves through a socket.
+const TCP_CORE_GB_PER_S: f64 = 2.0;
+
+/// What was measured of a link.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Figures {
+    /// A small part there, and the word of its arrival back.
+    pub(super) round_trip: Duration,
+    /// 1e9 bytes per second.
+    pub(super) gb_per_s: f64,
+}
+
+/// Judges what was measured by what both ends' ports can do.
+pub(super) fn of(kind: LinkKind, figures: Figures, rates: Rates, same_host: bool) -> Check {
+    let Figures { round_trip, gb_per_s } = figures;
+    let round_trip_us = round_trip.as_secs_f64() * 1e6;
+    let found = format!("round trip {round_trip_us:.0} us, {gb_per_s:.2} GB/s");
+    let rate = match kind {
+        LinkKind::Shm => None,
+        LinkKind::Tcp => rates.tcp,
+        LinkKind::Rdma => rates.rdma,
+    };
+    let Some(port) = rate.map(|gbit| gbit / 8.0) else {
+        let why = if same_host { "within one host" } else { "the port's rate is not known" };
+        return Check::ok(name(kind), format!("{found}, {why}"));
+    };
+    let share = gb_per_s / port;
+    let found = format!("{found}, {:.0} % of the port's {port:.1} GB/s", share * 100.0);
+    let (least, remedy) = match kind {
+        LinkKind::Rdma => (
+            RDMA_SHARE_MIN * port,
+            "look at the card's PCIe width and generation (lspci -vv, LnkSta), at the MTU of the \
+             port, and on Ethernet at pauses and lost packets (ethtool -S)",
+        ),
+        _ => (
+            TCP_SHARE_MIN * port.min(TCP_CORE_GB_PER_S),
+            "look at the interface's MTU, at lost packets (nstat TcpRetransSegs), at net.ipv4.\
+             tcp_rmem and tcp_wmem, and at who else uses the network",
+        ),
+    };
+    if gb_per_s >= least {
+        Check::ok(name(kind), found)
+    } else {
+        Check::wrong(name(kind), found, remedy)
+    }
+}
+
+/// A link that the other side could not open.
+pub(super) fn closed(why: &str) -> Check {
+    let remedy = "run `headwater doctor` there";
+    Check::absent("link", format!("the other side: {why}"), remedy)
+}
+
+/// A link that could not be connected.
+pub(super) fn refused(kind: LinkKind, error: &LinkError) -> Check {
+    let remedy = "look at firewalls between the two hosts, and run `headwater doctor` on both";
+    Check::wrong(name(kind), error.to_string(), remedy)
+}
+
+pub(super) fn other_host() -> Check {
+    let remedy = "nothing is to be done: shared memory is for workers on the receiver's host";
+    Check::absent(name(LinkKind::Shm), "the other side is another host", remedy)
+}
+
+fn name(kind: LinkKind) -> String {
+    format!("link {kind}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::doctor::Verdict;
+
+    fn judged(kind: LinkKind, gb_per_s: f64, tcp: f64, rdma: f64) -> Verdict {
+        let figures = Figures { round_trip: Duration::from_micros(90), gb_per_s };
+        of(kind, figures, Rates { tcp: Some(tcp), rdma: Some(rdma) }, false).verdict
+    }
+
+    #[test]
+    fn writes_have_to_come_near_the_ports_rate() {
+        assert_eq!(judged(LinkKind::Rdma, 46.0, 25.0, 400.0), Verdict::Ok);
+        assert_eq!(judged(LinkKind::Rdma, 24.0, 25.0, 400.0), Verdict::Wrong);
+    }
+
+    #[test]
+    fn a_stream_has_to_reach_half_the_port_or_what_one_core_moves() {
+        assert_eq!(judged(LinkKind::Tcp, 0.7, 10.0, 400.0), Verdict::Ok);
+        assert_eq!(judged(LinkKind::Tcp, 0.6, 10.0, 400.0), Verdict::Wrong);
+        assert_eq!(judged(LinkKind::Tcp, 1.1, 200.0, 400.0), Verdict::Ok);
+        assert_eq!(judged(LinkKind::Tcp, 0.9, 200.0, 400.0), Verdict::Wrong);
+    }
+
+    #[test]
+    fn without_a_known_rate_there_is_nothing_to_fall_short_of() {
+        let figures = Figures { round_trip: Duration::from_micros(90), gb_per_s: 0.01 };
+        let check = of(LinkKind::Tcp, figures, Rates::default(), false);
+        assert_eq!(check.verdict, Verdict::Ok);
+        assert!(check.found.contains("not known"), "{}", check.found);
+    }
+}

@@ -1,0 +1,135 @@
+//! Memory for slots, limits on locking it, huge pages, open files.
+
+use headwater_inventory::{Limits, Space};
+use headwater_transport::LinkKind;
+
+use crate::doctor::{Check, Patient, gigabytes};
+
+/// Descriptors that a process has beside those that are counted: listeners, logs, gRPC.
+const OTHER_FILES: u64 = 256;
+/// Descriptors of one session of a worker: control stream, link, and one in passing.
+const FILES_PER_SESSION: u64 = 3;
+
+pub(super) fn checks(patient: &Patient<'_>) -> Vec<Check> {
+    let limits = patient.machine.limits();
+    let limits = limits.iter().flat_map(|limits| {
+        [locked_memory(patient, limits), open_files(patient, limits)].into_iter().flatten()
+    });
+    slots(patient).into_iter().chain(limits).chain(huge_pages(patient)).collect()
+}
+
+/// Whether the slots of all ranks of this host have room.
+fn slots(patient: &Patient<'_>) -> Option<Check> {
+    let wanted = patient.slots_bytes()?;
+    let receiver = &patient.config.receiver;
+    if !receiver.links.iter().any(|link| link == LinkKind::Shm.name()) {
+        let free = patient.machine.available_bytes()?;
+        return Some(room("memory of slots", "memory", wanted, free, patient));
+    }
+    let folder = receiver.shm_dir.display().to_string();
+    let check = format!("slots in {folder}");
+    let space = match patient.machine.space(&receiver.shm_dir) {
+        Some(space) => space,
+        None if !patient.is_this => return None, // Nobody records a file system's room.
+        None => {
+            let remedy = "set receiver.shm_dir to a folder of a tmpfs";
+            return Some(Check::wrong(check, "the folder cannot be looked at", remedy));
+        }
+    };
+    let Space { total_bytes, free_bytes, is_tmpfs } = space;
+    if !is_tmpfs {
+        let remedy = "set receiver.shm_dir to a folder of a tmpfs: each write would go to a disk";
+        return Some(Check::wrong(check, "is no memory", remedy));
+    }
+    let holds = format!("{folder} of {}", gigabytes(total_bytes));
+    Some(room(&check, &holds, wanted, free_bytes, patient))
+}
+
+fn room(check: &str, place: &str, wanted: u64, free: u64, patient: &Patient<'_>) -> Check {
+    let receiver = &patient.config.receiver;
+    let (ranks, slots) = (patient.ranks(), receiver.slots_limit());
+    let found = format!(
+        "{} free in {place}; {ranks} ranks x {slots} slots x {} samples take {}",
+        gigabytes(free),
+        receiver.batch_samples,
+        gigabytes(wanted)
+    );
+    if free >= wanted {
+        return Check::ok(check, found);
+    }
+    Check::wrong(
+        check,
+        found,
+        "enlarge it (mount -o remount,size=..; in a container its size of /dev/shm), remove what \
+         lies there, or lower receiver.slots_max or batch_samples",
+    )
+}
+
+/// RDMA locks what it registers: all slots of the ranks of one process at least.
+fn locked_memory(patient: &Patient<'_>, limits: &Limits) -> Option<Check> {
+    // A limit holds for a process, and a process has one receiver.
+    let wanted = patient.slots_bytes()? / patient.ranks();
+    let limit = limits.locked_bytes.soft.map_or("no limit".to_owned(), gigabytes);
+    let privileged = if limits.may_lock_all { ", and the privilege to pass it" } else { "" };
+    let found = format!("{limit}{privileged}; a rank's slots are {}", gigabytes(wanted));
+    if limits.may_lock_all || limits.locked_bytes.allows(wanted) {
+        return Some(Check::ok("locked memory", found));
+    }
+    let needed = patient.inventory.has_rdma() || patient.forces(LinkKind::Rdma);
+    if !needed {
+        return Some(Check::ok("locked memory", found + ", which only rdma would lock"));
+    }
+    Some(Check::wrong(
+        "locked memory",
+        found,
+        "raise it: `ulimit -l unlimited`, LimitMEMLOCK=infinity of the service, `--ulimit \
+         memlock=-1` of the container, or the capability IPC_LOCK",
+    ))
+}
+
+/// The largest number that one process of any tier may have open.
+fn open_files(patient: &Patient<'_>, limits: &Limits) -> Option<Check> {
+    let config = patient.config;
+    let storage = config.storage.open_shards_max as u64;
+    let augment = config.augment.sessions_max as u64 * FILES_PER_SESSION;
+    let wanted = storage.max(augment) + OTHER_FILES;
+    let limit = limits.open_files;
+    let soft = limit.soft.map_or("no limit".to_owned(), |soft| soft.to_string());
+    let found = format!("{soft}; a process may open {wanted}");
+    Some(match limit.allows(wanted) {
+        true => Check::ok("open files", found),
+        false => Check::wrong(
+            "open files",
+            found,
+            format!(
+                "raise it: `ulimit -n {wanted}` or LimitNOFILE of the service; or lower \
+                 storage.open_shards_max and augment.sessions_max"
+            ),
+        ),
+    })
+}
+
+/// Whether slots get huge pages where they are asked for.
+fn huge_pages(patient: &Patient<'_>) -> Option<Check> {
+    let receiver = &patient.config.receiver;
+    let asked = receiver.huge_pages;
+    let Some(pages) = patient.machine.huge_pages() else {
+        let remedy = "the kernel gives none; set receiver.huge_pages = false";
+        return Some(Check::lacking(asked, "huge pages", "no policy in sysfs", remedy));
+    };
+    let shared = receiver.links.iter().any(|link| link == LinkKind::Shm.name());
+    let (policy, file, word) = match shared {
+        true => (&pages.shared, "shmem_enabled", "advise"),
+        false => (&pages.private, "enabled", "madvise"),
+    };
+    let found = format!("policy `{policy}` for slots, {} reserved pages", pages.reserved);
+    if !matches!(policy.as_str(), "never" | "deny") {
+        let used = if asked { "" } else { "; receiver.huge_pages is off" };
+        return Some(Check::ok("huge pages", found + used));
+    }
+    if !asked {
+        return Some(Check::ok("huge pages", found + "; receiver.huge_pages is off"));
+    }
+    let remedy = format!("echo {word} > /sys/kernel/mm/transparent_hugepage/{file}");
+    Some(Check::wrong("huge pages", found, remedy))
+}
