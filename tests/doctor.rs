@@ -147,7 +147,7 @@ fn slots_that_do_not_fit_and_shards_that_are_not_there_are_wrong() {
     said.has("dataset photos", "wrong", "/nonexistent/a-0.tar");
     let shards = data("photos").join("photos-{000000..000003}.tar");
     let dataset = format!("photos={}", shards.display());
-    let said = doctor(&[], &["--batch", "1", "--dataset", &dataset]);
+    let said = doctor(&[], &["--ranks", "1", "--batch", "1", "--dataset", &dataset]);
     said.has("dataset photos", "ok", "4 shards");
     said.has("slots in /dev/shm", "ok", "1 ranks");
 }

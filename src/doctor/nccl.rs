@@ -85,12 +85,8 @@ impl Topology {
 
     /// Whether a site may choose another value than the job file's without harm.
     fn is_free(self, name: &str) -> bool {
-        const SITE: [&str; 4] = [
-            "NCCL_IB_HCA",
-            "NCCL_IB_QPS_PER_CONNECTION",
-            "NCCL_IB_TIMEOUT",
-            "NCCL_IB_RETRY_CNT",
-        ];
+        const SITE: [&str; 4] =
+            ["NCCL_IB_HCA", "NCCL_IB_QPS_PER_CONNECTION", "NCCL_IB_TIMEOUT", "NCCL_IB_RETRY_CNT"];
         self == Self::Pcie && SITE.contains(&name)
     }
 }
@@ -102,9 +98,7 @@ mod tests {
     #[test]
     fn the_job_files_hold_what_is_to_be_set() {
         let nvl72: Vec<_> = settings(Topology::Nvl72.job_file()).collect();
-        for pair in
-            [("NCCL_IB_DISABLE", "1"), ("NCCL_NVLS_ENABLE", "1"), ("NCCL_PROTO", "LL128")]
-        {
+        for pair in [("NCCL_IB_DISABLE", "1"), ("NCCL_NVLS_ENABLE", "1"), ("NCCL_PROTO", "LL128")] {
             assert!(nvl72.contains(&pair), "{pair:?} not in {nvl72:?}");
         }
         let pcie: Vec<_> = settings(Topology::Pcie.job_file()).collect();

@@ -84,7 +84,10 @@ impl Gpu {
     /// The RDMA devices with a usable port that are nearest to this GPU, and how near. Several where
     /// they are equally near; none where there is none on PCI.
     #[must_use]
-    pub fn nearest<'a>(&self, devices: &'a [RdmaDevice]) -> Option<(Distance, Vec<&'a RdmaDevice>)> {
+    pub fn nearest<'a>(
+        &self,
+        devices: &'a [RdmaDevice],
+    ) -> Option<(Distance, Vec<&'a RdmaDevice>)> {
         let on_pci = devices.iter().filter(|device| device.usable_ports().next().is_some());
         let far: Vec<(Distance, &RdmaDevice)> = on_pci
             .filter_map(|device| Some((self.pci.distance(device.pci.as_ref()?), device)))

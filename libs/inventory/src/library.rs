@@ -163,13 +163,7 @@ impl Library {
         let (mut handle, mut engines, mut cores_per_engine) = (ptr::null_mut(), 0, 0);
         // SAFETY: null allocators stand for the library's own; `handle` is written on success.
         check(unsafe {
-            create(
-                NVJPEG_BACKEND_HARDWARE,
-                ptr::null_mut(),
-                ptr::null_mut(),
-                0,
-                &raw mut handle,
-            )
+            create(NVJPEG_BACKEND_HARDWARE, ptr::null_mut(), ptr::null_mut(), 0, &raw mut handle)
         })?;
         // SAFETY: the handle was made above; two unsigned ints are written.
         let status = unsafe { info(handle, &raw mut engines, &raw mut cores_per_engine) };

@@ -66,8 +66,8 @@ impl Machine {
         });
         let wanted = u128::from(address);
         let mask = |prefix: u32| u128::MAX.checked_shl(128 - prefix).unwrap_or(0);
-        let leads =
-            routes.filter(|(_, network, prefix)| wanted & mask(*prefix) == *network & mask(*prefix));
+        let leads = routes
+            .filter(|(_, network, prefix)| wanted & mask(*prefix) == *network & mask(*prefix));
         leads.filter(|(name, ..)| name != "lo").max_by_key(|(.., prefix)| *prefix).map(|(n, ..)| n)
     }
 }

@@ -44,8 +44,10 @@ impl PciDevice {
     pub(crate) fn of_link(machine: &Machine, link: impl AsRef<Path>) -> Option<Self> {
         let path = machine.target(link)?;
         let components = path.components().filter_map(|part| part.as_os_str().to_str());
-        let mut bridges: Vec<String> =
-            components.filter(|part| is_host(part) || is_address(part)).map(str::to_owned).collect();
+        let mut bridges: Vec<String> = components
+            .filter(|part| is_host(part) || is_address(part))
+            .map(str::to_owned)
+            .collect();
         let address = bridges.pop().filter(|last| is_address(last))?;
         let numa_node: Option<i32> = machine.number(path.join("numa_node"));
         let numa_node = numa_node.and_then(|node| u32::try_from(node).ok()); // -1: not known.

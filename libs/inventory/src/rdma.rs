@@ -4,8 +4,8 @@
 
 use serde::Serialize;
 
-use crate::pci::PciDevice;
 use crate::Machine;
+use crate::pci::PciDevice;
 
 const CLASS: &str = "/sys/class/infiniband";
 

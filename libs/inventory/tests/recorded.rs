@@ -79,7 +79,8 @@ fn the_address_on_ethernet_is_that_of_roce_v2_over_ipv4() {
 fn devices_behind_bridges_of_their_own_are_near_by_numa_node() {
     let (_folder, machine) = machine(trees::GB200_TRAY);
     let near = nearest(&machine);
-    let near: Vec<_> = near.iter().map(|(gpu, d, names)| (&gpu[..4], *d, names.join(" "))).collect();
+    let near: Vec<_> =
+        near.iter().map(|(gpu, d, names)| (&gpu[..4], *d, names.join(" "))).collect();
     let (first, second) = ("mlx5_0 mlx5_1".to_owned(), "mlx5_4 mlx5_5".to_owned());
     let node = Distance::NumaNode;
     assert_eq!(near[..2], [("0008", node, first.clone()), ("0009", node, first)]);

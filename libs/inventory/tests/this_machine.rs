@@ -21,7 +21,8 @@ fn gpus_are_those_that_lspci_lists() {
     let display = listed.lines().filter(|line| {
         line.split_whitespace().nth(1).is_some_and(|class| matches!(class, "0300:" | "0302:"))
     });
-    let mut expected: Vec<&str> = display.filter_map(|line| line.split_whitespace().next()).collect();
+    let mut expected: Vec<&str> =
+        display.filter_map(|line| line.split_whitespace().next()).collect();
     expected.sort_unstable();
     let gpus = Machine::this().gpus();
     let found: Vec<&str> = gpus.iter().map(|gpu| gpu.pci.address.as_str()).collect();

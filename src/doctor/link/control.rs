@@ -163,11 +163,7 @@ impl Round {
         (0..parts).map(move |part| {
             let offset_bytes = part % PARTS_AT_ONCE * PART_BYTES;
             let region = headwater_core::Region { offset_bytes, len_bytes: part_bytes };
-            PartPlace {
-                lease: LeaseId(first_lease + part),
-                slot: SLOT,
-                regions: [region].into(),
-            }
+            PartPlace { lease: LeaseId(first_lease + part), slot: SLOT, regions: [region].into() }
         })
     }
 }

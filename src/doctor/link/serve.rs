@@ -84,7 +84,8 @@ fn refusal(access: &Access, hello: &Hello) -> Option<String> {
 }
 
 fn welcome(links: &[Opened], closed: Vec<String>, peer: IpAddr) -> Welcome {
-    let offered = links.iter().map(|opened| control::Offered::new(opened.link.offer(), &opened.key));
+    let offered =
+        links.iter().map(|opened| control::Offered::new(opened.link.offer(), &opened.key));
     Welcome {
         host: ends::host(),
         links: offered.collect(),
