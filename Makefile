@@ -28,7 +28,7 @@ test: system $(VENV)/ready
 
 # Faults for as long as SOAK_SECONDS; HEADWATER_CHAOS_SEED replays a schedule.
 soak: system
-	HEADWATER_CHAOS_SECONDS=$(SOAK_SECONDS) $(CARGO) test --test chaos -- --nocapture
+	HEADWATER_CHAOS_SECONDS=$(SOAK_SECONDS) $(CARGO) test --test chaos --test rough_network -- --nocapture
 
 # A real cluster on this machine; needs root, and a quarter of an hour the first time.
 test-k8s: build $(VENV)/ready

@@ -9,6 +9,7 @@ use std::process::Command;
 use headwater_receiver::ReceiverConfig;
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, date_time_ymd};
 use support::fleet::Fleet;
+use support::proxy::Proxy;
 use support::trainer::Ranks;
 
 const TOKEN: &str = "a token of more than sixteen characters";
@@ -32,10 +33,11 @@ impl Authority {
         Self { folder, issuer: Issuer::new(params, key) }
     }
 
-    /// A certificate for a host, and the year in which it ends.
-    fn sign(&self, name: &str, host: &str, ends: i32) {
+    /// A certificate for hosts, with commas between them, and the year in which it ends.
+    fn sign(&self, name: &str, hosts: &str, ends: i32) {
         let key = KeyPair::generate().expect("a key");
-        let mut params = CertificateParams::new(vec![host.to_owned()]).expect("parameters");
+        let hosts: Vec<String> = hosts.split(',').map(str::to_owned).collect();
+        let mut params = CertificateParams::new(hosts).expect("parameters");
         params.not_before = date_time_ymd(2000, 1, 1);
         params.not_after = date_time_ymd(ends, 1, 1);
         let certificate = params.signed_by(&key, &self.issuer).expect("a certificate");
@@ -219,4 +221,101 @@ fn wrong_files_are_named_and_never_shown() {
     refused(nobody, &mixed, "does not go with");
     let swapped = [lines[0].clone(), lines[2].replace("key_file", "cert_file"), lines[2].clone()];
     refused(nobody, &swapped, "no certificate in PEM form");
+}
+
+/// Two batches over the tcp link; what went over its wire, and the batches.
+fn overheard(lines: &[String]) -> (Vec<u8>, support::trainer::Stream) {
+    let mut fleet = Fleet::secured(support::data("photos/photos-000003.tar"), &lines.join("\n"));
+    fleet.add_worker("links = [\"tcp\"]");
+    let port = Proxy::free_port();
+    let wire = Proxy::new(&format!("127.0.0.2:{port}"), &format!("127.0.0.1:{port}"));
+    let config = ReceiverConfig {
+        world_size: 1,
+        batch_samples: 2,
+        links: vec!["tcp".to_owned()],
+        ..fleet.config()
+    };
+    let keys = [
+        format!("receiver.tcp_listen=127.0.0.1:{port}"),
+        "receiver.tcp_advertise=127.0.0.2".to_owned(),
+    ];
+    let keys = keys.into_iter().flat_map(|key| ["--set".to_owned(), key]);
+    let two = ["--batches".to_owned(), "2".to_owned()];
+    let extra: Vec<String> = arguments(lines).into_iter().chain(keys).chain(two).collect();
+    let mut ranks = Ranks::start(&config, fleet.dir(), "rank", &extra);
+    ranks.finish();
+    (wire.weather.heard(), ranks.stream())
+}
+
+#[test]
+fn data_on_the_tcp_link_is_encrypted_when_asked_and_the_batches_are_the_same() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let ours = Authority::new(folder.path(), "ours");
+    ours.sign("node", "127.0.0.1,127.0.0.2", 3000);
+    let lines = ours.lines("node");
+    let encrypts = [lines.clone(), vec!["tcp_tls = true".to_owned()]].concat();
+    let (plain, batches) = overheard(&lines);
+    let (cipher, same) = overheard(&encrypts);
+    assert_eq!(batches.len(), 2);
+    assert!(batches == same, "batches differ with and without encryption");
+    let holds = |bytes: &[u8], part: &[u8]| bytes.windows(part.len()).any(|at| at == part);
+    assert!(plain.starts_with(b"HWTC"), "the link's own first word");
+    assert!(cipher.starts_with(&[0x16, 0x03]) && !holds(&cipher, b"HWTC"), "not TLS");
+    // Pixels that went by in the open are nowhere in what went by encrypted.
+    let pixels = &plain[plain.len() / 2..][..64];
+    assert!(holds(&plain, pixels) && !holds(&cipher, pixels));
+
+    // A worker that insists takes nothing from a receiver that does not encrypt.
+    let mut fleet = Fleet::secured(support::data("photos/photos-000003.tar"), &encrypts.join("\n"));
+    fleet.add_worker("links = [\"tcp\"]");
+    let output = Command::new(env!("CARGO_BIN_EXE_headwater"))
+        .args(["receive", "--dataset", "photos=photos", "--batches", "1", "--links", "tcp"])
+        .args(["--storage", &fleet.storage().address.clone()])
+        .args(["--workers", &fleet.worker(0).address.clone()])
+        .args(["--set", "receiver.worker_wait_ms=1000"])
+        .args(arguments(&lines))
+        .output()
+        .expect("the program starts");
+    let said = String::from_utf8(output.stderr).expect("text");
+    assert!(!output.status.success() && said.contains("is not encrypted"), "{said}");
+}
+
+#[test]
+fn secrets_are_in_no_log_and_in_no_help() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let ours = Authority::new(folder.path(), "ours");
+    ours.sign("node", "127.0.0.1", 3000);
+    let lines = [ours.lines("node"), vec![token(folder.path(), "token", TOKEN)]].concat();
+    let mut fleet = Fleet::secured(support::data("photos/photos-000003.tar"), &lines.join("\n"));
+    fleet.add_worker("");
+    let config = ReceiverConfig { world_size: 1, ..fleet.config() };
+    let extra =
+        [arguments(&lines), ["--batches", "1", "--log", "trace"].map(str::to_owned).to_vec()];
+    let mut ranks = Ranks::start(&config, fleet.dir(), "rank", &extra.concat());
+    ranks.finish();
+    let key = fs::read_to_string(ours.folder.join("node.key")).expect("a key");
+    let key_line = key.lines().nth(1).expect("a line of base64").to_owned();
+    let rank = fs::read_to_string(fleet.dir().join("rank-rank-0.log")).expect("a log");
+    assert!(rank.contains("TRACE"), "the rank's log is not as talkative as it can be");
+    for log in [fleet.storage().log(), fleet.worker(0).log(), rank] {
+        assert!(!log.is_empty());
+        for secret in [TOKEN, &key_line, "SessionKey([", "session_key: [", "session_key: b"] {
+            assert!(!log.contains(secret), "`{secret}` is in a log");
+        }
+    }
+    for verb in [
+        &["--help"][..],
+        &["storage", "--help"],
+        &["augment", "--help"],
+        &["receive", "--help"],
+        &["config"],
+    ] {
+        let output = Command::new(env!("CARGO_BIN_EXE_headwater"))
+            .args(verb)
+            .args(if verb == ["config"] { arguments(&lines) } else { Vec::new() })
+            .output()
+            .expect("the program starts");
+        let said = String::from_utf8(output.stdout).expect("text");
+        assert!(output.status.success() && !said.contains(TOKEN), "{verb:?}: {said}");
+    }
 }

@@ -9,7 +9,7 @@ mod support;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::thread::sleep;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 use headwater_core::draw::DrawRng;
 use headwater_core::{DrawKey, SampleId};
@@ -17,6 +17,7 @@ use headwater_receiver::ReceiverConfig;
 use rustix::process::Signal;
 use support::fleet::Fleet;
 use support::trainer::Ranks;
+use support::{unix_ms, variable};
 
 const SECONDS_DEFAULT: u64 = 12;
 const WORKERS: usize = 3;
@@ -119,17 +120,6 @@ impl Chaos {
                 self.fleet.storage_node(storage).signal(Signal::CONT);
             }
         }
-    }
-}
-
-fn unix_ms() -> u64 {
-    SystemTime::UNIX_EPOCH.elapsed().expect("a clock").as_millis() as u64
-}
-
-fn variable(name: &str, default: u64) -> u64 {
-    match std::env::var(name) {
-        Ok(text) => text.parse().unwrap_or_else(|_| panic!("{name} is `{text}`: give a number")),
-        Err(_) => default,
     }
 }
 

@@ -6,6 +6,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use headwater_access::Access;
 use headwater_core::Manifest;
 use headwater_proto::augment::DatasetRef;
 use headwater_storage_client::{StorageClient, StorageClientError};
@@ -25,6 +26,7 @@ const STAGING_UNIT_BYTES: u64 = 1024;
 
 pub(crate) struct Worker {
     pub(crate) config: AugmentConfig,
+    pub(crate) access: Access,
     /// How receivers know it.
     pub(crate) name: String,
     pub(crate) backend: String,
@@ -53,6 +55,7 @@ pub(crate) struct StagingRoom {
 impl Worker {
     pub(crate) fn new(
         config: AugmentConfig,
+        access: Access,
         backend: String,
         storage: StorageClient,
         pool: Pool,
@@ -60,6 +63,7 @@ impl Worker {
         let staging = (config.staging_bytes / STAGING_UNIT_BYTES) as usize;
         Self {
             name: config.advertise.clone(),
+            access,
             backend,
             storage,
             pool,

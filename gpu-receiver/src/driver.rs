@@ -6,7 +6,7 @@ mod sessions;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use headwater_core::sampler::{Restored, Sampler, SamplerError, State, Term};
 use headwater_core::{Layout, Recipe};
@@ -16,13 +16,14 @@ use headwater_transport::{
 };
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::{AbortHandle, JoinSet};
+use tokio::time::Instant;
 
 use crate::batch::Batch;
 use crate::config::Verify;
 use crate::ledger::{Action, FinishedBatch, Ledger, Serial};
 use crate::mailbox::{Mailbox, Position};
 use crate::masking::Masking;
-use crate::service::SessionShared;
+use crate::sessions::SessionShared;
 use crate::slots::SlotPool;
 use crate::stats::Stats;
 
@@ -171,13 +172,8 @@ impl Driver {
                 break;
             }
             let event = tokio::select! {
-                event = events.recv() => event,
-                slot = released.recv() => {
-                    if let Some(slot) = slot {
-                        self.slots.give_back(slot, &self.ledger);
-                    }
-                    continue;
-                }
+                // In this order: whatever is ready, the same run goes the same way.
+                biased;
                 _ = tick.tick() => {
                     let seen = Instant::now();
                     while let Ok(slot) = released.try_recv() {
@@ -187,6 +183,13 @@ impl Driver {
                     self.look_for_trouble(seen);
                     continue;
                 }
+                slot = released.recv() => {
+                    if let Some(slot) = slot {
+                        self.slots.give_back(slot, &self.ledger);
+                    }
+                    continue;
+                }
+                event = events.recv() => event,
             };
             match event {
                 None | Some(Event::Command(Command::Stop)) => break,

@@ -23,6 +23,7 @@ pub mod metrics;
 mod receiver;
 mod resume;
 mod service;
+mod sessions;
 mod setup;
 mod slots;
 mod stats;

@@ -2,9 +2,9 @@
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
 
 use tokio::sync::Notify;
+use tokio::time::Instant;
 
 use crate::batch::Batch;
 use crate::error::ReceiverError;

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use headwater_access::Access;
 use headwater_core::part::PartScope;
@@ -16,6 +16,7 @@ use headwater_transport::LinkKind;
 use tokio::runtime::{Handle, Runtime};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::AbortHandle;
+use tokio::time::Instant;
 
 use crate::autosave::{AutoSave, resumed};
 use crate::batch::Batch;
@@ -27,7 +28,8 @@ use crate::foresight::tell_storage;
 use crate::ledger::Ledger;
 use crate::mailbox::{Found, Mailbox, Position};
 use crate::masking::Masking;
-use crate::service::SessionShared;
+use crate::service::Grpc;
+use crate::sessions::SessionShared;
 use crate::setup::{fetch_datasets, ledger_config, open_links, sampler_config};
 use crate::slots::{SlotMaker, SlotPool};
 use crate::stats::{Snapshot, Stats};
@@ -111,7 +113,8 @@ impl Receiver {
     ) -> Result<(), ReceiverError> {
         let (ordered, follow) = watch::channel(start);
         tokio::spawn(tell_storage(Arc::clone(&self.sampler), datasets, follow));
-        let links = open_links(&self.config, &self.events).await?;
+        let access = Access::open(&self.config.security)?;
+        let links = open_links(&self.config, &access, &self.events).await?;
         let largest = Layout::new(&self.recipe, self.config.batch_samples).len_bytes();
         let make = SlotMaker {
             len_bytes: largest,
@@ -125,7 +128,7 @@ impl Receiver {
         let scope = PartScope::new(self.recipe.digest(), &digests, self.config.seed);
         let (leaving, left) = watch::channel(false);
         let sessions_shared = Arc::new(SessionShared {
-            access: Access::open(&self.config.security)?,
+            dial: Arc::new(Grpc { access }),
             hello: self.hello(),
             links,
             events: self.events.clone(),

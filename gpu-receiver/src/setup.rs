@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use headwater_access::Access;
 use headwater_core::sampler::{Curriculum, SamplerConfig};
 use headwater_core::{Manifest, Recipe};
 use headwater_storage_client::{Dataset, DatasetRef, LocalMap, StorageClient, StorageClientConfig};
@@ -45,6 +46,7 @@ pub(crate) async fn fetch_datasets(
 
 pub(crate) async fn open_links(
     config: &ReceiverConfig,
+    access: &Access,
     events: &mpsc::UnboundedSender<Event>,
 ) -> Result<Vec<Arc<dyn ReceiverLink>>, ReceiverError> {
     let mut links: Vec<Arc<dyn ReceiverLink>> = Vec::new();
@@ -56,7 +58,7 @@ pub(crate) async fn open_links(
                 let socket_dir = (!dir.as_os_str().is_empty()).then(|| dir.clone());
                 shm::listen(&shm::ShmListen { socket_dir, ..Default::default() }, arrivals).await?
             }
-            LinkKind::Tcp => tcp::listen(&tcp_listen(config)?, arrivals).await?,
+            LinkKind::Tcp => tcp::listen(&tcp_listen(config, access)?, arrivals).await?,
             LinkKind::Rdma => unreachable!("refused by link_kinds"),
         });
         let events = events.clone();
@@ -71,7 +73,7 @@ pub(crate) async fn open_links(
     Ok(links)
 }
 
-fn tcp_listen(config: &ReceiverConfig) -> Result<tcp::TcpListen, LinkError> {
+fn tcp_listen(config: &ReceiverConfig, access: &Access) -> Result<tcp::TcpListen, LinkError> {
     let bind = config.tcp_listen.parse().map_err(|error| LinkError::Setup {
         kind: LinkKind::Tcp,
         reason: format!(
@@ -81,7 +83,8 @@ fn tcp_listen(config: &ReceiverConfig) -> Result<tcp::TcpListen, LinkError> {
     })?;
     let host = &config.tcp_advertise;
     let advertise_host = (!host.is_empty()).then(|| host.clone());
-    Ok(tcp::TcpListen { bind, advertise_host, ..Default::default() })
+    let tls = access.data_server().filter(|_| access.encrypts_data()).map(tcp::ListenTls::new);
+    Ok(tcp::TcpListen { bind, advertise_host, tls, ..Default::default() })
 }
 
 /// The order of samples that a receiver of this configuration follows.

@@ -4,7 +4,9 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, ensure};
 use clap::{Args, Subcommand};
+use headwater_access::Access;
 use headwater_transport::bench::{self, Plan};
+use headwater_transport::tcp::{ConnectTls, ListenTls};
 
 use crate::bench::{Pipeline, Round};
 use crate::cli::{DatasetFlags, given};
@@ -16,7 +18,8 @@ use crate::shutdown::Shutdown;
 /// What to measure.
 #[derive(Clone, Debug, Subcommand)]
 pub(crate) enum Verb {
-    /// Links between two processes, beside a memcpy and a raw socket loop
+    /// Links between two processes, beside a memcpy and a raw socket loop; with the certificates
+    /// of `[security]` also encrypted
     Link(LinkFlags),
     /// Images through all three tiers, beside the same kernels in a plain loop
     Pipeline(PipelineFlags),
@@ -77,27 +80,32 @@ impl Verb {
 
 pub(crate) fn run(config: Config, verb: &Verb, screen: &Screen) -> Result<()> {
     match verb {
-        Verb::Link(flags) => link(flags),
+        Verb::Link(flags) => link(&config, flags),
         Verb::Pipeline(flags) => pipeline(config, flags, screen),
     }
 }
 
-fn link(flags: &LinkFlags) -> Result<()> {
+fn link(config: &Config, flags: &LinkFlags) -> Result<()> {
     let runtime = runtime()?;
+    let access = Access::open(&config.security)?;
+    let name = access.server_name();
+    let connect = access.data_client().map(|current| ConnectTls::new(current, name));
     if let Some(invitation) = &flags.worker {
-        return runtime.block_on(bench::worker(invitation)).context("bench worker");
+        return runtime.block_on(bench::worker(invitation, connect)).context("bench worker");
     }
     ensure!(flags.rounds > 0 && flags.batches > 0 && flags.batch > 0, "nothing to measure");
     let plan = Plan {
         batch_samples: flags.batch,
         batches: flags.batches,
         rounds: flags.rounds,
+        tls: access.data_server().map(ListenTls::new).zip(connect),
         ..Plan::default()
     };
     let own = std::process::id().to_string();
     let report = runtime.block_on(bench::receiver(&plan, |invitation| {
         Command::new(std::env::current_exe()?)
-            .args(["--die-with", &own, "bench", "link", "--worker", invitation])
+            .args(std::env::args_os().skip(1))
+            .args(["--die-with", &own, "--worker", invitation])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()

@@ -90,6 +90,8 @@ pub(crate) fn unit(name: &str) -> &'static str {
         "slots" => "slots",
         "scans" => "scans",
         "sessions" => "sessions",
+        "connections" => "connections",
+        "requests" => "requests",
         "epochs" => "epochs",
         "attempts" => "attempts",
         "missed" => "heartbeats",

@@ -12,6 +12,8 @@ const BLOCK_BYTES_DEFAULT: usize = 4 << 20;
 /// A sample larger than a block travels alone; blocks beyond this would not fit a message.
 const BLOCK_BYTES_MAX: usize = 32 << 20;
 const READERS_DEFAULT: usize = 16;
+const CONNECTIONS_DEFAULT: usize = 4096;
+const REQUESTS_DEFAULT: usize = 4096;
 const CONCURRENT_READS_DEFAULT: usize = 256;
 const WAITING_READS_DEFAULT: usize = 1024;
 const OPEN_SHARDS_DEFAULT: usize = 512;
@@ -27,6 +29,9 @@ pub struct StorageConfig {
     pub node: String,
     /// The datasets served.
     pub datasets: Vec<DatasetConfig>,
+    /// Folders that shards must lie in, all links and `..` followed; a shard elsewhere stops the
+    /// start. Empty: anywhere.
+    pub roots: Vec<PathBuf>,
     /// Folder for the indices that are made. Without one they lie beside their shards, or, where
     /// that folder cannot be written to, in `~/.cache/headwater/index`.
     pub index_dir: Option<PathBuf>,
@@ -34,6 +39,11 @@ pub struct StorageConfig {
     pub block_bytes: usize,
     /// Threads that wait for the disk at the same time, at the start and while serving.
     pub readers: usize,
+    /// Connections at the same time; a further one is closed at once.
+    pub connections_max: usize,
+    /// Requests at the same time, over all connections, until their answers begin; a further one
+    /// is refused, and tried again by the caller.
+    pub requests_max: usize,
     /// Reads answered at the same time; further ones wait.
     pub max_concurrent_reads: usize,
     /// Reads that may wait; one more is refused, and tried again by the caller.
@@ -78,9 +88,12 @@ impl Default for StorageConfig {
             listen: LISTEN_DEFAULT.to_owned(),
             node: String::new(),
             datasets: Vec::new(),
+            roots: Vec::new(),
             index_dir: None,
             block_bytes: BLOCK_BYTES_DEFAULT,
             readers: READERS_DEFAULT,
+            connections_max: CONNECTIONS_DEFAULT,
+            requests_max: REQUESTS_DEFAULT,
             max_concurrent_reads: CONCURRENT_READS_DEFAULT,
             max_waiting_reads: WAITING_READS_DEFAULT,
             open_shards_max: OPEN_SHARDS_DEFAULT,
@@ -123,6 +136,8 @@ impl StorageConfig {
         }
         let counts = [
             ("readers", self.readers),
+            ("connections_max", self.connections_max),
+            ("requests_max", self.requests_max),
             ("max_concurrent_reads", self.max_concurrent_reads),
             ("max_waiting_reads", self.max_waiting_reads),
             ("open_shards_max", self.open_shards_max),

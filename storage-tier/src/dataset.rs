@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use headwater_core::{Manifest, ShardEntry};
 use headwater_storage_client::ShardMap;
 
-use crate::find::find_shards;
+use crate::find::{find_shards, roots};
 use crate::index::Indexer;
 use crate::{StorageConfig, StorageError, metrics};
 
@@ -42,7 +42,9 @@ pub(crate) fn index_datasets(
     let started = Instant::now();
     let mut found = Vec::new();
     for dataset in &config.datasets {
-        found.push((dataset.name.clone(), find_shards(&dataset.shards)?));
+        let paths = find_shards(&dataset.shards)?;
+        roots::check(&paths, &config.roots)?;
+        found.push((dataset.name.clone(), paths));
     }
     let paths: Vec<&PathBuf> = found.iter().flat_map(|(_, paths)| paths).collect();
     let mut indexed = index_shards(&paths, config.readers, indexer, tell)?.into_iter();

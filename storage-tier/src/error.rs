@@ -38,6 +38,17 @@ pub enum StorageError {
         /// The glob.
         pattern: String,
     },
+    /// A shard that does not lie where shards may.
+    #[error(
+        "shard `{}` leads to `{}`, which is in no folder of `storage.roots`: \
+         move it there, or add its folder", path.display(), leads_to.display()
+    )]
+    Outside {
+        /// As it was named.
+        path: PathBuf,
+        /// Where it is, all links and `..` followed.
+        leads_to: PathBuf,
+    },
     /// A shard that cannot be opened or was changed.
     #[error(transparent)]
     Map(#[from] MapError),
@@ -190,6 +201,7 @@ impl StorageError {
             | Self::Access(_)
             | Self::Pattern { .. }
             | Self::NoMatch { .. }
+            | Self::Outside { .. }
             | Self::Manifest(_)
             | Self::Listen { .. }
             | Self::Serve { .. }

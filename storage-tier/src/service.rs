@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use headwater_access::shedding;
 use headwater_proto::storage::{
     ReadQuery, ServedDataset, ShardPlace, ShardQuery, StorageWelcome, manifest_pieces,
 };
@@ -24,6 +25,8 @@ use crate::{Storage, StorageConfig, StorageError, metrics};
 const FRAME_BYTES: u32 = 1 << 20;
 /// Requests of one connection that are answered at the same time.
 const CONNECTION_STREAMS: u32 = 1024;
+/// Bytes of a request's headers; ours have a few hundred.
+const HEADER_BYTES_MAX: u32 = 16 << 10;
 const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(20);
 /// How long answers may go on after the node was told to stop.
 const DRAIN: Duration = Duration::from_secs(5);
@@ -74,13 +77,16 @@ impl Storage {
         tracing::info!(%address, node = service.node, access, "storage node serves");
         let service = StorageServer::new(service).max_decoding_message_size(MESSAGE_MAX_BYTES);
         let service = InterceptedService::new(service, self.access().guard());
+        let incoming = self.access().incoming(listener, self.config().connections_max);
         let (told, stop) = oneshot::channel();
         let server = Server::builder()
             .max_frame_size(FRAME_BYTES)
             .max_concurrent_streams(CONNECTION_STREAMS)
+            .http2_max_header_list_size(HEADER_BYTES_MAX)
             .http2_keepalive_interval(Some(KEEP_ALIVE_INTERVAL))
+            .layer(shedding(self.config().requests_max))
             .add_service(service)
-            .serve_with_incoming_shutdown(self.access().incoming(listener), async {
+            .serve_with_incoming_shutdown(incoming, async {
                 shutdown.await;
                 let _ = told.send(());
             });

@@ -12,6 +12,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::spawn_blocking;
 
 use crate::dataset::{Dataset, index_datasets};
+use crate::find::roots;
 use crate::index::Indexer;
 use crate::read_queue::{ReadPermit, ReadQueue};
 use crate::{StorageConfig, StorageError, metrics};
@@ -217,6 +218,8 @@ impl Storage {
         let open = move || {
             let Dataset { manifest, paths } = &storage.inner.datasets[dataset];
             let path = &paths[shard as usize];
+            // A link may have taken the shard's place since the start.
+            roots::check(std::slice::from_ref(path), &storage.inner.config.roots)?;
             let map = ShardMap::open(path)?;
             let (index, _) = storage.inner.indexer.index(&map)?;
             let unchanged = index.digest() == manifest.shards()[shard as usize].digest;

@@ -33,6 +33,8 @@ pub struct Fleet {
     /// Network namespace of the next node; empty: this one.
     namespace: String,
     started: usize,
+    /// Where workers find the storage tier, if not at its own addresses.
+    storage_at: Option<String>,
 }
 
 // === impl Node ===
@@ -113,12 +115,18 @@ impl Fleet {
             host: "127.0.0.1".to_owned(),
             namespace: String::new(),
             started: 0,
+            storage_at: None,
         }
     }
 
     /// Nodes that are started from now on listen on `host`, in a network namespace.
     pub fn settle(&mut self, host: &str, namespace: &str) {
         (self.host, self.namespace) = (host.to_owned(), namespace.to_owned());
+    }
+
+    /// Workers that are started from now on call the storage tier at this address.
+    pub fn reach_storage_at(&mut self, address: &str) {
+        self.storage_at = Some(address.to_owned());
     }
 
     pub fn dir(&self) -> &Path {
@@ -182,6 +190,7 @@ impl Fleet {
 
     fn start_worker(&mut self, listen: &str, extra: &str) -> Node {
         let storage: Vec<&str> = self.storage.iter().map(|node| node.address.as_str()).collect();
+        let storage = self.storage_at.as_deref().map_or(storage, |address| vec![address]);
         let config = format!(
             "[augment]\nlisten = \"{listen}\"\nstorage = {storage:?}\nthreads = 1\n{extra}\n"
         );

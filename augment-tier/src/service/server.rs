@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use headwater_access::Access;
+use headwater_access::{Access, shedding};
 use headwater_proto::MESSAGE_MAX_BYTES;
 use headwater_proto::v1::augment_server::AugmentServer;
 use headwater_storage_client::StorageClient;
@@ -22,12 +22,15 @@ use crate::pool::Pool;
 use crate::session;
 use crate::worker::Worker;
 
+/// Connections for each session there may be: one that broke may still stand beside the next.
+const CONNECTIONS_PER_SESSION: usize = 2;
+/// Bytes of a request's headers; ours have a few hundred.
+const HEADER_BYTES_MAX: u32 = 16 << 10;
 /// Time for the last messages to leave once every session has ended.
 const LAST_WORDS: Duration = Duration::from_millis(200);
 
 /// An augment worker that is ready to serve: its pool runs, the storage tier has answered.
 pub struct Augment {
-    access: Access,
     worker: Worker,
 }
 
@@ -69,7 +72,7 @@ impl Augment {
         let storage =
             StorageClient::connect(config.storage_client()).await.map_err(AugmentError::Storage)?;
         let pool = Pool::start(Arc::clone(&backend), config.threads())?;
-        Ok(Self { access, worker: Worker::new(config, backend.name(), storage, pool) })
+        Ok(Self { worker: Worker::new(config, access, backend.name(), storage, pool) })
     }
 
     /// Serves receivers until `shutdown` resolves. Then each of them is told to lease no more,
@@ -83,12 +86,13 @@ impl Augment {
         listener: TcpListener,
         shutdown: impl Future<Output = ()> + Send,
     ) -> Result<(), AugmentError> {
-        let Self { mut worker, access } = self;
+        let Self { mut worker } = self;
         let address = listener.local_addr().map_or_else(|e| e.to_string(), |a| a.to_string());
         if worker.name.is_empty() {
             worker.name.clone_from(&address);
         }
         let worker = Arc::new(worker);
+        let access = worker.access.clone();
         let (name, backend, threads) = (&worker.name, &worker.backend, worker.config.threads());
         let guarded = access.describe();
         tracing::info!(address, name, backend, threads, access = guarded, "augment worker serves");
@@ -98,9 +102,12 @@ impl Augment {
             .max_decoding_message_size(MESSAGE_MAX_BYTES)
             .max_encoding_message_size(MESSAGE_MAX_BYTES);
         let service = InterceptedService::new(service, access.guard());
-        let incoming = access.incoming(listener);
+        let sessions_max = worker.config.sessions_max;
+        let incoming = access.incoming(listener, CONNECTIONS_PER_SESSION * sessions_max);
         let drain = worker.drain.clone();
         let server = Server::builder()
+            .http2_max_header_list_size(HEADER_BYTES_MAX)
+            .layer(shedding(sessions_max))
             .add_service(service)
             .serve_with_incoming_shutdown(incoming, drain.cancelled_owned());
         tokio::pin!(server);

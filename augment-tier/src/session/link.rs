@@ -3,9 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use headwater_access::Access;
 use headwater_proto::augment::SessionHello;
 use headwater_transport::shm::ShmConnect;
-use headwater_transport::tcp::TcpConnect;
+use headwater_transport::tcp::{ConnectTls, TcpConnect};
 use headwater_transport::{LinkError, LinkKind, LinkOffer, SessionKey, WorkerLink, shm, tcp};
 use tokio::time::timeout;
 
@@ -42,6 +43,7 @@ const RDMA_MISSING: &str = "this program has no rdma link";
 /// None can; what stood in the way of each is said.
 pub(crate) async fn connect(
     config: &AugmentConfig,
+    access: &Access,
     hello: &SessionHello,
 ) -> Result<Chosen, SessionError> {
     let taken = config.link_kinds().unwrap_or_default();
@@ -58,7 +60,7 @@ pub(crate) async fn connect(
             continue;
         }
         let offer = LinkOffer { kind, address: offer.address.clone() };
-        match connect_one(&offer, &key, config).await {
+        match connect_one(&offer, &key, config, access).await {
             Ok(link) => return Ok(Chosen { link, refused }),
             Err(error) => {
                 tried |= kind != LinkKind::Rdma;
@@ -76,6 +78,7 @@ async fn connect_one(
     offer: &LinkOffer,
     key: &SessionKey,
     config: &AugmentConfig,
+    access: &Access,
 ) -> Result<Arc<dyn WorkerLink>, LinkError> {
     let within = config.link_timeout();
     let setup = |reason: String| LinkError::Setup { kind: offer.kind, reason };
@@ -86,7 +89,10 @@ async fn connect_one(
                 shm::connect(offer, key, &choices).await
             }
             LinkKind::Tcp => {
+                let name = access.server_name();
                 let choices = TcpConnect {
+                    tls: access.data_client().map(|current| ConnectTls::new(current, name)),
+                    encrypted_only: access.encrypts_data(),
                     handshake_timeout: within,
                     staging_buffers: config.parts() as usize,
                     ..TcpConnect::default()

@@ -48,7 +48,8 @@ impl Session {
     ) -> Result<(Self, SessionWelcome), SessionError> {
         let fields = SampleFields::parse(&hello.image_field, &hello.label_field)?;
         let datasets = open_datasets(&worker, &hello).await?;
-        let link::Chosen { link, refused } = link::connect(&worker.config, &hello).await?;
+        let link::Chosen { link, refused } =
+            link::connect(&worker.config, &worker.access, &hello).await?;
         let welcome = SessionWelcome {
             wire_version: WIRE_VERSION,
             worker: worker.name.clone(),

@@ -1,8 +1,9 @@
 //! What the driver says to the trainer and the log when things do not go on.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use headwater_proto::augment::PartDone;
+use tokio::time::Instant;
 
 use super::Driver;
 use crate::ReceiverError;

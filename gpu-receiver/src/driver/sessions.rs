@@ -1,12 +1,12 @@
 //! Workers coming and going.
 
 use std::sync::Arc;
-use std::time::Instant;
 
 use headwater_transport::{LinkKind, PeerId};
+use tokio::time::Instant;
 
 use super::{Driver, Session, SessionEvent};
-use crate::service::keep_session;
+use crate::sessions::keep_session;
 
 impl Driver {
     pub(super) fn session_changed(&mut self, peer: PeerId, event: SessionEvent) {

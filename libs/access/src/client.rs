@@ -54,5 +54,5 @@ async fn shake(tls: &Tls, name: &str, uri: &Uri) -> io::Result<TlsStream<TcpStre
     let bare = host.trim_start_matches('[').trim_end_matches(']');
     let stream = TcpStream::connect((bare, port)).await?;
     stream.set_nodelay(true)?;
-    TlsConnector::from(tls.client()).connect(name, stream).await
+    TlsConnector::from(tls.grpc().client).connect(name, stream).await
 }

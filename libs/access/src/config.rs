@@ -23,6 +23,9 @@ pub struct AccessConfig {
     pub cert_file: PathBuf,
     /// PEM file with the key of that certificate.
     pub key_file: PathBuf,
+    /// Encrypts the data of the `tcp` link too. For a receiver: it offers no other. For a worker:
+    /// it takes no other; without, it takes what is offered. Needs the three files.
+    pub tcp_tls: bool,
     /// Name that servers' certificates must carry; empty: the host of the address that is called.
     pub server_name: String,
     /// Time for a caller to finish the TLS handshake, in ms.
@@ -46,6 +49,7 @@ impl Default for AccessConfig {
             ca_file: PathBuf::new(),
             cert_file: PathBuf::new(),
             key_file: PathBuf::new(),
+            tcp_tls: false,
             server_name: String::new(),
             handshake_timeout_ms: HANDSHAKE_TIMEOUT_MS_DEFAULT,
         }
@@ -67,6 +71,14 @@ impl AccessConfig {
         let missing = files.iter().find(|(_, path)| path.as_os_str().is_empty());
         if let Some((key, _)) = missing.filter(|_| given > 0) {
             return Err(AccessError::Incomplete { key });
+        }
+        if self.tcp_tls && given == 0 {
+            let (key, value) = ("tcp_tls", "true".to_owned());
+            return Err(AccessError::Config {
+                key,
+                value,
+                rule: "needs ca_file, cert_file, key_file",
+            });
         }
         if !(1..=600_000).contains(&self.handshake_timeout_ms) {
             let (key, value) = ("handshake_timeout_ms", self.handshake_timeout_ms.to_string());

@@ -1,7 +1,9 @@
-//! Who may talk to whom: TLS with certificates on both sides between tiers, and a shared token.
+//! Who may talk to whom, and how many at a time: TLS with certificates on both sides between
+//! tiers, a shared token, bounds on connections and requests.
 //!
 //! Both come from files that are read again when they change: a certificate can be renewed while
-//! a job runs. Connections that stand keep what they were made with.
+//! a job runs. Connections that stand keep what they were made with. For the `tcp` data link,
+//! which other crates make, the TLS configurations of both ends are given.
 //!
 //! Deliberately absent: users, roles, encryption of shared memory. Whoever holds a certificate of
 //! the configured authority, and the token, is one of the job's own. The data links have a key of
@@ -10,9 +12,11 @@
 
 mod client;
 mod config;
+mod data;
 mod error;
 mod files;
 mod server;
+mod shedding;
 mod stream;
 mod tls;
 mod token;
@@ -23,6 +27,7 @@ pub use client::Caller;
 pub use config::AccessConfig;
 pub use error::AccessError;
 pub use server::Connection;
+pub use shedding::{Shedding, shedding};
 pub use stream::{Dialed, Duplex};
 pub use token::{Bearer, Guard};
 

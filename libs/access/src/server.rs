@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 use tokio_stream::wrappers::ReceiverStream;
@@ -26,7 +26,14 @@ const PAUSE: Duration = Duration::from_millis(100);
 
 /// A connection that may be used.
 #[derive(Debug)]
-pub enum Connection {
+pub struct Connection {
+    stream: Stream,
+    /// Its place among those that there may be.
+    _place: OwnedSemaphorePermit,
+}
+
+#[derive(Debug)]
+enum Stream {
     /// As it came.
     Plain(TcpStream),
     /// Over TLS, the caller's certificate checked.
@@ -36,17 +43,49 @@ pub enum Connection {
 // === impl Access ===
 
 impl Access {
-    /// The connections of a listener. With TLS, handshakes go on beside one another; a caller that
-    /// fails at it is logged and left out. Ends when the stream is dropped.
+    /// The connections of a listener, `connections_max` at a time: a further one is closed at
+    /// once. With TLS, handshakes go on beside one another; a caller that fails at it is logged
+    /// and left out. Ends when the stream is dropped.
     #[must_use]
-    pub fn incoming(&self, listener: TcpListener) -> ReceiverStream<io::Result<Connection>> {
+    pub fn incoming(
+        &self,
+        listener: TcpListener,
+        connections_max: usize,
+    ) -> ReceiverStream<io::Result<Connection>> {
         let (take, taken) = mpsc::channel(TAKEN_AHEAD);
-        tokio::spawn(accept(self.clone(), listener, take));
+        let places = Places { free: Arc::new(Semaphore::new(connections_max)), refusing: false };
+        tokio::spawn(accept(self.clone(), listener, places, take));
         ReceiverStream::new(taken)
     }
 }
 
-async fn accept(access: Access, listener: TcpListener, take: mpsc::Sender<io::Result<Connection>>) {
+/// How many connections there may still be.
+struct Places {
+    free: Arc<Semaphore>,
+    /// The last one was refused.
+    refusing: bool,
+}
+
+// === impl Places ===
+
+impl Places {
+    /// A place for a caller; `None`: none is free, which is logged once for a row of them.
+    fn take(&mut self, peer: SocketAddr) -> Option<OwnedSemaphorePermit> {
+        let place = Arc::clone(&self.free).try_acquire_owned().ok();
+        if place.is_none() && !std::mem::replace(&mut self.refusing, true) {
+            tracing::warn!(%peer, "as many connections as may be: further callers are refused");
+        }
+        self.refusing = place.is_none();
+        place
+    }
+}
+
+async fn accept(
+    access: Access,
+    listener: TcpListener,
+    mut places: Places,
+    take: mpsc::Sender<io::Result<Connection>>,
+) {
     let handshakes = Arc::new(Semaphore::new(HANDSHAKES_MAX));
     loop {
         let accepted = tokio::select! {
@@ -61,24 +100,27 @@ async fn accept(access: Access, listener: TcpListener, take: mpsc::Sender<io::Re
                 continue;
             }
         };
+        let Some(place) = places.take(peer) else { continue };
         if let Err(error) = stream.set_nodelay(true) {
             tracing::debug!(%peer, %error, "a connection is gone already");
             continue;
         }
         let Some(tls) = &access.inner.tls else {
-            if take.send(Ok(Connection::Plain(stream))).await.is_err() {
+            let connection = Connection { stream: Stream::Plain(stream), _place: place };
+            if take.send(Ok(connection)).await.is_err() {
                 return;
             }
             continue;
         };
         let Ok(permit) = Arc::clone(&handshakes).acquire_owned().await else { return };
-        let acceptor = TlsAcceptor::from(tls.server());
+        let acceptor = TlsAcceptor::from(tls.grpc().server);
         let (take, limit) = (take.clone(), access.inner.config.handshake_timeout());
         tokio::spawn(async move {
             let _permit = permit;
             match tokio::time::timeout(limit, acceptor.accept(stream)).await {
                 Ok(Ok(stream)) => {
-                    let _ = take.send(Ok(Connection::Tls(Box::new(stream)))).await;
+                    let stream = Stream::Tls(Box::new(stream));
+                    let _ = take.send(Ok(Connection { stream, _place: place })).await;
                 }
                 Ok(Err(error)) => tracing::warn!(%peer, %error, "a caller is refused"),
                 Err(_) => tracing::warn!(%peer, "a caller does not finish its TLS handshake"),
@@ -91,9 +133,9 @@ async fn accept(access: Access, listener: TcpListener, take: mpsc::Sender<io::Re
 
 impl Connection {
     pub(crate) fn tcp(&self) -> &TcpStream {
-        match self {
-            Self::Plain(stream) => stream,
-            Self::Tls(stream) => stream.get_ref().0,
+        match &self.stream {
+            Stream::Plain(stream) => stream,
+            Stream::Tls(stream) => stream.get_ref().0,
         }
     }
 
@@ -116,9 +158,9 @@ impl AsyncRead for Connection {
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        match self.get_mut() {
-            Self::Plain(stream) => Pin::new(stream).poll_read(context, buffer),
-            Self::Tls(stream) => Pin::new(stream).poll_read(context, buffer),
+        match &mut self.get_mut().stream {
+            Stream::Plain(stream) => Pin::new(stream).poll_read(context, buffer),
+            Stream::Tls(stream) => Pin::new(stream).poll_read(context, buffer),
         }
     }
 }
@@ -129,9 +171,9 @@ impl AsyncWrite for Connection {
         context: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        match self.get_mut() {
-            Self::Plain(stream) => Pin::new(stream).poll_write(context, bytes),
-            Self::Tls(stream) => Pin::new(stream).poll_write(context, bytes),
+        match &mut self.get_mut().stream {
+            Stream::Plain(stream) => Pin::new(stream).poll_write(context, bytes),
+            Stream::Tls(stream) => Pin::new(stream).poll_write(context, bytes),
         }
     }
 
@@ -140,30 +182,30 @@ impl AsyncWrite for Connection {
         context: &mut Context<'_>,
         slices: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        match self.get_mut() {
-            Self::Plain(stream) => Pin::new(stream).poll_write_vectored(context, slices),
-            Self::Tls(stream) => Pin::new(stream).poll_write_vectored(context, slices),
+        match &mut self.get_mut().stream {
+            Stream::Plain(stream) => Pin::new(stream).poll_write_vectored(context, slices),
+            Stream::Tls(stream) => Pin::new(stream).poll_write_vectored(context, slices),
         }
     }
 
     fn is_write_vectored(&self) -> bool {
-        match self {
-            Self::Plain(stream) => stream.is_write_vectored(),
-            Self::Tls(stream) => stream.is_write_vectored(),
+        match &self.stream {
+            Stream::Plain(stream) => stream.is_write_vectored(),
+            Stream::Tls(stream) => stream.is_write_vectored(),
         }
     }
 
     fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match self.get_mut() {
-            Self::Plain(stream) => Pin::new(stream).poll_flush(context),
-            Self::Tls(stream) => Pin::new(stream).poll_flush(context),
+        match &mut self.get_mut().stream {
+            Stream::Plain(stream) => Pin::new(stream).poll_flush(context),
+            Stream::Tls(stream) => Pin::new(stream).poll_flush(context),
         }
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match self.get_mut() {
-            Self::Plain(stream) => Pin::new(stream).poll_shutdown(context),
-            Self::Tls(stream) => Pin::new(stream).poll_shutdown(context),
+        match &mut self.get_mut().stream {
+            Stream::Plain(stream) => Pin::new(stream).poll_shutdown(context),
+            Stream::Tls(stream) => Pin::new(stream).poll_shutdown(context),
         }
     }
 }

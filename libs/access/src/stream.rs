@@ -47,7 +47,7 @@ impl Access {
         let name = if configured.is_empty() { host } else { configured };
         let name = server_name(name)
             .ok_or_else(|| io::Error::other(format!("`{name}` is no name of a server")))?;
-        let shaking = TlsConnector::from(tls.client()).connect(name, stream);
+        let shaking = TlsConnector::from(tls.grpc().client).connect(name, stream);
         let late = |_| io::Error::other("the TLS handshake takes too long");
         let limit = self.inner.config.handshake_timeout();
         let stream = tokio::time::timeout(limit, shaking).await.map_err(late)??;

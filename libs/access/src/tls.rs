@@ -13,7 +13,9 @@ use crate::config::Certificates;
 use crate::files::{NamedFile, Stamp};
 
 /// gRPC is HTTP/2.
-const ALPN: &[u8] = b"h2";
+const GRPC: &[u8] = b"h2";
+/// The `tcp` link: a caller of one kind gets nowhere at a listener of the other.
+const DATA: &[u8] = b"headwater-data";
 
 /// What both sides of a handshake need, as the files have it now.
 pub(crate) struct Tls {
@@ -26,8 +28,15 @@ pub(crate) struct Tls {
 #[derive(Clone)]
 struct Held {
     stamps: [Option<Stamp>; 3],
-    server: Arc<ServerConfig>,
-    client: Arc<ClientConfig>,
+    grpc: Ends,
+    data: Ends,
+}
+
+/// Both ends of the connections of one protocol.
+#[derive(Clone)]
+pub(crate) struct Ends {
+    pub(crate) server: Arc<ServerConfig>,
+    pub(crate) client: Arc<ClientConfig>,
 }
 
 // === impl Tls ===
@@ -41,12 +50,12 @@ impl Tls {
         Ok(Self { ca, cert, key, held: Mutex::new(held) })
     }
 
-    pub(crate) fn server(&self) -> Arc<ServerConfig> {
-        self.current().server
+    pub(crate) fn grpc(&self) -> Ends {
+        self.current().grpc
     }
 
-    pub(crate) fn client(&self) -> Arc<ClientConfig> {
-        self.current().client
+    pub(crate) fn data(&self) -> Ends {
+        self.current().data
     }
 
     /// As the files have it; what they had before while they do not fit together.
@@ -99,22 +108,25 @@ fn load(ca: &NamedFile, cert: &NamedFile, key: &NamedFile) -> Result<Held, Acces
     verifier.verify_client_cert(own, between, UnixTime::now()).map_err(|error| {
         cert.wrong(format!("not valid by the authorities of {}: {error}", ca.path.display()))
     })?;
-    let mut server = ServerConfig::builder_with_provider(provider.clone())
+    let server = ServerConfig::builder_with_provider(provider.clone())
         .with_safe_default_protocol_versions()
         .map_err(|error| cert.wrong(error.to_string()))?
         .with_client_cert_verifier(verifier)
         .with_single_cert(chain.clone(), secret.clone_key())
         .map_err(pair)?;
-    server.alpn_protocols = vec![ALPN.to_vec()];
-
-    let mut client = ClientConfig::builder_with_provider(provider)
+    let client = ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
         .map_err(|error| cert.wrong(error.to_string()))?
         .with_root_certificates(roots)
         .with_client_auth_cert(chain, secret)
         .map_err(pair)?;
-    client.alpn_protocols = vec![ALPN.to_vec()];
-    Ok(Held { stamps, server: Arc::new(server), client: Arc::new(client) })
+    let ends = |protocol: &[u8]| {
+        let (mut server, mut client) = (server.clone(), client.clone());
+        server.alpn_protocols = vec![protocol.to_vec()];
+        client.alpn_protocols = vec![protocol.to_vec()];
+        Ends { server: Arc::new(server), client: Arc::new(client) }
+    };
+    Ok(Held { stamps, grpc: ends(GRPC), data: ends(DATA) })
 }
 
 fn roots(ca: &NamedFile) -> Result<Arc<RootCertStore>, AccessError> {

@@ -84,7 +84,7 @@ async fn answered(port: u16, ca: &str, pair: Option<&Pair>) -> bool {
 
 /// Answers a byte to every byte of every connection.
 async fn serve(access: Access, listener: TcpListener) {
-    let mut incoming = access.incoming(listener);
+    let mut incoming = access.incoming(listener, 8);
     while let Some(connection) = incoming.next().await {
         let mut connection = connection.expect("a connection");
         tokio::spawn(async move {

@@ -13,7 +13,7 @@ async fn main() -> std::io::Result<()> {
     if let [role, invitation] = &args[..]
         && role == WORKER
     {
-        return bench::worker(invitation).await;
+        return bench::worker(invitation, None).await;
     }
     let number = |i: usize| args.get(i).and_then(|arg| arg.parse::<u32>().ok());
     let mut plan = Plan::default();

@@ -4,6 +4,7 @@ use std::hint::black_box;
 use std::io;
 
 use rustix::rand::{GetRandomFlags, getrandom};
+use sha2::{Digest as _, Sha256};
 
 use crate::contract::SessionKey;
 
@@ -16,6 +17,13 @@ impl SessionKey {
     /// The system has none to give.
     pub fn random() -> io::Result<Self> {
         Ok(Self(random_bytes()?))
+    }
+
+    /// What stands for this key in the hello of connection `attempt`, on a stream that others may
+    /// read: SHA-256 over a name, the key and the number, all of fixed length.
+    pub(crate) fn proof(&self, attempt: u64) -> [u8; 32] {
+        let hash = Sha256::new_with_prefix(b"headwater tcp 2\0");
+        hash.chain_update(self.0).chain_update(attempt.to_le_bytes()).finalize().into()
     }
 
     /// Whether `presented` is this key, in a time that does not depend on where they differ.
@@ -55,5 +63,17 @@ mod tests {
             assert!(!key.matches(&other));
         }
         assert_ne!(key, SessionKey::random().expect("random numbers"));
+    }
+
+    #[test]
+    fn a_proof_is_of_one_key_and_one_connection() {
+        let (key, other) = (SessionKey([1; 32]), SessionKey([2; 32]));
+        assert_eq!(key.proof(1), key.proof(1));
+        assert_ne!(key.proof(1), key.proof(2));
+        assert_ne!(key.proof(1), other.proof(1));
+        // Python's hashlib.sha256(b"headwater tcp 2\0" + b"\1" * 32 + (7).to_bytes(8, "little")).
+        let known = "41e9b924d3c744601376ebdb9369bbf8ebdf041ffa0578a205434d4eaecc40b5";
+        let hex = key.proof(7).iter().fold(String::new(), |text, byte| format!("{text}{byte:02x}"));
+        assert_eq!(hex, known);
     }
 }

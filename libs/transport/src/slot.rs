@@ -266,6 +266,18 @@ impl SlotMemory {
         Ok(got)
     }
 
+    /// Copies bytes to where the cursor stands, which has room for them.
+    pub(crate) fn write_bytes(&self, mut bytes: &[u8], cursor: &mut Cursor<'_>) {
+        while !bytes.is_empty() {
+            let mut rooms = cursor.remaining().filter(|region| region.len_bytes > 0);
+            let Region { offset_bytes, len_bytes } = rooms.next().expect("room for the bytes");
+            let (now, later) = bytes.split_at(bytes.len().min(len_bytes as usize));
+            self.copy_from(Region { offset_bytes, len_bytes: now.len() as u64 }, now);
+            cursor.advance(now.len() as u64);
+            bytes = later;
+        }
+    }
+
     fn start_of(&self, region: Region) -> *mut u8 {
         let Some(start) = self.mapping.start_of(region) else {
             let Region { offset_bytes, len_bytes } = region;

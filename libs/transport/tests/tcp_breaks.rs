@@ -7,11 +7,12 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use headwater_transport::conformance::{Peer, World, fill, holds, region};
+use headwater_transport::conformance::{Peer, World, holds, region};
 use headwater_transport::tcp::{self, TcpConnect};
 use headwater_transport::{
     Arrival, LeaseId, LinkError, LinkKind, LinkOffer, PartPlace, SessionKey, SlotId, Withdrawal,
 };
+use sha2::{Digest as _, Sha256};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use wire::{Faults, Wire};
@@ -137,26 +138,22 @@ async fn a_newer_connection_takes_over_from_one_that_hangs() {
     let harness = support::Tcp::default();
     let mut world = World::new(&harness).await;
     let (slot, memory) = world.add_slot(PART_BYTES);
-    let (id, key) = world.admit();
-    let wire = Wire::new(&world.receiver().offer()).await;
-    let hangs = tcp::connect(&wire.offer, &key, &harness.connect).await.expect("let in");
-    assert_eq!(world.next().await, Arrival::Connected { peer: id });
-    let place = world.expect(id, slot, &[region(0, PART_BYTES)]);
-    wire.faults.stall_after.store(PART_BYTES / 2, Ordering::SeqCst);
-    let mut part = hangs.begin(place.clone()).await.expect("a buffer");
-    fill(&mut part, LeaseId(u64::MAX)); // Other bytes than the second time.
-    wire.faults.shut.store(true, Ordering::SeqCst);
-    let hanging = tokio::spawn(async move { hangs.commit(part).await });
-    tokio::time::sleep(Duration::from_millis(200)).await;
-
-    let link = world.connect(&key).await.expect("the same worker comes back");
-    let peer = Peer { id, link };
-    peer.deliver(&place).await.expect("delivered");
-    assert_eq!(world.next().await, Arrival::Part { peer: id, lease: place.lease });
-    wire.faults.flow.notify_one();
+    let (peer, faults) = wired(&mut world, &harness.connect).await;
+    let place = world.expect(peer.id, slot, &[region(0, PART_BYTES)]);
+    faults.stall_after.store(PART_BYTES / 2, Ordering::SeqCst);
+    let torn = async {
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        // The worker hears that its connection is gone, the receiver waits for more.
+        faults.half_open.store(true, Ordering::SeqCst);
+        faults.cut.notify_one();
+    };
+    let (delivered, ()) = tokio::join!(peer.deliver(&place), torn);
+    delivered.expect("the same worker comes back");
+    assert_eq!(world.next().await, Arrival::Part { peer: peer.id, lease: place.lease });
+    faults.flow.notify_one();
     world.silent().await;
     assert!(holds(&memory, &place, place.lease), "the hanging connection wrote on");
-    assert!(hanging.await.expect("no panic").is_err());
+    assert_eq!(faults.connections.load(Ordering::SeqCst), 2);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -223,12 +220,13 @@ async fn strangers_are_turned_away_without_harm() {
     assert!(String::from_utf8_lossy(&answer).contains("in time"));
 
     let (_, key) = world.admit();
-    let other_version = [b"HWTC", &99_u16.to_le_bytes()[..], &[0, 0], &key.0].concat();
+    // The hello of version 1, which was shorter and held the key as it is.
+    let other_version = [b"HWTC", &1_u16.to_le_bytes()[..], &[0, 0], &key.0].concat();
     let mut old = dial().await.expect("connected");
     old.write_all(&other_version).await.expect("sent");
     let mut answer = Vec::new();
     old.read_to_end(&mut answer).await.expect("closed");
-    assert!(String::from_utf8_lossy(&answer).contains("version 99"));
+    assert!(String::from_utf8_lossy(&answer).contains("version 1;"));
     world.silent().await;
 }
 
@@ -243,7 +241,7 @@ async fn a_peer_that_breaks_the_protocol_is_cut_off() {
     for nonsense in [vec![0xff; 24], part_of_many_bytes] {
         let (id, key) = world.admit();
         let mut worker = TcpStream::connect(&address).await.expect("connected");
-        let hello = [b"HWTC", &1_u16.to_le_bytes()[..], &[0, 0], &key.0].concat();
+        let hello = first_hello(&key);
         worker.write_all(&hello).await.expect("sent");
         assert_eq!(world.next().await, Arrival::Connected { peer: id });
         worker.write_all(&nonsense).await.expect("sent");
@@ -261,6 +259,14 @@ async fn nobody_at_the_address_is_said_so() {
     let error = tcp::connect(&offer, &key, &TcpConnect::default()).await.map(|_| ());
     let Err(LinkError::Setup { reason, .. }) = error else { panic!("{error:?}") };
     assert!(reason.contains("127.0.0.1:1"), "{reason}");
+}
+
+/// As docs/wire-format.md has it, for the first connection of a session.
+fn first_hello(key: &SessionKey) -> Vec<u8> {
+    let attempt = 1_u64.to_le_bytes();
+    let hash = Sha256::new_with_prefix(b"headwater tcp 2\0").chain_update(key.0);
+    let proof = hash.chain_update(attempt).finalize();
+    [b"HWTC", &2_u16.to_le_bytes()[..], &[0, 0], &attempt, &proof].concat()
 }
 
 /// Polls all at once, without a runtime's tasks, so that they may borrow.

@@ -16,6 +16,9 @@ use crate::cmd::serving::announce;
 use crate::config::Config;
 use crate::shutdown::Shutdown;
 
+/// Callers that may wait for their turn.
+const CALLERS_MAX: usize = 64;
+
 /// Serves one caller after another until the process is asked to end: two at once would measure
 /// each other.
 pub(crate) async fn serve(config: &Config, address: &str) -> Result<()> {
@@ -25,7 +28,7 @@ pub(crate) async fn serve(config: &Config, address: &str) -> Result<()> {
         .with_context(|| format!("cannot listen on `{address}`"))?;
     announce("doctor on", listener.local_addr()?);
     let shutdown = Shutdown::listen()?;
-    let mut callers = access.incoming(listener);
+    let mut callers = access.incoming(listener, CALLERS_MAX);
     let serving = async {
         while let Some(connection) = callers.next().await {
             let served = async { one(config, &access, connection?).await };

@@ -1,6 +1,7 @@
 //! Which files the shards of a dataset are.
 
 mod braces;
+pub(crate) mod roots;
 
 use std::path::{Path, PathBuf};
 

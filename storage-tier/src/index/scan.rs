@@ -3,7 +3,7 @@
 //! ustar, GNU long names and PAX headers are read. Left out are members that are no regular files,
 //! names that start with a dot, and names without a dot, as WebDataset does. A field's name is all
 //! that follows the first dot of the file name; members that follow each other and are equal up to
-//! that dot are one sample.
+//! that dot are one sample. A sparse member's bytes do not lie in one piece: it is a fault.
 
 use std::io::Cursor;
 use std::path::Path;
@@ -79,8 +79,9 @@ pub(super) fn scan_bytes(bytes: &[u8], path: &Path) -> Result<Scan, StorageError
     let mut fault = None;
     let entries = archive.entries_with_seek().expect("a fresh archive is at its start");
     for entry in entries {
-        let member = entry.map_err(|e| broken_header(bytes, end, &e)).and_then(|entry| {
-            Member::of(&entry, end, bytes.len() as u64).map(|m| (m, after(&entry)))
+        let member = entry.map_err(|e| broken_header(bytes, end, &e)).and_then(|mut entry| {
+            let sparse = is_sparse(&mut entry);
+            Member::of(&entry, sparse, end, bytes.len() as u64).map(|m| (m, after(&entry)))
         });
         match member {
             Ok((member, after)) => {
@@ -123,6 +124,7 @@ impl Member {
     /// The member, unless it is left out. A member that is cut off is a fault, with its key.
     fn of(
         entry: &CursorEntry<'_, '_>,
+        sparse: bool,
         earliest: u64,
         shard_bytes: u64,
     ) -> Result<Option<Self>, (Option<String>, Fault)> {
@@ -142,6 +144,10 @@ impl Member {
             let key = split.map(|(key, _)| key.to_owned());
             return Err((key, Fault { at: header, what }));
         }
+        if sparse {
+            let what = format!("`{path}` is stored sparse; write it without `--sparse`");
+            return Err((split.map(|(key, _)| key.to_owned()), Fault { at: header, what }));
+        }
         let kind = entry.header().entry_type();
         let regular = kind.is_file() || kind.is_contiguous();
         Ok(split.filter(|_| regular).map(|(key, field)| Self {
@@ -160,6 +166,15 @@ fn split(path: &str) -> Option<(&str, &str)> {
     let dot = base + path[base..].find('.')?;
     let (key, field) = (&path[..dot], &path[dot + 1..]);
     (dot > base && !field.is_empty()).then_some((key, field))
+}
+
+/// In GNU's old form, by type, or in its PAX forms, whose type is that of any file.
+fn is_sparse(entry: &mut CursorEntry<'_, '_>) -> bool {
+    let said = |key: &[u8]| key.starts_with(b"GNU.sparse.");
+    entry.header().entry_type().is_gnu_sparse()
+        || entry.pax_extensions().ok().flatten().is_some_and(|mut extensions| {
+            extensions.any(|extension| extension.is_ok_and(|e| said(e.key_bytes())))
+        })
 }
 
 fn after(entry: &CursorEntry<'_, '_>) -> u64 {

@@ -13,6 +13,8 @@ mod worker;
 
 use headwater_core::{Dtype, Layout, Recipe, Region};
 
+use crate::tcp::{ConnectTls, ListenTls};
+
 pub use receiver::receiver;
 pub use report::{Figures, Report};
 pub use worker::worker;
@@ -32,6 +34,8 @@ pub struct Plan {
     pub slots: u32,
     /// Size of the tcp sockets' buffers; `None` leaves it to the kernel.
     pub socket_buffer_bytes: Option<usize>,
+    /// Both ends of an encrypted tcp link; `None`: it is not measured.
+    pub tls: Option<(ListenTls, ConnectTls)>,
 }
 
 /// One way of moving batches, or a yardstick.
@@ -43,6 +47,8 @@ pub enum Way {
     RawSocket,
     /// The tcp link; nothing is rendered.
     Tcp,
+    /// The same, encrypted.
+    TcpTls,
     /// The shm link; nothing is rendered: pure overhead.
     ShmEmpty,
     /// The shm link; each part is filled by memset in the slot.
@@ -62,6 +68,7 @@ impl Default for Plan {
             rounds: 7,
             slots: 4,
             socket_buffer_bytes: None,
+            tls: None,
         }
     }
 }
@@ -96,10 +103,11 @@ impl Plan {
 
 impl Way {
     /// All, in the order of a round.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::Memcpy,
         Self::RawSocket,
         Self::Tcp,
+        Self::TcpTls,
         Self::ShmEmpty,
         Self::ShmFill,
         Self::PrivateFill,
@@ -112,6 +120,7 @@ impl Way {
             Self::Memcpy => "memcpy",
             Self::RawSocket => "raw-socket",
             Self::Tcp => "tcp",
+            Self::TcpTls => "tcp-tls",
             Self::ShmEmpty => "shm-empty",
             Self::ShmFill => "shm-fill",
             Self::PrivateFill => "private-fill",

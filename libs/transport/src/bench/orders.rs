@@ -14,9 +14,12 @@ use crate::contract::{LinkKind, LinkOffer, SessionKey};
 pub(super) struct Invitation {
     pub(super) shm: LinkOffer,
     pub(super) tcp: LinkOffer,
+    /// Empty: not measured.
+    pub(super) tls: LinkOffer,
     pub(super) raw: String,
     pub(super) shm_key: SessionKey,
     pub(super) tcp_key: SessionKey,
+    pub(super) tls_key: SessionKey,
     pub(super) batch_samples: u32,
     pub(super) part_samples: u32,
     pub(super) slots: u32,
@@ -59,12 +62,14 @@ impl Invitation {
     }
 
     pub(super) fn encode(&self) -> String {
-        let fields: [&[u8]; 10] = [
+        let fields: [&[u8]; 12] = [
             &self.shm.address,
             &self.tcp.address,
+            &self.tls.address,
             self.raw.as_bytes(),
             &self.shm_key.0,
             &self.tcp_key.0,
+            &self.tls_key.0,
             &self.batch_samples.to_le_bytes(),
             &self.part_samples.to_le_bytes(),
             &self.slots.to_le_bytes(),
@@ -76,15 +81,17 @@ impl Invitation {
 
     pub(super) fn decode(text: &str) -> Option<Self> {
         let fields: Vec<Vec<u8>> = text.split('.').map(unhex).collect::<Option<_>>()?;
-        let [shm, tcp, raw, shm_key, tcp_key, batch, part, slots, first_slot, buffer] =
-            <[Vec<u8>; 10]>::try_from(fields).ok()?;
+        let [shm, tcp, tls, raw, shm_key, tcp_key, tls_key, batch, part, slots, first_slot, buffer] =
+            <[Vec<u8>; 12]>::try_from(fields).ok()?;
         let number = |bytes: Vec<u8>| Some(u32::from_le_bytes(bytes.try_into().ok()?));
         Some(Self {
             shm: LinkOffer { kind: LinkKind::Shm, address: shm },
             tcp: LinkOffer { kind: LinkKind::Tcp, address: tcp },
+            tls: LinkOffer { kind: LinkKind::Tcp, address: tls },
             raw: String::from_utf8(raw).ok()?,
             shm_key: SessionKey(shm_key.try_into().ok()?),
             tcp_key: SessionKey(tcp_key.try_into().ok()?),
+            tls_key: SessionKey(tls_key.try_into().ok()?),
             batch_samples: number(batch)?,
             part_samples: number(part)?,
             slots: number(slots)?,
@@ -151,9 +158,11 @@ mod tests {
         let invitation = Invitation {
             shm: LinkOffer { kind: LinkKind::Shm, address: b"@name".to_vec() },
             tcp: LinkOffer { kind: LinkKind::Tcp, address: b"[::1]:80".to_vec() },
+            tls: LinkOffer { kind: LinkKind::Tcp, address: Vec::new() },
             raw: "127.0.0.1:1".into(),
             shm_key: SessionKey([1; 32]),
             tcp_key: SessionKey([255; 32]),
+            tls_key: SessionKey([3; 32]),
             batch_samples: 32,
             part_samples: 8,
             slots: 4,

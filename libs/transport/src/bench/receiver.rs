@@ -13,7 +13,9 @@ use tokio::sync::mpsc;
 use super::orders::{Invitation, Order, Spent, cpu_time};
 use super::report::{Figures, Report};
 use super::{Plan, Way, raw};
-use crate::contract::{Arrival, LeaseId, PartPlace, PeerId, ReceiverLink, SessionKey, SlotId};
+use crate::contract::{
+    Arrival, LeaseId, LinkKind, LinkOffer, PartPlace, PeerId, ReceiverLink, SessionKey, SlotId,
+};
 use crate::shm::{self, ShmListen};
 use crate::slot::{DEFAULT_SHM_DIR, SlotMemory};
 use crate::tcp::{self, TcpListen};
@@ -25,6 +27,7 @@ struct Bench {
     parts: Vec<Arc<[Region]>>,
     shm: Arc<dyn ReceiverLink>,
     tcp: Arc<dyn ReceiverLink>,
+    tls: Option<Arc<dyn ReceiverLink>>,
     arrivals: mpsc::UnboundedReceiver<Arrival>,
     raw: TcpStream,
     worker: Worker,
@@ -66,7 +69,9 @@ pub async fn receiver(
     start: impl FnOnce(&str) -> io::Result<Child>,
 ) -> io::Result<Report> {
     let mut bench = Bench::set_up(plan, start).await?;
-    let mut ways: Vec<(Way, Vec<Figures>)> = Way::ALL.map(|way| (way, Vec::new())).into();
+    let measured = |way: &Way| *way != Way::TcpTls || plan.tls.is_some();
+    let ways = Way::ALL.into_iter().filter(measured);
+    let mut ways: Vec<(Way, Vec<Figures>)> = ways.map(|way| (way, Vec::new())).collect();
     for round in 0..=plan.rounds {
         for (way, rounds) in &mut ways {
             let figures = bench.measure(*way).await?;
@@ -95,20 +100,34 @@ impl Bench {
         };
         let shm = shm::listen(&ShmListen::default(), sender.clone()).await;
         let shm = shm.map_err(io::Error::other)?;
-        let tcp = tcp::listen(&config, sender).await.map_err(io::Error::other)?;
+        let tcp = tcp::listen(&config, sender.clone()).await.map_err(io::Error::other)?;
+        let tls = match &plan.tls {
+            None => None,
+            Some((tls, _)) => {
+                let config = TcpListen { tls: Some(tls.clone()), ..config };
+                Some(tcp::listen(&config, sender).await.map_err(io::Error::other)?)
+            }
+        };
         for slot in 0..plan.slots {
             let memory = SlotMemory::shared(Path::new(DEFAULT_SHM_DIR), plan.slot_bytes(), false);
             let memory = Arc::new(memory.map_err(io::Error::other)?);
             shm.add_slot(SlotId(slot), Arc::clone(&memory)).map_err(io::Error::other)?;
-            tcp.add_slot(SlotId(slot), memory).map_err(io::Error::other)?;
+            for link in tls.iter().chain([&tcp]) {
+                link.add_slot(SlotId(slot), Arc::clone(&memory)).map_err(io::Error::other)?;
+            }
         }
         let raw = TcpListener::bind(loopback)?;
         let invitation = Invitation {
             shm: shm.offer(),
             tcp: tcp.offer(),
+            tls: match &tls {
+                None => LinkOffer { kind: LinkKind::Tcp, address: Vec::new() },
+                Some(tls) => tls.offer(),
+            },
             raw: raw.local_addr()?.to_string(),
             shm_key: SessionKey::random()?,
             tcp_key: SessionKey::random()?,
+            tls_key: SessionKey::random()?,
             batch_samples: plan.batch_samples,
             part_samples: plan.part_samples,
             slots: plan.slots,
@@ -117,12 +136,16 @@ impl Bench {
         };
         shm.admit(PEER, invitation.shm_key.clone());
         tcp.admit(PEER, invitation.tcp_key.clone());
+        if let Some(tls) = &tls {
+            tls.admit(PEER, invitation.tls_key.clone());
+        }
         let worker = Worker::new(start(&invitation.encode())?)?;
         let (raw, _) = tokio::task::spawn_blocking(move || raw.accept()).await??;
         let parts: Vec<Arc<[Region]>> = plan.parts().into_iter().map(Arc::from).collect();
         let batch = vec![1; plan.slot_bytes() as usize];
         let (source, target, plan) = (batch.clone(), batch, plan.clone());
-        Ok(Self { plan, parts, shm, tcp, arrivals, raw, worker, next_lease: 1, source, target })
+        let next_lease = 1;
+        Ok(Self { plan, parts, shm, tcp, tls, arrivals, raw, worker, next_lease, source, target })
     }
 
     async fn measure(&mut self, way: Way) -> io::Result<Figures> {
@@ -130,6 +153,7 @@ impl Bench {
         let order = Order { way, batches: self.plan.batches, first_lease: self.next_lease };
         let link = match way {
             Way::Tcp => Some(Arc::clone(&self.tcp)),
+            Way::TcpTls => self.tls.clone(),
             Way::ShmEmpty | Way::ShmFill => Some(Arc::clone(&self.shm)),
             Way::Memcpy | Way::RawSocket | Way::PrivateFill => None,
         };
@@ -145,7 +169,7 @@ impl Bench {
             Way::Memcpy => raw::copy(&self.source, &mut self.target, order.batches),
             Way::RawSocket => raw::receive(&mut self.raw, &mut self.target, order.batches)?,
             Way::PrivateFill => {}
-            Way::Tcp | Way::ShmEmpty | Way::ShmFill => self.all_arrive(count).await?,
+            Way::Tcp | Way::TcpTls | Way::ShmEmpty | Way::ShmFill => self.all_arrive(count).await?,
         }
         let mut wall = start.elapsed();
         let cpu = cpu_time().saturating_sub(cpu);

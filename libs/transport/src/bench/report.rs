@@ -21,7 +21,7 @@ pub struct Figures {
 pub struct Report {
     /// Bytes of one batch.
     pub batch_bytes: u64,
-    /// In the order of [`Way::ALL`], one entry a round.
+    /// In the order of [`Way::ALL`], one entry a round; without those that were not measured.
     pub ways: Vec<(Way, Vec<Figures>)>,
 }
 
@@ -67,6 +67,9 @@ impl fmt::Display for Report {
         }
         let ratio = |way, to| self.ratio(way, to).unwrap_or(f64::NAN);
         writeln!(f, "tcp / raw socket: {:.2}", ratio(Way::Tcp, Way::RawSocket))?;
+        if self.median(Way::TcpTls).is_some() {
+            writeln!(f, "tcp with tls / tcp: {:.2}", ratio(Way::TcpTls, Way::Tcp))?;
+        }
         write!(f, "shm fill / private fill: {:.2}", ratio(Way::ShmFill, Way::PrivateFill))
     }
 }

@@ -10,7 +10,7 @@ use tokio::sync::mpsc;
 
 use super::stream;
 use super::target::Target;
-use super::wire::{Hello, VERSION};
+use super::wire::Hello;
 use crate::contract::{
     Arrival, LeaseId, LinkKind, PartPlace, PeerId, SessionKey, SlotId, Withdrawal,
 };
@@ -42,8 +42,10 @@ struct Peer {
     key: SessionKey,
     expected: HashMap<LeaseId, PartPlace>,
     delivered: Recent,
-    /// Counts connections; 0 before the first. A connection of another number has been replaced.
+    /// Number of the latest connection, given by the worker; 0 before the first. A connection of
+    /// another number has been replaced.
     generation: u64,
+    connected: bool,
     stream: Option<Arc<TcpStream>>,
     reading: Option<Arc<Target>>,
 }
@@ -91,6 +93,7 @@ impl Ledger {
             expected: HashMap::new(),
             delivered: Recent::new(REMEMBERED_DELIVERIES),
             generation: 0,
+            connected: false,
             stream: None,
             reading: None,
         };
@@ -131,18 +134,20 @@ impl Ledger {
         hello: &Hello,
         stream: &Arc<TcpStream>,
     ) -> Result<ConnectionId, String> {
-        if hello.version != VERSION {
-            let version = hello.version;
-            return Err(format!("tcp link version {version}; this receiver speaks {VERSION}"));
-        }
         let mut state = self.lock();
         // Every key is compared, so that the time does not tell which was close.
-        let admitted = state.peers.iter_mut().filter(|(_, peer)| peer.key.matches(&hello.key));
+        let proves = |peer: &Peer| SessionKey(peer.key.proof(hello.attempt)).matches(&hello.proof);
+        let admitted = state.peers.iter_mut().filter(|(_, peer)| proves(peer));
         let Some((&id, peer)) = admitted.last() else { return Err("unknown session key".into()) };
+        if hello.attempt <= peer.generation {
+            // The worker never says the same twice: somebody has listened to it.
+            let number = hello.attempt;
+            return Err(format!("connection {number} of this session key was made before"));
+        }
         peer.disconnect();
-        peer.generation += 1;
+        peer.generation = hello.attempt;
         peer.stream = Some(Arc::clone(stream));
-        if peer.generation == 1 {
+        if !std::mem::replace(&mut peer.connected, true) {
             metrics::peers(LinkKind::Tcp, 1.0);
             self.arrivals.send(Arrival::Connected { peer: id }).ok();
         } else {
@@ -222,7 +227,7 @@ impl Ledger {
     fn remove(&self, state: &mut State, id: PeerId, reason: String) {
         let Some(mut peer) = state.peers.remove(&id) else { return };
         peer.disconnect();
-        if peer.generation > 0 {
+        if peer.connected {
             metrics::peers(LinkKind::Tcp, -1.0);
         }
         metrics::gone(LinkKind::Tcp);

@@ -1,5 +1,6 @@
 //! Framed byte stream: the worker renders in staging memory and pushes; the receiver reads the
-//! payload straight into the slot. The frames are in docs/wire-format.md.
+//! payload straight into the slot; where connections are encrypted, through a buffer that is
+//! deciphered. The frames are in docs/wire-format.md.
 //!
 //! Every part is acknowledged: the worker keeps its bytes until then, so a connection that breaks
 //! is made again and unfinished parts are sent again. The receiver reads into a slot only under
@@ -13,13 +14,22 @@ use tokio::sync::mpsc;
 
 use crate::contract::{Arrival, LinkError, LinkOffer, ReceiverLink, SessionKey, WorkerLink};
 
+mod gate;
 mod ledger;
 mod outbox;
 mod receiver;
 mod stream;
 mod target;
+mod tls;
 mod wire;
 mod worker;
+
+pub use tls::{ConnectTls, ListenTls};
+
+/// The locks of [`gate`], which a test replaces.
+mod sync {
+    pub(super) use std::sync::Mutex;
+}
 
 use receiver::TcpReceiver;
 use worker::TcpWorker;
@@ -50,6 +60,8 @@ pub struct TcpListen {
     /// Size of the socket's buffer. `None` leaves it to the kernel, which grows it as needed up
     /// to `net.ipv4.tcp_rmem`; a number is capped by `net.core.rmem_max`.
     pub socket_buffer_bytes: Option<usize>,
+    /// Encrypts every connection. `None`: bytes travel as they are.
+    pub tls: Option<ListenTls>,
 }
 
 /// The worker's choices.
@@ -65,6 +77,10 @@ pub struct TcpConnect {
     pub reconnect_backoff: Duration,
     /// Size of the socket's buffer; see [`TcpListen::socket_buffer_bytes`], with `wmem`.
     pub socket_buffer_bytes: Option<usize>,
+    /// Used where the receiver encrypts.
+    pub tls: Option<ConnectTls>,
+    /// Takes no offer of a receiver that does not encrypt.
+    pub encrypted_only: bool,
 }
 
 /// Opens the receiver's end. What happens on it is told on `arrivals`, at most two per admission
@@ -102,6 +118,7 @@ impl Default for TcpListen {
             handshake_timeout: DEFAULT_HANDSHAKE_TIMEOUT,
             reconnect_grace: DEFAULT_RECONNECT_GRACE,
             socket_buffer_bytes: None,
+            tls: None,
         }
     }
 }
@@ -116,6 +133,8 @@ impl Default for TcpConnect {
             reconnect_tries: DEFAULT_RECONNECT_TRIES,
             reconnect_backoff: DEFAULT_RECONNECT_BACKOFF,
             socket_buffer_bytes: None,
+            tls: None,
+            encrypted_only: false,
         }
     }
 }

@@ -8,12 +8,17 @@ use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, mpsc};
 use tokio::task::{AbortHandle, JoinSet};
+use tokio::time::{Instant, timeout_at};
 
 use super::TcpListen;
 use super::ledger::{ConnectionId, Ledger, Verdict};
-use super::stream::{self, read_exact, write_all};
+use super::stream::{self, Reader, Writer};
 use super::target::Filled;
-use super::wire::{ACK_BYTES, Ack, FRAME_BYTES, Frame, HELLO_BYTES, Hello, encode_answer};
+use super::tls::offered;
+use super::wire::{
+    ACK_BYTES, Ack, FRAME_BYTES, Frame, HELLO_BYTES, HELLO_HEAD_BYTES, Hello, VERSION,
+    encode_answer,
+};
 use crate::contract::{
     Arrival, LeaseId, LinkError, LinkKind, LinkOffer, PartPlace, PeerId, ReceiverLink, SessionKey,
     SlotId, Withdrawal,
@@ -26,6 +31,9 @@ const MAX_HANDSHAKES: usize = 64;
 
 /// Pause after a failed accept, for instance for want of file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// Time for a worker to take the reason why it is refused, and go.
+const REFUSAL_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// Memory of a connection for parts that nobody wants.
 const SCRATCH_BYTES: usize = 256 * 1024;
@@ -47,8 +55,15 @@ struct Door {
 /// A connection that was let in.
 struct Connection {
     id: ConnectionId,
-    stream: Arc<TcpStream>,
+    reader: Reader,
+    writer: Writer,
     ledger: Arc<Ledger>,
+}
+
+/// Why a connection was not let in, and where the worker can be told.
+struct Refused {
+    reason: String,
+    halves: Option<(Reader, Writer)>,
 }
 
 // === impl TcpReceiver ===
@@ -69,6 +84,7 @@ impl TcpReceiver {
         let door = Arc::new(Door { config: config.clone(), handshakes });
         let task = tokio::spawn(accept_all(listener, Arc::clone(&ledger), door));
         let address = advertised(config.advertise_host.as_deref(), bound);
+        let address = offered(&address, config.tls.is_some());
         Ok(Self { ledger, address, task: task.abort_handle() })
     }
 }
@@ -149,19 +165,20 @@ async fn accept_all(listener: TcpListener, ledger: Arc<Ledger>, door: Arc<Door>)
 async fn serve(stream: TcpStream, from: SocketAddr, ledger: Arc<Ledger>, door: Arc<Door>) {
     let Ok(permit) = door.handshakes.try_acquire() else { return };
     let stream = Arc::new(stream);
-    let knock = door.knock(&stream, &ledger);
-    let known = tokio::time::timeout(door.config.handshake_timeout, knock).await;
+    let known = door.knock(&stream, &ledger).await;
     drop(permit);
-    let id = match known.unwrap_or_else(|_| Err("no hello in time".into())) {
-        Ok(id) => id,
-        Err(reason) => {
+    let (id, reader, writer) = match known {
+        Ok(known) => known,
+        Err(Refused { reason, halves }) => {
             metrics::refused(LinkKind::Tcp);
             tracing::warn!(%from, reason, "tcp link refused a connection");
-            stream.try_write(&encode_answer(Some(&reason))).ok();
+            if let Some(halves) = halves {
+                let _ = tokio::time::timeout(REFUSAL_TIMEOUT, tell(halves, &reason)).await;
+            }
             return;
         }
     };
-    let connection = Connection { id, stream, ledger };
+    let mut connection = Connection { id, reader, writer, ledger };
     let reason = match connection.run().await {
         Ok(()) => return connection.ledger.gone(id, "the worker left".into()),
         Err(error) => error.to_string(),
@@ -173,42 +190,72 @@ async fn serve(stream: TcpStream, from: SocketAddr, ledger: Arc<Ledger>, door: A
     }
 }
 
+/// Says why a worker is refused. What it still sends is read: closing with that unread would reset
+/// the connection and lose the answer.
+async fn tell((mut reader, mut writer): (Reader, Writer), reason: &str) -> io::Result<()> {
+    let answer = encode_answer(Some(reason));
+    writer.write_all(&mut [io::IoSlice::new(&answer)]).await?;
+    reader.read_exact(&mut [0; 4096]).await
+}
+
 // === impl Door ===
 
 impl Door {
+    /// Lets a connection in that shows its key in time.
     async fn knock(
         &self,
         stream: &Arc<TcpStream>,
         ledger: &Ledger,
-    ) -> Result<ConnectionId, String> {
-        let io = |error: io::Error| error.to_string();
-        stream::configure(stream, self.config.socket_buffer_bytes).map_err(io)?;
-        let mut hello = [0; HELLO_BYTES];
-        read_exact(stream, &mut hello).await.map_err(io)?;
-        let hello = Hello::decode(&hello).ok_or("not a worker of this protocol")?;
-        let id = ledger.connect(&hello, stream)?;
+    ) -> Result<(ConnectionId, Reader, Writer), Refused> {
+        let end = Instant::now() + self.config.handshake_timeout;
+        let unheard = |reason: String| Refused { reason, halves: None };
+        stream::configure(stream, self.config.socket_buffer_bytes)
+            .map_err(|error| unheard(error.to_string()))?;
+        let accepted = timeout_at(end, stream::accept(stream, self.config.tls.as_ref()));
+        let accepted = accepted.await.map_err(|_| unheard("no TLS handshake in time".into()))?;
+        let (mut reader, mut writer) = accepted.map_err(|error| unheard(error.to_string()))?;
+        let heard = timeout_at(end, hear_hello(&mut reader)).await;
+        let heard = heard.unwrap_or_else(|_| Err("no hello in time".into()));
+        let id = match heard.and_then(|hello| ledger.connect(&hello, stream)) {
+            Ok(id) => id,
+            Err(reason) => return Err(Refused { reason, halves: Some((reader, writer)) }),
+        };
         // An error shows again at the first read, where the peer's name is known.
-        stream.writable().await.and_then(|()| stream.try_write(&encode_answer(None))).ok();
-        Ok(id)
+        let answer = encode_answer(None);
+        let _ = timeout_at(end, writer.write_all(&mut [io::IoSlice::new(&answer)])).await;
+        Ok((id, reader, writer))
     }
+}
+
+/// A hello of this version; another version's may be of another length.
+async fn hear_hello(reader: &mut Reader) -> Result<Hello, String> {
+    let mut bytes = [0; HELLO_BYTES];
+    let (head, rest) = bytes.split_at_mut(HELLO_HEAD_BYTES);
+    reader.read_exact(head).await.map_err(|error| error.to_string())?;
+    let version = Hello::version_of(head).ok_or("not a worker of this protocol")?;
+    if version != VERSION {
+        return Err(format!("tcp link version {version}; this receiver speaks {VERSION}"));
+    }
+    reader.read_exact(rest).await.map_err(|error| error.to_string())?;
+    Hello::decode(&bytes).ok_or_else(|| "not a worker of this protocol".into())
 }
 
 // === impl Connection ===
 
 impl Connection {
     /// Serves frames until the worker says goodbye (`Ok`) or the connection breaks.
-    async fn run(&self) -> io::Result<()> {
+    async fn run(&mut self) -> io::Result<()> {
         let mut lens = Vec::new();
         loop {
             let mut frame = [0; FRAME_BYTES];
-            read_exact(&self.stream, &mut frame).await?;
+            self.reader.read_exact(&mut frame).await?;
             let (lease, regions) = match Frame::decode(&frame) {
                 Some(Frame::Part { lease, regions }) => (lease, regions),
                 Some(Frame::Bye) => return Ok(()),
                 None => return Err(invalid("the worker sent no known frame")),
             };
             let mut bytes = vec![0; 8 * regions];
-            read_exact(&self.stream, &mut bytes).await?;
+            self.reader.read_exact(&mut bytes).await?;
             lens.clear();
             lens.extend(bytes.as_chunks().0.iter().map(|len| u64::from_le_bytes(*len)));
             let arrived = self.part(lease, &lens).await?;
@@ -217,9 +264,9 @@ impl Connection {
     }
 
     /// Takes one payload off the stream; whether it is in its place.
-    async fn part(&self, lease: LeaseId, lens: &[u64]) -> io::Result<bool> {
+    async fn part(&mut self, lease: LeaseId, lens: &[u64]) -> io::Result<bool> {
         match self.ledger.announce(self.id, lease, lens) {
-            Verdict::Fill(target) => match target.fill_from(&self.stream).await? {
+            Verdict::Fill(target) => match self.reader.fill(&target).await? {
                 Filled::Whole => Ok(self.ledger.filled(self.id, lease)),
                 Filled::Closed { left_bytes } => self.drain(left_bytes).await.map(|()| false),
             },
@@ -229,20 +276,20 @@ impl Connection {
         }
     }
 
-    async fn drain(&self, mut bytes: u64) -> io::Result<()> {
+    async fn drain(&mut self, mut bytes: u64) -> io::Result<()> {
         let mut scratch = vec![0; bytes.min(SCRATCH_BYTES as u64) as usize];
         while bytes > 0 {
             let len = bytes.min(SCRATCH_BYTES as u64) as usize;
-            read_exact(&self.stream, &mut scratch[..len]).await?;
+            self.reader.read_exact(&mut scratch[..len]).await?;
             bytes -= len as u64;
             tokio::task::coop::consume_budget().await;
         }
         Ok(())
     }
 
-    async fn answer(&self, ack: Ack) -> io::Result<()> {
+    async fn answer(&mut self, ack: Ack) -> io::Result<()> {
         let bytes: [u8; ACK_BYTES] = ack.encode();
-        write_all(&self.stream, &mut [io::IoSlice::new(&bytes)]).await
+        self.writer.write_all(&mut [io::IoSlice::new(&bytes)]).await
     }
 }
 

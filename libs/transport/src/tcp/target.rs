@@ -1,12 +1,13 @@
 //! The place of one part that is being read, and the lock that ends its writing.
 
 use std::io;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use headwater_core::Region;
-use tokio::io::Interest;
+use tokio::io::{AsyncRead, AsyncReadExt as _, Interest};
 use tokio::net::TcpStream;
 
+use super::gate::Gate;
 use crate::contract::LeaseId;
 use crate::place::Cursor;
 use crate::slot::SlotMemory;
@@ -14,6 +15,8 @@ use crate::slot::SlotMemory;
 /// Most bytes of one read: how long `close` may have to wait (about 0.4 ms), against the cost of
 /// a system call.
 const READ_LIMIT_BYTES: u64 = 1 << 20;
+/// Plain bytes that are moved to the slot at a time: four records, within the first cache.
+const DECIPHERED_BYTES: u64 = 1 << 16;
 
 /// Regions of a slot that one connection fills for one lease, until closed.
 #[derive(Debug)]
@@ -21,7 +24,7 @@ pub(super) struct Target {
     pub(super) lease: LeaseId,
     memory: Arc<SlotMemory>,
     regions: Arc<[Region]>,
-    open: Mutex<bool>,
+    gate: Gate,
 }
 
 /// How the reading of a payload ended, when the connection did not break.
@@ -37,12 +40,12 @@ pub(super) enum Filled {
 
 impl Target {
     pub(super) fn new(lease: LeaseId, memory: Arc<SlotMemory>, regions: Arc<[Region]>) -> Self {
-        Self { lease, memory, regions, open: Mutex::new(true) }
+        Self { lease, memory, regions, gate: Gate::new() }
     }
 
     /// When this returns, no byte is written through this target any more.
     pub(super) fn close(&self) {
-        *self.open.lock().unwrap_or_else(PoisonError::into_inner) = false;
+        self.gate.close();
     }
 
     /// Reads the payload from the socket straight into the slot.
@@ -50,14 +53,9 @@ impl Target {
         let mut cursor = Cursor::new(&self.regions);
         while !cursor.is_done() {
             stream.readable().await?;
-            let read = || {
-                let open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-                if !*open {
-                    return Ok(None);
-                }
-                let fd = std::os::fd::AsFd::as_fd(stream);
-                self.memory.write_from(fd, &mut cursor, READ_LIMIT_BYTES).map(Some)
-            };
+            let fd = std::os::fd::AsFd::as_fd(stream);
+            let write = || self.memory.write_from(fd, &mut cursor, READ_LIMIT_BYTES);
+            let read = || self.gate.pass(write).transpose();
             match stream.try_io(Interest::READABLE, read) {
                 Ok(Some(0)) => return Err(io::ErrorKind::UnexpectedEof.into()),
                 Ok(Some(_)) => {}
@@ -71,5 +69,34 @@ impl Target {
             tokio::task::coop::consume_budget().await;
         }
         Ok(Filled::Whole)
+    }
+
+    /// As [`Self::fill_from`], from a stream whose bytes are deciphered in between: they are
+    /// copied to the slot once more than those of a plain one.
+    pub(super) async fn fill_deciphered(
+        &self,
+        stream: &mut (impl AsyncRead + Unpin),
+    ) -> io::Result<Filled> {
+        let mut cursor = Cursor::new(&self.regions);
+        let mut left_bytes: u64 = cursor.remaining().map(|region| region.len_bytes).sum();
+        let mut piece = vec![0; left_bytes.min(DECIPHERED_BYTES) as usize];
+        while left_bytes > 0 {
+            let wanted = left_bytes.min(DECIPHERED_BYTES) as usize;
+            let got = stream.read(&mut piece[..wanted]).await?;
+            if got == 0 {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+            left_bytes -= got as u64;
+            if !self.write(&piece[..got], &mut cursor) {
+                return Ok(Filled::Closed { left_bytes });
+            }
+            tokio::task::coop::consume_budget().await;
+        }
+        Ok(Filled::Whole)
+    }
+
+    /// `false`: the target is closed, nothing was written.
+    fn write(&self, bytes: &[u8], cursor: &mut Cursor<'_>) -> bool {
+        self.gate.pass(|| self.memory.write_bytes(bytes, cursor)).is_some()
     }
 }

@@ -4,9 +4,11 @@ use crate::contract::LeaseId;
 use crate::place::MAX_REGIONS;
 
 /// Version of these frames; both ends must have the same.
-pub(super) const VERSION: u16 = 1;
+pub(super) const VERSION: u16 = 2;
 
-pub(super) const HELLO_BYTES: usize = 40;
+/// Bytes of a hello that are the same in every version.
+pub(super) const HELLO_HEAD_BYTES: usize = 8;
+pub(super) const HELLO_BYTES: usize = 48;
 pub(super) const ANSWER_BYTES: usize = 4;
 pub(super) const FRAME_BYTES: usize = 24;
 pub(super) const ACK_BYTES: usize = 16;
@@ -26,7 +28,10 @@ const UNWANTED: u8 = 2;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Hello {
     pub(super) version: u16,
-    pub(super) key: [u8; 32],
+    /// Number of this connection of the session; each is used once.
+    pub(super) attempt: u64,
+    /// The session's key, hashed with the number: who reads it cannot make the next one.
+    pub(super) proof: [u8; 32],
 }
 
 /// What follows on the worker's side.
@@ -53,17 +58,22 @@ impl Hello {
         let mut bytes = [0; HELLO_BYTES];
         bytes[..4].copy_from_slice(&MAGIC);
         bytes[4..6].copy_from_slice(&self.version.to_le_bytes());
-        bytes[8..].copy_from_slice(&self.key);
+        bytes[8..16].copy_from_slice(&self.attempt.to_le_bytes());
+        bytes[16..].copy_from_slice(&self.proof);
         bytes
+    }
+
+    /// The version, told from the first [`HELLO_HEAD_BYTES`]; `None`: not a worker.
+    pub(super) fn version_of(head: &[u8]) -> Option<u16> {
+        let rest = head.strip_prefix(&MAGIC)?;
+        (rest.get(2..4) == Some(&[0, 0])).then(|| u16::from_le_bytes([rest[0], rest[1]]))
     }
 
     /// `None`: not a worker of this protocol.
     pub(super) fn decode(bytes: &[u8; HELLO_BYTES]) -> Option<Self> {
-        if bytes[..4] != MAGIC || bytes[6..8] != [0, 0] {
-            return None;
-        }
-        let version = u16::from_le_bytes([bytes[4], bytes[5]]);
-        Some(Self { version, key: bytes[8..].try_into().ok()? })
+        let version = Self::version_of(bytes)?;
+        let attempt = u64::from_le_bytes(bytes[8..16].try_into().ok()?);
+        Some(Self { version, attempt, proof: bytes[16..].try_into().ok()? })
     }
 }
 
@@ -76,6 +86,11 @@ pub(super) fn encode_answer(refusal: Option<&str>) -> Vec<u8> {
     bytes.extend_from_slice(&(text.len() as u16).to_le_bytes());
     bytes.extend_from_slice(text.as_bytes());
     bytes
+}
+
+/// Whether the first bytes of an answer are how TLS says that it does not understand.
+pub(super) fn is_tls_alert(bytes: [u8; ANSWER_BYTES]) -> bool {
+    bytes[..2] == [0x15, 0x03]
 }
 
 /// `Some((accepted, length of the text))`, or `None`: not a receiver of this protocol.
@@ -154,7 +169,7 @@ mod tests {
 
     #[test]
     fn frames_survive_the_wire() {
-        let hello = Hello { version: 3, key: std::array::from_fn(|i| i as u8) };
+        let hello = Hello { version: 3, attempt: 7, proof: std::array::from_fn(|i| i as u8) };
         assert_eq!(Hello::decode(&hello.encode()), Some(hello));
         let lease = LeaseId(0x0102_0304_0506_0708);
         for frame in [Frame::Part { lease, regions: 11 }, Frame::Bye] {
@@ -175,7 +190,7 @@ mod tests {
 
     #[test]
     fn foreign_bytes_are_not_frames() {
-        assert_eq!(Hello::decode(b"GET / HTTP/1.1\r\nHost: headwater.example\r"), None);
+        assert_eq!(Hello::decode(b"GET / HTTP/1.1\r\nHost: headwater.example:7403\r\n\r\n"), None);
         assert_eq!(Frame::decode(&[0xff; FRAME_BYTES]), None);
         let too_many = Frame::Part { lease: LeaseId(1), regions: MAX_REGIONS + 1 };
         assert_eq!(Frame::decode(&too_many.encode()), None);

@@ -9,9 +9,10 @@ use tokio::net::TcpStream;
 
 use super::TcpConnect;
 use super::outbox::Outbox;
-use super::stream::{self, read_exact, write_all};
+use super::stream::{self, Reader, Writer};
+use super::tls::{ConnectTls, parse_offered};
 use super::wire::{
-    ACK_BYTES, ANSWER_BYTES, Ack, Frame, Hello, VERSION, decode_answer, encode_part,
+    ACK_BYTES, ANSWER_BYTES, Ack, Frame, Hello, VERSION, decode_answer, encode_part, is_tls_alert,
 };
 use crate::contract::{LeaseId, LinkError, LinkKind, LinkOffer, PartPlace, SessionKey, WorkerLink};
 use crate::metrics::{self, Direction};
@@ -32,10 +33,18 @@ pub(super) struct TcpWorker {
 /// Where to connect, and as whom.
 #[derive(Debug)]
 struct Route {
+    /// `host:port`.
     address: String,
     key: SessionKey,
     config: TcpConnect,
+    /// Where connections are encrypted.
+    tls: Option<ConnectTls>,
+    /// Connections that were begun.
+    attempt: u64,
 }
+
+/// Both halves of a connection that was let in.
+type Halves = (Reader, Writer);
 
 // === impl TcpWorker ===
 
@@ -45,11 +54,10 @@ impl TcpWorker {
         key: &SessionKey,
         config: &TcpConnect,
     ) -> Result<Self, LinkError> {
-        let address = String::from_utf8_lossy(&offer.address).into_owned();
-        let route = Route { address, key: key.clone(), config: config.clone() };
-        let stream = route.connect().await?;
+        let mut route = Route::new(offer, key, config)?;
+        let halves = route.connect().await?;
         let outbox = Arc::new(Outbox::new());
-        tokio::spawn(keep(route, stream, Arc::clone(&outbox)));
+        tokio::spawn(keep(route, halves, Arc::clone(&outbox)));
         let staging = StagingPool::new(LinkKind::Tcp, config.staging_buffers);
         Ok(Self { outbox, staging })
     }
@@ -96,9 +104,9 @@ impl Drop for TcpWorker {
 }
 
 /// Uses a connection to its end, makes another, until that fails or the worker leaves.
-async fn keep(route: Route, mut stream: TcpStream, outbox: Arc<Outbox>) {
+async fn keep(mut route: Route, mut halves: Halves, outbox: Arc<Outbox>) {
     loop {
-        let broken = match push(&stream, &outbox).await {
+        let broken = match push(&mut halves, &outbox).await {
             Ok(()) => return outbox.close("the worker left".into()),
             Err(error) => error,
         };
@@ -107,8 +115,8 @@ async fn keep(route: Route, mut stream: TcpStream, outbox: Arc<Outbox>) {
         }
         tracing::info!(address = route.address, %broken, "tcp link broke; connecting again");
         outbox.rewind();
-        stream = match route.connect_again().await {
-            Ok(stream) => stream,
+        halves = match route.connect_again().await {
+            Ok(halves) => halves,
             Err(error) => return outbox.close(format!("{broken}; {error}")),
         };
         metrics::reconnected(LinkKind::Tcp);
@@ -116,33 +124,33 @@ async fn keep(route: Route, mut stream: TcpStream, outbox: Arc<Outbox>) {
 }
 
 /// Sends parts and hears acknowledgements until the worker leaves (`Ok`) or the connection breaks.
-async fn push(stream: &TcpStream, outbox: &Outbox) -> io::Result<()> {
+async fn push((reader, writer): &mut Halves, outbox: &Outbox) -> io::Result<()> {
     tokio::select! {
-        broken = hear(stream, outbox) => broken,
-        broken = send(stream, outbox) => broken,
+        broken = hear(reader, outbox) => broken,
+        broken = send(writer, outbox) => broken,
         () = overstay(outbox) => Ok(()),
     }
 }
 
 /// After a goodbye it is for the receiver to close: closing with acknowledgements unread would
 /// make the kernel reset the connection, and what is still on its way would be lost.
-async fn send(stream: &TcpStream, outbox: &Outbox) -> io::Result<()> {
+async fn send(writer: &mut Writer, outbox: &Outbox) -> io::Result<()> {
     while let Some(part) = outbox.next().await {
         let head = encode_part(part.lease(), part.place().regions.iter().map(|r| r.len_bytes));
         let mut slices: Vec<IoSlice<'_>> = Vec::with_capacity(1 + part.place().regions.len());
         slices.push(IoSlice::new(&head));
         slices.extend(part.regions().map(IoSlice::new));
-        write_all(stream, &mut slices).await?;
+        writer.write_all(&mut slices).await?;
     }
-    write_all(stream, &mut [IoSlice::new(&Frame::Bye.encode())]).await?;
+    writer.write_all(&mut [IoSlice::new(&Frame::Bye.encode())]).await?;
     std::future::pending().await
 }
 
-async fn hear(stream: &TcpStream, outbox: &Outbox) -> io::Result<()> {
+async fn hear(reader: &mut Reader, outbox: &Outbox) -> io::Result<()> {
     let invalid = |reason: String| io::Error::new(io::ErrorKind::InvalidData, reason);
     loop {
         let mut ack = [0; ACK_BYTES];
-        read_exact(stream, &mut ack).await?;
+        reader.read_exact(&mut ack).await?;
         let ack = Ack::decode(&ack)
             .ok_or_else(|| invalid("the receiver sent no known acknowledgement".into()))?;
         if let Some(bytes) = outbox.acknowledge(ack).map_err(invalid)? {
@@ -160,10 +168,31 @@ async fn overstay(outbox: &Outbox) {
 // === impl Route ===
 
 impl Route {
-    async fn connect(&self) -> Result<TcpStream, LinkError> {
+    fn new(offer: &LinkOffer, key: &SessionKey, config: &TcpConnect) -> Result<Self, LinkError> {
         let setup = |reason: String| LinkError::Setup { kind: LinkKind::Tcp, reason };
+        let offered = String::from_utf8_lossy(&offer.address);
+        let (address, encrypted) = parse_offered(&offered);
+        let tls = config.tls.clone().filter(|_| encrypted);
+        if encrypted && tls.is_none() {
+            return Err(setup(format!(
+                "the receiver encrypts {address}: give this worker the three files of [security]"
+            )));
+        }
+        if config.encrypted_only && !encrypted {
+            return Err(setup(format!(
+                "{address} is not encrypted: set security.tcp_tls for the receiver as well"
+            )));
+        }
+        let (address, key, config) = (address.to_owned(), key.clone(), config.clone());
+        Ok(Self { address, key, config, tls, attempt: 0 })
+    }
+
+    async fn connect(&mut self) -> Result<Halves, LinkError> {
+        let setup = |reason: String| LinkError::Setup { kind: LinkKind::Tcp, reason };
+        // Also after a try that did not get through: the receiver may have heard it.
+        self.attempt += 1;
         match tokio::time::timeout(self.config.handshake_timeout, self.greet()).await {
-            Ok(Ok(Ok(stream))) => Ok(stream),
+            Ok(Ok(Ok(halves))) => Ok(halves),
             Ok(Ok(Err(reason))) => Err(LinkError::Refused { kind: LinkKind::Tcp, reason }),
             Ok(Err(error)) => Err(setup(format!("{}: {error}", self.address))),
             Err(_) => Err(setup(format!("{} did not answer in time", self.address))),
@@ -171,13 +200,13 @@ impl Route {
     }
 
     /// Tries a few times; a refusal is final.
-    async fn connect_again(&self) -> Result<TcpStream, LinkError> {
+    async fn connect_again(&mut self) -> Result<Halves, LinkError> {
         let mut pause = self.config.reconnect_backoff;
         let mut tries = 0;
         loop {
             tries += 1;
             match self.connect().await {
-                Ok(stream) => return Ok(stream),
+                Ok(halves) => return Ok(halves),
                 Err(error @ LinkError::Refused { .. }) => return Err(error),
                 Err(error) if tries >= self.config.reconnect_tries => return Err(error),
                 Err(error) => tracing::debug!(%error, tries, "tcp link is not back yet"),
@@ -187,20 +216,24 @@ impl Route {
         }
     }
 
-    async fn greet(&self) -> io::Result<Result<TcpStream, String>> {
-        let stream = TcpStream::connect(&self.address).await?;
+    async fn greet(&self) -> io::Result<Result<Halves, String>> {
+        let stream = Arc::new(TcpStream::connect(&self.address).await?);
         stream::configure(&stream, self.config.socket_buffer_bytes)?;
-        let hello = Hello { version: VERSION, key: self.key.0 };
-        write_all(&stream, &mut [IoSlice::new(&hello.encode())]).await?;
+        let tls = self.tls.as_ref();
+        let (mut reader, mut writer) = stream::connect(&stream, tls, &self.address).await?;
+        let attempt = self.attempt;
+        let hello = Hello { version: VERSION, attempt, proof: self.key.proof(attempt) };
+        writer.write_all(&mut [IoSlice::new(&hello.encode())]).await?;
         let mut answer = [0; ANSWER_BYTES];
-        read_exact(&stream, &mut answer).await?;
+        reader.read_exact(&mut answer).await?;
         Ok(match decode_answer(answer) {
-            Some((true, _)) => Ok(stream),
+            Some((true, _)) => Ok((reader, writer)),
             Some((false, len)) => {
                 let mut reason = vec![0; len];
-                read_exact(&stream, &mut reason).await?;
+                reader.read_exact(&mut reason).await?;
                 Err(String::from_utf8_lossy(&reason).into_owned())
             }
+            None if is_tls_alert(answer) => Err("it takes encrypted connections only".into()),
             None => Err("it answered something else than a receiver".into()),
         })
     }

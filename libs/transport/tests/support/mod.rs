@@ -1,6 +1,8 @@
 //! Harnesses for the kinds of links.
 #![allow(dead_code)] // Each test binary uses some of it.
 
+pub(crate) mod certificates;
+
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
@@ -49,6 +51,18 @@ impl Harness for Shm {
 
     fn buffers(&self) -> Option<usize> {
         None
+    }
+}
+
+impl Tcp {
+    /// Both ends with certificates of one authority.
+    pub(crate) fn encrypted() -> Self {
+        let authority = certificates::Authority::new();
+        let mut tcp = Self::default();
+        tcp.listen.tls = Some(authority.listen());
+        tcp.connect.tls = Some(authority.connect(Some(&authority)));
+        tcp.connect.encrypted_only = true;
+        tcp
     }
 }
 

@@ -23,6 +23,9 @@ pub(crate) struct Faults {
     /// Bytes upwards after which nothing more passes until `flow`; 0 for never.
     pub(crate) stall_after: AtomicU64,
     pub(crate) flow: Notify,
+    /// Where a connection is cut, the receiver does not hear of it: its end stays open, and at
+    /// `flow` gets bytes of nobody.
+    pub(crate) half_open: AtomicBool,
     /// Nothing passes downwards after the answer to the hello.
     pub(crate) deaf: AtomicBool,
     /// New connections are closed at once.
@@ -95,4 +98,9 @@ async fn pass(mut worker: TcpStream, mut receiver: TcpStream, faults: Arc<Faults
         }
     };
     tokio::select! { () = up => {}, () = down => {}, () = faults.cut.notified() => {} }
+    drop(worker);
+    if faults.half_open.swap(false, Ordering::SeqCst) {
+        faults.flow.notified().await;
+        receiver.write_all(&[0xEE; 1 << 16].repeat(64)).await.ok();
+    }
 }

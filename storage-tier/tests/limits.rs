@@ -1,0 +1,99 @@
+//! Callers beyond a limit are told so, at once, and nobody else is harmed.
+
+mod support;
+
+use std::time::Duration;
+
+use headwater_proto::v1::storage_client::StorageClient as Grpc;
+use headwater_proto::{MESSAGE_MAX_BYTES, WIRE_VERSION, v1};
+use headwater_storage::StorageConfig;
+use headwater_storage_client::{DatasetRef, FieldSelection, LocalMap, StorageClient};
+use support::{Node, client_config, config, shard};
+use tonic::transport::Channel;
+use tonic::{Code, Request};
+
+const HELLO: v1::StorageHello = v1::StorageHello { wire_version: WIRE_VERSION };
+
+/// A node over one shard of 50 samples of 400 kB; `change` may alter its configuration.
+fn node(folder: &tempfile::TempDir, change: impl FnOnce(&mut StorageConfig)) -> Node {
+    let path = folder.path().join("a.tar");
+    std::fs::write(&path, shard(0, 50, 400_000)).unwrap();
+    let mut config = config(folder.path(), &[path]);
+    change(&mut config);
+    Node::start(config)
+}
+
+async fn call(node: &Node) -> Grpc<Channel> {
+    Grpc::connect(format!("http://{}", node.address)).await.unwrap()
+}
+
+#[tokio::test]
+async fn a_connection_too_many_is_closed_and_finds_a_place_later() {
+    let folder = tempfile::tempdir().unwrap();
+    let node = node(&folder, |config| config.connections_max = 1);
+    let mut first = call(&node).await;
+    first.hello(HELLO).await.unwrap();
+    let second = Grpc::connect(format!("http://{}", node.address)).await;
+    let refused = match second {
+        Ok(mut second) => second.hello(HELLO).await.is_err(),
+        Err(_) => true,
+    };
+    assert!(refused, "two connections where there may be one");
+    first.hello(HELLO).await.expect("the first one stands");
+    drop(first);
+    // The client that the tiers use tries until there is room.
+    let client = StorageClient::connect(client_config(&[&node], LocalMap::Off)).await.unwrap();
+    client.manifest("d").await.unwrap();
+}
+
+#[tokio::test]
+async fn a_request_too_many_is_shed_with_a_sentence() {
+    let folder = tempfile::tempdir().unwrap();
+    let limits = |config: &mut StorageConfig| {
+        (config.requests_max, config.max_concurrent_reads) = (1, 1);
+    };
+    let node = node(&folder, limits);
+    let mut grpc = call(&node).await;
+    let known = StorageClient::connect(client_config(&[&node], LocalMap::Off)).await.unwrap();
+    let manifest = known.manifest("d").await.unwrap().digest();
+    let read = v1::ReadRequest {
+        dataset: "d".to_owned(),
+        manifest_digest: manifest.to_bytes().to_vec().into(),
+        shard: 0,
+        indices: (0..50).collect(),
+        fields: Vec::new(),
+    };
+    // Answered, and taken by nobody: it holds the one place of reads, and no place of requests.
+    let held = grpc.read_samples(read.clone()).await.unwrap();
+    // Waits for that place, and holds the one place of requests.
+    let mut other = call(&node).await;
+    let waits = tokio::spawn(async move { other.read_samples(read).await.map(drop) });
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    let status = grpc.hello(HELLO).await.unwrap_err();
+    assert_eq!(status.code(), Code::ResourceExhausted);
+    assert!(status.message().contains("raise requests_max"), "{status}");
+    // Who comes back with pauses gets through once there is room.
+    let dataset = known.dataset(&DatasetRef { name: "d".to_owned(), manifest });
+    let comes_back = tokio::spawn(async move {
+        dataset.read(0, &[1], &FieldSelection::all()).await.map(|samples| samples.len())
+    });
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    drop(held);
+    waits.await.unwrap().unwrap();
+    assert_eq!(comes_back.await.unwrap().unwrap(), 1);
+}
+
+#[tokio::test]
+async fn messages_and_headers_beyond_their_size_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let node = node(&folder, |_| {});
+    let mut grpc = call(&node).await;
+    let dataset = "x".repeat(MESSAGE_MAX_BYTES);
+    let status = grpc.get_manifest(v1::ManifestRequest { dataset }).await.unwrap_err();
+    assert_eq!(status.code(), Code::OutOfRange);
+    assert!(status.message().contains("too large"), "{status}");
+    let mut request = Request::new(HELLO);
+    request.metadata_mut().insert("x-long", "x".repeat(64 << 10).parse().unwrap());
+    grpc.hello(request).await.unwrap_err();
+    call(&node).await.hello(HELLO).await.expect("the node serves on");
+}

@@ -1,0 +1,95 @@
+//! What tars may hold besides plain members: long names, headers that lie, sparse files.
+
+mod support;
+
+use headwater_storage_client::{DatasetRef, FieldSelection, LocalMap, StorageClient};
+use support::{Node, client_config, config, open_bytes};
+use tar::{Builder, EntryType, Header};
+
+fn header(size: u64) -> Header {
+    let mut header = Header::new_gnu();
+    header.set_size(size);
+    header.set_mode(0o644);
+    header
+}
+
+/// Keys of all samples, and the bytes of their fields, over the wire.
+async fn served(bytes: &[u8]) -> Vec<(String, Vec<Vec<u8>>)> {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.tar");
+    std::fs::write(&path, bytes).unwrap();
+    let node = Node::start(config(folder.path(), &[path]));
+    let client = StorageClient::connect(client_config(&[&node], LocalMap::Off)).await.unwrap();
+    let manifest = client.manifest("d").await.unwrap();
+    let dataset = client.dataset(&DatasetRef { name: "d".to_owned(), manifest: manifest.digest() });
+    let all: Vec<u32> = (0..manifest.samples() as u32).collect();
+    let samples = dataset.read(0, &all, &FieldSelection::all()).await.unwrap();
+    let fields = |fields: Vec<(String, _)>| -> Vec<Vec<u8>> {
+        fields.into_iter().map(|(_, bytes)| AsRef::<[u8]>::as_ref(&bytes).to_vec()).collect()
+    };
+    samples.into_iter().map(|sample| (sample.key, fields(sample.fields))).collect()
+}
+
+#[tokio::test]
+async fn long_names_of_gnu_and_pax_are_whole() {
+    let long = |stem: &str| format!("{}/{stem}", "folder-".repeat(30));
+    let mut builder = Builder::new(Vec::new());
+    // Names beyond 100 bytes: GNU's long name members.
+    builder.append_data(&mut header(3), format!("{}.jpg", long("gnu")), &b"one"[..]).unwrap();
+    builder.append_data(&mut header(0), format!("{}.cls", long("gnu")), &b""[..]).unwrap();
+    // The same in PAX's words, over a short name that is to be passed over.
+    let name = format!("{}.jpg", long("pax"));
+    builder.append_pax_extensions([("path", name.as_bytes())]).unwrap();
+    builder.append_data(&mut header(3), "short.jpg", &b"two"[..]).unwrap();
+    let mut bytes = builder.into_inner().unwrap();
+    bytes.extend([b'g'; 700]);
+    let samples = served(&bytes).await;
+    assert_eq!(samples.len(), 2);
+    assert_eq!(samples[0], (long("gnu"), vec![b"one".to_vec(), Vec::new()]));
+    assert_eq!(samples[1], (long("pax"), vec![b"two".to_vec()]));
+}
+
+#[tokio::test]
+async fn sizes_that_cannot_be_are_named_and_take_no_memory() {
+    for size in [0o77_777_777_777, u64::MAX, u64::MAX - 511, 1 << 63] {
+        let mut bad = header(0);
+        bad.set_path("b.jpg").unwrap();
+        bad.set_size(size);
+        bad.set_cksum();
+        let mut builder = Builder::new(Vec::new());
+        builder.append_data(&mut header(3), "a.jpg", &b"one"[..]).unwrap();
+        let mut bytes = builder.into_inner().unwrap();
+        bytes.splice(1024..1024, bad.as_bytes().iter().copied());
+        let error = open_bytes(&bytes).await.unwrap_err().to_string();
+        assert!(error.contains("broken at byte 1024"), "{size}: {error}");
+    }
+    // The same lie in a PAX header.
+    let mut builder = Builder::new(Vec::new());
+    builder.append_pax_extensions([("size", &b"18446744073709551615"[..])]).unwrap();
+    builder.append_data(&mut header(3), "a.jpg", &b"one"[..]).unwrap();
+    let error = open_bytes(&builder.into_inner().unwrap()).await.unwrap_err().to_string();
+    assert!(error.contains("is broken at byte"), "{error}");
+}
+
+#[tokio::test]
+async fn sparse_members_are_refused_by_name_in_every_form() {
+    let mut old = header(512);
+    old.set_path("hole.jpg").unwrap();
+    old.set_entry_type(EntryType::GNUSparse);
+    let gnu = old.as_gnu_mut().expect("a GNU header");
+    gnu.sparse[0].offset = *b"00000000000\0";
+    gnu.sparse[0].numbytes = *b"00000001000\0";
+    gnu.realsize = *b"00000001000\0";
+    old.set_cksum();
+    let mut builder = Builder::new(Vec::new());
+    builder.append(&old, &[7; 512][..]).unwrap();
+    let error = open_bytes(&builder.into_inner().unwrap()).await.unwrap_err().to_string();
+    assert!(error.contains("`hole.jpg` is stored sparse"), "{error}");
+
+    let mut builder = Builder::new(Vec::new());
+    let said = [("GNU.sparse.major", &b"1"[..]), ("GNU.sparse.minor", &b"0"[..])];
+    builder.append_pax_extensions(said).unwrap();
+    builder.append_data(&mut header(512), "hole.jpg", &[7; 512][..]).unwrap();
+    let error = open_bytes(&builder.into_inner().unwrap()).await.unwrap_err().to_string();
+    assert!(error.contains("`hole.jpg` is stored sparse; write it without"), "{error}");
+}

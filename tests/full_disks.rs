@@ -1,0 +1,152 @@
+//! File systems that are full: of checkpoints, of indices, of slots. Batches go on or the program
+//! says what is full; no batch changes. Small tmpfs stand for them, which takes root.
+
+mod support;
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use headwater_receiver::ReceiverConfig;
+use support::fleet::Fleet;
+use support::trainer::{Ranks, Stream};
+
+/// A file system of its own size, gone with this value.
+struct SmallDisk {
+    folder: PathBuf,
+}
+
+impl SmallDisk {
+    /// `None`, with a notice, where none can be mounted.
+    fn new(parent: &Path, name: &str, kib: u64) -> Option<Self> {
+        let folder = parent.join(name);
+        std::fs::create_dir(&folder).expect("a folder");
+        let options = format!("size={kib}k,mode=0700");
+        let mounted = Command::new("mount")
+            .args(["-t", "tmpfs", "-o", &options, "tmpfs"])
+            .arg(&folder)
+            .stderr(Stdio::null())
+            .status();
+        if !mounted.is_ok_and(|status| status.success()) {
+            println!("SKIPPED: no tmpfs can be mounted here");
+            return None;
+        }
+        Some(Self { folder })
+    }
+
+    /// Takes all that is left.
+    fn fill(&self) {
+        let ballast = self.folder.join("ballast");
+        let piece = vec![0_u8; 4096];
+        let mut file = std::fs::File::create(ballast).expect("a file");
+        while std::io::Write::write_all(&mut file, &piece).is_ok() {}
+    }
+
+    fn free(&self) {
+        std::fs::remove_file(self.folder.join("ballast")).expect("the ballast");
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        Command::new("umount").arg("-l").arg(&self.folder).status().ok();
+    }
+}
+
+fn config(fleet: &mut Fleet) -> ReceiverConfig {
+    ReceiverConfig {
+        batch_samples: 8,
+        epochs: 1_000_000,
+        links: vec!["shm".into()],
+        ..fleet.config()
+    }
+}
+
+fn set(keys: &[String]) -> Vec<String> {
+    keys.iter().flat_map(|key| ["--set".to_owned(), key.clone()]).collect()
+}
+
+/// The same batches from a fleet to which nothing happens.
+fn undisturbed(config: &ReceiverConfig, folder: &Path, batches: usize) -> Stream {
+    let mut calm = Fleet::start(support::data("photos/photos-*.tar"), 1);
+    let (storage, workers) = (calm.config().storage, calm.config().workers);
+    let config = ReceiverConfig { storage, workers, ..config.clone() };
+    let only = ["--batches".to_owned(), batches.to_string()];
+    let mut ranks = Ranks::start(&config, folder, "undisturbed", &only);
+    ranks.finish();
+    ranks.stream()
+}
+
+#[test]
+fn a_disk_that_is_full_of_checkpoints_and_indices_stops_no_batch() {
+    let shards = support::data("photos/photos-*.tar");
+    let mut fleet = Fleet::empty(&shards, "");
+    let folder = fleet.dir().to_owned();
+    let Some(disk) = SmallDisk::new(&folder, "index", 256) else { return };
+    // Indices cannot be kept: the node scans, says so, and serves.
+    disk.fill();
+    fleet.add_storage();
+    assert!(fleet.storage().log().contains("indices are not kept"), "nothing is said of them");
+    fleet.add_worker("local_map = \"off\"");
+    let config = config(&mut fleet);
+    let checkpoints = folder.join("index/checkpoints");
+    disk.free();
+    let keys = [
+        format!("receiver.checkpoint_dir={}", checkpoints.display()),
+        "receiver.checkpoint_every_steps=1".to_owned(),
+    ];
+    let mut ranks = Ranks::start(&config, &folder, "full", &set(&keys));
+    ranks.wait_for(0, 4);
+    disk.fill();
+    let before = ranks.taken(0);
+    ranks.wait_for(0, before + 8);
+    let said = std::fs::read_to_string(folder.join("full-rank-0.log")).expect("a log");
+    assert!(said.contains("checkpoint"), "nothing is said of the checkpoint:\n{said}");
+    // The newest whole one still stands, and the next goes on once there is room.
+    let newest = || {
+        let names = std::fs::read_dir(&checkpoints).expect("a folder");
+        names.map(|entry| entry.expect("an entry").file_name()).max()
+    };
+    let while_full = newest().expect("a checkpoint from before");
+    disk.free();
+    let before = ranks.taken(0);
+    ranks.wait_for(0, before + 8);
+    assert!(newest() > Some(while_full), "no checkpoint after there was room again");
+    ranks.signal(0, rustix::process::Signal::TERM);
+    ranks.finish();
+    let faulty = ranks.stream();
+    assert!(faulty == undisturbed(&config, &folder, faulty.len()), "batches differ");
+    println!("{} batches compared", faulty.len());
+}
+
+#[test]
+fn slots_that_were_made_outlive_a_full_shm_and_others_are_refused_by_name() {
+    let mut fleet = Fleet::start(support::data("photos/photos-*.tar"), 1);
+    let folder = fleet.dir().to_owned();
+    // A batch of 8 has 8.4 MB; there is room for the window and one, and a bit.
+    let Some(disk) = SmallDisk::new(&folder, "shm", 64 << 10) else { return };
+    let config = config(&mut fleet);
+    let keys =
+        [format!("receiver.shm_dir={}", disk.folder.display()), "receiver.slots_max=6".into()];
+    let mut ranks = Ranks::start(&config, &folder, "full", &set(&keys));
+    ranks.wait_for(0, 3);
+    disk.fill();
+    let before = ranks.taken(0);
+    // A worker that dies meanwhile takes nothing with it that would be needed.
+    fleet.restart_worker(0, "");
+    ranks.wait_for(0, before + 8);
+    ranks.signal(0, rustix::process::Signal::TERM);
+    ranks.finish();
+    let faulty = ranks.stream();
+    assert!(faulty == undisturbed(&config, &folder, faulty.len()), "batches differ");
+
+    let output = Command::new(env!("CARGO_BIN_EXE_headwater"))
+        .args(["receive", "--dataset", "photos=photos", "--batches", "1", "--links", "shm"])
+        .args(["--storage", &config.storage.join(","), "--workers", &config.workers.join(",")])
+        .args(set(&keys))
+        .output()
+        .expect("the program starts");
+    let said = String::from_utf8(output.stderr).expect("text");
+    let last = said.lines().last().unwrap_or_default();
+    assert!(!output.status.success() && last.contains("does not fit in"), "{said}");
+    assert!(last.contains("receiver.shm_dir"), "{said}");
+}

@@ -1,0 +1,107 @@
+//! Delay, loss, slowness, cuts in mid-message and silence on every way between the tiers change
+//! no batch. A proxy makes the weather: see `support::proxy`.
+//!
+//! `HEADWATER_CHAOS_SEED` and `HEADWATER_CHAOS_SECONDS` as for `chaos.rs`.
+
+mod support;
+
+use std::collections::BTreeMap;
+use std::sync::atomic::Ordering;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use headwater_core::draw::DrawRng;
+use headwater_core::{DrawKey, SampleId};
+use headwater_receiver::ReceiverConfig;
+use rustix::process::Signal;
+use support::fleet::Fleet;
+use support::proxy::{Proxy, Weather};
+use support::trainer::Ranks;
+use support::{unix_ms, variable};
+
+const SECONDS_DEFAULT: u64 = 10;
+const WEATHERS: [&str; 5] = ["delay", "loss", "slow", "cut", "silence"];
+
+fn make(weather: &Weather, kind: &str, rng: &mut DrawRng) {
+    match kind {
+        "delay" => weather.delay_ms.store(5 + rng.below(60), Ordering::SeqCst),
+        "loss" => weather.loses_one_in.store(3 + rng.below(20), Ordering::SeqCst),
+        "slow" => weather.bytes_per_s.store((1 + rng.below(8)) << 20, Ordering::SeqCst),
+        "cut" => weather.cut(),
+        // Often longer than heartbeats may stay out.
+        "silence" => weather.swallows.store(true, Ordering::SeqCst),
+        other => panic!("no weather `{other}`"),
+    }
+}
+
+#[test]
+fn weather_of_every_kind_changes_no_batch() {
+    let seed = variable("HEADWATER_CHAOS_SEED", unix_ms());
+    let lasts = Duration::from_secs(variable("HEADWATER_CHAOS_SECONDS", SECONDS_DEFAULT));
+    println!("HEADWATER_CHAOS_SEED={seed}");
+    let key = DrawKey { seed, epoch: 0, pass: 0, sample: SampleId::new(0, 0), stream: 1 };
+    let mut rng = key.rng();
+
+    let shards = support::data("photos/photos-*.tar");
+    let mut fleet = Fleet::without_workers(&shards);
+    let storage = Proxy::new("127.0.0.1:0", &fleet.storage().address.clone());
+    fleet.reach_storage_at(&storage.address);
+    let mut ways = vec![storage];
+    for number in 0..2 {
+        fleet.add_worker("local_map = \"off\"");
+        ways.push(Proxy::new("127.0.0.1:0", &fleet.worker(number).address.clone()));
+    }
+    // Workers are told another address of this host than the one that the rank listens on.
+    let port = Proxy::free_port();
+    let data = Proxy::new(&format!("127.0.0.2:{port}"), &format!("127.0.0.1:{port}"));
+    let config = ReceiverConfig {
+        batch_samples: 8,
+        epochs: 1_000_000,
+        heartbeat_ms: 200,
+        links: vec!["tcp".into()],
+        workers: ways[1..].iter().map(|way| way.address.clone()).collect(),
+        ..fleet.config()
+    };
+    ways.push(data);
+    let listen = [
+        format!("receiver.tcp_listen=127.0.0.1:{port}"),
+        "receiver.tcp_advertise=127.0.0.2".into(),
+    ];
+    let listen: Vec<String> = listen.into_iter().flat_map(|key| ["--set".into(), key]).collect();
+    let folder = fleet.dir().to_owned();
+    let mut ranks = Ranks::start(&config, &folder, "rough", &listen);
+    ranks.wait_for(0, 3);
+    let mut made: BTreeMap<&str, usize> = BTreeMap::new();
+    let started = Instant::now();
+    // Every kind once at least, however slow the machine is.
+    for round in 0.. {
+        if round >= WEATHERS.len() && started.elapsed() > lasts {
+            break;
+        }
+        let kind = WEATHERS[if round < WEATHERS.len() { round } else { rng.below(5) as usize }];
+        let way = &ways[rng.below(ways.len() as u64) as usize];
+        make(&way.weather, kind, &mut rng);
+        *made.entry(kind).or_default() += 1;
+        sleep(Duration::from_millis(200 + rng.below(1200)));
+        way.weather.clear();
+        ranks.check();
+    }
+    let before = ranks.taken(0);
+    ranks.wait_for(0, before + 5);
+    ranks.signal(0, Signal::TERM);
+    ranks.finish();
+    let rough = ranks.stream();
+
+    let mut calm = Fleet::start(&shards, 2);
+    let (storage, workers) = (calm.config().storage, calm.config().workers);
+    let config = ReceiverConfig { storage, workers, ..config };
+    let only = ["--batches".to_owned(), rough.len().to_string()];
+    let mut undisturbed = Ranks::start(&config, &folder, "undisturbed", &only);
+    undisturbed.finish();
+    let undisturbed = undisturbed.stream();
+    assert!(rough.keys().eq(undisturbed.keys()), "not the same batches");
+    for (place, batch) in &rough {
+        assert!(batch == &undisturbed[place], "{place:?} differs from a run in calm weather");
+    }
+    println!("seed {seed}: {made:?}; {} batches compared, 0 differ", rough.len());
+}
