@@ -73,6 +73,22 @@ slurm_tests() {
     esac
 }
 
+# With CUDA's compilers from PyPI, which need no GPU. The tests that need them are ignored ones.
+cuda_tests() {
+    echo "== CUDA kernels for sm_80, sm_90 and sm_100"
+    local toolkit
+    toolkit=$(scripts/install-cuda.sh "$venv/cuda") || return 0
+    HEADWATER_CUDA_TOOLKIT=$toolkit LD_LIBRARY_PATH=$toolkit/lib \
+        cargo test --workspace --exclude headwater-python --test cuda -- --ignored 2>&1 |
+        tee "$logs/cuda"
+    local status=${PIPESTATUS[0]} ran
+    grep '^test result: ' "$logs/cuda" >"$logs/cuda-results"
+    ran=$(sum passed "$logs/cuda-results")
+    passed=$((passed + ran))
+    skipped=$((skipped - ran))
+    [ "$status" -eq 0 ] || { failed=$((failed + 1)) && echo "FAILED: CUDA kernels"; }
+}
+
 wheel() {
     make --no-print-directory wheel &&
         "$venv/bin/python" -m pip install --quiet --disable-pip-version-check \
@@ -93,6 +109,7 @@ else
     skipped=$((skipped + 1))
 fi
 rust_tests
+cuda_tests
 slurm_tests
 check 'wheel' wheel
 pytest_in gpu-receiver/python/tests

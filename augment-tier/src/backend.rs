@@ -1,7 +1,11 @@
 //! What renders samples.
 
+use std::sync::Arc;
+
 use headwater_core::Recipe;
 
+use crate::config::{AugmentConfig, BackendChoice};
+use crate::cuda::{CudaBackend, CudaError};
 use crate::decode::DecodeLimits;
 use crate::render::{RenderError, RenderKey, Rendered, Renderer, ViewSink};
 use crate::simd::Simd;
@@ -10,6 +14,11 @@ use crate::simd::Simd;
 pub trait Backend: Send + Sync {
     /// Name for receivers and logs: `cpu avx512`.
     fn name(&self) -> String;
+
+    /// Samples of a part that a renderer is best given together.
+    fn samples_at_once(&self) -> usize {
+        1
+    }
 
     /// A renderer with its memory. Called at the start, and after a panic: what a panic left
     /// behind is never used again.
@@ -33,6 +42,48 @@ pub trait SampleRenderer: Send {
         encoded: &[u8],
         out: &mut dyn ViewSink,
     ) -> Result<Rendered, RenderError>;
+
+    /// Renders samples of one recipe, each as [`SampleRenderer::render`] would; one answer for each,
+    /// in their order.
+    fn render_all(
+        &mut self,
+        recipe: &Recipe,
+        jobs: &mut [SampleJob<'_>],
+    ) -> Vec<Result<Rendered, RenderError>> {
+        let render = |job: &mut SampleJob<'_>| self.render(recipe, job.key, job.encoded, job.out);
+        jobs.iter_mut().map(render).collect()
+    }
+}
+
+/// A sample to be rendered together with others.
+pub struct SampleJob<'a> {
+    /// What its draws follow from.
+    pub key: RenderKey,
+    /// The image's file.
+    pub encoded: &'a [u8],
+    /// Where its views go.
+    pub out: &'a mut dyn ViewSink,
+}
+
+/// What a worker renders with. May take seconds where a GPU is opened for the first time.
+///
+/// # Errors
+/// A GPU is forced and cannot be had; says what is not found.
+pub fn choose(config: &AugmentConfig) -> Result<Arc<dyn Backend>, CudaError> {
+    let cpu = || Arc::new(CpuBackend { limits: config.decode_limits() });
+    let backend: Arc<dyn Backend> = match config.backend {
+        BackendChoice::Cpu => cpu(),
+        BackendChoice::Cuda => Arc::new(CudaBackend::open(&config.cuda())?),
+        BackendChoice::Auto => match CudaBackend::open(&config.cuda()) {
+            Ok(cuda) => Arc::new(cuda),
+            Err(reason) => {
+                tracing::info!(%reason, "no GPU: the processor renders");
+                cpu()
+            }
+        },
+    };
+    tracing::info!(backend = backend.name(), "back end");
+    Ok(backend)
 }
 
 /// The processor.
@@ -76,5 +127,35 @@ impl SampleRenderer for Renderer {
 impl ViewSink for AnySink<'_> {
     fn row(&mut self, tensor: usize, view: usize) -> &mut [u8] {
         self.0.row(tensor, view)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cuda::{Library, is_there};
+
+    fn with(backend: BackendChoice) -> AugmentConfig {
+        AugmentConfig { backend, threads: 1, ..AugmentConfig::default() }
+    }
+
+    #[test]
+    fn the_processor_is_taken_where_it_is_asked_for() {
+        assert!(choose(&with(BackendChoice::Cpu)).unwrap().name().starts_with("cpu "));
+    }
+
+    /// A machine with a driver has nothing to say here.
+    #[test]
+    fn without_a_driver_auto_takes_the_processor_and_cuda_says_what_is_missing() {
+        if is_there(Library::Driver) {
+            return;
+        }
+        assert!(choose(&with(BackendChoice::Auto)).unwrap().name().starts_with("cpu "));
+        let error = choose(&with(BackendChoice::Cuda)).err().expect("there is no GPU");
+        assert_eq!(error, CudaError::Missing { library: Library::Driver });
+        let sentence = crate::AugmentError::from(error).to_string();
+        for word in ["augment.backend is `cuda`", "driver (libcuda.so) is not found", "\"cpu\""] {
+            assert!(sentence.contains(word), "{sentence}");
+        }
     }
 }

@@ -1,6 +1,7 @@
 //! Configuration of an augment worker: `[augment]` in `headwater.toml`.
 
 use std::num::NonZeroUsize;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use headwater_access::AccessConfig;
@@ -8,6 +9,7 @@ use headwater_storage_client::{LocalMap, StorageClientConfig, StorageClientError
 use headwater_transport::LinkKind;
 use serde::{Deserialize, Serialize};
 
+use crate::cuda::CudaSettings;
 use crate::decode::DecodeLimits;
 use crate::error::AugmentError;
 
@@ -15,6 +17,7 @@ const LISTEN_DEFAULT: &str = "127.0.0.1:7402";
 const STORAGE_DEFAULT: &str = "127.0.0.1:7401";
 const STORAGE_WAIT_MS_DEFAULT: u64 = 30_000;
 const STAGING_BYTES_DEFAULT: u64 = 256 << 20;
+const CUDA_MEMORY_BYTES_DEFAULT: u64 = 4 << 30;
 const SESSIONS_MAX_DEFAULT: usize = 256;
 const HELLO_TIMEOUT_MS_DEFAULT: u64 = 10_000;
 const LINK_TIMEOUT_MS_DEFAULT: u64 = 10_000;
@@ -23,6 +26,19 @@ const HEARTBEATS_MISSED_MAX_DEFAULT: u32 = 4;
 const DRAIN_TIMEOUT_MS_DEFAULT: u64 = 20_000;
 const THREADS_MAX: usize = 1024;
 const LEASES_MAX: u32 = 4096;
+
+/// What renders.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum BackendChoice {
+    /// A GPU where there is one, else the processor; which it is, and why, is logged.
+    #[default]
+    Auto,
+    /// The processor.
+    Cpu,
+    /// A GPU; without one the worker does not start.
+    Cuda,
+}
 
 /// What a worker is told. Times are in milliseconds.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -44,6 +60,16 @@ pub struct AugmentConfig {
     pub local_map: LocalMap,
     /// Threads that render; 0: one per core.
     pub threads: usize,
+    /// What renders: `cpu`; `cuda`, a GPU, and nothing else will do; `auto`, a GPU where there is one.
+    /// The bytes are the same.
+    pub backend: BackendChoice,
+    /// Number of the GPU.
+    pub cuda_device: u32,
+    /// Memory of the GPU for images and views, shared evenly by the threads. A part that does not
+    /// fit is rendered in pieces.
+    pub cuda_memory_bytes: u64,
+    /// Folder for compiled kernels; empty: `headwater/cubin` in the user's cache folder.
+    pub cuda_cache_dir: String,
     /// Leases one receiver may have open here; 0: twice the threads and two.
     pub leases_in_flight: u32,
     /// Parts of one receiver that wait in the pool or are rendered, each with its memory; the
@@ -85,6 +111,10 @@ impl Default for AugmentConfig {
             storage_wait_ms: STORAGE_WAIT_MS_DEFAULT,
             local_map: LocalMap::Auto,
             threads: 0,
+            backend: BackendChoice::Auto,
+            cuda_device: 0,
+            cuda_memory_bytes: CUDA_MEMORY_BYTES_DEFAULT,
+            cuda_cache_dir: String::new(),
             leases_in_flight: 0,
             queue_parts: 0,
             staging_bytes: STAGING_BYTES_DEFAULT,
@@ -109,6 +139,8 @@ impl AugmentConfig {
     pub fn validate(&self) -> Result<(), AugmentError> {
         let counts = [
             ("threads", self.threads as u64, 0, THREADS_MAX as u64),
+            ("cuda_device", self.cuda_device.into(), 0, 1 << 10),
+            ("cuda_memory_bytes", self.cuda_memory_bytes, 64 << 20, 1 << 44),
             ("leases_in_flight", self.leases_in_flight.into(), 0, LEASES_MAX.into()),
             ("queue_parts", self.queue_parts.into(), 0, LEASES_MAX.into()),
             ("staging_bytes", self.staging_bytes, 1 << 20, 1 << 40),
@@ -185,6 +217,20 @@ impl AugmentConfig {
         }
     }
 
+    /// What is wanted of a GPU.
+    #[must_use]
+    pub fn cuda(&self) -> CudaSettings {
+        let named =
+            Some(PathBuf::from(&self.cuda_cache_dir)).filter(|dir| !dir.as_os_str().is_empty());
+        CudaSettings {
+            device: self.cuda_device,
+            memory_bytes: self.cuda_memory_bytes,
+            streams: self.threads(),
+            cache_dir: named.or_else(cubin_dir),
+            limits: self.decode_limits(),
+        }
+    }
+
     pub(crate) fn storage_client(&self) -> StorageClientConfig {
         StorageClientConfig {
             nodes: self.storage.clone(),
@@ -206,6 +252,13 @@ impl AugmentConfig {
     pub(crate) fn drain_timeout(&self) -> Duration {
         Duration::from_millis(self.drain_timeout_ms)
     }
+}
+
+/// Folder for compiled kernels where none is named; `None` where there is no home.
+fn cubin_dir() -> Option<PathBuf> {
+    let absolute = |name| std::env::var_os(name).map(PathBuf::from).filter(|p| p.is_absolute());
+    let cache = absolute("XDG_CACHE_HOME").or_else(|| Some(absolute("HOME")?.join(".cache")))?;
+    Some(cache.join("headwater").join("cubin"))
 }
 
 #[cfg(test)]
@@ -247,6 +300,15 @@ mod tests {
         let config = AugmentConfig { leases_in_flight: 5, queue_parts: 9, ..config };
         assert_eq!((config.credits(), config.parts()), (5, 5));
         assert!(AugmentConfig::default().threads() >= 1);
+    }
+
+    #[test]
+    fn a_back_end_is_named_in_lower_case() {
+        let read = |text: &str| serde_json::from_str::<AugmentConfig>(text);
+        assert_eq!(read(r#"{"backend": "cuda"}"#).unwrap().backend, BackendChoice::Cuda);
+        assert_eq!(AugmentConfig::default().backend, BackendChoice::Auto);
+        let error = read(r#"{"backend": "gpu"}"#).unwrap_err().to_string();
+        assert!(error.contains("`auto`, `cpu`, `cuda`"), "{error}");
     }
 
     #[test]

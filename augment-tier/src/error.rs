@@ -7,6 +7,7 @@ use headwater_proto::augment::MessageError;
 use headwater_storage_client::StorageClientError;
 use headwater_transport::LinkError;
 
+use crate::cuda::CudaError;
 use crate::render::RenderError;
 
 /// Why a worker cannot start or go on.
@@ -39,6 +40,9 @@ pub enum AugmentError {
     /// The storage tier cannot be reached.
     #[error(transparent)]
     Storage(StorageClientError),
+    /// The GPU that was asked for cannot be had.
+    #[error("augment.backend is `cuda`, but {0}; or set augment.backend to \"auto\" or \"cpu\"")]
+    Cuda(#[from] CudaError),
     /// The image decoder has no memory.
     #[error("cannot make a renderer: {0}")]
     Renderer(#[source] RenderError),

@@ -13,6 +13,7 @@
 
 pub mod backend;
 mod config;
+pub mod cuda;
 pub mod decode;
 mod error;
 pub mod image;
@@ -26,6 +27,6 @@ mod session;
 pub mod simd;
 mod worker;
 
-pub use config::AugmentConfig;
+pub use config::{AugmentConfig, BackendChoice};
 pub use error::{AugmentError, SessionError, SessionErrorKind};
 pub use service::{Augment, bind};

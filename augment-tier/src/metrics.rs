@@ -21,6 +21,8 @@ const POOL_BUSY: &str = "headwater_augment_pool_busy_seconds";
 const READ_SECONDS: &str = "headwater_augment_read_seconds";
 const RENDER_SECONDS: &str = "headwater_augment_render_seconds";
 const DELIVER_SECONDS: &str = "headwater_augment_deliver_seconds";
+const DEVICE_FAILURES: &str = "headwater_augment_device_failures_total";
+const BESIDE_DEVICE: &str = "headwater_augment_samples_beside_device_total";
 const ENCODED_BYTES: &str = "headwater_augment_encoded_bytes_total";
 
 /// How a lease ended.
@@ -57,6 +59,8 @@ pub(crate) fn describe() {
         metrics::describe_histogram!(READ_SECONDS, seconds, "Reading a part's samples");
         metrics::describe_histogram!(RENDER_SECONDS, seconds, "Thread time to render a part");
         metrics::describe_histogram!(DELIVER_SECONDS, seconds, "Handing a part to its link");
+        metrics::describe_counter!(DEVICE_FAILURES, "GPU streams that failed and were given up");
+        metrics::describe_counter!(BESIDE_DEVICE, "Samples too large for the GPU's memory");
         metrics::describe_counter!(ENCODED_BYTES, Unit::Bytes, "Encoded bytes read for parts");
     });
 }
@@ -84,6 +88,16 @@ pub(crate) fn substituted() {
 
 pub(crate) fn panicked() {
     counter!(PANICS).increment(1);
+}
+
+/// A stream of a GPU was given up.
+pub(crate) fn device_failed() {
+    counter!(DEVICE_FAILURES).increment(1);
+}
+
+/// A sample was rendered by the processor although there is a GPU.
+pub(crate) fn rendered_beside_device() {
+    counter!(BESIDE_DEVICE).increment(1);
 }
 
 pub(crate) fn queue(parts: usize, samples: usize) {

@@ -15,8 +15,8 @@ use headwater_transport::{part_checksum, row_checksum};
 pub use fields::{SampleFault, SampleFields};
 pub use memory::{RowBytes, SliceRow};
 
-use crate::backend::SampleRenderer;
-use crate::render::{RenderError, RenderKey, ViewSink};
+use crate::backend::{SampleJob, SampleRenderer};
+use crate::render::{RenderError, RenderKey, Rendered, ViewSink};
 
 /// A recipe, and which region of a part holds which of its views: regions are numbered as
 /// `Layout::part_regions` has them, tensors in order, views in order, encoded bytes and their
@@ -113,6 +113,44 @@ impl PartPlan {
         row.region_mut(self.labels_region - 1).copy_from_slice(&size.to_le_bytes());
     }
 
+    /// As [`PartPlan::render_sample`] for several samples, which the renderer is given together; one
+    /// answer for each.
+    ///
+    /// # Panics
+    /// As [`PartPlan::render_sample`].
+    pub fn render_samples<S: SampleRow>(
+        &self,
+        renderer: &mut dyn SampleRenderer,
+        samples: &mut [S],
+    ) -> Vec<Result<(), RenderError>> {
+        let together = self.recipe.raw.is_none() && !self.recipe.tensors.is_empty();
+        if !together || samples.len() < 2 {
+            let render = |sample: &mut S| {
+                let (sample, row) = sample.split();
+                self.render_sample(renderer, &sample, row)
+            };
+            return samples.iter_mut().map(render).collect();
+        }
+        let mut sinks = Vec::with_capacity(samples.len());
+        for sample in &mut *samples {
+            let (PartSample { key, encoded, .. }, row) = sample.split();
+            sinks.push((key, encoded, RowSink { plan: self, row }));
+        }
+        let mut jobs: Vec<SampleJob<'_>> = sinks
+            .iter_mut()
+            .map(|(key, encoded, out)| SampleJob { key: *key, encoded, out })
+            .collect();
+        let rendered = renderer.render_all(&self.recipe, &mut jobs);
+        assert_eq!(rendered.len(), samples.len(), "one answer for each sample");
+        let finish = |(sample, rendered): (&mut S, Result<Rendered, RenderError>)| {
+            rendered?;
+            let (sample, row) = sample.split();
+            row.region_mut(self.labels_region).copy_from_slice(&sample.label.to_le_bytes());
+            Ok(())
+        };
+        samples.iter_mut().zip(rendered).map(finish).collect()
+    }
+
     /// Writes one sample's row of every region: views, encoded bytes where the recipe delivers
     /// them, and label. Nothing is decoded for a recipe without views.
     ///
@@ -156,6 +194,15 @@ pub fn substitutes_max(samples: u32) -> u32 {
 pub fn next_substitute(asked: u32, tried: u32, samples: u32) -> Option<u32> {
     let substitutes = (tried + samples - asked) % samples;
     (substitutes < substitutes_max(samples)).then_some((tried + 1) % samples)
+}
+
+/// A sample together with its row.
+pub trait SampleRow {
+    /// The row.
+    type Row: RowBytes;
+
+    /// Both.
+    fn split(&mut self) -> (PartSample<'_>, &mut Self::Row);
 }
 
 /// Checks that a sample is not too large to be delivered as it is.

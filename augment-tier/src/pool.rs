@@ -1,6 +1,6 @@
 //! The threads that render, and how they share the work of all sessions.
 //!
-//! A unit is one sample of one part. A free thread takes the next unit from the session whose turn
+//! A unit is one sample of one part, or as many as the back end is best given together. A free thread takes the next unit from the session whose turn
 //! it is, so that at low load all threads work on one part, and at high load no session waits for
 //! more than one sample of each other one. Plain threads: CPU work never runs on the async ones.
 
@@ -48,6 +48,7 @@ pub(crate) struct Turn {
 }
 
 struct Shared {
+    samples_at_once: usize,
     backend: Arc<dyn Backend>,
     state: Mutex<State>,
     more: Condvar,
@@ -67,7 +68,8 @@ impl Pool {
     /// The system has no thread or no memory for it.
     pub(crate) fn start(backend: Arc<dyn Backend>, threads: usize) -> Result<Self, AugmentError> {
         let state = Mutex::new(State { queue: FairQueue::new(), closed: false });
-        let shared = Arc::new(Shared { backend, state, more: Condvar::new() });
+        let samples_at_once = backend.samples_at_once().max(1);
+        let shared = Arc::new(Shared { samples_at_once, backend, state, more: Condvar::new() });
         let mut pool = Self { shared, threads: Vec::with_capacity(threads) };
         for number in 0..threads {
             let renderer = pool.shared.backend.renderer().map_err(AugmentError::Renderer)?;
@@ -80,6 +82,11 @@ impl Pool {
         }
         metrics::pool_threads(threads);
         Ok(pool)
+    }
+
+    /// Samples of a part that are best one unit.
+    pub(crate) fn samples_at_once(&self) -> usize {
+        self.shared.samples_at_once
     }
 
     /// Queues `units` units.

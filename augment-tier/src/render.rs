@@ -6,7 +6,7 @@
 mod painter;
 
 use headwater_core::draw::{CropBox, DrawKey, Extent, SampleParams, ViewParams};
-use headwater_core::recipe::{BaseSpec, DecodeScaling, TensorSpec};
+use headwater_core::recipe::{BaseSpec, DecodeScaling};
 use headwater_core::{Recipe, SampleId};
 
 use crate::decode::{DecodeError, DecodeLimits, Decoder, Wanted};
@@ -57,6 +57,12 @@ pub enum RenderError {
         bytes: usize,
         /// What the recipe allows.
         bytes_max: u32,
+    },
+    /// The device has no memory for a renderer. Nothing has been written.
+    #[error("{reason}")]
+    Device {
+        /// What its driver said.
+        reason: String,
     },
     /// The sink gave a row of another length than the recipe says. A fault of the caller.
     #[error(
@@ -167,7 +173,9 @@ impl Renderer {
             let table = painter.table(recipe, spec);
             for view in 0..spec.views.len() {
                 let row = out.row(tensor, view);
-                check_row(spec, tensor, view, row.len())?;
+                let values = 3 * u64::from(spec.width) * u64::from(spec.height);
+                let expected_bytes = (values * spec.dtype.size_bytes()) as usize;
+                check_row(tensor, view, expected_bytes, row.len())?;
                 painter.view(image, &params.views()[number], spec.extent());
                 painter.write(table, row);
                 number += 1;
@@ -177,14 +185,13 @@ impl Renderer {
     }
 }
 
-fn check_row(
-    spec: &TensorSpec,
+/// Checks that a row of a sink is as long as the recipe has it.
+pub(crate) fn check_row(
     tensor: usize,
     view: usize,
+    expected_bytes: usize,
     found_bytes: usize,
 ) -> Result<(), RenderError> {
-    let values = 3 * u64::from(spec.width) * u64::from(spec.height);
-    let expected_bytes = (values * spec.dtype.size_bytes()) as usize;
     if found_bytes == expected_bytes {
         return Ok(());
     }
@@ -219,6 +226,12 @@ impl Draws {
         let views = recipe.tensors.iter().flat_map(|t| t.views.iter().map(|_| t.extent()));
         let views = views.zip(self.params.views()).filter(|(_, params)| params.base.is_none());
         bases.chain(views).map(|(view, params)| Geometry::new(params, view))
+    }
+
+    /// Everything about the sample that was drawn last.
+    #[must_use]
+    pub fn params(&self) -> &SampleParams {
+        &self.params
     }
 
     /// The views of the sample that was drawn last, in the order of the recipe.

@@ -3,9 +3,13 @@
 use crate::tree::{code, files, read, root};
 
 /// Files that hold unsafe code, each with why it cannot do without.
-const ROOMS: [(&str, &str); 13] = [
+const ROOMS: [(&str, &str); 17] = [
     ("libs/core/tests/allocations.rs", "an allocator that counts"),
     ("augment-tier/tests/allocations.rs", "an allocator that counts"),
+    ("augment-tier/src/cuda/compile.rs", "NVRTC is C"),
+    ("augment-tier/src/cuda/driver.rs", "the GPU's driver is C"),
+    ("augment-tier/src/cuda/libraries.rs", "opens CUDA's libraries"),
+    ("augment-tier/src/cuda/pinned.rs", "memory from the GPU's driver"),
     ("augment-tier/src/decode/turbo.rs", "the JPEG library is C"),
     ("augment-tier/src/ops/level.rs", "rounds what is known to be in range"),
     ("augment-tier/src/ops/resize/rearrange.rs", "vectors of several instruction sets"),

@@ -10,7 +10,7 @@ use tokio::sync::oneshot;
 
 use super::PoolWork;
 use crate::backend::SampleRenderer;
-use crate::part::{PartPlan, PartSample};
+use crate::part::{PartPlan, PartSample, SampleRow};
 use crate::render::{RenderError, RenderKey};
 
 /// One sample to be rendered.
@@ -22,6 +22,17 @@ pub(crate) struct RenderUnit {
     pub(crate) encoded: Bytes,
     pub(crate) label: i64,
     pub(crate) row: PartRow,
+}
+
+// === impl RenderUnit ===
+
+impl SampleRow for RenderUnit {
+    type Row = PartRow;
+
+    fn split(&mut self) -> (PartSample<'_>, &mut PartRow) {
+        let sample = PartSample { key: self.key, encoded: &self.encoded, label: self.label };
+        (sample, &mut self.row)
+    }
 }
 
 /// A sample that cannot be decoded; its row is untouched.
@@ -56,6 +67,8 @@ pub(crate) enum JobResult {
 pub(crate) struct RenderJob {
     plan: Arc<PartPlan>,
     positions: Vec<usize>,
+    /// Samples of a unit; the last one may have fewer.
+    at_once: usize,
     state: Mutex<State>,
 }
 
@@ -83,9 +96,11 @@ struct Outcome {
 
 impl RenderJob {
     /// Rendering of `units`, at least one. `rest`: the other rows of the part, all written, where
-    /// these units make it whole; it is then sealed by the thread that ends last.
+    /// these units make it whole; it is then sealed by the thread that ends last. `at_once`: how many
+    /// of them a thread takes together.
     pub(crate) fn new(
         plan: Arc<PartPlan>,
+        at_once: usize,
         units: Vec<RenderUnit>,
         rest: Option<Vec<PartRow>>,
     ) -> (Arc<Self>, oneshot::Receiver<JobEnd>) {
@@ -99,7 +114,19 @@ impl RenderJob {
             outcome: Outcome { completes, good, ..Outcome::default() },
             done: Some(done),
         };
-        (Arc::new(Self { plan, positions, state: Mutex::new(state) }), end)
+        (Arc::new(Self { plan, positions, at_once, state: Mutex::new(state) }), end)
+    }
+
+    /// How many times a thread takes some of it.
+    pub(crate) fn turns(&self) -> usize {
+        self.positions.len().div_ceil(self.at_once)
+    }
+
+    /// The samples of turns of threads.
+    fn samples(&self, turns: &Range<usize>) -> Range<usize> {
+        let len = self.positions.len();
+        let first = |turn: usize| turn.saturating_mul(self.at_once).min(len);
+        first(turns.start)..first(turns.end)
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -107,7 +134,7 @@ impl RenderJob {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes the end of `units` units; the last one ends the job, on the calling thread.
+    /// Notes the end of `units` samples; the last one ends the job, on the calling thread.
     fn settle(&self, units: Range<usize>, note: impl FnOnce(&mut Outcome)) {
         let mut state = self.lock();
         note(&mut state.outcome);
@@ -125,41 +152,45 @@ impl RenderJob {
 }
 
 impl PoolWork for RenderJob {
-    fn run(&self, unit: usize, renderer: &mut dyn SampleRenderer) {
-        let taken = self.lock().units[unit].take().expect("each unit is run once");
-        let RenderUnit { position, key, encoded, label, mut row } = taken;
+    fn run(&self, turn: usize, renderer: &mut dyn SampleRenderer) {
+        let range = self.samples(&(turn..turn + 1));
+        let take = |unit: &mut Option<RenderUnit>| unit.take().expect("each unit is run once");
+        let mut units: Vec<RenderUnit> =
+            self.lock().units[range.clone()].iter_mut().map(take).collect();
         let started = Instant::now();
-        let sample = PartSample { key, encoded: &encoded, label };
-        let rendered = self.plan.render_sample(renderer, &sample, &mut row);
-        if rendered.is_ok() {
+        let rendered = self.plan.render_samples(renderer, &mut units);
+        for (unit, _) in units.iter_mut().zip(&rendered).filter(|(_, rendered)| rendered.is_ok()) {
             // Here, where its bytes are in this core's cache still.
-            row.checksum();
+            unit.row.checksum();
         }
         let took = started.elapsed();
-        self.settle(unit..unit + 1, |outcome| {
+        self.settle(range, |outcome| {
             outcome.render += took;
-            match rendered {
-                Ok(()) => outcome.good.push(row),
-                Err(error) if error.is_of_sample() => {
-                    outcome.bad.push(BadUnit { position, row, error });
+            for (RenderUnit { position, row, .. }, rendered) in units.into_iter().zip(rendered) {
+                match rendered {
+                    Ok(()) => outcome.good.push(row),
+                    Err(error) if error.is_of_sample() => {
+                        outcome.bad.push(BadUnit { position, row, error });
+                    }
+                    // Not the sample's fault: no other sample would do better.
+                    Err(error) => outcome.broken = Some((position, error.to_string())),
                 }
-                // Not the sample's fault: no other sample would do better.
-                Err(error) => outcome.broken = Some((position, error.to_string())),
             }
         });
     }
 
-    fn broken(&self, unit: usize, reason: String) {
+    fn broken(&self, turn: usize, reason: String) {
         // After the last unit's end only sealing can panic; the lease then sees a closed channel.
         if self.lock().left > 0 {
-            let position = self.positions[unit];
-            self.settle(unit..unit + 1, |outcome| outcome.broken = Some((position, reason)));
+            let range = self.samples(&(turn..turn + 1));
+            let position = self.positions[range.start];
+            self.settle(range, |outcome| outcome.broken = Some((position, reason)));
         }
     }
 
-    fn taken_back(&self, units: Range<usize>) {
-        let any = !units.is_empty();
-        self.settle(units, |outcome| outcome.taken_back |= any);
+    fn taken_back(&self, turns: Range<usize>) {
+        let any = !turns.is_empty();
+        self.settle(self.samples(&turns), |outcome| outcome.taken_back |= any);
     }
 }
 

@@ -14,7 +14,7 @@ use tonic::service::interceptor::InterceptedService;
 use tonic::transport::Server;
 
 use super::AugmentService;
-use crate::backend::{Backend, CpuBackend};
+use crate::backend::{self, Backend};
 use crate::config::AugmentConfig;
 use crate::error::AugmentError;
 use crate::metrics;
@@ -46,15 +46,19 @@ pub async fn bind(config: &AugmentConfig) -> Result<TcpListener, AugmentError> {
 // === impl Augment ===
 
 impl Augment {
-    /// Checks the configuration, connects to the storage tier and starts the threads, rendering on
-    /// the processor.
+    /// Checks the configuration, connects to the storage tier and starts the threads, rendering with
+    /// the back end that it names.
     ///
     /// # Errors
-    /// A bad value, a forced link that this program does not have, no storage tier within
+    /// A bad value, a forced GPU that cannot be had, a forced link that this program does not have, no storage tier within
     /// `storage_wait_ms`, or no threads.
     pub async fn open(config: AugmentConfig) -> Result<Self, AugmentError> {
-        let backend = CpuBackend { limits: config.decode_limits() };
-        Self::open_with(config, Arc::new(backend)).await
+        config.validate()?;
+        let asked = config.clone();
+        // Compiling kernels takes a while.
+        let choosing = tokio::task::spawn_blocking(move || backend::choose(&asked));
+        let backend = choosing.await.expect("choosing a back end does not panic")?;
+        Self::open_with(config, backend).await
     }
 
     /// As [`Augment::open`], rendering with another back end.

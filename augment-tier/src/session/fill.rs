@@ -114,13 +114,14 @@ impl LeaseWork {
         rest: Option<Vec<PartRow>>,
     ) -> Result<JobEnd, LeaseError> {
         let count = units.len();
-        let (job, mut end) = RenderJob::new(self.session.plan.clone(), units, rest);
+        let pool = &self.session.worker.pool;
+        let plan = self.session.plan.clone();
+        let (job, mut end) = RenderJob::new(plan, pool.samples_at_once(), units, rest);
         if count == 0 {
             let result = JobResult::Rows { good: Vec::new(), bad: Vec::new() };
             return Ok(JobEnd { result, render: std::time::Duration::ZERO });
         }
-        let pool = &self.session.worker.pool;
-        pool.submit(self.turn, job.clone(), count);
+        pool.submit(self.turn, job.clone(), job.turns());
         let ended = tokio::select! {
             ended = &mut end => ended,
             () = self.withdrawn.cancelled() => {

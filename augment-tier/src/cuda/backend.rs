@@ -1,0 +1,65 @@
+//! A GPU that renders for a worker.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use super::cubin_cache::CubinCache;
+use super::driver::Gpu;
+use super::error::CudaError;
+use super::renderer::CudaRenderer;
+use crate::backend::{Backend, SampleRenderer};
+use crate::decode::DecodeLimits;
+use crate::render::RenderError;
+
+/// What a worker wants of a GPU.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CudaSettings {
+    /// Number of the GPU.
+    pub device: u32,
+    /// Bytes of its memory, over all streams.
+    pub memory_bytes: u64,
+    /// Streams: one for each thread that renders.
+    pub streams: usize,
+    /// Folder for compiled kernels.
+    pub cache_dir: Option<PathBuf>,
+    /// Bounds on images.
+    pub limits: DecodeLimits,
+}
+
+/// Renders whole parts on a GPU: the processor decodes, the GPU does the rest.
+pub struct CudaBackend {
+    gpu: Arc<Gpu>,
+    arena_bytes: u64,
+    limits: DecodeLimits,
+}
+
+// === impl CudaBackend ===
+
+impl CudaBackend {
+    /// Opens the GPU.
+    ///
+    /// # Errors
+    /// There is none, or it cannot be used; says what is not found.
+    pub fn open(settings: &CudaSettings) -> Result<Self, CudaError> {
+        let cache = settings.cache_dir.as_deref().map(CubinCache::new);
+        let gpu = Arc::new(Gpu::open(settings.device, cache.as_ref())?);
+        let arena_bytes = settings.memory_bytes / settings.streams.max(1) as u64;
+        Ok(Self { gpu, arena_bytes, limits: settings.limits })
+    }
+}
+
+impl Backend for CudaBackend {
+    fn name(&self) -> String {
+        format!("cuda {}", self.gpu.name())
+    }
+
+    fn samples_at_once(&self) -> usize {
+        usize::MAX
+    }
+
+    fn renderer(&self) -> Result<Box<dyn SampleRenderer>, RenderError> {
+        let stream = self.gpu.stream(self.arena_bytes);
+        let stream = stream.map_err(|error| RenderError::Device { reason: error.to_string() })?;
+        Ok(Box::new(CudaRenderer::new(stream, self.limits)?))
+    }
+}

@@ -1,0 +1,67 @@
+//! The kernels for one architecture, by NVRTC. Needs no GPU.
+#![allow(unsafe_code)]
+
+use std::ffi::{CString, c_char};
+
+use cudarc::nvrtc::result::{self, NvrtcError};
+use cudarc::nvrtc::sys;
+
+use super::error::{CudaError, Library};
+use super::libraries::is_there;
+use super::source::{OPTIONS, SOURCE};
+
+/// A program of NVRTC's.
+struct Program(sys::nvrtcProgram);
+
+/// Compiles the kernels to machine code of `architecture`, as in `sm_90`.
+///
+/// # Errors
+/// NVRTC is not there, or refuses.
+pub fn compile(architecture: &str) -> Result<Vec<u8>, CudaError> {
+    if !is_there(Library::Nvrtc) {
+        return Err(CudaError::Missing { library: Library::Nvrtc });
+    }
+    let failed = |reason: String| CudaError::Compile { architecture: architecture.into(), reason };
+    let source = CString::new(SOURCE).expect("the kernels' text has no zero byte");
+    let program = result::create_program(&source, Some(c"headwater.cu"));
+    let program = Program(program.map_err(|error| failed(error.to_string()))?);
+    program.compile(architecture).map_err(failed)?;
+    program.machine_code().map_err(|error| failed(error.to_string()))
+}
+
+// === impl Program ===
+
+impl Program {
+    fn compile(&self, architecture: &str) -> Result<(), String> {
+        let mut options: Vec<String> = OPTIONS.map(str::to_owned).to_vec();
+        options.push(format!("--gpu-architecture={architecture}"));
+        // SAFETY: the program was created and is destroyed by `drop` alone.
+        unsafe { result::compile_program(self.0, &options) }.map_err(|error| {
+            // SAFETY: as above.
+            let log = unsafe { result::get_program_log(self.0) }.unwrap_or_default();
+            let log: Vec<u8> =
+                log.into_iter().map(|char: c_char| char as u8).take_while(|&c| c != 0).collect();
+            format!("{error}: {}", String::from_utf8_lossy(&log).trim())
+        })
+    }
+
+    fn machine_code(&self) -> Result<Vec<u8>, NvrtcError> {
+        let mut bytes = 0;
+        // SAFETY: the program is alive, and the place for its size is ours.
+        unsafe { sys::nvrtcGetCUBINSize(self.0, &mut bytes) }.result()?;
+        let mut code = vec![0u8; bytes];
+        // SAFETY: the vector has as many bytes as NVRTC has just said it writes.
+        unsafe { sys::nvrtcGetCUBIN(self.0, code.as_mut_ptr().cast()) }.result()?;
+        Ok(code)
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        // SAFETY: it was created, and nobody uses it after this.
+        let destroyed = unsafe { result::destroy_program(self.0) };
+        if let Err(error) = destroyed {
+            tracing::debug!(%error, "NVRTC kept a program");
+        }
+    }
+}

@@ -1,0 +1,137 @@
+//! Compiled kernels on disk, so that a worker that starts again need not wait for the compiler.
+//!
+//! A file is named by all that it follows from: source, options, architecture, driver. It is written
+//! under another name and renamed, and begins with its length and checksum: whatever is torn,
+//! cut off or of somebody else's making is compiled anew.
+
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use headwater_core::Digester;
+use xxhash_rust::xxh3::xxh3_64;
+
+use super::source::{OPTIONS, SOURCE};
+
+const MAGIC: &[u8; 8] = b"HWCUBIN1";
+const HEAD_BYTES: usize = 24;
+
+/// A folder of compiled kernels.
+#[derive(Clone, Debug)]
+pub(super) struct CubinCache {
+    folder: PathBuf,
+}
+
+// === impl CubinCache ===
+
+impl CubinCache {
+    /// The cache in a folder, which is made when there is something to put there.
+    #[must_use]
+    pub(super) fn new(folder: &Path) -> Self {
+        Self { folder: folder.to_owned() }
+    }
+
+    /// The file of the kernels for an architecture and a version of the driver.
+    #[must_use]
+    pub(super) fn path(&self, architecture: &str, driver: i32) -> PathBuf {
+        let mut digester = Digester::new("headwater cubin 1");
+        digester.bytes(SOURCE.as_bytes());
+        digester.bytes(OPTIONS.join(" ").as_bytes());
+        digester.bytes(architecture.as_bytes());
+        digester.bytes(&driver.to_le_bytes());
+        self.folder.join(format!("{architecture}-{}.cubin", digester.finish()))
+    }
+
+    /// What the file holds, if it is whole.
+    #[must_use]
+    pub(super) fn read(path: &Path) -> Option<Vec<u8>> {
+        let mut bytes = fs::read(path).ok()?;
+        let code = bytes.get(HEAD_BYTES..)?;
+        if bytes[..HEAD_BYTES] != head(code) {
+            tracing::warn!(path = %path.display(), "these compiled kernels are damaged: made anew");
+            return None;
+        }
+        bytes.drain(..HEAD_BYTES);
+        Some(bytes)
+    }
+
+    /// Puts compiled kernels there; readers see all of it or nothing.
+    ///
+    /// # Errors
+    /// The folder cannot be written to.
+    pub(super) fn write(&self, path: &Path, code: &[u8]) -> io::Result<()> {
+        // What lies here is run: nobody else may put anything there.
+        fs::DirBuilder::new().recursive(true).mode(0o700).create(&self.folder)?;
+        let unfinished = path.with_extension(format!("{}.unfinished", std::process::id()));
+        let mut options = OpenOptions::new();
+        let mut file =
+            options.write(true).create(true).truncate(true).mode(0o600).open(&unfinished)?;
+        let written = file.write_all(&head(code)).and_then(|()| file.write_all(code));
+        let renamed = written.and_then(|()| fs::rename(&unfinished, path));
+        if renamed.is_err() {
+            // The error that matters is the first one.
+            let _ = fs::remove_file(&unfinished);
+        }
+        renamed
+    }
+}
+
+fn head(code: &[u8]) -> [u8; HEAD_BYTES] {
+    let mut head = [0; HEAD_BYTES];
+    head[..8].copy_from_slice(MAGIC);
+    head[8..16].copy_from_slice(&(code.len() as u64).to_le_bytes());
+    head[16..].copy_from_slice(&xxh3_64(code).to_le_bytes());
+    head
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cache(name: &str) -> CubinCache {
+        let folder = std::env::temp_dir().join(format!("headwater-{name}-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&folder);
+        CubinCache::new(&folder)
+    }
+
+    #[test]
+    fn what_was_written_is_read_again() {
+        let cache = cache("cubin-again");
+        let path = cache.path("sm_90", 13_000);
+        assert_eq!(CubinCache::read(&path), None);
+        cache.write(&path, b"code").unwrap();
+        cache.write(&path, b"code of another worker").unwrap();
+        assert_eq!(CubinCache::read(&path).as_deref(), Some(&b"code of another worker"[..]));
+        let files = fs::read_dir(&cache.folder).unwrap().count();
+        fs::remove_dir_all(&cache.folder).unwrap();
+        assert_eq!(files, 1);
+    }
+
+    #[test]
+    fn a_torn_file_is_as_good_as_none() {
+        let cache = cache("cubin-torn");
+        let path = cache.path("sm_90", 13_000);
+        cache.write(&path, b"some machine code").unwrap();
+        let whole = fs::read(&path).unwrap();
+        for len in 0..whole.len() {
+            fs::write(&path, &whole[..len]).unwrap();
+            assert_eq!(CubinCache::read(&path), None, "{len} bytes");
+        }
+        for at in 0..whole.len() {
+            let mut damaged = whole.clone();
+            damaged[at] ^= 1;
+            fs::write(&path, &damaged).unwrap();
+            assert_eq!(CubinCache::read(&path), None, "byte {at}");
+        }
+        fs::remove_dir_all(&cache.folder).unwrap();
+    }
+
+    #[test]
+    fn each_architecture_and_driver_has_a_file_of_its_own() {
+        let cache = cache("cubin-names");
+        let names = [("sm_80", 13_000), ("sm_90", 13_000), ("sm_90", 12_080)];
+        let paths = names.map(|(architecture, driver)| cache.path(architecture, driver));
+        assert!(paths[0] != paths[1] && paths[1] != paths[2]);
+    }
+}

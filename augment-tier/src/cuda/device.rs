@@ -1,0 +1,102 @@
+//! What a stream of a GPU is to the rest: memory, copies, launches.
+
+use std::fmt;
+
+/// One stream with its memory, the arena.
+///
+/// Contract: calls take effect in the order in which they are made, each after the one before it
+/// has ended, though none but [`Device::download`] need wait for that. After an error nothing that
+/// the device holds means anything, and every later call fails too. Places are offsets in bytes from
+/// the start of the arena, which lies at a multiple of 256 bytes.
+pub trait Device: Send {
+    /// Name of the device for logs.
+    fn name(&self) -> String;
+
+    /// Bytes of the arena.
+    fn arena_bytes(&self) -> u64;
+
+    /// Bytes of shared memory that a block may ask for.
+    fn shared_bytes_max(&self) -> u32;
+
+    /// Copies `bytes` to the arena; they may be changed as soon as this returns.
+    ///
+    /// # Errors
+    /// The device failed, now or before.
+    ///
+    /// # Panics
+    /// The place is not within the arena.
+    fn upload(&mut self, offset: u64, bytes: &[u8]) -> Result<(), DeviceError>;
+
+    /// Runs a kernel.
+    ///
+    /// # Errors
+    /// The device failed, now or before.
+    fn launch(&mut self, launch: &Launch) -> Result<(), DeviceError>;
+
+    /// Waits for all calls before and gives bytes of the arena.
+    ///
+    /// # Errors
+    /// The device failed, now or before.
+    ///
+    /// # Panics
+    /// The place is not within the arena.
+    fn download(&mut self, offset: u64, bytes: u64) -> Result<&[u8], DeviceError>;
+}
+
+/// The kernels, in the order in which they run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kernel {
+    /// Crop and resize, a block for each tile.
+    ResizeTiles,
+    /// Operations, normalise and cast, a block for each view.
+    FinishViews,
+}
+
+/// One launch of a kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Launch {
+    /// Which.
+    pub kernel: Kernel,
+    /// Blocks.
+    pub blocks: u32,
+    /// Threads of each, a power of two.
+    pub threads: u32,
+    /// Shared memory of each, in bytes.
+    pub shared_bytes: u32,
+    /// Where the records lie that the kernel reads: those of the views, and the list that says what
+    /// each block works on.
+    pub records: [u64; 2],
+}
+
+/// A device that failed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub struct DeviceError {
+    /// What was done: `launch finish_views`.
+    pub doing: String,
+    /// What the driver said.
+    pub reason: String,
+}
+
+// === impl Kernel ===
+
+impl Kernel {
+    /// All of them.
+    pub const ALL: [Self; 2] = [Self::ResizeTiles, Self::FinishViews];
+
+    /// Its name in the source.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::ResizeTiles => "resize_tiles",
+            Self::FinishViews => "finish_views",
+        }
+    }
+}
+
+// === impl DeviceError ===
+
+impl fmt::Display for DeviceError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.doing, self.reason)
+    }
+}

@@ -1,0 +1,401 @@
+//! What lies in the arena at one time: images, views half made, records, rows.
+//!
+//! [`Load`] is plain bookkeeping. It says where everything goes and what is launched on it; nothing
+//! here touches a device, so that all of it can be checked without one.
+
+use std::collections::BTreeMap;
+
+use headwater_core::Recipe;
+use headwater_core::draw::{DrawnOp, Extent, SampleParams, ViewParams};
+
+use super::device::{Kernel, Launch};
+use super::record::{
+    IN_SHARED, KEEPS_HEIGHT, KEEPS_WIDTH, MIRRORED, OpRecord, Places, ViewRecord, push_op,
+};
+use super::records::Records;
+use super::source::{RESIZE_THREADS, TILE_SHARED_BYTES, finish_block};
+use super::tiles::{self, Rows};
+use crate::ops::resize::{Geometry, Taps};
+
+/// Everything in the arena begins at a multiple of this.
+pub(super) const ALIGN_BYTES: u64 = 256;
+/// Whole images whose colours are changed, then bases, then views: each is made of those before.
+const STAGES: usize = 3;
+const IMAGES: usize = 0;
+const BASES: usize = 1;
+const VIEWS: usize = 2;
+
+/// Pixels that views are made of, in the arena.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Source {
+    /// The first pixel.
+    pub(super) offset: u64,
+    /// Bytes from one row to the next, one pixel to the next, one channel to the next.
+    pub(super) row_bytes: u64,
+    pub(super) pixel_bytes: u32,
+    pub(super) channel_bytes: u64,
+    /// What the sides have been divided by.
+    pub(super) reduction: u32,
+}
+
+/// Why a sample is not in the load.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum NoRoom {
+    /// Not beside those that are there.
+    Now,
+    /// Not even alone.
+    Ever,
+}
+
+/// The row of a sample in a view of a tensor, within the rows of the load.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Row {
+    /// Number of the sample, as the caller counts them.
+    pub(super) sample: usize,
+    pub(super) tensor: usize,
+    pub(super) view: usize,
+    pub(super) offset: u64,
+    pub(super) bytes: u64,
+}
+
+/// A load that is complete.
+#[derive(Debug)]
+pub(super) struct Sealed {
+    /// The records, and where they go.
+    pub(super) records: (u64, Vec<u8>),
+    pub(super) launches: Vec<Launch>,
+    /// Where the rows lie when all launches have run.
+    pub(super) rows: (u64, u64),
+}
+
+/// Bounds of a device.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Bounds {
+    pub(super) arena_bytes: u64,
+    pub(super) shared_bytes_max: u32,
+}
+
+/// Samples that are worked on together.
+#[derive(Debug)]
+pub(super) struct Load {
+    bounds: Bounds,
+    used: u64,
+    records: Records,
+    stages: [Stage; STAGES],
+    rows: Vec<Row>,
+    rows_bytes: u64,
+    taps: [Taps; 2],
+    ops: Vec<OpRecord>,
+}
+
+#[derive(Debug, Default)]
+struct Stage {
+    tiles: Vec<super::record::TileRecord>,
+    /// Numbers of views, by threads and shared memory of a block.
+    blocks: BTreeMap<(u32, u64), Vec<u32>>,
+}
+
+/// Where the elements of a view go.
+enum Out {
+    /// To the arena, as planes of levels: it is the source of other views.
+    Planes,
+    /// To a row, with the table of its tensor.
+    Row { table: usize, element_bytes: u32 },
+}
+
+/// How much there was before a sample that may have to be taken out again.
+struct Mark {
+    used: u64,
+    records: [usize; 4],
+    tiles: [usize; STAGES],
+    rows: usize,
+    rows_bytes: u64,
+}
+
+// === impl Source ===
+
+impl Source {
+    /// Interleaved pixels without padding.
+    pub(super) fn interleaved(offset: u64, extent: Extent, reduction: u32) -> Self {
+        let row_bytes = 3 * u64::from(extent.width);
+        Self { offset, row_bytes, pixel_bytes: 3, channel_bytes: 1, reduction }
+    }
+
+    fn planar(offset: u64, extent: Extent, reduction: u32) -> Self {
+        let row_bytes = u64::from(extent.width);
+        let channel_bytes = row_bytes * u64::from(extent.height);
+        Self { offset, row_bytes, pixel_bytes: 1, channel_bytes, reduction }
+    }
+}
+
+// === impl Load ===
+
+impl Load {
+    pub(super) fn new(bounds: Bounds) -> Self {
+        Self {
+            bounds,
+            used: 0,
+            records: Records::default(),
+            stages: Default::default(),
+            rows: Vec::new(),
+            rows_bytes: 0,
+            taps: Default::default(),
+            ops: Vec::new(),
+        }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
+    pub(super) fn rows(&self) -> &[Row] {
+        &self.rows
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.used = 0;
+        self.records.clear();
+        self.stages = Default::default();
+        self.rows.clear();
+        self.rows_bytes = 0;
+    }
+
+    /// Adds a sample whose image, of size `image` as it is in memory, is to lie at the place that
+    /// is given back. `table`: number of the table of each tensor.
+    pub(super) fn add(
+        &mut self,
+        recipe: &Recipe,
+        sample: usize,
+        params: &SampleParams,
+        (image, reduction): (Extent, u32),
+        table: impl Fn(usize) -> usize,
+    ) -> Result<u64, NoRoom> {
+        let mark = self.mark();
+        let image_bytes = 3 * u64::from(image.width) * u64::from(image.height);
+        let offset = self.take(image_bytes);
+        let source = Source::interleaved(offset, image, reduction);
+        let added = self.add_stages(recipe, sample, params, (source, image), table);
+        if added.is_ok() && self.bytes() <= self.bounds.arena_bytes {
+            return Ok(offset);
+        }
+        let alone = mark.rows == 0;
+        self.take_out(&mark);
+        Err(if alone || added.is_err() { NoRoom::Ever } else { NoRoom::Now })
+    }
+
+    /// Bytes of the arena that are needed.
+    fn bytes(&self) -> u64 {
+        self.used + self.records_bytes() + padded(self.rows_bytes)
+    }
+
+    fn records_bytes(&self) -> u64 {
+        let tiles = self.stages.iter().map(|stage| stage.tiles.len()).sum();
+        let lists = self.stages.iter().map(|stage| 1 + stage.blocks.len()).sum();
+        padded(self.records.bytes_max(tiles, lists))
+    }
+
+    fn add_stages(
+        &mut self,
+        recipe: &Recipe,
+        sample: usize,
+        params: &SampleParams,
+        (mut source, image): (Source, Extent),
+        table: impl Fn(usize) -> usize,
+    ) -> Result<(), tiles::TooTall> {
+        if !params.image_ops().is_empty() {
+            let whole = ViewParams { ops: params.image_ops().to_vec(), ..ViewParams::whole(image) };
+            let as_it_is = Source { reduction: 1, ..source };
+            let planes = self.view(IMAGES, as_it_is, &whole, image, Out::Planes)?;
+            source = Source::planar(planes, image, source.reduction);
+        }
+        let mut bases = Vec::with_capacity(params.bases().len());
+        for (spec, params) in recipe.bases.iter().zip(params.bases()) {
+            let planes = self.view(BASES, source, params, spec.extent(), Out::Planes)?;
+            bases.push(Source::planar(planes, spec.extent(), 1));
+        }
+        let mut number = 0;
+        for (tensor, spec) in recipe.tensors.iter().enumerate() {
+            let element_bytes = spec.dtype.size_bytes() as u32;
+            for view in 0..spec.views.len() {
+                let params = &params.views()[number];
+                let source = params.base.map_or(source, |base| bases[base]);
+                let out = Out::Row { table: table(tensor), element_bytes };
+                let offset = self.view(VIEWS, source, params, spec.extent(), out)?;
+                let bytes = self.rows_bytes - offset;
+                self.rows.push(Row { sample, tensor, view, offset, bytes });
+                number += 1;
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds one view; where its elements go to. `extent` is the size of the row's view.
+    fn view(
+        &mut self,
+        stage: usize,
+        source: Source,
+        params: &ViewParams,
+        extent: Extent,
+        out: Out,
+    ) -> Result<u64, tiles::TooTall> {
+        let painted = if params.cut.is_some() { params.resized } else { extent };
+        let cut = params.cut.unwrap_or_default();
+        let plane_bytes = 3 * u64::from(painted.width) * u64::from(painted.height);
+        let number = self.records.views.len() as u32;
+        let mirrored = self.push_ops(&params.ops);
+        let looks_around = self.ops.iter().any(OpRecord::looks_around);
+        let in_shared = looks_around
+            && finish_block(plane_bytes, true).1 <= u64::from(self.bounds.shared_bytes_max);
+        let mut record = ViewRecord {
+            places: Places { planes: self.take(plane_bytes), ..Places::default() },
+            source_pixel: source.pixel_bytes,
+            width: painted.width,
+            height: painted.height,
+            flags: [0, MIRRORED][usize::from(mirrored)] | [0, IN_SHARED][usize::from(in_shared)],
+            ops_len: self.ops.len() as u32,
+            cut_left: cut.left,
+            cut_top: cut.top,
+            out_width: extent.width,
+            out_height: extent.height,
+            ..ViewRecord::default()
+        };
+        if looks_around && !in_shared {
+            record.places.spare = self.take(plane_bytes);
+        }
+        let elements = 3 * u64::from(extent.width) * u64::from(extent.height);
+        let (at, table) = match out {
+            Out::Planes => {
+                record.element_bytes = 1;
+                (self.take(elements), None)
+            }
+            Out::Row { table, element_bytes } => {
+                record.element_bytes = element_bytes;
+                let at = self.rows_bytes.next_multiple_of(u64::from(element_bytes));
+                self.rows_bytes = at + elements * u64::from(element_bytes);
+                (at, Some(table))
+            }
+        };
+        record.places.out = at;
+        self.resize(stage, number, source, &Geometry::new(params, painted), &mut record)?;
+        self.records.push(record, &self.ops, table);
+        let block = finish_block(plane_bytes, in_shared);
+        self.stages[stage].blocks.entry(block).or_default().push(number);
+        Ok(at)
+    }
+
+    /// A flip that comes first is left to the resize; says whether there is one.
+    fn push_ops(&mut self, ops: &[DrawnOp]) -> bool {
+        let (mirrored, ops) = match ops {
+            [DrawnOp::Flip, rest @ ..] => (true, rest),
+            ops => (false, ops),
+        };
+        self.ops.clear();
+        ops.iter().for_each(|op| push_op(op, &mut self.ops));
+        mirrored
+    }
+
+    /// Taps and tiles of a view.
+    fn resize(
+        &mut self,
+        stage: usize,
+        number: u32,
+        source: Source,
+        geometry: &Geometry,
+        record: &mut ViewRecord,
+    ) -> Result<(), tiles::TooTall> {
+        let (across, down) = (geometry.across(source.reduction), geometry.down(source.reduction));
+        let [columns, rows] = &mut self.taps;
+        let mut column = u64::from(across.base);
+        let mut row = u64::from(down.base);
+        if across.is_kept() {
+            record.flags |= KEEPS_WIDTH;
+            column += u64::from(across.start);
+        } else {
+            columns.compute(&across);
+            record.places.across = self.records.push_taps(columns);
+        }
+        if down.is_kept() {
+            record.flags |= KEEPS_HEIGHT;
+            row += u64::from(down.start);
+        } else {
+            rows.compute(&down);
+            record.places.down = self.records.push_taps(rows);
+        }
+        record.places.source =
+            source.offset + row * source.row_bytes + column * u64::from(source.pixel_bytes);
+        record.places.source_row = source.row_bytes;
+        record.places.source_channel = source.channel_bytes;
+        let size = (record.width, record.height);
+        let bytes_max = TILE_SHARED_BYTES.min(self.bounds.shared_bytes_max);
+        let tiles = &mut self.stages[stage].tiles;
+        tiles::cut(number, size, Rows::of(&down, rows), bytes_max, tiles)
+    }
+
+    /// Room for so many bytes.
+    fn take(&mut self, bytes: u64) -> u64 {
+        let at = self.used;
+        self.used = at + padded(bytes);
+        at
+    }
+
+    /// Where everything lies, with tables that the tensors look up.
+    pub(super) fn seal(&self, tables: &[[u32; 3 * 256]]) -> Sealed {
+        let records_at = self.used;
+        let rows_at = records_at + self.records_bytes();
+        let mut writer = self.records.writer(records_at, rows_at, tables);
+        let views = writer.views();
+        let mut launches = Vec::new();
+        for stage in self.stages.iter().filter(|stage| !stage.tiles.is_empty()) {
+            let shared = stage.tiles.iter().map(|tile| tile.shared_bytes()).max().unwrap_or(0);
+            launches.push(Launch {
+                kernel: Kernel::ResizeTiles,
+                blocks: stage.tiles.len() as u32,
+                threads: RESIZE_THREADS,
+                shared_bytes: shared as u32,
+                records: [views, writer.tiles(&stage.tiles)],
+            });
+            // The blocks that take longest begin first.
+            for (&(threads, shared_bytes), numbers) in stage.blocks.iter().rev() {
+                launches.push(Launch {
+                    kernel: Kernel::FinishViews,
+                    blocks: numbers.len() as u32,
+                    threads,
+                    shared_bytes: shared_bytes as u32,
+                    records: [views, writer.numbers(numbers)],
+                });
+            }
+        }
+        Sealed {
+            records: (records_at, writer.into_bytes()),
+            launches,
+            rows: (rows_at, self.rows_bytes),
+        }
+    }
+
+    fn mark(&self) -> Mark {
+        Mark {
+            used: self.used,
+            records: self.records.lens(),
+            tiles: [0, 1, 2].map(|stage: usize| self.stages[stage].tiles.len()),
+            rows: self.rows.len(),
+            rows_bytes: self.rows_bytes,
+        }
+    }
+
+    fn take_out(&mut self, mark: &Mark) {
+        self.used = mark.used;
+        self.records.truncate(mark.records);
+        let views = self.records.views.len() as u32;
+        for (stage, &tiles) in self.stages.iter_mut().zip(&mark.tiles) {
+            stage.tiles.truncate(tiles);
+            stage.blocks.values_mut().for_each(|numbers| numbers.retain(|&n| n < views));
+            stage.blocks.retain(|_, numbers| !numbers.is_empty());
+        }
+        self.rows.truncate(mark.rows);
+        self.rows_bytes = mark.rows_bytes;
+    }
+}
+
+fn padded(bytes: u64) -> u64 {
+    bytes.next_multiple_of(ALIGN_BYTES)
+}

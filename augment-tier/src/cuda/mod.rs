@@ -1,0 +1,33 @@
+//! The GPU back end: kernels in place of the processor's operations.
+//!
+//! `source` is the kernels' text, `load` decides where samples lie on a device and what is launched
+//! on them, `renderer` takes samples through it. A [`Device`] is all that is asked of a GPU; `driver`
+//! is the one there is. What is random, the taps of the filters and the tables of the casts come from
+//! the same code as for the processor, so that a part has the same bytes wherever it was made.
+//!
+//! Deliberately absent: leases, threads, links, and a decoder of its own: images are decoded by the
+//! processor, whose pixels are part of what a batch is.
+
+mod backend;
+mod compile;
+mod cubin_cache;
+mod device;
+mod driver;
+mod error;
+mod libraries;
+mod load;
+mod pinned;
+mod record;
+mod records;
+mod renderer;
+mod source;
+mod tiles;
+
+pub use backend::{CudaBackend, CudaSettings};
+pub use compile::compile;
+pub use device::{Device, DeviceError, Kernel, Launch};
+
+pub use error::{CudaError, Library};
+pub use libraries::is_there;
+pub use renderer::CudaRenderer;
+pub use source::{OPTIONS, SOURCE};

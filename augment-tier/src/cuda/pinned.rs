@@ -1,0 +1,56 @@
+//! Memory of the host that a GPU copies from and to on its own.
+#![allow(unsafe_code)]
+
+use std::sync::Arc;
+
+use cudarc::driver::CudaContext;
+use cudarc::driver::result::{self, DriverError};
+
+/// Pinned memory, given back when dropped. Whoever starts a copy waits for its end before the memory
+/// is looked at again, or dropped.
+pub(super) struct Pinned {
+    context: Arc<CudaContext>,
+    start: *mut u8,
+    len: usize,
+}
+
+// SAFETY: it is plain memory that one value owns; the driver's calls on it may be made on any thread.
+unsafe impl Send for Pinned {}
+
+// === impl Pinned ===
+
+impl Pinned {
+    /// Takes so many bytes, all of them 0.
+    pub(super) fn take(context: &Arc<CudaContext>, len: usize) -> Result<Self, DriverError> {
+        context.bind_to_thread()?;
+        // SAFETY: the context is current; the memory is filled below before anybody sees it.
+        let start: *mut u8 = unsafe { result::malloc_host(len, 0) }?.cast();
+        // SAFETY: the driver gave `len` bytes from here on, to this value alone.
+        unsafe { start.write_bytes(0, len) };
+        Ok(Self { context: Arc::clone(context), start, len })
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.len
+    }
+
+    pub(super) fn as_slice(&self) -> &[u8] {
+        // SAFETY: `take` filled the `len` bytes, which live until `drop`; no copy writes to them while
+        // they are looked at, see above.
+        unsafe { std::slice::from_raw_parts(self.start, self.len) }
+    }
+
+    pub(super) fn as_mut_slice(&mut self) -> &mut [u8] {
+        // SAFETY: as in `as_slice`, and the reference is the only one.
+        unsafe { std::slice::from_raw_parts_mut(self.start, self.len) }
+    }
+}
+
+impl Drop for Pinned {
+    fn drop(&mut self) {
+        // There is nothing to be done where the driver has failed.
+        let _ = self.context.bind_to_thread();
+        // SAFETY: `take` had it from the driver, and nobody uses it after this.
+        let _ = unsafe { result::free_host(self.start.cast()) };
+    }
+}

@@ -1,0 +1,227 @@
+//! The structures of `words.cu`, byte for byte as the kernels read them.
+
+use headwater_core::draw::{DrawnOp, JitterStep};
+
+use crate::ops::blur::Kernel;
+use crate::ops::hue::plain::shift_of;
+
+/// Bytes of a view.
+pub(super) const VIEW_BYTES: usize = 128;
+/// Bytes of a tile.
+pub(super) const TILE_BYTES: usize = 32;
+/// Bytes of the taps of one position.
+pub(super) const SPAN_BYTES: usize = 12;
+/// Bytes of an operation.
+pub(super) const OP_BYTES: usize = 32;
+
+/// No resize across.
+pub(super) const KEEPS_WIDTH: u32 = 1;
+/// No resize down.
+pub(super) const KEEPS_HEIGHT: u32 = 2;
+/// Written from right to left.
+pub(super) const MIRRORED: u32 = 4;
+/// Changed in shared memory.
+pub(super) const IN_SHARED: u32 = 8;
+
+/// `struct View`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct ViewRecord {
+    /// Places, in the order of the structure: source, source_row, source_channel, planes, spare,
+    /// out, across, down, weights, ops, table.
+    pub(super) places: Places,
+    /// Bytes from one pixel of a row to the next.
+    pub(super) source_pixel: u32,
+    /// Columns of the view while it is changed.
+    pub(super) width: u32,
+    /// Rows.
+    pub(super) height: u32,
+    /// [`KEEPS_WIDTH`] and so on.
+    pub(super) flags: u32,
+    /// Number of operations.
+    pub(super) ops_len: u32,
+    /// Where the row's pixels begin in the view.
+    pub(super) cut_left: u32,
+    /// The same, downwards.
+    pub(super) cut_top: u32,
+    /// Columns of the row's pixels.
+    pub(super) out_width: u32,
+    /// Rows of them.
+    pub(super) out_height: u32,
+    /// Bytes of an element.
+    pub(super) element_bytes: u32,
+}
+
+/// The u64 fields of `struct View`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Places {
+    pub(super) source: u64,
+    pub(super) source_row: u64,
+    pub(super) source_channel: u64,
+    pub(super) planes: u64,
+    pub(super) spare: u64,
+    pub(super) out: u64,
+    pub(super) across: u64,
+    pub(super) down: u64,
+    pub(super) weights: u64,
+    pub(super) ops: u64,
+    pub(super) table: u64,
+}
+
+/// `struct Tile`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct TileRecord {
+    /// Number of its view.
+    pub(super) view: u32,
+    /// First row of the view, and number of rows.
+    pub(super) rows: (u32, u32),
+    /// First column of the view, and number of columns.
+    pub(super) columns: (u32, u32),
+    /// First row of the source, counted from the axis' base, and number of rows.
+    pub(super) source_rows: (u32, u32),
+}
+
+/// `struct Op`.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct OpRecord {
+    kind: u32,
+    level: u32,
+    values: [f32; 6],
+}
+
+// === impl ViewRecord ===
+
+impl ViewRecord {
+    /// Appends the structure.
+    pub(super) fn write(&self, to: &mut Vec<u8>) {
+        let p = &self.places;
+        let to_source = [p.source, p.source_row, p.source_channel, p.planes, p.spare, p.out];
+        let to_records = [p.across, p.down, p.weights, p.ops, p.table];
+        to_source.iter().chain(&to_records).for_each(|place| to.extend(place.to_le_bytes()));
+        let counts = [
+            [self.source_pixel, self.width, self.height, self.flags, self.ops_len],
+            [self.cut_left, self.cut_top, self.out_width, self.out_height, self.element_bytes],
+        ];
+        counts.as_flattened().iter().for_each(|count| to.extend(count.to_le_bytes()));
+    }
+}
+
+// === impl TileRecord ===
+
+impl TileRecord {
+    /// Appends the structure.
+    pub(super) fn write(&self, to: &mut Vec<u8>) {
+        let Self { view, rows, columns, source_rows } = *self;
+        let (first_row, count) = source_rows;
+        let words = [view, rows.0, rows.1, columns.0, columns.1, first_row, count, 0];
+        words.iter().for_each(|word| to.extend(word.to_le_bytes()));
+    }
+
+    /// Bytes of shared memory that it takes.
+    #[must_use]
+    pub(super) fn shared_bytes(&self) -> u64 {
+        3 * u64::from(self.source_rows.1) * u64::from(self.columns.1)
+    }
+}
+
+// === impl OpRecord ===
+
+impl OpRecord {
+    /// Appends the structure.
+    pub(super) fn write(&self, to: &mut Vec<u8>) {
+        to.extend(self.kind.to_le_bytes());
+        to.extend(self.level.to_le_bytes());
+        self.values.iter().for_each(|value| to.extend(value.to_le_bytes()));
+    }
+
+    /// Whether it looks at other pixels than its own, so that the view must be kept somewhere.
+    #[must_use]
+    pub(super) fn looks_around(&self) -> bool {
+        matches!(self.kind, FLIP | CONTRAST | BLUR)
+    }
+}
+
+const FLIP: u32 = 0;
+const BRIGHTNESS: u32 = 1;
+const CONTRAST: u32 = 2;
+const SATURATION: u32 = 3;
+const HUE: u32 = 4;
+const GRAYSCALE: u32 = 5;
+const BLUR: u32 = 6;
+const SOLARIZE: u32 = 7;
+
+/// The records of an operation with its drawn values: a jitter is four of them.
+pub(super) fn push_op(op: &DrawnOp, to: &mut Vec<OpRecord>) {
+    let factor = |kind, factor| OpRecord { kind, values: [factor, 0., 0., 0., 0., 0.], level: 0 };
+    let plain = |kind, level| OpRecord { kind, level, values: [0.0; 6] };
+    match *op {
+        DrawnOp::Flip => to.push(plain(FLIP, 0)),
+        DrawnOp::Grayscale => to.push(plain(GRAYSCALE, 0)),
+        DrawnOp::Solarize { threshold } => to.push(plain(SOLARIZE, threshold.into())),
+        DrawnOp::GaussianBlur { sigma } => {
+            let [w0, w1, w2, w3, w4] = Kernel::new(sigma).weights;
+            to.push(OpRecord { kind: BLUR, level: 0, values: [w0, w1, w2, w3, w4, 0.0] });
+        }
+        DrawnOp::ColorJitter { order, brightness, contrast, saturation, hue } => {
+            to.extend(order.map(|step| match step {
+                JitterStep::Brightness => factor(BRIGHTNESS, brightness),
+                JitterStep::Contrast => factor(CONTRAST, contrast),
+                JitterStep::Saturation => factor(SATURATION, saturation),
+                JitterStep::Hue => plain(HUE, shift_of(hue).into()),
+            }));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn records_have_the_sizes_that_the_kernels_read() {
+        let mut bytes = Vec::new();
+        ViewRecord::default().write(&mut bytes);
+        assert_eq!(bytes.len(), VIEW_BYTES);
+        TileRecord::default().write(&mut bytes);
+        assert_eq!(bytes.len(), VIEW_BYTES + TILE_BYTES);
+        OpRecord::default().write(&mut bytes);
+        assert_eq!(bytes.len(), VIEW_BYTES + TILE_BYTES + OP_BYTES);
+    }
+
+    /// The numbers of `words.cu`, which name the fields there.
+    #[test]
+    fn fields_lie_where_the_kernels_look() {
+        let record = ViewRecord {
+            places: Places { source: 1, table: 0x0102_0304_0506_0708, ..Places::default() },
+            source_pixel: 3,
+            element_bytes: 4,
+            ..ViewRecord::default()
+        };
+        let mut bytes = Vec::new();
+        record.write(&mut bytes);
+        assert_eq!(bytes[0..8], [1, 0, 0, 0, 0, 0, 0, 0]);
+        assert_eq!(bytes[80..88], [8, 7, 6, 5, 4, 3, 2, 1]);
+        assert_eq!((bytes[88], bytes[124]), (3, 4));
+    }
+
+    #[test]
+    fn a_jitter_becomes_four_operations_in_its_own_order() {
+        let jitter = DrawnOp::ColorJitter {
+            order: [
+                JitterStep::Hue,
+                JitterStep::Contrast,
+                JitterStep::Brightness,
+                JitterStep::Saturation,
+            ],
+            brightness: 0.5,
+            contrast: 0.75,
+            saturation: 1.25,
+            hue: -0.1,
+        };
+        let mut ops = Vec::new();
+        push_op(&jitter, &mut ops);
+        let kinds: Vec<u32> = ops.iter().map(|op| op.kind).collect();
+        assert_eq!(kinds, [HUE, CONTRAST, BRIGHTNESS, SATURATION]);
+        assert_eq!(ops[0].level, 256 - 25);
+        assert_eq!([ops[1].values[0], ops[2].values[0], ops[3].values[0]], [0.75, 0.5, 1.25]);
+    }
+}

@@ -1,0 +1,147 @@
+//! The records of a load, and where each list of them lies.
+
+use super::load::ALIGN_BYTES;
+use super::record::{
+    OP_BYTES, OpRecord, Places, SPAN_BYTES, TILE_BYTES, TileRecord, VIEW_BYTES, ViewRecord,
+};
+use crate::ops::resize::Taps;
+
+/// Tables of tensors, and the one that changes nothing, at most.
+pub(super) const TABLES_MAX: usize = 16;
+const TABLE_BYTES: usize = 3 * 256 * 4;
+/// Lists of which there is one: the table that changes nothing, weights, spans, operations, views.
+const LISTS: usize = 5;
+
+/// Records whose places are numbers within their lists until they are written.
+#[derive(Debug, Default)]
+pub(super) struct Records {
+    pub(super) views: Vec<ViewRecord>,
+    /// For each view the number of its table, and whether its elements are a row.
+    tables: Vec<Option<usize>>,
+    ops: Vec<OpRecord>,
+    spans: Vec<[u32; 3]>,
+    weights: Vec<i32>,
+}
+
+/// Writes lists one behind the other.
+pub(super) struct Writer {
+    at: u64,
+    bytes: Vec<u8>,
+    views: u64,
+}
+
+// === impl Records ===
+
+impl Records {
+    pub(super) fn clear(&mut self) {
+        self.truncate([0; 4]);
+    }
+
+    /// Lengths of the lists.
+    pub(super) fn lens(&self) -> [usize; 4] {
+        [self.views.len(), self.ops.len(), self.spans.len(), self.weights.len()]
+    }
+
+    /// Back to the lengths that there were.
+    pub(super) fn truncate(&mut self, [views, ops, spans, weights]: [usize; 4]) {
+        self.views.truncate(views);
+        self.tables.truncate(views);
+        self.ops.truncate(ops);
+        self.spans.truncate(spans);
+        self.weights.truncate(weights);
+    }
+
+    /// Adds a view with its operations; without a table its elements are levels.
+    pub(super) fn push(&mut self, mut view: ViewRecord, ops: &[OpRecord], table: Option<usize>) {
+        view.places.ops = self.ops.len() as u64;
+        self.ops.extend_from_slice(ops);
+        self.views.push(view);
+        self.tables.push(table);
+    }
+
+    /// Adds the taps of an axis; the number of the first span.
+    pub(super) fn push_taps(&mut self, taps: &Taps) -> u64 {
+        let first = self.spans.len() as u64;
+        for position in 0..taps.len() {
+            let (source, weights) = taps.at(position);
+            self.spans.push([source as u32, self.weights.len() as u32, weights.len() as u32]);
+            self.weights.extend_from_slice(weights);
+        }
+        first
+    }
+
+    /// Bytes of all lists with so many tiles, or a little more. `lists`: how many lists of tiles and
+    /// of numbers there are; each list may leave a gap behind it.
+    pub(super) fn bytes_max(&self, tiles: usize, lists: usize) -> u64 {
+        let views = self.views.len() * (VIEW_BYTES + size_of::<u32>());
+        let taps_and_ops = self.ops.len() * OP_BYTES + self.spans.len() * SPAN_BYTES;
+        let weights = self.weights.len() * size_of::<i32>() + TABLES_MAX * TABLE_BYTES;
+        let gaps = (LISTS + TABLES_MAX + lists) * ALIGN_BYTES as usize;
+        (views + taps_and_ops + weights + tiles * TILE_BYTES + gaps) as u64
+    }
+
+    /// Begins to write at a place of the arena, while rows lie at another. The first table is the
+    /// one that changes nothing.
+    pub(super) fn writer(&self, at: u64, rows_at: u64, tables: &[[u32; 3 * 256]]) -> Writer {
+        assert!(tables.len() < TABLES_MAX, "{} tables", tables.len());
+        let mut writer = Writer { at, bytes: Vec::new(), views: 0 };
+        let levels: Vec<u32> = (0..3).flat_map(|_| 0..256).collect();
+        let words = |words: &[u32]| words.iter().flat_map(|word| word.to_le_bytes()).collect();
+        let levels = writer.list::<Vec<u8>>(words(&levels));
+        let tables: Vec<u64> =
+            tables.iter().map(|table| writer.list::<Vec<u8>>(words(table))).collect();
+        let weights = self.weights.iter().flat_map(|weight| weight.to_le_bytes());
+        let weights = writer.list(weights);
+        let spans = writer.list(self.spans.as_flattened().iter().flat_map(|n| n.to_le_bytes()));
+        let mut ops = Vec::with_capacity(self.ops.len() * OP_BYTES);
+        self.ops.iter().for_each(|op| op.write(&mut ops));
+        let ops = writer.list(ops);
+        let mut views = Vec::with_capacity(self.views.len() * VIEW_BYTES);
+        for (view, table) in self.views.iter().zip(&self.tables) {
+            let places = Places {
+                out: view.places.out + table.map_or(0, |_| rows_at),
+                across: spans + view.places.across * SPAN_BYTES as u64,
+                down: spans + view.places.down * SPAN_BYTES as u64,
+                weights,
+                ops: ops + view.places.ops * OP_BYTES as u64,
+                table: table.map_or(levels, |table| tables[table]),
+                ..view.places
+            };
+            ViewRecord { places, ..*view }.write(&mut views);
+        }
+        writer.views = writer.list(views);
+        writer
+    }
+}
+
+// === impl Writer ===
+
+impl Writer {
+    /// Where the views lie.
+    pub(super) fn views(&self) -> u64 {
+        self.views
+    }
+
+    /// Writes tiles; where they lie.
+    pub(super) fn tiles(&mut self, tiles: &[TileRecord]) -> u64 {
+        let mut bytes = Vec::with_capacity(tiles.len() * TILE_BYTES);
+        tiles.iter().for_each(|tile| tile.write(&mut bytes));
+        self.list(bytes)
+    }
+
+    /// Writes numbers of views; where they lie.
+    pub(super) fn numbers(&mut self, numbers: &[u32]) -> u64 {
+        self.list(numbers.iter().flat_map(|number| number.to_le_bytes()))
+    }
+
+    pub(super) fn into_bytes(self) -> Vec<u8> {
+        self.bytes
+    }
+
+    fn list<I: IntoIterator<Item = u8>>(&mut self, bytes: I) -> u64 {
+        let start = self.bytes.len().next_multiple_of(ALIGN_BYTES as usize);
+        self.bytes.resize(start, 0);
+        self.bytes.extend(bytes);
+        self.at + start as u64
+    }
+}

@@ -1,0 +1,122 @@
+// The kernels. One launch of each works on all views of all samples of a part.
+
+// Operations that look at one pixel alone, from number `first` to before `end`.
+__device__ Pixel change(Pixel pixel, const Op* ops, u32 first, u32 end, u8 mean) {
+    for (u32 number = first; number < end; number++) {
+        const Op& op = ops[number];
+        switch (op.kind) {
+            case OP_BRIGHTNESS: pixel = brighten(pixel, op.values[0]); break;
+            case OP_CONTRAST: pixel = spread_about(pixel, mean, op.values[0]); break;
+            case OP_SATURATION: pixel = saturate_colours(pixel, op.values[0]); break;
+            case OP_HUE: pixel = shift_hue(pixel, op.level); break;
+            case OP_GRAYSCALE: pixel = grayscale(pixel); break;
+            default: pixel = solarize(pixel, op.level); break;
+        }
+    }
+    return pixel;
+}
+
+// One past the last of the operations from `first` on that need no other pixel. A contrast is one
+// of them where the mean is known, which holds at `first` alone.
+__device__ u32 end_of_run(const Op* ops, u32 first, u32 ops_len, bool mean_is_known) {
+    u32 end = first;
+    if (mean_is_known && end < ops_len && ops[end].kind == OP_CONTRAST) end++;
+    while (end < ops_len && ops[end].kind != OP_CONTRAST && ops[end].kind != OP_BLUR &&
+           ops[end].kind != OP_FLIP)
+        end++;
+    return end;
+}
+
+__device__ Pixel pixel_at(const u8* planes, u64 plane, u64 at) {
+    return Pixel{planes[at], planes[plane + at], planes[2 * plane + at]};
+}
+
+// Changes all pixels on their way from `from` to `to`, which may be the same, and gives the sum of
+// the lumas of those that this thread has changed.
+__device__ u64 change_all(const u8* from, u8* to, u64 plane, const Op* ops, u32 first, u32 end,
+                          u8 mean) {
+    u64 lumas = 0;
+    for (u64 i = threadIdx.x; i < plane; i += blockDim.x) {
+        const Pixel pixel = change(pixel_at(from, plane, i), ops, first, end, mean);
+        to[i] = pixel.red;
+        to[plane + i] = pixel.green;
+        to[2 * plane + i] = pixel.blue;
+        lumas += luma(pixel);
+    }
+    return lumas;
+}
+
+// The last operations, and the elements.
+__device__ void write_out(u8* arena, const View& view, const u8* from, const u32* table,
+                          const Op* ops, u32 first, u8 mean) {
+    const u64 plane = (u64)view.width * view.height;
+    const u64 out_plane = (u64)view.out_width * view.out_height;
+    u8* out = arena + view.out;
+    for (u64 i = threadIdx.x; i < out_plane; i += blockDim.x) {
+        const u64 y = view.cut_top + i / view.out_width, x = view.cut_left + i % view.out_width;
+        const Pixel loaded = pixel_at(from, plane, y * view.width + x);
+        const Pixel pixel = change(loaded, ops, first, view.ops_len, mean);
+        write_element(out, i, view.element_bytes, table[pixel.red]);
+        write_element(out, out_plane + i, view.element_bytes, table[256 + pixel.green]);
+        write_element(out, 2 * out_plane + i, view.element_bytes, table[512 + pixel.blue]);
+    }
+}
+
+// Crop and resize: a block for each tile. Shared memory: 3 * source_rows * columns bytes of the
+// largest tile.
+extern "C" __global__ void resize_tiles(u8* arena, u64 views, u64 tiles) {
+    SHARED_BYTES(between);
+    const Tile tile = ((const Tile*)(arena + tiles))[blockIdx.x];
+    const View view = ((const View*)(arena + views))[tile.view];
+    resize_across(arena, view, tile, between);
+    __syncthreads();
+    resize_down(arena, view, tile, between);
+}
+
+// All operations, normalise, cast: a block for each view; `order` holds the views' numbers.
+// Shared memory: a u64 for each thread, the table of 3072 bytes, and the view's planes if they are
+// to be changed there.
+extern "C" __global__ void __launch_bounds__(BLOCK_THREADS_MAX)
+finish_views(u8* arena, u64 views, u64 order) {
+    SHARED_BYTES(shared);
+    const View view = ((const View*)(arena + views))[((const u32*)(arena + order))[blockIdx.x]];
+    const Op* ops = (const Op*)(arena + view.ops);
+    u64* partial = (u64*)shared;
+    u32* table = (u32*)(shared + 8 * blockDim.x);
+    for (u32 i = threadIdx.x; i < 3 * 256; i += blockDim.x)
+        table[i] = ((const u32*)(arena + view.table))[i];
+    __syncthreads();
+
+    // The view goes back and forth between the resize's memory and its home.
+    u8* planes = arena + view.planes;
+    u8* home = view.flags & IN_SHARED ? (u8*)(table + 3 * 256) : arena + view.spare;
+    const u64 plane = (u64)view.width * view.height;
+    u8* from = planes;
+    u32 first = 0;
+    u8 mean = 0;
+    bool mean_is_known = false;
+    for (;;) {
+        const u32 end = end_of_run(ops, first, view.ops_len, mean_is_known);
+        if (end == view.ops_len) break;
+        const bool wants_mean = ops[end].kind == OP_CONTRAST;
+        if (wants_mean || end > first) {
+            const u64 lumas = change_all(from, home, plane, ops, first, end, mean);
+            from = home;
+            __syncthreads();
+            if (wants_mean) mean = rounded_mean(block_sum(lumas, partial), plane);
+        }
+        mean_is_known = wants_mean;
+        first = end;
+        if (wants_mean) continue;
+        u8* to = from == home ? planes : home;
+        if (ops[end].kind == OP_BLUR) {
+            blur(from, to, view.width, view.height, ops[end].values);
+        } else {
+            flip(from, to, view.width, view.height);
+        }
+        from = to;
+        first = end + 1;
+        __syncthreads();
+    }
+    write_out(arena, view, from, table, ops, first, mean);
+}

@@ -1,0 +1,12 @@
+//! The kernels' own text, run on the processor, against the operations' definitions. No GPU is
+//! asked for: docs/benchmarks/gpu.md says what only one can show.
+
+mod compilers;
+mod emulation;
+mod failures;
+mod operations;
+mod pictures;
+mod races;
+mod recipes;
+mod scheduling;
+mod sinks;

@@ -1,0 +1,45 @@
+//! Threads of a block never meet in memory without a barrier in between.
+
+use headwater_augment::cuda::CudaRenderer;
+use headwater_augment::decode::DecodeLimits;
+use headwater_augment::render::Renderer;
+use headwater_augment::simd::Simd;
+use headwater_core::recipe::{CropSpec, OpSpec, ViewSpec};
+use headwater_core::{Dtype, Recipe};
+
+use crate::emulation::{EmulatedDevice, Watch};
+use crate::operations::{recipe, tensor};
+use crate::pictures::{random_png, rng};
+use crate::recipes::ARENA_BYTES;
+use crate::sinks::compare;
+
+/// All that has threads wait for each other, one after the other and twice.
+fn everything(size: (u32, u32)) -> Recipe {
+    let jitter = OpSpec::ColorJitter {
+        p: 1.0,
+        brightness: [0.5, 1.5],
+        contrast: [0.5, 1.5],
+        saturation: [0.5, 1.5],
+        hue: [-0.5, 0.5],
+    };
+    let blur = OpSpec::GaussianBlur { p: 1.0, sigma: [0.5, 2.0] };
+    let flip = OpSpec::Flip { p: 1.0 };
+    let ops = vec![flip.clone(), jitter.clone(), blur.clone(), flip, blur, jitter];
+    let crop = CropSpec::RandomResized { scale: [0.3, 1.0], ratio: [0.75, 1.33] };
+    recipe(vec![tensor(Dtype::Bf16, size, ViewSpec { crop, ops })])
+}
+
+#[test]
+fn no_two_threads_touch_the_same_memory_without_a_barrier_in_between() {
+    let limits = DecodeLimits::default();
+    let mut plain = Renderer::with_simd(limits, Simd::Plain).unwrap();
+    let mut rng = rng(9);
+    for shared_bytes_max in [227 << 10, 12 << 10] {
+        let device = EmulatedDevice::with_shared(Watch::Races, ARENA_BYTES, shared_bytes_max);
+        let mut kernels = CudaRenderer::new(device, limits).unwrap();
+        for size in [(64, 48), (7, 3)] {
+            let file = random_png(&mut rng, 90, 70);
+            compare(&mut plain, &mut kernels, &everything(size), &[&file, &file], &size);
+        }
+    }
+}

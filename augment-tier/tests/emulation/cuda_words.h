@@ -1,0 +1,42 @@
+// The words of CUDA for a C++ compiler, so that the text of the kernels runs on the processor. An
+// emulation for tests: it says what the kernels compute, nothing about a GPU's speed, and nothing
+// about the GPU's own arithmetic beyond what IEEE 754 says of the rounding modes named.
+//
+// The threads of a block are threads of the system, and __syncthreads is a barrier: a sanitizer for
+// data races sees what a GPU's race checker would. Blocks run one after the other.
+#pragma once
+#include <barrier>
+#include <cmath>
+#include <cstddef>
+
+namespace emulation {
+struct Index {
+    unsigned int x = 0, y = 0, z = 0;
+};
+extern thread_local Index thread;
+extern Index block, block_size, grid_size;
+extern unsigned char* shared;
+extern std::barrier<>* threads_of_block;
+}  // namespace emulation
+
+#define threadIdx emulation::thread
+#define blockIdx emulation::block
+#define blockDim emulation::block_size
+#define gridDim emulation::grid_size
+#define __device__ static
+#define __global__
+#define __launch_bounds__(threads)
+#define SHARED_BYTES(name) unsigned char* name = emulation::shared
+
+static inline void __syncthreads() { emulation::threads_of_block->arrive_and_wait(); }
+
+// Round to nearest, ties to even, is the processor's mode; the compiler is told not to fuse.
+static inline float __fadd_rn(float a, float b) { return a + b; }
+static inline float __fsub_rn(float a, float b) { return a - b; }
+static inline float __fmul_rn(float a, float b) { return a * b; }
+static inline float __fdiv_rn(float a, float b) { return a / b; }
+static inline float __fmaf_rn(float a, float b, float c) { return std::fma(a, b, c); }
+static inline double __dadd_rn(double a, double b) { return a + b; }
+static inline double __dsub_rn(double a, double b) { return a - b; }
+static inline double __dmul_rn(double a, double b) { return a * b; }
+static inline double __ddiv_rn(double a, double b) { return a / b; }
