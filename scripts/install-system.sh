@@ -10,6 +10,8 @@ need() { # need COMMAND PACKAGE
 }
 
 need cc gcc
+# Runs the text of the CUDA kernels on the processor, in tests.
+need g++ g++
 need make make
 need cmake cmake
 need nasm nasm

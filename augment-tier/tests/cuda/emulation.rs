@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
 use headwater_augment::cuda::{Device, DeviceError, Kernel, Launch, SOURCE};
+use headwater_core::Digester;
 
 /// Threads of a block, whatever a GPU would have: what kernels compute does not depend on it.
 const THREADS: u32 = 8;
@@ -47,25 +48,33 @@ fn program(watch: Watch) -> PathBuf {
         Watch::Races => ("races", &["-O1", "-g", "-fsanitize=thread"]),
         Watch::Nothing => ("nothing", &["-O2"]),
     };
-    // By process, since another run of the tests may be at it too; one text of one moment.
-    let program = folder.join(format!("emulation-{name}-{}", std::process::id()));
+    let emulation = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/emulation");
+    let main = emulation.join("main.cpp");
+    let mut digester = Digester::new("emulation");
+    digester.bytes(SOURCE.as_bytes());
+    for file in [&main, &emulation.join("cuda_words.h")] {
+        digester.bytes(&std::fs::read(file).expect("it is beside this file"));
+    }
+    let program = folder.join(format!("emulation-{name}-{}", digester.finish()));
     if !program.exists() {
-        let source = folder.join(format!("kernels-{name}-{}.cu", std::process::id()));
+        // Another run of the tests may be at it too: each has names of its own until it is done.
+        let unfinished = folder.join(format!("emulation-{name}-{}", std::process::id()));
+        let source = unfinished.with_extension("cu");
         std::fs::write(&source, SOURCE).expect("the folder for tests can be written to");
-        let emulation = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/emulation");
         let compiled = Command::new(std::env::var_os("CXX").unwrap_or("g++".into()))
             .args(["-std=c++20", "-ffp-contract=off", "-Wall", "-Wno-unknown-pragmas", "-pthread"])
             .args(options)
             .arg(format!("-DKERNEL_SOURCE=\"{}\"", source.display()))
             .arg("-I")
             .arg(&emulation)
-            .arg(emulation.join("main.cpp"))
+            .arg(&main)
             .arg("-o")
-            .arg(&program)
+            .arg(&unfinished)
             .status()
             .expect("a C++ compiler, g++ or the one that CXX names");
         assert!(compiled.success(), "the kernels do not compile as C++");
         std::fs::remove_file(source).expect("it was just written");
+        std::fs::rename(unfinished, &program).expect("it was just made");
     }
     drop(guard);
     program

@@ -15,4 +15,5 @@ mod links;
 mod panics;
 mod same_bytes;
 mod storage_away;
+mod together;
 mod withdraw;

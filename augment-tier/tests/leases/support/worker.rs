@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use headwater_augment::backend::Backend;
-use headwater_augment::{Augment, AugmentConfig, AugmentError, bind};
+use headwater_augment::{Augment, AugmentConfig, AugmentError, BackendChoice, bind};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
@@ -18,13 +18,14 @@ pub(crate) struct TestWorker {
     served: JoinHandle<Result<(), AugmentError>>,
 }
 
-/// Two threads, any port, short patience.
+/// Two threads of the processor, any port, short patience.
 pub(crate) fn config(storage: &TestStorage) -> AugmentConfig {
     AugmentConfig {
         listen: "127.0.0.1:0".into(),
         storage: vec![storage.address.to_string()],
         storage_wait_ms: 300,
         threads: 2,
+        backend: BackendChoice::Cpu,
         drain_timeout_ms: 10_000,
         ..AugmentConfig::default()
     }
