@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use headwater_core::Recipe;
 use headwater_core::draw::{DrawnOp, Extent, SampleParams, ViewParams};
 
+use super::arena::{Bounds, NoRoom, Row, Sealed, Source, padded};
 use super::device::{Kernel, Launch};
 use super::record::{
     IN_SHARED, KEEPS_HEIGHT, KEEPS_WIDTH, MIRRORED, OpRecord, Places, ViewRecord, push_op,
@@ -17,63 +18,11 @@ use super::source::{RESIZE_THREADS, TILE_SHARED_BYTES, finish_block};
 use super::tiles::{self, Rows};
 use crate::ops::resize::{Geometry, Taps};
 
-/// Everything in the arena begins at a multiple of this.
-pub(super) const ALIGN_BYTES: u64 = 256;
 /// Whole images whose colours are changed, then bases, then views: each is made of those before.
 const STAGES: usize = 3;
 const IMAGES: usize = 0;
 const BASES: usize = 1;
 const VIEWS: usize = 2;
-
-/// Pixels that views are made of, in the arena.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Source {
-    /// The first pixel.
-    pub(super) offset: u64,
-    /// Bytes from one row to the next, one pixel to the next, one channel to the next.
-    pub(super) row_bytes: u64,
-    pub(super) pixel_bytes: u32,
-    pub(super) channel_bytes: u64,
-    /// What the sides have been divided by.
-    pub(super) reduction: u32,
-}
-
-/// Why a sample is not in the load.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum NoRoom {
-    /// Not beside those that are there.
-    Now,
-    /// Not even alone.
-    Ever,
-}
-
-/// The row of a sample in a view of a tensor, within the rows of the load.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Row {
-    /// Number of the sample, as the caller counts them.
-    pub(super) sample: usize,
-    pub(super) tensor: usize,
-    pub(super) view: usize,
-    pub(super) offset: u64,
-    pub(super) bytes: u64,
-}
-
-/// A load that is complete.
-#[derive(Debug)]
-pub(super) struct Sealed {
-    /// The records, and where they go.
-    pub(super) records: (u64, Vec<u8>),
-    pub(super) launches: Vec<Launch>,
-    /// Where the rows lie when all launches have run.
-    pub(super) rows: (u64, u64),
-}
-
-/// Bounds of a device.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Bounds {
-    pub(super) arena_bytes: u64,
-    pub(super) shared_bytes_max: u32,
-}
 
 /// Samples that are worked on together.
 #[derive(Debug)]
@@ -110,22 +59,6 @@ struct Mark {
     tiles: [usize; STAGES],
     rows: usize,
     rows_bytes: u64,
-}
-
-// === impl Source ===
-
-impl Source {
-    /// Interleaved pixels without padding.
-    pub(super) fn interleaved(offset: u64, extent: Extent, reduction: u32) -> Self {
-        let row_bytes = 3 * u64::from(extent.width);
-        Self { offset, row_bytes, pixel_bytes: 3, channel_bytes: 1, reduction }
-    }
-
-    fn planar(offset: u64, extent: Extent, reduction: u32) -> Self {
-        let row_bytes = u64::from(extent.width);
-        let channel_bytes = row_bytes * u64::from(extent.height);
-        Self { offset, row_bytes, pixel_bytes: 1, channel_bytes, reduction }
-    }
 }
 
 // === impl Load ===
@@ -394,8 +327,4 @@ impl Load {
         self.rows.truncate(mark.rows);
         self.rows_bytes = mark.rows_bytes;
     }
-}
-
-fn padded(bytes: u64) -> u64 {
-    bytes.next_multiple_of(ALIGN_BYTES)
 }

@@ -8,6 +8,7 @@
 //! Deliberately absent: leases, threads, links, and a decoder of its own: images are decoded by the
 //! processor, whose pixels are part of what a batch is.
 
+mod arena;
 mod backend;
 mod compile;
 mod cubin_cache;

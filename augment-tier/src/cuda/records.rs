@@ -1,6 +1,6 @@
 //! The records of a load, and where each list of them lies.
 
-use super::load::ALIGN_BYTES;
+use super::arena::ALIGN_BYTES;
 use super::record::{
     OP_BYTES, OpRecord, Places, SPAN_BYTES, TILE_BYTES, TileRecord, VIEW_BYTES, ViewRecord,
 };

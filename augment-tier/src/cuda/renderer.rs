@@ -5,8 +5,9 @@
 
 use headwater_core::Recipe;
 
+use super::arena::{Bounds, NoRoom};
 use super::device::{Device, DeviceError};
-use super::load::{Bounds, Load, NoRoom};
+use super::load::Load;
 use crate::backend::{SampleJob, SampleRenderer};
 use crate::decode::{DecodeLimits, Decoder};
 use crate::metrics;

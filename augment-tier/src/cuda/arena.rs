@@ -1,0 +1,78 @@
+//! What lies where in a device's memory.
+
+use headwater_core::draw::Extent;
+
+use super::device::Launch;
+
+/// Everything in the arena begins at a multiple of this.
+pub(super) const ALIGN_BYTES: u64 = 256;
+/// Pixels that views are made of, in the arena.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Source {
+    /// The first pixel.
+    pub(super) offset: u64,
+    /// Bytes from one row to the next, one pixel to the next, one channel to the next.
+    pub(super) row_bytes: u64,
+    pub(super) pixel_bytes: u32,
+    pub(super) channel_bytes: u64,
+    /// What the sides have been divided by.
+    pub(super) reduction: u32,
+}
+
+/// Why a sample is not in the load.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum NoRoom {
+    /// Not beside those that are there.
+    Now,
+    /// Not even alone.
+    Ever,
+}
+
+/// The row of a sample in a view of a tensor, within the rows of the load.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Row {
+    /// Number of the sample, as the caller counts them.
+    pub(super) sample: usize,
+    pub(super) tensor: usize,
+    pub(super) view: usize,
+    pub(super) offset: u64,
+    pub(super) bytes: u64,
+}
+
+/// A load that is complete.
+#[derive(Debug)]
+pub(super) struct Sealed {
+    /// The records, and where they go.
+    pub(super) records: (u64, Vec<u8>),
+    pub(super) launches: Vec<Launch>,
+    /// Where the rows lie when all launches have run.
+    pub(super) rows: (u64, u64),
+}
+
+/// Bounds of a device.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Bounds {
+    pub(super) arena_bytes: u64,
+    pub(super) shared_bytes_max: u32,
+}
+
+// === impl Source ===
+
+impl Source {
+    /// Interleaved pixels without padding.
+    pub(super) fn interleaved(offset: u64, extent: Extent, reduction: u32) -> Self {
+        let row_bytes = 3 * u64::from(extent.width);
+        Self { offset, row_bytes, pixel_bytes: 3, channel_bytes: 1, reduction }
+    }
+
+    pub(super) fn planar(offset: u64, extent: Extent, reduction: u32) -> Self {
+        let row_bytes = u64::from(extent.width);
+        let channel_bytes = row_bytes * u64::from(extent.height);
+        Self { offset, row_bytes, pixel_bytes: 1, channel_bytes, reduction }
+    }
+}
+
+/// The bytes with the gap behind them.
+pub(super) fn padded(bytes: u64) -> u64 {
+    bytes.next_multiple_of(ALIGN_BYTES)
+}
