@@ -80,6 +80,20 @@ fn program(watch: Watch) -> PathBuf {
     program
 }
 
+/// A command for the program whose memory lies where the sanitizers expect it: they stop at once where
+/// a system scatters it too widely. Where that cannot be asked for, as in some containers, it is left
+/// to chance.
+fn at_fixed_places(program: &Path, watch: Watch) -> Command {
+    let fixed = ["setarch", "-R"];
+    let asked = |command: &mut Command| command.status().is_ok_and(|status| status.success());
+    if watch == Watch::Nothing || !asked(Command::new(fixed[0]).args([fixed[1], "true"])) {
+        return Command::new(program);
+    }
+    let mut command = Command::new(fixed[0]);
+    command.arg(fixed[1]).arg(program);
+    command
+}
+
 // === impl EmulatedDevice ===
 
 impl EmulatedDevice {
@@ -89,7 +103,7 @@ impl EmulatedDevice {
     }
 
     pub(crate) fn with_shared(watch: Watch, arena_bytes: u64, shared_bytes_max: u32) -> Self {
-        let mut process = Command::new(program(watch))
+        let mut process = at_fixed_places(&program(watch), watch)
             .env("TSAN_OPTIONS", "halt_on_error=1")
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
