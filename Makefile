@@ -10,7 +10,7 @@ FUZZ_SECONDS ?= 300
 CARGO := cargo
 BIN = $(or $(CARGO_TARGET_DIR),target)/release/headwater
 
-.PHONY: run test soak fuzz test-k8s lint wheel bench build clean system
+.PHONY: run test soak simulate fuzz test-k8s lint wheel bench build clean system
 
 run: build
 	mkdir -p out
@@ -29,6 +29,11 @@ test: system $(VENV)/ready
 # Faults for as long as SOAK_SECONDS; HEADWATER_CHAOS_SEED replays a schedule.
 soak: system
 	HEADWATER_CHAOS_SECONDS=$(SOAK_SECONDS) $(CARGO) test --test chaos --test rough_network -- --nocapture
+
+# Control planes of up to 1,000 receivers and 2,000 workers, on virtual time in one thread;
+# HEADWATER_SIMULATION_SEED replays a seed.
+simulate: system
+	HEADWATER_SIMULATION=full $(CARGO) test --release -p headwater-receiver simulation -- --nocapture --test-threads=1
 
 # A real cluster on this machine; needs root, and a quarter of an hour the first time.
 test-k8s: build $(VENV)/ready

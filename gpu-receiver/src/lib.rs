@@ -25,6 +25,8 @@ mod resume;
 mod service;
 mod sessions;
 mod setup;
+#[cfg(test)]
+mod simulation;
 mod slots;
 mod stats;
 

@@ -1,0 +1,237 @@
+//! What befalls a fleet, and what came of it.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use headwater_core::Digester;
+use tokio::time::{Instant, sleep, sleep_until};
+
+use super::fleet::{Fleet, FleetConfig, World};
+use super::network::chance;
+use super::trainer::Trainer;
+use super::worker::Health;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Weather {
+    /// Nothing happens.
+    Calm,
+    /// Everything happens: see [`storm`].
+    Storm,
+}
+
+/// What a run was like.
+pub(super) struct Outcome {
+    seed: u64,
+    expected: u64,
+    delivered: Vec<(u32, u32)>,
+    pub(super) batches: u64,
+    pub(super) leases: u64,
+    pub(super) withdrawals: u64,
+    pub(super) answers: u64,
+    pub(super) heartbeats: u64,
+    pub(super) sessions: u64,
+    /// Writes into a slot that had been given to another batch.
+    pub(super) damage: u64,
+    /// Writes that nobody wanted any more, whose slots had to be kept.
+    pub(super) late_writers: u64,
+    /// Virtual time from start to end.
+    lasted: Duration,
+    /// For each fault: the longest wait of each rank's trainer in the seconds after it, sorted.
+    waits: Vec<(&'static str, Vec<Duration>)>,
+    /// Digest of all deliveries with their times.
+    pub(super) trace: u128,
+}
+
+/// Time after a fault in which waits are put down to it.
+const AFTERMATH: Duration = Duration::from_secs(4);
+
+/// When what happens, from the start.
+const SCHEDULE: [(u64, &str); 6] = [
+    (3000, "a tenth of the workers lost at once"),
+    (7000, "a tenth of the storage nodes lost"),
+    (9000, "a third of the receivers cut off from half of the workers"),
+    (13_000, "one worker in twenty slow by 20"),
+    (15_000, "rolling restart of all workers"),
+    (19_000, "a tenth of the workers taken off the list"),
+];
+
+/// Runs a fleet through an epoch on virtual time.
+pub(super) fn run(config: FleetConfig, weather: Weather) -> Outcome {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .start_paused(true)
+        .build()
+        .expect("a runtime");
+    runtime.block_on(async {
+        let mut fleet = Fleet::start(config);
+        fleet.tell_workers(|_| false);
+        let started = Instant::now();
+        let trainers = std::mem::take(&mut fleet.trainers);
+        let fleet = Arc::new(fleet);
+        let happening =
+            (weather == Weather::Storm).then(|| tokio::spawn(storm(Arc::clone(&fleet))));
+        let mut ended = Vec::new();
+        for trainer in trainers {
+            ended.push(trainer.await.expect("a trainer does not panic"));
+        }
+        let lasted = started.elapsed();
+        if let Some(happening) = happening {
+            happening.abort();
+        }
+        let outcome = Outcome::of(&fleet, &ended, started, lasted);
+        fleet.stop();
+        sleep(Duration::from_secs(2)).await;
+        outcome
+    })
+}
+
+/// The schedule, each fault's victims drawn from the seed.
+async fn storm(fleet: Arc<Fleet>) {
+    let started = Instant::now();
+    let (seed, world) = (fleet.config.seed, Arc::clone(&fleet.world));
+    let workers = fleet.config.workers;
+    let one_in = |what: &'static str, share: u64| {
+        move |number: &usize| chance(seed, what, [*number as u64, 0], share) == 0
+    };
+    let at = |fault: usize| sleep_until(started + Duration::from_millis(SCHEDULE[fault].0));
+
+    at(0).await;
+    let lost: Vec<usize> = (0..workers).filter(one_in("lost", 10)).collect();
+    for &worker in &lost {
+        // Half of them with their hosts, which close no connection.
+        let silent = chance(seed, "silent", [worker as u64, 0], 2) == 0;
+        world.set_health(worker, if silent { Health::Silent } else { Health::Dead });
+    }
+    at(1).await;
+    let nodes: Vec<usize> = (0..fleet.config.storage_nodes).filter(one_in("nodes", 10)).collect();
+    nodes.iter().for_each(|&node| world.storage.set_away(node, true));
+    lost.iter().for_each(|&worker| world.set_health(worker, Health::Serves));
+    at(2).await;
+    let half: BTreeSet<usize> = (0..workers).filter(one_in("half", 2)).collect();
+    let third = (0..fleet.config.receivers).filter(one_in("third", 3));
+    world.network.cut(third.flat_map(|r| half.iter().map(move |&worker| (r, worker))));
+    sleep(Duration::from_millis(3500)).await;
+    world.network.heal();
+    at(3).await;
+    nodes.iter().for_each(|&node| world.storage.set_away(node, false));
+    for worker in (0..workers).filter(one_in("slow", 20)) {
+        world.workers[worker].slowness.store(20, Ordering::Relaxed);
+    }
+    at(4).await;
+    let rolling = tokio::spawn(restart_all(Arc::clone(&world), workers));
+    at(5).await;
+    fleet.tell_workers(|worker| one_in("unlisted", 10)(&worker));
+    sleep(Duration::from_secs(2)).await;
+    fleet.tell_workers(|_| false);
+    rolling.await.ok();
+}
+
+/// Drains and starts again a twentieth of the workers at a time.
+async fn restart_all(world: Arc<World>, workers: usize) {
+    for group in 0..20 {
+        let members = || (0..workers).filter(|worker| worker % 20 == group);
+        members().for_each(|worker| world.set_health(worker, Health::Drains));
+        sleep(Duration::from_millis(300)).await;
+        members().for_each(|worker| world.set_health(worker, Health::Dead));
+        sleep(Duration::from_millis(100)).await;
+        members().for_each(|worker| world.set_health(worker, Health::Serves));
+    }
+}
+
+// === impl Outcome ===
+
+impl Outcome {
+    fn of(fleet: &Fleet, trainers: &[Trainer], started: Instant, lasted: Duration) -> Self {
+        let config = &fleet.config;
+        let counts = &fleet.world.network.counts;
+        let load = |counter: &std::sync::atomic::AtomicU64| counter.load(Ordering::Relaxed);
+        let writes = trainers.iter().flat_map(|t| t.links.iter().map(|link| link.writes()));
+        let writes: Vec<(u64, u64)> = writes.collect();
+        let mut trace = Digester::new("headwater simulation 1");
+        for trainer in trainers {
+            for (since, wait) in &trainer.waits {
+                let at = *since + *wait - started;
+                trace.number(trainer.rank as u64).number(at.as_nanos() as u64);
+            }
+        }
+        Self {
+            seed: config.seed,
+            expected: config.receivers as u64 * config.steps,
+            delivered: trainers.iter().flat_map(|t| t.samples.iter().copied()).collect(),
+            batches: trainers.iter().map(|trainer| trainer.batches).sum(),
+            leases: load(&counts.leases),
+            withdrawals: load(&counts.withdrawals),
+            answers: load(&counts.answers),
+            heartbeats: load(&counts.heartbeats),
+            sessions: load(&counts.sessions),
+            damage: writes.iter().map(|(damage, _)| damage).sum(),
+            late_writers: writes.iter().map(|(_, late)| late).sum(),
+            lasted,
+            waits: SCHEDULE.iter().map(|fault| waits(fault, trainers, started)).collect(),
+            trace: trace.finish().0,
+        }
+    }
+
+    /// Every rank has every step, and every sample of the epoch stands in one batch of one rank.
+    #[track_caller]
+    pub(super) fn assert_exactly_once(&self) {
+        let seed = self.seed;
+        assert_eq!(self.batches, self.expected, "seed {seed}: batches");
+        let mut samples = self.delivered.clone();
+        samples.sort_unstable();
+        assert!(samples.windows(2).all(|pair| pair[0] != pair[1]), "seed {seed}: a sample twice");
+        let all = self.expected * super::fleet::BATCH;
+        assert_eq!(samples.len() as u64, all, "seed {seed}: samples of the epoch");
+    }
+}
+
+/// The longest wait of each rank after a fault.
+fn waits(
+    fault: &(u64, &'static str),
+    trainers: &[Trainer],
+    started: Instant,
+) -> (&'static str, Vec<Duration>) {
+    let (from, name) = (started + Duration::from_millis(fault.0), fault.1);
+    let longest = |trainer: &Trainer| {
+        let within = |since: &Instant| (from..from + AFTERMATH).contains(since);
+        let waits = trainer.waits.iter().filter(|(since, wait)| within(&(*since + *wait)));
+        waits.map(|(_, wait)| *wait).max().unwrap_or_default()
+    };
+    let mut longest: Vec<Duration> = trainers.iter().map(longest).collect();
+    longest.sort_unstable();
+    (name, longest)
+}
+
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let each = |number: u64| number as f64 / self.batches as f64;
+        writeln!(
+            f,
+            "{} batches in {:.1} s; a batch: {:.3} leases, {:.3} answers, {:.3} withdrawals, {:.1} \
+             heartbeats; {} sessions, {} late writers, {} damage",
+            self.batches,
+            self.lasted.as_secs_f64(),
+            each(self.leases),
+            each(self.answers),
+            each(self.withdrawals),
+            each(self.heartbeats),
+            self.sessions,
+            self.late_writers,
+            self.damage,
+        )?;
+        for (name, waits) in &self.waits {
+            let at = |percent: usize| waits[(waits.len() - 1) * percent / 100].as_millis();
+            writeln!(
+                f,
+                "  {name}: wait {} / {} / {} ms (50 / 99 / 100 %)",
+                at(50),
+                at(99),
+                at(100)
+            )?;
+        }
+        Ok(())
+    }
+}

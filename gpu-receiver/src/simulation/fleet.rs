@@ -1,0 +1,304 @@
+//! A fleet of real receivers among modelled workers and storage nodes, on virtual time.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use headwater_core::part::PartScope;
+use headwater_core::recipe::CropSpec;
+use headwater_core::sampler::{Sampler, SamplerConfig};
+use headwater_core::{Digest, Dtype, Layout, Manifest, Recipe, ShardEntry};
+use headwater_proto::WIRE_VERSION;
+use headwater_proto::augment::{
+    BadSamplePolicy, DatasetRef, FromWorker, SessionHello, SessionWelcome,
+};
+use headwater_transport::{LinkKind, ReceiverLink};
+use tokio::sync::{mpsc, watch};
+use tokio_stream::wrappers::ReceiverStream;
+
+use super::link::ModelLink;
+use super::network::{Network, chance, count};
+use super::storage::Storage;
+use super::trainer::Trainer;
+use super::worker::{Health, Session, Worker};
+use crate::config::{ReceiverConfig, Verify};
+use crate::driver::{Command, Driver, DriverState, Event};
+use crate::ledger::Ledger;
+use crate::mailbox::{Mailbox, Position};
+use crate::sessions::{Dial, DialError, Opened, SessionShared};
+use crate::setup::ledger_config;
+use crate::slots::{SlotMaker, SlotPool};
+
+const BATCH_SAMPLES: u32 = 16;
+const PART_SAMPLES: u32 = 4;
+/// Samples of a batch.
+pub(super) const BATCH: u64 = BATCH_SAMPLES as u64;
+/// Leases of a batch to which nothing happens.
+pub(super) const PARTS: u64 = (BATCH_SAMPLES / PART_SAMPLES) as u64;
+/// One worker in so many is on its receivers' host.
+const SHM_EVERY: u64 = 4;
+const MESSAGES: usize = 256;
+
+/// How large a fleet is and what it does.
+#[derive(Clone, Debug)]
+pub(super) struct FleetConfig {
+    pub(super) seed: u64,
+    pub(super) receivers: usize,
+    pub(super) workers: usize,
+    /// Workers that one receiver is told of.
+    pub(super) workers_each: usize,
+    pub(super) storage_nodes: usize,
+    pub(super) steps: u64,
+}
+
+/// Everything that is modelled.
+pub(super) struct World {
+    pub(super) seed: u64,
+    pub(super) network: Network,
+    pub(super) storage: Storage,
+    pub(super) workers: Vec<Arc<Worker>>,
+    /// Links of each receiver.
+    pub(super) links: Mutex<BTreeMap<usize, Vec<Arc<ModelLink>>>>,
+}
+
+/// A fleet that runs.
+pub(super) struct Fleet {
+    pub(super) config: FleetConfig,
+    pub(super) world: Arc<World>,
+    pub(super) trainers: Vec<tokio::task::JoinHandle<Trainer>>,
+    events: Vec<mpsc::UnboundedSender<Event>>,
+    manifest: Arc<Manifest>,
+    recipe: Recipe,
+}
+
+/// The way from one receiver to all workers.
+struct ModelDial {
+    receiver: usize,
+    world: Arc<World>,
+}
+
+// === impl FleetConfig ===
+
+impl FleetConfig {
+    /// As many as there are receivers, in proportion.
+    pub(super) fn of(seed: u64, receivers: usize, steps: u64) -> Self {
+        let (workers, storage_nodes) = (receivers * 2, (receivers / 10).max(3));
+        Self { seed, receivers, workers, workers_each: 16, storage_nodes, steps }
+    }
+
+    /// The workers of a receiver: a window over all of them, so that each has as many receivers.
+    fn workers_of(&self, receiver: usize) -> impl Iterator<Item = usize> {
+        let (first, all) = (receiver * self.workers / self.receivers, self.workers);
+        (0..self.workers_each.min(all)).map(move |i| (first + i) % all)
+    }
+}
+
+// === impl World ===
+
+impl World {
+    fn new(config: &FleetConfig) -> Self {
+        Self {
+            seed: config.seed,
+            network: Network::default(),
+            storage: Storage::new(config.storage_nodes),
+            workers: (0..config.workers).map(|number| Arc::new(Worker::new(number))).collect(),
+            links: Mutex::default(),
+        }
+    }
+
+    pub(super) fn set_health(&self, worker: usize, health: Health) {
+        self.workers[worker].health.send_replace(health);
+    }
+
+    fn link(&self, receiver: usize, kind: LinkKind) -> Option<Arc<ModelLink>> {
+        let links = self.links.lock().unwrap_or_else(PoisonError::into_inner);
+        links.get(&receiver)?.iter().find(|link| link.kind() == kind).cloned()
+    }
+}
+
+// === impl ModelDial ===
+
+#[async_trait]
+impl Dial for ModelDial {
+    async fn dial(&self, address: &str, hello: SessionHello) -> Result<Opened, DialError> {
+        let refused = |reason: &str| DialError { reason: reason.to_owned(), hopeless: false };
+        let number = address.trim_start_matches("worker-").trim_end_matches(":7402");
+        let worker = &self.world.workers[number.parse::<usize>().expect("a worker's number")];
+        self.world.network.pass(self.receiver, worker.number).await;
+        let health = *worker.health.borrow();
+        match health {
+            Health::Serves => {}
+            Health::Silent => std::future::pending().await,
+            Health::Dead | Health::Drains => return Err(refused("connection refused")),
+        }
+        let near = chance(self.world.seed, "near", [worker.number as u64, 0], SHM_EVERY) == 0;
+        let kind = if near { LinkKind::Shm } else { LinkKind::Tcp };
+        let link = self.world.link(self.receiver, kind).expect("links before sessions");
+        let peer = link.connect(&hello.session_key).ok_or_else(|| refused("unknown key"))?;
+        count(&self.world.network.counts.sessions);
+        let (outbox, worker_inbox) = mpsc::channel(MESSAGES);
+        let (worker_outbox, inbox) = mpsc::channel::<Result<FromWorker, String>>(MESSAGES);
+        let heartbeat = Duration::from_millis(hello.heartbeat_ms.into());
+        tokio::spawn(Arc::clone(worker).serve(
+            Arc::clone(&self.world),
+            Session {
+                receiver: self.receiver,
+                peer,
+                heartbeat,
+                link,
+                inbox: worker_inbox,
+                outbox: worker_outbox,
+            },
+        ));
+        self.world.network.pass(self.receiver, worker.number).await;
+        let welcome = SessionWelcome {
+            wire_version: WIRE_VERSION,
+            worker: format!("worker-{}", worker.number),
+            link: kind.name().to_owned(),
+            refused_links: Vec::new(),
+            credits: Worker::credits(),
+            backend: "modelled".to_owned(),
+        };
+        Ok(Opened { outbox, inbox: Box::pin(ReceiverStream::new(inbox)), welcome })
+    }
+}
+
+// === impl Fleet ===
+
+impl Fleet {
+    /// Starts every receiver, with a trainer that takes its batches.
+    pub(super) fn start(config: FleetConfig) -> Self {
+        let world = Arc::new(World::new(&config));
+        let manifest = Arc::new(manifest(&config));
+        let recipe = recipe();
+        let mut fleet =
+            Self { config, world, trainers: Vec::new(), events: Vec::new(), manifest, recipe };
+        for rank in 0..fleet.config.receivers {
+            fleet.start_receiver(rank);
+        }
+        fleet
+    }
+
+    /// Tells every receiver which workers there are, less those that are left out.
+    pub(super) fn tell_workers(&self, left_out: impl Fn(usize) -> bool) {
+        for (rank, events) in self.events.iter().enumerate() {
+            let there = self.config.workers_of(rank).filter(|worker| !left_out(*worker));
+            let list = there.map(|worker| format!("worker-{worker}:7402")).collect();
+            events.send(Event::Command(Command::SetWorkers(list))).ok();
+        }
+    }
+
+    /// Ends every receiver.
+    pub(super) fn stop(&self) {
+        for events in &self.events {
+            events.send(Event::Command(Command::Stop)).ok();
+        }
+    }
+
+    fn start_receiver(&mut self, rank: usize) {
+        let (events, inbox) = mpsc::unbounded_channel();
+        let links: Vec<Arc<ModelLink>> = [LinkKind::Shm, LinkKind::Tcp]
+            .map(|kind| Arc::new(ModelLink::new(kind, events.clone())))
+            .into();
+        self.world.links.lock().unwrap_or_else(PoisonError::into_inner).insert(rank, links.clone());
+        let config = ReceiverConfig {
+            rank: rank as u32,
+            world_size: self.config.receivers as u32,
+            batch_samples: BATCH_SAMPLES,
+            part_samples: PART_SAMPLES,
+            seed: self.config.seed,
+            epochs: 1,
+            attempts_max: 1000,
+            ..ReceiverConfig::default()
+        };
+        let sampler_config =
+            SamplerConfig::new(config.seed, config.world_size, config.rank, config.batch_samples);
+        let sampler = Sampler::new(sampler_config, vec![Arc::clone(&self.manifest)]);
+        let sampler = Arc::new(Mutex::new(sampler.expect("a sampler")));
+        let start = Position { epoch: 0, step: 0 };
+        let mailbox = Arc::new(Mailbox::new(start));
+        let (releases, released) = mpsc::unbounded_channel();
+        let (leaving, left) = watch::channel(false);
+        let scope = PartScope::new(self.recipe.digest(), &[self.manifest.digest()], config.seed);
+        let shared_links: Vec<Arc<dyn ReceiverLink>> =
+            links.iter().map(|link| Arc::clone(link) as Arc<dyn ReceiverLink>).collect();
+        let driver = Driver {
+            ledger: Ledger::new(ledger_config(&config), scope),
+            slots: SlotPool::new(self.slots(), shared_links.clone(), config.slots_limit()),
+            sampler: Arc::clone(&sampler),
+            mailbox: Arc::clone(&mailbox),
+            stats: Arc::default(),
+            recipe: self.recipe.clone(),
+            masking: None,
+            verify: Verify::Off,
+            window_batches: config.window_batches as usize,
+            worker_wait: Duration::from_secs(3600),
+            epochs_ahead: 0,
+            epochs: config.epochs,
+            sessions_shared: Arc::new(SessionShared {
+                hello: self.hello(&config),
+                dial: Arc::new(ModelDial { receiver: rank, world: Arc::clone(&self.world) }),
+                links: shared_links,
+                events: events.clone(),
+                heartbeat: Duration::from_millis(config.heartbeat_ms.into()),
+                next_peer: AtomicU64::new(1),
+                leaving: left,
+            }),
+            releases,
+            ordered: watch::Sender::new(start),
+            leaving,
+            state: DriverState::new(start),
+        };
+        tokio::spawn(driver.run(inbox, released));
+        let trainer = Trainer::new(rank, mailbox, events.clone(), sampler, links);
+        self.trainers.push(tokio::spawn(trainer.train()));
+        self.events.push(events);
+    }
+
+    fn slots(&self) -> SlotMaker {
+        let len_bytes = Layout::new(&self.recipe, BATCH_SAMPLES).len_bytes();
+        SlotMaker { len_bytes, shm_dir: "/dev/shm".into(), shared: false, huge_pages: false }
+    }
+
+    fn hello(&self, config: &ReceiverConfig) -> SessionHello {
+        let manifest = self.manifest.digest();
+        SessionHello {
+            wire_version: WIRE_VERSION,
+            receiver: format!("rank {}", config.rank),
+            session_key: [0; 32],
+            recipe: self.recipe.clone(),
+            seed: config.seed,
+            datasets: vec![DatasetRef { name: "modelled".to_owned(), manifest }],
+            links: Vec::new(),
+            heartbeat_ms: config.heartbeat_ms,
+            on_bad_sample: BadSamplePolicy::Substitute,
+            image_field: config.image_field.clone(),
+            label_field: String::new(),
+        }
+    }
+}
+
+/// Exactly one epoch of the fleet's steps, in shards of 1000 samples and a last one.
+fn manifest(config: &FleetConfig) -> Manifest {
+    let all = config.receivers as u64 * u64::from(BATCH_SAMPLES) * config.steps;
+    let shard = |number: u64| ShardEntry {
+        name: format!("modelled-{number:06}.tar"),
+        samples: (all - number * 1000).min(1000) as u32,
+        bytes: 1,
+        digest: Digest::of(&number.to_le_bytes()),
+    };
+    let shards = (0..all.div_ceil(1000)).map(shard).collect();
+    Manifest::new("modelled".to_owned(), vec!["jpg".to_owned()], shards).expect("a manifest")
+}
+
+/// As small as pictures can be: nothing is rendered.
+fn recipe() -> Recipe {
+    let mut recipe = Recipe::preset("imagenet-eval", Dtype::U8).expect("a preset");
+    for tensor in &mut recipe.tensors {
+        (tensor.height, tensor.width) = (8, 8);
+        tensor.views[0].crop = CropSpec::CenterAfterResize { resize: 8 };
+    }
+    recipe
+}

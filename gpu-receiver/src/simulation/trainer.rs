@@ -1,0 +1,90 @@
+//! A modelled training rank, which looks at everything it gets.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use headwater_core::sampler::Sampler;
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+
+use super::link::ModelLink;
+use super::worker::key_of;
+use crate::batch::Batch;
+use crate::driver::Event;
+use crate::mailbox::{Found, Mailbox};
+
+/// Time of a training step.
+const STEP: Duration = Duration::from_millis(400);
+
+pub(super) struct Trainer {
+    pub(super) rank: usize,
+    mailbox: Arc<Mailbox>,
+    events: mpsc::UnboundedSender<Event>,
+    sampler: Arc<Mutex<Sampler>>,
+    pub(super) links: Vec<Arc<ModelLink>>,
+    /// Shard and index of every sample, in the order of delivery.
+    pub(super) samples: Vec<(u32, u32)>,
+    pub(super) batches: u64,
+    /// When it began to wait for a batch, and for how long.
+    pub(super) waits: Vec<(Instant, Duration)>,
+}
+
+// === impl Trainer ===
+
+impl Trainer {
+    pub(super) fn new(
+        rank: usize,
+        mailbox: Arc<Mailbox>,
+        events: mpsc::UnboundedSender<Event>,
+        sampler: Arc<Mutex<Sampler>>,
+        links: Vec<Arc<ModelLink>>,
+    ) -> Self {
+        let (samples, waits) = (Vec::new(), Vec::new());
+        Self { rank, mailbox, events, sampler, links, samples, batches: 0, waits }
+    }
+
+    /// Takes an epoch.
+    pub(super) async fn train(mut self) -> Self {
+        loop {
+            let since = Instant::now();
+            let Some(batch) = self.next().await else { return self };
+            self.waits.push((since, since.elapsed()));
+            self.look_at(&batch);
+            tokio::time::sleep(STEP).await;
+            let address = batch.tensor_ptr(&batch.layout().tensors()[0]) as usize;
+            self.links.iter().for_each(|link| link.let_go(address));
+            drop(batch);
+            self.events.send(Event::Nudge).ok();
+        }
+    }
+
+    async fn next(&self) -> Option<Batch> {
+        let asked = Instant::now();
+        loop {
+            let changed = self.mailbox.changed();
+            let steps = |epoch| {
+                let sampler = self.sampler.lock().unwrap_or_else(PoisonError::into_inner);
+                sampler.steps_per_epoch(epoch)
+            };
+            match self.mailbox.take(asked, steps) {
+                Ok(Found::Batch(batch)) => {
+                    self.events.send(Event::Nudge).ok();
+                    return Some(batch);
+                }
+                Ok(Found::EpochEnd) => return None,
+                Ok(Found::Nothing) => changed.await,
+                Err(error) => panic!("rank {}: {error}", self.rank),
+            }
+        }
+    }
+
+    fn look_at(&mut self, batch: &Batch) {
+        let rank = self.rank;
+        assert_eq!((batch.epoch(), batch.step()), (0, self.batches), "rank {rank}: out of order");
+        self.batches += 1;
+        let asked = batch.samples().iter().map(key_of);
+        let got = batch.provenance().iter().map(|sample| sample.key.clone());
+        assert!(asked.eq(got), "rank {rank}, step {}: other samples", batch.step());
+        self.samples.extend(batch.samples().iter().map(|sample| (sample.shard, sample.index)));
+    }
+}

@@ -1,0 +1,218 @@
+//! Modelled workers: sessions, credits, heartbeats and drains as the real ones have them, with a
+//! modelled time for reading and decoding.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use headwater_core::{Digest, SampleRef};
+use headwater_proto::augment::{
+    Failure, FailureKind, FromWorker, PartDone, PartLease, Provenance, ToWorker, WorkTimes,
+};
+use headwater_transport::{LeaseId, LinkKind, PeerId, ReceiverLink as _};
+use tokio::sync::{Semaphore, mpsc, watch};
+use tokio::task::JoinSet;
+use tokio::time::{Instant, timeout_at};
+
+use super::fleet::World;
+use super::link::ModelLink;
+use super::network::{chance, count};
+
+/// Time of one sample on one thread.
+const SAMPLE: Duration = Duration::from_millis(40);
+const THREADS: usize = 2;
+const CREDITS: u32 = 6;
+const HEARTBEATS_MISSED_MAX: u32 = 4;
+
+/// How a worker is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Health {
+    Serves,
+    /// Takes no more leases, and ends with the last.
+    Drains,
+    /// The process is gone, its connections are closed.
+    Dead,
+    /// The host is gone: nobody hears anything.
+    Silent,
+}
+
+pub(super) struct Worker {
+    pub(super) number: usize,
+    pub(super) health: watch::Sender<Health>,
+    threads: Semaphore,
+    /// How many times slower than others.
+    pub(super) slowness: AtomicU64,
+}
+
+/// A receiver's session on a worker.
+pub(super) struct Session {
+    pub(super) receiver: usize,
+    pub(super) peer: PeerId,
+    pub(super) heartbeat: Duration,
+    pub(super) link: Arc<ModelLink>,
+    pub(super) inbox: mpsc::Receiver<ToWorker>,
+    pub(super) outbox: mpsc::Sender<Result<FromWorker, String>>,
+}
+
+/// Name of a sample, as provenance has it.
+pub(super) fn key_of(sample: &SampleRef) -> String {
+    format!("{}/{}/{}", sample.shard, sample.index, sample.pass)
+}
+
+/// Tells the receiver's link that nothing is written any more, however the session ends.
+struct Closing<'a>(&'a ModelLink, PeerId);
+
+impl Drop for Closing<'_> {
+    fn drop(&mut self) {
+        self.0.closed(self.1);
+    }
+}
+
+// === impl Worker ===
+
+impl Worker {
+    pub(super) fn new(number: usize) -> Self {
+        let health = watch::Sender::new(Health::Serves);
+        let (threads, slowness) = (Semaphore::new(THREADS), AtomicU64::new(1));
+        Self { number, health, threads, slowness }
+    }
+
+    pub(super) fn credits() -> u32 {
+        CREDITS
+    }
+
+    /// Serves a receiver until either leaves or dies.
+    pub(super) async fn serve(self: Arc<Self>, world: Arc<World>, mut session: Session) {
+        let link = Arc::clone(&session.link);
+        let closing = Closing(&link, session.peer);
+        let mut health = self.health.subscribe();
+        tokio::select! {
+            biased;
+            () = becomes(&mut health, &[Health::Dead, Health::Silent]) => {}
+            () = self.talk(&world, &mut session) => {}
+        }
+        // A host that is gone closes nothing: its connections stay half open until the receiver
+        // gives up. A worker on the receiver's own host cannot go alone.
+        if *self.health.borrow() == Health::Silent && link.kind() == LinkKind::Tcp {
+            session.outbox.closed().await;
+        }
+        drop(closing);
+    }
+
+    /// Until the session ends, and then until nothing renders for it any more.
+    async fn talk(self: &Arc<Self>, world: &Arc<World>, session: &mut Session) {
+        let mut work: JoinSet<FromWorker> = JoinSet::new();
+        self.answer(world, session, &mut work).await;
+        while work.join_next().await.is_some() {}
+    }
+
+    async fn answer(
+        self: &Arc<Self>,
+        world: &Arc<World>,
+        session: &mut Session,
+        work: &mut JoinSet<FromWorker>,
+    ) {
+        let mut health = self.health.subscribe();
+        let mut withdrawn = BTreeSet::new();
+        let mut draining = false;
+        let patience = session.heartbeat * HEARTBEATS_MISSED_MAX;
+        let mut silent_at = Instant::now() + patience;
+        loop {
+            if draining && work.is_empty() {
+                return;
+            }
+            let answer = tokio::select! {
+                biased;
+                Some(done) = work.join_next() => {
+                    count(&world.network.counts.answers);
+                    done.expect("a modelled part does not panic")
+                }
+                () = becomes(&mut health, &[Health::Drains]), if !draining => {
+                    draining = true;
+                    FromWorker::Credits { credits: 0, draining }
+                }
+                message = timeout_at(silent_at, session.inbox.recv()) => {
+                    let Ok(Some(message)) = message else { return };
+                    world.network.pass(session.receiver, self.number).await;
+                    silent_at = Instant::now() + patience;
+                    match message {
+                        ToWorker::Heartbeat(number) => {
+                            count(&world.network.counts.heartbeats);
+                            count(&world.network.counts.heartbeats);
+                            FromWorker::Heartbeat(number)
+                        }
+                        ToWorker::Lease(lease) => {
+                            count(&world.network.counts.leases);
+                            if withdrawn.remove(&lease.lease) {
+                                failed(&lease, FailureKind::Withdrawn)
+                            } else {
+                                work.spawn(self.part(world, session, lease));
+                                continue;
+                            }
+                        }
+                        ToWorker::Withdraw(leases) => {
+                            count(&world.network.counts.withdrawals);
+                            withdrawn.extend(leases);
+                            continue;
+                        }
+                        ToWorker::Hello(_) => return,
+                    }
+                }
+            };
+            world.network.pass(session.receiver, self.number).await;
+            if session.outbox.send(Ok(answer)).await.is_err() {
+                return;
+            }
+        }
+    }
+
+    /// One lease from its arrival to its answer.
+    fn part(
+        self: &Arc<Self>,
+        world: &Arc<World>,
+        session: &Session,
+        lease: PartLease,
+    ) -> impl Future<Output = FromWorker> + Send + use<> {
+        let (worker, world, link) =
+            (Arc::clone(self), Arc::clone(world), Arc::clone(&session.link));
+        let (receiver, peer, id) = (session.receiver, session.peer, LeaseId(lease.lease));
+        async move {
+            if !world.storage.read(lease.samples[0].shard).await {
+                return failed(&lease, FailureKind::Retry);
+            }
+            let thread = worker.threads.acquire().await.expect("never closed");
+            if !link.begin(peer, id) {
+                return failed(&lease, FailureKind::Withdrawn);
+            }
+            let jitter = chance(world.seed, "decode", [lease.lease, receiver as u64], 60);
+            let slowness = worker.slowness.load(Ordering::Relaxed) as u32;
+            let time = SAMPLE * lease.samples.len() as u32 * slowness;
+            tokio::time::sleep(time * (70 + jitter as u32) / 100).await;
+            drop(thread);
+            world.network.pass(receiver, worker.number).await;
+            if !link.deliver(peer, id) {
+                return failed(&lease, FailureKind::Withdrawn);
+            }
+            let samples = lease.samples.iter().map(|sample| Provenance {
+                key: key_of(sample),
+                label: -1,
+                substituted: None,
+            });
+            let samples: Vec<Provenance> = samples.collect();
+            let keys: String = samples.iter().map(|sample| sample.key.as_str()).collect();
+            let checksum = Digest::of(keys.as_bytes()).0 as u64;
+            let times = WorkTimes::default();
+            FromWorker::Done(PartDone { lease: lease.lease, checksum, samples, times })
+        }
+    }
+}
+
+/// Resolves when the worker is in one of these states.
+async fn becomes(health: &mut watch::Receiver<Health>, states: &[Health]) {
+    let _ = health.wait_for(|health| states.contains(health)).await;
+}
+
+fn failed(lease: &PartLease, kind: FailureKind) -> FromWorker {
+    FromWorker::Failed(Failure { lease: lease.lease, kind, message: "modelled".into() })
+}
