@@ -3,12 +3,14 @@
 use crate::tree::{code, files, read};
 
 /// Folder of a crate, and the crates of this project that it may depend on, in its tests too.
-const MAY_DEPEND: [(&str, &[&str]); 13] = [
+const MAY_DEPEND: [(&str, &[&str]); 15] = [
     ("fuzz", &["core", "proto", "storage-client", "storage", "augment"]),
     ("libs/access", &[]),
+    ("libs/autoscale", &[]),
     ("libs/core", &[]),
-    ("libs/discovery", &[]),
+    ("libs/discovery", &["kubernetes"]),
     ("libs/inventory", &[]),
+    ("libs/kubernetes", &[]),
     ("libs/telemetry", &[]),
     ("proto", &["core"]),
     ("libs/transport", &["core"]),

@@ -5,6 +5,8 @@ use std::io::Read as _;
 use std::net::ToSocketAddrs as _;
 use std::path::{Path, PathBuf};
 
+use headwater_kubernetes::{ApiServer, ServicePort, Slices};
+
 use crate::DiscoveryError;
 use crate::address::{Piece, addresses};
 
@@ -19,6 +21,8 @@ pub(crate) enum Entry {
     Dns { entry: String, name: String, port: u16 },
     /// The lines of a file.
     File { entry: String, path: PathBuf },
+    /// The pods behind a Service of Kubernetes.
+    Slices { entry: String, slices: Slices },
 }
 
 // === impl Entry ===
@@ -28,6 +32,9 @@ impl Entry {
     pub(crate) fn parse_prefixed(entry: &str) -> Option<Result<Self, DiscoveryError>> {
         if let Some(name) = entry.strip_prefix("dns:") {
             return Some(dns(entry, name));
+        }
+        if let Some(service) = entry.strip_prefix("slices:") {
+            return Some(slices(entry, service));
         }
         let path = entry.strip_prefix("file:")?;
         Some(match path.is_empty() {
@@ -41,12 +48,13 @@ impl Entry {
         !matches!(self, Self::Written(_))
     }
 
-    /// The addresses at this moment. Blocks: a name server may take its time.
+    /// The addresses at this moment. Blocks: a name server may take its time, or an API server.
     pub(crate) fn look(&self) -> Result<Vec<String>, DiscoveryError> {
         match self {
             Self::Written(addresses) => Ok(addresses.clone()),
             Self::Dns { entry, name, port } => records(entry, name, *port),
             Self::File { entry, path } => lines(entry, path),
+            Self::Slices { entry, slices } => pods(entry, slices),
         }
     }
 }
@@ -73,6 +81,38 @@ fn records(entry: &str, name: &str, port: u16) -> Result<Vec<String>, DiscoveryE
     match addresses.is_empty() {
         true => Err(DiscoveryError::nothing(entry, "the name has no A or AAAA record")),
         false => Ok(addresses),
+    }
+}
+
+fn slices(entry: &str, service: &str) -> Result<Entry, DiscoveryError> {
+    let plain = |part: &str| {
+        !part.is_empty() && part.chars().all(|c| c.is_ascii_alphanumeric() || "-.".contains(c))
+    };
+    let parts = service.split_once('/').and_then(|(namespace, rest)| {
+        let (service, port) = rest.split_once(':')?;
+        Some((namespace, service, port))
+    });
+    match parts {
+        Some((namespace, service, port)) if [namespace, service, port].into_iter().all(plain) => {
+            let port = match port.parse() {
+                Ok(port) => ServicePort::Number(port),
+                Err(_) => ServicePort::Name(port.to_owned()),
+            };
+            let (namespace, service) = (namespace.to_owned(), service.to_owned());
+            let slices = Slices { namespace, service, port };
+            Ok(Entry::Slices { entry: entry.to_owned(), slices })
+        }
+        _ => Err(DiscoveryError::entry(entry, "write `slices:namespace/service:port`")),
+    }
+}
+
+fn pods(entry: &str, slices: &Slices) -> Result<Vec<String>, DiscoveryError> {
+    let server = ApiServer::of_this_pod();
+    let found = server.and_then(|server| slices.addresses(&server));
+    match found {
+        Ok(pods) if pods.is_empty() => Err(DiscoveryError::nothing(entry, "no pod is ready")),
+        Ok(pods) => Ok(pods),
+        Err(error) => Err(DiscoveryError::nothing(entry, error.to_string())),
     }
 }
 

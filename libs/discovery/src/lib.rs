@@ -7,6 +7,7 @@
 //! | `host:port`, `[::1]:port` | itself |
 //! | `n[0,3-5],gpu[001-004]:7402` | a SLURM host list; a host without a port takes the next one's |
 //! | `dns:name:port` | every A and AAAA record of the name |
+//! | `slices:namespace/service:port` | ready pods of a Service of Kubernetes; a port or its name |
 //! | `file:/path` | one address or host list a line; `#` begins a comment |
 //!
 //! ```

@@ -58,7 +58,7 @@ impl Places {
         let mut seen = HashSet::new();
         let written = self.entries.iter().filter_map(|(entry, _)| match entry {
             Entry::Written(addresses) => Some(addresses),
-            Entry::Dns { .. } | Entry::File { .. } => None,
+            Entry::Dns { .. } | Entry::File { .. } | Entry::Slices { .. } => None,
         });
         written.flatten().map(String::as_str).find(|address| !seen.insert(*address))
     }

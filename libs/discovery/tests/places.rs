@@ -38,6 +38,9 @@ fn an_entry_that_is_wrong_is_named_with_the_remedy() {
         ("dns:store", "write `dns:name:port`"),
         ("dns::1", "write `dns:name:port`"),
         ("dns:store:0", "write `dns:name:port`"),
+        ("slices:augment:7402", "write `slices:namespace/service:port`"),
+        ("slices:ml/augment", "write `slices:namespace/service:port`"),
+        ("slices:ml/a/b:7402", "write `slices:namespace/service:port`"),
         ("file:", "write `file:/path`"),
     ];
     for (entry, remedy) in odd {
@@ -85,4 +88,14 @@ fn a_file_is_read_again_and_what_it_gave_is_kept_while_it_gives_nothing() {
     }
     std::fs::remove_file(&path).unwrap();
     assert_eq!(places.look().addresses, ["fixed:1", "a:1", "b:3"]);
+}
+
+#[test]
+fn outside_of_a_cluster_slices_give_nothing_and_say_why() {
+    let mut places = Places::parse(&["slices:ml/hw-augment:grpc"]).unwrap();
+    assert!(places.change());
+    let sight = places.look();
+    assert_eq!(sight.addresses, [""; 0]);
+    let said = sight.troubles[0].to_string();
+    assert!(said.contains("`slices:ml/hw-augment:grpc`") && said.contains("pod"), "{said}");
 }

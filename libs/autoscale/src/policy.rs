@@ -1,0 +1,133 @@
+//! Between which bounds, and how fast.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+/// What a controller aims at.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Policy {
+    /// Fewest workers.
+    pub workers_min: u32,
+    /// Most workers.
+    pub workers_max: u32,
+    /// Ranks that wait for more than this share of their time ask for workers.
+    pub stall_high: f64,
+    /// Workers are taken away only while ranks wait for less than this share.
+    pub stall_low: f64,
+    /// Share of their time that workers should work: more of them are asked for, and fewer left,
+    /// so that they do.
+    pub busy_aim: f64,
+    /// Below this share workers have time left: ranks that wait all the same wait for something
+    /// else, storage or a network, and more workers would not help.
+    pub busy_low: f64,
+    /// Most workers that one step may lead to, as a multiple of those there are.
+    pub growth_multiple: f64,
+    /// How long new workers take to show in what is measured, in s: no second step up before.
+    pub up_pause_s: f64,
+    /// How long fewer workers must have been enough before any is taken away, in s.
+    pub down_window_s: f64,
+    /// How long no fewer workers are tried after a step down had to be taken back, in s.
+    pub regret_s: f64,
+}
+
+/// A value that makes no sense.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[error("`scaling.{key}` is {value}: {rule}")]
+pub struct PolicyError {
+    /// Key of `[scaling]`.
+    pub key: &'static str,
+    /// Its value.
+    pub value: f64,
+    /// What it must be.
+    pub rule: &'static str,
+}
+
+// === impl Policy ===
+
+impl Default for Policy {
+    fn default() -> Self {
+        Self {
+            workers_min: 1,
+            workers_max: 8,
+            stall_high: 0.05,
+            stall_low: 0.02,
+            busy_aim: 0.8,
+            busy_low: 0.6,
+            growth_multiple: 2.0,
+            up_pause_s: 60.0,
+            down_window_s: 300.0,
+            regret_s: 1800.0,
+        }
+    }
+}
+
+impl Policy {
+    /// Checks that the values fit each other.
+    ///
+    /// # Errors
+    /// The first that does not.
+    pub fn validate(&self) -> Result<(), PolicyError> {
+        let rules = [
+            ("workers_min", f64::from(self.workers_min), self.workers_min > 0, "at least 1"),
+            (
+                "workers_max",
+                f64::from(self.workers_max),
+                self.workers_max >= self.workers_min,
+                "not below workers_min",
+            ),
+            ("stall_high", self.stall_high, share(self.stall_high), "between 0 and 1"),
+            (
+                "stall_low",
+                self.stall_low,
+                share(self.stall_low) && self.stall_low < self.stall_high,
+                "between 0 and stall_high: between the two nothing is changed",
+            ),
+            ("busy_aim", self.busy_aim, share(self.busy_aim), "between 0 and 1"),
+            (
+                "busy_low",
+                self.busy_low,
+                share(self.busy_low) && self.busy_low < self.busy_aim,
+                "between 0 and busy_aim",
+            ),
+            (
+                "growth_multiple",
+                self.growth_multiple,
+                self.growth_multiple > 1.0 && self.growth_multiple <= 100.0,
+                "more than 1, and at most 100",
+            ),
+            ("up_pause_s", self.up_pause_s, time(self.up_pause_s), "a time of 0 or more"),
+            ("down_window_s", self.down_window_s, time(self.down_window_s), "a time of 0 or more"),
+            ("regret_s", self.regret_s, time(self.regret_s), "a time of 0 or more"),
+        ];
+        match rules.into_iter().find(|(_, _, holds, _)| !holds) {
+            None => Ok(()),
+            Some((key, value, _, rule)) => Err(PolicyError { key, value, rule }),
+        }
+    }
+
+    pub(crate) fn bounded(&self, workers: u32) -> u32 {
+        workers.clamp(self.workers_min, self.workers_max)
+    }
+
+    pub(crate) fn up_pause(&self) -> Duration {
+        Duration::from_secs_f64(self.up_pause_s)
+    }
+
+    pub(crate) fn down_window(&self) -> Duration {
+        Duration::from_secs_f64(self.down_window_s)
+    }
+
+    pub(crate) fn regret(&self) -> Duration {
+        Duration::from_secs_f64(self.regret_s)
+    }
+}
+
+fn share(value: f64) -> bool {
+    value > 0.0 && value < 1.0
+}
+
+fn time(value: f64) -> bool {
+    (0.0..=1e9).contains(&value)
+}

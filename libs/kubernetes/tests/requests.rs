@@ -1,0 +1,215 @@
+//! What goes over the wire, beside the documented API, and what becomes of the answers. The server
+//! here is a stand-in that notes requests; `make test-k8s` asks a real one.
+
+use std::io;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+
+use headwater_kubernetes::{ApiServer, KubernetesError, Scale, ServicePort, Slices, Workload};
+use rcgen::{CertificateParams, KeyPair};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpListener;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::rustls::ServerConfig;
+use tokio_rustls::rustls::crypto::ring;
+use tokio_rustls::rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
+
+/// Answers by path: status and body. Anything else is not found.
+type Answers = &'static [(&'static str, u16, &'static str)];
+
+struct Server {
+    api: ApiServer,
+    requests: Arc<Mutex<Vec<String>>>,
+    folder: tempfile::TempDir,
+    _runtime: tokio::runtime::Runtime,
+}
+
+const NOT_FOUND: &str = r#"{"kind":"Status","message":"the server could not find it","code":404}"#;
+
+fn server(answers: Answers) -> Server {
+    let key = KeyPair::generate().unwrap();
+    let params = CertificateParams::new(vec!["127.0.0.1".to_owned()]).unwrap();
+    let certificate = params.self_signed(&key).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    for (name, text) in
+        [("ca.crt", certificate.pem().as_str()), ("token", "the-token\n"), ("namespace", "ml")]
+    {
+        std::fs::write(folder.path().join(name), text).unwrap();
+    }
+    let secret = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key.serialize_der()));
+    let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(vec![certificate.der().clone()], secret)
+        .unwrap();
+    let acceptor = TlsAcceptor::from(Arc::new(config));
+    let requests = Arc::new(Mutex::new(Vec::new()));
+    let noted = Arc::clone(&requests);
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0")).unwrap();
+    let port = listener.local_addr().unwrap().port();
+    runtime.spawn(async move {
+        loop {
+            let (stream, _) = listener.accept().await.unwrap();
+            if let Ok(stream) = acceptor.accept(stream).await {
+                let _ = answer(stream, answers, &noted).await;
+            }
+        }
+    });
+    let api = ApiServer::new("127.0.0.1", port, folder.path()).unwrap();
+    Server { api, requests, folder, _runtime: runtime }
+}
+
+async fn answer(
+    mut stream: tokio_rustls::server::TlsStream<tokio::net::TcpStream>,
+    answers: Answers,
+    noted: &Mutex<Vec<String>>,
+) -> io::Result<()> {
+    let mut request = Vec::new();
+    while !is_whole(&request) {
+        let mut bytes = [0; 4096];
+        match stream.read(&mut bytes).await? {
+            0 => break,
+            count => request.extend_from_slice(&bytes[..count]),
+        }
+    }
+    let request = String::from_utf8(request).unwrap();
+    let path = request.split(' ').nth(1).unwrap_or_default().to_owned();
+    noted.lock().unwrap().push(request);
+    let found = answers.iter().find(|(known, ..)| *known == path);
+    let (status, body) = found.map_or((404, NOT_FOUND), |(_, status, body)| (*status, *body));
+    let length = body.len();
+    let head = format!("HTTP/1.1 {status} X\r\ncontent-type: application/json\r\n");
+    let text = format!("{head}content-length: {length}\r\n\r\n{body}");
+    stream.write_all(text.as_bytes()).await?;
+    stream.shutdown().await
+}
+
+/// Head and as much of a body as it announces.
+fn is_whole(request: &[u8]) -> bool {
+    let text = String::from_utf8_lossy(request);
+    let Some((head, body)) = text.split_once("\r\n\r\n") else { return false };
+    let length = head.lines().find_map(|line| {
+        let (name, value) = line.split_once(':')?;
+        name.eq_ignore_ascii_case("content-length").then(|| value.trim().parse::<usize>().ok())?
+    });
+    body.len() >= length.unwrap_or(0)
+}
+
+fn workload() -> Workload {
+    Workload { resource: "deployments".into(), namespace: "ml".into(), name: "hw-augment".into() }
+}
+
+const SCALE: &str = "/apis/apps/v1/namespaces/ml/deployments/hw-augment/scale";
+
+#[test]
+fn pods_are_counted_and_asked_for_by_the_subresource_scale() {
+    let server = server(&[(
+        SCALE,
+        200,
+        r#"{"kind":"Scale","apiVersion":"autoscaling/v1","spec":{"replicas":3},"status":{"replicas":2}}"#,
+    )]);
+    let scale = server.api.scale(&workload()).unwrap();
+    assert_eq!(scale, Scale { asked: 3, there: 2 });
+    server.api.set_scale(&workload(), 3).unwrap();
+    let requests = server.requests.lock().unwrap();
+    let [read, change] = requests.as_slice() else { panic!("{requests:?}") };
+    assert!(read.starts_with(&format!("GET {SCALE} HTTP/1.1\r\n")), "{read}");
+    // Kubernetes API: PATCH with a merge patch (RFC 7386), the bearer's token in a header.
+    assert!(change.starts_with(&format!("PATCH {SCALE} HTTP/1.1\r\n")), "{change}");
+    assert!(change.contains("\r\ncontent-type: application/merge-patch+json\r\n"), "{change}");
+    assert!(change.ends_with("\r\n\r\n{\"spec\":{\"replicas\":3}}"), "{change}");
+    assert!(requests.iter().all(|r| r.contains("\r\nauthorization: Bearer the-token\r\n")));
+}
+
+#[test]
+fn a_number_of_zero_may_be_left_out_of_an_answer() {
+    let server = server(&[(SCALE, 200, r#"{"kind":"Scale","spec":{},"status":{"replicas":0}}"#)]);
+    assert_eq!(server.api.scale(&workload()).unwrap(), Scale { asked: 0, there: 0 });
+}
+
+#[test]
+fn a_refusal_is_told_in_the_servers_words() {
+    let server = server(&[(
+        SCALE,
+        403,
+        r#"{"kind":"Status","message":"deployments.apps is forbidden","code":403}"#,
+    )]);
+    let error = server.api.set_scale(&workload(), 1).unwrap_err();
+    assert!(!error.is_retryable());
+    assert_eq!(error.to_string(), format!("PATCH {SCALE}: 403: deployments.apps is forbidden"));
+}
+
+#[test]
+fn a_token_is_read_again_for_each_request() {
+    let server = server(&[(SCALE, 200, r#"{"kind":"Scale","spec":{},"status":{}}"#)]);
+    server.api.scale(&workload()).unwrap();
+    std::fs::write(server.folder.path().join("token"), "another").unwrap();
+    server.api.scale(&workload()).unwrap();
+    let requests = server.requests.lock().unwrap();
+    assert!(requests[1].contains("Bearer another\r\n"));
+}
+
+#[test]
+fn a_server_that_another_authority_vouches_for_is_refused() {
+    let ours = server(&[]);
+    let theirs = server(&[]);
+    let certificate = theirs.folder.path().join("ca.crt");
+    std::fs::copy(certificate, ours.folder.path().join("ca.crt")).unwrap();
+    let port = {
+        // The address of ours, as its errors tell it.
+        let error = ours.api.get("/none").unwrap_err();
+        assert!(matches!(error, KubernetesError::Refused { status: 404, .. }), "{error}");
+        let requests = ours.requests.lock().unwrap();
+        let host = requests[0].lines().find_map(|line| line.strip_prefix("host: ")).unwrap();
+        host.rsplit_once(':').unwrap().1.parse().unwrap()
+    };
+    let api = ApiServer::new("127.0.0.1", port, ours.folder.path()).unwrap();
+    let error = api.get("/none").unwrap_err();
+    assert!(matches!(error, KubernetesError::Connection { .. }), "{error}");
+    assert!(error.is_retryable());
+}
+
+#[test]
+fn without_a_token_the_remedy_is_named() {
+    let error = ApiServer::new("127.0.0.1", 1, Path::new("/nowhere")).unwrap_err();
+    assert!(error.to_string().contains("/nowhere/ca.crt"), "{error}");
+}
+
+const SLICES: &str = "/apis/discovery.k8s.io/v1/namespaces/ml/endpointslices?labelSelector=\
+                      kubernetes.io%2Fservice-name%3Dhw-augment";
+const OLD_SLICES: &str = "/apis/discovery.k8s.io/v1beta1/namespaces/ml/endpointslices?labelSelector=\
+                          kubernetes.io%2Fservice-name%3Dhw-augment";
+const TWO_SLICES: &str = r#"{"kind":"EndpointSliceList","items":[
+    {"addressType":"IPv4","ports":[{"name":"grpc","port":7402},{"name":"metrics","port":9400}],
+     "endpoints":[{"addresses":["10.0.0.3"],"conditions":{"ready":true}},
+                  {"addresses":["10.0.0.2"],"conditions":{}},
+                  {"addresses":["10.0.0.9"],"conditions":{"ready":false}}]},
+    {"addressType":"IPv4","ports":[{"name":"grpc","port":7402}],
+     "endpoints":[{"addresses":["10.0.0.2"],"conditions":{"ready":true}}]},
+    {"addressType":"IPv6","ports":[{"name":"grpc","port":7402}],
+     "endpoints":[{"addresses":["fd00::2"]}]}]}"#;
+
+fn slices(port: ServicePort) -> Slices {
+    Slices { namespace: "ml".into(), service: "hw-augment".into(), port }
+}
+
+#[test]
+fn pods_that_are_ready_are_found_once_each() {
+    let server = server(&[(SLICES, 200, TWO_SLICES)]);
+    let found = slices(ServicePort::Name("grpc".into())).addresses(&server.api).unwrap();
+    assert_eq!(found, ["10.0.0.2:7402", "10.0.0.3:7402", "[fd00::2]:7402"]);
+    let found = slices(ServicePort::Name("metrics".into())).addresses(&server.api).unwrap();
+    assert_eq!(found, ["10.0.0.2:9400", "10.0.0.3:9400"]);
+    let found = slices(ServicePort::Number(1)).addresses(&server.api).unwrap();
+    assert_eq!(found, ["10.0.0.2:1", "10.0.0.3:1", "[fd00::2]:1"]);
+}
+
+#[test]
+fn a_cluster_before_1_21_is_asked_in_its_own_version() {
+    let server = server(&[(OLD_SLICES, 200, TWO_SLICES)]);
+    let found = slices(ServicePort::Number(7402)).addresses(&server.api).unwrap();
+    assert_eq!(found.len(), 3);
+}
