@@ -1,6 +1,6 @@
 #!/bin/sh
 # Installs the system packages that are missing: a C compiler and make for libjpeg-turbo, cmake and
-# nasm for its fast paths, and Python's venv; with the word `tests` also SLURM. Does nothing where
+# nasm for its fast paths, a C++ compiler for ZeroMQ, and Python's venv; with the word `tests` also SLURM. Does nothing where
 # all are there.
 set -eu
 
@@ -10,7 +10,7 @@ need() { # need COMMAND PACKAGE
 }
 
 need cc gcc
-# Runs the text of the CUDA kernels on the processor, in tests.
+# Compiles ZeroMQ, and in tests runs the text of the CUDA kernels on the processor.
 need g++ g++
 need make make
 need cmake cmake

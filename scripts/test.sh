@@ -114,6 +114,7 @@ slurm_tests
 check 'wheel' wheel
 pytest_in gpu-receiver/python/tests
 pytest_in tests/helm
+pytest_in tests/publish
 
 echo "$passed passed, $failed failed, $skipped skipped"
 [ "$failed" -eq 0 ]

@@ -4,7 +4,9 @@ use std::path::PathBuf;
 
 use clap::{Args, CommandFactory as _, Parser, Subcommand};
 
-use crate::cmd::{augment, bench, config, datasets, doctor, plan, receive, run, storage};
+use crate::cmd::{
+    augment, autoscale, bench, config, datasets, doctor, plan, publish, receive, run, storage,
+};
 use crate::config::{DatasetEntry, HubNeed, Setting};
 
 /// Headwater feeds training ranks: storage tier, augment tier, receiver.
@@ -40,6 +42,10 @@ pub(crate) enum Verb {
     Run(run::Flags),
     /// Takes batches as a training rank would, and trains nothing with them
     Receive(receive::Flags),
+    /// Takes batches as a training rank would, and hands them on over ZeroMQ, as Tensorcom does
+    Publish(publish::Flags),
+    /// Has as many augment workers run as ranks need, on Kubernetes or SLURM
+    Autoscale(autoscale::Flags),
     /// Says what a batch will hold: samples, and how each of their views is made
     Plan(plan::Flags),
     /// Looks after datasets: the hub's, and those that are configured
@@ -93,6 +99,8 @@ impl Cli {
             Some(Verb::Augment(flags)) => flags.settings(),
             Some(Verb::Run(flags)) => flags.settings(),
             Some(Verb::Receive(flags)) => flags.settings(),
+            Some(Verb::Publish(flags)) => flags.settings(),
+            Some(Verb::Autoscale(flags)) => flags.settings(),
             Some(Verb::Plan(flags)) => flags.settings(),
             Some(Verb::Datasets(verb)) => verb.settings(),
             Some(Verb::Bench(verb)) => verb.settings(),
@@ -118,10 +126,10 @@ impl Verb {
         match self {
             Self::Storage(_) | Self::Run(_) | Self::Bench(_) => Some(HubNeed::Shards),
             Self::Plan(flags) if flags.looks_at_shards() => Some(HubNeed::Shards),
-            Self::Plan(_) | Self::Receive(_) => Some(HubNeed::Names),
+            Self::Plan(_) | Self::Receive(_) | Self::Publish(_) => Some(HubNeed::Names),
             Self::Datasets(verb) => verb.reads_configured().then_some(HubNeed::Shards),
             // The doctor's own checks say what is missing.
-            Self::Augment(_) | Self::Config(_) | Self::Doctor(_) => None,
+            Self::Augment(_) | Self::Autoscale(_) | Self::Config(_) | Self::Doctor(_) => None,
         }
     }
 }

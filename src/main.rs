@@ -4,6 +4,7 @@
 //! asked to, and says in one line what went wrong.
 #![forbid(unsafe_code)]
 
+mod autoscale;
 mod bench;
 mod cli;
 mod cmd;
@@ -13,10 +14,12 @@ mod doctor;
 mod hub;
 mod pack;
 mod plan;
+mod publish;
 mod run;
 mod screen;
 mod sentence;
 mod shutdown;
+mod sizing;
 
 use std::process::ExitCode;
 

@@ -7,6 +7,7 @@ use clap::{Args, Subcommand};
 use headwater_access::Access;
 use headwater_transport::bench::{self, Plan};
 use headwater_transport::tcp::{ConnectTls, ListenTls};
+use serde_json::json;
 
 use crate::bench::{Pipeline, Round};
 use crate::cli::{DatasetFlags, given};
@@ -59,6 +60,9 @@ pub(crate) struct PipelineFlags {
     /// Rounds; medians are shown
     #[arg(long, value_name = "N", default_value_t = 3)]
     rounds: u32,
+    /// One object of JSON, for `headwater plan --size --bench`
+    #[arg(long)]
+    json: bool,
 }
 
 // === impl Verb ===
@@ -122,6 +126,7 @@ fn pipeline(config: Config, flags: &PipelineFlags, screen: &Screen) -> Result<()
         let _within = runtime.enter();
         Shutdown::listen()?
     };
+    let recipe = config.recipe.preset.clone();
     let mut pipeline = Pipeline::start(config, shutdown, screen)?;
     let mut rounds = Vec::new();
     // The first round fills caches and is not counted.
@@ -136,10 +141,31 @@ fn pipeline(config: Config, flags: &PipelineFlags, screen: &Screen) -> Result<()
         figures.sort_by(f64::total_cmp);
         figures[figures.len() / 2]
     };
+    let tiers = median(|round| round.tiers);
+    let plain = median(|round| round.plain);
+    let ratio = median(|round| round.tiers / round.plain);
+    if flags.json {
+        let figures = json!({
+            "recipe": recipe,
+            "threads": pipeline.threads(),
+            "rounds": rounds.len(),
+            "tiers_images_per_s": tiers,
+            "plain_images_per_s": plain,
+            "ratio": ratio,
+            "cpu_ms_an_image": {
+                "storage": median(|round| round.cpu.storage),
+                "worker": median(|round| round.cpu.worker),
+                "receiver": median(|round| round.cpu.receiver),
+                "plain": median(|round| round.cpu.plain),
+            },
+        });
+        println!("{figures}");
+        return Ok(());
+    }
     println!("{} threads, medians of {} rounds", pipeline.threads(), rounds.len());
-    println!("three tiers  {:8.1} images/s", median(|round| round.tiers));
-    println!("plain loop   {:8.1} images/s", median(|round| round.plain));
-    println!("tiers / plain loop: {:.3}", median(|round| round.tiers / round.plain));
+    println!("three tiers  {tiers:8.1} images/s");
+    println!("plain loop   {plain:8.1} images/s");
+    println!("tiers / plain loop: {ratio:.3}");
     println!("CPU time an image:");
     println!("  storage    {:6.3} ms", median(|round| round.cpu.storage));
     println!("  worker     {:6.3} ms", median(|round| round.cpu.worker));

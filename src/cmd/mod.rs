@@ -1,11 +1,13 @@
 //! One file a verb.
 
 pub(crate) mod augment;
+pub(crate) mod autoscale;
 pub(crate) mod bench;
 pub(crate) mod config;
 pub(crate) mod datasets;
 pub(crate) mod doctor;
 pub(crate) mod plan;
+pub(crate) mod publish;
 pub(crate) mod receive;
 pub(crate) mod run;
 pub(crate) mod serving;
@@ -39,7 +41,16 @@ pub(crate) fn dispatch(cli: &Cli) -> Result<()> {
         println!("the configuration is usable");
         return Ok(());
     }
-    let serves = matches!(cli.verb, Some(Verb::Storage(_) | Verb::Augment(_) | Verb::Receive(_)));
+    let serves = matches!(
+        cli.verb,
+        Some(
+            Verb::Storage(_)
+                | Verb::Augment(_)
+                | Verb::Receive(_)
+                | Verb::Publish(_)
+                | Verb::Autoscale(_)
+        )
+    );
     if !serves && loaded.origin("telemetry.log") == FROM_DEFAULT {
         // Somebody looks at progress and results.
         loaded.config.telemetry.log = LOG_OF_TOOLS.to_owned();
@@ -56,6 +67,8 @@ pub(crate) fn dispatch(cli: &Cli) -> Result<()> {
         Some(Verb::Augment(_)) => augment::run(loaded.config),
         Some(Verb::Run(flags)) => run::run(loaded.config, flags, &screen),
         Some(Verb::Receive(flags)) => receive::run(&loaded.config, flags, &screen),
+        Some(Verb::Publish(_)) => publish::run(&loaded.config),
+        Some(Verb::Autoscale(flags)) => autoscale::run(loaded.config, flags),
         Some(Verb::Plan(flags)) => plan::run(&loaded.config, flags),
         Some(Verb::Datasets(verb)) => datasets::run(&loaded, verb, &screen),
         Some(Verb::Bench(verb)) => bench::run(loaded.config, verb, &screen),

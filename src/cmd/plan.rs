@@ -9,6 +9,7 @@ use crate::cli::{DatasetFlags, RankFlags, given};
 use crate::cmd::runtime;
 use crate::config::{Config, Setting};
 use crate::plan::{Planner, render};
+use crate::sizing::{self, SizeFlags};
 
 /// Flags of `plan`.
 #[derive(Clone, Debug, Args)]
@@ -17,8 +18,13 @@ pub(crate) struct Flags {
     #[arg(long, value_name = "N", default_value_t = 0)]
     epoch: u32,
     /// Step of the epoch
-    #[arg(long, value_name = "N")]
-    step: u64,
+    #[arg(long, value_name = "N", required_unless_present = "size")]
+    step: Option<u64>,
+    /// Says how large each tier has to be for a job instead; docs/sizing.md
+    #[arg(long)]
+    size: bool,
+    #[command(flatten)]
+    sizing: SizeFlags,
     #[command(flatten)]
     place: RankFlags,
     /// Seed of order and augmentation
@@ -35,7 +41,7 @@ pub(crate) struct Flags {
     /// Checkpoint whose history of weights and whose place the job went on from
     #[arg(long, value_name = "FILE")]
     checkpoint: Option<PathBuf>,
-    /// One line of JSON for each sample
+    /// One line of JSON for each sample; all figures of a size
     #[arg(long)]
     json: bool,
 }
@@ -58,11 +64,16 @@ impl Flags {
 
     /// Whether shards are looked at here, and no storage node is asked.
     pub(crate) fn looks_at_shards(&self) -> bool {
-        self.storage.is_none()
+        self.storage.is_none() && !self.size
     }
 }
 
 pub(crate) fn run(config: &Config, flags: &Flags) -> Result<()> {
+    let Some(step) = flags.step.filter(|_| !flags.size) else {
+        let size = flags.sizing.size(config)?;
+        print!("{}", if flags.json { sizing::json(&size)? } else { sizing::text(&size) });
+        return Ok(());
+    };
     let planned = runtime()?.block_on(async {
         let planner = if flags.looks_at_shards() {
             Planner::look(config).await?
@@ -70,9 +81,9 @@ pub(crate) fn run(config: &Config, flags: &Flags) -> Result<()> {
             Planner::ask(config).await?
         };
         planner
-            .plan(flags.epoch, flags.step, flags.checkpoint.as_deref())
+            .plan(flags.epoch, step, flags.checkpoint.as_deref())
             .await
-            .with_context(|| format!("epoch {} step {}", flags.epoch, flags.step))
+            .with_context(|| format!("epoch {} step {step}", flags.epoch))
     })?;
     print!("{}", if flags.json { render::json(&planned)? } else { render::text(&planned) });
     Ok(())

@@ -166,7 +166,7 @@ fn unix_ms() -> u64 {
 }
 
 /// Asked to end, a rank leaves a checkpoint where it is told to keep some.
-fn keep_place(receiver: &Receiver) -> Result<()> {
+pub(crate) fn keep_place(receiver: &Receiver) -> Result<()> {
     let position = receiver.position();
     let step = receiver.job_step(position.epoch, position.step);
     if !receiver.config().checkpoint_dir.as_os_str().is_empty() {

@@ -21,7 +21,7 @@ pub(crate) struct Section {
 }
 
 /// Section, struct, source that declares it.
-const SOURCES: [(&str, &str, &str); 9] = [
+const SOURCES: [(&str, &str, &str); 12] = [
     ("dataset", "DatasetEntry", include_str!("dataset.rs")),
     ("curriculum", "CurriculumPoint", include_str!("../../libs/core/src/sampler/weights.rs")),
     ("hub", "HubConfig", include_str!("hub.rs")),
@@ -29,6 +29,9 @@ const SOURCES: [(&str, &str, &str); 9] = [
     ("storage", "StorageConfig", include_str!("../../storage-tier/src/config.rs")),
     ("augment", "AugmentConfig", include_str!("../../augment-tier/src/config.rs")),
     ("receiver", "ReceiverConfig", include_str!("../../gpu-receiver/src/config.rs")),
+    ("publish", "PublishConfig", include_str!("../publish/config.rs")),
+    ("autoscale", "AutoscaleConfig", include_str!("../autoscale/config.rs")),
+    ("scaling", "Policy", include_str!("../../libs/autoscale/src/policy.rs")),
     ("security", "AccessConfig", include_str!("../../libs/access/src/config.rs")),
     ("telemetry", "TelemetryConfig", include_str!("../../libs/telemetry/src/config.rs")),
 ];

@@ -15,13 +15,16 @@ mod show;
 use anyhow::{Context, Result, bail};
 use headwater_access::AccessConfig;
 use headwater_augment::AugmentConfig;
+use headwater_autoscale::Policy;
 use headwater_core::sampler::CurriculumPoint;
 use headwater_receiver::{DatasetUse, ReceiverConfig};
 use headwater_storage::{DatasetConfig, StorageConfig};
 use headwater_telemetry::TelemetryConfig;
 use serde::{Deserialize, Serialize};
 
+use crate::autoscale::AutoscaleConfig;
 use crate::hub::Hub;
+use crate::publish::PublishConfig;
 pub(crate) use dataset::{DatasetEntry, HubNeed};
 pub(crate) use hub::{HubConfig, HubRoot};
 pub(crate) use layers::{FROM_DEFAULT, Loaded, Sources};
@@ -48,6 +51,12 @@ pub(crate) struct Config {
     pub(crate) augment: AugmentConfig,
     /// The receiver.
     pub(crate) receiver: ReceiverConfig,
+    /// Batches over ZeroMQ.
+    pub(crate) publish: PublishConfig,
+    /// Whom `headwater autoscale` looks at, and who starts workers.
+    pub(crate) autoscale: AutoscaleConfig,
+    /// Between which bounds, and how fast, the number of workers changes.
+    pub(crate) scaling: Policy,
     /// Who may talk to whom.
     pub(crate) security: AccessConfig,
     /// Logs and metrics.
@@ -66,6 +75,9 @@ impl Config {
         }
         self.augment_tier()?;
         self.receiver_tier()?.mask_plan(&recipe)?;
+        self.publish.addresses()?;
+        self.autoscale.places()?;
+        self.scaling.validate()?;
         Ok(())
     }
 

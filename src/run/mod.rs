@@ -15,7 +15,7 @@ pub(crate) use embedded::Embedded;
 pub(crate) use feed::{Fed, Feed};
 pub(crate) use processes::Processes;
 pub(crate) use report::{bytes, report};
-pub(crate) use scrape::{Counters, scrape};
+pub(crate) use scrape::{Counters, fetch, scrape};
 
 /// Where the first two tiers are.
 #[derive(Clone, Debug, Default)]

@@ -16,7 +16,7 @@ TIERS = ["storage", "augment", "receiver"]
 
 def files(case, *flags):
     (config, *_) = of_kind(render(case, "1.37.0", *flags), "ConfigMap", "headwater")
-    return {tier: config["data"][f"{tier}.toml"] for tier in TIERS}
+    return {name.removesuffix(".toml"): text for name, text in config["data"].items()}
 
 
 def run(program, folder, text, *args):
@@ -39,7 +39,7 @@ def test_the_program_takes_every_file(case, program, tmp_path):
 def test_every_value_reaches_the_program(case, program, tmp_path):
     values = yaml.safe_load((CHART / "ci" / f"{case}-values.yaml").read_text())["config"]
     texts = files(case)
-    reads = {"dataset": TIERS[::2], "recipe": ["receiver"], "curriculum": ["receiver"]}
+    reads = {"dataset": TIERS[::2], "recipe": ["receiver"], "curriculum": ["receiver"], "scaling": ["autoscale"]}
     for section, keys in values.items():
         for tier in reads.get(section, [section]):
             done = run(program, tmp_path, texts[tier], "config")
@@ -109,6 +109,26 @@ def test_tiers_find_each_other_by_the_names_of_the_services():
     (storage,) = of_kind(render("tls"), "StatefulSet")
     assert storage["spec"]["serviceName"] == service.partition(".")[0]
     assert nodes == [f"{storage['metadata']['name']}-{node}.{service}" for node in range(3)]
+
+
+def test_without_a_name_service_all_find_each_other_by_slices():
+    texts = files("autoscale")
+    augment = tomllib.loads(texts["augment"])["augment"]
+    receiver = tomllib.loads(texts["receiver"])["receiver"]
+    autoscale = tomllib.loads(texts["autoscale"])
+    assert augment["storage"] == receiver["storage"] == ["slices:ml/run-headwater-storage:grpc"]
+    assert receiver["workers"] == ["slices:ml/run-headwater-augment:grpc"]
+    assert autoscale["autoscale"]["workers"] == ["slices:ml/run-headwater-augment:metrics"]
+    assert autoscale["autoscale"]["receivers"] == [
+        "slices:ml/run-headwater-train:metrics",
+        "dns:ranks.other.svc:9400",
+    ]
+    assert autoscale["scaling"]["workers_max"] == 32 and autoscale["scaling"]["stall_high"] == 0.025
+    assert autoscale["scaling"]["stall_low"] == pytest.approx(0.01)
+    services = {entry["metadata"]["name"]: entry["spec"] for entry in of_kind(render("autoscale"), "Service")}
+    for place in (*receiver["workers"], *augment["storage"], *autoscale["autoscale"]["workers"]):
+        service, _, port = place.removeprefix("slices:ml/").partition(":")
+        assert port in [port["name"] for port in services[service]["ports"]]
 
 
 def test_the_schema_has_the_programs_keys():

@@ -32,7 +32,7 @@ def test_objects_fit_the_schemas_of_the_oldest_and_newest_cluster(case, version)
 @pytest.mark.parametrize("case", CASES)
 def test_a_cluster_of_1_20_gets_only_apis_that_it_has(case):
     there = {"v1", "apps/v1", "batch/v1", "policy/v1beta1", "autoscaling/v2beta2",
-             "networking.k8s.io/v1", "scheduling.k8s.io/v1", *OPERATORS}  # fmt: skip
+             "networking.k8s.io/v1", "scheduling.k8s.io/v1", "rbac.authorization.k8s.io/v1", *OPERATORS}  # fmt: skip
     objects = render(case, "1.20.2")
     assert {entry["apiVersion"] for entry in objects} <= there
     gone = ("policy/v1beta1", "autoscaling/v2beta2")
@@ -70,7 +70,9 @@ def test_every_pod_is_locked_down(case):
         spec = pod["spec"]
         assert spec["securityContext"]["runAsNonRoot"] and spec["securityContext"]["runAsUser"] > 0
         assert spec["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
-        assert spec["automountServiceAccountToken"] is False
+        # Only who looks for endpoint slices or scales asks the API server for anything.
+        asks = case == "autoscale" and spec["containers"][0]["name"] != "storage"
+        assert spec["automountServiceAccountToken"] is asks
         for container in spec["containers"]:
             locks = container["securityContext"]
             assert locks["readOnlyRootFilesystem"] and not locks["allowPrivilegeEscalation"]
@@ -159,6 +161,56 @@ def test_the_horizontal_autoscaler_aims_at_the_share_of_time_waited():
     external = scaler["spec"]["metrics"][0]["external"]
     assert external["metric"]["name"] == "headwater_receiver_stall_share"
     assert external["target"] == {"type": "Value", "value": "25m"}
+
+
+def test_the_programs_controller_may_scale_one_deployment_and_nothing_else():
+    objects = render("autoscale")
+    (role,) = of_kind(objects, "Role", "-autoscale")
+    cpu, gpu = (of_kind(objects, "Deployment", ending)[0] for ending in ("-cpu", "-gpu"))
+    assert role["rules"] == [
+        {
+            "apiGroups": ["apps"],
+            "resources": ["deployments/scale"],
+            "resourceNames": [cpu["metadata"]["name"]],
+            "verbs": ["get", "patch"],
+        }
+    ]
+    # The controller has that number to itself.
+    assert "replicas" not in cpu["spec"] and gpu["spec"]["replicas"] == 3
+    (pod,) = of_kind(objects, "Deployment", "-autoscale")
+    account = pod["spec"]["template"]["spec"]["serviceAccountName"]
+    (binding,) = of_kind(objects, "RoleBinding", "-autoscale")
+    assert [subject["name"] for subject in binding["subjects"]] == [account]
+    assert of_kind(objects, "ServiceAccount", account)
+
+
+def test_pods_that_look_for_endpoint_slices_may_list_them():
+    objects = render("autoscale")
+    (role,) = of_kind(objects, "Role", "-discovery")
+    assert role["rules"] == [
+        {"apiGroups": ["discovery.k8s.io"], "resources": ["endpointslices"], "verbs": ["list"]}
+    ]
+    (binding,) = of_kind(objects, "RoleBinding", "-discovery")
+    bound = {subject["name"] for subject in binding["subjects"]}
+    asking = {
+        pod["spec"]["serviceAccountName"]
+        for pod in pods(objects)
+        if pod["spec"]["automountServiceAccountToken"]
+    }
+    assert asking == bound
+    assert not of_kind(render("defaults"), "Role")
+
+
+def test_every_lossless_client_has_a_port_of_its_own():
+    objects = render("publish")
+    (publish,) = of_kind(objects, "Deployment", "-publish")
+    (service,) = of_kind(objects, "Service", "-publish")
+    assert publish["spec"]["strategy"] == {"type": "Recreate"}
+    ports = [port["port"] for port in service["spec"]["ports"] if port["name"] != "metrics"]
+    assert ports == [*range(7404, 7424)]
+    (policy,) = of_kind(objects, "NetworkPolicy", "-publish")
+    (batches,) = [rule for rule in policy["spec"]["ingress"] if len(rule["ports"]) == 20]
+    assert batches["from"] == [{"podSelector": {"matchLabels": {"app": "trial"}}}]
 
 
 def test_devices_are_asked_for_as_often_as_they_are_limited():

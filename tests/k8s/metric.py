@@ -14,8 +14,9 @@ while time.monotonic() < end:
     try:
         with urllib.request.urlopen(f"http://{address}/metrics", timeout=5) as answer:
             lines = answer.read().decode().splitlines()
-    except OSError as error:
-        sys.exit(f"{address} does not answer: {error}")
+    except OSError:
+        # Not yet, or not any more.
+        lines = []
     seen = next((float(line.split()[-1]) for line in lines if line.startswith(f"{name} ")), None)
     if seen == wanted:
         print(f"{address}: {name} is {seen:g}")

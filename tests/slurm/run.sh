@@ -35,6 +35,7 @@ finish() {
         tail -n 40 "$work"/*/*.out "$SLURM_ROOT/log/slurmctld.log" 2>/dev/null
     fi
     for pid in "${local_pids[@]}"; do kill -KILL "$pid" 2>/dev/null; done
+    kill -KILL "$(cat "$work/grow/controller.pid" 2>/dev/null)" 2>/dev/null
     tests/slurm/cluster.sh stop
     rm -rf "$SLURM_ROOT"
     exit "$status"
@@ -68,9 +69,9 @@ submit() {
     ctl env -C "$dir" HEADWATER_CONFIG="$work/headwater.toml" "$@" | tee "$dir/submitted" >&2
     sed -n 's/Submitted batch job //p' "$dir/submitted"
 }
-# ended JOB NAME: waits for the job; it and all its components must have ended with 0.
+# ended JOB NAME [SECONDS]: waits for the job; it and all its components must have ended with 0.
 ended() {
-    until_true 60 "$2 ends" is_gone "$1"
+    until_true "${3:-60}" "$2 ends" is_gone "$1"
     ctl scontrol show job "$1" >"$work/$2/job"
     ! grep -v 'ExitCode=0:0' <(grep -o 'ExitCode=[0-9:]*' "$work/$2/job") ||
         fail "$2 ended with $(grep -o 'ExitCode=[0-9:]*' "$work/$2/job")"
@@ -105,7 +106,8 @@ links = ["tcp"]
 CONF
 # What users write: sizes in a file, and a command for each rank.
 cat >"$work/sizes.env" <<CONF
-HW_BIN=$bin HW_STORAGE_NODES=2 HW_STORAGE_CPUS=1 HW_AUGMENT_NODES=2 HW_AUGMENT_CPUS=1
+HW_BIN=$bin HW_STORAGE_NODES=2 HW_STORAGE_CPUS=1 HW_AUGMENT_CPUS=1
+: \${HW_AUGMENT_NODES:=2}
 : \${HW_TRAINER_NODES:=2}
 HW_TRAINER_CPUS=2 HW_DRAIN_S=6 HW_CPU_BIND=none
 CONF
@@ -189,6 +191,40 @@ for trial in 0 1; do
     mv "$work/trials/digests-${trial}0" "$work/trial-$trial/digests-0"
     equal "trial-$trial" one-rank
 done
+
+echo "== a worker is submitted while a rank waits, and cancelled when none does"
+export HEADWATER_RECEIVER__EPOCHS=6
+local_run six-epochs 1
+mkdir -p "$work/grow"
+touch "$work/grow/more"
+job=$(submit grow env HW_TRAINER_NODES=1 HW_AUGMENT_NODES=1 HW_ADDRESS_DIR="$work/grow/service" \
+    HEADWATER_TELEMETRY__METRICS_LISTEN=0.0.0.0:9400 HEADWATER_RECEIVER__WORKERS_REFRESH_MS=300 \
+    HEADWATER_RECEIVER__WORKERS="file:$work/grow/service/workers,file:$work/grow/more" \
+    "$sbatch" --env "$work/sizes.env" "$work/rank.sh")
+unset HEADWATER_RECEIVER__EPOCHS
+# node GROUP: the node of a component that has one.
+node() { ctl squeue --noheader --format='%i %N' --jobs="$job" | sed -n "s/^$job+$1 //p"; }
+has_node() { [ -n "$(node "$1")" ]; }
+until_true 30 "the rank has a node" has_node 2
+rank_node=$(node 2)
+ctl env -C "$work/grow" HEADWATER_CONFIG="$work/headwater.toml" HW_BIN="$bin" HW_CPU_BIND=none \
+    HW_ADDRESS_DIR="$work/grow/service" sh -c 'echo $$ >controller.pid && exec "$@"' sh \
+    "$bin" autoscale --backend slurm --max 2 \
+    --workers "$(node 1):9400" --receivers "$rank_node:9400" \
+    --set autoscale.look_ms=400 --set scaling.up_pause_s=1 --set scaling.down_window_s=2 \
+    --set autoscale.slurm_script="$top/slurm/worker.sbatch" \
+    --set autoscale.slurm_workers_file="$work/grow/more" >"$work/grow/autoscale.out" 2>&1 &
+controller=$!
+ctl python3 tests/k8s/metric.py "$rank_node:9400" headwater_receiver_workers 2
+ended "$job" grow 180
+equal grow six-epochs
+is_idle() { [ -z "$(ctl squeue --noheader --name=headwater-worker)" ]; }
+until_true 30 "the worker is cancelled" is_idle
+grep -q '^2 workers instead of 1: ranks wait' "$work/grow/autoscale.out" &&
+    grep -q '^1 workers instead of 2: fewer do' "$work/grow/autoscale.out" ||
+    fail "the controller did not step up and down: $(cat "$work/grow/autoscale.out")"
+kill "$(cat "$work/grow/controller.pid")"
+wait "$controller" || fail "the controller did not end well"
 
 echo "== an augment node that is lost in mid-epoch changes no batch and ends nothing"
 job=$(submit lost-node env STEP_MS=300 "$sbatch" --env "$work/sizes.env" "$work/rank.sh")

@@ -19,7 +19,18 @@ security:
 
 {{/* Workers: all pods of the name, followed as they come and go. */}}
 {{- define "headwater.addresses.augment" -}}
-- dns:{{ include "headwater.fullname" . }}-augment.{{ .Release.Namespace }}.svc:{{ .Values.augment.port }}
+- {{ include "headwater.place" (list . "augment" "grpc" .Values.augment.port) }}
+{{- end -}}
+
+{{/* All pods of a Service: list ROOT COMPONENT PORT-NAME PORT. */}}
+{{- define "headwater.place" -}}
+{{- $root := index . 0 -}}
+{{- $service := printf "%s-%s" (include "headwater.fullname" $root) (index . 1) -}}
+{{- if eq $root.Values.discovery "endpointSlices" -}}
+slices:{{ $root.Release.Namespace }}/{{ $service }}:{{ index . 2 }}
+{{- else -}}
+dns:{{ $service }}.{{ $root.Release.Namespace }}.svc:{{ index . 3 }}
+{{- end -}}
 {{- end -}}
 
 {{/* Storage nodes are looked up once. So those of a StatefulSet are called by their own names, which a
@@ -27,8 +38,8 @@ security:
 {{- define "headwater.addresses.storage" -}}
 {{- $service := printf "%s-storage" (include "headwater.fullname" .) -}}
 {{- $place := printf "%s.%s.svc:%v" $service .Release.Namespace .Values.storage.port -}}
-{{- if eq .Values.storage.kind "DaemonSet" -}}
-- dns:{{ $place }}
+{{- if or (eq .Values.storage.kind "DaemonSet") (eq .Values.discovery "endpointSlices") -}}
+- {{ include "headwater.place" (list . "storage" "grpc" .Values.storage.port) }}
 {{- else -}}
 {{- range until (int .Values.storage.replicas) }}
 - {{ printf "%s-%d.%s" $service . $place }}
@@ -57,21 +68,74 @@ receiver:
   world_size: {{ .Values.job.ranks }}
   epochs: 1
   tcp_listen: 0.0.0.0:{{ .Values.job.linkPort }}
-  workers:
-    {{- include "headwater.addresses.augment" . | nindent 4 }}
-  {{- if .Values.storage.enabled }}
-  storage:
-    {{- include "headwater.addresses.storage" . | nindent 4 }}
-  {{- end }}
-  {{- if .Values.sharedMemory.socketHostPath }}
-  shm_socket_dir: /run/headwater
-  {{- else }}
-  links: [tcp]
-  {{- end }}
   {{- if .Values.job.checkpoints.volume }}
   checkpoint_dir: /var/lib/headwater/checkpoints
   resume: true
   {{- end }}
+  {{- include "headwater.config.tiers" . | nindent 2 }}
+{{- end -}}
+
+{{/* One rank of its own, which goes on without end. */}}
+{{- define "headwater.config.publish" -}}
+{{- $publish := .Values.publish -}}
+receiver:
+  job: {{ include "headwater.fullname" . }}-publish
+  world_size: 1
+  epochs: 0
+  tcp_listen: 0.0.0.0:{{ $publish.linkPort }}
+  {{- if $publish.checkpoints.volume }}
+  checkpoint_dir: /var/lib/headwater/checkpoints
+  resume: true
+  {{- end }}
+  {{- include "headwater.config.tiers" . | nindent 2 }}
+publish:
+  urls:
+    {{- if $publish.losslessClients }}
+    - {{ printf "zrpush://0.0.0.0:{%v..%v}" $publish.port (sub (add $publish.port $publish.losslessClients) 1) | quote }}
+    {{- else }}
+    - zpub://0.0.0.0:{{ $publish.port }}
+    {{- end }}
+{{- end -}}
+
+{{/* The controller of one flavour's workers. */}}
+{{- define "headwater.config.autoscale" -}}
+{{- $scaling := .Values.augment.autoscaling -}}
+autoscale:
+  backend: kubernetes
+  workload: deployments/{{ include "headwater.fullname" . }}-augment-{{ $scaling.controller.flavour }}
+  workers:
+    - {{ include "headwater.place" (list . "augment" "metrics" .Values.monitoring.port) }}
+  receivers:
+    {{- if .Values.job.enabled }}
+    - {{ include "headwater.place" (list . "train" "metrics" .Values.monitoring.port) }}
+    {{- end }}
+    {{- if .Values.publish.enabled }}
+    - {{ include "headwater.place" (list . "publish" "metrics" .Values.monitoring.port) }}
+    {{- end }}
+    {{- with $scaling.controller.receivers }}
+    {{- toYaml . | nindent 4 }}
+    {{- end }}
+scaling:
+  workers_min: {{ $scaling.minReplicas }}
+  workers_max: {{ $scaling.maxReplicas }}
+  stall_high: {{ $scaling.stallShare }}
+  stall_low: {{ mulf 0.4 $scaling.stallShare }}
+  down_window_s: {{ printf "%.1f" (float64 $scaling.scaleDownSeconds) }}
+{{- end -}}
+
+{{/* Where a receiver finds the other tiers. */}}
+{{- define "headwater.config.tiers" -}}
+workers:
+  {{- include "headwater.addresses.augment" . | nindent 2 }}
+{{- if .Values.storage.enabled }}
+storage:
+  {{- include "headwater.addresses.storage" . | nindent 2 }}
+{{- end }}
+{{- if .Values.sharedMemory.socketHostPath }}
+shm_socket_dir: /run/headwater
+{{- else }}
+links: [tcp]
+{{- end }}
 {{- end -}}
 
 {{/* The file of one tier: list ROOT TIER. */}}
@@ -81,7 +145,9 @@ receiver:
 {{- $sections := dict
   "storage" (list "dataset" "hub" "storage")
   "augment" (list "augment")
-  "receiver" (list "dataset" "curriculum" "hub" "recipe" "receiver") -}}
+  "receiver" (list "dataset" "curriculum" "hub" "recipe" "receiver")
+  "publish" (list "dataset" "curriculum" "hub" "recipe" "receiver" "publish")
+  "autoscale" (list "autoscale" "scaling") -}}
 {{- $known := include "headwater.config.shared" $root | fromYaml -}}
 {{- $known = mergeOverwrite $known (include (printf "headwater.config.%s" $tier) $root | fromYaml) -}}
 {{- $set := dict -}}
@@ -111,7 +177,7 @@ receiver:
 {{- if and (not .Values.storage.enabled) (not $augment.storage) -}}
 {{- fail "storage.enabled is false: set config.augment.storage (and config.receiver.storage, for the job) to the nodes there are" -}}
 {{- end -}}
-{{- if and (not .Values.storage.enabled) .Values.job.enabled (not (include "headwater.configured" (list . "receiver" "storage"))) -}}
+{{- if and (not .Values.storage.enabled) (or .Values.job.enabled .Values.publish.enabled) (not (include "headwater.configured" (list . "receiver" "storage"))) -}}
 {{- fail "storage.enabled is false: set config.receiver.storage to the nodes there are" -}}
 {{- end -}}
 {{- $tls := .Values.security.tls -}}

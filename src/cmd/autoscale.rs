@@ -1,0 +1,71 @@
+//! `headwater autoscale`: as many augment workers as ranks need.
+
+use anyhow::Result;
+use clap::Args;
+use headwater_telemetry::Phase;
+
+use crate::autoscale::{Rounds, describe, pause};
+use crate::cli::given;
+use crate::cmd::serving::Serving;
+use crate::config::{Config, Setting};
+
+/// Flags of `autoscale`.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct Flags {
+    /// Who starts workers: kubernetes or slurm
+    #[arg(long, value_name = "WHO")]
+    backend: Option<String>,
+    /// Addresses of `/metrics` of ranks
+    #[arg(long, value_name = "HOST:PORT,..")]
+    receivers: Option<String>,
+    /// Addresses of `/metrics` of workers
+    #[arg(long, value_name = "HOST:PORT,..")]
+    workers: Option<String>,
+    /// Fewest workers
+    #[arg(long, value_name = "N")]
+    min: Option<u32>,
+    /// Most workers
+    #[arg(long, value_name = "N")]
+    max: Option<u32>,
+    /// Prints what would be done at each look, and does nothing
+    #[arg(long)]
+    dry_run: bool,
+}
+
+// === impl Flags ===
+
+impl Flags {
+    pub(crate) fn settings(&self) -> Vec<Setting> {
+        [
+            given("--backend", "autoscale.backend", self.backend.as_ref()),
+            given("--receivers", "autoscale.receivers", self.receivers.as_ref()),
+            given("--workers", "autoscale.workers", self.workers.as_ref()),
+            given("--min", "scaling.workers_min", self.min),
+            given("--max", "scaling.workers_max", self.max),
+        ]
+        .into_iter()
+        .flatten()
+        .collect()
+    }
+}
+
+pub(crate) fn run(config: Config, flags: &Flags) -> Result<()> {
+    config.scaling.validate()?;
+    Serving::run(&config.telemetry, async |serving| {
+        describe();
+        let mut rounds = Rounds::new(&config.autoscale, config.scaling.clone(), flags.dry_run)?;
+        serving.health.set(Phase::Ready);
+        loop {
+            // Looking blocks: names are resolved, programs run.
+            let looked = tokio::task::spawn_blocking(move || {
+                rounds.round();
+                rounds
+            });
+            rounds = looked.await?;
+            let waited = serving.unless_asked(tokio::time::sleep(pause(&config.autoscale))).await;
+            if waited.is_none() {
+                return Ok(());
+            }
+        }
+    })
+}

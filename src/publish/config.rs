@@ -1,0 +1,79 @@
+//! Configuration of `headwater publish`: `[publish]` in `headwater.toml`.
+
+use anyhow::{Context, Result, ensure};
+use serde::{Deserialize, Serialize};
+
+use super::address::{self, Address};
+
+/// Where batches are published, and how many may wait there.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct PublishConfig {
+    /// Addresses as Tensorcom writes them; every one of them gets every batch. `zrpush://HOST:PORT`
+    /// listens for `zrpull` clients, which share the batches out and lose none; `zpub://` listens for
+    /// `zsub` clients, of which each gets all that it is fast enough for; `zpush://` and `zrpub://`
+    /// connect to clients that listen. `{7410..7429}` stands for twenty addresses.
+    pub(crate) urls: Vec<String>,
+    /// Batches that may wait for one client, in memory of this process: a `push` waits beyond
+    /// them, a `pub` drops.
+    pub(crate) queue_batches: u32,
+    /// Subscriptions that each `pub` address waits for before the first batch.
+    pub(crate) subscribers_min: u32,
+    /// How messages are cut: `multipart` (Tensorcom's default) or `single`.
+    pub(crate) framing: Framing,
+    /// Sends class indices as 64-bit integers, which Tensorcom itself sends only when told to.
+    pub(crate) labels_wide: bool,
+    /// How long the end waits for clients to take what is queued, in ms.
+    pub(crate) linger_ms: u32,
+    /// Threads of ZeroMQ that move bytes.
+    pub(crate) io_threads: u32,
+}
+
+/// How the tensors of a batch become frames of a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Framing {
+    /// A frame for each header and each tensor.
+    Multipart,
+    /// One frame with all of them as chunks.
+    Single,
+}
+
+// === impl PublishConfig ===
+
+impl Default for PublishConfig {
+    fn default() -> Self {
+        Self {
+            urls: vec!["zpub://127.0.0.1:7404".into()],
+            queue_batches: 4,
+            subscribers_min: 0,
+            framing: Framing::Multipart,
+            labels_wide: false,
+            linger_ms: 60_000,
+            io_threads: 1,
+        }
+    }
+}
+
+impl PublishConfig {
+    /// The addresses, ranges of ports written out.
+    ///
+    /// # Errors
+    /// The first key that is out of range, or an address that cannot be understood.
+    pub(crate) fn addresses(&self) -> Result<Vec<Address>> {
+        for (key, value, most) in [
+            ("queue_batches", self.queue_batches, 100_000),
+            ("io_threads", self.io_threads, 64),
+            ("linger_ms", self.linger_ms, i32::MAX as u32),
+        ] {
+            let rule = "must be at least 1 and within reason";
+            ensure!((1..=most).contains(&value), "`publish.{key}` is {value}: {rule}");
+        }
+        ensure!(!self.urls.is_empty(), "`publish.urls` is []: give one address at least");
+        let mut addresses = Vec::new();
+        for url in &self.urls {
+            addresses.extend(address::parse(url).context("publish.urls")?);
+        }
+        Ok(addresses)
+    }
+}

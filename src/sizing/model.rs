@@ -1,0 +1,351 @@
+//! The cost model: images per second, and from them cores, bytes per second and memory of each tier.
+
+use headwater_core::{Layout, Recipe};
+use serde::Serialize;
+
+use super::rates::{CoreRate, GRPC_CPU_S_PER_GB, RECEIVER_MS, TCP_CPU_S_PER_GB};
+
+const GIGA: f64 = 1e9;
+/// Memory for each thread that renders: an image of 12 megapixels as planes, and its views.
+const THREAD_BYTES: f64 = 64e6;
+/// Memory of a process that serves, apart from what is counted on its own.
+const PROCESS_BYTES: f64 = 256e6;
+
+/// What is to be fed.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Job {
+    pub(crate) ranks: u32,
+    pub(crate) ranks_per_node: u32,
+    /// Samples in a rank's batch.
+    pub(crate) batch_samples: u32,
+    /// Of all ranks together.
+    pub(crate) images_per_s: f64,
+    /// The link that batches go by: `tcp`, `rdma` or `shm`.
+    pub(crate) link: String,
+    pub(crate) window_batches: u32,
+    /// Slots of a receiver.
+    pub(crate) slots: u32,
+    /// Shards that are read at a time: those of the shuffle block.
+    pub(crate) shuffle_block: u32,
+    pub(crate) augment_staging_bytes: f64,
+}
+
+/// The mean photograph.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub(crate) struct Photos {
+    pub(crate) bytes: f64,
+    pub(crate) pixels: f64,
+}
+
+/// What one node of each tier has.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub(crate) struct Hardware {
+    pub(crate) storage_cores: u32,
+    pub(crate) augment_cores: u32,
+    /// Network of a node of any tier, each way, in gigabits a second.
+    pub(crate) nic_gbit: f64,
+    /// What the disks of a storage node read, in GB/s.
+    pub(crate) disk_gb_per_s: f64,
+    pub(crate) shard_bytes: f64,
+    /// Share of cores, networks and disks that is planned to be busy.
+    pub(crate) busy: f64,
+    /// Images per second of a GPU that augments; none: processors do.
+    pub(crate) gpu_images_per_s: Option<f64>,
+}
+
+/// One tier. Rates and memory are those of one node.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(crate) struct Tier {
+    pub(crate) name: &'static str,
+    pub(crate) nodes: u32,
+    /// What the number of nodes follows from.
+    pub(crate) bound: &'static str,
+    /// Cores of a node that are busy.
+    pub(crate) cores: f64,
+    /// GPUs that are busy, of the whole tier.
+    pub(crate) gpus: u32,
+    pub(crate) in_gb_per_s: f64,
+    pub(crate) out_gb_per_s: f64,
+    pub(crate) disk_gb_per_s: f64,
+    pub(crate) memory_gb: f64,
+    pub(crate) shm_gb: f64,
+}
+
+/// What a job needs.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Size {
+    pub(crate) recipe: String,
+    pub(crate) job: Job,
+    pub(crate) photos: Photos,
+    pub(crate) hardware: Hardware,
+    pub(crate) core: Option<CoreRate>,
+    /// Bytes of a sample in a batch, labels included.
+    pub(crate) sample_bytes: f64,
+    /// Time of a step, in ms.
+    pub(crate) step_ms: f64,
+    pub(crate) tiers: [Tier; 3],
+    /// Networks that are too slow whatever the number of nodes, in words.
+    pub(crate) short: Vec<String>,
+}
+
+/// Flow and memory that all tiers follow from.
+struct Flow<'a> {
+    job: &'a Job,
+    hardware: &'a Hardware,
+    /// Encoded bytes per second, GB.
+    encoded: f64,
+    /// Bytes of batches per second, GB.
+    batches: f64,
+    /// Bytes of one batch of a rank.
+    slot_bytes: f64,
+    /// Processor time that a GB over the link takes at each end.
+    link_cpu_s: f64,
+}
+
+/// Sizes the tiers for a job.
+pub(crate) fn size(
+    (name, recipe): (&str, &Recipe),
+    job: Job,
+    photos: Photos,
+    hardware: Hardware,
+    core: Option<CoreRate>,
+) -> Size {
+    let layout = Layout::new(recipe, job.batch_samples);
+    let per_batch: u64 = layout.tensors().iter().map(|t| layout.tensor_region(t).len_bytes).sum();
+    let sample_bytes = per_batch as f64 / f64::from(job.batch_samples);
+    let flow = Flow {
+        job: &job,
+        hardware: &hardware,
+        encoded: job.images_per_s * photos.bytes / GIGA,
+        batches: job.images_per_s * sample_bytes / GIGA,
+        slot_bytes: layout.len_bytes() as f64,
+        // With the others the bytes are written where they belong by a device or by the renderer.
+        link_cpu_s: if job.link == "tcp" { TCP_CPU_S_PER_GB } else { 0.0 },
+    };
+    let tiers = [flow.storage(), flow.augment(core.as_ref()), flow.trainer()];
+    let nic = hardware.nic_gbit / 8.0 * hardware.busy;
+    let short = tiers.iter().filter(|tier| tier.in_gb_per_s > nic && flow.crosses_network());
+    let short = short.map(|tier| {
+        format!(
+            "a {} node takes {:.1} GB/s and its network {nic:.1}: fewer ranks on it, a smaller \
+             dtype, or a faster network",
+            tier.name, tier.in_gb_per_s
+        )
+    });
+    Size {
+        recipe: name.to_owned(),
+        short: short.collect(),
+        photos,
+        hardware,
+        core,
+        sample_bytes,
+        step_ms: 1000.0 * f64::from(job.ranks) * f64::from(job.batch_samples) / job.images_per_s,
+        tiers,
+        job,
+    }
+}
+
+// === impl Flow ===
+
+impl Flow<'_> {
+    fn crosses_network(&self) -> bool {
+        self.job.link != "shm"
+    }
+
+    fn nic(&self) -> f64 {
+        self.hardware.nic_gbit / 8.0 * self.hardware.busy
+    }
+
+    /// Two nodes at least: one may be lost.
+    fn storage(&self) -> Tier {
+        let hardware = self.hardware;
+        let cores = self.encoded * GRPC_CPU_S_PER_GB;
+        let (nodes, bound) = largest(&[
+            (2.0, "one may be lost"),
+            (self.encoded / (hardware.disk_gb_per_s * hardware.busy), "disks"),
+            (self.encoded / self.nic(), "network"),
+            (cores / (f64::from(hardware.storage_cores) * hardware.busy), "cores"),
+        ]);
+        let each = 1.0 / f64::from(nodes);
+        // The shards of the block that is read and of the one that is read ahead.
+        let window = 2.0 * f64::from(self.job.shuffle_block) * hardware.shard_bytes;
+        Tier {
+            name: "storage",
+            nodes,
+            bound,
+            cores: cores * each,
+            gpus: 0,
+            in_gb_per_s: 0.0,
+            out_gb_per_s: self.encoded * each,
+            disk_gb_per_s: self.encoded * each,
+            memory_gb: (window * each + PROCESS_BYTES) / GIGA,
+            shm_gb: 0.0,
+        }
+    }
+
+    fn augment(&self, core: Option<&CoreRate>) -> Tier {
+        let (job, hardware) = (self.job, self.hardware);
+        let moving = self.encoded * GRPC_CPU_S_PER_GB + self.batches * self.link_cpu_s;
+        let rendering = core.map_or(0.0, |core| job.images_per_s / core.images_per_s);
+        let gpus = hardware.gpu_images_per_s.map_or(0.0, |rate| job.images_per_s / rate);
+        let cores = rendering + moving;
+        let network = if self.crosses_network() { self.batches / self.nic() } else { 0.0 };
+        let (nodes, bound) = largest(&[
+            (1.0, "one at least"),
+            (cores / (f64::from(hardware.augment_cores) * hardware.busy), "cores"),
+            (network, "network"),
+            (self.encoded / self.nic(), "network"),
+        ]);
+        let each = 1.0 / f64::from(nodes);
+        // Over a network a part is rendered into memory of the worker, from where it is sent; all
+        // parts of all ranks' windows may be under way.
+        let windows = f64::from(job.ranks) * f64::from(job.window_batches) * self.slot_bytes;
+        let staged = if self.crosses_network() { windows * each } else { 0.0 };
+        let threads = f64::from(hardware.augment_cores) * THREAD_BYTES;
+        Tier {
+            name: "augment",
+            nodes,
+            bound,
+            cores: cores * each,
+            gpus: (gpus / hardware.busy).ceil() as u32,
+            in_gb_per_s: self.encoded * each,
+            out_gb_per_s: self.batches * each,
+            disk_gb_per_s: 0.0,
+            memory_gb: (staged + threads + job.augment_staging_bytes + PROCESS_BYTES) / GIGA,
+            shm_gb: 0.0,
+        }
+    }
+
+    fn trainer(&self) -> Tier {
+        let job = self.job;
+        let nodes = job.ranks.div_ceil(job.ranks_per_node);
+        let each = 1.0 / f64::from(nodes);
+        let ranks = f64::from(job.ranks.min(job.ranks_per_node));
+        let slots = ranks * f64::from(job.slots) * self.slot_bytes / GIGA;
+        let shared = job.link == "shm";
+        Tier {
+            name: "trainer",
+            nodes,
+            bound: "ranks",
+            cores: (self.batches * self.link_cpu_s + job.images_per_s * RECEIVER_MS * 1e-3) * each,
+            gpus: 0,
+            in_gb_per_s: self.batches * each,
+            out_gb_per_s: 0.0,
+            disk_gb_per_s: 0.0,
+            memory_gb: slots + ranks * PROCESS_BYTES / GIGA,
+            shm_gb: if shared { slots } else { 0.0 },
+        }
+    }
+}
+
+/// The largest of several numbers of nodes, rounded up, and what asks for it.
+fn largest(wanted: &[(f64, &'static str)]) -> (u32, &'static str) {
+    wanted.iter().fold((0, ""), |most, (nodes, bound)| {
+        // A rounding error is no node.
+        let nodes = (nodes - 1e-9).ceil() as u32;
+        if nodes > most.0 { (nodes, bound) } else { most }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use headwater_core::Dtype;
+
+    use super::*;
+
+    fn job() -> Job {
+        Job {
+            ranks: 16,
+            ranks_per_node: 8,
+            batch_samples: 50,
+            images_per_s: 8000.0,
+            link: "tcp".into(),
+            window_batches: 4,
+            slots: 8,
+            shuffle_block: 10,
+            augment_staging_bytes: 0.25e9,
+        }
+    }
+
+    const HARDWARE: Hardware = Hardware {
+        storage_cores: 16,
+        augment_cores: 32,
+        nic_gbit: 100.0,
+        disk_gb_per_s: 0.5,
+        shard_bytes: 1e9,
+        busy: 0.8,
+        gpu_images_per_s: None,
+    };
+
+    fn sized(job: Job, hardware: Hardware, rate: f64) -> Size {
+        let recipe = Recipe::preset("dinov2", Dtype::Bf16).unwrap();
+        let core = CoreRate { images_per_s: rate, source: String::new() };
+        let photos = Photos { bytes: 1e5, pixels: 187_500.0 };
+        size(("dinov2", &recipe), job, photos, hardware, Some(core))
+    }
+
+    fn near(value: f64, wanted: f64) {
+        assert!((value - wanted).abs() < 1e-3 * wanted.abs(), "{value} is not {wanted}");
+    }
+
+    /// By hand: 16 ranks of 50 in 100 ms are 8000 images/s; 100 kB of each are 0.8 GB/s encoded;
+    /// 522,240 values in bf16 and a label of 8 bytes are 1,044,488 bytes, 8.356 GB/s.
+    #[test]
+    fn flows_and_cores_are_those_of_a_calculation_by_hand() {
+        let size = sized(job(), HARDWARE, 400.0);
+        near(size.step_ms, 100.0);
+        near(size.sample_bytes, 1_044_488.0);
+        let [storage, augment, trainer] = &size.tiers;
+        // 0.8 GB/s from disks of 0.5 GB/s that are to be busy for 0.8 of their time.
+        assert_eq!((storage.nodes, storage.bound), (2, "one may be lost"));
+        near(storage.out_gb_per_s, 0.4);
+        near(storage.memory_gb, 2.0 * 10.0 / 2.0 + 0.256);
+        // 20 cores to render, 0.8 x 0.51 to read, 8.356 x 0.255 to send.
+        near(augment.cores * f64::from(augment.nodes), 20.0 + 0.408 + 2.1308);
+        assert_eq!((augment.nodes, augment.bound), (1, "one at least"));
+        near(augment.out_gb_per_s, 8.3559);
+        near(trainer.in_gb_per_s, 4.178);
+        // 4000 images/s take 0.069 ms each.
+        near(trainer.cores, 4.178 * 0.255 + 0.276);
+        assert_eq!((trainer.nodes, size.short.len()), (2, 0));
+    }
+
+    #[test]
+    fn memory_is_slots_windows_and_shards() {
+        let size = sized(job(), HARDWARE, 400.0);
+        let slot = 50.0 * 1_044_488.0;
+        let [_, augment, trainer] = &size.tiers;
+        near(trainer.memory_gb, (8.0 * 8.0 * slot + 8.0 * 256e6) / 1e9);
+        let staged = 16.0 * 4.0 * slot;
+        near(augment.memory_gb, (staged + 32.0 * 64e6 + 0.25e9 + 256e6) / 1e9);
+        assert_eq!(trainer.shm_gb, 0.0);
+        let shared = sized(Job { link: "shm".into(), ..job() }, HARDWARE, 400.0);
+        near(shared.tiers[2].shm_gb, 8.0 * 8.0 * slot / 1e9);
+        near(shared.tiers[1].memory_gb, (32.0 * 64e6 + 0.25e9 + 256e6) / 1e9);
+    }
+
+    #[test]
+    fn the_scarcest_thing_says_how_many_nodes_there_are() {
+        let by = |hardware: Hardware, rate: f64, tier: usize| {
+            let size = sized(job(), hardware, rate);
+            (size.tiers[tier].nodes, size.tiers[tier].bound)
+        };
+        // 80 cores and 2.5 for moving, on 32 of which 0.8 are to be busy.
+        assert_eq!(by(HARDWARE, 100.0, 1), (4, "cores"));
+        assert_eq!(by(Hardware { nic_gbit: 25.0, ..HARDWARE }, 400.0, 1), (4, "network"));
+        assert_eq!(by(Hardware { disk_gb_per_s: 0.2, ..HARDWARE }, 400.0, 0), (5, "disks"));
+        let short = sized(job(), Hardware { nic_gbit: 25.0, ..HARDWARE }, 400.0).short;
+        assert!(short.iter().any(|line| line.contains("trainer node takes 4.2 GB/s")), "{short:?}");
+    }
+
+    #[test]
+    fn gpus_take_the_place_of_cores_that_render() {
+        let recipe = Recipe::preset("dinov2", Dtype::Bf16).unwrap();
+        let photos = Photos { bytes: 1e5, pixels: 187_500.0 };
+        let hardware = Hardware { gpu_images_per_s: Some(5000.0), ..HARDWARE };
+        let size = size(("dinov2", &recipe), job(), photos, hardware, None);
+        // 1.6 GPUs that are to be busy for 0.8 of their time.
+        assert_eq!(size.tiers[1].gpus, 2);
+        near(size.tiers[1].cores * f64::from(size.tiers[1].nodes), 0.408 + 2.1308);
+    }
+}

@@ -1,0 +1,130 @@
+//! What one core and one link do, with where the figure comes from.
+
+use std::path::Path;
+
+use anyhow::{Context, Result, bail, ensure};
+use serde::{Deserialize, Serialize};
+
+use super::model::Photos;
+
+/// CPU seconds that a GB over the `tcp` link takes at each end: half of the 0.51 of both.
+/// Source: docs/benchmarks/links.md, the largest of three runs.
+pub(super) const TCP_CPU_S_PER_GB: f64 = 0.255;
+/// CPU seconds that a GB of samples over gRPC takes at each end. Not measured on its own: that of
+/// the `tcp` link twice, since tonic moves about half as much beside a raw socket.
+pub(super) const GRPC_CPU_S_PER_GB: f64 = 0.51;
+/// Time to decode the photograph that rates were measured with, in ms; grows with the pixels.
+/// Source: docs/benchmarks/recipe.md, stages.
+const DECODE_MS: f64 = 1.290;
+/// Pixels of that photograph.
+const DECODE_PIXELS: f64 = 500.0 * 375.0;
+/// Processor time of a plain loop over that of a worker, one thread, photographs of ImageNet.
+/// Source: docs/benchmarks/pipeline.md.
+const TIERS_SHARE: f64 = 2.792 / 2.972;
+/// Processor time that a receiver takes for an image, in ms, apart from its link. Source: the same.
+pub(super) const RECEIVER_MS: f64 = 0.069;
+
+/// Presets that were measured: milliseconds a photograph on one core, without the tiers around it.
+const MEASURED: [(&str, f64, &str); 2] = [
+    ("dinov2", 1000.0 / 434.1, "docs/benchmarks/recipe.md: 434.1 images/s"),
+    ("imagenet-train", 0.86 * 1000.0 / 758.1, "docs/benchmarks/recipe.md: 0.86 of a bare decode"),
+];
+
+/// Images per second of one core of an augment worker.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(crate) struct CoreRate {
+    pub(crate) images_per_s: f64,
+    pub(crate) source: String,
+}
+
+/// What `headwater bench pipeline --json` wrote.
+#[derive(Debug, Deserialize)]
+struct Benched {
+    recipe: String,
+    threads: f64,
+    tiers_images_per_s: f64,
+}
+
+/// The rate of one core: as it was said, else as a bench measured it, else as the documentation has
+/// it for the recipe, for photographs of that size.
+///
+/// # Errors
+/// A recipe that was never measured; a bench of another recipe.
+pub(crate) fn core_rate(
+    said: Option<f64>,
+    bench: Option<&Path>,
+    recipe: &str,
+    photos: Photos,
+) -> Result<CoreRate> {
+    if let Some(images_per_s) = said {
+        ensure!(images_per_s > 0.0, "--core-rate is {images_per_s}: give images per second");
+        return Ok(CoreRate { images_per_s, source: "--core-rate".to_owned() });
+    }
+    if let Some(path) = bench {
+        return benched(path, recipe).with_context(|| path.display().to_string());
+    }
+    let known = MEASURED.iter().find(|(name, ..)| *name == recipe);
+    let Some((_, measured_ms, source)) = known else {
+        bail!(
+            "recipe `{recipe}` has no measured rate: run `headwater bench pipeline --threads 1 --json` \
+             and give its file as --bench, or images per second of a core as --core-rate"
+        );
+    };
+    // Decoding grows with the photograph; what is done to its views does not.
+    let more_decoding_ms = DECODE_MS * (photos.pixels / DECODE_PIXELS - 1.0);
+    let ms = measured_ms + more_decoding_ms.max(-0.9 * DECODE_MS);
+    Ok(CoreRate { images_per_s: TIERS_SHARE * 1000.0 / ms, source: (*source).to_owned() })
+}
+
+fn benched(path: &Path, recipe: &str) -> Result<CoreRate> {
+    let text = std::fs::read_to_string(path)?;
+    let benched: Benched = serde_json::from_str(&text)
+        .context("is not what `headwater bench pipeline --json` writes")?;
+    ensure!(
+        benched.recipe == recipe,
+        "measures recipe `{}`, and the job has `{recipe}`",
+        benched.recipe
+    );
+    let images_per_s = benched.tiers_images_per_s / benched.threads;
+    ensure!(images_per_s > 0.0, "measures nothing");
+    Ok(CoreRate { images_per_s, source: path.display().to_string() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PHOTOS: Photos = Photos { bytes: 115_000.0, pixels: 187_500.0 };
+
+    fn rate(recipe: &str, photos: Photos) -> f64 {
+        core_rate(None, None, recipe, photos).unwrap().images_per_s
+    }
+
+    #[test]
+    fn larger_photographs_take_longer_to_decode_and_no_longer_to_augment() {
+        // 434.1 images/s in a loop, of which the tiers keep 93.9 %.
+        assert!((rate("dinov2", PHOTOS) - 407.8).abs() < 0.1);
+        let twice = rate("dinov2", Photos { pixels: 375_000.0, ..PHOTOS });
+        // 2.304 ms and one more decode of 1.290 ms.
+        assert!((twice - 0.9394 * 1000.0 / 3.594).abs() < 0.1, "{twice}");
+    }
+
+    #[test]
+    fn what_was_never_measured_is_refused_with_how_to_measure_it() {
+        let error = core_rate(None, None, "dinov3", PHOTOS).unwrap_err().to_string();
+        assert!(error.contains("`dinov3`") && error.contains("--bench"), "{error}");
+    }
+
+    #[test]
+    fn a_bench_counts_by_core_and_only_for_its_recipe() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("bench.json");
+        let text = r#"{"recipe": "dinov3", "threads": 4, "tiers_images_per_s": 1000.0,
+                       "plain_images_per_s": 1100.0, "ratio": 0.91}"#;
+        std::fs::write(&path, text).unwrap();
+        let rate = core_rate(None, Some(&path), "dinov3", PHOTOS).unwrap();
+        assert!((rate.images_per_s - 250.0).abs() < 1e-9);
+        let error = core_rate(None, Some(&path), "dinov2", PHOTOS).unwrap_err();
+        assert!(format!("{error:#}").contains("measures recipe `dinov3`"), "{error:#}");
+    }
+}
