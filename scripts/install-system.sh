@@ -1,6 +1,6 @@
 #!/bin/sh
 # Installs the system packages that are missing: a C compiler and make for libjpeg-turbo, cmake and
-# nasm for its fast paths, a C++ compiler for ZeroMQ, and Python's venv; with the word `tests` also SLURM. Does nothing where
+# nasm for its fast paths, a C++ compiler for ZeroMQ, and Python's venv; with the word `tests` also SLURM and UCX. Does nothing where
 # all are there.
 set -eu
 
@@ -44,6 +44,8 @@ if [ "${1:-}" = tests ] && [ "$(id -u)" -eq 0 ] && command -v apt-get >/dev/null
     # Checks the alerts.
     need promtool prometheus
     need ip iproute2
+    # UCX for the ucx link, and its headers to compare structures with.
+    [ -e /usr/include/ucp/api/ucp.h ] || missing="$missing libucx0 libucx-dev"
     if [ -n "$missing" ]; then
         echo "installing:$missing"
         # shellcheck disable=SC2086  # The list is words.

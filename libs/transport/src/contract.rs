@@ -33,6 +33,8 @@ pub enum LinkKind {
     Shm,
     /// One-sided writes into registered slots.
     Rdma,
+    /// One-sided writes by UCX, over whatever it finds.
+    Ucx,
     /// Framed byte stream.
     Tcp,
 }
@@ -230,6 +232,7 @@ impl LinkKind {
         match self {
             Self::Shm => "shm",
             Self::Rdma => "rdma",
+            Self::Ucx => "ucx",
             Self::Tcp => "tcp",
         }
     }
@@ -237,7 +240,7 @@ impl LinkKind {
     /// The kind of a given name.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
-        [Self::Shm, Self::Rdma, Self::Tcp].into_iter().find(|kind| kind.name() == name)
+        [Self::Shm, Self::Rdma, Self::Ucx, Self::Tcp].into_iter().find(|kind| kind.name() == name)
     }
 }
 

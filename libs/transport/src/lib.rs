@@ -21,6 +21,7 @@ mod metrics;
 #[allow(unsafe_code)] // Rendering memory as slices.
 pub mod part;
 mod place;
+pub mod rdma;
 mod recent;
 pub mod shm;
 #[allow(unsafe_code)] // Slot memory by address.

@@ -8,6 +8,7 @@ use crate::checksum::{part_checksum, row_checksum};
 use crate::contract::{LeaseId, LinkError, PartPlace};
 use crate::mapping::Mapping;
 use crate::place;
+use crate::rdma::ucx;
 use crate::shm::Rendering;
 use crate::staging::StagingBuffer;
 
@@ -33,6 +34,14 @@ pub(crate) enum Backing {
     Slot(Rendering),
     /// Memory of the worker; the link sends it.
     Staging(#[expect(dead_code, reason = "held for its drop")] StagingBuffer),
+    /// The same for a link that cannot stop writing: it is told when the buffer is gone. The
+    /// memory goes back first.
+    Ucx {
+        #[expect(dead_code, reason = "held for its drop")]
+        staging: StagingBuffer,
+        #[expect(dead_code, reason = "held for its drop")]
+        rendering: ucx::Rendering,
+    },
 }
 
 // SAFETY: `starts` point into memory that `backing` owns or keeps mapped; both kinds of backing
@@ -53,14 +62,18 @@ impl PartBuffer {
 
     /// A buffer in staging memory, regions one after another.
     pub(crate) fn in_staging(place: PartPlace, staging: StagingBuffer) -> Result<Self, LinkError> {
-        let mut end: u64 = 0;
-        let packed = place.regions.iter().map(|region| {
-            let offset_bytes = end;
-            end = (end + region.len_bytes).next_multiple_of(STAGING_ALIGN_BYTES);
-            headwater_core::Region { offset_bytes, len_bytes: region.len_bytes }
-        });
-        let starts = starts(staging.mapping(), &place, packed)?;
+        let starts = packed(&place, &staging)?;
         Ok(Self { place, starts, backing: Backing::Staging(staging) })
+    }
+
+    /// As [`Self::in_staging`]; `rendering` lets the session know when the buffer is gone.
+    pub(crate) fn in_ucx_staging(
+        place: PartPlace,
+        staging: StagingBuffer,
+        rendering: ucx::Rendering,
+    ) -> Result<Self, LinkError> {
+        let starts = packed(&place, &staging)?;
+        Ok(Self { place, starts, backing: Backing::Ucx { staging, rendering } })
     }
 
     /// Bytes of staging memory that a part needs.
@@ -148,6 +161,17 @@ impl PartBuffer {
     fn len_of(&self, i: usize) -> usize {
         self.place.regions[i].len_bytes as usize
     }
+}
+
+/// Where each region begins in staging memory.
+fn packed(place: &PartPlace, staging: &StagingBuffer) -> Result<Vec<NonNull<u8>>, LinkError> {
+    let mut end: u64 = 0;
+    let packed = place.regions.iter().map(|region| {
+        let offset_bytes = end;
+        end = (end + region.len_bytes).next_multiple_of(STAGING_ALIGN_BYTES);
+        headwater_core::Region { offset_bytes, len_bytes: region.len_bytes }
+    });
+    starts(staging.mapping(), place, packed)
 }
 
 fn starts(

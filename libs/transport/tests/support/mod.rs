@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use headwater_transport::conformance::Harness;
+use headwater_transport::rdma::ucx::{self, UcxConnect, UcxListen};
 use headwater_transport::shm::{self, ShmConnect, ShmListen};
 use headwater_transport::slot::DEFAULT_SHM_DIR;
 use headwater_transport::tcp::{self, TcpConnect, TcpListen};
@@ -96,6 +97,45 @@ impl Harness for Tcp {
         key: &SessionKey,
     ) -> Result<Arc<dyn WorkerLink>, LinkError> {
         tcp::connect(offer, key, &self.connect).await
+    }
+
+    fn slot(&self, len_bytes: u64) -> Arc<SlotMemory> {
+        Arc::new(SlotMemory::private(len_bytes, false).expect("memory"))
+    }
+
+    fn buffers(&self) -> Option<usize> {
+        Some(self.connect.staging_buffers)
+    }
+}
+
+/// Both ends over whatever UCX finds on this machine.
+#[derive(Debug)]
+pub(crate) struct Ucx {
+    pub(crate) listen: UcxListen,
+    pub(crate) connect: UcxConnect,
+}
+
+impl Default for Ucx {
+    fn default() -> Self {
+        Self {
+            listen: UcxListen::default(),
+            connect: UcxConnect { staging_buffers: 3, ..UcxConnect::default() },
+        }
+    }
+}
+
+#[async_trait]
+impl Harness for Ucx {
+    async fn listen(&self, arrivals: mpsc::UnboundedSender<Arrival>) -> Arc<dyn ReceiverLink> {
+        ucx::listen(&self.listen, arrivals).await.expect("UCX, by scripts/install-system.sh tests")
+    }
+
+    async fn connect(
+        &self,
+        offer: &LinkOffer,
+        key: &SessionKey,
+    ) -> Result<Arc<dyn WorkerLink>, LinkError> {
+        ucx::connect(offer, key, &self.connect).await
     }
 
     fn slot(&self, len_bytes: u64) -> Arc<SlotMemory> {

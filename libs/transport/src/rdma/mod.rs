@@ -1,0 +1,3 @@
+//! One-sided writes into registered slots.
+
+pub mod ucx;
