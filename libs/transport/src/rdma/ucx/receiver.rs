@@ -25,6 +25,8 @@ use crate::slot::SlotMemory;
 const ADDRESS_MAX_BYTES: usize = 4096;
 /// Time for a refusal to reach whoever knocked.
 const REFUSAL_LIMIT: Duration = Duration::from_secs(5);
+/// Time for refusals to be broken off when the door closes.
+const END_LIMIT: Duration = Duration::from_secs(1);
 /// Longest sleep of the door.
 const NAP: Duration = Duration::from_millis(500);
 
@@ -161,7 +163,12 @@ impl Door {
             let nap = if self.refusals.is_empty() { NAP } else { Duration::from_millis(10) };
             self.port.wait(nap);
         }
-        self.settle(Instant::now() + REFUSAL_LIMIT); // All are past their time.
+        let limit = Instant::now() + END_LIMIT;
+        while !self.refusals.is_empty() && Instant::now() < limit {
+            self.port.progress();
+            self.settle(Instant::now() + REFUSAL_LIMIT); // All are past their time.
+            self.port.wait(Duration::from_millis(10));
+        }
     }
 
     fn hear(&mut self, message: &[u8]) {
