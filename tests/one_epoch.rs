@@ -9,6 +9,7 @@ use std::thread;
 use headwater_core::sampler::{Sampler, SamplerConfig};
 use headwater_core::{Digest, SampleRef};
 use headwater_receiver::{Batch, Receiver, ReceiverConfig};
+use headwater_transport::rdma::ucx;
 use support::fleet::Fleet;
 
 const WORLD: u32 = 2;
@@ -71,16 +72,39 @@ fn with_links(config: &ReceiverConfig, link: &str) -> ReceiverConfig {
     ReceiverConfig { links: vec![link.into()], ..config.clone() }
 }
 
+/// What a worker is told that may use every link of these tests.
+const ALL_LINKS: &str = r#"links = ["shm", "ucx", "tcp"]"#;
+
+/// So many workers.
+fn fleet(workers: usize) -> Fleet {
+    let mut fleet = Fleet::without_workers(support::data("photos/photos-*.tar"));
+    (0..workers).for_each(|_| {
+        fleet.add_worker(ALL_LINKS);
+    });
+    fleet
+}
+
+/// The links that this machine has; without UCX, loudly, the others.
+fn links() -> Vec<&'static str> {
+    match ucx::detect(false) {
+        Ok(_) => vec!["shm", "tcp", "ucx"],
+        Err(error) => {
+            eprintln!("SKIP of ucx: {error}");
+            vec!["shm", "tcp"]
+        }
+    }
+}
+
 #[test]
-fn an_epoch_is_the_same_for_one_worker_and_three_over_shm_and_tcp() {
-    let mut fleet = Fleet::start(support::data("photos/photos-*.tar"), 3);
+fn an_epoch_is_the_same_for_one_worker_and_three_over_every_link() {
+    let mut fleet = fleet(3);
     let three = fleet.config();
     let one = ReceiverConfig { workers: three.workers[..1].to_vec(), ..three.clone() };
 
     let reference = epoch(&with_links(&one, "tcp"), |_| {});
     check_order_and_coverage(&three, &reference);
     for (workers, config) in [("one", &one), ("three", &three)] {
-        for link in ["shm", "tcp"] {
+        for link in links() {
             let again = epoch(&with_links(config, link), |_| {});
             assert!(again == reference, "{workers} worker(s) over {link} brought other batches");
         }
@@ -89,8 +113,9 @@ fn an_epoch_is_the_same_for_one_worker_and_three_over_shm_and_tcp() {
 
 #[test]
 fn a_worker_killed_in_mid_epoch_changes_no_byte() {
-    let mut fleet = Fleet::start(support::data("photos/photos-*.tar"), 3);
-    for link in ["shm", "tcp"] {
+    // One dies for each link, and one more has to go on.
+    let mut fleet = fleet(links().len() + 1);
+    for link in links() {
         let config = with_links(&fleet.config(), link);
         let reference = epoch(&config, |_| {});
         let victim = fleet.workers.iter().position(Option::is_some).expect("a worker");

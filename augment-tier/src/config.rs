@@ -77,8 +77,8 @@ pub struct AugmentConfig {
     pub queue_parts: u32,
     /// Encoded bytes read ahead for all receivers, estimated from the shards' mean sample.
     pub staging_bytes: u64,
-    /// Links this worker takes, of those a receiver offers: `shm`, `rdma`, `tcp`. With one name
-    /// that link is forced: a session that cannot have it fails.
+    /// Links this worker takes, of those a receiver offers: `shm`, `rdma`, `ucx`, `tcp`. With one
+    /// name that link is forced: a session that cannot have it fails.
     pub links: Vec<String>,
     /// Most pixels of an image, width times height; a larger one is a bad sample.
     pub decode_pixels_max: u64,
@@ -182,7 +182,9 @@ impl AugmentConfig {
             match LinkKind::from_name(name) {
                 Some(kind) if !kinds.contains(&kind) => kinds.push(kind),
                 Some(_) => return Err(fault(name, "names each link once")),
-                None => return Err(fault(name, "links are \"shm\", \"rdma\" and \"tcp\"")),
+                None => {
+                    return Err(fault(name, "links are \"shm\", \"rdma\", \"ucx\" and \"tcp\""));
+                }
             }
         }
         if kinds.is_empty() { Err(fault("[]", "must name one link at least")) } else { Ok(kinds) }

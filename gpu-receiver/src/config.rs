@@ -62,7 +62,8 @@ pub struct ReceiverConfig {
     pub slots_max: u32,
     /// Most samples of one part, the unit of work.
     pub part_samples: u32,
-    /// Data links offered to workers, best first: `shm`, `tcp`.
+    /// Data links offered to workers, best first: `shm`, `ucx`, `tcp`. Beside others `ucx` is
+    /// passed over where UCX has no transport over an RDMA card; alone it is forced.
     pub links: Vec<String>,
     /// Where slots are made: a tmpfs.
     pub shm_dir: PathBuf,
@@ -260,11 +261,11 @@ impl ReceiverConfig {
             .links
             .iter()
             .map(|name| match LinkKind::from_name(name) {
-                Some(kind @ (LinkKind::Shm | LinkKind::Tcp)) => Ok(kind),
+                Some(kind @ (LinkKind::Shm | LinkKind::Ucx | LinkKind::Tcp)) => Ok(kind),
                 _ => Err(ReceiverError::Config {
                     key: "links",
                     value: format!("\"{name}\""),
-                    rule: "links are \"shm\" and \"tcp\"; \"rdma\" is not in this version",
+                    rule: "links are \"shm\", \"ucx\" and \"tcp\"; \"rdma\" is not in this version",
                 }),
             })
             .collect();

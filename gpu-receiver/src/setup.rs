@@ -7,6 +7,7 @@ use headwater_access::Access;
 use headwater_core::sampler::{Curriculum, SamplerConfig};
 use headwater_core::{Manifest, Recipe};
 use headwater_storage_client::{Dataset, DatasetRef, LocalMap, StorageClient, StorageClientConfig};
+use headwater_transport::rdma::ucx::{self, UcxListen};
 use headwater_transport::{Arrival, LinkError, LinkKind, ReceiverLink, shm, tcp};
 use tokio::sync::mpsc;
 
@@ -50,7 +51,8 @@ pub(crate) async fn open_links(
     events: &mpsc::UnboundedSender<Event>,
 ) -> Result<Vec<Arc<dyn ReceiverLink>>, ReceiverError> {
     let mut links: Vec<Arc<dyn ReceiverLink>> = Vec::new();
-    for kind in config.link_kinds()? {
+    let kinds = config.link_kinds()?;
+    for &kind in &kinds {
         let (arrivals, mut reported) = mpsc::unbounded_channel::<Arrival>();
         links.push(match kind {
             LinkKind::Shm => {
@@ -59,6 +61,18 @@ pub(crate) async fn open_links(
                 shm::listen(&shm::ShmListen { socket_dir, ..Default::default() }, arrivals).await?
             }
             LinkKind::Tcp => tcp::listen(&tcp_listen(config, access)?, arrivals).await?,
+            LinkKind::Ucx => {
+                let forced = kinds.len() == 1;
+                let choices = UcxListen { rdma_only: !forced, ..UcxListen::default() };
+                match ucx::listen(&choices, arrivals).await {
+                    Ok(link) => link,
+                    Err(error) if forced => return Err(error.into()),
+                    Err(error) => {
+                        tracing::info!(%error, "the ucx link is not offered");
+                        continue;
+                    }
+                }
+            }
             LinkKind::Rdma => unreachable!("refused by link_kinds"),
         });
         let events = events.clone();

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use headwater_access::Access;
 use headwater_proto::augment::SessionHello;
+use headwater_transport::rdma::ucx::{self, UcxConnect};
 use headwater_transport::shm::ShmConnect;
 use headwater_transport::tcp::{ConnectTls, TcpConnect};
 use headwater_transport::{LinkError, LinkKind, LinkOffer, SessionKey, WorkerLink, shm, tcp};
@@ -31,6 +32,11 @@ pub(crate) fn check_forced(config: &AugmentConfig) -> Result<(), AugmentError> {
             value: LinkKind::Rdma.name().to_owned(),
             rule: format!("{RDMA_MISSING}; allow \"tcp\" or \"shm\" as well"),
         }),
+        [LinkKind::Ucx] => ucx::detect(false).map(drop).map_err(|error| AugmentError::Config {
+            key: "links",
+            value: LinkKind::Ucx.name().to_owned(),
+            rule: format!("{error}; or allow \"tcp\" or \"shm\" as well"),
+        }),
         _ => Ok(()),
     }
 }
@@ -48,6 +54,8 @@ pub(crate) async fn connect(
 ) -> Result<Chosen, SessionError> {
     let taken = config.link_kinds().unwrap_or_default();
     let key = SessionKey(hello.session_key);
+    // A receiver that offers one link forces it as well.
+    let forced = taken.len() == 1 || hello.links.len() == 1;
     let mut refused = Vec::new();
     let mut tried = false;
     for offer in &hello.links {
@@ -60,7 +68,7 @@ pub(crate) async fn connect(
             continue;
         }
         let offer = LinkOffer { kind, address: offer.address.clone() };
-        match connect_one(&offer, &key, config, access).await {
+        match connect_one(&offer, &key, config, access, forced).await {
             Ok(link) => return Ok(Chosen { link, refused }),
             Err(error) => {
                 tried |= kind != LinkKind::Rdma;
@@ -79,6 +87,7 @@ async fn connect_one(
     key: &SessionKey,
     config: &AugmentConfig,
     access: &Access,
+    forced: bool,
 ) -> Result<Arc<dyn WorkerLink>, LinkError> {
     let within = config.link_timeout();
     let setup = |reason: String| LinkError::Setup { kind: offer.kind, reason };
@@ -98,6 +107,15 @@ async fn connect_one(
                     ..TcpConnect::default()
                 };
                 tcp::connect(offer, key, &choices).await
+            }
+            LinkKind::Ucx => {
+                let choices = UcxConnect {
+                    handshake_timeout: within,
+                    staging_buffers: config.parts() as usize,
+                    // Sockets of UCX are no better than the tcp link.
+                    rdma_only: !forced,
+                };
+                ucx::connect(offer, key, &choices).await
             }
             LinkKind::Rdma => Err(setup(RDMA_MISSING.to_owned())),
         }

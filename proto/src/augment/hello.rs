@@ -49,7 +49,7 @@ pub struct DatasetRef {
 /// One data link that a receiver offers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LinkOffer {
-    /// `shm`, `rdma` or `tcp`; a kind that a worker does not know is passed over.
+    /// `shm`, `rdma`, `ucx` or `tcp`; a kind that a worker does not know is passed over.
     pub kind: String,
     /// What the kind needs to connect.
     pub address: Vec<u8>,

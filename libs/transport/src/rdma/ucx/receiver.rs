@@ -12,7 +12,7 @@ use super::context::{Context, Registration};
 use super::ledger::{self, Ledger};
 use super::path::{Line, Outgoing, Path, Side};
 use super::port::{Bell, Endpoint, Port, Request};
-use super::wire::{Knock, ToReceiver, ToWorker, VERSION};
+use super::wire::{Knock, ToReceiver, ToWorker, VERSION, encode_offer};
 use super::{UcxListen, probe_pattern, setup};
 use crate::contract::{
     Arrival, LeaseId, LinkError, LinkKind, LinkOffer, PartPlace, PeerId, ReceiverLink, SessionKey,
@@ -97,7 +97,7 @@ impl UcxReceiver {
         spawn("ucx-door", opening)?;
         let opened = opened.await.map_err(|_| setup("its thread has ended".into()))?;
         let (bell, address) = opened.map_err(setup)?;
-        if address.len() > ADDRESS_MAX_BYTES {
+        if encode_offer(&address).len() > ADDRESS_MAX_BYTES {
             let len = address.len();
             return Err(setup(format!(
                 "the address of all its devices has {len} bytes, more than {ADDRESS_MAX_BYTES}: \
@@ -114,7 +114,7 @@ impl ReceiverLink for UcxReceiver {
     }
 
     fn offer(&self) -> LinkOffer {
-        LinkOffer { kind: LinkKind::Ucx, address: self.address.clone() }
+        LinkOffer { kind: LinkKind::Ucx, address: encode_offer(&self.address) }
     }
 
     fn add_slot(&self, slot: SlotId, memory: Arc<SlotMemory>) -> Result<(), LinkError> {

@@ -1,10 +1,12 @@
 //! Messages of the ucx link, little-endian; the format is in docs/wire-format.md.
 
+use xxhash_rust::xxh3::xxh3_64;
+
 use crate::contract::{LeaseId, SlotId};
 
 /// Version of these messages.
 pub(super) const VERSION: u32 = 1;
-/// First bytes of a knock: nobody else's message is taken for one.
+/// First bytes of an offer and of a knock: nothing else is taken for one.
 const MAGIC: [u8; 4] = *b"HWUX";
 
 /// Memory that the other side may write to.
@@ -74,6 +76,25 @@ pub(super) enum ToReceiver {
 
 /// Reads what was written, to its end.
 struct Reader<'a>(&'a [u8]);
+
+/// A receiver's offer: the address of its door. It is marked, since UCX does not survive to be given
+/// something else as an address.
+pub(super) fn encode_offer(address: &[u8]) -> Vec<u8> {
+    [&MAGIC[..], &VERSION.to_le_bytes(), &xxh3_64(address).to_le_bytes(), address].concat()
+}
+
+/// The address of an offer; `Err`: what stands there instead.
+pub(super) fn decode_offer(bytes: &[u8]) -> Result<Vec<u8>, String> {
+    let mut reader = Reader(bytes);
+    let (magic, version) = (reader.array::<4>(), reader.array().map(u32::from_le_bytes));
+    match (magic, version, reader.u64()) {
+        (Some(MAGIC), Some(VERSION), Some(sum)) if sum == xxh3_64(reader.0) => Ok(reader.rest()),
+        (Some(MAGIC), Some(theirs), _) if theirs != VERSION => Err(format!(
+            "the receiver speaks version {theirs} of the ucx link, this worker {VERSION}"
+        )),
+        _ => Err("the receiver's offer holds no address of UCX".into()),
+    }
+}
 
 // === impl Knock ===
 
@@ -241,5 +262,11 @@ mod tests {
         assert_eq!(Knock::decode(&knock.encode()), Some(knock.clone()));
         assert_eq!(Knock::decode(&knock.encode()[..39]), None);
         assert_eq!(Knock::decode(&[0; 100]), None);
+        let offer = encode_offer(&[5; 300]);
+        assert_eq!(decode_offer(&offer), Ok(vec![5; 300]));
+        assert!(decode_offer(&offer[..299]).is_err(), "cut off");
+        assert!(decode_offer(b"nowhere").is_err());
+        let other = [&offer[..4], &[9, 0, 0, 0], &offer[8..]].concat();
+        assert!(decode_offer(&other).unwrap_err().contains("version 9"));
     }
 }

@@ -11,7 +11,7 @@ use super::path::{Line, Outgoing, Path, Side};
 use super::port::Port;
 use super::receiver::spawn;
 use super::session::Session;
-use super::wire::{Knock, ToReceiver, ToWorker, VERSION};
+use super::wire::{Knock, ToReceiver, ToWorker, VERSION, decode_offer};
 use super::{UcxConnect, probe_pattern, setup};
 use crate::contract::{LeaseId, LinkError, LinkKind, LinkOffer, PartPlace, SessionKey, WorkerLink};
 use crate::metrics::{self, Direction};
@@ -47,9 +47,10 @@ impl UcxWorker {
         key: &SessionKey,
         config: &UcxConnect,
     ) -> Result<Self, LinkError> {
+        let door = decode_offer(&offer.address).map_err(setup)?;
         let context = super::open(config.rdma_only)?;
         let caller = Caller {
-            door: offer.address.clone(),
+            door,
             key: key.0,
             staging_buffers: config.staging_buffers,
             until: Instant::now() + config.handshake_timeout,
