@@ -185,10 +185,15 @@ fn serve(args: &[&str]) -> (Served, String) {
 
 #[test]
 fn every_link_of_one_host_is_measured() {
-    let (_served, address) = serve(&[]);
+    let (_served, address) = serve(&["--set", "receiver.links=shm,ucx,tcp"]);
     let said = doctor(&[], &["--link", &address]);
     assert_eq!(said.code, Some(0), "{}", said.stderr);
-    for link in ["link shm", "link tcp"] {
+    let mut links = vec!["link shm", "link tcp"];
+    match headwater_transport::rdma::ucx::detect(false) {
+        Ok(_) => links.push("link ucx"),
+        Err(error) => eprintln!("SKIP of ucx: {error}"),
+    }
+    for link in links {
         said.has(link, "ok", "within one host");
         let (_, found) = said.check(link);
         let figure = |unit: &str| -> f64 {

@@ -4,6 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use headwater_inventory::Machine;
+use headwater_transport::rdma::ucx::{self, UcxConnect, UcxListen};
 use headwater_transport::shm::{self, ShmConnect, ShmListen};
 use headwater_transport::tcp::{self, TcpConnect, TcpListen};
 use headwater_transport::{
@@ -31,7 +32,7 @@ pub(super) async fn open(config: &Config, local: IpAddr) -> (Vec<Opened>, Vec<St
         Err(error) => return (Vec::new(), vec![error.to_string()]),
     };
     let (mut opened, mut closed) = (Vec::new(), Vec::new());
-    for kind in [LinkKind::Shm, LinkKind::Tcp] {
+    for kind in [LinkKind::Shm, LinkKind::Ucx, LinkKind::Tcp] {
         match open_one(config, kind, local, &memory).await {
             Ok(link) => opened.push(link),
             Err(error) => closed.push(error.to_string()),
@@ -58,6 +59,12 @@ async fn open_one(
             let bind = SocketAddr::new(local, 0);
             tcp::listen(&TcpListen { bind, ..TcpListen::default() }, sender).await?
         }
+        LinkKind::Ucx => {
+            // Over sockets it says nothing of the machine, but to who has chosen it.
+            let chosen = config.receiver.links.iter().any(|link| link == kind.name());
+            let choices = UcxListen { rdma_only: !chosen, ..UcxListen::default() };
+            ucx::listen(&choices, sender).await?
+        }
         LinkKind::Rdma => return Err(not_here(kind)),
     };
     let setup = |error: std::io::Error| LinkError::Setup { kind, reason: error.to_string() };
@@ -77,6 +84,10 @@ pub(super) async fn connect(
         LinkKind::Tcp => {
             let staging_buffers = PARTS_AT_ONCE as usize + 2;
             tcp::connect(offer, key, &TcpConnect { staging_buffers, ..TcpConnect::default() }).await
+        }
+        LinkKind::Ucx => {
+            let staging_buffers = PARTS_AT_ONCE as usize + 2;
+            ucx::connect(offer, key, &UcxConnect { staging_buffers, ..UcxConnect::default() }).await
         }
         LinkKind::Rdma => Err(not_here(offer.kind)),
     }

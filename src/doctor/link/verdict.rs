@@ -31,7 +31,7 @@ pub(super) fn of(kind: LinkKind, figures: Figures, rates: Rates, same_host: bool
     let rate = match kind {
         LinkKind::Shm => None,
         LinkKind::Tcp => rates.tcp,
-        LinkKind::Rdma => rates.rdma,
+        LinkKind::Rdma | LinkKind::Ucx => rates.rdma,
     };
     let Some(port) = rate.map(|gbit| gbit / 8.0) else {
         let why = if same_host { "within one host" } else { "the port's rate is not known" };
@@ -40,7 +40,7 @@ pub(super) fn of(kind: LinkKind, figures: Figures, rates: Rates, same_host: bool
     let share = gb_per_s / port;
     let found = format!("{found}, {:.0} % of the port's {port:.1} GB/s", share * 100.0);
     let (least, remedy) = match kind {
-        LinkKind::Rdma => (
+        LinkKind::Rdma | LinkKind::Ucx => (
             RDMA_SHARE_MIN * port,
             "look at the card's PCIe width and generation (lspci -vv, LnkSta), at the MTU of the \
              port, and on Ethernet at pauses and lost packets (ethtool -S)",
