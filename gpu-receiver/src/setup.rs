@@ -61,18 +61,14 @@ pub(crate) async fn open_links(
                 shm::listen(&shm::ShmListen { socket_dir, ..Default::default() }, arrivals).await?
             }
             LinkKind::Tcp => tcp::listen(&tcp_listen(config, access)?, arrivals).await?,
-            LinkKind::Ucx => {
-                let forced = kinds.len() == 1;
-                let choices = UcxListen { rdma_only: !forced, ..UcxListen::default() };
-                match ucx::listen(&choices, arrivals).await {
-                    Ok(link) => link,
-                    Err(error) if forced => return Err(error.into()),
-                    Err(error) => {
-                        tracing::info!(%error, "the ucx link is not offered");
-                        continue;
-                    }
+            LinkKind::Ucx => match ucx_listen(kinds.len() == 1, access, arrivals).await {
+                Ok(link) => link,
+                Err(error) if kinds.len() == 1 => return Err(error.into()),
+                Err(error) => {
+                    tracing::info!(%error, "the ucx link is not offered");
+                    continue;
                 }
-            }
+            },
             LinkKind::Rdma => unreachable!("refused by link_kinds"),
         });
         let events = events.clone();
@@ -85,6 +81,18 @@ pub(crate) async fn open_links(
         });
     }
     Ok(links)
+}
+
+async fn ucx_listen(
+    forced: bool,
+    access: &Access,
+    arrivals: mpsc::UnboundedSender<Arrival>,
+) -> Result<Arc<dyn ReceiverLink>, LinkError> {
+    if access.encrypts_data() {
+        let reason = "UCX does not encrypt, and the configuration asks for it".to_owned();
+        return Err(LinkError::Setup { kind: LinkKind::Ucx, reason });
+    }
+    ucx::listen(&UcxListen { rdma_only: !forced, ..UcxListen::default() }, arrivals).await
 }
 
 fn tcp_listen(config: &ReceiverConfig, access: &Access) -> Result<tcp::TcpListen, LinkError> {

@@ -108,6 +108,9 @@ async fn connect_one(
                 };
                 tcp::connect(offer, key, &choices).await
             }
+            LinkKind::Ucx if access.encrypts_data() => {
+                Err(setup("UCX does not encrypt, and the configuration asks for it".to_owned()))
+            }
             LinkKind::Ucx => {
                 let choices = UcxConnect {
                     handshake_timeout: within,
