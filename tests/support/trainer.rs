@@ -103,13 +103,20 @@ impl Ranks {
         }
     }
 
-    /// Waits until every rank has ended well.
+    /// Waits until every rank has ended well: as long as batches are taken.
     pub fn finish(&mut self) {
-        let end = Instant::now() + LIMIT;
+        let written = |digests: &[PathBuf]| -> u64 {
+            digests.iter().filter_map(|path| std::fs::metadata(path).ok()).map(|m| m.len()).sum()
+        };
+        let (mut before, mut end) = (0, Instant::now() + LIMIT);
         for (rank, process) in self.processes.iter_mut().enumerate() {
             let status = loop {
                 if let Some(status) = process.try_wait().expect("a child") {
                     break status;
+                }
+                let now = written(&self.digests);
+                if now > before {
+                    (before, end) = (now, Instant::now() + LIMIT);
                 }
                 assert!(Instant::now() < end, "rank {rank} does not end");
                 std::thread::sleep(Duration::from_millis(20));
