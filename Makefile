@@ -10,7 +10,7 @@ FUZZ_SECONDS ?= 300
 CARGO := cargo
 BIN = $(or $(CARGO_TARGET_DIR),target)/release/headwater
 
-.PHONY: run test soak simulate fuzz test-k8s lint wheel bench build clean system
+.PHONY: run test soak simulate fuzz test-k8s test-rdma lint wheel bench build clean system
 
 run: build
 	mkdir -p out
@@ -38,6 +38,14 @@ simulate: system
 # A real cluster on this machine; needs root, and a quarter of an hour the first time.
 test-k8s: build $(VENV)/ready
 	tests/k8s/run.sh
+
+# On verbs of a kernel with soft-RoCE, which is built the first time: 9 minutes of a core. With
+# HEADWATER_RDMA_KERNEL=vm on a stock kernel under an emulated processor, which builds nothing.
+test-rdma: system
+	scripts/install-system.sh tests
+	[ "$$HEADWATER_RDMA_KERNEL" = vm ] || tests/rdma/kernel.sh
+	$(CARGO) build --bin headwater
+	tests/rdma/run.sh
 
 # Each target for FUZZ_SECONDS; what it finds stays in fuzz/corpus and is replayed by the tests.
 fuzz: system

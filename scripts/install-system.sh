@@ -46,6 +46,17 @@ if [ "${1:-}" = tests ] && [ "$(id -u)" -eq 0 ] && command -v apt-get >/dev/null
     need ip iproute2
     # UCX for the ucx link, and its headers to compare structures with.
     [ -e /usr/include/ucp/api/ucp.h ] || missing="$missing libucx0 libucx-dev"
+    # Verbs over soft-RoCE in a kernel of its own (tests/rdma), and the header to compare with.
+    need flex flex
+    need bison bison
+    need bc bc
+    need xz xz-utils
+    need busybox busybox-static
+    need cpio cpio
+    [ -e /usr/include/infiniband/verbs.h ] || missing="$missing libibverbs-dev"
+    need ibv_devinfo ibverbs-utils
+    need ib_write_bw perftest
+    ls /etc/libibverbs.d/rxe.driver >/dev/null 2>&1 || missing="$missing ibverbs-providers"
     if [ -n "$missing" ]; then
         echo "installing:$missing"
         # shellcheck disable=SC2086  # The list is words.

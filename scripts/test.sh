@@ -89,6 +89,23 @@ cuda_tests() {
     [ "$status" -eq 0 ] || { failed=$((failed + 1)) && echo "FAILED: CUDA kernels"; }
 }
 
+# On verbs of a kernel with soft-RoCE; loudly skipped where that kernel is not there.
+rdma_tests() {
+    echo "== RDMA"
+    tests/rdma/run.sh "${CARGO_TARGET_DIR:-$PWD/target}/debug/headwater" 2>&1 | tee "$logs/rdma"
+    local status=${PIPESTATUS[0]}
+    if [ "$status" -eq 77 ]; then
+        skipped=$((skipped + 1))
+        return
+    fi
+    local broken
+    passed=$((passed + $(sum passed "$logs/rdma")))
+    broken=$(sum failed "$logs/rdma")
+    if [ "$status" -ne 0 ] && [ "$broken" -eq 0 ]; then broken=1; fi
+    if [ "$broken" -ne 0 ]; then echo "FAILED: RDMA"; fi
+    failed=$((failed + broken))
+}
+
 wheel() {
     make --no-print-directory wheel &&
         "$venv/bin/python" -m pip install --quiet --disable-pip-version-check \
@@ -111,6 +128,7 @@ fi
 rust_tests
 cuda_tests
 slurm_tests
+rdma_tests
 check 'wheel' wheel
 pytest_in gpu-receiver/python/tests
 pytest_in tests/helm

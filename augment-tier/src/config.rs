@@ -7,6 +7,7 @@ use std::time::Duration;
 use headwater_access::AccessConfig;
 use headwater_storage_client::{LocalMap, StorageClientConfig, StorageClientError};
 use headwater_transport::LinkKind;
+use headwater_transport::rdma::{QUEUE_PAIRS_MAX, RdmaPort};
 use serde::{Deserialize, Serialize};
 
 use crate::cuda::CudaSettings;
@@ -80,6 +81,13 @@ pub struct AugmentConfig {
     /// Links this worker takes, of those a receiver offers: `shm`, `rdma`, `ucx`, `tcp`. With one
     /// name that link is forced: a session that cannot have it fails.
     pub links: Vec<String>,
+    /// RDMA device of the `rdma` link: `mlx5_0` or, with its port, `mlx5_0:1`; empty: the first
+    /// with an active port.
+    pub rdma_device: String,
+    /// Index of the address in that port's GID table; -1: RoCE v2 over IPv4 where there is one.
+    pub rdma_gid_index: i16,
+    /// Queue pairs per receiver over which the `rdma` link spreads parts.
+    pub rdma_queue_pairs: u32,
     /// Most pixels of an image, width times height; a larger one is a bad sample.
     pub decode_pixels_max: u64,
     /// Most scans of a progressive JPEG.
@@ -119,6 +127,9 @@ impl Default for AugmentConfig {
             queue_parts: 0,
             staging_bytes: STAGING_BYTES_DEFAULT,
             links: kinds.map(|kind| kind.name().to_owned()).to_vec(),
+            rdma_device: String::new(),
+            rdma_gid_index: -1,
+            rdma_queue_pairs: 1,
             decode_pixels_max: DecodeLimits::PIXELS_MAX_DEFAULT,
             decode_jpeg_scans_max: DecodeLimits::JPEG_SCANS_MAX_DEFAULT,
             sessions_max: SESSIONS_MAX_DEFAULT,
@@ -144,6 +155,7 @@ impl AugmentConfig {
             ("leases_in_flight", self.leases_in_flight.into(), 0, LEASES_MAX.into()),
             ("queue_parts", self.queue_parts.into(), 0, LEASES_MAX.into()),
             ("staging_bytes", self.staging_bytes, 1 << 20, 1 << 40),
+            ("rdma_queue_pairs", self.rdma_queue_pairs.into(), 1, QUEUE_PAIRS_MAX.into()),
             ("decode_pixels_max", self.decode_pixels_max, 1, 1 << 32),
             ("decode_jpeg_scans_max", self.decode_jpeg_scans_max.into(), 1, 1 << 16),
             ("sessions_max", self.sessions_max as u64, 1, 1 << 16),
@@ -157,6 +169,10 @@ impl AugmentConfig {
                 let rule = format!("must be from {least} to {most}");
                 return Err(AugmentError::Config { key, value: value.to_string(), rule });
             }
+        }
+        if !(-1..=255).contains(&self.rdma_gid_index) {
+            let (key, value) = ("rdma_gid_index", self.rdma_gid_index.to_string());
+            return Err(AugmentError::Config { key, value, rule: "must be from -1 to 255".into() });
         }
         self.link_kinds()?;
         self.storage_client().validate().map_err(|error| match error {
@@ -241,6 +257,11 @@ impl AugmentConfig {
             access: self.security.clone(),
             ..StorageClientConfig::default()
         }
+    }
+
+    pub(crate) fn rdma_port(&self) -> RdmaPort {
+        let gid_index = u8::try_from(self.rdma_gid_index).ok();
+        RdmaPort { device: self.rdma_device.clone(), gid_index }
     }
 
     pub(crate) fn hello_timeout(&self) -> Duration {

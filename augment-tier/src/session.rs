@@ -5,6 +5,7 @@
 //! memory and for the pool, delivers. A session ends in this order: no new work, wait for what is
 //! being written, let go of the memory, let go of the link.
 
+mod exchange;
 mod fill;
 mod lease;
 mod link;
@@ -83,7 +84,8 @@ async fn open(
     inbox: &mut Inbox,
     outbox: &Outbox,
 ) -> Result<Option<(Session, SessionWelcome)>, SessionError> {
-    let opening = Session::open(Arc::clone(worker), id, hello);
+    let (exchange, answers) = exchange::channel(outbox.clone());
+    let opening = Session::open(Arc::clone(worker), id, hello, &exchange);
     tokio::pin!(opening);
     loop {
         tokio::select! {
@@ -97,6 +99,8 @@ async fn open(
                 }
                 Some(ToWorker::Hello(_)) => return Err(HELLO_TWICE),
                 Some(ToWorker::Withdraw(_)) => {}
+                // Where nobody waits for it any more, nobody misses it.
+                Some(ToWorker::LinkAnswer(answer)) => drop(answers.try_send(answer.answer)),
             },
         }
     }
@@ -160,6 +164,8 @@ impl Leases {
                 }
             }),
             ToWorker::Hello(_) => return Err(HELLO_TWICE),
+            // To a request that was given up; the session has another link.
+            ToWorker::LinkAnswer(_) => {}
         }
         Ok(())
     }

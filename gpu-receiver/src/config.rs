@@ -10,6 +10,7 @@ use headwater_core::sampler::{Between, CurriculumPoint, EpochEnd, Order, Term};
 use headwater_discovery::Places;
 use headwater_proto::augment::BadSamplePolicy;
 use headwater_transport::LinkKind;
+use headwater_transport::rdma::RdmaPort;
 use serde::{Deserialize, Serialize};
 
 use crate::error::ReceiverError;
@@ -62,8 +63,8 @@ pub struct ReceiverConfig {
     pub slots_max: u32,
     /// Most samples of one part, the unit of work.
     pub part_samples: u32,
-    /// Data links offered to workers, best first: `shm`, `ucx`, `tcp`. Beside others `ucx` is
-    /// passed over where UCX has no transport over an RDMA card; alone it is forced.
+    /// Data links offered to workers, best first: `shm`, `rdma`, `ucx`, `tcp`. One that this machine
+    /// cannot have is passed over with its reason in the log; a single one is forced.
     pub links: Vec<String>,
     /// Where slots are made: a tmpfs.
     pub shm_dir: PathBuf,
@@ -75,6 +76,11 @@ pub struct ReceiverConfig {
     pub tcp_listen: String,
     /// Host that workers are told for the `tcp` link; empty: the address it listens on.
     pub tcp_advertise: String,
+    /// RDMA device of the `rdma` link: `mlx5_0` or, with its port, `mlx5_0:1`; empty: the first
+    /// with an active port.
+    pub rdma_device: String,
+    /// Index of the address in that port's GID table; -1: RoCE v2 over IPv4 where there is one.
+    pub rdma_gid_index: i16,
     /// Time between heartbeats, in ms. A worker that misses three is given up.
     pub heartbeat_ms: u32,
     /// A lease is given to a second worker when it takes this multiple of the median.
@@ -157,12 +163,14 @@ impl Default for ReceiverConfig {
             window_batches: 4,
             slots_max: 0,
             part_samples: 8,
-            links: vec!["shm".into(), "tcp".into()],
+            links: vec!["shm".into(), "rdma".into(), "tcp".into()],
             shm_dir: "/dev/shm".into(),
             shm_socket_dir: PathBuf::new(),
             huge_pages: false,
             tcp_listen: "127.0.0.1:0".into(),
             tcp_advertise: String::new(),
+            rdma_device: String::new(),
+            rdma_gid_index: -1,
             heartbeat_ms: 1000,
             hedge_median_multiple: 4.0,
             hedge_floor_ms: 500,
@@ -237,6 +245,9 @@ impl ReceiverConfig {
         if self.image_field.is_empty() {
             return wrong("image_field", "\"\"".into(), "name the field of the image");
         }
+        if !(-1..=255).contains(&self.rdma_gid_index) {
+            return wrong("rdma_gid_index", self.rdma_gid_index.to_string(), "is -1 or an index");
+        }
         if let Some(masks) = &self.masks {
             masks.validate()?;
         }
@@ -255,17 +266,17 @@ impl ReceiverConfig {
     /// The links, best first.
     ///
     /// # Errors
-    /// A link that is not known or not in this program.
+    /// A link that is not known.
     pub fn link_kinds(&self) -> Result<Vec<LinkKind>, ReceiverError> {
         let kinds: Result<Vec<LinkKind>, ReceiverError> = self
             .links
             .iter()
             .map(|name| match LinkKind::from_name(name) {
-                Some(kind @ (LinkKind::Shm | LinkKind::Ucx | LinkKind::Tcp)) => Ok(kind),
-                _ => Err(ReceiverError::Config {
+                Some(kind) => Ok(kind),
+                None => Err(ReceiverError::Config {
                     key: "links",
                     value: format!("\"{name}\""),
-                    rule: "links are \"shm\", \"ucx\" and \"tcp\"; \"rdma\" is not in this version",
+                    rule: "links are \"shm\", \"rdma\", \"ucx\" and \"tcp\"",
                 }),
             })
             .collect();
@@ -284,6 +295,11 @@ impl ReceiverConfig {
     pub fn slots_limit(&self) -> usize {
         let most = if self.slots_max == 0 { self.window_batches + 4 } else { self.slots_max };
         most as usize
+    }
+
+    pub(crate) fn rdma_port(&self) -> RdmaPort {
+        let gid_index = u8::try_from(self.rdma_gid_index).ok();
+        RdmaPort { device: self.rdma_device.clone(), gid_index }
     }
 
     pub(crate) fn heartbeat(&self) -> Duration {

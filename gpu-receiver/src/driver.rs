@@ -256,7 +256,7 @@ impl Driver {
                 }
                 self.ledger.worker_credits(peer, credits);
             }
-            FromWorker::Welcome(_) | FromWorker::Heartbeat(_) => {}
+            FromWorker::Welcome(_) | FromWorker::Heartbeat(_) | FromWorker::LinkRequest(_) => {}
         }
     }
 

@@ -114,8 +114,9 @@ impl Receiver {
         let (ordered, follow) = watch::channel(start);
         tokio::spawn(tell_storage(Arc::clone(&self.sampler), datasets, follow));
         let access = Access::open(&self.config.security)?;
-        let links = open_links(&self.config, &access, &self.events).await?;
         let largest = Layout::new(&self.recipe, self.config.batch_samples).len_bytes();
+        let slots_bytes = largest * self.config.slots_limit() as u64;
+        let links = open_links(&self.config, &access, slots_bytes, &self.events).await?;
         let make = SlotMaker {
             len_bytes: largest,
             shm_dir: self.config.shm_dir.clone(),

@@ -1,10 +1,13 @@
 //! Workers over gRPC. The only place of this crate that knows it.
 
+use std::sync::Arc;
+
 use async_trait::async_trait;
 use headwater_access::{Access, Caller};
-use headwater_proto::augment::{FromWorker, SessionHello, ToWorker};
+use headwater_proto::augment::{FromWorker, LinkAnswer, LinkRequest, SessionHello, ToWorker};
 use headwater_proto::v1::augment_client::AugmentClient;
 use headwater_proto::{MESSAGE_MAX_BYTES, WIRE_VERSION};
+use headwater_transport::{LinkKind, ReceiverLink};
 use tokio::sync::mpsc;
 use tokio_stream::StreamExt as _;
 use tokio_stream::wrappers::ReceiverStream;
@@ -25,12 +28,22 @@ pub(crate) struct Grpc {
 
 #[async_trait]
 impl Dial for Grpc {
-    async fn dial(&self, address: &str, hello: SessionHello) -> Result<Opened, DialError> {
-        open(&self.access, address, hello).await
+    async fn dial(
+        &self,
+        address: &str,
+        hello: SessionHello,
+        links: &[Arc<dyn ReceiverLink>],
+    ) -> Result<Opened, DialError> {
+        open(&self.access, address, hello, links).await
     }
 }
 
-async fn open(access: &Access, address: &str, hello: SessionHello) -> Result<Opened, DialError> {
+async fn open(
+    access: &Access,
+    address: &str,
+    hello: SessionHello,
+    links: &[Arc<dyn ReceiverLink>],
+) -> Result<Opened, DialError> {
     let passing = |reason: String| DialError { reason, hopeless: false };
     let mut client = AugmentClient::new(connect(access, address).await.map_err(passing)?)
         .max_decoding_message_size(MESSAGE_MAX_BYTES)
@@ -49,12 +62,18 @@ async fn open(access: &Access, address: &str, hello: SessionHello) -> Result<Ope
         ),
     };
     let mut inbox = client.work(messages).await.map_err(refused)?.into_inner();
-    let first = inbox.message().await.map_err(refused)?;
-    let first = first.ok_or_else(|| passing("worker closed the stream".into()))?;
-    let welcome = match FromWorker::try_from(first) {
-        Ok(FromWorker::Welcome(welcome)) => welcome,
-        Ok(_) => return Err(passing("worker's first message was no welcome".into())),
-        Err(error) => return Err(passing(error.to_string())),
+    let welcome = loop {
+        let message = inbox.message().await.map_err(refused)?;
+        let message = message.ok_or_else(|| passing("worker closed the stream".into()))?;
+        match FromWorker::try_from(message) {
+            Ok(FromWorker::Welcome(welcome)) => break welcome,
+            Ok(FromWorker::LinkRequest(request)) => {
+                let answer = answer(links, request).await.map_err(passing)?;
+                let _ = outbox.try_send(ToWorker::LinkAnswer(answer));
+            }
+            Ok(_) => return Err(passing("worker's first message was no welcome".into())),
+            Err(error) => return Err(passing(error.to_string())),
+        }
     };
     if welcome.wire_version != WIRE_VERSION {
         let theirs = welcome.wire_version;
@@ -71,6 +90,18 @@ async fn open(access: &Access, address: &str, hello: SessionHello) -> Result<Ope
         Err(status) => Err(format!("stream broke: {}", status.message())),
     });
     Ok(Opened { outbox, inbox: Box::pin(inbox), welcome })
+}
+
+/// What the receiver's end of a link says to the worker's.
+async fn answer(links: &[Arc<dyn ReceiverLink>], asked: LinkRequest) -> Result<LinkAnswer, String> {
+    let LinkRequest { kind, request } = asked;
+    let link = LinkKind::from_name(&kind)
+        .and_then(|kind| links.iter().find(|link| link.kind() == kind))
+        .ok_or_else(|| format!("worker asks for link `{kind}`, which is not offered"))?;
+    let link = Arc::clone(link);
+    // It makes queue pairs: calls into the kernel that may take milliseconds.
+    let answered = tokio::task::spawn_blocking(move || link.answer(&request)).await;
+    answered.map(|answer| LinkAnswer { answer }).map_err(|error| error.to_string())
 }
 
 async fn connect(access: &Access, address: &str) -> Result<Caller, String> {

@@ -27,8 +27,13 @@ const BACKOFF: [Duration; 2] = [Duration::from_millis(100), Duration::from_secs(
 #[async_trait]
 pub(crate) trait Dial: Send + Sync + 'static {
     /// Says hello to the worker at `host:port` and returns what it answers. Cancelled when it
-    /// takes too long.
-    async fn dial(&self, address: &str, hello: SessionHello) -> Result<Opened, DialError>;
+    /// takes too long. What a connecting link asks meanwhile, `links` answer.
+    async fn dial(
+        &self,
+        address: &str,
+        hello: SessionHello,
+        links: &[Arc<dyn ReceiverLink>],
+    ) -> Result<Opened, DialError>;
 }
 
 /// What a worker says, in order, until the stream ends or breaks; the error says why.
@@ -139,7 +144,8 @@ async fn run_session(shared: &SessionShared, address: &str, peer: PeerId) -> Ses
         .map(|link| link.offer())
         .map(|offer| LinkOffer { kind: offer.kind.name().into(), address: offer.address })
         .collect();
-    let opened = timeout(CONNECT_TIMEOUT, shared.dial.dial(address, hello)).await;
+    let dialled = shared.dial.dial(address, hello, &shared.links);
+    let opened = timeout(CONNECT_TIMEOUT, dialled).await;
     let Opened { outbox, inbox, welcome } = match opened {
         Ok(Ok(opened)) => opened,
         Ok(Err(failure)) => return failed(failure.reason, failure.hopeless),

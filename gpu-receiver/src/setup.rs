@@ -8,7 +8,7 @@ use headwater_core::sampler::{Curriculum, SamplerConfig};
 use headwater_core::{Manifest, Recipe};
 use headwater_storage_client::{Dataset, DatasetRef, LocalMap, StorageClient, StorageClientConfig};
 use headwater_transport::rdma::ucx::{self, UcxListen};
-use headwater_transport::{Arrival, LinkError, LinkKind, ReceiverLink, shm, tcp};
+use headwater_transport::{Arrival, LinkError, LinkKind, ReceiverLink, rdma, shm, tcp};
 use tokio::sync::mpsc;
 
 use crate::config::{DatasetUse, ReceiverConfig};
@@ -48,6 +48,7 @@ pub(crate) async fn fetch_datasets(
 pub(crate) async fn open_links(
     config: &ReceiverConfig,
     access: &Access,
+    slots_bytes: u64,
     events: &mpsc::UnboundedSender<Event>,
 ) -> Result<Vec<Arc<dyn ReceiverLink>>, ReceiverError> {
     let mut links: Vec<Arc<dyn ReceiverLink>> = Vec::new();
@@ -69,7 +70,14 @@ pub(crate) async fn open_links(
                     continue;
                 }
             },
-            LinkKind::Rdma => unreachable!("refused by link_kinds"),
+            LinkKind::Rdma => match rdma_listen(config, access, slots_bytes, arrivals).await {
+                Ok(link) => link,
+                Err(error) if kinds.len() == 1 => return Err(error.into()),
+                Err(error) => {
+                    tracing::info!(%error, "the rdma link is not offered");
+                    continue;
+                }
+            },
         });
         let events = events.clone();
         tokio::spawn(async move {
@@ -93,6 +101,20 @@ async fn ucx_listen(
         return Err(LinkError::Setup { kind: LinkKind::Ucx, reason });
     }
     ucx::listen(&UcxListen { rdma_only: !forced, ..UcxListen::default() }, arrivals).await
+}
+
+async fn rdma_listen(
+    config: &ReceiverConfig,
+    access: &Access,
+    slots_bytes: u64,
+    arrivals: mpsc::UnboundedSender<Arrival>,
+) -> Result<Arc<dyn ReceiverLink>, LinkError> {
+    if access.encrypts_data() {
+        let reason = "RDMA does not encrypt, and the configuration asks for it".to_owned();
+        return Err(LinkError::Setup { kind: LinkKind::Rdma, reason });
+    }
+    let port = config.rdma_port();
+    rdma::listen(&rdma::RdmaListen { port, slots_bytes, ..Default::default() }, arrivals).await
 }
 
 fn tcp_listen(config: &ReceiverConfig, access: &Access) -> Result<tcp::TcpListen, LinkError> {

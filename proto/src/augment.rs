@@ -5,7 +5,9 @@ mod hello;
 mod lease;
 
 pub use done::{Failure, FailureKind, PartDone, Provenance, Substitution, WorkTimes};
-pub use hello::{BadSamplePolicy, DatasetRef, LinkOffer, SessionHello, SessionWelcome};
+pub use hello::{
+    BadSamplePolicy, DatasetRef, LinkAnswer, LinkOffer, LinkRequest, SessionHello, SessionWelcome,
+};
 pub use lease::{LEASE_SAMPLES_MAX, PartLease};
 
 use crate::v1;
@@ -31,6 +33,8 @@ pub enum ToWorker {
     Withdraw(Vec<u64>),
     /// Sign of life with its sequence number.
     Heartbeat(u64),
+    /// Answers a link's request.
+    LinkAnswer(LinkAnswer),
 }
 
 /// What a worker says to a receiver.
@@ -51,6 +55,8 @@ pub enum FromWorker {
         /// About to leave.
         draining: bool,
     },
+    /// What a link's end asks before the welcome.
+    LinkRequest(LinkRequest),
 }
 
 pub(crate) fn fault(field: &'static str, fault: impl Into<String>) -> MessageError {
@@ -79,6 +85,7 @@ impl TryFrom<v1::ToWorker> for ToWorker {
             Message::Lease(lease) => Ok(Self::Lease(lease.try_into()?)),
             Message::Withdraw(withdraw) => Ok(Self::Withdraw(withdraw.leases)),
             Message::Heartbeat(beat) => Ok(Self::Heartbeat(beat.sequence)),
+            Message::LinkAnswer(answer) => Ok(Self::LinkAnswer(answer.try_into()?)),
         }
     }
 }
@@ -91,6 +98,7 @@ impl From<ToWorker> for v1::ToWorker {
             ToWorker::Lease(lease) => Message::Lease(lease.into()),
             ToWorker::Withdraw(leases) => Message::Withdraw(v1::Withdraw { leases }),
             ToWorker::Heartbeat(sequence) => Message::Heartbeat(v1::Heartbeat { sequence }),
+            ToWorker::LinkAnswer(answer) => Message::LinkAnswer(answer.into()),
         };
         Self { message: Some(message) }
     }
@@ -111,6 +119,7 @@ impl TryFrom<v1::FromWorker> for FromWorker {
             Message::Credits(v1::Credits { credits, draining }) => {
                 Ok(Self::Credits { credits, draining })
             }
+            Message::LinkRequest(request) => Ok(Self::LinkRequest(request.try_into()?)),
         }
     }
 }
@@ -126,6 +135,7 @@ impl From<FromWorker> for v1::FromWorker {
             FromWorker::Credits { credits, draining } => {
                 Message::Credits(v1::Credits { credits, draining })
             }
+            FromWorker::LinkRequest(request) => Message::LinkRequest(request.into()),
         };
         Self { message: Some(message) }
     }

@@ -3,7 +3,7 @@
 use crate::tree::{code, files, read, root};
 
 /// Files that hold unsafe code, each with why it cannot do without.
-const ROOMS: [(&str, &str); 21] = [
+const ROOMS: [(&str, &str); 29] = [
     ("libs/core/tests/allocations.rs", "an allocator that counts"),
     ("augment-tier/tests/allocations.rs", "an allocator that counts"),
     ("augment-tier/src/cuda/compile.rs", "NVRTC is C"),
@@ -22,6 +22,14 @@ const ROOMS: [(&str, &str); 21] = [
     ("libs/transport/src/rdma/ucx/context.rs", "UCX's context and registrations"),
     ("libs/transport/src/rdma/ucx/library.rs", "opens UCX"),
     ("libs/transport/src/rdma/ucx/port.rs", "UCX's workers and endpoints"),
+    ("libs/transport/src/rdma/lane.rs", "posts memory that it owns"),
+    ("libs/transport/src/rdma/verbs/abi.rs", "types of a C library's functions"),
+    ("libs/transport/src/rdma/verbs/completion.rs", "completion queues of a C library"),
+    ("libs/transport/src/rdma/verbs/device.rs", "devices of a C library"),
+    ("libs/transport/src/rdma/verbs/fake.rs", "stands in for that library in tests"),
+    ("libs/transport/src/rdma/verbs/library.rs", "looks that library's functions up"),
+    ("libs/transport/src/rdma/verbs/memory.rs", "memory that a network card reaches"),
+    ("libs/transport/src/rdma/verbs/queue_pair.rs", "queue pairs of a C library"),
     ("libs/transport/src/slot.rs", "slot memory by address"),
     ("libs/transport/src/shm/socket.rs", "descriptors from a socket"),
     ("gpu-receiver/python/src/dlpack.rs", "DLPack is a C structure"),

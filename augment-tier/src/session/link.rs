@@ -6,13 +6,17 @@ use std::time::Duration;
 use headwater_access::Access;
 use headwater_proto::augment::SessionHello;
 use headwater_transport::rdma::ucx::{self, UcxConnect};
+use headwater_transport::rdma::{Exchange, RdmaConnect};
 use headwater_transport::shm::ShmConnect;
 use headwater_transport::tcp::{ConnectTls, TcpConnect};
-use headwater_transport::{LinkError, LinkKind, LinkOffer, SessionKey, WorkerLink, shm, tcp};
+use headwater_transport::{LinkError, LinkKind, LinkOffer, SessionKey, WorkerLink, rdma, shm, tcp};
 use tokio::time::timeout;
 
 use crate::config::AugmentConfig;
 use crate::error::{AugmentError, SessionError};
+
+/// A part of 16 samples of `dinov2` in bf16. A receiver does not say ahead how large its parts are.
+const PART_BYTES_USUAL: u64 = 16 << 20;
 
 /// A connected link, and a sentence on each better one.
 pub(crate) struct Chosen {
@@ -20,18 +24,20 @@ pub(crate) struct Chosen {
     pub(crate) refused: Vec<String>,
 }
 
-/// Checks that a link that is forced can be had by this program at all.
+/// Checks that a link that is forced can be had on this machine at all.
 ///
 /// # Errors
-/// It cannot.
+/// It cannot: the library, the device, an active port or its address is missing.
 pub(crate) fn check_forced(config: &AugmentConfig) -> Result<(), AugmentError> {
     let kinds = config.link_kinds()?;
     match kinds.as_slice() {
-        [LinkKind::Rdma] => Err(AugmentError::Config {
-            key: "links",
-            value: LinkKind::Rdma.name().to_owned(),
-            rule: format!("{RDMA_MISSING}; allow \"tcp\" or \"shm\" as well"),
-        }),
+        [LinkKind::Rdma] => {
+            rdma::detect(&config.rdma_port()).map(drop).map_err(|error| AugmentError::Config {
+                key: "links",
+                value: LinkKind::Rdma.name().to_owned(),
+                rule: format!("{error}; or allow \"tcp\" or \"shm\" as well"),
+            })
+        }
         [LinkKind::Ucx] => ucx::detect(false).map(drop).map_err(|error| AugmentError::Config {
             key: "links",
             value: LinkKind::Ucx.name().to_owned(),
@@ -41,8 +47,6 @@ pub(crate) fn check_forced(config: &AugmentConfig) -> Result<(), AugmentError> {
     }
 }
 
-const RDMA_MISSING: &str = "this program has no rdma link";
-
 /// Connects the first link that can be had, in the receiver's order, of those this worker takes.
 ///
 /// # Errors
@@ -51,6 +55,7 @@ pub(crate) async fn connect(
     config: &AugmentConfig,
     access: &Access,
     hello: &SessionHello,
+    exchange: &dyn Exchange,
 ) -> Result<Chosen, SessionError> {
     let taken = config.link_kinds().unwrap_or_default();
     let key = SessionKey(hello.session_key);
@@ -68,10 +73,10 @@ pub(crate) async fn connect(
             continue;
         }
         let offer = LinkOffer { kind, address: offer.address.clone() };
-        match connect_one(&offer, &key, config, access, forced).await {
+        match connect_one(&offer, &key, config, access, forced, exchange).await {
             Ok(link) => return Ok(Chosen { link, refused }),
             Err(error) => {
-                tried |= kind != LinkKind::Rdma;
+                tried = true;
                 refused.push(error.to_string());
             }
         }
@@ -88,6 +93,7 @@ async fn connect_one(
     config: &AugmentConfig,
     access: &Access,
     forced: bool,
+    exchange: &dyn Exchange,
 ) -> Result<Arc<dyn WorkerLink>, LinkError> {
     let within = config.link_timeout();
     let setup = |reason: String| LinkError::Setup { kind: offer.kind, reason };
@@ -120,7 +126,20 @@ async fn connect_one(
                 };
                 ucx::connect(offer, key, &choices).await
             }
-            LinkKind::Rdma => Err(setup(RDMA_MISSING.to_owned())),
+            LinkKind::Rdma if access.encrypts_data() => {
+                Err(setup("RDMA does not encrypt, and the configuration asks for it".to_owned()))
+            }
+            LinkKind::Rdma => {
+                let choices = RdmaConnect {
+                    port: config.rdma_port(),
+                    // A probe that gets lost must leave the receiver time to take another link.
+                    handshake_timeout: within.min(rdma::DEFAULT_HANDSHAKE_TIMEOUT),
+                    staging_buffers: config.parts() as usize,
+                    queue_pairs: config.rdma_queue_pairs,
+                    part_bytes: PART_BYTES_USUAL,
+                };
+                rdma::connect(key, &choices, exchange).await
+            }
         }
     };
     // The link's own limit speaks first; this one holds where the system does not answer.

@@ -6,6 +6,7 @@ use headwater_core::Layout;
 use headwater_proto::WIRE_VERSION;
 use headwater_proto::augment::{BadSamplePolicy, SessionHello, SessionWelcome};
 use headwater_transport::WorkerLink;
+use headwater_transport::rdma::Exchange;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
@@ -45,11 +46,12 @@ impl Session {
         worker: Arc<Worker>,
         id: u64,
         hello: Box<SessionHello>,
+        exchange: &dyn Exchange,
     ) -> Result<(Self, SessionWelcome), SessionError> {
         let fields = SampleFields::parse(&hello.image_field, &hello.label_field)?;
         let datasets = open_datasets(&worker, &hello).await?;
         let link::Chosen { link, refused } =
-            link::connect(&worker.config, &worker.access, &hello).await?;
+            link::connect(&worker.config, &worker.access, &hello, exchange).await?;
         let welcome = SessionWelcome {
             wire_version: WIRE_VERSION,
             worker: worker.name.clone(),

@@ -48,8 +48,13 @@ async fn a_forced_link_that_is_not_there_is_an_error() {
     let status = refused.err().unwrap();
     assert_eq!(status.code(), Code::FailedPrecondition);
     assert!(status.message().contains("shm: not offered by the receiver"), "{status}");
-    let error = Augment::open(links(&storage, &["rdma"])).await.err().unwrap();
+    let absent = AugmentConfig { rdma_device: "absent0".into(), ..links(&storage, &["rdma"]) };
+    let error = Augment::open(absent).await.err().unwrap();
     assert!(matches!(error, AugmentError::Config { key: "links", .. }), "{error}");
+    let error = error.to_string();
+    // The library, any device, or this device: whichever is the first to be missing here.
+    let missing = ["libibverbs.so.1", "no RDMA device"];
+    assert!(missing.iter().any(|what| error.contains(what)), "{error}");
 }
 
 #[tokio::test]

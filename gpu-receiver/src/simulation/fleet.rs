@@ -122,7 +122,12 @@ impl World {
 
 #[async_trait]
 impl Dial for ModelDial {
-    async fn dial(&self, address: &str, hello: SessionHello) -> Result<Opened, DialError> {
+    async fn dial(
+        &self,
+        address: &str,
+        hello: SessionHello,
+        _links: &[Arc<dyn ReceiverLink>],
+    ) -> Result<Opened, DialError> {
         let refused = |reason: &str| DialError { reason: reason.to_owned(), hopeless: false };
         let number = address.trim_start_matches("worker-").trim_end_matches(":7402");
         let worker = &self.world.workers[number.parse::<usize>().expect("a worker's number")];

@@ -156,7 +156,8 @@ impl Worker {
                             withdrawn.extend(leases);
                             continue;
                         }
-                        ToWorker::Hello(_) => return,
+                        // No model asks for a link's answer.
+                        ToWorker::Hello(_) | ToWorker::LinkAnswer(_) => return,
                     }
                 }
             };

@@ -169,6 +169,13 @@ pub trait ReceiverLink: Send + Sync + 'static {
     /// What to tell workers.
     fn offer(&self) -> LinkOffer;
 
+    /// Answers what a connecting worker asks over the control stream, for a kind whose data path
+    /// cannot carry its own beginning (`rdma`). Others are not asked.
+    fn answer(&self, request: &[u8]) -> Vec<u8> {
+        tracing::warn!(link = %self.kind(), bytes = request.len(), "a worker asked for no reason");
+        Vec::new()
+    }
+
     /// Makes a slot writable for admitted workers.
     ///
     /// # Errors

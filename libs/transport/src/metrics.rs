@@ -44,6 +44,18 @@ pub(crate) fn gone(kind: LinkKind) {
     counter!("headwater_link_gone_total", "link" => kind.name()).increment(1);
 }
 
+/// Memory was registered with a network card: once per slot and buffer, never per batch.
+pub(crate) fn registered(bytes: u64) {
+    let link = LinkKind::Rdma.name();
+    counter!("headwater_link_registrations_total", "link" => link).increment(1);
+    counter!("headwater_link_registered_bytes_total", "link" => link).increment(bytes);
+}
+
+/// Bytes that the receiver's processor moved to their place.
+pub(crate) fn copied(kind: LinkKind, bytes: u64) {
+    counter!("headwater_link_copied_bytes_total", "link" => kind.name()).increment(bytes);
+}
+
 /// Staging buffers that hold a part now.
 pub(crate) fn staging_in_use(kind: LinkKind, change: f64) {
     gauge!("headwater_link_staging_in_use", "link" => kind.name()).increment(change);

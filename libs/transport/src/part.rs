@@ -8,7 +8,7 @@ use crate::checksum::{part_checksum, row_checksum};
 use crate::contract::{LeaseId, LinkError, PartPlace};
 use crate::mapping::Mapping;
 use crate::place;
-use crate::rdma::ucx;
+use crate::rdma::{self, ucx};
 use crate::shm::Rendering;
 use crate::staging::StagingBuffer;
 
@@ -42,6 +42,12 @@ pub(crate) enum Backing {
         #[expect(dead_code, reason = "held for its drop")]
         rendering: ucx::Rendering,
     },
+    /// Memory of the worker that its network card reads.
+    Registered {
+        staging: StagingBuffer,
+        #[expect(dead_code, reason = "held for its drop")]
+        rendering: rdma::Rendering,
+    },
 }
 
 // SAFETY: `starts` point into memory that `backing` owns or keeps mapped; both kinds of backing
@@ -74,6 +80,17 @@ impl PartBuffer {
     ) -> Result<Self, LinkError> {
         let starts = packed(&place, &staging)?;
         Ok(Self { place, starts, backing: Backing::Ucx { staging, rendering } })
+    }
+
+    /// As [`Self::in_staging`], in memory that a network card reads. `rendering` lets the session
+    /// know when the buffer is gone.
+    pub(crate) fn in_registered(
+        place: PartPlace,
+        staging: StagingBuffer,
+        rendering: rdma::Rendering,
+    ) -> Result<Self, LinkError> {
+        let starts = packed(&place, &staging)?;
+        Ok(Self { place, starts, backing: Backing::Registered { staging, rendering } })
     }
 
     /// Bytes of staging memory that a part needs.

@@ -55,6 +55,22 @@ pub struct LinkOffer {
     pub address: Vec<u8>,
 }
 
+/// What a worker's end of a link asks of the receiver's.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LinkRequest {
+    /// Which link.
+    pub kind: String,
+    /// The link's own.
+    pub request: Vec<u8>,
+}
+
+/// What it is answered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LinkAnswer {
+    /// The link's own.
+    pub answer: Vec<u8>,
+}
+
 /// What to do with a sample that cannot be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -191,6 +207,47 @@ impl From<LinkOffer> for v1::LinkOffer {
     }
 }
 
+// === impl LinkRequest ===
+
+impl TryFrom<v1::LinkRequest> for LinkRequest {
+    type Error = MessageError;
+
+    fn try_from(request: v1::LinkRequest) -> Result<Self, MessageError> {
+        let bytes = link_bytes("request", &request.request)?;
+        Ok(Self { kind: request.kind, request: bytes })
+    }
+}
+
+impl From<LinkRequest> for v1::LinkRequest {
+    fn from(request: LinkRequest) -> Self {
+        Self { kind: request.kind, request: request.request.into() }
+    }
+}
+
+// === impl LinkAnswer ===
+
+impl TryFrom<v1::LinkAnswer> for LinkAnswer {
+    type Error = MessageError;
+
+    fn try_from(answer: v1::LinkAnswer) -> Result<Self, MessageError> {
+        Ok(Self { answer: link_bytes("answer", &answer.answer)? })
+    }
+}
+
+impl From<LinkAnswer> for v1::LinkAnswer {
+    fn from(answer: LinkAnswer) -> Self {
+        Self { answer: answer.answer.into() }
+    }
+}
+
+/// Bytes that only a link can read: bounded here.
+fn link_bytes(field: &'static str, bytes: &[u8]) -> Result<Vec<u8>, MessageError> {
+    if bytes.len() > ADDRESS_MAX_BYTES {
+        return Err(fault(field, format!("has {} bytes", bytes.len())));
+    }
+    Ok(bytes.to_vec())
+}
+
 // === impl SessionWelcome ===
 
 impl From<v1::Welcome> for SessionWelcome {
@@ -256,6 +313,18 @@ mod tests {
             let arrived = SessionHello::try_from(hello(recipe.clone())).unwrap().recipe;
             assert_eq!(arrived, recipe);
         }
+    }
+
+    #[test]
+    fn what_links_say_to_each_other_is_passed_on_within_bounds() {
+        let request = LinkRequest { kind: "rdma".into(), request: vec![7; ADDRESS_MAX_BYTES] };
+        let sent = v1::LinkRequest::from(request.clone());
+        assert_eq!(LinkRequest::try_from(sent).unwrap(), request);
+        let answer = LinkAnswer { answer: vec![9; ADDRESS_MAX_BYTES] };
+        assert_eq!(LinkAnswer::try_from(v1::LinkAnswer::from(answer.clone())).unwrap(), answer);
+        let long = v1::LinkAnswer { answer: vec![9; ADDRESS_MAX_BYTES + 1].into() };
+        let error = LinkAnswer::try_from(long).unwrap_err().to_string();
+        assert!(error.contains("`answer`") && error.contains("4097"), "{error}");
     }
 
     #[test]

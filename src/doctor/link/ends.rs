@@ -94,7 +94,7 @@ pub(super) async fn connect(
 }
 
 fn not_here(kind: LinkKind) -> LinkError {
-    LinkError::Setup { kind, reason: "this program has no rdma link".to_owned() }
+    LinkError::Setup { kind, reason: "the doctor does not measure it; ib_write_bw does".to_owned() }
 }
 
 /// Rates of this host's ports on the way to `peer`.

@@ -265,7 +265,7 @@ async fn listen(kind: LinkKind, arrived: mpsc::UnboundedSender<Arrival>) -> Arc<
             let listen = TcpListen { bind, reconnect_grace, ..TcpListen::default() };
             tcp::listen(&listen, arrived).await.unwrap()
         }
-        LinkKind::Rdma => panic!("not in these tests"),
+        LinkKind::Rdma | LinkKind::Ucx => panic!("not in these tests"),
     }
 }
 

@@ -195,7 +195,9 @@ impl Ledger {
         peer.reading = None;
         let Some(place) = peer.expected.remove(&lease) else { return false };
         peer.delivered.insert(lease);
-        metrics::part(LinkKind::Tcp, Direction::In, place::total_bytes(&place.regions));
+        let bytes = place::total_bytes(&place.regions);
+        metrics::part(LinkKind::Tcp, Direction::In, bytes);
+        metrics::copied(LinkKind::Tcp, bytes);
         self.arrivals.send(Arrival::Part { peer: from.peer, lease }).ok();
         true
     }

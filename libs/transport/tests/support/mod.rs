@@ -5,12 +5,13 @@ pub(crate) mod certificates;
 
 use std::net::SocketAddr;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use headwater_transport::conformance::Harness;
 use headwater_transport::rdma::ucx::{self, UcxConnect, UcxListen};
+use headwater_transport::rdma::{self, Exchange, RdmaConnect, RdmaListen};
 use headwater_transport::shm::{self, ShmConnect, ShmListen};
 use headwater_transport::slot::DEFAULT_SHM_DIR;
 use headwater_transport::tcp::{self, TcpConnect, TcpListen};
@@ -136,6 +137,61 @@ impl Harness for Ucx {
         key: &SessionKey,
     ) -> Result<Arc<dyn WorkerLink>, LinkError> {
         ucx::connect(offer, key, &self.connect).await
+    }
+
+    fn slot(&self, len_bytes: u64) -> Arc<SlotMemory> {
+        Arc::new(SlotMemory::private(len_bytes, false).expect("memory"))
+    }
+
+    fn buffers(&self) -> Option<usize> {
+        Some(self.connect.staging_buffers)
+    }
+}
+
+/// Both ends on one port of this machine. The control stream is a call of the receiver's.
+#[derive(Debug)]
+pub(crate) struct Rdma {
+    pub(crate) listen: RdmaListen,
+    pub(crate) connect: RdmaConnect,
+    receiver: Mutex<Option<Weak<dyn ReceiverLink>>>,
+}
+
+struct Call(Weak<dyn ReceiverLink>);
+
+impl Rdma {
+    pub(crate) fn new(queue_pairs: u32) -> Self {
+        Self {
+            listen: RdmaListen::default(),
+            connect: RdmaConnect { queue_pairs, staging_buffers: 3, ..RdmaConnect::default() },
+            receiver: Mutex::new(None),
+        }
+    }
+}
+
+#[async_trait]
+impl Exchange for Call {
+    async fn exchange(&self, request: Vec<u8>) -> Result<Vec<u8>, LinkError> {
+        let receiver = self.0.upgrade().expect("a receiver");
+        let answer = tokio::task::spawn_blocking(move || receiver.answer(&request)).await;
+        Ok(answer.expect("no panic"))
+    }
+}
+
+#[async_trait]
+impl Harness for Rdma {
+    async fn listen(&self, arrivals: mpsc::UnboundedSender<Arrival>) -> Arc<dyn ReceiverLink> {
+        let receiver = rdma::listen(&self.listen, arrivals).await.expect("an RDMA port");
+        *self.receiver.lock().expect("no panic") = Some(Arc::downgrade(&receiver));
+        receiver
+    }
+
+    async fn connect(
+        &self,
+        _offer: &LinkOffer,
+        key: &SessionKey,
+    ) -> Result<Arc<dyn WorkerLink>, LinkError> {
+        let call = Call(self.receiver.lock().expect("no panic").clone().expect("a receiver"));
+        rdma::connect(key, &self.connect, &call).await
     }
 
     fn slot(&self, len_bytes: u64) -> Arc<SlotMemory> {

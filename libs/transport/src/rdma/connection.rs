@@ -1,0 +1,204 @@
+//! The queue pairs of one session, as one thing: messages over the first, parts over all.
+
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::Notify;
+
+use super::adapter::Adapter;
+use super::lane::{Event, Lane, Outgoing, RECEIVES, SENDS_MAX};
+use super::verbs::{Completion, Completions, Request};
+use super::wire::{Endpoint, RemoteMemory};
+use crate::key::random_bytes;
+
+/// Pairs of one session and their completions.
+#[derive(Debug)]
+pub(super) struct Connection {
+    adapter: Arc<Adapter>,
+    completions: Arc<Completions>,
+    lanes: Mutex<Lanes>,
+    faulted: Notify,
+}
+
+#[derive(Debug)]
+struct Lanes {
+    /// None after the connection was destroyed.
+    all: Vec<Lane>,
+    /// Gets the next part.
+    turn: usize,
+    fault: Option<String>,
+}
+
+// === impl Connection ===
+
+impl Connection {
+    /// So many pairs, not connected yet. `writable`: the peer may write to registered memory.
+    pub(super) fn new(adapter: &Arc<Adapter>, pairs: u32, writable: bool) -> io::Result<Self> {
+        let limits = adapter.limits;
+        let depth = SENDS_MAX.min(limits.queue_entries);
+        let entries = (pairs * (depth + RECEIVES)).min(limits.completions);
+        let completions = Arc::new(Completions::new(adapter.domain.device(), entries)?);
+        let lane = |number| {
+            let [a, b, c] = random_bytes()?;
+            let first_packet = u32::from_le_bytes([a, b, c, 0]);
+            let (domain, port) = (&adapter.domain, adapter.path.port);
+            Lane::new(number, domain, &completions, port, writable, depth, first_packet)
+        };
+        let all = (0..pairs as usize).map(lane).collect::<io::Result<_>>()?;
+        let lanes = Mutex::new(Lanes { all, turn: 0, fault: None });
+        Ok(Self { adapter: Arc::clone(adapter), completions, lanes, faulted: Notify::new() })
+    }
+
+    pub(super) fn adapter(&self) -> &Adapter {
+        &self.adapter
+    }
+
+    /// What the peer has to know.
+    pub(super) fn endpoint(&self) -> Endpoint {
+        let pairs = self.lock().all.iter().map(Lane::address).collect();
+        Endpoint { path: self.adapter.path, pairs }
+    }
+
+    /// Connects each pair to the peer's of the same place.
+    pub(super) fn connect(&self, peer: &Endpoint) -> io::Result<()> {
+        let lanes = self.lock();
+        if lanes.all.len() != peer.pairs.len() {
+            return Err(io::Error::other("the two ends have different numbers of queue pairs"));
+        }
+        let mut pairs = lanes.all.iter().zip(&peer.pairs);
+        pairs.try_for_each(|(lane, pair)| lane.connect(&self.adapter.path, &peer.path, *pair))
+    }
+
+    /// Sends a message after those before it. Where the connection is broken it is swallowed.
+    pub(super) fn send(&self, message: Vec<u8>) {
+        self.put(|lanes| {
+            let lane = lanes.all.first_mut()?;
+            lane.put_small(message, Request::Message);
+            Some(lane)
+        });
+    }
+
+    /// Writes the probe over every pair, each with its number.
+    pub(super) fn probe(&self, memory: RemoteMemory, pattern: impl Fn(usize) -> Vec<u8>) {
+        let pairs = self.lock().all.len();
+        for i in 0..pairs {
+            let bytes = pattern(i);
+            let address = memory.address + (i * bytes.len()) as u64;
+            let (remote_key, immediate) = (memory.key, Some(i as u32));
+            self.put(|lanes| {
+                let lane = lanes.all.get_mut(i)?;
+                lane.put_small(bytes, Request::Write { address, remote_key, immediate });
+                Some(lane)
+            });
+        }
+    }
+
+    /// Sends a part; its end is an [`Event::Ended`].
+    pub(super) fn deliver(&self, outgoing: Outgoing) {
+        self.put(|lanes| {
+            // The least loaded, beginning with the one whose turn it is.
+            let count = lanes.all.len();
+            let chosen = (0..count)
+                .map(|i| (lanes.turn + i) % count)
+                .min_by_key(|&i| lanes.all[i].in_hand())?;
+            lanes.turn = (chosen + 1) % count;
+            let lane = &mut lanes.all[chosen];
+            lane.put_part(outgoing);
+            Some(lane)
+        });
+    }
+
+    /// Waits for something to happen. Cancel-safe: what is not returned is returned next time.
+    pub(super) async fn events(&self) -> Vec<Event> {
+        loop {
+            let faulted = self.faulted.notified();
+            match self.poll() {
+                Ok(events) if events.is_empty() => {}
+                Ok(events) => return events,
+                Err(error) => return vec![Event::Broken(format!("completion queue: {error}"))],
+            }
+            if let Some(fault) = self.lock().fault.take() {
+                return vec![Event::Broken(fault)];
+            }
+            tokio::select! {
+                woken = self.completions.event() => if let Err(error) = woken {
+                    return vec![Event::Broken(format!("completion channel: {error}"))];
+                },
+                () = faulted => {}
+            }
+        }
+    }
+
+    /// Everything that was sent is at the peer.
+    pub(super) fn is_idle(&self) -> bool {
+        self.lock().all.iter().all(|lane| lane.in_hand() == 0)
+    }
+
+    /// Stops all pairs: nothing of the peer's gets in from here on.
+    pub(super) fn fail(&self) {
+        for lane in &self.lock().all {
+            if let Err(error) = lane.fail() {
+                tracing::debug!(%error, "a queue pair cannot be stopped; it is destroyed");
+            }
+        }
+    }
+
+    /// Waits until the stopped pairs have given everything back, at most so long; hands what
+    /// comes to `hear`.
+    pub(super) async fn drain(&self, limit: Duration, mut hear: impl FnMut(Event)) {
+        let drained = async {
+            while self.lock().all.iter().any(|lane| lane.outstanding() > 0) {
+                self.events().await.into_iter().for_each(&mut hear);
+                tokio::task::yield_now().await; // A failing queue must not keep the limit away.
+            }
+        };
+        if tokio::time::timeout(limit, drained).await.is_err() {
+            tracing::debug!("queue pairs gave not everything back; they are destroyed with it");
+        }
+    }
+
+    /// Destroys the pairs: no device touches any memory on their behalf when this returns. Parts
+    /// that were in their hands are dropped after that.
+    pub(super) fn destroy(&self) {
+        let lanes = std::mem::take(&mut self.lock().all);
+        drop(lanes);
+    }
+
+    fn put(&self, put: impl FnOnce(&mut Lanes) -> Option<&mut Lane>) {
+        let mut lanes = self.lock();
+        let Some(lane) = put(&mut lanes) else { return };
+        if let Err(error) = lane.pump() {
+            lanes.fault.get_or_insert_with(|| format!("cannot post: {error}"));
+            drop(lanes);
+            self.faulted.notify_waiters();
+        }
+    }
+
+    /// What has completed, and posts what has room now.
+    fn poll(&self) -> io::Result<Vec<Event>> {
+        self.completions.arm()?;
+        let mut events = Vec::new();
+        loop {
+            let taken = self.completions.poll()?;
+            if taken.is_empty() {
+                return Ok(events);
+            }
+            let mut lanes = self.lock();
+            for Completion { id, outcome } in taken {
+                if let Some(lane) = lanes.all.get_mut(Lane::of(id)) {
+                    lane.complete(id, outcome, &mut events);
+                }
+            }
+            for lane in &mut lanes.all {
+                if let Err(error) = lane.pump() {
+                    events.push(Event::Broken(format!("cannot post: {error}")));
+                }
+            }
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Lanes> {
+        self.lanes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

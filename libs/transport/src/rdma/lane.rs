@@ -1,0 +1,297 @@
+//! One queue pair with what it has in hand.
+//!
+//! Everything the device may read or write on behalf of the pair is owned here until its request
+//! has completed or the pair is destroyed: that is what makes posting sound.
+
+use std::collections::VecDeque;
+use std::io;
+use std::ptr;
+use std::sync::Arc;
+
+use tokio::sync::oneshot;
+
+use super::verbs::{
+    Completions, MemoryRegion, Outcome, Piece, ProtectionDomain, QueuePair, Request, Writers,
+};
+use super::wire::{MESSAGE_MAX_BYTES, Path, QueuePairAddress};
+use crate::contract::LinkError;
+use crate::mapping::Mapping;
+use crate::metrics;
+use crate::part::PartBuffer;
+
+/// Buffers for messages and announcements of parts that the peer may send at once; what comes
+/// while none is there waits in the peer's device.
+pub(super) const RECEIVES: u32 = 128;
+/// Buffers for messages on their way out.
+const MESSAGES: u32 = 64;
+/// Requests in the device's hands, at most.
+pub(super) const SENDS_MAX: u32 = 512;
+/// Requests after which one is reported, so that their room comes back.
+const SIGNAL_EVERY: u32 = 16;
+
+/// Marks the number of a receive; other numbers count sends.
+const RECEIVE: u64 = 1 << 47;
+const COUNT_MASK: u64 = RECEIVE - 1;
+const LANE_SHIFT: u32 = 48;
+
+/// A queue pair, its buffers and its line.
+#[derive(Debug)]
+pub(super) struct Lane {
+    // First: destroyed before anything that it may write or read goes.
+    pair: QueuePair,
+    buffers: MemoryRegion<Mapping>,
+    number: u64,
+    first_packet: u32,
+    waiting: VecDeque<Work>,
+    posted: VecDeque<Posted>,
+    free_messages: Vec<u32>,
+    /// Sends so far, and those of them that have ended.
+    sent: u64,
+    ended: u64,
+    unsignalled: u32,
+    receiving: u32,
+    depth: u64,
+}
+
+/// A part on its way, and who waits for it.
+#[derive(Debug)]
+pub(super) struct Outgoing {
+    pub(super) part: PartBuffer,
+    pub(super) writes: Vec<Write>,
+    pub(super) done: oneshot::Sender<Result<(), LinkError>>,
+}
+
+/// One write of a part.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Write {
+    pub(super) piece: Piece,
+    pub(super) request: Request,
+}
+
+#[derive(Debug)]
+enum Work {
+    /// Bytes of a message buffer, as a message or (the probe) as a write.
+    Small { bytes: Vec<u8>, request: Request },
+    /// The first `posted` of its writes are in the device's hands.
+    Part { outgoing: Box<Outgoing>, posted: usize },
+}
+
+/// Ends when the send of this number does.
+#[derive(Debug)]
+struct Posted {
+    last: u64,
+    kept: Kept,
+}
+
+#[derive(Debug)]
+enum Kept {
+    Message(u32),
+    Part(Box<Outgoing>),
+}
+
+/// What came of a completion.
+#[derive(Debug)]
+pub(super) enum Event {
+    /// A message.
+    Message(Vec<u8>),
+    /// The peer's writes are in their place.
+    Written(u32),
+    /// A part is delivered (`Ok`), or was given up.
+    Ended(Box<Outgoing>, Result<(), String>),
+    /// The pair is of no more use.
+    Broken(String),
+}
+
+// === impl Lane ===
+
+impl Lane {
+    /// A pair that can receive as soon as it is connected.
+    pub(super) fn new(
+        number: usize,
+        domain: &Arc<ProtectionDomain>,
+        completions: &Arc<Completions>,
+        port: u8,
+        writable: bool,
+        depth: u32,
+        first_packet: u32,
+    ) -> io::Result<Self> {
+        let bytes = (RECEIVES + MESSAGES) as usize * MESSAGE_MAX_BYTES;
+        let buffers = MemoryRegion::new(domain, Mapping::anonymous(bytes as u64)?, Writers::Own)?;
+        metrics::registered(bytes as u64);
+        let pair = QueuePair::new(domain, completions, depth, RECEIVES)?;
+        pair.initialise(port, writable)?;
+        let mut lane = Self {
+            pair,
+            buffers,
+            number: number as u64,
+            first_packet,
+            waiting: VecDeque::new(),
+            posted: VecDeque::new(),
+            free_messages: (RECEIVES..RECEIVES + MESSAGES).collect(),
+            sent: 0,
+            ended: 0,
+            unsignalled: 0,
+            receiving: 0,
+            depth: depth.into(),
+        };
+        (0..RECEIVES).try_for_each(|buffer| lane.receive(buffer))?;
+        Ok(lane)
+    }
+
+    /// Which lane a completion's number belongs to.
+    pub(super) fn of(id: u64) -> usize {
+        (id >> LANE_SHIFT) as usize
+    }
+
+    pub(super) fn address(&self) -> QueuePairAddress {
+        QueuePairAddress { number: self.pair.number(), first_packet: self.first_packet }
+    }
+
+    pub(super) fn connect(
+        &self,
+        own: &Path,
+        peer: &Path,
+        pair: QueuePairAddress,
+    ) -> io::Result<()> {
+        self.pair.connect(own, self.first_packet, peer, pair)
+    }
+
+    /// Stops the pair; what it holds comes back as ended.
+    pub(super) fn fail(&self) -> io::Result<()> {
+        self.pair.fail()
+    }
+
+    pub(super) fn put_small(&mut self, bytes: Vec<u8>, request: Request) {
+        debug_assert!(bytes.len() <= MESSAGE_MAX_BYTES);
+        self.waiting.push_back(Work::Small { bytes, request });
+    }
+
+    pub(super) fn put_part(&mut self, outgoing: Outgoing) {
+        self.waiting.push_back(Work::Part { outgoing: Box::new(outgoing), posted: 0 });
+    }
+
+    /// Bytes or messages that are not at the peer yet: what else goes here waits for them.
+    pub(super) fn in_hand(&self) -> usize {
+        self.waiting.len() + self.posted.len()
+    }
+
+    /// Requests that the device may still act upon.
+    pub(super) fn outstanding(&self) -> u64 {
+        self.sent - self.ended + u64::from(self.receiving)
+    }
+
+    /// Hands the device what it has room for.
+    pub(super) fn pump(&mut self) -> io::Result<()> {
+        while self.sent - self.ended < self.depth {
+            match self.waiting.front() {
+                Some(Work::Small { .. }) if self.free_messages.is_empty() => break,
+                Some(Work::Small { .. }) => self.post_small()?,
+                Some(Work::Part { .. }) => self.post_write()?,
+                None => break,
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes note of a completion, and of what it ends.
+    pub(super) fn complete(&mut self, id: u64, outcome: Outcome, events: &mut Vec<Event>) {
+        if id & RECEIVE != 0 {
+            return self.received((id & COUNT_MASK) as u32, outcome, events);
+        }
+        let outcome = match outcome {
+            Outcome::Failed { reason } => Err(reason),
+            _ => Ok(()),
+        };
+        if let Err(reason) = &outcome {
+            events.push(Event::Broken(reason.clone()));
+        }
+        self.ended = self.ended.max(id & COUNT_MASK);
+        while let Some(first) = self.posted.pop_front_if(|first| first.last <= self.ended) {
+            match first.kept {
+                Kept::Message(buffer) => self.free_messages.push(buffer),
+                Kept::Part(outgoing) => events.push(Event::Ended(outgoing, outcome.clone())),
+            }
+        }
+    }
+
+    fn received(&mut self, buffer: u32, outcome: Outcome, events: &mut Vec<Event>) {
+        self.receiving -= 1;
+        match outcome {
+            Outcome::Received { bytes } => events.push(Event::Message(self.read(buffer, bytes))),
+            Outcome::Written { immediate } => events.push(Event::Written(immediate)),
+            Outcome::Failed { reason } => return events.push(Event::Broken(reason)),
+            Outcome::Sent => {}
+        }
+        if let Err(error) = self.receive(buffer) {
+            events.push(Event::Broken(format!("no buffer can be posted: {error}")));
+        }
+    }
+
+    fn receive(&mut self, buffer: u32) -> io::Result<()> {
+        let id = self.number << LANE_SHIFT | RECEIVE | u64::from(buffer);
+        let piece = self.buffer(buffer, MESSAGE_MAX_BYTES);
+        // SAFETY: the buffer lies in this lane's region, which outlives the pair; it is not in the
+        // device's hands (new, or its receive has just completed), and is read after completion.
+        unsafe { self.pair.post_receive(id, piece)? };
+        self.receiving += 1;
+        Ok(())
+    }
+
+    fn post_small(&mut self) -> io::Result<()> {
+        let Some(Work::Small { bytes, request }) = self.waiting.pop_front() else { return Ok(()) };
+        let Some(buffer) = self.free_messages.pop() else { return Ok(()) };
+        let piece = self.buffer(buffer, bytes.len());
+        // SAFETY: the buffer is a free one of this lane's region and has MESSAGE_MAX_BYTES bytes;
+        // no longer message is made.
+        unsafe {
+            ptr::copy_nonoverlapping(bytes.as_ptr(), piece.address as *mut u8, bytes.len());
+        }
+        // SAFETY: the buffer lies in this lane's region, which outlives the pair, and is not free
+        // again before this request has completed.
+        unsafe { self.pair.post_send(self.next_id(), request, piece, true)? };
+        self.sent += 1;
+        self.unsignalled = 0;
+        self.posted.push_back(Posted { last: self.sent, kept: Kept::Message(buffer) });
+        Ok(())
+    }
+
+    fn post_write(&mut self) -> io::Result<()> {
+        let id = self.next_id();
+        let room = self.depth - (self.sent - self.ended);
+        let Some(Work::Part { outgoing, posted }) = self.waiting.front_mut() else { return Ok(()) };
+        let Write { piece, request } = outgoing.writes[*posted];
+        let last = *posted + 1 == outgoing.writes.len();
+        let signalled = last || room == 1 || self.unsignalled + 1 >= SIGNAL_EVERY;
+        // SAFETY: the piece lies in the registered buffer of `outgoing.part`, which this lane owns
+        // until the part's last write has completed or the pair is destroyed (fields drop in
+        // order), and which nobody can write meanwhile: writing takes `&mut PartBuffer`.
+        unsafe { self.pair.post_send(id, request, piece, signalled)? };
+        *posted += 1;
+        self.sent += 1;
+        self.unsignalled = if signalled { 0 } else { self.unsignalled + 1 };
+        if last && let Some(Work::Part { outgoing, .. }) = self.waiting.pop_front() {
+            self.posted.push_back(Posted { last: self.sent, kept: Kept::Part(outgoing) });
+        }
+        Ok(())
+    }
+
+    fn next_id(&self) -> u64 {
+        self.number << LANE_SHIFT | (self.sent + 1) & COUNT_MASK
+    }
+
+    fn buffer(&self, buffer: u32, len: usize) -> Piece {
+        let start = self.buffers.memory().base().as_ptr() as u64;
+        let address = start + u64::from(buffer) * MESSAGE_MAX_BYTES as u64;
+        Piece { address, len_bytes: len as u32, local_key: self.buffers.local_key() }
+    }
+
+    fn read(&self, buffer: u32, bytes: u32) -> Vec<u8> {
+        let len = (bytes as usize).min(MESSAGE_MAX_BYTES);
+        let mut message = vec![0; len];
+        let start = self.buffer(buffer, len).address as *const u8;
+        // SAFETY: the buffer has MESSAGE_MAX_BYTES bytes of this lane's mapping, its receive has
+        // completed and is not posted again yet, so the device does not write it.
+        unsafe { ptr::copy_nonoverlapping(start, message.as_mut_ptr(), len) };
+        message
+    }
+}

@@ -1,0 +1,147 @@
+//! Memory that a device may reach.
+//!
+//! A region owns what it registers: the memory cannot be freed or unmapped while a device may
+//! still reach it.
+
+use std::io;
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+use super::abi::{ACCESS_LOCAL_WRITE, ACCESS_REMOTE_WRITE, Mr, Pd};
+use super::device::{Device, made};
+use crate::mapping::Mapping;
+use crate::slot::SlotMemory;
+
+/// What belongs together on one device: queue pairs reach regions of their own domain only.
+#[derive(Debug)]
+pub(crate) struct ProtectionDomain {
+    pub(super) device: Arc<Device>,
+    pub(super) pd: NonNull<Pd>,
+}
+
+/// Registered memory.
+#[derive(Debug)]
+pub(crate) struct MemoryRegion<M> {
+    mr: NonNull<Mr>,
+    domain: Arc<ProtectionDomain>,
+    // After the registration: `Drop` ends that first.
+    memory: M,
+}
+
+/// Who may write to a region.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Writers {
+    /// This host's device alone.
+    Own,
+    /// Peers as well.
+    Peers,
+}
+
+/// Memory of fixed place and length for as long as the value lives.
+///
+/// # Safety
+/// Address and length do not change, and the memory stays mapped until the value is dropped.
+pub(crate) unsafe trait Stable {
+    /// First byte and length.
+    fn range(&self) -> (NonNull<u8>, usize);
+}
+
+// SAFETY: a mapping is unmapped by its drop alone and never moves.
+unsafe impl Stable for Mapping {
+    fn range(&self) -> (NonNull<u8>, usize) {
+        (self.base(), self.len())
+    }
+}
+
+// SAFETY: the slot owns its mapping, and this handle keeps the slot.
+unsafe impl Stable for Arc<SlotMemory> {
+    fn range(&self) -> (NonNull<u8>, usize) {
+        (NonNull::new(self.as_ptr()).expect("a mapping is not at null"), self.len_bytes() as usize)
+    }
+}
+
+// SAFETY: the domain is a handle of a thread-safe library and not bound to a thread.
+unsafe impl Send for ProtectionDomain {}
+// SAFETY: as above.
+unsafe impl Sync for ProtectionDomain {}
+// SAFETY: the registration is a handle as well; the memory is of a type that may be sent.
+unsafe impl<M: Send> Send for MemoryRegion<M> {}
+// SAFETY: with a shared reference only numbers are read.
+unsafe impl<M: Sync> Sync for MemoryRegion<M> {}
+
+// === impl ProtectionDomain ===
+
+impl ProtectionDomain {
+    pub(crate) fn new(device: Arc<Device>) -> io::Result<Arc<Self>> {
+        // SAFETY: the context is open, and the domain keeps it so.
+        let pd = made(unsafe { (device.library.alloc_pd)(device.context.as_ptr()) })?;
+        Ok(Arc::new(Self { device, pd }))
+    }
+
+    pub(crate) fn device(&self) -> &Arc<Device> {
+        &self.device
+    }
+}
+
+impl Drop for ProtectionDomain {
+    fn drop(&mut self) {
+        // SAFETY: regions and queue pairs hold the domain, so none is left.
+        unsafe { (self.device.library.dealloc_pd)(self.pd.as_ptr()) };
+    }
+}
+
+// === impl MemoryRegion ===
+
+impl<M: Stable> MemoryRegion<M> {
+    /// Registers memory of this process: its pages stay where they are until the region is gone.
+    pub(crate) fn new(
+        domain: &Arc<ProtectionDomain>,
+        memory: M,
+        writers: Writers,
+    ) -> io::Result<Self> {
+        let (start, len) = memory.range();
+        let library = &domain.device.library;
+        // SAFETY: `range` is mapped for as long as `memory` lives, which this region owns and
+        // drops after the registration ended.
+        let mr = unsafe {
+            (library.reg_mr)(domain.pd.as_ptr(), start.as_ptr().cast(), len, writers.access())
+        };
+        Ok(Self { mr: made(mr)?, domain: Arc::clone(domain), memory })
+    }
+}
+
+impl<M> MemoryRegion<M> {
+    pub(crate) fn memory(&self) -> &M {
+        &self.memory
+    }
+
+    /// Name of the region for work requests of this host.
+    pub(crate) fn local_key(&self) -> u32 {
+        // SAFETY: the registration lives until this value is dropped.
+        unsafe { self.mr.as_ref() }.lkey
+    }
+
+    /// Name of the region for peers.
+    pub(crate) fn remote_key(&self) -> u32 {
+        // SAFETY: as in `local_key`.
+        unsafe { self.mr.as_ref() }.rkey
+    }
+}
+
+impl<M> Drop for MemoryRegion<M> {
+    fn drop(&mut self) {
+        // SAFETY: registered once, ended once; `memory` is dropped after this.
+        unsafe { (self.domain.device.library.dereg_mr)(self.mr.as_ptr()) };
+    }
+}
+
+// === impl Writers ===
+
+impl Writers {
+    fn access(self) -> i32 {
+        match self {
+            Self::Own => ACCESS_LOCAL_WRITE,
+            Self::Peers => ACCESS_LOCAL_WRITE | ACCESS_REMOTE_WRITE,
+        }
+    }
+}

@@ -1,0 +1,304 @@
+//! What the two ends tell each other; little-endian. docs/wire-format.md has the table.
+//!
+//! Endpoints (`Request`, `Answer`) travel over the control stream, which knows who is who;
+//! messages (`ToReceiver`, `ToWorker`) travel over the first queue pair once it stands.
+
+use crate::contract::{LeaseId, SlotId};
+
+/// Version of all of this; both ends must have the same.
+pub(super) const VERSION: u16 = 1;
+
+/// No message is longer.
+pub(super) const MESSAGE_MAX_BYTES: usize = 64;
+
+/// Most queue pairs of one session.
+pub const QUEUE_PAIRS_MAX: u32 = 16;
+
+const MAGIC: [u8; 4] = *b"HWRD";
+const ACCEPTED: u8 = 1;
+const REFUSED: u8 = 2;
+
+/// Address of a port in the fabric, in network order.
+pub(crate) type Gid = [u8; 16];
+
+/// How packets find a port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Path {
+    pub(crate) gid: Gid,
+    /// Of this host alone: which entry of its port's table the GID is.
+    pub(crate) gid_index: u8,
+    /// Of this host alone.
+    pub(crate) port: u8,
+    /// Number in an InfiniBand subnet; 0 on Ethernet.
+    pub(crate) lid: u16,
+    /// 1 is 256 bytes, 5 is 4096.
+    pub(crate) mtu: u8,
+    pub(crate) ethernet: bool,
+}
+
+/// One queue pair, as its peer addresses it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct QueuePairAddress {
+    /// 24 bits.
+    pub(crate) number: u32,
+    /// Sequence number of its first packet, 24 bits.
+    pub(crate) first_packet: u32,
+}
+
+/// One end of a session.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Endpoint {
+    pub(super) path: Path,
+    pub(super) pairs: Vec<QueuePairAddress>,
+}
+
+/// A worker asks to be let in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Request {
+    pub(super) version: u16,
+    pub(super) key: [u8; 32],
+    pub(super) endpoint: Endpoint,
+}
+
+/// What it is answered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Answer {
+    /// Pairs that are ready, and where to write the probe.
+    Accepted { endpoint: Endpoint, probe: RemoteMemory },
+    /// Not let in; why.
+    Refused { reason: String },
+}
+
+/// Memory that a peer may write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct RemoteMemory {
+    pub(super) address: u64,
+    pub(super) len_bytes: u64,
+    pub(super) key: u32,
+}
+
+/// From a worker, besides writes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum ToReceiver {
+    /// The withdrawn lease has no buffer here, and will get none.
+    Quiet { lease: LeaseId },
+    /// The worker leaves; nothing follows.
+    Bye,
+}
+
+/// From a receiver.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum ToWorker {
+    /// The probe was found where it belongs: the path stands.
+    Standing,
+    /// A slot that may be written under leases.
+    Slot { slot: SlotId, memory: RemoteMemory },
+    /// The slot is no longer in use.
+    Forget { slot: SlotId },
+    /// The lease may be written, at the place of this fingerprint.
+    Expect { lease: LeaseId, fingerprint: u64 },
+    /// It may no longer. To be answered with `Quiet`.
+    Withdraw { lease: LeaseId },
+    /// The receiver closes the path.
+    Bye,
+}
+
+// === impl Path ===
+
+impl Path {
+    /// On Ethernet there is no other; between InfiniBand subnets as well.
+    pub(crate) fn needs_global_route(&self, peer: &Self) -> bool {
+        self.ethernet || self.gid[..8] != peer.gid[..8]
+    }
+
+    fn encode(&self, bytes: &mut Vec<u8>) {
+        bytes.extend_from_slice(&self.gid);
+        bytes.extend_from_slice(&self.lid.to_le_bytes());
+        bytes.extend_from_slice(&[self.mtu, u8::from(self.ethernet)]);
+    }
+
+    fn decode(bytes: &[u8; 20]) -> Option<Self> {
+        let (mtu, ethernet) = (bytes[18], bytes[19]);
+        if !(1..=5).contains(&mtu) || ethernet > 1 {
+            return None;
+        }
+        Some(Self {
+            gid: bytes[..16].try_into().ok()?,
+            gid_index: 0,
+            port: 0,
+            lid: u16::from_le_bytes([bytes[16], bytes[17]]),
+            mtu,
+            ethernet: ethernet == 1,
+        })
+    }
+}
+
+// === impl Endpoint ===
+
+impl Endpoint {
+    fn encode(&self, bytes: &mut Vec<u8>) {
+        self.path.encode(bytes);
+        bytes.push(self.pairs.len() as u8);
+        for pair in &self.pairs {
+            bytes.extend_from_slice(&pair.number.to_le_bytes());
+            bytes.extend_from_slice(&pair.first_packet.to_le_bytes());
+        }
+    }
+
+    /// The endpoint and what follows it.
+    fn decode(bytes: &[u8]) -> Option<(Self, &[u8])> {
+        let (path, rest) = bytes.split_first_chunk::<20>()?;
+        let (&count, rest) = rest.split_first()?;
+        if count == 0 || u32::from(count) > QUEUE_PAIRS_MAX {
+            return None;
+        }
+        let (pairs, rest) = rest.split_at_checked(8 * usize::from(count))?;
+        let pair = |bytes: &[u8; 8]| {
+            let (number, first_packet) = (u32_at(bytes, 0), u32_at(bytes, 4));
+            let fits = number >> 24 == 0 && first_packet >> 24 == 0;
+            fits.then_some(QueuePairAddress { number, first_packet })
+        };
+        let pairs = pairs.as_chunks().0.iter().map(pair).collect::<Option<_>>()?;
+        Some((Self { path: Path::decode(path)?, pairs }, rest))
+    }
+}
+
+// === impl Request ===
+
+impl Request {
+    pub(super) fn encode(&self) -> Vec<u8> {
+        let mut bytes = [&MAGIC[..], &self.version.to_le_bytes(), &self.key].concat();
+        self.endpoint.encode(&mut bytes);
+        bytes
+    }
+
+    /// `None`: not a worker of this protocol. Of another version only that is known.
+    pub(super) fn decode(bytes: &[u8]) -> Option<Result<Self, u16>> {
+        let rest = bytes.strip_prefix(&MAGIC)?;
+        let (version, rest) = rest.split_first_chunk::<2>()?;
+        let version = u16::from_le_bytes(*version);
+        if version != VERSION {
+            return Some(Err(version));
+        }
+        let (key, rest) = rest.split_first_chunk::<32>()?;
+        let (endpoint, rest) = Endpoint::decode(rest)?;
+        rest.is_empty().then_some(Ok(Self { version, key: *key, endpoint }))
+    }
+}
+
+// === impl Answer ===
+
+impl Answer {
+    pub(super) fn encode(&self) -> Vec<u8> {
+        match self {
+            Self::Accepted { endpoint, probe } => {
+                let mut bytes = vec![ACCEPTED];
+                probe.encode(&mut bytes);
+                endpoint.encode(&mut bytes);
+                bytes
+            }
+            Self::Refused { reason } => [&[REFUSED], reason.as_bytes()].concat(),
+        }
+    }
+
+    /// `None`: not a receiver of this protocol.
+    pub(super) fn decode(bytes: &[u8]) -> Option<Self> {
+        match bytes.split_first()? {
+            (&ACCEPTED, rest) => {
+                let (probe, rest) = rest.split_first_chunk::<20>()?;
+                let (endpoint, rest) = Endpoint::decode(rest)?;
+                let probe = RemoteMemory::decode(probe);
+                rest.is_empty().then_some(Self::Accepted { endpoint, probe })
+            }
+            (&REFUSED, reason) => {
+                Some(Self::Refused { reason: String::from_utf8(reason.to_vec()).ok()? })
+            }
+            _ => None,
+        }
+    }
+}
+
+// === impl RemoteMemory ===
+
+impl RemoteMemory {
+    fn encode(&self, bytes: &mut Vec<u8>) {
+        bytes.extend_from_slice(&self.address.to_le_bytes());
+        bytes.extend_from_slice(&self.len_bytes.to_le_bytes());
+        bytes.extend_from_slice(&self.key.to_le_bytes());
+    }
+
+    fn decode(bytes: &[u8; 20]) -> Self {
+        Self { address: u64_at(bytes, 0), len_bytes: u64_at(bytes, 8), key: u32_at(bytes, 16) }
+    }
+}
+
+// === impl ToReceiver ===
+
+impl ToReceiver {
+    pub(super) fn encode(&self) -> Vec<u8> {
+        match self {
+            Self::Quiet { lease } => [&[1][..], &lease.0.to_le_bytes()].concat(),
+            Self::Bye => vec![2],
+        }
+    }
+
+    /// `None`: not a message of this protocol.
+    pub(super) fn decode(message: &[u8]) -> Option<Self> {
+        match (*message.first()?, message.len()) {
+            (1, 9) => Some(Self::Quiet { lease: LeaseId(u64_at(message, 1)) }),
+            (2, 1) => Some(Self::Bye),
+            _ => None,
+        }
+    }
+}
+
+// === impl ToWorker ===
+
+impl ToWorker {
+    pub(super) fn encode(&self) -> Vec<u8> {
+        match self {
+            Self::Standing => vec![1],
+            Self::Slot { slot, memory } => {
+                let mut bytes = [&[2][..], &slot.0.to_le_bytes()].concat();
+                memory.encode(&mut bytes);
+                bytes
+            }
+            Self::Forget { slot } => [&[3][..], &slot.0.to_le_bytes()].concat(),
+            Self::Expect { lease, fingerprint } => {
+                [&[4][..], &lease.0.to_le_bytes(), &fingerprint.to_le_bytes()].concat()
+            }
+            Self::Withdraw { lease } => [&[5][..], &lease.0.to_le_bytes()].concat(),
+            Self::Bye => vec![6],
+        }
+    }
+
+    /// `None`: not a message of this protocol.
+    pub(super) fn decode(message: &[u8]) -> Option<Self> {
+        let decoded = match (*message.first()?, message.len()) {
+            (1, 1) => Self::Standing,
+            (2, 25) => Self::Slot {
+                slot: SlotId(u32_at(message, 1)),
+                memory: RemoteMemory::decode(message[5..].try_into().ok()?),
+            },
+            (3, 5) => Self::Forget { slot: SlotId(u32_at(message, 1)) },
+            (4, 17) => {
+                Self::Expect { lease: LeaseId(u64_at(message, 1)), fingerprint: u64_at(message, 9) }
+            }
+            (5, 9) => Self::Withdraw { lease: LeaseId(u64_at(message, 1)) },
+            (6, 1) => Self::Bye,
+            _ => return None,
+        };
+        Some(decoded)
+    }
+}
+
+fn u32_at(bytes: &[u8], at: usize) -> u32 {
+    u32::from_le_bytes(std::array::from_fn(|i| bytes[at + i]))
+}
+
+fn u64_at(bytes: &[u8], at: usize) -> u64 {
+    u64::from_le_bytes(std::array::from_fn(|i| bytes[at + i]))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,219 @@
+//! The worker's end.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use tokio::sync::Notify;
+
+use super::adapter::Adapter;
+use super::connection::Connection;
+use super::lane::Event;
+use super::locked;
+use super::session::Session;
+use super::wire::{Answer, Request, ToReceiver, ToWorker, VERSION};
+use super::{Exchange, RdmaConnect, probe_pattern, setup};
+use crate::contract::{LeaseId, LinkError, LinkKind, PartPlace, SessionKey, WorkerLink};
+use crate::metrics::{self, Direction};
+use crate::part::{Backing, PartBuffer};
+use crate::staging::StagingPool;
+
+/// Time for a leaving worker's parts and goodbye to reach the receiver.
+const LEAVE_LIMIT: Duration = Duration::from_secs(2);
+/// Time for stopped queue pairs to give back what they hold.
+const DRAIN_LIMIT: Duration = Duration::from_secs(1);
+
+/// A connected worker.
+#[derive(Debug)]
+pub(super) struct RdmaWorker {
+    session: Arc<Session>,
+    leave: Arc<Notify>,
+}
+
+// === impl RdmaWorker ===
+
+impl RdmaWorker {
+    pub(super) async fn connect(
+        key: &SessionKey,
+        config: &RdmaConnect,
+        exchange: &dyn Exchange,
+    ) -> Result<Self, LinkError> {
+        let adapter = Adapter::open(&config.port).map_err(setup)?;
+        locked::check(config.part_bytes * config.staging_buffers as u64).map_err(setup)?;
+        let late = |_| setup("the receiver did not answer in time".into());
+        let greet = greet(&adapter, key, config, exchange);
+        let (connection, early) =
+            tokio::time::timeout(config.handshake_timeout, greet).await.map_err(late)??;
+        let domain = Arc::clone(&adapter.domain);
+        let staging = StagingPool::registered(LinkKind::Rdma, config.staging_buffers, domain);
+        let session = Arc::new(Session::new(Arc::clone(&connection), staging));
+        for event in early {
+            if let Some(reason) = hear(&session, event) {
+                return Err(LinkError::Closed { kind: LinkKind::Rdma, reason });
+            }
+        }
+        let leave = Arc::new(Notify::new());
+        tokio::spawn(keep(Arc::clone(&session), connection, Arc::clone(&leave)));
+        Ok(Self { session, leave })
+    }
+}
+
+#[async_trait]
+impl WorkerLink for RdmaWorker {
+    fn kind(&self) -> LinkKind {
+        LinkKind::Rdma
+    }
+
+    async fn begin(&self, place: PartPlace) -> Result<PartBuffer, LinkError> {
+        self.session.begin(place).await
+    }
+
+    async fn commit(&self, part: PartBuffer) -> Result<(), LinkError> {
+        let Backing::Registered { .. } = part.backing() else {
+            return Err(LinkError::Place { reason: "the buffer is of another link".into() });
+        };
+        let outcome = self.session.send(part)?;
+        match outcome.await {
+            Ok(outcome) => outcome,
+            Err(_) => Err(self.session.closed().await),
+        }
+    }
+
+    fn withdraw(&self, lease: LeaseId) {
+        self.session.withdraw(lease);
+    }
+
+    async fn closed(&self) -> LinkError {
+        self.session.closed().await
+    }
+}
+
+impl Drop for RdmaWorker {
+    fn drop(&mut self) {
+        // The task says goodbye and ends.
+        self.leave.notify_one();
+    }
+}
+
+/// Exchanges addresses, connects the pairs, and waits for the receiver to have seen the probe.
+/// What it said beyond that comes back too.
+async fn greet(
+    adapter: &Arc<Adapter>,
+    key: &SessionKey,
+    config: &RdmaConnect,
+    exchange: &dyn Exchange,
+) -> Result<(Arc<Connection>, Vec<Event>), LinkError> {
+    let failed = |error: std::io::Error| {
+        setup(format!("{} gives no queue pairs: {error}", adapter.describe()))
+    };
+    let connection = Connection::new(adapter, config.queue_pairs, false).map_err(failed)?;
+    let endpoint = connection.endpoint();
+    let request = Request { version: VERSION, key: key.0, endpoint };
+    let answer = exchange.exchange(request.encode()).await?;
+    let refused = |reason: String| LinkError::Refused { kind: LinkKind::Rdma, reason };
+    let (endpoint, probe) = match Answer::decode(&answer) {
+        Some(Answer::Accepted { endpoint, probe }) => (endpoint, probe),
+        Some(Answer::Refused { reason }) => return Err(refused(reason)),
+        None => return Err(refused("it answered something else than a receiver".into())),
+    };
+    connection.connect(&endpoint).map_err(failed)?;
+    connection.probe(probe, |pair| probe_pattern(&key.0, pair));
+    loop {
+        let mut events = connection.events().await.into_iter();
+        while let Some(event) = events.next() {
+            match event {
+                Event::Message(bytes) if ToWorker::decode(&bytes) == Some(ToWorker::Standing) => {
+                    return Ok((Arc::new(connection), events.collect()));
+                }
+                Event::Broken(reason) => {
+                    return Err(setup(format!("the probe write failed: {reason}")));
+                }
+                Event::Message(_) => {
+                    return Err(refused("it answered the probe with something else".into()));
+                }
+                Event::Written(_) | Event::Ended(..) => {}
+            }
+        }
+    }
+}
+
+/// Serves the queue pairs until the worker leaves or they break, and destroys them.
+async fn keep(session: Arc<Session>, connection: Arc<Connection>, leave: Arc<Notify>) {
+    let reason = tokio::select! {
+        reason = serve(&session, &connection) => reason,
+        () = leave.notified() => {
+            // Parts whose `commit` was given up may be on their way; the goodbye comes after them.
+            let left = tokio::time::timeout(LEAVE_LIMIT, say_goodbye(&session, &connection));
+            left.await.unwrap_or_else(|_| "the receiver took no goodbye".into())
+        }
+    };
+    // From here on nobody can send; what was sent is flushed, and only then are buffers let go of.
+    session.close(reason.clone());
+    connection.fail();
+    connection
+        .drain(DRAIN_LIMIT, |event| {
+            settle(event, Some(&reason));
+        })
+        .await;
+    connection.destroy();
+}
+
+async fn serve(session: &Session, connection: &Connection) -> String {
+    loop {
+        let mut ends = None;
+        for event in connection.events().await {
+            let end = hear(session, event);
+            ends = ends.or(end);
+        }
+        if let Some(reason) = ends {
+            return reason;
+        }
+        tokio::task::coop::consume_budget().await;
+    }
+}
+
+async fn say_goodbye(session: &Session, connection: &Connection) -> String {
+    let mut said = false;
+    loop {
+        if connection.is_idle() {
+            if said {
+                return "the worker left".into();
+            }
+            said = true;
+            connection.send(ToReceiver::Bye.encode());
+        }
+        for event in connection.events().await {
+            if let Some(reason) = hear(session, event) {
+                return reason;
+            }
+        }
+    }
+}
+
+/// `Some`: why the session ends.
+fn hear(session: &Session, event: Event) -> Option<String> {
+    match event {
+        Event::Message(bytes) => session.hear(&bytes),
+        Event::Broken(reason) => Some(reason),
+        Event::Ended(..) => {
+            settle(event, None);
+            None
+        }
+        Event::Written(_) => Some("the receiver wrote to a worker".into()),
+    }
+}
+
+/// Tells whoever committed a part how it ended, and lets go of its buffer.
+fn settle(event: Event, closing: Option<&str>) {
+    let Event::Ended(outgoing, outcome) = event else { return };
+    let bytes = outgoing.part.len_bytes();
+    let outcome = outcome.map_err(|reason| LinkError::Closed {
+        kind: LinkKind::Rdma,
+        reason: closing.map_or(reason, str::to_owned),
+    });
+    if outcome.is_ok() {
+        metrics::part(LinkKind::Rdma, Direction::Out, bytes);
+    }
+    drop(outgoing.part);
+    outgoing.done.send(outcome).ok();
+}

@@ -1,0 +1,131 @@
+#!/bin/bash
+# epoch.sh HEADWATER - three tiers on one host with an RDMA port: an epoch over tcp, the same over
+# rdma, and again over rdma while workers and receiver are stopped and killed in the middle. Every
+# batch must have the same digests. Fails where the rdma link is not the one that was used.
+#
+#   EPOCH_PRESET   recipe (default dinov2)
+#   EPOCH_HEARTBEAT_MS  (default 300); who is stopped, is so for five of them
+#   EPOCH_SHARDS   of tests/data/photos (default all: {000000..000003})
+set -euo pipefail
+headwater=$1
+here=$(cd "$(dirname "$0")/../.." && pwd)
+work=$(mktemp -d)
+pids=()
+trap 'kill -CONT "${pids[@]}" 2>/dev/null; kill -KILL "${pids[@]}" 2>/dev/null; rm -rf "$work"' EXIT
+fail() {
+    echo "FAILED: $*" >&2
+    tail -n 15 "$work"/*.log >&2
+    exit 1
+}
+
+storage=127.0.0.1:7401
+stopped_s=$((1 + 5 * ${EPOCH_HEARTBEAT_MS:-300} / 1000))
+cat >"$work/headwater.toml" <<TOML
+[storage]
+index_dir = "$work/index"
+listen = "$storage"
+[[dataset]]
+name = "photos"
+shards = "$here/tests/data/photos/photos-${EPOCH_SHARDS:-{000000..000003\}}.tar"
+[recipe]
+preset = "${EPOCH_PRESET:-dinov2}"
+[augment]
+storage = ["$storage"]
+threads = 1
+links = ["rdma", "tcp"]
+[receiver]
+storage = ["$storage"]
+workers = ["127.0.0.1:7411", "127.0.0.1:7412"]
+heartbeat_ms = ${EPOCH_HEARTBEAT_MS:-300}
+hedge_floor_ms = 60000
+epochs = 2
+batch_samples = 8
+part_samples = 2
+seed = 7
+TOML
+
+start() { # start NAME COMMAND..: in the background; its process id is in $started
+    local name=$1
+    shift
+    "$headwater" --config "$work/headwater.toml" "$@" >>"$work/$name.log" 2>&1 &
+    started=$!
+    pids+=("$started")
+}
+receive() { # receive NAME LINK [STEP_MS]: starts a receiver whose digests go to NAME.json
+    start "$1" receive --links "$2" --step-ms "${3:-0}" --digests "$work/$1.json"
+}
+batches() { # batches NAME: so many have come
+    [ -f "$work/$1.json" ] && wc -l <"$work/$1.json" || echo 0
+}
+until_batches() { # until_batches NAME COUNT
+    for _ in $(seq 6000); do
+        [ "$(batches "$1")" -ge "$2" ] && return
+        sleep 0.05
+    done
+    fail "$1: only $(batches "$1") of $2 batches came"
+}
+whole() { # whole NAME PID LINK: it ended well, by this link, with the same batches as over tcp
+    wait "$2" || fail "$1 ended with $?"
+    python3 - "$work/tcp.json" "$work/$1.json" <<'PY' || fail "$1: other batches than over tcp"
+import json, sys
+def read(path):
+    rows = [json.loads(line) for line in open(path)]
+    return [(r["epoch"], r["step"], r["digests"]) for r in rows]
+one, other = map(read, sys.argv[1:])
+assert len(one) > 10, len(one)
+assert one == other, [a[:2] for a, b in zip(one, other) if a != b] or (len(one), len(other))
+PY
+    grep -q "worker joined.*link=.\?$3" "$work/$1.log" || fail "$1 did not use $3"
+    if [ "$3" = rdma ] && grep -q 'worker joined.*link=.\?tcp' "$work/$1.log"; then fail "$1 used tcp"; fi
+    echo "same batches: $1 ($(batches "$1"))"
+}
+
+start storage storage
+start one augment --listen 127.0.0.1:7411
+one=$started
+start two augment --listen 127.0.0.1:7412
+two=$started
+
+receive tcp tcp
+whole tcp "$started" tcp
+receive rdma rdma
+whole rdma "$started" rdma
+
+# A worker is killed in mid-write, and another takes its place.
+receive worker-killed rdma 20
+receiver=$started
+until_batches worker-killed 4
+kill -KILL "$one"
+start three augment --listen 127.0.0.1:7411
+one=$started
+whole worker-killed "$receiver" rdma
+
+# A worker stops in mid-write for longer than three heartbeats: it is given up, its queue pairs are
+# destroyed, its leases go to the other; when it goes on it finds its session gone and begins anew.
+receive worker-stopped rdma 20
+receiver=$started
+until_batches worker-stopped 4
+kill -STOP "$two"
+sleep "$stopped_s"
+kill -CONT "$two"
+whole worker-stopped "$receiver" rdma
+grep -q 'silent for' "$work/worker-stopped.log" || fail "nobody missed the stopped worker"
+
+# The receiver stops for as long: the workers let go of it, and it takes them up again.
+receive receiver-stopped rdma 20
+receiver=$started
+until_batches receiver-stopped 4
+kill -STOP "$receiver"
+sleep "$stopped_s"
+kill -CONT "$receiver"
+whole receiver-stopped "$receiver" rdma
+
+# The receiver is killed in mid-write: the workers serve the next one.
+receive receiver-killed rdma 20
+until_batches receiver-killed 4
+kill -KILL "$started"
+receive after-receiver-killed rdma
+whole after-receiver-killed "$started" rdma
+
+for pid in "$one" "$two"; do kill -0 "$pid" || fail "a worker has gone"; done
+echo "6 passed; 0 failed"

@@ -1,0 +1,43 @@
+#!/bin/bash
+# run.sh [HEADWATER] - the rdma link on a real kernel's verbs, over soft-RoCE in a User-Mode Linux
+# kernel: the conformance suite of links, and epochs of three tiers with processes killed and
+# stopped in the middle. Ends with 77, loudly, where that kernel is not in the cache and cannot be
+# run; `make test-rdma` builds it first.
+set -uo pipefail
+cd "$(dirname "$0")/../.."
+target=${CARGO_TARGET_DIR:-$PWD/target}
+headwater=${1:-$target/debug/headwater}
+
+skip() {
+    echo "SKIP: the rdma link is not tested on verbs: $*" >&2
+    exit 77
+}
+# In the stock kernel of a distribution, under an emulated processor: HEADWATER_RDMA_KERNEL=vm.
+if [ "${HEADWATER_RDMA_KERNEL:-}" = vm ]; then
+    within() { tests/rdma/vm.sh "$@"; }
+    export EPOCH_PRESET=imagenet-train EPOCH_SHARDS=000000 EPOCH_HEARTBEAT_MS=3000
+    kernel=
+else
+    within() { UML_SECONDS=400 tests/rdma/uml.sh "$kernel" "$@"; }
+    kernel=$(tests/rdma/kernel.sh --cached) || skip "no kernel with soft-RoCE is cached; make test-rdma builds one (9 minutes of a core, once)"
+    # It hands its processes' registers to the host's ptrace, and does not know those of processors
+    # with AMX: there its first process is killed.
+    within true >/dev/null 2>&1
+    [ $? -ne 99 ] || skip "User-Mode Linux 6.1 does not start on this processor; HEADWATER_RDMA_KERNEL=vm emulates one"
+fi
+for need in busybox ip rdma; do
+    command -v "$need" >/dev/null || skip "$need is missing; scripts/install-system.sh tests installs it"
+done
+[ -e /usr/lib/x86_64-linux-gnu/libibverbs.so.1 ] || skip "libibverbs1 is missing"
+
+suite=$(cargo test -p headwater-transport --test rdma --no-run --message-format=json 2>/dev/null |
+    grep -o '"executable":"[^"]*rdma-[^"]*"' | tail -n 1 | cut -d'"' -f4)
+[ -x "$suite" ] || { echo "FAILED: the suite does not build" >&2; exit 1; }
+
+status=0
+echo "-- conformance"
+within "$suite" --test-threads 2 || status=1
+echo "-- epochs"
+within env "EPOCH_PRESET=${EPOCH_PRESET:-dinov2}" "EPOCH_SHARDS=${EPOCH_SHARDS:-}" \
+    "EPOCH_HEARTBEAT_MS=${EPOCH_HEARTBEAT_MS:-300}" tests/rdma/epoch.sh "$headwater" || status=1
+exit $status
