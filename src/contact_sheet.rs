@@ -6,6 +6,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 use half::{bf16, f16};
+use headwater_core::recipe::MX_BLOCK;
 use headwater_core::{Dtype, Recipe, TensorLayout};
 use headwater_receiver::Batch;
 
@@ -34,7 +35,7 @@ impl Sheet {
     /// Draws the first samples of a batch, at most `samples`.
     pub(crate) fn draw(batch: &Batch, recipe: &Recipe, samples: usize) -> Self {
         let tensors: Vec<&TensorLayout> =
-            batch.layout().tensors().iter().filter(|tensor| tensor.row_shape.len() == 3).collect();
+            batch.layout().tensors().iter().filter(|tensor| is_picture(tensor)).collect();
         let samples = samples.min(batch.len());
         let tallest = tensors.iter().map(|tensor| sides(tensor)[0]).max().unwrap_or(0);
         let columns = |tensor: &&TensorLayout| {
@@ -45,11 +46,11 @@ impl Sheet {
         let width = GAP + tensors.iter().map(columns).sum::<usize>();
         let height = GAP + samples * row;
         let mut sheet = Self { width, height, pixels: vec![PAPER; width * height * 3] };
-        let scale =
-            Scale { mean: recipe.mean, std: recipe.std, fp8_scale_inv: recipe.fp8_scale_inv() };
         let mut left = GAP;
         for tensor in &tensors {
-            let bytes = batch.tensor_bytes(tensor);
+            let fp8_scale_inv = batch.fp8(tensor).map_or(1.0, |fp8| fp8.scale_inv());
+            let scale = Scale { mean: recipe.mean, std: recipe.std, fp8_scale_inv };
+            let (tensor, bytes) = &picture(batch, tensor);
             let [view_height, view_width] = sides(tensor);
             let per_column = stacked(tensor, tallest);
             for view in 0..tensor.views as usize {
@@ -62,7 +63,7 @@ impl Sheet {
                     sheet.place(x, y + sample * row, tensor, pixels, &scale);
                 }
             }
-            left += columns(tensor);
+            left += columns(&tensor);
         }
         sheet
     }
@@ -93,6 +94,29 @@ impl Sheet {
         writer.write_image_data(&self.pixels).with_context(what)?;
         writer.finish().with_context(what)
     }
+}
+
+fn is_picture(tensor: &TensorLayout) -> bool {
+    tensor.row_shape.len() == 3 && tensor.dtype != Dtype::E8m0
+}
+
+/// A tensor and its bytes; elements in blocks as binary32 under their scales.
+fn picture(batch: &Batch, tensor: &TensorLayout) -> (TensorLayout, Vec<u8>) {
+    let bytes = batch.tensor_bytes(tensor);
+    if tensor.dtype != Dtype::Mxfp8E4m3 {
+        return (tensor.clone(), bytes);
+    }
+    let scales = batch.tensor(&format!("{}_scales", tensor.name));
+    let scales = scales.map(|scales| batch.tensor_bytes(scales)).unwrap_or_default();
+    let rows = bytes.chunks(sides(tensor)[1]);
+    let blocks = rows.flat_map(|row| row.chunks(MX_BLOCK as usize)).zip(scales);
+    let values = blocks.flat_map(|(block, scale)| {
+        let scale = 2f32.powi(i32::from(scale) - 127);
+        block.iter().flat_map(move |&element| (e4m3(element) * scale).to_le_bytes())
+    });
+    let wide =
+        TensorLayout { dtype: Dtype::F32, row_bytes: 4 * tensor.row_bytes, ..tensor.clone() };
+    (wide, values.collect())
 }
 
 /// Views of a tensor that fit one above the other beside the tallest one.

@@ -3,10 +3,11 @@
 
 use criterion::{BenchmarkGroup, BenchmarkId, Criterion, criterion_group, criterion_main};
 use headwater_augment::image::{Planes, RgbImage};
-use headwater_augment::ops::cast::{self, CastTable};
+use headwater_augment::ops::cast::mx::{self, MxTable};
+use headwater_augment::ops::cast::{self, CastTable, Normalise};
 use headwater_augment::ops::resize::{Geometry, Resizer};
 use headwater_augment::ops::{
-    blur, brightness, contrast, flip, grayscale, hue, saturation, solarize,
+    amax, blur, brightness, contrast, flip, grayscale, hue, saturation, solarize,
 };
 use headwater_augment::simd::Simd;
 use headwater_core::draw::{CropBox, Extent, Origin};
@@ -117,5 +118,27 @@ fn casts(c: &mut Criterion) {
     }
 }
 
-criterion_group!(benches, operations, resizes, casts);
+fn blocks(c: &mut Criterion) {
+    let view = view();
+    let recipe = Recipe::preset("imagenet-train", Dtype::Mxfp8E4m3).expect("a preset");
+    let table = MxTable::new(Normalise::of(&recipe));
+    let mut elements = vec![0; (3 * SIDE * SIDE) as usize];
+    let mut scales = vec![0; elements.len() / mx::BLOCK];
+    let mut group = c.benchmark_group("cast to mxfp8_e4m3");
+    for &simd in Simd::available() {
+        group.bench_function(BenchmarkId::from_parameter(simd.name()), |bencher| {
+            bencher.iter(|| mx::write(simd, &view, &table, &mut elements, &mut scales));
+        });
+    }
+    group.finish();
+    let mut group = c.benchmark_group("amax");
+    for &simd in Simd::available() {
+        group.bench_function(BenchmarkId::from_parameter(simd.name()), |bencher| {
+            bencher.iter(|| amax::of_view(simd, &view, table.normalise()));
+        });
+    }
+    group.finish();
+}
+
+criterion_group!(benches, operations, resizes, casts, blocks);
 criterion_main!(benches);

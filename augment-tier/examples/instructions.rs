@@ -5,7 +5,7 @@
 mod photos;
 
 use headwater_augment::decode::{DecodeLimits, Decoder};
-use headwater_augment::part::{PartPlan, PartSample, SliceRow};
+use headwater_augment::part::{PartPlan, PartSample, PartScales, SliceRow};
 use headwater_augment::render::{RenderKey, Renderer};
 use headwater_core::{Dtype, Layout, Recipe, SampleId};
 
@@ -30,11 +30,13 @@ fn main() {
             let mut memory: Vec<&mut [u8]> = memory.iter_mut().map(Vec::as_mut_slice).collect();
             let mut renderer = Renderer::new(DecodeLimits::default()).expect("a renderer");
             let plan = PartPlan::new(recipe.into());
+            let scales = PartScales::of(plan.recipe());
             for (number, encoded) in photos.enumerate() {
                 let key = RenderKey { seed: 1, epoch: 0, pass: 0, sample: SampleId(number as u64) };
                 let sample = PartSample { key, encoded, label: 0 };
                 let mut row = SliceRow::new(&mut memory, 0, 1);
-                plan.render_sample(&mut renderer, &sample, &mut row).expect("a photograph");
+                plan.render_sample(&mut renderer, &sample, &scales, &mut row)
+                    .expect("a photograph");
             }
         }
         other => panic!("`{other}` is neither decode nor recipe"),

@@ -128,6 +128,18 @@ impl ViewSink for AnySink<'_> {
     fn row(&mut self, tensor: usize, view: usize) -> &mut [u8] {
         self.0.row(tensor, view)
     }
+
+    fn block_scales(&mut self, tensor: usize, view: usize) -> &mut [u8] {
+        self.0.block_scales(tensor, view)
+    }
+
+    fn fp8_scale(&self, tensor: usize) -> Option<f32> {
+        self.0.fp8_scale(tensor)
+    }
+
+    fn fp8_amax(&mut self, tensor: usize, amax: f32) {
+        self.0.fp8_amax(tensor, amax);
+    }
 }
 
 #[cfg(test)]

@@ -5,21 +5,24 @@
 
 mod fields;
 mod memory;
+mod scales;
 
 use std::sync::Arc;
 
-use headwater_core::Recipe;
 use headwater_core::recipe::RawSpec;
+use headwater_core::{Dtype, Recipe};
 use headwater_transport::{part_checksum, row_checksum};
 
 pub use fields::{SampleFault, SampleFields};
 pub use memory::{RowBytes, SliceRow};
+pub use scales::PartScales;
 
 use crate::backend::{SampleJob, SampleRenderer};
 use crate::render::{RenderError, RenderKey, Rendered, ViewSink};
 
 /// A recipe, and which region of a part holds which of its views: regions are numbered as
-/// `Layout::part_regions` has them, tensors in order, views in order, encoded bytes and their
+/// `Layout::part_regions` has them, tensors in order, views in order, the scales of their blocks where
+/// they have such, encoded bytes and their
 /// numbers where the recipe delivers them, the labels last.
 #[derive(Clone, Debug)]
 pub struct PartPlan {
@@ -67,13 +70,14 @@ pub fn render_part(
     renderer: &mut dyn SampleRenderer,
     plan: &PartPlan,
     samples: &[PartSample<'_>],
+    scales: &PartScales,
     regions: &mut [&mut [u8]],
 ) -> Result<u64, PartError> {
     let count = regions.len();
     let mut sums = Vec::with_capacity(samples.len());
     for (position, sample) in samples.iter().enumerate() {
         let mut row = SliceRow::new(regions, position, samples.len());
-        plan.render_sample(renderer, sample, &mut row)
+        plan.render_sample(renderer, sample, scales, &mut row)
             .map_err(|error| PartError { position, error })?;
         sums.push(row_checksum((0..count).map(|i| row.region(i))));
     }
@@ -90,7 +94,8 @@ impl PartPlan {
         let mut first_region = Vec::with_capacity(recipe.tensors.len());
         for tensor in &recipe.tensors {
             first_region.push(labels_region);
-            labels_region += tensor.views.len();
+            let with_scales = if tensor.dtype == Dtype::Mxfp8E4m3 { 2 } else { 1 };
+            labels_region += with_scales * tensor.views.len();
         }
         if recipe.raw.is_some() {
             labels_region += 2;
@@ -121,20 +126,21 @@ impl PartPlan {
     pub fn render_samples<S: SampleRow>(
         &self,
         renderer: &mut dyn SampleRenderer,
+        scales: &PartScales,
         samples: &mut [S],
     ) -> Vec<Result<(), RenderError>> {
         let together = self.recipe.raw.is_none() && !self.recipe.tensors.is_empty();
         if !together || samples.len() < 2 {
             let render = |sample: &mut S| {
                 let (sample, row) = sample.split();
-                self.render_sample(renderer, &sample, row)
+                self.render_sample(renderer, &sample, scales, row)
             };
             return samples.iter_mut().map(render).collect();
         }
         let mut sinks = Vec::with_capacity(samples.len());
         for sample in &mut *samples {
             let (PartSample { key, encoded, .. }, row) = sample.split();
-            sinks.push((key, encoded, RowSink { plan: self, row }));
+            sinks.push((key, encoded, RowSink { plan: self, scales, row }));
         }
         let mut jobs: Vec<SampleJob<'_>> = sinks
             .iter_mut()
@@ -152,7 +158,8 @@ impl PartPlan {
     }
 
     /// Writes one sample's row of every region: views, encoded bytes where the recipe delivers
-    /// them, and label. Nothing is decoded for a recipe without views.
+    /// them, and label. Nothing is decoded for a recipe without views. The amaxes of FP8 tensors are
+    /// noted in `scales`.
     ///
     /// # Errors
     /// The image cannot be decoded, or has too many bytes: nothing has been written, because a renderer decodes before
@@ -164,13 +171,14 @@ impl PartPlan {
         &self,
         renderer: &mut dyn SampleRenderer,
         sample: &PartSample<'_>,
+        scales: &PartScales,
         row: &mut impl RowBytes,
     ) -> Result<(), RenderError> {
         if let Some(raw) = self.recipe.raw {
             check_bytes(raw, sample.encoded)?;
         }
         if !self.recipe.tensors.is_empty() {
-            let mut sink = RowSink { plan: self, row };
+            let mut sink = RowSink { plan: self, scales, row };
             renderer.render(&self.recipe, sample.key, sample.encoded, &mut sink)?;
         }
         if self.recipe.raw.is_some() {
@@ -220,6 +228,7 @@ pub fn check_bytes(raw: RawSpec, encoded: &[u8]) -> Result<(), RenderError> {
 /// The rows of one sample as a renderer asks for them.
 struct RowSink<'a, R> {
     plan: &'a PartPlan,
+    scales: &'a PartScales,
     row: &'a mut R,
 }
 
@@ -229,11 +238,24 @@ impl<R: RowBytes> ViewSink for RowSink<'_, R> {
     fn row(&mut self, tensor: usize, view: usize) -> &mut [u8] {
         self.row.region_mut(self.plan.first_region[tensor] + view)
     }
+
+    fn block_scales(&mut self, tensor: usize, view: usize) -> &mut [u8] {
+        let views = self.plan.recipe.tensors[tensor].views.len();
+        self.row.region_mut(self.plan.first_region[tensor] + views + view)
+    }
+
+    fn fp8_scale(&self, tensor: usize) -> Option<f32> {
+        self.scales.scale(tensor)
+    }
+
+    fn fp8_amax(&mut self, tensor: usize, amax: f32) {
+        self.scales.note(tensor, amax);
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use headwater_core::{Dtype, Layout, SampleId};
+    use headwater_core::{Layout, SampleId};
 
     use super::*;
     use crate::render::Rendered;
@@ -282,7 +304,8 @@ mod tests {
         });
         let mut regions: Vec<&mut [u8]> = parts.iter_mut().map(Vec::as_mut_slice).collect();
         let plan = PartPlan::new(Arc::new(recipe));
-        let checksum = render_part(&mut Painter, &plan, &samples, &mut regions).unwrap();
+        let scales = PartScales::of(plan.recipe());
+        let checksum = render_part(&mut Painter, &plan, &samples, &scales, &mut regions).unwrap();
         let row = |position: usize| {
             let cut =
                 |part: &Vec<u8>| part.chunks_exact(part.len() / 3).nth(position).unwrap().to_vec();
@@ -322,7 +345,8 @@ mod tests {
         let samples = encoded.map(|encoded| PartSample { key, encoded, label: 5 });
         let mut regions: Vec<&mut [u8]> = parts.iter_mut().map(Vec::as_mut_slice).collect();
         let plan = PartPlan::new(Arc::new(recipe));
-        render_part(&mut Painter, &plan, &samples, &mut regions).map(|_| parts)
+        let scales = PartScales::of(plan.recipe());
+        render_part(&mut Painter, &plan, &samples, &scales, &mut regions).map(|_| parts)
     }
 
     #[test]

@@ -7,7 +7,7 @@ mod painter;
 
 use headwater_core::draw::{CropBox, DrawKey, Extent, SampleParams, ViewParams};
 use headwater_core::recipe::{BaseSpec, DecodeScaling};
-use headwater_core::{Recipe, SampleId};
+use headwater_core::{Dtype, Recipe, SampleId};
 
 use crate::decode::{DecodeError, DecodeLimits, Decoder, Wanted};
 use crate::ops::resize::Geometry;
@@ -33,6 +33,21 @@ pub trait ViewSink {
     /// exactly `3 * height * width` elements of the tensor's dtype, whatever they hold now.
     /// It is asked for once per view, and every byte is written once.
     fn row(&mut self, tensor: usize, view: usize) -> &mut [u8];
+
+    /// The row of the scales of that view's blocks, where the tensor's dtype has blocks:
+    /// `3 * height * blocks` bytes. It is asked for once per such view, after its row.
+    fn block_scales(&mut self, _tensor: usize, _view: usize) -> &mut [u8] {
+        &mut []
+    }
+
+    /// The scale of an FP8 tensor's elements; without one they have the recipe's static scale.
+    fn fp8_scale(&self, _tensor: usize) -> Option<f32> {
+        None
+    }
+
+    /// Told of each view of an FP8 tensor: the largest magnitude of its normalised values, before
+    /// they are scaled.
+    fn fp8_amax(&mut self, _tensor: usize, _amax: f32) {}
 }
 
 /// A sample that has been rendered.
@@ -145,6 +160,18 @@ impl Renderer {
         self.painter.simd()
     }
 
+    /// Writes a view that somebody else has made, `u8[3, height, width]`, as one made here.
+    pub(crate) fn write_levels(
+        &mut self,
+        recipe: &Recipe,
+        (tensor, view): (usize, usize),
+        levels: &[u8],
+        out: &mut dyn ViewSink,
+    ) -> Result<(), RenderError> {
+        self.painter.set_view(recipe.tensors[tensor].extent(), levels);
+        write_view(&mut self.painter, recipe, tensor, view, out)
+    }
+
     /// Decodes `encoded` once and writes every view of `recipe`, which must have been validated,
     /// to `out`, tensors in order, views in order within a tensor.
     ///
@@ -170,19 +197,41 @@ impl Renderer {
         painter.cut_bases(recipe, image, params.bases());
         let mut number = 0;
         for (tensor, spec) in recipe.tensors.iter().enumerate() {
-            let table = painter.table(recipe, spec);
             for view in 0..spec.views.len() {
-                let row = out.row(tensor, view);
-                let values = 3 * u64::from(spec.width) * u64::from(spec.height);
-                let expected_bytes = (values * spec.dtype.size_bytes()) as usize;
-                check_row(tensor, view, expected_bytes, row.len())?;
                 painter.view(image, &params.views()[number], spec.extent());
-                painter.write(table, row);
+                write_view(painter, recipe, tensor, view, out)?;
                 number += 1;
             }
         }
         Ok(Rendered { source: source.unwrap_or(image.extent()) })
     }
+}
+
+/// Writes the view that was made last to its place in `out`.
+fn write_view(
+    painter: &mut Painter,
+    recipe: &Recipe,
+    tensor: usize,
+    view: usize,
+    out: &mut dyn ViewSink,
+) -> Result<(), RenderError> {
+    let spec = &recipe.tensors[tensor];
+    let scale = out.fp8_scale(tensor).unwrap_or_else(|| recipe.fp8_scale());
+    let table = painter.table(recipe, spec, scale);
+    let row = out.row(tensor, view);
+    let values = 3 * u64::from(spec.width) * u64::from(spec.height);
+    check_row(tensor, view, (values * spec.dtype.size_bytes()) as usize, row.len())?;
+    painter.write(table, row);
+    match spec.dtype {
+        Dtype::Fp8E4m3 => out.fp8_amax(tensor, painter.amax(recipe)),
+        Dtype::Mxfp8E4m3 => {
+            let (scales, to) = (painter.block_scales(), out.block_scales(tensor, view));
+            check_row(tensor, view, scales.len(), to.len())?;
+            to.copy_from_slice(scales);
+        }
+        _ => {}
+    }
+    Ok(())
 }
 
 /// Checks that a row of a sink is as long as the recipe has it.

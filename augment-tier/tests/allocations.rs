@@ -12,7 +12,7 @@ use std::cell::Cell;
 use std::sync::Arc;
 
 use headwater_augment::decode::DecodeLimits;
-use headwater_augment::part::{PartPlan, PartSample, SliceRow};
+use headwater_augment::part::{PartPlan, PartSample, PartScales, SliceRow};
 use headwater_augment::render::{RenderKey, Renderer};
 use headwater_augment::simd::Simd;
 use headwater_core::recipe::PRESETS;
@@ -65,6 +65,7 @@ fn warm_allocations(recipe: Recipe, simd: Simd, photos: &[Vec<u8>]) -> Vec<u64> 
     let regions = layout.part_regions(0, 1);
     let mut memory: Vec<Vec<u8>> = regions.iter().map(|r| vec![0; r.len_bytes as usize]).collect();
     let plan = PartPlan::new(Arc::new(recipe));
+    let scales = PartScales::of(plan.recipe());
     let mut renderer = Renderer::with_simd(DecodeLimits::default(), simd).expect("a renderer");
     let mut counts = Vec::with_capacity(2 * photos.len());
     let mut rows: Vec<&mut [u8]> = memory.iter_mut().map(Vec::as_mut_slice).collect();
@@ -74,7 +75,7 @@ fn warm_allocations(recipe: Recipe, simd: Simd, photos: &[Vec<u8>]) -> Vec<u64> 
             let sample = PartSample { key, encoded, label: number as i64 };
             let before = ASKED.get();
             let mut row = SliceRow::new(&mut rows, 0, 1);
-            plan.render_sample(&mut renderer, &sample, &mut row).expect("a photograph");
+            plan.render_sample(&mut renderer, &sample, &scales, &mut row).expect("a photograph");
             counts.push(ASKED.get() - before);
         }
     }
@@ -95,8 +96,10 @@ fn a_warm_renderer_allocates_nothing_for_a_jpeg() {
 fn nor_does_a_slower_twin() {
     let photos = &photos::all()[..12];
     for &simd in Simd::available() {
-        let recipe = Recipe::preset("dinov2", Dtype::Fp8E4m3).expect("a preset");
-        let counts = warm_allocations(recipe, simd, photos);
-        assert_eq!(counts, vec![0; photos.len()], "{}: allocations by sample", simd.name());
+        for dtype in [Dtype::Fp8E4m3, Dtype::Mxfp8E4m3] {
+            let recipe = Recipe::preset("dinov2", dtype).expect("a preset");
+            let counts = warm_allocations(recipe, simd, photos);
+            assert_eq!(counts, vec![0; photos.len()], "{}: allocations by sample", simd.name());
+        }
     }
 }

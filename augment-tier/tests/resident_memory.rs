@@ -9,7 +9,7 @@ use std::sync::{Arc, Barrier};
 
 use headwater_augment::decode::{DecodeLimits, Decoder};
 use headwater_augment::image::RgbImage;
-use headwater_augment::part::{PartPlan, PartSample, SliceRow};
+use headwater_augment::part::{PartPlan, PartSample, PartScales, SliceRow};
 use headwater_augment::render::{RenderKey, Renderer};
 use headwater_core::draw::Extent;
 use headwater_core::{Dtype, Layout, Recipe, SampleId};
@@ -72,13 +72,14 @@ fn render(images: &[&[u8]], measure: &Barrier) {
     let mut memory: Vec<_> = regions.iter().map(|r| vec![0u8; r.len_bytes as usize]).collect();
     let mut rows: Vec<&mut [u8]> = memory.iter_mut().map(Vec::as_mut_slice).collect();
     let plan = PartPlan::new(Arc::new(recipe));
+    let scales = PartScales::of(plan.recipe());
     let limits = DecodeLimits { pixels_max: PIXELS_MAX, ..DecodeLimits::default() };
     let mut renderer = Renderer::new(limits).expect("a renderer");
     for (number, encoded) in images.iter().enumerate() {
         let key = RenderKey { seed: 3, epoch: 1, pass: 0, sample: SampleId(number as u64) };
         let sample = PartSample { key, encoded, label: 0 };
         let mut row = SliceRow::new(&mut rows, 0, 1);
-        plan.render_sample(&mut renderer, &sample, &mut row).expect("an image");
+        plan.render_sample(&mut renderer, &sample, &scales, &mut row).expect("an image");
     }
     measure.wait();
     measure.wait();

@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use headwater_core::AmaxState;
 use headwater_core::sampler::Sampler;
 
 use crate::checkpoint::CheckpointFolder;
@@ -71,18 +72,19 @@ impl Receiver {
     }
 }
 
-/// Takes up the newest checkpoint, if that is wanted and there is one; gives the place to begin.
+/// Takes up the newest checkpoint, if that is wanted and there is one; gives the place to begin and
+/// what delayed scales follow from there.
 pub(crate) fn resumed(
     mut sampler: Sampler,
     config: &ReceiverConfig,
-) -> Result<(Sampler, Position), ReceiverError> {
+) -> Result<(Sampler, Position, Option<AmaxState>), ReceiverError> {
     let start = Position { epoch: 0, step: 0 };
     if !config.resume {
-        return Ok((sampler, start));
+        return Ok((sampler, start, None));
     }
     let Some((path, state)) = folder(config).newest()? else {
         tracing::info!(dir = %config.checkpoint_dir.display(), "no checkpoint: from the start");
-        return Ok((sampler, start));
+        return Ok((sampler, start, None));
     };
     let restored = sampler.restore(&state, &config.resume_allow)?;
     for difference in &restored.allowed {
@@ -90,7 +92,7 @@ pub(crate) fn resumed(
     }
     let (epoch, step) = (restored.epoch, restored.step);
     tracing::info!(path = %path.display(), epoch, step, "resumed");
-    Ok((sampler, Position { epoch, step }))
+    Ok((sampler, Position { epoch, step }, state.fp8))
 }
 
 fn folder(config: &ReceiverConfig) -> CheckpointFolder {

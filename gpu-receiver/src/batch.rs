@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, OnceLock};
 
-use headwater_core::{Digest, Digester, Layout, Masks, Region, SampleRef, TensorLayout};
+use headwater_core::{Digest, Digester, Dtype, Layout, Masks, Region, SampleRef, TensorLayout};
 use headwater_proto::augment::Provenance;
 use headwater_transport::{SlotId, SlotMemory};
 use tokio::sync::mpsc::UnboundedSender;
@@ -17,6 +17,15 @@ pub struct Batch {
     inner: Arc<Inner>,
 }
 
+/// What travels with an FP8 tensor. Its values are about `element / scale`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Fp8Meta {
+    /// What normalised values were multiplied by before they were rounded.
+    pub scale: f32,
+    /// The largest magnitude of this batch's values before that.
+    pub amax: f32,
+}
+
 struct Inner {
     finished: FinishedBatch,
     memory: Arc<SlotMemory>,
@@ -25,6 +34,16 @@ struct Inner {
     made_in: u32,
     masking: Option<Arc<Masking>>,
     masks: OnceLock<Masks>,
+}
+
+// === impl Fp8Meta ===
+
+impl Fp8Meta {
+    /// What elements are multiplied by to have normalised values again: 1 / scale.
+    #[must_use]
+    pub fn scale_inv(&self) -> f32 {
+        1.0 / self.scale
+    }
 }
 
 // === impl Batch ===
@@ -95,13 +114,29 @@ impl Batch {
         self.inner.memory.as_ptr().wrapping_add(tensor.offset_bytes as usize)
     }
 
+    /// What an FP8 tensor's elements were multiplied by, and what they were before; `None` for other
+    /// types.
+    #[must_use]
+    pub fn fp8(&self, tensor: &TensorLayout) -> Option<Fp8Meta> {
+        let tensors = self.layout().tensors().iter();
+        let number = tensors.filter(|t| t.dtype == Dtype::Fp8E4m3).position(|t| t == tensor)?;
+        let FinishedBatch { order, fp8_amaxes, .. } = &self.inner.finished;
+        Some(Fp8Meta { scale: order.fp8_scales[number], amax: fp8_amaxes[number] })
+    }
+
+    /// The amax of each FP8 tensor, in order.
+    pub(crate) fn fp8_amaxes(&self) -> &[f32] {
+        &self.inner.finished.fp8_amaxes
+    }
+
     /// A copy of a tensor's bytes.
     #[must_use]
     pub fn tensor_bytes(&self, tensor: &TensorLayout) -> Vec<u8> {
         self.inner.memory.read(self.layout().tensor_region(tensor))
     }
 
-    /// Identity of each sample's content, in order: its rows of all tensors, and its key. Unlike
+    /// Identity of each sample's content, in order: its rows of all tensors, the scales of those of
+    /// FP8, and its key. Unlike
     /// [`Batch::digest`] it does not depend on how many samples share a rank's batch, so that the
     /// batches of runs on different numbers of ranks can be compared.
     #[must_use]
@@ -110,6 +145,9 @@ impl Batch {
             let mut digester = Digester::new("headwater sample 1");
             for region in self.layout().part_regions(position, 1) {
                 digester.number(region.len_bytes).bytes(&self.hash(region).to_le_bytes());
+            }
+            for scale in &self.inner.finished.order.fp8_scales {
+                digester.number(scale.to_bits().into());
             }
             digester.bytes(sample.key.as_bytes()).finish()
         };
@@ -124,8 +162,8 @@ impl Batch {
         Some(self.inner.masks.get_or_init(draw))
     }
 
-    /// Identity of the batch's content: names, dtypes, shapes and bytes of all tensors, the
-    /// masks, and the samples' keys. Equal for equal coordinates, whoever made it.
+    /// Identity of the batch's content: names, dtypes, shapes and bytes of all tensors, scales and
+    /// amaxes of those of FP8, the masks, and the samples' keys. Equal for equal coordinates, whoever made it.
     #[must_use]
     pub fn digest(&self) -> Digest {
         let mut digester = Digester::new("headwater batch 1");
@@ -136,6 +174,9 @@ impl Batch {
             }
             let hash = self.hash(self.layout().tensor_region(tensor));
             digester.bytes(&hash.to_le_bytes());
+            if let Some(Fp8Meta { scale, amax }) = self.fp8(tensor) {
+                digester.number(scale.to_bits().into()).number(amax.to_bits().into());
+            }
         }
         for sample in self.provenance() {
             digester.bytes(sample.key.as_bytes());

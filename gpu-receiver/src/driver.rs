@@ -20,9 +20,11 @@ use tokio::time::Instant;
 
 use crate::batch::Batch;
 use crate::config::Verify;
+use crate::error::ReceiverError;
 use crate::ledger::{Action, FinishedBatch, Ledger, Serial};
 use crate::mailbox::{Mailbox, Position};
 use crate::masking::Masking;
+use crate::scaling::Scaling;
 use crate::sessions::SessionShared;
 use crate::slots::SlotPool;
 use crate::stats::Stats;
@@ -64,11 +66,11 @@ pub(crate) enum SessionEvent {
 /// What the trainer's side asks for.
 pub(crate) enum Command {
     /// Go on at another place.
-    Seek(Position, oneshot::Sender<()>),
+    Seek(Position, oneshot::Sender<Result<(), ReceiverError>>),
     /// Weights from the next batch that the trainer takes.
     SetWeights(Vec<f64>, oneshot::Sender<Result<(), SamplerError>>),
     /// Take over a state and go on where it says.
-    Restore(Box<State>, Vec<Term>, oneshot::Sender<Result<Restored, SamplerError>>),
+    Restore(Box<State>, Vec<Term>, oneshot::Sender<Result<Restored, ReceiverError>>),
     /// The workers there should be.
     SetWorkers(Vec<String>),
     /// Why no workers are found where they are looked for.
@@ -91,6 +93,7 @@ pub(crate) struct Driver {
     pub(crate) mailbox: Arc<Mailbox>,
     pub(crate) stats: Arc<Stats>,
     pub(crate) recipe: Recipe,
+    pub(crate) scaling: Arc<Scaling>,
     pub(crate) masking: Option<Arc<Masking>>,
     pub(crate) verify: Verify,
     pub(crate) window_batches: usize,
@@ -226,8 +229,7 @@ impl Driver {
             Event::Link(kind, arrival) => self.link_reported(kind, arrival),
             Event::Verified { lease, equal } => self.ledger.verified(lease, equal, now),
             Event::Command(Command::Seek(position, reply)) => {
-                self.change_course(Some(position));
-                let _ = reply.send(());
+                let _ = reply.send(self.seek(position));
             }
             Event::Command(Command::SetWeights(weights, reply)) => {
                 let _ = reply.send(self.set_weights(&weights));
@@ -271,7 +273,7 @@ impl Driver {
     }
 
     /// Performs what the ledger decided.
-    fn perform(&mut self) -> Result<(), crate::ReceiverError> {
+    fn perform(&mut self) -> Result<(), ReceiverError> {
         while let Some(action) = self.ledger.next_action() {
             match action {
                 Action::Lease { peer, lease, place } => {
@@ -342,10 +344,23 @@ impl Driver {
         lock(&self.sampler).set_weights(epoch, step, weights)
     }
 
-    fn restore(&mut self, state: &State, allow: &[Term]) -> Result<Restored, SamplerError> {
-        let restored = lock(&self.sampler).restore(state, allow)?;
+    fn seek(&mut self, position: Position) -> Result<(), ReceiverError> {
+        self.scaling.go_on(position, None)?;
+        self.change_course(Some(position));
+        Ok(())
+    }
+
+    fn restore(&mut self, state: &State, allow: &[Term]) -> Result<Restored, ReceiverError> {
+        let mut sampler = lock(&self.sampler);
+        // Tried on a copy: where the scales cannot be had, the order stays as it was.
+        let mut moved = sampler.clone();
+        let restored = moved.restore(state, allow)?;
+        let position = Position { epoch: restored.epoch, step: restored.step };
+        self.scaling.go_on(position, state.fp8.as_ref())?;
+        *sampler = moved;
+        drop(sampler);
         // Nothing was ordered since: the driver does one thing at a time.
-        self.change_course(Some(Position { epoch: restored.epoch, step: restored.step }));
+        self.change_course(Some(position));
         Ok(restored)
     }
 

@@ -32,6 +32,19 @@ pub enum ReceiverError {
     /// Order, weights or epochs cannot be had.
     #[error(transparent)]
     Sampler(#[from] headwater_core::sampler::SamplerError),
+    /// The history of delayed scaling is not in a state, or not one of this recipe and place.
+    #[error(transparent)]
+    AmaxState(#[from] headwater_core::fp8::AmaxStateError),
+    /// The ranks' amaxes could not be brought together.
+    #[error("amax_reduce failed at epoch {epoch} step {step}: {reason}")]
+    AmaxReduce {
+        /// Epoch of the batch that was taken.
+        epoch: u32,
+        /// Its step.
+        step: u64,
+        /// What went wrong.
+        reason: String,
+    },
     /// A dataset that the job does not have.
     #[error("the job has no dataset `{name}`: it has {known}")]
     NoDataset {

@@ -28,6 +28,7 @@ use crate::foresight::tell_storage;
 use crate::ledger::Ledger;
 use crate::mailbox::{Found, Mailbox, Position};
 use crate::masking::Masking;
+use crate::scaling::{AmaxReduce, Scaling};
 use crate::service::Grpc;
 use crate::sessions::SessionShared;
 use crate::setup::{fetch_datasets, ledger_config, open_links, sampler_config};
@@ -44,6 +45,7 @@ pub struct Receiver {
     stats: Arc<Stats>,
     manifests: Vec<Arc<Manifest>>,
     recipe: Recipe,
+    pub(crate) scaling: Arc<Scaling>,
     config: ReceiverConfig,
     events: mpsc::UnboundedSender<Event>,
     autosave: Option<AutoSave>,
@@ -69,6 +71,20 @@ impl Receiver {
         recipe: Recipe,
         datasets: &[DatasetUse],
     ) -> Result<Self, ReceiverError> {
+        Self::open_reducing(config, recipe, datasets, None)
+    }
+
+    /// As [`Receiver::open`], with what brings the ranks' amaxes together, which delayed scaling of
+    /// FP8 tensors needs where there is more than one rank.
+    ///
+    /// # Errors
+    /// As for [`Receiver::open`].
+    pub fn open_reducing(
+        config: ReceiverConfig,
+        recipe: Recipe,
+        datasets: &[DatasetUse],
+        reduce: Option<AmaxReduce>,
+    ) -> Result<Self, ReceiverError> {
         config.validate()?;
         recipe.validate()?;
         config.mask_plan(&recipe)?;
@@ -81,7 +97,8 @@ impl Receiver {
         let (manifests, handles) = runtime.block_on(fetch_datasets(&config, datasets))?;
         let autosave = AutoSave::new(&config);
         let sampler = Sampler::new(sampler_config(&config, &recipe, datasets), manifests.clone())?;
-        let (sampler, start) = resumed(sampler, &config)?;
+        let (sampler, start, amaxes) = resumed(sampler, &config)?;
+        let scaling = Scaling::open(&config, &recipe, reduce, start, amaxes.as_ref())?;
         let sampler = Arc::new(Mutex::new(sampler));
         let mailbox = Arc::new(Mailbox::new(start));
         let stats = Arc::new(Stats::default());
@@ -92,6 +109,7 @@ impl Receiver {
             stats,
             manifests,
             recipe,
+            scaling: Arc::new(scaling),
             config,
             events,
             autosave,
@@ -145,6 +163,7 @@ impl Receiver {
             mailbox: Arc::clone(&self.mailbox),
             stats: Arc::clone(&self.stats),
             recipe: self.recipe.clone(),
+            scaling: Arc::clone(&self.scaling),
             masking: Masking::new(&self.config, &self.recipe)?,
             verify: self.config.verify,
             window_batches: self.config.window_batches as usize,
@@ -216,8 +235,10 @@ impl Receiver {
         let asked = Instant::now();
         loop {
             let changed = self.mailbox.changed();
+            let taking = self.scaling.taking();
             match self.mailbox.take(asked, |epoch| self.steps_per_epoch(epoch))? {
                 Found::Batch(batch) => {
+                    self.taken(&batch)?;
                     self.stats.stalled(asked.elapsed());
                     // Wakes the driver: there is room in the window.
                     self.runtime_nudge();
@@ -229,12 +250,20 @@ impl Receiver {
                 }
                 Found::Nothing => {}
             }
+            drop(taking);
             let left = limit.saturating_sub(asked.elapsed());
             if left.is_zero() {
                 return Ok(None);
             }
             runtime.block_on(async { tokio::time::timeout(left, changed).await }).ok();
         }
+    }
+
+    fn taken(&self, batch: &Batch) -> Result<(), ReceiverError> {
+        self.scaling.taken(batch).inspect_err(|error| {
+            // Scales of later batches follow from this one's amaxes.
+            self.mailbox.end(Some(ReceiverError::Closed { reason: error.to_string() }));
+        })
     }
 
     fn runtime_nudge(&self) {
@@ -252,14 +281,16 @@ impl Receiver {
     /// Goes to any place of the stream; the next batch is the one of that place.
     ///
     /// # Errors
-    /// There is no such place: the stream goes on as before. The receiver is closed.
+    /// There is no such place, or it lies within an epoch and scales of FP8 are delayed: the stream
+    /// goes on as before. The receiver is closed.
     pub fn seek(&self, position: Position) -> Result<(), ReceiverError> {
         if self.mailbox.position() == position {
             return Ok(());
         }
+        self.scaling.check_seek(position)?;
         // The driver would end the stream over it.
         lock(&self.sampler).batch(position.epoch, position.step)?;
-        self.ask(|reply| Command::Seek(position, reply))
+        self.ask(|reply| Command::Seek(position, reply))?
     }
 
     /// Sets the datasets' weights, in force from the next batch that is taken: what was made

@@ -17,8 +17,12 @@ impl Receiver {
     /// # Errors
     /// The place is not of this stream.
     pub fn state(&self) -> Result<State, ReceiverError> {
-        let Position { epoch, step } = self.position();
-        Ok(lock(&self.sampler).state(epoch, step)?)
+        let _taking = self.scaling.taking();
+        let here @ Position { epoch, step } = self.position();
+        let state = lock(&self.sampler).state(epoch, step)?;
+        // The step after the last stands for the start of the next epoch, which has no history.
+        let fp8 = if state.step > 0 { self.scaling.state(here) } else { None };
+        Ok(State { fp8, ..state })
     }
 
     /// Goes on from a state: the next batch is the one that the state's maker would have taken
@@ -26,10 +30,10 @@ impl Receiver {
     /// call it with the same state.
     ///
     /// # Errors
-    /// What differs from the configuration and is not in `allow`; the stream is unchanged then.
-    /// The receiver is closed.
+    /// What differs from the configuration and is not in `allow`, or the state lacks what delayed
+    /// scales follow from; the stream is unchanged then. The receiver is closed.
     pub fn restore(&self, state: State, allow: Vec<Term>) -> Result<Restored, ReceiverError> {
-        Ok(self.ask(|reply| Command::Restore(Box::new(state), allow, reply))??)
+        self.ask(|reply| Command::Restore(Box::new(state), allow, reply))?
     }
 
     /// Sets the weight of one dataset as [`Receiver::set_weights`] does; the others keep theirs,

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use headwater_access::AccessConfig;
 use headwater_augment::backend::{Backend as _, CpuBackend};
-use headwater_augment::part::{PartPlan, PartSample, SampleFields, SliceRow};
+use headwater_augment::part::{PartPlan, PartSample, PartScales, SampleFields, SliceRow};
 use headwater_augment::render::RenderKey;
 use headwater_core::{Layout, Recipe, SampleRef};
 use headwater_receiver::ReceiverConfig;
@@ -109,6 +109,7 @@ impl Plain {
     fn work(&self, next: &AtomicUsize, parts: &mut [Part]) -> Result<()> {
         let mut renderer = CpuBackend::default().renderer()?;
         let plan = PartPlan::new(Arc::clone(&self.recipe));
+        let scales = PartScales::of(&self.recipe);
         for turn in 0.. {
             let at = next.fetch_add(1, Ordering::Relaxed);
             let Some((key, encoded)) = self.samples.get(at) else { break };
@@ -117,7 +118,7 @@ impl Plain {
                 parts[part].iter_mut().map(Vec::as_mut_slice).collect();
             let mut row = SliceRow::new(&mut regions, row, self.part_samples);
             let sample = PartSample { key: *key, encoded, label: -1 };
-            if let Err(error) = plan.render_sample(&mut *renderer, &sample, &mut row) {
+            if let Err(error) = plan.render_sample(&mut *renderer, &sample, &scales, &mut row) {
                 tracing::debug!(%error, "a sample is passed over");
             }
         }

@@ -1,7 +1,9 @@
 //! `[recipe]`: a preset by name, or tensors written out.
 
 use anyhow::{Context, Result, bail};
-use headwater_core::recipe::{BaseSpec, DecodeScaling, Dinov3, OpSpec, RAW_BYTES_MAX, TensorSpec};
+use headwater_core::recipe::{
+    BaseSpec, DecodeScaling, Dinov3, Fp8Scaling, OpSpec, RAW_BYTES_MAX, TensorSpec,
+};
 use headwater_core::{Dtype, Recipe};
 use serde::{Deserialize, Serialize};
 
@@ -18,8 +20,8 @@ pub(crate) struct RecipeConfig {
     /// `imagenet-train`, `imagenet-eval`, `raw`; or `custom`, with `[[recipe.tensors]]` written out.
     /// docs/recipes.md says what they do.
     pub(crate) preset: String,
-    /// Element type of a preset's image tensors: `bf16`, `f16`, `f32`, `u8` or `fp8_e4m3`. Tensors
-    /// that are written out name their own.
+    /// Element type of a preset's image tensors: `bf16`, `f16`, `f32`, `u8`, `fp8_e4m3` or
+    /// `mxfp8_e4m3`. Tensors that are written out name their own.
     pub(crate) dtype: Dtype,
     /// Mean of each channel (R, G, B), as a share of 255.
     pub(crate) mean: [f32; 3],
@@ -36,6 +38,10 @@ pub(crate) struct RecipeConfig {
     pub(crate) dinov3: Option<Dinov3>,
     /// Most bytes of a sample in recipe `raw`; a larger one is a bad sample.
     pub(crate) raw_bytes_max: u32,
+    /// Scales of FP8 tensors. `scaling`: `static`, from mean and std, or `delayed`, from the largest
+    /// magnitudes of earlier batches; with it `window` (16), `margin` (0) and `delay` (8), in
+    /// batches: docs/recipes.md says what they do.
+    pub(crate) fp8: Fp8Scaling,
     /// Operations on the whole image in recipe `custom`, before anything is cut.
     pub(crate) image_ops: Vec<OpSpec>,
     /// Cuts that several views share in recipe `custom`: `height`, `width` and `view`.
@@ -60,6 +66,7 @@ impl Default for RecipeConfig {
                 decode_scaling,
                 dinov3: None,
                 raw_bytes_max: RAW_BYTES_MAX,
+                fp8: Fp8Scaling::Static,
                 image_ops: Vec::new(),
                 bases: Vec::new(),
                 tensors: Vec::new(),
@@ -72,7 +79,7 @@ impl Default for RecipeConfig {
 impl RecipeConfig {
     /// The recipe, checked.
     pub(crate) fn recipe(&self) -> Result<Recipe> {
-        let Self { preset, dtype, mean, std, decode_scaling, .. } = self;
+        let Self { preset, dtype, mean, std, decode_scaling, fp8, .. } = self;
         let recipe = match (preset.as_str(), &self.dinov3) {
             (CUSTOM, None) => Recipe {
                 mean: *mean,
@@ -82,6 +89,7 @@ impl RecipeConfig {
                 bases: self.bases.clone(),
                 tensors: self.tensors.clone(),
                 raw: None,
+                fp8: *fp8,
             },
             (name, options) => {
                 self.nothing_written_out()?;
@@ -91,7 +99,13 @@ impl RecipeConfig {
                     None => Recipe::preset(name, *dtype),
                 };
                 let preset = preset.context("[recipe]")?;
-                Recipe { mean: *mean, std: *std, decode_scaling: *decode_scaling, ..preset }
+                Recipe {
+                    mean: *mean,
+                    std: *std,
+                    decode_scaling: *decode_scaling,
+                    fp8: *fp8,
+                    ..preset
+                }
             }
         };
         recipe.validate().context("[recipe]")?;

@@ -3,7 +3,7 @@
 //! Draws, taps and tables are the processor's own code, and so are the pixels of the images: the
 //! rows are those of [`crate::render::Renderer`], byte for byte.
 
-use headwater_core::Recipe;
+use headwater_core::{Dtype, Recipe};
 
 use super::arena::{Bounds, NoRoom};
 use super::device::{Device, DeviceError};
@@ -11,7 +11,7 @@ use super::load::Load;
 use crate::backend::{SampleJob, SampleRenderer};
 use crate::decode::{DecodeLimits, Decoder};
 use crate::metrics;
-use crate::ops::cast::CastTable;
+use crate::ops::cast::{CastTable, Normalise};
 use crate::render::{Draws, RenderError, RenderKey, Rendered, Renderer, ViewSink, check_row};
 
 /// Renders the samples of a part together, on one stream.
@@ -95,7 +95,7 @@ impl<D: Device> CudaRenderer<D> {
         };
         let mut added = add(&mut self.load, &self.tables);
         if added == Err(NoRoom::Now) {
-            self.finish(jobs, outcomes)?;
+            self.finish(recipe, jobs, outcomes)?;
             added = add(&mut self.load, &self.tables);
         }
         let Ok(offset) = added else { return Ok(None) };
@@ -108,6 +108,7 @@ impl<D: Device> CudaRenderer<D> {
     /// Runs the kernels on what has been staged and hands the rows out.
     fn finish(
         &mut self,
+        recipe: &Recipe,
         jobs: &mut [SampleJob<'_>],
         outcomes: &mut Outcomes,
     ) -> Result<(), DeviceError> {
@@ -122,6 +123,13 @@ impl<D: Device> CudaRenderer<D> {
         let rows = device.download(sealed.rows.0, sealed.rows.1)?;
         for row in self.load.rows() {
             let bytes = &rows[row.offset as usize..][..row.bytes as usize];
+            if leaves_levels(recipe.tensors[row.tensor].dtype) {
+                let (place, out) = ((row.tensor, row.view), &mut *jobs[row.sample].out);
+                if let Err(error) = self.cpu.write_levels(recipe, place, bytes, out) {
+                    outcomes[row.sample] = Some(Err(error));
+                }
+                continue;
+            }
             let to = jobs[row.sample].out.row(row.tensor, row.view);
             match check_row(row.tensor, row.view, bytes.len(), to.len()) {
                 Ok(()) => to.copy_from_slice(bytes),
@@ -148,7 +156,7 @@ impl<D: Device> CudaRenderer<D> {
                 outcomes[number] = Some(rendered);
             }
         }
-        self.finish(jobs, outcomes)
+        self.finish(recipe, jobs, outcomes)
     }
 }
 
@@ -183,20 +191,28 @@ impl<D: Device> SampleRenderer for CudaRenderer<D> {
     }
 }
 
+/// Whether the kernels leave levels, of which the processor makes elements: it needs the levels for
+/// amaxes and for the scales of blocks.
+fn leaves_levels(dtype: Dtype) -> bool {
+    matches!(dtype, Dtype::Fp8E4m3 | Dtype::Mxfp8E4m3)
+}
+
 // === impl Tables ===
 
 impl Tables {
     /// Makes the tables of a recipe, unless they are those of the last one.
     fn prepare(&mut self, recipe: &Recipe) {
-        if !self.known.iter().all(|table| table.serves(recipe, table.dtype())) {
+        let (normalise, scale) = (Normalise::of(recipe), 1.0);
+        if !self.known.iter().all(|table| table.serves(&normalise, table.dtype(), scale)) {
             self.known.clear();
             self.flat.clear();
         }
         self.of_tensor.clear();
         for spec in &recipe.tensors {
-            let known = self.known.iter().position(|table| table.serves(recipe, spec.dtype));
+            let dtype = if leaves_levels(spec.dtype) { Dtype::U8 } else { spec.dtype };
+            let known = self.known.iter().position(|table| table.serves(&normalise, dtype, scale));
             let number = known.unwrap_or_else(|| {
-                let table = CastTable::new(recipe, spec.dtype);
+                let table = CastTable::new(recipe, dtype);
                 let levels = std::array::from_fn(|at| table.levels(at / 256)[at % 256]);
                 self.flat.push(levels);
                 self.known.push(table);

@@ -3,6 +3,7 @@
 //! In each folder `plain.rs` is the definition: readable, always built, equal to Pillow and
 //! torchvision as its header says. Any other file there must give the same bytes.
 
+pub mod amax;
 pub mod blend;
 pub mod blur;
 pub mod brightness;

@@ -10,7 +10,7 @@ use tokio::sync::oneshot;
 
 use super::PoolWork;
 use crate::backend::SampleRenderer;
-use crate::part::{PartPlan, PartSample, SampleRow};
+use crate::part::{PartPlan, PartSample, PartScales, SampleRow};
 use crate::render::{RenderError, RenderKey};
 
 /// One sample to be rendered.
@@ -66,6 +66,7 @@ pub(crate) enum JobResult {
 /// Some or all samples of one part.
 pub(crate) struct RenderJob {
     plan: Arc<PartPlan>,
+    scales: Arc<PartScales>,
     positions: Vec<usize>,
     /// Samples of a unit; the last one may have fewer.
     at_once: usize,
@@ -100,6 +101,7 @@ impl RenderJob {
     /// of them a thread takes together.
     pub(crate) fn new(
         plan: Arc<PartPlan>,
+        scales: Arc<PartScales>,
         at_once: usize,
         units: Vec<RenderUnit>,
         rest: Option<Vec<PartRow>>,
@@ -114,7 +116,7 @@ impl RenderJob {
             outcome: Outcome { completes, good, ..Outcome::default() },
             done: Some(done),
         };
-        (Arc::new(Self { plan, positions, at_once, state: Mutex::new(state) }), end)
+        (Arc::new(Self { plan, scales, positions, at_once, state: Mutex::new(state) }), end)
     }
 
     /// How many times a thread takes some of it.
@@ -158,7 +160,7 @@ impl PoolWork for RenderJob {
         let mut units: Vec<RenderUnit> =
             self.lock().units[range.clone()].iter_mut().map(take).collect();
         let started = Instant::now();
-        let rendered = self.plan.render_samples(renderer, &mut units);
+        let rendered = self.plan.render_samples(renderer, &self.scales, &mut units);
         for (unit, _) in units.iter_mut().zip(&rendered).filter(|(_, rendered)| rendered.is_ok()) {
             // Here, where its bytes are in this core's cache still.
             unit.row.checksum();

@@ -4,13 +4,15 @@
 //! that can be read and rendered, drawn with the key of the sample asked for. Where and when it
 //! is found out changes nothing.
 
+use std::sync::Arc;
+
 use headwater_core::SampleRef;
 use headwater_proto::augment::{BadSamplePolicy, Provenance, Substitution, WorkTimes};
 use headwater_transport::{PartBuffer, PartRow};
 
 use super::lease::{LeaseError, LeaseWork};
 use super::read::{Found, Wanted};
-use crate::part::{SampleFault, next_substitute, substitutes_max};
+use crate::part::{PartScales, SampleFault, next_substitute, substitutes_max};
 use crate::pool::{BadUnit, JobEnd, JobResult, RenderJob, RenderUnit};
 use crate::render::RenderKey;
 use crate::worker::BadSample;
@@ -35,6 +37,7 @@ impl LeaseWork {
         &self,
         buffer: PartBuffer,
         mut found: Vec<Found>,
+        scales: &Arc<PartScales>,
         times: &mut WorkTimes,
     ) -> Result<(PartBuffer, u64, Vec<Provenance>), LeaseError> {
         let mut places = self.places(buffer);
@@ -43,7 +46,7 @@ impl LeaseWork {
             let (units, mut bad) = self.units(&mut places, found);
             // Where a sample is bad already, others follow: then these units are not the last.
             let rest = bad.is_empty().then(|| std::mem::take(&mut written));
-            let end = self.render(units, rest).await?;
+            let end = self.render(units, rest, scales).await?;
             times.render_us += end.render.as_micros() as u64;
             match end.result {
                 JobResult::Sealed { part, checksum } => {
@@ -112,11 +115,13 @@ impl LeaseWork {
         &self,
         units: Vec<RenderUnit>,
         rest: Option<Vec<PartRow>>,
+        scales: &Arc<PartScales>,
     ) -> Result<JobEnd, LeaseError> {
         let count = units.len();
         let pool = &self.session.worker.pool;
         let plan = self.session.plan.clone();
-        let (job, mut end) = RenderJob::new(plan, pool.samples_at_once(), units, rest);
+        let (job, mut end) =
+            RenderJob::new(plan, scales.clone(), pool.samples_at_once(), units, rest);
         if count == 0 {
             let result = JobResult::Rows { good: Vec::new(), bad: Vec::new() };
             return Ok(JobEnd { result, render: std::time::Duration::ZERO });

@@ -12,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 use super::open::Session;
 use super::read::{self, Found, Wanted};
 use crate::error::sentence;
+use crate::part::PartScales;
 use crate::pool::Turn;
 
 /// A lease that is being worked on.
@@ -42,6 +43,7 @@ impl LeaseWork {
 
     async fn deliver(&self) -> Result<PartDone, LeaseError> {
         let wanted = self.wanted()?;
+        let scales = Arc::new(self.scales()?);
         let mut times = WorkTimes::default();
         let room = self.unless_withdrawn(self.session.worker.staging(self.encoded_bytes())).await?;
         let found = self.read(wanted, &mut times).await?;
@@ -49,12 +51,22 @@ impl LeaseWork {
         // semaphore is never closed.
         let place = self.unless_withdrawn(self.session.parts.acquire()).await?;
         let buffer = self.begin().await?;
-        let (part, checksum, samples) = self.fill(buffer, found, &mut times).await?;
+        let (part, checksum, samples) = self.fill(buffer, found, &scales, &mut times).await?;
         drop((room, place));
         let started = Instant::now();
         self.commit(part).await?;
         times.deliver_us = micros(started);
-        Ok(PartDone { lease: self.lease.lease, checksum, samples, times })
+        let fp8_amaxes = scales.amaxes();
+        Ok(PartDone { lease: self.lease.lease, checksum, samples, times, fp8_amaxes })
+    }
+
+    fn scales(&self) -> Result<PartScales, LeaseError> {
+        let recipe = self.session.plan.recipe();
+        let given = &self.lease.fp8_scales;
+        PartScales::new(recipe, given.clone()).ok_or_else(|| {
+            let (given, wanted) = (given.len(), recipe.fp8_tensors().count());
+            LeaseError::Fatal(format!("the lease has {given} FP8 scales, the recipe {wanted}"))
+        })
     }
 
     /// The samples, each checked to be in its manifest.

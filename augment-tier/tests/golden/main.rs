@@ -8,6 +8,7 @@ mod colour;
 mod decode;
 mod draws;
 mod fixtures;
+mod mx;
 mod resize;
 mod scaled;
 mod views;

@@ -9,6 +9,7 @@ mod bad_samples;
 mod credits;
 mod drain;
 mod fairness;
+mod fp8;
 mod heartbeats;
 mod hello;
 mod links;

@@ -17,15 +17,14 @@ use crate::tensor::Tensor;
 #[pyclass(frozen, mapping, module = "headwater")]
 pub(crate) struct Batch {
     received: Received,
-    fp8_scale_inv: f32,
-    masks: OnceLock<Option<[Tensor; 3]>>,
+    masks: OnceLock<Option<Box<[Tensor; 3]>>>,
 }
 
 // === impl Batch ===
 
 impl Batch {
-    pub(crate) fn new(received: Received, fp8_scale_inv: f32) -> Self {
-        Self { received, fp8_scale_inv, masks: OnceLock::new() }
+    pub(crate) fn new(received: Received) -> Self {
+        Self { received, masks: OnceLock::new() }
     }
 
     fn all(&self) -> impl Iterator<Item = (String, Tensor)> {
@@ -35,11 +34,12 @@ impl Batch {
 
     /// The masks' tensors; none where there are no masks.
     fn masks(&self) -> impl Iterator<Item = &Tensor> {
-        self.masks.get_or_init(|| self.received.masks().map(masks::tensors)).iter().flatten()
+        let drawn = || self.received.masks().map(|masks| Box::new(masks::tensors(masks)));
+        self.masks.get_or_init(drawn).iter().flat_map(|masks| masks.iter())
     }
 
     fn at(&self, index: usize) -> Tensor {
-        Tensor::new(self.received.clone(), index, self.fp8_scale_inv)
+        Tensor::new(self.received.clone(), index)
     }
 
     fn find(&self, name: &str) -> Option<Tensor> {

@@ -153,7 +153,7 @@ impl Export {
 }
 
 /// `DLDataTypeCode` and bits: kDLInt 0, kDLUInt 1, kDLFloat 2, kDLBfloat 4, kDLBool 6,
-/// kDLFloat8_e4m3fn 10.
+/// kDLFloat8_e4m3fn 10, kDLFloat8_e8m0fnu 14.
 fn code_and_bits(dtype: Dtype) -> (u8, u8) {
     match dtype {
         Dtype::I64 => (0, 64),
@@ -162,7 +162,8 @@ fn code_and_bits(dtype: Dtype) -> (u8, u8) {
         Dtype::F32 => (2, 32),
         Dtype::Bf16 => (4, 16),
         Dtype::Bool => (6, 8),
-        Dtype::Fp8E4m3 => (10, 8),
+        Dtype::Fp8E4m3 | Dtype::Mxfp8E4m3 => (10, 8),
+        Dtype::E8m0 => (14, 8),
     }
 }
 

@@ -29,7 +29,7 @@ pub(crate) fn raised(error: ReceiverError) -> PyErr {
         ReceiverError::Sampler(SamplerError::Differs(_) | SamplerError::State { .. }) => {
             StateError::new_err(text)
         }
-        ReceiverError::Checkpoint(_) => StateError::new_err(text),
+        ReceiverError::Checkpoint(_) | ReceiverError::AmaxState(_) => StateError::new_err(text),
         ReceiverError::Config { .. }
         | ReceiverError::Access(_)
         | ReceiverError::Recipe(_)
@@ -45,6 +45,8 @@ pub(crate) fn raised(error: ReceiverError) -> PyErr {
         ReceiverError::SlotsHeld { .. } => SlotsError::new_err(text),
         ReceiverError::Forked { .. } => ForkError::new_err(text),
         ReceiverError::Busy => BusyError::new_err(text),
-        ReceiverError::Closed { .. } => ClosedError::new_err(text),
+        ReceiverError::AmaxReduce { .. } | ReceiverError::Closed { .. } => {
+            ClosedError::new_err(text)
+        }
     }
 }

@@ -58,9 +58,7 @@ impl Iteration {
                 pace.end(self.ticket);
                 Ok(Taken::End)
             }
-            Some(Some(received)) => {
-                Ok(Taken::Batch(Batch::new(received, receiver.recipe().fp8_scale_inv())))
-            }
+            Some(Some(received)) => Ok(Taken::Batch(Batch::new(received))),
         }
     }
 

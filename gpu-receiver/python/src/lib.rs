@@ -18,6 +18,7 @@ mod memory;
 mod opening;
 mod options;
 mod pace;
+mod reduce;
 mod tensor;
 
 use pyo3::prelude::*;

@@ -18,6 +18,7 @@ use crate::iteration::Iteration;
 use crate::opening::{open, refuse_dataloader_workers};
 use crate::options;
 use crate::pace::Pace;
+use crate::reduce::amax_reduce;
 use crate::{json, logs};
 
 /// Batches of a training rank, in order. See `help(headwater)` and docs/python.md.
@@ -80,6 +81,7 @@ impl Loader {
         options: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<Self> {
         refuse_dataloader_workers(py)?;
+        let reduce = options.map(|options| amax_reduce(options)).transpose()?.flatten();
         let keywords = match options.map(|options| given(options)).transpose()? {
             Some(Value::Object(keywords)) => keywords,
             _ => serde_json::Map::new(),
@@ -88,7 +90,7 @@ impl Loader {
         let options =
             options::gather(config, keywords, &environment).map_err(ConfigError::new_err)?;
         logs::start(options.telemetry.clone())?;
-        let receiver = open(py, options)?;
+        let receiver = open(py, options, reduce)?;
         let mut pace = Pace::default();
         if receiver.config().resume {
             pace.moved_to(receiver.position());

@@ -5,7 +5,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use headwater_access::AccessConfig;
-use headwater_core::recipe::{BaseSpec, DecodeScaling, Dinov3, OpSpec, RAW_BYTES_MAX, TensorSpec};
+use headwater_core::recipe::{
+    BaseSpec, DecodeScaling, Dinov3, Fp8Scaling, OpSpec, RAW_BYTES_MAX, TensorSpec,
+};
 use headwater_core::{Dtype, Recipe};
 use headwater_receiver::{DatasetUse, ReceiverConfig};
 use headwater_telemetry::TelemetryConfig;
@@ -56,6 +58,7 @@ struct RecipeTable {
     decode_scaling: Option<DecodeScaling>,
     dinov3: Option<Dinov3>,
     raw_bytes_max: Option<u32>,
+    fp8: Option<Fp8Scaling>,
     image_ops: Option<Vec<OpSpec>>,
     bases: Option<Vec<BaseSpec>>,
     tensors: Option<Vec<TensorSpec>>,
@@ -203,6 +206,7 @@ fn recipe_of(mut table: Table, dtype: Option<Value>) -> Result<Recipe, String> {
     recipe.mean = table.mean.unwrap_or(recipe.mean);
     recipe.std = table.std.unwrap_or(recipe.std);
     recipe.decode_scaling = table.decode_scaling.unwrap_or(recipe.decode_scaling);
+    recipe.fp8 = table.fp8.unwrap_or(recipe.fp8);
     Ok(recipe)
 }
 

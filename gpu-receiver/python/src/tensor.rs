@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use headwater_core::Dtype;
-use headwater_receiver::Batch;
+use headwater_receiver::{Batch, Fp8Meta};
 use pyo3::exceptions::{PyAttributeError, PyBufferError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
@@ -19,17 +19,18 @@ use crate::memory::{Aligned, Memory};
 pub(crate) struct Tensor {
     memory: Memory,
     dtype: Dtype,
-    scale_inv: f32,
+    /// Of FP8 tensors only.
+    fp8: Option<Fp8Meta>,
 }
 
 // === impl Tensor ===
 
 impl Tensor {
-    /// `index`: of the layout's tensors. `fp8_scale_inv` holds for FP8 tensors only.
-    pub(crate) fn new(batch: Batch, index: usize, fp8_scale_inv: f32) -> Self {
-        let dtype = batch.layout().tensors()[index].dtype;
-        let scale_inv = if dtype == Dtype::Fp8E4m3 { fp8_scale_inv } else { 1.0 };
-        Self { memory: Memory::Slot { batch, index }, dtype, scale_inv }
+    /// `index`: of the layout's tensors.
+    pub(crate) fn new(batch: Batch, index: usize) -> Self {
+        let tensor = &batch.layout().tensors()[index];
+        let (dtype, fp8) = (tensor.dtype, batch.fp8(tensor));
+        Self { memory: Memory::Slot { batch, index }, dtype, fp8 }
     }
 
     /// A tensor that lies in no slot.
@@ -39,7 +40,7 @@ impl Tensor {
         shape: Vec<u64>,
         bytes: Arc<Aligned>,
     ) -> Self {
-        Self { memory: Memory::Own { name, shape, bytes }, dtype, scale_inv: 1.0 }
+        Self { memory: Memory::Own { name, shape, bytes }, dtype, fp8: None }
     }
 
     /// `bf16[64, 3, 224, 224]`.
@@ -109,7 +110,7 @@ impl Tensor {
         PyTuple::new(py, self.memory.shape())
     }
 
-    /// `bf16`, `f16`, `f32`, `u8`, `fp8_e4m3`, `i64` or `bool`.
+    /// `bf16`, `f16`, `f32`, `u8`, `fp8_e4m3`, `mxfp8_e4m3`, `e8m0`, `i64` or `bool`.
     #[getter]
     fn dtype(&self) -> &'static str {
         self.dtype.name()
@@ -121,10 +122,24 @@ impl Tensor {
         self.memory.len_bytes()
     }
 
-    /// The factor that brings FP8 elements back to normalised values; 1 for other types.
+    /// What the values of `fp8_e4m3` were multiplied by before they were rounded; 1 for other types.
+    #[getter]
+    fn scale(&self) -> f32 {
+        self.fp8.map_or(1.0, |fp8| fp8.scale)
+    }
+
+    /// The factor that brings elements of `fp8_e4m3` back to normalised values, 1 / `scale`; 1 for
+    /// other types.
     #[getter]
     fn scale_inv(&self) -> f32 {
-        self.scale_inv
+        self.fp8.map_or(1.0, |fp8| fp8.scale_inv())
+    }
+
+    /// The largest magnitude of the values of `fp8_e4m3` in this batch, before they were scaled;
+    /// `None` for other types.
+    #[getter]
+    fn amax(&self) -> Option<f32> {
+        self.fp8.map(|fp8| fp8.amax)
     }
 
     /// `(1, 0)`: the CPU.
@@ -181,12 +196,15 @@ impl Tensor {
         slf.py().import("numpy")?.getattr("array")?.call(array, Some(&options))
     }
 
-    /// The tensor as a read-only NumPy array, without a copy; `bf16` and `fp8_e4m3` as types of
-    /// the package `ml_dtypes`.
+    /// The tensor as a read-only NumPy array, without a copy; `bf16`, `fp8_e4m3`,
+    /// `mxfp8_e4m3` and `e8m0` as types of the package `ml_dtypes`.
     fn numpy<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         match slf.get().dtype {
             Dtype::Bf16 => Self::numpy_by_ml_dtypes(slf, "<u2", "bfloat16"),
-            Dtype::Fp8E4m3 => Self::numpy_by_ml_dtypes(slf, "|u1", "float8_e4m3fn"),
+            Dtype::Fp8E4m3 | Dtype::Mxfp8E4m3 => {
+                Self::numpy_by_ml_dtypes(slf, "|u1", "float8_e4m3fn")
+            }
+            Dtype::E8m0 => Self::numpy_by_ml_dtypes(slf, "|u1", "float8_e8m0fnu"),
             _ => slf.py().import("numpy")?.call_method1("asarray", (slf,)),
         }
     }
@@ -196,7 +214,8 @@ impl Tensor {
         let torch = py.import("torch")?;
         // PyTorch before 2.11 does not know DLPack's FP8 types; older ones do not know booleans.
         let viewed = match self.dtype {
-            Dtype::Fp8E4m3 => "float8_e4m3fn",
+            Dtype::Fp8E4m3 | Dtype::Mxfp8E4m3 => "float8_e4m3fn",
+            Dtype::E8m0 => "float8_e8m0fnu",
             Dtype::Bool => "bool",
             _ => return torch.call_method1("from_dlpack", (self.clone(),)),
         };
@@ -218,6 +237,6 @@ fn typestr(dtype: Dtype) -> Option<&'static str> {
         Dtype::U8 => Some("|u1"),
         Dtype::I64 => Some("<i8"),
         Dtype::Bool => Some("|b1"),
-        Dtype::Bf16 | Dtype::Fp8E4m3 => None,
+        Dtype::Bf16 | Dtype::Fp8E4m3 | Dtype::Mxfp8E4m3 | Dtype::E8m0 => None,
     }
 }

@@ -25,12 +25,15 @@ impl Driver {
                 self.state.fill = Position { epoch: epoch + 1, step: 0 };
                 continue;
             }
+            // Not before the trainer has taken what the scales follow from.
+            let Some(fp8_scales) = self.scaling.scales(self.state.fill) else { break };
             let Some(slot) = self.slots.take()? else { break };
             let plan = lock(&self.sampler).batch(epoch, step)?;
             let layout = self.layout(plan.samples.len() as u32);
             let serial = Serial(self.state.next_serial);
             let samples = plan.samples;
-            self.ledger.order(BatchOrder { serial, epoch, step, slot, layout, samples });
+            let order = BatchOrder { serial, epoch, step, slot, layout, samples, fp8_scales };
+            self.ledger.order(order);
             self.state.next_serial += 1;
             self.state.fill.step += 1;
             self.ordered.send_replace(self.state.fill);

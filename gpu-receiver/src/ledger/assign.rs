@@ -167,6 +167,7 @@ impl Ledger {
                 slot,
                 regions: Arc::clone(&regions),
                 samples: samples.len(),
+                scales: batch.order.fp8_scales.len(),
                 given_at: now,
                 arrived: false,
                 done: None,
@@ -189,6 +190,7 @@ impl Ledger {
             first,
             samples,
             slot: slot.0,
+            fp8_scales: batch.order.fp8_scales.clone(),
         };
         let place = PartPlace { lease: id, slot, regions };
         self.actions.push_back(Action::Lease { peer, lease, place });

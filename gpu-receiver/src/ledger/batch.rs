@@ -14,6 +14,8 @@ pub(super) struct Batch {
     pub(super) order: BatchOrder,
     pub(super) parts: Vec<Part>,
     missing: usize,
+    /// Over the parts that are in.
+    fp8_amaxes: Vec<f32>,
 }
 
 /// A contiguous range of a batch's samples.
@@ -39,10 +41,11 @@ impl Batch {
         let parts: Vec<Part> = cut(order.samples.len() as u32, part_samples)
             .map(|range| {
                 let samples = &order.samples[range.start as usize..range.end as usize];
-                Part::new(range, scope.key(order.epoch, samples))
+                Part::new(range, scope.key(order.epoch, samples, &order.fp8_scales))
             })
             .collect();
-        Self { order, missing: parts.len(), parts }
+        let fp8_amaxes = vec![0.0; order.fp8_scales.len()];
+        Self { order, missing: parts.len(), parts, fp8_amaxes }
     }
 
     pub(super) fn is_finished(&self) -> bool {
@@ -50,12 +53,20 @@ impl Batch {
     }
 
     /// Takes a part's result. `false` where it was already there.
-    pub(super) fn accept(&mut self, part: usize, provenance: Vec<Provenance>) -> bool {
+    pub(super) fn accept(
+        &mut self,
+        part: usize,
+        provenance: Vec<Provenance>,
+        fp8_amaxes: &[f32],
+    ) -> bool {
         let part = &mut self.parts[part];
         if part.accepted.is_some() {
             return false;
         }
         part.accepted = Some(provenance);
+        for (amax, of_part) in self.fp8_amaxes.iter_mut().zip(fp8_amaxes) {
+            *amax = amax.max(*of_part);
+        }
         self.missing -= 1;
         true
     }
@@ -63,7 +74,7 @@ impl Batch {
     pub(super) fn finish(self) -> FinishedBatch {
         let parts = self.parts.into_iter();
         let provenance = parts.flat_map(|part| part.accepted.unwrap_or_default()).collect();
-        FinishedBatch { order: self.order, provenance }
+        FinishedBatch { order: self.order, provenance, fp8_amaxes: self.fp8_amaxes }
     }
 }
 

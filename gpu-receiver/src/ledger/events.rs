@@ -76,6 +76,12 @@ impl Ledger {
             self.end_failed(id, FailureKind::Retry, message, now);
             return;
         }
+        if done.fp8_amaxes.len() != lease.scales {
+            let (got, want) = (done.fp8_amaxes.len(), lease.scales);
+            let message = format!("worker answered with {got} amaxes for {want} FP8 tensors");
+            self.end_failed(id, FailureKind::Retry, message, now);
+            return;
+        }
         let expected = lease.expected;
         if let Some(expected) = expected.filter(|&e| e != done.checksum) {
             self.disagree(id, expected, done.checksum);
@@ -172,7 +178,7 @@ impl Ledger {
         let Some(done) = lease.done.take() else { return };
         let (serial, part, checksum) = (lease.serial, lease.part, done.checksum);
         let Some(batch) = self.batch_mut(serial) else { return };
-        let taken = batch.accept(part, done.samples);
+        let taken = batch.accept(part, done.samples, &done.fp8_amaxes);
         batch.parts[part].lease_ended(id);
         let others = batch.parts[part].take_leases();
         debug_assert!(taken, "two leases were accepted for one part");

@@ -20,6 +20,8 @@ pub(super) struct Lease {
     pub(super) slot: SlotId,
     pub(super) regions: Arc<[Region]>,
     pub(super) samples: usize,
+    /// FP8 tensors, each of which has a scale and gets an amax.
+    pub(super) scales: usize,
     pub(super) given_at: Duration,
     /// The bytes are in the slot.
     pub(super) arrived: bool,

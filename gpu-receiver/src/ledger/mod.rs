@@ -46,6 +46,8 @@ pub struct BatchOrder {
     pub layout: Arc<Layout>,
     /// Its samples in order.
     pub samples: Vec<SampleRef>,
+    /// The scale of each FP8 tensor.
+    pub fp8_scales: Vec<f32>,
 }
 
 /// A batch whose every part is in.
@@ -55,6 +57,8 @@ pub struct FinishedBatch {
     pub order: BatchOrder,
     /// What stands in the batch, one per sample in order.
     pub provenance: Vec<Provenance>,
+    /// The largest magnitude of each FP8 tensor's values, before they are scaled.
+    pub fp8_amaxes: Vec<f32>,
 }
 
 /// What the driver is to do.

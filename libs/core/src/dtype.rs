@@ -19,6 +19,12 @@ pub enum Dtype {
     /// FP8 E4M3 (finite, largest 448), as a byte.
     #[serde(rename = "fp8_e4m3")]
     Fp8E4m3,
+    /// FP8 E4M3 in blocks of 32 along the last axis, each of which has a scale in a tensor of
+    /// [`Dtype::E8m0`].
+    #[serde(rename = "mxfp8_e4m3")]
+    Mxfp8E4m3,
+    /// A power of two, 2^(byte - 127), as a byte; 255 is NaN. Scales of blocks.
+    E8m0,
     /// Signed 64-bit integer; labels.
     I64,
     /// 0 or 1 in a byte; masks.
@@ -30,7 +36,7 @@ impl Dtype {
     #[must_use]
     pub const fn size_bytes(self) -> u64 {
         match self {
-            Self::U8 | Self::Fp8E4m3 | Self::Bool => 1,
+            Self::U8 | Self::Fp8E4m3 | Self::Mxfp8E4m3 | Self::E8m0 | Self::Bool => 1,
             Self::Bf16 | Self::F16 => 2,
             Self::F32 => 4,
             Self::I64 => 8,
@@ -46,6 +52,8 @@ impl Dtype {
             Self::F32 => "f32",
             Self::U8 => "u8",
             Self::Fp8E4m3 => "fp8_e4m3",
+            Self::Mxfp8E4m3 => "mxfp8_e4m3",
+            Self::E8m0 => "e8m0",
             Self::I64 => "i64",
             Self::Bool => "bool",
         }

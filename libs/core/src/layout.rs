@@ -1,6 +1,6 @@
 //! Where each tensor of a batch lies in a slot.
 
-use crate::recipe::RawSpec;
+use crate::recipe::{MX_BLOCK, RawSpec};
 use crate::{Dtype, Recipe};
 
 /// Tensors begin at multiples of this many bytes.
@@ -60,7 +60,8 @@ impl Layout {
     /// Name of the tensor of class indices, `i64[samples]`, the last of every batch.
     pub const LABELS: &'static str = "labels";
 
-    /// Lays out the recipe's tensors in its order, then encoded bytes where it asks for them, then
+    /// Lays out the recipe's tensors in its order, each followed by the scales of its blocks where it
+    /// has such, then encoded bytes where it asks for them, then
     /// the labels, for `samples` samples.
     #[must_use]
     pub fn new(recipe: &Recipe, samples: u32) -> Self {
@@ -81,8 +82,11 @@ impl Layout {
             });
         };
         for tensor in &recipe.tensors {
-            let shape = vec![3, tensor.height, tensor.width];
-            place(&tensor.name, tensor.dtype, tensor.views.len() as u32, shape);
+            let (views, height, width) = (tensor.views.len() as u32, tensor.height, tensor.width);
+            place(&tensor.name, tensor.dtype, views, vec![3, height, width]);
+            if let Some(scales) = tensor.scales_name() {
+                place(&scales, Dtype::E8m0, views, vec![3, height, width.div_ceil(MX_BLOCK)]);
+            }
         }
         if let Some(RawSpec { bytes_max }) = recipe.raw {
             place(RawSpec::BYTES, Dtype::U8, 1, vec![bytes_max]);

@@ -9,6 +9,7 @@
 pub mod digest;
 pub mod draw;
 pub mod dtype;
+pub mod fp8;
 pub mod layout;
 pub mod manifest;
 pub mod masks;
@@ -22,6 +23,7 @@ pub mod shard_index;
 pub use digest::{Digest, Digester};
 pub use draw::{DrawKey, DrawRng};
 pub use dtype::Dtype;
+pub use fp8::{AmaxHistory, AmaxState};
 pub use layout::{Layout, Region, TensorLayout};
 pub use manifest::{Manifest, ManifestError, ShardEntry};
 pub use masks::{MaskKey, MaskPlan, MaskSpec, Masks};

@@ -37,14 +37,18 @@ impl PartScope {
         Self { digester }
     }
 
-    /// The key of these samples, in this order, in this epoch.
+    /// The key of these samples, in this order, in this epoch, with these scales of the recipe's FP8
+    /// tensors.
     #[must_use]
-    pub fn key(&self, epoch: u32, samples: &[SampleRef]) -> PartKey {
+    pub fn key(&self, epoch: u32, samples: &[SampleRef], scales: &[f32]) -> PartKey {
         let mut digester = self.digester.clone();
         digester.number(epoch.into()).number(samples.len() as u64);
         for sample in samples {
             digester.number(u64::from(sample.dataset) << 32 | u64::from(sample.shard));
             digester.number(u64::from(sample.pass) << 32 | u64::from(sample.index));
+        }
+        for scale in scales {
+            digester.number(scale.to_bits().into());
         }
         PartKey(digester.finish())
     }
@@ -99,12 +103,12 @@ mod tests {
 
     #[test]
     fn a_key_changes_with_everything_that_changes_a_byte() {
-        let digests = [Digest(1), Digest(2), Digest(3)];
+        let [a, b, c] = [Digest(1), Digest(2), Digest(3)];
         let sample = SampleRef { dataset: 1, shard: 2, index: 3, pass: 4 };
         let key = |recipe, manifests: &[Digest], seed, epoch, samples: &[SampleRef]| {
-            PartScope::new(recipe, manifests, seed).key(epoch, samples)
+            PartScope::new(recipe, manifests, seed).key(epoch, samples, &[])
         };
-        let [a, b, c] = digests;
+        let scaled = |scale: f32| PartScope::new(a, &[b, c], 5).key(6, &[sample], &[scale]);
         let two = [sample, SampleRef { index: 9, ..sample }];
         let keys = [
             key(a, &[b, c], 5, 6, &[sample]),
@@ -120,6 +124,8 @@ mod tests {
             key(a, &[b, c], 5, 6, &two),
             key(a, &[b, c], 5, 6, &[two[1], two[0]]),
             key(a, &[b, c], 5, 6, &[]),
+            scaled(1.0),
+            scaled(2.0),
         ];
         for (i, one) in keys.iter().enumerate() {
             assert!(keys[..i].iter().all(|other| other != one), "key {i} came before");

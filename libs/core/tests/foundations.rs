@@ -12,8 +12,17 @@ use headwater_core::{
 use proptest::prelude::*;
 use support::dataset;
 
-const DTYPES: [Dtype; 7] =
-    [Dtype::Bf16, Dtype::F16, Dtype::F32, Dtype::U8, Dtype::Fp8E4m3, Dtype::I64, Dtype::Bool];
+const DTYPES: [Dtype; 9] = [
+    Dtype::Bf16,
+    Dtype::F16,
+    Dtype::F32,
+    Dtype::U8,
+    Dtype::Fp8E4m3,
+    Dtype::Mxfp8E4m3,
+    Dtype::E8m0,
+    Dtype::I64,
+    Dtype::Bool,
+];
 
 fn entry(name: &str, samples: u32) -> ShardEntry {
     ShardEntry { name: name.to_owned(), samples, bytes: 5, digest: Digest(9) }
@@ -119,8 +128,17 @@ fn a_dtype_has_one_name_everywhere() {
         assert_eq!(dtype.to_string(), dtype.name());
     }
     let sizes: BTreeMap<_, _> = DTYPES.iter().map(|d| (d.name(), d.size_bytes())).collect();
-    let expected =
-        [("bf16", 2), ("bool", 1), ("f16", 2), ("f32", 4), ("fp8_e4m3", 1), ("i64", 8), ("u8", 1)];
+    let expected = [
+        ("bf16", 2),
+        ("bool", 1),
+        ("e8m0", 1),
+        ("f16", 2),
+        ("f32", 4),
+        ("fp8_e4m3", 1),
+        ("i64", 8),
+        ("mxfp8_e4m3", 1),
+        ("u8", 1),
+    ];
     assert!(sizes.into_iter().eq(expected));
 }
 
@@ -176,4 +194,32 @@ fn every_sample_has_a_number_of_its_own() {
     for (shard, index) in [(0, 2), (1, 0), (2, 3), (3, 0), (u32::MAX, u32::MAX)] {
         assert_eq!(id(shard, index), None);
     }
+}
+
+#[test]
+fn scales_of_blocks_lie_behind_their_tensor_and_a_narrow_block_has_one_too() {
+    let recipe = Recipe::preset("dinov3", Dtype::Mxfp8E4m3).unwrap();
+    let layout = Layout::new(&recipe, 5);
+    let tensors: Vec<_> = layout
+        .tensors()
+        .iter()
+        .map(|t| (t.name.as_str(), t.dtype, t.shape(5), t.offset_bytes))
+        .collect();
+    let (globals, locals) = (10 * 3 * 256 * 256, 40 * 3 * 112 * 112);
+    let behind = [0, globals, globals + globals / 32];
+    let (local, last) = (behind[2], behind[2] + locals);
+    assert_eq!(
+        tensors,
+        [
+            ("global_crops", Dtype::Mxfp8E4m3, vec![10, 3, 256, 256], 0),
+            ("global_crops_scales", Dtype::E8m0, vec![10, 3, 256, 8], behind[1]),
+            ("local_crops", Dtype::Mxfp8E4m3, vec![40, 3, 112, 112], local),
+            ("local_crops_scales", Dtype::E8m0, vec![40, 3, 112, 4], last),
+            ("labels", Dtype::I64, vec![5], last + 40 * 3 * 112 * 4),
+        ]
+    );
+    let mut taken = recipe;
+    taken.tensors[1].name = "global_crops_scales".into();
+    let error = taken.validate().unwrap_err().to_string();
+    assert!(error.contains("a name of its own"), "{error}");
 }

@@ -1,10 +1,11 @@
 //! How a lease ends.
 
+use super::lease::FP8_TENSORS_MAX;
 use super::{LEASE_SAMPLES_MAX, MessageError, fault};
 use crate::v1;
 
 /// A part was delivered: its bytes are with the link.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct PartDone {
     /// The lease.
     pub lease: u64,
@@ -15,6 +16,9 @@ pub struct PartDone {
     pub samples: Vec<Provenance>,
     /// Where the time went.
     pub times: WorkTimes,
+    /// For each FP8 tensor the largest magnitude of the part's normalised values; finite, 0 at
+    /// least.
+    pub fp8_amaxes: Vec<f32>,
 }
 
 /// What stands in the batch for one sample that was asked for.
@@ -81,11 +85,17 @@ impl TryFrom<v1::Done> for PartDone {
         if done.samples.len() > LEASE_SAMPLES_MAX {
             return Err(fault("samples", format!("has {} entries", done.samples.len())));
         }
+        let amaxes = &done.fp8_amaxes;
+        if amaxes.len() > FP8_TENSORS_MAX || !amaxes.iter().all(|a| a.is_finite() && *a >= 0.0) {
+            let what = "must have a finite number of 0 at least for each tensor";
+            return Err(fault("fp8_amaxes", what));
+        }
         Ok(Self {
             lease: done.lease,
             checksum: done.checksum,
             samples: done.samples.into_iter().map(Into::into).collect(),
             times: done.times.map(Into::into).unwrap_or_default(),
+            fp8_amaxes: done.fp8_amaxes,
         })
     }
 }
@@ -97,6 +107,7 @@ impl From<PartDone> for v1::Done {
             checksum: done.checksum,
             samples: done.samples.into_iter().map(Into::into).collect(),
             times: Some(done.times.into()),
+            fp8_amaxes: done.fp8_amaxes,
         }
     }
 }

@@ -7,11 +7,13 @@ use crate::v1;
 
 /// Most samples of one lease.
 pub const LEASE_SAMPLES_MAX: usize = 4096;
+/// Most FP8 tensors of a recipe: as many as there are views at most.
+pub(super) const FP8_TENSORS_MAX: usize = 256;
 /// Most samples of one rank's batch.
 const BATCH_SAMPLES_MAX: u32 = 1 << 20;
 
 /// A part to be made.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct PartLease {
     /// Number of the lease.
     pub lease: u64,
@@ -27,6 +29,8 @@ pub struct PartLease {
     pub samples: Vec<SampleRef>,
     /// Slot that receives the batch.
     pub slot: u32,
+    /// One for each FP8 tensor of the recipe, finite and above 0.
+    pub fp8_scales: Vec<f32>,
 }
 
 // === impl PartLease ===
@@ -50,6 +54,13 @@ impl TryFrom<v1::Lease> for PartLease {
         }
         let epoch = u32::try_from(lease.epoch)
             .map_err(|_| fault("epoch", format!("is {}, over 32 bits", lease.epoch)))?;
+        let scales = lease.fp8_scales.iter();
+        if lease.fp8_scales.len() > FP8_TENSORS_MAX
+            || !scales.clone().all(|s| s.is_finite() && *s > 0.0)
+        {
+            let what = "must have a finite number above 0 for each tensor";
+            return Err(fault("fp8_scales", what));
+        }
         let sample = |i: usize| -> Result<SampleRef, MessageError> {
             let dataset = u16::try_from(lease.dataset[i])
                 .map_err(|_| fault("dataset", format!("is {}, over 16 bits", lease.dataset[i])))?;
@@ -68,6 +79,7 @@ impl TryFrom<v1::Lease> for PartLease {
             first: lease.first,
             samples: (0..count).map(sample).collect::<Result<_, _>>()?,
             slot: lease.slot,
+            fp8_scales: lease.fp8_scales,
         })
     }
 }
@@ -86,6 +98,7 @@ impl From<PartLease> for v1::Lease {
             batch_samples: lease.batch_samples,
             first: lease.first,
             slot: lease.slot,
+            fp8_scales: lease.fp8_scales,
         }
     }
 }

@@ -6,6 +6,7 @@
 
 use headwater_core::Dtype;
 
+use crate::ops::cast::Normalise;
 use crate::ops::cast::table::CastTable;
 
 /// Units in the last place by which factor and offset are tried about their nearest values.
@@ -21,28 +22,29 @@ struct Narrowing {
     sign_shift: u32,
 }
 
-/// Factor and offset of each channel.
+/// Factor and offset.
+pub(super) type Pair = (f32, f32);
+
+/// Those of each channel.
 #[derive(Clone, Debug)]
 pub(super) struct Affine {
-    channels: [(f32, f32); 3],
+    channels: [Pair; 3],
 }
 
 const BF16: Narrowing = Narrowing { bias: 0, half: 1 << 15, shift: 16, sign_shift: 16 };
 const F16: Narrowing = Narrowing { bias: 112 << 23, half: 1 << 12, shift: 13, sign_shift: 16 };
 const E4M3: Narrowing = Narrowing { bias: 120 << 23, half: 1 << 19, shift: 20, sign_shift: 24 };
+/// Bits of E4M3's largest number.
+const E4M3_MAX: u32 = 0x7e;
+/// Bits of 2^-6 in binary32, E4M3's smallest normal number.
+const E4M3_NORMAL: u32 = 121 << 23;
+/// The last place of this number is 2^-9, E4M3's smallest step: adding it rounds to such steps, whose
+/// number is then in the lowest byte.
+const E4M3_STEPS: f32 = (1 << 14) as f32;
 
 // === impl Narrowing ===
 
 impl Narrowing {
-    const fn of(dtype: Dtype) -> Option<Self> {
-        match dtype {
-            Dtype::Bf16 => Some(BF16),
-            Dtype::F16 => Some(F16),
-            Dtype::Fp8E4m3 => Some(E4M3),
-            Dtype::F32 | Dtype::U8 | Dtype::I64 | Dtype::Bool => None,
-        }
-    }
-
     /// The element, for values that are normal numbers in its type.
     #[inline(always)]
     fn element(self, value: f32) -> u32 {
@@ -53,36 +55,66 @@ impl Narrowing {
     }
 }
 
+/// What makes elements of values, where arithmetic can.
+fn element_of(dtype: Dtype) -> Option<fn(f32) -> u32> {
+    match dtype {
+        Dtype::Bf16 => Some(|value| BF16.element(value)),
+        Dtype::F16 => Some(|value| F16.element(value)),
+        Dtype::Fp8E4m3 => Some(e4m3_element),
+        _ => None,
+    }
+}
+
+/// The element of E4M3 of any finite value: scales that follow from earlier batches leave some values
+/// above its largest number, and small ones below its normal numbers.
 #[inline(always)]
-fn value(level: u8, (factor, offset): (f32, f32)) -> f32 {
+pub(super) fn e4m3_element(value: f32) -> u32 {
+    let bits = value.to_bits();
+    let magnitude = bits & 0x7fff_ffff;
+    let normal =
+        (magnitude.wrapping_sub(E4M3.bias).wrapping_add(E4M3.half) >> E4M3.shift).min(E4M3_MAX);
+    let subnormal = (f32::from_bits(magnitude) + E4M3_STEPS).to_bits() & 0xff;
+    let element = if magnitude < E4M3_NORMAL { subnormal } else { normal };
+    (bits & 0x8000_0000) >> E4M3.sign_shift | element
+}
+
+/// A level's value.
+#[inline(always)]
+pub(super) fn value(level: u8, (factor, offset): Pair) -> f32 {
     f32::from(level) * factor + offset
+}
+
+/// For each channel the factor and offset, near those of values times `scale`, that are found to give
+/// all its elements.
+pub(super) fn pairs(
+    &Normalise { mean, std }: &Normalise,
+    scale: f32,
+    gives_all: impl Fn(usize, Pair) -> bool,
+) -> Option<[Pair; 3]> {
+    let scale = f64::from(scale);
+    let mut pairs = [(0.0, 0.0); 3];
+    for (channel, found) in pairs.iter_mut().enumerate() {
+        let std = f64::from(std[channel]);
+        let factor = (scale / (255.0 * std)) as f32;
+        let offset = (-f64::from(mean[channel]) * scale / std) as f32;
+        *found = neighbours(factor)
+            .flat_map(|factor| neighbours(offset).map(move |offset| (factor, offset)))
+            .find(|&pair| gives_all(channel, pair))?;
+    }
+    Some(pairs)
 }
 
 // === impl Affine ===
 
 impl Affine {
     /// Factors and offsets that give the table's elements, if there are any.
-    pub(super) fn find(
-        table: &CastTable,
-        mean: [f32; 3],
-        std: [f32; 3],
-        scale: f32,
-    ) -> Option<Self> {
-        let narrowing = Narrowing::of(table.dtype())?;
-        let scale = if table.dtype() == Dtype::Fp8E4m3 { f64::from(scale) } else { 1.0 };
-        let mut channels = [(0.0, 0.0); 3];
-        for (channel, found) in channels.iter_mut().enumerate() {
-            let std = f64::from(std[channel]);
-            let factor = (scale / (255.0 * std)) as f32;
-            let offset = (-f64::from(mean[channel]) * scale / std) as f32;
-            let gives_all = |pair: &(f32, f32)| {
-                let element = |level: u8| narrowing.element(value(level, *pair));
-                (0..=255u8).all(|level| element(level) == table.levels(channel)[usize::from(level)])
-            };
-            *found = neighbours(factor)
-                .flat_map(|factor| neighbours(offset).map(move |offset| (factor, offset)))
-                .find(gives_all)?;
-        }
+    pub(super) fn find(table: &CastTable) -> Option<Self> {
+        let element = element_of(table.dtype())?;
+        let gives_all = |channel: usize, pair: Pair| {
+            let levels = table.levels(channel);
+            (0..=255u8).all(|level| element(value(level, pair)) == levels[usize::from(level)])
+        };
+        let channels = pairs(table.normalise(), table.scale(), gives_all)?;
         Some(Self { channels })
     }
 
@@ -100,9 +132,9 @@ impl Affine {
                 write(plane, to, |level| (F16.element(value(level, pair)) as u16).to_le_bytes());
             }
             Dtype::Fp8E4m3 => {
-                write(plane, to, |level| [E4M3.element(value(level, pair)) as u8]);
+                write(plane, to, |level| [e4m3_element(value(level, pair)) as u8]);
             }
-            Dtype::F32 | Dtype::U8 | Dtype::I64 | Dtype::Bool => {
+            _ => {
                 unreachable!("never found for {dtype}")
             }
         }

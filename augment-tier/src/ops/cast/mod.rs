@@ -2,9 +2,12 @@
 
 mod affine;
 pub mod e4m3;
+pub mod mx;
+mod normalise;
 pub mod plain;
 mod table;
 
+pub use normalise::Normalise;
 pub use table::CastTable;
 
 use crate::image::Planes;
@@ -17,7 +20,7 @@ use crate::simd::{Simd, twin};
 pub fn write(simd: Simd, view: &Planes, table: &CastTable, row: &mut [u8]) {
     match simd {
         Simd::Plain => plain::write(view, table, row),
-        #[cfg(target_arch = "x86_64")]
+        #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
         _ => by_arithmetic(simd, view, table, row),
     }
 }

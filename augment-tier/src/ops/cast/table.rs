@@ -1,19 +1,20 @@
 //! What each of the 256 levels of each channel becomes.
 //!
-//! Source: torchvision `to_tensor` (x / 255) and `normalize` ((x - mean) / std), in binary32,
-//! then one rounding to the output dtype. With 256 levels the whole step is a table.
+//! Normalised in binary32, then one rounding to the output dtype. With 256 levels the whole step is
+//! a table.
 
 use headwater_core::{Dtype, Recipe};
 
 use crate::ops::cast::affine::Affine;
-use crate::ops::cast::e4m3;
+use crate::ops::cast::{Normalise, e4m3};
 
-/// The elements that the levels of each channel become, for one dtype and normalisation.
+/// The elements that the levels of each channel become, for one dtype, normalisation and scale.
 #[derive(Clone, Debug)]
 pub struct CastTable {
     dtype: Dtype,
-    mean: [f32; 3],
-    std: [f32; 3],
+    normalise: Normalise,
+    /// That of FP8 elements; 1 for other types.
+    scale: f32,
     /// Per channel and level the element's bits; the lower bytes count.
     bits: Box<[[u32; 256]; 3]>,
     /// Arithmetic that gives the same, if any was found.
@@ -26,28 +27,48 @@ impl CastTable {
     /// The table of a tensor of `dtype`; FP8 takes the recipe's static scale.
     ///
     /// # Panics
-    /// `dtype` is not one of images; a validated recipe has none such.
+    /// `dtype` is not one of images, or one with blocks: those have an [`crate::ops::cast::mx::MxTable`].
     #[must_use]
     pub fn new(recipe: &Recipe, dtype: Dtype) -> Self {
-        let scale = recipe.fp8_scale();
+        Self::scaled(Normalise::of(recipe), dtype, recipe.fp8_scale())
+    }
+
+    /// The table of a tensor of `dtype`, of which FP8 elements are multiplied by `scale` before
+    /// they are rounded.
+    ///
+    /// # Panics
+    /// As for [`CastTable::new`].
+    #[must_use]
+    pub fn scaled(normalise: Normalise, dtype: Dtype, scale: f32) -> Self {
+        let scale = if dtype == Dtype::Fp8E4m3 { scale } else { 1.0 };
         let mut bits = Box::new([[0; 256]; 3]);
         for (channel, levels) in bits.iter_mut().enumerate() {
-            for (level, element) in levels.iter_mut().enumerate() {
-                let share = level as f32 / 255.0;
-                let value = (share - recipe.mean[channel]) / recipe.std[channel];
+            for (level, element) in (0..=u8::MAX).zip(levels) {
+                let value = normalise.value(channel, level);
                 *element = match dtype {
-                    Dtype::U8 => level as u32,
+                    Dtype::U8 => u32::from(level),
                     Dtype::F32 => value.to_bits(),
                     Dtype::Bf16 => u32::from(half::bf16::from_f32(value).to_bits()),
                     Dtype::F16 => u32::from(half::f16::from_f32(value).to_bits()),
                     Dtype::Fp8E4m3 => u32::from(e4m3::from_f32(value * scale)),
-                    Dtype::I64 | Dtype::Bool => panic!("{dtype} is no dtype for images"),
+                    _ => panic!("{dtype} is no dtype whose elements follow from levels"),
                 };
             }
         }
-        let mut table = Self { dtype, mean: recipe.mean, std: recipe.std, bits, affine: None };
-        table.affine = Affine::find(&table, recipe.mean, recipe.std, scale);
+        let mut table = Self { dtype, normalise, scale, bits, affine: None };
+        table.affine = Affine::find(&table);
         table
+    }
+
+    /// Mean and standard deviation that it was made for.
+    #[must_use]
+    pub fn normalise(&self) -> &Normalise {
+        &self.normalise
+    }
+
+    /// The scale that it was made for; 1 where the type has none.
+    pub(super) fn scale(&self) -> f32 {
+        self.scale
     }
 
     /// Arithmetic that gives the same elements, if any was found.
@@ -55,10 +76,11 @@ impl CastTable {
         self.affine.as_ref()
     }
 
-    /// Whether the table is the one for this recipe and dtype.
+    /// Whether the table is the one for this normalisation, dtype and scale.
     #[must_use]
-    pub fn serves(&self, recipe: &Recipe, dtype: Dtype) -> bool {
-        self.dtype == dtype && self.mean == recipe.mean && self.std == recipe.std
+    pub fn serves(&self, normalise: &Normalise, dtype: Dtype, scale: f32) -> bool {
+        let scaled = dtype != Dtype::Fp8E4m3 || self.scale.to_bits() == scale.to_bits();
+        self.dtype == dtype && self.normalise == *normalise && scaled
     }
 
     /// Element type.

@@ -7,7 +7,7 @@ use headwater_core::{Layout, SampleRef};
 use headwater_proto::augment::SessionHello;
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::receiver::BATCH;
+use super::receiver::{BATCH, FP8_SCALE};
 use super::shards::TestSample;
 use super::storage::TestStorage;
 
@@ -30,6 +30,10 @@ impl Batch {
 impl ViewSink for Batch {
     fn row(&mut self, tensor: usize, view: usize) -> &mut [u8] {
         self.row_mut(tensor, view)
+    }
+
+    fn fp8_scale(&self, _: usize) -> Option<f32> {
+        Some(FP8_SCALE)
     }
 }
 

@@ -32,6 +32,8 @@ use super::{SOON, recipe};
 
 /// Samples of the batches of all tests.
 pub(crate) const BATCH: u32 = 12;
+/// Of every FP8 tensor of every lease; not the recipe's own.
+pub(crate) const FP8_SCALE: f32 = 3.25;
 const SLOTS: u32 = 4;
 const PEER: PeerId = PeerId(1);
 
@@ -152,6 +154,7 @@ impl Receiver {
             first,
             samples: samples.to_vec(),
             slot,
+            fp8_scales: self.hello.recipe.fp8_tensors().map(|_| FP8_SCALE).collect(),
         };
         self.send(ToWorker::Lease(lease)).await;
     }

@@ -7,7 +7,7 @@
         crops = batch.global_crops.torch()
 """
 
-from . import errors
+from . import errors, fp8
 from ._native import Batch, Iteration, Loader, Tensor, __version__
 from .errors import (
     BusyError,
@@ -39,4 +39,5 @@ __all__ = [
     "WorkerError",
     "__version__",
     "errors",
+    "fp8",
 ]

@@ -1,9 +1,10 @@
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Literal, Optional, Union, final
 
 from . import errors as errors
+from . import fp8 as fp8
 from .errors import BusyError as BusyError
 from .errors import ClosedError as ClosedError
 from .errors import ConfigError as ConfigError
@@ -32,11 +33,12 @@ __all__ = [
     "WorkerError",
     "__version__",
     "errors",
+    "fp8",
 ]
 
 __version__: str
 
-_Dtype = Literal["bf16", "f16", "f32", "u8", "fp8_e4m3", "i64", "bool"]
+_Dtype = Literal["bf16", "f16", "f32", "u8", "fp8_e4m3", "mxfp8_e4m3", "e8m0", "i64", "bool"]
 _Path = Union[str, os.PathLike[str]]
 _Term = Literal[
     "seed",
@@ -64,7 +66,11 @@ class Tensor:
     @property
     def nbytes(self) -> int: ...
     @property
+    def scale(self) -> float: ...
+    @property
     def scale_inv(self) -> float: ...
+    @property
+    def amax(self) -> Optional[float]: ...
     @property
     def __array_interface__(self) -> dict[str, Any]: ...
     def __array__(self, dtype: Any = None, copy: Optional[bool] = None) -> Any: ...
@@ -88,6 +94,11 @@ class Batch:
     local_crops: Tensor
     gram_crops: Tensor
     images: Tensor
+    # With dtype `mxfp8_e4m3`.
+    global_crops_scales: Tensor
+    local_crops_scales: Tensor
+    gram_crops_scales: Tensor
+    images_scales: Tensor
     # With recipe `raw`.
     image_bytes: Tensor
     image_sizes: Tensor
@@ -145,6 +156,7 @@ class Loader:
         rank: Optional[int] = None,
         world_size: Optional[int] = None,
         seed: Optional[int] = None,
+        amax_reduce: Optional[Callable[[list[float]], Sequence[float]]] = None,
         # Every other key of [receiver]; docs/configuration.md lists them.
         **options: Any,
     ) -> Loader: ...

@@ -31,6 +31,10 @@ fn ledger() -> Ledger {
 }
 
 fn order(ledger: &mut Ledger, serial: u64, samples: u32) {
+    order_scaled(ledger, serial, samples, &[]);
+}
+
+fn order_scaled(ledger: &mut Ledger, serial: u64, samples: u32, fp8_scales: &[f32]) {
     let recipe = Recipe::preset("imagenet-eval", Dtype::U8).expect("a preset");
     ledger.order(BatchOrder {
         serial: Serial(serial),
@@ -41,6 +45,7 @@ fn order(ledger: &mut Ledger, serial: u64, samples: u32) {
         samples: (0..samples)
             .map(|index| SampleRef { dataset: 0, shard: serial as u32, index, pass: 0 })
             .collect(),
+        fp8_scales: fp8_scales.to_vec(),
     });
 }
 
@@ -58,7 +63,8 @@ fn given(actions: &[Action]) -> Vec<(PeerId, LeaseId)> {
 
 fn done(id: LeaseId, samples: usize, checksum: u64) -> PartDone {
     let one = Provenance { key: "k".into(), label: 1, substituted: None };
-    PartDone { lease: id.0, checksum, samples: vec![one; samples], times: WorkTimes::default() }
+    let times = WorkTimes::default();
+    PartDone { lease: id.0, checksum, samples: vec![one; samples], times, fp8_amaxes: Vec::new() }
 }
 
 fn deliver(ledger: &mut Ledger, peer: PeerId, id: LeaseId, samples: usize, now: Duration) {
@@ -219,4 +225,41 @@ fn a_word_on_anothers_lease_is_not_heard() {
     deliver(&mut ledger, other, id, 4, ms(1));
     assert!(actions(&mut ledger).is_empty());
     assert_eq!(ledger.open_leases(), 1);
+}
+
+#[test]
+fn a_batch_has_the_largest_amax_of_its_parts_and_the_scales_it_was_leased_with() {
+    let mut ledger = ledger();
+    order_scaled(&mut ledger, 0, 8, &[2.0, 3.0]);
+    ledger.assign(ms(0));
+    let actions_given = actions(&mut ledger);
+    let leased = actions_given.iter().filter_map(|action| match action {
+        Action::Lease { lease, .. } => Some(lease.fp8_scales.clone()),
+        _ => None,
+    });
+    assert_eq!(leased.collect::<Vec<_>>(), [[2.0, 3.0], [2.0, 3.0]]);
+    for ((_, id), fp8_amaxes) in given(&actions_given).into_iter().zip([[0.5, 7.0], [1.5, 6.0]]) {
+        ledger.arrived(A, id, ms(1));
+        let done = PartDone { fp8_amaxes: fp8_amaxes.to_vec(), ..done(id, 4, 5) };
+        ledger.done(A, done, ms(1));
+        ledger.verified(id, true, ms(1));
+    }
+    let delivered = actions(&mut ledger).into_iter().find_map(|action| match action {
+        Action::Deliver(finished) => Some(finished),
+        _ => None,
+    });
+    let finished = delivered.expect("all parts are in");
+    assert_eq!((finished.fp8_amaxes, finished.order.fp8_scales), (vec![1.5, 7.0], vec![2.0, 3.0]));
+}
+
+#[test]
+fn a_part_without_an_amax_for_each_tensor_is_asked_for_again() {
+    let mut ledger = ledger();
+    order_scaled(&mut ledger, 0, 4, &[2.0]);
+    ledger.assign(ms(0));
+    let (_, id) = given(&actions(&mut ledger))[0];
+    ledger.arrived(A, id, ms(1));
+    ledger.done(A, done(id, 4, 5), ms(1));
+    ledger.assign(ms(1000));
+    assert_eq!(given(&actions(&mut ledger)).len(), 1);
 }

@@ -202,6 +202,7 @@ impl World {
                 slot,
                 layout: Arc::new(Layout::new(&recipe, BATCH_SAMPLES)),
                 samples,
+                fp8_scales: Vec::new(),
             });
         }
     }
@@ -303,7 +304,8 @@ impl World {
                 });
                 let samples = samples.collect();
                 let times = WorkTimes::default();
-                let done = PartDone { lease: id.0, checksum: 7, samples, times };
+                let (checksum, fp8_amaxes) = (7, Vec::new());
+                let done = PartDone { lease: id.0, checksum, samples, times, fp8_amaxes };
                 self.ledger.done(peer, done, self.now);
             }
             Happening::Failed(peer, id) if self.peers.contains(&peer) => {

@@ -10,7 +10,8 @@ use super::preset::{IMAGENET_MEAN, IMAGENET_STD, RATIO, blur_and_solarize, colou
 use super::validate::{VIEW_SIDE_MAX, VIEWS_MAX, wrong};
 use crate::Dtype;
 use crate::recipe::{
-    BaseSpec, CropSpec, DecodeScaling, OpSpec, Recipe, RecipeError, TensorSpec, ViewSpec,
+    BaseSpec, CropSpec, DecodeScaling, Fp8Scaling, OpSpec, Recipe, RecipeError, TensorSpec,
+    ViewSpec,
 };
 
 /// Blur of global view 1, global view 2 and the local views.
@@ -161,6 +162,7 @@ impl Settled {
             bases: if has_bases { vec![base; 2] } else { Vec::new() },
             tensors,
             raw: None,
+            fp8: Fp8Scaling::Static,
         }
     }
 

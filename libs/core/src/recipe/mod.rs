@@ -15,7 +15,7 @@ use crate::draw::Extent;
 use crate::{Digest, Dtype};
 
 pub use dinov3::Dinov3;
-pub use fp8::FP8_E4M3_MAX;
+pub use fp8::{DelayedScaling, FP8_E4M3_MAX, Fp8Scaling, MX_BLOCK};
 pub use preset::PRESETS;
 pub use raw::{RAW_BYTES_MAX, RawSpec};
 pub use scaling::DecodeScaling;
@@ -45,6 +45,9 @@ pub struct Recipe {
     /// Delivers the encoded bytes themselves, after the image tensors.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub raw: Option<RawSpec>,
+    /// What the scales of FP8 tensors follow from.
+    #[serde(default, skip_serializing_if = "Fp8Scaling::is_static")]
+    pub fp8: Fp8Scaling,
 }
 
 /// A cut that views are made of in place of the image; it is in no tensor itself.
@@ -209,6 +212,12 @@ impl TensorSpec {
     #[must_use]
     pub fn extent(&self) -> Extent {
         Extent { width: self.width, height: self.height }
+    }
+
+    /// Name of the tensor that has the scales of this one's blocks, where its dtype has blocks.
+    #[must_use]
+    pub fn scales_name(&self) -> Option<String> {
+        (self.dtype == Dtype::Mxfp8E4m3).then(|| format!("{}_scales", self.name))
     }
 }
 

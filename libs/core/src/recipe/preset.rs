@@ -4,7 +4,7 @@
 
 use crate::Dtype;
 use crate::recipe::dinov3::{self, Dinov3};
-use crate::recipe::{CropSpec, DecodeScaling, OpSpec, Recipe, TensorSpec, ViewSpec};
+use crate::recipe::{CropSpec, DecodeScaling, Fp8Scaling, OpSpec, Recipe, TensorSpec, ViewSpec};
 
 pub(super) const IMAGENET_MEAN: [f32; 3] = [0.485, 0.456, 0.406];
 pub(super) const IMAGENET_STD: [f32; 3] = [0.229, 0.224, 0.225];
@@ -47,6 +47,7 @@ pub(super) fn by_name(name: &str, dtype: Dtype) -> Option<Recipe> {
         bases: Vec::new(),
         tensors,
         raw: None,
+        fp8: Fp8Scaling::Static,
     })
 }
 

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::preset::{IMAGENET_MEAN, IMAGENET_STD};
-use crate::recipe::{DecodeScaling, Recipe};
+use crate::recipe::{DecodeScaling, Fp8Scaling, Recipe};
 
 /// Most bytes of a sample where nothing else is asked for.
 pub const RAW_BYTES_MAX: u32 = 1 << 20;
@@ -40,6 +40,7 @@ impl Recipe {
             bases: Vec::new(),
             tensors: Vec::new(),
             raw: Some(RawSpec { bytes_max }),
+            fp8: Fp8Scaling::Static,
         }
     }
 }

@@ -70,6 +70,7 @@ impl Recipe {
                 return Err(wrong(format!("std[{channel}]"), std, "must be above 0"));
             }
         }
+        self.fp8.validate()?;
         for (index, op) in self.image_ops.iter().enumerate() {
             validate_image_op(&format!("image_ops[{index}]"), op)?;
         }
@@ -80,7 +81,8 @@ impl Recipe {
             self.validate_base(index, base)?;
         }
         for (index, tensor) in self.tensors.iter().enumerate() {
-            let named_before = self.tensors[..index].iter().any(|t| t.name == tensor.name);
+            let named_before = self.tensors[..index].iter().any(|t| t.name == tensor.name)
+                || self.tensors.iter().any(|t| t.scales_name().as_ref() == Some(&tensor.name));
             let taken = [Layout::LABELS, RawSpec::BYTES, RawSpec::SIZES];
             if named_before || taken.contains(&tensor.name.as_str()) {
                 let key = format!("tensors[{index}].name");
@@ -126,7 +128,7 @@ impl Recipe {
         if !identifier {
             return Err(wrong(format!("{at}.name"), name, "letters, digits and _ only"));
         }
-        if matches!(tensor.dtype, Dtype::I64 | Dtype::Bool) {
+        if matches!(tensor.dtype, Dtype::I64 | Dtype::Bool | Dtype::E8m0) {
             return Err(wrong(format!("{at}.dtype"), tensor.dtype, "not a dtype for images"));
         }
         validate_sides(at, tensor.height, tensor.width)?;

@@ -55,6 +55,7 @@ impl Sampler {
             history: self.mixer.weights().history().to_vec(),
             origin: self.shape.origin().cloned(),
             recipe: self.config.recipe,
+            fp8: None,
         })
     }
 

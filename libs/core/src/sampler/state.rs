@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::config::{EpochEnd, Order};
 use super::error::SamplerError;
 use super::weights::{Curriculum, WeightsChange};
-use crate::Digest;
+use crate::{AmaxState, Digest};
 
 /// Version of [`State`] that this release reads and writes.
 pub const STATE_VERSION: u32 = 1;
@@ -53,6 +53,9 @@ pub struct State {
     /// Identity of the recipe.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recipe: Option<Digest>,
+    /// What delayed FP8 scales of the rest of the epoch follow from. The sampler passes it over.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fp8: Option<AmaxState>,
 }
 
 /// A dataset as a state knows it.
