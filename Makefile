@@ -10,7 +10,7 @@ FUZZ_SECONDS ?= 300
 CARGO := cargo
 BIN = $(or $(CARGO_TARGET_DIR),target)/release/headwater
 
-.PHONY: run test soak simulate fuzz test-k8s test-rdma lint wheel bench build clean system
+.PHONY: run test test-arm soak simulate fuzz test-k8s test-rdma lint wheel bench build clean system
 
 run: build
 	mkdir -p out
@@ -46,6 +46,11 @@ test-rdma: system
 	[ "$$HEADWATER_RDMA_KERNEL" = vm ] || tests/rdma/kernel.sh
 	$(CARGO) build --bin headwater
 	tests/rdma/run.sh
+
+# The pixel code on 64-bit ARM, in an emulator.
+test-arm:
+	scripts/install-system.sh arm
+	tests/arm/run.sh
 
 # Each target for FUZZ_SECONDS; what it finds stays in fuzz/corpus and is replayed by the tests.
 fuzz: system

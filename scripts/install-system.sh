@@ -65,6 +65,20 @@ if [ "${1:-}" = tests ] && [ "$(id -u)" -eq 0 ] && command -v apt-get >/dev/null
     fi
 fi
 
+# install-system.sh arm: what `make test-arm` needs besides.
+if [ "${1:-}" = arm ]; then
+    missing=
+    need aarch64-linux-gnu-gcc "gcc-aarch64-linux-gnu libc6-dev-arm64-cross"
+    need qemu-aarch64-static qemu-user-static
+    if [ -n "$missing" ]; then
+        as_root=
+        if [ "$(id -u)" -ne 0 ]; then as_root=sudo; fi
+        $as_root env DEBIAN_FRONTEND=noninteractive apt-get -qq update
+        # shellcheck disable=SC2086  # The list is words.
+        $as_root env DEBIAN_FRONTEND=noninteractive apt-get -qq install -y --no-install-recommends $missing
+    fi
+fi
+
 if ! command -v cargo >/dev/null 2>&1; then
     echo "cargo is missing: install Rust with rustup (rust-toolchain.toml names the version)" >&2
     exit 1

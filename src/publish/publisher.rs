@@ -46,6 +46,10 @@ impl Publisher {
     /// # Errors
     /// See [`PublishConfig::addresses`]; an address that cannot be opened.
     pub(crate) fn open(config: &PublishConfig, recipe: &Recipe) -> Result<Self> {
+        anyhow::ensure!(
+            recipe.delayed_scaling().is_none(),
+            "recipe.fp8.scaling is \"delayed\": a message has one scale for all tensors; use \"static\""
+        );
         let context = zmq::Context::new();
         context.set_io_threads(config.io_threads as i32).context("publish.io_threads")?;
         let addresses = config.addresses()?;
@@ -56,7 +60,7 @@ impl Publisher {
             subscribers_min: config.subscribers_min,
             labels_wide: config.labels_wide,
             linger: Duration::from_millis(config.linger_ms.into()),
-            fp8_scale_inv: fp8.then(|| recipe.fp8_scale_inv()),
+            fp8_scale_inv: fp8.then(|| 1.0 / recipe.fp8_scale()),
         })
     }
 

@@ -24,7 +24,8 @@ fn code(tensor: &TensorLayout) -> (&'static str, &str) {
     let name = tensor.name.as_str();
     match tensor.dtype {
         Dtype::Bf16 => ("u2", "bf16"),
-        Dtype::Fp8E4m3 => ("u1", "e4m3"),
+        Dtype::Fp8E4m3 | Dtype::Mxfp8E4m3 => ("u1", "e4m3"),
+        Dtype::E8m0 => ("u1", "e8m0"),
         Dtype::Bool => ("u1", "bool"),
         Dtype::F16 => ("f2", name),
         Dtype::F32 => ("f4", name),

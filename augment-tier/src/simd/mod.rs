@@ -1,6 +1,8 @@
 //! Which instructions the faster twins may use.
 
 mod aligned;
+#[cfg(target_arch = "aarch64")]
+pub(crate) mod neon;
 mod twin;
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod x86;
@@ -23,7 +25,15 @@ pub enum Simd {
     /// on and all Zen have VBMI too.
     #[cfg(target_arch = "x86_64")]
     Avx512(Avx512),
+    /// Advanced SIMD of 64-bit ARM, known as NEON.
+    #[cfg(target_arch = "aarch64")]
+    Neon(Neon),
 }
+
+/// Proof that the processor has NEON: it is only ever made here, after a look.
+#[cfg(target_arch = "aarch64")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Neon(());
 
 /// Proof that the processor has AVX2 and FMA: it is only ever made here, after a look.
 #[cfg(target_arch = "x86_64")]
@@ -86,6 +96,8 @@ impl Simd {
             Self::Avx512(Avx512 { vbmi: false }) => "avx512",
             #[cfg(target_arch = "x86_64")]
             Self::Avx512(Avx512 { vbmi: true }) => "avx512vbmi",
+            #[cfg(target_arch = "aarch64")]
+            Self::Neon(_) => "neon",
         }
     }
 }
@@ -110,7 +122,16 @@ fn detect() -> Vec<Simd> {
     available
 }
 
-#[cfg(not(target_arch = "x86_64"))]
+#[cfg(target_arch = "aarch64")]
+fn detect() -> Vec<Simd> {
+    let mut available = vec![Simd::Plain];
+    if std::arch::is_aarch64_feature_detected!("neon") {
+        available.push(Simd::Neon(Neon(())));
+    }
+    available
+}
+
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 fn detect() -> Vec<Simd> {
     vec![Simd::Plain]
 }

@@ -28,6 +28,9 @@ macro_rules! twin {
                 // SAFETY: the proof in `simd` exists only where the processor has these sets.
                 #[cfg(target_arch = "x86_64")]
                 $crate::simd::Simd::Avx512(_) => unsafe { avx512($($arg),*) },
+                // All code of this target is compiled for NEON.
+                #[cfg(target_arch = "aarch64")]
+                $crate::simd::Simd::Neon(_) => $plain($($arg),*),
             }
         }
     };

@@ -27,6 +27,7 @@ use crate::config::{ReceiverConfig, Verify};
 use crate::driver::{Command, Driver, DriverState, Event};
 use crate::ledger::Ledger;
 use crate::mailbox::{Mailbox, Position};
+use crate::scaling::Scaling;
 use crate::sessions::{Dial, DialError, Opened, SessionShared};
 use crate::setup::ledger_config;
 use crate::slots::{SlotMaker, SlotPool};
@@ -229,6 +230,7 @@ impl Fleet {
         let scope = PartScope::new(self.recipe.digest(), &[self.manifest.digest()], config.seed);
         let shared_links: Vec<Arc<dyn ReceiverLink>> =
             links.iter().map(|link| Arc::clone(link) as Arc<dyn ReceiverLink>).collect();
+        let scaling = Scaling::open(&config, &self.recipe, None, start, None);
         let driver = Driver {
             ledger: Ledger::new(ledger_config(&config), scope),
             slots: SlotPool::new(self.slots(), shared_links.clone(), config.slots_limit()),
@@ -236,6 +238,7 @@ impl Fleet {
             mailbox: Arc::clone(&mailbox),
             stats: Arc::default(),
             recipe: self.recipe.clone(),
+            scaling: Arc::new(scaling.expect("static scales")),
             masking: None,
             verify: Verify::Off,
             window_batches: config.window_batches as usize,

@@ -204,7 +204,13 @@ impl Worker {
             let keys: String = samples.iter().map(|sample| sample.key.as_str()).collect();
             let checksum = Digest::of(keys.as_bytes()).0 as u64;
             let times = WorkTimes::default();
-            FromWorker::Done(PartDone { lease: lease.lease, checksum, samples, times })
+            FromWorker::Done(PartDone {
+                lease: lease.lease,
+                checksum,
+                samples,
+                times,
+                fp8_amaxes: Vec::new(),
+            })
         }
     }
 }

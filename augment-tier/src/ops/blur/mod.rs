@@ -20,6 +20,8 @@ pub fn apply(simd: Simd, view: &mut Planes, sigma: f32, scratch: &mut Scratch) {
         Simd::Avx2(_) => by_rows(simd, view, sigma, scratch),
         #[cfg(target_arch = "x86_64")]
         Simd::Avx512(proof) => avx512::apply(proof, view, sigma, scratch),
+        #[cfg(target_arch = "aarch64")]
+        Simd::Neon(_) => by_rows(simd, view, sigma, scratch),
     }
 }
 

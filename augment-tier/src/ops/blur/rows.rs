@@ -49,6 +49,7 @@ impl<'a> Reach<'a> {
     }
 
     /// The same rows from a column on.
+    #[cfg(target_arch = "x86_64")]
     #[inline(always)]
     pub(super) fn from(&self, column: usize) -> Self {
         let after = |row: &'a [f32]| &row[column..];

@@ -19,5 +19,8 @@ pub fn apply(simd: Simd, view: &mut Planes, turns: f32) {
         Simd::Avx2(proof) => avx2::apply(proof, view, turns),
         #[cfg(target_arch = "x86_64")]
         Simd::Avx512(proof) => avx512::apply(proof, view, turns),
+        // A table of divisions and 16 bits a pixel, as the other twins have them, are not written.
+        #[cfg(target_arch = "aarch64")]
+        Simd::Neon(_) => plain::apply(view, turns),
     }
 }

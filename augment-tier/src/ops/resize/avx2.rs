@@ -4,29 +4,10 @@
 
 use std::arch::x86_64::*;
 
-use crate::ops::resize::quads::{BLOCK_BYTES, LANE_BLOCK, Pass, QUAD};
+use crate::ops::resize::quads::{BLOCK_BYTES, LANE_BLOCK, LOW_BITS, Pass, QUAD};
 use crate::ops::resize::taps::PRECISION_BITS;
 use crate::simd::Avx2;
 use crate::simd::x86::store_16;
-
-/// Bits of the lower part of a weight; both parts fit in signed 16 bits.
-const LOW_BITS: u32 = 12;
-
-/// The upper parts of the four weights of each quad in two words, then the lower parts.
-pub(super) fn pack(_: Avx2, weights: &[i32], words: &mut [[u32; QUAD]]) {
-    let word = |a: i32, b: i32| (a as u32 & 0xffff) | (b as u32) << 16;
-    let (quads, _) = weights.as_chunks::<QUAD>();
-    for (quad, words) in quads.iter().zip(words) {
-        let high = quad.map(|weight| weight >> LOW_BITS);
-        let low = quad.map(|weight| weight & ((1 << LOW_BITS) - 1));
-        *words = [
-            word(high[0], high[1]),
-            word(high[2], high[3]),
-            word(low[0], low[1]),
-            word(low[2], low[3]),
-        ];
-    }
-}
 
 /// The horizontal pass over one block of lanes of three channels.
 pub(super) fn pass_across(_: Avx2, pass: &Pass<'_, 3>, out: &mut [u8], channel_stride: usize) {

@@ -5,14 +5,16 @@ mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
 mod geometry;
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+mod kernels;
+#[cfg(target_arch = "aarch64")]
+mod neon;
 pub mod plain;
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 mod quads;
 #[cfg(target_arch = "x86_64")]
 mod rearrange;
 mod taps;
-#[cfg(target_arch = "x86_64")]
-mod x86;
 
 pub use geometry::{Axis, Geometry};
 pub use taps::Taps;
@@ -30,8 +32,8 @@ pub struct Resizer {
 #[derive(Debug)]
 enum Twin {
     Plain(plain::Scratch),
-    #[cfg(target_arch = "x86_64")]
-    X86(x86::Kernels, Box<quads::Scratch>),
+    #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+    Quads(kernels::Kernels, Box<quads::Scratch>),
 }
 
 // === impl Resizer ===
@@ -43,9 +45,11 @@ impl Resizer {
         let twin = match simd {
             Simd::Plain => Twin::Plain(plain::Scratch::default()),
             #[cfg(target_arch = "x86_64")]
-            Simd::Avx2(proof) => Twin::X86(x86::Kernels::Avx2(proof), Box::default()),
+            Simd::Avx2(proof) => Twin::Quads(kernels::Kernels::Avx2(proof), Box::default()),
             #[cfg(target_arch = "x86_64")]
-            Simd::Avx512(proof) => Twin::X86(x86::Kernels::Avx512(proof), Box::default()),
+            Simd::Avx512(proof) => Twin::Quads(kernels::Kernels::Avx512(proof), Box::default()),
+            #[cfg(target_arch = "aarch64")]
+            Simd::Neon(proof) => Twin::Quads(kernels::Kernels::Neon(proof), Box::default()),
         };
         Self { twin }
     }
@@ -68,8 +72,8 @@ impl Resizer {
                     flip::plain::apply(view);
                 }
             }
-            #[cfg(target_arch = "x86_64")]
-            Twin::X86(kernels, scratch) => {
+            #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+            Twin::Quads(kernels, scratch) => {
                 scratch.resize(*kernels, image, geometry, mirrored, view);
             }
         }

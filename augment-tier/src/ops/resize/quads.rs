@@ -8,7 +8,7 @@
 //! time, everything between the image and the turned bytes stays in the nearest cache.
 
 use crate::image::{Planes, RgbImage};
-use crate::ops::resize::x86::Kernels;
+use crate::ops::resize::kernels::Kernels;
 use crate::ops::resize::{Geometry, Taps, taps};
 use crate::simd::Aligned;
 
@@ -58,6 +58,25 @@ struct QuadSpan {
     first_quad: usize,
     start: usize,
     end: usize,
+}
+
+/// Bits of the lower part of a weight that is split in two; both parts fit in signed 16 bits.
+pub(super) const LOW_BITS: u32 = 12;
+
+/// Weights split in two: the upper parts of the four of each quad in two words, then the lower parts.
+pub(super) fn split(weights: &[i32], words: &mut [[u32; QUAD]]) {
+    let word = |a: i32, b: i32| (a as u32 & 0xffff) | (b as u32) << 16;
+    let (quads, _) = weights.as_chunks::<QUAD>();
+    for (quad, words) in quads.iter().zip(words) {
+        let high = quad.map(|weight| weight >> LOW_BITS);
+        let low = quad.map(|weight| weight & ((1 << LOW_BITS) - 1));
+        *words = [
+            word(high[0], high[1]),
+            word(high[2], high[3]),
+            word(low[0], low[1]),
+            word(low[2], low[3]),
+        ];
+    }
 }
 
 /// Memory between views.

@@ -1,23 +1,35 @@
-//! The faster twins of x86-64 processors: what differs between instruction sets.
+//! The faster twins: what differs between instruction sets.
 
 use crate::ops::resize::quads::{Cut, Pass, QUAD};
-use crate::ops::resize::{avx2, avx512, rearrange};
-use crate::simd::{Avx2, Avx512, Simd};
+#[cfg(target_arch = "x86_64")]
+use crate::ops::resize::{avx2, avx512, quads, rearrange};
+#[cfg(target_arch = "aarch64")]
+use crate::ops::resize::{neon, quads};
+#[cfg(target_arch = "aarch64")]
+use crate::simd::Neon;
+use crate::simd::Simd;
+#[cfg(target_arch = "x86_64")]
+use crate::simd::{Avx2, Avx512};
 
 /// The steps of a resize in one instruction set.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Kernels {
+    #[cfg(target_arch = "x86_64")]
     Avx2(Avx2),
+    #[cfg(target_arch = "x86_64")]
     Avx512(Avx512),
+    #[cfg(target_arch = "aarch64")]
+    Neon(Neon),
 }
 
 // === impl Kernels ===
 
+#[cfg(target_arch = "x86_64")]
 impl Kernels {
     /// The weights of quads as the passes want them, four words for each quad.
     pub(super) fn pack(self, weights: &[i32], words: &mut [[u32; QUAD]]) {
         match self {
-            Self::Avx2(proof) => avx2::pack(proof, weights, words),
+            Self::Avx2(_) => quads::split(weights, words),
             Self::Avx512(proof) => avx512::pack(proof, weights, words),
         }
     }
@@ -65,5 +77,39 @@ impl Kernels {
             Self::Avx2(proof) => proof,
             Self::Avx512(proof) => proof.avx2(),
         }
+    }
+}
+
+/// As above.
+#[cfg(target_arch = "aarch64")]
+impl Kernels {
+    #[expect(clippy::unused_self, reason = "as with several sets")]
+    pub(super) fn pack(self, weights: &[i32], words: &mut [[u32; QUAD]]) {
+        quads::split(weights, words);
+    }
+
+    pub(super) fn pass_across(self, pass: &Pass<'_, 3>, out: &mut [u8], channel_stride: usize) {
+        let Self::Neon(proof) = self;
+        neon::pass_across(proof, pass, out, channel_stride);
+    }
+
+    pub(super) fn pass_down(self, pass: &Pass<'_, 1>, out: &mut [u8]) {
+        let Self::Neon(proof) = self;
+        neon::pass_down(proof, pass, out);
+    }
+
+    #[expect(clippy::unused_self, reason = "as with several sets")]
+    pub(super) fn cut(self, cut: &Cut<'_>, out: &mut [u8]) {
+        neon::cut(cut, out);
+    }
+
+    #[expect(clippy::unused_self, reason = "as with several sets")]
+    pub(super) fn turn(self, columns: &[u8], out: &mut [u8]) {
+        neon::turn(columns, out);
+    }
+
+    pub(super) fn simd(self) -> Simd {
+        let Self::Neon(proof) = self;
+        Simd::Neon(proof)
     }
 }
