@@ -50,6 +50,20 @@ pub(crate) enum Found {
     Nothing,
 }
 
+// === impl State ===
+
+impl State {
+    fn end(&mut self, error: Option<ReceiverError>) {
+        self.ended.get_or_insert_with(|| match error {
+            Some(error) => {
+                let text = error.to_string();
+                Ended::Error(Some(error), text)
+            }
+            None => Ended::Closed,
+        });
+    }
+}
+
 // === impl Mailbox ===
 
 impl Mailbox {
@@ -67,7 +81,7 @@ impl Mailbox {
     /// Puts a finished batch in, unless the course has changed since it was ordered.
     pub(crate) fn put(&self, course: u64, batch: Batch) {
         let mut state = self.lock();
-        if state.course == course {
+        if state.course == course && state.ended.is_none() {
             state.ready.push_back(batch);
         }
         drop(state);
@@ -140,17 +154,17 @@ impl Mailbox {
 
     /// Ends the stream after what is ready.
     pub(crate) fn end(&self, error: Option<ReceiverError>) {
+        self.lock().end(error);
+        self.changed.notify_waiters();
+    }
+
+    /// Ends the stream here: what is ready is dropped.
+    pub(crate) fn cut(&self, error: ReceiverError) {
         let mut state = self.lock();
-        if state.ended.is_none() {
-            state.ended = Some(match error {
-                Some(error) => {
-                    let text = error.to_string();
-                    Ended::Error(Some(error), text)
-                }
-                None => Ended::Closed,
-            });
-        }
+        let dropped = std::mem::take(&mut state.ready);
+        state.end(Some(error));
         drop(state);
+        drop(dropped);
         self.changed.notify_waiters();
     }
 

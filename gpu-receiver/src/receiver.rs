@@ -261,8 +261,8 @@ impl Receiver {
 
     fn taken(&self, batch: &Batch) -> Result<(), ReceiverError> {
         self.scaling.taken(batch).inspect_err(|error| {
-            // Scales of later batches follow from this one's amaxes.
-            self.mailbox.end(Some(ReceiverError::Closed { reason: error.to_string() }));
+            // Scales of later batches follow from this one's amaxes: none of them may be taken.
+            self.mailbox.cut(ReceiverError::Closed { reason: error.to_string() });
         })
     }
 

@@ -58,6 +58,7 @@ struct Shared {
     places: Mutex<HashMap<LeaseId, PartPlace>>,
     kept: Mutex<Vec<Arc<SlotMemory>>>,
     out: Mutex<Option<mpsc::UnboundedSender<Arrival>>>,
+    link: Mutex<Option<Weak<dyn ReceiverLink>>>,
 }
 
 struct Receiver {
@@ -137,6 +138,7 @@ impl Harness for Faulty {
         let inner = self.inner.listen(sender).await;
         *self.shared.out.lock().unwrap() = Some(arrivals);
         let weak = Arc::downgrade(&inner);
+        *self.shared.link.lock().unwrap() = Some(weak.clone());
         tokio::spawn(Arc::clone(&self.shared).forward(inner_arrivals, weak));
         Arc::new(Receiver { inner, shared: Arc::clone(&self.shared) })
     }
@@ -146,11 +148,12 @@ impl Harness for Faulty {
         offer: &LinkOffer,
         key: &SessionKey,
     ) -> Result<Arc<dyn WorkerLink>, LinkError> {
-        let mut key = key.clone();
-        if self.shared.is(Fault::AcceptsAnyKey) {
-            key = self.shared.admitted.lock().unwrap().last().expect("admitted").1.clone();
+        let known = self.shared.admitted.lock().unwrap().iter().any(|(_, known)| known == key);
+        if self.shared.is(Fault::AcceptsAnyKey) && !known {
+            let link = self.shared.link.lock().unwrap().as_ref().and_then(Weak::upgrade);
+            link.expect("listening").admit(PeerId(u64::MAX), key.clone());
         }
-        let inner = self.inner.connect(offer, &key).await?;
+        let inner = self.inner.connect(offer, key).await?;
         Ok(Arc::new(Worker { inner, shared: Arc::clone(&self.shared) }))
     }
 
@@ -268,6 +271,7 @@ fn faulty(inner: Box<dyn Harness>, fault: Fault) -> &'static Faulty {
         places: Mutex::default(),
         kept: Mutex::default(),
         out: Mutex::default(),
+        link: Mutex::default(),
     };
     Box::leak(Box::new(Faulty { inner, shared: Arc::new(shared) }))
 }
