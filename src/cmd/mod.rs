@@ -12,6 +12,7 @@ pub(crate) mod receive;
 pub(crate) mod run;
 pub(crate) mod serving;
 pub(crate) mod storage;
+mod stream;
 
 use std::path::PathBuf;
 

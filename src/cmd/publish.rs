@@ -1,22 +1,17 @@
 //! `headwater publish`: takes batches as a training rank would, and hands them on over ZeroMQ.
 
-use std::time::Duration;
-
-use anyhow::{Result, bail};
+use anyhow::Result;
 use clap::Args;
-use headwater_receiver::{Batch, Receiver};
+use headwater_receiver::Receiver;
 use headwater_telemetry::Phase;
 
-use crate::cli::{DatasetFlags, RankFlags, given};
-use crate::cmd::receive::keep_place;
+use crate::cli::given;
 use crate::cmd::runtime;
 use crate::cmd::serving::{Serving, announce};
+use crate::cmd::stream::{StreamFlags, check_datasets, keep_place, next};
 use crate::config::{Config, Setting};
 use crate::publish::{Publisher, describe};
 use crate::shutdown::Shutdown;
-
-/// How often signals are looked for while no batch comes.
-const LOOK: Duration = Duration::from_millis(100);
 
 /// Flags of `publish`.
 #[derive(Clone, Debug, Args)]
@@ -27,45 +22,25 @@ pub(crate) struct Flags {
     /// Subscriptions that each `pub` address waits for before the first batch
     #[arg(long, value_name = "N")]
     subscribers: Option<u32>,
-    /// Addresses of storage nodes, as in `a:7401,b:7401`
-    #[arg(long, value_name = "HOST:PORT,..")]
-    storage: Option<String>,
-    /// Addresses of augment workers, as in `a:7402,b:7402`
-    #[arg(long, value_name = "HOST:PORT,..")]
-    workers: Option<String>,
     #[command(flatten)]
-    datasets: DatasetFlags,
-    #[command(flatten)]
-    place: RankFlags,
-    /// Epochs; 0: without end
-    #[arg(long, value_name = "N")]
-    epochs: Option<u32>,
+    stream: StreamFlags,
 }
 
 // === impl Flags ===
 
 impl Flags {
     pub(crate) fn settings(&self) -> Vec<Setting> {
-        [
+        let own = [
             given("--urls", "publish.urls", self.urls.as_ref()),
             given("--subscribers", "publish.subscribers_min", self.subscribers),
-            given("--storage", "receiver.storage", self.storage.as_ref()),
-            given("--workers", "receiver.workers", self.workers.as_ref()),
-            self.datasets.settings(),
-            given("--epochs", "receiver.epochs", self.epochs),
-        ]
-        .into_iter()
-        .flatten()
-        .chain(self.place.settings())
-        .collect()
+        ];
+        own.into_iter().flatten().chain(self.stream.settings()).collect()
     }
 }
 
 pub(crate) fn run(config: &Config) -> Result<()> {
     let receiver_config = config.receiver_tier()?;
-    if config.dataset.is_empty() {
-        bail!("no dataset is named: give `--dataset NAME`, or [[dataset]] in headwater.toml");
-    }
+    check_datasets(config)?;
     let runtime = runtime()?;
     let (serving, _metrics) = runtime.block_on(Serving::open(&config.telemetry))?;
     let Serving { health, shutdown } = serving;
@@ -80,10 +55,7 @@ pub(crate) fn run(config: &Config) -> Result<()> {
     health.set(Phase::Ready);
     let published = feed(&receiver, &mut publisher, &shutdown)?;
     println!("{published} batches published");
-    if shutdown.check().is_err() {
-        keep_place(&receiver)?;
-    }
-    Ok(())
+    keep_place(&receiver, &shutdown)
 }
 
 /// Hands on every batch; how many there were.
@@ -95,18 +67,4 @@ fn feed(receiver: &Receiver, publisher: &mut Publisher, shutdown: &Shutdown) -> 
         published += 1;
     }
     Ok(published)
-}
-
-/// The next batch; `None` after the last epoch, or when the process is asked to end.
-fn next(receiver: &Receiver, shutdown: &Shutdown) -> Result<Option<Batch>> {
-    loop {
-        if shutdown.check().is_err() {
-            return Ok(None);
-        }
-        match receiver.next_within(LOOK)? {
-            Some(Some(batch)) => return Ok(Some(batch)),
-            Some(None) if receiver.is_over() => return Ok(None),
-            Some(None) | None => {}
-        }
-    }
 }

@@ -7,41 +7,27 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use clap::Args;
 use headwater_receiver::{Batch, Receiver};
 use headwater_telemetry::Phase;
 use serde_json::json;
 
-use crate::cli::{DatasetFlags, RankFlags, given};
+use crate::cli::given;
 use crate::cmd::runtime;
 use crate::cmd::serving::Serving;
+use crate::cmd::stream::{StreamFlags, check_datasets, keep_place, next};
 use crate::config::{Config, Setting};
 use crate::screen::Screen;
-use crate::shutdown::Shutdown;
-
-/// How often signals are looked for while no batch comes.
-const LOOK: Duration = Duration::from_millis(100);
 
 /// Flags of `receive`.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Flags {
-    /// Addresses of storage nodes, as in `a:7401,b:7401`
-    #[arg(long, value_name = "HOST:PORT,..")]
-    storage: Option<String>,
-    /// Addresses of augment workers, as in `a:7402,b:7402`
-    #[arg(long, value_name = "HOST:PORT,..")]
-    workers: Option<String>,
     #[command(flatten)]
-    datasets: DatasetFlags,
-    #[command(flatten)]
-    place: RankFlags,
+    stream: StreamFlags,
     /// Links offered, best first, as in `shm,tcp`
     #[arg(long, value_name = "LINK,..")]
     links: Option<String>,
-    /// Epochs; 0: without end
-    #[arg(long, value_name = "N")]
-    epochs: Option<u32>,
     /// Ends after so many batches
     #[arg(long, value_name = "N")]
     batches: Option<u64>,
@@ -66,25 +52,14 @@ struct Taken {
 
 impl Flags {
     pub(crate) fn settings(&self) -> Vec<Setting> {
-        [
-            given("--storage", "receiver.storage", self.storage.as_ref()),
-            given("--workers", "receiver.workers", self.workers.as_ref()),
-            self.datasets.settings(),
-            given("--links", "receiver.links", self.links.as_ref()),
-            given("--epochs", "receiver.epochs", self.epochs),
-        ]
-        .into_iter()
-        .flatten()
-        .chain(self.place.settings())
-        .collect()
+        let links = given("--links", "receiver.links", self.links.as_ref());
+        self.stream.settings().chain(links).collect()
     }
 }
 
 pub(crate) fn run(config: &Config, flags: &Flags, screen: &Screen) -> Result<()> {
     let receiver_config = config.receiver_tier()?;
-    if config.dataset.is_empty() {
-        bail!("no dataset is named: give `--dataset NAME`, or [[dataset]] in headwater.toml");
-    }
+    check_datasets(config)?;
     let epochs = receiver_config.epochs;
     let runtime = runtime()?;
     let (serving, _metrics) = runtime.block_on(Serving::open(&config.telemetry))?;
@@ -101,7 +76,9 @@ pub(crate) fn run(config: &Config, flags: &Flags, screen: &Screen) -> Result<()>
     let progress = (total < u64::MAX).then(|| screen.progress("batches", total));
     let mut taken = Taken::new();
     while taken.batches < flags.batches.unwrap_or(u64::MAX) {
-        let Some(batch) = next(&receiver, &shutdown, &mut taken)? else { break };
+        let asked = Instant::now();
+        let Some(batch) = next(&receiver, &shutdown)? else { break };
+        taken.add(&batch, asked.elapsed());
         if let Some((path, file)) = &mut digests {
             file.write_all(line(&batch, &receiver).as_bytes())
                 .with_context(|| format!("cannot write {}", path.display()))?;
@@ -112,34 +89,13 @@ pub(crate) fn run(config: &Config, flags: &Flags, screen: &Screen) -> Result<()>
         std::thread::sleep(Duration::from_millis(flags.step_ms));
     }
     println!("{}", taken.report());
-    if shutdown.check().is_err() {
-        keep_place(&receiver)?;
-    }
-    Ok(())
+    keep_place(&receiver, &shutdown)
 }
 
 fn open(path: &Path) -> Result<(PathBuf, File)> {
     let file = OpenOptions::new().create(true).append(true).open(path);
     let file = file.with_context(|| format!("cannot write {}", path.display()))?;
     Ok((path.to_owned(), file))
-}
-
-/// The next batch; `None` after the last epoch, or when the process is asked to end.
-fn next(receiver: &Receiver, shutdown: &Shutdown, taken: &mut Taken) -> Result<Option<Batch>> {
-    let asked = Instant::now();
-    loop {
-        if shutdown.check().is_err() {
-            return Ok(None);
-        }
-        match receiver.next_within(LOOK)? {
-            Some(Some(batch)) => {
-                taken.add(&batch, asked.elapsed());
-                return Ok(Some(batch));
-            }
-            Some(None) if receiver.is_over() => return Ok(None),
-            Some(None) | None => {}
-        }
-    }
 }
 
 /// One batch as a line of JSON. Joined over the ranks of a step in their order, `digests` is the
@@ -163,17 +119,6 @@ fn line(batch: &Batch, receiver: &Receiver) -> String {
 
 fn unix_ms() -> u64 {
     SystemTime::UNIX_EPOCH.elapsed().map_or(0, |since| since.as_millis() as u64)
-}
-
-/// Asked to end, a rank leaves a checkpoint where it is told to keep some.
-pub(crate) fn keep_place(receiver: &Receiver) -> Result<()> {
-    let position = receiver.position();
-    let step = receiver.job_step(position.epoch, position.step);
-    if !receiver.config().checkpoint_dir.as_os_str().is_empty() {
-        receiver.checkpoint(step)?;
-    }
-    println!("asked to end before epoch {} step {}", position.epoch, position.step);
-    Ok(())
 }
 
 // === impl Taken ===

@@ -34,7 +34,7 @@ async fn a_session_with_little_work_does_not_wait_for_one_with_much() {
     let modest_passed = || gate.passed().iter().filter(|key| key.seed == 99).count();
     while modest_passed() == 0 {
         assert!(gate.passed().len() < 20, "its turn never comes");
-        tokio::time::sleep(Duration::from_millis(20)).await;
+        tokio::time::sleep(Duration::from_millis(100)).await;
         gate.let_pass(1);
         gate.waiting(1).await;
     }

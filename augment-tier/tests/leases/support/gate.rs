@@ -59,10 +59,12 @@ impl Gate {
         self.shared.0.lock().unwrap().passed.clone()
     }
 
-    /// Resolves when `samples` stand before the gate.
+    /// Resolves when `samples` stand before the gate and no permit is left that one of them is
+    /// about to take.
     pub(crate) async fn waiting(&self, samples: usize) {
+        let stand = |state: &State| state.permits == 0 && state.waiting == samples;
         let wait = async {
-            while self.shared.0.lock().unwrap().waiting != samples {
+            while !stand(&self.shared.0.lock().unwrap()) {
                 tokio::time::sleep(Duration::from_millis(2)).await;
             }
         };

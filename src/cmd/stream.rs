@@ -1,0 +1,95 @@
+//! What verbs that take batches as a training rank would have in common.
+
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+use clap::Args;
+use headwater_receiver::{Batch, Receiver};
+
+use crate::cli::{DatasetFlags, RankFlags, given};
+use crate::config::{Config, Setting};
+use crate::shutdown::Shutdown;
+
+/// How often signals are looked for while no batch comes.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// Where batches come from, which, and how many.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct StreamFlags {
+    /// Addresses of storage nodes, as in `a:7401,b:7401`
+    #[arg(long, value_name = "HOST:PORT,..")]
+    storage: Option<String>,
+    /// Addresses of augment workers, as in `a:7402,b:7402`
+    #[arg(long, value_name = "HOST:PORT,..")]
+    workers: Option<String>,
+    #[command(flatten)]
+    datasets: DatasetFlags,
+    #[command(flatten)]
+    place: RankFlags,
+    /// Epochs; 0: without end
+    #[arg(long, value_name = "N")]
+    epochs: Option<u32>,
+}
+
+// === impl StreamFlags ===
+
+impl StreamFlags {
+    /// What the flags set.
+    pub(crate) fn settings(&self) -> impl Iterator<Item = Setting> {
+        [
+            given("--storage", "receiver.storage", self.storage.as_ref()),
+            given("--workers", "receiver.workers", self.workers.as_ref()),
+            self.datasets.settings(),
+            given("--epochs", "receiver.epochs", self.epochs),
+        ]
+        .into_iter()
+        .flatten()
+        .chain(self.place.settings())
+    }
+}
+
+/// Checks that there is something to take.
+///
+/// # Errors
+/// No dataset is configured.
+pub(crate) fn check_datasets(config: &Config) -> Result<()> {
+    ensure!(
+        !config.dataset.is_empty(),
+        "no dataset is named: give `--dataset NAME`, or [[dataset]] in headwater.toml"
+    );
+    Ok(())
+}
+
+/// The next batch; `None` after the last epoch, or when the process is asked to end.
+///
+/// # Errors
+/// The stream fails.
+pub(crate) fn next(receiver: &Receiver, shutdown: &Shutdown) -> Result<Option<Batch>> {
+    loop {
+        if shutdown.check().is_err() {
+            return Ok(None);
+        }
+        match receiver.next_within(LOOK)? {
+            Some(Some(batch)) => return Ok(Some(batch)),
+            Some(None) if receiver.is_over() => return Ok(None),
+            Some(None) | None => {}
+        }
+    }
+}
+
+/// Asked to end, a rank leaves a checkpoint where it is told to keep some.
+///
+/// # Errors
+/// It cannot be written.
+pub(crate) fn keep_place(receiver: &Receiver, shutdown: &Shutdown) -> Result<()> {
+    if shutdown.check().is_ok() {
+        return Ok(());
+    }
+    let position = receiver.position();
+    let step = receiver.job_step(position.epoch, position.step);
+    if !receiver.config().checkpoint_dir.as_os_str().is_empty() {
+        receiver.checkpoint(step)?;
+    }
+    println!("asked to end before epoch {} step {}", position.epoch, position.step);
+    Ok(())
+}
