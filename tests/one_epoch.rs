@@ -3,6 +3,7 @@
 mod support;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::process::Command;
 use std::sync::Arc;
 use std::thread;
 
@@ -84,16 +85,7 @@ fn fleet(workers: usize) -> Fleet {
     fleet
 }
 
-/// The links that this machine has; without UCX, loudly, the others.
-fn links() -> Vec<&'static str> {
-    match ucx::detect(false) {
-        Ok(_) => vec!["shm", "tcp", "ucx"],
-        Err(error) => {
-            eprintln!("SKIP of ucx: {error}");
-            vec!["shm", "tcp"]
-        }
-    }
-}
+const LINKS: [&str; 2] = ["shm", "tcp"];
 
 #[test]
 fn an_epoch_is_the_same_for_one_worker_and_three_over_every_link() {
@@ -104,18 +96,55 @@ fn an_epoch_is_the_same_for_one_worker_and_three_over_every_link() {
     let reference = epoch(&with_links(&one, "tcp"), |_| {});
     check_order_and_coverage(&three, &reference);
     for (workers, config) in [("one", &one), ("three", &three)] {
-        for link in links() {
+        for link in LINKS {
             let again = epoch(&with_links(config, link), |_| {});
             assert!(again == reference, "{workers} worker(s) over {link} brought other batches");
         }
     }
 }
 
+/// Of UCX's sockets, which nobody gets without asking for them by `UCX_TLS`: in a process of its own
+/// that asks.
+#[test]
+fn an_epoch_over_ucx_is_the_same_as_over_tcp() {
+    const ASKS: &str = "HEADWATER_TEST_UCX_SOCKETS";
+    if let Err(error) = ucx::detect(false) {
+        return eprintln!("SKIP: {error}");
+    }
+    if std::env::var_os(ASKS).is_some() {
+        let mut fleet = fleet(2);
+        let over_tcp = epoch(&with_links(&fleet.config(), "tcp"), |_| {});
+        let over_ucx = epoch(&with_links(&fleet.config(), "ucx"), |_| {});
+        assert!(over_ucx == over_tcp, "the epoch over ucx differs");
+        return;
+    }
+    let this_test = Command::new(std::env::current_exe().expect("this program"))
+        .args(["--exact", "an_epoch_over_ucx_is_the_same_as_over_tcp", "--nocapture"])
+        .env(ASKS, "1")
+        .env("UCX_TLS", "tcp")
+        .output()
+        .expect("this program, once more");
+    let said = String::from_utf8_lossy(&this_test.stdout);
+    assert!(this_test.status.success() && said.contains("1 passed"), "{this_test:?}");
+}
+
+#[test]
+fn sockets_of_ucx_are_refused_to_who_has_not_asked_for_them() {
+    if std::env::var_os("UCX_TLS").is_some() {
+        return eprintln!("SKIP: UCX_TLS is set");
+    }
+    let mut fleet = fleet(1);
+    let reason =
+        Fleet::try_open(with_links(&fleet.config(), "ucx")).err().expect("an error").to_string();
+    assert!(reason.contains("no RDMA device") || reason.contains("no transport"), "{reason}");
+    assert!(reason.contains("UCX_TLS=tcp"), "{reason}");
+}
+
 #[test]
 fn a_worker_killed_in_mid_epoch_changes_no_byte() {
     // One dies for each link, and one more has to go on.
-    let mut fleet = fleet(links().len() + 1);
-    for link in links() {
+    let mut fleet = fleet(LINKS.len() + 1);
+    for link in LINKS {
         let config = with_links(&fleet.config(), link);
         let reference = epoch(&config, |_| {});
         let victim = fleet.workers.iter().position(Option::is_some).expect("a worker");

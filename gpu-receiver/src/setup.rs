@@ -100,7 +100,8 @@ async fn ucx_listen(
         let reason = "UCX does not encrypt, and the configuration asks for it".to_owned();
         return Err(LinkError::Setup { kind: LinkKind::Ucx, reason });
     }
-    ucx::listen(&UcxListen { rdma_only: !forced, ..UcxListen::default() }, arrivals).await
+    let rdma_only = !(forced && ucx::transports_chosen());
+    ucx::listen(&UcxListen { rdma_only, ..UcxListen::default() }, arrivals).await
 }
 
 async fn rdma_listen(

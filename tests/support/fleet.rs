@@ -8,7 +8,7 @@ use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use headwater_core::{Dtype, Recipe};
-use headwater_receiver::{DatasetUse, Receiver, ReceiverConfig};
+use headwater_receiver::{DatasetUse, Receiver, ReceiverConfig, ReceiverError};
 
 /// Longest wait for a process to listen.
 const START_LIMIT: Duration = Duration::from_secs(60);
@@ -250,9 +250,13 @@ impl Fleet {
     }
 
     pub fn open(config: ReceiverConfig) -> Receiver {
+        Self::try_open(config).expect("a receiver")
+    }
+
+    pub fn try_open(config: ReceiverConfig) -> Result<Receiver, ReceiverError> {
         let recipe = Recipe::preset("dinov2", Dtype::Bf16).expect("a preset");
         let dataset = DatasetUse { name: "photos".into(), weight: None };
-        Receiver::open(config, recipe, &[dataset]).expect("a receiver")
+        Receiver::open(config, recipe, &[dataset])
     }
 }
 
