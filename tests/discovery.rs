@@ -9,7 +9,7 @@ use headwater_receiver::{Receiver, ReceiverConfig};
 use support::fleet::Fleet;
 
 /// Longest time until a change of the list shows.
-const LIMIT: Duration = Duration::from_secs(20);
+const LIMIT: Duration = Duration::from_secs(60);
 
 /// Takes an epoch; `at_step` is called before each step.
 fn epoch(config: ReceiverConfig, mut at_step: impl FnMut(u64, &Receiver)) -> Vec<Digest> {

@@ -50,7 +50,7 @@ async fn reads_go_on_when_either_node_dies() {
         setup.nodes[lost].kill();
         let started = Instant::now();
         assert_eq!(read_all(&setup.dataset).await, before);
-        assert!(started.elapsed() < Duration::from_secs(5));
+        assert!(started.elapsed() < Duration::from_secs(30));
     }
 }
 

@@ -3,7 +3,8 @@
 use crate::tree::{code, files, read};
 
 /// Folder of a crate, and the crates of this project that it may depend on, in its tests too.
-const MAY_DEPEND: [(&str, &[&str]); 16] = [
+const MAY_DEPEND: [(&str, &[&str]); 17] = [
+    ("benches/peers/crates", &["augment", "core"]),
     ("tests/arm", &["core"]),
     ("fuzz", &["core", "proto", "storage-client", "storage", "augment"]),
     ("libs/access", &[]),

@@ -13,6 +13,7 @@ pub mod flip;
 pub mod grayscale;
 pub mod hue;
 pub mod level;
+pub(crate) mod lookup;
 pub mod luma;
 pub mod resize;
 pub mod saturation;

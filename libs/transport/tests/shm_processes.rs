@@ -59,7 +59,7 @@ impl Receiver {
     }
 
     async fn next(&mut self) -> Arrival {
-        let next = tokio::time::timeout(Duration::from_secs(20), self.arrivals.recv()).await;
+        let next = tokio::time::timeout(Duration::from_secs(60), self.arrivals.recv()).await;
         next.expect("the link reports nothing").expect("the link is there")
     }
 

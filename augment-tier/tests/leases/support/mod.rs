@@ -13,7 +13,7 @@ use headwater_core::recipe::TensorSpec;
 use headwater_core::{Dtype, Recipe, SampleRef};
 
 /// Longest wait for anything that must happen.
-pub(crate) const SOON: Duration = Duration::from_secs(20);
+pub(crate) const SOON: Duration = Duration::from_secs(60);
 /// Long enough for anything that must not happen to show.
 pub(crate) const A_WHILE: Duration = Duration::from_millis(300);
 

@@ -86,7 +86,7 @@ macro_rules! conformance_suite {
             async fn $name() {
                 let harness = $harness;
                 let test = $crate::conformance::$name(&harness);
-                let limit = std::time::Duration::from_secs(60);
+                let limit = std::time::Duration::from_secs(120);
                 tokio::time::timeout(limit, test).await.expect("the test hangs");
             }
         )+

@@ -18,7 +18,7 @@ use crate::slot::SlotMemory;
 const UNTOUCHED: u8 = 0xa5;
 
 /// How long a test waits for what must come.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// How long a test looks for what must not come.
 const SILENCE: Duration = Duration::from_millis(120);

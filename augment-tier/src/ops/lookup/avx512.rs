@@ -1,0 +1,63 @@
+//! Four registers hold the table.
+#![allow(unsafe_code)]
+
+use std::arch::x86_64::*;
+
+use crate::simd::Vbmi;
+use crate::simd::x86::{load_64, store_64};
+
+/// Values of a vector.
+const LANES: usize = 64;
+
+/// Puts what the table has for each value in its place.
+pub(super) fn map(_: Vbmi, values: &mut [u8], table: &[u8; 256]) {
+    // SAFETY: the proof exists only where the processor has the sets that are enabled there.
+    unsafe { in_place(values, table) }
+}
+
+/// Writes what the table has for each value; what is left of the longer of the two stays as it is.
+pub(super) fn map_into(_: Vbmi, values: &[u8], table: &[u8; 256], to: &mut [u8]) {
+    // SAFETY: the proof exists only where the processor has the sets that are enabled there.
+    unsafe { elsewhere(values, table, to) }
+}
+
+#[target_feature(enable = "avx512f,avx512bw,avx512vbmi")]
+fn in_place(values: &mut [u8], table: &[u8; 256]) {
+    let quarters = quarters(table);
+    let (vectors, rest) = values.as_chunks_mut::<LANES>();
+    for vector in vectors {
+        store_64(vector, found(load_64(vector), quarters));
+    }
+    for value in rest {
+        *value = table[usize::from(*value)];
+    }
+}
+
+#[target_feature(enable = "avx512f,avx512bw,avx512vbmi")]
+fn elsewhere(values: &[u8], table: &[u8; 256], to: &mut [u8]) {
+    let quarters = quarters(table);
+    let (vectors, rest) = values.as_chunks::<LANES>();
+    let (places, places_left) = to.as_chunks_mut::<LANES>();
+    for (vector, place) in vectors.iter().zip(places) {
+        store_64(place, found(load_64(vector), quarters));
+    }
+    for (value, place) in rest.iter().zip(places_left) {
+        *place = table[usize::from(*value)];
+    }
+}
+
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn quarters(table: &[u8; 256]) -> [__m512i; 4] {
+    let (quarters, _) = table.as_chunks::<LANES>();
+    [0, 1, 2, 3].map(|n| load_64(&quarters[n]))
+}
+
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512vbmi")]
+fn found(levels: __m512i, [a, b, c, d]: [__m512i; 4]) -> __m512i {
+    // The lookups go by the lower seven bits; the highest chooses between them.
+    let low = _mm512_permutex2var_epi8(a, levels, b);
+    let high = _mm512_permutex2var_epi8(c, levels, d);
+    _mm512_mask_mov_epi8(low, _mm512_movepi8_mask(levels), high)
+}
