@@ -52,7 +52,7 @@ pub struct AugmentConfig {
     pub advertise: String,
     /// Storage nodes, the same list for everybody: `host:port`; a SLURM host list
     /// `n[0,3-5],gpu[001-004]:7401`; `dns:name:port`, every record of the name; `file:/path`, one
-    /// address a line. Looked up once, at the start.
+    /// address a line. Names and files are looked at again every five seconds.
     pub storage: Vec<String>,
     /// How long a read goes on trying while no storage node answers, in ms; then its lease fails
     /// and may be tried again. Also the wait at the start.

@@ -87,7 +87,8 @@ pub struct ReceiverConfig {
     pub hedge_median_multiple: f64,
     /// But never earlier than this, in ms.
     pub hedge_floor_ms: u32,
-    /// Times a part may fail before the stream fails.
+    /// Times a part may fail before the stream fails; four times as many workers may be lost with
+    /// it.
     pub attempts_max: u32,
     /// How long to wait for a first or another worker, and at the start for the storage tier, in
     /// ms.

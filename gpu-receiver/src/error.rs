@@ -98,21 +98,27 @@ pub enum ReceiverError {
     },
     /// Two workers made different bytes of one part.
     #[error(
-        "worker `{worker}` made other bytes of a part of {samples} sample(s) in slot {slot} than \
-         another worker did (checksums {first:016x} and {second:016x}): workers must run the same \
-         version; report this if they do"
+        "epoch {epoch} step {step} samples {first}..{end}: worker `{other_from}` made other bytes \
+         than worker `{taken_from}` (checksums {other:016x} and {taken:016x}): workers must run the \
+         same version; report this if they do"
     )]
     Disagreement {
-        /// The later worker.
-        worker: String,
-        /// Samples of the part.
-        samples: usize,
-        /// Slot.
-        slot: u32,
-        /// Checksum of the copy that was taken.
-        first: u64,
-        /// Checksum of the other.
-        second: u64,
+        /// Epoch.
+        epoch: u32,
+        /// Step.
+        step: u64,
+        /// First sample of the part within the batch.
+        first: u32,
+        /// One past its last sample.
+        end: u32,
+        /// Who made the copy that stands in the batch.
+        taken_from: String,
+        /// Its checksum.
+        taken: u64,
+        /// Who made the other.
+        other_from: String,
+        /// Its checksum.
+        other: u64,
     },
     /// The trainer holds every slot there may be.
     #[error(

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use headwater_core::Digester;
 use headwater_proto::augment::{FromWorker, LinkOffer, SessionHello, SessionWelcome, ToWorker};
 use headwater_transport::{LinkKind, PeerId, ReceiverLink, SessionKey};
 use tokio::sync::{mpsc, watch};
@@ -117,14 +118,22 @@ pub(crate) async fn keep_session(shared: Arc<SessionShared>, address: String) {
         if stood {
             pause = BACKOFF[0];
         }
-        // Spread by the peer number, so that many receivers do not come back in step.
-        let spread = pause.mul_f64(0.25 * f64::from((number % 16) as u32) / 16.0);
+        let pause_now = pause.mul_f64(spread(&shared.hello.receiver, &address, number));
         tokio::select! {
-            () = tokio::time::sleep(pause + spread) => {}
+            () = tokio::time::sleep(pause_now) => {}
             () = asked_to_leave(&mut leaving) => return,
         }
         pause = (pause * 2).min(BACKOFF[1]);
     }
+}
+
+/// What share of a pause is kept, from a half to all of it: receivers that lost a worker at the
+/// same time do not come back at the same time. Follows from who calls whom, so that a run replays.
+fn spread(receiver: &str, address: &str, try_number: u64) -> f64 {
+    let mut digester = Digester::new("headwater session pause 1");
+    digester.bytes(receiver.as_bytes()).bytes(address.as_bytes());
+    let draw = digester.number(try_number).finish();
+    0.5 + f64::from(draw.0 as u32) / f64::from(u32::MAX) / 2.0
 }
 
 async fn run_session(shared: &SessionShared, address: &str, peer: PeerId) -> SessionEnd {
@@ -231,4 +240,23 @@ async fn leave(mut inbox: Inbox) -> String {
     let ended = async { while let Some(Ok(_)) = inbox.next().await {} };
     let _ = timeout(LEAVE_TIMEOUT, ended).await;
     "the receiver left".into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn receivers_that_lose_a_worker_together_do_not_come_back_together() {
+        let shares: Vec<f64> =
+            (0..64).map(|rank| spread(&format!("job/{rank}"), "worker:7402", 1)).collect();
+        assert!(shares.iter().all(|share| (0.5..=1.0).contains(share)), "{shares:?}");
+        let (mut tenths, mut sorted) = ([0; 5], shares);
+        sorted.sort_by(f64::total_cmp);
+        sorted.iter().for_each(|share| tenths[(((share - 0.5) * 10.0) as usize).min(4)] += 1);
+        assert!(tenths.iter().all(|number| *number > 0), "not spread: {tenths:?}");
+        sorted.dedup();
+        assert_eq!(sorted.len(), 64, "two of them wait alike");
+        assert_ne!(spread("job/0", "worker:7402", 1), spread("job/0", "worker:7402", 2));
+    }
 }

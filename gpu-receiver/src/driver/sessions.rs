@@ -46,7 +46,7 @@ impl Driver {
     pub(super) fn end_session(&mut self, peer: PeerId) {
         let Some(session) = self.state.sessions.remove(&peer) else { return };
         session.link.drop_peer(peer);
-        self.ledger.worker_left(peer);
+        self.ledger.worker_left(peer, self.now());
         self.stats.worker_left(peer);
         if self.state.sessions.is_empty() {
             self.state.alone_since = Some(Instant::now());

@@ -9,7 +9,7 @@ use headwater_core::rendezvous::owner_bounded;
 use headwater_proto::augment::PartLease;
 use headwater_transport::{LeaseId, PartPlace, PeerId};
 
-use super::lease::Lease;
+use super::lease::{Lease, PartName};
 use super::{Action, Ledger};
 
 /// Completion times remembered for the running median.
@@ -166,7 +166,11 @@ impl Ledger {
                 part: part_index,
                 slot,
                 regions: Arc::clone(&regions),
-                samples: samples.len(),
+                name: PartName {
+                    epoch: batch.order.epoch,
+                    step: batch.order.step,
+                    range: first..end,
+                },
                 scales: batch.order.fp8_scales.len(),
                 given_at: now,
                 arrived: false,

@@ -3,11 +3,12 @@
 use std::ops::Range;
 use std::time::Duration;
 
+use headwater_core::Digester;
 use headwater_core::part::{PartKey, PartScope, cut};
 use headwater_proto::augment::Provenance;
 use headwater_transport::{LeaseId, PeerId};
 
-use super::{BatchOrder, FinishedBatch};
+use super::{BatchOrder, FinishedBatch, LedgerConfig};
 
 /// A batch whose parts are not all in.
 pub(super) struct Batch {
@@ -26,6 +27,8 @@ pub(super) struct Part {
     leases: Vec<LeaseId>,
     /// Leases that failed for reasons of their own.
     pub(super) attempts: u32,
+    /// Workers that were lost with it.
+    pub(super) losses: u32,
     /// Not leased again before this time.
     pub(super) not_before: Duration,
     /// The worker whose lease failed last: another one is preferred.
@@ -87,6 +90,7 @@ impl Part {
             key,
             leases: Vec::new(),
             attempts: 0,
+            losses: 0,
             not_before: Duration::ZERO,
             avoid: None,
             accepted: None,
@@ -100,6 +104,17 @@ impl Part {
     /// Whether it is to be leased at `now`.
     pub(super) fn is_due(&self, now: Duration) -> bool {
         self.leases.is_empty() && !self.is_accepted() && self.not_before <= now
+    }
+
+    /// How long to wait after so many failures. Of the pause that doubles with each of them a half
+    /// to all is kept, so that parts that failed together do not come back together: it follows
+    /// from the part, and a run replays.
+    pub(super) fn pause(&self, config: &LedgerConfig, failures: u32) -> Duration {
+        let doubled = config.retry_base * (1 << failures.saturating_sub(1).min(16));
+        let mut digester = Digester::new("headwater part pause 1");
+        let draw = digester.bytes(&self.key.0.to_bytes()).number(failures.into()).finish();
+        let spread = f64::from(draw.0 as u32) / f64::from(u32::MAX);
+        doubled.min(config.retry_max).mul_f64(0.5 + spread / 2.0)
     }
 
     pub(super) fn open_leases(&self) -> &[LeaseId] {

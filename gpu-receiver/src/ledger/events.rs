@@ -2,12 +2,16 @@
 
 use std::time::Duration;
 
+use headwater_core::SampleRef;
 use headwater_proto::augment::{Failure, FailureKind, PartDone};
 use headwater_transport::{LeaseId, PeerId};
 
-use super::lease::Lease;
-use super::{Action, Ledger, Worker};
+use super::lease::{Lease, PartName, Taken};
+use super::{Action, Ledger, Serial, Worker};
 use crate::error::ReceiverError;
+
+/// So many workers may be lost with one part before it waits for the next.
+const LOSSES_WITHOUT_PAUSE: u32 = 2;
 
 impl Ledger {
     /// A worker's session stands.
@@ -24,19 +28,50 @@ impl Ledger {
 
     /// A worker's session is over: its leases go to others. What it may still write stays
     /// quarantined until [`Ledger::gone`].
-    pub fn worker_left(&mut self, peer: PeerId) {
+    pub fn worker_left(&mut self, peer: PeerId, now: Duration) {
+        let worker = self.name_of(peer);
         self.workers.remove(&peer);
         for (id, _) in self.leases_of(peer) {
             let lease = self.leases.get_mut(&id).expect("listed above");
             lease.word_in = true;
-            lease.withdrawn = true;
+            let wanted = !std::mem::replace(&mut lease.withdrawn, true);
             lease.done = None;
             let (serial, part) = (lease.serial, lease.part);
             if let Some(batch) = self.batch_mut(serial) {
                 batch.parts[part].lease_ended(id);
+                if wanted {
+                    self.lost(serial, part, &worker, now);
+                }
             }
             self.forget_if_over(id);
         }
+    }
+
+    /// A worker was lost with a part. Now and then one is; a part that no worker survives would
+    /// take one after the other, for ever.
+    fn lost(&mut self, serial: Serial, part: usize, worker: &str, now: Duration) {
+        let (most, config) = (self.config.losses_max(), self.config.clone());
+        let Some(batch) = self.batch_mut(serial) else { return };
+        let (epoch, step) = (batch.order.epoch, batch.order.step);
+        let part = &mut batch.parts[part];
+        part.losses += 1;
+        if part.losses > LOSSES_WITHOUT_PAUSE {
+            part.not_before = now + part.pause(&config, part.losses - LOSSES_WITHOUT_PAUSE);
+        }
+        if part.losses < most {
+            return;
+        }
+        let (range, attempts) = (part.range.clone(), part.losses);
+        let samples = &batch.order.samples[range.start as usize..range.end as usize];
+        let name = |s: &SampleRef| format!("{}/{}/{}", s.dataset, s.shard, s.index);
+        let message = format!(
+            "every worker was lost with it: one of its samples may be the cause; they are \
+             (dataset/shard/number) {}",
+            samples.iter().map(name).collect::<Vec<_>>().join(", ")
+        );
+        let (first, end, worker) = (range.start, range.end, worker.to_owned());
+        let error = ReceiverError::Part { epoch, step, first, end, attempts, worker, message };
+        self.actions.push_back(Action::Fail(error));
     }
 
     /// The link says: no byte of this peer's leases can be written any more.
@@ -70,8 +105,8 @@ impl Ledger {
         let id = LeaseId(done.lease);
         self.word_in(peer, id);
         let Some(lease) = self.lease_of(peer, id) else { return };
-        if done.samples.len() != lease.samples {
-            let (got, want) = (done.samples.len(), lease.samples);
+        if done.samples.len() != lease.samples() {
+            let (got, want) = (done.samples.len(), lease.samples());
             let message = format!("worker answered for {got} samples instead of {want}");
             self.end_failed(id, FailureKind::Retry, message, now);
             return;
@@ -82,9 +117,9 @@ impl Ledger {
             self.end_failed(id, FailureKind::Retry, message, now);
             return;
         }
-        let expected = lease.expected;
-        if let Some(expected) = expected.filter(|&e| e != done.checksum) {
-            self.disagree(id, expected, done.checksum);
+        let taken = lease.expected.clone();
+        if let Some(taken) = taken.filter(|taken| taken.checksum != done.checksum) {
+            self.disagree(id, taken, done.checksum);
         } else if lease.withdrawn {
             metrics::counter!("headwater_receiver_duplicates_total").increment(1);
         } else {
@@ -168,7 +203,7 @@ impl Ledger {
         }
         lease.verifying = true;
         let checksum = lease.done.as_ref().map_or(0, |done| done.checksum);
-        let (peer, place, samples) = (lease.peer, lease.place(id), lease.samples);
+        let (peer, place, samples) = (lease.peer, lease.place(id), lease.samples());
         self.timings.record(now.saturating_sub(lease.given_at));
         self.actions.push_back(Action::Verify { peer, place, samples, checksum });
     }
@@ -176,18 +211,19 @@ impl Ledger {
     fn accept(&mut self, id: LeaseId) {
         let Some(lease) = self.leases.get_mut(&id) else { return };
         let Some(done) = lease.done.take() else { return };
-        let (serial, part, checksum) = (lease.serial, lease.part, done.checksum);
+        let (serial, part, peer) = (lease.serial, lease.part, lease.peer);
+        let copy = Taken { checksum: done.checksum, worker: self.name_of(peer) };
         let Some(batch) = self.batch_mut(serial) else { return };
         let taken = batch.accept(part, done.samples, &done.fp8_amaxes);
         batch.parts[part].lease_ended(id);
         let others = batch.parts[part].take_leases();
         debug_assert!(taken, "two leases were accepted for one part");
         for other in others {
-            if let Some(other) = self.leases.get_mut(&other) {
-                other.expected = Some(checksum);
-                let said = other.done.as_ref().map(|done| done.checksum);
-                if let Some(said) = said.filter(|&said| said != checksum) {
-                    self.disagree(id, checksum, said);
+            if let Some(lease) = self.leases.get_mut(&other) {
+                lease.expected = Some(copy.clone());
+                let said = lease.done.as_ref().map(|done| done.checksum);
+                if let Some(said) = said.filter(|&said| said != copy.checksum) {
+                    self.disagree(other, copy.clone(), said);
                 }
             }
             self.withdraw(other);
@@ -197,17 +233,26 @@ impl Ledger {
     }
 
     /// Two workers made different bytes of one part: the one thing that must never be.
-    fn disagree(&mut self, id: LeaseId, first: u64, second: u64) {
+    fn disagree(&mut self, id: LeaseId, taken: Taken, other: u64) {
         let Some(lease) = self.leases.get(&id) else { return };
-        let worker = self.workers.get(&lease.peer).map_or("a worker", |w| w.name.as_str());
-        let message = ReceiverError::Disagreement {
-            worker: worker.to_owned(),
-            samples: lease.samples,
-            slot: lease.slot.0,
-            first,
-            second,
+        let PartName { epoch, step, range } = lease.name.clone();
+        let error = ReceiverError::Disagreement {
+            epoch,
+            step,
+            first: range.start,
+            end: range.end,
+            taken_from: taken.worker,
+            taken: taken.checksum,
+            other_from: self.name_of(lease.peer),
+            other,
         };
-        self.actions.push_back(Action::Fail(message));
+        self.actions.push_back(Action::Fail(error));
+    }
+
+    /// A worker's name; its number where it has left.
+    fn name_of(&self, peer: PeerId) -> String {
+        let left = || format!("number {}", peer.0);
+        self.workers.get(&peer).map_or_else(left, |worker| worker.name.clone())
     }
 
     fn end_failed(&mut self, id: LeaseId, kind: FailureKind, message: String, now: Duration) {
@@ -215,7 +260,7 @@ impl Ledger {
         let wanted = !std::mem::replace(&mut lease.withdrawn, true);
         lease.done = None;
         let (serial, part, peer) = (lease.serial, lease.part, lease.peer);
-        let worker = self.workers.get(&peer).map_or_else(String::new, |w| w.name.clone());
+        let worker = self.name_of(peer);
         if self.leases.get(&id).is_some_and(|lease| lease.writing) {
             self.actions.push_back(Action::Withdraw { peer, lease: id });
         }
@@ -223,8 +268,7 @@ impl Ledger {
         if !wanted {
             return;
         }
-        let (attempts_max, base, max) =
-            (self.config.attempts_max, self.config.retry_base, self.config.retry_max);
+        let (attempts_max, config) = (self.config.attempts_max, self.config.clone());
         let Some(batch) = self.batch_mut(serial) else { return };
         let (epoch, step) = (batch.order.epoch, batch.order.step);
         let part = &mut batch.parts[part];
@@ -232,8 +276,7 @@ impl Ledger {
         part.avoid = Some(peer);
         if kind != FailureKind::Withdrawn {
             part.attempts += 1;
-            let doublings = (part.attempts - 1).min(16);
-            part.not_before = now + (base * (1 << doublings)).min(max);
+            part.not_before = now + part.pause(&config, part.attempts);
         }
         if kind == FailureKind::Fatal || part.attempts >= attempts_max {
             let range = part.range.clone();

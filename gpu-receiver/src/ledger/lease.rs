@@ -1,5 +1,6 @@
 //! One lease: a part given to a worker, until both the link and the worker are through with it.
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,8 +19,9 @@ pub(super) struct Lease {
     pub(super) serial: Serial,
     pub(super) part: usize,
     pub(super) slot: SlotId,
+    /// Which part it is, also after its batch is gone.
+    pub(super) name: PartName,
     pub(super) regions: Arc<[Region]>,
-    pub(super) samples: usize,
     /// FP8 tensors, each of which has a scale and gets an amax.
     pub(super) scales: usize,
     pub(super) given_at: Duration,
@@ -33,13 +35,35 @@ pub(super) struct Lease {
     pub(super) writing: bool,
     /// Not wanted any more: it was overtaken or its batch was forgotten.
     pub(super) withdrawn: bool,
-    /// Checksum of the copy that was taken, where this one was overtaken.
-    pub(super) expected: Option<u64>,
+    /// The copy that was taken, where this one was overtaken.
+    pub(super) expected: Option<Taken>,
     /// Bytes are being compared with the checksum.
     pub(super) verifying: bool,
 }
 
+/// A part by its place in the stream.
+#[derive(Clone, Debug)]
+pub(super) struct PartName {
+    pub(super) epoch: u32,
+    pub(super) step: u64,
+    /// Samples of the batch.
+    pub(super) range: Range<u32>,
+}
+
+/// The copy of a part that a batch has.
+#[derive(Clone, Debug)]
+pub(super) struct Taken {
+    pub(super) checksum: u64,
+    pub(super) worker: String,
+}
+
+// === impl Lease ===
+
 impl Lease {
+    pub(super) fn samples(&self) -> usize {
+        self.name.range.len()
+    }
+
     pub(super) fn place(&self, lease: LeaseId) -> PartPlace {
         PartPlace { lease, slot: self.slot, regions: Arc::clone(&self.regions) }
     }

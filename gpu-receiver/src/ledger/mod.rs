@@ -106,7 +106,8 @@ pub struct LedgerConfig {
     pub late: LateRule,
     /// Leases that may fail for one part before the stream fails; at least 1.
     pub attempts_max: u32,
-    /// Wait before the second lease of a part that failed; doubles with each further one.
+    /// Wait before the second lease of a part that failed, or down to half of it, by chance.
+    /// Doubles with each further one.
     pub retry_base: Duration,
     /// Longest such wait.
     pub retry_max: Duration,
@@ -123,6 +124,16 @@ pub struct Ledger {
     timings: assign::Timings,
     next_lease: u64,
     actions: VecDeque<Action>,
+}
+
+// === impl LedgerConfig ===
+
+impl LedgerConfig {
+    /// Workers that may be lost with one part before the stream fails. More than failures, since a
+    /// worker that is lost says nothing about the part as a rule.
+    pub(super) fn losses_max(&self) -> u32 {
+        self.attempts_max.saturating_mul(4)
+    }
 }
 
 // === impl Ledger ===

@@ -40,6 +40,7 @@ pub(super) const BATCH: u64 = BATCH_SAMPLES as u64;
 pub(super) const PARTS: u64 = (BATCH_SAMPLES / PART_SAMPLES) as u64;
 /// One worker in so many is on its receivers' host.
 const SHM_EVERY: u64 = 4;
+/// Messages on their way to one worker, or from it.
 const MESSAGES: usize = 256;
 
 /// How large a fleet is and what it does.
@@ -52,6 +53,8 @@ pub(super) struct FleetConfig {
     pub(super) workers_each: usize,
     pub(super) storage_nodes: usize,
     pub(super) steps: u64,
+    /// Messages that may be on their way to one worker.
+    pub(super) outbox: usize,
 }
 
 /// Everything that is modelled.
@@ -60,6 +63,7 @@ pub(super) struct World {
     pub(super) network: Network,
     pub(super) storage: Storage,
     pub(super) workers: Vec<Arc<Worker>>,
+    outbox: usize,
     /// Links of each receiver.
     pub(super) links: Mutex<BTreeMap<usize, Vec<Arc<ModelLink>>>>,
 }
@@ -86,7 +90,8 @@ impl FleetConfig {
     /// As many as there are receivers, in proportion.
     pub(super) fn of(seed: u64, receivers: usize, steps: u64) -> Self {
         let (workers, storage_nodes) = (receivers * 2, (receivers / 10).max(3));
-        Self { seed, receivers, workers, workers_each: 16, storage_nodes, steps }
+        let (workers_each, outbox) = (16, MESSAGES);
+        Self { seed, receivers, workers, workers_each, storage_nodes, steps, outbox }
     }
 
     /// The workers of a receiver: a window over all of them, so that each has as many receivers.
@@ -105,6 +110,7 @@ impl World {
             network: Network::default(),
             storage: Storage::new(config.storage_nodes),
             workers: (0..config.workers).map(|number| Arc::new(Worker::new(number))).collect(),
+            outbox: config.outbox,
             links: Mutex::default(),
         }
     }
@@ -144,7 +150,7 @@ impl Dial for ModelDial {
         let link = self.world.link(self.receiver, kind).expect("links before sessions");
         let peer = link.connect(&hello.session_key).ok_or_else(|| refused("unknown key"))?;
         count(&self.world.network.counts.sessions);
-        let (outbox, worker_inbox) = mpsc::channel(MESSAGES);
+        let (outbox, worker_inbox) = mpsc::channel(self.world.outbox);
         let (worker_outbox, inbox) = mpsc::channel::<Result<FromWorker, String>>(MESSAGES);
         let heartbeat = Duration::from_millis(hello.heartbeat_ms.into());
         tokio::spawn(Arc::clone(worker).serve(

@@ -67,6 +67,19 @@ fn leases_of_a_batch_do_not_grow_with_the_fleet() {
 }
 
 #[test]
+fn a_worker_that_has_more_messages_before_it_than_may_be_loses_its_session_and_no_batch() {
+    let roomy = FleetConfig { workers: 4, ..FleetConfig::of(seeds(1)[0], 6, 30) };
+    let narrow = FleetConfig { outbox: 2, ..roomy.clone() };
+    let [roomy, narrow] = [roomy, narrow].map(|config| replayable(&config, Weather::Calm));
+    for outcome in [&roomy, &narrow] {
+        outcome.assert_exactly_once();
+        assert_eq!(outcome.damage, 0);
+    }
+    assert_eq!(roomy.sessions, 6 * 4);
+    assert!(narrow.sessions > roomy.sessions, "nobody had too many: nothing was tested");
+}
+
+#[test]
 fn the_same_seed_goes_the_same_way() {
     let config = FleetConfig::of(seeds(1)[0], 12, 30);
     let [first, second] = [0, 1].map(|_| run(config.clone(), Weather::Storm));

@@ -33,8 +33,8 @@ dns:{{ $service }}.{{ $root.Release.Namespace }}.svc:{{ index . 3 }}
 {{- end -}}
 {{- end -}}
 
-{{/* Storage nodes are looked up once. So those of a StatefulSet are called by their own names, which a
-     pod keeps when it comes back with another address. */}}
+{{/* Storage nodes of a StatefulSet are called by their own names, which a pod keeps when it comes back
+     with another address: their shards stay theirs. */}}
 {{- define "headwater.addresses.storage" -}}
 {{- $service := printf "%s-storage" (include "headwater.fullname" .) -}}
 {{- $place := printf "%s.%s.svc:%v" $service .Release.Namespace .Values.storage.port -}}

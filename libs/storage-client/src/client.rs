@@ -4,18 +4,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use headwater_access::Access;
-use headwater_core::{Digest, Digester, Manifest, rendezvous};
+use headwater_core::{Digest, Digester, Manifest};
 use headwater_proto::storage::{
     DatasetRef, EncodedSample, FieldSelection, ReadQuery, ShardQuery, StorageFailure,
 };
 use headwater_proto::v1::PrefetchRequest;
 use tokio::time::{Instant, sleep};
 
-use crate::find::find_nodes;
 use crate::local::LocalShards;
 use crate::metrics::{ReadCounts, Way};
 use crate::node::Node;
+use crate::nodes::{Nodes, order};
 use crate::{
     BytesRead, LocalMap, MappedShard, ShardReadError, StorageClientConfig, StorageClientError,
     metrics,
@@ -43,7 +42,7 @@ pub struct Dataset {
 #[derive(Debug)]
 struct Inner {
     config: StorageClientConfig,
-    nodes: Vec<Arc<Node>>,
+    nodes: Arc<Nodes>,
     local: LocalShards,
     counts: ReadCounts,
     /// Counts pauses, so that no two are alike.
@@ -53,19 +52,17 @@ struct Inner {
 // === impl StorageClient ===
 
 impl StorageClient {
-    /// Finds the nodes, connects to them and says hello. Done as soon as each node was tried and at least one
-    /// answered; the others are tried again when they are needed. While none answers, it tries
-    /// again for up to `wait_limit_ms`.
+    /// Finds the nodes, connects to them and says hello. Done as soon as each node was tried and at
+    /// least one answered; the others are tried again when they are needed. While none answers, it
+    /// tries again for up to `wait_limit_ms`. Nodes that are found by name or file may come and go
+    /// later.
     ///
     /// # Errors
     /// A bad configuration, a node of another wire version, or no answer within the limit.
-    pub async fn connect(mut config: StorageClientConfig) -> Result<Self, StorageClientError> {
+    pub async fn connect(config: StorageClientConfig) -> Result<Self, StorageClientError> {
         config.validate()?;
-        config.nodes = find_nodes(&config.nodes, config.wait_limit()).await?;
+        let nodes = Nodes::find(&config).await?;
         metrics::describe();
-        let access = Access::open(&config.access)?;
-        let node = |address: &String| Arc::new(Node::new(address, &config, &access));
-        let nodes = config.nodes.iter().map(node).collect();
         let local = LocalShards::new(config.mapped_shards_max);
         let inner = Inner {
             config,
@@ -76,7 +73,8 @@ impl StorageClient {
         };
         let client = Self { inner: Arc::new(inner) };
         // Later ones are told from the log; here the first that answers is enough.
-        futures::future::join_all(client.inner.nodes.iter().map(|node| node.hello())).await;
+        let nodes = client.inner.nodes.now();
+        futures::future::join_all(nodes.iter().map(|node| node.hello())).await;
         let hello = |node: Arc<Node>| async move { node.hello().await };
         client.inner.on_some_node(Digest(0), hello).await?;
         Ok(client)
@@ -163,13 +161,13 @@ impl Dataset {
     /// # Errors
     /// As [`Dataset::read`]. Nothing depends on the advice: callers may pass over any error.
     pub async fn prefetch(&self, shards: &[u32]) -> Result<u32, StorageClientError> {
-        let inner = &self.client.inner;
-        let mut by_node: Vec<Vec<u32>> = vec![Vec::new(); inner.nodes.len()];
+        let nodes = self.client.inner.nodes.now();
+        let mut by_node: Vec<Vec<u32>> = vec![Vec::new(); nodes.len()];
         for &shard in shards {
-            by_node[inner.order(self.place_of(shard))[0]].push(shard);
+            by_node[order(&nodes, self.place_of(shard))[0]].push(shard);
         }
         let mut accepted = 0;
-        for (node, shards) in inner.nodes.iter().zip(by_node) {
+        for (node, shards) in nodes.iter().zip(by_node) {
             if !shards.is_empty() {
                 let dataset = self.dataset.name.clone();
                 let manifest_digest = self.dataset.manifest.to_bytes().to_vec().into();
@@ -185,9 +183,10 @@ impl Dataset {
         if inner.config.local_map == LocalMap::Off {
             return None;
         }
-        let order = inner.order(self.place_of(shard));
-        let nodes: Vec<&Node> = order.into_iter().map(|at| &*inner.nodes[at]).collect();
-        inner.local.get(&nodes, &self.shard_query(shard)).await
+        let nodes = inner.nodes.now();
+        let order = order(&nodes, self.place_of(shard));
+        let ordered: Vec<&Node> = order.into_iter().map(|at| &*nodes[at]).collect();
+        inner.local.get(&ordered, &self.shard_query(shard)).await
     }
 
     async fn read_mapped(
@@ -221,15 +220,6 @@ impl Dataset {
 // === impl Inner ===
 
 impl Inner {
-    /// Nodes in the order in which they are asked: as `place` prefers them, those that failed a
-    /// moment ago last.
-    fn order(&self, place: Digest) -> Vec<usize> {
-        let addresses: Vec<&str> = self.nodes.iter().map(|node| node.address()).collect();
-        let mut order = rendezvous(place, &addresses);
-        order.sort_by_key(|&at| self.nodes[at].is_resting());
-        order
-    }
-
     /// Asks one node after the other until one gives an answer. Where all failed and one of them
     /// for good, that is the error; where all may be tried again, they are, until the limit.
     async fn on_some_node<T, F>(
@@ -244,14 +234,16 @@ impl Inner {
         let mut pause = PAUSE_FIRST;
         loop {
             let mut last = None;
-            for at in self.order(place) {
-                match ask(self.nodes[at].clone()).await {
+            // Others may be there in the next round.
+            let nodes = self.nodes.now();
+            for at in order(&nodes, place) {
+                match ask(nodes[at].clone()).await {
                     Ok(answer) => return Ok(answer),
                     Err(error) if error.is_retryable() => last = last.or(Some(error)),
                     Err(error) => last = last.filter(|e| !e.is_retryable()).or(Some(error)),
                 }
             }
-            let Some(error) = last else { unreachable!("validate() refuses an empty list") };
+            let Some(error) = last else { unreachable!("a list with nobody on it is not taken") };
             if !error.is_retryable() {
                 return Err(error);
             }
@@ -278,8 +270,10 @@ impl Inner {
     }
 
     fn gave_up(&self, started: Instant, error: StorageClientError) -> StorageClientError {
+        let nodes = self.nodes.now();
+        let addresses: Vec<&str> = nodes.iter().map(|node| node.address()).collect();
         StorageClientError::NoNode {
-            nodes: self.config.nodes.join(", "),
+            nodes: addresses.join(", "),
             waited_ms: started.elapsed().as_millis() as u64,
             source: Box::new(error),
         }
@@ -300,7 +294,7 @@ mod tests {
         let config = StorageClientConfig { nodes, wait_limit_ms: 200, ..Default::default() };
         let started = Instant::now();
         let error = assert_send(StorageClient::connect(config)).await.unwrap_err();
-        assert!(started.elapsed() < Duration::from_secs(20));
+        assert!(started.elapsed() < Duration::from_secs(60));
         assert!(error.is_retryable());
         let error = error.to_string();
         assert!(error.contains("127.0.0.1:1, 127.0.0.1:2"), "{error}");

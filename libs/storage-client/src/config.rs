@@ -14,14 +14,17 @@ const CONNECT_TIMEOUT_MS_DEFAULT: u64 = 5_000;
 const ANSWER_TIMEOUT_MS_DEFAULT: u64 = 30_000;
 const WAIT_LIMIT_MS_DEFAULT: u64 = 300_000;
 const MAPPED_SHARDS_DEFAULT: usize = 256;
+const REFRESH_MS_DEFAULT: u64 = 5_000;
 
 /// Where the storage nodes are and how long to wait for them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct StorageClientConfig {
-    /// Addresses `host:port`, or what else `headwater-discovery` finds addresses by; looked up once.
-    /// Alike for all callers: shards are divided among the nodes by their names.
+    /// Addresses `host:port`, or what else `headwater-discovery` finds addresses by. Alike for all
+    /// callers: shards are divided among the nodes by their names.
     pub nodes: Vec<String>,
+    /// Time between two looks for nodes by `dns:`, `file:` and the like, in milliseconds.
+    pub refresh_ms: u64,
     /// Whether shards of the same host are mapped.
     pub local_map: LocalMap,
     /// Longest time to set up a connection, in milliseconds.
@@ -53,6 +56,7 @@ impl Default for StorageClientConfig {
     fn default() -> Self {
         Self {
             nodes: vec![NODE_DEFAULT.to_owned()],
+            refresh_ms: REFRESH_MS_DEFAULT,
             local_map: LocalMap::Auto,
             connect_timeout_ms: CONNECT_TIMEOUT_MS_DEFAULT,
             answer_timeout_ms: ANSWER_TIMEOUT_MS_DEFAULT,
@@ -88,6 +92,7 @@ impl StorageClientConfig {
             }
         }
         let times = [
+            ("refresh_ms", self.refresh_ms),
             ("connect_timeout_ms", self.connect_timeout_ms),
             ("answer_timeout_ms", self.answer_timeout_ms),
         ];
@@ -98,6 +103,10 @@ impl StorageClientConfig {
             return fault("mapped_shards_max", &0, "must be at least 1; `local_map` turns it off");
         }
         Ok(())
+    }
+
+    pub(crate) fn refresh(&self) -> Duration {
+        Duration::from_millis(self.refresh_ms)
     }
 
     pub(crate) fn connect_timeout(&self) -> Duration {

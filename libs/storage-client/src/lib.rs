@@ -25,12 +25,12 @@
 mod client;
 mod config;
 mod error;
-mod find;
 mod host;
 mod local;
 mod map;
 mod metrics;
 mod node;
+mod nodes;
 mod open_shards;
 mod shard;
 

@@ -1,5 +1,6 @@
 //! The ledger among modelled workers, on modelled time, from printed seeds.
 
+mod retries;
 mod rules;
 mod world;
 

@@ -12,11 +12,11 @@ use super::super::{Action, BatchOrder, LateRule, Ledger, LedgerConfig, Serial};
 use super::ms;
 use crate::ReceiverError;
 
-const A: PeerId = PeerId(1);
+pub(super) const A: PeerId = PeerId(1);
 const B: PeerId = PeerId(2);
 const SLOT: SlotId = SlotId(0);
 
-fn ledger() -> Ledger {
+pub(super) fn ledger() -> Ledger {
     let late = LateRule { median_multiple: 2.0, floor: ms(10) };
     let config = LedgerConfig {
         part_samples: 4,
@@ -30,7 +30,7 @@ fn ledger() -> Ledger {
     ledger
 }
 
-fn order(ledger: &mut Ledger, serial: u64, samples: u32) {
+pub(super) fn order(ledger: &mut Ledger, serial: u64, samples: u32) {
     order_scaled(ledger, serial, samples, &[]);
 }
 
@@ -49,11 +49,11 @@ fn order_scaled(ledger: &mut Ledger, serial: u64, samples: u32, fp8_scales: &[f3
     });
 }
 
-fn actions(ledger: &mut Ledger) -> Vec<Action> {
+pub(super) fn actions(ledger: &mut Ledger) -> Vec<Action> {
     std::iter::from_fn(|| ledger.next_action()).collect()
 }
 
-fn given(actions: &[Action]) -> Vec<(PeerId, LeaseId)> {
+pub(super) fn given(actions: &[Action]) -> Vec<(PeerId, LeaseId)> {
     let lease = |action: &Action| match action {
         Action::Lease { peer, lease, .. } => Some((*peer, LeaseId(lease.lease))),
         _ => None,
@@ -118,11 +118,29 @@ fn a_second_copy_with_other_bytes_is_a_loud_error() {
     ledger.arrived(A, first, ms(60));
     ledger.done(A, done(first, 4, 6), ms(60));
     let after = actions(&mut ledger);
-    let loud = |action: &Action| match action {
-        Action::Fail(ReceiverError::Disagreement { worker, .. }) => worker == "a",
-        _ => false,
+    let Some(Action::Fail(error)) = after.iter().find(|a| matches!(a, Action::Fail(_))) else {
+        panic!("not a word of it: {after:?}")
     };
-    assert!(after.iter().any(loud), "{after:?}");
+    let said = error.to_string();
+    assert!(said.starts_with("epoch 0 step 3 samples 0..4: worker `a`"), "{said}");
+    assert!(said.contains("than worker `b`") && said.contains("0000000000000006"), "{said}");
+}
+
+#[test]
+fn of_two_copies_that_wait_together_the_one_that_differs_is_named() {
+    let (mut ledger, first, second) = hedged();
+    // Both are in before either was compared with its bytes.
+    ledger.arrived(A, first, ms(50));
+    ledger.done(A, done(first, 4, 6), ms(50));
+    ledger.arrived(B, second, ms(50));
+    ledger.done(B, done(second, 4, 5), ms(50));
+    ledger.verified(second, true, ms(51));
+    let after = actions(&mut ledger);
+    let Some(Action::Fail(error)) = after.iter().find(|a| matches!(a, Action::Fail(_))) else {
+        panic!("not a word of it: {after:?}")
+    };
+    let said = error.to_string();
+    assert!(said.contains("worker `a` made other bytes than worker `b`"), "{said}");
 }
 
 #[test]
@@ -135,10 +153,22 @@ fn a_failed_part_is_tried_again_after_a_pause_and_elsewhere() {
     let failure =
         Failure { lease: id.0, kind: FailureKind::Retry, message: "storage is away".into() };
     ledger.failed(peer, failure, ms(5));
-    ledger.assign(ms(14));
-    assert!(given(&actions(&mut ledger)).is_empty(), "the pause is 10 ms");
+    ledger.assign(ms(9));
+    assert!(given(&actions(&mut ledger)).is_empty(), "the pause is 5 ms at least");
     ledger.assign(ms(15));
-    assert_eq!(given(&actions(&mut ledger))[0].0, B);
+    assert_eq!(given(&actions(&mut ledger))[0].0, B, "and 10 ms at most");
+}
+
+#[test]
+fn a_part_is_asked_of_three_workers_at_most() {
+    let (mut ledger, ..) = hedged();
+    (3..8).for_each(|n| ledger.worker_joined(PeerId(n), format!("w{n}"), 8));
+    let mut further = Vec::new();
+    for second in 1..60 {
+        ledger.assign(ms(1000 * second));
+        further.extend(given(&actions(&mut ledger)));
+    }
+    assert_eq!(further.len(), 1, "two have it already: {further:?}");
 }
 
 #[test]

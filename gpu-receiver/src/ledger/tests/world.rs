@@ -313,7 +313,9 @@ impl World {
                 let failure = Failure { lease: id.0, kind: FailureKind::Retry, message };
                 self.ledger.failed(peer, failure, self.now);
             }
-            Happening::Left(peer) if self.peers.remove(&peer) => self.ledger.worker_left(peer),
+            Happening::Left(peer) if self.peers.remove(&peer) => {
+                self.ledger.worker_left(peer, self.now);
+            }
             Happening::Gone(peer) => {
                 self.writers.retain(|_, (writer, _)| *writer != peer);
                 self.ledger.gone(peer);
