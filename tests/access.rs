@@ -215,6 +215,11 @@ fn wrong_files_are_named_and_never_shown() {
     let nobody = "127.0.0.1:1";
     refused(nobody, &lines[..2], "security.key_file is missing");
     refused(nobody, &[token(folder.path(), "short", "secret")], "16 to 4096 characters");
+    refused(nobody, &[token(folder.path(), "long", &"x".repeat(4097))], "16 to 4096 characters");
+    let large = folder.path().join("large.pem");
+    fs::write(&large, vec![b'x'; (1 << 20) + 1]).expect("a file");
+    let ca = format!("ca_file = \"{}\"", large.display());
+    refused(nobody, &[vec![ca], lines[1..].to_vec()].concat(), "larger than 1 MiB");
     let path = folder.path().join("none").display().to_string();
     refused(nobody, &[format!("token_file = \"{path}\"")], &path);
     let mixed = [lines[0].clone(), lines[1].clone(), ours.lines("other")[2].clone()];

@@ -56,6 +56,17 @@ fn a_header_that_asks_for_too_many_pixels_is_refused_before_memory_is_taken() {
     assert_eq!(error.kind(), DecodeErrorKind::TooLarge, "{error}");
 }
 
+/// Each scan costs a pass over all pixels, and a file of a few bytes a scan may have many.
+#[test]
+fn a_progressive_image_of_more_scans_than_may_be_is_refused() {
+    let progressive = bytes("decode/progressive-420.jpg");
+    let limits = DecodeLimits { jpeg_scans_max: 3, ..DecodeLimits::default() };
+    let error = refusal(&progressive, limits);
+    assert!(error.to_string().contains("more than 3 scans"), "{error}");
+    let mut decoder = Decoder::new(DecodeLimits::default()).expect("a decoder");
+    decoder.decode(&progressive).expect("it has fewer than 500");
+}
+
 fn crc32(bytes: &[u8]) -> u32 {
     !bytes.iter().fold(!0u32, |crc, &byte| {
         (0..8).fold(crc ^ u32::from(byte), |crc, _| {

@@ -12,6 +12,7 @@ mod fairness;
 mod fp8;
 mod heartbeats;
 mod hello;
+mod limits;
 mod links;
 mod panics;
 mod same_bytes;

@@ -41,7 +41,7 @@ fn sign(authority: &Authority, ends: i32) -> Pair {
     Pair { certificate, key: key.serialize_pem() }
 }
 
-fn access(folder: &Path, ca: &str, pair: &Pair) -> Access {
+fn access(folder: &Path, ca: &str, pair: &Pair, handshake_timeout_ms: u64) -> Access {
     let file = |name: &str, text: &str| {
         fs::write(folder.join(name), text).expect("a file");
         folder.join(name)
@@ -50,7 +50,7 @@ fn access(folder: &Path, ca: &str, pair: &Pair) -> Access {
         ca_file: file("ca.pem", ca),
         cert_file: file("cert.pem", &pair.certificate),
         key_file: file("key.pem", &pair.key),
-        handshake_timeout_ms: 500,
+        handshake_timeout_ms,
         ..AccessConfig::default()
     };
     Access::open(&config).expect("usable files")
@@ -84,7 +84,7 @@ async fn answered(port: u16, ca: &str, pair: Option<&Pair>) -> bool {
 
 /// Answers a byte to every byte of every connection.
 async fn serve(access: Access, listener: TcpListener) {
-    let mut incoming = access.incoming(listener, 8);
+    let mut incoming = access.incoming(listener, 1000);
     while let Some(connection) = incoming.next().await {
         let mut connection = connection.expect("a connection");
         tokio::spawn(async move {
@@ -101,7 +101,7 @@ async fn only_a_certificate_of_our_authority_gets_a_connection() {
     let folder = tempfile::tempdir().expect("a folder");
     let (ours, ca) = authority();
     let (theirs, _) = authority();
-    let access = access(folder.path(), &ca, &sign(&ours, 3000));
+    let access = access(folder.path(), &ca, &sign(&ours, 3000), 500);
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let port = listener.local_addr().expect("an address").port();
     tokio::spawn(serve(access, listener));
@@ -116,4 +116,26 @@ async fn only_a_certificate_of_our_authority_gets_a_connection() {
     let mut rest = Vec::new();
     let cut = tokio::time::timeout(Duration::from_secs(60), silent.read_to_end(&mut rest)).await;
     assert!(cut.is_ok(), "a silent caller is kept");
+}
+
+#[tokio::test]
+async fn beside_as_many_handshakes_as_may_be_a_further_caller_waits_for_one_to_end() {
+    const HANDSHAKES_MAX: usize = 256;
+    let folder = tempfile::tempdir().expect("a folder");
+    let (ours, ca) = authority();
+    let pair = sign(&ours, 3000);
+    let access = access(folder.path(), &ca, &pair, 600_000);
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let port = listener.local_addr().expect("an address").port();
+    tokio::spawn(serve(access, listener));
+    let mut silent = Vec::new();
+    for _ in 0..HANDSHAKES_MAX {
+        silent.push(TcpStream::connect(("127.0.0.1", port)).await.expect("a listener"));
+    }
+    let mut answer = Box::pin(answered(port, &ca, Some(&pair)));
+    let early = tokio::time::timeout(Duration::from_millis(300), &mut answer).await;
+    assert!(early.is_err(), "more handshakes at a time than may be");
+    drop(silent.pop());
+    let answered = tokio::time::timeout(Duration::from_secs(60), answer).await;
+    assert_eq!(answered, Ok(true), "its turn never comes");
 }

@@ -86,6 +86,10 @@ fn a_file_is_read_again_and_what_it_gave_is_kept_while_it_gives_nothing() {
         assert_eq!(sight.addresses, ["fixed:1", "a:1", "b:3"], "{text:?} sends nobody away");
         assert!(sight.troubles[0].to_string().contains(trouble), "{:?}", sight.troubles);
     }
+    std::fs::write(&path, "#".repeat((4 << 20) + 1)).unwrap();
+    let sight = places.look();
+    assert!(sight.troubles[0].to_string().contains("longer than 4194304 bytes"));
+    assert_eq!(sight.addresses, ["fixed:1", "a:1", "b:3"]);
     std::fs::remove_file(&path).unwrap();
     assert_eq!(places.look().addresses, ["fixed:1", "a:1", "b:3"]);
 }

@@ -231,6 +231,35 @@ async fn strangers_are_turned_away_without_harm() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn more_silent_callers_than_may_be_are_closed_at_once_and_the_next_after_them_is_let_in() {
+    const SILENT_MAX: usize = 64;
+    let mut harness = support::Tcp::default();
+    harness.listen.handshake_timeout = Duration::from_secs(600);
+    let world = World::new(&harness).await;
+    let address = String::from_utf8(world.receiver().offer().address).expect("an address");
+    // More than there are places: so many are closed that as many stand as there may be.
+    let mut standing = Vec::new();
+    for _ in 0..SILENT_MAX + 10 {
+        standing.push(TcpStream::connect(&address).await.expect("connected"));
+    }
+    let is_open = |stream: &TcpStream| match stream.try_read(&mut [0]) {
+        Ok(0) => false,
+        Err(error) => error.kind() == std::io::ErrorKind::WouldBlock,
+        Ok(_) => panic!("a word to a stranger"),
+    };
+    while standing.len() > SILENT_MAX {
+        standing.retain(is_open);
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    let (_, key) = world.admit();
+    assert!(world.connect(&key).await.is_err(), "65 at a time");
+    assert_eq!(standing.iter().filter(|stream| is_open(stream)).count(), SILENT_MAX);
+    // One goes, and its place is another's.
+    drop(standing.pop());
+    while world.connect(&key).await.is_err() {}
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_peer_that_breaks_the_protocol_is_cut_off() {
     let harness = support::Tcp::default();
     let mut world = World::new(&harness).await;

@@ -4,6 +4,7 @@
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use headwater_core::Manifest;
 use headwater_proto::storage::manifest_pieces;
@@ -21,12 +22,14 @@ pub(crate) struct TestStorage {
     pub(crate) address: SocketAddr,
     pub(crate) shards: Arc<Vec<TestShard>>,
     pub(crate) manifest: Manifest,
+    reads: Arc<AtomicUsize>,
     runtime: Option<Runtime>,
 }
 
 struct Node {
     shards: Arc<Vec<TestShard>>,
     manifest: Manifest,
+    reads: Arc<AtomicUsize>,
 }
 
 type Answers<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
@@ -39,10 +42,16 @@ impl TestStorage {
             address: SocketAddr::from(([127, 0, 0, 1], 0)),
             manifest: manifest(DATASET, &shards),
             shards: Arc::new(shards),
+            reads: Arc::default(),
             runtime: None,
         };
         storage.restart();
         storage
+    }
+
+    /// Reads that were asked for.
+    pub(crate) fn reads(&self) -> usize {
+        self.reads.load(Ordering::SeqCst)
     }
 
     pub(crate) fn stop(&mut self) {
@@ -62,7 +71,11 @@ impl TestStorage {
         let listener = std::net::TcpListener::bind(self.address).unwrap();
         listener.set_nonblocking(true).unwrap();
         self.address = listener.local_addr().unwrap();
-        let node = Node { shards: Arc::clone(&self.shards), manifest: self.manifest.clone() };
+        let node = Node {
+            shards: Arc::clone(&self.shards),
+            manifest: self.manifest.clone(),
+            reads: Arc::clone(&self.reads),
+        };
         runtime.spawn(async move {
             let listener = tokio::net::TcpListener::from_std(listener).unwrap();
             let incoming = tonic::transport::server::TcpIncoming::from(listener);
@@ -113,6 +126,7 @@ impl Storage for Node {
         &self,
         request: Request<v1::ReadRequest>,
     ) -> Result<Response<Self::ReadSamplesStream>, Status> {
+        self.reads.fetch_add(1, Ordering::SeqCst);
         let v1::ReadRequest { shard, indices, fields, .. } = request.into_inner();
         let shard = &self.shards[shard as usize];
         if let Some(index) = indices.iter().find(|index| shard.unreadable.contains(index)) {
