@@ -7,14 +7,22 @@ use std::fs;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use headwater_access::AccessConfig;
+use headwater_augment::AugmentConfig;
 use headwater_augment::decode::{DecodeLimits, Decoder};
 use headwater_core::sampler::{Sampler, SamplerConfig, State, Term};
-use headwater_core::{Digest, Layout, Manifest, Recipe, ShardEntry};
+use headwater_core::{Digest, Dtype, Layout, Manifest, Recipe, ShardEntry, TensorLayout};
+use headwater_discovery::Places;
 use headwater_proto::augment::{FromWorker, ToWorker};
 use headwater_proto::storage::{EncodedSample, ReadQuery, ShardPlace, ShardQuery, StorageWelcome};
 use headwater_proto::v1::{self, Message as _};
-use headwater_storage::{InspectedShard, count_samples};
+use headwater_receiver::ReceiverConfig;
+use headwater_storage::{InspectedShard, StorageConfig, count_samples};
 use headwater_storage_client::FieldSelection;
+use serde::{Deserialize, Serialize};
+
+#[path = "../src/publish/tenbin.rs"]
+mod tenbin;
 
 /// Large images would make the fuzzer slow, not find more.
 const PIXELS_MAX: u64 = 1 << 20;
@@ -138,4 +146,108 @@ pub(crate) fn recipe(bytes: &[u8]) {
     let json = serde_json::to_vec(&recipe).expect("plain data");
     let again: Recipe = serde_json::from_slice(&json).expect("what was written");
     assert_eq!(again.digest(), recipe.digest(), "another recipe after writing and reading");
+}
+
+/// Messages of every data link.
+pub(crate) fn frame(bytes: &[u8]) {
+    headwater_transport::frames::take_any(bytes);
+}
+
+/// The sections of `headwater.toml` that tiers own.
+#[derive(Debug, Default, PartialEq, Deserialize, Serialize)]
+#[serde(default)]
+struct Sections {
+    storage: StorageConfig,
+    augment: AugmentConfig,
+    receiver: ReceiverConfig,
+    security: AccessConfig,
+}
+
+/// A configuration file: refused, or one that means the same when it is written and read again.
+pub(crate) fn config(bytes: &[u8]) {
+    let Ok(text) = std::str::from_utf8(bytes) else { return };
+    // Lists of addresses come from files and variables too.
+    let _ = Places::parse(&[text]);
+    let Ok(sections) = toml::from_str::<Sections>(text) else { return };
+    let Sections { storage, augment, receiver, security } = &sections;
+    let judged = [
+        storage.validate().is_ok(),
+        augment.validate().is_ok(),
+        receiver.validate().is_ok(),
+        security.validate().is_ok(),
+    ];
+    if judged != [true; 4] {
+        return;
+    }
+    assert!(receiver.slots_limit() > receiver.window_batches as usize, "no slot for the trainer");
+    let written = toml::to_string(&sections).expect("plain data");
+    let again: Sections = toml::from_str(&written).expect("what was written");
+    assert!(again == sections, "another configuration after writing and reading:\n{written}");
+}
+
+/// One tensor of any shape and type, as Tensorcom's clients get it: what is read back as their
+/// `tenbin.py` reads it is what was put in.
+pub(crate) fn tensorcom(bytes: &[u8]) {
+    let [dtype, dims, samples, wide, rest @ ..] = bytes else { return };
+    let dtypes = [
+        Dtype::F32,
+        Dtype::F16,
+        Dtype::Bf16,
+        Dtype::Fp8E4m3,
+        Dtype::Mxfp8E4m3,
+        Dtype::E8m0,
+        Dtype::U8,
+        Dtype::I64,
+        Dtype::Bool,
+    ];
+    let dtype = dtypes[usize::from(*dtype) % dtypes.len()];
+    let Some((shape, rest)) = rest.split_at_checked(usize::from(dims % 5)) else { return };
+    let row_shape: Vec<u32> = shape.iter().map(|dim| u32::from(dim % 8)).collect();
+    let row_bytes =
+        row_shape.iter().map(|dim| u64::from(*dim)).product::<u64>() * dtype.size_bytes();
+    let samples = u32::from(samples % 4);
+    let name = String::from_utf8_lossy(&rest[..rest.len().min(12)]).into_owned();
+    let tensor = TensorLayout { name, dtype, views: 1, row_shape, offset_bytes: 0, row_bytes };
+    let data: Vec<u8> = rest
+        .iter()
+        .chain(&[0; 8])
+        .copied()
+        .cycle()
+        .take((row_bytes * u64::from(samples)) as usize)
+        .collect();
+    let shape = tensor.shape(samples);
+    let Ok(chunk) = tenbin::chunk(&tensor, samples, data.clone(), wide % 2 == 1) else {
+        assert!(dtype == Dtype::I64 && wide % 2 == 0, "{dtype:?} is refused");
+        return;
+    };
+    let frame = tenbin::in_one_frame(&[chunk, tenbin::scale_inv(0.5)]);
+    let parts = unframed(&frame);
+    let [header, body, scale_header, scale] = parts[..] else { panic!("{} parts", parts.len()) };
+    let number = |at: usize| i64::from_le_bytes(header[at..at + 8].try_into().expect("a number"));
+    assert_eq!(number(16), shape.len() as i64);
+    let told: Vec<u64> = (0..shape.len()).map(|dim| number(24 + 8 * dim) as u64).collect();
+    assert_eq!(told, shape);
+    assert_eq!(header.len(), 24 + 8 * shape.len());
+    let width = usize::from(header[1] - b'0');
+    assert_eq!(body.len() as u64, shape.iter().product::<u64>() * width as u64);
+    match &header[..2] {
+        b"i4" => {
+            let wide = body.as_chunks::<4>().0.iter().map(|n| i64::from(i32::from_le_bytes(*n)));
+            assert!(wide.flat_map(i64::to_le_bytes).eq(data), "other numbers");
+        }
+        _ => assert!(body == data, "other bytes"),
+    }
+    assert_eq!((&scale_header[..2], scale), (&b"f4"[..], &0.5_f32.to_le_bytes()[..]));
+}
+
+/// The chunks of a frame, as Tensorcom takes it apart.
+fn unframed(mut frame: &[u8]) -> Vec<&[u8]> {
+    let mut parts = Vec::new();
+    while !frame.is_empty() {
+        assert_eq!(&frame[..8], b"~TenBin~");
+        let len = i64::from_le_bytes(frame[8..16].try_into().expect("a length")) as usize;
+        parts.push(&frame[16..16 + len]);
+        frame = &frame[16 + len.next_multiple_of(64)..];
+    }
+    parts
 }

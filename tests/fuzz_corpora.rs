@@ -45,6 +45,21 @@ fn images_of_any_bytes_are_decoded_within_bounds_or_refused() {
 }
 
 #[test]
+fn frames_of_any_bytes_are_messages_or_refused() {
+    replay("frame", doors::frame);
+}
+
+#[test]
+fn configurations_of_any_bytes_mean_something_or_are_refused() {
+    replay("config", doors::config);
+}
+
+#[test]
+fn tensors_of_any_shape_reach_tensorcoms_clients_as_they_are() {
+    replay("tensorcom", doors::tensorcom);
+}
+
+#[test]
 fn recipes_of_any_bytes_can_be_laid_out_or_are_refused() {
     replay("recipe", doors::recipe);
 }

@@ -6,7 +6,20 @@ use crate::tree::{code, files, read};
 const MAY_DEPEND: [(&str, &[&str]); 17] = [
     ("benches/peers/crates", &["augment", "core"]),
     ("tests/arm", &["core"]),
-    ("fuzz", &["core", "proto", "storage-client", "storage", "augment"]),
+    (
+        "fuzz",
+        &[
+            "access",
+            "augment",
+            "core",
+            "discovery",
+            "proto",
+            "receiver",
+            "storage",
+            "storage-client",
+            "transport",
+        ],
+    ),
     ("libs/access", &[]),
     ("libs/autoscale", &[]),
     ("libs/core", &[]),

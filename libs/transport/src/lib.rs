@@ -14,6 +14,8 @@ mod checksum;
 #[cfg(feature = "conformance")]
 pub mod conformance;
 pub mod contract;
+#[cfg(feature = "conformance")]
+pub mod frames;
 mod key;
 #[allow(unsafe_code)] // mmap and munmap.
 mod mapping;

@@ -38,7 +38,7 @@ mod rendering;
 mod session;
 pub mod ucx;
 mod verbs;
-mod wire;
+pub(crate) mod wire;
 mod worker;
 
 pub use adapter::RdmaPort;

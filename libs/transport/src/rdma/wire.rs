@@ -300,5 +300,18 @@ fn u64_at(bytes: &[u8], at: usize) -> u64 {
     u64::from_le_bytes(std::array::from_fn(|i| bytes[at + i]))
 }
 
+/// Takes any bytes for each message of this protocol. Panics where one is taken that is written
+/// otherwise than it was read.
+#[cfg(feature = "conformance")]
+pub(crate) fn take_any(bytes: &[u8]) {
+    let written = [
+        Request::decode(bytes).and_then(Result::ok).map(|message| message.encode()),
+        Answer::decode(bytes).map(|message| message.encode()),
+        ToReceiver::decode(bytes).map(|message| message.encode()),
+        ToWorker::decode(bytes).map(|message| message.encode()),
+    ];
+    assert!(written.iter().flatten().all(|written| written == bytes), "{written:?}");
+}
+
 #[cfg(test)]
 mod tests;

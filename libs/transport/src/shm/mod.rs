@@ -28,7 +28,7 @@ mod rendering;
 mod session;
 #[allow(unsafe_code)] // Registering a descriptor with tokio.
 mod socket;
-mod wire;
+pub(crate) mod wire;
 mod worker;
 
 use receiver::ShmReceiver;

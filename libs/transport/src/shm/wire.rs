@@ -114,6 +114,20 @@ fn u64_at(bytes: &[u8], at: usize) -> u64 {
     u64::from_le_bytes(std::array::from_fn(|i| bytes[at + i]))
 }
 
+/// Takes any bytes for each message of this protocol. Panics where one is taken that is written
+/// otherwise than it was read.
+#[cfg(feature = "conformance")]
+pub(crate) fn take_any(packet: &[u8]) {
+    if let Some(message) = ToReceiver::decode(packet) {
+        assert_eq!(message.encode(), packet, "{message:?}");
+    }
+    // The kernel hands out no longer ones; a longer reason would be cut.
+    let packet = &packet[..packet.len().min(MAX_PACKET_BYTES)];
+    if let Some(message) = ToWorker::decode(packet) {
+        assert_eq!(message.encode(), packet, "{message:?}");
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -21,7 +21,7 @@ mod receiver;
 mod stream;
 mod target;
 mod tls;
-mod wire;
+pub(crate) mod wire;
 mod worker;
 
 pub use tls::{ConnectTls, ListenTls};

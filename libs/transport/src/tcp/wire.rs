@@ -163,6 +163,25 @@ impl Ack {
     }
 }
 
+/// Takes any bytes for each message of this protocol. Panics where one is taken that is written
+/// otherwise than it was read.
+#[cfg(feature = "conformance")]
+pub(crate) fn take_any(bytes: &[u8]) {
+    if let Some(hello) = bytes.first_chunk().and_then(Hello::decode) {
+        assert_eq!(Hello::decode(&hello.encode()), Some(hello));
+    }
+    if let Some(first) = bytes.first_chunk() {
+        let frame = Frame::decode(first);
+        assert!(frame.is_none_or(|frame| frame.encode() == *first), "{frame:?}");
+    }
+    if let Some(first) = bytes.first_chunk() {
+        let ack = Ack::decode(first);
+        assert!(ack.is_none_or(|ack| ack.encode() == *first), "{ack:?}");
+    }
+    let answer = bytes.first_chunk().copied().and_then(decode_answer);
+    assert!(answer.is_none_or(|(_, len)| len <= MAX_REASON_BYTES), "{answer:?}");
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

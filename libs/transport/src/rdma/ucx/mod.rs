@@ -37,7 +37,7 @@ mod path;
 mod port;
 mod receiver;
 mod session;
-mod wire;
+pub(crate) mod wire;
 mod worker;
 
 use context::Context;

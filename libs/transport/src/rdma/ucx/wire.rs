@@ -225,6 +225,22 @@ impl Reader<'_> {
     }
 }
 
+/// Takes any bytes for each message of this protocol. Panics where one is taken that is written
+/// otherwise than it was read.
+#[cfg(feature = "conformance")]
+pub(crate) fn take_any(bytes: &[u8]) {
+    let written = [
+        decode_offer(bytes).ok().map(|address| encode_offer(&address)),
+        Knock::decode(bytes).map(|message| message.encode()),
+        ToReceiver::decode(bytes).map(ToReceiver::encode),
+        // A reason in other letters than UTF-8 has is told as far as it can be read.
+        ToWorker::decode(bytes)
+            .filter(|message| !matches!(message, ToWorker::Refused { .. }))
+            .map(|message| message.encode()),
+    ];
+    assert!(written.iter().flatten().all(|written| written == bytes), "{written:?}");
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
