@@ -10,10 +10,10 @@ use headwater_receiver::ReceiverConfig;
 use rustix::process::Signal;
 use support::fleet::Fleet;
 use support::network::{Host, available};
-use support::trainer::Ranks;
+use support::trainer::{CALM_HEARTBEAT_MS, HEARTBEAT_MS, Ranks};
 
 /// Longer than heartbeats may stay out, and shorter.
-const CUTS_MS: [u64; 3] = [300, 1500, 2500];
+const CUTS_MS: [u64; 3] = [300, 1500, 4000];
 
 #[test]
 fn pulled_cables_change_no_batch() {
@@ -35,7 +35,7 @@ fn pulled_cables_change_no_batch() {
         world_size: 2,
         batch_samples: 8,
         epochs: 1_000_000,
-        heartbeat_ms: 200,
+        heartbeat_ms: HEARTBEAT_MS,
         links: vec!["tcp".into()],
         ..fleet.config()
     };
@@ -60,7 +60,7 @@ fn pulled_cables_change_no_batch() {
     fleet.restart_worker(1, "local_map = \"off\"");
     // Both cables at once: nobody is left until they are back.
     hosts.iter().for_each(Host::pull);
-    sleep(Duration::from_millis(1500));
+    sleep(Duration::from_millis(4000));
     hosts.iter().for_each(Host::plug);
     let taken = ranks.taken(0);
     ranks.wait_for(0, taken + 10);
@@ -70,7 +70,8 @@ fn pulled_cables_change_no_batch() {
 
     let mut calm = Fleet::start(&shards, 2);
     let (storage, workers) = (calm.config().storage, calm.config().workers);
-    let config = ReceiverConfig { storage, workers, ..config };
+    let heartbeat_ms = CALM_HEARTBEAT_MS;
+    let config = ReceiverConfig { storage, workers, heartbeat_ms, ..config };
     let only = ["--batches".to_owned(), cut.len().to_string()];
     let mut undisturbed = Ranks::start(&config, &folder, "undisturbed", &only);
     undisturbed.finish();

@@ -16,7 +16,7 @@ use headwater_receiver::ReceiverConfig;
 use rustix::process::Signal;
 use support::fleet::Fleet;
 use support::proxy::{Proxy, Weather};
-use support::trainer::Ranks;
+use support::trainer::{CALM_HEARTBEAT_MS, HEARTBEAT_MS, Ranks};
 use support::{unix_ms, variable};
 
 const SECONDS_DEFAULT: u64 = 10;
@@ -57,7 +57,7 @@ fn weather_of_every_kind_changes_no_batch() {
     let config = ReceiverConfig {
         batch_samples: 8,
         epochs: 1_000_000,
-        heartbeat_ms: 200,
+        heartbeat_ms: HEARTBEAT_MS,
         links: vec!["tcp".into()],
         workers: ways[1..].iter().map(|way| way.address.clone()).collect(),
         ..fleet.config()
@@ -82,7 +82,8 @@ fn weather_of_every_kind_changes_no_batch() {
         let way = &ways[rng.below(ways.len() as u64) as usize];
         make(&way.weather, kind, &mut rng);
         *made.entry(kind).or_default() += 1;
-        sleep(Duration::from_millis(200 + rng.below(1200)));
+        let longest_ms = if kind == "silence" { 3000 } else { 1200 };
+        sleep(Duration::from_millis(200 + rng.below(longest_ms)));
         way.weather.clear();
         ranks.check();
     }
@@ -94,7 +95,8 @@ fn weather_of_every_kind_changes_no_batch() {
 
     let mut calm = Fleet::start(&shards, 2);
     let (storage, workers) = (calm.config().storage, calm.config().workers);
-    let config = ReceiverConfig { storage, workers, ..config };
+    let heartbeat_ms = CALM_HEARTBEAT_MS;
+    let config = ReceiverConfig { storage, workers, heartbeat_ms, ..config };
     let only = ["--batches".to_owned(), rough.len().to_string()];
     let mut undisturbed = Ranks::start(&config, &folder, "undisturbed", &only);
     undisturbed.finish();

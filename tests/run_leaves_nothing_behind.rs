@@ -1,14 +1,19 @@
-//! `headwater run --processes`: what it brings, and that its children end with it, however it ends.
+//! `headwater run --processes`: what it brings, and that its children end with it, however it ends;
+//! and that nobody leaves memory behind who is killed.
 
 mod support;
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use headwater_receiver::ReceiverConfig;
 use rustix::process::{Pid, Signal, kill_process};
 use support::data;
+use support::fleet::Fleet;
+use support::trainer::Ranks;
 
 const LIMIT: Duration = Duration::from_secs(60);
 
@@ -128,4 +133,42 @@ fn a_run_that_is_killed_takes_its_children_along() {
     run.kill().expect("the run is there");
     run.wait().expect("its end");
     until("the children end", || children.iter().all(|child| !is_there(*child)));
+}
+
+/// Modes of the files that a process has open under a folder, whether or not they have a name.
+fn open_files(pid: u32, folder: &Path) -> Vec<u32> {
+    let entries = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
+    let of_folder = entries
+        .filter(|entry| fs::read_link(entry.path()).is_ok_and(|target| target.starts_with(folder)));
+    let mode = |entry: fs::DirEntry| Some(fs::metadata(entry.path()).ok()?.permissions().mode());
+    of_folder.filter_map(mode).map(|mode| mode & 0o7777).collect()
+}
+
+#[test]
+fn shared_memory_is_its_owners_alone_has_no_name_and_goes_with_the_last_who_is_killed() {
+    let mut fleet = Fleet::start(data("photos/photos-*.tar"), 2);
+    // The real thing: a folder of the memory file system that slots are made in.
+    let folder = tempfile::tempdir_in("/dev/shm").expect("a folder");
+    let config = ReceiverConfig {
+        world_size: 2,
+        batch_samples: 8,
+        epochs: 1_000_000,
+        links: vec!["shm".into()],
+        ..fleet.config()
+    };
+    let set = ["--set".to_owned(), format!("receiver.shm_dir={}", folder.path().display())];
+    let mut ranks = Ranks::start(&config, fleet.dir(), "killed", &set);
+    (0..ranks.len()).for_each(|rank| ranks.wait_for(rank, 3));
+    let names = || fs::read_dir(folder.path()).expect("the folder").count();
+    for rank in 0..ranks.len() {
+        let modes = open_files(ranks.pid(rank), folder.path());
+        assert!(!modes.is_empty(), "rank {rank} has no slots there");
+        assert!(modes.iter().all(|mode| *mode == 0o600), "{modes:?}");
+    }
+    assert_eq!(names(), 0, "slots have names while they are used");
+    // Everybody, the workers in the middle of their writing.
+    (0..2).for_each(|worker| fleet.worker(worker).kill());
+    ranks.kill();
+    fleet.storage().kill();
+    assert_eq!(names(), 0, "something is left behind");
 }

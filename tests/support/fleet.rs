@@ -148,7 +148,11 @@ impl Fleet {
 
     /// One more storage node over the same shards; workers that start later know it.
     pub fn add_storage(&mut self) {
-        let node = self.start_storage(&format!("{}:0", self.host));
+        self.add_storage_at(&format!("{}:0", self.host));
+    }
+
+    pub fn add_storage_at(&mut self, listen: &str) {
+        let node = self.start_storage(listen);
         self.storage.push(node);
     }
 

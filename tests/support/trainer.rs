@@ -11,6 +11,11 @@ use serde_json::Value;
 
 /// Longest wait for a batch or an end.
 const LIMIT: Duration = Duration::from_secs(600);
+/// Between heartbeats where workers are to be given up soon. Three may stay out: a machine that has
+/// ten times the work it has cores for leaves a thread waiting for longer than shorter ones allow.
+pub const HEARTBEAT_MS: u32 = 500;
+/// Where nobody is to be given up.
+pub const CALM_HEARTBEAT_MS: u32 = 60_000;
 
 /// A process for each rank; all killed when dropped.
 pub struct Ranks {
@@ -60,6 +65,10 @@ impl Ranks {
 
     pub fn len(&self) -> usize {
         self.processes.len()
+    }
+
+    pub fn pid(&self, rank: usize) -> u32 {
+        self.processes[rank].id()
     }
 
     pub fn signal(&self, rank: usize, signal: Signal) {
