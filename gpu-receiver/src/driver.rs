@@ -54,6 +54,8 @@ pub(crate) enum SessionEvent {
         welcome: SessionWelcome,
         link: Arc<dyn ReceiverLink>,
         outbox: mpsc::Sender<ToWorker>,
+        /// Dropped to give the session up.
+        held: oneshot::Sender<()>,
     },
     Said(FromWorker),
     Ended {
@@ -84,6 +86,7 @@ struct Session {
     address: String,
     link: Arc<dyn ReceiverLink>,
     outbox: mpsc::Sender<ToWorker>,
+    _held: oneshot::Sender<()>,
 }
 
 pub(crate) struct Driver {
@@ -203,14 +206,14 @@ impl Driver {
         self.leave().await;
     }
 
-    /// Ends all sessions in order: the outboxes first, which tells the workers.
+    /// Ends all sessions in order: each hears of it before it is let go of, and then the worker does.
     async fn leave(&mut self) {
+        let _ = self.leaving.send(true);
         let sessions = std::mem::take(&mut self.state.sessions);
         for (peer, session) in sessions {
             drop(session);
             self.stats.worker_left(peer);
         }
-        let _ = self.leaving.send(true);
         let tasks = &mut self.state.tasks;
         let ended = async { while tasks.join_next().await.is_some() {} };
         let _ = tokio::time::timeout(LEAVE_LIMIT, ended).await;

@@ -10,7 +10,7 @@ use async_trait::async_trait;
 use headwater_core::Digester;
 use headwater_proto::augment::{FromWorker, LinkOffer, SessionHello, SessionWelcome, ToWorker};
 use headwater_transport::{LinkKind, PeerId, ReceiverLink, SessionKey};
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::{Instant, interval, timeout, timeout_at};
 use tokio_stream::{Stream, StreamExt as _};
 
@@ -173,26 +173,29 @@ async fn run_session(shared: &SessionShared, address: &str, peer: PeerId) -> Ses
     for refused in &welcome.refused_links {
         tracing::info!(worker = address, refused, "a better link was not taken");
     }
+    let (held, given_up) = oneshot::channel();
     let joined = SessionEvent::Joined {
         address: address.to_owned(),
         welcome,
         link: Arc::clone(link),
         outbox: outbox.clone(),
+        held,
     };
     if shared.events.send(Event::Session(peer, joined)).is_err() {
         return failed("the receiver is closed".into(), true);
     }
-    let reason = pass_messages(shared, peer, outbox, inbox).await;
+    let reason = pass_messages(shared, peer, outbox, inbox, given_up).await;
     SessionEnd { reason, stood: true, hopeless: false }
 }
 
-/// Passes what the worker says to the driver until the stream ends, a message is not one, or the
-/// worker is silent for too long. Returns why it ended.
+/// Passes what the worker says to the driver until the stream ends, a message is not one, the
+/// worker is silent for too long, or the driver gives it up. Returns why it ended.
 async fn pass_messages(
     shared: &SessionShared,
     peer: PeerId,
     outbox: mpsc::Sender<ToWorker>,
     mut inbox: Inbox,
+    mut given_up: oneshot::Receiver<()>,
 ) -> String {
     let mut beat = interval(shared.heartbeat);
     let patience = shared.heartbeat * HEARTBEATS_MISSED_MAX;
@@ -207,6 +210,8 @@ async fn pass_messages(
                 drop(outbox);
                 return leave(inbox).await;
             }
+            // By dropping the other end; there is nothing to be sent.
+            _ = &mut given_up => return "this receiver gave it up".into(),
             _ = beat.tick() => {
                 sequence += 1;
                 // A full outbox means that the worker does not read: silence ends the session.

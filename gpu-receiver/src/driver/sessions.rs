@@ -11,7 +11,7 @@ use crate::sessions::keep_session;
 impl Driver {
     pub(super) fn session_changed(&mut self, peer: PeerId, event: SessionEvent) {
         match event {
-            SessionEvent::Joined { address, welcome, link, outbox } => {
+            SessionEvent::Joined { address, welcome, link, outbox, held } => {
                 tracing::info!(
                     worker = welcome.worker,
                     address,
@@ -23,7 +23,7 @@ impl Driver {
                 self.stats.worker_joined(peer, &welcome.worker, link.kind());
                 let kind = link.kind();
                 self.state.paths.insert(peer, kind);
-                self.state.sessions.insert(peer, Session { address, link, outbox });
+                self.state.sessions.insert(peer, Session { address, link, outbox, _held: held });
                 self.state.alone_since = None;
                 self.ledger.worker_joined(peer, welcome.worker, welcome.credits);
                 if self.state.gone_early.contains(&(peer, kind)) {
