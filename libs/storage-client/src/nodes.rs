@@ -136,6 +136,8 @@ async fn look(places: &mut Places) -> Sight {
 
 #[cfg(test)]
 mod tests {
+    use tokio::time::timeout;
+
     use super::*;
 
     #[tokio::test]
@@ -166,9 +168,12 @@ mod tests {
         let before = nodes.now();
         std::fs::write(&path, "b:1\nc:1\n").unwrap();
         let addresses = || nodes.now().iter().map(|n| n.address().to_owned()).collect::<Vec<_>>();
-        while addresses() != ["b:1", "c:1"] {
-            sleep(Duration::from_millis(1)).await;
-        }
+        let changed = async {
+            while addresses() != ["b:1", "c:1"] {
+                sleep(Duration::from_millis(1)).await;
+            }
+        };
+        timeout(Duration::from_secs(60), changed).await.expect("the new list");
         assert!(Arc::ptr_eq(&nodes.now()[0], &before[1]), "another connection to the same node");
         // A list that is empty for a moment sends nobody away.
         std::fs::write(&path, "").unwrap();
@@ -178,8 +183,11 @@ mod tests {
         let held = Arc::downgrade(&nodes);
         drop(nodes);
         // The one who looks holds them for a moment at most.
-        while held.strong_count() > 0 {
-            sleep(Duration::from_millis(1)).await;
-        }
+        let gone = async {
+            while held.strong_count() > 0 {
+                sleep(Duration::from_millis(1)).await;
+            }
+        };
+        timeout(Duration::from_secs(60), gone).await.expect("nobody holds them");
     }
 }
