@@ -22,6 +22,7 @@ const READ_SECONDS: &str = "headwater_augment_read_seconds";
 const RENDER_SECONDS: &str = "headwater_augment_render_seconds";
 const DELIVER_SECONDS: &str = "headwater_augment_deliver_seconds";
 const DEVICE_FAILURES: &str = "headwater_augment_device_failures_total";
+const ON_DEVICE: &str = "headwater_augment_samples_on_device_total";
 const BESIDE_DEVICE: &str = "headwater_augment_samples_beside_device_total";
 const ENCODED_BYTES: &str = "headwater_augment_encoded_bytes_total";
 
@@ -60,6 +61,7 @@ pub(crate) fn describe() {
         metrics::describe_histogram!(RENDER_SECONDS, seconds, "Thread time to render a part");
         metrics::describe_histogram!(DELIVER_SECONDS, seconds, "Handing a part to its link");
         metrics::describe_counter!(DEVICE_FAILURES, "GPU streams that failed and were given up");
+        metrics::describe_counter!(ON_DEVICE, "Samples whose views a GPU's kernels have made");
         metrics::describe_counter!(BESIDE_DEVICE, "Samples too large for the GPU's memory");
         metrics::describe_counter!(ENCODED_BYTES, Unit::Bytes, "Encoded bytes read for parts");
     });
@@ -93,6 +95,11 @@ pub(crate) fn panicked() {
 /// A stream of a GPU was given up.
 pub(crate) fn device_failed() {
     counter!(DEVICE_FAILURES).increment(1);
+}
+
+/// Samples were rendered by a GPU.
+pub(crate) fn rendered_on_device(samples: u64) {
+    counter!(ON_DEVICE).increment(samples);
 }
 
 /// A sample was rendered by the processor although there is a GPU.

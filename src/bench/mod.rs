@@ -1,7 +1,10 @@
-//! What the tiers cost: images through all three of them beside the same kernels in a plain loop.
+//! What the tiers cost: images through all three of them beside the same kernels in a plain loop. And
+//! what a GPU is worth.
 
 mod cpu;
+mod gpu;
 mod pipeline;
 mod plain;
 
+pub(crate) use gpu::{Gpu, Kernels};
 pub(crate) use pipeline::{Pipeline, Round};

@@ -1,5 +1,7 @@
 //! `headwater bench`: measures.
 
+mod gpu;
+
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, ensure};
@@ -24,6 +26,8 @@ pub(crate) enum Verb {
     Link(LinkFlags),
     /// Images through all three tiers, beside the same kernels in a plain loop
     Pipeline(PipelineFlags),
+    /// The GPU back end beside the processor's: the same bytes, and how fast
+    Gpu(gpu::GpuFlags),
 }
 
 /// Flags of `bench link`.
@@ -86,6 +90,7 @@ pub(crate) fn run(config: Config, verb: &Verb, screen: &Screen) -> Result<()> {
     match verb {
         Verb::Link(flags) => link(&config, flags),
         Verb::Pipeline(flags) => pipeline(config, flags, screen),
+        Verb::Gpu(flags) => gpu::run(&config, flags),
     }
 }
 

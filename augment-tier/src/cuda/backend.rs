@@ -3,13 +3,17 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use headwater_core::Recipe;
+
 use super::cubin_cache::CubinCache;
-use super::driver::Gpu;
+use super::driver::{Gpu, GpuStream};
 use super::error::CudaError;
+use super::measure::{KernelTime, MeasureError};
 use super::renderer::CudaRenderer;
+use super::tally::{Counts, Tally};
 use crate::backend::{Backend, SampleRenderer};
 use crate::decode::DecodeLimits;
-use crate::render::RenderError;
+use crate::render::{RenderError, RenderKey};
 
 /// What a worker wants of a GPU.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,6 +35,7 @@ pub struct CudaBackend {
     gpu: Arc<Gpu>,
     arena_bytes: u64,
     limits: DecodeLimits,
+    tally: Arc<Tally>,
 }
 
 // === impl CudaBackend ===
@@ -44,7 +49,40 @@ impl CudaBackend {
         let cache = settings.cache_dir.as_deref().map(CubinCache::new);
         let gpu = Arc::new(Gpu::open(settings.device, cache.as_ref())?);
         let arena_bytes = settings.memory_bytes / settings.streams.max(1) as u64;
-        Ok(Self { gpu, arena_bytes, limits: settings.limits })
+        Ok(Self { gpu, arena_bytes, limits: settings.limits, tally: Arc::default() })
+    }
+
+    /// What its renderers have done so far.
+    #[must_use]
+    pub fn counts(&self) -> Counts {
+        self.tally.counts()
+    }
+
+    /// How long each kernel takes on a part, over so many rounds.
+    ///
+    /// # Errors
+    /// The GPU fails, or a sample cannot be rendered or does not fit beside the others.
+    pub fn measure(
+        &self,
+        recipe: &Recipe,
+        samples: &[(RenderKey, &[u8])],
+        rounds: u32,
+    ) -> Result<Vec<KernelTime>, MeasureError> {
+        self.stream()?.measure(recipe, samples, rounds)
+    }
+
+    /// Bytes read and written per second by copies within the GPU's memory, over so many copies.
+    ///
+    /// # Errors
+    /// The GPU fails.
+    pub fn copy_bytes_per_s(&self, times: u32) -> Result<f64, MeasureError> {
+        self.stream()?.copy_bytes_per_s(times)
+    }
+
+    fn stream(&self) -> Result<CudaRenderer<GpuStream>, RenderError> {
+        let stream = self.gpu.stream(self.arena_bytes);
+        let stream = stream.map_err(|error| RenderError::Device { reason: error.to_string() })?;
+        Ok(CudaRenderer::new(stream, self.limits)?.counted_by(Arc::clone(&self.tally)))
     }
 }
 
@@ -58,8 +96,6 @@ impl Backend for CudaBackend {
     }
 
     fn renderer(&self) -> Result<Box<dyn SampleRenderer>, RenderError> {
-        let stream = self.gpu.stream(self.arena_bytes);
-        let stream = stream.map_err(|error| RenderError::Device { reason: error.to_string() })?;
-        Ok(Box::new(CudaRenderer::new(stream, self.limits)?))
+        Ok(Box::new(self.stream()?))
     }
 }

@@ -3,6 +3,7 @@
 
 use std::ffi::c_void;
 use std::sync::Arc;
+use std::time::Duration;
 
 use cudarc::driver::result::{self, DriverError};
 use cudarc::driver::sys::{self, CUdevice_attribute as Attribute, CUevent_flags};
@@ -14,6 +15,7 @@ use super::cubin_cache::CubinCache;
 use super::device::{Device, DeviceError, Kernel, Launch};
 use super::error::CudaError;
 use super::libraries;
+use super::measure::Stopwatch;
 use super::pinned::Pinned;
 
 /// Pinned memory through which a stream's uploads go. Larger ones go in pieces.
@@ -160,6 +162,14 @@ impl GpuStream {
         Ok(())
     }
 
+    /// An event at what was asked of the stream last, which says when it ended.
+    fn mark(&self) -> Result<CudaEvent, DeviceError> {
+        let event = self.gpu.context.new_event(Some(CUevent_flags::CU_EVENT_DEFAULT));
+        let event = event.map_err(failed("make an event"))?;
+        event.record(&self.stream).map_err(failed("record an event"))?;
+        Ok(event)
+    }
+
     /// Copies as much as there is staging memory for, after waiting for some where there is none.
     fn copy_piece(&mut self, offset: u64, bytes: &[u8]) -> Result<usize, DriverError> {
         if self.staged + STAGING_ALIGN_BYTES > self.staging.len() {
@@ -251,6 +261,40 @@ impl Device for GpuStream {
         self.check(offset, bytes);
         self.read(offset, bytes as usize).map_err(failed("download"))
     }
+}
+
+impl Stopwatch for GpuStream {
+    fn time_launches(&mut self, launches: &[Launch]) -> Result<Vec<Duration>, DeviceError> {
+        let mut marks = vec![self.mark()?];
+        for launch in launches {
+            self.launch(launch)?;
+            marks.push(self.mark()?);
+        }
+        self.wait().map_err(failed("time kernels"))?;
+        marks.windows(2).map(|pair| between(&pair[0], &pair[1])).collect()
+    }
+
+    fn time_copies(&mut self, times: u32) -> Result<Duration, DeviceError> {
+        let half = self.arena_bytes / 2;
+        let first = self.mark()?;
+        for _ in 0..times {
+            // SAFETY: both halves are within the arena, which lives as long as the stream, and do
+            // not overlap.
+            unsafe {
+                let (to, stream) = (self.arena + half, self.stream.cu_stream());
+                result::memcpy_dtod_async(to, self.arena, half as usize, stream)
+            }
+            .map_err(failed("copy within its memory"))?;
+        }
+        let last = self.mark()?;
+        self.wait().map_err(failed("time copies"))?;
+        between(&first, &last)
+    }
+}
+
+fn between(first: &CudaEvent, last: &CudaEvent) -> Result<Duration, DeviceError> {
+    let ms = first.elapsed_ms(last).map_err(failed("read its clock"))?;
+    Ok(Duration::from_secs_f64(f64::from(ms) / 1e3))
 }
 
 impl Drop for GpuStream {

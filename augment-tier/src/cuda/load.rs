@@ -85,6 +85,11 @@ impl Load {
         &self.rows
     }
 
+    /// Bytes that a kernel must read or write for all that is in the load.
+    pub(super) fn necessary_bytes(&self, kernel: Kernel) -> u64 {
+        self.records.necessary_bytes(kernel)
+    }
+
     pub(super) fn clear(&mut self) {
         self.used = 0;
         self.records.clear();

@@ -17,11 +17,14 @@ mod driver;
 mod error;
 mod libraries;
 mod load;
+mod measure;
 mod pinned;
 mod record;
 mod records;
 mod renderer;
 mod source;
+mod tables;
+mod tally;
 mod tiles;
 
 pub use backend::{CudaBackend, CudaSettings};
@@ -30,5 +33,7 @@ pub use device::{Device, DeviceError, Kernel, Launch};
 
 pub use error::{CudaError, Library};
 pub use libraries::is_there;
+pub use measure::{KernelTime, MeasureError, Stopwatch};
 pub use renderer::CudaRenderer;
 pub use source::{OPTIONS, SOURCE};
+pub use tally::{Counts, Tally};

@@ -1,8 +1,10 @@
 //! The records of a load, and where each list of them lies.
 
 use super::arena::ALIGN_BYTES;
+use super::device::Kernel;
 use super::record::{
-    OP_BYTES, OpRecord, Places, SPAN_BYTES, TILE_BYTES, TileRecord, VIEW_BYTES, ViewRecord,
+    KEEPS_HEIGHT, KEEPS_WIDTH, OP_BYTES, OpRecord, Places, SPAN_BYTES, TILE_BYTES, TileRecord,
+    VIEW_BYTES, ViewRecord,
 };
 use crate::ops::resize::Taps;
 
@@ -78,6 +80,39 @@ impl Records {
         let weights = self.weights.len() * size_of::<i32>() + TABLES_MAX * TABLE_BYTES;
         let gaps = (LISTS + TABLES_MAX + lists) * ALIGN_BYTES as usize;
         (views + taps_and_ops + weights + tiles * TILE_BYTES + gaps) as u64
+    }
+
+    /// Bytes that the kernel must read or write for all views, see
+    /// [`KernelTime`](super::measure::KernelTime).
+    pub(super) fn necessary_bytes(&self, kernel: Kernel) -> u64 {
+        let of_view = |view: &ViewRecord| {
+            let planes = 3 * u64::from(view.width) * u64::from(view.height);
+            match kernel {
+                Kernel::ResizeTiles => {
+                    let columns =
+                        self.covered(view.flags & KEEPS_WIDTH, view.width, view.places.across);
+                    let rows =
+                        self.covered(view.flags & KEEPS_HEIGHT, view.height, view.places.down);
+                    3 * columns * rows + planes
+                }
+                Kernel::FinishViews => {
+                    let values = 3 * u64::from(view.out_width) * u64::from(view.out_height);
+                    planes + values * u64::from(view.element_bytes)
+                }
+            }
+        };
+        self.views.iter().map(of_view).sum()
+    }
+
+    /// Positions of the source that positions of an axis are made of; `kept`: they are the same.
+    fn covered(&self, kept: u32, len: u32, first_span: u64) -> u64 {
+        if kept != 0 {
+            return len.into();
+        }
+        let spans = &self.spans[first_span as usize..][..len as usize];
+        let begin = spans.iter().map(|span| span[0]).min().unwrap_or(0);
+        let end = spans.iter().map(|span| span[0] + span[2]).max().unwrap_or(0);
+        (end - begin).into()
     }
 
     /// Begins to write at a place of the arena, while rows lie at another. The first table is the

@@ -3,15 +3,19 @@
 //! Draws, taps and tables are the processor's own code, and so are the pixels of the images: the
 //! rows are those of [`crate::render::Renderer`], byte for byte.
 
-use headwater_core::{Dtype, Recipe};
+use std::sync::Arc;
+
+use headwater_core::Recipe;
+use headwater_core::draw::Extent;
 
 use super::arena::{Bounds, NoRoom};
-use super::device::{Device, DeviceError};
+use super::device::{Device, DeviceError, Kernel};
 use super::load::Load;
+use super::measure::{MeasureError, Staged};
+use super::tables::{Tables, leaves_levels};
+use super::tally::{Counts, Tally};
 use crate::backend::{SampleJob, SampleRenderer};
 use crate::decode::{DecodeLimits, Decoder};
-use crate::metrics;
-use crate::ops::cast::{CastTable, Normalise};
 use crate::render::{Draws, RenderError, RenderKey, Rendered, Renderer, ViewSink, check_row};
 
 /// Renders the samples of a part together, on one stream.
@@ -24,15 +28,18 @@ pub struct CudaRenderer<D> {
     tables: Tables,
     /// For samples that no block can hold, and for all once the device is gone.
     cpu: Renderer,
+    tally: Arc<Tally>,
 }
 
-/// What the levels of each tensor become, one table for each dtype.
-#[derive(Debug, Default)]
-struct Tables {
-    known: Vec<CastTable>,
-    flat: Vec<[u32; 3 * 256]>,
-    /// Number of the table of each tensor.
-    of_tensor: Vec<usize>,
+/// An image as it lies in the decoder.
+#[derive(Clone, Copy, Debug)]
+struct Decoded {
+    /// Size in the file.
+    source: Extent,
+    /// Size in memory.
+    extent: Extent,
+    /// What the sides have been divided by.
+    reduction: u32,
 }
 
 type Outcomes = Vec<Option<Result<Rendered, RenderError>>>;
@@ -56,13 +63,54 @@ impl<D: Device> CudaRenderer<D> {
             load: Load::new(bounds),
             tables: Tables::default(),
             cpu: Renderer::new(limits)?,
+            tally: Arc::default(),
         })
+    }
+
+    /// Counts what it does there.
+    #[must_use]
+    pub fn counted_by(self, tally: Arc<Tally>) -> Self {
+        Self { tally, ..self }
+    }
+
+    /// What it has done so far, together with others that are counted there.
+    #[must_use]
+    pub fn counts(&self) -> Counts {
+        self.tally.counts()
     }
 
     /// Whether the device has failed, so that the processor does all since.
     #[must_use]
     pub fn has_failed(&self) -> bool {
         self.device.is_none()
+    }
+
+    pub(super) fn device_mut(&mut self) -> Option<&mut D> {
+        self.device.as_mut()
+    }
+
+    /// Decodes a sample, which stays in the decoder, and draws all about it.
+    fn decode(
+        &mut self,
+        recipe: &Recipe,
+        key: RenderKey,
+        encoded: &[u8],
+    ) -> Result<Decoded, RenderError> {
+        let Self { decoder, draws, .. } = self;
+        let mut source = None;
+        let image = decoder.decode_wanted(encoded, |image| {
+            source = Some(image);
+            draws.draw(recipe, key, image)
+        })?;
+        let extent = image.extent();
+        Ok(Decoded { source: source.unwrap_or(extent), extent, reduction: image.reduction() })
+    }
+
+    /// A place for the sample that was decoded last.
+    fn add(&mut self, recipe: &Recipe, number: usize, image: Decoded) -> Result<u64, NoRoom> {
+        let Self { draws, load, tables, .. } = self;
+        let size = (image.extent, image.reduction);
+        load.add(recipe, number, draws.params(), size, |tensor| tables.of_tensor[tensor])
     }
 
     /// Decodes a sample and puts it on the device; `None` where the processor has to render it.
@@ -73,36 +121,47 @@ impl<D: Device> CudaRenderer<D> {
         jobs: &mut [SampleJob<'_>],
         outcomes: &mut Outcomes,
     ) -> Result<Option<()>, DeviceError> {
-        let (key, encoded) = (jobs[number].key, jobs[number].encoded);
-        let Self { decoder, draws, .. } = self;
-        let mut size = None;
-        let decoded = decoder.decode_wanted(encoded, |image| {
-            size = Some(image);
-            draws.draw(recipe, key, image)
-        });
-        let (extent, reduction) = match decoded {
-            Ok(image) => (image.extent(), image.reduction()),
+        let image = match self.decode(recipe, jobs[number].key, jobs[number].encoded) {
+            Ok(image) => image,
             Err(error) => {
-                outcomes[number] = Some(Err(error.into()));
+                outcomes[number] = Some(Err(error));
                 return Ok(Some(()));
             }
         };
-        let params = self.draws.params().clone();
-        let add = |load: &mut Load, tables: &Tables| {
-            load.add(recipe, number, &params, (extent, reduction), |tensor| {
-                tables.of_tensor[tensor]
-            })
-        };
-        let mut added = add(&mut self.load, &self.tables);
+        let mut added = self.add(recipe, number, image);
         if added == Err(NoRoom::Now) {
             self.finish(recipe, jobs, outcomes)?;
-            added = add(&mut self.load, &self.tables);
+            added = self.add(recipe, number, image);
         }
         let Ok(offset) = added else { return Ok(None) };
         let Some(device) = &mut self.device else { return Ok(None) };
         device.upload(offset, self.decoder.image().pixels())?;
-        outcomes[number] = Some(Ok(Rendered { source: size.unwrap_or(extent) }));
+        outcomes[number] = Some(Ok(Rendered { source: image.source }));
         Ok(Some(()))
+    }
+
+    /// Puts samples on the device, which must have room for all of them, with their records.
+    pub(super) fn stage_all(
+        &mut self,
+        recipe: &Recipe,
+        samples: &[(RenderKey, &[u8])],
+    ) -> Result<Staged, MeasureError> {
+        self.tables.prepare(recipe);
+        self.load.clear();
+        for (number, (key, encoded)) in samples.iter().enumerate() {
+            let image = self.decode(recipe, *key, encoded);
+            let image = image.map_err(|reason| MeasureError::Sample { number, reason })?;
+            let offset = self.add(recipe, number, image);
+            let offset = offset.map_err(|_| MeasureError::NoRoom { number })?;
+            let device = self.device.as_mut().ok_or(MeasureError::Failed)?;
+            device.upload(offset, self.decoder.image().pixels())?;
+        }
+        let sealed = self.load.seal(&self.tables.flat);
+        let device = self.device.as_mut().ok_or(MeasureError::Failed)?;
+        device.upload(sealed.records.0, &sealed.records.1)?;
+        let necessary_bytes = Kernel::ALL.map(|kernel| self.load.necessary_bytes(kernel));
+        self.load.clear();
+        Ok(Staged { launches: sealed.launches, necessary_bytes })
     }
 
     /// Runs the kernels on what has been staged and hands the rows out.
@@ -136,6 +195,9 @@ impl<D: Device> CudaRenderer<D> {
                 Err(error) => outcomes[row.sample] = Some(Err(error)),
             }
         }
+        let samples =
+            self.load.rows().iter().filter(|row| (row.tensor, row.view) == (0, 0)).count();
+        self.tally.rendered(samples as u64);
         self.load.clear();
         Ok(())
     }
@@ -150,7 +212,7 @@ impl<D: Device> CudaRenderer<D> {
         self.load.clear();
         for number in 0..jobs.len() {
             if self.stage(recipe, number, jobs, outcomes)?.is_none() {
-                metrics::rendered_beside_device();
+                self.tally.rendered_beside();
                 let SampleJob { key, encoded, out } = &mut jobs[number];
                 let rendered = SampleRenderer::render(&mut self.cpu, recipe, *key, encoded, *out);
                 outcomes[number] = Some(rendered);
@@ -185,40 +247,8 @@ impl<D: Device> SampleRenderer for CudaRenderer<D> {
             let Err(error) = tried else { return outcomes.into_iter().flatten().collect() };
             let device = self.device.take().map(|device| device.name()).unwrap_or_default();
             tracing::error!(device, %error, "the device failed: the processor renders from here on");
-            metrics::device_failed();
+            self.tally.failed();
         }
         self.cpu.render_all(recipe, jobs)
-    }
-}
-
-/// Whether the kernels leave levels, of which the processor makes elements: it needs the levels for
-/// amaxes and for the scales of blocks.
-fn leaves_levels(dtype: Dtype) -> bool {
-    matches!(dtype, Dtype::Fp8E4m3 | Dtype::Mxfp8E4m3)
-}
-
-// === impl Tables ===
-
-impl Tables {
-    /// Makes the tables of a recipe, unless they are those of the last one.
-    fn prepare(&mut self, recipe: &Recipe) {
-        let (normalise, scale) = (Normalise::of(recipe), 1.0);
-        if !self.known.iter().all(|table| table.serves(&normalise, table.dtype(), scale)) {
-            self.known.clear();
-            self.flat.clear();
-        }
-        self.of_tensor.clear();
-        for spec in &recipe.tensors {
-            let dtype = if leaves_levels(spec.dtype) { Dtype::U8 } else { spec.dtype };
-            let known = self.known.iter().position(|table| table.serves(&normalise, dtype, scale));
-            let number = known.unwrap_or_else(|| {
-                let table = CastTable::new(recipe, dtype);
-                let levels = std::array::from_fn(|at| table.levels(at / 256)[at % 256]);
-                self.flat.push(levels);
-                self.known.push(table);
-                self.known.len() - 1
-            });
-            self.of_tensor.push(number);
-        }
     }
 }

@@ -65,7 +65,12 @@ fn a_device_that_fails_at_any_moment_changes_no_byte() {
         let mut kernels = CudaRenderer::new(Failing { device, calls_left }, limits).unwrap();
         compare(&mut plain, &mut kernels, &recipe, &PHOTOS, &calls_left);
         compare(&mut plain, &mut kernels, &recipe, &PHOTOS, &(calls_left, "again"));
-        if !kernels.has_failed() {
+        let failed = kernels.has_failed();
+        assert_eq!(kernels.counts().failures, u64::from(failed));
+        // Of two parts of three, those that were handed out before the device failed.
+        let on_device = if failed { u64::from(calls_left >= 7) * 3 } else { 6 };
+        assert_eq!(kernels.counts().on_device, on_device, "{calls_left}");
+        if !failed {
             // For each part three images, the records, two launches and the rows.
             assert_eq!(calls_left, 2 * 7);
             break;

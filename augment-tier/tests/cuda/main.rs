@@ -4,6 +4,7 @@
 mod compilers;
 mod emulation;
 mod failures;
+mod measures;
 mod operations;
 mod pictures;
 mod races;

@@ -1,0 +1,149 @@
+//! How long each kernel takes on a part, and how many bytes it cannot do without.
+
+use std::time::Duration;
+
+use headwater_core::Recipe;
+
+use super::device::{Device, DeviceError, Kernel, Launch};
+use super::renderer::CudaRenderer;
+use crate::render::{RenderError, RenderKey};
+
+/// A device whose work is timed by its own clock.
+pub trait Stopwatch: Device {
+    /// Runs kernels one after the other; how long each took.
+    ///
+    /// # Errors
+    /// The device failed, now or before.
+    fn time_launches(&mut self, launches: &[Launch]) -> Result<Vec<Duration>, DeviceError>;
+
+    /// Copies the first half of the arena to the second one so many times; how long all of that
+    /// took. Each copy reads and writes [`Device::arena_bytes`] together.
+    ///
+    /// # Errors
+    /// The device failed, now or before.
+    fn time_copies(&mut self, times: u32) -> Result<Duration, DeviceError>;
+}
+
+/// What one kernel took over some rounds of a part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KernelTime {
+    /// The kernel.
+    pub kernel: Kernel,
+    /// Blocks of one round.
+    pub blocks: u64,
+    /// Bytes of one round that must be read or written whatever the kernel does: each pixel that a
+    /// view is made of once, each pixel and element of the view once. Not counted: taps, records,
+    /// and pixels that are read again.
+    pub necessary_bytes: u64,
+    /// Rounds.
+    pub rounds: u32,
+    /// All rounds together.
+    pub time: Duration,
+}
+
+/// Samples on a device, with all that kernels read of them.
+pub(super) struct Staged {
+    pub(super) launches: Vec<Launch>,
+    /// Of each kernel, in the order of [`Kernel::ALL`].
+    pub(super) necessary_bytes: [u64; 2],
+}
+
+/// Why nothing was measured.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum MeasureError {
+    /// The device failed.
+    #[error(transparent)]
+    Device(#[from] DeviceError),
+    /// A sample cannot be rendered.
+    #[error("sample {number}: {reason}")]
+    Sample {
+        /// Its number among those that were given.
+        number: usize,
+        /// Why not.
+        reason: RenderError,
+    },
+    /// The samples do not fit into the memory of a stream together.
+    #[error(
+        "sample {number} does not fit beside those before it: raise augment.cuda_memory_bytes or \
+         lower augment.threads"
+    )]
+    NoRoom {
+        /// Number of the first that does not.
+        number: usize,
+    },
+    /// There is no memory for a renderer.
+    #[error(transparent)]
+    Renderer(#[from] RenderError),
+    /// The renderer has no device any more.
+    #[error("the device has failed before")]
+    Failed,
+}
+
+// === impl KernelTime ===
+
+impl KernelTime {
+    /// Necessary bytes per second.
+    #[must_use]
+    pub fn bytes_per_s(&self) -> f64 {
+        self.necessary_bytes as f64 * f64::from(self.rounds) / self.time.as_secs_f64()
+    }
+
+    /// One round.
+    #[must_use]
+    pub fn round(&self) -> Duration {
+        self.time / self.rounds.max(1)
+    }
+}
+
+// === impl CudaRenderer ===
+
+impl<D: Stopwatch> CudaRenderer<D> {
+    /// Runs the kernels of a part again and again, after one round that is not timed; the kernels in
+    /// the order of [`Kernel::ALL`].
+    ///
+    /// # Errors
+    /// The device fails, or a sample cannot be rendered or does not fit beside the others.
+    pub fn measure(
+        &mut self,
+        recipe: &Recipe,
+        samples: &[(RenderKey, &[u8])],
+        rounds: u32,
+    ) -> Result<Vec<KernelTime>, MeasureError> {
+        let Staged { launches, necessary_bytes } = self.stage_all(recipe, samples)?;
+        let device = self.device_mut().ok_or(MeasureError::Failed)?;
+        let mut times = [0, 1].map(|number: usize| KernelTime {
+            kernel: Kernel::ALL[number],
+            blocks: of(Kernel::ALL[number], &launches)
+                .map(|(_, launch)| u64::from(launch.blocks))
+                .sum(),
+            necessary_bytes: necessary_bytes[number],
+            rounds,
+            time: Duration::ZERO,
+        });
+        for round in 0..=rounds {
+            let took = device.time_launches(&launches)?;
+            if round == 0 {
+                continue;
+            }
+            for time in &mut times {
+                time.time += of(time.kernel, &launches).map(|(at, _)| took[at]).sum::<Duration>();
+            }
+        }
+        Ok(times.to_vec())
+    }
+
+    /// Bytes read and written per second by copies within the device's memory.
+    ///
+    /// # Errors
+    /// The device fails.
+    pub fn copy_bytes_per_s(&mut self, times: u32) -> Result<f64, MeasureError> {
+        let device = self.device_mut().ok_or(MeasureError::Failed)?;
+        device.time_copies(1)?;
+        let took = device.time_copies(times)?;
+        Ok(device.arena_bytes() as f64 * f64::from(times) / took.as_secs_f64())
+    }
+}
+
+fn of(kernel: Kernel, launches: &[Launch]) -> impl Iterator<Item = (usize, &Launch)> {
+    launches.iter().enumerate().filter(move |(_, launch)| launch.kernel == kernel)
+}

@@ -1,0 +1,53 @@
+//! How many samples a device has rendered, and how many the processor in its place.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::metrics;
+
+/// Counts over all streams of a back end.
+#[derive(Debug, Default)]
+pub struct Tally {
+    on_device: AtomicU64,
+    beside_device: AtomicU64,
+    failures: AtomicU64,
+}
+
+/// What a [`Tally`] stood at.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Samples whose views kernels have made.
+    pub on_device: u64,
+    /// Samples that the processor has rendered because they do not fit.
+    pub beside_device: u64,
+    /// Streams that failed and were given up: the processor renders what they are asked for.
+    pub failures: u64,
+}
+
+// === impl Tally ===
+
+impl Tally {
+    /// What it stands at.
+    #[must_use]
+    pub fn counts(&self) -> Counts {
+        Counts {
+            on_device: self.on_device.load(Ordering::Relaxed),
+            beside_device: self.beside_device.load(Ordering::Relaxed),
+            failures: self.failures.load(Ordering::Relaxed),
+        }
+    }
+
+    pub(super) fn rendered(&self, samples: u64) {
+        self.on_device.fetch_add(samples, Ordering::Relaxed);
+        metrics::rendered_on_device(samples);
+    }
+
+    pub(super) fn rendered_beside(&self) {
+        self.beside_device.fetch_add(1, Ordering::Relaxed);
+        metrics::rendered_beside_device();
+    }
+
+    pub(super) fn failed(&self) {
+        self.failures.fetch_add(1, Ordering::Relaxed);
+        metrics::device_failed();
+    }
+}

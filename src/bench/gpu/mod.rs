@@ -1,0 +1,56 @@
+//! The GPU back end beside the processor's: the same bytes, and how fast.
+
+mod parity;
+mod photos;
+mod rows;
+mod speed;
+
+use std::path::Path;
+
+use anyhow::{Context as _, Result};
+use headwater_augment::AugmentConfig;
+use headwater_augment::backend::{Backend as _, CpuBackend};
+use headwater_augment::cuda::CudaBackend;
+
+pub(crate) use speed::Kernels;
+
+/// Samples that are rendered together.
+const PART_SAMPLES: usize = 32;
+
+/// A GPU, the processor, and images.
+pub(crate) struct Gpu {
+    cuda: CudaBackend,
+    cpu: CpuBackend,
+    threads: usize,
+    images: Vec<Vec<u8>>,
+}
+
+// === impl Gpu ===
+
+impl Gpu {
+    /// Opens the GPU and reads the images of a folder.
+    ///
+    /// # Errors
+    /// There is no GPU that can be used, or no image.
+    pub(crate) fn open(config: &AugmentConfig, folder: &Path) -> Result<Self> {
+        let images = photos::read(folder)?;
+        let cuda = CudaBackend::open(&config.cuda()).context("there is no GPU to measure")?;
+        let cpu = CpuBackend { limits: config.decode_limits() };
+        Ok(Self { cuda, cpu, threads: config.threads(), images })
+    }
+
+    /// As in `cuda NVIDIA H200`.
+    pub(crate) fn name(&self) -> String {
+        self.cuda.name()
+    }
+
+    /// Threads that render.
+    pub(crate) fn threads(&self) -> usize {
+        self.threads
+    }
+
+    /// Images there are.
+    pub(crate) fn images(&self) -> usize {
+        self.images.len()
+    }
+}

@@ -1,0 +1,178 @@
+//! The GPU's bytes beside the processor's: whole recipes in each dtype, and operations one by one.
+
+use anyhow::{Result, bail, ensure};
+use headwater_augment::backend::Backend as _;
+use headwater_augment::render::{RenderError, Rendered};
+use headwater_core::recipe::{CropSpec, OpSpec, PRESETS, TensorSpec, ViewSpec};
+use headwater_core::{Dtype, Recipe};
+
+use super::rows::{Rows, render};
+use super::{Gpu, PART_SAMPLES};
+
+const DTYPES: [Dtype; 6] =
+    [Dtype::Bf16, Dtype::F16, Dtype::F32, Dtype::U8, Dtype::Fp8E4m3, Dtype::Mxfp8E4m3];
+
+// === impl Gpu ===
+
+impl Gpu {
+    /// Renders the first `images` images on both by every recipe; one line for each group.
+    ///
+    /// # Errors
+    /// A byte differs, or the GPU has left samples to the processor.
+    pub(crate) fn compare(&self, images: usize) -> Result<Vec<String>> {
+        let mut lines = Vec::new();
+        for (name, _) in PRESETS {
+            let mut views = 0;
+            for dtype in DTYPES {
+                let recipe = Recipe::preset(name, dtype)?;
+                if !recipe.tensors.is_empty() {
+                    views += self.compare_by(&recipe, images, &format!("{name} in {dtype}"))?;
+                }
+            }
+            if views > 0 {
+                let dtypes = DTYPES.len();
+                lines.push(format!("{name}: {views} views in {dtypes} types, no byte differs"));
+            }
+        }
+        for (name, recipe) in operations()? {
+            let views = self.compare_by(&recipe, images, name)?;
+            lines.push(format!("{name} alone: {views} views, no byte differs"));
+        }
+        Ok(lines)
+    }
+
+    fn compare_by(&self, recipe: &Recipe, images: usize, what: &str) -> Result<usize> {
+        let before = self.cuda.counts();
+        let (mut cuda, mut cpu) = (self.cuda.renderer()?, self.cpu.renderer()?);
+        let (mut samples, mut views) = (0, 0);
+        let images = &self.images[..images.min(self.images.len())];
+        for (part, images) in images.chunks(PART_SAMPLES).enumerate() {
+            let first = part * PART_SAMPLES;
+            let fresh = || vec![Rows::new(recipe); images.len()];
+            let (mut expected, mut found) = (fresh(), fresh());
+            let encoded = || images.iter().map(Vec::as_slice);
+            let ends = render(&mut *cpu, recipe, encoded(), first, &mut expected);
+            let found_ends = render(&mut *cuda, recipe, encoded(), first, &mut found);
+            for (at, (expected, found)) in expected.iter().zip(&found).enumerate() {
+                if differs(&ends[at], &found_ends[at]) {
+                    bail!("{what}, image {}: only one of the two refuses it", first + at);
+                }
+                compare_rows(expected, found, &format!("{what}, image {}", first + at))?;
+                samples += u64::from(ends[at].is_ok());
+                views += expected.rows.len();
+            }
+        }
+        self.check_counts(before, samples, what)?;
+        Ok(views)
+    }
+
+    /// Checks that so many samples more have been rendered, all of them by kernels.
+    pub(super) fn check_counts(
+        &self,
+        before: headwater_augment::cuda::Counts,
+        samples: u64,
+        what: &str,
+    ) -> Result<()> {
+        let now = self.cuda.counts();
+        let by_kernels = now.on_device - before.on_device;
+        ensure!(
+            by_kernels == samples && now.failures == 0,
+            "{what}: of {samples} samples the GPU has rendered {by_kernels}, and {} streams have \
+             failed: the processor has done the rest, which shows nothing of the GPU; the log says \
+             why, and --images or augment.cuda_memory_bytes may be too large or too small",
+            now.failures
+        );
+        Ok(())
+    }
+}
+
+fn differs(a: &Result<Rendered, RenderError>, b: &Result<Rendered, RenderError>) -> bool {
+    a.as_ref().ok() != b.as_ref().ok()
+}
+
+fn compare_rows(expected: &Rows, found: &Rows, what: &str) -> Result<()> {
+    let pairs = expected.rows.iter().zip(&found.rows);
+    let scales = expected.scales.iter().zip(&found.scales);
+    for (view, (expected, found)) in pairs.enumerate().chain(scales.enumerate()) {
+        let differ = expected.iter().zip(found).filter(|(a, b)| a != b).count();
+        ensure!(
+            differ == 0,
+            "{what}, view {view}: {differ} of {} bytes differ between GPU and processor",
+            expected.len()
+        );
+    }
+    ensure!(expected.amaxes == found.amaxes, "{what}: the amaxes differ");
+    Ok(())
+}
+
+/// Recipes of one view of 224 x 224 with one operation, done to every sample.
+pub(super) fn operations() -> Result<Vec<(&'static str, Recipe)>> {
+    let p = 1.0;
+    let jitter = |brightness: f64, contrast: f64, saturation: f64, hue: f64| {
+        let about_one = |by: f64| [1.0 - by, 1.0 + by];
+        OpSpec::ColorJitter {
+            p,
+            brightness: about_one(brightness),
+            contrast: about_one(contrast),
+            saturation: about_one(saturation),
+            hue: [-hue, hue],
+        }
+    };
+    let cases = [
+        ("crop and resize", None),
+        ("flip", Some(OpSpec::Flip { p })),
+        ("brightness", Some(jitter(0.4, 0.0, 0.0, 0.0))),
+        ("contrast", Some(jitter(0.0, 0.4, 0.0, 0.0))),
+        ("saturation", Some(jitter(0.0, 0.0, 0.4, 0.0))),
+        ("hue", Some(jitter(0.0, 0.0, 0.0, 0.5))),
+        ("jitter in random order", Some(jitter(0.4, 0.4, 0.2, 0.1))),
+        ("grayscale", Some(OpSpec::Grayscale { p })),
+        ("blur", Some(OpSpec::GaussianBlur { p, sigma: [0.1, 2.0] })),
+        ("solarise", Some(OpSpec::Solarize { p, threshold: 128 })),
+    ];
+    let base = Recipe::preset("imagenet-eval", Dtype::Bf16)?;
+    let recipe = |op: Option<OpSpec>| {
+        let crop = CropSpec::RandomResized { scale: [0.08, 1.0], ratio: [3.0 / 4.0, 4.0 / 3.0] };
+        let views = vec![ViewSpec { crop, ops: op.into_iter().collect() }];
+        let tensor = TensorSpec {
+            name: "images".into(),
+            dtype: Dtype::Bf16,
+            height: 224,
+            width: 224,
+            views,
+        };
+        Recipe { tensors: vec![tensor], ..base.clone() }
+    };
+    Ok(cases.into_iter().map(|(name, op)| (name, recipe(op))).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_byte_of_one_view_is_named() {
+        let recipe = Recipe::preset("imagenet-eval", Dtype::Mxfp8E4m3).unwrap();
+        let expected = Rows::new(&recipe);
+        compare_rows(&expected, &expected.clone(), "same").unwrap();
+        for part in 0..3 {
+            let mut found = expected.clone();
+            match part {
+                0 => found.rows[0][77] = 1,
+                1 => found.scales[0][5] = 1,
+                _ => found.amaxes[0] = 1,
+            }
+            let error = compare_rows(&expected, &found, "image 3").unwrap_err().to_string();
+            assert!(error.starts_with("image 3") && error.contains("differ"), "{error}");
+        }
+    }
+
+    #[test]
+    fn each_operation_has_a_recipe_that_is_valid() {
+        let operations = operations().unwrap();
+        assert_eq!(operations.len(), 10);
+        for (name, recipe) in operations {
+            recipe.validate().unwrap_or_else(|error| panic!("{name}: {error}"));
+        }
+    }
+}

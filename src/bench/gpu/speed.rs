@@ -1,0 +1,117 @@
+//! How fast: kernels by the GPU's clock, decoders and whole back ends by the machine's.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+use headwater_augment::backend::Backend;
+use headwater_augment::cuda::KernelTime;
+use headwater_augment::decode::Decoder;
+use headwater_augment::render::RenderKey;
+use headwater_core::Recipe;
+
+use super::parity::operations;
+use super::rows::{Rows, key, render};
+use super::{Gpu, PART_SAMPLES};
+
+/// Rounds of each measurement of kernels.
+const KERNEL_ROUNDS: u32 = 50;
+/// Copies of one measurement of them.
+const COPIES: u32 = 50;
+
+/// Kernels by one recipe.
+pub(crate) struct Kernels {
+    pub(crate) recipe: String,
+    pub(crate) samples: usize,
+    pub(crate) times: Vec<KernelTime>,
+}
+
+// === impl Gpu ===
+
+impl Gpu {
+    /// Bytes read and written per second by copies from the GPU's memory to its memory.
+    pub(crate) fn copy_bytes_per_s(&self) -> Result<f64> {
+        Ok(self.cuda.copy_bytes_per_s(COPIES)?)
+    }
+
+    /// Each kernel on a part: by `recipe`, and by recipes of one operation.
+    pub(crate) fn kernels(&self, name: &str, recipe: &Recipe) -> Result<Vec<Kernels>> {
+        let mut recipes = vec![(name, recipe.clone())];
+        recipes.extend(operations()?);
+        let samples = self.part();
+        let measure = |(name, recipe): (&str, Recipe)| {
+            let times = self.cuda.measure(&recipe, &samples, KERNEL_ROUNDS)?;
+            Ok(Kernels { recipe: name.to_owned(), samples: samples.len(), times })
+        };
+        recipes.into_iter().map(measure).collect()
+    }
+
+    /// A part of images that can be decoded.
+    fn part(&self) -> Vec<(RenderKey, &[u8])> {
+        let decodes = |encoded: &&[u8]| {
+            let decoder = Decoder::new(self.cpu.limits);
+            decoder.is_ok_and(|mut decoder| decoder.decode(encoded).is_ok())
+        };
+        let images = self.images.iter().map(Vec::as_slice).filter(decodes);
+        images.take(PART_SAMPLES).enumerate().map(|(number, image)| (key(number), image)).collect()
+    }
+
+    /// Images per second that the processor decodes whole, on so many threads.
+    pub(crate) fn decode(&self, threads: usize, time: Duration) -> Result<f64> {
+        let decoders = (0..threads).map(|_| Decoder::new(self.cpu.limits));
+        let decoders = decoders.collect::<Result<Vec<_>, _>>()?;
+        let (next, started) = (AtomicUsize::new(0), Instant::now());
+        let decoded = AtomicUsize::new(0);
+        thread::scope(|scope| {
+            for mut decoder in decoders {
+                let (next, decoded) = (&next, &decoded);
+                scope.spawn(move || {
+                    while started.elapsed() < time {
+                        let number = next.fetch_add(1, Ordering::Relaxed) % self.images.len();
+                        let good = decoder.decode(&self.images[number]).is_ok();
+                        decoded.fetch_add(usize::from(good), Ordering::Relaxed);
+                    }
+                });
+            }
+        });
+        Ok(decoded.into_inner() as f64 / started.elapsed().as_secs_f64())
+    }
+
+    /// Images per second by a recipe on all threads, parts in turn, on the GPU or on the processor.
+    ///
+    /// # Errors
+    /// The GPU cannot be had, or has left samples to the processor.
+    pub(crate) fn back_end(&self, recipe: &Recipe, time: Duration, on_gpu: bool) -> Result<f64> {
+        let backend: &dyn Backend = if on_gpu { &self.cuda } else { &self.cpu };
+        let before = self.cuda.counts();
+        let renderers = (0..self.threads()).map(|_| backend.renderer());
+        let renderers = renderers.collect::<Result<Vec<_>, _>>()?;
+        let (parts, rendered) = (AtomicUsize::new(0), Mutex::new(0));
+        let started = Instant::now();
+        thread::scope(|scope| {
+            for mut renderer in renderers {
+                let (parts, rendered) = (&parts, &rendered);
+                scope.spawn(move || {
+                    let mut rows = vec![Rows::new(recipe); PART_SAMPLES];
+                    let mut good = 0u64;
+                    while started.elapsed() < time {
+                        let first = parts.fetch_add(1, Ordering::Relaxed) * PART_SAMPLES;
+                        let images = self.images.iter().map(Vec::as_slice).cycle();
+                        let images = images.skip(first % self.images.len()).take(PART_SAMPLES);
+                        let ends = render(&mut *renderer, recipe, images, first, &mut rows);
+                        good += ends.iter().filter(|end| end.is_ok()).count() as u64;
+                    }
+                    *rendered.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) += good;
+                });
+            }
+        });
+        let took = started.elapsed();
+        let rendered = rendered.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner());
+        if on_gpu {
+            self.check_counts(before, rendered, "the whole back end")?;
+        }
+        Ok(rendered as f64 / took.as_secs_f64())
+    }
+}

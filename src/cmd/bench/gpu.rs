@@ -1,0 +1,111 @@
+//! `headwater bench gpu`.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, ensure};
+use clap::{Args, ValueEnum};
+use headwater_core::Recipe;
+
+use crate::bench::{Gpu, Kernels};
+use crate::config::Config;
+
+/// Flags of `bench gpu`.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct GpuFlags {
+    /// Folder of images, or of shards with images
+    #[arg(long, value_name = "DIR")]
+    photos: PathBuf,
+    /// Images that are compared byte for byte
+    #[arg(long, value_name = "N", default_value_t = 64)]
+    images: usize,
+    /// Seconds of each measurement of decoders and back ends
+    #[arg(long, value_name = "S", default_value_t = 10)]
+    seconds: u64,
+    /// What is done; default: everything
+    #[arg(long, value_enum, value_delimiter = ',', value_name = "WHAT")]
+    only: Vec<Part>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Part {
+    /// The GPU's bytes against the processor's
+    Parity,
+    /// Each kernel's bytes over time
+    Kernels,
+    /// Images that are decoded per second
+    Decode,
+    /// Images per second of everything together, on the GPU
+    BackEnd,
+    /// The same on the processor
+    Processor,
+}
+
+// === impl GpuFlags ===
+
+impl GpuFlags {
+    fn wants(&self, part: Part) -> bool {
+        self.only.is_empty() || self.only.contains(&part)
+    }
+}
+
+/// Compares and measures; what is printed is Markdown.
+///
+/// # Errors
+/// There is no GPU, bytes differ, or the GPU has left work to the processor.
+pub(super) fn run(config: &Config, flags: &GpuFlags) -> Result<()> {
+    ensure!(flags.images > 0 && flags.seconds > 0, "nothing to compare or measure");
+    config.augment.validate()?;
+    let recipe = config.recipe.recipe()?;
+    ensure!(!recipe.tensors.is_empty(), "the recipe renders nothing: choose another one");
+    let gpu = Gpu::open(&config.augment, &flags.photos)?;
+    let (threads, images) = (gpu.threads(), gpu.images());
+    println!("{}, {threads} threads, {images} images", gpu.name());
+    if flags.wants(Part::Parity) {
+        println!("\n## Parity with the processor\n");
+        for line in gpu.compare(flags.images).context("GPU and processor differ")? {
+            println!("- {line}");
+        }
+    }
+    if flags.wants(Part::Kernels) {
+        let copy = gpu.copy_bytes_per_s()?;
+        println!("\n## Kernels\n");
+        println!("Copy from device to device: {:.0} GB/s, read and written.\n", copy / 1e9);
+        print_kernels(&gpu.kernels(&config.recipe.preset, &recipe)?, copy);
+    }
+    speeds(&gpu, flags, (&config.recipe.preset, &recipe))
+}
+
+fn speeds(gpu: &Gpu, flags: &GpuFlags, (name, recipe): (&str, &Recipe)) -> Result<()> {
+    let time = Duration::from_secs(flags.seconds);
+    let threads = gpu.threads();
+    if flags.wants(Part::Decode) {
+        println!("\n## Decode\n\n| decoder | images/s |\n| --- | ---: |");
+        println!("| processor, 1 thread | {:.0} |", gpu.decode(1, time)?);
+        println!("| processor, {threads} threads | {:.0} |", gpu.decode(threads, time)?);
+    }
+    let sides = [(Part::BackEnd, true, "GPU"), (Part::Processor, false, "processor")];
+    if sides.iter().any(|(part, ..)| flags.wants(*part)) {
+        println!("\n## Whole back end\n\n| {name}, {threads} threads | images/s |\n| --- | ---: |");
+    }
+    for (_, on_gpu, side) in sides.into_iter().filter(|(part, ..)| flags.wants(*part)) {
+        println!("| {side} | {:.0} |", gpu.back_end(recipe, time, on_gpu)?);
+    }
+    Ok(())
+}
+
+fn print_kernels(measured: &[Kernels], copy_bytes_per_s: f64) {
+    println!("| recipe | kernel | blocks | us a part | us an image | GB/s | of copy |");
+    println!("| --- | --- | ---: | ---: | ---: | ---: | ---: |");
+    for Kernels { recipe, samples, times } in measured {
+        for time in times {
+            let us = time.round().as_secs_f64() * 1e6;
+            let (each, speed) = (us / *samples as f64, time.bytes_per_s());
+            let share = 100.0 * speed / copy_bytes_per_s;
+            let (kernel, blocks, speed) = (time.kernel.name(), time.blocks, speed / 1e9);
+            println!(
+                "| {recipe} | `{kernel}` | {blocks} | {us:.1} | {each:.2} | {speed:.0} | {share:.0} % |"
+            );
+        }
+    }
+}

@@ -1,0 +1,135 @@
+#!/bin/bash
+# Everything that only a GPU can show: tests/gpu/run.sh [HEADWATER [PHOTOS [OUT]]]
+#
+# HEADWATER is a built program (default: out/gpu/headwater, else target/release/headwater, else
+# target/debug/headwater), PHOTOS a folder of images or shards (default: the tests' own). Needs no cargo
+# and no network; the driver must be there, and NVRTC, which is looked for beside the CUDA toolkit, in
+# Python's packages and in out/gpu/lib. What is printed also goes to OUT/report.md (default: $OUT,
+# else out/gpu), as text for docs/benchmarks/gpu.md. Exit status 1 where bytes differ, the processor has
+# done the GPU's work, memory grows or a tool complains.
+#
+# HEADWATER_GPU_SECONDS (300): length of the run that watches memory. HEADWATER_GPU_ONLY: steps, of
+# `parity speed sanitizer memory`; default all.
+set -uo pipefail
+
+top=$(cd "$(dirname "$0")/../.." && pwd)
+program=${1:-}
+photos=${2:-$top/tests/data/photos}
+out=${3:-${OUT:-$top/out/gpu}}
+seconds=${HEADWATER_GPU_SECONDS:-300}
+only=${HEADWATER_GPU_ONLY:-parity speed sanitizer memory}
+failed=0
+
+for built in "$top/out/gpu/headwater" "$top/target/release/headwater" "$top/target/debug/headwater"; do
+    [ -n "$program" ] || [ ! -x "$built" ] || program=$built
+done
+[ -n "$program" ] || { echo "no program: give its path, or carry it to out/gpu/headwater" >&2; exit 2; }
+mkdir -p "$out"
+
+# Folders of CUDA's libraries that the loader would not find on its own.
+libraries() {
+    local folder
+    for folder in "$top/out/gpu/lib" /usr/local/cuda/lib64 /usr/local/cuda-*/lib64 \
+        /usr/local/nvidia/lib64; do
+        [ -d "$folder" ] && printf '%s:' "$folder"
+    done
+    python3 - 2>/dev/null <<'PYTHON'
+import glob, os
+try:
+    import nvidia
+    for root in nvidia.__path__:
+        for name in glob.glob(os.path.join(root, "*", "lib")):
+            print(name, end=":")
+except ImportError:
+    pass
+PYTHON
+}
+LD_LIBRARY_PATH=$(libraries)${LD_LIBRARY_PATH:-}
+export LD_LIBRARY_PATH PATH=$PATH:/usr/local/cuda/bin
+
+# The kernels are compiled once for all steps; nobody's cache is used or left behind.
+cache=$(mktemp -d)
+trap 'rm -rf "$cache"' EXIT
+
+# bench FLAGS..: on the GPU alone.
+bench() {
+    "$program" --log warn --set augment.cuda_cache_dir="$cache" bench gpu --photos "$photos" "$@"
+}
+
+# step NAME COMMAND..: one that fails fails the whole, and the others run all the same.
+step() {
+    local name=$1
+    shift
+    case " $only " in *" $name "*) ;; *) return ;; esac
+    printf '\n# %s\n\n' "$name"
+    "$@" && return
+    echo "FAILED: $name"
+    failed=1
+}
+
+parity() { bench --only parity; }
+
+speed() { bench --only kernels,decode,back-end,processor; }
+
+sanitizer() {
+    local tool
+    if ! command -v compute-sanitizer >/dev/null; then
+        echo 'NOT RUN: no compute-sanitizer in PATH'
+        return 0
+    fi
+    for tool in memcheck racecheck initcheck synccheck; do
+        echo "- $tool"
+        # A sanitizer slows kernels down by some hundred times: two images, one stream.
+        timeout 600 compute-sanitizer --tool "$tool" --error-exitcode 9 --print-limit 5 \
+            "$program" --log warn --set augment.cuda_cache_dir="$cache" --set augment.threads=1 \
+            --set augment.cuda_memory_bytes=268435456 \
+            bench gpu --photos "$photos" --only parity --images 2 >"$out/$tool.txt" 2>&1
+        local status=$?
+        grep -E 'ERROR SUMMARY|RACECHECK SUMMARY|=========.*(Error|Invalid|Race)' "$out/$tool.txt" | head -n 5
+        [ "$status" -eq 0 ] || { tail -n 5 "$out/$tool.txt"; echo "$tool: status $status"; return 1; }
+    done
+}
+
+# Memory in use, once a second while the back end runs: of the GPU by everybody, of the process alone.
+memory() {
+    local run
+    : >"$out/memory.txt"
+    bench --only back-end --seconds "$seconds" &
+    run=$!
+    while kill -0 "$run" 2>/dev/null; do
+        local child
+        child=$(pgrep -P "$run" | head -n 1)
+        echo "$(nvidia-smi --query-gpu=memory.used --format=csv,noheader,nounits | head -n 1)" \
+            "$(awk '/^VmRSS/ { print int($2 / 1024) }' "/proc/${child:-$run}/status" 2>/dev/null)" \
+            >>"$out/memory.txt"
+        sleep 1
+    done
+    wait "$run" || return 1
+    # After the first fifth everything has its size; at the end it is given back.
+    awk 'NF == 2 { n++; gpu[n] = $1; rss[n] = $2 }
+        END {
+            first = int(n / 5) + 1; last = n - 3
+            if (last <= first) { print "too short to judge memory"; exit 1 }
+            for (i = first; i <= last; i++) { if (gpu[i] > gmax) gmax = gpu[i]; if (rss[i] > rmax) rmax = rss[i] }
+            printf "%d s: GPU memory %d MiB, %d MiB at most; resident %d MiB, %d MiB at most\n",
+                n, gpu[first], gmax, rss[first], rmax
+            exit gmax - gpu[first] > 16 || rmax - rss[first] > 64
+        }' "$out/memory.txt"
+}
+
+everything() {
+    echo "# machine"
+    echo
+    nvidia-smi --query-gpu=name,driver_version,memory.total,clocks.max.sm --format=csv || failed=1
+    echo "$(nproc) cores; $("$program" --version)"
+    step parity parity
+    step speed speed
+    step sanitizer sanitizer
+    step memory memory
+    echo
+    if [ "$failed" -eq 0 ]; then echo "all passed: $only"; else echo 'FAILED: see above'; fi
+    return "$failed"
+}
+
+everything 2>&1 | tee "$out/report.md"
+exit "${PIPESTATUS[0]}"
