@@ -109,3 +109,44 @@ fn print_kernels(measured: &[Kernels], copy_bytes_per_s: f64) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use headwater_augment::cuda::{Library, is_there};
+
+    use super::*;
+
+    fn flags(photos: &str) -> GpuFlags {
+        GpuFlags { photos: photos.into(), images: 2, seconds: 1, only: Vec::new() }
+    }
+
+    /// A machine with a driver has nothing to say here.
+    #[test]
+    fn without_a_driver_nothing_is_measured_and_the_driver_is_named() {
+        if is_there(Library::Driver) {
+            return;
+        }
+        let photos = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/photos");
+        let error = format!("{:#}", run(&Config::default(), &flags(photos)).unwrap_err());
+        for word in ["no GPU to measure", "driver (libcuda.so) is not found"] {
+            assert!(error.contains(word), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_folder_that_is_not_there_and_nothing_to_do_are_refused_before_a_gpu_is_opened() {
+        let error = format!("{:#}", run(&Config::default(), &flags("/no/such")).unwrap_err());
+        assert!(error.contains("cannot read /no/such"), "{error}");
+        let nothing = GpuFlags { seconds: 0, ..flags("/no/such") };
+        let error = run(&Config::default(), &nothing).unwrap_err().to_string();
+        assert!(error.contains("nothing to compare"), "{error}");
+    }
+
+    #[test]
+    fn everything_is_done_unless_parts_are_named() {
+        let all = flags("");
+        assert!(Part::value_variants().iter().all(|part| all.wants(*part)));
+        let some = GpuFlags { only: vec![Part::Decode], ..all };
+        assert!(some.wants(Part::Decode) && !some.wants(Part::Parity));
+    }
+}
