@@ -12,6 +12,9 @@ root=${SLURM_ROOT:?names the folder of the cluster}
 tag=${SLURM_TAG:?a short word for names of namespaces}
 net=${SLURM_NET:-10.77.0}
 nodes=(n0 n1 n2 n3 n4 n5)
+# Each node has the machine's own cores, so that tasks can be bound to them.
+cores=$(nproc)
+[ "$cores" -le 8 ] || cores=8
 export SLURM_CONF=$root/slurm.conf
 
 within() { # within NODE COMMAND..
@@ -55,7 +58,8 @@ AuthInfo=socket=$root/run/munge.sock
 CredType=cred/munge
 MpiDefault=none
 ProctrackType=proctrack/linuxproc
-TaskPlugin=task/none
+TaskPlugin=task/affinity
+GresTypes=gpu
 JobAcctGatherType=jobacct_gather/none
 AccountingStorageType=accounting_storage/none
 SwitchType=switch/none
@@ -80,8 +84,8 @@ CONF
     local host=2
     for node in "${nodes[@]}"; do
         mkdir -p "$root/spool/$node"
-        echo "NodeName=$node NodeAddr=$net.$host CPUs=8 Boards=1 SocketsPerBoard=1" \
-            "CoresPerSocket=8 ThreadsPerCore=1 RealMemory=4000 State=UNKNOWN"
+        echo "NodeName=$node NodeAddr=$net.$host CPUs=$cores Boards=1 SocketsPerBoard=1" \
+            "CoresPerSocket=$cores ThreadsPerCore=1 RealMemory=4000 Gres=gpu:2 State=UNKNOWN"
         host=$((host + 1))
     done
     echo "PartitionName=all Nodes=n[0-5] Default=YES MaxTime=60 State=UP"
@@ -94,6 +98,10 @@ start() {
         --pid-file="$root/run/munged.pid" --log-file="$root/log/munged.log" \
         --seed-file="$root/run/munge.seed"
     configuration >"$SLURM_CONF"
+    # Two devices that are none, which SLURM deals out as it would GPUs.
+    local gpu
+    for gpu in 0 1; do mknod "$root/gpu$gpu" c 1 3; done
+    echo "NodeName=n[0-5] Name=gpu File=$root/gpu[0-1]" >"$root/gres.conf"
     within ctl slurmctld -c -i
     for node in "${nodes[@]}"; do within "$node" slurmd -c -N "$node"; done
     # Before they have answered, nodes count as idle too; their boot time is then unknown.

@@ -1,7 +1,7 @@
 #!/bin/bash
-# The SLURM scripts as they are shipped, on a real SLURM of six nodes on this machine: an epoch, a
-# time limit with its checkpoint and the run after it, a node that is lost, trials on one service.
-# Digests of all samples are compared with a run outside of SLURM.
+# The SLURM scripts and sizes as they are shipped, on a real SLURM of six nodes on this machine: an epoch,
+# a time limit with its checkpoint and the run after it, a node that is lost, trials on one service,
+# workers by need. Digests of all samples are compared with a run outside of SLURM.
 #
 #   tests/slurm/run.sh BIN     # exit status 77: cannot be run here, and says why
 set -euo pipefail
@@ -15,6 +15,7 @@ skip() {
 for command in slurmctld slurmd sbatch munged ip nsenter; do
     command -v "$command" >/dev/null || skip "$command is missing; scripts/install-system.sh installs it"
 done
+[ "$(nproc)" -ge 2 ] || skip "two cores are needed: a rank asks for two"
 probe=hwp$$
 ip netns add "$probe" 2>/dev/null || skip "network namespaces cannot be made here"
 ip netns del "$probe"
@@ -104,23 +105,23 @@ part_samples = 4
 epochs = 1
 links = ["tcp"]
 CONF
-# What users write: sizes in a file, and a command for each rank.
-cat >"$work/sizes.env" <<CONF
-HW_BIN=$bin HW_STORAGE_NODES=2 HW_STORAGE_CPUS=1 HW_AUGMENT_CPUS=1
-: \${HW_AUGMENT_NODES:=2}
-: \${HW_TRAINER_NODES:=2}
-HW_TRAINER_CPUS=2 HW_DRAIN_S=6 HW_CPU_BIND=none
+# Sizes that are set win over those of the shipped files, whose clusters are larger than this one.
+set -a
+HW_STORAGE_NODES=2 HW_STORAGE_CPUS=1 HW_AUGMENT_NODES=2 HW_AUGMENT_CPUS=1 HW_AUGMENT_GPUS=1
+HW_TRAINER_NODES=2 HW_TRAINER_TASKS=1 HW_TRAINER_CPUS=2 HW_TRAINER_GPUS=1 HW_TRAINER_SHM_GIB=0
+HW_BIN=$work/program.sh HW_DRAIN_S=6
+set +a
+cat >"$work/program.sh" <<CONF
+#!/bin/sh
+echo "\$1: \$(nproc) cores, GPU \${CUDA_VISIBLE_DEVICES:-none}" >>"\$PWD/places"
+exec $bin "\$@"
 CONF
 cat >"$work/rank.sh" <<CONF
 #!/bin/sh
-# Trials were given no number of cores.
-if [ -z "\$HW_TRIAL" ] && [ "\$SLURM_CPUS_PER_TASK" != 2 ]; then
-    echo "cores: \$SLURM_CPUS_PER_TASK, wanted: 2" >&2
-    exit 9
-fi
-exec $bin receive --step-ms "\${STEP_MS:-0}" --digests "\$PWD/digests-\${HW_TRIAL:-}\$RANK"
+env | grep ^NCCL_ | sort >"\$PWD/nccl-\$RANK"
+exec $work/program.sh receive --step-ms "\${STEP_MS:-0}" --digests "\$PWD/digests-\${HW_TRIAL:-}\$RANK"
 CONF
-chmod +x "$work/rank.sh"
+chmod +x "$work/program.sh" "$work/rank.sh"
 
 # local_run NAME RANKS: storage, a worker and the ranks on this machine, outside of SLURM.
 local_run() {
@@ -154,19 +155,33 @@ local_run two-ranks 2
 local_run one-rank 1
 sbatch=$top/slurm/headwater.sbatch
 
-echo "== three tiers as a heterogeneous job feed an epoch"
-job=$(submit epoch "$sbatch" --env "$work/sizes.env" "$work/rank.sh")
+echo "== three tiers as a heterogeneous job feed an epoch, with the cores, GPUs and settings they ask for"
+job=$(submit epoch "$sbatch" --env "$top/slurm/b200-pcie.env" "$work/rank.sh")
 ended "$job" epoch
 equal epoch two-ranks
+# A tier of one core a node is bound to it; SLURM deals out the first of two devices.
+for place in 'storage: 1 cores, GPU none' 'augment: 1 cores, GPU 0' 'receive: 2 cores, GPU 0'; do
+    [ "$(grep -cx "$place" "$work/epoch/places")" -eq 2 ] ||
+        fail "not two tasks with '$place': $(cat "$work/epoch/places")"
+done
+# settings FILE: the NCCL settings of a file of sizes.
+settings() { env -i bash -c "set -a; . '$top/slurm/$1.env'; env" | grep ^NCCL_ | sort; }
+cmp <(settings b200-pcie) "$work/epoch/nccl-0" || fail "the ranks have not the NCCL settings of b200-pcie"
+
+echo "== a node whose /dev/shm is too small is named with the remedy"
+job=$(submit small-shm env HW_TRAINER_SHM_GIB=99999 "$sbatch" --env "$top/slurm/cpu-only.env")
+until_true 60 "the job ends" is_gone "$job"
+ctl scontrol show job "$job" | grep -q 'JobState=FAILED' || fail "the job did not fail"
+grep -q 'the trainer tier needs 99999: mount -o remount' "$work"/small-shm/*.out || fail "no remedy is named"
 
 echo "== time that is up leads to a checkpoint, and the next run goes on there"
 # One rank: only collectives hold several at the same step.
 job=$(submit time-up env STEP_MS=100 HW_TRAINER_NODES=1 \
     HW_CHECKPOINT_DIR="$work/time-up/checkpoints" \
-    HEADWATER_RECEIVER__CHECKPOINT_EVERY_STEPS=1000 "$sbatch" --env "$work/sizes.env" "$work/rank.sh")
-until_true 30 "batches come" has_batches time-up 8
+    HEADWATER_RECEIVER__CHECKPOINT_EVERY_STEPS=1000 "$sbatch" --env "$top/slurm/nvl72.env" "$work/rank.sh")
+until_true 60 "batches come" has_batches time-up 8
 ctl scancel --batch --signal=USR1 "$job"
-until_true 30 "the job is put in the queue again" has_state "$job" PENDING
+until_true 60 "the job is put in the queue again" has_state "$job" PENDING
 checkpoint=$(find "$work/time-up/checkpoints" -type f)
 grep -q '"step"' "$checkpoint" || fail "no whole checkpoint: $checkpoint"
 first=$(lines "$work/time-up/digests-0")
@@ -177,20 +192,37 @@ ended "$job" time-up
 equal time-up one-rank
 again=$(($(lines "$work/time-up/digests-0") - 32))
 [ "$again" -eq 0 ] || fail "rank 0 took $again batch(es) twice: it did not go on where it stopped"
+cmp <(settings nvl72) "$work/time-up/nccl-0" || fail "the ranks have not the NCCL settings of nvl72"
 
-echo "== trials share one service"
+echo "== trials share one service, each with its own place in the stream"
 service=$(submit trials env HW_TRAINER_NODES=0 HW_ADDRESS_DIR="$work/service" \
-    "$sbatch" --env "$work/sizes.env")
-trials=$(submit trials env HW_ADDRESS_DIR="$work/service" HW_CPU_BIND=none \
-    sbatch --array=0-1 "$top/slurm/array-hpo.sbatch" "$work/rank.sh")
-until_true 60 "the trials end" is_gone "$trials"
+    "$sbatch" --env "$top/slurm/cpu-only.env")
+trials=$(submit trials env HW_ADDRESS_DIR="$work/service" HW_CHECKPOINT_DIR="$work/trials/checkpoints" \
+    STEP_MS=100 HEADWATER_RECEIVER__CHECKPOINT_EVERY_STEPS=1000 \
+    sbatch --array=0-3 "$top/slurm/array-hpo.sbatch" "$work/rank.sh")
+has_trial() { [ "$(lines "$work/trials/digests-20")" -ge 4 ]; }
+until_true 60 "the third trial has batches" has_trial
+ctl scancel --batch --signal=USR1 "${trials}_2"
+until_true 60 "its time is up" has_state "${trials}_2" PENDING
+[ "$(lines "$work/trials/digests-20")" -lt 32 ] || fail "the trial was over before the signal"
+ctl scontrol update JobId="${trials}_2" StartTime=now+3
+until_true 120 "the trials end" is_gone "$trials"
+! ctl scontrol show job "$trials" | grep 'JobState=' | grep -v COMPLETED || fail "a trial is not COMPLETED"
 ctl scancel --batch --signal=TERM "$service"
 ended "$service" trials
-for trial in 0 1; do
+for trial in 0 1 2 3; do
     mkdir "$work/trial-$trial"
     mv "$work/trials/digests-${trial}0" "$work/trial-$trial/digests-0"
     equal "trial-$trial" one-rank
+    [ "$(lines "$work/trial-$trial/digests-0")" -eq 32 ] || fail "trial $trial took batches twice"
 done
+places=$(find "$work/trials/checkpoints" -type f -printf '%P ')
+case $places in
+    trial-2/*' '?*) fail "trials have each other's checkpoints: $places" ;;
+    trial-2/*) ;;
+    *) fail "the trial whose time was up left no checkpoint: $places" ;;
+esac
+! grep -h 'Exited with exit code' "$work/trials"/*.out || fail "a task did not end well"
 
 echo "== a worker is submitted while a rank waits, and cancelled when none does"
 export HEADWATER_RECEIVER__EPOCHS=6
@@ -200,14 +232,14 @@ touch "$work/grow/more"
 job=$(submit grow env HW_TRAINER_NODES=1 HW_AUGMENT_NODES=1 HW_ADDRESS_DIR="$work/grow/service" \
     HEADWATER_TELEMETRY__METRICS_LISTEN=0.0.0.0:9400 HEADWATER_RECEIVER__WORKERS_REFRESH_MS=300 \
     HEADWATER_RECEIVER__WORKERS="file:$work/grow/service/workers,file:$work/grow/more" \
-    "$sbatch" --env "$work/sizes.env" "$work/rank.sh")
+    "$sbatch" --env "$top/slurm/cpu-only.env" "$work/rank.sh")
 unset HEADWATER_RECEIVER__EPOCHS
 # node GROUP: the node of a component that has one.
 node() { ctl squeue --noheader --format='%i %N' --jobs="$job" | sed -n "s/^$job+$1 //p"; }
 has_node() { [ -n "$(node "$1")" ]; }
 until_true 30 "the rank has a node" has_node 2
 rank_node=$(node 2)
-ctl env -C "$work/grow" HEADWATER_CONFIG="$work/headwater.toml" HW_BIN="$bin" HW_CPU_BIND=none \
+ctl env -C "$work/grow" HEADWATER_CONFIG="$work/headwater.toml" HW_BIN="$HW_BIN" \
     HW_ADDRESS_DIR="$work/grow/service" sh -c 'echo $$ >controller.pid && exec "$@"' sh \
     "$bin" autoscale --backend slurm --max 2 \
     --workers "$(node 1):9400" --receivers "$rank_node:9400" \
@@ -227,7 +259,7 @@ kill "$(cat "$work/grow/controller.pid")"
 wait "$controller" || fail "the controller did not end well"
 
 echo "== an augment node that is lost in mid-epoch changes no batch and ends nothing"
-job=$(submit lost-node env STEP_MS=300 "$sbatch" --env "$work/sizes.env" "$work/rank.sh")
+job=$(submit lost-node env STEP_MS=300 "$sbatch" --env "$top/slurm/cpu-only.env" "$work/rank.sh")
 until_true 30 "batches come" has_batches lost-node 6
 ctl scontrol show job "$job" | grep -q 'NodeList=n\[2-3\]' || fail "n3 is no augment node"
 tests/slurm/cluster.sh cut n3
