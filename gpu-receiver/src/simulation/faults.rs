@@ -11,7 +11,7 @@ use tokio::time::{Instant, sleep, sleep_until};
 
 use super::fleet::{Fleet, FleetConfig, World};
 use super::network::chance;
-use super::trainer::Trainer;
+use super::trainer::{STEP, Trainer};
 use super::worker::Health;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,6 +39,8 @@ pub(super) struct Outcome {
     pub(super) late_writers: u64,
     /// Virtual time from start to end.
     lasted: Duration,
+    /// Share of their time for which trainers waited in the second half of the epoch.
+    pub(super) stall: f64,
     /// For each fault: the longest wait of each rank's trainer in the seconds after it, sorted.
     waits: Vec<(&'static str, Vec<Duration>)>,
     /// Digest of all deliveries with their times.
@@ -170,6 +172,7 @@ impl Outcome {
             damage: writes.iter().map(|(damage, _)| damage).sum(),
             late_writers: writes.iter().map(|(_, late)| late).sum(),
             lasted,
+            stall: stall(trainers),
             waits: SCHEDULE.iter().map(|fault| waits(fault, trainers, started)).collect(),
             trace: trace.finish().0,
         }
@@ -186,6 +189,14 @@ impl Outcome {
         let all = self.expected * super::fleet::BATCH;
         assert_eq!(samples.len() as u64, all, "seed {seed}: samples of the epoch");
     }
+}
+
+/// Without the first half, in which windows are filled.
+fn stall(trainers: &[Trainer]) -> f64 {
+    let late = trainers.iter().flat_map(|trainer| &trainer.waits[trainer.waits.len() / 2..]);
+    let waits: Vec<f64> = late.map(|(_, wait)| wait.as_secs_f64()).collect();
+    let waited: f64 = waits.iter().sum();
+    waited / (waited + waits.len() as f64 * STEP.as_secs_f64())
 }
 
 /// The longest wait of each rank after a fault.

@@ -14,7 +14,7 @@ use crate::driver::Event;
 use crate::mailbox::{Found, Mailbox};
 
 /// Time of a training step.
-const STEP: Duration = Duration::from_millis(400);
+pub(super) const STEP: Duration = Duration::from_millis(400);
 
 pub(super) struct Trainer {
     pub(super) rank: usize,

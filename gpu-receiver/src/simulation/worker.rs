@@ -19,9 +19,10 @@ use super::fleet::World;
 use super::link::ModelLink;
 use super::network::{chance, count};
 
-/// Time of one sample on one thread.
+/// Time of one sample on one thread, within [`SPREAD`] per cent.
 const SAMPLE: Duration = Duration::from_millis(40);
-const THREADS: usize = 2;
+const SPREAD: std::ops::Range<u32> = 70..130;
+pub(super) const THREADS: usize = 2;
 const CREDITS: u32 = 6;
 const HEARTBEATS_MISSED_MAX: u32 = 4;
 
@@ -80,6 +81,12 @@ impl Worker {
 
     pub(super) fn credits() -> u32 {
         CREDITS
+    }
+
+    /// Samples per second of one thread, in the mean.
+    pub(super) fn thread_rate() -> f64 {
+        let mean = f64::from(SPREAD.start + SPREAD.end - 1) / 2.0 / 100.0;
+        1.0 / (SAMPLE.as_secs_f64() * mean)
     }
 
     /// Serves a receiver until either leaves or dies.
@@ -186,10 +193,11 @@ impl Worker {
             if !link.begin(peer, id) {
                 return failed(&lease, FailureKind::Withdrawn);
             }
-            let jitter = chance(world.seed, "decode", [lease.lease, receiver as u64], 60);
+            let spread = u64::from(SPREAD.end - SPREAD.start);
+            let jitter = chance(world.seed, "decode", [lease.lease, receiver as u64], spread);
             let slowness = worker.slowness.load(Ordering::Relaxed) as u32;
             let time = SAMPLE * lease.samples.len() as u32 * slowness;
-            tokio::time::sleep(time * (70 + jitter as u32) / 100).await;
+            tokio::time::sleep(time * (SPREAD.start + jitter as u32) / 100).await;
             drop(thread);
             world.network.pass(receiver, worker.number).await;
             if !link.deliver(peer, id) {
