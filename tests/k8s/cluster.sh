@@ -1,7 +1,9 @@
 #!/bin/bash
 # A real Kubernetes on one machine: etcd, API server, controllers and scheduler in one network namespace, and
 # for each node a namespace with kubelet, containerd and kube-proxy. Images come from archives; there is no
-# registry. cluster.sh start|stop|exec NODE COMMAND..|k KUBECTL-ARGUMENTS..
+# registry.
+#
+#   cluster.sh start|stop|exec NODE COMMAND..|k KUBECTL-ARGUMENTS..|cut NODE|mend NODE|forget-names
 set -euo pipefail
 
 here=$(dirname "$(realpath "$0")")
@@ -208,5 +210,10 @@ start) start ;;
 stop) stop ;;
 exec) shift && inside "$@" ;;
 k) shift && kubectl_admin "$@" ;;
-*) echo "usage: $0 start|stop|exec NODE COMMAND..|k ARGUMENTS.." >&2 && exit 2 ;;
+# The far end of its cable: the node itself keeps its routes for when it is mended.
+cut) ip -n $prefix-fab link set "v-$2" down ;;
+mend) ip -n $prefix-fab link set "v-$2" up ;;
+# Ends the name service.
+forget-names) end names ;;
+*) echo "usage: $0 start|stop|exec NODE COMMAND..|k ARGUMENTS..|cut NODE|mend NODE|forget-names" >&2 && exit 2 ;;
 esac

@@ -1,124 +1,157 @@
 #!/bin/bash
-# Installs the chart in a real cluster, takes an epoch with a rank on each node while workers come and go, and
-# compares every sample with a run on this machine. Needs root; see docs/kubernetes.md.
+# Installs the chart in a real cluster and takes epochs with it while workers come and go, pods are killed, a node
+# is cut off, tiers are upgraded and rolled back; batches are read by a client of another program, and the
+# controller scales workers. Every sample is compared with a run on this machine. Needs root; see
+# docs/kubernetes.md. `run.sh SCENE..` plays some of its scenes; K8S_KEEP=1 leaves the cluster running.
 set -euo pipefail
 
 cd "$(dirname "$0")/../.."
-export K8S_HOME=${K8S_HOME:-/var/tmp/headwater-k8s}
-here=tests/k8s
-binary=$(realpath "${HEADWATER_BIN:-target/release/headwater}")
-helm=$PWD/.venv/bin/helm
-python=$PWD/.venv/bin/python
-work=$K8S_HOME/run
+# shellcheck source=tests/k8s/scene.sh
+. tests/k8s/scene.sh
 step_ms=${STEP_MS:-1500}
-ranks=app.kubernetes.io/component=receiver
 
-say() { echo "== $*"; }
-k() { $here/cluster.sh k -n default "$@"; }
-chart() {
-    $here/cluster.sh exec ctl "$helm" --kubeconfig "$K8S_HOME/cluster/kubeconfig" \
-        upgrade --install hw helm/headwater --values "$work/values.yaml" "$@" >/dev/null
-}
-
-packages() {
-    local missing=() pair
-    for pair in etcd:etcd-server containerd:containerd runc:runc kubectl:kubernetes-client \
-        iptables:iptables conntrack:conntrack ip:iproute2 openssl:openssl gcc:gcc; do
-        command -v "${pair%:*}" >/dev/null || missing+=("${pair#*:}")
-    done
-    [ -x /usr/lib/cni/bridge ] || missing+=(containernetworking-plugins)
-    if [ ${#missing[@]} -gt 0 ]; then
-        DEBIAN_FRONTEND=noninteractive \
-            apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
-    fi
-}
-
-images() {
-    mkdir -p "$K8S_HOME/images"
-    local tier
-    for tier in storage augment receiver; do
-        scripts/image.py $tier --binary "$binary" --out "$K8S_HOME/images/$tier.tar"
-    done
-    gcc -static -Os -o "$work/pause" "$K8S_HOME"/work/kubernetes-1.20.2/build/pause/linux/pause.c -DVERSION=1
-    "$python" $here/pause_image.py "$work/pause" "$K8S_HOME/images/pause.tar"
-}
-
-# The same epoch on this machine, by one process.
-reference() {
-    local storage=$work/reference
-    mkdir -p "$storage"
-    "$binary" storage --listen 127.0.0.1:17401 --index-dir "$storage" \
-        --dataset "photos=$PWD/tests/data/photos/photos-{000000..000003}.tar" >"$work/reference-storage.log" 2>&1 &
-    local first=$!
-    "$binary" augment --listen 127.0.0.1:17402 --storage 127.0.0.1:17401 \
-        >"$work/reference-augment.log" 2>&1 &
-    local second=$!
-    "$binary" receive --storage 127.0.0.1:17401 --workers 127.0.0.1:17402 --dataset photos=unused.tar \
-        --batch 8 --epochs 1 --set receiver.seed=11 --digests "$work/reference.jsonl"
-    kill $first $second
-    wait $first $second || true
-}
-
-# By the chart, and so that the running job stays what it is.
-workers() { # workers NUMBER
+scale() { # scale NUMBER: by the chart, and so that the running job stays what it is
     say "workers: $1"
     chart --set job.enabled=true,augment.cpu.replicas="$1"
-    local address
-    for address in $(k get pods -l $ranks -o 'jsonpath={.items[*].status.podIP}'); do
-        $here/cluster.sh exec ctl "$python" $here/metric.py "$address:9400" headwater_receiver_workers "$1"
-    done
+    workers_are "$1"
 }
 
-certificates() {
-    local new=(-newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes)
-    (
-        cd "$work"
-        openssl req -x509 "${new[@]}" -subj /CN=test-authority -days 2 -keyout ca.key -out ca.crt
-        openssl req "${new[@]}" -subj /CN=hw-headwater -keyout tls.key -out tls.csr
-        printf '%s\n' subjectAltName=DNS:hw-headwater extendedKeyUsage=serverAuth,clientAuth >tls.ext
-        openssl x509 -req -in tls.csr -CA ca.crt -CAkey ca.key -CAcreateserial -days 2 \
-            -extfile tls.ext -out tls.crt
-    ) 2>/dev/null
-    k create secret generic hw-certificates \
-        --from-file="$work/ca.crt" --from-file="$work/tls.crt" --from-file="$work/tls.key"
-}
-
-# What the chart asks for is what the process has.
-locked_down() {
-    local status line
-    status=/proc/$(pgrep -xof '/usr/bin/headwater augment')/status
-    for line in 'Uid:\t65532' 'CapEff:\t0+$' 'NoNewPrivs:\t1' 'Seccomp:\t2'; do
-        if ! grep -qP "^$line" "$status"; then
-            echo "the worker's $status has no $line" >&2
-            exit 1
-        fi
-    done
-}
-
-lines() { cat "$work"/out/*.jsonl 2>/dev/null | wc -l; }
-
-after_batches() { # after_batches NUMBER
-    local tries
-    for tries in $(seq 600); do
-        if [ "$(lines)" -ge "$1" ]; then return; fi
-        sleep 0.2
-    done
+workers_come_and_go() {
+    scene "${FUNCNAME[0]}" "$step_ms"
+    chart --set job.enabled=true
+    after_batches 4
+    local before victim
+    before=$(k get pods -l $ranks -o name)
+    scale 3
+    after_batches 12
+    say "a worker is killed"
     k get pods -o wide
-    k logs -l $ranks --tail=20 --prefix || true
-    echo "only $(lines) of $1 batches came" >&2
-    exit 1
+    victim=$(k get pods -l $augment -o 'jsonpath={.items[0].metadata.name}')
+    k delete pod "$victim" --grace-period=0 --force 2>/dev/null
+    after_batches 20
+    say "a storage node is killed"
+    k delete pod hw-headwater-storage-0 --grace-period=0 --force 2>/dev/null
+    after_batches 32
+    scale 1
+    in_mid_epoch "the last of its events"
+    job_ends_as reference "$before"
 }
+
+node_is() { k get node "$1" --no-headers | grep -qE " $2 "; }
+
+# One storage node and one worker on each node; the ranks on the first, because a rank that is lost is
+# a trainer's loss and not the stream's.
+a_node_is_cut_off() {
+    scene "${FUNCNAME[0]}" "$step_ms"
+    local two=(--set "storage.replicas=2,augment.cpu.replicas=2,topologySpread.whenUnsatisfiable=DoNotSchedule")
+    chart --wait --timeout 120s "${two[@]}"
+    chart "${two[@]}" --set job.enabled=true --set-json 'job.nodeSelector={"kubernetes.io/hostname":"w0"}'
+    after_batches 8
+    workers_are 2
+    local before on
+    before=$(k get pods -l $ranks -o name)
+    on=$(k get pods -l $augment --field-selector spec.nodeName=w1 -o name)
+    [ -n "$on" ] || fail "no worker is on the node that is to be cut off"
+    k get pods -o wide
+    $here/cluster.sh cut w1
+    say "w1 is cut off"
+    workers_are 1
+    until_true 60 "the cluster gives the node up" node_is w1 NotReady
+    in_mid_epoch "the cluster gave the node up"
+    job_ends_as reference "$before"
+    $here/cluster.sh mend w1
+    until_true 60 "the node is back" node_is w1 Ready
+    k rollout status statefulset/hw-headwater-storage --timeout=120s
+    k rollout status deployment/hw-headwater-augment-cpu --timeout=120s
+}
+
+tiers_are_upgraded_and_rolled_back() {
+    scene "${FUNCNAME[0]}" "$((step_ms * 4))"
+    local version revision before next=(--set "storage.image=localhost/headwater-storage:next"
+        --set "augment.image=localhost/headwater-augment:next" --set config.augment.threads=2)
+    chart --wait --timeout 120s
+    chart --set job.enabled=true
+    version=$(images_of augment)
+    revision=$(helm history hw --output json | "$python" -c 'import json, sys; print(json.load(sys.stdin)[-1]["revision"])')
+    after_batches 4
+    before=$(k get pods -l $ranks -o name)
+
+    say "upgrade to another image and configuration"
+    chart --set job.enabled=true "${next[@]}" --wait --timeout 120s
+    for tier in storage augment; do
+        until_true 60 "$tier is upgraded" runs_image $tier "localhost/headwater-$tier:next"
+    done
+    after_batches $(($(lines) + 4))
+
+    say "an upgrade that cannot start takes no worker away"
+    ! chart --set job.enabled=true "${next[@]}" --set augment.image=localhost/headwater-augment:absent \
+        --wait --timeout 10s 2>"$work/refused" || fail "an image that is not there was taken"
+    grep -q 'UPGRADE FAILED' "$work/refused" || fail "helm says: $(cat "$work/refused")"
+    workers_are 1
+    after_batches $(($(lines) + 4))
+
+    say "rollback to revision $revision"
+    helm rollback hw "$revision" --wait --timeout 120s
+    until_true 60 "augment is rolled back" runs_image augment "$version"
+    until_true 60 "storage is rolled back" runs_image storage "${version/augment/storage}"
+    in_mid_epoch "the rollback"
+    job_ends_as reference "$before"
+}
+
+a_client_reads_what_is_published() {
+    scene "${FUNCNAME[0]}" 0
+    local address
+    chart --wait --timeout 120s --set publish.enabled=true,publish.losslessClients=1
+    address=$(k get service hw-headwater-publish -o 'jsonpath={.spec.clusterIP}')
+    # From a node, whose kube-proxy knows the Service's address.
+    $here/cluster.sh exec w1 "$python" $here/subscriber.py "zrpull://$address:7404" "$work/reference.jsonl"
+}
+
+replicas() { k get deployment hw-headwater-augment-cpu -o 'jsonpath={.spec.replicas}'; }
+replicas_are() { [ "$(replicas)" -ge "$1" ] && [ "$(replicas)" -le "$2" ]; }
+may() { k auth can-i --as "system:serviceaccount:default:hw-headwater-$1" "${@:2}" >/dev/null; }
+
+# Nobody has a name service here: pods find each other by the slices of the Services.
+the_controller_scales_and_slices_lead() {
+    scene "${FUNCNAME[0]}" 0 "$epochs"
+    $here/cluster.sh forget-names
+    local slow=(--set "discovery=endpointSlices" --set-string augment.cpu.resources.limits.cpu=150m
+        --set "augment.autoscaling.mode=headwater,augment.autoscaling.maxReplicas=3"
+        --set "augment.autoscaling.scaleDownSeconds=10,config.autoscale.look_ms=1000"
+        --set-json config.scaling.up_pause_s=5.0)
+    chart --wait --timeout 120s "${slow[@]}"
+    replicas_are 1 1 || fail "$(replicas) workers without a rank"
+    chart "${slow[@]}" --set job.enabled=true
+    until_true 120 "a worker is asked for" replicas_are 2 3
+    k rollout status deployment/hw-headwater-augment-cpu --timeout=60s
+    job_ends_as epochs ""
+    until_true 120 "workers go when nobody waits" replicas_are 1 1
+    k logs deployment/hw-headwater-autoscale | tee "$work/autoscale.log"
+    grep -q 'instead of 1: ranks wait and workers have no time left' "$work/autoscale.log" ||
+        fail "the controller says not why it scaled"
+
+    # By the account of the chart, and no more than that.
+    may autoscale patch deployments.apps/hw-headwater-augment-cpu --subresource=scale ||
+        fail "the controller's account may not scale"
+    ! may autoscale patch deployments.apps/hw-headwater-augment-cpu || fail "it may change the Deployment"
+    ! may autoscale patch deployments.apps/another --subresource=scale || fail "it may scale others"
+    ! may autoscale list secrets || fail "it may list Secrets"
+}
+
+scenes=(workers_come_and_go a_node_is_cut_off tiers_are_upgraded_and_rolled_back
+    a_client_reads_what_is_published the_controller_scales_and_slices_lead)
+[ $# -eq 0 ] || scenes=("$@")
 
 $here/build.sh
 packages
 rm -rf "$work"
 mkdir -p "$work/out"
-chown 65532 "$work/out"
-sed -e "s#SHARDS#$PWD/tests/data/photos#; s#OUT#$work/out#; s#STEP_MS#$step_ms#" $here/values.yaml >"$work/values.yaml"
+epochs=${EPOCHS:-8}
 
 say "images and reference"
 images
-reference
+reference reference 1
+reference epochs "$epochs"
 
 say "cluster"
 $here/cluster.sh start
@@ -127,30 +160,19 @@ k get nodes
 
 say "install"
 certificates
+scene install 0
 chart --wait --timeout 120s
 k rollout status deployment/hw-headwater-augment-cpu --timeout=60s
 locked_down
-
-say "job"
-chart --set job.enabled=true
-after_batches 4
-before=$(k get pods -l $ranks -o name)
-workers 3
-after_batches 12
-say "a worker is killed"
-k get pods -o wide
-victim=$(k get pods -l app.kubernetes.io/component=augment -o 'jsonpath={.items[0].metadata.name}')
-k delete pod "$victim" --grace-period=0 --force 2>/dev/null
-after_batches 20
-say "a storage node is killed"
-k delete pod hw-headwater-storage-0 --grace-period=0 --force 2>/dev/null
-after_batches 32
-workers 1
-say "waits for the ranks"
-k wait --for=condition=complete job -l $ranks --timeout=240s
-if [ "$before" != "$(k get pods -l $ranks -o name)" ]; then
-    echo "an upgrade that scales workers put other ranks in place of the running ones" >&2
-    exit 1
-fi
-
-"$python" $here/compare.py "$work/reference.jsonl" "$work"/out/*.jsonl
+say "the notes' own commands"
+helm get notes hw | sed -n 's/^ *kubectl //p' | while read -r words; do
+    # shellcheck disable=SC2086  # They are words.
+    $here/cluster.sh k $words </dev/null
+done
+for scene in "${scenes[@]}"; do
+    say "${scene//_/ }"
+    started=$SECONDS
+    "$scene"
+    say "${scene//_/ }: passed in $((SECONDS - started)) s"
+done
+say "all ${#scenes[@]} scenes passed in $SECONDS s"

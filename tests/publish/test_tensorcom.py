@@ -4,45 +4,17 @@ What it gets is compared sample by sample with what `headwater receive` got: dig
 Python, from the arrays that Tensorcom gives out.
 """
 
-import struct
 import threading
 import time
 import urllib.request
 
 import numpy as np
 import pytest
-import xxhash
 import zmq
 from tensorcom import Connection, tenbin
 
 from conftest import LIMIT_S, client
-
-
-def digests(batch: list[np.ndarray], keys: list[str]) -> list[str]:
-    """Digest of each sample as `headwater receive --digests` writes it: XXH3-128 over the length and hash of
-    its rows in every tensor and view, and its key."""
-    samples = len(keys)
-    *images, labels = batch
-    assert labels.dtype == np.int32 and labels.shape == (samples,)
-    rows = [image.reshape(-1, samples, *image.shape[1:]) for image in images]
-    rows.append(labels.astype(np.int64).reshape(1, samples))
-    found = []
-    for sample in range(samples):
-        digest = xxhash.xxh3_128()
-
-        def add(data: bytes):
-            digest.update(struct.pack("<Q", len(data)))
-            digest.update(data)
-
-        add(b"headwater sample 1")
-        for tensor in rows:
-            for view in tensor:
-                row = view[sample].tobytes()
-                digest.update(struct.pack("<Q", len(row)))
-                add(xxhash.xxh3_128_intdigest(row).to_bytes(16, "little"))
-        add(keys[sample].encode())
-        found.append(digest.hexdigest())
-    return found
+from digests import digests
 
 
 def connection(url: str, **options) -> Connection:
