@@ -114,6 +114,7 @@ may() { k auth can-i --as "system:serviceaccount:default:hw-headwater-$1" "${@:2
 # Nobody has a name service here: pods find each other by the slices of the Services.
 the_controller_scales_and_slices_lead() {
     scene "${FUNCNAME[0]}" 0 "$epochs"
+    local address
     $here/cluster.sh forget-names
     local slow=(--set "discovery=endpointSlices" --set-string augment.cpu.resources.limits.cpu=150m
         --set "augment.autoscaling.mode=headwater,augment.autoscaling.maxReplicas=3"
@@ -126,9 +127,12 @@ the_controller_scales_and_slices_lead() {
     k rollout status deployment/hw-headwater-augment-cpu --timeout=60s
     job_ends_as epochs ""
     until_true 120 "workers go when nobody waits" replicas_are 1 1
-    k logs deployment/hw-headwater-autoscale | tee "$work/autoscale.log"
-    grep -q 'instead of 1: ranks wait and workers have no time left' "$work/autoscale.log" ||
-        fail "the controller says not why it scaled"
+    address=$(k get pods -l app.kubernetes.io/component=autoscale -o 'jsonpath={.items[0].status.podIP}')
+    local direction
+    for direction in up down; do
+        $here/cluster.sh exec ctl "$python" $here/metric.py "$address:9400" \
+            "headwater_autoscale_steps_total{direction=\"$direction\"}" 1+
+    done
 
     # By the account of the chart, and no more than that.
     may autoscale patch deployments.apps/hw-headwater-augment-cpu --subresource=scale ||
