@@ -1,6 +1,7 @@
 //! The controller beside a job whose load changes.
 
 mod plant;
+mod recorded;
 
 use headwater_autoscale::Policy;
 use plant::Plant;

@@ -1,13 +1,12 @@
 //! The controller beside loads that were recorded from a job on a machine (tests/tools/record_load.py), noise and all.
 
-mod plant;
-
 use headwater_autoscale::Policy;
-use plant::{LOOK_S, Plant};
+
+use crate::plant::{LOOK_S, Plant};
 
 /// As many ranks as the recorded one, and each with its load.
 const RANKS: f64 = 40.0;
-const RECORDED: &str = include_str!("recorded/one-rank-one-worker.csv");
+const RECORDED: &str = include_str!("one-rank-one-worker.csv");
 
 /// One look: the step's time in ms (0: no rank), samples a second, shares waited and worked.
 struct Row {
