@@ -259,7 +259,9 @@ impl AugmentConfig {
         }
     }
 
-    pub(crate) fn rdma_port(&self) -> RdmaPort {
+    /// The RDMA port of this end.
+    #[must_use]
+    pub fn rdma_port(&self) -> RdmaPort {
         let gid_index = u8::try_from(self.rdma_gid_index).ok();
         RdmaPort { device: self.rdma_device.clone(), gid_index }
     }

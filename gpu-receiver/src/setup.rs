@@ -62,6 +62,11 @@ pub(crate) async fn open_links(
                 shm::listen(&shm::ShmListen { socket_dir, ..Default::default() }, arrivals).await?
             }
             LinkKind::Tcp => tcp::listen(&tcp_listen(config, access)?, arrivals).await?,
+            LinkKind::Ucx if links.iter().any(|link| link.kind() == LinkKind::Rdma) => {
+                // It would register every slot once more, for the same cards.
+                tracing::info!("the ucx link is not offered: rdma, listed before it, is");
+                continue;
+            }
             LinkKind::Ucx => match ucx_listen(kinds.len() == 1, access, arrivals).await {
                 Ok(link) => link,
                 Err(error) if kinds.len() == 1 => return Err(error.into()),

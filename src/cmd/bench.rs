@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result, ensure};
 use clap::{Args, Subcommand};
 use headwater_access::Access;
-use headwater_transport::bench::{self, Plan};
+use headwater_transport::bench::{self, Plan, WorkerPlan};
 use headwater_transport::tcp::{ConnectTls, ListenTls};
 use serde_json::json;
 
@@ -21,8 +21,9 @@ use crate::shutdown::Shutdown;
 /// What to measure.
 #[derive(Clone, Debug, Subcommand)]
 pub(crate) enum Verb {
-    /// Links between two processes, beside a memcpy and a raw socket loop; with the certificates
-    /// of `[security]` also encrypted
+    /// Links between two processes, beside a memcpy, a raw socket loop, and, where they are
+    /// installed, `ib_write_bw` and `ucx_perftest`; with the certificates of `[security]` also
+    /// encrypted
     Link(LinkFlags),
     /// Images through all three tiers, beside the same kernels in a plain loop
     Pipeline(PipelineFlags),
@@ -98,27 +99,33 @@ fn link(config: &Config, flags: &LinkFlags) -> Result<()> {
     let runtime = runtime()?;
     let access = Access::open(&config.security)?;
     let name = access.server_name();
-    let connect = access.data_client().map(|current| ConnectTls::new(current, name));
     if let Some(invitation) = &flags.worker {
-        return runtime.block_on(bench::worker(invitation, connect)).context("bench worker");
+        let own = WorkerPlan {
+            tls: access.data_client().map(|current| ConnectTls::new(current, name)),
+            rdma_port: config.augment.rdma_port(),
+            rdma_queue_pairs: config.augment.rdma_queue_pairs,
+        };
+        return runtime.block_on(bench::worker(invitation, &own)).context("bench worker");
     }
     ensure!(flags.rounds > 0 && flags.batches > 0 && flags.batch > 0, "nothing to measure");
     let plan = Plan {
         batch_samples: flags.batch,
         batches: flags.batches,
         rounds: flags.rounds,
-        tls: access.data_server().map(ListenTls::new).zip(connect),
+        tls: access.data_server().map(ListenTls::new),
+        rdma_port: config.receiver.rdma_port(),
         ..Plan::default()
     };
     let own = std::process::id().to_string();
-    let report = runtime.block_on(bench::receiver(&plan, |invitation| {
-        Command::new(std::env::current_exe()?)
-            .args(std::env::args_os().skip(1))
-            .args(["--die-with", &own, "--worker", invitation])
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-    }));
+    let report =
+        runtime.block_on(bench::receiver(&plan, config.augment.rdma_queue_pairs, |invitation| {
+            Command::new(std::env::current_exe()?)
+                .args(std::env::args_os().skip(1))
+                .args(["--die-with", &own, "--worker", invitation])
+                .stdin(Stdio::piped())
+                .stdout(Stdio::piped())
+                .spawn()
+        }));
     println!("{}", report.context("bench link")?);
     Ok(())
 }

@@ -3,6 +3,8 @@
 # rdma, and again over rdma while workers and receiver are stopped and killed in the middle. Every
 # batch must have the same digests. Fails where the rdma link is not the one that was used.
 #
+#   EPOCH_LINK     the link instead of rdma: ucx
+#   EPOCH_QUEUE_PAIRS  of each worker's rdma link (default 1)
 #   EPOCH_PRESET   recipe (default dinov2)
 #   EPOCH_HEARTBEAT_MS  (default 300); who is stopped, is so for five of them
 #   EPOCH_SHARDS   of tests/data/photos (default all: {000000..000003})
@@ -18,6 +20,7 @@ fail() {
     exit 1
 }
 
+link=${EPOCH_LINK:-rdma}
 storage=127.0.0.1:7401
 stopped_s=$((1 + 5 * ${EPOCH_HEARTBEAT_MS:-300} / 1000))
 cat >"$work/headwater.toml" <<TOML
@@ -32,7 +35,8 @@ preset = "${EPOCH_PRESET:-dinov2}"
 [augment]
 storage = ["$storage"]
 threads = 1
-links = ["rdma", "tcp"]
+links = ["$link", "tcp"]
+rdma_queue_pairs = ${EPOCH_QUEUE_PAIRS:-1}
 [receiver]
 storage = ["$storage"]
 workers = ["127.0.0.1:7411", "127.0.0.1:7412"]
@@ -76,7 +80,7 @@ assert len(one) > 10, len(one)
 assert one == other, [a[:2] for a, b in zip(one, other) if a != b] or (len(one), len(other))
 PY
     grep -q "worker joined.*link=.\?$3" "$work/$1.log" || fail "$1 did not use $3"
-    if [ "$3" = rdma ] && grep -q 'worker joined.*link=.\?tcp' "$work/$1.log"; then fail "$1 used tcp"; fi
+    if [ "$3" != tcp ] && grep -q 'worker joined.*link=.\?tcp' "$work/$1.log"; then fail "$1 used tcp"; fi
     echo "same batches: $1 ($(batches "$1"))"
 }
 
@@ -88,44 +92,44 @@ two=$started
 
 receive tcp tcp
 whole tcp "$started" tcp
-receive rdma rdma
-whole rdma "$started" rdma
+receive "over-$link" "$link"
+whole "over-$link" "$started" "$link"
 
 # A worker is killed in mid-write, and another takes its place.
-receive worker-killed rdma 20
+receive worker-killed "$link" 20
 receiver=$started
 until_batches worker-killed 4
 kill -KILL "$one"
 start three augment --listen 127.0.0.1:7411
 one=$started
-whole worker-killed "$receiver" rdma
+whole worker-killed "$receiver" "$link"
 
 # A worker stops in mid-write for longer than three heartbeats: it is given up, its queue pairs are
 # destroyed, its leases go to the other; when it goes on it finds its session gone and begins anew.
-receive worker-stopped rdma 20
+receive worker-stopped "$link" 20
 receiver=$started
 until_batches worker-stopped 4
 kill -STOP "$two"
 sleep "$stopped_s"
 kill -CONT "$two"
-whole worker-stopped "$receiver" rdma
+whole worker-stopped "$receiver" "$link"
 grep -q 'silent for' "$work/worker-stopped.log" || fail "nobody missed the stopped worker"
 
 # The receiver stops for as long: the workers let go of it, and it takes them up again.
-receive receiver-stopped rdma 20
+receive receiver-stopped "$link" 20
 receiver=$started
 until_batches receiver-stopped 4
 kill -STOP "$receiver"
 sleep "$stopped_s"
 kill -CONT "$receiver"
-whole receiver-stopped "$receiver" rdma
+whole receiver-stopped "$receiver" "$link"
 
 # The receiver is killed in mid-write: the workers serve the next one.
-receive receiver-killed rdma 20
+receive receiver-killed "$link" 20
 until_batches receiver-killed 4
 kill -KILL "$started"
-receive after-receiver-killed rdma
-whole after-receiver-killed "$started" rdma
+receive after-receiver-killed "$link"
+whole after-receiver-killed "$started" "$link"
 
 for pid in "$one" "$two"; do kill -0 "$pid" || fail "a worker has gone"; done
 echo "6 passed; 0 failed"

@@ -1,7 +1,7 @@
 #!/bin/bash
-# run.sh [HEADWATER] - the rdma link on a real kernel's verbs, over soft-RoCE in a User-Mode Linux
-# kernel: the conformance suite of links, and epochs of three tiers with processes killed and
-# stopped in the middle. Ends with 77, loudly, where that kernel is not in the cache and cannot be
+# run.sh [HEADWATER] - the rdma and ucx links on a real kernel's verbs, over soft-RoCE in a User-Mode
+# Linux kernel: the conformance suite of links, and epochs of three tiers with processes killed and
+# stopped in the middle; and the doctor's look at that port. Ends with 77, loudly, where that kernel is not in the cache and cannot be
 # run; `make test-rdma` builds it first.
 set -uo pipefail
 cd "$(dirname "$0")/../.."
@@ -30,14 +30,40 @@ for need in busybox ip rdma; do
 done
 [ -e /usr/lib/x86_64-linux-gnu/libibverbs.so.1 ] || skip "libibverbs1 is missing"
 
-suite=$(cargo test -p headwater-transport --test rdma --no-run --message-format=json 2>/dev/null |
-    grep -o '"executable":"[^"]*rdma-[^"]*"' | tail -n 1 | cut -d'"' -f4)
-[ -x "$suite" ] || { echo "FAILED: the suite does not build" >&2; exit 1; }
+# built NAME: where the tests of that name are. They are run in the kernel, not by cargo.
+built() {
+    local program
+    program=$(cargo test -p headwater-transport --test "$1" --no-run --message-format=json 2>/dev/null |
+        grep -o "\"executable\":\"[^\"]*/$1-[^\"]*\"" | tail -n 1 | cut -d'"' -f4)
+    [ -x "$program" ] || { echo "FAILED: $1 does not build" >&2; exit 1; }
+    echo "$program"
+}
 
 status=0
-echo "-- conformance"
-within "$suite" --test-threads 2 || status=1
-echo "-- epochs"
-within env "EPOCH_PRESET=${EPOCH_PRESET:-dinov2}" "EPOCH_SHARDS=${EPOCH_SHARDS:-}" \
-    "EPOCH_HEARTBEAT_MS=${EPOCH_HEARTBEAT_MS:-300}" tests/rdma/epoch.sh "$headwater" || status=1
+passes() { # passes NAME COMMAND..
+    echo "-- $1"
+    shift
+    within "$@" || { status=1 && echo "FAILED: $*" >&2; }
+}
+epochs() { # epochs VARIABLE=VALUE..
+    passes "epochs, $*" env "$@" "EPOCH_PRESET=${EPOCH_PRESET:-dinov2}" "EPOCH_SHARDS=${EPOCH_SHARDS:-}" \
+        "EPOCH_HEARTBEAT_MS=${EPOCH_HEARTBEAT_MS:-300}" tests/rdma/epoch.sh "$headwater"
+}
+
+conformance=$(built rdma) && memory=$(built rdma_memory) || exit 1
+passes conformance "$conformance" --test-threads 2
+passes "registrations and copies" "$memory"
+epochs EPOCH_LINK=rdma EPOCH_QUEUE_PAIRS=4
+
+# UCX over the same port, by its reliable connections alone: nothing else passes for it.
+if [ -e /usr/lib/x86_64-linux-gnu/ucx/libuct_ib.so.0 ]; then
+    ucx=(UCX_TLS=rc,self UCX_IB_GID_INDEX=0 HEADWATER_NEEDS_UCX=1)
+    conformance=$(built ucx) && memory=$(built ucx_memory) || exit 1
+    passes "conformance, ucx" env "${ucx[@]}" "$conformance" --test-threads 2
+    passes "registrations and copies, ucx" env "${ucx[@]}" "$memory"
+    epochs EPOCH_LINK=ucx "${ucx[@]}"
+else
+    echo "SKIP: ucx is not tested on verbs: libucx0 is missing; scripts/install-system.sh tests installs it" >&2
+fi
+passes doctor tests/rdma/doctor.sh "$headwater"
 exit $status

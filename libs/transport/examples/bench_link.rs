@@ -3,7 +3,8 @@
 
 use std::process::{Command, Stdio};
 
-use headwater_transport::bench::{self, Plan};
+use headwater_transport::bench::{self, Plan, WorkerPlan};
+use headwater_transport::rdma::RdmaPort;
 
 const WORKER: &str = "worker";
 
@@ -13,14 +14,16 @@ async fn main() -> std::io::Result<()> {
     if let [role, invitation] = &args[..]
         && role == WORKER
     {
-        return bench::worker(invitation, None).await;
+        let (tls, rdma_port) = (None, RdmaPort::default());
+        return bench::worker(invitation, &WorkerPlan { tls, rdma_port, rdma_queue_pairs: 1 })
+            .await;
     }
     let number = |i: usize| args.get(i).and_then(|arg| arg.parse::<u32>().ok());
     let mut plan = Plan::default();
     plan.batches = number(0).unwrap_or(plan.batches);
     plan.rounds = number(1).unwrap_or(plan.rounds);
     plan.socket_buffer_bytes = number(2).filter(|&bytes| bytes > 0).map(|bytes| bytes as usize);
-    let report = bench::receiver(&plan, |invitation| {
+    let report = bench::receiver(&plan, 1, |invitation| {
         Command::new(std::env::current_exe()?)
             .args([WORKER, invitation])
             .stdin(Stdio::piped())

@@ -45,10 +45,9 @@ pub(crate) fn gone(kind: LinkKind) {
 }
 
 /// Memory was registered with a network card: once per slot and buffer, never per batch.
-pub(crate) fn registered(bytes: u64) {
-    let link = LinkKind::Rdma.name();
-    counter!("headwater_link_registrations_total", "link" => link).increment(1);
-    counter!("headwater_link_registered_bytes_total", "link" => link).increment(bytes);
+pub(crate) fn registered(kind: LinkKind, bytes: u64) {
+    counter!("headwater_link_registrations_total", "link" => kind.name()).increment(1);
+    counter!("headwater_link_registered_bytes_total", "link" => kind.name()).increment(bytes);
 }
 
 /// Bytes that the receiver's processor moved to their place.

@@ -83,7 +83,7 @@ impl StagingPool {
             kind: self.kind,
             reason: rdma::registration_failure("a staging buffer", len_bytes, &error),
         })?;
-        metrics::registered(len_bytes);
+        metrics::registered(self.kind, len_bytes);
         Ok(Memory::Registered(region))
     }
 }

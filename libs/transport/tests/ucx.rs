@@ -8,13 +8,7 @@ use headwater_transport::rdma::ucx;
 
 /// `None`, loudly, where UCX is not installed.
 fn harness() -> Option<support::Ucx> {
-    match ucx::detect(false) {
-        Ok(_) => Some(support::Ucx::default()),
-        Err(error) => {
-            eprintln!("SKIP: {error}");
-            None
-        }
-    }
+    support::has_ucx().then(support::Ucx::default)
 }
 
 headwater_transport::conformance_suite!(match harness() {

@@ -12,7 +12,7 @@ use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, Buf
 use super::{PART_BYTES, PARTS_AT_ONCE, SLOT};
 
 /// Version of these messages.
-pub(super) const VERSION: u32 = 1;
+pub(super) const VERSION: u32 = 2;
 /// Longest line.
 const LINE_MAX_BYTES: u64 = 64 << 10;
 /// Longest silence of the other side; a round of parts takes far less.
@@ -64,6 +64,24 @@ pub(super) struct Offered {
     address: Vec<u8>,
     key: [u8; 32],
 }
+
+/// What the measuring side asks for, once it was let in.
+#[derive(Debug, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Ask {
+    /// Parts on their way.
+    Round(Round),
+    /// What a connecting link says to the other end of it; an [`Answered`] comes back.
+    Link {
+        /// Which of the offered links, by its place in the list.
+        link: usize,
+        request: Vec<u8>,
+    },
+}
+
+/// What the other end of a connecting link says.
+#[derive(Debug, Deserialize, Serialize)]
+pub(super) struct Answered(pub(super) Vec<u8>);
 
 /// Parts that the serving side is to expect.
 #[derive(Clone, Copy, Debug, Deserialize, Serialize)]

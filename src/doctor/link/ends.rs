@@ -3,16 +3,18 @@
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
+use async_trait::async_trait;
 use headwater_inventory::Machine;
 use headwater_transport::rdma::ucx::{self, UcxConnect, UcxListen};
+use headwater_transport::rdma::{self, Exchange, RdmaConnect, RdmaListen};
 use headwater_transport::shm::{self, ShmConnect, ShmListen};
 use headwater_transport::tcp::{self, TcpConnect, TcpListen};
 use headwater_transport::{
     Arrival, LinkError, LinkKind, LinkOffer, ReceiverLink, SessionKey, SlotMemory, WorkerLink,
 };
-use tokio::sync::mpsc;
+use tokio::sync::{Mutex, mpsc};
 
-use super::control::Rates;
+use super::control::{Answered, Ask, Control, Rates};
 use super::{PART_BYTES, PARTS_AT_ONCE, PEER, SLOT};
 use crate::config::Config;
 
@@ -32,7 +34,7 @@ pub(super) async fn open(config: &Config, local: IpAddr) -> (Vec<Opened>, Vec<St
         Err(error) => return (Vec::new(), vec![error.to_string()]),
     };
     let (mut opened, mut closed) = (Vec::new(), Vec::new());
-    for kind in [LinkKind::Shm, LinkKind::Ucx, LinkKind::Tcp] {
+    for kind in [LinkKind::Shm, LinkKind::Rdma, LinkKind::Ucx, LinkKind::Tcp] {
         match open_one(config, kind, local, &memory).await {
             Ok(link) => opened.push(link),
             Err(error) => closed.push(error.to_string()),
@@ -65,7 +67,10 @@ async fn open_one(
             let choices = UcxListen { rdma_only: !chosen, ..UcxListen::default() };
             ucx::listen(&choices, sender).await?
         }
-        LinkKind::Rdma => return Err(not_here(kind)),
+        LinkKind::Rdma => {
+            let (port, slots_bytes) = (config.receiver.rdma_port(), memory.len_bytes());
+            rdma::listen(&RdmaListen { port, slots_bytes, ..RdmaListen::default() }, sender).await?
+        }
     };
     let setup = |error: std::io::Error| LinkError::Setup { kind, reason: error.to_string() };
     let key = SessionKey::random().map_err(setup)?;
@@ -74,27 +79,59 @@ async fn open_one(
     Ok(Opened { link, key, arrivals })
 }
 
-/// The worker's end.
+/// The worker's end. `number` is the link's place in the other side's list.
 pub(super) async fn connect(
+    config: &Config,
     offer: &LinkOffer,
     key: &SessionKey,
+    number: usize,
+    control: &mut Control,
 ) -> Result<Arc<dyn WorkerLink>, LinkError> {
+    let staging_buffers = PARTS_AT_ONCE as usize + 2;
     match offer.kind {
         LinkKind::Shm => shm::connect(offer, key, &ShmConnect::default()).await,
         LinkKind::Tcp => {
-            let staging_buffers = PARTS_AT_ONCE as usize + 2;
             tcp::connect(offer, key, &TcpConnect { staging_buffers, ..TcpConnect::default() }).await
         }
         LinkKind::Ucx => {
-            let staging_buffers = PARTS_AT_ONCE as usize + 2;
             ucx::connect(offer, key, &UcxConnect { staging_buffers, ..UcxConnect::default() }).await
         }
-        LinkKind::Rdma => Err(not_here(offer.kind)),
+        LinkKind::Rdma => {
+            let augment = &config.augment;
+            let choices = RdmaConnect {
+                port: augment.rdma_port(),
+                staging_buffers,
+                queue_pairs: augment.rdma_queue_pairs,
+                part_bytes: PART_BYTES,
+                ..RdmaConnect::default()
+            };
+            let control = Mutex::new(control);
+            rdma::connect(key, &choices, &Conversation { control, number }).await
+        }
     }
 }
 
-fn not_here(kind: LinkKind) -> LinkError {
-    LinkError::Setup { kind, reason: "the doctor does not measure it; ib_write_bw does".to_owned() }
+/// A connecting link's way to the other end of it.
+struct Conversation<'a> {
+    control: Mutex<&'a mut Control>,
+    number: usize,
+}
+
+#[async_trait]
+impl Exchange for Conversation<'_> {
+    async fn exchange(&self, request: Vec<u8>) -> Result<Vec<u8>, LinkError> {
+        let mut control = self.control.lock().await;
+        let asked = async {
+            control.say(&Ask::Link { link: self.number, request }).await?;
+            control.heard().await
+        };
+        let closed = |error: anyhow::Error| LinkError::Closed {
+            kind: LinkKind::Rdma,
+            reason: format!("{error:#}"),
+        };
+        let Answered(answer) = asked.await.map_err(closed)?;
+        Ok(answer)
+    }
 }
 
 /// Rates of this host's ports on the way to `peer`.

@@ -9,7 +9,7 @@ use headwater_inventory::Machine;
 use headwater_transport::{LinkError, LinkKind, PartPlace, WorkerLink};
 use tokio::task::JoinSet;
 
-use super::control::{Answer, Control, Hello, Progress, Rates, Round, VERSION, Welcome};
+use super::control::{Answer, Ask, Control, Hello, Progress, Rates, Round, VERSION, Welcome};
 use super::verdict::{self, Figures};
 use super::{PART_BYTES, PARTS_AT_ONCE, PING_BYTES, ends};
 use crate::config::Config;
@@ -39,7 +39,10 @@ pub(crate) async fn measure(config: &Config, machine: &Machine, peer: &str) -> R
     })?;
     let mut control = Control::new(stream);
     control.say(&Hello { version: VERSION, token: access.token() }).await?;
-    let welcome: Welcome = match control.heard().await? {
+    let answer = control.heard().await.with_context(
+        || "that is no `headwater doctor --serve HOST:PORT`: run it there, on a port of its own",
+    )?;
+    let welcome: Welcome = match answer {
         Answer::Welcome(welcome) => welcome,
         Answer::Refused(reason) => bail!("refused: {reason}"),
     };
@@ -55,7 +58,8 @@ pub(crate) async fn measure(config: &Config, machine: &Machine, peer: &str) -> R
             checks.push(verdict::other_host());
             continue;
         }
-        checks.push(match ends::connect(&offer, &key).await {
+        let connected = ends::connect(config, &offer, &key, number, &mut control).await;
+        checks.push(match connected {
             Ok(link) => {
                 let kind = link.kind();
                 let mut course = Course { control: &mut control, link, number, next_lease: 1 };
@@ -93,7 +97,7 @@ impl Course<'_> {
     async fn round(&mut self, parts: u64, part_bytes: u64) -> Result<Duration> {
         let round = Round { link: self.number, first_lease: self.next_lease, parts, part_bytes };
         self.next_lease += parts;
-        self.control.say(&round).await?;
+        self.control.say(&Ask::Round(round)).await?;
         let expected: Progress = self.control.heard().await?;
         ensure!(expected == Progress::Expected, "a word out of turn");
         let started = Instant::now();

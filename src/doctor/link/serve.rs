@@ -1,6 +1,7 @@
 //! The side that is measured against.
 
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use anyhow::{Context as _, Result, bail};
 use headwater_access::{Access, Connection};
@@ -9,7 +10,7 @@ use headwater_transport::Arrival;
 use tokio::net::TcpListener;
 use tokio_stream::StreamExt as _;
 
-use super::control::{Answer, Control, Hello, Progress, Round, VERSION, Welcome};
+use super::control::{Answer, Answered, Ask, Control, Hello, Progress, Round, VERSION, Welcome};
 use super::ends::{self, Opened};
 use super::{PEER, control};
 use crate::cmd::serving::announce;
@@ -54,27 +55,42 @@ async fn one(config: &Config, access: &Access, connection: Connection) -> Result
     }
     let (mut links, closed) = ends::open(config, local.ip()).await;
     control.say(&Answer::Welcome(welcome(&links, closed, peer.ip()))).await?;
-    while let Some(round) = control.next::<Round>().await? {
-        round.validate(links.len())?;
-        let Opened { link, arrivals, .. } = &mut links[round.link];
-        round.places().for_each(|place| link.expect(PEER, place));
-        control.say(&Progress::Expected).await?;
-        let arrived = async {
-            let mut missing = round.parts;
-            while missing > 0 {
-                match arrivals.recv().await {
-                    Some(Arrival::Part { .. }) => missing -= 1,
-                    Some(Arrival::Connected { .. } | Arrival::Quiet { .. }) => {}
-                    Some(Arrival::Gone { reason, .. }) => bail!("the link is gone: {reason}"),
-                    None => bail!("the link has ended"),
-                }
+    while let Some(ask) = control.next::<Ask>().await? {
+        match ask {
+            Ask::Round(round) => {
+                round.validate(links.len())?;
+                serve_round(&mut control, &mut links[round.link], &round).await?;
             }
-            Ok(())
-        };
-        tokio::time::timeout(control::PATIENCE, arrived).await.context("parts stay out")??;
-        control.say(&Progress::Arrived).await?;
+            Ask::Link { link, request } => {
+                let opened = links.get(link).context("a link that was not offered")?;
+                let link = Arc::clone(&opened.link);
+                // It may make queue pairs, which takes its time.
+                let answer = tokio::task::spawn_blocking(move || link.answer(&request)).await?;
+                control.say(&Answered(answer)).await?;
+            }
+        }
     }
     Ok(())
+}
+
+async fn serve_round(control: &mut Control, opened: &mut Opened, round: &Round) -> Result<()> {
+    let Opened { link, arrivals, .. } = opened;
+    round.places().for_each(|place| link.expect(PEER, place));
+    control.say(&Progress::Expected).await?;
+    let arrived = async {
+        let mut missing = round.parts;
+        while missing > 0 {
+            match arrivals.recv().await {
+                Some(Arrival::Part { .. }) => missing -= 1,
+                Some(Arrival::Connected { .. } | Arrival::Quiet { .. }) => {}
+                Some(Arrival::Gone { reason, .. }) => bail!("the link is gone: {reason}"),
+                None => bail!("the link has ended"),
+            }
+        }
+        Ok(())
+    };
+    tokio::time::timeout(control::PATIENCE, arrived).await.context("parts stay out")??;
+    control.say(&Progress::Arrived).await
 }
 
 fn refusal(access: &Access, hello: &Hello) -> Option<String> {

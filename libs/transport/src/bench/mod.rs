@@ -1,18 +1,24 @@
 //! How fast links are, between two processes of this host, beside what the host can do: a copy in
-//! memory and a bare socket loop.
+//! memory, a bare socket loop, and the programs by which networks are measured (`ib_write_bw`,
+//! `ucx_perftest`) where they are installed.
 //!
 //! The program starts itself again as the worker: `receiver` makes one line of text that the
 //! other process gives to `worker`; orders and figures go over its standard input and output.
 //! Each round takes every way in turn, so that a noisy machine is unfair to all alike.
 
+mod ends;
 mod orders;
 mod raw;
 mod receiver;
 mod report;
+mod talk;
+mod tools;
 mod worker;
 
 use headwater_core::{Dtype, Layout, Recipe, Region};
 
+use crate::contract::LinkKind;
+use crate::rdma::RdmaPort;
 use crate::tcp::{ConnectTls, ListenTls};
 
 pub use receiver::receiver;
@@ -34,8 +40,21 @@ pub struct Plan {
     pub slots: u32,
     /// Size of the tcp sockets' buffers; `None` leaves it to the kernel.
     pub socket_buffer_bytes: Option<usize>,
-    /// Both ends of an encrypted tcp link; `None`: it is not measured.
-    pub tls: Option<(ListenTls, ConnectTls)>,
+    /// The receiver's end of an encrypted tcp link; `None`: it is not measured.
+    pub tls: Option<ListenTls>,
+    /// The receiver's RDMA port.
+    pub rdma_port: RdmaPort,
+}
+
+/// What the worker's process has of its own.
+#[derive(Clone, Debug)]
+pub struct WorkerPlan {
+    /// Its end of an encrypted tcp link.
+    pub tls: Option<ConnectTls>,
+    /// Its RDMA port.
+    pub rdma_port: RdmaPort,
+    /// Queue pairs of the rdma link; as many has `ib_write_bw`.
+    pub rdma_queue_pairs: u32,
 }
 
 /// One way of moving batches, or a yardstick.
@@ -49,12 +68,30 @@ pub enum Way {
     Tcp,
     /// The same, encrypted.
     TcpTls,
+    /// The rdma link; nothing is rendered.
+    Rdma,
+    /// perftest's `ib_write_bw`, over the same port.
+    IbWrite,
+    /// The ucx link over whatever UCX finds; nothing is rendered.
+    Ucx,
+    /// UCX's own `ucx_perftest`, puts, under the same environment.
+    UcxPut,
     /// The shm link; nothing is rendered: pure overhead.
     ShmEmpty,
     /// The shm link; each part is filled by memset in the slot.
     ShmFill,
     /// The same memset into memory of the worker alone, without a link.
     PrivateFill,
+}
+
+/// A link that can be measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Route {
+    Shm,
+    Tcp,
+    TcpTls,
+    Rdma,
+    Ucx,
 }
 
 // === impl Plan ===
@@ -69,6 +106,7 @@ impl Default for Plan {
             slots: 4,
             socket_buffer_bytes: None,
             tls: None,
+            rdma_port: RdmaPort::default(),
         }
     }
 }
@@ -103,11 +141,15 @@ impl Plan {
 
 impl Way {
     /// All, in the order of a round.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 11] = [
         Self::Memcpy,
         Self::RawSocket,
         Self::Tcp,
         Self::TcpTls,
+        Self::Rdma,
+        Self::IbWrite,
+        Self::Ucx,
+        Self::UcxPut,
         Self::ShmEmpty,
         Self::ShmFill,
         Self::PrivateFill,
@@ -121,6 +163,10 @@ impl Way {
             Self::RawSocket => "raw-socket",
             Self::Tcp => "tcp",
             Self::TcpTls => "tcp-tls",
+            Self::Rdma => "rdma",
+            Self::IbWrite => "ib_write_bw",
+            Self::Ucx => "ucx",
+            Self::UcxPut => "ucx_perftest",
             Self::ShmEmpty => "shm-empty",
             Self::ShmFill => "shm-fill",
             Self::PrivateFill => "private-fill",
@@ -129,5 +175,48 @@ impl Way {
 
     fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|way| way.name() == name)
+    }
+
+    /// The link that it goes over.
+    const fn route(self) -> Option<Route> {
+        match self {
+            Self::Tcp => Some(Route::Tcp),
+            Self::TcpTls => Some(Route::TcpTls),
+            Self::Rdma => Some(Route::Rdma),
+            Self::Ucx => Some(Route::Ucx),
+            Self::ShmEmpty | Self::ShmFill => Some(Route::Shm),
+            Self::Memcpy | Self::RawSocket | Self::PrivateFill | Self::IbWrite | Self::UcxPut => {
+                None
+            }
+        }
+    }
+}
+
+// === impl Route ===
+
+impl Route {
+    const ALL: [Self; 5] = [Self::Shm, Self::Tcp, Self::TcpTls, Self::Rdma, Self::Ucx];
+
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Shm => "shm",
+            Self::Tcp => "tcp",
+            Self::TcpTls => "tcp-tls",
+            Self::Rdma => "rdma",
+            Self::Ucx => "ucx",
+        }
+    }
+
+    const fn kind(self) -> LinkKind {
+        match self {
+            Self::Shm => LinkKind::Shm,
+            Self::Tcp | Self::TcpTls => LinkKind::Tcp,
+            Self::Rdma => LinkKind::Rdma,
+            Self::Ucx => LinkKind::Ucx,
+        }
+    }
+
+    fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|route| route.name() == name)
     }
 }

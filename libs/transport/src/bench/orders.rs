@@ -6,25 +6,27 @@ use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
 
-use super::{Plan, Way};
-use crate::contract::{LinkKind, LinkOffer, SessionKey};
+use super::{Plan, Route, Way};
+use crate::contract::SessionKey;
 
 /// What the worker has to know, as one word of a command line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Invitation {
-    pub(super) shm: LinkOffer,
-    pub(super) tcp: LinkOffer,
-    /// Empty: not measured.
-    pub(super) tls: LinkOffer,
+    pub(super) links: Vec<Invited>,
     pub(super) raw: String,
-    pub(super) shm_key: SessionKey,
-    pub(super) tcp_key: SessionKey,
-    pub(super) tls_key: SessionKey,
     pub(super) batch_samples: u32,
     pub(super) part_samples: u32,
     pub(super) slots: u32,
-    pub(super) first_slot: u32,
     pub(super) socket_buffer_bytes: usize,
+}
+
+/// A link that the worker is to connect.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Invited {
+    pub(super) route: Route,
+    /// As the receiver's end offers it.
+    pub(super) address: Vec<u8>,
+    pub(super) key: SessionKey,
 }
 
 /// Leases of one measurement are numbered from `first_lease` on, batch after batch.
@@ -62,41 +64,38 @@ impl Invitation {
     }
 
     pub(super) fn encode(&self) -> String {
-        let fields: [&[u8]; 12] = [
-            &self.shm.address,
-            &self.tcp.address,
-            &self.tls.address,
+        let fields: [&[u8]; 5] = [
             self.raw.as_bytes(),
-            &self.shm_key.0,
-            &self.tcp_key.0,
-            &self.tls_key.0,
             &self.batch_samples.to_le_bytes(),
             &self.part_samples.to_le_bytes(),
             &self.slots.to_le_bytes(),
-            &self.first_slot.to_le_bytes(),
             &self.socket_buffer_bytes.to_le_bytes(),
         ];
-        fields.map(hex).join(".")
+        let links = self.links.iter().flat_map(|Invited { route, address, key }| {
+            [hex(route.name().as_bytes()), hex(address), hex(&key.0)]
+        });
+        fields.map(hex).into_iter().chain(links).collect::<Vec<_>>().join(".")
     }
 
     pub(super) fn decode(text: &str) -> Option<Self> {
         let fields: Vec<Vec<u8>> = text.split('.').map(unhex).collect::<Option<_>>()?;
-        let [shm, tcp, tls, raw, shm_key, tcp_key, tls_key, batch, part, slots, first_slot, buffer] =
-            <[Vec<u8>; 12]>::try_from(fields).ok()?;
-        let number = |bytes: Vec<u8>| Some(u32::from_le_bytes(bytes.try_into().ok()?));
+        let ([raw, batch, part, slots, buffer], links) = fields.split_first_chunk()?;
+        let (links, []) = links.as_chunks() else { return None };
+        let invited = |[route, address, key]: &[Vec<u8>; 3]| {
+            Some(Invited {
+                route: Route::from_name(std::str::from_utf8(route).ok()?)?,
+                address: address.clone(),
+                key: SessionKey(key.as_slice().try_into().ok()?),
+            })
+        };
+        let number = |bytes: &[u8]| Some(u32::from_le_bytes(bytes.try_into().ok()?));
         Some(Self {
-            shm: LinkOffer { kind: LinkKind::Shm, address: shm },
-            tcp: LinkOffer { kind: LinkKind::Tcp, address: tcp },
-            tls: LinkOffer { kind: LinkKind::Tcp, address: tls },
-            raw: String::from_utf8(raw).ok()?,
-            shm_key: SessionKey(shm_key.try_into().ok()?),
-            tcp_key: SessionKey(tcp_key.try_into().ok()?),
-            tls_key: SessionKey(tls_key.try_into().ok()?),
+            links: links.iter().map(invited).collect::<Option<_>>()?,
+            raw: String::from_utf8(raw.clone()).ok()?,
             batch_samples: number(batch)?,
             part_samples: number(part)?,
             slots: number(slots)?,
-            first_slot: number(first_slot)?,
-            socket_buffer_bytes: usize::from_le_bytes(buffer.try_into().ok()?),
+            socket_buffer_bytes: usize::from_le_bytes(buffer.as_slice().try_into().ok()?),
         })
     }
 }
@@ -135,14 +134,16 @@ impl Spent {
     }
 }
 
-fn hex(bytes: &[u8]) -> String {
+/// Bytes as digits, two each.
+pub(super) fn hex(bytes: &[u8]) -> String {
     bytes.iter().fold(String::new(), |mut text, byte| {
         write!(text, "{byte:02x}").expect("a string takes everything");
         text
     })
 }
 
-fn unhex(text: &str) -> Option<Vec<u8>> {
+/// Bytes again; `None` where it is something else.
+pub(super) fn unhex(text: &str) -> Option<Vec<u8>> {
     let digits: Vec<u8> =
         text.chars().map(|digit| Some(digit.to_digit(16)? as u8)).collect::<Option<_>>()?;
     let (pairs, rest) = digits.as_chunks::<2>();
@@ -155,18 +156,17 @@ mod tests {
 
     #[test]
     fn an_invitation_survives_a_command_line() {
+        let link = |route, address: &[u8], key| Invited {
+            route,
+            address: address.to_vec(),
+            key: SessionKey([key; 32]),
+        };
         let invitation = Invitation {
-            shm: LinkOffer { kind: LinkKind::Shm, address: b"@name".to_vec() },
-            tcp: LinkOffer { kind: LinkKind::Tcp, address: b"[::1]:80".to_vec() },
-            tls: LinkOffer { kind: LinkKind::Tcp, address: Vec::new() },
+            links: vec![link(Route::Shm, b"@name", 1), link(Route::Rdma, b"", 255)],
             raw: "127.0.0.1:1".into(),
-            shm_key: SessionKey([1; 32]),
-            tcp_key: SessionKey([255; 32]),
-            tls_key: SessionKey([3; 32]),
             batch_samples: 32,
             part_samples: 8,
             slots: 4,
-            first_slot: 9,
             socket_buffer_bytes: 0,
         };
         assert_eq!(Invitation::decode(&invitation.encode()), Some(invitation));

@@ -23,6 +23,8 @@ pub struct Report {
     pub batch_bytes: u64,
     /// In the order of [`Way::ALL`], one entry a round; without those that were not measured.
     pub ways: Vec<(Way, Vec<Figures>)>,
+    /// A sentence on each link and program that is not here.
+    pub absent: Vec<String>,
 }
 
 // === impl Report ===
@@ -59,16 +61,26 @@ impl fmt::Display for Report {
             let Figures { gb_per_s, cpu_s_per_gb, part } = figures;
             let part_us = part.as_secs_f64() * 1e6;
             let name = way.name();
-            if *way == Way::ShmEmpty {
-                writeln!(f, "{name:14} {:>8} {:>8} {part_us:>10.1}", "-", "-")?;
-            } else {
-                writeln!(f, "{name:14} {gb_per_s:>8.2} {cpu_s_per_gb:>8.3} {part_us:>10.1}")?;
+            match way {
+                Way::ShmEmpty => writeln!(f, "{name:14} {:>8} {:>8} {part_us:>10.1}", "-", "-")?,
+                Way::IbWrite | Way::UcxPut => {
+                    writeln!(f, "{name:14} {gb_per_s:>8.2} {cpu_s_per_gb:>8.3} {:>10}", "-")?;
+                }
+                _ => writeln!(f, "{name:14} {gb_per_s:>8.2} {cpu_s_per_gb:>8.3} {part_us:>10.1}")?,
             }
         }
         let ratio = |way, to| self.ratio(way, to).unwrap_or(f64::NAN);
         writeln!(f, "tcp / raw socket: {:.2}", ratio(Way::Tcp, Way::RawSocket))?;
         if self.median(Way::TcpTls).is_some() {
             writeln!(f, "tcp with tls / tcp: {:.2}", ratio(Way::TcpTls, Way::Tcp))?;
+        }
+        for (way, yard) in [(Way::Rdma, Way::IbWrite), (Way::Ucx, Way::UcxPut)] {
+            if let Some(ratio) = self.ratio(way, yard) {
+                writeln!(f, "{} / {}: {ratio:.2}", way.name(), yard.name())?;
+            }
+        }
+        for absent in &self.absent {
+            writeln!(f, "not measured: {absent}")?;
         }
         write!(f, "shm fill / private fill: {:.2}", ratio(Way::ShmFill, Way::PrivateFill))
     }

@@ -50,6 +50,15 @@ impl Connection {
         Ok(Self { adapter: Arc::clone(adapter), completions, lanes, faulted: Notify::new() })
     }
 
+    /// Whether the port takes pairs all the way to sending: one is connected to itself. EFA's
+    /// devices have ports and addresses, and no pairs of this kind.
+    pub(super) fn try_out(adapter: &Arc<Adapter>) -> Result<(), String> {
+        let made = Self::new(adapter, 1, true);
+        made.and_then(|connection| connection.connect(&connection.endpoint())).map_err(|error| {
+            format!("{} takes no reliable queue pair: {error}", adapter.describe())
+        })
+    }
+
     pub(super) fn adapter(&self) -> &Adapter {
         &self.adapter
     }

@@ -14,7 +14,7 @@ use super::verbs::{
     Completions, MemoryRegion, Outcome, Piece, ProtectionDomain, QueuePair, Request, Writers,
 };
 use super::wire::{MESSAGE_MAX_BYTES, Path, QueuePairAddress};
-use crate::contract::LinkError;
+use crate::contract::{LinkError, LinkKind};
 use crate::mapping::Mapping;
 use crate::metrics;
 use crate::part::PartBuffer;
@@ -117,7 +117,7 @@ impl Lane {
     ) -> io::Result<Self> {
         let bytes = (RECEIVES + MESSAGES) as usize * MESSAGE_MAX_BYTES;
         let buffers = MemoryRegion::new(domain, Mapping::anonymous(bytes as u64)?, Writers::Own)?;
-        metrics::registered(bytes as u64);
+        metrics::registered(LinkKind::Rdma, bytes as u64);
         let pair = QueuePair::new(domain, completions, depth, RECEIVES)?;
         pair.initialise(port, writable)?;
         let mut lane = Self {

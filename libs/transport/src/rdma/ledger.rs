@@ -79,7 +79,7 @@ impl Ledger {
             kind: LinkKind::Rdma,
             reason: locked::registration_failure(&format!("slot {}", id.0), len_bytes, &error),
         })?;
-        metrics::registered(len_bytes);
+        metrics::registered(LinkKind::Rdma, len_bytes);
         let mut state = self.lock();
         for peer in state.peers.values() {
             peer.tell(&announcement(id, &region));

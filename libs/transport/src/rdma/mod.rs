@@ -33,6 +33,7 @@ mod detection;
 mod lane;
 mod ledger;
 mod locked;
+mod permissions;
 mod receiver;
 mod rendering;
 mod session;
@@ -48,6 +49,7 @@ pub(crate) use verbs::{MemoryRegion, ProtectionDomain, Writers};
 pub use wire::QUEUE_PAIRS_MAX;
 
 use adapter::Adapter;
+use connection::Connection;
 use receiver::RdmaReceiver;
 use worker::RdmaWorker;
 
@@ -80,6 +82,17 @@ pub struct RdmaConnect {
     pub queue_pairs: u32,
     /// Bytes that one buffer is thought to need: the limit of locked memory is compared with it.
     pub part_bytes: u64,
+}
+
+/// The port that a choice leads to.
+#[derive(Clone, Debug)]
+pub struct Chosen {
+    /// `mlx5_0`.
+    pub device: String,
+    /// Number of the port, from 1.
+    pub port: u8,
+    /// Index of its address.
+    pub gid_index: u8,
 }
 
 /// The control stream, as far as a connecting worker needs it: passes a request to the receiver's
@@ -123,7 +136,19 @@ pub async fn connect(
 /// # Errors
 /// As for [`listen`].
 pub fn detect(port: &RdmaPort) -> Result<String, LinkError> {
-    Adapter::open(port).map(|adapter| adapter.describe()).map_err(setup)
+    let adapter = Adapter::open(port).map_err(setup)?;
+    Connection::try_out(&adapter).map_err(setup)?;
+    Ok(adapter.describe())
+}
+
+/// The port that the link would take.
+///
+/// # Errors
+/// As for [`listen`].
+pub fn chosen(port: &RdmaPort) -> Result<Chosen, LinkError> {
+    let adapter = Adapter::open(port).map_err(setup)?;
+    let device = adapter.domain.device().name().to_owned();
+    Ok(Chosen { device, port: adapter.path.port, gid_index: adapter.path.gid_index })
 }
 
 fn setup(reason: String) -> LinkError {

@@ -56,6 +56,7 @@ impl RdmaReceiver {
     ) -> Result<Self, LinkError> {
         let adapter = Adapter::open(&config.port).map_err(super::setup)?;
         locked::check(config.slots_bytes).map_err(super::setup)?;
+        Connection::try_out(&adapter).map_err(super::setup)?;
         tracing::info!(adapter = adapter.describe(), "rdma link listens");
         let ledger = Arc::new(Ledger::new(adapter, arrivals));
         let runtime = tokio::runtime::Handle::current();
@@ -109,7 +110,7 @@ impl RdmaReceiver {
         let probe = SlotMemory::private(probe_bytes, false).map_err(|e| e.to_string())?;
         let probe =
             MemoryRegion::new(&adapter.domain, Arc::new(probe), Writers::Peers).map_err(failed)?;
-        metrics::registered(probe_bytes);
+        metrics::registered(LinkKind::Rdma, probe_bytes);
         connection.connect(&request.endpoint).map_err(failed)?;
         Ok((Arc::new(connection), probe))
     }

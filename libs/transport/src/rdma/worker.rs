@@ -148,7 +148,7 @@ async fn keep(session: Arc<Session>, connection: Arc<Connection>, leave: Arc<Not
         }
     };
     // From here on nobody can send; what was sent is flushed, and only then are buffers let go of.
-    session.close(reason.clone());
+    session.close(&reason);
     connection.fail();
     connection
         .drain(DRAIN_LIMIT, |event| {

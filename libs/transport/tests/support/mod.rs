@@ -2,6 +2,7 @@
 #![allow(dead_code)] // Each test binary uses some of it.
 
 pub(crate) mod certificates;
+pub(crate) mod counts;
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -106,6 +107,19 @@ impl Harness for Tcp {
 
     fn buffers(&self) -> Option<usize> {
         Some(self.connect.staging_buffers)
+    }
+}
+
+/// Whether UCX is here and finds a way; says loudly that it is not. With `HEADWATER_NEEDS_UCX` in
+/// the environment it has to be.
+pub(crate) fn has_ucx() -> bool {
+    match ucx::detect(false) {
+        Ok(_) => true,
+        Err(error) if std::env::var_os("HEADWATER_NEEDS_UCX").is_some() => panic!("{error}"),
+        Err(error) => {
+            eprintln!("SKIP: {error}");
+            false
+        }
     }
 }
 

@@ -9,6 +9,8 @@ use super::abi::{
     MEM_MAP_LENGTH, MemMapParams, PARAM_FEATURES, PARAM_MT_WORKERS_SHARED, Params,
 };
 use super::library::Library;
+use crate::contract::LinkKind;
+use crate::metrics;
 use crate::slot::SlotMemory;
 
 /// Beginnings of the names of UCX's transports over RDMA cards: reliable and unreliable
@@ -119,6 +121,7 @@ impl Registration {
         let context = Arc::clone(context);
         let mut this = Self { memory, context, handle, remote_key: Vec::new() };
         this.remote_key = this.pack()?;
+        metrics::registered(LinkKind::Ucx, this.memory.len_bytes());
         Ok(this)
     }
 

@@ -22,6 +22,8 @@ use crate::slot::SlotMemory;
 pub(super) struct Ledger {
     state: Mutex<State>,
     pub(super) context: Arc<Context>,
+    /// Bytes come by cards. Over sockets alone this host's processor moves them.
+    by_cards: bool,
     arrivals: mpsc::UnboundedSender<Arrival>,
 }
 
@@ -62,7 +64,8 @@ struct Expected {
 
 impl Ledger {
     pub(super) fn new(context: Arc<Context>, arrivals: mpsc::UnboundedSender<Arrival>) -> Self {
-        Self { state: Mutex::default(), context, arrivals }
+        let by_cards = context.has_rdma();
+        Self { state: Mutex::default(), context, by_cards, arrivals }
     }
 
     /// Registers the slot: once in its life, whoever writes to it.
@@ -211,6 +214,7 @@ impl Ledger {
                     return metrics::part_dropped(LinkKind::Ucx, "not_expected");
                 };
                 metrics::part(LinkKind::Ucx, Direction::In, bytes);
+                metrics::copied(LinkKind::Ucx, if self.by_cards { 0 } else { bytes });
                 // The bytes were flushed to memory before this word of them was sent.
                 std::sync::atomic::fence(std::sync::atomic::Ordering::Acquire);
                 self.arrivals.send(Arrival::Part { peer: id, lease }).ok();

@@ -1,0 +1,171 @@
+//! The programs by which networks are measured, as yardsticks.
+
+use std::io;
+use std::net::TcpListener;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::rdma::Chosen;
+
+/// Bytes of one write or put; parts are written in pieces of this order.
+const MESSAGE_BYTES: u64 = 1 << 20;
+/// Time for the serving half to listen.
+const START_LIMIT: Duration = Duration::from_secs(20);
+/// Clock ticks of a second in /proc: the same on all of Linux that this runs on.
+const TICKS_PER_S: f64 = 100.0;
+
+/// What a program measured.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Yard {
+    pub(super) gb_per_s: f64,
+    /// Of both its halves, with their start.
+    pub(super) cpu: Duration,
+    pub(super) bytes: u64,
+}
+
+/// perftest's RDMA WRITE over the port, with so many queue pairs.
+pub(super) fn ib_write_bw(port: &Chosen, queue_pairs: u32, bytes: u64) -> io::Result<Yard> {
+    let tcp_port = free_port()?;
+    let each = (bytes / MESSAGE_BYTES / u64::from(queue_pairs)).max(5);
+    let command = || {
+        let mut command = Command::new("ib_write_bw");
+        command.args(["-F", "--report_gbits", "-d", &port.device]);
+        command.args(["-i", &port.port.to_string(), "-x", &port.gid_index.to_string()]);
+        command.args(["-s", &MESSAGE_BYTES.to_string(), "-n", &each.to_string()]);
+        command.args(["-q", &queue_pairs.to_string(), "-p", &tcp_port.to_string()]);
+        command
+    };
+    let (said, cpu) = both("ib_write_bw", command(), command().arg("127.0.0.1"), tcp_port)?;
+    let gigabits = ib_average(&said).ok_or_else(|| not_understood("ib_write_bw", &said))?;
+    let bytes = each * u64::from(queue_pairs) * MESSAGE_BYTES;
+    Ok(Yard { gb_per_s: gigabits / 8.0, cpu, bytes })
+}
+
+/// UCX's put, over what the environment's `UCX_*` choose, with error handling as the link has.
+pub(super) fn ucx_perftest(bytes: u64) -> io::Result<Yard> {
+    let tcp_port = free_port()?;
+    let puts = (bytes / MESSAGE_BYTES).max(5);
+    let command = || {
+        let mut command = Command::new("ucx_perftest");
+        command.args(["-e", "-f", "-v", "-p", &tcp_port.to_string()]);
+        command
+    };
+    let mut caller = command();
+    caller.args(["127.0.0.1", "-t", "ucp_put_bw", "-w", "2"]);
+    caller.args(["-s", &MESSAGE_BYTES.to_string(), "-n", &puts.to_string()]);
+    let (said, cpu) = both("ucx_perftest", command(), &mut caller, tcp_port)?;
+    let mebibytes = ucx_overall(&said).ok_or_else(|| not_understood("ucx_perftest", &said))?;
+    let gb_per_s = mebibytes * f64::from(1 << 20) / 1e9;
+    Ok(Yard { gb_per_s, cpu, bytes: puts * MESSAGE_BYTES })
+}
+
+/// Starts both halves, and gives what the calling one said.
+fn both(
+    name: &str,
+    mut serving: Command,
+    calling: &mut Command,
+    tcp_port: u16,
+) -> io::Result<(String, Duration)> {
+    let before = children_cpu()?;
+    let missing = |error: io::Error| io::Error::other(format!("{name} does not start: {error}"));
+    let (quiet, silent) = (Stdio::null(), Stdio::null());
+    let mut server = Killed(serving.stdout(quiet).stderr(silent).spawn().map_err(missing)?);
+    let limit = Instant::now() + START_LIMIT;
+    while !listens(tcp_port)? {
+        let ended = server.0.try_wait()?;
+        if ended.is_some() || Instant::now() > limit {
+            return Err(io::Error::other(format!("{name} does not listen")));
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let output = calling.stdin(Stdio::null()).output()?;
+    if !output.status.success() {
+        let said = String::from_utf8_lossy(&output.stderr);
+        return Err(io::Error::other(format!("{name} fails: {}", said.trim())));
+    }
+    server.0.wait()?;
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    Ok((said, children_cpu()?.saturating_sub(before)))
+}
+
+/// `BW average[Gb/sec]`, the fourth column of the last row of figures.
+fn ib_average(said: &str) -> Option<f64> {
+    let rows = said.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
+    let mut rows =
+        rows.filter(|row| row.len() == 5 && row.iter().all(|word| word.parse::<f64>().is_ok()));
+    rows.next_back()?[3].parse().ok()
+}
+
+/// `overall_bw` in MiB/s, the sixth column of comma-separated figures.
+fn ucx_overall(said: &str) -> Option<f64> {
+    let last = said.lines().rfind(|line| line.split(',').count() == 8)?;
+    last.split(',').nth(5)?.trim().parse().ok()
+}
+
+fn not_understood(name: &str, said: &str) -> io::Error {
+    io::Error::other(format!("{name} prints no figures that are understood: {}", said.trim()))
+}
+
+/// A port that was free a moment ago: both programs want a number.
+fn free_port() -> io::Result<u16> {
+    Ok(TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port())
+}
+
+/// By the kernel's table: a connection to try would be taken for the caller's.
+fn listens(port: u16) -> io::Result<bool> {
+    let own = format!(":{port:04X}");
+    for table in ["/proc/net/tcp", "/proc/net/tcp6"] {
+        let text = std::fs::read_to_string(table).unwrap_or_default();
+        let mut rows = text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
+        if rows.any(|row| row.len() > 3 && row[1].ends_with(&own) && row[3] == "0A") {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Processor time of children that have ended and were waited for.
+fn children_cpu() -> io::Result<Duration> {
+    let stat = std::fs::read_to_string("/proc/self/stat")?;
+    // The name before the last parenthesis may hold anything.
+    let fields = stat.rsplit_once(')').map_or("", |(_, fields)| fields);
+    let ticks = fields.split_whitespace().skip(13).take(2).filter_map(|t| t.parse::<f64>().ok());
+    Ok(Duration::from_secs_f64(ticks.sum::<f64>() / TICKS_PER_S))
+}
+
+/// Killed when dropped, if it still runs.
+struct Killed(Child);
+
+impl Drop for Killed {
+    fn drop(&mut self) {
+        self.0.kill().ok();
+        self.0.wait().ok();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_are_read_from_what_the_programs_print() {
+        let perftest = "\
+ #bytes     #iterations    BW peak[Gb/sec]    BW average[Gb/sec]   MsgRate[Mpps]
+ 1048576    1000             4.61               4.59               0.000547
+---------------------------------------------------------------------------------------";
+        assert_eq!(ib_average(perftest), Some(4.59));
+        assert_eq!(ib_average("Couldn't connect to 127.0.0.1:18515"), None);
+        let ucx = "\
+iterations,50.0_percentile_lat,avg_lat,overall_lat,avg_bw,overall_bw,avg_mr,overall_mr
+ 300,0.242,74103.166,18907.266,13.49,52.89,13,53";
+        assert_eq!(ucx_overall(ucx), Some(52.89));
+        assert_eq!(ucx_overall(""), None);
+    }
+
+    #[test]
+    fn a_listening_port_is_seen_without_calling_it() {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a port");
+        let port = listener.local_addr().expect("an address").port();
+        assert!(listens(port).expect("the kernel's table"));
+    }
+}
