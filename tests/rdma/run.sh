@@ -1,7 +1,7 @@
 #!/bin/bash
 # run.sh [HEADWATER] - the rdma link on a real kernel's verbs, over soft-RoCE in a User-Mode Linux
-# kernel: the conformance suite of links, what it does to memory, epochs of three tiers with processes
-# killed and stopped in the middle, and the doctor's look at that port. Ends with 77, loudly, where that kernel is not in the cache and cannot be
+# kernel: the conformance suite of links, what it does to memory, and epochs of three tiers with
+# processes killed and stopped in the middle. Ends with 77, loudly, where that kernel is not in the cache and cannot be
 # run; `make test-rdma` builds it first.
 set -uo pipefail
 cd "$(dirname "$0")/../.."
@@ -54,6 +54,4 @@ conformance=$(built rdma) && memory=$(built rdma_memory) || exit 1
 passes conformance "$conformance" --test-threads 2
 passes "registrations and copies" "$memory"
 epochs EPOCH_LINK=rdma EPOCH_QUEUE_PAIRS=4
-
-passes doctor tests/rdma/doctor.sh "$headwater"
 exit $status

@@ -59,7 +59,7 @@ chmod +x "$out/first.sh"
 # without interrupts it would gather its own for four minutes, and keys would wait for them.
 TMPDIR=/dev/shm timeout -k 3 "$seconds" "$kernel" "mem=${memory}M" rootfstype=hostfs root=/dev/root ro quiet \
     random.trust_cpu=on loglevel=3 con0=fd:0,fd:1 con=none ssl=none "init=$out/first.sh" </dev/null 2>&1 |
-    grep -v -E '^(Core dump|Checking|epollctl|Adding|Kernel|Linux version|\s*soft|\s*hard|reboot:)' || true
+    grep --line-buffered -v -E '^(Core dump|Checking|epollctl|Adding|Kernel|Linux version|\s*soft|\s*hard|reboot:)' || true
 status=$(cat "$out/status" 2>/dev/null || echo 99)
 [ -n "${UML_OUT:-}" ] || rm -rf "$out"
 exit "$status"

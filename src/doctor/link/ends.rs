@@ -34,7 +34,14 @@ pub(super) async fn open(config: &Config, local: IpAddr) -> (Vec<Opened>, Vec<St
         Err(error) => return (Vec::new(), vec![error.to_string()]),
     };
     let (mut opened, mut closed) = (Vec::new(), Vec::new());
+    let named = |kind: LinkKind| receiver.links.iter().any(|link| link == kind.name());
     for kind in [LinkKind::Shm, LinkKind::Rdma, LinkKind::Ucx, LinkKind::Tcp] {
+        let has_rdma = opened.iter().any(|opened: &Opened| opened.link.kind() == LinkKind::Rdma);
+        if kind == LinkKind::Ucx && has_rdma && !named(kind) {
+            // A receiver does not offer it either; and UCX may take its time over a card.
+            closed.push("ucx is left out beside rdma: name it in receiver.links there".to_owned());
+            continue;
+        }
         match open_one(config, kind, local, &memory).await {
             Ok(link) => opened.push(link),
             Err(error) => closed.push(error.to_string()),
