@@ -95,11 +95,25 @@ impl Ranks {
         }
     }
 
+    /// Waits until a rank has taken so many batches. Others may be ahead of it, at the stream's end
+    /// even.
     pub fn wait_for(&mut self, rank: usize, batches: usize) {
         let end = Instant::now() + LIMIT;
-        while self.taken(rank) < batches {
+        loop {
+            // Asked before the batches are counted: what has ended takes no more.
+            let ended: Vec<_> = self
+                .processes
+                .iter_mut()
+                .map(|process| process.try_wait().expect("a child"))
+                .collect();
+            if self.taken(rank) >= batches {
+                return;
+            }
+            let well = ended.iter().flatten().all(|status| status.success());
+            if !well || ended[rank].is_some() {
+                self.check();
+            }
             assert!(Instant::now() < end, "rank {rank} does not take {batches} batches");
-            self.check();
             std::thread::sleep(Duration::from_millis(5));
         }
     }
