@@ -109,8 +109,8 @@ pub fn detect(rdma_only: bool) -> Result<String, LinkError> {
 }
 
 /// Whether `UCX_TLS` names the transports to take. Over its sockets UCX emulates one-sided writes,
-/// and up to 1.18 at least the emulation ends the process that is written to when its peer dies in
-/// mid-write (`ucp_progress_rma_cmpl` hands an error to `ucp_request_send`, which calls that fatal):
+/// and the emulation ends the process that is written to when its peer dies in mid-write (seen with
+/// 1.13.1: `ucp_progress_rma_cmpl` hands an error to `ucp_request_send`, which calls that fatal):
 /// nobody is to get that who has not chosen it.
 #[must_use]
 pub fn transports_chosen() -> bool {
