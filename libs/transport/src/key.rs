@@ -1,12 +1,13 @@
 //! Making and comparing session keys.
 
+use std::collections::HashMap;
 use std::hint::black_box;
 use std::io;
 
 use rustix::rand::{GetRandomFlags, getrandom};
 use sha2::{Digest as _, Sha256};
 
-use crate::contract::SessionKey;
+use crate::contract::{PeerId, SessionKey};
 
 // === impl SessionKey ===
 
@@ -33,6 +34,19 @@ impl SessionKey {
             self.0.iter().zip(presented).fold(0, |sum, (a, b)| black_box(sum | (a ^ b)));
         differing == 0
     }
+}
+
+/// The peer of which `owns` is true, and its number. Every peer is asked, so that the time does not tell
+/// which key was close.
+///
+/// # Errors
+/// None of them: what the caller is told.
+pub(crate) fn owner<P>(
+    peers: &mut HashMap<PeerId, P>,
+    owns: impl Fn(&P) -> bool,
+) -> Result<(PeerId, &mut P), String> {
+    let owner = peers.iter_mut().filter(|(_, peer)| owns(peer)).last();
+    owner.map(|(&id, peer)| (id, peer)).ok_or_else(|| "unknown session key".into())
 }
 
 /// Bytes that nobody can guess.

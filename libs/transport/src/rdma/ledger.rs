@@ -15,6 +15,7 @@ use super::wire::{RemoteMemory, ToReceiver, ToWorker};
 use crate::contract::{
     Arrival, LeaseId, LinkError, LinkKind, PartPlace, PeerId, SessionKey, SlotId, Withdrawal,
 };
+use crate::key;
 use crate::metrics::{self, Direction};
 use crate::place;
 use crate::slot::SlotMemory;
@@ -164,9 +165,7 @@ impl Ledger {
     /// Whose key it is; from here on the path is being probed.
     pub(super) fn knock(&self, key: &[u8; 32], leave: &Arc<Notify>) -> Result<PeerId, String> {
         let mut state = self.lock();
-        // Every key is compared, so that the time does not tell which was close.
-        let admitted = state.peers.iter_mut().filter(|(_, peer)| peer.key.matches(key)).last();
-        let Some((&id, peer)) = admitted else { return Err("unknown session key".into()) };
+        let (id, peer) = key::owner(&mut state.peers, |peer| peer.key.matches(key))?;
         if !matches!(peer.path, Way::Awaited) {
             return Err("the session is already connected".into());
         }

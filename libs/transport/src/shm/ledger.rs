@@ -12,6 +12,7 @@ use super::wire::{ToReceiver, ToWorker, VERSION};
 use crate::contract::{
     Arrival, LeaseId, LinkError, LinkKind, PartPlace, PeerId, SessionKey, SlotId, Withdrawal,
 };
+use crate::key;
 use crate::metrics::{self, Direction};
 use crate::place;
 use crate::slot::SlotMemory;
@@ -157,9 +158,7 @@ impl Ledger {
         }
         let mut state = self.lock();
         let State { slots, peers } = &mut *state;
-        // Every key is compared, so that the time does not tell which was close.
-        let admitted = peers.iter_mut().filter(|(_, peer)| peer.key.matches(key)).last();
-        let Some((&id, peer)) = admitted else { return Err("unknown session key".into()) };
+        let (id, peer) = key::owner(peers, |peer| peer.key.matches(key))?;
         if !matches!(peer.path, Path::Awaited) {
             return Err("the session is already connected".into());
         }

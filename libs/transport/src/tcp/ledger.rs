@@ -14,6 +14,7 @@ use super::wire::Hello;
 use crate::contract::{
     Arrival, LeaseId, LinkKind, PartPlace, PeerId, SessionKey, SlotId, Withdrawal,
 };
+use crate::key;
 use crate::metrics::{self, Direction};
 use crate::place;
 use crate::recent::Recent;
@@ -135,10 +136,8 @@ impl Ledger {
         stream: &Arc<TcpStream>,
     ) -> Result<ConnectionId, String> {
         let mut state = self.lock();
-        // Every key is compared, so that the time does not tell which was close.
         let proves = |peer: &Peer| SessionKey(peer.key.proof(hello.attempt)).matches(&hello.proof);
-        let admitted = state.peers.iter_mut().filter(|(_, peer)| proves(peer));
-        let Some((&id, peer)) = admitted.last() else { return Err("unknown session key".into()) };
+        let (id, peer) = key::owner(&mut state.peers, proves)?;
         if hello.attempt <= peer.generation {
             // The worker never says the same twice: somebody has listened to it.
             let number = hello.attempt;

@@ -13,6 +13,7 @@ use super::wire::{RemoteMemory, ToReceiver, ToWorker};
 use crate::contract::{
     Arrival, LeaseId, LinkError, LinkKind, PartPlace, PeerId, SessionKey, SlotId, Withdrawal,
 };
+use crate::key;
 use crate::metrics::{self, Direction};
 use crate::place;
 use crate::slot::SlotMemory;
@@ -165,9 +166,7 @@ impl Ledger {
         if state.shut {
             return Err("the receiver is closing".into());
         }
-        // Every key is compared, so that the time does not tell which was close.
-        let admitted = state.peers.iter_mut().filter(|(_, peer)| peer.key.matches(key)).last();
-        let Some((&id, peer)) = admitted else { return Err("unknown session key".into()) };
+        let (id, peer) = key::owner(&mut state.peers, |peer| peer.key.matches(key))?;
         if !matches!(peer.way, Way::Awaited) {
             return Err("the session is already connected".into());
         }
