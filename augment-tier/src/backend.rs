@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use headwater_core::Recipe;
+use headwater_cuda::CudaError;
 
 use crate::config::{AugmentConfig, BackendChoice};
-use crate::cuda::{CudaBackend, CudaError};
+use crate::cuda::CudaBackend;
 use crate::decode::DecodeLimits;
 use crate::render::{RenderError, RenderKey, Rendered, Renderer, ViewSink};
 use crate::simd::Simd;
@@ -145,7 +146,7 @@ impl ViewSink for AnySink<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cuda::{Library, is_there};
+    use headwater_cuda::{Library, is_there};
 
     fn with(backend: BackendChoice) -> AugmentConfig {
         AugmentConfig { backend, threads: 1, ..AugmentConfig::default() }

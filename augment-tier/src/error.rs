@@ -7,8 +7,8 @@ use headwater_proto::augment::MessageError;
 use headwater_storage_client::StorageClientError;
 use headwater_transport::LinkError;
 
-use crate::cuda::CudaError;
 use crate::render::RenderError;
+use headwater_cuda::CudaError;
 
 /// Why a worker cannot start or go on.
 #[derive(Debug, thiserror::Error)]

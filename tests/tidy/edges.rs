@@ -3,7 +3,7 @@
 use crate::tree::{code, files, read};
 
 /// Folder of a crate, and the crates of this project that it may depend on, in its tests too.
-const MAY_DEPEND: [(&str, &[&str]); 17] = [
+const MAY_DEPEND: [(&str, &[&str]); 18] = [
     ("benches/peers/crates", &["augment", "core"]),
     ("tests/arm", &["core"]),
     (
@@ -23,6 +23,7 @@ const MAY_DEPEND: [(&str, &[&str]); 17] = [
     ("libs/access", &[]),
     ("libs/autoscale", &[]),
     ("libs/core", &[]),
+    ("libs/cuda", &["core", "transport"]),
     ("libs/discovery", &["kubernetes"]),
     ("libs/inventory", &[]),
     ("libs/kubernetes", &[]),
@@ -31,10 +32,22 @@ const MAY_DEPEND: [(&str, &[&str]); 17] = [
     ("libs/transport", &["core"]),
     ("libs/storage-client", &["access", "core", "discovery", "proto"]),
     ("storage-tier", &["access", "core", "proto", "transport", "telemetry", "storage-client"]),
-    ("augment-tier", &["access", "core", "proto", "transport", "telemetry", "storage-client"]),
+    (
+        "augment-tier",
+        &["access", "core", "cuda", "proto", "transport", "telemetry", "storage-client"],
+    ),
     (
         "gpu-receiver",
-        &["access", "core", "discovery", "proto", "transport", "telemetry", "storage-client"],
+        &[
+            "access",
+            "core",
+            "cuda",
+            "discovery",
+            "proto",
+            "transport",
+            "telemetry",
+            "storage-client",
+        ],
     ),
     ("gpu-receiver/python", &["access", "core", "discovery", "telemetry", "receiver"]),
 ];
@@ -45,7 +58,7 @@ const ROOMS: [(&str, &[&str], &[&str]); 5] = [
     ("tonic_prost", GRPC_CRATES, GRPC_FILES),
     ("prost", GRPC_CRATES, GRPC_FILES),
     ("pyo3", &["gpu-receiver/python"], &["gpu-receiver/python/"]),
-    ("cudarc", &["augment-tier", "gpu-receiver"], &["augment-tier/src/", "gpu-receiver/src/cuda"]),
+    ("cudarc", &["augment-tier", "libs/cuda"], &["augment-tier/src/", "libs/cuda/src/"]),
 ];
 const GRPC_CRATES: &[&str] = &[
     "proto",

@@ -3,16 +3,17 @@
 use crate::tree::{code, files, read, root};
 
 /// Files that hold unsafe code, each with why it cannot do without.
-const ROOMS: [(&str, &str); 29] = [
+const ROOMS: [(&str, &str); 30] = [
     ("libs/core/tests/allocations.rs", "an allocator that counts"),
     ("augment-tier/tests/allocations.rs", "an allocator that counts"),
-    ("augment-tier/src/cuda/compile.rs", "NVRTC is C"),
     ("augment-tier/src/cuda/driver.rs", "the GPU's driver is C"),
-    ("augment-tier/src/cuda/libraries.rs", "opens CUDA's libraries"),
-    ("augment-tier/src/cuda/pinned.rs", "memory from the GPU's driver"),
     ("augment-tier/src/decode/turbo.rs", "the JPEG library is C"),
     ("augment-tier/src/ops/level.rs", "rounds what is known to be in range"),
     ("augment-tier/src/ops/resize/rearrange.rs", "vectors of several instruction sets"),
+    ("libs/cuda/src/compile.rs", "NVRTC is C"),
+    ("libs/cuda/src/gpu.rs", "the GPU's driver is C"),
+    ("libs/cuda/src/libraries.rs", "opens CUDA's libraries"),
+    ("libs/cuda/src/pinned.rs", "memory from the GPU's driver"),
     ("libs/inventory/src/library.rs", "opens libraries and calls them"),
     ("libs/storage-client/src/map.rs", "maps shards"),
     ("libs/transport/src/mapping.rs", "mmap and munmap"),

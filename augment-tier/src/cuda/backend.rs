@@ -4,10 +4,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use headwater_core::Recipe;
+use headwater_cuda::{CubinCache, CudaError};
 
-use super::cubin_cache::CubinCache;
 use super::driver::{Gpu, GpuStream};
-use super::error::CudaError;
 use super::measure::{KernelTime, MeasureError};
 use super::renderer::CudaRenderer;
 use super::tally::{Counts, Tally};

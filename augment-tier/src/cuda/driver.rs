@@ -8,15 +8,11 @@ use std::time::Duration;
 use cudarc::driver::result::{self, DriverError};
 use cudarc::driver::sys::{self, CUdevice_attribute as Attribute, CUevent_flags};
 use cudarc::driver::{CudaContext, CudaEvent, CudaFunction, CudaStream};
-use cudarc::nvrtc::Ptx;
+use headwater_cuda::{CubinCache, CudaError, Library, Pinned, said};
 
-use super::compile::compile;
-use super::cubin_cache::CubinCache;
 use super::device::{Device, DeviceError, Kernel, Launch};
-use super::error::CudaError;
-use super::libraries;
 use super::measure::Stopwatch;
-use super::pinned::Pinned;
+use super::source::SOURCE;
 
 /// Pinned memory through which a stream's uploads go. Larger ones go in pieces.
 const STAGING_BYTES: usize = 16 << 20;
@@ -25,11 +21,9 @@ const STAGING_ALIGN_BYTES: usize = 256;
 
 /// A GPU with the kernels on it. Streams share it.
 pub(super) struct Gpu {
-    ordinal: u32,
-    context: Arc<CudaContext>,
+    gpu: headwater_cuda::Gpu,
     kernels: [CudaFunction; 2],
     shared_bytes_max: u32,
-    name: String,
 }
 
 /// One stream of a GPU, with memory of its own.
@@ -49,25 +43,21 @@ pub(super) struct GpuStream {
 // === impl Gpu ===
 
 impl Gpu {
+    fn context(&self) -> &Arc<CudaContext> {
+        self.gpu.context()
+    }
+
     /// Opens GPU number `ordinal` and puts the kernels on it: from the cache, or compiled and then
     /// put there.
     ///
     /// # Errors
     /// Driver or compiler are not there, or refuse.
     pub(super) fn open(ordinal: u32, cache: Option<&CubinCache>) -> Result<Self, CudaError> {
-        libraries::check()?;
-        let failed = |doing| {
-            move |error: DriverError| CudaError::Device { ordinal, doing, reason: said(error) }
-        };
-        let context = CudaContext::new(ordinal as usize).map_err(failed("open it"))?;
-        let attribute = |attribute| context.attribute(attribute).map_err(failed("ask about it"));
+        let gpu = headwater_cuda::Gpu::open(ordinal, &[Library::Nvrtc])?;
         let shared = Attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN;
-        let shared_bytes_max = attribute(shared)?;
-        let (major, minor) = context.compute_capability().map_err(failed("ask about it"))?;
-        let name = context.name().map_err(failed("ask about it"))?;
-        let architecture = format!("sm_{major}{minor}");
-        let code = machine_code(&architecture, driver_version(), cache)?;
-        let module = context.load_module(Ptx::from_binary(code)).map_err(failed("load kernels"))?;
+        let shared_bytes_max =
+            gpu.context().attribute(shared).map_err(gpu.failed("ask about it"))?;
+        let module = gpu.load(&SOURCE, cache)?;
         let kernel = |kernel: Kernel| {
             let function = module.load_function(kernel.name())?;
             let most = sys::CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
@@ -75,15 +65,15 @@ impl Gpu {
             Ok(function)
         };
         let [resize, finish] =
-            Kernel::ALL.map(|number| kernel(number).map_err(failed("load kernels")));
+            Kernel::ALL.map(|number| kernel(number).map_err(gpu.failed("load kernels")));
         let shared_bytes_max = shared_bytes_max as u32;
-        Ok(Self { ordinal, context, kernels: [resize?, finish?], shared_bytes_max, name })
+        Ok(Self { gpu, kernels: [resize?, finish?], shared_bytes_max })
     }
 
     /// Its name: `NVIDIA H200`.
     #[must_use]
     pub(super) fn name(&self) -> &str {
-        &self.name
+        self.gpu.name()
     }
 
     /// A stream with so many bytes of the GPU's memory.
@@ -91,14 +81,12 @@ impl Gpu {
     /// # Errors
     /// There are not so many.
     pub(super) fn stream(self: &Arc<Self>, arena_bytes: u64) -> Result<GpuStream, CudaError> {
-        let failed = |doing| {
-            let ordinal = self.ordinal;
-            move |error: DriverError| CudaError::Device { ordinal, doing, reason: said(error) }
-        };
-        let stream = self.context.new_stream().map_err(failed("make a stream"))?;
-        let done = self.context.new_event(Some(CUevent_flags::CU_EVENT_BLOCKING_SYNC));
+        let failed = |doing| self.gpu.failed(doing);
+        let context = self.gpu.context();
+        let stream = context.new_stream().map_err(failed("make a stream"))?;
+        let done = context.new_event(Some(CUevent_flags::CU_EVENT_BLOCKING_SYNC));
         let done = done.map_err(failed("make an event"))?;
-        let staging = Pinned::take(&self.context, STAGING_BYTES).map_err(failed("pin memory"))?;
+        let staging = Pinned::take(context, STAGING_BYTES).map_err(failed("pin memory"))?;
         // SAFETY: the context is current since the calls above bound it. What the memory holds does
         // not matter: kernels read what was written before.
         let arena = unsafe { result::malloc_sync(arena_bytes as usize) };
@@ -106,39 +94,6 @@ impl Gpu {
         let gpu = Arc::clone(self);
         Ok(GpuStream { gpu, stream, done, arena, arena_bytes, staging, staged: 0, rows: None })
     }
-}
-
-/// The kernels' machine code, from the cache if it is there.
-fn machine_code(
-    architecture: &str,
-    driver: i32,
-    cache: Option<&CubinCache>,
-) -> Result<Vec<u8>, CudaError> {
-    let Some(cache) = cache else { return compile(architecture) };
-    let path = cache.path(architecture, driver);
-    if let Some(code) = CubinCache::read(&path) {
-        return Ok(code);
-    }
-    let code = compile(architecture)?;
-    if let Err(error) = cache.write(&path, &code) {
-        tracing::warn!(path = %path.display(), %error, "compiled kernels are not kept");
-    }
-    Ok(code)
-}
-
-/// As in 13000 for CUDA 13.0; 0 where the driver does not say.
-fn driver_version() -> i32 {
-    let mut version = 0;
-    // SAFETY: the driver was opened before, and the place for the number is ours.
-    match unsafe { sys::cuDriverGetVersion(&mut version) }.result() {
-        Ok(()) => version,
-        Err(_) => 0,
-    }
-}
-
-fn said(error: DriverError) -> String {
-    let text = error.error_string().map(|text| text.to_string_lossy().into_owned());
-    text.unwrap_or_else(|_| format!("{error:?}"))
 }
 
 fn failed(doing: &str) -> impl FnOnce(DriverError) -> DeviceError {
@@ -164,7 +119,7 @@ impl GpuStream {
 
     /// An event at what was asked of the stream last, which says when it ended.
     fn mark(&self) -> Result<CudaEvent, DeviceError> {
-        let event = self.gpu.context.new_event(Some(CUevent_flags::CU_EVENT_DEFAULT));
+        let event = self.gpu.context().new_event(Some(CUevent_flags::CU_EVENT_DEFAULT));
         let event = event.map_err(failed("make an event"))?;
         event.record(&self.stream).map_err(failed("record an event"))?;
         Ok(event)
@@ -191,13 +146,13 @@ impl GpuStream {
     fn rows(&mut self, bytes: usize) -> Result<(), DriverError> {
         if self.rows.as_ref().is_none_or(|rows| rows.len() < bytes) {
             self.rows = None;
-            self.rows = Some(Pinned::take(&self.gpu.context, bytes.next_power_of_two())?);
+            self.rows = Some(Pinned::take(self.gpu.context(), bytes.next_power_of_two())?);
         }
         Ok(())
     }
 
     fn read(&mut self, offset: u64, bytes: usize) -> Result<&[u8], DriverError> {
-        self.gpu.context.bind_to_thread()?;
+        self.gpu.context().bind_to_thread()?;
         self.rows(bytes)?;
         if let Some(rows) = &mut self.rows {
             let to = &mut rows.as_mut_slice()[..bytes];
@@ -214,7 +169,7 @@ impl GpuStream {
 
 impl Device for GpuStream {
     fn name(&self) -> String {
-        self.gpu.name.clone()
+        self.gpu.name().to_owned()
     }
 
     fn arena_bytes(&self) -> u64 {
@@ -227,7 +182,7 @@ impl Device for GpuStream {
 
     fn upload(&mut self, offset: u64, bytes: &[u8]) -> Result<(), DeviceError> {
         self.check(offset, bytes.len() as u64);
-        self.gpu.context.bind_to_thread().map_err(failed("upload"))?;
+        self.gpu.context().bind_to_thread().map_err(failed("upload"))?;
         let mut copied = 0;
         while copied < bytes.len() {
             let piece = self.copy_piece(offset + copied as u64, &bytes[copied..]);
@@ -240,7 +195,7 @@ impl Device for GpuStream {
         let Launch { kernel, blocks, threads, shared_bytes, records: [mut first, mut second] } =
             *launch;
         let doing = |error| failed(&format!("launch {}", kernel.name()))(error);
-        self.gpu.context.bind_to_thread().map_err(doing)?;
+        self.gpu.context().bind_to_thread().map_err(doing)?;
         let mut arena = self.arena;
         let mut arguments = [&mut arena, &mut first, &mut second]
             .map(|argument: &mut u64| std::ptr::from_mut(argument).cast::<c_void>());
@@ -301,7 +256,7 @@ impl Drop for GpuStream {
     fn drop(&mut self) {
         // Copies under way still use the memory that is given back here. After a failure there is
         // nothing to wait for, and nothing to be done about one more error.
-        let _ = self.gpu.context.bind_to_thread();
+        let _ = self.gpu.context().bind_to_thread();
         let _ = self.wait();
         // SAFETY: it was taken in `Gpu::stream`, and the stream has done all that used it.
         let _ = unsafe { result::free_sync(self.arena) };

@@ -10,15 +10,10 @@
 
 mod arena;
 mod backend;
-mod compile;
-mod cubin_cache;
 mod device;
 mod driver;
-mod error;
-mod libraries;
 mod load;
 mod measure;
-mod pinned;
 mod record;
 mod records;
 mod renderer;
@@ -28,12 +23,8 @@ mod tally;
 mod tiles;
 
 pub use backend::{CudaBackend, CudaSettings};
-pub use compile::compile;
 pub use device::{Device, DeviceError, Kernel, Launch};
-
-pub use error::{CudaError, Library};
-pub use libraries::is_there;
 pub use measure::{KernelTime, MeasureError, Stopwatch};
 pub use renderer::CudaRenderer;
-pub use source::{OPTIONS, SOURCE};
+pub use source::SOURCE;
 pub use tally::{Counts, Tally};

@@ -1,7 +1,16 @@
 //! The kernels' source: one text out of the files beside each operation.
 
-/// Everything that is compiled, in order. No file includes another: this is the list.
-pub const SOURCE: &str = concat!(
+use headwater_cuda::KernelSource;
+
+/// Everything that is compiled. Nothing is fused that is not fused on the processor, and quotients are
+/// rounded as IEEE 754 has it: without that bytes would differ.
+pub const SOURCE: KernelSource = KernelSource {
+    text: TEXT,
+    options: &["--std=c++17", "--fmad=false", "--ftz=false", "--prec-div=true"],
+};
+
+/// In order. No file includes another: this is the list.
+const TEXT: &str = concat!(
     include_str!("words.cu"),
     include_str!("../ops/resize/kernel.cu"),
     include_str!("../ops/luma/kernel.cu"),
@@ -17,10 +26,6 @@ pub const SOURCE: &str = concat!(
     include_str!("../ops/cast/kernel.cu"),
     include_str!("views.cu"),
 );
-
-/// Options for whichever compiler it is. Nothing is fused that is not fused on the processor, and
-/// quotients are rounded as IEEE 754 has it: without that bytes would differ.
-pub const OPTIONS: [&str; 4] = ["--std=c++17", "--fmad=false", "--ftz=false", "--prec-div=true"];
 
 /// Threads of a block of `resize_tiles`.
 pub(super) const RESIZE_THREADS: u32 = 256;

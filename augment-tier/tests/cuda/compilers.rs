@@ -4,7 +4,8 @@
 use std::path::Path;
 use std::process::Command;
 
-use headwater_augment::cuda::{Kernel, OPTIONS, SOURCE, compile};
+use headwater_augment::cuda::{Kernel, SOURCE};
+use headwater_cuda::compile;
 
 /// A100, H100 and H200, B200.
 const ARCHITECTURES: [&str; 3] = ["sm_80", "sm_90", "sm_100"];
@@ -19,10 +20,10 @@ fn toolkit() -> std::ffi::OsString {
 fn nvcc_compiles_the_kernels_without_a_register_in_memory() {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
     let source = folder.join(format!("nvcc-{}.cu", std::process::id()));
-    std::fs::write(&source, SOURCE).unwrap();
+    std::fs::write(&source, SOURCE.text).unwrap();
     for architecture in ARCHITECTURES {
         let compiled = Command::new(Path::new(&toolkit()).join("bin/nvcc"))
-            .args(OPTIONS)
+            .args(SOURCE.options)
             .args(["-cubin", "-Xptxas", "-v", "-Werror", "all-warnings"])
             .arg(format!("-arch={architecture}"))
             .arg("-o")
@@ -43,7 +44,7 @@ fn nvcc_compiles_the_kernels_without_a_register_in_memory() {
 #[test]
 #[ignore = "needs NVRTC: scripts/test.sh has it"]
 fn nvrtc_makes_machine_code_as_a_worker_asks_for_it() {
-    let code = ARCHITECTURES.map(|architecture| compile(architecture).unwrap());
+    let code = ARCHITECTURES.map(|architecture| compile(&SOURCE, architecture).unwrap());
     for code in &code {
         // ELF for NVIDIA's GPUs, with both kernels.
         assert_eq!((&code[..4], &code[18..20]), (&b"\x7fELF"[..], &190u16.to_le_bytes()[..]));
@@ -53,6 +54,6 @@ fn nvrtc_makes_machine_code_as_a_worker_asks_for_it() {
         }
     }
     assert!(code[0] != code[1] && code[1] != code[2]);
-    let error = compile("sm_1").unwrap_err().to_string();
+    let error = compile(&SOURCE, "sm_1").unwrap_err().to_string();
     assert!(error.contains("sm_1"), "{error}");
 }

@@ -51,7 +51,7 @@ fn program(watch: Watch) -> PathBuf {
     let emulation = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/emulation");
     let main = emulation.join("main.cpp");
     let mut digester = Digester::new("emulation");
-    digester.bytes(SOURCE.as_bytes());
+    digester.bytes(SOURCE.text.as_bytes());
     for file in [&main, &emulation.join("cuda_words.h")] {
         digester.bytes(&std::fs::read(file).expect("it is beside this file"));
     }
@@ -60,7 +60,7 @@ fn program(watch: Watch) -> PathBuf {
         // Another run of the tests may be at it too: each has names of its own until it is done.
         let unfinished = folder.join(format!("emulation-{name}-{}", std::process::id()));
         let source = unfinished.with_extension("cu");
-        std::fs::write(&source, SOURCE).expect("the folder for tests can be written to");
+        std::fs::write(&source, SOURCE.text).expect("the folder for tests can be written to");
         let compiled = Command::new(std::env::var_os("CXX").unwrap_or("g++".into()))
             .args(["-std=c++20", "-ffp-contract=off", "-Wall", "-Wno-unknown-pragmas", "-pthread"])
             .args(options)

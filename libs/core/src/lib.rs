@@ -6,6 +6,7 @@
 //! between calls. Everything here can be computed again anywhere from its arguments.
 #![forbid(unsafe_code)]
 
+pub mod cast;
 pub mod digest;
 pub mod draw;
 pub mod dtype;

@@ -112,7 +112,7 @@ fn print_kernels(measured: &[Kernels], copy_bytes_per_s: f64) {
 
 #[cfg(test)]
 mod tests {
-    use headwater_augment::cuda::{Library, is_there};
+    use headwater_cuda::{Library, is_there};
 
     use super::*;
 

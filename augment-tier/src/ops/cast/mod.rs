@@ -1,13 +1,11 @@
 //! Normalise and cast: the last step, from uint8 planes to the bytes of a tensor's row.
 
 mod affine;
-pub mod e4m3;
 pub mod mx;
-mod normalise;
 pub mod plain;
 mod table;
 
-pub use normalise::Normalise;
+pub use headwater_core::cast::{Normalise, e4m3};
 pub use table::CastTable;
 
 use headwater_core::Dtype;

@@ -3,10 +3,11 @@
 //! Normalised in binary32, then one rounding to the output dtype. With 256 levels the whole step is
 //! a table.
 
+use headwater_core::cast::{LevelElements, level_elements};
 use headwater_core::{Dtype, Recipe};
 
+use crate::ops::cast::Normalise;
 use crate::ops::cast::affine::Affine;
-use crate::ops::cast::{Normalise, e4m3};
 
 /// The elements that the levels of each channel become, for one dtype, normalisation and scale.
 #[derive(Clone, Debug)]
@@ -16,7 +17,7 @@ pub struct CastTable {
     /// That of FP8 elements; 1 for other types.
     scale: f32,
     /// Per channel and level the element's bits; the lower bytes count.
-    bits: Box<[[u32; 256]; 3]>,
+    bits: Box<LevelElements>,
     /// Arithmetic that gives the same, if any was found.
     affine: Option<Affine>,
 }
@@ -41,20 +42,7 @@ impl CastTable {
     #[must_use]
     pub fn scaled(normalise: Normalise, dtype: Dtype, scale: f32) -> Self {
         let scale = if dtype == Dtype::Fp8E4m3 { scale } else { 1.0 };
-        let mut bits = Box::new([[0; 256]; 3]);
-        for (channel, levels) in bits.iter_mut().enumerate() {
-            for (level, element) in (0..=u8::MAX).zip(levels) {
-                let value = normalise.value(channel, level);
-                *element = match dtype {
-                    Dtype::U8 => u32::from(level),
-                    Dtype::F32 => value.to_bits(),
-                    Dtype::Bf16 => u32::from(half::bf16::from_f32(value).to_bits()),
-                    Dtype::F16 => u32::from(half::f16::from_f32(value).to_bits()),
-                    Dtype::Fp8E4m3 => u32::from(e4m3::from_f32(value * scale)),
-                    _ => panic!("{dtype} is no dtype whose elements follow from levels"),
-                };
-            }
-        }
+        let bits = level_elements(&normalise, dtype, scale);
         let mut table = Self { dtype, normalise, scale, bits, affine: None };
         table.affine = Affine::find(&table);
         table

@@ -2,14 +2,14 @@
 //! not, so nothing of it may be called before this has been asked.
 #![allow(unsafe_code)]
 
-use super::error::{CudaError, Library};
+use crate::error::{CudaError, Library};
 
-/// Checks that the driver and the compiler can be opened.
+/// Checks that the driver and what else is needed can be opened.
 ///
 /// # Errors
 /// The first one that cannot.
-pub(super) fn check() -> Result<(), CudaError> {
-    match [Library::Driver, Library::Nvrtc].into_iter().find(|library| !is_there(*library)) {
+pub(crate) fn check(needed: &[Library]) -> Result<(), CudaError> {
+    match [&[Library::Driver], needed].concat().into_iter().find(|library| !is_there(*library)) {
         Some(library) => Err(CudaError::Missing { library }),
         None => Ok(()),
     }

@@ -1,6 +1,6 @@
-//! Why there is no GPU to render on.
+//! Why there is no GPU to work on.
 
-/// Why the GPU back end cannot be had.
+/// Why a GPU cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CudaError {
     /// A library that is opened at run time is not there.
@@ -12,7 +12,7 @@ pub enum CudaError {
     /// The driver refuses the device.
     #[error("GPU {ordinal}: {doing}: {reason}")]
     Device {
-        /// Its number, `augment.cuda_device`.
+        /// Its number.
         ordinal: u32,
         /// What was tried.
         doing: &'static str,

@@ -8,7 +8,7 @@ use cudarc::driver::result::{self, DriverError};
 
 /// Pinned memory, given back when dropped. Whoever starts a copy waits for its end before the memory
 /// is looked at again, or dropped.
-pub(super) struct Pinned {
+pub struct Pinned {
     context: Arc<CudaContext>,
     start: *mut u8,
     len: usize,
@@ -21,7 +21,10 @@ unsafe impl Send for Pinned {}
 
 impl Pinned {
     /// Takes so many bytes, all of them 0.
-    pub(super) fn take(context: &Arc<CudaContext>, len: usize) -> Result<Self, DriverError> {
+    ///
+    /// # Errors
+    /// The driver has not that much memory to pin.
+    pub fn take(context: &Arc<CudaContext>, len: usize) -> Result<Self, DriverError> {
         context.bind_to_thread()?;
         // SAFETY: the context is current; the memory is filled below before anybody sees it.
         let start: *mut u8 = unsafe { result::malloc_host(len, 0) }?.cast();
@@ -30,17 +33,28 @@ impl Pinned {
         Ok(Self { context: Arc::clone(context), start, len })
     }
 
-    pub(super) fn len(&self) -> usize {
+    /// Its length in bytes.
+    #[must_use]
+    pub fn len(&self) -> usize {
         self.len
     }
 
-    pub(super) fn as_slice(&self) -> &[u8] {
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Its bytes.
+    #[must_use]
+    pub fn as_slice(&self) -> &[u8] {
         // SAFETY: `take` filled the `len` bytes, which live until `drop`; no copy writes to them while
         // they are looked at, see above.
         unsafe { std::slice::from_raw_parts(self.start, self.len) }
     }
 
-    pub(super) fn as_mut_slice(&mut self) -> &mut [u8] {
+    /// Its bytes, to be written.
+    pub fn as_mut_slice(&mut self) -> &mut [u8] {
         // SAFETY: as in `as_slice`, and the reference is the only one.
         unsafe { std::slice::from_raw_parts_mut(self.start, self.len) }
     }

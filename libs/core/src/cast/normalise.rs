@@ -1,6 +1,6 @@
 //! From levels to normalised values.
 
-use headwater_core::Recipe;
+use crate::Recipe;
 
 /// Mean and standard deviation of each channel.
 ///

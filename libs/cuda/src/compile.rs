@@ -1,4 +1,4 @@
-//! The kernels for one architecture, by NVRTC. Needs no GPU.
+//! Kernels for one architecture, by NVRTC. Needs no GPU.
 #![allow(unsafe_code)]
 
 use std::ffi::{CString, c_char};
@@ -6,34 +6,34 @@ use std::ffi::{CString, c_char};
 use cudarc::nvrtc::result::{self, NvrtcError};
 use cudarc::nvrtc::sys;
 
-use super::error::{CudaError, Library};
-use super::libraries::is_there;
-use super::source::{OPTIONS, SOURCE};
+use crate::error::{CudaError, Library};
+use crate::kernels::KernelSource;
+use crate::libraries::is_there;
 
 /// A program of NVRTC's.
 struct Program(sys::nvrtcProgram);
 
-/// Compiles the kernels to machine code of `architecture`, as in `sm_90`.
+/// Compiles kernels to machine code of `architecture`, as in `sm_90`.
 ///
 /// # Errors
 /// NVRTC is not there, or refuses.
-pub fn compile(architecture: &str) -> Result<Vec<u8>, CudaError> {
+pub fn compile(source: &KernelSource, architecture: &str) -> Result<Vec<u8>, CudaError> {
     if !is_there(Library::Nvrtc) {
         return Err(CudaError::Missing { library: Library::Nvrtc });
     }
     let failed = |reason: String| CudaError::Compile { architecture: architecture.into(), reason };
-    let source = CString::new(SOURCE).expect("the kernels' text has no zero byte");
-    let program = result::create_program(&source, Some(c"headwater.cu"));
+    let text = CString::new(source.text).expect("the kernels' text has no zero byte");
+    let program = result::create_program(&text, Some(c"headwater.cu"));
     let program = Program(program.map_err(|error| failed(error.to_string()))?);
-    program.compile(architecture).map_err(failed)?;
+    program.compile(source.options, architecture).map_err(failed)?;
     program.machine_code().map_err(|error| failed(error.to_string()))
 }
 
 // === impl Program ===
 
 impl Program {
-    fn compile(&self, architecture: &str) -> Result<(), String> {
-        let mut options: Vec<String> = OPTIONS.map(str::to_owned).to_vec();
+    fn compile(&self, options: &[&str], architecture: &str) -> Result<(), String> {
+        let mut options: Vec<String> = options.iter().map(|&option| option.to_owned()).collect();
         options.push(format!("--gpu-architecture={architecture}"));
         // SAFETY: the program was created and is destroyed by `drop` alone.
         unsafe { result::compile_program(self.0, &options) }.map_err(|error| {

@@ -12,14 +12,14 @@ use std::path::{Path, PathBuf};
 use headwater_core::Digester;
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::source::{OPTIONS, SOURCE};
+use crate::kernels::KernelSource;
 
 const MAGIC: &[u8; 8] = b"HWCUBIN1";
 const HEAD_BYTES: usize = 24;
 
 /// A folder of compiled kernels.
 #[derive(Clone, Debug)]
-pub(super) struct CubinCache {
+pub struct CubinCache {
     folder: PathBuf,
 }
 
@@ -28,16 +28,15 @@ pub(super) struct CubinCache {
 impl CubinCache {
     /// The cache in a folder, which is made when there is something to put there.
     #[must_use]
-    pub(super) fn new(folder: &Path) -> Self {
+    pub fn new(folder: &Path) -> Self {
         Self { folder: folder.to_owned() }
     }
 
     /// The file of the kernels for an architecture and a version of the driver.
     #[must_use]
-    pub(super) fn path(&self, architecture: &str, driver: i32) -> PathBuf {
+    pub(crate) fn path(&self, source: &KernelSource, architecture: &str, driver: i32) -> PathBuf {
         let mut digester = Digester::new("headwater cubin 1");
-        digester.bytes(SOURCE.as_bytes());
-        digester.bytes(OPTIONS.join(" ").as_bytes());
+        source.digest_into(&mut digester);
         digester.bytes(architecture.as_bytes());
         digester.bytes(&driver.to_le_bytes());
         self.folder.join(format!("{architecture}-{}.cubin", digester.finish()))
@@ -45,7 +44,7 @@ impl CubinCache {
 
     /// What the file holds, if it is whole.
     #[must_use]
-    pub(super) fn read(path: &Path) -> Option<Vec<u8>> {
+    pub(crate) fn read(path: &Path) -> Option<Vec<u8>> {
         let mut bytes = fs::read(path).ok()?;
         let code = bytes.get(HEAD_BYTES..)?;
         if bytes[..HEAD_BYTES] != head(code) {
@@ -60,7 +59,7 @@ impl CubinCache {
     ///
     /// # Errors
     /// The folder cannot be written to.
-    pub(super) fn write(&self, path: &Path, code: &[u8]) -> io::Result<()> {
+    pub(crate) fn write(&self, path: &Path, code: &[u8]) -> io::Result<()> {
         // What lies here is run: nobody else may put anything there.
         fs::DirBuilder::new().recursive(true).mode(0o700).create(&self.folder)?;
         let unfinished = path.with_extension(format!("{}.unfinished", std::process::id()));
@@ -89,6 +88,8 @@ fn head(code: &[u8]) -> [u8; HEAD_BYTES] {
 mod tests {
     use super::*;
 
+    const SOURCE: KernelSource = KernelSource { text: "kernels", options: &["--one"] };
+
     fn cache(name: &str) -> CubinCache {
         let folder = std::env::temp_dir().join(format!("headwater-{name}-{}", std::process::id()));
         let _ = fs::remove_dir_all(&folder);
@@ -98,7 +99,7 @@ mod tests {
     #[test]
     fn what_was_written_is_read_again() {
         let cache = cache("cubin-again");
-        let path = cache.path("sm_90", 13_000);
+        let path = cache.path(&SOURCE, "sm_90", 13_000);
         assert_eq!(CubinCache::read(&path), None);
         cache.write(&path, b"code").unwrap();
         cache.write(&path, b"code of another worker").unwrap();
@@ -111,7 +112,7 @@ mod tests {
     #[test]
     fn a_torn_file_is_as_good_as_none() {
         let cache = cache("cubin-torn");
-        let path = cache.path("sm_90", 13_000);
+        let path = cache.path(&SOURCE, "sm_90", 13_000);
         cache.write(&path, b"some machine code").unwrap();
         let whole = fs::read(&path).unwrap();
         for len in 0..whole.len() {
@@ -128,10 +129,12 @@ mod tests {
     }
 
     #[test]
-    fn each_architecture_and_driver_has_a_file_of_its_own() {
+    fn each_source_architecture_and_driver_has_a_file_of_its_own() {
         let cache = cache("cubin-names");
         let names = [("sm_80", 13_000), ("sm_90", 13_000), ("sm_90", 12_080)];
-        let paths = names.map(|(architecture, driver)| cache.path(architecture, driver));
+        let paths = names.map(|(architecture, driver)| cache.path(&SOURCE, architecture, driver));
         assert!(paths[0] != paths[1] && paths[1] != paths[2]);
+        let other = KernelSource { options: &["--two"], ..SOURCE };
+        assert_ne!(cache.path(&other, "sm_90", 13_000), paths[0]);
     }
 }

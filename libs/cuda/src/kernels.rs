@@ -1,0 +1,22 @@
+//! Kernels as text.
+
+use headwater_core::Digester;
+
+/// The text of kernels and what a compiler is told about it.
+#[derive(Clone, Copy, Debug)]
+pub struct KernelSource {
+    /// CUDA C++, without headers.
+    pub text: &'static str,
+    /// Options for NVRTC as for nvcc.
+    pub options: &'static [&'static str],
+}
+
+// === impl KernelSource ===
+
+impl KernelSource {
+    /// Adds all that machine code follows from, but for the architecture.
+    pub(crate) fn digest_into(&self, digester: &mut Digester) {
+        digester.bytes(self.text.as_bytes());
+        digester.bytes(self.options.join(" ").as_bytes());
+    }
+}
