@@ -52,7 +52,7 @@ fn program(watch: Watch) -> PathBuf {
     let main = emulation.join("main.cpp");
     let mut digester = Digester::new("emulation");
     digester.bytes(SOURCE.text.as_bytes());
-    for file in [&main, &emulation.join("cuda_words.h")] {
+    for file in [&main, &emulation.join("cuda_words.h"), &emulation.join("arithmetic.h")] {
         digester.bytes(&std::fs::read(file).expect("it is beside this file"));
     }
     let program = folder.join(format!("emulation-{name}-{}", digester.finish()));

@@ -6,8 +6,9 @@
 // data races sees what a GPU's race checker would. Blocks run one after the other.
 #pragma once
 #include <barrier>
-#include <cmath>
 #include <cstddef>
+
+#include "arithmetic.h"
 
 namespace emulation {
 struct Index {
@@ -29,14 +30,3 @@ extern std::barrier<>* threads_of_block;
 #define SHARED_BYTES(name) unsigned char* name = emulation::shared
 
 static inline void __syncthreads() { emulation::threads_of_block->arrive_and_wait(); }
-
-// Round to nearest, ties to even, is the processor's mode; the compiler is told not to fuse.
-static inline float __fadd_rn(float a, float b) { return a + b; }
-static inline float __fsub_rn(float a, float b) { return a - b; }
-static inline float __fmul_rn(float a, float b) { return a * b; }
-static inline float __fdiv_rn(float a, float b) { return a / b; }
-static inline float __fmaf_rn(float a, float b, float c) { return std::fma(a, b, c); }
-static inline double __dadd_rn(double a, double b) { return a + b; }
-static inline double __dsub_rn(double a, double b) { return a - b; }
-static inline double __dmul_rn(double a, double b) { return a * b; }
-static inline double __ddiv_rn(double a, double b) { return a / b; }

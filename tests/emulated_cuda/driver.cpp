@@ -1,0 +1,332 @@
+// Device, context and memory: the calls themselves.
+#include "memory.h"
+#include "modules.h"
+#include "state.h"
+#include "streams.h"
+
+#include <algorithm>
+#include <cstring>
+
+using namespace emulated;
+
+namespace {
+
+struct Named {
+    CUresult error;
+    const char *name, *text;
+};
+const Named ERRORS[] = {
+    {CUDA_SUCCESS, "CUDA_SUCCESS", "no error"},
+    {CUDA_ERROR_INVALID_VALUE, "CUDA_ERROR_INVALID_VALUE", "invalid argument"},
+    {CUDA_ERROR_OUT_OF_MEMORY, "CUDA_ERROR_OUT_OF_MEMORY", "out of memory"},
+    {CUDA_ERROR_NOT_INITIALIZED, "CUDA_ERROR_NOT_INITIALIZED", "initialization error"},
+    {CUDA_ERROR_INVALID_DEVICE, "CUDA_ERROR_INVALID_DEVICE", "invalid device ordinal"},
+    {CUDA_ERROR_INVALID_IMAGE, "CUDA_ERROR_INVALID_IMAGE", "device kernel image is invalid"},
+    {CUDA_ERROR_NO_BINARY_FOR_GPU, "CUDA_ERROR_NO_BINARY_FOR_GPU",
+     "no kernel image is available for execution on the device"},
+    {CUDA_ERROR_NOT_FOUND, "CUDA_ERROR_NOT_FOUND", "named symbol not found"},
+    {CUDA_ERROR_NOT_READY, "CUDA_ERROR_NOT_READY", "device not ready"},
+    {CUDA_ERROR_ILLEGAL_ADDRESS, "CUDA_ERROR_ILLEGAL_ADDRESS",
+     "an illegal memory access was encountered"},
+    {CUDA_ERROR_LAUNCH_FAILED, "CUDA_ERROR_LAUNCH_FAILED", "unspecified launch failure"},
+    {CUDA_ERROR_NOT_SUPPORTED, "CUDA_ERROR_NOT_SUPPORTED", "operation not supported"},
+};
+
+const Named* named(CUresult error) {
+    const auto found = std::find_if(std::begin(ERRORS), std::end(ERRORS),
+                                    [&](const Named& named) { return named.error == error; });
+    return found == std::end(ERRORS) ? nullptr : found;
+}
+
+const struct {
+    int attribute, value;
+} ATTRIBUTES[] = {
+    {MAX_THREADS_PER_BLOCK, THREADS_MAX},
+    {MAX_BLOCK_DIM_X, 1024},
+    {MAX_BLOCK_DIM_Y, 1024},
+    {MAX_BLOCK_DIM_Z, 64},
+    {MAX_GRID_DIM_X, 2147483647},
+    {MAX_GRID_DIM_Y, 65535},
+    {MAX_GRID_DIM_Z, 65535},
+    {MAX_SHARED_MEMORY_PER_BLOCK, int(SHARED_BYTES_DEFAULT)},
+    {WARP_SIZE, 32},
+    {CLOCK_RATE, 1000000},
+    {MULTIPROCESSOR_COUNT, 132},
+    {PCI_BUS_ID, 1},
+    {PCI_DEVICE_ID, 0},
+    {MAX_THREADS_PER_MULTIPROCESSOR, 2048},
+    {ASYNC_ENGINE_COUNT, 3},
+    {UNIFIED_ADDRESSING, 1},
+    {PCI_DOMAIN_ID, 0},
+    {COMPUTE_CAPABILITY_MAJOR, CAPABILITY_MAJOR},
+    {COMPUTE_CAPABILITY_MINOR, CAPABILITY_MINOR},
+    {MAX_SHARED_MEMORY_PER_MULTIPROCESSOR, 228 << 10},
+    {MAX_SHARED_MEMORY_PER_BLOCK_OPTIN, int(SHARED_BYTES_MAX)},
+    {HOST_REGISTER_SUPPORTED, 1},
+    {MEMORY_POOLS_SUPPORTED, 1},
+};
+
+CUresult device_call(const char* name, CUdevice device, auto body) {
+    return call(name, Needs::Init,
+                [&] { return device == 0 ? body() : CUDA_ERROR_INVALID_DEVICE; });
+}
+
+}  // namespace
+
+API CUresult cuInit(unsigned flags) {
+    std::lock_guard guard(everything);
+    return flags ? CUDA_ERROR_INVALID_VALUE : initialise();
+}
+
+API CUresult cuDriverGetVersion(int* version) {
+    *version = 13000;
+    return CUDA_SUCCESS;
+}
+
+API CUresult cuGetErrorName(CUresult error, const char** name) {
+    const Named* found = named(error);
+    *name = found ? found->name : nullptr;
+    return found ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+API CUresult cuGetErrorString(CUresult error, const char** text) {
+    const Named* found = named(error);
+    *text = found ? found->text : nullptr;
+    return found ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+API CUresult cuDeviceGetCount(int* count) {
+    return call("cuDeviceGetCount", Needs::Init, [&] {
+        *count = 1;
+        return CUDA_SUCCESS;
+    });
+}
+
+API CUresult cuDeviceGet(CUdevice* device, int ordinal) {
+    return device_call("cuDeviceGet", ordinal, [&] {
+        *device = 0;
+        return CUDA_SUCCESS;
+    });
+}
+
+API CUresult cuDeviceGetName(char* name, int length, CUdevice device) {
+    return device_call("cuDeviceGetName", device, [&] {
+        std::strncpy(name, "Emulated GPU", length);
+        name[length - 1] = 0;
+        return CUDA_SUCCESS;
+    });
+}
+
+API CUresult cuDeviceGetUuid_v2(CUuuid* uuid, CUdevice device) {
+    return device_call("cuDeviceGetUuid", device, [&] {
+        std::memcpy(uuid->bytes, "emulated GPU 0..", sizeof uuid->bytes);
+        return CUDA_SUCCESS;
+    });
+}
+
+API CUresult cuDeviceGetPCIBusId(char* name, int length, CUdevice device) {
+    return device_call("cuDeviceGetPCIBusId", device, [&] {
+        if (length < 13) return CUDA_ERROR_INVALID_VALUE;
+        std::strcpy(name, "0000:01:00.0");
+        return CUDA_SUCCESS;
+    });
+}
+
+API CUresult cuDeviceTotalMem_v2(size_t* bytes, CUdevice device) {
+    return device_call("cuDeviceTotalMem", device, [&] {
+        *bytes = memory_bytes();
+        return CUDA_SUCCESS;
+    });
+}
+
+API CUresult cuDeviceGetAttribute(int* value, int attribute, CUdevice device) {
+    return device_call("cuDeviceGetAttribute", device, [&] {
+        for (auto& known : ATTRIBUTES)
+            if (known.attribute == attribute) {
+                *value = known.value;
+                return CUDA_SUCCESS;
+            }
+        if (attribute != DMA_BUF_SUPPORTED && attribute != GPU_DIRECT_RDMA_SUPPORTED)
+            fail("cuDeviceGetAttribute: attribute %d is not emulated", attribute);
+        *value = wants_dmabuf();
+        return CUDA_SUCCESS;
+    });
+}
+
+API CUresult cuDevicePrimaryCtxRetain(CUcontext* context, CUdevice device) {
+    return device_call("cuDevicePrimaryCtxRetain", device, [&] {
+        *context = reinterpret_cast<CUcontext>(retain());
+        return CUDA_SUCCESS;
+    });
+}
+
+API CUresult cuDevicePrimaryCtxRelease_v2(CUdevice device) {
+    return device_call("cuDevicePrimaryCtxRelease", device, [&] {
+        release();
+        return CUDA_SUCCESS;
+    });
+}
+
+API CUresult cuCtxSetCurrent(CUcontext context) {
+    return call("cuCtxSetCurrent", Needs::Init, [&] {
+        current = context ? context_of(context) : nullptr;
+        return CUDA_SUCCESS;
+    });
+}
+
+API CUresult cuCtxGetCurrent(CUcontext* context) {
+    return call("cuCtxGetCurrent", Needs::Init, [&] {
+        *context = reinterpret_cast<CUcontext>(current);
+        return CUDA_SUCCESS;
+    });
+}
+
+API CUresult cuCtxGetDevice(CUdevice* device) {
+    return call("cuCtxGetDevice", Needs::Context, [&] {
+        *device = 0;
+        return CUDA_SUCCESS;
+    });
+}
+
+API CUresult cuCtxSynchronize() {
+    return call("cuCtxSynchronize", Needs::Context, [] {
+        run_everything();
+        return CUDA_SUCCESS;
+    });
+}
+
+API CUresult cuCtxGetStreamPriorityRange(int* least, int* greatest) {
+    return call("cuCtxGetStreamPriorityRange", Needs::Context, [&] {
+        if (least) *least = 0;
+        if (greatest) *greatest = -5;
+        return CUDA_SUCCESS;
+    });
+}
+
+API CUresult cuMemGetInfo_v2(size_t* left, size_t* total) {
+    return call("cuMemGetInfo", Needs::Context, [&] {
+        *left = device_bytes_left();
+        *total = memory_bytes();
+        return CUDA_SUCCESS;
+    });
+}
+
+static CUresult allocate(CUdeviceptr* start, size_t bytes) {
+    if (!bytes) return CUDA_ERROR_INVALID_VALUE;
+    *start = take_device(bytes);
+    return *start ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+API CUresult cuMemAlloc_v2(CUdeviceptr* start, size_t bytes) {
+    return call("cuMemAlloc", Needs::Context, [&] { return allocate(start, bytes); });
+}
+
+API CUresult cuMemFree_v2(CUdeviceptr start) {
+    return call("cuMemFree", Needs::Context, [&] {
+        if (start) give_back_device(start, "cuMemFree");
+        return CUDA_SUCCESS;
+    });
+}
+
+// The memory is there from the call on, where CUDA has it from this point of the stream on.
+API CUresult cuMemAllocAsync(CUdeviceptr* start, size_t bytes, CUstream stream) {
+    return call("cuMemAllocAsync", Needs::Context, [&] {
+        stream_of(stream, "cuMemAllocAsync");
+        return allocate(start, bytes);
+    });
+}
+
+API CUresult cuMemFreeAsync(CUdeviceptr start, CUstream stream) {
+    return call("cuMemFreeAsync", Needs::Context, [&] {
+        device_range(start, 1, "cuMemFreeAsync");
+        issue(stream_of(stream, "cuMemFreeAsync"), {},
+              [=] { give_back_device(start, "cuMemFreeAsync"); });
+        return CUDA_SUCCESS;
+    });
+}
+
+API CUresult cuMemHostAlloc(void** start, size_t bytes, unsigned) {
+    return call("cuMemHostAlloc", Needs::Context, [&] {
+        if (!bytes) return CUDA_ERROR_INVALID_VALUE;
+        *start = take_pinned(bytes);
+        return CUDA_SUCCESS;
+    });
+}
+
+API CUresult cuMemAllocHost_v2(void** start, size_t bytes) {
+    return cuMemHostAlloc(start, bytes, 0);
+}
+
+API CUresult cuMemFreeHost(void* start) {
+    return call("cuMemFreeHost", Needs::Context, [&] {
+        give_back_pinned(start);
+        return CUDA_SUCCESS;
+    });
+}
+
+API CUresult cuMemHostRegister_v2(void* start, size_t bytes, unsigned) {
+    return call("cuMemHostRegister", Needs::Context, [&] {
+        if (!bytes || !start) return CUDA_ERROR_INVALID_VALUE;
+        register_pinned(start, bytes);
+        return CUDA_SUCCESS;
+    });
+}
+
+API CUresult cuMemHostUnregister(void* start) {
+    return call("cuMemHostUnregister", Needs::Context, [&] {
+        unregister_pinned(start);
+        return CUDA_SUCCESS;
+    });
+}
+
+API CUresult cuMemGetHandleForAddressRange(void* handle, CUdeviceptr start, size_t bytes, int type,
+                                           unsigned long long) {
+    return call("cuMemGetHandleForAddressRange", Needs::Context, [&] {
+        if (!wants_dmabuf()) return CUDA_ERROR_NOT_SUPPORTED;
+        const int descriptor = type == 1 ? device_descriptor(start, bytes) : -1;
+        if (descriptor < 0) return CUDA_ERROR_INVALID_VALUE;
+        std::memcpy(handle, &descriptor, sizeof descriptor);
+        return CUDA_SUCCESS;
+    });
+}
+
+API CUresult cuPointerGetAttribute(void* data, int attribute, CUdeviceptr at) {
+    return call("cuPointerGetAttribute", Needs::Context, [&] {
+        CUdeviceptr start = 0;
+        size_t bytes = 0;
+        const bool device = device_allocation(at, &start, &bytes);
+        if (!device && !pinned_users(reinterpret_cast<void*>(at), 1, "cuPointerGetAttribute"))
+            return CUDA_ERROR_INVALID_VALUE;
+        const auto put = [&](auto value) {
+            std::memcpy(data, &value, sizeof value);
+            return CUDA_SUCCESS;
+        };
+        switch (attribute) {
+            case POINTER_CONTEXT: return put(current);
+            case POINTER_MEMORY_TYPE: return put(unsigned(device ? 2 : 1));
+            case POINTER_DEVICE_POINTER: return put(at);
+            case POINTER_HOST_POINTER: return device ? CUDA_ERROR_INVALID_VALUE : put(at);
+            case POINTER_IS_MANAGED: return put(unsigned(0));
+            case POINTER_DEVICE_ORDINAL: return put(int(0));
+            case POINTER_RANGE_START_ADDR: return put(start);
+            case POINTER_RANGE_SIZE: return put(bytes);
+        }
+        fail("cuPointerGetAttribute: attribute %d is not emulated", attribute);
+    });
+}
+
+// For tests: what the device holds now, whatever is under way. 0, or -1 where this is none of it.
+API int emulated_cuda_peek(CUdeviceptr start, void* out, size_t bytes) {
+    std::lock_guard guard(everything);
+    CUdeviceptr first;
+    size_t all;
+    if (!device_allocation(start, &first, &all) || bytes > all - (start - first)) return -1;
+    std::memcpy(out, device_range(start, bytes, "emulated_cuda_peek").held, bytes);
+    return 0;
+}
+
+// For tests: operations that have not run yet.
+API size_t emulated_cuda_pending() {
+    std::lock_guard guard(everything);
+    return stream_tally().operations;
+}

@@ -1,0 +1,149 @@
+#include "state.h"
+
+#include "memory.h"
+#include "modules.h"
+#include "streams.h"
+
+#include <algorithm>
+#include <cstdarg>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace emulated {
+
+std::mutex everything;
+thread_local Context* current = nullptr;
+thread_local bool in_host_function = false;
+
+namespace {
+
+// EMULATED_CUDA_FAIL=NAME:NTH[:ERROR],..: that call of this name returns the error.
+struct Failure {
+    std::string name;
+    unsigned long left;
+    CUresult error;
+};
+
+bool initialised = false;
+std::vector<std::unique_ptr<Context>> contexts;
+unsigned holders = 0;
+
+const char* setting(const char* name) {
+    const char* value = std::getenv(name);
+    return value && *value ? value : nullptr;
+}
+
+std::vector<Failure> failures() {
+    std::vector<Failure> found;
+    const char* text = setting("EMULATED_CUDA_FAIL");
+    for (std::string rest = text ? text : ""; !rest.empty();) {
+        const size_t end = rest.find(',');
+        char name[64];
+        unsigned long nth;
+        int error = CUDA_ERROR_LAUNCH_FAILED;
+        if (std::sscanf(rest.substr(0, end).c_str(), "%63[^:]:%lu:%d", name, &nth, &error) < 2)
+            fail("EMULATED_CUDA_FAIL is not NAME:NTH[:ERROR],..: %s", text);
+        found.push_back({name, nth, error});
+        rest = end == std::string::npos ? "" : rest.substr(end + 1);
+    }
+    return found;
+}
+
+// Errors of this kind leave the context unusable.
+bool is_sticky(CUresult error) { return error >= CUDA_ERROR_ILLEGAL_ADDRESS && error < 800; }
+
+void print_tally(const char* when) {
+    if (!setting("EMULATED_CUDA_TALLY")) return;
+    const MemoryTally memory = memory_tally();
+    const StreamTally streams = stream_tally();
+    std::fprintf(stderr,
+                 "emulated CUDA: %s: %zu device allocations, %zu pinned, %zu streams, %zu events, "
+                 "%zu unfinished operations\n",
+                 when, memory.device, memory.pinned, streams.streams, streams.events,
+                 streams.operations);
+}
+
+__attribute__((destructor)) void at_exit() {
+    if (!initialised) return;
+    if (holders) print_tally("at exit");
+}
+
+}  // namespace
+
+void fail(const char* format, ...) {
+    char message[512];
+    va_list arguments;
+    va_start(arguments, format);
+    std::vsnprintf(message, sizeof message, format, arguments);
+    va_end(arguments);
+    std::fprintf(stderr, "emulated CUDA: %s\n", message);
+    std::fflush(stderr);
+    std::abort();
+}
+
+bool eager() {
+    static const char* value = setting("EMULATED_CUDA");
+    static const bool is = value && !std::strcmp(value, "eager");
+    if (value && !is && std::strcmp(value, "late")) fail("EMULATED_CUDA is neither late nor eager");
+    return is;
+}
+
+size_t memory_bytes() {
+    static const char* value = setting("EMULATED_CUDA_MEMORY_BYTES");
+    return value ? std::strtoull(value, nullptr, 10) : size_t(1) << 30;
+}
+
+bool wants_dmabuf() { return setting("EMULATED_CUDA_DMABUF"); }
+
+CUresult enter(const char* name, Needs needs) {
+    if (needs == Needs::Nothing) return CUDA_SUCCESS;
+    if (!initialised) return CUDA_ERROR_NOT_INITIALIZED;
+    if (needs == Needs::Context) {
+        if (!current) fail("%s: this thread has no current context", name);
+        if (current->released) fail("%s: this thread's context has been released", name);
+        if (current->failed) return current->failed;
+    }
+    static std::vector<Failure> asked = failures();
+    for (Failure& failure : asked) {
+        if (failure.name != name || failure.left == 0 || --failure.left > 0) continue;
+        if (is_sticky(failure.error) && current) current->failed = failure.error;
+        return failure.error;
+    }
+    return CUDA_SUCCESS;
+}
+
+CUresult initialise() {
+    initialised = true;
+    return CUDA_SUCCESS;
+}
+
+Context* retain() {
+    if (holders++ == 0) contexts.push_back(std::make_unique<Context>());
+    return contexts.back().get();
+}
+
+void release() {
+    if (holders == 0) fail("cuDevicePrimaryCtxRelease: nobody holds the context");
+    if (--holders) return;
+    print_tally("at the context's release");
+    // What is still under way is not done: nobody may look at it any more.
+    forget_streams();
+    forget_modules();
+    forget_memory();
+    contexts.back()->released = true;
+}
+
+Context* context_of(CUcontext handle) {
+    for (auto& known : contexts)
+        if (known.get() == reinterpret_cast<Context*>(handle)) {
+            if (known->released) fail("a context that has been released");
+            return known.get();
+        }
+    fail("%p is no context", static_cast<void*>(handle));
+}
+
+}  // namespace emulated

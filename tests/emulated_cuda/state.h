@@ -1,0 +1,52 @@
+// What all calls share: one lock, one device, its context, and how a misuse ends the process.
+#pragma once
+#include "abi.h"
+
+#include <mutex>
+
+namespace emulated {
+
+// Ends the process: what was done breaks CUDA's contract, or is not emulated.
+[[noreturn]] void fail(const char* format, ...) __attribute__((format(printf, 1, 2)));
+
+// One life of the device's primary context. Never given back, so that a stale handle is known.
+struct Context {
+    bool released = false;
+    // What every call returns since a failure.
+    CUresult failed = CUDA_SUCCESS;
+};
+
+enum class Needs { Nothing, Init, Context };
+
+extern std::mutex everything;
+extern thread_local Context* current;
+// Set while the program's own function runs in the place of a stream's operation.
+extern thread_local bool in_host_function;
+
+// Whether operations are run as soon as they are asked for: EMULATED_CUDA=eager.
+bool eager();
+// EMULATED_CUDA_MEMORY_BYTES, 1 GiB by default.
+size_t memory_bytes();
+bool wants_dmabuf();
+
+// Checks what a call needs and whether it is made to fail; what it returns then.
+CUresult enter(const char* name, Needs needs);
+
+template <class Body>
+CUresult call(const char* name, Needs needs, Body body) {
+    if (in_host_function) fail("%s: called by a host function, which may make no calls", name);
+    std::lock_guard guard(everything);
+    const CUresult refused = enter(name, needs);
+    return refused ? refused : body();
+}
+
+CUresult initialise();
+// The primary context, for one more who holds it.
+Context* retain();
+void release();
+// The context of a handle, which must be alive.
+Context* context_of(CUcontext handle);
+
+}  // namespace emulated
+
+#define API extern "C" __attribute__((visibility("default")))
