@@ -1,5 +1,7 @@
 //! `headwater doctor` on recorded machines and on this one.
 
+#[path = "support/emulated_cuda.rs"]
+mod emulated;
 mod support;
 
 use std::io::{BufRead as _, BufReader};
@@ -230,4 +232,12 @@ fn plain(folder: &Path, args: &[&str]) -> String {
     let output = output.expect("the program starts");
     assert_eq!(output.status.code(), Some(1));
     String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+#[test]
+fn cuda_libraries_say_their_versions() {
+    let libraries = emulated::libraries().to_str().expect("text");
+    let said = doctor(&[("LD_LIBRARY_PATH", libraries)], &[]);
+    said.has("cuda driver library", "ok", "libcuda.so.1 CUDA 13.0");
+    said.has("nvrtc", "ok", "13.0");
 }

@@ -9,7 +9,10 @@
 # done the GPU's work, memory grows or a tool complains.
 #
 # HEADWATER_GPU_SECONDS (300): length of the run that watches memory. HEADWATER_GPU_ONLY: steps, of
-# `parity speed sanitizer memory`; default all.
+# `parity speed sanitizer memory`; default all. In short, to see that all of this works where there is no GPU
+# to be measured: HEADWATER_GPU_IMAGES (64) are compared, HEADWATER_GPU_ROUNDS (50) of kernels are timed,
+# HEADWATER_GPU_SPEED_SECONDS (10) is the length of each measurement, memory is looked at each
+# HEADWATER_GPU_LOOK_SECONDS (1), of the process it may grow by HEADWATER_GPU_GROWTH_MIB (64).
 set -uo pipefail
 
 top=$(cd "$(dirname "$0")/../.." && pwd)
@@ -17,6 +20,11 @@ program=${1:-}
 photos=${2:-$top/tests/data/photos}
 out=${3:-${OUT:-$top/out/gpu}}
 seconds=${HEADWATER_GPU_SECONDS:-300}
+images=${HEADWATER_GPU_IMAGES:-64}
+rounds=${HEADWATER_GPU_ROUNDS:-50}
+speed_seconds=${HEADWATER_GPU_SPEED_SECONDS:-10}
+look_seconds=${HEADWATER_GPU_LOOK_SECONDS:-1}
+growth_mib=${HEADWATER_GPU_GROWTH_MIB:-64}
 only=${HEADWATER_GPU_ONLY:-parity speed sanitizer memory}
 failed=0
 
@@ -67,9 +75,11 @@ step() {
     failed=1
 }
 
-parity() { bench --only parity; }
+parity() { bench --only parity --images "$images"; }
 
-speed() { bench --only kernels,decode,back-end,processor; }
+speed() {
+    bench --only kernels,decode,back-end,processor --rounds "$rounds" --seconds "$speed_seconds"
+}
 
 sanitizer() {
     local tool
@@ -102,18 +112,18 @@ memory() {
         echo "$(nvidia-smi --query-gpu=memory.used --format=csv,noheader,nounits | head -n 1)" \
             "$(awk '/^VmRSS/ { print int($2 / 1024) }' "/proc/${child:-$run}/status" 2>/dev/null)" \
             >>"$out/memory.txt"
-        sleep 1
+        sleep "$look_seconds"
     done
     wait "$run" || return 1
     # After the first fifth everything has its size; at the end it is given back.
-    awk 'NF == 2 { n++; gpu[n] = $1; rss[n] = $2 }
+    awk -v look="$look_seconds" -v growth="$growth_mib" 'NF == 2 { n++; gpu[n] = $1; rss[n] = $2 }
         END {
             first = int(n / 5) + 1; last = n - 3
             if (last <= first) { print "too short to judge memory"; exit 1 }
             for (i = first; i <= last; i++) { if (gpu[i] > gmax) gmax = gpu[i]; if (rss[i] > rmax) rmax = rss[i] }
             printf "%d s: GPU memory %d MiB, %d MiB at most; resident %d MiB, %d MiB at most\n",
-                n, gpu[first], gmax, rss[first], rmax
-            exit gmax - gpu[first] > 16 || rmax - rss[first] > 64
+                n * look, gpu[first], gmax, rss[first], rmax
+            exit gmax - gpu[first] > 16 || rmax - rss[first] > growth
         }' "$out/memory.txt"
 }
 

@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 
 /// The folder of the libraries, built on first use.
-pub fn libraries() -> &'static Path {
+pub(crate) fn libraries() -> &'static Path {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
     BUILT.get_or_init(|| {
         let build = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/emulated_cuda/build.sh");

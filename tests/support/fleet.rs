@@ -16,6 +16,8 @@ const START_LIMIT: Duration = Duration::from_secs(60);
 /// One process of the program that listens.
 pub struct Node {
     pub address: String,
+    /// Where its metrics are.
+    pub metrics: String,
     child: Child,
     log: PathBuf,
 }
@@ -35,6 +37,8 @@ pub struct Fleet {
     started: usize,
     /// Where workers find the storage tier, if not at its own addresses.
     storage_at: Option<String>,
+    /// Variables of the next node's environment.
+    variables: Vec<(String, String)>,
 }
 
 // === impl Node ===
@@ -116,6 +120,7 @@ impl Fleet {
             namespace: String::new(),
             started: 0,
             storage_at: None,
+            variables: Vec::new(),
         }
     }
 
@@ -127,6 +132,12 @@ impl Fleet {
     /// Workers that are started from now on call the storage tier at this address.
     pub fn reach_storage_at(&mut self, address: &str) {
         self.storage_at = Some(address.to_owned());
+    }
+
+    /// Nodes that are started from now on have these variables in their environment.
+    pub fn surround(&mut self, variables: &[(&str, &str)]) {
+        let owned = variables.iter().map(|(name, value)| ((*name).into(), (*value).into()));
+        self.variables = owned.collect();
     }
 
     pub fn dir(&self) -> &Path {
@@ -209,7 +220,10 @@ impl Fleet {
         self.started += 1;
         let name = format!("{verb}-{}", self.started);
         let path = self.dir.path().join(format!("{name}.toml"));
-        let config = format!("{config}\n[security]\n{}\n", self.security);
+        let config = format!(
+            "{config}\n[security]\n{}\n[telemetry]\nmetrics_listen = \"{}:0\"\n",
+            self.security, self.host
+        );
         std::fs::write(&path, config).expect("a config file");
         let log = self.dir.path().join(format!("{name}.log"));
         let program = env!("CARGO_BIN_EXE_headwater");
@@ -224,16 +238,18 @@ impl Fleet {
             .arg(&path)
             .arg(verb)
             .env("HEADWATER_LOG", "info")
+            .envs(self.variables.iter().map(|(name, value)| (name, value)))
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(File::create(&log).expect("a log"))
             .spawn()
             .expect("the program starts");
         let stdout = child.stdout.take().expect("a pipe");
-        let address = listening_address(stdout);
-        let mut node = Node { address: String::new(), child, log };
-        match address {
-            Some(address) => node.address = address,
+        let addresses = addresses(stdout);
+        let (address, metrics) = (String::new(), String::new());
+        let mut node = Node { address, metrics, child, log };
+        match addresses {
+            Some((metrics, address)) => (node.metrics, node.address) = (metrics, address),
             None => panic!("{name} does not listen; its log:\n{}", node.log()),
         }
         node
@@ -264,15 +280,19 @@ impl Fleet {
     }
 }
 
-/// Reads `listening on ADDR`; afterwards keeps reading, so that the pipe never fills.
-fn listening_address(stdout: std::process::ChildStdout) -> Option<String> {
+/// Reads `metrics on ADDR` and `listening on ADDR`; afterwards keeps reading, so that the pipe never
+/// fills.
+fn addresses(stdout: std::process::ChildStdout) -> Option<(String, String)> {
     let (found, address) = mpsc::channel();
     std::thread::spawn(move || {
         for line in BufReader::new(stdout).lines().map_while(Result::ok) {
-            if let Some(address) = line.strip_prefix("listening on ") {
+            let said = ["metrics on ", "listening on "].map(|before| line.strip_prefix(before));
+            if let Some(address) = said.into_iter().flatten().next() {
                 let _ = found.send(address.to_owned());
             }
         }
     });
-    address.recv_timeout(START_LIMIT).ok()
+    let end = Instant::now() + START_LIMIT;
+    let next = || address.recv_timeout(end.saturating_duration_since(Instant::now())).ok();
+    Some((next()?, next()?))
 }

@@ -16,8 +16,6 @@ use super::parity::operations;
 use super::rows::{Rows, key, render};
 use super::{Gpu, PART_SAMPLES};
 
-/// Rounds of each measurement of kernels.
-const KERNEL_ROUNDS: u32 = 50;
 /// Copies of one measurement of them.
 const COPIES: u32 = 50;
 
@@ -36,13 +34,17 @@ impl Gpu {
         Ok(self.cuda.copy_bytes_per_s(COPIES)?)
     }
 
-    /// Each kernel on a part: by `recipe`, and by recipes of one operation.
-    pub(crate) fn kernels(&self, name: &str, recipe: &Recipe) -> Result<Vec<Kernels>> {
+    /// Each kernel on a part, over so many rounds: by `recipe`, and by recipes of one operation.
+    pub(crate) fn kernels(
+        &self,
+        (name, recipe): (&str, &Recipe),
+        rounds: u32,
+    ) -> Result<Vec<Kernels>> {
         let mut recipes = vec![(name, recipe.clone())];
         recipes.extend(operations()?);
         let samples = self.part();
         let measure = |(name, recipe): (&str, Recipe)| {
-            let times = self.cuda.measure(&recipe, &samples, KERNEL_ROUNDS)?;
+            let times = self.cuda.measure(&recipe, &samples, rounds)?;
             Ok(Kernels { recipe: name.to_owned(), samples: samples.len(), times })
         };
         recipes.into_iter().map(measure).collect()

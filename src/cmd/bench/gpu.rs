@@ -22,6 +22,9 @@ pub(crate) struct GpuFlags {
     /// Seconds of each measurement of decoders and back ends
     #[arg(long, value_name = "S", default_value_t = 10)]
     seconds: u64,
+    /// Rounds of each measurement of kernels
+    #[arg(long, value_name = "N", default_value_t = 50)]
+    rounds: u32,
     /// What is done; default: everything
     #[arg(long, value_enum, value_delimiter = ',', value_name = "WHAT")]
     only: Vec<Part>,
@@ -54,7 +57,8 @@ impl GpuFlags {
 /// # Errors
 /// There is no GPU, bytes differ, or the GPU has left work to the processor.
 pub(super) fn run(config: &Config, flags: &GpuFlags) -> Result<()> {
-    ensure!(flags.images > 0 && flags.seconds > 0, "nothing to compare or measure");
+    let asked = flags.images > 0 && flags.seconds > 0 && flags.rounds > 0;
+    ensure!(asked, "nothing to compare or measure");
     config.augment.validate()?;
     let recipe = config.recipe.recipe()?;
     ensure!(!recipe.tensors.is_empty(), "the recipe renders nothing: choose another one");
@@ -71,7 +75,7 @@ pub(super) fn run(config: &Config, flags: &GpuFlags) -> Result<()> {
         let copy = gpu.copy_bytes_per_s()?;
         println!("\n## Kernels\n");
         println!("Copy from device to device: {:.0} GB/s, read and written.\n", copy / 1e9);
-        print_kernels(&gpu.kernels(&config.recipe.preset, &recipe)?, copy);
+        print_kernels(&gpu.kernels((&config.recipe.preset, &recipe), flags.rounds)?, copy);
     }
     speeds(&gpu, flags, (&config.recipe.preset, &recipe))
 }
@@ -117,7 +121,7 @@ mod tests {
     use super::*;
 
     fn flags(photos: &str) -> GpuFlags {
-        GpuFlags { photos: photos.into(), images: 2, seconds: 1, only: Vec::new() }
+        GpuFlags { photos: photos.into(), images: 2, seconds: 1, rounds: 1, only: Vec::new() }
     }
 
     /// A machine with a driver has nothing to say here.
@@ -137,9 +141,12 @@ mod tests {
     fn a_folder_that_is_not_there_and_nothing_to_do_are_refused_before_a_gpu_is_opened() {
         let error = format!("{:#}", run(&Config::default(), &flags("/no/such")).unwrap_err());
         assert!(error.contains("cannot read /no/such"), "{error}");
-        let nothing = GpuFlags { seconds: 0, ..flags("/no/such") };
-        let error = run(&Config::default(), &nothing).unwrap_err().to_string();
-        assert!(error.contains("nothing to compare"), "{error}");
+        let no_time = GpuFlags { seconds: 0, ..flags("/no/such") };
+        let no_rounds = GpuFlags { rounds: 0, ..flags("/no/such") };
+        for nothing in [no_time, no_rounds] {
+            let error = run(&Config::default(), &nothing).unwrap_err().to_string();
+            assert!(error.contains("nothing to compare"), "{error}");
+        }
     }
 
     #[test]

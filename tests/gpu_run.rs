@@ -1,0 +1,99 @@
+//! What is carried to a machine with a GPU, walked through on the emulated one: `headwater bench gpu`
+//! and `tests/gpu/run.sh`. Their figures mean nothing here.
+
+#[path = "support/emulated_cuda.rs"]
+mod emulated;
+
+use std::fs::{self, File};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+use std::process::Command;
+
+/// The script's `nvidia-smi`: a GPU of which somebody uses 100 MiB.
+const MANAGEMENT: &str =
+    "#!/bin/sh\ncase $* in *memory.used*) echo 100 ;; *) echo Emulated GPU ;; esac\n";
+
+/// A folder with one small photograph: an emulated GPU takes its time.
+fn photo() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().expect("a folder");
+    let shard = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/photos/photos-000000.tar");
+    let mut shard = tar::Archive::new(File::open(shard).expect("a shard"));
+    for member in shard.entries().expect("a shard") {
+        let mut member = member.expect("a member");
+        let path = member.path().expect("a name").into_owned();
+        if path.ends_with("000001.jpg") {
+            member.unpack(folder.path().join("photo.jpg")).expect("an image");
+        }
+    }
+    assert!(folder.path().join("photo.jpg").exists(), "the shard has no such photograph");
+    folder
+}
+
+/// A command that finds the emulated GPU and takes little of its memory.
+fn on_emulated_gpu(program: impl AsRef<std::ffi::OsStr>) -> Command {
+    let mut command = Command::new(program);
+    command
+        .env("LD_LIBRARY_PATH", emulated::libraries())
+        .env("HEADWATER_AUGMENT__CUDA_MEMORY_BYTES", "67108864")
+        .env("HEADWATER_AUGMENT__THREADS", "1");
+    command
+}
+
+#[test]
+fn the_bench_finds_no_byte_that_differs_and_fails_where_the_processor_has_stood_in() {
+    let (photo, cache) = (photo(), tempfile::tempdir().expect("a folder"));
+    let parity = |variables: &[(&str, &str)]| {
+        let mut command = on_emulated_gpu(env!("CARGO_BIN_EXE_headwater"));
+        command.args(["bench", "gpu", "--only", "parity", "--images", "1", "--photos"]);
+        command.arg(photo.path()).env("HEADWATER_AUGMENT__CUDA_CACHE_DIR", cache.path());
+        let output = command.envs(variables.iter().copied()).output().expect("the program");
+        let stdout = String::from_utf8_lossy(&output.stdout).into_owned();
+        (output.status.code(), stdout, String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    let (code, report, said) = parity(&[]);
+    assert_eq!(code, Some(0), "{report}{said}");
+    assert!(report.contains("cuda Emulated GPU, 1 threads, 1 images"), "{report}");
+    assert!(report.contains("dinov2: 60 views in 6 types, no byte differs"), "{report}");
+    assert!(report.contains("solarise alone: 1 views, no byte differs"), "{report}");
+
+    let (code, report, said) = parity(&[("EMULATED_CUDA_FAIL", "cuLaunchKernel:20")]);
+    assert_eq!(code, Some(1), "{report}{said}");
+    assert!(said.contains("the processor has done the rest"), "{said}");
+}
+
+#[test]
+fn all_that_runs_on_a_gpu_machine_can_be_walked_through() {
+    let (photo, out) = (photo(), tempfile::tempdir().expect("a folder"));
+    let management = out.path().join("nvidia-smi");
+    fs::write(&management, MANAGEMENT).expect("a script");
+    fs::set_permissions(&management, fs::Permissions::from_mode(0o755)).expect("a script");
+    let path = std::env::var("PATH").expect("a path");
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/gpu/run.sh");
+    let output = on_emulated_gpu(script)
+        .args([Path::new(env!("CARGO_BIN_EXE_headwater")), photo.path(), out.path()])
+        .env("PATH", format!("{}:{path}", out.path().display()))
+        .env("HEADWATER_GPU_ONLY", "parity speed sanitizer memory")
+        .env("HEADWATER_GPU_IMAGES", "1")
+        .env("HEADWATER_GPU_ROUNDS", "1")
+        .env("HEADWATER_GPU_SPEED_SECONDS", "1")
+        .env("HEADWATER_GPU_SECONDS", "4")
+        .env("HEADWATER_GPU_LOOK_SECONDS", "0.1")
+        // Of a few seconds the first are those in which everything takes its memory.
+        .env("HEADWATER_GPU_GROWTH_MIB", "1024")
+        .output()
+        .expect("bash");
+    let report = fs::read_to_string(out.path().join("report.md")).expect("a report");
+    assert!(output.status.success(), "{report}");
+    for line in [
+        "Emulated GPU",
+        "dinov2: 60 views in 6 types, no byte differs",
+        "| dinov2 | `resize_tiles` |",
+        "| solarise | `finish_views` |",
+        "| GPU |",
+        "| processor |",
+        "GPU memory 100 MiB, 100 MiB at most",
+        "all passed: parity speed sanitizer memory",
+    ] {
+        assert!(report.contains(line), "no `{line}` in\n{report}");
+    }
+}

@@ -1,0 +1,202 @@
+//! A worker with a GPU, which CUDA's emulated driver is: the very program takes its path on a GPU.
+
+#[path = "support/emulated_cuda.rs"]
+mod emulated;
+mod support;
+
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use headwater_core::{Digest, Dtype, Recipe};
+use headwater_receiver::{DatasetUse, Receiver, ReceiverConfig};
+use rustix::process::Signal;
+use support::fleet::{Fleet, Node};
+
+/// What a worker is told that has to take a GPU.
+const CUDA: &str = "backend = \"cuda\"\ncuda_memory_bytes = 67108864";
+const ENDS: Duration = Duration::from_secs(60);
+
+/// The `dinov2` recipe in small: an emulated GPU takes its time.
+fn recipe() -> Recipe {
+    let mut recipe = Recipe::preset("dinov2", Dtype::Bf16).expect("a preset");
+    for tensor in &mut recipe.tensors {
+        (tensor.height, tensor.width) = (tensor.height / 4, tensor.width / 4);
+    }
+    recipe
+}
+
+/// One epoch from one worker: the digest of each batch, and samples of all of them.
+fn epoch(fleet: &mut Fleet, worker: usize) -> (Vec<Digest>, u64) {
+    let workers = vec![fleet.worker(worker).address.clone()];
+    let config = ReceiverConfig { workers, batch_samples: 8, ..fleet.config() };
+    let dataset = DatasetUse { name: "photos".into(), weight: None };
+    let receiver = Receiver::open(config, recipe(), &[dataset]).expect("a receiver");
+    let (mut digests, mut samples) = (Vec::new(), 0);
+    while let Some(batch) = receiver.next_batch().expect("a batch") {
+        digests.push(batch.digest());
+        samples += batch.samples().len() as u64;
+    }
+    assert!(samples > 30, "an epoch of {samples} samples");
+    (digests, samples)
+}
+
+/// A node's counter over all labels, 0 where it has not counted yet.
+fn counter(node: &Node, name: &str) -> u64 {
+    let mut stream = TcpStream::connect(&node.metrics).expect("metrics are served");
+    stream
+        .write_all(b"GET /metrics HTTP/1.1\r\nHost: worker\r\nConnection: close\r\n\r\n")
+        .expect("a request");
+    let mut text = String::new();
+    stream.read_to_string(&mut text).expect("an answer");
+    assert!(text.starts_with("HTTP/1.1 200"), "{text}");
+    let values = text.lines().filter_map(|line| {
+        let labels = line.strip_prefix(name)?;
+        labels.starts_with(['{', ' ']).then(|| labels.rsplit(' ').next()?.parse::<u64>().ok())?
+    });
+    values.sum()
+}
+
+/// Waits until so many samples have been counted as delivered, which is after they are.
+fn delivered(node: &Node, samples: u64) {
+    let end = Instant::now() + ENDS;
+    while counter(node, "headwater_augment_samples_total") < samples {
+        assert!(Instant::now() < end, "fewer than {samples} samples: {}", node.log());
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// Without workers, over a shard with images of every kind.
+fn fleet() -> Fleet {
+    Fleet::without_workers(support::data("photos/photos-000003.tar"))
+}
+
+/// Workers that are started from now on find the emulated libraries, and these variables.
+fn emulate(fleet: &mut Fleet, libraries: &Path, variables: &[(&str, &str)]) {
+    let libraries = libraries.to_str().expect("text");
+    let tally = ("EMULATED_CUDA_TALLY", "1");
+    fleet.surround(&[&[("LD_LIBRARY_PATH", libraries), tally], variables].concat());
+}
+
+/// Lines of `[augment]` for a GPU whose compiled kernels are kept in the fleet's folder.
+fn cuda(fleet: &Fleet) -> String {
+    format!("{CUDA}\ncuda_cache_dir = \"{}\"", fleet.dir().join("kernels").display())
+}
+
+/// Asks a worker to end; what it logged.
+fn ended(node: &mut Node) -> String {
+    node.signal(Signal::TERM);
+    assert_eq!(node.wait(ENDS), Some(0), "{}", node.log());
+    node.log()
+}
+
+#[test]
+fn a_worker_with_a_gpu_makes_the_processors_bytes_and_leaves_nothing_on_it() {
+    let mut fleet = fleet();
+    let cpu = fleet.add_worker("backend = \"cpu\"");
+    let reference = epoch(&mut fleet, cpu);
+    let settings = cuda(&fleet);
+    // The second start has no compiler that works: kernels come from the cache.
+    let starts: [&[_]; 2] = [&[], &[("EMULATED_CUDA", "eager"), ("EMULATED_NVRTC_FAIL", "1")]];
+    for variables in starts {
+        emulate(&mut fleet, emulated::libraries(), variables);
+        let gpu = fleet.add_worker(&settings);
+        assert!(epoch(&mut fleet, gpu) == reference, "{variables:?}: other batches");
+        let worker = fleet.worker(gpu);
+        delivered(worker, reference.1);
+        let on_device = counter(worker, "headwater_augment_samples_on_device_total");
+        assert!(on_device >= reference.1, "{on_device} of {}: {}", reference.1, worker.log());
+        assert_eq!(counter(worker, "headwater_augment_samples_beside_device_total"), 0);
+        let log = ended(worker);
+        assert!(log.contains("cuda Emulated GPU"), "{log}");
+        let nothing = "at the context's release: 0 device allocations, 0 pinned, 0 streams, 0 \
+                       events, 0 unfinished operations";
+        assert!(log.contains(nothing), "{log}");
+    }
+}
+
+#[test]
+fn a_gpu_that_fails_in_mid_epoch_costs_no_byte_and_is_counted() {
+    let mut fleet = fleet();
+    let cpu = fleet.add_worker("backend = \"cpu\"");
+    let reference = epoch(&mut fleet, cpu);
+    let settings = cuda(&fleet);
+    for call in ["cuLaunchKernel:7", "cuMemcpyDtoHAsync:3", "cuEventSynchronize:4"] {
+        emulate(&mut fleet, emulated::libraries(), &[("EMULATED_CUDA_FAIL", call)]);
+        let gpu = fleet.add_worker(&settings);
+        assert!(epoch(&mut fleet, gpu) == reference, "{call}: other batches");
+        let worker = fleet.worker(gpu);
+        assert_eq!(counter(worker, "headwater_augment_device_failures_total"), 1, "{call}");
+        let on_device = counter(worker, "headwater_augment_samples_on_device_total");
+        assert!(on_device > 0 && on_device < reference.1, "{call}: {on_device}");
+        let log = ended(worker);
+        assert!(log.contains("the device failed: the processor renders from here on"), "{log}");
+        assert!(log.contains("unspecified launch failure"), "{call}: {log}");
+    }
+}
+
+/// `headwater augment` that does not come to listen: its exit code and what it said.
+fn refused(
+    fleet: &mut Fleet,
+    libraries: &Path,
+    variables: &[(&str, &str)],
+    settings: &[&str],
+) -> (Option<i32>, String) {
+    let storage = fleet.storage().address.clone();
+    let cache = tempfile::tempdir().expect("a folder");
+    let cache = format!("augment.cuda_cache_dir={}", cache.path().display());
+    let always = ["augment.listen=127.0.0.1:0", "augment.cuda_memory_bytes=67108864", &cache];
+    let mut command = Command::new(env!("CARGO_BIN_EXE_headwater"));
+    for setting in always.iter().chain(settings) {
+        command.args(["--set", setting]);
+    }
+    command.args(["augment", "--storage", &storage]);
+    command.env("LD_LIBRARY_PATH", libraries).envs(variables.iter().copied());
+    let output = command.output().expect("the program starts");
+    (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+}
+
+#[test]
+fn a_gpu_that_cannot_be_had_is_refused_by_name() {
+    let (mut fleet, libraries) = (fleet(), emulated::libraries());
+    let forced = "augment.backend=cuda";
+    for (variables, named) in [
+        (("EMULATED_NVRTC_FAIL", "1"), "the kernels do not compile for sm_90"),
+        (("EMULATED_CUDA_MEMORY_BYTES", "1048576"), "augment.cuda_memory_bytes"),
+        (("EMULATED_CUDA_FAIL", "cuModuleLoadData:1"), "GPU 0: load kernels: unspecified launch"),
+        (("EMULATED_CUDA_FAIL", "cuMemHostAlloc:1:2"), "GPU 0: pin memory: out of memory"),
+    ] {
+        let (code, said) = refused(&mut fleet, libraries, &[variables], &[forced]);
+        assert_eq!(code, Some(1), "{variables:?}: {said}");
+        assert!(said.contains(named), "{variables:?}: {said}");
+    }
+    let (code, said) = refused(&mut fleet, libraries, &[], &[forced, "augment.cuda_device=1"]);
+    assert_eq!(code, Some(1), "{said}");
+    assert!(said.contains("GPU 1: open it: invalid device ordinal"), "{said}");
+}
+
+/// A machine with a driver and without NVRTC.
+#[test]
+fn without_nvrtc_a_gpu_is_refused_where_it_is_forced_and_left_alone_where_it_is_not() {
+    let mut fleet = fleet();
+    let driver = fleet.dir().join("driver");
+    std::fs::create_dir(&driver).expect("a folder");
+    for name in ["libcuda.so", "libcuda.so.1"] {
+        let library = emulated::libraries().join("libcuda.so.1");
+        std::os::unix::fs::symlink(library, driver.join(name)).expect("a link");
+    }
+    let (code, said) = refused(&mut fleet, &driver, &[], &["augment.backend=cuda"]);
+    if said.contains("sm_90") {
+        return eprintln!("SKIP: NVRTC is installed on this machine");
+    }
+    assert_eq!(code, Some(1), "{said}");
+    assert!(said.contains("NVRTC (libnvrtc.so) is not found"), "{said}");
+
+    emulate(&mut fleet, &driver, &[]);
+    let auto = fleet.add_worker("backend = \"auto\"");
+    let log = fleet.worker(auto).log();
+    assert!(log.contains("no GPU: the processor renders"), "{log}");
+    assert!(log.contains("NVRTC (libnvrtc.so) is not found"), "{log}");
+}
