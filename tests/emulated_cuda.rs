@@ -30,6 +30,7 @@ fn operations_happen_when_somebody_waits_for_them_and_in_order() {
         "the_legacy_stream_waits_for_blocking_ones_alone",
         "a_copy_from_pageable_memory_may_arrive_after_the_call",
         "a_destroyed_stream_does_what_it_was_asked",
+        "a_thread_gets_back_the_context_it_had",
     ] {
         holds(scenario, &[]);
     }

@@ -17,7 +17,7 @@ if [ ! -d "$done" ]; then
     making=$(mktemp -d "$out/emulated-cuda-making.XXXXXX")
     trap 'rm -rf "$making"' EXIT
     options=(-std=c++20 -O0 -fPIC -Wall -Wextra -fvisibility=hidden)
-    driver=("$here"/{blocks,copies,driver,memory,modules,state,streams}.cpp)
+    driver=("$here"/{allocations,blocks,copies,driver,memory,modules,state,streams}.cpp)
     "$compiler" "${options[@]}" -shared -Wl,-soname,libcuda.so.1 -o "$making/libcuda.so.1" \
         "${driver[@]}" -ldl -pthread &
     first=$!
@@ -26,7 +26,7 @@ if [ ! -d "$done" ]; then
     wait "$first"
     ln -s libcuda.so.1 "$making/libcuda.so"
     cp "$here/kernel_abi.h" "$here/kernel_words.h" "$arithmetic" "$making"
-    "$compiler" "${options[@]}" -o "$making/selftest" "$here/selftest.cpp" -L"$making" -lcuda -lnvrtc \
+    "$compiler" "${options[@]}" -o "$making/selftest" "$here"/selftest*.cpp -L"$making" -lcuda -lnvrtc \
         -Wl,-rpath,'$ORIGIN'
     # Whoever was first has made the same.
     mv -T "$making" "$done" 2>/dev/null || [ -d "$done" ]
