@@ -12,7 +12,7 @@ use headwater_core::recipe::{CropSpec, DelayedScaling, Fp8Scaling};
 use headwater_core::sampler::State;
 use headwater_core::{Digest, Dtype, Recipe};
 use headwater_receiver::{
-    AmaxReduce, Batch, DatasetUse, Position, Receiver, ReceiverConfig, ReceiverError,
+    AmaxReduce, Batch, Callbacks, DatasetUse, Position, Receiver, ReceiverConfig, ReceiverError,
 };
 use support::fleet::Fleet;
 
@@ -49,7 +49,8 @@ fn open(
     reduce: Option<AmaxReduce>,
 ) -> Result<Receiver, ReceiverError> {
     let dataset = DatasetUse { name: "photos".into(), weight: None };
-    Receiver::open_reducing(config, recipe(dtype), &[dataset], reduce)
+    let callbacks = Callbacks { amax_reduce: reduce, device_allocator: None };
+    Receiver::open_with(config, recipe(dtype), &[dataset], callbacks)
 }
 
 fn next(receiver: &Receiver) -> Option<Batch> {

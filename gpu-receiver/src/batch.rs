@@ -7,6 +7,7 @@ use headwater_proto::augment::Provenance;
 use headwater_transport::{SlotId, SlotMemory};
 use tokio::sync::mpsc::UnboundedSender;
 
+use crate::device::DeviceBatch;
 use crate::ledger::FinishedBatch;
 use crate::masking::Masking;
 
@@ -26,11 +27,17 @@ pub struct Fp8Meta {
     pub amax: f32,
 }
 
+/// Where a batch lies, and who takes its slot back.
+pub(crate) struct Home {
+    pub(crate) memory: Arc<SlotMemory>,
+    pub(crate) device: Option<DeviceBatch>,
+    pub(crate) release: UnboundedSender<SlotId>,
+}
+
 struct Inner {
     finished: FinishedBatch,
-    memory: Arc<SlotMemory>,
+    home: Home,
     slot: SlotId,
-    release: UnboundedSender<SlotId>,
     made_in: u32,
     masking: Option<Arc<Masking>>,
     masks: OnceLock<Masks>,
@@ -49,15 +56,10 @@ impl Fp8Meta {
 // === impl Batch ===
 
 impl Batch {
-    pub(crate) fn new(
-        finished: FinishedBatch,
-        memory: Arc<SlotMemory>,
-        release: UnboundedSender<SlotId>,
-        masking: Option<Arc<Masking>>,
-    ) -> Self {
+    pub(crate) fn new(finished: FinishedBatch, home: Home, masking: Option<Arc<Masking>>) -> Self {
         let slot = finished.order.slot;
         let (made_in, masks) = (std::process::id(), OnceLock::new());
-        Self { inner: Arc::new(Inner { finished, memory, slot, release, made_in, masking, masks }) }
+        Self { inner: Arc::new(Inner { finished, home, slot, made_in, masking, masks }) }
     }
 
     /// Epoch.
@@ -108,10 +110,17 @@ impl Batch {
         self.layout().tensors().iter().find(|tensor| tensor.name == name)
     }
 
-    /// Address of a tensor's first element; valid while a clone of the batch lives. C order.
+    /// The batch on a GPU, where `receiver.device` names one.
+    #[must_use]
+    pub fn device(&self) -> Option<&DeviceBatch> {
+        self.inner.home.device.as_ref()
+    }
+
+    /// Address in the host's memory of a tensor's first element, as it arrived; valid while a clone of
+    /// the batch lives. C order.
     #[must_use]
     pub fn tensor_ptr(&self, tensor: &TensorLayout) -> *mut u8 {
-        self.inner.memory.as_ptr().wrapping_add(tensor.offset_bytes as usize)
+        self.inner.home.memory.as_ptr().wrapping_add(tensor.offset_bytes as usize)
     }
 
     /// What an FP8 tensor's elements were multiplied by, and what they were before; `None` for other
@@ -132,7 +141,7 @@ impl Batch {
     /// A copy of a tensor's bytes.
     #[must_use]
     pub fn tensor_bytes(&self, tensor: &TensorLayout) -> Vec<u8> {
-        self.inner.memory.read(self.layout().tensor_region(tensor))
+        self.inner.home.memory.read(self.layout().tensor_region(tensor))
     }
 
     /// Identity of each sample's content, in order: its rows of all tensors, the scales of those of
@@ -189,7 +198,7 @@ impl Batch {
 
     fn hash(&self, region: Region) -> u128 {
         let mut hash = xxhash_rust::xxh3::Xxh3Default::new();
-        self.inner.memory.for_each_chunk(region, |chunk| hash.update(chunk));
+        self.inner.home.memory.for_each_chunk(region, |chunk| hash.update(chunk));
         hash.digest128()
     }
 }
@@ -200,7 +209,10 @@ impl Drop for Inner {
         if std::process::id() != self.made_in {
             return;
         }
+        if let Some(device) = &self.home.device {
+            device.let_go();
+        }
         // The receiver may be gone already: then the memory goes with this batch.
-        let _ = self.release.send(self.slot);
+        let _ = self.home.release.send(self.slot);
     }
 }

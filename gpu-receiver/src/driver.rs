@@ -18,7 +18,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::Instant;
 
-use crate::batch::Batch;
+use crate::batch::{Batch, Home};
 use crate::config::Verify;
 use crate::error::ReceiverError;
 use crate::ledger::{Action, FinishedBatch, Ledger, Serial};
@@ -290,7 +290,7 @@ impl Driver {
                 Action::Verify { peer, place, samples, checksum } => {
                     self.verify(peer, &place, samples, checksum);
                 }
-                Action::Deliver(finished) => self.deliver(*finished),
+                Action::Deliver(finished) => self.deliver(*finished)?,
                 Action::Fail(error) => return Err(error),
             }
         }
@@ -321,7 +321,7 @@ impl Driver {
             self.ledger.verified(lease, true, self.now());
             return;
         }
-        let memory = Arc::clone(self.slots.memory(place.slot));
+        let memory = Arc::clone(&self.slots.slot(place.slot).memory);
         let regions = Arc::clone(&place.regions);
         let events = self.sessions_shared.events.clone();
         self.state.tasks.spawn_blocking(move || {
@@ -330,15 +330,22 @@ impl Driver {
         });
     }
 
-    fn deliver(&mut self, finished: FinishedBatch) {
-        let memory = Arc::clone(self.slots.memory(finished.order.slot));
+    fn deliver(&mut self, finished: FinishedBatch) -> Result<(), ReceiverError> {
+        let slot = self.slots.slot(finished.order.slot);
+        let memory = Arc::clone(&slot.memory);
+        let device = match (self.slots.twins(), &slot.device) {
+            (Some(twins), Some(twin)) => Some(twins.upload(twin, &finished.order.layout)?),
+            _ => None,
+        };
         self.stats.batch_ready(finished.order.samples.len());
         let course = match finished.order.serial >= Serial(self.state.first_serial_of_course) {
             true => self.state.course,
             false => self.state.course.wrapping_sub(1),
         };
-        let batch = Batch::new(finished, memory, self.releases.clone(), self.masking.clone());
+        let home = Home { memory, device, release: self.releases.clone() };
+        let batch = Batch::new(finished, home, self.masking.clone());
         self.mailbox.put(course, batch);
+        Ok(())
     }
 
     fn set_weights(&mut self, weights: &[f64]) -> Result<(), SamplerError> {

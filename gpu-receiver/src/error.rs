@@ -144,6 +144,9 @@ pub enum ReceiverError {
     /// Two iterations at once.
     #[error("the receiver is already being iterated: finish or drop the other iteration first")]
     Busy,
+    /// Batches cannot be had on the GPU.
+    #[error("receiver.device: {0}")]
+    Device(#[from] headwater_cuda::CudaError),
     /// The receiver was closed, or its own thread has ended.
     #[error("the receiver is closed: {reason}")]
     Closed {

@@ -8,6 +8,7 @@ use headwater_access::Access;
 use headwater_core::part::PartScope;
 use headwater_core::sampler::Sampler;
 use headwater_core::{Layout, Manifest, Recipe};
+use headwater_cuda::DeviceAllocator;
 use headwater_discovery::Places;
 use headwater_proto::WIRE_VERSION;
 use headwater_proto::augment::{DatasetRef, SessionHello};
@@ -21,6 +22,7 @@ use tokio::time::Instant;
 use crate::autosave::{AutoSave, resumed};
 use crate::batch::Batch;
 use crate::config::{DatasetUse, ReceiverConfig, places};
+use crate::device::Twins;
 use crate::driver::{Command, Driver, DriverState, Event, lock};
 use crate::error::ReceiverError;
 use crate::following::follow_workers;
@@ -37,6 +39,16 @@ use crate::stats::{Snapshot, Stats};
 
 /// Time to leave the workers in order.
 const END_LIMIT: Duration = Duration::from_secs(2);
+
+/// What the trainer's side does for the receiver.
+#[derive(Default)]
+pub struct Callbacks {
+    /// Brings the ranks' amaxes together, which delayed scaling of FP8 tensors needs where there is
+    /// more than one rank.
+    pub amax_reduce: Option<AmaxReduce>,
+    /// Gives the GPU's memory for slots, in the place of the driver.
+    pub device_allocator: Option<Box<dyn DeviceAllocator>>,
+}
 
 /// Ready batches, in order. Owns the threads that bring them; dropping it ends all sessions.
 pub struct Receiver {
@@ -71,20 +83,20 @@ impl Receiver {
         recipe: Recipe,
         datasets: &[DatasetUse],
     ) -> Result<Self, ReceiverError> {
-        Self::open_reducing(config, recipe, datasets, None)
+        Self::open_with(config, recipe, datasets, Callbacks::default())
     }
 
-    /// As [`Receiver::open`], with what brings the ranks' amaxes together, which delayed scaling of
-    /// FP8 tensors needs where there is more than one rank.
+    /// As [`Receiver::open`], with the trainer's help.
     ///
     /// # Errors
     /// As for [`Receiver::open`].
-    pub fn open_reducing(
+    pub fn open_with(
         config: ReceiverConfig,
         recipe: Recipe,
         datasets: &[DatasetUse],
-        reduce: Option<AmaxReduce>,
+        callbacks: Callbacks,
     ) -> Result<Self, ReceiverError> {
+        let Callbacks { amax_reduce: reduce, device_allocator } = callbacks;
         config.validate()?;
         recipe.validate()?;
         config.mask_plan(&recipe)?;
@@ -118,7 +130,7 @@ impl Receiver {
             following: Mutex::new(None),
             made_in: std::process::id(),
         };
-        runtime.block_on(receiver.start(start, inbox, handles))?;
+        runtime.block_on(receiver.start(start, inbox, handles, device_allocator))?;
         receiver.runtime = Some(runtime);
         Ok(receiver)
     }
@@ -128,11 +140,14 @@ impl Receiver {
         start: Position,
         inbox: mpsc::UnboundedReceiver<Event>,
         datasets: Vec<Dataset>,
+        allocator: Option<Box<dyn DeviceAllocator>>,
     ) -> Result<(), ReceiverError> {
         let (ordered, follow) = watch::channel(start);
         tokio::spawn(tell_storage(Arc::clone(&self.sampler), datasets, follow));
         let access = Access::open(&self.config.security)?;
-        let largest = Layout::new(&self.recipe, self.config.batch_samples).len_bytes();
+        let layout = Layout::new(&self.recipe, self.config.batch_samples);
+        let largest = layout.len_bytes();
+        let twins = Twins::open(&self.config, &self.recipe, &layout, allocator)?;
         let slots_bytes = largest * self.config.slots_limit() as u64;
         let links = open_links(&self.config, &access, slots_bytes, &self.events).await?;
         let make = SlotMaker {
@@ -140,6 +155,7 @@ impl Receiver {
             shm_dir: self.config.shm_dir.clone(),
             shared: links.iter().any(|link| link.kind() == LinkKind::Shm),
             huge_pages: self.config.huge_pages,
+            twins,
         };
         let mut slots = SlotPool::new(make, links.clone(), self.config.slots_limit());
         slots.reserve(self.config.window_batches as usize + 1)?;

@@ -1,22 +1,31 @@
-//! The receiver's slots: which are free, which are in use, which a late writer still holds.
+//! The receiver's slots: which are free, which are in use, which a late writer or a copy still holds.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use headwater_cuda::DeviceSlot;
 use headwater_transport::{LinkError, LinkKind, ReceiverLink, SlotId, SlotMemory};
 
+use crate::device::Twins;
+use crate::error::ReceiverError;
 use crate::ledger::Ledger;
 
 /// All slots of a receiver. A slot is free, in use (being filled or held by the trainer), or
-/// quarantined: given back, but somebody may still write to it.
+/// quarantined: given back, but somebody may still write to it, or it is still copied to a GPU.
 pub(crate) struct SlotPool {
-    memory: BTreeMap<SlotId, Arc<SlotMemory>>,
+    slots: BTreeMap<SlotId, Slot>,
     free: Vec<SlotId>,
     quarantined: Vec<SlotId>,
     links: Vec<Arc<dyn ReceiverLink>>,
     make: SlotMaker,
     limit: usize,
+}
+
+/// A slot, with its twin where batches go to a GPU.
+pub(crate) struct Slot {
+    pub(crate) memory: Arc<SlotMemory>,
+    pub(crate) device: Option<Arc<DeviceSlot>>,
 }
 
 /// How slots are made.
@@ -25,19 +34,34 @@ pub(crate) struct SlotMaker {
     pub(crate) shm_dir: PathBuf,
     pub(crate) shared: bool,
     pub(crate) huge_pages: bool,
+    pub(crate) twins: Option<Twins>,
 }
 
 // === impl SlotMaker ===
 
 impl SlotMaker {
-    fn make(&self) -> Result<Arc<SlotMemory>, LinkError> {
+    fn make(&self) -> Result<Slot, ReceiverError> {
         let made = if self.shared {
             SlotMemory::shared(&self.shm_dir, self.len_bytes, self.huge_pages)
         } else {
             SlotMemory::private(self.len_bytes, self.huge_pages)
         };
         let kind = if self.shared { LinkKind::Shm } else { LinkKind::Tcp };
-        made.map(Arc::new).map_err(|e| LinkError::Setup { kind, reason: e.to_string() })
+        let made = made.map_err(|e| LinkError::Setup { kind, reason: e.to_string() })?;
+        let memory = Arc::new(made);
+        let twin = |twins: &Twins| twins.of(Arc::clone(&memory));
+        let device = self.twins.as_ref().map(twin).transpose()?;
+        Ok(Slot { memory, device })
+    }
+}
+
+// === impl Slot ===
+
+impl Slot {
+    /// Whether nothing reads it to copy it.
+    fn is_copied(&self) -> bool {
+        // A GPU that fails says so again at the next copy, which ends the stream.
+        self.device.as_ref().is_none_or(|device| device.is_uploaded().unwrap_or(true))
     }
 }
 
@@ -45,19 +69,19 @@ impl SlotMaker {
 
 impl SlotPool {
     pub(crate) fn new(make: SlotMaker, links: Vec<Arc<dyn ReceiverLink>>, limit: usize) -> Self {
-        let (memory, free, quarantined) = (BTreeMap::new(), Vec::new(), Vec::new());
-        Self { memory, free, quarantined, links, make, limit }
+        let (slots, free, quarantined) = (BTreeMap::new(), Vec::new(), Vec::new());
+        Self { slots, free, quarantined, links, make, limit }
     }
 
     /// A free slot, a new one if there may be more; `None` where all are in use.
     ///
     /// # Errors
     /// The memory cannot be had or registered.
-    pub(crate) fn take(&mut self) -> Result<Option<SlotId>, LinkError> {
+    pub(crate) fn take(&mut self) -> Result<Option<SlotId>, ReceiverError> {
         if let Some(slot) = self.free.pop() {
             return Ok(Some(slot));
         }
-        if self.memory.len() >= self.limit {
+        if self.slots.len() >= self.limit {
             return Ok(None);
         }
         self.add().map(Some)
@@ -67,52 +91,62 @@ impl SlotPool {
     ///
     /// # Errors
     /// As for [`SlotPool::take`].
-    pub(crate) fn reserve(&mut self, count: usize) -> Result<(), LinkError> {
-        while self.memory.len() < count.min(self.limit) {
+    pub(crate) fn reserve(&mut self, count: usize) -> Result<(), ReceiverError> {
+        while self.slots.len() < count.min(self.limit) {
             let slot = self.add()?;
             self.free.push(slot);
         }
         Ok(())
     }
 
-    fn add(&mut self) -> Result<SlotId, LinkError> {
-        let memory = self.make.make()?;
-        let slot = SlotId(self.memory.len() as u32);
+    fn add(&mut self) -> Result<SlotId, ReceiverError> {
+        let slot = self.make.make()?;
+        let number = SlotId(self.slots.len() as u32);
         for link in &self.links {
-            link.add_slot(slot, Arc::clone(&memory))?;
+            link.add_slot(number, Arc::clone(&slot.memory))?;
         }
-        self.memory.insert(slot, memory);
-        Ok(slot)
+        self.slots.insert(number, slot);
+        Ok(number)
     }
 
     /// Takes a slot back that nobody reads any more.
     pub(crate) fn give_back(&mut self, slot: SlotId, ledger: &Ledger) {
-        if ledger.slot_is_quiet(slot) {
+        if self.is_free(slot, ledger) {
             self.free.push(slot);
         } else {
             self.quarantined.push(slot);
         }
     }
 
-    /// Frees the quarantined slots whose last writer has ended.
+    /// Frees the quarantined slots whose last writer and copy have ended.
     pub(crate) fn settle(&mut self, ledger: &Ledger) {
+        let quarantined = std::mem::take(&mut self.quarantined);
         let (quiet, open): (Vec<_>, Vec<_>) =
-            self.quarantined.drain(..).partition(|&slot| ledger.slot_is_quiet(slot));
+            quarantined.into_iter().partition(|&slot| self.is_free(slot, ledger));
         self.free.extend(quiet);
         self.quarantined = open;
     }
 
-    pub(crate) fn memory(&self, slot: SlotId) -> &Arc<SlotMemory> {
-        &self.memory[&slot]
+    fn is_free(&self, slot: SlotId, ledger: &Ledger) -> bool {
+        ledger.slot_is_quiet(slot) && self.slots[&slot].is_copied()
+    }
+
+    pub(crate) fn slot(&self, slot: SlotId) -> &Slot {
+        &self.slots[&slot]
+    }
+
+    /// What copies slots to a GPU.
+    pub(crate) fn twins(&self) -> Option<&Twins> {
+        self.make.twins.as_ref()
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.memory.len()
+        self.slots.len()
     }
 
     /// Whether every slot there may be is in somebody's hands.
     pub(crate) fn is_exhausted(&self) -> bool {
-        self.free.is_empty() && self.memory.len() >= self.limit
+        self.free.is_empty() && self.slots.len() >= self.limit
     }
 
     pub(crate) fn quarantined(&self) -> usize {

@@ -52,13 +52,13 @@ Type* symbol(void* code, const std::string& name) {
 }
 
 void* open_code(const void* bytes, size_t count) {
-    // A file of its own each time: what is opened twice under one name is the same to the loader.
+    // A name of its own each time: what is opened twice under one name is the same to the loader. So the
+    // descriptor stays open, and its number is given to nobody else.
     const int file = memfd_create("emulated-kernels", MFD_CLOEXEC);
     if (file < 0 || write(file, bytes, count) != ssize_t(count)) fail("no file for a module");
     const std::string path = "/proc/self/fd/" + std::to_string(file);
     void* code = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
     if (!code) std::fprintf(stderr, "emulated CUDA: %s\n", dlerror());
-    close(file);
     return code;
 }
 

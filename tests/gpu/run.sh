@@ -78,7 +78,7 @@ step() {
 parity() { bench --only parity --images "$images"; }
 
 speed() {
-    bench --only kernels,decode,back-end,processor --rounds "$rounds" --seconds "$speed_seconds"
+    bench --only kernels,receiver,decode,back-end,processor --rounds "$rounds" --seconds "$speed_seconds"
 }
 
 sanitizer() {

@@ -49,7 +49,7 @@ const MAY_DEPEND: [(&str, &[&str]); 18] = [
             "storage-client",
         ],
     ),
-    ("gpu-receiver/python", &["access", "core", "discovery", "telemetry", "receiver"]),
+    ("gpu-receiver/python", &["access", "core", "cuda", "discovery", "telemetry", "receiver"]),
 ];
 
 /// A library, the folders whose crates may depend on it, and the files that may name it.

@@ -3,7 +3,7 @@
 use crate::tree::{code, files, read, root};
 
 /// Files that hold unsafe code, each with why it cannot do without.
-const ROOMS: [(&str, &str); 30] = [
+const ROOMS: [(&str, &str); 36] = [
     ("libs/core/tests/allocations.rs", "an allocator that counts"),
     ("augment-tier/tests/allocations.rs", "an allocator that counts"),
     ("augment-tier/src/cuda/driver.rs", "the GPU's driver is C"),
@@ -11,7 +11,12 @@ const ROOMS: [(&str, &str); 30] = [
     ("augment-tier/src/ops/level.rs", "rounds what is known to be in range"),
     ("augment-tier/src/ops/resize/rearrange.rs", "vectors of several instruction sets"),
     ("libs/cuda/src/compile.rs", "NVRTC is C"),
+    ("libs/cuda/src/current.rs", "the GPU's driver is C"),
+    ("libs/cuda/src/device_slot.rs", "copies to a GPU on its own"),
+    ("libs/cuda/src/event.rs", "the GPU's driver is C"),
+    ("libs/cuda/src/expander.rs", "launches a kernel"),
     ("libs/cuda/src/gpu.rs", "the GPU's driver is C"),
+    ("libs/cuda/src/memory.rs", "memory of a GPU"),
     ("libs/cuda/src/libraries.rs", "opens CUDA's libraries"),
     ("libs/cuda/src/pinned.rs", "memory from the GPU's driver"),
     ("libs/inventory/src/library.rs", "opens libraries and calls them"),
@@ -33,6 +38,7 @@ const ROOMS: [(&str, &str); 30] = [
     ("libs/transport/src/rdma/verbs/queue_pair.rs", "queue pairs of a C library"),
     ("libs/transport/src/slot.rs", "slot memory by address"),
     ("libs/transport/src/shm/socket.rs", "descriptors from a socket"),
+    ("gpu-receiver/python/src/device.rs", "memory and streams that Python vouches for"),
     ("gpu-receiver/python/src/dlpack.rs", "DLPack is a C structure"),
 ];
 /// Files of one instruction set or device, anywhere in the augment tier.

@@ -1,7 +1,6 @@
 //! DLPack: memory handed to other array libraries without a copy.
 //!
 //! Layouts and rules: <https://dmlc.github.io/dlpack/latest/c_api.html> and `python_spec.html`.
-//! The only file of this crate with unsafe code.
 #![allow(unsafe_code)]
 
 use std::ffi::{CStr, c_void};
@@ -12,8 +11,12 @@ use pyo3::ffi::{PyCapsule_GetPointer, PyCapsule_IsValid, PyObject};
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 
-/// `kDLCPU`.
-pub(crate) const DEVICE_CPU: i32 = 1;
+/// `DLDevice`: type and number.
+pub(crate) type Device = (i32, i32);
+/// `kDLCPU`, of which there is one.
+pub(crate) const CPU: Device = (1, 0);
+/// `kDLCUDA`.
+pub(crate) const CUDA: i32 = 2;
 /// `DLPACK_FLAG_BITMASK_READ_ONLY`.
 const FLAG_READ_ONLY: u64 = 1;
 /// `DLPACK_FLAG_BITMASK_IS_COPIED`.
@@ -27,8 +30,10 @@ const NAME_LEGACY: &CStr = c"dltensor";
 /// Memory to hand out, and what keeps it valid. Both are dropped by the consumer, on any thread,
 /// with or without the interpreter's lock: so the keeper may hold nothing of Python's.
 pub(crate) struct Export {
-    /// First element.
+    /// Address of the first element, on `device`.
     pub(crate) data: *mut u8,
+    /// Whose memory it is.
+    pub(crate) device: Device,
     /// Elements along each axis, C order.
     pub(crate) shape: Vec<i64>,
     /// Type of the elements.
@@ -138,8 +143,8 @@ impl Export {
         let (code, bits) = code_and_bits(self.dtype);
         let tensor = Tensor {
             data: self.data.cast(),
-            device_type: DEVICE_CPU,
-            device_id: 0,
+            device_type: self.device.0,
+            device_id: self.device.1,
             ndim: context.shape.len() as i32,
             code,
             bits,

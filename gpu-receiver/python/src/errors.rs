@@ -10,6 +10,7 @@ mod imported {
     import_exception!(headwater.errors, BusyError);
     import_exception!(headwater.errors, ClosedError);
     import_exception!(headwater.errors, ConfigError);
+    import_exception!(headwater.errors, DeviceError);
     import_exception!(headwater.errors, ForkError);
     import_exception!(headwater.errors, LinkError);
     import_exception!(headwater.errors, SlotsError);
@@ -39,6 +40,7 @@ pub(crate) fn raised(error: ReceiverError) -> PyErr {
         | ReceiverError::NoDataset { .. } => ConfigError::new_err(text),
         ReceiverError::Storage(_) => StorageError::new_err(text),
         ReceiverError::Link(_) => LinkError::new_err(text),
+        ReceiverError::Device(_) => DeviceError::new_err(text),
         ReceiverError::NoWorker { .. }
         | ReceiverError::Part { .. }
         | ReceiverError::Disagreement { .. } => WorkerError::new_err(text),

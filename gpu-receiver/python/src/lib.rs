@@ -6,6 +6,7 @@
 #![deny(unsafe_code)]
 
 mod batch;
+mod device;
 mod dlpack;
 mod environment;
 mod errors;

@@ -5,13 +5,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use headwater_core::sampler::{State, Term};
-use headwater_receiver::{Position, Receiver, ReceiverError};
+use headwater_receiver::{Callbacks, Position, Receiver, ReceiverError};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
+use crate::device::allocator;
 use crate::environment::Environment;
 use crate::errors::{ClosedError, ConfigError, StateError, raised};
 use crate::iteration::Iteration;
@@ -81,7 +82,7 @@ impl Loader {
         options: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<Self> {
         refuse_dataloader_workers(py)?;
-        let reduce = options.map(|options| amax_reduce(options)).transpose()?.flatten();
+        let callbacks = options.map(callbacks).transpose()?.unwrap_or_default();
         let keywords = match options.map(|options| given(options)).transpose()? {
             Some(Value::Object(keywords)) => keywords,
             _ => serde_json::Map::new(),
@@ -90,7 +91,7 @@ impl Loader {
         let options =
             options::gather(config, keywords, &environment).map_err(ConfigError::new_err)?;
         logs::start(options.telemetry.clone())?;
-        let receiver = open(py, options, reduce)?;
+        let receiver = open(py, options, callbacks)?;
         let mut pace = Pace::default();
         if receiver.config().resume {
             pace.moved_to(receiver.position());
@@ -303,6 +304,16 @@ impl Loader {
         let (rank, world_size, batch) = (config.rank, config.world_size, config.batch_samples);
         Ok(format!("<headwater.Loader {names} rank={rank}/{world_size} batch_size={batch}>"))
     }
+}
+
+/// The keywords that are functions, taken out of the others.
+fn callbacks(options: &Bound<'_, PyDict>) -> PyResult<Callbacks> {
+    let (amax_reduce, device_allocator) = (amax_reduce(options)?, allocator(options)?);
+    // A `torch.device` as well as its name.
+    if let Some(device) = options.get_item("device")?.filter(|device| !device.is_none()) {
+        options.set_item("device", device.str()?)?;
+    }
+    Ok(Callbacks { amax_reduce, device_allocator })
 }
 
 /// The keywords that were given, `None` standing for not given.

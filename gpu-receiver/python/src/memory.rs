@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use headwater_receiver::Batch;
+use headwater_core::Dtype;
+use headwater_receiver::{Batch, DeviceBatch};
 
 /// Alignment of memory of our own, as DLPack wishes it; a slot's tensors have it anyway.
 const ALIGN_BYTES: usize = 256;
@@ -47,21 +48,34 @@ impl Memory {
         match self {
             Self::Slot { batch, index } => {
                 let layout = batch.layout();
-                layout.tensor_region(&layout.tensors()[*index]).len_bytes
+                let tensor = &layout.tensors()[*index];
+                let elements = layout.tensor_region(tensor).len_bytes / tensor.dtype.size_bytes();
+                elements * dtype_of(batch, *index).size_bytes()
             }
             Self::Own { bytes, .. } => bytes.len as u64,
         }
     }
 
-    /// The first element; valid while a clone of this lives.
+    /// The batch, where it lies on a GPU.
+    pub(crate) fn on_device(&self) -> Option<&DeviceBatch> {
+        match self {
+            Self::Slot { batch, .. } => batch.device(),
+            Self::Own { .. } => None,
+        }
+    }
+
+    /// The first element, on the GPU where the batch is on one; valid while a clone of this lives.
     pub(crate) fn as_ptr(&self) -> *mut u8 {
         match self {
-            Self::Slot { batch, index } => batch.tensor_ptr(&batch.layout().tensors()[*index]),
+            Self::Slot { batch, index } => match batch.device() {
+                Some(device) => std::ptr::without_provenance_mut(device.address(*index) as usize),
+                None => batch.tensor_ptr(&batch.layout().tensors()[*index]),
+            },
             Self::Own { bytes, .. } => bytes.as_ptr(),
         }
     }
 
-    /// A copy of all bytes.
+    /// A copy of all bytes of a tensor in the host's memory.
     pub(crate) fn copy(&self) -> Aligned {
         match self {
             Self::Slot { batch, index } => {
@@ -70,6 +84,11 @@ impl Memory {
             Self::Own { bytes, .. } => Aligned::of(bytes.as_slice()),
         }
     }
+}
+
+/// Type of the elements of a batch's tensor as they are handed out.
+pub(crate) fn dtype_of(batch: &Batch, index: usize) -> Dtype {
+    batch.device().map_or(batch.layout().tensors()[index].dtype, |device| device.dtype(index))
 }
 
 // === impl Aligned ===

@@ -4,7 +4,7 @@ use std::sync::Mutex;
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
 
-use headwater_receiver::{AmaxReduce, Receiver};
+use headwater_receiver::{Callbacks, Receiver};
 use pyo3::prelude::*;
 
 use crate::errors::{ClosedError, ForkError, raised};
@@ -14,15 +14,11 @@ use crate::options::Options;
 const SIGNALS_EVERY: Duration = Duration::from_millis(100);
 
 /// Opens the receiver on a thread of its own, so that Ctrl-C ends the wait for the storage tier.
-pub(crate) fn open(
-    py: Python<'_>,
-    options: Options,
-    reduce: Option<AmaxReduce>,
-) -> PyResult<Receiver> {
+pub(crate) fn open(py: Python<'_>, options: Options, callbacks: Callbacks) -> PyResult<Receiver> {
     let (answer, answered) = channel();
     let work = move || {
         let Options { receiver, recipe, datasets, .. } = options;
-        let _ = answer.send(Receiver::open_reducing(receiver, recipe, &datasets, reduce));
+        let _ = answer.send(Receiver::open_with(receiver, recipe, &datasets, callbacks));
     };
     std::thread::Builder::new().name("hw-open".into()).spawn(work)?;
     let answered = Mutex::new(answered);

@@ -8,10 +8,11 @@ use pyo3::exceptions::{PyAttributeError, PyBufferError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 
-use crate::dlpack::{DEVICE_CPU, Export};
-use crate::memory::{Aligned, Memory};
+use crate::device::{Order, order};
+use crate::dlpack::{CPU, CUDA, Device, Export};
+use crate::memory::{Aligned, Memory, dtype_of};
 
-/// A tensor in the receiver's memory, which it keeps from being used again while it lives.
+/// A tensor in the receiver's memory or on its GPU, which it keeps from being used again while it lives.
 ///
 /// C order. Not to be written to: make a copy, or let an operation make one.
 #[pyclass(frozen, module = "headwater")]
@@ -29,7 +30,7 @@ impl Tensor {
     /// `index`: of the layout's tensors.
     pub(crate) fn new(batch: Batch, index: usize) -> Self {
         let tensor = &batch.layout().tensors()[index];
-        let (dtype, fp8) = (tensor.dtype, batch.fp8(tensor));
+        let (dtype, fp8) = (dtype_of(&batch, index), batch.fp8(tensor));
         Self { memory: Memory::Slot { batch, index }, dtype, fp8 }
     }
 
@@ -48,9 +49,27 @@ impl Tensor {
         format!("{}{:?}", self.dtype, self.memory.shape())
     }
 
+    /// DLPack's type and number of the device.
+    fn device(&self) -> Device {
+        self.memory.on_device().map_or(CPU, |device| (CUDA, device.ordinal() as i32))
+    }
+
+    /// Refuses what only a tensor in the host's memory can do.
+    fn on_host(&self) -> Result<(), String> {
+        match self.device() {
+            CPU => Ok(()),
+            (_, ordinal) => Err(format!(
+                "`{}` is on cuda:{ordinal}: take `.torch()` or another library's `from_dlpack`, and \
+                 copy it from there",
+                self.memory.name()
+            )),
+        }
+    }
+
     fn export(&self) -> Export {
         Export {
             data: self.memory.as_ptr(),
+            device: self.device(),
             shape: self.memory.shape().into_iter().map(|dim| dim as i64).collect(),
             dtype: self.dtype,
             keeper: Box::new(self.memory.clone()),
@@ -61,6 +80,32 @@ impl Tensor {
     fn export_copy(&self) -> Export {
         let mut copy = self.memory.copy();
         Export { data: copy.as_mut_ptr(), keeper: Box::new(copy), copied: true, ..self.export() }
+    }
+
+    /// Lets the consumer's stream come after what made the tensor.
+    fn put_in_order(
+        &self,
+        py: Python<'_>,
+        stream: Option<&Bound<'_, PyAny>>,
+        copy: Option<bool>,
+    ) -> PyResult<()> {
+        let Some(device) = self.memory.on_device() else {
+            // -1 says that the consumer wants no synchronisation; the CPU has no streams.
+            if stream.is_some_and(|stream| !matches!(stream.extract::<i64>(), Ok(-1))) {
+                let problem = "a tensor on the CPU has no stream to wait for";
+                return Err(PyBufferError::new_err(problem));
+            }
+            return Ok(());
+        };
+        if copy == Some(true) {
+            let problem = self.on_host().err().unwrap_or_default();
+            return Err(PyBufferError::new_err(problem));
+        }
+        let done = match order(stream)? {
+            Order::For(stream) => device.hand_to(stream),
+            Order::Nothing => py.detach(|| device.wait()),
+        };
+        done.map_err(|error| PyBufferError::new_err(error.to_string()))
     }
 
     /// NumPy's array interface, version 3, with elements of the given type.
@@ -116,6 +161,15 @@ impl Tensor {
         self.dtype.name()
     }
 
+    /// `cpu`, or `cuda:0` and so on.
+    #[getter(device)]
+    fn device_name(&self) -> String {
+        match self.device() {
+            CPU => "cpu".to_owned(),
+            (_, ordinal) => format!("cuda:{ordinal}"),
+        }
+    }
+
     /// Number of bytes.
     #[getter]
     fn nbytes(&self) -> u64 {
@@ -142,14 +196,16 @@ impl Tensor {
         self.fp8.map(|fp8| fp8.amax)
     }
 
-    /// `(1, 0)`: the CPU.
-    #[expect(clippy::unused_self, reason = "the protocol asks the object")]
-    fn __dlpack_device__(&self) -> (i32, i32) {
-        (DEVICE_CPU, 0)
+    /// `(1, 0)`: the CPU; `(2, n)`: GPU number n.
+    fn __dlpack_device__(&self) -> Device {
+        self.device()
     }
 
     /// A DLPack capsule of the tensor itself, read-only, or of a copy if `copy` is true. It keeps
     /// the memory until its consumer lets go of it. `BufferError` where it cannot be had as asked.
+    ///
+    /// On a GPU what `stream` is asked for from now on comes after the batch's arrival; with -1 the call
+    /// waits for that, and the consumer has done with the tensor when it lets go of it.
     #[pyo3(signature = (*, stream=None, max_version=None, dl_device=None, copy=None))]
     fn __dlpack__<'py>(
         &self,
@@ -159,15 +215,13 @@ impl Tensor {
         dl_device: Option<(i32, i32)>,
         copy: Option<bool>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        // -1 says that the consumer wants no synchronisation; the CPU has no streams.
-        if stream.is_some_and(|stream| !matches!(stream.extract::<i64>(), Ok(-1))) {
-            return Err(PyBufferError::new_err("a tensor on the CPU has no stream to wait for"));
-        }
-        if let Some(device) = dl_device.filter(|&device| device != (DEVICE_CPU, 0)) {
+        let own = self.device();
+        if let Some(device) = dl_device.filter(|&device| device != own) {
             return Err(PyBufferError::new_err(format!(
-                "the tensor is on the CPU, device (1, 0), and is not copied to {device:?}"
+                "the tensor is on device {own:?}, and is not copied to {device:?}"
             )));
         }
+        self.put_in_order(py, stream.as_ref(), copy)?;
         let export = match copy {
             Some(true) => self.export_copy(),
             _ => self.export(),
@@ -178,6 +232,7 @@ impl Tensor {
     /// NumPy's array interface; there is none for types that NumPy does not have.
     #[getter]
     fn __array_interface__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        self.on_host().map_err(PyAttributeError::new_err)?;
         match typestr(self.dtype) {
             Some(typestr) => self.interface(py, typestr),
             None => Err(PyAttributeError::new_err(format!("NumPy has no {}", self.dtype))),
@@ -199,6 +254,7 @@ impl Tensor {
     /// The tensor as a read-only NumPy array, without a copy; `bf16`, `fp8_e4m3`,
     /// `mxfp8_e4m3` and `e8m0` as types of the package `ml_dtypes`.
     fn numpy<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        slf.get().on_host().map_err(PyTypeError::new_err)?;
         match slf.get().dtype {
             Dtype::Bf16 => Self::numpy_by_ml_dtypes(slf, "<u2", "bfloat16"),
             Dtype::Fp8E4m3 | Dtype::Mxfp8E4m3 => {

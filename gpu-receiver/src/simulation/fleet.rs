@@ -273,7 +273,8 @@ impl Fleet {
 
     fn slots(&self) -> SlotMaker {
         let len_bytes = Layout::new(&self.recipe, BATCH_SAMPLES).len_bytes();
-        SlotMaker { len_bytes, shm_dir: "/dev/shm".into(), shared: false, huge_pages: false }
+        let shm_dir = "/dev/shm".into();
+        SlotMaker { len_bytes, shm_dir, shared: false, huge_pages: false, twins: None }
     }
 
     fn hello(&self, config: &ReceiverConfig) -> SessionHello {

@@ -32,6 +32,18 @@ impl CubinCache {
         Self { folder: folder.to_owned() }
     }
 
+    /// The cache in a named folder; where none is named, in the user's cache folder, if there is one.
+    #[must_use]
+    pub fn in_folder(named: &str) -> Option<Self> {
+        if !named.is_empty() {
+            return Some(Self::new(Path::new(named)));
+        }
+        let absolute = |name| std::env::var_os(name).map(PathBuf::from).filter(|p| p.is_absolute());
+        let cache =
+            absolute("XDG_CACHE_HOME").or_else(|| Some(absolute("HOME")?.join(".cache")))?;
+        Some(Self::new(&cache.join("headwater").join("cubin")))
+    }
+
     /// The file of the kernels for an architecture and a version of the driver.
     #[must_use]
     pub(crate) fn path(&self, source: &KernelSource, architecture: &str, driver: i32) -> PathBuf {

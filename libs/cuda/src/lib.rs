@@ -1,21 +1,29 @@
 //! What both tiers need of CUDA, which is opened at run time: which libraries are there, kernels
-//! compiled for a GPU and kept, pinned memory.
+//! compiled for a GPU and kept, pinned memory, slots in a GPU's memory.
 //!
-//! Deliberately absent: pixels and parts of batches.
+//! Deliberately absent: what workers' kernels do, and who leases which slot.
 #![deny(unsafe_code)]
 
 mod compile;
 mod cubin_cache;
+mod current;
+mod device_slot;
 mod error;
+mod event;
+mod expander;
 mod gpu;
 mod kernels;
 mod libraries;
+mod memory;
 mod pinned;
 
 pub use compile::compile;
 pub use cubin_cache::CubinCache;
+pub use device_slot::{ConsumerStream, DeviceSlot, Uploader};
 pub use error::{CudaError, Library};
+pub use expander::{EXPAND_LEVELS, Expansion, LEVELS};
 pub use gpu::{Gpu, said};
 pub use kernels::KernelSource;
 pub use libraries::is_there;
+pub use memory::{DeviceAllocator, DeviceMemory};
 pub use pinned::Pinned;

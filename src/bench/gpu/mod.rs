@@ -2,6 +2,7 @@
 
 mod parity;
 mod photos;
+mod receiver;
 mod rows;
 mod speed;
 
@@ -12,6 +13,7 @@ use headwater_augment::AugmentConfig;
 use headwater_augment::backend::{Backend as _, CpuBackend};
 use headwater_augment::cuda::CudaBackend;
 
+pub(crate) use receiver::Uploads;
 pub(crate) use speed::Kernels;
 
 /// Samples that are rendered together.

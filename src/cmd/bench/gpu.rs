@@ -7,7 +7,7 @@ use anyhow::{Context as _, Result, ensure};
 use clap::{Args, ValueEnum};
 use headwater_core::Recipe;
 
-use crate::bench::{Gpu, Kernels};
+use crate::bench::{Gpu, Kernels, Uploads};
 use crate::config::Config;
 
 /// Flags of `bench gpu`.
@@ -36,6 +36,8 @@ enum Part {
     Parity,
     /// Each kernel's bytes over time
     Kernels,
+    /// A batch's way to a receiver's GPU
+    Receiver,
     /// Images that are decoded per second
     Decode,
     /// Images per second of everything together, on the GPU
@@ -77,6 +79,11 @@ pub(super) fn run(config: &Config, flags: &GpuFlags) -> Result<()> {
         println!("Copy from device to device: {:.0} GB/s, read and written.\n", copy / 1e9);
         print_kernels(&gpu.kernels((&config.recipe.preset, &recipe), flags.rounds)?, copy);
     }
+    if flags.wants(Part::Receiver) {
+        let cuda = config.augment.cuda();
+        let uploads = Uploads::measure(cuda.device, cuda.cache_dir.as_deref(), flags.rounds);
+        print_uploads(&uploads.context("batches on their way to a receiver's GPU")?);
+    }
     speeds(&gpu, flags, (&config.recipe.preset, &recipe))
 }
 
@@ -96,6 +103,20 @@ fn speeds(gpu: &Gpu, flags: &GpuFlags, (name, recipe): (&str, &Recipe)) -> Resul
         println!("| {side} | {:.0} |", gpu.back_end(recipe, time, on_gpu)?);
     }
     Ok(())
+}
+
+fn print_uploads(uploads: &Uploads) {
+    let Uploads { bytes, copied, normalised } = *uploads;
+    println!("\n## Batches to a receiver's GPU\n");
+    println!(
+        "{:.0} MB of u8 in a slot, the same bytes as by the processor's table.\n",
+        bytes as f64 / 1e6
+    );
+    println!("| | ms | GB/s over the bus |\n| --- | ---: | ---: |");
+    for (what, time) in [("copied", copied), ("copied, normalised to bf16", normalised)] {
+        let seconds = time.as_secs_f64();
+        println!("| {what} | {:.2} | {:.1} |", seconds * 1e3, bytes as f64 / seconds / 1e9);
+    }
 }
 
 fn print_kernels(measured: &[Kernels], copy_bytes_per_s: f64) {

@@ -8,6 +8,7 @@ from . import fp8 as fp8
 from .errors import BusyError as BusyError
 from .errors import ClosedError as ClosedError
 from .errors import ConfigError as ConfigError
+from .errors import DeviceError as DeviceError
 from .errors import ForkError as ForkError
 from .errors import HeadwaterError as HeadwaterError
 from .errors import LinkError as LinkError
@@ -21,6 +22,7 @@ __all__ = [
     "BusyError",
     "ClosedError",
     "ConfigError",
+    "DeviceError",
     "ForkError",
     "HeadwaterError",
     "Iteration",
@@ -55,7 +57,7 @@ _Dataset = Union[str, Mapping[str, Any], tuple[str, float]]
 
 @final
 class Tensor:
-    """A read-only tensor in the receiver's memory, which it keeps while it lives. C order."""
+    """A read-only tensor in the receiver's memory or on its GPU, which it keeps while it lives. C order."""
 
     @property
     def name(self) -> str: ...
@@ -63,6 +65,8 @@ class Tensor:
     def shape(self) -> tuple[int, ...]: ...
     @property
     def dtype(self) -> _Dtype: ...
+    @property
+    def device(self) -> str: ...
     @property
     def nbytes(self) -> int: ...
     @property
@@ -156,6 +160,8 @@ class Loader:
         rank: Optional[int] = None,
         world_size: Optional[int] = None,
         seed: Optional[int] = None,
+        device: Any = None,
+        device_allocator: Union[str, Callable[[int], Any], None] = None,
         amax_reduce: Optional[Callable[[list[float]], Sequence[float]]] = None,
         # Every other key of [receiver]; docs/configuration.md lists them.
         **options: Any,

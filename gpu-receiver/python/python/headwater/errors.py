@@ -21,6 +21,10 @@ class LinkError(HeadwaterError):
     """No data link can be offered, or there is no memory for batches."""
 
 
+class DeviceError(HeadwaterError):
+    """Batches cannot be had on the GPU: it is not there, lacks memory, or failed."""
+
+
 class WorkerError(HeadwaterError):
     """No worker came, or a part failed at one too often. Waiting may be tried again."""
 

@@ -1,0 +1,175 @@
+//! Batches in a GPU's memory: each slot has a twin there, to which the batch is copied when it is whole.
+
+use std::sync::Arc;
+
+use headwater_core::cast::Normalise;
+use headwater_core::{Dtype, Layout, Recipe, TensorLayout};
+use headwater_cuda::{
+    ConsumerStream, CubinCache, CudaError, DeviceAllocator, DeviceSlot, Expansion, Uploader,
+};
+use headwater_transport::SlotMemory;
+
+use crate::config::{Device, ReceiverConfig};
+use crate::error::ReceiverError;
+
+/// Makes slots' twins and says what lies where in them.
+#[derive(Clone)]
+pub(crate) struct Twins {
+    uploader: Arc<Uploader>,
+    /// What levels of images become.
+    u8_as: Option<Dtype>,
+    /// Bytes of a twin: the largest batch, and elements of its levels.
+    len_bytes: u64,
+}
+
+/// A batch on a GPU. Its memory is read by streams that it was handed to; all else goes on without
+/// waiting for anybody.
+pub struct DeviceBatch {
+    slot: Arc<DeviceSlot>,
+    /// Of each tensor of the layout: type of its elements, and where they begin in the twin.
+    places: Vec<(Dtype, u64)>,
+}
+
+// === impl Twins ===
+
+impl Twins {
+    /// What `receiver.device` asks for; `None` for the CPU. `largest`: layout of a whole batch.
+    ///
+    /// # Errors
+    /// There is no such GPU, or it cannot be used; says what is missing.
+    pub(crate) fn open(
+        config: &ReceiverConfig,
+        recipe: &Recipe,
+        largest: &Layout,
+        allocator: Option<Box<dyn DeviceAllocator>>,
+    ) -> Result<Option<Self>, ReceiverError> {
+        let Device::Cuda(ordinal) = config.device()? else { return Ok(None) };
+        let mut uploader = Uploader::open(ordinal, allocator)?;
+        let u8_as = config.u8_as()?;
+        if let Some(dtype) = u8_as {
+            let cache = CubinCache::in_folder(&config.cuda_cache_dir);
+            uploader = uploader.normalising(&Normalise::of(recipe), dtype, cache.as_ref())?;
+        }
+        let gpu = uploader.gpu().name().to_owned();
+        let mut twins = Self { uploader: Arc::new(uploader), u8_as, len_bytes: 0 };
+        twins.len_bytes = twins.plan(largest).2;
+        tracing::info!(gpu, ordinal, bytes = twins.len_bytes, "batches land on a GPU");
+        Ok(Some(twins))
+    }
+
+    /// The twin of a new slot.
+    ///
+    /// # Errors
+    /// The GPU has no memory for it, or the slot cannot be locked in memory.
+    pub(crate) fn of(&self, host: Arc<SlotMemory>) -> Result<Arc<DeviceSlot>, CudaError> {
+        self.uploader.slot(host, self.len_bytes).map(Arc::new)
+    }
+
+    /// Sends a whole batch on its way to its twin.
+    ///
+    /// # Errors
+    /// The GPU fails.
+    pub(crate) fn upload(
+        &self,
+        slot: &Arc<DeviceSlot>,
+        layout: &Layout,
+    ) -> Result<DeviceBatch, CudaError> {
+        let (places, expansions, _) = self.plan(layout);
+        slot.upload(layout.len_bytes(), &expansions)?;
+        Ok(DeviceBatch { slot: Arc::clone(slot), places })
+    }
+
+    /// Types and places of a layout's tensors in a twin, what is to be normalised, and the end of all.
+    /// Elements of levels come after what is copied.
+    fn plan(&self, layout: &Layout) -> (Vec<(Dtype, u64)>, Vec<Expansion>, u64) {
+        let mut end = layout.len_bytes();
+        let mut expansions = Vec::new();
+        let mut places = Vec::with_capacity(layout.tensors().len());
+        for tensor in layout.tensors() {
+            let (Some(dtype), Some(pixels)) = (self.u8_as, pixels_of_levels(tensor)) else {
+                places.push((tensor.dtype, tensor.offset_bytes));
+                continue;
+            };
+            let planes = 3 * tensor.views * layout.samples();
+            let (levels, elements) = (tensor.offset_bytes, end);
+            expansions.push(Expansion { levels, elements, plane: pixels, planes });
+            places.push((dtype, elements));
+            let bytes = u64::from(planes) * pixels * dtype.size_bytes();
+            end = (end + bytes).next_multiple_of(headwater_core::layout::TENSOR_ALIGN_BYTES);
+        }
+        (places, expansions, end)
+    }
+}
+
+/// Pixels of one plane, of tensors of levels of images.
+fn pixels_of_levels(tensor: &TensorLayout) -> Option<u64> {
+    match (tensor.dtype, tensor.row_shape.as_slice()) {
+        (Dtype::U8, &[3, height, width]) => Some(u64::from(height) * u64::from(width)),
+        _ => None,
+    }
+}
+
+// === impl DeviceBatch ===
+
+impl DeviceBatch {
+    /// Number of the GPU.
+    #[must_use]
+    pub fn ordinal(&self) -> u32 {
+        self.slot.ordinal()
+    }
+
+    /// Type of the elements there of tensor number `index` of the layout.
+    #[must_use]
+    pub fn dtype(&self, index: usize) -> Dtype {
+        self.places[index].0
+    }
+
+    /// Address on the GPU of that tensor's first element; of use to streams that
+    /// [`DeviceBatch::hand_to`] was called for. C order.
+    #[must_use]
+    pub fn address(&self, index: usize) -> u64 {
+        self.slot.address() + self.places[index].1
+    }
+
+    /// Lets a stream read the batch: what it is asked for from now on comes after the copy. The memory
+    /// is not used again before that stream has done what it was asked for while a clone of the batch
+    /// lived.
+    ///
+    /// # Errors
+    /// The GPU fails.
+    pub fn hand_to(&self, stream: ConsumerStream) -> Result<(), CudaError> {
+        self.slot.hand_to(stream)
+    }
+
+    /// Sleeps until the batch is there, for a consumer who names no stream and sees to order itself.
+    ///
+    /// # Errors
+    /// The GPU fails.
+    pub fn wait(&self) -> Result<(), CudaError> {
+        self.slot.wait()
+    }
+
+    pub(crate) fn let_go(&self) {
+        self.slot.let_go();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_raw_batchs_bytes_are_no_levels_of_images() {
+        let tensor = |dtype, row_shape: &[u32]| TensorLayout {
+            name: "a".into(),
+            dtype,
+            views: 1,
+            row_shape: row_shape.to_vec(),
+            offset_bytes: 0,
+            row_bytes: 0,
+        };
+        assert_eq!(pixels_of_levels(&tensor(Dtype::U8, &[3, 4, 5])), Some(20));
+        assert_eq!(pixels_of_levels(&tensor(Dtype::Bf16, &[3, 4, 5])), None);
+        assert_eq!(pixels_of_levels(&tensor(Dtype::U8, &[1000])), None);
+    }
+}
