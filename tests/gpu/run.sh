@@ -9,7 +9,8 @@
 # done the GPU's work, memory grows or a tool complains.
 #
 # HEADWATER_GPU_SECONDS (300): length of the run that watches memory. HEADWATER_GPU_ONLY: steps, of
-# `parity speed sanitizer memory`; default all. In short, to see that all of this works where there is no GPU
+# `parity speed sanitizer memory receiver`; default all. The last one needs Python with PyTorch and this
+# package's wheel, and shards in PHOTOS. In short, to see that all of this works where there is no GPU
 # to be measured: HEADWATER_GPU_IMAGES (64) are compared, HEADWATER_GPU_ROUNDS (50) of kernels are timed,
 # HEADWATER_GPU_SPEED_SECONDS (10) is the length of each measurement, memory is looked at each
 # HEADWATER_GPU_LOOK_SECONDS (1), of the process it may grow by HEADWATER_GPU_GROWTH_MIB (64).
@@ -25,7 +26,7 @@ rounds=${HEADWATER_GPU_ROUNDS:-50}
 speed_seconds=${HEADWATER_GPU_SPEED_SECONDS:-10}
 look_seconds=${HEADWATER_GPU_LOOK_SECONDS:-1}
 growth_mib=${HEADWATER_GPU_GROWTH_MIB:-64}
-only=${HEADWATER_GPU_ONLY:-parity speed sanitizer memory}
+only=${HEADWATER_GPU_ONLY:-parity speed sanitizer memory receiver}
 failed=0
 
 for built in "$top/out/gpu/headwater" "$top/target/release/headwater" "$top/target/debug/headwater"; do
@@ -127,6 +128,17 @@ memory() {
         }' "$out/memory.txt"
 }
 
+# Batches on the GPU in PyTorch's hands.
+receiver() {
+    local shards=("$photos"/*.tar) status=0
+    if [ ! -e "${shards[0]}" ]; then
+        echo "NOT RUN: no shards in $photos"
+        return 0
+    fi
+    python3 "$top/tests/gpu/torch_batches.py" "$program" "${shards[0]}" || status=$?
+    [ "$status" -eq 0 ] || [ "$status" -eq 77 ]
+}
+
 everything() {
     echo "# machine"
     echo
@@ -136,6 +148,7 @@ everything() {
     step speed speed
     step sanitizer sanitizer
     step memory memory
+    step receiver receiver
     echo
     if [ "$failed" -eq 0 ]; then echo "all passed: $only"; else echo 'FAILED: see above'; fi
     return "$failed"
