@@ -116,12 +116,12 @@ memory() {
         sleep "$look_seconds"
     done
     wait "$run" || return 1
-    # After the first fifth everything has its size; at the end it is given back.
+    # After the first fifth everything has its size.
     awk -v look="$look_seconds" -v growth="$growth_mib" 'NF == 2 { n++; gpu[n] = $1; rss[n] = $2 }
         END {
-            first = int(n / 5) + 1; last = n - 3
-            if (last <= first) { print "too short to judge memory"; exit 1 }
-            for (i = first; i <= last; i++) { if (gpu[i] > gmax) gmax = gpu[i]; if (rss[i] > rmax) rmax = rss[i] }
+            first = int(n / 5) + 1
+            if (n <= first) { print "too short to judge memory"; exit 1 }
+            for (i = first; i <= n; i++) { if (gpu[i] > gmax) gmax = gpu[i]; if (rss[i] > rmax) rmax = rss[i] }
             printf "%d s: GPU memory %d MiB, %d MiB at most; resident %d MiB, %d MiB at most\n",
                 n * look, gpu[first], gmax, rss[first], rmax
             exit gmax - gpu[first] > 16 || rmax - rss[first] > growth
