@@ -89,6 +89,7 @@ fn all_that_runs_on_a_gpu_machine_can_be_walked_through() {
         "dinov2: 60 views in 6 types, no byte differs",
         "| dinov2 | `resize_tiles` |",
         "| solarise | `finish_views` |",
+        "| copied, normalised to bf16 |",
         "| GPU |",
         "| processor |",
         "GPU memory 100 MiB, 100 MiB at most",
