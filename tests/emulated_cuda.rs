@@ -40,6 +40,7 @@ fn operations_happen_when_somebody_waits_for_them_and_in_order() {
 #[test]
 fn kernels_run_with_shared_memory_and_barriers() {
     holds("kernels_run_with_shared_memory_and_barriers", &[]);
+    holds("threads_of_a_warp_ask_each_other", &[]);
     holds("a_missing_barrier_shows", &[]);
     let said = holds("nonsense_does_not_compile", &[]);
     assert!(said.contains("selftest.cu:1:34: error"), "{said}");
@@ -76,7 +77,10 @@ fn misuse_ends_the_process_and_is_named() {
         ("a_host_function_that_calls", "called by a host function"),
         ("too_many_threads", "reverse with blocks of 257 x 1 x 1 threads"),
         ("too_much_shared_memory", "reverse with 49153 bytes of shared memory"),
-        ("threads_that_part", "diverge: 1 of 4 threads end while the others wait"),
+        (
+            "threads_that_part",
+            "diverge: 1 of 4 threads of a block end or wait elsewhere while the others wait",
+        ),
         ("a_kernel_beyond_memory", "write_at: block 0,0,0 thread 0,0,0 touched"),
         ("a_kernel_slightly_beyond_memory", "byte 100 of an allocation of 100 was written"),
     ] {

@@ -24,10 +24,13 @@ struct Fiber {
     unsigned char* stack = nullptr;
     ucontext_t first;
     jmp_buf here;
-    bool started = false, ended = false;
-    // Where it waits.
+    bool started = false;
+    // What it waits for, and where.
+    enum { Turn, Warp, Block, Nothing } waits = Turn;
     int line = 0;
 };
+
+const size_t WARP = 32;
 
 std::vector<std::unique_ptr<Fiber>> fibers;
 // The one that runs, and where it came from.
@@ -46,12 +49,13 @@ void pause() {
 void live() {
     for (;;) {
         grid_now->kernel->run(arguments_now.data());
-        running->ended = true;
+        running->waits = Fiber::Nothing;
         pause();
     }
 }
 
-void wait(int line) {
+void wait(int line, bool warp_alone) {
+    running->waits = warp_alone ? Fiber::Warp : Fiber::Block;
     running->line = line;
     pause();
 }
@@ -117,28 +121,40 @@ EmulatedIndex unfold(size_t number, EmulatedIndex size) {
             unsigned(number / size.x / size.y)};
 }
 
-void check_barrier(const Grid& grid, size_t threads, size_t ended) {
-    if (ended)
-        fail("%s: %zu of %zu threads end while the others wait", grid.name.c_str(), ended, threads);
-    for (size_t number = 1; number < threads; number++)
-        if (fibers[number]->line != fibers[0]->line)
-            fail("%s: threads wait in line %d and in line %d", grid.name.c_str(), fibers[0]->line,
-                 fibers[number]->line);
+// Lets threads go on that all wait for the same: those of a warp, or else those of a block. Says
+// whether there were any.
+bool let_go(const Grid& grid, size_t first, size_t end, decltype(Fiber::waits) what) {
+    const auto waits = [&](size_t number) { return fibers[number]->waits == what; };
+    size_t waiting = 0;
+    for (size_t number = first; number < end; number++) waiting += waits(number);
+    if (!waiting) return false;
+    if (waiting < end - first)
+        fail("%s: %zu of %zu threads of a %s end or wait elsewhere while the others wait",
+             grid.name.c_str(), end - first - waiting, end - first,
+             what == Fiber::Warp ? "warp" : "block");
+    for (size_t number = first; number < end; number++) {
+        if (fibers[number]->line != fibers[first]->line)
+            fail("%s: threads wait in line %d and in line %d", grid.name.c_str(),
+                 fibers[first]->line, fibers[number]->line);
+        fibers[number]->waits = Fiber::Turn;
+    }
+    return true;
 }
 
 void run_block(const Grid& grid, size_t threads) {
     EmulatedBlock& state = *grid.module.block;
-    for (size_t number = 0; number < threads; number++) fibers[number]->ended = false;
-    for (bool backwards = false;; backwards = !backwards) {
-        size_t ended = 0;
+    for (size_t number = 0; number < threads; number++) fibers[number]->waits = Fiber::Turn;
+    for (bool backwards = false, more = true; more; backwards = !backwards) {
         for (size_t turn = 0; turn < threads; turn++) {
             const size_t number = backwards ? threads - 1 - turn : turn;
+            if (fibers[number]->waits != Fiber::Turn) continue;
             state.thread = unfold(number, grid.threads);
             take_turn(*fibers[number]);
-            ended += fibers[number]->ended;
         }
-        if (ended == threads) return;
-        check_barrier(grid, threads, ended);
+        more = false;
+        for (size_t first = 0; first < threads; first += WARP)
+            more |= let_go(grid, first, std::min(first + WARP, threads), Fiber::Warp);
+        if (!more) more = let_go(grid, 0, threads, Fiber::Block);
     }
 }
 
@@ -187,6 +203,9 @@ void run_grid(Grid& grid) {
     state.grid_size = grid.blocks;
     state.shared = shared.first;
     state.wait = wait;
+    static unsigned long long said[THREADS_MAX + WARP];
+    std::memset(said, UNWRITTEN, sizeof said);
+    state.said = said;
     const Watched watched;
     for (size_t number = 0; number < blocks; number++) {
         state.block = unfold(number, grid.blocks);

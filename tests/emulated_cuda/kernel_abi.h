@@ -11,8 +11,10 @@ struct EmulatedBlock {
     EmulatedIndex thread, block, block_size, grid_size;
     // Dynamic shared memory.
     unsigned char* shared;
-    // Comes back when all threads of the block have come to this line.
-    void (*wait)(int line);
+    // Comes back when all threads of the block, or of the warp, have come to this line.
+    void (*wait)(int line, bool warp_alone);
+    // What each thread of the block tells the others of its warp.
+    unsigned long long* said;
 };
 
 struct EmulatedKernel {

@@ -29,7 +29,8 @@ extern unsigned char __stop_emulated_shared[] __attribute__((weak));
 // spoils before each of them.
 #define __shared__ static __attribute__((section("emulated_shared")))
 #define SHARED_BYTES(name) unsigned char* name = emulated_block.shared
-#define __syncthreads() emulated_block.wait(__LINE__)
+#define __syncthreads() emulated_block.wait(__LINE__, false)
+#define __syncwarp(...) emulated_block.wait(__LINE__, true)
 
 template <class A, class B>
 static inline std::common_type_t<A, B> min(A a, B b) {
@@ -39,6 +40,27 @@ template <class A, class B>
 static inline std::common_type_t<A, B> max(A a, B b) {
     return a < b ? b : a;
 }
+
+// All threads of a warp take part: masks are not looked at.
+namespace emulated {
+inline unsigned thread_number() {
+    return (threadIdx.z * blockDim.y + threadIdx.y) * blockDim.x + threadIdx.x;
+}
+template <class T>
+T shuffle(T value, unsigned from, int line) {
+    static_assert(sizeof(T) <= sizeof(unsigned long long));
+    __builtin_memcpy(emulated_block.said + thread_number(), &value, sizeof value);
+    emulated_block.wait(line, true);
+    __builtin_memcpy(&value, emulated_block.said + from, sizeof value);
+    // Nobody says anything else before all have heard this.
+    emulated_block.wait(line, true);
+    return value;
+}
+}  // namespace emulated
+#define __shfl_xor_sync(mask, value, distance) \
+    emulated::shuffle(value, emulated::thread_number() ^ (distance), __LINE__)
+#define __shfl_sync(mask, value, lane) \
+    emulated::shuffle(value, (emulated::thread_number() & ~31u) | (lane), __LINE__)
 
 // Threads take turns, and none loses its turn in the middle of these.
 namespace emulated {

@@ -9,7 +9,7 @@ struct ImageHead {
     char architecture[16];
     unsigned long long bytes;
 };
-inline const char IMAGE_MAGIC[8] = {'E', 'M', 'U', 'C', 'U', 'B', 'I', 'N'};
+inline const char IMAGE_MAGIC[8] = {'E', 'M', 'U', 'C', 'U', 'B', 'N', '2'};
 
 void forget_modules();
 

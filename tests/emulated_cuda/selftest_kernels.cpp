@@ -30,6 +30,14 @@ extern "C" __global__ void races(u32* to) {
     tile[threadIdx.x] = threadIdx.x + 1;
     to[threadIdx.x] = tile[blockDim.x - 1 - threadIdx.x];
 }
+extern "C" __global__ void largest_of_warp(u32* values) {
+    u32 value = values[threadIdx.x];
+    // Warps go round as often as they like.
+    for (u32 round = 0; round <= threadIdx.x / 32; round++)
+        for (int distance = 16; distance > 0; distance /= 2)
+            value = max(value, __shfl_xor_sync(0xffffffffu, value, distance));
+    values[threadIdx.x] = value;
+}
 extern "C" __global__ void write_at(u32* to, unsigned long long at) { to[at] = 1; }
 )";
 
@@ -88,6 +96,20 @@ void kernels_run_with_shared_memory_and_barriers() {
     }
 }
 
+void threads_of_a_warp_ask_each_other() {
+    const CUfunction largest = kernel("largest_of_warp");
+    std::vector<unsigned> values(64), found(64);
+    for (unsigned i = 0; i < 64; i++) values[i] = i * 37 % 64;
+    CUdeviceptr memory = device(4 * 64);
+    OK(cuMemcpyHtoD_v2(memory, values.data(), 4 * 64));
+    launch(largest, 1, 64, 0, nullptr, {&memory});
+    OK(cuMemcpyDtoH_v2(found.data(), memory, 4 * 64));
+    for (unsigned i = 0; i < 64; i++) {
+        const auto first = values.begin() + i / 32 * 32;
+        HOLDS(found[i] == *std::max_element(first, first + 32));
+    }
+}
+
 void a_missing_barrier_shows() {
     const CUfunction races = kernel("races");
     CUdeviceptr to = device();
@@ -104,6 +126,7 @@ void an_unknown_architecture_is_refused() { compiled(SOURCE, "--gpu-architecture
 
 const Scenarios KERNELS = {
     SCENARIO(kernels_run_with_shared_memory_and_barriers),
+    SCENARIO(threads_of_a_warp_ask_each_other),
     SCENARIO(a_missing_barrier_shows),
     SCENARIO(nonsense_does_not_compile),
     SCENARIO(an_unknown_architecture_is_refused),
