@@ -7,6 +7,7 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result, ensure};
 use clap::{Args, Subcommand};
 use headwater_access::Access;
+use headwater_transport::LinkKind;
 use headwater_transport::bench::{self, Plan, WorkerPlan};
 use headwater_transport::tcp::{ConnectTls, ListenTls};
 use serde_json::json;
@@ -34,6 +35,9 @@ pub(crate) enum Verb {
 /// Flags of `bench link`.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct LinkFlags {
+    /// Links to measure, comma-separated, each with its yardsticks; default: all of this machine
+    #[arg(long, value_name = "NAME", value_delimiter = ',', value_parser = link_named)]
+    links: Vec<LinkKind>,
     /// Samples of a batch; 32 make 33 MB
     #[arg(long, value_name = "N", default_value_t = 32)]
     batch: u32,
@@ -95,6 +99,13 @@ pub(crate) fn run(config: Config, verb: &Verb, screen: &Screen) -> Result<()> {
     }
 }
 
+fn link_named(name: &str) -> Result<LinkKind, String> {
+    LinkKind::from_name(name).ok_or_else(|| {
+        let names = LinkKind::ALL.map(LinkKind::name).join(", ");
+        format!("there are the links {names}")
+    })
+}
+
 fn link(config: &Config, flags: &LinkFlags) -> Result<()> {
     let runtime = runtime()?;
     let access = Access::open(&config.security)?;
@@ -108,7 +119,7 @@ fn link(config: &Config, flags: &LinkFlags) -> Result<()> {
         return runtime.block_on(bench::worker(invitation, &own)).context("bench worker");
     }
     ensure!(flags.rounds > 0 && flags.batches > 0 && flags.batch > 0, "nothing to measure");
-    let plan = Plan {
+    let mut plan = Plan {
         batch_samples: flags.batch,
         batches: flags.batches,
         rounds: flags.rounds,
@@ -116,6 +127,9 @@ fn link(config: &Config, flags: &LinkFlags) -> Result<()> {
         rdma_port: config.receiver.rdma_port(),
         ..Plan::default()
     };
+    if !flags.links.is_empty() {
+        plan.links.clone_from(&flags.links);
+    }
     let own = std::process::id().to_string();
     let report =
         runtime.block_on(bench::receiver(&plan, config.augment.rdma_queue_pairs, |invitation| {

@@ -13,7 +13,7 @@ headwater=$1
 here=$(cd "$(dirname "$0")/../.." && pwd)
 work=$(mktemp -d)
 pids=()
-trap 'kill -CONT "${pids[@]}" 2>/dev/null; kill -KILL "${pids[@]}" 2>/dev/null; rm -rf "$work"' EXIT
+trap 'exec 2>/dev/null; kill -CONT "${pids[@]}"; kill -KILL "${pids[@]}"; rm -rf "$work"' EXIT
 fail() {
     echo "FAILED: $*" >&2
     tail -n 15 "$work"/*.log >&2

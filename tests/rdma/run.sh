@@ -1,15 +1,15 @@
 #!/bin/bash
-# run.sh [HEADWATER] - the rdma link on a real kernel's verbs, over soft-RoCE in a User-Mode Linux
-# kernel: the conformance suite of links, what it does to memory, and epochs of three tiers with
-# processes killed and stopped in the middle. Ends with 77, loudly, where that kernel is not in the cache and cannot be
-# run; `make test-rdma` builds it first.
+# run.sh [HEADWATER] - the rdma link, and the ucx link, on a real kernel's verbs, over soft-RoCE in a
+# User-Mode Linux kernel: the conformance suite of links, what they do to memory, what the doctor
+# measures, and epochs of three tiers with processes killed and stopped in the middle. Ends with 77,
+# loudly, where that kernel is not in the cache and cannot be run; `make test-rdma` builds it first.
 set -uo pipefail
 cd "$(dirname "$0")/../.."
 target=${CARGO_TARGET_DIR:-$PWD/target}
 headwater=${1:-$target/debug/headwater}
 
 skip() {
-    echo "SKIP: the rdma link is not tested on verbs: $*" >&2
+    echo "SKIP: the rdma and ucx links are not tested on verbs: $*" >&2
     exit 77
 }
 # In the stock kernel of a distribution, under an emulated processor: HEADWATER_RDMA_KERNEL=vm.
@@ -50,8 +50,25 @@ epochs() { # epochs VARIABLE=VALUE..
         "EPOCH_HEARTBEAT_MS=${EPOCH_HEARTBEAT_MS:-300}" tests/rdma/epoch.sh "$headwater"
 }
 
+# UCX makes its connections over unreliable datagrams, which find the port by its first address only;
+# its queues of 4,096 buffers each, and its watch over mappings, cost the one emulated processor
+# seconds for every connection.
+ucx=(env UCX_TLS=rc,self UCX_IB_GID_INDEX=0 UCX_MEM_EVENTS=no
+    UCX_UD_VERBS_RX_QUEUE_LEN=256 UCX_RC_VERBS_RX_QUEUE_LEN=256)
+
 conformance=$(built rdma) && memory=$(built rdma_memory) || exit 1
 passes conformance "$conformance" --test-threads 2
 passes "registrations and copies" "$memory"
+passes "doctor, and ucx behind rdma" tests/rdma/link.sh "$headwater"
 epochs EPOCH_LINK=rdma EPOCH_QUEUE_PAIRS=4
+if [ -z "$kernel" ]; then
+    echo "-- ucx: not under an emulated processor, where it takes longer than its connections may"
+elif [ -n "$(compgen -G '/usr/lib/x86_64-linux-gnu/ucx/libuct_ib.so.0*')" ]; then
+    conformance=$(built ucx) && memory=$(built ucx_memory) || exit 1
+    passes "ucx: conformance" "${ucx[@]}" "$conformance" --test-threads 1
+    passes "ucx: registrations and copies" "${ucx[@]}" "$memory"
+    epochs "${ucx[@]:1}" EPOCH_LINK=ucx
+else
+    echo "SKIP: the ucx link is not tested on verbs: UCX is missing, or has no transport over them; apt-get install libucx0" >&2
+fi
 exit $status

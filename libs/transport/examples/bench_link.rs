@@ -1,8 +1,9 @@
 //! Prints how fast links are here: `cargo run --release -p headwater-transport --example bench_link
-//! [batches] [rounds] [socket buffer bytes]`.
+//! [batches] [rounds] [socket buffer bytes, 0: the kernel's] [links, comma-separated]`.
 
 use std::process::{Command, Stdio};
 
+use headwater_transport::LinkKind;
 use headwater_transport::bench::{self, Plan, WorkerPlan};
 use headwater_transport::rdma::RdmaPort;
 
@@ -23,6 +24,9 @@ async fn main() -> std::io::Result<()> {
     plan.batches = number(0).unwrap_or(plan.batches);
     plan.rounds = number(1).unwrap_or(plan.rounds);
     plan.socket_buffer_bytes = number(2).filter(|&bytes| bytes > 0).map(|bytes| bytes as usize);
+    if let Some(names) = args.get(3) {
+        plan.links = names.split(',').filter_map(LinkKind::from_name).collect();
+    }
     let report = bench::receiver(&plan, 1, |invitation| {
         Command::new(std::env::current_exe()?)
             .args([WORKER, invitation])

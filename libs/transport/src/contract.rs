@@ -233,6 +233,9 @@ pub trait WorkerLink: Send + Sync + 'static {
 // === impl LinkKind ===
 
 impl LinkKind {
+    /// All, in the order in which they are tried.
+    pub const ALL: [Self; 4] = [Self::Shm, Self::Rdma, Self::Ucx, Self::Tcp];
+
     /// Name in configuration, on the wire and in metrics.
     #[must_use]
     pub const fn name(self) -> &'static str {
@@ -247,7 +250,7 @@ impl LinkKind {
     /// The kind of a given name.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
-        [Self::Shm, Self::Rdma, Self::Ucx, Self::Tcp].into_iter().find(|kind| kind.name() == name)
+        Self::ALL.into_iter().find(|kind| kind.name() == name)
     }
 }
 

@@ -41,7 +41,8 @@ pub(super) async fn listen(
         .map(|memory| memory.map(Arc::new).map_err(io::Error::other))
         .collect::<io::Result<_>>()?;
     for (number, route) in (1..).zip(Route::ALL) {
-        if route == Route::TcpTls && plan.tls.is_none() {
+        let wanted = plan.links.contains(&route.kind());
+        if !wanted || (route == Route::TcpTls && plan.tls.is_none()) {
             continue;
         }
         let opened = listen_one(plan, route, arrivals.clone()).await.and_then(|link| {

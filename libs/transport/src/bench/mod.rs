@@ -28,6 +28,8 @@ pub use worker::worker;
 /// What is measured.
 #[derive(Clone, Debug)]
 pub struct Plan {
+    /// Links to measure, each with its yardsticks; a link that this machine cannot have is left out.
+    pub links: Vec<LinkKind>,
     /// Samples of a batch of the `dinov2` recipe in bf16; 32 make 33 MB.
     pub batch_samples: u32,
     /// Samples of a part.
@@ -99,6 +101,7 @@ enum Route {
 impl Default for Plan {
     fn default() -> Self {
         Self {
+            links: LinkKind::ALL.to_vec(),
             batch_samples: 32,
             part_samples: 8,
             batches: 40,

@@ -122,6 +122,8 @@ impl Bench {
     /// Whether there is what the way goes over; a yardstick is for a link that there is.
     fn has(&self, way: Way) -> bool {
         match way {
+            Way::RawSocket => self.has(Way::Tcp),
+            Way::PrivateFill => self.has(Way::ShmFill),
             Way::IbWrite => self.has(Way::Rdma),
             Way::UcxPut => self.has(Way::Ucx),
             _ => match way.route() {
@@ -139,7 +141,7 @@ impl Bench {
         match way {
             Way::IbWrite => {
                 let port = rdma::chosen(&self.plan.rdma_port).map_err(io::Error::other)?;
-                return tools::ib_write_bw(&port, self.queue_pairs, bytes).map(Figures::of);
+                return tools::ib_write_bw(&port, self.queue_pairs).map(Figures::of);
             }
             Way::UcxPut => return tools::ucx_perftest(bytes).map(Figures::of),
             _ => {}

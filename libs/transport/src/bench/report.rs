@@ -69,19 +69,18 @@ impl fmt::Display for Report {
                 _ => writeln!(f, "{name:14} {gb_per_s:>8.2} {cpu_s_per_gb:>8.3} {part_us:>10.1}")?,
             }
         }
-        let ratio = |way, to| self.ratio(way, to).unwrap_or(f64::NAN);
-        writeln!(f, "tcp / raw socket: {:.2}", ratio(Way::Tcp, Way::RawSocket))?;
-        if self.median(Way::TcpTls).is_some() {
-            writeln!(f, "tcp with tls / tcp: {:.2}", ratio(Way::TcpTls, Way::Tcp))?;
-        }
-        for (way, yard) in [(Way::Rdma, Way::IbWrite), (Way::Ucx, Way::UcxPut)] {
-            if let Some(ratio) = self.ratio(way, yard) {
-                writeln!(f, "{} / {}: {ratio:.2}", way.name(), yard.name())?;
-            }
-        }
         for absent in &self.absent {
             writeln!(f, "not measured: {absent}")?;
         }
-        write!(f, "shm fill / private fill: {:.2}", ratio(Way::ShmFill, Way::PrivateFill))
+        let pairs = [
+            ("tcp / raw socket", Way::Tcp, Way::RawSocket),
+            ("tcp with tls / tcp", Way::TcpTls, Way::Tcp),
+            ("rdma / ib_write_bw", Way::Rdma, Way::IbWrite),
+            ("ucx / ucx_perftest", Way::Ucx, Way::UcxPut),
+            ("shm fill / private fill", Way::ShmFill, Way::PrivateFill),
+        ];
+        let ratios =
+            pairs.map(|(name, way, to)| Some(format!("{name}: {:.2}", self.ratio(way, to)?)));
+        write!(f, "{}", ratios.into_iter().flatten().collect::<Vec<_>>().join("\n"))
     }
 }
