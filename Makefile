@@ -45,7 +45,7 @@ test-rdma: system
 	scripts/install-system.sh tests
 	[ "$$HEADWATER_RDMA_KERNEL" = vm ] || tests/rdma/kernel.sh
 	$(CARGO) build --bin headwater
-	tests/rdma/run.sh
+	HEADWATER_RDMA_UCX=$(if $(filter vm,$(HEADWATER_RDMA_KERNEL)),,1) tests/rdma/run.sh
 
 # The pixel code on 64-bit ARM, in an emulator.
 test-arm:

@@ -3,6 +3,8 @@
 # User-Mode Linux kernel: the conformance suite of links, what they do to memory, what the doctor
 # measures, and epochs of three tiers with processes killed and stopped in the middle. Ends with 77,
 # loudly, where that kernel is not in the cache and cannot be run; `make test-rdma` builds it first.
+#
+#   HEADWATER_RDMA_UCX   1: the ucx link as well, of which the suite and what it does to memory
 set -uo pipefail
 cd "$(dirname "$0")/../.."
 target=${CARGO_TARGET_DIR:-$PWD/target}
@@ -61,13 +63,13 @@ passes conformance "$conformance" --test-threads 2
 passes "registrations and copies" "$memory"
 passes "doctor, and ucx behind rdma" tests/rdma/link.sh "$headwater"
 epochs EPOCH_LINK=rdma EPOCH_QUEUE_PAIRS=4
-if [ -z "$kernel" ]; then
-    echo "-- ucx: not under an emulated processor, where it takes longer than its connections may"
+# Not in `make test`: where a connection takes too long, closing it makes UCX 1.13.1 end the process.
+if [ -z "${HEADWATER_RDMA_UCX:-}" ]; then
+    echo "-- ucx: not asked for (HEADWATER_RDMA_UCX=1)"
 elif [ -n "$(compgen -G '/usr/lib/x86_64-linux-gnu/ucx/libuct_ib.so.0*')" ]; then
     conformance=$(built ucx) && memory=$(built ucx_memory) || exit 1
     passes "ucx: conformance" "${ucx[@]}" "$conformance" --test-threads 1
     passes "ucx: registrations and copies" "${ucx[@]}" "$memory"
-    epochs "${ucx[@]:1}" EPOCH_LINK=ucx
 else
     echo "SKIP: the ucx link is not tested on verbs: UCX is missing, or has no transport over them; apt-get install libucx0" >&2
 fi
