@@ -1,5 +1,6 @@
 //! Prints how fast links are here: `cargo run --release -p headwater-transport --example bench_link
-//! [batches] [rounds] [socket buffer bytes, 0: the kernel's] [links, comma-separated]`.
+//! [batches] [rounds] [socket buffer bytes, 0: the kernel's] [links, comma-separated]
+//! [samples of a batch]`.
 
 use std::process::{Command, Stdio};
 
@@ -27,6 +28,7 @@ async fn main() -> std::io::Result<()> {
     if let Some(names) = args.get(3) {
         plan.links = names.split(',').filter_map(LinkKind::from_name).collect();
     }
+    plan.batch_samples = number(4).unwrap_or(plan.batch_samples);
     let report = bench::receiver(&plan, 1, |invitation| {
         Command::new(std::env::current_exe()?)
             .args([WORKER, invitation])
