@@ -16,6 +16,14 @@ pub trait Backend: Send + Sync {
     /// Name for receivers and logs: `cpu avx512`.
     fn name(&self) -> String;
 
+    /// Checks that it can render by a recipe. May take a while the first time.
+    ///
+    /// # Errors
+    /// It cannot; the sentence says why.
+    fn check(&self, recipe: &Recipe) -> Result<(), String> {
+        if recipe.decoder.is_turbojpeg() { Ok(()) } else { Err(no_nvjpeg(&self.name())) }
+    }
+
     /// Samples of a part that a renderer is best given together.
     fn samples_at_once(&self) -> usize {
         1
@@ -87,6 +95,14 @@ pub fn choose(config: &AugmentConfig) -> Result<Arc<dyn Backend>, CudaError> {
     Ok(backend)
 }
 
+fn no_nvjpeg(backend: &str) -> String {
+    format!(
+        "recipe.decoder is `nvjpeg`, which {backend} has not: its pixels are not those of another \
+         decoder; set augment.backend to \"cuda\" on a machine with a GPU, or recipe.decoder to \
+         \"turbojpeg\" for all"
+    )
+}
+
 /// The processor.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct CpuBackend {
@@ -95,7 +111,7 @@ pub struct CpuBackend {
 }
 
 /// Lets a sink of any kind through to a function that wants a sized one.
-struct AnySink<'a>(&'a mut dyn ViewSink);
+pub(crate) struct AnySink<'a>(pub(crate) &'a mut dyn ViewSink);
 
 // === impl CpuBackend ===
 
@@ -119,6 +135,10 @@ impl SampleRenderer for Renderer {
         encoded: &[u8],
         out: &mut dyn ViewSink,
     ) -> Result<Rendered, RenderError> {
+        if !recipe.decoder.is_turbojpeg() {
+            // Other pixels than were asked for would go unnoticed.
+            return Err(RenderError::Device { reason: no_nvjpeg("the processor") });
+        }
         Self::render(self, recipe, key, encoded, &mut AnySink(out))
     }
 }

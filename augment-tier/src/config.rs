@@ -10,7 +10,7 @@ use headwater_transport::LinkKind;
 use headwater_transport::rdma::{QUEUE_PAIRS_MAX, RdmaPort};
 use serde::{Deserialize, Serialize};
 
-use crate::cuda::CudaSettings;
+use crate::cuda::{CudaSettings, NvJpegSettings};
 use crate::decode::DecodeLimits;
 use crate::error::AugmentError;
 
@@ -19,6 +19,7 @@ const STORAGE_DEFAULT: &str = "127.0.0.1:7401";
 const STORAGE_WAIT_MS_DEFAULT: u64 = 30_000;
 const STAGING_BYTES_DEFAULT: u64 = 256 << 20;
 const CUDA_MEMORY_BYTES_DEFAULT: u64 = 4 << 30;
+const NVJPEG_MEMORY_BYTES_DEFAULT: u64 = 4 << 30;
 const SESSIONS_MAX_DEFAULT: usize = 256;
 const HELLO_TIMEOUT_MS_DEFAULT: u64 = 10_000;
 const LINK_TIMEOUT_MS_DEFAULT: u64 = 10_000;
@@ -69,6 +70,14 @@ pub struct AugmentConfig {
     /// Memory of the GPU for images and views, shared evenly by the threads. A part that does not
     /// fit is rendered in pieces.
     pub cuda_memory_bytes: u64,
+    /// Memory of the GPU that nvJPEG takes for itself, shared evenly by the threads; only with
+    /// `recipe.decoder` `nvjpeg`, beside `cuda_memory_bytes`.
+    pub nvjpeg_memory_bytes: u64,
+    /// Columns, in pixels, of the largest image that nvJPEG takes memory for ahead; 0: as images
+    /// come.
+    pub nvjpeg_width_hint: u32,
+    /// Rows of it, in pixels; 0: as images come.
+    pub nvjpeg_height_hint: u32,
     /// Folder for compiled kernels; empty: `headwater/cubin` in the user's cache folder.
     pub cuda_cache_dir: String,
     /// Leases one receiver may have open here; 0: twice the threads and two.
@@ -122,6 +131,9 @@ impl Default for AugmentConfig {
             backend: BackendChoice::Auto,
             cuda_device: 0,
             cuda_memory_bytes: CUDA_MEMORY_BYTES_DEFAULT,
+            nvjpeg_memory_bytes: NVJPEG_MEMORY_BYTES_DEFAULT,
+            nvjpeg_width_hint: 0,
+            nvjpeg_height_hint: 0,
             cuda_cache_dir: String::new(),
             leases_in_flight: 0,
             queue_parts: 0,
@@ -152,6 +164,9 @@ impl AugmentConfig {
             ("threads", self.threads as u64, 0, THREADS_MAX as u64),
             ("cuda_device", self.cuda_device.into(), 0, 1 << 10),
             ("cuda_memory_bytes", self.cuda_memory_bytes, 64 << 20, 1 << 44),
+            ("nvjpeg_memory_bytes", self.nvjpeg_memory_bytes, 64 << 20, 1 << 44),
+            ("nvjpeg_width_hint", self.nvjpeg_width_hint.into(), 0, 65_535),
+            ("nvjpeg_height_hint", self.nvjpeg_height_hint.into(), 0, 65_535),
             ("leases_in_flight", self.leases_in_flight.into(), 0, LEASES_MAX.into()),
             ("queue_parts", self.queue_parts.into(), 0, LEASES_MAX.into()),
             ("staging_bytes", self.staging_bytes, 1 << 20, 1 << 40),
@@ -246,6 +261,11 @@ impl AugmentConfig {
             streams: self.threads(),
             cache_dir: named.or_else(cubin_dir),
             limits: self.decode_limits(),
+            nvjpeg: NvJpegSettings {
+                memory_bytes: self.nvjpeg_memory_bytes / self.threads().max(1) as u64,
+                width_hint: self.nvjpeg_width_hint,
+                height_hint: self.nvjpeg_height_hint,
+            },
         }
     }
 

@@ -54,6 +54,15 @@ pub enum AugmentError {
         /// What the system said.
         source: std::io::Error,
     },
+    /// The GPU is gone, and nothing else here decodes as a recipe asks for.
+    #[error(
+        "the GPU has failed ({reason}), and recipe.decoder `nvjpeg` has no other here: start this \
+         worker anew, or look at the machine's GPU if it happens again"
+    )]
+    DeviceLost {
+        /// What was said of it.
+        reason: String,
+    },
     /// The server ended by itself.
     #[error("the server on {address} failed: {reason}")]
     Serve {
@@ -105,6 +114,12 @@ pub enum SessionError {
         theirs: Digest,
         /// Digest the storage tier has.
         ours: Digest,
+    },
+    /// The worker cannot do what the recipe says.
+    #[error("this worker cannot render by the recipe: {reason}")]
+    Recipe {
+        /// Why not.
+        reason: String,
     },
     /// A manifest cannot be had.
     #[error("manifest of dataset `{dataset}`: {}", sentence(.source))]
@@ -205,9 +220,10 @@ impl SessionError {
             | Self::Message(_)
             | Self::Overrun { .. }
             | Self::Twice { .. } => SessionErrorKind::Protocol,
-            Self::Version { .. } | Self::Manifest { .. } | Self::NoLink { tried: false, .. } => {
-                SessionErrorKind::Mismatch
-            }
+            Self::Version { .. }
+            | Self::Manifest { .. }
+            | Self::Recipe { .. }
+            | Self::NoLink { tried: false, .. } => SessionErrorKind::Mismatch,
             Self::Storage { source, .. } if !source.is_retryable() => SessionErrorKind::Mismatch,
             Self::Full { .. } => SessionErrorKind::Full,
             Self::HelloLate { .. } | Self::Silent { .. } | Self::NotReading => {

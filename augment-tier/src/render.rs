@@ -73,9 +73,16 @@ pub enum RenderError {
         /// What the recipe allows.
         bytes_max: u32,
     },
-    /// The device has no memory for a renderer. Nothing has been written.
+    /// The device cannot do it: it lacks memory, or the decoder that the recipe asks for. Nothing
+    /// has been written.
     #[error("{reason}")]
     Device {
+        /// What its driver said.
+        reason: String,
+    },
+    /// The device that alone can do it has failed for good. Nothing has been written.
+    #[error("the GPU has failed: {reason}")]
+    DeviceLost {
         /// What its driver said.
         reason: String,
     },
@@ -118,6 +125,12 @@ impl RenderError {
     #[must_use]
     pub fn is_of_sample(&self) -> bool {
         matches!(self, Self::Decode(_) | Self::TooManyBytes { .. })
+    }
+
+    /// Whether this worker's device is at fault, so that another worker may do better.
+    #[must_use]
+    pub fn is_of_device(&self) -> bool {
+        matches!(self, Self::Device { .. } | Self::DeviceLost { .. })
     }
 }
 

@@ -4,7 +4,7 @@ mod bad_samples;
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use headwater_access::Access;
 use headwater_core::Manifest;
@@ -13,6 +13,7 @@ use headwater_storage_client::{StorageClient, StorageClientError};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 
+use crate::backend::Backend;
 use crate::config::AugmentConfig;
 use crate::metrics;
 use crate::pool::Pool;
@@ -29,7 +30,7 @@ pub(crate) struct Worker {
     pub(crate) access: Access,
     /// How receivers know it.
     pub(crate) name: String,
-    pub(crate) backend: String,
+    pub(crate) backend: Arc<dyn Backend>,
     pub(crate) storage: StorageClient,
     pub(crate) pool: Pool,
     pub(crate) bad_samples: BadSampleLog,
@@ -37,6 +38,9 @@ pub(crate) struct Worker {
     pub(crate) drain: CancellationToken,
     /// Not even that.
     pub(crate) stop: CancellationToken,
+    /// Why the device is gone that a recipe needs; cancels `device_lost`.
+    lost: OnceLock<String>,
+    device_lost: CancellationToken,
     sessions: Arc<Semaphore>,
     sessions_begun: AtomicU64,
     staging: Arc<Semaphore>,
@@ -56,7 +60,7 @@ impl Worker {
     pub(crate) fn new(
         config: AugmentConfig,
         access: Access,
-        backend: String,
+        backend: Arc<dyn Backend>,
         storage: StorageClient,
         pool: Pool,
     ) -> Self {
@@ -70,12 +74,27 @@ impl Worker {
             bad_samples: BadSampleLog::default(),
             drain: CancellationToken::new(),
             stop: CancellationToken::new(),
+            lost: OnceLock::new(),
+            device_lost: CancellationToken::new(),
             sessions: Arc::new(Semaphore::new(config.sessions_max)),
             sessions_begun: AtomicU64::new(0),
             staging: Arc::new(Semaphore::new(staging)),
             manifests: Mutex::default(),
             config,
         }
+    }
+
+    /// Notes that this worker's device is gone and that no other one here can do its work.
+    pub(crate) fn lose_device(&self, reason: &str) {
+        if self.lost.set(reason.to_owned()).is_ok() {
+            self.device_lost.cancel();
+        }
+    }
+
+    /// Resolves, with the reason, when the device is gone.
+    pub(crate) async fn device_lost(&self) -> String {
+        self.device_lost.cancelled().await;
+        self.lost.get().cloned().unwrap_or_default()
     }
 
     /// A place for one more session and its number, unique in this process.

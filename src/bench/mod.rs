@@ -6,5 +6,5 @@ mod gpu;
 mod pipeline;
 mod plain;
 
-pub(crate) use gpu::{Gpu, Kernels, Uploads};
+pub(crate) use gpu::{Gpu, Kernels, Uploads, with_nvjpeg};
 pub(crate) use pipeline::{Pipeline, Round};

@@ -2,7 +2,8 @@
 
 use anyhow::{Context, Result, bail};
 use headwater_core::recipe::{
-    BaseSpec, DecodeScaling, Dinov3, Fp8Scaling, OpSpec, RAW_BYTES_MAX, TensorSpec,
+    BaseSpec, DecodeScaling, Dinov3, Fp8Scaling, HW_DECODER_LOAD_DEFAULT, JpegDecoder, OpSpec,
+    RAW_BYTES_MAX, TensorSpec,
 };
 use headwater_core::{Dtype, Recipe};
 use serde::{Deserialize, Serialize};
@@ -30,6 +31,12 @@ pub(crate) struct RecipeConfig {
     /// `auto`: a JPEG of which every view is shrunk to a half or less is decoded at 1/2, 1/4 or 1/8 of
     /// its size. Faster, and other pixels: part of what identifies a batch. `off`: never.
     pub(crate) decode_scaling: DecodeScaling,
+    /// Who decodes JPEGs: `turbojpeg`, the processor; `nvjpeg`, GPUs, which all workers must have. Other
+    /// pixels: part of what identifies a batch.
+    pub(crate) decoder: JpegDecoder,
+    /// With decoder `nvjpeg`: share of JPEGs, from 0 to 1, that are decoded by a GPU's JPEG engines
+    /// where they take them; kernels decode the others. Part of what identifies a batch.
+    pub(crate) hw_decoder_load: f64,
     /// Options of the presets whose names begin with `dinov3`: `global_crops_size`,
     /// `global_crops_scale`, `local_crops_number`, `local_crops_size`, `local_crops_scale`,
     /// `gram_crops_size`, `share_color_jitter`, `localcrops_subset_of_globalcrops`, `patch_size`,
@@ -64,6 +71,8 @@ impl Default for RecipeConfig {
                 mean,
                 std,
                 decode_scaling,
+                decoder: JpegDecoder::Turbojpeg,
+                hw_decoder_load: HW_DECODER_LOAD_DEFAULT,
                 dinov3: None,
                 raw_bytes_max: RAW_BYTES_MAX,
                 fp8: Fp8Scaling::Static,
@@ -79,12 +88,16 @@ impl Default for RecipeConfig {
 impl RecipeConfig {
     /// The recipe, checked.
     pub(crate) fn recipe(&self) -> Result<Recipe> {
-        let Self { preset, dtype, mean, std, decode_scaling, fp8, .. } = self;
+        let Self { preset, dtype, mean, std, decode_scaling, decoder, fp8, .. } = self;
+        // Nobody else has engines.
+        let hw_decoder_load = if decoder.is_turbojpeg() { 0.0 } else { self.hw_decoder_load };
         let recipe = match (preset.as_str(), &self.dinov3) {
             (CUSTOM, None) => Recipe {
                 mean: *mean,
                 std: *std,
                 decode_scaling: *decode_scaling,
+                decoder: *decoder,
+                hw_decoder_load,
                 image_ops: self.image_ops.clone(),
                 bases: self.bases.clone(),
                 tensors: self.tensors.clone(),
@@ -103,6 +116,8 @@ impl RecipeConfig {
                     mean: *mean,
                     std: *std,
                     decode_scaling: *decode_scaling,
+                    decoder: *decoder,
+                    hw_decoder_load,
                     fp8: *fp8,
                     ..preset
                 }

@@ -1,14 +1,16 @@
 //! A GPU that renders for a worker.
 
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use headwater_core::Recipe;
 use headwater_cuda::{CubinCache, CudaError};
 
-use super::driver::{Gpu, GpuStream};
+use super::driver::Gpu;
 use super::measure::{KernelTime, MeasureError};
+use super::nvjpeg::NvJpegSettings;
 use super::renderer::CudaRenderer;
+use super::stream::GpuStream;
 use super::tally::{Counts, Tally};
 use crate::backend::{Backend, SampleRenderer};
 use crate::decode::DecodeLimits;
@@ -27,6 +29,8 @@ pub struct CudaSettings {
     pub cache_dir: Option<PathBuf>,
     /// Bounds on images.
     pub limits: DecodeLimits,
+    /// The GPU's own decoder, for recipes that ask for it; its memory is that of one stream.
+    pub nvjpeg: NvJpegSettings,
 }
 
 /// Renders whole parts on a GPU: the processor decodes, the GPU does the rest.
@@ -35,6 +39,24 @@ pub struct CudaBackend {
     arena_bytes: u64,
     limits: DecodeLimits,
     tally: Arc<Tally>,
+    nvjpeg: NvJpegSettings,
+    /// Whether nvJPEG has engines here, or why there is none; known when first asked for.
+    engines: OnceLock<Result<bool, String>>,
+}
+
+/// Decodes JPEGs by nvJPEG and does nothing with them: to be measured.
+pub struct JpegsAlone(CudaRenderer<GpuStream>);
+
+// === impl JpegsAlone ===
+
+impl JpegsAlone {
+    /// Decodes files side by side, as many as have room; of each that had, whether nvJPEG took it.
+    ///
+    /// # Errors
+    /// The GPU fails, or there is no nvJPEG.
+    pub fn decode(&mut self, files: &[&[u8]], engine_load: f64) -> Result<Vec<bool>, MeasureError> {
+        self.0.decode_jpegs(files, engine_load)
+    }
 }
 
 // === impl CudaBackend ===
@@ -48,7 +70,8 @@ impl CudaBackend {
         let cache = settings.cache_dir.as_deref().map(CubinCache::new);
         let gpu = Arc::new(Gpu::open(settings.device, cache.as_ref())?);
         let arena_bytes = settings.memory_bytes / settings.streams.max(1) as u64;
-        Ok(Self { gpu, arena_bytes, limits: settings.limits, tally: Arc::default() })
+        let (limits, nvjpeg, tally) = (settings.limits, settings.nvjpeg, Arc::default());
+        Ok(Self { gpu, arena_bytes, limits, tally, nvjpeg, engines: OnceLock::new() })
     }
 
     /// What its renderers have done so far.
@@ -78,16 +101,54 @@ impl CudaBackend {
         self.stream()?.copy_bytes_per_s(times)
     }
 
+    /// A decoder of JPEGs alone, on a stream of its own.
+    ///
+    /// # Errors
+    /// The GPU has no memory for it.
+    pub fn jpeg_decoder(&self) -> Result<JpegsAlone, MeasureError> {
+        Ok(JpegsAlone(self.stream()?))
+    }
+
+    /// Whether nvJPEG has engines on this GPU, tried on a stream that is given back.
+    fn engines(&self) -> Result<bool, String> {
+        let probe = || {
+            let stream = GpuStream::open(&self.gpu, PROBE_BYTES, self.nvjpeg);
+            stream.map_err(|error| error.to_string())?.has_jpeg_engine()
+        };
+        self.engines.get_or_init(probe).clone()
+    }
+
     fn stream(&self) -> Result<CudaRenderer<GpuStream>, RenderError> {
-        let stream = self.gpu.stream(self.arena_bytes);
+        let stream = GpuStream::open(&self.gpu, self.arena_bytes, self.nvjpeg);
         let stream = stream.map_err(|error| RenderError::Device { reason: error.to_string() })?;
         Ok(CudaRenderer::new(stream, self.limits)?.counted_by(Arc::clone(&self.tally)))
     }
 }
 
+/// Arena of a stream that is only asked questions.
+const PROBE_BYTES: u64 = 1 << 20;
+
 impl Backend for CudaBackend {
     fn name(&self) -> String {
         format!("cuda {}", self.gpu.name())
+    }
+
+    fn check(&self, recipe: &Recipe) -> Result<(), String> {
+        if recipe.decoder.is_turbojpeg() {
+            return Ok(());
+        }
+        let has_engines = self.engines().map_err(|reason| {
+            format!("recipe.decoder is `nvjpeg`, which {} has not: {reason}", self.name())
+        })?;
+        if recipe.hw_decoder_load > 0.0 && !has_engines {
+            return Err(format!(
+                "recipe.hw_decoder_load is {}, but {} has no JPEG engines: set it to 0 for all \
+                 workers, or leave this one out",
+                recipe.hw_decoder_load,
+                self.name()
+            ));
+        }
+        Ok(())
     }
 
     fn samples_at_once(&self) -> usize {

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use headwater_core::draw::Extent;
+
 /// One stream with its memory, the arena.
 ///
 /// Contract: calls take effect in the order in which they are made, each after the one before it
@@ -27,6 +29,25 @@ pub trait Device: Send {
     /// The place is not within the arena.
     fn upload(&mut self, offset: u64, bytes: &[u8]) -> Result<(), DeviceError>;
 
+    /// Decodes JPEGs to the arena by the device's own decoder; of each whether that was done. What
+    /// was not, the caller decodes. The files stay as they are until the next [`Device::download`].
+    /// `engine_load`: share of the images that are tried on the device's engines.
+    ///
+    /// # Errors
+    /// The device failed, now or before, or has no decoder; or an image needs more memory than
+    /// that decoder has.
+    ///
+    /// # Panics
+    /// A place is not within the arena.
+    fn decode_jpegs(
+        &mut self,
+        _images: &[JpegImage<'_>],
+        _engine_load: f64,
+    ) -> Result<Vec<bool>, JpegError> {
+        let doing = "decode JPEGs".to_owned();
+        Err(DeviceError { doing, reason: "it has no decoder".to_owned() }.into())
+    }
+
     /// Runs a kernel.
     ///
     /// # Errors
@@ -41,6 +62,17 @@ pub trait Device: Send {
     /// # Panics
     /// The place is not within the arena.
     fn download(&mut self, offset: u64, bytes: u64) -> Result<&[u8], DeviceError>;
+}
+
+/// A JPEG and where its pixels go.
+#[derive(Clone, Copy, Debug)]
+pub struct JpegImage<'a> {
+    /// The file.
+    pub encoded: &'a [u8],
+    /// Its size in pixels.
+    pub extent: Extent,
+    /// Place of the first pixel; they are interleaved RGB without padding.
+    pub offset: u64,
 }
 
 /// The kernels, in the order in which they run.
@@ -94,6 +126,22 @@ impl Kernel {
 }
 
 // === impl DeviceError ===
+
+/// Why a device has not decoded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum JpegError {
+    /// An image needs more memory than its decoder has, the sentence says which and what to do. It
+    /// has not failed: other images may be decoded.
+    Memory(String),
+    /// It has failed.
+    Device(DeviceError),
+}
+
+impl From<DeviceError> for JpegError {
+    fn from(error: DeviceError) -> Self {
+        Self::Device(error)
+    }
+}
 
 impl fmt::Display for DeviceError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

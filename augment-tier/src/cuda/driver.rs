@@ -1,49 +1,26 @@
-//! A GPU by the driver's interface, which cudarc opens at run time.
-#![allow(unsafe_code)]
+//! A GPU with the kernels on it, by the driver's interface, which cudarc opens at run time.
 
-use std::ffi::c_void;
 use std::sync::Arc;
-use std::time::Duration;
 
-use cudarc::driver::result::{self, DriverError};
-use cudarc::driver::sys::{self, CUdevice_attribute as Attribute, CUevent_flags};
-use cudarc::driver::{CudaContext, CudaEvent, CudaFunction, CudaStream};
-use headwater_cuda::{CubinCache, CudaError, Library, Pinned, said};
+use cudarc::driver::sys::{self, CUdevice_attribute as Attribute};
+use cudarc::driver::{CudaContext, CudaFunction};
+use headwater_cuda::{CubinCache, CudaError, Library};
 
-use super::device::{Device, DeviceError, Kernel, Launch};
-use super::measure::Stopwatch;
+use super::device::Kernel;
 use super::source::SOURCE;
-
-/// Pinned memory through which a stream's uploads go. Larger ones go in pieces.
-const STAGING_BYTES: usize = 16 << 20;
-/// Places of uploads in it begin at multiples of this.
-const STAGING_ALIGN_BYTES: usize = 256;
 
 /// A GPU with the kernels on it. Streams share it.
 pub(super) struct Gpu {
-    gpu: headwater_cuda::Gpu,
-    kernels: [CudaFunction; 2],
-    shared_bytes_max: u32,
-}
-
-/// One stream of a GPU, with memory of its own.
-pub(super) struct GpuStream {
-    gpu: Arc<Gpu>,
-    stream: Arc<CudaStream>,
-    /// Ends when all that was asked of the stream before has ended.
-    done: CudaEvent,
-    arena: sys::CUdeviceptr,
-    arena_bytes: u64,
-    staging: Pinned,
-    /// Bytes of it that copies under way may still read.
-    staged: usize,
-    rows: Option<Pinned>,
+    pub(super) gpu: headwater_cuda::Gpu,
+    pub(super) kernels: [CudaFunction; 2],
+    pub(super) shared_bytes_max: u32,
 }
 
 // === impl Gpu ===
 
 impl Gpu {
-    fn context(&self) -> &Arc<CudaContext> {
+    /// The context that all its streams share.
+    pub(super) fn context(&self) -> &Arc<CudaContext> {
         self.gpu.context()
     }
 
@@ -74,191 +51,5 @@ impl Gpu {
     #[must_use]
     pub(super) fn name(&self) -> &str {
         self.gpu.name()
-    }
-
-    /// A stream with so many bytes of the GPU's memory.
-    ///
-    /// # Errors
-    /// There are not so many.
-    pub(super) fn stream(self: &Arc<Self>, arena_bytes: u64) -> Result<GpuStream, CudaError> {
-        let failed = |doing| self.gpu.failed(doing);
-        let context = self.gpu.context();
-        let stream = context.new_stream().map_err(failed("make a stream"))?;
-        let done = context.new_event(Some(CUevent_flags::CU_EVENT_BLOCKING_SYNC));
-        let done = done.map_err(failed("make an event"))?;
-        let staging = Pinned::take(context, STAGING_BYTES).map_err(failed("pin memory"))?;
-        // SAFETY: the context is current since the calls above bound it. What the memory holds does
-        // not matter: kernels read what was written before.
-        let arena = unsafe { result::malloc_sync(arena_bytes as usize) };
-        let arena = arena.map_err(failed("take augment.cuda_memory_bytes of its memory"))?;
-        let gpu = Arc::clone(self);
-        Ok(GpuStream { gpu, stream, done, arena, arena_bytes, staging, staged: 0, rows: None })
-    }
-}
-
-fn failed(doing: &str) -> impl FnOnce(DriverError) -> DeviceError {
-    let doing = doing.to_owned();
-    move |error| DeviceError { doing, reason: said(error) }
-}
-
-// === impl GpuStream ===
-
-impl GpuStream {
-    fn check(&self, offset: u64, bytes: u64) {
-        let end = offset.checked_add(bytes);
-        assert!(end.is_some_and(|end| end <= self.arena_bytes), "{bytes} bytes from {offset} on");
-    }
-
-    /// Waits until the stream has done all that was asked of it. The thread sleeps meanwhile.
-    fn wait(&mut self) -> Result<(), DriverError> {
-        self.done.record(&self.stream)?;
-        self.done.synchronize()?;
-        self.staged = 0;
-        Ok(())
-    }
-
-    /// An event at what was asked of the stream last, which says when it ended.
-    fn mark(&self) -> Result<CudaEvent, DeviceError> {
-        let event = self.gpu.context().new_event(Some(CUevent_flags::CU_EVENT_DEFAULT));
-        let event = event.map_err(failed("make an event"))?;
-        event.record(&self.stream).map_err(failed("record an event"))?;
-        Ok(event)
-    }
-
-    /// Copies as much as there is staging memory for, after waiting for some where there is none.
-    fn copy_piece(&mut self, offset: u64, bytes: &[u8]) -> Result<usize, DriverError> {
-        if self.staged + STAGING_ALIGN_BYTES > self.staging.len() {
-            self.wait()?;
-        }
-        let count = bytes.len().min(self.staging.len() - self.staged);
-        let piece = &mut self.staging.as_mut_slice()[self.staged..][..count];
-        piece.copy_from_slice(&bytes[..count]);
-        // SAFETY: `check` has seen that the place is within the arena, which is alive as long as the
-        // stream. The staging memory is not written to before `wait` has seen the copy's end.
-        unsafe {
-            result::memcpy_htod_async(self.arena + offset, piece, self.stream.cu_stream())?;
-        }
-        self.staged = (self.staged + count).next_multiple_of(STAGING_ALIGN_BYTES);
-        Ok(count)
-    }
-
-    /// Pinned memory for so many bytes of rows.
-    fn rows(&mut self, bytes: usize) -> Result<(), DriverError> {
-        if self.rows.as_ref().is_none_or(|rows| rows.len() < bytes) {
-            self.rows = None;
-            self.rows = Some(Pinned::take(self.gpu.context(), bytes.next_power_of_two())?);
-        }
-        Ok(())
-    }
-
-    fn read(&mut self, offset: u64, bytes: usize) -> Result<&[u8], DriverError> {
-        self.gpu.context().bind_to_thread()?;
-        self.rows(bytes)?;
-        if let Some(rows) = &mut self.rows {
-            let to = &mut rows.as_mut_slice()[..bytes];
-            // SAFETY: the place is within the arena. The memory is neither read nor written to
-            // before `wait` below has seen the copy's end.
-            unsafe {
-                result::memcpy_dtoh_async(to, self.arena + offset, self.stream.cu_stream())?;
-            }
-        }
-        self.wait()?;
-        Ok(self.rows.as_ref().map_or(&[], |rows| &rows.as_slice()[..bytes]))
-    }
-}
-
-impl Device for GpuStream {
-    fn name(&self) -> String {
-        self.gpu.name().to_owned()
-    }
-
-    fn arena_bytes(&self) -> u64 {
-        self.arena_bytes
-    }
-
-    fn shared_bytes_max(&self) -> u32 {
-        self.gpu.shared_bytes_max
-    }
-
-    fn upload(&mut self, offset: u64, bytes: &[u8]) -> Result<(), DeviceError> {
-        self.check(offset, bytes.len() as u64);
-        self.gpu.context().bind_to_thread().map_err(failed("upload"))?;
-        let mut copied = 0;
-        while copied < bytes.len() {
-            let piece = self.copy_piece(offset + copied as u64, &bytes[copied..]);
-            copied += piece.map_err(failed("upload"))?;
-        }
-        Ok(())
-    }
-
-    fn launch(&mut self, launch: &Launch) -> Result<(), DeviceError> {
-        let Launch { kernel, blocks, threads, shared_bytes, records: [mut first, mut second] } =
-            *launch;
-        let doing = |error| failed(&format!("launch {}", kernel.name()))(error);
-        self.gpu.context().bind_to_thread().map_err(doing)?;
-        let mut arena = self.arena;
-        let mut arguments = [&mut arena, &mut first, &mut second]
-            .map(|argument: &mut u64| std::ptr::from_mut(argument).cast::<c_void>());
-        let function = &self.gpu.kernels[usize::from(kernel == Kernel::FinishViews)];
-        // SAFETY: the kernels take three numbers of 64 bits, which live until the driver has copied
-        // them, before this returns. What the records say is within the arena: `load` has laid it out
-        // in no more than `arena_bytes`.
-        unsafe {
-            let (grid, block) = ((blocks, 1, 1), (threads, 1, 1));
-            let stream = self.stream.cu_stream();
-            let function = function.cu_function();
-            result::launch_kernel(function, grid, block, shared_bytes, stream, &mut arguments)
-        }
-        .map_err(doing)
-    }
-
-    fn download(&mut self, offset: u64, bytes: u64) -> Result<&[u8], DeviceError> {
-        self.check(offset, bytes);
-        self.read(offset, bytes as usize).map_err(failed("download"))
-    }
-}
-
-impl Stopwatch for GpuStream {
-    fn time_launches(&mut self, launches: &[Launch]) -> Result<Vec<Duration>, DeviceError> {
-        let mut marks = vec![self.mark()?];
-        for launch in launches {
-            self.launch(launch)?;
-            marks.push(self.mark()?);
-        }
-        self.wait().map_err(failed("time kernels"))?;
-        marks.windows(2).map(|pair| between(&pair[0], &pair[1])).collect()
-    }
-
-    fn time_copies(&mut self, times: u32) -> Result<Duration, DeviceError> {
-        let half = self.arena_bytes / 2;
-        let first = self.mark()?;
-        for _ in 0..times {
-            // SAFETY: both halves are within the arena, which lives as long as the stream, and do
-            // not overlap.
-            unsafe {
-                let (to, stream) = (self.arena + half, self.stream.cu_stream());
-                result::memcpy_dtod_async(to, self.arena, half as usize, stream)
-            }
-            .map_err(failed("copy within its memory"))?;
-        }
-        let last = self.mark()?;
-        self.wait().map_err(failed("time copies"))?;
-        between(&first, &last)
-    }
-}
-
-fn between(first: &CudaEvent, last: &CudaEvent) -> Result<Duration, DeviceError> {
-    let ms = first.elapsed_ms(last).map_err(failed("read its clock"))?;
-    Ok(Duration::from_secs_f64(f64::from(ms) / 1e3))
-}
-
-impl Drop for GpuStream {
-    fn drop(&mut self) {
-        // Copies under way still use the memory that is given back here. After a failure there is
-        // nothing to wait for, and nothing to be done about one more error.
-        let _ = self.gpu.context().bind_to_thread();
-        let _ = self.wait();
-        // SAFETY: it was taken in `Gpu::stream`, and the stream has done all that used it.
-        let _ = unsafe { result::free_sync(self.arena) };
     }
 }

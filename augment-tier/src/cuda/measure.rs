@@ -3,8 +3,10 @@
 use std::time::Duration;
 
 use headwater_core::Recipe;
+use headwater_core::draw::Extent;
 
-use super::device::{Device, DeviceError, Kernel, Launch};
+use super::arena::padded;
+use super::device::{Device, DeviceError, JpegError, JpegImage, Kernel, Launch};
 use super::renderer::CudaRenderer;
 use crate::render::{RenderError, RenderKey};
 
@@ -130,6 +132,38 @@ impl<D: Stopwatch> CudaRenderer<D> {
             }
         }
         Ok(times.to_vec())
+    }
+
+    /// Has the device decode JPEGs side by side, so many of them as have room, and waits for that. Of
+    /// each that had room, whether the device has decoded it.
+    ///
+    /// # Errors
+    /// The device fails, or has no decoder.
+    pub fn decode_jpegs(
+        &mut self,
+        files: &[&[u8]],
+        engine_load: f64,
+    ) -> Result<Vec<bool>, MeasureError> {
+        let sized = files.iter().filter_map(|file| Some((*file, self.jpeg_extent(file)?)));
+        let sized: Vec<(&[u8], Extent)> = sized.collect();
+        let device = self.device_mut().ok_or(MeasureError::Failed)?;
+        let mut end = 0;
+        let mut images = Vec::with_capacity(sized.len());
+        for (encoded, extent) in sized {
+            let offset = end;
+            end += padded(3 * u64::from(extent.width) * u64::from(extent.height));
+            if end > device.arena_bytes() {
+                break;
+            }
+            images.push(JpegImage { encoded, extent, offset });
+        }
+        let decoded = match device.decode_jpegs(&images, engine_load) {
+            Ok(decoded) => decoded,
+            Err(JpegError::Device(error)) => return Err(error.into()),
+            Err(JpegError::Memory(reason)) => return Err(RenderError::Device { reason }.into()),
+        };
+        device.download(0, 1)?;
+        Ok(decoded)
     }
 
     /// Bytes read and written per second by copies within the device's memory.

@@ -5,26 +5,33 @@
 //! is the one there is. What is random, the taps of the filters and the tables of the casts come from
 //! the same code as for the processor, so that a part has the same bytes wherever it was made.
 //!
-//! Deliberately absent: leases, threads, links, and a decoder of its own: images are decoded by the
-//! processor, whose pixels are part of what a batch is.
+//! Images are decoded by the processor, whose pixels are part of what a batch is; or by `nvjpeg`, where
+//! the recipe says so.
+//!
+//! Deliberately absent: leases, threads, links.
 
 mod arena;
 mod backend;
 mod device;
 mod driver;
+mod jpegs;
 mod load;
 mod measure;
+mod memory;
+mod nvjpeg;
 mod record;
 mod records;
 mod renderer;
 mod source;
+mod stream;
 mod tables;
 mod tally;
 mod tiles;
 
-pub use backend::{CudaBackend, CudaSettings};
-pub use device::{Device, DeviceError, Kernel, Launch};
+pub use backend::{CudaBackend, CudaSettings, JpegsAlone};
+pub use device::{Device, DeviceError, JpegError, JpegImage, Kernel, Launch};
 pub use measure::{KernelTime, MeasureError, Stopwatch};
+pub use nvjpeg::NvJpegSettings;
 pub use renderer::CudaRenderer;
 pub use source::SOURCE;
 pub use tally::{Counts, Tally};

@@ -10,39 +10,44 @@ use headwater_core::draw::Extent;
 
 use super::arena::{Bounds, NoRoom};
 use super::device::{Device, DeviceError, Kernel};
+use super::jpegs::Pending;
 use super::load::Load;
 use super::measure::{MeasureError, Staged};
 use super::tables::{Tables, leaves_levels};
 use super::tally::{Counts, Tally};
-use crate::backend::{SampleJob, SampleRenderer};
+use crate::backend::{AnySink, SampleJob, SampleRenderer};
 use crate::decode::{DecodeLimits, Decoder};
 use crate::render::{Draws, RenderError, RenderKey, Rendered, Renderer, ViewSink, check_row};
 
 /// Renders the samples of a part together, on one stream.
 pub struct CudaRenderer<D> {
     /// Gone once it has failed: its memory means nothing then.
-    device: Option<D>,
+    pub(super) device: Option<D>,
     decoder: Decoder,
-    draws: Draws,
+    pub(super) draws: Draws,
     load: Load,
     tables: Tables,
     /// For samples that no block can hold, and for all once the device is gone.
     cpu: Renderer,
     tally: Arc<Tally>,
+    /// JPEGs in the load that the device is to decode.
+    pub(super) pending: Vec<Pending>,
+    /// For those that it leaves, while another image is in the decoder.
+    pub(super) judge: Decoder,
 }
 
 /// An image as it lies in the decoder.
 #[derive(Clone, Copy, Debug)]
-struct Decoded {
+pub(super) struct Decoded {
     /// Size in the file.
-    source: Extent,
+    pub(super) source: Extent,
     /// Size in memory.
-    extent: Extent,
+    pub(super) extent: Extent,
     /// What the sides have been divided by.
-    reduction: u32,
+    pub(super) reduction: u32,
 }
 
-type Outcomes = Vec<Option<Result<Rendered, RenderError>>>;
+pub(super) type Outcomes = Vec<Option<Result<Rendered, RenderError>>>;
 
 // === impl CudaRenderer ===
 
@@ -64,6 +69,8 @@ impl<D: Device> CudaRenderer<D> {
             tables: Tables::default(),
             cpu: Renderer::new(limits)?,
             tally: Arc::default(),
+            pending: Vec::new(),
+            judge: Decoder::new(limits)?,
         })
     }
 
@@ -87,6 +94,11 @@ impl<D: Device> CudaRenderer<D> {
 
     pub(super) fn device_mut(&mut self) -> Option<&mut D> {
         self.device.as_mut()
+    }
+
+    /// Size of a JPEG that a device may be given.
+    pub(super) fn jpeg_extent(&mut self, encoded: &[u8]) -> Option<Extent> {
+        self.decoder.jpeg_extent(encoded)
     }
 
     /// Decodes a sample, which stays in the decoder, and draws all about it.
@@ -113,6 +125,23 @@ impl<D: Device> CudaRenderer<D> {
         load.add(recipe, number, draws.params(), size, |tensor| tables.of_tensor[tensor])
     }
 
+    /// As [`CudaRenderer::add`], after what is there has been handed out where it is in the way.
+    pub(super) fn make_room(
+        &mut self,
+        recipe: &Recipe,
+        number: usize,
+        image: Decoded,
+        jobs: &mut [SampleJob<'_>],
+        outcomes: &mut Outcomes,
+    ) -> Result<Result<u64, NoRoom>, DeviceError> {
+        let mut added = self.add(recipe, number, image);
+        if added == Err(NoRoom::Now) {
+            self.finish(recipe, jobs, outcomes)?;
+            added = self.add(recipe, number, image);
+        }
+        Ok(added)
+    }
+
     /// Decodes a sample and puts it on the device; `None` where the processor has to render it.
     fn stage(
         &mut self,
@@ -121,6 +150,11 @@ impl<D: Device> CudaRenderer<D> {
         jobs: &mut [SampleJob<'_>],
         outcomes: &mut Outcomes,
     ) -> Result<Option<()>, DeviceError> {
+        if !recipe.decoder.is_turbojpeg()
+            && let Some(extent) = self.decoder.jpeg_extent(jobs[number].encoded)
+        {
+            return self.place(recipe, number, extent, jobs, outcomes).map(Some);
+        }
         let image = match self.decode(recipe, jobs[number].key, jobs[number].encoded) {
             Ok(image) => image,
             Err(error) => {
@@ -128,12 +162,9 @@ impl<D: Device> CudaRenderer<D> {
                 return Ok(Some(()));
             }
         };
-        let mut added = self.add(recipe, number, image);
-        if added == Err(NoRoom::Now) {
-            self.finish(recipe, jobs, outcomes)?;
-            added = self.add(recipe, number, image);
-        }
-        let Ok(offset) = added else { return Ok(None) };
+        let Ok(offset) = self.make_room(recipe, number, image, jobs, outcomes)? else {
+            return Ok(None);
+        };
         let Some(device) = &mut self.device else { return Ok(None) };
         device.upload(offset, self.decoder.image().pixels())?;
         outcomes[number] = Some(Ok(Rendered { source: image.source }));
@@ -171,6 +202,7 @@ impl<D: Device> CudaRenderer<D> {
         jobs: &mut [SampleJob<'_>],
         outcomes: &mut Outcomes,
     ) -> Result<(), DeviceError> {
+        self.decode_pending(recipe, jobs, outcomes)?;
         let Some(device) = self.device.as_mut().filter(|_| !self.load.is_empty()) else {
             return Ok(());
         };
@@ -180,7 +212,12 @@ impl<D: Device> CudaRenderer<D> {
             device.launch(launch)?;
         }
         let rows = device.download(sealed.rows.0, sealed.rows.1)?;
+        let mut samples = 0;
         for row in self.load.rows() {
+            if matches!(outcomes[row.sample], Some(Err(_))) {
+                continue;
+            }
+            samples += u64::from((row.tensor, row.view) == (0, 0));
             let bytes = &rows[row.offset as usize..][..row.bytes as usize];
             if leaves_levels(recipe.tensors[row.tensor].dtype) {
                 let (place, out) = ((row.tensor, row.view), &mut *jobs[row.sample].out);
@@ -195,9 +232,7 @@ impl<D: Device> CudaRenderer<D> {
                 Err(error) => outcomes[row.sample] = Some(Err(error)),
             }
         }
-        let samples =
-            self.load.rows().iter().filter(|row| (row.tensor, row.view) == (0, 0)).count();
-        self.tally.rendered(samples as u64);
+        self.tally.rendered(samples);
         self.load.clear();
         Ok(())
     }
@@ -210,11 +245,12 @@ impl<D: Device> CudaRenderer<D> {
     ) -> Result<(), DeviceError> {
         self.tables.prepare(recipe);
         self.load.clear();
+        self.pending.clear();
         for number in 0..jobs.len() {
             if self.stage(recipe, number, jobs, outcomes)?.is_none() {
                 self.tally.rendered_beside();
                 let SampleJob { key, encoded, out } = &mut jobs[number];
-                let rendered = SampleRenderer::render(&mut self.cpu, recipe, *key, encoded, *out);
+                let rendered = self.cpu.render(recipe, *key, encoded, &mut AnySink(*out));
                 outcomes[number] = Some(rendered);
             }
         }
@@ -235,19 +271,26 @@ impl<D: Device> SampleRenderer for CudaRenderer<D> {
     }
 
     /// After a failure of the device the processor renders everything, anew what was on the device:
-    /// the bytes are the same, so that all it costs is time.
+    /// the bytes are the same, so that all it costs is time. Where the device decodes they are not, and
+    /// everything fails.
     fn render_all(
         &mut self,
         recipe: &Recipe,
         jobs: &mut [SampleJob<'_>],
     ) -> Vec<Result<Rendered, RenderError>> {
+        let mut reason = "it failed before, see this worker's log".to_owned();
         if self.device.is_some() {
             let mut outcomes: Outcomes = vec![None; jobs.len()];
             let tried = self.try_all(recipe, jobs, &mut outcomes);
             let Err(error) = tried else { return outcomes.into_iter().flatten().collect() };
             let device = self.device.take().map(|device| device.name()).unwrap_or_default();
-            tracing::error!(device, %error, "the device failed: the processor renders from here on");
+            tracing::error!(device, %error, "the device failed: it is given up");
             self.tally.failed();
+            reason = error.to_string();
+        }
+        if !recipe.decoder.is_turbojpeg() {
+            let lost = RenderError::DeviceLost { reason };
+            return jobs.iter().map(|_| Err(lost.clone())).collect();
         }
         self.cpu.render_all(recipe, jobs)
     }

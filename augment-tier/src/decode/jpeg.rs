@@ -79,6 +79,22 @@ impl JpegDecoder {
         outcome.map(|_| ())
     }
 
+    /// Size of an image that is whole, within the limits and of three colours or gray.
+    pub(super) fn extent(&mut self, encoded: &[u8]) -> Option<Extent> {
+        if !scan::is_complete(encoded) || scan::count(encoded) > self.limits.jpeg_scans_max as usize
+        {
+            return None;
+        }
+        let header = self.turbo.open(encoded).map(|frame| frame.header());
+        if header.is_err() {
+            // As after a failed decode; without memory for a fresh one this one goes on.
+            self.turbo = fresh(self.limits).ok()?;
+        }
+        let header = header.ok().filter(|header| !header.four_inks)?;
+        let Extent { width, height } = header.extent;
+        self.limits.admit(u64::from(width), u64::from(height)).ok()
+    }
+
     fn decode_with_state(
         &mut self,
         encoded: &[u8],

@@ -102,6 +102,13 @@ impl Decoder {
         Ok(image)
     }
 
+    /// Size of a JPEG by its header, where it may be left to another decoder than this one: it is
+    /// complete and within the limits, and its colours are not four inks.
+    pub(crate) fn jpeg_extent(&mut self, encoded: &[u8]) -> Option<Extent> {
+        let is_jpeg = Format::sniff(encoded) == Some(Format::Jpeg);
+        is_jpeg.then(|| self.jpeg.extent(encoded)).flatten()
+    }
+
     /// The image that was decoded last.
     #[must_use]
     pub fn image(&self) -> &RgbImage {

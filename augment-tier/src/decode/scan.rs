@@ -22,6 +22,11 @@ pub(super) fn is_complete(encoded: &[u8]) -> bool {
     }
 }
 
+/// Starts of scans; a thumbnail in a comment may hold more of them.
+pub(super) fn count(encoded: &[u8]) -> usize {
+    memmem::find_iter(encoded, &[0xff, START_OF_SCAN]).count()
+}
+
 /// Whether the first scan is followed by the end of the image, with nothing but coded pixels and
 /// restart markers in between. Then no damage in the scan makes the library refuse the image, and
 /// rows that are not wanted need not be read to know that.

@@ -61,6 +61,8 @@ pub(crate) enum JobResult {
     TakenBack,
     /// A bug: a sample did not end in a result.
     Broken { position: usize, reason: String },
+    /// This worker's device cannot render this sample; another worker may.
+    Device { position: usize, error: RenderError },
 }
 
 /// Some or all samples of one part.
@@ -90,6 +92,7 @@ struct Outcome {
     completes: bool,
     taken_back: bool,
     broken: Option<(usize, String)>,
+    device: Option<(usize, RenderError)>,
     render: Duration,
 }
 
@@ -175,6 +178,7 @@ impl PoolWork for RenderJob {
                         outcome.bad.push(BadUnit { position, row, error });
                     }
                     // Not the sample's fault: no other sample would do better.
+                    Err(error) if error.is_of_device() => outcome.device = Some((position, error)),
                     Err(error) => outcome.broken = Some((position, error.to_string())),
                 }
             }
@@ -200,9 +204,11 @@ impl PoolWork for RenderJob {
 
 impl Outcome {
     fn into_end(self) -> JobEnd {
-        let Self { good, bad, completes, taken_back, broken, render } = self;
+        let Self { good, bad, completes, taken_back, broken, device, render } = self;
         let result = if let Some((position, reason)) = broken {
             JobResult::Broken { position, reason }
+        } else if let Some((position, error)) = device {
+            JobResult::Device { position, error }
         } else if taken_back {
             JobResult::TakenBack
         } else if completes && bad.is_empty() {

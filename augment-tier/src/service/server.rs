@@ -76,15 +76,18 @@ impl Augment {
         let storage =
             StorageClient::connect(config.storage_client()).await.map_err(AugmentError::Storage)?;
         let pool = Pool::start(Arc::clone(&backend), config.threads())?;
-        Ok(Self { worker: Worker::new(config, access, backend.name(), storage, pool) })
+        Ok(Self { worker: Worker::new(config, access, backend, storage, pool) })
     }
 
     /// Serves receivers until `shutdown` resolves. Then each of them is told to lease no more,
     /// open leases are finished within `drain_timeout_ms`, and the rest is abandoned: when this
     /// returns, no thread writes to any receiver's memory.
     ///
+    /// A worker whose GPU has failed, and with it the decoder that a recipe asks for, does the same
+    /// of its own accord, so that its parts go to others.
+    ///
     /// # Errors
-    /// The server failed.
+    /// The server failed, or the GPU has.
     pub async fn serve_on(
         self,
         listener: TcpListener,
@@ -97,7 +100,8 @@ impl Augment {
         }
         let worker = Arc::new(worker);
         let access = worker.access.clone();
-        let (name, backend, threads) = (&worker.name, &worker.backend, worker.config.threads());
+        let (name, backend) = (&worker.name, worker.backend.name());
+        let threads = worker.config.threads();
         let guarded = access.describe();
         tracing::info!(address, name, backend, threads, access = guarded, "augment worker serves");
         let sessions = TaskTracker::new();
@@ -115,9 +119,14 @@ impl Augment {
             .add_service(service)
             .serve_with_incoming_shutdown(incoming, drain.cancelled_owned());
         tokio::pin!(server);
+        let mut lost = None;
         let failed = tokio::select! {
             ended = &mut server => Some(ended),
             () = shutdown => None,
+            reason = worker.device_lost() => {
+                lost = Some(reason);
+                None
+            }
         };
         worker.drain.cancel();
         sessions.close();
@@ -129,7 +138,7 @@ impl Augment {
         drain_sessions(&worker, &sessions, drained).await;
         match failed {
             Some(Err(error)) => Err(AugmentError::Serve { address, reason: error.to_string() }),
-            _ => Ok(()),
+            _ => lost.map_or(Ok(()), |reason| Err(AugmentError::DeviceLost { reason })),
         }
     }
 }

@@ -14,7 +14,7 @@ use super::lease::{LeaseError, LeaseWork};
 use super::read::{Found, Wanted};
 use crate::part::{PartScales, SampleFault, next_substitute, substitutes_max};
 use crate::pool::{BadUnit, JobEnd, JobResult, RenderJob, RenderUnit};
-use crate::render::RenderKey;
+use crate::render::{RenderError, RenderKey};
 use crate::worker::BadSample;
 
 /// One place in a part, while it is filled.
@@ -62,6 +62,12 @@ impl LeaseWork {
                 JobResult::TakenBack => return Err(LeaseError::Withdrawn),
                 JobResult::Broken { position, reason } => {
                     return Err(LeaseError::Fatal(self.named(&places[position], &reason)));
+                }
+                JobResult::Device { position, error } => {
+                    if let RenderError::DeviceLost { reason } = &error {
+                        self.session.worker.lose_device(reason);
+                    }
+                    return Err(LeaseError::Retry(self.named(&places[position], &error)));
                 }
             }
             let next = bad

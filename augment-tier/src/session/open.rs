@@ -49,6 +49,7 @@ impl Session {
         exchange: &dyn Exchange,
     ) -> Result<(Self, SessionWelcome), SessionError> {
         let fields = SampleFields::parse(&hello.image_field, &hello.label_field)?;
+        check_recipe(&worker, &hello).await?;
         let datasets = open_datasets(&worker, &hello).await?;
         let link::Chosen { link, refused } =
             link::connect(&worker.config, &worker.access, &hello, exchange).await?;
@@ -58,7 +59,7 @@ impl Session {
             link: link.kind().name().to_owned(),
             refused_links: refused,
             credits: worker.config.credits(),
-            backend: worker.backend.clone(),
+            backend: worker.backend.name(),
         };
         let session = Self {
             id,
@@ -90,6 +91,17 @@ impl Session {
             }
         }
     }
+}
+
+/// A GPU may have to be asked, which takes a while the first time.
+async fn check_recipe(worker: &Worker, hello: &SessionHello) -> Result<(), SessionError> {
+    if hello.recipe.decoder.is_turbojpeg() {
+        return Ok(());
+    }
+    let (backend, recipe) = (Arc::clone(&worker.backend), hello.recipe.clone());
+    let checked = tokio::task::spawn_blocking(move || backend.check(&recipe)).await;
+    let checked = checked.map_err(|error| SessionError::Internal { reason: error.to_string() })?;
+    checked.map_err(|reason| SessionError::Recipe { reason })
 }
 
 async fn open_datasets(

@@ -5,6 +5,7 @@ mod compilers;
 mod emulation;
 mod failures;
 mod measures;
+mod nvjpeg;
 mod operations;
 mod pictures;
 mod races;

@@ -1,5 +1,6 @@
 use headwater_augment::AugmentConfig;
 use headwater_core::Digest;
+use headwater_core::recipe::JpegDecoder;
 use headwater_proto::WIRE_VERSION;
 use headwater_proto::augment::{PartLease, ToWorker};
 use headwater_proto::v1::{self, to_worker::Message};
@@ -36,6 +37,20 @@ async fn a_changed_manifest_is_refused_with_dataset_and_both_digests() {
     let status = Receiver::open_with(worker.address, hello, LinkKind::Tcp).await.err().unwrap();
     assert_eq!(status.code(), Code::FailedPrecondition);
     for part in ["`photos`", &Digest(0xabc).to_string(), &storage.manifest.digest().to_string()] {
+        assert!(status.message().contains(part), "{status}");
+    }
+    Receiver::open(worker.address, &storage, LinkKind::Tcp).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_recipe_that_wants_a_decoder_of_a_gpu_is_refused_by_a_worker_without_one() {
+    let storage = TestStorage::start(shards::photos());
+    let worker = TestWorker::start(&storage).await;
+    let mut hello = hello(&storage);
+    hello.recipe.decoder = JpegDecoder::Nvjpeg;
+    let status = Receiver::open_with(worker.address, hello, LinkKind::Tcp).await.err().unwrap();
+    assert_eq!(status.code(), Code::FailedPrecondition);
+    for part in ["recipe.decoder is `nvjpeg`", "\"turbojpeg\""] {
         assert!(status.message().contains(part), "{status}");
     }
     Receiver::open(worker.address, &storage, LinkKind::Tcp).await;

@@ -7,6 +7,7 @@ mod support;
 mod abrupt_end;
 mod bad_samples;
 mod credits;
+mod device_lost;
 mod drain;
 mod fairness;
 mod fp8;

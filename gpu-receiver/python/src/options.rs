@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 
 use headwater_access::AccessConfig;
 use headwater_core::recipe::{
-    BaseSpec, DecodeScaling, Dinov3, Fp8Scaling, OpSpec, RAW_BYTES_MAX, TensorSpec,
+    BaseSpec, DecodeScaling, Dinov3, Fp8Scaling, HW_DECODER_LOAD_DEFAULT, JpegDecoder, OpSpec,
+    RAW_BYTES_MAX, TensorSpec,
 };
 use headwater_core::{Dtype, Recipe};
 use headwater_receiver::{DatasetUse, ReceiverConfig};
@@ -56,6 +57,8 @@ struct RecipeTable {
     mean: Option<[f32; 3]>,
     std: Option<[f32; 3]>,
     decode_scaling: Option<DecodeScaling>,
+    decoder: Option<JpegDecoder>,
+    hw_decoder_load: Option<f64>,
     dinov3: Option<Dinov3>,
     raw_bytes_max: Option<u32>,
     fp8: Option<Fp8Scaling>,
@@ -206,6 +209,10 @@ fn recipe_of(mut table: Table, dtype: Option<Value>) -> Result<Recipe, String> {
     recipe.mean = table.mean.unwrap_or(recipe.mean);
     recipe.std = table.std.unwrap_or(recipe.std);
     recipe.decode_scaling = table.decode_scaling.unwrap_or(recipe.decode_scaling);
+    recipe.decoder = table.decoder.unwrap_or_default();
+    if !recipe.decoder.is_turbojpeg() {
+        recipe.hw_decoder_load = table.hw_decoder_load.unwrap_or(HW_DECODER_LOAD_DEFAULT);
+    }
     recipe.fp8 = table.fp8.unwrap_or(recipe.fp8);
     Ok(recipe)
 }

@@ -1,5 +1,6 @@
 //! The GPU back end beside the processor's: the same bytes, and how fast.
 
+mod nvjpeg;
 mod parity;
 mod photos;
 mod receiver;
@@ -13,6 +14,7 @@ use headwater_augment::AugmentConfig;
 use headwater_augment::backend::{Backend as _, CpuBackend};
 use headwater_augment::cuda::CudaBackend;
 
+pub(crate) use nvjpeg::with_nvjpeg;
 pub(crate) use receiver::Uploads;
 pub(crate) use speed::Kernels;
 

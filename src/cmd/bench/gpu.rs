@@ -6,8 +6,9 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, ensure};
 use clap::{Args, ValueEnum};
 use headwater_core::Recipe;
+use headwater_core::recipe::HW_DECODER_LOAD_DEFAULT;
 
-use crate::bench::{Gpu, Kernels, Uploads};
+use crate::bench::{Gpu, Kernels, Uploads, with_nvjpeg};
 use crate::config::Config;
 
 /// Flags of `bench gpu`.
@@ -40,6 +41,8 @@ enum Part {
     Receiver,
     /// Images that are decoded per second
     Decode,
+    /// nvJPEG: how far from libjpeg-turbo, and how fast, alone and within everything
+    Nvjpeg,
     /// Images per second of everything together, on the GPU
     BackEnd,
     /// The same on the processor
@@ -84,7 +87,40 @@ pub(super) fn run(config: &Config, flags: &GpuFlags) -> Result<()> {
         let uploads = Uploads::measure(cuda.device, cuda.cache_dir.as_deref(), flags.rounds);
         print_uploads(&uploads.context("batches on their way to a receiver's GPU")?);
     }
-    speeds(&gpu, flags, (&config.recipe.preset, &recipe))
+    speeds(&gpu, flags, (&config.recipe.preset, &recipe))?;
+    if flags.wants(Part::Nvjpeg) { nvjpeg(&gpu, flags, &recipe) } else { Ok(()) }
+}
+
+/// Kernels alone, engines and kernels, engines first.
+const ENGINE_LOADS: [f64; 3] = [0.0, HW_DECODER_LOAD_DEFAULT, 1.0];
+
+fn nvjpeg(gpu: &Gpu, flags: &GpuFlags, recipe: &Recipe) -> Result<()> {
+    println!("\n## nvJPEG\n");
+    if let Err(reason) = gpu.check_nvjpeg(0.0) {
+        println!("NOT RUN: {reason}");
+        return Ok(());
+    }
+    println!(
+        "| share for engines | mean difference | largest | PSNR | decode, images/s | left to the \
+         processor | whole back end, images/s |"
+    );
+    println!("| ---: | ---: | ---: | ---: | ---: | ---: | ---: |");
+    let time = Duration::from_secs(flags.seconds);
+    for load in ENGINE_LOADS {
+        if let Err(reason) = gpu.check_nvjpeg(load) {
+            println!("| {load} | NOT RUN: {reason} |");
+            continue;
+        }
+        let difference = gpu.compare_nvjpeg(flags.images, load)?;
+        let (mean, largest, psnr) = (difference.mean(), difference.largest, difference.psnr());
+        let (decoded, left) = gpu.decode_nvjpeg(load, time)?;
+        let whole = gpu.back_end(&with_nvjpeg(recipe, load), time, true)?;
+        let left = 100.0 * left;
+        println!(
+            "| {load} | {mean:.3} | {largest} | {psnr:.1} dB | {decoded:.0} | {left:.1} % | {whole:.0} |"
+        );
+    }
+    Ok(())
 }
 
 fn speeds(gpu: &Gpu, flags: &GpuFlags, (name, recipe): (&str, &Recipe)) -> Result<()> {

@@ -66,4 +66,9 @@ impl TestWorker {
     pub(crate) async fn exited(self) {
         timeout(SOON, self.served).await.expect("exit in time").unwrap().unwrap();
     }
+
+    /// Waits for it to have given up.
+    pub(crate) async fn failed(self) -> AugmentError {
+        timeout(SOON, self.served).await.expect("exit in time").unwrap().unwrap_err()
+    }
 }

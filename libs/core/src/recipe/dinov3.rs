@@ -10,8 +10,8 @@ use super::preset::{IMAGENET_MEAN, IMAGENET_STD, RATIO, blur_and_solarize, colou
 use super::validate::{VIEW_SIDE_MAX, VIEWS_MAX, wrong};
 use crate::Dtype;
 use crate::recipe::{
-    BaseSpec, CropSpec, DecodeScaling, Fp8Scaling, OpSpec, Recipe, RecipeError, TensorSpec,
-    ViewSpec,
+    BaseSpec, CropSpec, DecodeScaling, Fp8Scaling, JpegDecoder, OpSpec, Recipe, RecipeError,
+    TensorSpec, ViewSpec,
 };
 
 /// Blur of global view 1, global view 2 and the local views.
@@ -158,6 +158,8 @@ impl Settled {
             mean: IMAGENET_MEAN,
             std: IMAGENET_STD,
             decode_scaling: DecodeScaling::Off,
+            decoder: JpegDecoder::Turbojpeg,
+            hw_decoder_load: 0.0,
             image_ops: if self.shared_jitter { colour().to_vec() } else { Vec::new() },
             bases: if has_bases { vec![base; 2] } else { Vec::new() },
             tensors,

@@ -2,6 +2,7 @@
 //!
 //! Two recipes with equal digests give equal bytes; the digest is part of a batch's coordinates.
 
+mod decoder;
 mod dinov3;
 mod fp8;
 mod preset;
@@ -14,6 +15,7 @@ use serde::{Deserialize, Serialize};
 use crate::draw::Extent;
 use crate::{Digest, Dtype};
 
+pub use decoder::{HW_DECODER_LOAD_DEFAULT, JpegDecoder};
 pub use dinov3::Dinov3;
 pub use fp8::{DelayedScaling, FP8_E4M3_MAX, Fp8Scaling, MX_BLOCK};
 pub use preset::PRESETS;
@@ -34,6 +36,13 @@ pub struct Recipe {
     /// Whether an image may be decoded at a fraction of its size. It changes pixels.
     #[serde(default, skip_serializing_if = "DecodeScaling::is_off")]
     pub decode_scaling: DecodeScaling,
+    /// Who decodes JPEGs. It changes pixels.
+    #[serde(default, skip_serializing_if = "JpegDecoder::is_turbojpeg")]
+    pub decoder: JpegDecoder,
+    /// Share of JPEGs, chosen by a hash of the file, that a GPU's engines are tried with; its kernels
+    /// decode the others. Only with [`JpegDecoder::Nvjpeg`]; it changes pixels.
+    #[serde(default, skip_serializing_if = "decoder::is_none")]
+    pub hw_decoder_load: f64,
     /// Operations on the whole decoded image, drawn once per sample, before anything is cut.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub image_ops: Vec<OpSpec>,

@@ -4,7 +4,9 @@
 
 use crate::Dtype;
 use crate::recipe::dinov3::{self, Dinov3};
-use crate::recipe::{CropSpec, DecodeScaling, Fp8Scaling, OpSpec, Recipe, TensorSpec, ViewSpec};
+use crate::recipe::{
+    CropSpec, DecodeScaling, Fp8Scaling, JpegDecoder, OpSpec, Recipe, TensorSpec, ViewSpec,
+};
 
 pub(super) const IMAGENET_MEAN: [f32; 3] = [0.485, 0.456, 0.406];
 pub(super) const IMAGENET_STD: [f32; 3] = [0.229, 0.224, 0.225];
@@ -43,6 +45,8 @@ pub(super) fn by_name(name: &str, dtype: Dtype) -> Option<Recipe> {
         mean: IMAGENET_MEAN,
         std: IMAGENET_STD,
         decode_scaling: DecodeScaling::Off,
+        decoder: JpegDecoder::Turbojpeg,
+        hw_decoder_load: 0.0,
         image_ops: Vec::new(),
         bases: Vec::new(),
         tensors,

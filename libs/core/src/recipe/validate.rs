@@ -71,6 +71,7 @@ impl Recipe {
             }
         }
         self.fp8.validate()?;
+        self.validate_decoder()?;
         for (index, op) in self.image_ops.iter().enumerate() {
             validate_image_op(&format!("image_ops[{index}]"), op)?;
         }
@@ -91,6 +92,23 @@ impl Recipe {
             self.validate_tensor(&format!("tensors[{index}]"), tensor)?;
         }
         (0..self.bases.len()).try_for_each(|base| self.validate_use(base))
+    }
+
+    fn validate_decoder(&self) -> Result<(), RecipeError> {
+        let wrong = |key: &str, value: String, rule| Err(wrong(key.into(), value, rule));
+        let load = self.hw_decoder_load;
+        if !(0.0..=1.0).contains(&load) {
+            return wrong("hw_decoder_load", load.to_string(), "must be from 0 to 1");
+        }
+        if self.decoder.is_turbojpeg() && load > 0.0 {
+            let rule = "is for decoder = \"nvjpeg\": the processor has no engines";
+            return wrong("hw_decoder_load", load.to_string(), rule);
+        }
+        if !self.decoder.is_turbojpeg() && !self.decode_scaling.is_off() {
+            let rule = "must be \"off\" with decoder = \"nvjpeg\", which decodes whole images";
+            return wrong("decode_scaling", "auto".into(), rule);
+        }
+        Ok(())
     }
 
     fn validate_base(&self, index: usize, base: &BaseSpec) -> Result<(), RecipeError> {

@@ -1,0 +1,158 @@
+//! nvJPEG beside libjpeg-turbo: by how much pixels differ, and how fast it is.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, ensure};
+use headwater_augment::backend::Backend as _;
+use headwater_augment::cuda::JpegsAlone;
+use headwater_core::recipe::JpegDecoder;
+use headwater_core::{Dtype, Recipe};
+
+use super::rows::{Rows, render};
+use super::{Gpu, PART_SAMPLES};
+
+/// Most that the mean of all differences may be, in levels of 255: another inverse DCT and another
+/// upsampling of colours differ by fractions of a level, another colour space by many.
+const MEAN_MAX: f64 = 2.0;
+
+/// Levels of views by two decoders.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Difference {
+    pub(crate) values: u64,
+    /// Sum of the magnitudes.
+    sum: u64,
+    squares: u64,
+    pub(crate) largest: u8,
+}
+
+// === impl Difference ===
+
+impl Difference {
+    fn add(&mut self, expected: &[u8], found: &[u8]) {
+        for (a, b) in expected.iter().zip(found) {
+            let by = a.abs_diff(*b);
+            self.sum += u64::from(by);
+            self.squares += u64::from(by) * u64::from(by);
+            self.largest = self.largest.max(by);
+        }
+        self.values += expected.len() as u64;
+    }
+
+    /// In levels.
+    pub(crate) fn mean(&self) -> f64 {
+        self.sum as f64 / self.values.max(1) as f64
+    }
+
+    /// Peak signal-to-noise ratio in dB; infinite where nothing differs.
+    pub(crate) fn psnr(&self) -> f64 {
+        let mean_square = self.squares as f64 / self.values.max(1) as f64;
+        10.0 * (255.0 * 255.0 / mean_square).log10()
+    }
+}
+
+/// A recipe with nvJPEG in the processor's place.
+pub(crate) fn with_nvjpeg(recipe: &Recipe, hw_decoder_load: f64) -> Recipe {
+    Recipe { decoder: JpegDecoder::Nvjpeg, hw_decoder_load, ..recipe.clone() }
+}
+
+// === impl Gpu ===
+
+impl Gpu {
+    /// Why recipes with nvJPEG cannot be rendered with so large a share for engines.
+    pub(crate) fn check_nvjpeg(&self, engine_load: f64) -> Result<(), String> {
+        let recipe =
+            Recipe::preset("imagenet-eval", Dtype::U8).map_err(|error| error.to_string())?;
+        self.cuda.check(&with_nvjpeg(&recipe, engine_load))
+    }
+
+    /// How far views by nvJPEG are from those by libjpeg-turbo, and that it gives the same twice.
+    ///
+    /// # Errors
+    /// They are further than decoders are, or not the same again.
+    pub(crate) fn compare_nvjpeg(&self, images: usize, engine_load: f64) -> Result<Difference> {
+        let turbo = Recipe::preset("imagenet-eval", Dtype::U8)?;
+        let nvjpeg = with_nvjpeg(&turbo, engine_load);
+        let (mut cuda, mut cpu) = (self.cuda.renderer()?, self.cpu.renderer()?);
+        let mut difference = Difference::default();
+        let images = &self.images[..images.min(self.images.len())];
+        for images in images.chunks(PART_SAMPLES) {
+            let fresh = || vec![Rows::new(&turbo); images.len()];
+            let (mut expected, mut found, mut again) = (fresh(), fresh(), fresh());
+            let encoded = || images.iter().map(Vec::as_slice);
+            let ends = render(&mut *cpu, &turbo, encoded(), 0, &mut expected);
+            let found_ends = render(&mut *cuda, &nvjpeg, encoded(), 0, &mut found);
+            // One by one and from the last to the first: neighbours change nothing.
+            for (image, again) in images.iter().zip(&mut again).rev() {
+                let alone = std::iter::once(image.as_slice());
+                render(&mut *cuda, &nvjpeg, alone, 0, std::slice::from_mut(again));
+            }
+            ensure!(found == again, "nvJPEG makes other pixels of an image without its neighbours");
+            for (at, (expected, found)) in expected.iter().zip(&found).enumerate() {
+                ensure!(
+                    ends[at].is_ok() == found_ends[at].is_ok(),
+                    "image {at}: {:?} by libjpeg-turbo, {:?} by nvJPEG",
+                    ends[at],
+                    found_ends[at]
+                );
+                difference.add(&expected.rows[0], &found.rows[0]);
+            }
+        }
+        let mean = difference.mean();
+        ensure!(
+            mean <= MEAN_MAX,
+            "views differ by {mean:.2} levels in the mean: not by the decoder"
+        );
+        Ok(difference)
+    }
+
+    /// Images per second that nvJPEG alone decodes on all threads, and the share that it leaves.
+    pub(crate) fn decode_nvjpeg(&self, engine_load: f64, time: Duration) -> Result<(f64, f64)> {
+        let decoders = (0..self.threads()).map(|_| self.cuda.jpeg_decoder());
+        let decoders = decoders.collect::<Result<Vec<_>, _>>()?;
+        let files: Vec<&[u8]> = self.images.iter().map(Vec::as_slice).collect();
+        let (next, decoded, left) = (AtomicUsize::new(0), AtomicUsize::new(0), AtomicUsize::new(0));
+        let started = Instant::now();
+        let ends: Result<Vec<()>> = thread::scope(|scope| {
+            let (files, next, decoded, left) = (&files, &next, &decoded, &left);
+            let work = move |mut decoder: JpegsAlone| {
+                while started.elapsed() < time {
+                    let first = next.fetch_add(PART_SAMPLES, Ordering::Relaxed) % files.len();
+                    let part: Vec<&[u8]> =
+                        files.iter().cycle().skip(first).take(PART_SAMPLES).copied().collect();
+                    let done = decoder.decode(&part, engine_load)?;
+                    let good = done.iter().filter(|done| **done).count();
+                    decoded.fetch_add(good, Ordering::Relaxed);
+                    left.fetch_add(done.len() - good, Ordering::Relaxed);
+                }
+                anyhow::Ok(())
+            };
+            let decoders = decoders.into_iter();
+            let threads: Vec<_> =
+                decoders.map(|decoder| scope.spawn(move || work(decoder))).collect();
+            let joined = threads.into_iter().map(|thread| thread.join());
+            joined.map(|end| end.unwrap_or_else(|panic| std::panic::resume_unwind(panic))).collect()
+        });
+        ends.context("nvJPEG")?;
+        let (decoded, left) = (decoded.into_inner() as f64, left.into_inner() as f64);
+        Ok((decoded / started.elapsed().as_secs_f64(), left / (decoded + left).max(1.0)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn differences_are_summed_up_as_they_are_defined() {
+        let mut difference = Difference::default();
+        difference.add(&[0, 10, 255], &[0, 13, 251]);
+        difference.add(&[7], &[7]);
+        assert_eq!((difference.values, difference.largest), (4, 4));
+        assert!((difference.mean() - 7.0 / 4.0).abs() < 1e-12);
+        let psnr = 10.0 * (65025.0f64 / (25.0 / 4.0)).log10();
+        assert!((difference.psnr() - psnr).abs() < 1e-9);
+        assert_eq!(Difference { squares: 0, ..difference }.psnr(), f64::INFINITY);
+    }
+}
