@@ -1,10 +1,10 @@
-"""DINOv2's augmentation by NVIDIA DALI on the CPU. Gates are DALI's conditionals, so that work that a gate
-shuts out is not done."""
+"""DINOv2's augmentation by NVIDIA DALI, on the CPU or on a GPU. Gates are DALI's conditionals, so that work
+that a gate shuts out is not done."""
 
 import numpy
 from nvidia.dali import fn, pipeline_def, types
 
-from recipes_torch import BLUR, GLOBAL, LOCAL, LOCALS, MEAN, STD
+from dinov2 import BLUR, GLOBAL, LOCAL, LOCALS, MEAN, STD
 
 BATCH = 32
 MEAN_255, STD_255 = [255 * value for value in MEAN], [255 * value for value in STD]
@@ -54,16 +54,19 @@ def view(image, size, scale, blur, solarize):
     )
 
 
+def views(image):
+    """The ten views of an image, wherever it lies."""
+    first = view(image, *GLOBAL, BLUR[0], False)
+    second = view(image, *GLOBAL, BLUR[1], True)
+    return first, second, *[view(image, *LOCAL, BLUR[2], False) for _ in range(LOCALS)]
+
+
 @pipeline_def(
     batch_size=BATCH, num_threads=1, device_id=None, prefetch_queue_depth=1, enable_conditionals=True
 )
 def recipe_pipeline():
     encoded = fn.external_source(name="encoded")
-    image = fn.decoders.image(encoded, device="cpu", output_type=types.RGB)
-    first = view(image, *GLOBAL, BLUR[0], False)
-    second = view(image, *GLOBAL, BLUR[1], True)
-    locals_ = [view(image, *LOCAL, BLUR[2], False) for _ in range(LOCALS)]
-    return first, second, *locals_
+    return views(fn.decoders.image(encoded, device="cpu", output_type=types.RGB))
 
 
 class Dali:
@@ -86,3 +89,14 @@ class Dali:
 
     def recipe(self, photos):
         self.run("recipe", photos)
+
+
+@pipeline_def(enable_conditionals=True)
+def gpu_pipeline(batches, hw_decoder_load):
+    """All of it on a GPU: the JPEG engines take so large a share of the images, kernels the others.
+    `batches` gives encoded images without end."""
+    encoded = fn.external_source(source=batches, no_copy=True)
+    image = fn.decoders.image(
+        encoded, device="mixed", output_type=types.RGB, hw_decoder_load=hw_decoder_load
+    )
+    return views(image)

@@ -9,10 +9,7 @@ from torchvision import transforms
 from torchvision.io import ImageReadMode, decode_jpeg
 from torchvision.transforms import v2
 
-MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
-# Effective probabilities of the released code for global view 1, global view 2 and the locals.
-BLUR = (0.0, 0.9, 0.5)
-GLOBAL, LOCAL, LOCALS = (224, (0.32, 1.0)), (96, (0.05, 0.32)), 8
+from dinov2 import BLUR, GLOBAL, LOCAL, LOCALS, MEAN, STD
 
 
 def views(module, last):
