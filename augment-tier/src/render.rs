@@ -173,18 +173,6 @@ impl Renderer {
         self.painter.simd()
     }
 
-    /// Writes a view that somebody else has made, `u8[3, height, width]`, as one made here.
-    pub(crate) fn write_levels(
-        &mut self,
-        recipe: &Recipe,
-        (tensor, view): (usize, usize),
-        levels: &[u8],
-        out: &mut dyn ViewSink,
-    ) -> Result<(), RenderError> {
-        self.painter.set_view(recipe.tensors[tensor].extent(), levels);
-        write_view(&mut self.painter, recipe, tensor, view, out)
-    }
-
     /// Decodes `encoded` once and writes every view of `recipe`, which must have been validated,
     /// to `out`, tensors in order, views in order within a tensor.
     ///

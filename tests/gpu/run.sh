@@ -14,8 +14,8 @@
 # HEADWATER_GPU_SECONDS (300): length of each run that watches memory. HEADWATER_GPU_ONLY: steps, of
 # `parity speed nvjpeg dali sanitizer memory nvjpeg-memory receiver`; default all. The last one needs
 # Python with PyTorch and this package's wheel, and shards in PHOTOS. In short, to see that all of this works
-# where there is no GPU
-# to be measured: HEADWATER_GPU_IMAGES (64) are compared, HEADWATER_GPU_ROUNDS (50) of kernels are timed,
+# where there is no GPU to be measured: HEADWATER_GPU_IMAGES (64) are compared, HEADWATER_GPU_ROUNDS (50) of
+# kernels are timed,
 # HEADWATER_GPU_SPEED_SECONDS (10) is the length of each measurement, memory is looked at each
 # HEADWATER_GPU_LOOK_SECONDS (1), of the process it may grow by HEADWATER_GPU_GROWTH_MIB (64).
 set -uo pipefail
@@ -96,7 +96,14 @@ step() {
 parity() { bench --only parity --images "$images"; }
 
 speed() {
-    bench --only kernels,receiver,decode,back-end,processor --rounds "$rounds" --seconds "$speed_seconds"
+    local dtype status=0
+    bench --only kernels,receiver,decode,back-end,processor --rounds "$rounds" --seconds "$speed_seconds" ||
+        status=1
+    for dtype in fp8_e4m3 mxfp8_e4m3; do
+        printf '\n%s\n' "$dtype"
+        bench --only back-end --seconds "$speed_seconds" --set recipe.dtype="$dtype" || status=1
+    done
+    return "$status"
 }
 
 # How busy the JPEG engines are is asked once a second meanwhile.

@@ -5,16 +5,18 @@
 
 use std::collections::BTreeMap;
 
-use headwater_core::Recipe;
 use headwater_core::draw::{DrawnOp, Extent, SampleParams, ViewParams};
+use headwater_core::{Dtype, Recipe};
 
 use super::arena::{Bounds, NoRoom, Row, Sealed, Source, padded};
 use super::device::{Kernel, Launch};
 use super::record::{
-    IN_SHARED, KEEPS_HEIGHT, KEEPS_WIDTH, MIRRORED, OpRecord, Places, ViewRecord, push_op,
+    BLOCKS, IN_SHARED, KEEPS_HEIGHT, KEEPS_WIDTH, MIRRORED, OpRecord, Places, RANGES, ViewRecord,
+    push_op,
 };
 use super::records::Records;
 use super::source::{RESIZE_THREADS, TILE_SHARED_BYTES, finish_block};
+use super::tables::Tables;
 use super::tiles::{self, Rows};
 use crate::ops::resize::{Geometry, Taps};
 
@@ -49,7 +51,7 @@ enum Out {
     /// To the arena, as planes of levels: it is the source of other views.
     Planes,
     /// To a row, with the table of its tensor.
-    Row { table: usize, element_bytes: u32 },
+    Row { table: usize, dtype: Dtype },
 }
 
 /// How much there was before a sample that may have to be taken out again.
@@ -99,21 +101,21 @@ impl Load {
     }
 
     /// Adds a sample whose image, of size `image` as it is in memory, is to lie at the place that
-    /// is given back. `table`: number of the table of each tensor.
+    /// is given back. `tables`: those of its tensors have been chosen.
     pub(super) fn add(
         &mut self,
         recipe: &Recipe,
         sample: usize,
         params: &SampleParams,
         (image, reduction): (Extent, u32),
-        table: impl Fn(usize) -> usize,
+        tables: &Tables,
     ) -> Result<u64, NoRoom> {
         let mark = self.mark();
         let image_bytes = 3 * u64::from(image.width) * u64::from(image.height);
         let offset = self.take(image_bytes);
         let source = Source::interleaved(offset, image, reduction);
-        let added = self.add_stages(recipe, sample, params, (source, image), table);
-        if added.is_ok() && self.bytes() <= self.bounds.arena_bytes {
+        let added = self.add_stages(recipe, sample, params, (source, image), tables);
+        if added.is_ok() && self.bytes(tables) <= self.bounds.arena_bytes {
             return Ok(offset);
         }
         let alone = mark.rows == 0;
@@ -122,14 +124,14 @@ impl Load {
     }
 
     /// Bytes of the arena that are needed.
-    fn bytes(&self) -> u64 {
-        self.used + self.records_bytes() + padded(self.rows_bytes)
+    fn bytes(&self, tables: &Tables) -> u64 {
+        self.used + self.records_bytes(tables) + padded(self.rows_bytes)
     }
 
-    fn records_bytes(&self) -> u64 {
+    fn records_bytes(&self, tables: &Tables) -> u64 {
         let tiles = self.stages.iter().map(|stage| stage.tiles.len()).sum();
         let lists = self.stages.iter().map(|stage| 1 + stage.blocks.len()).sum();
-        padded(self.records.bytes_max(tiles, lists))
+        padded(self.records.bytes_max(tiles, lists)) + tables.bytes_max()
     }
 
     fn add_stages(
@@ -138,7 +140,7 @@ impl Load {
         sample: usize,
         params: &SampleParams,
         (mut source, image): (Source, Extent),
-        table: impl Fn(usize) -> usize,
+        tables: &Tables,
     ) -> Result<(), tiles::TooTall> {
         if !params.image_ops().is_empty() {
             let whole = ViewParams { ops: params.image_ops().to_vec(), ..ViewParams::whole(image) };
@@ -153,11 +155,10 @@ impl Load {
         }
         let mut number = 0;
         for (tensor, spec) in recipe.tensors.iter().enumerate() {
-            let element_bytes = spec.dtype.size_bytes() as u32;
             for view in 0..spec.views.len() {
                 let params = &params.views()[number];
                 let source = params.base.map_or(source, |base| bases[base]);
-                let out = Out::Row { table: table(tensor), element_bytes };
+                let out = Out::Row { table: tables.of_tensor(tensor), dtype: spec.dtype };
                 let offset = self.view(VIEWS, source, params, spec.extent(), out)?;
                 let bytes = self.rows_bytes - offset;
                 self.rows.push(Row { sample, tensor, view, offset, bytes });
@@ -206,10 +207,15 @@ impl Load {
                 record.element_bytes = 1;
                 (self.take(elements), None)
             }
-            Out::Row { table, element_bytes } => {
-                record.element_bytes = element_bytes;
-                let at = self.rows_bytes.next_multiple_of(u64::from(element_bytes));
-                self.rows_bytes = at + elements * u64::from(element_bytes);
+            Out::Row { table, dtype } => {
+                record.element_bytes = dtype.size_bytes() as u32;
+                record.flags |= match dtype {
+                    Dtype::Fp8E4m3 => RANGES,
+                    Dtype::Mxfp8E4m3 => BLOCKS,
+                    _ => 0,
+                };
+                let at = self.rows_bytes.next_multiple_of(dtype.size_bytes());
+                self.rows_bytes = at + elements * dtype.size_bytes() + record.bytes_behind();
                 (at, Some(table))
             }
         };
@@ -277,9 +283,9 @@ impl Load {
     }
 
     /// Where everything lies, with tables that the tensors look up.
-    pub(super) fn seal(&self, tables: &[[u32; 3 * 256]]) -> Sealed {
+    pub(super) fn seal(&self, tables: &Tables) -> Sealed {
         let records_at = self.used;
-        let rows_at = records_at + self.records_bytes();
+        let rows_at = records_at + self.records_bytes(tables);
         let mut writer = self.records.writer(records_at, rows_at, tables);
         let views = writer.views();
         let mut launches = Vec::new();

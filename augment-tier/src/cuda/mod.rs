@@ -22,6 +22,7 @@ mod nvjpeg;
 mod record;
 mod records;
 mod renderer;
+mod rows;
 mod source;
 mod stream;
 mod tables;

@@ -1,6 +1,7 @@
 //! The structures of `words.cu`, byte for byte as the kernels read them.
 
 use headwater_core::draw::{DrawnOp, JitterStep};
+use headwater_core::recipe::MX_BLOCK;
 
 use crate::ops::blur::Kernel;
 use crate::ops::hue::plain::shift_of;
@@ -14,6 +15,9 @@ pub(super) const SPAN_BYTES: usize = 12;
 /// Bytes of an operation.
 pub(super) const OP_BYTES: usize = 32;
 
+/// Bytes of the least and greatest levels of a view.
+pub(super) const RANGES_BYTES: u64 = 6;
+
 /// No resize across.
 pub(super) const KEEPS_WIDTH: u32 = 1;
 /// No resize down.
@@ -22,6 +26,10 @@ pub(super) const KEEPS_HEIGHT: u32 = 2;
 pub(super) const MIRRORED: u32 = 4;
 /// Changed in shared memory.
 pub(super) const IN_SHARED: u32 = 8;
+/// Least and greatest levels lie behind the elements.
+pub(super) const RANGES: u32 = 16;
+/// Scales of blocks do.
+pub(super) const BLOCKS: u32 = 32;
 
 /// `struct View`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -91,6 +99,15 @@ pub(super) struct OpRecord {
 // === impl ViewRecord ===
 
 impl ViewRecord {
+    /// Bytes that the kernels write behind the elements.
+    pub(super) fn bytes_behind(&self) -> u64 {
+        let blocks = u64::from(self.out_width.div_ceil(MX_BLOCK));
+        let scales = [0, 3 * u64::from(self.out_height) * blocks];
+        let ranges = [0, RANGES_BYTES];
+        let has = |flag| usize::from(self.flags & flag != 0);
+        scales[has(BLOCKS)] + ranges[has(RANGES)]
+    }
+
     /// Appends the structure.
     pub(super) fn write(&self, to: &mut Vec<u8>) {
         let p = &self.places;

@@ -6,13 +6,11 @@ use super::record::{
     KEEPS_HEIGHT, KEEPS_WIDTH, OP_BYTES, OpRecord, Places, SPAN_BYTES, TILE_BYTES, TileRecord,
     VIEW_BYTES, ViewRecord,
 };
+use super::tables::{self, Tables};
 use crate::ops::resize::Taps;
 
-/// Tables of tensors, and the one that changes nothing, at most.
-pub(super) const TABLES_MAX: usize = 16;
-const TABLE_BYTES: usize = 3 * 256 * 4;
-/// Lists of which there is one: the table that changes nothing, weights, spans, operations, views.
-const LISTS: usize = 5;
+/// Lists of which there is one: weights, spans, operations, views.
+const LISTS: usize = 4;
 
 /// Records whose places are numbers within their lists until they are written.
 #[derive(Debug, Default)]
@@ -72,13 +70,13 @@ impl Records {
         first
     }
 
-    /// Bytes of all lists with so many tiles, or a little more. `lists`: how many lists of tiles and
-    /// of numbers there are; each list may leave a gap behind it.
+    /// Bytes of all lists with so many tiles, or a little more, but for tables. `lists`: how many
+    /// lists of tiles and of numbers there are; each list may leave a gap behind it.
     pub(super) fn bytes_max(&self, tiles: usize, lists: usize) -> u64 {
         let views = self.views.len() * (VIEW_BYTES + size_of::<u32>());
         let taps_and_ops = self.ops.len() * OP_BYTES + self.spans.len() * SPAN_BYTES;
-        let weights = self.weights.len() * size_of::<i32>() + TABLES_MAX * TABLE_BYTES;
-        let gaps = (LISTS + TABLES_MAX + lists) * ALIGN_BYTES as usize;
+        let weights = self.weights.len() * size_of::<i32>();
+        let gaps = (LISTS + lists) * ALIGN_BYTES as usize;
         (views + taps_and_ops + weights + tiles * TILE_BYTES + gaps) as u64
     }
 
@@ -97,7 +95,7 @@ impl Records {
                 }
                 Kernel::FinishViews => {
                     let values = 3 * u64::from(view.out_width) * u64::from(view.out_height);
-                    planes + values * u64::from(view.element_bytes)
+                    planes + values * u64::from(view.element_bytes) + view.bytes_behind()
                 }
             }
         };
@@ -117,14 +115,11 @@ impl Records {
 
     /// Begins to write at a place of the arena, while rows lie at another. The first table is the
     /// one that changes nothing.
-    pub(super) fn writer(&self, at: u64, rows_at: u64, tables: &[[u32; 3 * 256]]) -> Writer {
-        assert!(tables.len() < TABLES_MAX, "{} tables", tables.len());
+    pub(super) fn writer(&self, at: u64, rows_at: u64, tables: &Tables) -> Writer {
         let mut writer = Writer { at, bytes: Vec::new(), views: 0 };
-        let levels: Vec<u32> = (0..3).flat_map(|_| 0..256).collect();
-        let words = |words: &[u32]| words.iter().flat_map(|word| word.to_le_bytes()).collect();
-        let levels = writer.list::<Vec<u8>>(words(&levels));
+        let levels = writer.list(tables::levels());
         let tables: Vec<u64> =
-            tables.iter().map(|table| writer.list::<Vec<u8>>(words(table))).collect();
+            tables.bytes().map(|table| writer.list(table.iter().copied())).collect();
         let weights = self.weights.iter().flat_map(|weight| weight.to_le_bytes());
         let weights = writer.list(weights);
         let spans = writer.list(self.spans.as_flattened().iter().flat_map(|n| n.to_le_bytes()));

@@ -13,11 +13,12 @@ use super::device::{Device, DeviceError, Kernel};
 use super::jpegs::Pending;
 use super::load::Load;
 use super::measure::{MeasureError, Staged};
-use super::tables::{Tables, leaves_levels};
+use super::rows::hand_out;
+use super::tables::Tables;
 use super::tally::{Counts, Tally};
 use crate::backend::{AnySink, SampleJob, SampleRenderer};
 use crate::decode::{DecodeLimits, Decoder};
-use crate::render::{Draws, RenderError, RenderKey, Rendered, Renderer, ViewSink, check_row};
+use crate::render::{Draws, RenderError, RenderKey, Rendered, Renderer, ViewSink};
 
 /// Renders the samples of a part together, on one stream.
 pub struct CudaRenderer<D> {
@@ -122,7 +123,7 @@ impl<D: Device> CudaRenderer<D> {
     fn add(&mut self, recipe: &Recipe, number: usize, image: Decoded) -> Result<u64, NoRoom> {
         let Self { draws, load, tables, .. } = self;
         let size = (image.extent, image.reduction);
-        load.add(recipe, number, draws.params(), size, |tensor| tables.of_tensor[tensor])
+        load.add(recipe, number, draws.params(), size, tables)
     }
 
     /// As [`CudaRenderer::add`], after what is there has been handed out where it is in the way.
@@ -134,6 +135,7 @@ impl<D: Device> CudaRenderer<D> {
         jobs: &mut [SampleJob<'_>],
         outcomes: &mut Outcomes,
     ) -> Result<Result<u64, NoRoom>, DeviceError> {
+        self.tables.choose(recipe, |tensor| jobs[number].out.fp8_scale(tensor));
         let mut added = self.add(recipe, number, image);
         if added == Err(NoRoom::Now) {
             self.finish(recipe, jobs, outcomes)?;
@@ -177,8 +179,9 @@ impl<D: Device> CudaRenderer<D> {
         recipe: &Recipe,
         samples: &[(RenderKey, &[u8])],
     ) -> Result<Staged, MeasureError> {
-        self.tables.prepare(recipe);
         self.load.clear();
+        self.tables.begin();
+        self.tables.choose(recipe, |_| None);
         for (number, (key, encoded)) in samples.iter().enumerate() {
             let image = self.decode(recipe, *key, encoded);
             let image = image.map_err(|reason| MeasureError::Sample { number, reason })?;
@@ -187,7 +190,7 @@ impl<D: Device> CudaRenderer<D> {
             let device = self.device.as_mut().ok_or(MeasureError::Failed)?;
             device.upload(offset, self.decoder.image().pixels())?;
         }
-        let sealed = self.load.seal(&self.tables.flat);
+        let sealed = self.load.seal(&self.tables);
         let device = self.device.as_mut().ok_or(MeasureError::Failed)?;
         device.upload(sealed.records.0, &sealed.records.1)?;
         let necessary_bytes = Kernel::ALL.map(|kernel| self.load.necessary_bytes(kernel));
@@ -206,7 +209,7 @@ impl<D: Device> CudaRenderer<D> {
         let Some(device) = self.device.as_mut().filter(|_| !self.load.is_empty()) else {
             return Ok(());
         };
-        let sealed = self.load.seal(&self.tables.flat);
+        let sealed = self.load.seal(&self.tables);
         device.upload(sealed.records.0, &sealed.records.1)?;
         for launch in &sealed.launches {
             device.launch(launch)?;
@@ -219,17 +222,8 @@ impl<D: Device> CudaRenderer<D> {
             }
             samples += u64::from((row.tensor, row.view) == (0, 0));
             let bytes = &rows[row.offset as usize..][..row.bytes as usize];
-            if leaves_levels(recipe.tensors[row.tensor].dtype) {
-                let (place, out) = ((row.tensor, row.view), &mut *jobs[row.sample].out);
-                if let Err(error) = self.cpu.write_levels(recipe, place, bytes, out) {
-                    outcomes[row.sample] = Some(Err(error));
-                }
-                continue;
-            }
-            let to = jobs[row.sample].out.row(row.tensor, row.view);
-            match check_row(row.tensor, row.view, bytes.len(), to.len()) {
-                Ok(()) => to.copy_from_slice(bytes),
-                Err(error) => outcomes[row.sample] = Some(Err(error)),
+            if let Err(error) = hand_out(recipe, row, bytes, &mut *jobs[row.sample].out) {
+                outcomes[row.sample] = Some(Err(error));
             }
         }
         self.tally.rendered(samples);
@@ -243,8 +237,8 @@ impl<D: Device> CudaRenderer<D> {
         jobs: &mut [SampleJob<'_>],
         outcomes: &mut Outcomes,
     ) -> Result<(), DeviceError> {
-        self.tables.prepare(recipe);
         self.load.clear();
+        self.tables.begin();
         self.pending.clear();
         for number in 0..jobs.len() {
             if self.stage(recipe, number, jobs, outcomes)?.is_none() {

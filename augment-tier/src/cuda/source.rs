@@ -23,7 +23,9 @@ const TEXT: &str = concat!(
     include_str!("../ops/solarize/kernel.cu"),
     include_str!("../ops/flip/kernel.cu"),
     include_str!("../ops/blur/kernel.cu"),
+    include_str!("../ops/amax/kernel.cu"),
     include_str!("../ops/cast/kernel.cu"),
+    include_str!("../ops/cast/mx/kernel.cu"),
     include_str!("views.cu"),
 );
 

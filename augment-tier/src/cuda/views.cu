@@ -48,10 +48,12 @@ __device__ u64 change_all(const u8* from, u8* to, u64 plane, const Op* ops, u32 
 
 // The last operations, and the elements.
 __device__ void write_out(u8* arena, const View& view, const u8* from, const u32* table,
-                          const Op* ops, u32 first, u8 mean) {
+                          const Op* ops, u32 first, u8 mean, u64* partial) {
     const u64 plane = (u64)view.width * view.height;
     const u64 out_plane = (u64)view.out_width * view.out_height;
     u8* out = arena + view.out;
+    const bool ranged = view.flags & RANGES;
+    Range red = {255, 0}, green = red, blue = red;
     for (u64 i = threadIdx.x; i < out_plane; i += blockDim.x) {
         const u64 y = view.cut_top + i / view.out_width, x = view.cut_left + i % view.out_width;
         const Pixel loaded = pixel_at(from, plane, y * view.width + x);
@@ -59,7 +61,16 @@ __device__ void write_out(u8* arena, const View& view, const u8* from, const u32
         write_element(out, i, view.element_bytes, table[pixel.red]);
         write_element(out, out_plane + i, view.element_bytes, table[256 + pixel.green]);
         write_element(out, 2 * out_plane + i, view.element_bytes, table[512 + pixel.blue]);
+        if (!ranged) continue;
+        red = widened(red, pixel.red);
+        green = widened(green, pixel.green);
+        blue = widened(blue, pixel.blue);
     }
+    if (!ranged) return;
+    u8* ranges = out + 3 * out_plane * view.element_bytes;
+    write_range(ranges, red, partial);
+    write_range(ranges + 2, green, partial);
+    write_range(ranges + 4, blue, partial);
 }
 
 // Crop and resize: a block for each tile. Shared memory: 3 * source_rows * columns bytes of the
@@ -118,5 +129,14 @@ finish_views(u8* arena, u64 views, u64 order) {
         first = end + 1;
         __syncthreads();
     }
-    write_out(arena, view, from, table, ops, first, mean);
+    if (!(view.flags & BLOCKS)) {
+        write_out(arena, view, from, table, ops, first, mean, partial);
+        return;
+    }
+    // A thread needs the levels of its neighbours.
+    if (first < view.ops_len) {
+        change_all(from, from, plane, ops, first, view.ops_len, mean);
+        __syncthreads();
+    }
+    write_blocks(arena, view, from, table);
 }

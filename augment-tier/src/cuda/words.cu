@@ -27,12 +27,12 @@ struct View {
     u64 source_channel;  // bytes from one channel of a pixel to the next
     u64 planes;          // u8[3, height, width]: what the resize writes
     u64 spare;           // as much again, where the view is too large for shared memory
-    u64 out;             // elements [3, out_height, out_width]
+    u64 out;             // elements [3, out_height, out_width]; behind them see the flags
     u64 across;          // Span[width]
     u64 down;            // Span[height]
     u64 weights;         // i32[..], which the spans point into
     u64 ops;             // Op[ops_len]
-    u64 table;           // u32[3, 256]: what each level of each channel becomes
+    u64 table;           // u32[3, 256]: what each level of each channel becomes; see BLOCKS
     u32 source_pixel;    // bytes from one pixel of a row to the next
     u32 width;
     u32 height;
@@ -51,6 +51,8 @@ static_assert(sizeof(View) == 128, "record.rs writes 128 bytes");
 #define KEEPS_HEIGHT 2u  // no resize down
 #define MIRRORED 4u      // written from right to left
 #define IN_SHARED 8u     // changed in shared memory, else in `spare`
+#define RANGES 16u       // behind the elements least and greatest level of each channel, u8[3, 2]
+#define BLOCKS 32u       // behind the elements the scales of blocks, u8[3, out_height, blocks]
 
 // A tile of a view that one block resizes, with the rows of the source that it needs.
 struct Tile {

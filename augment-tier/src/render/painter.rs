@@ -117,12 +117,6 @@ impl Painter {
         *windowed = params.cut.is_some();
     }
 
-    /// Takes a view as it is, `u8[3, height, width]`.
-    pub(super) fn set_view(&mut self, extent: Extent, levels: &[u8]) {
-        self.view.reset(extent).copy_from_slice(levels);
-        self.windowed = false;
-    }
-
     /// Writes the view that was made last to a row of a tensor.
     pub(super) fn write(&mut self, table: Table, row: &mut [u8]) {
         let simd = self.brush.simd;

@@ -10,7 +10,8 @@ use std::sync::{Arc, Mutex};
 use headwater_augment::cuda::{Device, DeviceError, Kernel, Launch, SOURCE};
 use headwater_core::Digester;
 
-/// Threads of a block, whatever a GPU would have: what kernels compute does not depend on it.
+/// Threads of a block, unless a test says otherwise and whatever a GPU would have: what kernels compute does
+/// not depend on it.
 const THREADS: u32 = 8;
 
 /// What the compiler is told to look for while the kernels run.
@@ -31,6 +32,7 @@ pub(crate) struct EmulatedDevice {
     arena_bytes: u64,
     shared_bytes_max: u32,
     downloaded: Vec<u8>,
+    threads: u32,
     /// Views that it has made, of images and bases too.
     pub(crate) views: Arc<AtomicU32>,
 }
@@ -112,11 +114,24 @@ impl EmulatedDevice {
         let to = BufWriter::new(process.stdin.take().expect("a pipe"));
         let from = BufReader::new(process.stdout.take().expect("a pipe"));
         let views = Arc::default();
-        let downloaded = Vec::new();
-        let mut device =
-            Self { process, to, from, arena_bytes, shared_bytes_max, downloaded, views };
+        let mut device = Self {
+            process,
+            to,
+            from,
+            arena_bytes,
+            shared_bytes_max,
+            downloaded: Vec::new(),
+            threads: THREADS,
+            views,
+        };
         device.send(b'M', &[arena_bytes]);
         device
+    }
+
+    /// The same with so many threads in a block, a power of two.
+    pub(crate) fn with_threads(mut self, threads: u32) -> Self {
+        self.threads = threads;
+        self
     }
 
     fn send(&mut self, command: u8, numbers: &[u64]) {
@@ -154,7 +169,7 @@ impl Device for EmulatedDevice {
             self.views.fetch_add(blocks, Ordering::Relaxed);
         }
         let number = Kernel::ALL.iter().position(|known| *known == kernel).expect("a kernel");
-        let fewer = THREADS.min(threads);
+        let fewer = self.threads.min(threads);
         // What each thread has for itself shrinks with their number, so that the end of shared
         // memory is where a GPU's is.
         let own = if kernel == Kernel::FinishViews { 8 * (threads - fewer) } else { 0 };

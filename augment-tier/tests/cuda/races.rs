@@ -14,7 +14,7 @@ use crate::recipes::ARENA_BYTES;
 use crate::sinks::compare;
 
 /// All that has threads wait for each other, one after the other and twice.
-fn everything(size: (u32, u32)) -> Recipe {
+fn everything(size: (u32, u32), dtype: Dtype) -> Recipe {
     let jitter = OpSpec::ColorJitter {
         p: 1.0,
         brightness: [0.5, 1.5],
@@ -26,7 +26,7 @@ fn everything(size: (u32, u32)) -> Recipe {
     let flip = OpSpec::Flip { p: 1.0 };
     let ops = vec![flip.clone(), jitter.clone(), blur.clone(), flip, blur, jitter];
     let crop = CropSpec::RandomResized { scale: [0.3, 1.0], ratio: [0.75, 1.33] };
-    recipe(vec![tensor(Dtype::Bf16, size, ViewSpec { crop, ops })])
+    recipe(vec![tensor(dtype, size, ViewSpec { crop, ops })])
 }
 
 #[test]
@@ -37,9 +37,14 @@ fn no_two_threads_touch_the_same_memory_without_a_barrier_in_between() {
     for shared_bytes_max in [227 << 10, 12 << 10] {
         let device = EmulatedDevice::with_shared(Watch::Races, ARENA_BYTES, shared_bytes_max);
         let mut kernels = CudaRenderer::new(device, limits).unwrap();
-        for size in [(64, 48), (7, 3)] {
+        for (size, dtype) in [
+            ((64, 48), Dtype::Bf16),
+            ((7, 3), Dtype::Bf16),
+            ((40, 48), Dtype::Mxfp8E4m3),
+            ((9, 35), Dtype::Fp8E4m3),
+        ] {
             let file = random_png(&mut rng, 90, 70);
-            compare(&mut plain, &mut kernels, &everything(size), &[&file, &file], &size);
+            compare(&mut plain, &mut kernels, &everything(size, dtype), &[&file, &file], &size);
         }
     }
 }

@@ -7,6 +7,7 @@
 #pragma once
 #include <barrier>
 #include <cstddef>
+#include <deque>
 
 #include "arithmetic.h"
 
@@ -18,6 +19,13 @@ extern thread_local Index thread;
 extern Index block, block_size, grid_size;
 extern unsigned char* shared;
 extern std::barrier<>* threads_of_block;
+// Threads that ask each other: 32, or all of a smaller block.
+struct Warp {
+    explicit Warp(unsigned int threads) : meeting(threads) {}
+    std::barrier<> meeting;
+    unsigned int said[32];
+};
+extern std::deque<Warp> warps;
 }  // namespace emulation
 
 #define threadIdx emulation::thread
@@ -30,3 +38,12 @@ extern std::barrier<>* threads_of_block;
 #define SHARED_BYTES(name) unsigned char* name = emulation::shared
 
 static inline void __syncthreads() { emulation::threads_of_block->arrive_and_wait(); }
+
+static inline unsigned int __shfl_xor_sync(unsigned int, unsigned int value, int distance) {
+    emulation::Warp& warp = emulation::warps[threadIdx.x / 32];
+    warp.said[threadIdx.x % 32] = value;
+    warp.meeting.arrive_and_wait();
+    const unsigned int answer = warp.said[threadIdx.x % 32 ^ distance];
+    warp.meeting.arrive_and_wait();
+    return answer;
+}

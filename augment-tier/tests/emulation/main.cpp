@@ -23,6 +23,7 @@ thread_local Index thread;
 Index block, block_size, grid_size;
 unsigned char* shared = nullptr;
 std::barrier<>* threads_of_block = nullptr;
+std::deque<Warp> warps;
 }  // namespace emulation
 
 namespace {
@@ -54,6 +55,9 @@ void launch(Kernel kernel, u8* arena, unsigned grid, unsigned threads, size_t sh
     // Exactly as much as was asked for, so that a step beyond it is seen.
     std::vector<std::unique_ptr<unsigned char[]>> shared(grid);
     emulation::threads_of_block = &threads_of_block;
+    emulation::warps.clear();
+    for (unsigned first = 0; first < threads; first += 32)
+        emulation::warps.emplace_back(threads < 32 ? threads : 32);
     emulation::block_size.x = threads;
     emulation::grid_size.x = grid;
     for (unsigned block = 0; block < grid; block++) {

@@ -15,13 +15,20 @@ pub fn of_view(simd: Simd, view: &Planes, normalise: &Normalise) -> f32 {
     if simd == Simd::Plain {
         return plain::of_view(view, normalise);
     }
-    let planes = view.planes().into_iter().enumerate();
-    let amax = |(channel, plane): (usize, &[u8])| {
+    let range = |plane: &[u8]| {
         let mut range = [u8::MAX, u8::MIN];
         widen(simd, plane, &mut range);
-        range.map(|level| normalise.value(channel, level).abs()).into_iter().fold(0.0, f32::max)
+        range
     };
-    planes.map(amax).fold(0.0, f32::max)
+    of_ranges(&view.planes().map(range), normalise)
+}
+
+/// The largest magnitude of normalised values of which least and greatest level of each channel are
+/// known.
+#[must_use]
+pub fn of_ranges(ranges: &[[u8; 2]; 3], normalise: &Normalise) -> f32 {
+    let levels = ranges.iter().enumerate().flat_map(|(channel, range)| range.map(|l| (channel, l)));
+    levels.map(|(channel, level)| normalise.value(channel, level).abs()).fold(0.0, f32::max)
 }
 
 twin! {
