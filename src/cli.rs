@@ -87,9 +87,37 @@ pub(crate) struct RankFlags {
     batch: Option<u32>,
 }
 
+/// All that `--set` says, in order.
+fn every_setting(arguments: impl Iterator<Item = String>) -> Result<Vec<Setting>, String> {
+    const FLAG: &str = "--set";
+    let mut arguments = arguments.take_while(|argument| argument != "--");
+    let mut settings = Vec::new();
+    while let Some(argument) = arguments.next() {
+        let value = match argument.strip_prefix(FLAG) {
+            Some("") => arguments.next(),
+            Some(value) => value.strip_prefix('=').map(str::to_owned),
+            None => None,
+        };
+        settings.extend(value.map(|value| Setting::parse(&value)).transpose()?);
+    }
+    Ok(settings)
+}
+
 // === impl Cli ===
 
 impl Cli {
+    /// What this process was told. What is not understood ends it.
+    pub(crate) fn read() -> Self {
+        let cli = Self::parse();
+        // Of a flag of all verbs clap keeps what stands on one side of the verb alone.
+        let set =
+            every_setting(std::env::args_os().map(|text| text.to_string_lossy().into_owned()))
+                .unwrap_or_else(|error| {
+                    Self::command().error(clap::error::ErrorKind::ValueValidation, error).exit()
+                });
+        Self { set, ..cli }
+    }
+
     /// What the flags set.
     pub(crate) fn settings(&self) -> Vec<Setting> {
         let mut settings = self.set.clone();

@@ -23,10 +23,8 @@ mod sizing;
 
 use std::process::ExitCode;
 
-use clap::Parser as _;
-
 fn main() -> ExitCode {
-    let cli = cli::Cli::parse();
+    let cli = cli::Cli::read();
     match cmd::dispatch(&cli) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {

@@ -45,6 +45,18 @@ fn each_layer_goes_over_the_one_before_and_is_named() {
 }
 
 #[test]
+fn settings_before_the_verb_and_after_it_all_hold_and_the_last_of_a_key_wins() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let before = ["--set", "receiver.seed=3", "--set=receiver.job=a"];
+    let after = ["config", "--set", "receiver.batch_samples=5", "--set", "receiver.seed=4"];
+    let shown = config(folder.path(), &[], &[&before[..], &after[..]].concat());
+    let said = |key| line(&shown, "receiver", key).split("  #").next().unwrap_or_default();
+    assert_eq!(said("seed"), "seed = 4");
+    assert_eq!(said("job"), "job = \"a\"");
+    assert_eq!(said("batch_samples"), "batch_samples = 5");
+}
+
+#[test]
 fn what_config_prints_can_be_read_back() {
     let folder = tempfile::tempdir().expect("a folder");
     let dataset = "dataset=[{name = \"a\", shards = \"a.tar\"}]";

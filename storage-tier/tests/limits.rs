@@ -65,9 +65,16 @@ async fn a_request_too_many_is_shed_with_a_sentence() {
     };
     // Answered, and taken by nobody: it holds the one place of reads, and no place of requests.
     let held = grpc.read_samples(read.clone()).await.unwrap();
-    // Waits for that place, and holds the one place of requests.
+    // Waits for that place, and holds the one place of requests, once no `hello` below has it.
     let mut other = call(&node).await;
-    let waits = tokio::spawn(async move { other.read_samples(read).await.map(drop) });
+    let waits = tokio::spawn(async move {
+        loop {
+            match other.read_samples(read.clone()).await {
+                Err(status) if status.code() == Code::ResourceExhausted => {}
+                answer => break answer.map(drop),
+            }
+        }
+    });
     let status = loop {
         // Until that one has its place.
         if let Err(status) = grpc.hello(HELLO).await {

@@ -101,7 +101,7 @@ speed() {
         status=1
     for dtype in fp8_e4m3 mxfp8_e4m3; do
         printf '\n%s\n' "$dtype"
-        bench --only back-end --seconds "$speed_seconds" --set recipe.dtype="$dtype" || status=1
+        HEADWATER_RECIPE__DTYPE=$dtype bench --only back-end --seconds "$speed_seconds" || status=1
     done
     return "$status"
 }
@@ -165,16 +165,15 @@ memory() { watch_memory "$out/memory.txt"; }
 
 nvjpeg_memory() {
     bench --only nvjpeg --images 1 --seconds 1 | grep '^NOT RUN' && return 0
-    watch_memory "$out/nvjpeg-memory.txt" --set recipe.decoder=nvjpeg
+    HEADWATER_RECIPE__DECODER=nvjpeg watch_memory "$out/nvjpeg-memory.txt"
 }
 
-# watch_memory FILE FLAGS..: memory in use, once a second while the back end runs: of the GPU by
+# watch_memory FILE: memory in use, once a second while the back end runs: of the GPU by
 # everybody, of the process alone.
 watch_memory() {
     local run file=$1
-    shift
     : >"$file"
-    bench --only back-end --seconds "$seconds" "$@" &
+    bench --only back-end --seconds "$seconds" &
     run=$!
     while kill -0 "$run" 2>/dev/null; do
         local child
