@@ -1,10 +1,10 @@
 //! Configuration of an augment worker: `[augment]` in `headwater.toml`.
 
 use std::num::NonZeroUsize;
-use std::path::PathBuf;
 use std::time::Duration;
 
 use headwater_access::AccessConfig;
+use headwater_cuda::CubinCache;
 use headwater_storage_client::{LocalMap, StorageClientConfig, StorageClientError};
 use headwater_transport::LinkKind;
 use headwater_transport::rdma::{QUEUE_PAIRS_MAX, RdmaPort};
@@ -253,13 +253,11 @@ impl AugmentConfig {
     /// What is wanted of a GPU.
     #[must_use]
     pub fn cuda(&self) -> CudaSettings {
-        let named =
-            Some(PathBuf::from(&self.cuda_cache_dir)).filter(|dir| !dir.as_os_str().is_empty());
         CudaSettings {
             device: self.cuda_device,
             memory_bytes: self.cuda_memory_bytes,
             streams: self.threads(),
-            cache_dir: named.or_else(cubin_dir),
+            cache_dir: CubinCache::folder(&self.cuda_cache_dir),
             limits: self.decode_limits(),
             nvjpeg: NvJpegSettings {
                 memory_bytes: self.nvjpeg_memory_bytes / self.threads().max(1) as u64,
@@ -297,13 +295,6 @@ impl AugmentConfig {
     pub(crate) fn drain_timeout(&self) -> Duration {
         Duration::from_millis(self.drain_timeout_ms)
     }
-}
-
-/// Folder for compiled kernels where none is named; `None` where there is no home.
-fn cubin_dir() -> Option<PathBuf> {
-    let absolute = |name| std::env::var_os(name).map(PathBuf::from).filter(|p| p.is_absolute());
-    let cache = absolute("XDG_CACHE_HOME").or_else(|| Some(absolute("HOME")?.join(".cache")))?;
-    Some(cache.join("headwater").join("cubin"))
 }
 
 #[cfg(test)]

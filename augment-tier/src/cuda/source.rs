@@ -1,13 +1,10 @@
 //! The kernels' source: one text out of the files beside each operation.
 
-use headwater_cuda::KernelSource;
+use headwater_cuda::{KernelSource, OPTIONS};
 
 /// Everything that is compiled. Nothing is fused that is not fused on the processor, and quotients are
 /// rounded as IEEE 754 has it: without that bytes would differ.
-pub const SOURCE: KernelSource = KernelSource {
-    text: TEXT,
-    options: &["--std=c++17", "--fmad=false", "--ftz=false", "--prec-div=true"],
-};
+pub const SOURCE: KernelSource = KernelSource { text: TEXT, options: OPTIONS };
 
 /// In order. No file includes another: this is the list.
 const TEXT: &str = concat!(

@@ -35,13 +35,19 @@ impl CubinCache {
     /// The cache in a named folder; where none is named, in the user's cache folder, if there is one.
     #[must_use]
     pub fn in_folder(named: &str) -> Option<Self> {
+        Self::folder(named).as_deref().map(Self::new)
+    }
+
+    /// The folder of that cache.
+    #[must_use]
+    pub fn folder(named: &str) -> Option<PathBuf> {
         if !named.is_empty() {
-            return Some(Self::new(Path::new(named)));
+            return Some(named.into());
         }
         let absolute = |name| std::env::var_os(name).map(PathBuf::from).filter(|p| p.is_absolute());
         let cache =
             absolute("XDG_CACHE_HOME").or_else(|| Some(absolute("HOME")?.join(".cache")))?;
-        Some(Self::new(&cache.join("headwater").join("cubin")))
+        Some(cache.join("headwater").join("cubin"))
     }
 
     /// The file of the kernels for an architecture and a version of the driver.

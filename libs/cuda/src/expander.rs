@@ -12,14 +12,11 @@ use crate::cubin_cache::CubinCache;
 use crate::current::Current;
 use crate::error::CudaError;
 use crate::gpu::Gpu;
-use crate::kernels::KernelSource;
+use crate::kernels::{KernelSource, OPTIONS};
 use crate::memory::DeviceMemory;
 
 /// What is compiled for receivers.
-pub const LEVELS: KernelSource = KernelSource {
-    text: include_str!("levels.cu"),
-    options: &["--std=c++17", "--fmad=false", "--ftz=false", "--prec-div=true"],
-};
+pub const LEVELS: KernelSource = KernelSource { text: include_str!("levels.cu"), options: OPTIONS };
 /// The one kernel in it.
 pub const EXPAND_LEVELS: &std::ffi::CStr = c"expand_levels";
 

@@ -2,6 +2,10 @@
 
 use headwater_core::Digester;
 
+/// Options for whichever compiler it is. Nothing is fused that is not fused on the processor, and
+/// quotients are rounded as IEEE 754 has it: without that bytes would differ.
+pub const OPTIONS: &[&str] = &["--std=c++17", "--fmad=false", "--ftz=false", "--prec-div=true"];
+
 /// The text of kernels and what a compiler is told about it.
 #[derive(Clone, Copy, Debug)]
 pub struct KernelSource {

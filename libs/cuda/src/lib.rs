@@ -23,7 +23,7 @@ pub use device_slot::{ConsumerStream, DeviceSlot, Uploader};
 pub use error::{CudaError, Library};
 pub use expander::{EXPAND_LEVELS, Expansion, LEVELS};
 pub use gpu::{Gpu, said};
-pub use kernels::KernelSource;
+pub use kernels::{KernelSource, OPTIONS};
 pub use libraries::is_there;
 pub use memory::{DeviceAllocator, DeviceMemory};
 pub use pinned::Pinned;
