@@ -75,7 +75,7 @@ slurm_tests() {
 
 # With CUDA's compilers from PyPI, which need no GPU. The tests that need them are ignored ones.
 cuda_tests() {
-    echo "== CUDA kernels for sm_80, sm_90 and sm_100"
+    echo "== CUDA kernels for sm_75, sm_80, sm_90 and sm_100"
     local toolkit
     toolkit=$(scripts/install-cuda.sh "$venv/cuda") || return 0
     HEADWATER_CUDA_TOOLKIT=$toolkit LD_LIBRARY_PATH=$toolkit/lib \

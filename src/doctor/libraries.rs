@@ -30,7 +30,7 @@ pub(super) fn checks(patient: &Patient<'_>) -> Vec<Check> {
             Library::nvrtc_version,
             gpu,
             "pip install nvidia-cuda-nvrtc, and put its folder `lib` on LD_LIBRARY_PATH; without it \
-             the processor augments",
+             the processor augments, unless augment.cuda_cache_dir has the kernels already",
         ),
     ];
     checks.extend(jpeg(gpu));

@@ -86,4 +86,3 @@ enum : int {
 const int THREADS_MAX = 1024;
 const size_t SHARED_BYTES_DEFAULT = 48 << 10;
 const size_t SHARED_BYTES_MAX = 227 << 10;
-const int CAPABILITY_MAJOR = 9, CAPABILITY_MINOR = 0;

@@ -1,7 +1,7 @@
 #!/bin/bash
 # Builds the emulated CUDA driver and NVRTC: build.sh OUT_DIR
 #
-# Prints the folder, in OUT_DIR, that LD_LIBRARY_PATH has to name. It is made once for each state of the
+# Prints the folder, in OUT_DIR, that LD_LIBRARY_PATH has to name; its folder `driver` has no NVRTC. It is made once for each state of the
 # sources, by $CXX or g++, whose optimiser would take longer than it saves. Several may be at it at the
 # same time: each works under a name of its own.
 set -euo pipefail
@@ -25,6 +25,9 @@ if [ ! -d "$done" ]; then
         "$here/nvrtc.cpp" -ldl
     wait "$first"
     ln -s libcuda.so.1 "$making/libcuda.so"
+    mkdir "$making/driver"
+    ln -s ../libcuda.so.1 "$making/driver/libcuda.so.1"
+    ln -s ../libcuda.so.1 "$making/driver/libcuda.so"
     cp "$here/kernel_abi.h" "$here/kernel_words.h" "$arithmetic" "$making"
     "$compiler" "${options[@]}" -o "$making/selftest" "$here"/selftest*.cpp -L"$making" -lcuda -lnvrtc \
         -Wl,-rpath,'$ORIGIN'

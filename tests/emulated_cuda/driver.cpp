@@ -56,8 +56,6 @@ const struct {
     {ASYNC_ENGINE_COUNT, 3},
     {UNIFIED_ADDRESSING, 1},
     {PCI_DOMAIN_ID, 0},
-    {COMPUTE_CAPABILITY_MAJOR, CAPABILITY_MAJOR},
-    {COMPUTE_CAPABILITY_MINOR, CAPABILITY_MINOR},
     {MAX_SHARED_MEMORY_PER_MULTIPROCESSOR, 228 << 10},
     {MAX_SHARED_MEMORY_PER_BLOCK_OPTIN, int(SHARED_BYTES_MAX)},
     {HOST_REGISTER_SUPPORTED, 1},
@@ -142,6 +140,10 @@ API CUresult cuDeviceTotalMem_v2(size_t* bytes, CUdevice device) {
 
 API CUresult cuDeviceGetAttribute(int* value, int attribute, CUdevice device) {
     return device_call("cuDeviceGetAttribute", device, [&] {
+        if (attribute == COMPUTE_CAPABILITY_MAJOR || attribute == COMPUTE_CAPABILITY_MINOR) {
+            *value = attribute == COMPUTE_CAPABILITY_MAJOR ? capability() / 10 : capability() % 10;
+            return CUDA_SUCCESS;
+        }
         for (auto& known : ATTRIBUTES)
             if (known.attribute == attribute) {
                 *value = known.value;

@@ -67,14 +67,13 @@ CUresult load(CUmodule* module, const void* image) {
     std::memcpy(&head, image, sizeof head.magic);
     if (std::memcmp(head.magic, IMAGE_MAGIC, sizeof IMAGE_MAGIC)) return CUDA_ERROR_INVALID_IMAGE;
     std::memcpy(&head, image, sizeof head);
-    int capability = 0;
+    int made_for = 0;
     char kind[8];
-    if (std::sscanf(head.architecture, "%7[a-z]_%d", kind, &capability) != 2)
+    if (std::sscanf(head.architecture, "%7[a-z]_%d", kind, &made_for) != 2)
         return CUDA_ERROR_INVALID_IMAGE;
     // Machine code runs on later GPUs of the same major number, intermediate code on all later ones.
-    const int ours = 10 * CAPABILITY_MAJOR + CAPABILITY_MINOR;
-    const bool same = capability / 10 == CAPABILITY_MAJOR || !std::strcmp(kind, "compute");
-    if (capability > ours || !same) return CUDA_ERROR_NO_BINARY_FOR_GPU;
+    const bool same = made_for / 10 == capability() / 10 || !std::strcmp(kind, "compute");
+    if (made_for > capability() || !same) return CUDA_ERROR_NO_BINARY_FOR_GPU;
     void* code = open_code(static_cast<const char*>(image) + sizeof head, head.bytes);
     if (!code) return CUDA_ERROR_INVALID_IMAGE;
     const ModuleState state = {symbol<EmulatedBlock>(code, "emulated_block"),

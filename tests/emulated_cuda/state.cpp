@@ -97,6 +97,14 @@ size_t memory_bytes() {
     return value ? std::strtoull(value, nullptr, 10) : size_t(1) << 30;
 }
 
+int capability() {
+    const char* value = setting("EMULATED_CUDA_CAPABILITY");
+    int major = 9, minor = 0;
+    if (value && std::sscanf(value, "%d.%d", &major, &minor) != 2)
+        fail("EMULATED_CUDA_CAPABILITY is not MAJOR.MINOR: %s", value);
+    return 10 * major + minor;
+}
+
 bool wants_dmabuf() { return setting("EMULATED_CUDA_DMABUF"); }
 
 CUresult enter(const char* name, Needs needs) {

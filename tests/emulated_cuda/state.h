@@ -27,6 +27,8 @@ extern thread_local bool in_host_function;
 bool eager();
 // EMULATED_CUDA_MEMORY_BYTES, 1 GiB by default.
 size_t memory_bytes();
+// EMULATED_CUDA_CAPABILITY, 9.0 by default; ten times the major number, and the minor one.
+int capability();
 bool wants_dmabuf();
 
 // Checks what a call needs and whether it is made to fail; what it returns then.

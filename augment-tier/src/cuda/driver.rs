@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use cudarc::driver::sys::{self, CUdevice_attribute as Attribute};
 use cudarc::driver::{CudaContext, CudaFunction};
-use headwater_cuda::{CubinCache, CudaError, Library};
+use headwater_cuda::{CubinCache, CudaError};
 
 use super::device::Kernel;
 use super::source::SOURCE;
@@ -28,9 +28,9 @@ impl Gpu {
     /// put there.
     ///
     /// # Errors
-    /// Driver or compiler are not there, or refuse.
+    /// The driver is not there or refuses, or the kernels cannot be had.
     pub(super) fn open(ordinal: u32, cache: Option<&CubinCache>) -> Result<Self, CudaError> {
-        let gpu = headwater_cuda::Gpu::open(ordinal, &[Library::Nvrtc])?;
+        let gpu = headwater_cuda::Gpu::open(ordinal)?;
         let shared = Attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN;
         let shared_bytes_max =
             gpu.context().attribute(shared).map_err(gpu.failed("ask about it"))?;
@@ -51,5 +51,14 @@ impl Gpu {
     #[must_use]
     pub(super) fn name(&self) -> &str {
         self.gpu.name()
+    }
+}
+
+impl Drop for Gpu {
+    fn drop(&mut self) {
+        // The kernels are unloaded next, perhaps on a thread that has had nothing to do with the GPU. A
+        // failure that streams have left behind would keep the context from becoming this thread's, once.
+        let _ = self.context().check_err();
+        let _ = self.context().bind_to_thread();
     }
 }

@@ -16,7 +16,7 @@ use headwater_transport::SlotMemory;
 
 use crate::cubin_cache::CubinCache;
 use crate::current::Current;
-use crate::error::{CudaError, Library};
+use crate::error::CudaError;
 use crate::event::Event;
 use crate::expander::{Expander, Expansion};
 use crate::gpu::Gpu;
@@ -94,7 +94,7 @@ impl Uploader {
         ordinal: u32,
         allocator: Option<Box<dyn DeviceAllocator>>,
     ) -> Result<Self, CudaError> {
-        Ok(Self { gpu: Gpu::open(ordinal, &[])?, allocator, expander: None })
+        Ok(Self { gpu: Gpu::open(ordinal)?, allocator, expander: None })
     }
 
     /// With a kernel that makes elements of `dtype` of levels: `bf16`, `f16` or `f32`.
@@ -107,8 +107,6 @@ impl Uploader {
         dtype: Dtype,
         cache: Option<&CubinCache>,
     ) -> Result<Self, CudaError> {
-        // The driver is there already.
-        crate::libraries::check(&[Library::Nvrtc])?;
         let expander = Some(Expander::new(&self.gpu, normalise, dtype, cache)?);
         Ok(Self { expander, ..self })
     }

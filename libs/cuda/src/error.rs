@@ -19,6 +19,21 @@ pub enum CudaError {
         /// What the driver said.
         reason: String,
     },
+    /// The kernels are not made for so old a GPU.
+    #[error(
+        "GPU {ordinal}, {name}, is of architecture {architecture}, and kernels are made for {least} \
+         and later: take a newer one"
+    )]
+    TooOld {
+        /// Its number.
+        ordinal: u32,
+        /// Its name.
+        name: String,
+        /// As in `sm_70`.
+        architecture: String,
+        /// The oldest one.
+        least: String,
+    },
     /// The kernels do not compile for the device.
     #[error("the kernels do not compile for {architecture}: {reason}")]
     Compile {

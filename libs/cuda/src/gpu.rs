@@ -1,6 +1,7 @@
 //! A GPU, opened.
 #![allow(unsafe_code)]
 
+use std::path::Path;
 use std::sync::Arc;
 
 use cudarc::driver::result::DriverError;
@@ -12,7 +13,11 @@ use crate::compile::compile;
 use crate::cubin_cache::CubinCache;
 use crate::error::{CudaError, Library};
 use crate::kernels::KernelSource;
-use crate::libraries;
+use crate::libraries::is_there;
+
+/// The oldest GPUs, by major and minor number, that kernels are compiled for: CUDA 13 knows no older
+/// ones.
+const CAPABILITY_LEAST: (i32, i32) = (7, 5);
 
 /// A GPU of this machine with its primary context, which whoever else uses CUDA in this process
 /// shares.
@@ -21,23 +26,26 @@ pub struct Gpu {
     ordinal: u32,
     context: Arc<CudaContext>,
     name: String,
-    architecture: String,
+    /// Major and minor number of what it can do: 9 and 0 are `sm_90`.
+    capability: (i32, i32),
 }
 
 // === impl Gpu ===
 
 impl Gpu {
-    /// Opens GPU number `ordinal`, where the driver is there and each of the `needed` libraries.
+    /// Opens GPU number `ordinal`, where the driver is there.
     ///
     /// # Errors
-    /// A library is not there, or the driver refuses.
-    pub fn open(ordinal: u32, needed: &[Library]) -> Result<Self, CudaError> {
-        libraries::check(needed)?;
+    /// There is no driver, or it refuses.
+    pub fn open(ordinal: u32) -> Result<Self, CudaError> {
+        if !is_there(Library::Driver) {
+            return Err(CudaError::Missing { library: Library::Driver });
+        }
         let context = CudaContext::new(ordinal as usize)
             .map_err(|error| failed(ordinal, "open it")(error))?;
         let asked = || Ok((context.compute_capability()?, context.name()?));
-        let ((major, minor), name) = asked().map_err(failed(ordinal, "ask about it"))?;
-        Ok(Self { ordinal, context, name, architecture: format!("sm_{major}{minor}") })
+        let (capability, name) = asked().map_err(failed(ordinal, "ask about it"))?;
+        Ok(Self { ordinal, context, name, capability })
     }
 
     /// Its number.
@@ -58,35 +66,52 @@ impl Gpu {
         &self.context
     }
 
-    /// Puts kernels on it: from the cache, or compiled and then put there.
+    /// Puts kernels on it: from the cache, or compiled and then put there. The compiler is needed only
+    /// where the cache has none that the driver takes.
     ///
     /// # Errors
-    /// They do not compile, or the driver does not load them.
+    /// The GPU is too old, they do not compile, or the driver does not load them.
     pub fn load(
         &self,
         source: &KernelSource,
         cache: Option<&CubinCache>,
     ) -> Result<Arc<CudaModule>, CudaError> {
-        let code = self.machine_code(source, cache)?;
-        let module = self.context.load_module(Ptx::from_binary(code));
-        module.map_err(self.failed("load kernels"))
-    }
-
-    fn machine_code(
-        &self,
-        source: &KernelSource,
-        cache: Option<&CubinCache>,
-    ) -> Result<Vec<u8>, CudaError> {
-        let Some(cache) = cache else { return compile(source, &self.architecture) };
-        let path = cache.path(source, &self.architecture, driver_version());
-        if let Some(code) = CubinCache::read(&path) {
-            return Ok(code);
+        let architecture = architecture(self.capability);
+        if self.capability < CAPABILITY_LEAST {
+            let (ordinal, name) = (self.ordinal, self.name.clone());
+            let least = self::architecture(CAPABILITY_LEAST);
+            return Err(CudaError::TooOld { ordinal, name, architecture, least });
         }
-        let code = compile(source, &self.architecture)?;
-        if let Err(error) = cache.write(&path, &code) {
+        let kept = cache.map(|cache| (cache, cache.path(source, &architecture, driver_version())));
+        if let Some((_, path)) = &kept
+            && let Some(module) = self.load_kept(path)?
+        {
+            return Ok(module);
+        }
+        let code = compile(source, &architecture)?;
+        let module = self.context.load_module(Ptx::from_binary(code.clone()));
+        let module = module.map_err(self.failed("load kernels"))?;
+        // Only what the driver has taken is kept.
+        if let Some((cache, path)) = &kept
+            && let Err(error) = cache.write(path, &code)
+        {
             tracing::warn!(path = %path.display(), %error, "compiled kernels are not kept");
         }
-        Ok(code)
+        Ok(module)
+    }
+
+    /// Kernels out of a file of the cache; `None` where it has none, or none that the driver takes.
+    fn load_kept(&self, path: &Path) -> Result<Option<Arc<CudaModule>>, CudaError> {
+        let Some(code) = CubinCache::read(path) else { return Ok(None) };
+        match self.context.load_module(Ptx::from_binary(code)) {
+            Ok(module) => Ok(Some(module)),
+            Err(error) if is_of_the_code(error) => {
+                let (path, reason) = (path.display(), said(error));
+                tracing::warn!(%path, reason, "the driver refuses these kept kernels: made anew");
+                Ok(None)
+            }
+            Err(error) => Err(self.failed("load kernels")(error)),
+        }
     }
 
     /// An error of the driver's as one of this GPU; `doing`: what was tried.
@@ -97,6 +122,28 @@ impl Gpu {
 
 fn failed(ordinal: u32, doing: &'static str) -> impl FnOnce(DriverError) -> CudaError {
     move |error| CudaError::Device { ordinal, doing, reason: said(error) }
+}
+
+/// As in `sm_90`.
+fn architecture((major, minor): (i32, i32)) -> String {
+    format!("sm_{major}{minor}")
+}
+
+/// Whether the driver finds fault with machine code, rather than with the GPU or its memory.
+fn is_of_the_code(error: DriverError) -> bool {
+    use sys::CUresult as Error;
+    matches!(
+        error.0,
+        Error::CUDA_ERROR_INVALID_VALUE
+            | Error::CUDA_ERROR_INVALID_IMAGE
+            | Error::CUDA_ERROR_NO_BINARY_FOR_GPU
+            | Error::CUDA_ERROR_INVALID_PTX
+            | Error::CUDA_ERROR_UNSUPPORTED_PTX_VERSION
+            | Error::CUDA_ERROR_INVALID_SOURCE
+            | Error::CUDA_ERROR_SHARED_OBJECT_SYMBOL_NOT_FOUND
+            | Error::CUDA_ERROR_SHARED_OBJECT_INIT_FAILED
+            | Error::CUDA_ERROR_NOT_FOUND
+    )
 }
 
 /// As in 13000 for CUDA 13.0; 0 where the driver does not say.

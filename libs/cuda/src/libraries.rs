@@ -2,18 +2,7 @@
 //! not, so nothing of it may be called before this has been asked.
 #![allow(unsafe_code)]
 
-use crate::error::{CudaError, Library};
-
-/// Checks that the driver and what else is needed can be opened.
-///
-/// # Errors
-/// The first one that cannot.
-pub(crate) fn check(needed: &[Library]) -> Result<(), CudaError> {
-    match [&[Library::Driver], needed].concat().into_iter().find(|library| !is_there(*library)) {
-        Some(library) => Err(CudaError::Missing { library }),
-        None => Ok(()),
-    }
-}
+use crate::error::Library;
 
 /// Whether a library can be opened.
 #[must_use]

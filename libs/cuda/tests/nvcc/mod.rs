@@ -5,8 +5,8 @@ use std::process::Command;
 
 use headwater_cuda::KernelSource;
 
-/// A100, H100 and H200, B200.
-pub(crate) const ARCHITECTURES: [&str; 3] = ["sm_80", "sm_90", "sm_100"];
+/// T4, which is the oldest that is taken; A100, H100 and H200, B200.
+pub(crate) const ARCHITECTURES: [&str; 4] = ["sm_75", "sm_80", "sm_90", "sm_100"];
 
 /// Compiles a source for all of them: `kernels` are in it and no others, and none keeps a register in
 /// memory. `HEADWATER_CUDA_TOOLKIT` says where nvcc is.
