@@ -98,10 +98,12 @@ fn a_worker_with_a_gpu_makes_the_processors_bytes_and_leaves_nothing_on_it() {
     let cpu = fleet.add_worker("backend = \"cpu\"");
     let reference = epoch(&mut fleet, cpu);
     let settings = cuda(&fleet);
-    // The second start has no compiler that works: kernels come from the cache.
-    let starts: [&[_]; 2] = [&[], &[("EMULATED_CUDA", "eager"), ("EMULATED_NVRTC_FAIL", "1")]];
-    for variables in starts {
-        emulate(&mut fleet, emulated::libraries(), variables);
+    // The second start has no compiler: kernels come from the cache.
+    let libraries = emulated::libraries().to_owned();
+    let starts: [(_, &[_]); 2] =
+        [(libraries.join("driver"), &[("EMULATED_CUDA", "eager")]), (libraries, &[])];
+    for (libraries, variables) in starts.into_iter().rev() {
+        emulate(&mut fleet, &libraries, variables);
         let gpu = fleet.add_worker(&settings);
         assert!(epoch(&mut fleet, gpu) == reference, "{variables:?}: other batches");
         let worker = fleet.worker(gpu);
@@ -167,10 +169,16 @@ fn a_gpu_that_cannot_be_had_is_refused_by_name() {
         (("EMULATED_CUDA_MEMORY_BYTES", "1048576"), "augment.cuda_memory_bytes"),
         (("EMULATED_CUDA_FAIL", "cuModuleLoadData:1"), "GPU 0: load kernels: unspecified launch"),
         (("EMULATED_CUDA_FAIL", "cuMemHostAlloc:1:2"), "GPU 0: pin memory: out of memory"),
+        (
+            ("EMULATED_CUDA_CAPABILITY", "7.0"),
+            "is of architecture sm_70, and kernels are made for sm_75",
+        ),
     ] {
         let (code, said) = refused(&mut fleet, libraries, &[variables], &[forced]);
         assert_eq!(code, Some(1), "{variables:?}: {said}");
-        assert!(said.contains(named), "{variables:?}: {said}");
+        for words in ["augment.backend is `cuda`, but ", named] {
+            assert!(said.contains(words), "{variables:?}: {said}");
+        }
     }
     let (code, said) = refused(&mut fleet, libraries, &[], &[forced, "augment.cuda_device=1"]);
     assert_eq!(code, Some(1), "{said}");
@@ -181,12 +189,7 @@ fn a_gpu_that_cannot_be_had_is_refused_by_name() {
 #[test]
 fn without_nvrtc_a_gpu_is_refused_where_it_is_forced_and_left_alone_where_it_is_not() {
     let mut fleet = fleet();
-    let driver = fleet.dir().join("driver");
-    std::fs::create_dir(&driver).expect("a folder");
-    for name in ["libcuda.so", "libcuda.so.1"] {
-        let library = emulated::libraries().join("libcuda.so.1");
-        std::os::unix::fs::symlink(library, driver.join(name)).expect("a link");
-    }
+    let driver = emulated::libraries().join("driver");
     let (code, said) = refused(&mut fleet, &driver, &[], &["augment.backend=cuda"]);
     if said.contains("device kernel image is invalid") {
         return eprintln!("SKIP: NVRTC is installed on this machine");
@@ -197,6 +200,75 @@ fn without_nvrtc_a_gpu_is_refused_where_it_is_forced_and_left_alone_where_it_is_
     emulate(&mut fleet, &driver, &[]);
     let auto = fleet.add_worker("backend = \"auto\"");
     let log = fleet.worker(auto).log();
-    assert!(log.contains("no GPU: the processor renders"), "{log}");
+    assert!(log.contains("the GPU cannot be used: the processor renders"), "{log}");
     assert!(log.contains("NVRTC (libnvrtc.so) is not found"), "{log}");
+}
+
+/// A file of compiled kernels that is as it was written, whatever is in it.
+fn kept(code: &[u8]) -> Vec<u8> {
+    let sum = xxhash_rust::xxh3::xxh3_64(code);
+    [b"HWCUBIN1", &(code.len() as u64).to_le_bytes()[..], &sum.to_le_bytes(), code].concat()
+}
+
+#[test]
+fn kept_kernels_that_are_damaged_or_that_the_driver_refuses_are_made_anew_and_kept() {
+    let mut fleet = fleet();
+    let settings = cuda(&fleet);
+    let kernels = fleet.dir().join("kernels");
+    let start = |fleet: &mut Fleet, variables: &[_]| {
+        emulate(fleet, emulated::libraries(), variables);
+        let worker = fleet.add_worker(&settings);
+        let log = ended(fleet.worker(worker));
+        assert!(log.contains("cuda Emulated GPU"), "{log}");
+        log
+    };
+    let log = start(&mut fleet, &[]);
+    assert!(!log.contains("made anew"), "{log}");
+    let mut files = std::fs::read_dir(&kernels).expect("a folder");
+    let file = files.next().expect("a file").expect("a file").path();
+    assert!(files.next().is_none(), "one file of kernels");
+    let whole = std::fs::read(&file).expect("kernels");
+    let mut flipped = whole.clone();
+    flipped[whole.len() / 2] ^= 1;
+    let refused = ["the driver refuses these kept kernels", "device kernel image is invalid"];
+    for (wrong, said) in [
+        (whole[..whole.len() / 2].to_owned(), &["these compiled kernels are damaged"][..]),
+        (flipped, &["these compiled kernels are damaged"]),
+        (kept(b"machine code of another GPU"), &refused),
+    ] {
+        std::fs::write(&file, wrong).expect("a file");
+        let log = start(&mut fleet, &[]);
+        assert!(said.iter().all(|said| log.contains(said)), "{said:?}: {log}");
+        let log = start(&mut fleet, &[("EMULATED_NVRTC_FAIL", "1")]);
+        assert!(!log.contains("made anew"), "{said:?}: {log}");
+    }
+    // Nor is what the driver refuses put there.
+    std::fs::write(&file, kept(b"code")).expect("a file");
+    let second = ("EMULATED_CUDA_FAIL", "cuModuleLoadData:2:200");
+    emulate(&mut fleet, emulated::libraries(), &[second]);
+    let auto = fleet.add_worker(&settings.replace("\"cuda\"", "\"auto\""));
+    let log = ended(fleet.worker(auto));
+    assert!(log.contains("GPU 0: load kernels: device kernel image is invalid"), "{log}");
+    assert_eq!(std::fs::read(&file).expect("a file"), kept(b"code"));
+}
+
+#[test]
+fn where_the_gpu_has_too_little_memory_auto_takes_the_processor_and_says_why() {
+    let mut fleet = fleet();
+    let cpu = fleet.add_worker("backend = \"cpu\"");
+    let reference = epoch(&mut fleet, cpu);
+    let settings = cuda(&fleet).replace("\"cuda\"", "\"auto\"");
+    emulate(&mut fleet, emulated::libraries(), &[("EMULATED_CUDA_MEMORY_BYTES", "20000000")]);
+    let auto = fleet.add_worker(&settings);
+    assert!(epoch(&mut fleet, auto) == reference, "other batches");
+    let log = ended(fleet.worker(auto));
+    for said in [
+        "the GPU cannot be used: the processor renders",
+        "take augment.cuda_memory_bytes of its memory: out of memory: 67108864 bytes for each of \
+         augment.threads, 20000000 of 20000000 bytes are free: lower augment.cuda_memory_bytes",
+        "at the context's release: 0 device allocations, 0 pinned, 0 streams, 0 events",
+        "back end backend=\"cpu ",
+    ] {
+        assert!(log.contains(said), "no `{said}` in {log}");
+    }
 }

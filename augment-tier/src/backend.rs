@@ -1,12 +1,7 @@
 //! What renders samples.
 
-use std::sync::Arc;
-
 use headwater_core::Recipe;
-use headwater_cuda::CudaError;
 
-use crate::config::{AugmentConfig, BackendChoice};
-use crate::cuda::CudaBackend;
 use crate::decode::DecodeLimits;
 use crate::render::{RenderError, RenderKey, Rendered, Renderer, ViewSink};
 use crate::simd::Simd;
@@ -74,27 +69,6 @@ pub struct SampleJob<'a> {
     pub out: &'a mut dyn ViewSink,
 }
 
-/// What a worker renders with. May take seconds where a GPU is opened for the first time.
-///
-/// # Errors
-/// A GPU is forced and cannot be had; says what is not found.
-pub fn choose(config: &AugmentConfig) -> Result<Arc<dyn Backend>, CudaError> {
-    let cpu = || Arc::new(CpuBackend { limits: config.decode_limits() });
-    let backend: Arc<dyn Backend> = match config.backend {
-        BackendChoice::Cpu => cpu(),
-        BackendChoice::Cuda => Arc::new(CudaBackend::open(&config.cuda())?),
-        BackendChoice::Auto => match CudaBackend::open(&config.cuda()) {
-            Ok(cuda) => Arc::new(cuda),
-            Err(reason) => {
-                tracing::info!(%reason, "no GPU: the processor renders");
-                cpu()
-            }
-        },
-    };
-    tracing::info!(backend = backend.name(), "back end");
-    Ok(backend)
-}
-
 fn no_nvjpeg(backend: &str) -> String {
     format!(
         "recipe.decoder is `nvjpeg`, which {backend} has not: its pixels are not those of another \
@@ -160,35 +134,5 @@ impl ViewSink for AnySink<'_> {
 
     fn fp8_amax(&mut self, tensor: usize, amax: f32) {
         self.0.fp8_amax(tensor, amax);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use headwater_cuda::{Library, is_there};
-
-    fn with(backend: BackendChoice) -> AugmentConfig {
-        AugmentConfig { backend, threads: 1, ..AugmentConfig::default() }
-    }
-
-    #[test]
-    fn the_processor_is_taken_where_it_is_asked_for() {
-        assert!(choose(&with(BackendChoice::Cpu)).unwrap().name().starts_with("cpu "));
-    }
-
-    /// A machine with a driver has nothing to say here.
-    #[test]
-    fn without_a_driver_auto_takes_the_processor_and_cuda_says_what_is_missing() {
-        if is_there(Library::Driver) {
-            return;
-        }
-        assert!(choose(&with(BackendChoice::Auto)).unwrap().name().starts_with("cpu "));
-        let error = choose(&with(BackendChoice::Cuda)).err().expect("there is no GPU");
-        assert_eq!(error, CudaError::Missing { library: Library::Driver });
-        let sentence = crate::AugmentError::from(error).to_string();
-        for word in ["augment.backend is `cuda`", "driver (libcuda.so) is not found", "\"cpu\""] {
-            assert!(sentence.contains(word), "{sentence}");
-        }
     }
 }

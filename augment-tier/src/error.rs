@@ -8,7 +8,6 @@ use headwater_storage_client::StorageClientError;
 use headwater_transport::LinkError;
 
 use crate::render::RenderError;
-use headwater_cuda::CudaError;
 
 /// Why a worker cannot start or go on.
 #[derive(Debug, thiserror::Error)]
@@ -41,8 +40,13 @@ pub enum AugmentError {
     #[error(transparent)]
     Storage(StorageClientError),
     /// The GPU that was asked for cannot be had.
-    #[error("augment.backend is `cuda`, but {0}; or set augment.backend to \"auto\" or \"cpu\"")]
-    Cuda(#[from] CudaError),
+    #[error(
+        "augment.backend is `cuda`, but {reason}; or set augment.backend to \"auto\" or \"cpu\""
+    )]
+    Gpu {
+        /// Why not, and what to do.
+        reason: String,
+    },
     /// The image decoder has no memory.
     #[error("cannot make a renderer: {0}")]
     Renderer(#[source] RenderError),

@@ -4,6 +4,7 @@
 //! it is, so that at low load all threads work on one part, and at high load no session waits for
 //! more than one sample of each other one. Plain threads: CPU work never runs on the async ones.
 
+mod chosen;
 mod job;
 mod queue;
 
@@ -13,6 +14,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Instant;
 
+pub(crate) use chosen::start;
 pub(crate) use job::{BadUnit, JobEnd, JobResult, RenderJob, RenderUnit};
 use queue::FairQueue;
 

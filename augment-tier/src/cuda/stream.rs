@@ -41,6 +41,20 @@ fn failed(doing: &str) -> impl FnOnce(DriverError) -> DeviceError {
     move |error| DeviceError { doing, reason: said(error) }
 }
 
+/// Why a GPU has not given a stream its memory, and what to do.
+fn no_memory(gpu: &Gpu, arena_bytes: u64, error: DriverError) -> CudaError {
+    let left = match result::mem_get_info() {
+        Ok((free, total)) => format!("{free} of {total} bytes are free"),
+        Err(error) => said(error),
+    };
+    let reason = format!(
+        "{}: {arena_bytes} bytes for each of augment.threads, {left}: lower augment.cuda_memory_bytes",
+        said(error)
+    );
+    let doing = "take augment.cuda_memory_bytes of its memory";
+    CudaError::Device { ordinal: gpu.gpu.ordinal(), doing, reason }
+}
+
 // === impl GpuStream ===
 
 impl GpuStream {
@@ -61,7 +75,7 @@ impl GpuStream {
         // SAFETY: the context is current since the calls above bound it. What the memory holds does
         // not matter: kernels read what was written before.
         let arena = unsafe { result::malloc_sync(arena_bytes as usize) };
-        let arena = arena.map_err(failed("take augment.cuda_memory_bytes of its memory"))?;
+        let arena = arena.map_err(|error| no_memory(gpu, arena_bytes, error))?;
         let jpegs = JpegsOnGpu {
             context: Arc::clone(gpu.context()),
             stream: Arc::clone(&stream),

@@ -14,11 +14,11 @@ use tonic::service::interceptor::InterceptedService;
 use tonic::transport::Server;
 
 use super::AugmentService;
-use crate::backend::{self, Backend};
+use crate::backend::Backend;
 use crate::config::AugmentConfig;
 use crate::error::AugmentError;
 use crate::metrics;
-use crate::pool::Pool;
+use crate::pool::{self, Pool};
 use crate::session;
 use crate::worker::Worker;
 
@@ -50,15 +50,16 @@ impl Augment {
     /// the back end that it names.
     ///
     /// # Errors
-    /// A bad value, a forced GPU that cannot be had, a forced link that this program does not have, no storage tier within
-    /// `storage_wait_ms`, or no threads.
+    /// A bad value, a forced GPU that cannot be had, a forced link that this program does not have, no
+    /// storage tier within `storage_wait_ms`, or no threads.
     pub async fn open(config: AugmentConfig) -> Result<Self, AugmentError> {
         config.validate()?;
+        session::check_forced(&config)?;
         let asked = config.clone();
         // Compiling kernels takes a while.
-        let choosing = tokio::task::spawn_blocking(move || backend::choose(&asked));
-        let backend = choosing.await.expect("choosing a back end does not panic")?;
-        Self::open_with(config, backend).await
+        let starting = tokio::task::spawn_blocking(move || pool::start(&asked));
+        let (backend, pool) = starting.await.expect("choosing a back end does not panic")?;
+        Self::with_pool(config, backend, pool).await
     }
 
     /// As [`Augment::open`], rendering with another back end.
@@ -71,11 +72,19 @@ impl Augment {
     ) -> Result<Self, AugmentError> {
         config.validate()?;
         session::check_forced(&config)?;
+        let pool = Pool::start(Arc::clone(&backend), config.threads())?;
+        Self::with_pool(config, backend, pool).await
+    }
+
+    async fn with_pool(
+        config: AugmentConfig,
+        backend: Arc<dyn Backend>,
+        pool: Pool,
+    ) -> Result<Self, AugmentError> {
         metrics::describe();
         let access = Access::open(&config.security)?;
         let storage =
             StorageClient::connect(config.storage_client()).await.map_err(AugmentError::Storage)?;
-        let pool = Pool::start(Arc::clone(&backend), config.threads())?;
         Ok(Self { worker: Worker::new(config, access, backend, storage, pool) })
     }
 

@@ -1,0 +1,93 @@
+//! The threads on the back end that the configuration names.
+
+use std::sync::Arc;
+
+use headwater_cuda::{Library, is_there};
+
+use super::Pool;
+use crate::backend::{Backend, CpuBackend};
+use crate::config::{AugmentConfig, BackendChoice};
+use crate::cuda::CudaBackend;
+use crate::error::AugmentError;
+
+/// A back end and the threads that have their renderers of it.
+type Started = (Arc<dyn Backend>, Pool);
+
+/// Starts the threads. May take seconds where a GPU is opened for the first time.
+///
+/// A GPU has been taken only once every thread has its memory there: before that `auto` may still
+/// take the processor.
+///
+/// # Errors
+/// A GPU is forced and cannot be had, which says why; or there are no threads, or no memory.
+pub(crate) fn start(config: &AugmentConfig) -> Result<Started, AugmentError> {
+    let (backend, pool) = match config.backend {
+        BackendChoice::Cpu => on_processor(config),
+        BackendChoice::Cuda => on_gpu(config),
+        BackendChoice::Auto => match on_gpu(config) {
+            Err(AugmentError::Gpu { reason }) if is_there(Library::Driver) => {
+                tracing::warn!(reason, "the GPU cannot be used: the processor renders");
+                on_processor(config)
+            }
+            Err(AugmentError::Gpu { reason }) => {
+                tracing::info!(reason, "no GPU: the processor renders");
+                on_processor(config)
+            }
+            started => started,
+        },
+    }?;
+    tracing::info!(backend = backend.name(), "back end");
+    Ok((backend, pool))
+}
+
+fn on_processor(config: &AugmentConfig) -> Result<Started, AugmentError> {
+    on(Arc::new(CpuBackend { limits: config.decode_limits() }), config)
+}
+
+fn on_gpu(config: &AugmentConfig) -> Result<Started, AugmentError> {
+    let opened = CudaBackend::open(&config.cuda());
+    let gpu = opened.map_err(|error| AugmentError::Gpu { reason: error.to_string() })?;
+    on(Arc::new(gpu), config).map_err(|error| match error {
+        AugmentError::Renderer(error) if error.is_of_device() => {
+            AugmentError::Gpu { reason: error.to_string() }
+        }
+        error => error,
+    })
+}
+
+fn on(backend: Arc<dyn Backend>, config: &AugmentConfig) -> Result<Started, AugmentError> {
+    let pool = Pool::start(Arc::clone(&backend), config.threads())?;
+    Ok((backend, pool))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn with(backend: BackendChoice) -> AugmentConfig {
+        AugmentConfig { backend, threads: 1, ..AugmentConfig::default() }
+    }
+
+    fn name(backend: BackendChoice) -> String {
+        start(&with(backend)).expect("a pool").0.name()
+    }
+
+    #[test]
+    fn the_processor_is_taken_where_it_is_asked_for() {
+        assert!(name(BackendChoice::Cpu).starts_with("cpu "));
+    }
+
+    /// A machine with a driver has nothing to say here.
+    #[test]
+    fn without_a_driver_auto_takes_the_processor_and_cuda_says_what_is_missing() {
+        if is_there(Library::Driver) {
+            return;
+        }
+        assert!(name(BackendChoice::Auto).starts_with("cpu "));
+        let error = start(&with(BackendChoice::Cuda)).err().expect("there is no GPU");
+        let sentence = error.to_string();
+        for word in ["augment.backend is `cuda`", "driver (libcuda.so) is not found", "\"cpu\""] {
+            assert!(sentence.contains(word), "{sentence}");
+        }
+    }
+}
