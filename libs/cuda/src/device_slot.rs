@@ -2,32 +2,26 @@
 //!
 //! Links write to the slot, which is memory of the host. A batch that is whole is copied to the twin, on
 //! a stream that does nothing else, and may be used by a consumer's stream from the copy's end on.
-//! Nobody waits for anybody on the host: events say what comes before what.
+//! Nobody waits for anybody on the host: events say what comes before what. What a network card has
+//! written to the twin itself is not copied.
 #![allow(unsafe_code)]
+
+mod window;
 
 use std::ffi::c_void;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use cudarc::driver::result::{self, DriverError, stream::StreamKind};
 use cudarc::driver::sys;
-use headwater_core::Dtype;
-use headwater_core::cast::Normalise;
+use headwater_core::Region;
 use headwater_transport::SlotMemory;
 
-use crate::cubin_cache::CubinCache;
 use crate::current::Current;
 use crate::error::CudaError;
 use crate::event::Event;
-use crate::expander::{Expander, Expansion};
-use crate::gpu::Gpu;
-use crate::memory::{DeviceAllocator, DeviceMemory};
-
-/// Copies slots to one GPU.
-pub struct Uploader {
-    gpu: Gpu,
-    allocator: Option<Box<dyn DeviceAllocator>>,
-    expander: Option<Expander>,
-}
+use crate::expander::Expansion;
+use crate::memory::DeviceMemory;
+use crate::uploader::Uploader;
 
 /// A stream of whoever uses what a device slot holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,64 +77,6 @@ impl ConsumerStream {
     }
 }
 
-// === impl Uploader ===
-
-impl Uploader {
-    /// Opens a GPU for copies of slots.
-    ///
-    /// # Errors
-    /// There is no such GPU, or it cannot be used; says what is missing.
-    pub fn open(
-        ordinal: u32,
-        allocator: Option<Box<dyn DeviceAllocator>>,
-    ) -> Result<Self, CudaError> {
-        Ok(Self { gpu: Gpu::open(ordinal)?, allocator, expander: None })
-    }
-
-    /// With a kernel that makes elements of `dtype` of levels: `bf16`, `f16` or `f32`.
-    ///
-    /// # Errors
-    /// The kernel cannot be had; says what is missing.
-    pub fn normalising(
-        self,
-        normalise: &Normalise,
-        dtype: Dtype,
-        cache: Option<&CubinCache>,
-    ) -> Result<Self, CudaError> {
-        let expander = Some(Expander::new(&self.gpu, normalise, dtype, cache)?);
-        Ok(Self { expander, ..self })
-    }
-
-    /// The GPU.
-    #[must_use]
-    pub fn gpu(&self) -> &Gpu {
-        &self.gpu
-    }
-
-    /// A twin of `len_bytes`, at least the slot's own length, for a slot.
-    ///
-    /// # Errors
-    /// The GPU has no memory for it, or the slot cannot be locked in memory.
-    pub fn slot(
-        self: &Arc<Self>,
-        host: Arc<SlotMemory>,
-        len_bytes: u64,
-    ) -> Result<DeviceSlot, CudaError> {
-        assert!(len_bytes >= host.len_bytes(), "a twin of {len_bytes} bytes");
-        let memory = DeviceMemory::take(&self.gpu, self.allocator.as_deref(), len_bytes)?;
-        let failed = |doing| self.gpu.failed(doing);
-        let _current = Current::of(self.gpu.context()).map_err(failed("use it"))?;
-        let uploaded = Event::new(self.gpu.context()).map_err(failed("make an event"))?;
-        lock_pages(&host).map_err(failed("lock a slot's memory for copies (cuMemHostRegister)"))?;
-        let stream = result::stream::create(StreamKind::NonBlocking)
-            .inspect_err(|_| unlock_pages(&host))
-            .map_err(failed("make a stream"))?;
-        let (users, made_in) = (Mutex::default(), std::process::id());
-        let uploader = Arc::clone(self);
-        Ok(DeviceSlot { uploader, host, memory, len_bytes, stream, uploaded, users, made_in })
-    }
-}
-
 fn lock_pages(host: &SlotMemory) -> Result<(), DriverError> {
     let bytes = host.len_bytes() as usize;
     let portable = sys::CU_MEMHOSTREGISTER_PORTABLE;
@@ -157,10 +93,28 @@ fn unlock_pages(host: &SlotMemory) {
 // === impl DeviceSlot ===
 
 impl DeviceSlot {
+    pub(crate) fn new(
+        uploader: Arc<Uploader>,
+        host: Arc<SlotMemory>,
+        memory: DeviceMemory,
+        len_bytes: u64,
+    ) -> Result<Self, CudaError> {
+        let failed = |doing| uploader.gpu().failed(doing);
+        let _current = Current::of(uploader.gpu().context()).map_err(failed("use it"))?;
+        let uploaded = Event::new(uploader.gpu().context()).map_err(failed("make an event"))?;
+        lock_pages(&host).map_err(failed("lock a slot's memory for copies (cuMemHostRegister)"))?;
+        let stream = result::stream::create(StreamKind::NonBlocking)
+            .inspect_err(|_| unlock_pages(&host))
+            .map_err(failed("make a stream"))?;
+        let (users, made_in) = (Mutex::default(), std::process::id());
+        drop(_current);
+        Ok(Self { uploader, host, memory, len_bytes, stream, uploaded, users, made_in })
+    }
+
     /// Number of the GPU.
     #[must_use]
     pub fn ordinal(&self) -> u32 {
-        self.uploader.gpu.ordinal()
+        self.uploader.gpu().ordinal()
     }
 
     /// Address on the GPU of the first byte; of use to streams that [`DeviceSlot::hand_to`] was called for.
@@ -169,41 +123,51 @@ impl DeviceSlot {
         self.memory.address()
     }
 
-    /// Copies the slot's first `len_bytes` to the GPU and normalises there what is to be normalised, as
-    /// soon as those who have used the twin before are done with it. Returns at once; until
-    /// [`DeviceSlot::is_uploaded`] nobody may write to the slot.
+    /// Copies regions of the slot to the twin and normalises there what is to be normalised, as
+    /// soon as those who have used the twin before are done with it. Other regions keep what a card
+    /// has written to the twin. Returns at once; until [`DeviceSlot::is_uploaded`] nobody may write to
+    /// the slot, and a card not to the twin until [`DeviceSlot::is_unused`].
     ///
     /// # Errors
     /// The GPU fails.
     ///
     /// # Panics
     /// Something lies beyond the slot or its twin.
-    pub fn upload(&self, len_bytes: u64, expansions: &[Expansion]) -> Result<(), CudaError> {
-        assert!(len_bytes <= self.host.len_bytes(), "{len_bytes} bytes of a slot");
-        self.enqueue(len_bytes, expansions).map_err(self.uploader.gpu.failed("copy a batch to it"))
+    pub fn upload(&self, copies: &[Region], expansions: &[Expansion]) -> Result<(), CudaError> {
+        let within = |copy: &Region| copy.offset_bytes + copy.len_bytes <= self.host.len_bytes();
+        assert!(copies.iter().all(within), "{copies:?} of {} bytes", self.host.len_bytes());
+        self.enqueue(copies, expansions).map_err(self.uploader.gpu().failed("copy a batch to it"))
     }
 
-    fn enqueue(&self, len_bytes: u64, expansions: &[Expansion]) -> Result<(), DriverError> {
+    fn enqueue(&self, copies: &[Region], expansions: &[Expansion]) -> Result<(), DriverError> {
+        self.uploader.settle_writes()?;
         let gone = std::mem::take(&mut self.users().gone);
         for event in gone {
             // SAFETY: the stream is the slot's own.
             unsafe { event.hold_back(self.stream) }?;
         }
-        let _current = Current::of(self.uploader.gpu.context())?;
-        let (to, from) = (self.memory.address(), self.host.as_ptr().cast::<c_void>());
-        // SAFETY: both ends have `len_bytes`; the source is locked, lives as long as `self`, which waits
-        // for the stream when dropped, and is not written to meanwhile, as the contract says. It is
-        // handled by address: no reference to it exists.
-        unsafe { sys::cuMemcpyHtoDAsync_v2(to, from, len_bytes as usize, self.stream) }.result()?;
+        let _current = Current::of(self.uploader.gpu().context())?;
+        let twin = self.memory.address();
+        for &Region { offset_bytes, len_bytes } in copies {
+            let from = self.host.as_ptr().wrapping_add(offset_bytes as usize).cast::<c_void>();
+            let (to, len) = (twin + offset_bytes, len_bytes as usize);
+            // SAFETY: both ends have the region; the source is locked, lives as long as `self`, which
+            // waits for the stream when dropped, and is not written to meanwhile, as the contract says.
+            // It is handled by address: no reference to it exists.
+            unsafe { sys::cuMemcpyHtoDAsync_v2(to, from, len, self.stream) }.result()?;
+        }
         for &expansion in expansions {
             let Expansion { levels, elements, plane, planes } = expansion;
-            let expander = self.uploader.expander.as_ref().expect("an uploader that normalises");
+            let expander = self.uploader.expander();
             let count = plane * u64::from(planes);
             let end = elements + count * expander.element_bytes();
-            assert!(levels + count <= len_bytes && end <= self.len_bytes, "{expansion:?}");
+            assert!(
+                levels + count <= self.host.len_bytes() && end <= self.len_bytes,
+                "{expansion:?}"
+            );
             // SAFETY: the context is current, the places were just checked, and `self` waits for the
             // stream when dropped.
-            unsafe { expander.launch(to, expansion, self.stream) }?;
+            unsafe { expander.launch(twin, expansion, self.stream) }?;
         }
         // SAFETY: the stream is the slot's own.
         unsafe { self.uploaded.set(self.stream) }
@@ -214,7 +178,26 @@ impl DeviceSlot {
     /// # Errors
     /// The GPU fails.
     pub fn is_uploaded(&self) -> Result<bool, CudaError> {
-        self.uploaded.is_reached().map_err(self.uploader.gpu.failed("copy a batch to it"))
+        self.uploaded.is_reached().map_err(self.uploader.gpu().failed("copy a batch to it"))
+    }
+
+    /// Whether, besides, all streams are through with what they were asked for before
+    /// [`DeviceSlot::let_go`]: a card may write to the twin again.
+    ///
+    /// # Errors
+    /// The GPU fails.
+    pub fn is_unused(&self) -> Result<bool, CudaError> {
+        let users = self.users();
+        let through = || -> Result<bool, DriverError> {
+            for event in &users.gone {
+                if !event.is_reached()? {
+                    return Ok(false);
+                }
+            }
+            Ok(users.streams.is_empty())
+        };
+        let through = through().map_err(self.uploader.gpu().failed("ask it what it has done"))?;
+        Ok(through && self.is_uploaded()?)
     }
 
     /// Lets a stream read the twin: what it is asked for from now on comes after the upload.
@@ -225,7 +208,7 @@ impl DeviceSlot {
         let mut users = self.users();
         // SAFETY: the stream is alive by the word that was given for it.
         unsafe { self.uploaded.hold_back(stream.raw()) }
-            .map_err(self.uploader.gpu.failed("let a stream wait for a batch"))?;
+            .map_err(self.uploader.gpu().failed("let a stream wait for a batch"))?;
         // A thread's own default stream cannot be named from another thread, on which it may be let
         // go of; the legacy stream stands for it, as it waits for all of those.
         let known = match stream {
@@ -243,27 +226,19 @@ impl DeviceSlot {
     /// # Errors
     /// The GPU fails.
     pub fn wait(&self) -> Result<(), CudaError> {
-        self.uploaded.wait().map_err(self.uploader.gpu.failed("copy a batch to it"))
+        self.uploaded.wait().map_err(self.uploader.gpu().failed("copy a batch to it"))
     }
 
-    /// Bytes of the twin after the last upload, copied back: for whoever compares them.
+    /// Bytes of the twin after the last upload, copied back.
     ///
     /// # Errors
     /// The GPU fails.
     ///
     /// # Panics
     /// They lie beyond the twin.
-    pub fn read(&self, offset: u64, len_bytes: u64) -> Result<Vec<u8>, CudaError> {
-        assert!(offset + len_bytes <= self.len_bytes, "{len_bytes} bytes from {offset} on");
+    pub fn read(&self, offset_bytes: u64, len_bytes: u64) -> Result<Vec<u8>, CudaError> {
         self.wait()?;
-        let mut bytes = vec![0u8; len_bytes as usize];
-        let mut copy = || {
-            let _current = Current::of(self.uploader.gpu.context())?;
-            // SAFETY: the place was just checked, and the upload has ended.
-            unsafe { result::memcpy_dtoh_sync(&mut bytes, self.memory.address() + offset) }
-        };
-        copy().map_err(self.uploader.gpu.failed("copy a batch back"))?;
-        Ok(bytes)
+        self.copy_back(&[Region { offset_bytes, len_bytes }], <[u8]>::to_vec)
     }
 
     /// Says that nobody will ask a stream for anything with this content any more. What streams were
@@ -280,7 +255,7 @@ impl DeviceSlot {
     }
 
     fn stands_at(&self, stream: ConsumerStream) -> Result<Event, DriverError> {
-        let context = self.uploader.gpu.context();
+        let context = self.uploader.gpu().context();
         let _current = Current::of(context)?;
         let event = Event::new(context)?;
         // SAFETY: the stream is alive by the word that was given for it.
@@ -303,7 +278,7 @@ impl Drop for DeviceSlot {
         for event in std::mem::take(&mut self.users().gone) {
             let _ = event.wait();
         }
-        let Ok(_current) = Current::of(self.uploader.gpu.context()) else { return };
+        let Ok(_current) = Current::of(self.uploader.gpu().context()) else { return };
         // SAFETY: the stream is the slot's own, and nobody uses it after this.
         unsafe {
             let _ = result::stream::synchronize(self.stream);

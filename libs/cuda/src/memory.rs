@@ -10,6 +10,7 @@ use cudarc::driver::sys::{self, CUpointer_attribute};
 use crate::current::Current;
 use crate::error::CudaError;
 use crate::gpu::{Gpu, said};
+use crate::peer_writes::page_bytes;
 
 /// Where device slots begin at least: multiples of so many bytes, as tensors in them do.
 const ALIGN_BYTES: u64 = 256;
@@ -61,6 +62,8 @@ impl DeviceMemory {
             doing: "take memory for a slot",
             reason,
         };
+        // Whole pages, as only those can be handed on to the drivers of network cards.
+        let len_bytes = len_bytes.next_multiple_of(page_bytes());
         let Some(allocator) = allocator else {
             return Own::take(gpu, len_bytes).map_err(|error| refused(said(error)));
         };

@@ -6,6 +6,8 @@ use std::sync::Arc;
 use cudarc::driver::CudaContext;
 use cudarc::driver::result::{self, DriverError};
 
+use crate::current::Current;
+
 /// Pinned memory, given back when dropped. Whoever starts a copy waits for its end before the memory
 /// is looked at again, or dropped.
 pub struct Pinned {
@@ -25,7 +27,7 @@ impl Pinned {
     /// # Errors
     /// The driver has not that much memory to pin.
     pub fn take(context: &Arc<CudaContext>, len: usize) -> Result<Self, DriverError> {
-        context.bind_to_thread()?;
+        let _current = Current::of(context)?;
         // SAFETY: the context is current; the memory is filled below before anybody sees it.
         let start: *mut u8 = unsafe { result::malloc_host(len, 0) }?.cast();
         // SAFETY: the driver gave `len` bytes from here on, to this value alone.
@@ -63,7 +65,7 @@ impl Pinned {
 impl Drop for Pinned {
     fn drop(&mut self) {
         // There is nothing to be done where the driver has failed.
-        let _ = self.context.bind_to_thread();
+        let Ok(_current) = Current::of(&self.context) else { return };
         // SAFETY: `take` had it from the driver, and nobody uses it after this.
         let _ = unsafe { result::free_host(self.start.cast()) };
     }

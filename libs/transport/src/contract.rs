@@ -8,6 +8,7 @@ use headwater_core::Region;
 
 use crate::part::PartBuffer;
 use crate::slot::SlotMemory;
+use crate::window::DeviceWindow;
 
 /// Number of a lease, unique within the receiver's process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -181,6 +182,24 @@ pub trait ReceiverLink: Send + Sync + 'static {
     /// # Errors
     /// The memory cannot be registered (named limit and remedy).
     fn add_slot(&self, slot: SlotId, memory: Arc<SlotMemory>) -> Result<(), LinkError>;
+
+    /// As [`ReceiverLink::add_slot`], for a link whose card writes to a GPU's memory: parts of this
+    /// slot land there, and not in the host's memory.
+    ///
+    /// # Errors
+    /// The link cannot, or not here; what was tried, and the remedy.
+    fn add_device_slot(
+        &self,
+        slot: SlotId,
+        window: Arc<dyn DeviceWindow>,
+    ) -> Result<(), LinkError> {
+        let reason = format!(
+            "slot {} of {} bytes lies in a GPU's memory, to which it does not write",
+            slot.0,
+            window.len_bytes()
+        );
+        Err(LinkError::Setup { kind: self.kind(), reason })
+    }
 
     /// Takes a slot back, once no lease is open on it.
     fn remove_slot(&self, slot: SlotId);

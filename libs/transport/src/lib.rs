@@ -30,6 +30,8 @@ pub mod shm;
 pub mod slot;
 mod staging;
 pub mod tcp;
+#[allow(unsafe_code)] // The word of whoever makes windows.
+pub mod window;
 
 pub use checksum::{part_checksum, row_checksum};
 pub use contract::{
@@ -39,3 +41,4 @@ pub use contract::{
 pub use part::{PartBuffer, PartRow};
 pub use place::MAX_REGIONS;
 pub use slot::{SlotError, SlotMemory};
+pub use window::{DeviceWindow, Dmabuf};

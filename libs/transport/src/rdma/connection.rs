@@ -185,7 +185,7 @@ impl Connection {
     }
 
     /// What has completed, and posts what has room now.
-    fn poll(&self) -> io::Result<Vec<Event>> {
+    pub(super) fn poll(&self) -> io::Result<Vec<Event>> {
         self.completions.arm()?;
         let mut events = Vec::new();
         loop {

@@ -1,14 +1,16 @@
 //! What is said where something is missing: the library's functions replaced, everything above
 //! them as it is.
 
+use std::fs::File;
 use std::sync::Arc;
 
 use super::adapter::{Adapter, RdmaPort};
 use super::ledger::Ledger;
-use super::verbs::{FakeDevice, LIBRARY_NAME, Library, Machine};
+use super::verbs::{FakeDevice, LIBRARY_NAME, Library, Machine, MemoryRegion};
 use super::wire::Gid;
 use crate::contract::SlotId;
 use crate::slot::SlotMemory;
+use crate::window::{DeviceWindow, Dmabuf};
 
 const ACTIVE: u32 = 4;
 const DOWN: u32 = 1;
@@ -118,4 +120,65 @@ fn a_slot_that_cannot_be_registered_is_named() {
     let memory = Arc::new(SlotMemory::private(4096, false).expect("memory"));
     let error = ledger.add_slot(SlotId(3), memory).unwrap_err().to_string();
     assert!(error.contains("slot 3 of 4096 bytes"), "{error}");
+}
+
+/// Numbers of a GPU's memory, without the memory.
+#[derive(Debug)]
+struct Window {
+    descriptor: Result<u64, String>,
+}
+
+#[allow(unsafe_code)]
+// SAFETY: no test writes there: the devices of these machines do nothing.
+unsafe impl DeviceWindow for Window {
+    fn address(&self) -> u64 {
+        0x7f00_0000_1000
+    }
+
+    fn len_bytes(&self) -> u64 {
+        8192
+    }
+
+    fn dmabuf(&self) -> Result<Dmabuf, String> {
+        let file_bytes = self.descriptor.clone()?;
+        let file: File = tempfile::tempfile().expect("a file");
+        file.set_len(file_bytes).expect("its length");
+        Ok(Dmabuf { descriptor: file.into(), offset_bytes: 4096 })
+    }
+
+    fn read(&self, _: headwater_core::Region) -> Result<Vec<u8>, String> {
+        Err("no memory".into())
+    }
+}
+
+fn window(machine: Machine, descriptor: Result<u64, &str>) -> Result<(&'static str, u32), String> {
+    let port = vec![("mlx5_0", vec![(ACTIVE, vec![IPV4])])];
+    let machine = Machine { devices: port, ..machine };
+    let adapter = Adapter::find(&machine.library(), &RdmaPort::default()).expect("a port");
+    let window = Arc::new(Window { descriptor: descriptor.map_err(str::to_owned) });
+    let (region, way) = MemoryRegion::of_window(&adapter.domain, window)?;
+    Ok((way, region.remote_key()))
+}
+
+#[test]
+fn a_gpus_memory_is_registered_by_dmabuf_else_by_its_address() {
+    assert_eq!(window(Machine::default(), Ok(12288)), Ok(("dmabuf", 3)));
+    let peermem = Ok(("nvidia-peermem", 2));
+    assert_eq!(window(Machine::default(), Ok(12287)), peermem, "the window ends beyond it");
+    assert_eq!(window(Machine::default(), Err("not by this driver")), peermem);
+    let refusing = Machine { dmabuf_error: Some(libc::EOPNOTSUPP), ..Machine::default() };
+    assert_eq!(window(refusing, Ok(12288)), peermem);
+    let old = Machine { without_dmabuf: true, ..Machine::default() };
+    assert_eq!(window(old, Ok(12288)), peermem);
+}
+
+#[test]
+fn a_gpus_memory_that_no_way_leads_to_is_refused_with_both_reasons() {
+    let unknown = || Machine { registration_error: Some(libc::EFAULT), ..Machine::default() };
+    let reason = window(unknown(), Err("not by this driver")).unwrap_err();
+    assert!(reason.contains("dmabuf: not by this driver"), "{reason}");
+    assert!(reason.contains("Bad address") && reason.contains("nvidia_peermem"), "{reason}");
+    let old = Machine { without_dmabuf: true, ..unknown() };
+    let reason = window(old, Ok(12288)).unwrap_err();
+    assert!(reason.contains("rdma-core 34"), "{reason}");
 }

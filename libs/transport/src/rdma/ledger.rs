@@ -19,6 +19,7 @@ use crate::key;
 use crate::metrics::{self, Direction};
 use crate::place;
 use crate::slot::SlotMemory;
+use crate::window::DeviceWindow;
 
 /// Slots, peers and their leases.
 #[derive(Debug)]
@@ -30,8 +31,15 @@ pub(super) struct Ledger {
 
 #[derive(Debug, Default)]
 struct State {
-    slots: BTreeMap<SlotId, MemoryRegion<Arc<SlotMemory>>>,
+    slots: BTreeMap<SlotId, Slot>,
     peers: HashMap<PeerId, Peer>,
+}
+
+/// A registered slot.
+#[derive(Debug)]
+enum Slot {
+    Host(MemoryRegion<Arc<SlotMemory>>),
+    Device(MemoryRegion<Arc<dyn DeviceWindow>>),
 }
 
 #[derive(Debug)]
@@ -80,13 +88,22 @@ impl Ledger {
             kind: LinkKind::Rdma,
             reason: locked::registration_failure(&format!("slot {}", id.0), len_bytes, &error),
         })?;
-        metrics::registered(LinkKind::Rdma, len_bytes);
+        self.announce(id, Slot::Host(region));
+        Ok(())
+    }
+
+    /// The same for memory of a GPU.
+    pub(super) fn add_window(&self, id: SlotId, region: MemoryRegion<Arc<dyn DeviceWindow>>) {
+        self.announce(id, Slot::Device(region));
+    }
+
+    fn announce(&self, id: SlotId, slot: Slot) {
+        metrics::registered(LinkKind::Rdma, slot.memory().len_bytes);
         let mut state = self.lock();
         for peer in state.peers.values() {
-            peer.tell(&announcement(id, &region));
+            peer.tell(&ToWorker::Slot { slot: id, memory: slot.memory() });
         }
-        state.slots.insert(id, region);
-        Ok(())
+        state.slots.insert(id, slot);
     }
 
     pub(super) fn remove_slot(&self, slot: SlotId) {
@@ -108,7 +125,7 @@ impl Ledger {
         let mut state = self.lock();
         let State { slots, peers } = &mut *state;
         let Some(peer) = peers.get_mut(&id) else { return };
-        let slot_bytes = slots.get(&place.slot).map_or(0, |region| region.memory().len_bytes());
+        let slot_bytes = slots.get(&place.slot).map_or(0, |slot| slot.memory().len_bytes);
         if let Err(error) = place::check(place, slot_bytes) {
             tracing::error!(peer = id.0, %error, "an expected part has no place; it cannot arrive");
             return;
@@ -189,8 +206,8 @@ impl Ledger {
         let Way::Probing(leave) = &peer.path else { return false };
         peer.path = Way::Open(Arc::clone(connection), Arc::clone(leave));
         peer.tell(&ToWorker::Standing);
-        for (&id, region) in slots.iter() {
-            peer.tell(&announcement(id, region));
+        for (&id, slot) in slots.iter() {
+            peer.tell(&ToWorker::Slot { slot: id, memory: slot.memory() });
         }
         for expected in peer.expected.values() {
             peer.tell(&expected.permission());
@@ -257,6 +274,25 @@ impl Ledger {
     }
 }
 
+// === impl Slot ===
+
+impl Slot {
+    /// As its writers address it.
+    fn memory(&self) -> RemoteMemory {
+        let (address, len_bytes, key) = match self {
+            Self::Host(region) => {
+                let memory = region.memory();
+                (memory.as_ptr() as u64, memory.len_bytes(), region.remote_key())
+            }
+            Self::Device(region) => {
+                let window = region.memory();
+                (window.address(), window.len_bytes(), region.remote_key())
+            }
+        };
+        RemoteMemory { address, len_bytes, key }
+    }
+}
+
 // === impl Peer ===
 
 impl Peer {
@@ -279,16 +315,4 @@ impl Expected {
 /// open at a time.
 pub(super) fn immediate(lease: LeaseId) -> u32 {
     lease.0 as u32
-}
-
-fn announcement(slot: SlotId, region: &MemoryRegion<Arc<SlotMemory>>) -> ToWorker {
-    let memory = region.memory();
-    ToWorker::Slot {
-        slot,
-        memory: RemoteMemory {
-            address: memory.as_ptr() as u64,
-            len_bytes: memory.len_bytes(),
-            key: region.remote_key(),
-        },
-    }
 }

@@ -34,6 +34,7 @@ mod lane;
 mod ledger;
 mod locked;
 mod permissions;
+mod reach;
 mod receiver;
 mod rendering;
 mod session;

@@ -1,6 +1,7 @@
 //! The receiver's end: registered slots, and a task for each peer's queue pairs.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use headwater_core::Region;
@@ -10,19 +11,20 @@ use super::adapter::Adapter;
 use super::connection::Connection;
 use super::lane::Event;
 use super::ledger::Ledger;
-use super::locked;
 use super::verbs::{MemoryRegion, Writers};
 use super::wire::{
     Answer, Endpoint, MESSAGE_MAX_BYTES, QUEUE_PAIRS_MAX, RemoteMemory, Request, ToReceiver,
     ToWorker, VERSION,
 };
 use super::{RdmaListen, probe_pattern};
+use super::{locked, reach};
 use crate::contract::{
     Arrival, LeaseId, LinkError, LinkKind, LinkOffer, PartPlace, PeerId, ReceiverLink, SessionKey,
     SlotId, Withdrawal,
 };
 use crate::metrics;
 use crate::slot::SlotMemory;
+use crate::window::DeviceWindow;
 
 /// Time for a goodbye to reach a worker that is to be dropped; a dead one takes none.
 const GOODBYE_LIMIT: Duration = Duration::from_millis(100);
@@ -35,6 +37,8 @@ pub(super) struct RdmaReceiver {
     ledger: Arc<Ledger>,
     config: RdmaListen,
     runtime: tokio::runtime::Handle,
+    /// A write to a GPU's memory was seen to come there.
+    reaches_gpu: AtomicBool,
 }
 
 /// A peer's queue pairs, from its request to its end.
@@ -60,7 +64,7 @@ impl RdmaReceiver {
         tracing::info!(adapter = adapter.describe(), "rdma link listens");
         let ledger = Arc::new(Ledger::new(adapter, arrivals));
         let runtime = tokio::runtime::Handle::current();
-        Ok(Self { ledger, config: config.clone(), runtime })
+        Ok(Self { ledger, config: config.clone(), runtime, reaches_gpu: AtomicBool::new(false) })
     }
 
     /// Makes and connects the pairs that a worker asks for.
@@ -141,6 +145,24 @@ impl ReceiverLink for RdmaReceiver {
 
     fn add_slot(&self, slot: SlotId, memory: Arc<SlotMemory>) -> Result<(), LinkError> {
         self.ledger.add_slot(slot, memory)
+    }
+
+    fn add_device_slot(
+        &self,
+        slot: SlotId,
+        window: Arc<dyn DeviceWindow>,
+    ) -> Result<(), LinkError> {
+        let adapter = self.ledger.adapter();
+        let name = adapter.domain.device().name();
+        let refused = |why: String| super::setup(format!("{name} cannot write to the GPU: {why}"));
+        let (region, way) = MemoryRegion::of_window(&adapter.domain, window).map_err(refused)?;
+        if !self.reaches_gpu.load(Ordering::Relaxed) {
+            reach::check(adapter, &region).map_err(refused)?;
+            self.reaches_gpu.store(true, Ordering::Relaxed);
+            tracing::info!(device = name, way, "rdma link writes to the GPU's memory");
+        }
+        self.ledger.add_window(slot, region);
+        Ok(())
     }
 
     fn remove_slot(&self, slot: SlotId) {

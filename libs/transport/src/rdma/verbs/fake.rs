@@ -26,6 +26,10 @@ pub(crate) struct Machine {
     pub(crate) closed: bool,
     /// Errno of registering memory.
     pub(crate) registration_error: Option<i32>,
+    /// The library is too old to register memory of other drivers.
+    pub(crate) without_dmabuf: bool,
+    /// Errno of registering such memory.
+    pub(crate) dmabuf_error: Option<i32>,
 }
 
 thread_local! {
@@ -40,6 +44,7 @@ impl Machine {
     pub(crate) fn library(self) -> Library {
         let name = |(name, _): &(&str, _)| CString::new(*name).expect("a name");
         NAMES.set(self.devices.iter().map(name).collect());
+        let with_dmabuf = !self.without_dmabuf;
         MACHINE.set(self);
         Library {
             get_device_list,
@@ -64,6 +69,7 @@ impl Machine {
             modify_qp,
             destroy_qp,
             wc_status_str,
+            reg_dmabuf_mr: with_dmabuf.then_some(reg_dmabuf_mr as _),
         }
     }
 }
@@ -175,8 +181,33 @@ unsafe extern "C" fn reg_mr(_: *mut Pd, addr: *mut c_void, length: usize, _: c_i
     if let Some(errno) = MACHINE.with_borrow(|machine| machine.registration_error) {
         return fail(errno);
     }
+    registered(addr, length, 2)
+}
+
+/// Its key for peers tells how it was registered.
+fn registered(addr: *mut c_void, length: usize, rkey: u32) -> *mut Mr {
     let (context, pd) = (handle(1), handle(1));
-    Box::into_raw(Box::new(Mr { context, pd, addr, length, handle: 1, lkey: 1, rkey: 2 }))
+    Box::into_raw(Box::new(Mr { context, pd, addr, length, handle: 1, lkey: 1, rkey }))
+}
+
+unsafe extern "C" fn reg_dmabuf_mr(
+    _: *mut Pd,
+    offset: u64,
+    length: usize,
+    address: u64,
+    descriptor: c_int,
+    _: c_int,
+) -> *mut Mr {
+    if let Some(errno) = MACHINE.with_borrow(|machine| machine.dmabuf_error) {
+        return fail(errno);
+    }
+    // SAFETY: the place for the answer is ours.
+    let end = unsafe { libc::lseek(descriptor, 0, libc::SEEK_END) };
+    if u64::try_from(end).is_ok_and(|end| offset + length as u64 <= end) {
+        registered(ptr::without_provenance_mut(address as usize), length, 3)
+    } else {
+        fail(libc::EINVAL)
+    }
 }
 
 unsafe extern "C" fn dereg_mr(mr: *mut Mr) -> c_int {

@@ -12,6 +12,11 @@ use super::abi::{
 /// Name of the library: version 1 is the ABI that `abi.rs` describes.
 pub(crate) const LIBRARY_NAME: &str = "libibverbs.so.1";
 
+/// `ibv_reg_dmabuf_mr`: domain, offset in the descriptor's memory, length, address for requests,
+/// descriptor, access.
+pub(super) type RegDmabufMr =
+    unsafe extern "C" fn(*mut Pd, u64, usize, u64, c_int, c_int) -> *mut Mr;
+
 /// Declares the table of functions and how it is filled from a library.
 macro_rules! functions {
     ($($(#[$doc:meta])* $name:ident: fn($($arg:ty),*) -> $ret:ty = $symbol:literal;)+) => {
@@ -20,6 +25,8 @@ macro_rules! functions {
         #[derive(Clone, Debug)]
         pub(crate) struct Library {
             $($(#[$doc])* pub(super) $name: unsafe extern "C" fn($($arg),*) -> $ret,)+
+            /// Not there before rdma-core 34.
+            pub(super) reg_dmabuf_mr: Option<RegDmabufMr>,
         }
 
         impl Library {
@@ -30,6 +37,7 @@ macro_rules! functions {
                 unsafe {
                     Ok(Self {
                         $($name: *library.get($symbol).map_err(|_| missing($symbol))?,)+
+                        reg_dmabuf_mr: library.get(c"ibv_reg_dmabuf_mr").ok().map(|found| *found),
                     })
                 }
             }

@@ -4,13 +4,15 @@
 //! still reach it.
 
 use std::io;
-use std::ptr::NonNull;
+use std::os::fd::AsRawFd;
+use std::ptr::{self, NonNull};
 use std::sync::Arc;
 
 use super::abi::{ACCESS_LOCAL_WRITE, ACCESS_REMOTE_WRITE, Mr, Pd};
 use super::device::{Device, made};
 use crate::mapping::Mapping;
 use crate::slot::SlotMemory;
+use crate::window::{DeviceWindow, Dmabuf};
 
 /// What belongs together on one device: queue pairs reach regions of their own domain only.
 #[derive(Debug)]
@@ -108,6 +110,62 @@ impl<M: Stable> MemoryRegion<M> {
         };
         Ok(Self { mr: made(mr)?, domain: Arc::clone(domain), memory })
     }
+}
+
+impl MemoryRegion<Arc<dyn DeviceWindow>> {
+    /// Registers memory of a GPU: by dmabuf, else by its address, which nvidia-peermem makes sense of.
+    /// Requests name it by the GPU's addresses.
+    ///
+    /// # Errors
+    /// Why it goes neither way.
+    pub(crate) fn of_window(
+        domain: &Arc<ProtectionDomain>,
+        window: Arc<dyn DeviceWindow>,
+    ) -> Result<(Self, &'static str), String> {
+        let (mr, way) = match by_dmabuf(domain, window.as_ref()) {
+            Ok(mr) => (mr, "dmabuf"),
+            Err(reason) => match by_address(domain, window.as_ref()) {
+                Ok(mr) => (mr, "nvidia-peermem"),
+                Err(error) => {
+                    return Err(format!(
+                        "by dmabuf: {reason}; by its address: {error} (is the module \
+                         nvidia_peermem loaded?)"
+                    ));
+                }
+            },
+        };
+        Ok((Self { mr, domain: Arc::clone(domain), memory: window }, way))
+    }
+}
+
+fn by_dmabuf(domain: &ProtectionDomain, window: &dyn DeviceWindow) -> Result<NonNull<Mr>, String> {
+    let Some(register) = domain.device.library.reg_dmabuf_mr else {
+        return Err("libibverbs is older than rdma-core 34".into());
+    };
+    let Dmabuf { descriptor, offset_bytes } = window.dmabuf()?;
+    // SAFETY: the descriptor is open during the call, after which the device keeps what it names. The
+    // window, which the region owns, answers for the memory.
+    let mr = unsafe {
+        register(
+            domain.pd.as_ptr(),
+            offset_bytes,
+            window.len_bytes() as usize,
+            window.address(),
+            descriptor.as_raw_fd(),
+            Writers::Peers.access(),
+        )
+    };
+    made(mr).map_err(|error| error.to_string())
+}
+
+fn by_address(domain: &ProtectionDomain, window: &dyn DeviceWindow) -> io::Result<NonNull<Mr>> {
+    let start = ptr::without_provenance_mut(window.address() as usize);
+    let len = window.len_bytes() as usize;
+    // SAFETY: where the kernel does not know the address it refuses it; where it does, the window,
+    // which the region owns, answers for the memory.
+    made(unsafe {
+        (domain.device.library.reg_mr)(domain.pd.as_ptr(), start, len, Writers::Peers.access())
+    })
 }
 
 impl<M> MemoryRegion<M> {

@@ -1,0 +1,112 @@
+//! The twin as memory that network cards write to, and what is read back of it.
+
+use std::fmt;
+
+use cudarc::driver::result::DriverError;
+use headwater_core::Region;
+use headwater_transport::{DeviceWindow, Dmabuf, part_checksum, row_checksum};
+
+use super::DeviceSlot;
+use crate::error::CudaError;
+
+/// Bytes that are copied back at a time, at least a row.
+const CHUNK_BYTES: u64 = 8 << 20;
+
+impl fmt::Debug for DeviceSlot {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { len_bytes, .. } = self;
+        write!(f, "DeviceSlot({:#x}, {len_bytes} bytes, GPU {})", self.address(), self.ordinal())
+    }
+}
+
+// SAFETY: the memory is the slot's own, of one place and length, and given back when it is dropped.
+unsafe impl DeviceWindow for DeviceSlot {
+    fn address(&self) -> u64 {
+        self.memory.address()
+    }
+
+    /// Of the slot's bytes: what the GPU makes of them lies behind, and no card writes there.
+    fn len_bytes(&self) -> u64 {
+        self.host.len_bytes()
+    }
+
+    fn dmabuf(&self) -> Result<Dmabuf, String> {
+        let peer_writes = self.uploader.peer_writes().map_err(|error| error.to_string())?;
+        let len_bytes = DeviceWindow::len_bytes(self);
+        peer_writes.dmabuf(self.uploader.gpu(), self.memory.address(), len_bytes)
+    }
+
+    fn read(&self, region: Region) -> Result<Vec<u8>, String> {
+        let Region { offset_bytes, len_bytes } = region;
+        if offset_bytes.checked_add(len_bytes).is_none_or(|end| end > self.len_bytes) {
+            return Err(format!("{len_bytes} bytes from {offset_bytes} on lie beyond the window"));
+        }
+        self.copy_back(&[region], <[u8]>::to_vec).map_err(|error| error.to_string())
+    }
+}
+
+impl DeviceSlot {
+    /// Checksum of a part of `rows` samples that a card has written to the twin, as of one in the slot
+    /// ([`headwater_transport::SlotMemory::checksum`]).
+    ///
+    /// # Errors
+    /// The GPU fails.
+    ///
+    /// # Panics
+    /// A region ends beyond the twin, or cannot be cut into `rows` equal rows.
+    pub fn checksum(&self, regions: &[Region], rows: usize) -> Result<u64, CudaError> {
+        let all = rows as u64;
+        let even = |region: &Region| region.len_bytes.checked_rem(all) == Some(0);
+        assert!(regions.iter().all(even), "regions that do not divide into {rows} rows");
+        let row_bytes: u64 = regions.iter().map(|region| region.len_bytes / all).sum();
+        let at_once = CHUNK_BYTES.checked_div(row_bytes).unwrap_or(all).clamp(1, all.max(1));
+        let mut sums = Vec::with_capacity(rows);
+        for first in (0..all).step_by(at_once as usize) {
+            let count = at_once.min(all - first);
+            let rows_of = |region: &Region| {
+                let row_bytes = region.len_bytes / all;
+                let offset_bytes = region.offset_bytes + first * row_bytes;
+                Region { offset_bytes, len_bytes: count * row_bytes }
+            };
+            let pieces: Vec<Region> = regions.iter().map(rows_of).collect();
+            self.copy_back(&pieces, |bytes| sums.extend(row_sums(bytes, &pieces, count as usize)))?;
+        }
+        Ok(part_checksum(sums))
+    }
+
+    /// Bytes of some regions, one after the other, with all that cards have written there before.
+    pub(super) fn copy_back<T>(
+        &self,
+        regions: &[Region],
+        look: impl FnOnce(&[u8]) -> T,
+    ) -> Result<T, CudaError> {
+        let place = |region: &Region| {
+            let end = region.offset_bytes + region.len_bytes;
+            assert!(end <= self.len_bytes, "{region:?} of a twin of {} bytes", self.len_bytes);
+            (self.memory.address() + region.offset_bytes, region.len_bytes as usize)
+        };
+        let pieces: Vec<_> = regions.iter().map(place).filter(|(_, len)| *len > 0).collect();
+        let copy = || -> Result<T, DriverError> {
+            self.uploader.settle_writes()?;
+            self.uploader.readers().with(|reader| {
+                // SAFETY: the places lie in the twin (just checked), which `self` keeps.
+                unsafe { reader.copy(&pieces) }.map(look)
+            })
+        };
+        copy().map_err(self.uploader.gpu().failed("copy a batch back"))
+    }
+}
+
+/// Checksums of rows whose pieces lie region by region in `bytes`.
+fn row_sums(bytes: &[u8], regions: &[Region], rows: usize) -> Vec<u64> {
+    let piece = |row: usize| {
+        let mut start = 0;
+        regions.iter().map(move |region| {
+            let len = region.len_bytes as usize / rows;
+            let piece = &bytes[start + row * len..][..len];
+            start += region.len_bytes as usize;
+            piece
+        })
+    };
+    (0..rows).map(|row| row_checksum(piece(row))).collect()
+}
