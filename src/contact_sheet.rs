@@ -33,7 +33,7 @@ struct Scale {
 
 impl Sheet {
     /// Draws the first samples of a batch, at most `samples`.
-    pub(crate) fn draw(batch: &Batch, recipe: &Recipe, samples: usize) -> Self {
+    pub(crate) fn draw(batch: &Batch, recipe: &Recipe, samples: usize) -> Result<Self> {
         let tensors: Vec<&TensorLayout> =
             batch.layout().tensors().iter().filter(|tensor| is_picture(tensor)).collect();
         let samples = samples.min(batch.len());
@@ -50,7 +50,7 @@ impl Sheet {
         for tensor in &tensors {
             let fp8_scale_inv = batch.fp8(tensor).map_or(1.0, |fp8| fp8.scale_inv());
             let scale = Scale { mean: recipe.mean, std: recipe.std, fp8_scale_inv };
-            let (tensor, bytes) = &picture(batch, tensor);
+            let (tensor, bytes) = &picture(batch, tensor)?;
             let [view_height, view_width] = sides(tensor);
             let per_column = stacked(tensor, tallest);
             for view in 0..tensor.views as usize {
@@ -65,7 +65,7 @@ impl Sheet {
             }
             left += columns(&tensor);
         }
-        sheet
+        Ok(sheet)
     }
 
     /// One view, channels apart as they lie in the tensor.
@@ -101,13 +101,13 @@ fn is_picture(tensor: &TensorLayout) -> bool {
 }
 
 /// A tensor and its bytes; elements in blocks as binary32 under their scales.
-fn picture(batch: &Batch, tensor: &TensorLayout) -> (TensorLayout, Vec<u8>) {
-    let bytes = batch.tensor_bytes(tensor);
+fn picture(batch: &Batch, tensor: &TensorLayout) -> Result<(TensorLayout, Vec<u8>)> {
+    let bytes = batch.tensor_bytes(tensor)?;
     if tensor.dtype != Dtype::Mxfp8E4m3 {
-        return (tensor.clone(), bytes);
+        return Ok((tensor.clone(), bytes));
     }
     let scales = batch.tensor(&format!("{}_scales", tensor.name));
-    let scales = scales.map(|scales| batch.tensor_bytes(scales)).unwrap_or_default();
+    let scales = scales.map(|scales| batch.tensor_bytes(scales)).transpose()?.unwrap_or_default();
     let rows = bytes.chunks(sides(tensor)[1]);
     let blocks = rows.flat_map(|row| row.chunks(MX_BLOCK as usize)).zip(scales);
     let values = blocks.flat_map(|(block, scale)| {
@@ -116,7 +116,7 @@ fn picture(batch: &Batch, tensor: &TensorLayout) -> (TensorLayout, Vec<u8>) {
     });
     let wide =
         TensorLayout { dtype: Dtype::F32, row_bytes: 4 * tensor.row_bytes, ..tensor.clone() };
-    (wide, values.collect())
+    Ok((wide, values.collect()))
 }
 
 /// Views of a tensor that fit one above the other beside the tallest one.

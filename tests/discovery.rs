@@ -18,7 +18,7 @@ fn epoch(config: ReceiverConfig, mut at_step: impl FnMut(u64, &Receiver)) -> Vec
     loop {
         at_step(receiver.position().step, &receiver);
         match receiver.next_batch().expect("a batch") {
-            Some(batch) => digests.push(batch.digest()),
+            Some(batch) => digests.push(batch.digest().expect("on the host")),
             None => return digests,
         }
     }

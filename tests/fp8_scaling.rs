@@ -112,7 +112,10 @@ fn life(
         let mut taken = Stream::new();
         while taken.len() < batches {
             let Some(batch) = next(&receiver) else { break };
-            taken.push(((batch.epoch(), batch.step()), batch.sample_digests()));
+            taken.push((
+                (batch.epoch(), batch.step()),
+                batch.sample_digests().expect("on the host"),
+            ));
             if taken.len() % 4 == 2 {
                 // Throws away what was made ahead, and changes nothing else.
                 receiver.set_weights(vec![1.0]).expect("weights");
@@ -176,7 +179,8 @@ fn scales_and_elements_follow_from_the_values_of_earlier_batches() {
     let exact = open(config(&mut fleet), Dtype::F32, None).expect("a receiver");
     let mut values = BTreeMap::new();
     while let Some(batch) = next(&exact) {
-        let bytes = batch.tensor_bytes(batch.tensor("images").expect("images"));
+        let bytes =
+            batch.tensor_bytes(batch.tensor("images").expect("images")).expect("on the host");
         let floats = bytes.as_chunks().0.iter().map(|&four| f32::from_le_bytes(four));
         values.insert((batch.epoch(), batch.step()), floats.collect::<Vec<f32>>());
     }
@@ -200,7 +204,10 @@ fn scales_and_elements_follow_from_the_values_of_earlier_batches() {
         assert_eq!(fp8.scale_inv(), 1.0 / scales[&place]);
         let elements: Vec<u8> =
             values[&place].iter().map(|value| e4m3::from_f32(value * fp8.scale)).collect();
-        assert!(batch.tensor_bytes(tensor) == elements, "elements of {place:?}");
+        assert!(
+            batch.tensor_bytes(tensor).expect("on the host") == elements,
+            "elements of {place:?}"
+        );
         taken += 1;
     }
     assert_eq!(taken, STEPS);

@@ -36,7 +36,7 @@ fn epoch(fleet: &mut Fleet, worker: usize) -> (Vec<Digest>, u64) {
     let receiver = Receiver::open(config, recipe(), &[dataset]).expect("a receiver");
     let (mut digests, mut samples) = (Vec::new(), 0);
     while let Some(batch) = receiver.next_batch().expect("a batch") {
-        digests.push(batch.digest());
+        digests.push(batch.digest().expect("on the host"));
         samples += batch.samples().len() as u64;
     }
     assert!(samples > 30, "an epoch of {samples} samples");

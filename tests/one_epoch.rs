@@ -28,9 +28,9 @@ struct Delivered {
 
 fn delivered(batch: &Batch) -> Delivered {
     let labels = batch.tensor("labels").expect("labels");
-    let bytes = batch.tensor_bytes(labels);
+    let bytes = batch.tensor_bytes(labels).expect("on the host");
     Delivered {
-        digest: batch.digest(),
+        digest: batch.digest().expect("on the host"),
         samples: batch.samples().to_vec(),
         keys: batch.provenance().iter().map(|p| p.key.clone()).collect(),
         labels: bytes

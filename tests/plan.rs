@@ -86,7 +86,7 @@ fn a_plan_holds_the_samples_and_the_crops_of_the_batch_that_comes() {
         let next = || receiver.next_batch().expect("no fault").expect("a batch");
         (0..STEP).for_each(|_| drop(next()));
         let batch = next();
-        let images = batch.tensor_bytes(&batch.layout().tensors()[0]);
+        let images = batch.tensor_bytes(&batch.layout().tensors()[0]).expect("on the host");
         let row_bytes = batch.layout().tensors()[0].row_bytes as usize;
 
         let plan = planned(rank, &shards);

@@ -8,6 +8,7 @@ use headwater_transport::{SlotId, SlotMemory};
 use tokio::sync::mpsc::UnboundedSender;
 
 use crate::device::DeviceBatch;
+use crate::error::ReceiverError;
 use crate::ledger::FinishedBatch;
 use crate::masking::Masking;
 
@@ -117,10 +118,16 @@ impl Batch {
     }
 
     /// Address in the host's memory of a tensor's first element, as it arrived; valid while a clone of
-    /// the batch lives. C order.
+    /// the batch lives. C order. `None` where a network card has written the batch to a GPU's memory.
     #[must_use]
-    pub fn tensor_ptr(&self, tensor: &TensorLayout) -> *mut u8 {
-        self.inner.home.memory.as_ptr().wrapping_add(tensor.offset_bytes as usize)
+    pub fn tensor_ptr(&self, tensor: &TensorLayout) -> Option<*mut u8> {
+        let start = self.inner.home.memory.as_ptr();
+        self.elsewhere().is_none().then(|| start.wrapping_add(tensor.offset_bytes as usize))
+    }
+
+    /// The GPU's memory, where that alone has all of the batch.
+    fn elsewhere(&self) -> Option<&DeviceBatch> {
+        self.device().filter(|device| !device.is_on_host())
     }
 
     /// What an FP8 tensor's elements were multiplied by, and what they were before; `None` for other
@@ -138,27 +145,36 @@ impl Batch {
         &self.inner.finished.fp8_amaxes
     }
 
-    /// A copy of a tensor's bytes.
-    #[must_use]
-    pub fn tensor_bytes(&self, tensor: &TensorLayout) -> Vec<u8> {
-        self.inner.home.memory.read(self.layout().tensor_region(tensor))
+    /// A copy of a tensor's bytes, as they arrived. Of a batch that a network card has written to a GPU's
+    /// memory they are copied back from there, with what the trainer has done to them since.
+    ///
+    /// # Errors
+    /// That GPU fails.
+    pub fn tensor_bytes(&self, tensor: &TensorLayout) -> Result<Vec<u8>, ReceiverError> {
+        let region = self.layout().tensor_region(tensor);
+        match self.elsewhere() {
+            Some(device) => Ok(device.read(region)?),
+            None => Ok(self.inner.home.memory.read(region)),
+        }
     }
 
     /// Identity of each sample's content, in order: its rows of all tensors, the scales of those of
     /// FP8, and its key. Unlike
     /// [`Batch::digest`] it does not depend on how many samples share a rank's batch, so that the
     /// batches of runs on different numbers of ranks can be compared.
-    #[must_use]
-    pub fn sample_digests(&self) -> Vec<Digest> {
+    ///
+    /// # Errors
+    /// As for [`Batch::tensor_bytes`].
+    pub fn sample_digests(&self) -> Result<Vec<Digest>, ReceiverError> {
         let digest = |(position, sample): (u32, &Provenance)| {
             let mut digester = Digester::new("headwater sample 1");
             for region in self.layout().part_regions(position, 1) {
-                digester.number(region.len_bytes).bytes(&self.hash(region).to_le_bytes());
+                digester.number(region.len_bytes).bytes(&self.hash(region)?.to_le_bytes());
             }
             for scale in &self.inner.finished.order.fp8_scales {
                 digester.number(scale.to_bits().into());
             }
-            digester.bytes(sample.key.as_bytes()).finish()
+            Ok(digester.bytes(sample.key.as_bytes()).finish())
         };
         (0..).zip(self.provenance()).map(digest).collect()
     }
@@ -173,15 +189,17 @@ impl Batch {
 
     /// Identity of the batch's content: names, dtypes, shapes and bytes of all tensors, scales and
     /// amaxes of those of FP8, the masks, and the samples' keys. Equal for equal coordinates, whoever made it.
-    #[must_use]
-    pub fn digest(&self) -> Digest {
+    ///
+    /// # Errors
+    /// As for [`Batch::tensor_bytes`].
+    pub fn digest(&self) -> Result<Digest, ReceiverError> {
         let mut digester = Digester::new("headwater batch 1");
         for tensor in self.layout().tensors() {
             digester.bytes(tensor.name.as_bytes()).bytes(tensor.dtype.name().as_bytes());
             for dim in tensor.shape(self.layout().samples()) {
                 digester.number(dim);
             }
-            let hash = self.hash(self.layout().tensor_region(tensor));
+            let hash = self.hash(self.layout().tensor_region(tensor))?;
             digester.bytes(&hash.to_le_bytes());
             if let Some(Fp8Meta { scale, amax }) = self.fp8(tensor) {
                 digester.number(scale.to_bits().into()).number(amax.to_bits().into());
@@ -193,13 +211,16 @@ impl Batch {
         if let Some(masks) = self.masks() {
             digester.number(masks.patches() as u64).bytes(masks.cells());
         }
-        digester.finish()
+        Ok(digester.finish())
     }
 
-    fn hash(&self, region: Region) -> u128 {
+    fn hash(&self, region: Region) -> Result<u128, ReceiverError> {
         let mut hash = xxhash_rust::xxh3::Xxh3Default::new();
-        self.inner.home.memory.for_each_chunk(region, |chunk| hash.update(chunk));
-        hash.digest128()
+        match self.elsewhere() {
+            Some(device) => hash.update(&device.read(region)?),
+            None => self.inner.home.memory.for_each_chunk(region, |chunk| hash.update(chunk)),
+        }
+        Ok(hash.digest128())
     }
 }
 

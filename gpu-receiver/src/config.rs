@@ -1,12 +1,14 @@
 //! Configuration of a receiver: `[receiver]` in `headwater.toml`.
 
+mod device;
+
 use std::path::PathBuf;
 use std::time::Duration;
 
 use headwater_access::AccessConfig;
+use headwater_core::Recipe;
 use headwater_core::masks::{MaskPlan, MaskSpec};
 use headwater_core::sampler::{Between, CurriculumPoint, EpochEnd, Order, Term};
-use headwater_core::{Dtype, Recipe};
 use headwater_discovery::Places;
 use headwater_proto::augment::BadSamplePolicy;
 use headwater_transport::LinkKind;
@@ -14,6 +16,8 @@ use headwater_transport::rdma::RdmaPort;
 use serde::{Deserialize, Serialize};
 
 use crate::error::ReceiverError;
+
+pub use device::{Device, GpuDirect};
 
 /// Heartbeats that may stay out before a worker is given up.
 pub(crate) const HEARTBEATS_MISSED_MAX: u32 = 3;
@@ -78,6 +82,9 @@ pub struct ReceiverConfig {
     /// What `u8` tensors of images become on that GPU, normalised: `bf16`, `f16` or `f32`; empty: they
     /// stay as they are.
     pub u8_as: String,
+    /// Whether the card of the `rdma` link writes to that GPU's memory (GPUDirect RDMA): `auto`, where
+    /// it can; `on`: the receiver does not open where it cannot; `off`: batches are copied there.
+    pub gpudirect: GpuDirect,
     /// Folder for the compiled kernel that normalises; empty: one in the user's cache folder.
     pub cuda_cache_dir: String,
     /// Address that the `tcp` link listens on; port 0: any.
@@ -141,15 +148,6 @@ pub struct ReceiverConfig {
     pub security: AccessConfig,
 }
 
-/// Where batches are handed out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Device {
-    /// In the host's memory.
-    Cpu,
-    /// In the memory of the GPU of this number.
-    Cuda(u32),
-}
-
 /// Which parts are compared with their checksum on arrival.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -187,6 +185,7 @@ impl Default for ReceiverConfig {
             huge_pages: false,
             device: "cpu".into(),
             u8_as: String::new(),
+            gpudirect: GpuDirect::Auto,
             cuda_cache_dir: String::new(),
             tcp_listen: "127.0.0.1:0".into(),
             tcp_advertise: String::new(),
@@ -272,11 +271,8 @@ impl ReceiverConfig {
         if let Some(masks) = &self.masks {
             masks.validate()?;
         }
-        if self.device()? == Device::Cpu && self.u8_as()?.is_some() {
-            let rule = "is done on a GPU: name it in receiver.device, or leave this out";
-            return wrong("u8_as", format!("\"{}\"", self.u8_as), rule);
-        }
-        self.link_kinds().map(drop)
+        self.link_kinds()?;
+        self.check_device()
     }
 
     /// How masks are drawn for the batches of a recipe, where they are asked for.
@@ -313,39 +309,6 @@ impl ReceiverConfig {
             }),
             kinds => Ok(kinds.to_vec()),
         }
-    }
-
-    /// Where batches are handed out.
-    ///
-    /// # Errors
-    /// A device that is not known.
-    pub fn device(&self) -> Result<Device, ReceiverError> {
-        if self.device == "cpu" {
-            return Ok(Device::Cpu);
-        }
-        let number = self.device.strip_prefix("cuda:").and_then(|number| number.parse().ok());
-        number.map(Device::Cuda).ok_or_else(|| ReceiverError::Config {
-            key: "device",
-            value: format!("\"{}\"", self.device),
-            rule: "is \"cpu\", or \"cuda:0\" and so on",
-        })
-    }
-
-    /// What levels of images become on a GPU.
-    ///
-    /// # Errors
-    /// A type that they cannot become.
-    pub fn u8_as(&self) -> Result<Option<Dtype>, ReceiverError> {
-        if self.u8_as.is_empty() {
-            return Ok(None);
-        }
-        let known = [Dtype::Bf16, Dtype::F16, Dtype::F32];
-        let named = known.into_iter().find(|dtype| dtype.name() == self.u8_as);
-        named.map(Some).ok_or_else(|| ReceiverError::Config {
-            key: "u8_as",
-            value: format!("\"{}\"", self.u8_as),
-            rule: "is \"bf16\", \"f16\", \"f32\" or empty",
-        })
     }
 
     /// Most slots there will be.

@@ -1,9 +1,10 @@
 //! Batches in a GPU's memory: each slot has a twin there, to which the batch is copied when it is whole.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use headwater_core::cast::Normalise;
-use headwater_core::{Dtype, Layout, Recipe, TensorLayout};
+use headwater_core::{Dtype, Layout, Recipe, Region, TensorLayout};
 use headwater_cuda::{
     ConsumerStream, CubinCache, CudaError, DeviceAllocator, DeviceSlot, Expansion, Uploader,
 };
@@ -28,6 +29,8 @@ pub struct DeviceBatch {
     slot: Arc<DeviceSlot>,
     /// Of each tensor of the layout: type of its elements, and where they begin in the twin.
     places: Vec<(Dtype, u64)>,
+    /// All bytes are in the slot too, as they came.
+    is_on_host: bool,
 }
 
 // === impl Twins ===
@@ -65,7 +68,16 @@ impl Twins {
         self.uploader.slot(host, self.len_bytes).map(Arc::new)
     }
 
-    /// Sends a whole batch on its way to its twin.
+    /// Whether network cards can write to twins.
+    ///
+    /// # Errors
+    /// They cannot; why.
+    pub(crate) fn check_peer_writes(&self) -> Result<(), CudaError> {
+        self.uploader.check_peer_writes()
+    }
+
+    /// Sends what is in the slot of a whole batch, the rows of the samples `on_host`, on its way to the
+    /// twin; a card has written the other rows there.
     ///
     /// # Errors
     /// The GPU fails.
@@ -73,10 +85,21 @@ impl Twins {
         &self,
         slot: &Arc<DeviceSlot>,
         layout: &Layout,
+        on_host: &[Range<u32>],
     ) -> Result<DeviceBatch, CudaError> {
         let (places, expansions, _) = self.plan(layout);
-        slot.upload(layout.len_bytes(), &expansions)?;
-        Ok(DeviceBatch { slot: Arc::clone(slot), places })
+        let all = 0..layout.samples();
+        let is_on_host = on_host == std::slice::from_ref(&all);
+        let copies = match is_on_host {
+            true => vec![Region { offset_bytes: 0, len_bytes: layout.len_bytes() }],
+            false => {
+                let rows =
+                    |range: &Range<u32>| layout.part_regions(range.start, range.len() as u32);
+                on_host.iter().flat_map(rows).collect()
+            }
+        };
+        slot.upload(&copies, &expansions)?;
+        Ok(DeviceBatch { slot: Arc::clone(slot), places, is_on_host })
     }
 
     /// Types and places of a layout's tensors in a twin, what is to be normalised, and the end of all.
@@ -147,6 +170,18 @@ impl DeviceBatch {
     /// The GPU fails.
     pub fn wait(&self) -> Result<(), CudaError> {
         self.slot.wait()
+    }
+
+    pub(crate) fn is_on_host(&self) -> bool {
+        self.is_on_host
+    }
+
+    /// Bytes of a region of the layout, as they are there when the copy has ended.
+    ///
+    /// # Errors
+    /// The GPU fails.
+    pub(crate) fn read(&self, region: Region) -> Result<Vec<u8>, CudaError> {
+        self.slot.read(region.offset_bytes, region.len_bytes)
     }
 
     pub(crate) fn let_go(&self) {

@@ -1,6 +1,7 @@
 //! The task that performs what the ledger decides: orders batches, leases parts, watches links.
 
 mod fill;
+mod landing;
 mod report;
 mod sessions;
 
@@ -10,18 +11,16 @@ use std::time::Duration;
 
 use headwater_core::sampler::{Restored, Sampler, SamplerError, State, Term};
 use headwater_core::{Layout, Recipe};
+use headwater_cuda::CudaError;
 use headwater_proto::augment::{FromWorker, SessionWelcome, ToWorker};
-use headwater_transport::{
-    Arrival, LeaseId, LinkKind, PartPlace, PeerId, ReceiverLink, SlotId, Withdrawal,
-};
+use headwater_transport::{Arrival, LeaseId, LinkKind, PeerId, ReceiverLink, SlotId, Withdrawal};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::Instant;
 
-use crate::batch::{Batch, Home};
 use crate::config::Verify;
 use crate::error::ReceiverError;
-use crate::ledger::{Action, FinishedBatch, Ledger, Serial};
+use crate::ledger::{Action, Ledger, Serial};
 use crate::mailbox::{Mailbox, Position};
 use crate::masking::Masking;
 use crate::scaling::Scaling;
@@ -40,7 +39,8 @@ pub(crate) enum Event {
     Link(LinkKind, Arrival),
     Verified {
         lease: LeaseId,
-        equal: bool,
+        /// Whether the bytes are those of the checksum; an error where the GPU that has them fails.
+        equal: Result<bool, CudaError>,
     },
     Command(Command),
     /// The trainer took something: there may be room.
@@ -230,7 +230,8 @@ impl Driver {
             Event::Session(peer, SessionEvent::Said(message)) => self.said(peer, message),
             Event::Session(peer, event) => self.session_changed(peer, event),
             Event::Link(kind, arrival) => self.link_reported(kind, arrival),
-            Event::Verified { lease, equal } => self.ledger.verified(lease, equal, now),
+            Event::Verified { lease, equal: Ok(equal) } => self.ledger.verified(lease, equal, now),
+            Event::Verified { equal: Err(error), .. } => self.ledger.give_up(error.into()),
             Event::Command(Command::Seek(position, reply)) => {
                 let _ = reply.send(self.seek(position));
             }
@@ -268,7 +269,9 @@ impl Driver {
     fn link_reported(&mut self, kind: LinkKind, arrival: Arrival) {
         let now = self.now();
         match arrival {
-            Arrival::Part { peer, lease } => self.ledger.arrived(peer, lease, now),
+            Arrival::Part { peer, lease } => {
+                self.ledger.arrived(peer, lease, self.landing(kind), now);
+            }
             Arrival::Quiet { peer, lease } => self.ledger.quiet(peer, lease),
             Arrival::Connected { .. } => {}
             Arrival::Gone { peer, reason } => self.path_gone(peer, kind, &reason),
@@ -287,8 +290,8 @@ impl Driver {
                     }
                 }
                 Action::Withdraw { peer, lease } => self.withdraw(peer, lease),
-                Action::Verify { peer, place, samples, checksum } => {
-                    self.verify(peer, &place, samples, checksum);
+                Action::Verify { peer, place, landing, samples, checksum } => {
+                    self.verify(peer, &place, landing, samples, checksum);
                 }
                 Action::Deliver(finished) => self.deliver(*finished)?,
                 Action::Fail(error) => return Err(error),
@@ -305,47 +308,6 @@ impl Driver {
         if withdrawal == Withdrawal::Quiet {
             self.ledger.quiet(peer, lease);
         }
-    }
-
-    fn verify(&mut self, peer: PeerId, place: &PartPlace, samples: usize, checksum: u64) {
-        let kind = self.state.sessions.get(&peer).map(|session| session.link.kind());
-        let bytes: u64 = place.regions.iter().map(|region| region.len_bytes).sum();
-        self.stats.part_arrived(kind, bytes);
-        let wanted = match self.verify {
-            Verify::All => true,
-            Verify::Network => kind != Some(LinkKind::Shm),
-            Verify::Off => false,
-        };
-        let lease = place.lease;
-        if !wanted {
-            self.ledger.verified(lease, true, self.now());
-            return;
-        }
-        let memory = Arc::clone(&self.slots.slot(place.slot).memory);
-        let regions = Arc::clone(&place.regions);
-        let events = self.sessions_shared.events.clone();
-        self.state.tasks.spawn_blocking(move || {
-            let equal = memory.checksum(&regions, samples) == checksum;
-            let _ = events.send(Event::Verified { lease, equal });
-        });
-    }
-
-    fn deliver(&mut self, finished: FinishedBatch) -> Result<(), ReceiverError> {
-        let slot = self.slots.slot(finished.order.slot);
-        let memory = Arc::clone(&slot.memory);
-        let device = match (self.slots.twins(), &slot.device) {
-            (Some(twins), Some(twin)) => Some(twins.upload(twin, &finished.order.layout)?),
-            _ => None,
-        };
-        self.stats.batch_ready(finished.order.samples.len());
-        let course = match finished.order.serial >= Serial(self.state.first_serial_of_course) {
-            true => self.state.course,
-            false => self.state.course.wrapping_sub(1),
-        };
-        let home = Home { memory, device, release: self.releases.clone() };
-        let batch = Batch::new(finished, home, self.masking.clone());
-        self.mailbox.put(course, batch);
-        Ok(())
     }
 
     fn set_weights(&mut self, weights: &[f64]) -> Result<(), SamplerError> {

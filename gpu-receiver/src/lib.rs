@@ -33,7 +33,7 @@ mod slots;
 mod stats;
 
 pub use batch::{Batch, Fp8Meta};
-pub use config::{DatasetUse, Device, ReceiverConfig, Verify};
+pub use config::{DatasetUse, Device, GpuDirect, ReceiverConfig, Verify};
 pub use device::DeviceBatch;
 pub use error::ReceiverError;
 pub use mailbox::Position;

@@ -8,6 +8,10 @@ pub fn describe() {
         ("headwater_receiver_batches_total", "Batches made ready for the trainer"),
         ("headwater_receiver_samples_total", "Samples in those batches"),
         ("headwater_receiver_parts_total", "Parts that arrived, by link"),
+        (
+            "headwater_receiver_parts_on_device_total",
+            "Parts that a network card wrote to a GPU's memory",
+        ),
         ("headwater_receiver_substituted_samples_total", "Samples standing in for broken ones"),
         (
             "headwater_receiver_hedges_total",

@@ -156,6 +156,7 @@ impl Receiver {
             shared: links.iter().any(|link| link.kind() == LinkKind::Shm),
             huge_pages: self.config.huge_pages,
             twins,
+            gpudirect: self.config.gpudirect,
         };
         let mut slots = SlotPool::new(make, links.clone(), self.config.slots_limit());
         slots.reserve(self.config.window_batches as usize + 1)?;

@@ -11,7 +11,7 @@ use headwater_transport::rdma::ucx::{self, UcxListen};
 use headwater_transport::{Arrival, LinkError, LinkKind, ReceiverLink, rdma, shm, tcp};
 use tokio::sync::mpsc;
 
-use crate::config::{DatasetUse, ReceiverConfig};
+use crate::config::{DatasetUse, GpuDirect, ReceiverConfig};
 use crate::driver::Event;
 use crate::error::ReceiverError;
 use crate::ledger::{LateRule, LedgerConfig};
@@ -77,7 +77,9 @@ pub(crate) async fn open_links(
             },
             LinkKind::Rdma => match rdma_listen(config, access, slots_bytes, arrivals).await {
                 Ok(link) => link,
-                Err(error) if kinds.len() == 1 => return Err(error.into()),
+                Err(error) if kinds.len() == 1 || config.gpudirect == GpuDirect::On => {
+                    return Err(error.into());
+                }
                 Err(error) => {
                     tracing::info!(%error, "the rdma link is not offered");
                     continue;

@@ -5,20 +5,24 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use headwater_cuda::DeviceSlot;
-use headwater_transport::{LinkError, LinkKind, ReceiverLink, SlotId, SlotMemory};
+use headwater_transport::{DeviceWindow, LinkError, LinkKind, ReceiverLink, SlotId, SlotMemory};
 
+use crate::config::GpuDirect;
 use crate::device::Twins;
 use crate::error::ReceiverError;
 use crate::ledger::Ledger;
 
 /// All slots of a receiver. A slot is free, in use (being filled or held by the trainer), or
-/// quarantined: given back, but somebody may still write to it, or it is still copied to a GPU.
+/// quarantined: given back, but somebody may still write to it, it is still copied to a GPU, or a GPU
+/// still reads its twin, to which cards write.
 pub(crate) struct SlotPool {
     slots: BTreeMap<SlotId, Slot>,
     free: Vec<SlotId>,
     quarantined: Vec<SlotId>,
     links: Vec<Arc<dyn ReceiverLink>>,
     make: SlotMaker,
+    /// The link that writes to twins, in the place of slots.
+    on_device: Option<LinkKind>,
     limit: usize,
 }
 
@@ -35,6 +39,8 @@ pub(crate) struct SlotMaker {
     pub(crate) shared: bool,
     pub(crate) huge_pages: bool,
     pub(crate) twins: Option<Twins>,
+    /// Whether cards write to twins.
+    pub(crate) gpudirect: GpuDirect,
 }
 
 // === impl SlotMaker ===
@@ -58,10 +64,12 @@ impl SlotMaker {
 // === impl Slot ===
 
 impl Slot {
-    /// Whether nothing reads it to copy it.
-    fn is_copied(&self) -> bool {
+    /// Whether nothing reads it to copy it; where cards write to the twin, nothing that either.
+    fn is_done_with(&self, direct: bool) -> bool {
+        let Some(device) = &self.device else { return true };
+        let done = if direct { device.is_unused() } else { device.is_uploaded() };
         // A GPU that fails says so again at the next copy, which ends the stream.
-        self.device.as_ref().is_none_or(|device| device.is_uploaded().unwrap_or(true))
+        done.unwrap_or(true)
     }
 }
 
@@ -70,7 +78,7 @@ impl Slot {
 impl SlotPool {
     pub(crate) fn new(make: SlotMaker, links: Vec<Arc<dyn ReceiverLink>>, limit: usize) -> Self {
         let (slots, free, quarantined) = (BTreeMap::new(), Vec::new(), Vec::new());
-        Self { slots, free, quarantined, links, make, limit }
+        Self { slots, free, quarantined, links, make, on_device: None, limit }
     }
 
     /// A free slot, a new one if there may be more; `None` where all are in use.
@@ -102,11 +110,45 @@ impl SlotPool {
     fn add(&mut self) -> Result<SlotId, ReceiverError> {
         let slot = self.make.make()?;
         let number = SlotId(self.slots.len() as u32);
-        for link in &self.links {
-            link.add_slot(number, Arc::clone(&slot.memory))?;
+        for link in self.links.clone() {
+            if !self.add_twin(link.as_ref(), number, &slot)? {
+                link.add_slot(number, Arc::clone(&slot.memory))?;
+            }
         }
         self.slots.insert(number, slot);
         Ok(number)
+    }
+
+    /// Lets the link's card write to the slot's twin; `false`: it is to write to the slot. What goes for
+    /// the first slot goes for all.
+    fn add_twin(
+        &mut self,
+        link: &dyn ReceiverLink,
+        number: SlotId,
+        slot: &Slot,
+    ) -> Result<bool, ReceiverError> {
+        let (Some(twins), Some(twin)) = (&self.make.twins, &slot.device) else { return Ok(false) };
+        if link.kind() != LinkKind::Rdma || self.make.gpudirect == GpuDirect::Off {
+            return Ok(false);
+        }
+        let added = twins.check_peer_writes().map_err(ReceiverError::from).and_then(|()| {
+            Ok(link.add_device_slot(number, Arc::clone(twin) as Arc<dyn DeviceWindow>)?)
+        });
+        match added {
+            Ok(()) => self.on_device = Some(link.kind()),
+            Err(error) if self.make.gpudirect == GpuDirect::Auto && self.slots.is_empty() => {
+                tracing::info!(%error, "the rdma link writes to the host's memory");
+                self.make.gpudirect = GpuDirect::Off;
+                return Ok(false);
+            }
+            Err(error) => return Err(error),
+        }
+        Ok(true)
+    }
+
+    /// Whether parts of this link come to twins.
+    pub(crate) fn is_written_on_device(&self, link: LinkKind) -> bool {
+        self.on_device == Some(link)
     }
 
     /// Takes a slot back that nobody reads any more.
@@ -118,7 +160,8 @@ impl SlotPool {
         }
     }
 
-    /// Frees the quarantined slots whose last writer and copy have ended.
+    /// Frees the quarantined slots whose last writer and copy have ended, and the last reader of a twin
+    /// that a card writes to.
     pub(crate) fn settle(&mut self, ledger: &Ledger) {
         let quarantined = std::mem::take(&mut self.quarantined);
         let (quiet, open): (Vec<_>, Vec<_>) =
@@ -128,7 +171,8 @@ impl SlotPool {
     }
 
     fn is_free(&self, slot: SlotId, ledger: &Ledger) -> bool {
-        ledger.slot_is_quiet(slot) && self.slots[&slot].is_copied()
+        let direct = self.on_device.is_some();
+        ledger.slot_is_quiet(slot) && self.slots[&slot].is_done_with(direct)
     }
 
     pub(crate) fn slot(&self, slot: SlotId) -> &Slot {

@@ -7,6 +7,8 @@ use std::time::Duration;
 use headwater_proto::augment::{PartDone, WorkTimes};
 use headwater_transport::{LinkKind, PeerId};
 
+use crate::ledger::Landing;
+
 /// Broken samples remembered, so that each is reported once.
 const REPORTED_MAX: usize = 4096;
 /// Parts whose times are kept for medians.
@@ -21,6 +23,8 @@ pub struct Snapshot {
     pub samples: u64,
     /// Parts that arrived, over all links.
     pub parts: u64,
+    /// Those of them that a network card has written to a GPU's memory.
+    pub parts_on_device: u64,
     /// Samples that stand in for broken ones.
     pub substituted: u64,
     /// Encoded bytes that workers read for the parts.
@@ -109,13 +113,17 @@ impl Stats {
         }
     }
 
-    pub(crate) fn part_arrived(&self, link: Option<LinkKind>, bytes: u64) {
+    pub(crate) fn part_arrived(&self, link: Option<LinkKind>, landing: Landing, bytes: u64) {
         let Some(link) = link.map(LinkKind::name) else { return };
         let mut inner = self.lock();
         inner.figures.parts += 1;
         *inner.figures.link_bytes.entry(link).or_default() += bytes;
         metrics::counter!("headwater_receiver_bytes_total", "link" => link).increment(bytes);
         metrics::counter!("headwater_receiver_parts_total", "link" => link).increment(1);
+        if landing == Landing::Device {
+            inner.figures.parts_on_device += 1;
+            metrics::counter!("headwater_receiver_parts_on_device_total").increment(1);
+        }
     }
 
     pub(crate) fn batch_ready(&self, samples: usize) {

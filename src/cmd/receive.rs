@@ -80,7 +80,7 @@ pub(crate) fn run(config: &Config, flags: &Flags, screen: &Screen) -> Result<()>
         let Some(batch) = next(&receiver, &shutdown)? else { break };
         taken.add(&batch, asked.elapsed());
         if let Some((path, file)) = &mut digests {
-            file.write_all(line(&batch, &receiver).as_bytes())
+            file.write_all(line(&batch, &receiver)?.as_bytes())
                 .with_context(|| format!("cannot write {}", path.display()))?;
         }
         if let Some(progress) = &progress {
@@ -100,9 +100,9 @@ fn open(path: &Path) -> Result<(PathBuf, File)> {
 
 /// One batch as a line of JSON. Joined over the ranks of a step in their order, `digests` is the
 /// global batch, whatever the number of ranks.
-fn line(batch: &Batch, receiver: &Receiver) -> String {
+fn line(batch: &Batch, receiver: &Receiver) -> Result<String> {
     let config = receiver.config();
-    let digests = batch.sample_digests();
+    let digests = batch.sample_digests()?;
     let digests: Vec<String> = digests.iter().map(ToString::to_string).collect();
     let keys: Vec<&str> = batch.provenance().iter().map(|p| p.key.as_str()).collect();
     let line = json!({
@@ -114,7 +114,7 @@ fn line(batch: &Batch, receiver: &Receiver) -> String {
         "keys": keys,
         "digests": digests,
     });
-    format!("{line}\n")
+    Ok(format!("{line}\n"))
 }
 
 fn unix_ms() -> u64 {

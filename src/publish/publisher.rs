@@ -145,7 +145,7 @@ impl Publisher {
     fn chunks(&self, batch: &Batch) -> Result<Vec<Chunk>> {
         let layout = batch.layout();
         let chunk = |tensor| {
-            tenbin::chunk(tensor, layout.samples(), batch.tensor_bytes(tensor), self.labels_wide)
+            tenbin::chunk(tensor, layout.samples(), batch.tensor_bytes(tensor)?, self.labels_wide)
         };
         let mut chunks: Vec<Chunk> = layout.tensors().iter().map(chunk).collect::<Result<_>>()?;
         chunks.extend(self.fp8_scale_inv.map(tenbin::scale_inv));

@@ -84,9 +84,9 @@ impl Feed {
                 waited += asked.elapsed();
                 let Some(batch) = found else { break };
                 if sheet.is_none() && self.sheet_samples > 0 {
-                    sheet = Some(Sheet::draw(&batch, receiver.recipe(), self.sheet_samples));
+                    sheet = Some(Sheet::draw(&batch, receiver.recipe(), self.sheet_samples)?);
                 }
-                tally.add(&batch);
+                tally.add(&batch)?;
                 taken += batch.len() as u64;
                 progress.set(taken);
             }
@@ -117,11 +117,12 @@ impl Tally {
         Self { number, batches: 0, samples: 0, seen: HashSet::new(), digester }
     }
 
-    fn add(&mut self, batch: &Batch) {
+    fn add(&mut self, batch: &Batch) -> Result<()> {
         self.batches += 1;
         self.samples += batch.len() as u64;
         self.seen.extend(batch.samples().iter().copied());
-        self.digester.number(batch.step()).bytes(&batch.digest().to_bytes());
+        self.digester.number(batch.step()).bytes(&batch.digest()?.to_bytes());
+        Ok(())
     }
 
     fn epoch(self) -> Epoch {

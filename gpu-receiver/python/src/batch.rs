@@ -7,6 +7,7 @@ use pyo3::exceptions::{PyAttributeError, PyKeyError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
+use crate::errors::raised;
 use crate::masks;
 use crate::tensor::Tensor;
 
@@ -91,8 +92,9 @@ impl Batch {
     /// Identity of the content, in hexadecimal: equal for equal coordinates, whoever made it.
     /// Reads the whole batch.
     #[getter]
-    fn digest(&self, py: Python<'_>) -> String {
-        py.detach(|| self.received.digest().to_string())
+    fn digest(&self, py: Python<'_>) -> PyResult<String> {
+        let digest = py.detach(|| self.received.digest()).map_err(raised)?;
+        Ok(digest.to_string())
     }
 
     /// A bound on the number of masked patches that is the same for all batches of this size;

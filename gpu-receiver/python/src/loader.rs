@@ -255,6 +255,7 @@ impl Loader {
             "batches": figures.batches,
             "samples": figures.samples,
             "parts": figures.parts,
+            "parts_on_device": figures.parts_on_device,
             "substituted": figures.substituted,
             "encoded_bytes": figures.encoded_bytes,
             "link_bytes": figures.link_bytes,

@@ -4,6 +4,9 @@ use std::sync::Arc;
 
 use headwater_core::Dtype;
 use headwater_receiver::{Batch, DeviceBatch};
+use pyo3::PyResult;
+
+use crate::errors::raised;
 
 /// Alignment of memory of our own, as DLPack wishes it; a slot's tensors have it anyway.
 const ALIGN_BYTES: usize = 256;
@@ -69,20 +72,24 @@ impl Memory {
         match self {
             Self::Slot { batch, index } => match batch.device() {
                 Some(device) => std::ptr::without_provenance_mut(device.address(*index) as usize),
-                None => batch.tensor_ptr(&batch.layout().tensors()[*index]),
+                None => {
+                    let tensor = &batch.layout().tensors()[*index];
+                    batch.tensor_ptr(tensor).expect("a batch on no GPU is on the host")
+                }
             },
             Self::Own { bytes, .. } => bytes.as_ptr(),
         }
     }
 
     /// A copy of all bytes of a tensor in the host's memory.
-    pub(crate) fn copy(&self) -> Aligned {
-        match self {
+    pub(crate) fn copy(&self) -> PyResult<Aligned> {
+        Ok(match self {
             Self::Slot { batch, index } => {
-                Aligned::of(&batch.tensor_bytes(&batch.layout().tensors()[*index]))
+                let tensor = &batch.layout().tensors()[*index];
+                Aligned::of(&batch.tensor_bytes(tensor).map_err(raised)?)
             }
             Self::Own { bytes, .. } => Aligned::of(bytes.as_slice()),
-        }
+        })
     }
 }
 

@@ -77,9 +77,14 @@ impl Tensor {
         }
     }
 
-    fn export_copy(&self) -> Export {
-        let mut copy = self.memory.copy();
-        Export { data: copy.as_mut_ptr(), keeper: Box::new(copy), copied: true, ..self.export() }
+    fn export_copy(&self) -> PyResult<Export> {
+        let mut copy = self.memory.copy()?;
+        Ok(Export {
+            data: copy.as_mut_ptr(),
+            keeper: Box::new(copy),
+            copied: true,
+            ..self.export()
+        })
     }
 
     /// Lets the consumer's stream come after what made the tensor.
@@ -223,7 +228,7 @@ impl Tensor {
         }
         self.put_in_order(py, stream.as_ref(), copy)?;
         let export = match copy {
-            Some(true) => self.export_copy(),
+            Some(true) => self.export_copy()?,
             _ => self.export(),
         };
         export.into_capsule(py, max_version.is_some_and(|(major, _)| major >= 1))

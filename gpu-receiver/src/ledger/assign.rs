@@ -173,7 +173,7 @@ impl Ledger {
                 },
                 scales: batch.order.fp8_scales.len(),
                 given_at: now,
-                arrived: false,
+                landed: None,
                 done: None,
                 word_in: false,
                 writing: true,

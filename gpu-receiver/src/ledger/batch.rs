@@ -8,7 +8,7 @@ use headwater_core::part::{PartKey, PartScope, cut};
 use headwater_proto::augment::Provenance;
 use headwater_transport::{LeaseId, PeerId};
 
-use super::{BatchOrder, FinishedBatch, LedgerConfig};
+use super::{BatchOrder, FinishedBatch, Landing, LedgerConfig};
 
 /// A batch whose parts are not all in.
 pub(super) struct Batch {
@@ -34,7 +34,13 @@ pub(super) struct Part {
     /// The worker whose lease failed last: another one is preferred.
     pub(super) avoid: Option<PeerId>,
     /// What stands in its place of the batch, once it is in.
-    accepted: Option<Vec<Provenance>>,
+    accepted: Option<Accepted>,
+}
+
+/// A part that is in.
+struct Accepted {
+    landing: Landing,
+    provenance: Vec<Provenance>,
 }
 
 // === impl Batch ===
@@ -59,6 +65,7 @@ impl Batch {
     pub(super) fn accept(
         &mut self,
         part: usize,
+        landing: Landing,
         provenance: Vec<Provenance>,
         fp8_amaxes: &[f32],
     ) -> bool {
@@ -66,7 +73,7 @@ impl Batch {
         if part.accepted.is_some() {
             return false;
         }
-        part.accepted = Some(provenance);
+        part.accepted = Some(Accepted { landing, provenance });
         for (amax, of_part) in self.fp8_amaxes.iter_mut().zip(fp8_amaxes) {
             *amax = amax.max(*of_part);
         }
@@ -75,9 +82,17 @@ impl Batch {
     }
 
     pub(super) fn finish(self) -> FinishedBatch {
-        let parts = self.parts.into_iter();
-        let provenance = parts.flat_map(|part| part.accepted.unwrap_or_default()).collect();
-        FinishedBatch { order: self.order, provenance, fp8_amaxes: self.fp8_amaxes }
+        let (mut provenance, mut on_host) = (Vec::new(), Vec::<Range<u32>>::new());
+        for Part { range, accepted, .. } in self.parts {
+            let Some(accepted) = accepted else { continue };
+            provenance.extend(accepted.provenance);
+            match (accepted.landing, on_host.last_mut()) {
+                (Landing::Device, _) => {}
+                (Landing::Host, Some(last)) if last.end == range.start => last.end = range.end,
+                (Landing::Host, _) => on_host.push(range),
+            }
+        }
+        FinishedBatch { order: self.order, on_host, provenance, fp8_amaxes: self.fp8_amaxes }
     }
 }
 

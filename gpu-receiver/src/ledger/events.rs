@@ -7,7 +7,7 @@ use headwater_proto::augment::{Failure, FailureKind, PartDone};
 use headwater_transport::{LeaseId, PeerId};
 
 use super::lease::{Lease, PartName, Taken};
-use super::{Action, Ledger, Serial, Worker};
+use super::{Action, Landing, Ledger, Serial, Worker};
 use crate::error::ReceiverError;
 
 /// So many workers may be lost with one part before it waits for the next.
@@ -83,10 +83,10 @@ impl Ledger {
         }
     }
 
-    /// The link says: the bytes of the lease are in its slot.
-    pub fn arrived(&mut self, peer: PeerId, id: LeaseId, now: Duration) {
+    /// The link says: the bytes of the lease are in its slot, or in the slot's twin.
+    pub fn arrived(&mut self, peer: PeerId, id: LeaseId, landing: Landing, now: Duration) {
         let Some(lease) = self.lease_of(peer, id) else { return };
-        lease.arrived = true;
+        lease.landed = Some(landing);
         if lease.writing {
             self.writer_closed(id);
         }
@@ -151,6 +151,11 @@ impl Ledger {
         }
     }
 
+    /// Ends the stream: something failed that no worker can mend.
+    pub fn give_up(&mut self, error: ReceiverError) {
+        self.actions.push_back(Action::Fail(error));
+    }
+
     /// Takes a lease's permission away; what it still owes is waited for.
     pub(super) fn withdraw(&mut self, id: LeaseId) {
         let Some(lease) = self.leases.get_mut(&id) else { return };
@@ -204,17 +209,19 @@ impl Ledger {
         lease.verifying = true;
         let checksum = lease.done.as_ref().map_or(0, |done| done.checksum);
         let (peer, place, samples) = (lease.peer, lease.place(id), lease.samples());
+        let landing = lease.landed.unwrap_or(Landing::Host);
         self.timings.record(now.saturating_sub(lease.given_at));
-        self.actions.push_back(Action::Verify { peer, place, samples, checksum });
+        self.actions.push_back(Action::Verify { peer, place, landing, samples, checksum });
     }
 
     fn accept(&mut self, id: LeaseId) {
         let Some(lease) = self.leases.get_mut(&id) else { return };
         let Some(done) = lease.done.take() else { return };
         let (serial, part, peer) = (lease.serial, lease.part, lease.peer);
+        let landing = lease.landed.unwrap_or(Landing::Host);
         let copy = Taken { checksum: done.checksum, worker: self.name_of(peer) };
         let Some(batch) = self.batch_mut(serial) else { return };
-        let taken = batch.accept(part, done.samples, &done.fp8_amaxes);
+        let taken = batch.accept(part, landing, done.samples, &done.fp8_amaxes);
         batch.parts[part].lease_ended(id);
         let others = batch.parts[part].take_leases();
         debug_assert!(taken, "two leases were accepted for one part");

@@ -8,7 +8,7 @@ use headwater_core::Region;
 use headwater_proto::augment::PartDone;
 use headwater_transport::{LeaseId, PartPlace, PeerId, SlotId};
 
-use super::Serial;
+use super::{Landing, Serial};
 
 /// A lease that was given.
 ///
@@ -25,8 +25,8 @@ pub(super) struct Lease {
     /// FP8 tensors, each of which has a scale and gets an amax.
     pub(super) scales: usize,
     pub(super) given_at: Duration,
-    /// The bytes are in the slot.
-    pub(super) arrived: bool,
+    /// Where the bytes are, once they are there.
+    pub(super) landed: Option<Landing>,
     /// The worker's word, until it is used.
     pub(super) done: Option<PartDone>,
     /// The worker has said its last on this lease, or is gone.
@@ -70,7 +70,7 @@ impl Lease {
 
     /// Both halves are in, and the part is wanted.
     pub(super) fn is_complete(&self) -> bool {
-        self.arrived && self.done.is_some() && !self.withdrawn && !self.verifying
+        self.landed.is_some() && self.done.is_some() && !self.withdrawn && !self.verifying
     }
 
     /// Nobody owes anything on it.

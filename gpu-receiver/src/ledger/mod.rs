@@ -12,6 +12,7 @@ mod slots;
 mod tests;
 
 use std::collections::{BTreeMap, VecDeque};
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -50,11 +51,23 @@ pub struct BatchOrder {
     pub fp8_scales: Vec<f32>,
 }
 
+/// Where a part's bytes came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Landing {
+    /// The slot, in the host's memory.
+    Host,
+    /// The slot's twin in a GPU's memory.
+    Device,
+}
+
 /// A batch whose every part is in.
 #[derive(Clone, Debug)]
 pub struct FinishedBatch {
     /// What was ordered.
     pub order: BatchOrder,
+    /// Samples whose bytes are in the slot; those of others are in its twin. In order, disjoint, none
+    /// beside another.
+    pub on_host: Vec<Range<u32>>,
     /// What stands in the batch, one per sample in order.
     pub provenance: Vec<Provenance>,
     /// The largest magnitude of each FP8 tensor's values, before they are scaled.
@@ -86,6 +99,8 @@ pub enum Action {
         peer: PeerId,
         /// The part's place.
         place: PartPlace,
+        /// Whether that is in the slot or in its twin.
+        landing: Landing,
         /// Number of its samples.
         samples: usize,
         /// What the worker says of it, see `headwater_transport::part_checksum`.

@@ -23,7 +23,7 @@ use super::network::{Network, chance, count};
 use super::storage::Storage;
 use super::trainer::Trainer;
 use super::worker::{Health, Session, Worker};
-use crate::config::{ReceiverConfig, Verify};
+use crate::config::{GpuDirect, ReceiverConfig, Verify};
 use crate::driver::{Command, Driver, DriverState, Event};
 use crate::ledger::Ledger;
 use crate::mailbox::{Mailbox, Position};
@@ -274,7 +274,14 @@ impl Fleet {
     fn slots(&self) -> SlotMaker {
         let len_bytes = Layout::new(&self.recipe, BATCH_SAMPLES).len_bytes();
         let shm_dir = "/dev/shm".into();
-        SlotMaker { len_bytes, shm_dir, shared: false, huge_pages: false, twins: None }
+        SlotMaker {
+            len_bytes,
+            shm_dir,
+            shared: false,
+            huge_pages: false,
+            twins: None,
+            gpudirect: GpuDirect::Off,
+        }
     }
 
     fn hello(&self, config: &ReceiverConfig) -> SessionHello {

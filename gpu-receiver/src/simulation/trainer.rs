@@ -51,8 +51,8 @@ impl Trainer {
             self.waits.push((since, since.elapsed()));
             self.look_at(&batch);
             tokio::time::sleep(STEP).await;
-            let address = batch.tensor_ptr(&batch.layout().tensors()[0]) as usize;
-            self.links.iter().for_each(|link| link.let_go(address));
+            let address = batch.tensor_ptr(&batch.layout().tensors()[0]).expect("on the host");
+            self.links.iter().for_each(|link| link.let_go(address as usize));
             drop(batch);
             self.events.send(Event::Nudge).ok();
         }

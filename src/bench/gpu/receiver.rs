@@ -61,7 +61,8 @@ impl Uploads {
 
 /// Time of one upload, from when it is asked for until it is there.
 fn time(slot: &DeviceSlot, bytes: u64, expansions: &[Expansion], rounds: u32) -> Result<Duration> {
-    let upload = || slot.upload(bytes, expansions).and_then(|()| slot.wait());
+    let copies = [Region { offset_bytes: 0, len_bytes: bytes }];
+    let upload = || slot.upload(&copies, expansions).and_then(|()| slot.wait());
     upload()?; // The first one is not like the others.
     let started = Instant::now();
     for _ in 0..rounds {

@@ -8,7 +8,7 @@ use headwater_core::{Digest, Dtype, Layout, Recipe, SampleRef};
 use headwater_proto::augment::{Failure, FailureKind, PartDone, Provenance, WorkTimes};
 use headwater_transport::{LeaseId, PeerId, SlotId};
 
-use super::super::{Action, BatchOrder, LateRule, Ledger, LedgerConfig, Serial};
+use super::super::{Action, BatchOrder, Landing, LateRule, Ledger, LedgerConfig, Serial};
 use super::ms;
 use crate::ReceiverError;
 
@@ -68,7 +68,7 @@ fn done(id: LeaseId, samples: usize, checksum: u64) -> PartDone {
 }
 
 fn deliver(ledger: &mut Ledger, peer: PeerId, id: LeaseId, samples: usize, now: Duration) {
-    ledger.arrived(peer, id, now);
+    ledger.arrived(peer, id, Landing::Host, now);
     ledger.done(peer, done(id, samples, 5), now);
     ledger.verified(id, true, now);
 }
@@ -103,7 +103,7 @@ fn the_second_copy_of_a_part_is_dropped() {
     assert!(after.iter().any(|a| matches!(a, Action::Deliver(_))));
     assert!(after.iter().any(|a| matches!(a, Action::Withdraw { lease, .. } if *lease == first)));
     assert!(!ledger.slot_is_quiet(SLOT), "A may still write");
-    ledger.arrived(A, first, ms(60));
+    ledger.arrived(A, first, Landing::Host, ms(60));
     ledger.done(A, done(first, 4, 5), ms(60));
     assert!(actions(&mut ledger).is_empty());
     assert!(ledger.slot_is_quiet(SLOT));
@@ -115,7 +115,7 @@ fn a_second_copy_with_other_bytes_is_a_loud_error() {
     let (mut ledger, first, second) = hedged();
     deliver(&mut ledger, B, second, 4, ms(50));
     actions(&mut ledger);
-    ledger.arrived(A, first, ms(60));
+    ledger.arrived(A, first, Landing::Host, ms(60));
     ledger.done(A, done(first, 4, 6), ms(60));
     let after = actions(&mut ledger);
     let Some(Action::Fail(error)) = after.iter().find(|a| matches!(a, Action::Fail(_))) else {
@@ -130,9 +130,9 @@ fn a_second_copy_with_other_bytes_is_a_loud_error() {
 fn of_two_copies_that_wait_together_the_one_that_differs_is_named() {
     let (mut ledger, first, second) = hedged();
     // Both are in before either was compared with its bytes.
-    ledger.arrived(A, first, ms(50));
+    ledger.arrived(A, first, Landing::Host, ms(50));
     ledger.done(A, done(first, 4, 6), ms(50));
-    ledger.arrived(B, second, ms(50));
+    ledger.arrived(B, second, Landing::Host, ms(50));
     ledger.done(B, done(second, 4, 5), ms(50));
     ledger.verified(second, true, ms(51));
     let after = actions(&mut ledger);
@@ -218,7 +218,7 @@ fn a_part_that_differs_from_its_checksum_is_made_again() {
     order(&mut ledger, 0, 4);
     ledger.assign(ms(0));
     let (_, id) = given(&actions(&mut ledger))[0];
-    ledger.arrived(A, id, ms(1));
+    ledger.arrived(A, id, Landing::Host, ms(1));
     ledger.done(A, done(id, 4, 5), ms(1));
     ledger.verified(id, false, ms(2));
     assert!(!actions(&mut ledger).iter().any(|a| matches!(a, Action::Deliver(_))));
@@ -269,7 +269,7 @@ fn a_batch_has_the_largest_amax_of_its_parts_and_the_scales_it_was_leased_with()
     });
     assert_eq!(leased.collect::<Vec<_>>(), [[2.0, 3.0], [2.0, 3.0]]);
     for ((_, id), fp8_amaxes) in given(&actions_given).into_iter().zip([[0.5, 7.0], [1.5, 6.0]]) {
-        ledger.arrived(A, id, ms(1));
+        ledger.arrived(A, id, Landing::Host, ms(1));
         let done = PartDone { fp8_amaxes: fp8_amaxes.to_vec(), ..done(id, 4, 5) };
         ledger.done(A, done, ms(1));
         ledger.verified(id, true, ms(1));
@@ -288,7 +288,7 @@ fn a_part_without_an_amax_for_each_tensor_is_asked_for_again() {
     order_scaled(&mut ledger, 0, 4, &[2.0]);
     ledger.assign(ms(0));
     let (_, id) = given(&actions(&mut ledger))[0];
-    ledger.arrived(A, id, ms(1));
+    ledger.arrived(A, id, Landing::Host, ms(1));
     ledger.done(A, done(id, 4, 5), ms(1));
     ledger.assign(ms(1000));
     assert_eq!(given(&actions(&mut ledger)).len(), 1);

@@ -10,7 +10,7 @@ use headwater_core::{Digest, Dtype, Layout, Recipe, SampleId, SampleRef};
 use headwater_proto::augment::{Failure, FailureKind, PartDone, PartLease, Provenance, WorkTimes};
 use headwater_transport::{LeaseId, PartPlace, PeerId, SlotId};
 
-use super::super::{Action, BatchOrder, LateRule, Ledger, LedgerConfig, Serial};
+use super::super::{Action, BatchOrder, Landing, LateRule, Ledger, LedgerConfig, Serial};
 use super::ms;
 
 const BATCH_SAMPLES: u32 = 20;
@@ -290,7 +290,7 @@ impl World {
         match happening {
             Happening::Arrived(peer, id) if self.peers.contains(&peer) => {
                 self.writers.remove(&id);
-                self.ledger.arrived(peer, id, self.now);
+                self.ledger.arrived(peer, id, Landing::Host, self.now);
             }
             Happening::Quiet(peer, id) if self.peers.contains(&peer) => {
                 self.writers.remove(&id);

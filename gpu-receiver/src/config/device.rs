@@ -1,0 +1,89 @@
+//! Where batches are handed out, and how they come there.
+
+use headwater_core::Dtype;
+use headwater_transport::LinkKind;
+use serde::{Deserialize, Serialize};
+
+use super::ReceiverConfig;
+use crate::error::ReceiverError;
+
+/// Where batches are handed out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Device {
+    /// In the host's memory.
+    Cpu,
+    /// In the memory of the GPU of this number.
+    Cuda(u32),
+}
+
+/// Whether the network card of the `rdma` link writes to the GPU's memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum GpuDirect {
+    /// Where it can.
+    Auto,
+    /// It must: the receiver does not open otherwise.
+    On,
+    /// No: batches are copied from the host's memory.
+    Off,
+}
+
+// === impl ReceiverConfig ===
+
+impl ReceiverConfig {
+    /// Where batches are handed out.
+    ///
+    /// # Errors
+    /// A device that is not known.
+    pub fn device(&self) -> Result<Device, ReceiverError> {
+        if self.device == "cpu" {
+            return Ok(Device::Cpu);
+        }
+        let number = self.device.strip_prefix("cuda:").and_then(|number| number.parse().ok());
+        number.map(Device::Cuda).ok_or_else(|| ReceiverError::Config {
+            key: "device",
+            value: format!("\"{}\"", self.device),
+            rule: "is \"cpu\", or \"cuda:0\" and so on",
+        })
+    }
+
+    /// What levels of images become on a GPU.
+    ///
+    /// # Errors
+    /// A type that they cannot become.
+    pub fn u8_as(&self) -> Result<Option<Dtype>, ReceiverError> {
+        if self.u8_as.is_empty() {
+            return Ok(None);
+        }
+        let known = [Dtype::Bf16, Dtype::F16, Dtype::F32];
+        let named = known.into_iter().find(|dtype| dtype.name() == self.u8_as);
+        named.map(Some).ok_or_else(|| ReceiverError::Config {
+            key: "u8_as",
+            value: format!("\"{}\"", self.u8_as),
+            rule: "is \"bf16\", \"f16\", \"f32\" or empty",
+        })
+    }
+
+    /// Whether these keys go together.
+    pub(super) fn check_device(&self) -> Result<(), ReceiverError> {
+        let wrong = |key, value, rule| Err(ReceiverError::Config { key, value, rule });
+        let on_cpu = self.device()? == Device::Cpu;
+        if on_cpu && self.u8_as()?.is_some() {
+            let rule = "is done on a GPU: name it in receiver.device, or leave this out";
+            return wrong("u8_as", format!("\"{}\"", self.u8_as), rule);
+        }
+        if self.gpudirect != GpuDirect::On {
+            return Ok(());
+        }
+        let on = || "\"on\"".to_owned();
+        if on_cpu {
+            let rule = "has cards write to a GPU: name it in receiver.device, or leave this out";
+            return wrong("gpudirect", on(), rule);
+        }
+        if !self.link_kinds()?.contains(&LinkKind::Rdma) {
+            let rule = "needs \"rdma\" in receiver.links: no other link writes to a GPU's memory";
+            return wrong("gpudirect", on(), rule);
+        }
+        Ok(())
+    }
+}
