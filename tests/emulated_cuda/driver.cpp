@@ -149,9 +149,14 @@ API CUresult cuDeviceGetAttribute(int* value, int attribute, CUdevice device) {
                 *value = known.value;
                 return CUDA_SUCCESS;
             }
-        if (attribute != DMA_BUF_SUPPORTED && attribute != GPU_DIRECT_RDMA_SUPPORTED)
-            fail("cuDeviceGetAttribute: attribute %d is not emulated", attribute);
-        *value = wants_dmabuf();
+        switch (attribute) {
+            case DMA_BUF_SUPPORTED: *value = wants_dmabuf(); break;
+            case GPU_DIRECT_RDMA_SUPPORTED: *value = wants_dmabuf() || wants_peermem(); break;
+            // By the host, and needed: CU_GPU_DIRECT_RDMA_WRITES_ORDERING_NONE.
+            case GPU_DIRECT_RDMA_FLUSH_WRITES_OPTIONS: *value = 1; break;
+            case GPU_DIRECT_RDMA_WRITES_ORDERING: *value = 0; break;
+            default: fail("cuDeviceGetAttribute: attribute %d is not emulated", attribute);
+        }
         return CUDA_SUCCESS;
     });
 }
@@ -216,6 +221,14 @@ API CUresult cuCtxSynchronize() {
     return call("cuCtxSynchronize", Needs::Context, [] {
         run_everything();
         return CUDA_SUCCESS;
+    });
+}
+
+API CUresult cuFlushGPUDirectRDMAWrites(int target, int scope) {
+    return call("cuFlushGPUDirectRDMAWrites", Needs::Context, [&] {
+        if (!wants_dmabuf() && !wants_peermem()) return CUDA_ERROR_NOT_SUPPORTED;
+        const bool known = target == 0 && (scope == 100 || scope == 200);
+        return known ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
     });
 }
 

@@ -87,7 +87,8 @@ CUdeviceptr take_device(size_t bytes) {
     // With a page on either side that belongs to nobody.
     uint8_t* at = static_cast<uint8_t*>(map(nullptr, pages_bytes + 2 * PAGE, PROT_NONE,
                                             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1));
-    map(at + PAGE, pages_bytes, PROT_NONE, MAP_SHARED | MAP_FIXED, pages);
+    map(at + PAGE, pages_bytes, wants_peermem() ? PROT_READ | PROT_WRITE : PROT_NONE,
+        MAP_SHARED | MAP_FIXED, pages);
     void* held = map(nullptr, pages_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, pages);
     std::memset(held, UNWRITTEN, pages_bytes);
     taken_bytes += bytes;
@@ -118,6 +119,7 @@ std::vector<Users*> users_of_words(const std::vector<uint8_t>& words) {
 }
 
 void open_device(bool open) {
+    if (wants_peermem()) return;
     for (auto& [start, allocation] : device) {
         const int protection = open ? PROT_READ | PROT_WRITE : PROT_NONE;
         if (mprotect(reinterpret_cast<void*>(start), allocation.pages_bytes, protection))

@@ -107,6 +107,8 @@ int capability() {
 
 bool wants_dmabuf() { return setting("EMULATED_CUDA_DMABUF"); }
 
+bool wants_peermem() { return setting("EMULATED_CUDA_PEERMEM"); }
+
 CUresult enter(const char* name, Needs needs) {
     if (needs == Needs::Nothing) return CUDA_SUCCESS;
     if (!initialised) return CUDA_ERROR_NOT_INITIALIZED;

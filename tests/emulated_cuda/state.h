@@ -30,6 +30,8 @@ size_t memory_bytes();
 // EMULATED_CUDA_CAPABILITY, 9.0 by default; ten times the major number, and the minor one.
 int capability();
 bool wants_dmabuf();
+// Whether other drivers can make sense of the device's addresses, as with nvidia-peermem.
+bool wants_peermem();
 
 // Checks what a call needs and whether it is made to fail; what it returns then.
 CUresult enter(const char* name, Needs needs);

@@ -5,6 +5,8 @@
 #
 #   EPOCH_LINK     the link instead of rdma: ucx
 #   EPOCH_QUEUE_PAIRS  of each worker's rdma link (default 1)
+#   EPOCH_GPU      folder of the emulated CUDA driver: all receivers but that over tcp have their batches in
+#                  the memory of its GPU, and the card writes there (GPUDirect)
 #   EPOCH_PRESET   recipe (default dinov2)
 #   EPOCH_HEARTBEAT_MS  (default 300); who is stopped, is so for five of them
 #   EPOCH_SHARDS   of tests/data/photos (default all: {000000..000003})
@@ -56,7 +58,11 @@ start() { # start NAME COMMAND..: in the background; its process id is in $start
     pids+=("$started")
 }
 receive() { # receive NAME LINK [STEP_MS]: starts a receiver whose digests go to NAME.json
-    start "$1" receive --links "$2" --step-ms "${3:-0}" --digests "$work/$1.json"
+    local options=()
+    [ -z "${EPOCH_GPU:-}" ] || [ "$2" = tcp ] ||
+        options=(--set 'receiver.device="cuda:0"' --set 'receiver.gpudirect="on"')
+    LD_LIBRARY_PATH=${EPOCH_GPU:-} EMULATED_CUDA_PEERMEM=1 \
+        start "$1" "${options[@]}" receive --links "$2" --step-ms "${3:-0}" --digests "$work/$1.json"
 }
 batches() { # batches NAME: so many have come
     [ -f "$work/$1.json" ] && wc -l <"$work/$1.json" || echo 0
@@ -81,6 +87,9 @@ assert one == other, [a[:2] for a, b in zip(one, other) if a != b] or (len(one),
 PY
     grep -q "worker joined.*link=.\?$3" "$work/$1.log" || fail "$1 did not use $3"
     if [ "$3" != tcp ] && grep -q 'worker joined.*link=.\?tcp' "$work/$1.log"; then fail "$1 used tcp"; fi
+    if [ -n "${EPOCH_GPU:-}" ] && [ "$3" != tcp ]; then
+        grep -q "rdma link writes to the GPU's memory" "$work/$1.log" || fail "$1 wrote to the host"
+    fi
     echo "same batches: $1 ($(batches "$1"))"
 }
 
