@@ -74,7 +74,7 @@ until_batches() { # until_batches NAME COUNT
     done
     fail "$1: only $(batches "$1") of $2 batches came"
 }
-whole() { # whole NAME PID LINK: it ended well, by this link, with the same batches as over tcp
+whole() { # whole NAME PID LINK [mixed]: it ended well, by this link alone, with the same batches as over tcp
     wait "$2" || fail "$1 ended with $?"
     python3 - "$work/tcp.json" "$work/$1.json" <<'PY' || fail "$1: other batches than over tcp"
 import json, sys
@@ -86,7 +86,7 @@ assert len(one) > 10, len(one)
 assert one == other, [a[:2] for a, b in zip(one, other) if a != b] or (len(one), len(other))
 PY
     grep -q "worker joined.*link=.\?$3" "$work/$1.log" || fail "$1 did not use $3"
-    if [ "$3" != tcp ] && grep -q 'worker joined.*link=.\?tcp' "$work/$1.log"; then fail "$1 used tcp"; fi
+    if [ "$3" != tcp ] && [ "${4:-}" != mixed ] && grep -q 'worker joined.*link=.\?tcp' "$work/$1.log"; then fail "$1 used tcp"; fi
     if [ -n "${EPOCH_GPU:-}" ] && [ "$3" != tcp ]; then
         grep -q "rdma link writes to the GPU's memory" "$work/$1.log" || fail "$1 wrote to the host"
     fi
@@ -140,5 +140,17 @@ kill -KILL "$started"
 receive after-receiver-killed "$link"
 whole after-receiver-killed "$started" "$link"
 
+# Parts of one batch come by the card to the GPU and over tcp to the host.
+scenes=6
+if [ -n "${EPOCH_GPU:-}" ]; then
+    kill -KILL "$two"
+    start four --set 'augment.links=["tcp"]' augment --listen 127.0.0.1:7412
+    two=$started
+    receive both-ways "$link,tcp" 20
+    whole both-ways "$started" "$link" mixed
+    grep -q 'worker joined.*link=.\?tcp' "$work/both-ways.log" || fail "both-ways did not use tcp"
+    scenes=7
+fi
+
 for pid in "$one" "$two"; do kill -0 "$pid" || fail "a worker has gone"; done
-echo "6 passed; 0 failed"
+echo "$scenes passed; 0 failed"

@@ -63,6 +63,13 @@ passes conformance "$conformance" --test-threads 2
 passes "registrations and copies" "$memory"
 passes "doctor, and ucx behind rdma" tests/rdma/link.sh "$headwater"
 epochs EPOCH_LINK=rdma EPOCH_QUEUE_PAIRS=4
+# GPUDirect, as far as there is no GPU: the emulated one's memory, by its addresses, as with nvidia-peermem.
+if gpu=$(tests/emulated_cuda/build.sh "$target/tmp"); then
+    epochs EPOCH_LINK=rdma EPOCH_QUEUE_PAIRS=2 "EPOCH_GPU=$gpu"
+else
+    echo "FAILED: the emulated CUDA driver does not build" >&2
+    status=1
+fi
 # Not in `make test`: where a connection takes too long, closing it makes UCX 1.13.1 end the process.
 if [ -z "${HEADWATER_RDMA_UCX:-}" ]; then
     echo "-- ucx: not asked for (HEADWATER_RDMA_UCX=1)"

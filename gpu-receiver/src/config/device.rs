@@ -87,3 +87,32 @@ impl ReceiverConfig {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refusal(device: &str, links: &[&str], gpudirect: GpuDirect) -> Option<String> {
+        let config = ReceiverConfig {
+            device: device.into(),
+            links: links.iter().map(ToString::to_string).collect(),
+            gpudirect,
+            ..ReceiverConfig::default()
+        };
+        config.check_device().err().map(|error| error.to_string())
+    }
+
+    #[test]
+    fn what_must_go_to_a_gpu_needs_one_and_a_link_that_can() {
+        let all = ["shm", "rdma", "tcp"];
+        let said = refusal("cpu", &all, GpuDirect::On).expect("a refusal");
+        assert!(said.starts_with("receiver.gpudirect is \"on\"") && said.contains("device"));
+        for links in [&["tcp"][..], &["ucx", "tcp"], &["shm"]] {
+            let said = refusal("cuda:0", links, GpuDirect::On).expect("a refusal");
+            assert!(said.contains("receiver.links") && said.contains("\"rdma\""), "{said}");
+            assert_eq!(refusal("cuda:0", links, GpuDirect::Auto), None);
+        }
+        assert_eq!(refusal("cuda:0", &all, GpuDirect::On), None);
+        assert_eq!(refusal("cpu", &all, GpuDirect::Auto), None);
+    }
+}

@@ -13,7 +13,7 @@ use super::ms;
 use crate::ReceiverError;
 
 pub(super) const A: PeerId = PeerId(1);
-const B: PeerId = PeerId(2);
+pub(super) const B: PeerId = PeerId(2);
 const SLOT: SlotId = SlotId(0);
 
 pub(super) fn ledger() -> Ledger {
@@ -61,7 +61,7 @@ pub(super) fn given(actions: &[Action]) -> Vec<(PeerId, LeaseId)> {
     actions.iter().filter_map(lease).collect()
 }
 
-fn done(id: LeaseId, samples: usize, checksum: u64) -> PartDone {
+pub(super) fn done(id: LeaseId, samples: usize, checksum: u64) -> PartDone {
     let one = Provenance { key: "k".into(), label: 1, substituted: None };
     let times = WorkTimes::default();
     PartDone { lease: id.0, checksum, samples: vec![one; samples], times, fp8_amaxes: Vec::new() }
@@ -74,7 +74,7 @@ fn deliver(ledger: &mut Ledger, peer: PeerId, id: LeaseId, samples: usize, now: 
 }
 
 /// A ledger in which one part is leased to A and, being late, to B as well.
-fn hedged() -> (Ledger, LeaseId, LeaseId) {
+pub(super) fn hedged() -> (Ledger, LeaseId, LeaseId) {
     let mut ledger = ledger();
     for serial in 0..3 {
         order(&mut ledger, serial, 4);
