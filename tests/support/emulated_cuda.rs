@@ -8,7 +8,13 @@ use std::sync::OnceLock;
 pub(crate) fn libraries() -> &'static Path {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
     BUILT.get_or_init(|| {
-        let build = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/emulated_cuda/build.sh");
+        // Of this crate or of the one around it.
+        let mut crates = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors();
+        let build = crates.find_map(|root| {
+            let build = root.join("tests/emulated_cuda/build.sh");
+            build.exists().then_some(build)
+        });
+        let build = build.expect("the script");
         let output = Command::new(build)
             .arg(env!("CARGO_TARGET_TMPDIR"))
             .stderr(Stdio::inherit())

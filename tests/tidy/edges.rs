@@ -58,7 +58,7 @@ const ROOMS: [(&str, &[&str], &[&str]); 5] = [
     ("tonic_prost", GRPC_CRATES, GRPC_FILES),
     ("prost", GRPC_CRATES, GRPC_FILES),
     ("pyo3", &["gpu-receiver/python"], &["gpu-receiver/python/"]),
-    ("cudarc", &["augment-tier", "libs/cuda"], &["augment-tier/src/", "libs/cuda/src/"]),
+    ("cudarc", &["augment-tier", "libs/cuda"], &["augment-tier/src/", "libs/cuda/"]),
 ];
 const GRPC_CRATES: &[&str] = &[
     "proto",

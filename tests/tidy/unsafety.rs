@@ -3,7 +3,7 @@
 use crate::tree::{code, files, read, root};
 
 /// Files that hold unsafe code, each with why it cannot do without.
-const ROOMS: [(&str, &str); 41] = [
+const ROOMS: [(&str, &str); 47] = [
     ("libs/core/tests/allocations.rs", "an allocator that counts"),
     ("augment-tier/tests/allocations.rs", "an allocator that counts"),
     ("augment-tier/src/cuda/memory.rs", "memory from the GPU's driver"),
@@ -18,12 +18,16 @@ const ROOMS: [(&str, &str); 41] = [
     ("libs/cuda/src/compile.rs", "NVRTC is C"),
     ("libs/cuda/src/current.rs", "the GPU's driver is C"),
     ("libs/cuda/src/device_slot.rs", "copies to a GPU on its own"),
+    ("libs/cuda/src/device_slot/window.rs", "vouches for a twin's memory"),
     ("libs/cuda/src/event.rs", "the GPU's driver is C"),
     ("libs/cuda/src/expander.rs", "launches a kernel"),
     ("libs/cuda/src/gpu.rs", "the GPU's driver is C"),
     ("libs/cuda/src/memory.rs", "memory of a GPU"),
     ("libs/cuda/src/libraries.rs", "opens CUDA's libraries"),
+    ("libs/cuda/src/peer_writes.rs", "descriptors of a GPU's memory"),
     ("libs/cuda/src/pinned.rs", "memory from the GPU's driver"),
+    ("libs/cuda/src/reader.rs", "copies from a GPU"),
+    ("libs/cuda/tests/twins.rs", "copies on a stream of its own"),
     ("libs/inventory/src/library.rs", "opens libraries and calls them"),
     ("libs/storage-client/src/map.rs", "maps shards"),
     ("libs/transport/src/mapping.rs", "mmap and munmap"),
@@ -41,8 +45,10 @@ const ROOMS: [(&str, &str); 41] = [
     ("libs/transport/src/rdma/verbs/library.rs", "looks that library's functions up"),
     ("libs/transport/src/rdma/verbs/memory.rs", "memory that a network card reaches"),
     ("libs/transport/src/rdma/verbs/queue_pair.rs", "queue pairs of a C library"),
+    ("libs/transport/src/rdma/detection.rs", "a window of tests"),
     ("libs/transport/src/slot.rs", "slot memory by address"),
     ("libs/transport/src/shm/socket.rs", "descriptors from a socket"),
+    ("libs/transport/src/window.rs", "what a GPU's memory must be"),
     ("gpu-receiver/python/src/device.rs", "memory and streams that Python vouches for"),
     ("gpu-receiver/python/src/dlpack.rs", "DLPack is a C structure"),
 ];

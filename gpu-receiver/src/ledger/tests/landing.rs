@@ -1,5 +1,7 @@
 //! What a finished batch says of where its bytes are.
 
+use std::ops::Range;
+
 use headwater_transport::{LeaseId, PeerId};
 
 use super::super::{Action, FinishedBatch, Landing, Ledger};
@@ -25,14 +27,18 @@ fn delivered(ledger: &mut Ledger) -> FinishedBatch {
     finished.expect("a batch")
 }
 
+fn one(range: Range<u32>) -> Vec<Range<u32>> {
+    vec![range]
+}
+
 #[test]
 fn samples_that_a_card_wrote_to_a_gpu_are_told_from_those_on_the_host() {
     use Landing::{Device, Host};
     for (landings, on_host) in [
-        ([Host, Host, Host, Host], vec![0..16]),
+        ([Host, Host, Host, Host], one(0..16)),
         ([Device, Device, Device, Device], vec![]),
         ([Host, Host, Device, Host], vec![0..8, 12..16]),
-        ([Device, Host, Device, Device], vec![4..8]),
+        ([Device, Host, Device, Device], one(4..8)),
     ] {
         let mut ledger = ledger();
         order(&mut ledger, 0, 16);
@@ -48,7 +54,7 @@ fn samples_that_a_card_wrote_to_a_gpu_are_told_from_those_on_the_host() {
 
 #[test]
 fn of_two_copies_the_one_that_was_taken_says_where_the_bytes_are() {
-    for (taken, on_host) in [(Landing::Host, vec![0..4]), (Landing::Device, vec![])] {
+    for (taken, on_host) in [(Landing::Host, one(0..4)), (Landing::Device, vec![])] {
         let (mut ledger, first, second) = hedged();
         bring(&mut ledger, (B, second), taken);
         assert_eq!(delivered(&mut ledger).on_host, on_host);

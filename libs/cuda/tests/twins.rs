@@ -2,7 +2,7 @@
 //! card is the test itself: it writes by the descriptor that a card's driver would be given.
 #![allow(unsafe_code)]
 
-#[path = "support/emulated_cuda.rs"]
+#[path = "../../../tests/support/emulated_cuda.rs"]
 mod emulated;
 
 use std::fs::File;
