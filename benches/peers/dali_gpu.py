@@ -2,7 +2,7 @@
 this project in turns, over the same photos. Called by tests/gpu/run.sh.
 
 usage: dali_gpu.py [OPTIONS] FOLDER -- HEADWATER [ITS OPTIONS]
-Both have as many threads and both give binary16. DALI's batches stay on the GPU, this project's are copied to
+Both have as many threads and both give binary16: DALI's types have no bfloat16. DALI's batches stay on the GPU, this project's are copied to
 the host's memory, where its links take them from. The table is Markdown.
 """
 

@@ -5,6 +5,7 @@ when a batch is dropped, and measures how long a trainer that does nothing waits
 with 77 where PyTorch, its CUDA or the package `headwater` is missing.
 """
 
+import signal
 import subprocess
 import sys
 import tempfile
@@ -85,7 +86,13 @@ def waits(options, **device):
 
 def main():
     program, shards = sys.argv[1:]
-    folder = tempfile.mkdtemp()
+    # Who is told to end takes its services along.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+    with tempfile.TemporaryDirectory() as folder:
+        compare(program, shards, folder)
+
+
+def compare(program, shards, folder):
     storage, address = node(
         program, folder, "storage", "--listen", "127.0.0.1:0", "--index-dir", folder,
         "--dataset", f"photos={shards}",

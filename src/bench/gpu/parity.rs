@@ -15,30 +15,44 @@ const DTYPES: [Dtype; 6] =
 // === impl Gpu ===
 
 impl Gpu {
-    /// Renders the first `images` images on both by every recipe; one line for each group.
+    /// Renders the first `images` images on both by every recipe; `said` gets a line for each group. One
+    /// that differs keeps no other from being compared: which ones do says where to look.
     ///
     /// # Errors
     /// A byte differs, or the GPU has left samples to the processor.
-    pub(crate) fn compare(&self, images: usize) -> Result<Vec<String>> {
-        let mut lines = Vec::new();
+    pub(crate) fn compare(&self, images: usize, mut said: impl FnMut(String)) -> Result<()> {
+        let mut failures = Vec::new();
         for (name, _) in PRESETS {
-            let mut views = 0;
+            let (mut views, before) = (0, failures.len());
             for dtype in DTYPES {
                 let recipe = Recipe::preset(name, dtype)?;
                 if !recipe.tensors.is_empty() {
-                    views += self.compare_by(&recipe, images, &format!("{name} in {dtype}"))?;
+                    match self.compare_by(&recipe, images, &format!("{name} in {dtype}")) {
+                        Ok(compared) => views += compared,
+                        Err(error) => failures.push(error),
+                    }
                 }
             }
-            if views > 0 {
+            failures[before..].iter().for_each(|error| said(format!("FAILED: {error:#}")));
+            if views > 0 && failures.len() == before {
                 let dtypes = DTYPES.len();
-                lines.push(format!("{name}: {views} views in {dtypes} types, no byte differs"));
+                said(format!("{name}: {views} views in {dtypes} types, no byte differs"));
             }
         }
         for (name, recipe) in operations()? {
-            let views = self.compare_by(&recipe, images, name)?;
-            lines.push(format!("{name} alone: {views} views, no byte differs"));
+            match self.compare_by(&recipe, images, name) {
+                Ok(views) => said(format!("{name} alone: {views} views, no byte differs")),
+                Err(error) => {
+                    said(format!("FAILED: {error:#}"));
+                    failures.push(error);
+                }
+            }
         }
-        Ok(lines)
+        let failed = failures.len();
+        match failures.into_iter().next() {
+            Some(first) => Err(first.context(format!("{failed} comparisons failed"))),
+            None => Ok(()),
+        }
     }
 
     fn compare_by(&self, recipe: &Recipe, images: usize, what: &str) -> Result<usize> {
@@ -75,12 +89,12 @@ impl Gpu {
     ) -> Result<()> {
         let now = self.cuda.counts();
         let by_kernels = now.on_device - before.on_device;
+        let failures = now.failures - before.failures;
         ensure!(
-            by_kernels == samples && now.failures == 0,
-            "{what}: of {samples} samples the GPU has rendered {by_kernels}, and {} streams have \
+            by_kernels == samples && failures == 0,
+            "{what}: of {samples} samples the GPU has rendered {by_kernels}, and {failures} streams have \
              failed: the processor has done the rest, which shows nothing of the GPU; the log says \
-             why, and --images or augment.cuda_memory_bytes may be too large or too small",
-            now.failures
+             why, and --images or augment.cuda_memory_bytes may be too large or too small"
         );
         Ok(())
     }

@@ -72,9 +72,8 @@ pub(super) fn run(config: &Config, flags: &GpuFlags) -> Result<()> {
     println!("{}, {threads} threads, {images} images", gpu.name());
     if flags.wants(Part::Parity) {
         println!("\n## Parity with the processor\n");
-        for line in gpu.compare(flags.images).context("GPU and processor differ")? {
-            println!("- {line}");
-        }
+        let compared = gpu.compare(flags.images, |line| println!("- {line}"));
+        compared.context("GPU and processor differ")?;
     }
     if flags.wants(Part::Kernels) {
         let copy = gpu.copy_bytes_per_s()?;
@@ -105,21 +104,29 @@ fn nvjpeg(gpu: &Gpu, flags: &GpuFlags, recipe: &Recipe) -> Result<()> {
          processor | whole back end, images/s |"
     );
     println!("| ---: | ---: | ---: | ---: | ---: | ---: | ---: |");
-    let time = Duration::from_secs(flags.seconds);
+    let mut first = Ok(());
     for load in ENGINE_LOADS {
         if let Err(reason) = gpu.check_nvjpeg(load) {
             println!("| {load} | NOT RUN: {reason} |");
-            continue;
+        } else if let Err(error) = nvjpeg_with(gpu, flags, recipe, load) {
+            println!("| {load} | FAILED: {error:#} |");
+            first = first.and(Err(error.context(format!("nvJPEG, {load} for engines"))));
         }
-        let difference = gpu.compare_nvjpeg(flags.images, load)?;
-        let (mean, largest, psnr) = (difference.mean(), difference.largest, difference.psnr());
-        let (decoded, left) = gpu.decode_nvjpeg(load, time)?;
-        let whole = gpu.back_end(&with_nvjpeg(recipe, load), time, true)?;
-        let left = 100.0 * left;
-        println!(
-            "| {load} | {mean:.3} | {largest} | {psnr:.1} dB | {decoded:.0} | {left:.1} % | {whole:.0} |"
-        );
     }
+    first
+}
+
+/// One line of the table.
+fn nvjpeg_with(gpu: &Gpu, flags: &GpuFlags, recipe: &Recipe, load: f64) -> Result<()> {
+    let time = Duration::from_secs(flags.seconds);
+    let difference = gpu.compare_nvjpeg(flags.images, load)?;
+    let (mean, largest, psnr) = (difference.mean(), difference.largest, difference.psnr());
+    let (decoded, left) = gpu.decode_nvjpeg(load, time)?;
+    let whole = gpu.back_end(&with_nvjpeg(recipe, load), time, true)?;
+    let left = 100.0 * left;
+    println!(
+        "| {load} | {mean:.3} | {largest} | {psnr:.1} dB | {decoded:.0} | {left:.1} % | {whole:.0} |"
+    );
     Ok(())
 }
 
