@@ -60,23 +60,6 @@ fn the_bench_fails_where_the_processor_has_stood_in_for_the_gpu() {
 }
 
 #[test]
-fn what_was_compiled_once_needs_no_compiler_in_either_tier() {
-    let (photo, cache) = (photo(), tempfile::tempdir().expect("a folder"));
-    let libraries = emulated::libraries().to_owned();
-    for libraries in [libraries.clone(), libraries.join("driver")] {
-        let output = on_emulated_gpu(env!("CARGO_BIN_EXE_headwater"))
-            .args(["bench", "gpu", "--only", "receiver", "--rounds", "1", "--photos"])
-            .arg(photo.path())
-            .env("HEADWATER_AUGMENT__CUDA_CACHE_DIR", cache.path())
-            .env("LD_LIBRARY_PATH", &libraries)
-            .output()
-            .expect("the program");
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "{}: {said}", libraries.display());
-    }
-}
-
-#[test]
 fn all_that_runs_on_a_gpu_machine_can_be_walked_through() {
     let (photo, out) = (photo(), tempfile::tempdir().expect("a folder"));
     let management = out.path().join("nvidia-smi");

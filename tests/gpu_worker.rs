@@ -272,3 +272,40 @@ fn where_the_gpu_has_too_little_memory_auto_takes_the_processor_and_says_why() {
         assert!(log.contains(said), "no `{said}` in {log}");
     }
 }
+
+/// `headwater receive` of one batch of levels, which a GPU normalises.
+fn receive(fleet: &mut Fleet, worker: usize, libraries: &Path) -> (Option<i32>, String) {
+    let kernels = fleet.dir().join("kernels").display().to_string();
+    let settings = [
+        "recipe.preset=imagenet-eval".to_owned(),
+        "recipe.dtype=u8".to_owned(),
+        "receiver.device=cuda:0".to_owned(),
+        "receiver.u8_as=bf16".to_owned(),
+        format!("receiver.cuda_cache_dir={kernels}"),
+        format!("storage.index_dir={}", fleet.dir().display()),
+    ];
+    let mut command = Command::new(env!("CARGO_BIN_EXE_headwater"));
+    command.args(["receive", "--batch", "2", "--batches", "1", "--epochs", "1"]);
+    command.args(["--storage", &fleet.storage().address]);
+    command.args(["--workers", &fleet.worker(worker).address]);
+    command.args(["--dataset", "photos=of the storage tier's"]);
+    command.args(settings.iter().flat_map(|setting| ["--set", setting]));
+    let output = command.env("LD_LIBRARY_PATH", libraries).output().expect("the program starts");
+    (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+}
+
+#[test]
+fn a_receivers_kernel_that_was_compiled_once_needs_no_compiler() {
+    let mut fleet = fleet();
+    let cpu = fleet.add_worker("backend = \"cpu\"");
+    let driver = emulated::libraries().join("driver");
+    let (code, said) = receive(&mut fleet, cpu, &driver);
+    if !said.contains("device kernel image is invalid") {
+        assert_eq!(code, Some(1), "{said}");
+        assert!(said.contains("NVRTC (libnvrtc.so) is not found: install"), "{said}");
+    }
+    for libraries in [emulated::libraries(), &driver] {
+        let (code, said) = receive(&mut fleet, cpu, libraries);
+        assert_eq!(code, Some(0), "{}: {said}", libraries.display());
+    }
+}
