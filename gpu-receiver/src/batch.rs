@@ -146,14 +146,18 @@ impl Batch {
     }
 
     /// A copy of a tensor's bytes, as they arrived. Of a batch that a network card has written to a GPU's
-    /// memory they are copied back from there, with what the trainer has done to them since.
+    /// memory they are copied back from there.
     ///
     /// # Errors
     /// That GPU fails.
     pub fn tensor_bytes(&self, tensor: &TensorLayout) -> Result<Vec<u8>, ReceiverError> {
         let region = self.layout().tensor_region(tensor);
         match self.elsewhere() {
-            Some(device) => Ok(device.read(region)?),
+            Some(device) => {
+                let mut bytes = Vec::with_capacity(region.len_bytes as usize);
+                device.for_each_chunk(region, |chunk| bytes.extend_from_slice(chunk))?;
+                Ok(bytes)
+            }
             None => Ok(self.inner.home.memory.read(region)),
         }
     }
@@ -217,7 +221,7 @@ impl Batch {
     fn hash(&self, region: Region) -> Result<u128, ReceiverError> {
         let mut hash = xxhash_rust::xxh3::Xxh3Default::new();
         match self.elsewhere() {
-            Some(device) => hash.update(&device.read(region)?),
+            Some(device) => device.for_each_chunk(region, |chunk| hash.update(chunk))?,
             None => self.inner.home.memory.for_each_chunk(region, |chunk| hash.update(chunk)),
         }
         Ok(hash.digest128())

@@ -62,8 +62,8 @@ pub struct ReceiverConfig {
     pub epoch_end: EpochEnd,
     /// Batches made ahead of the one the trainer holds.
     pub window_batches: u32,
-    /// Most slots, each for one batch; beyond `window_batches` for those the trainer holds or a
-    /// late writer keeps. 0: `window_batches + 4`.
+    /// Most slots, each for one batch; beyond `window_batches` for those that the trainer holds, that a
+    /// late writer keeps or that a GPU has not finished with. 0: `window_batches + 4`.
     pub slots_max: u32,
     /// Most samples of one part, the unit of work.
     pub part_samples: u32,
@@ -83,7 +83,8 @@ pub struct ReceiverConfig {
     /// stay as they are.
     pub u8_as: String,
     /// Whether the card of the `rdma` link writes to that GPU's memory (GPUDirect RDMA): `auto`, where
-    /// it can; `on`: the receiver does not open where it cannot; `off`: batches are copied there.
+    /// it can; `on`: the receiver does not open where it cannot; `off`, as long as no real card has been
+    /// seen to do it: batches are copied there.
     pub gpudirect: GpuDirect,
     /// Folder for the compiled kernel that normalises; empty: one in the user's cache folder.
     pub cuda_cache_dir: String,
@@ -185,7 +186,7 @@ impl Default for ReceiverConfig {
             huge_pages: false,
             device: "cpu".into(),
             u8_as: String::new(),
-            gpudirect: GpuDirect::Auto,
+            gpudirect: GpuDirect::Off,
             cuda_cache_dir: String::new(),
             tcp_listen: "127.0.0.1:0".into(),
             tcp_advertise: String::new(),

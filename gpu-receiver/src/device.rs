@@ -98,7 +98,10 @@ impl Twins {
                 on_host.iter().flat_map(rows).collect()
             }
         };
-        slot.upload(&copies, &expansions)?;
+        match is_on_host {
+            true => slot.upload(&copies, &expansions)?,
+            false => slot.upload_beside_card(&copies, &expansions)?,
+        }
         Ok(DeviceBatch { slot: Arc::clone(slot), places, is_on_host })
     }
 
@@ -176,12 +179,17 @@ impl DeviceBatch {
         self.is_on_host
     }
 
-    /// Bytes of a region of the layout, as they are there when the copy has ended.
+    /// Bytes of a region of the layout, as they are there when the copy has ended, piece by piece.
     ///
     /// # Errors
     /// The GPU fails.
-    pub(crate) fn read(&self, region: Region) -> Result<Vec<u8>, CudaError> {
-        self.slot.read(region.offset_bytes, region.len_bytes)
+    pub(crate) fn for_each_chunk(
+        &self,
+        region: Region,
+        look: impl FnMut(&[u8]),
+    ) -> Result<(), CudaError> {
+        self.slot.wait()?;
+        self.slot.for_each_chunk(region, look)
     }
 
     pub(crate) fn let_go(&self) {

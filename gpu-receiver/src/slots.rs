@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use headwater_cuda::DeviceSlot;
+use headwater_cuda::{CudaError, DeviceSlot};
 use headwater_transport::{DeviceWindow, LinkError, LinkKind, ReceiverLink, SlotId, SlotMemory};
 
 use crate::config::GpuDirect;
@@ -23,6 +23,8 @@ pub(crate) struct SlotPool {
     make: SlotMaker,
     /// The link that writes to twins, in the place of slots.
     on_device: Option<LinkKind>,
+    /// The GPU could not say whether a slot is free.
+    failed: Option<CudaError>,
     limit: usize,
 }
 
@@ -65,11 +67,12 @@ impl SlotMaker {
 
 impl Slot {
     /// Whether nothing reads it to copy it; where cards write to the twin, nothing that either.
-    fn is_done_with(&self, direct: bool) -> bool {
-        let Some(device) = &self.device else { return true };
-        let done = if direct { device.is_unused() } else { device.is_uploaded() };
-        // A GPU that fails says so again at the next copy, which ends the stream.
-        done.unwrap_or(true)
+    fn is_done_with(&self, direct: bool) -> Result<bool, CudaError> {
+        match &self.device {
+            None => Ok(true),
+            Some(device) if direct => device.is_unused(),
+            Some(device) => device.is_uploaded(),
+        }
     }
 }
 
@@ -78,14 +81,17 @@ impl Slot {
 impl SlotPool {
     pub(crate) fn new(make: SlotMaker, links: Vec<Arc<dyn ReceiverLink>>, limit: usize) -> Self {
         let (slots, free, quarantined) = (BTreeMap::new(), Vec::new(), Vec::new());
-        Self { slots, free, quarantined, links, make, on_device: None, limit }
+        Self { slots, free, quarantined, links, make, on_device: None, failed: None, limit }
     }
 
     /// A free slot, a new one if there may be more; `None` where all are in use.
     ///
     /// # Errors
-    /// The memory cannot be had or registered.
+    /// The memory cannot be had or registered, or the GPU that has twins fails.
     pub(crate) fn take(&mut self) -> Result<Option<SlotId>, ReceiverError> {
+        if let Some(error) = self.failed.clone() {
+            return Err(error.into());
+        }
         if let Some(slot) = self.free.pop() {
             return Ok(Some(slot));
         }
@@ -95,12 +101,16 @@ impl SlotPool {
         self.add().map(Some)
     }
 
-    /// Makes slots until there are `count`, so that the lack of memory shows at the start.
+    /// Makes slots until there are `count`, so that the lack of memory shows at the start; all there may
+    /// be where a card writes to twins, since a card may take less of a GPU's memory than there is. To
+    /// be called before any worker knows of a slot.
     ///
     /// # Errors
     /// As for [`SlotPool::take`].
     pub(crate) fn reserve(&mut self, count: usize) -> Result<(), ReceiverError> {
-        while self.slots.len() < count.min(self.limit) {
+        while self.slots.len() < self.limit
+            && (self.slots.len() < count || self.on_device.is_some())
+        {
             let slot = self.add()?;
             self.free.push(slot);
         }
@@ -119,8 +129,8 @@ impl SlotPool {
         Ok(number)
     }
 
-    /// Lets the link's card write to the slot's twin; `false`: it is to write to the slot. What goes for
-    /// the first slot goes for all.
+    /// Lets the link's card write to the slot's twin; `false`: it is to write to the slot. Where it cannot
+    /// write to all twins it writes to none.
     fn add_twin(
         &mut self,
         link: &dyn ReceiverLink,
@@ -136,9 +146,14 @@ impl SlotPool {
         });
         match added {
             Ok(()) => self.on_device = Some(link.kind()),
-            Err(error) if self.make.gpudirect == GpuDirect::Auto && self.slots.is_empty() => {
+            Err(error) if self.make.gpudirect == GpuDirect::Auto => {
                 tracing::info!(%error, "the rdma link writes to the host's memory");
                 self.make.gpudirect = GpuDirect::Off;
+                self.on_device = None;
+                for (&number, slot) in &self.slots {
+                    link.remove_slot(number);
+                    link.add_slot(number, Arc::clone(&slot.memory))?;
+                }
                 return Ok(false);
             }
             Err(error) => return Err(error),
@@ -164,15 +179,20 @@ impl SlotPool {
     /// that a card writes to.
     pub(crate) fn settle(&mut self, ledger: &Ledger) {
         let quarantined = std::mem::take(&mut self.quarantined);
-        let (quiet, open): (Vec<_>, Vec<_>) =
-            quarantined.into_iter().partition(|&slot| self.is_free(slot, ledger));
-        self.free.extend(quiet);
-        self.quarantined = open;
+        quarantined.into_iter().for_each(|slot| self.give_back(slot, ledger));
     }
 
-    fn is_free(&self, slot: SlotId, ledger: &Ledger) -> bool {
+    /// Of what a GPU cannot say it is not: that ends the stream when a slot is wanted.
+    fn is_free(&mut self, slot: SlotId, ledger: &Ledger) -> bool {
         let direct = self.on_device.is_some();
-        ledger.slot_is_quiet(slot) && self.slots[&slot].is_done_with(direct)
+        let done = ledger.slot_is_quiet(slot).then(|| self.slots[&slot].is_done_with(direct));
+        match done.transpose() {
+            Ok(done) => done.unwrap_or(false),
+            Err(error) => {
+                self.failed = Some(error);
+                false
+            }
+        }
     }
 
     pub(crate) fn slot(&self, slot: SlotId) -> &Slot {
@@ -197,3 +217,6 @@ impl SlotPool {
         self.quarantined.len()
     }
 }
+
+#[cfg(test)]
+mod tests;

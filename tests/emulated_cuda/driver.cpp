@@ -28,6 +28,8 @@ const Named ERRORS[] = {
      "an illegal memory access was encountered"},
     {CUDA_ERROR_LAUNCH_FAILED, "CUDA_ERROR_LAUNCH_FAILED", "unspecified launch failure"},
     {CUDA_ERROR_NOT_SUPPORTED, "CUDA_ERROR_NOT_SUPPORTED", "operation not supported"},
+    {CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED",
+     "operation not permitted when stream is capturing"},
 };
 
 const Named* named(CUresult error) {
@@ -220,6 +222,14 @@ API CUresult cuCtxGetDevice(CUdevice* device) {
 API CUresult cuCtxSynchronize() {
     return call("cuCtxSynchronize", Needs::Context, [] {
         run_everything();
+        return CUDA_SUCCESS;
+    });
+}
+
+API CUresult cuThreadExchangeStreamCaptureMode(int* mode) {
+    return call("cuThreadExchangeStreamCaptureMode", Needs::Init, [&] {
+        if (*mode < 0 || *mode > 2) return CUDA_ERROR_INVALID_VALUE;
+        std::swap(*mode, capture_mode);
         return CUDA_SUCCESS;
     });
 }

@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -18,6 +19,7 @@ namespace emulated {
 std::mutex everything;
 thread_local Context* current = nullptr;
 thread_local bool in_host_function = false;
+thread_local int capture_mode = 0;
 
 namespace {
 
@@ -117,6 +119,11 @@ CUresult enter(const char* name, Needs needs) {
         if (current->released) fail("%s: this thread's context has been released", name);
         if (current->failed) return current->failed;
     }
+    // A trainer captures a graph all the time: whoever has not said otherwise is refused.
+    static const bool capturing = setting("EMULATED_CUDA_CAPTURING");
+    static const std::set<std::string> unsafe = {"cuEventQuery",   "cuMemAlloc",     "cuMemAllocHost",
+                                                 "cuMemHostAlloc", "cuStreamCreate", "cuStreamQuery"};
+    if (capturing && capture_mode == 0 && unsafe.count(name)) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
     static std::vector<Failure> asked = failures();
     for (Failure& failure : asked) {
         if (failure.name != name || failure.left == 0 || --failure.left > 0) continue;

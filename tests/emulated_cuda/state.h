@@ -22,6 +22,8 @@ extern std::mutex everything;
 extern thread_local Context* current;
 // Set while the program's own function runs in the place of a stream's operation.
 extern thread_local bool in_host_function;
+// What the thread goes by while a graph is captured: 0 global, 1 thread-local, 2 relaxed.
+extern thread_local int capture_mode;
 
 // Whether operations are run as soon as they are asked for: EMULATED_CUDA=eager.
 bool eager();

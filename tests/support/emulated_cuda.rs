@@ -15,8 +15,11 @@ pub(crate) fn libraries() -> &'static Path {
             build.exists().then_some(build)
         });
         let build = build.expect("the script");
+        // A test is target/PROFILE/deps/NAME.
+        let test = std::env::current_exe().expect("this program");
+        let target = test.ancestors().nth(3).expect("the build's folder");
         let output = Command::new(build)
-            .arg(env!("CARGO_TARGET_TMPDIR"))
+            .arg(target.join("tmp"))
             .stderr(Stdio::inherit())
             .output()
             .expect("bash");

@@ -209,7 +209,7 @@ impl Ledger {
         lease.verifying = true;
         let checksum = lease.done.as_ref().map_or(0, |done| done.checksum);
         let (peer, place, samples) = (lease.peer, lease.place(id), lease.samples());
-        let landing = lease.landed.unwrap_or(Landing::Host);
+        let landing = lease.landed.expect("a complete lease has landed");
         self.timings.record(now.saturating_sub(lease.given_at));
         self.actions.push_back(Action::Verify { peer, place, landing, samples, checksum });
     }
@@ -218,7 +218,7 @@ impl Ledger {
         let Some(lease) = self.leases.get_mut(&id) else { return };
         let Some(done) = lease.done.take() else { return };
         let (serial, part, peer) = (lease.serial, lease.part, lease.peer);
-        let landing = lease.landed.unwrap_or(Landing::Host);
+        let landing = lease.landed.expect("a complete lease has landed");
         let copy = Taken { checksum: done.checksum, worker: self.name_of(peer) };
         let Some(batch) = self.batch_mut(serial) else { return };
         let taken = batch.accept(part, landing, done.samples, &done.fp8_amaxes);

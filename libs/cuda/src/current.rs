@@ -8,9 +8,17 @@ use cudarc::driver::CudaContext;
 use cudarc::driver::result::DriverError;
 use cudarc::driver::sys;
 
+const RELAXED: sys::CUstreamCaptureMode = sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED;
+
 /// Makes a context the thread's own while it lives. Then the one before is so again: threads are also
 /// a trainer's, who has a current GPU of its own choice.
+///
+/// Meanwhile the thread may ask for anything although a trainer captures a graph on some stream:
+/// nothing that is asked for here has to do with streams that are captured, and without this word it
+/// would be refused and spoil the capture.
 pub(crate) struct Current<'a> {
+    /// What the thread went by before.
+    capture_mode: sys::CUstreamCaptureMode,
     /// Bound to the thread that made it.
     _context: PhantomData<(&'a CudaContext, *const ())>,
 }
@@ -21,12 +29,17 @@ impl<'a> Current<'a> {
     pub(crate) fn of(context: &'a CudaContext) -> Result<Self, DriverError> {
         // SAFETY: the context is alive as long as what borrows it.
         unsafe { sys::cuCtxPushCurrent_v2(context.cu_ctx()) }.result()?;
-        Ok(Self { _context: PhantomData })
+        let mut current = Self { capture_mode: RELAXED, _context: PhantomData };
+        // SAFETY: the mode is the thread's own, and its place is ours.
+        unsafe { sys::cuThreadExchangeStreamCaptureMode(&mut current.capture_mode) }.result()?;
+        Ok(current)
     }
 }
 
 impl Drop for Current<'_> {
     fn drop(&mut self) {
+        // SAFETY: as in `of`; a mode that was in force is taken back.
+        let _ = unsafe { sys::cuThreadExchangeStreamCaptureMode(&mut self.capture_mode) };
         let mut ours = ptr::null_mut();
         // SAFETY: the place for the answer is ours. It takes off what `of` put there: nobody else in
         // this crate leaves a context behind.

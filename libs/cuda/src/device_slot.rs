@@ -48,6 +48,8 @@ struct Users {
     streams: Vec<ConsumerStream>,
     /// Where streams stood when their owners let go: the next upload comes after.
     gone: Vec<Event>,
+    /// Where a stream stood could not be marked.
+    failed: Option<DriverError>,
 }
 
 // SAFETY: the driver's calls on a stream may be made on any thread; all else in it is `Send`.
@@ -90,6 +92,27 @@ fn unlock_pages(host: &SlotMemory) {
     let _ = unsafe { sys::cuMemHostUnregister(host.as_ptr().cast::<c_void>()) }.result();
 }
 
+// === impl Users ===
+
+impl Users {
+    fn take_gone(&mut self) -> Result<Vec<Event>, DriverError> {
+        self.failed.map_or_else(|| Ok(std::mem::take(&mut self.gone)), Err)
+    }
+
+    /// Whether all have let go, and have done what they were asked for before.
+    fn are_through(&self) -> Result<bool, DriverError> {
+        if let Some(error) = self.failed {
+            return Err(error);
+        }
+        for event in &self.gone {
+            if !event.is_reached()? {
+                return Ok(false);
+            }
+        }
+        Ok(self.streams.is_empty())
+    }
+}
+
 // === impl DeviceSlot ===
 
 impl DeviceSlot {
@@ -124,8 +147,7 @@ impl DeviceSlot {
     }
 
     /// Copies regions of the slot to the twin and normalises there what is to be normalised, as
-    /// soon as those who have used the twin before are done with it. Other regions keep what a card
-    /// has written to the twin. Returns at once; until [`DeviceSlot::is_uploaded`] nobody may write to
+    /// soon as those who have used the twin before are done with it. Returns at once; until [`DeviceSlot::is_uploaded`] nobody may write to
     /// the slot, and a card not to the twin until [`DeviceSlot::is_unused`].
     ///
     /// # Errors
@@ -139,9 +161,25 @@ impl DeviceSlot {
         self.enqueue(copies, expansions).map_err(self.uploader.gpu().failed("copy a batch to it"))
     }
 
+    /// The same for a batch of which a card has written other regions to the twin: they are seen from
+    /// here on.
+    ///
+    /// # Errors
+    /// The GPU fails.
+    ///
+    /// # Panics
+    /// As for [`DeviceSlot::upload`].
+    pub fn upload_beside_card(
+        &self,
+        copies: &[Region],
+        expansions: &[Expansion],
+    ) -> Result<(), CudaError> {
+        self.settle_writes()?;
+        self.upload(copies, expansions)
+    }
+
     fn enqueue(&self, copies: &[Region], expansions: &[Expansion]) -> Result<(), DriverError> {
-        self.uploader.settle_writes()?;
-        let gone = std::mem::take(&mut self.users().gone);
+        let gone = self.users().take_gone()?;
         for event in gone {
             // SAFETY: the stream is the slot's own.
             unsafe { event.hold_back(self.stream) }?;
@@ -188,15 +226,8 @@ impl DeviceSlot {
     /// The GPU fails.
     pub fn is_unused(&self) -> Result<bool, CudaError> {
         let users = self.users();
-        let through = || -> Result<bool, DriverError> {
-            for event in &users.gone {
-                if !event.is_reached()? {
-                    return Ok(false);
-                }
-            }
-            Ok(users.streams.is_empty())
-        };
-        let through = through().map_err(self.uploader.gpu().failed("ask it what it has done"))?;
+        let through =
+            users.are_through().map_err(self.uploader.gpu().failed("ask it what it has done"))?;
         Ok(through && self.is_uploaded()?)
     }
 
@@ -238,7 +269,7 @@ impl DeviceSlot {
     /// They lie beyond the twin.
     pub fn read(&self, offset_bytes: u64, len_bytes: u64) -> Result<Vec<u8>, CudaError> {
         self.wait()?;
-        self.copy_back(&[Region { offset_bytes, len_bytes }], <[u8]>::to_vec)
+        self.copied_back(Region { offset_bytes, len_bytes })
     }
 
     /// Says that nobody will ask a stream for anything with this content any more. What streams were
@@ -247,9 +278,10 @@ impl DeviceSlot {
         let mut users = self.users();
         let streams = std::mem::take(&mut users.streams);
         for stream in streams {
-            // A GPU that fails says so again at the next upload.
-            if let Ok(event) = self.stands_at(stream) {
-                users.gone.push(event);
+            match self.stands_at(stream) {
+                Ok(event) => users.gone.push(event),
+                // Nobody knows when that stream is through.
+                Err(error) => users.failed = Some(error),
             }
         }
     }

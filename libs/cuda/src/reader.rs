@@ -28,6 +28,12 @@ struct State {
     made: usize,
 }
 
+/// Gives a reader back, however its use ends.
+struct Lent<'a> {
+    readers: &'a Readers,
+    reader: Option<Reader>,
+}
+
 /// A stream with pinned memory that it copies to.
 pub(crate) struct Reader {
     context: Arc<CudaContext>,
@@ -52,11 +58,8 @@ impl Readers {
         &self,
         read: impl FnOnce(&mut Reader) -> Result<T, DriverError>,
     ) -> Result<T, DriverError> {
-        let mut reader = self.take()?;
-        let found = read(&mut reader);
-        self.lock().idle.push(reader);
-        self.given_back.notify_one();
-        found
+        let mut lent = Lent { readers: self, reader: Some(self.take()?) };
+        read(lent.reader.as_mut().expect("it was just lent"))
     }
 
     fn take(&self) -> Result<Reader, DriverError> {
@@ -76,6 +79,15 @@ impl Readers {
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+// === impl Lent ===
+
+impl Drop for Lent<'_> {
+    fn drop(&mut self) {
+        self.readers.lock().idle.extend(self.reader.take());
+        self.readers.given_back.notify_one();
     }
 }
 

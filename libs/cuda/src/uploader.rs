@@ -2,7 +2,6 @@
 
 use std::sync::{Arc, OnceLock};
 
-use cudarc::driver::result::DriverError;
 use headwater_core::Dtype;
 use headwater_core::cast::Normalise;
 use headwater_transport::SlotMemory;
@@ -71,14 +70,6 @@ impl Uploader {
 
     pub(crate) fn peer_writes(&self) -> Result<PeerWrites, CudaError> {
         self.peer_writes.get_or_init(|| PeerWrites::of(&self.gpu)).clone()
-    }
-
-    /// Makes what cards have written be seen, where any can.
-    pub(crate) fn settle_writes(&self) -> Result<(), DriverError> {
-        match self.peer_writes.get() {
-            Some(Ok(peer_writes)) => peer_writes.settle(&self.gpu),
-            _ => Ok(()),
-        }
     }
 
     pub(crate) fn expander(&self) -> &Expander {

@@ -80,7 +80,7 @@ fn what_a_card_wrote_stays_beside_what_is_copied() {
         let (_host, twin) = twin(&from_host);
         Card::of(&twin).write(region(0, SLOT_BYTES), &from_card);
         let copied = [region(0, 4096), region(70_001, 99), region(SLOT_BYTES - 5, 5)];
-        twin.upload(&copied, &[]).expect("an upload");
+        twin.upload_beside_card(&copied, &[]).expect("an upload");
         let mut wanted = from_card;
         for Region { offset_bytes, len_bytes } in copied {
             let place = offset_bytes as usize..(offset_bytes + len_bytes) as usize;
@@ -89,6 +89,10 @@ fn what_a_card_wrote_stays_beside_what_is_copied() {
         assert!(twin.read(0, SLOT_BYTES).expect("the twin") == wanted);
         let window: &dyn DeviceWindow = twin.as_ref();
         assert_eq!(window.read(region(70_000, 101)).expect("it"), wanted[70_000..70_101]);
+        let mut read = Vec::new();
+        let all = region(0, SLOT_BYTES);
+        twin.for_each_chunk(all, |chunk| read.extend_from_slice(chunk)).expect("the twin");
+        assert!(read == wanted);
         assert!(window.read(region(SLOT_BYTES, 78)).unwrap_err().contains("beyond the window"));
     });
 }
@@ -153,13 +157,49 @@ fn a_twin_is_in_use_until_streams_have_done_what_they_were_asked_for() {
 }
 
 #[test]
+fn nothing_here_spoils_a_graph_that_a_trainer_captures() {
+    let settings = [DMABUF, ("EMULATED_CUDA_CAPTURING", "1")];
+    on_a_gpu("nothing_here_spoils_a_graph_that_a_trainer_captures", &settings, || {
+        let from_host = bytes(10);
+        let (_host, twin) = twin(&from_host);
+        twin.upload_beside_card(&[region(0, SLOT_BYTES)], &[]).expect("an upload");
+        while !twin.is_unused().expect("an answer") {}
+        assert!(twin.read(0, SLOT_BYTES).expect("the twin") == from_host);
+    });
+}
+
+#[test]
 fn writes_of_cards_are_made_visible_before_they_are_read() {
     let settings = [DMABUF, ("EMULATED_CUDA_FAIL", "cuFlushGPUDirectRDMAWrites:1")];
     on_a_gpu("writes_of_cards_are_made_visible_before_they_are_read", &settings, || {
         let (_host, twin) = twin(&bytes(7));
-        let error = twin.upload(&[], &[]).expect_err("a driver that fails").to_string();
-        assert!(error.contains("GPU 0: copy a batch to it"), "{error}");
-        assert!(twin.checksum(&[region(0, 8)], 1).is_err(), "it goes on failing");
+        let error = twin.upload_beside_card(&[], &[]).expect_err("a driver that fails").to_string();
+        assert!(error.contains("GPU 0: see what network cards have written to it"), "{error}");
+    });
+}
+
+#[test]
+fn writes_of_cards_are_made_visible_before_they_are_compared() {
+    let settings = [DMABUF, ("EMULATED_CUDA_FAIL", "cuFlushGPUDirectRDMAWrites:1")];
+    on_a_gpu("writes_of_cards_are_made_visible_before_they_are_compared", &settings, || {
+        let (_host, twin) = twin(&bytes(7));
+        let error = twin.checksum(&[region(0, 8)], 1).expect_err("a driver that fails").to_string();
+        assert!(error.contains("GPU 0: see what network cards have written to it"), "{error}");
+    });
+}
+
+#[test]
+fn a_twin_whose_last_users_are_not_known_is_not_used_again() {
+    // The first event is the upload's own.
+    let settings = [DMABUF, ("EMULATED_CUDA_FAIL", "cuEventCreate:2:2")];
+    on_a_gpu("a_twin_whose_last_users_are_not_known_is_not_used_again", &settings, || {
+        let (_host, twin) = twin(&bytes(9));
+        twin.upload(&[region(0, SLOT_BYTES)], &[]).expect("an upload");
+        twin.hand_to(ConsumerStream::LEGACY).expect("a stream that waits");
+        twin.let_go();
+        twin.wait().expect("the upload");
+        assert!(twin.is_unused().is_err());
+        assert!(twin.upload(&[region(0, SLOT_BYTES)], &[]).is_err());
     });
 }
 

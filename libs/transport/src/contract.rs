@@ -63,7 +63,8 @@ pub struct PartPlace {
 /// What a receiver's link reports.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Arrival {
-    /// All bytes of the lease are in the slot and visible to this process.
+    /// All bytes of the lease are in the slot and visible to this process; of a slot in a GPU's memory
+    /// they are there for what the GPU is asked for after its driver was told to let them be seen.
     Part {
         /// Who wrote it.
         peer: PeerId,

@@ -9,7 +9,8 @@ use headwater_core::Region;
 /// crate knows nothing of GPUs: whoever does makes windows.
 ///
 /// # Safety
-/// Address and length do not change, and the memory is there until the value is dropped.
+/// Address and length do not change, and the memory is there until the value is dropped. What
+/// [`DeviceWindow::dmabuf`] gives has, from its offset on, this very memory.
 pub unsafe trait DeviceWindow: fmt::Debug + Send + Sync {
     /// Address of the first byte, as the GPU's driver numbers its memory.
     fn address(&self) -> u64;

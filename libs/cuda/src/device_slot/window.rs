@@ -2,14 +2,13 @@
 
 use std::fmt;
 
-use cudarc::driver::result::DriverError;
 use headwater_core::Region;
 use headwater_transport::{DeviceWindow, Dmabuf, part_checksum, row_checksum};
 
 use super::DeviceSlot;
 use crate::error::CudaError;
 
-/// Bytes that are copied back at a time, at least a row.
+/// Bytes that are copied back at a time, or a row of a part where that is longer.
 const CHUNK_BYTES: u64 = 8 << 20;
 
 impl fmt::Debug for DeviceSlot {
@@ -25,7 +24,8 @@ unsafe impl DeviceWindow for DeviceSlot {
         self.memory.address()
     }
 
-    /// Of the slot's bytes: what the GPU makes of them lies behind, and no card writes there.
+    /// Of the slot: what the GPU makes of its levels lies behind, or behind a shorter batch's bytes,
+    /// where cards are not told to write.
     fn len_bytes(&self) -> u64 {
         self.host.len_bytes()
     }
@@ -41,7 +41,8 @@ unsafe impl DeviceWindow for DeviceSlot {
         if offset_bytes.checked_add(len_bytes).is_none_or(|end| end > self.len_bytes) {
             return Err(format!("{len_bytes} bytes from {offset_bytes} on lie beyond the window"));
         }
-        self.copy_back(&[region], <[u8]>::to_vec).map_err(|error| error.to_string())
+        let settled = self.settle_writes();
+        settled.and_then(|()| self.copied_back(region)).map_err(|error| error.to_string())
     }
 }
 
@@ -61,6 +62,7 @@ impl DeviceSlot {
         let row_bytes: u64 = regions.iter().map(|region| region.len_bytes / all).sum();
         let at_once = CHUNK_BYTES.checked_div(row_bytes).unwrap_or(all).clamp(1, all.max(1));
         let mut sums = Vec::with_capacity(rows);
+        self.settle_writes()?;
         for first in (0..all).step_by(at_once as usize) {
             let count = at_once.min(all - first);
             let rows_of = |region: &Region| {
@@ -74,8 +76,43 @@ impl DeviceSlot {
         Ok(part_checksum(sums))
     }
 
-    /// Bytes of some regions, one after the other, with all that cards have written there before.
-    pub(super) fn copy_back<T>(
+    /// Hands a region of the twin to `look` in pieces, each a copy.
+    ///
+    /// # Errors
+    /// The GPU fails.
+    ///
+    /// # Panics
+    /// The region ends beyond the twin.
+    pub fn for_each_chunk(
+        &self,
+        region: Region,
+        mut look: impl FnMut(&[u8]),
+    ) -> Result<(), CudaError> {
+        let mut done = 0;
+        while done < region.len_bytes {
+            let len_bytes = (region.len_bytes - done).min(CHUNK_BYTES);
+            let piece = Region { offset_bytes: region.offset_bytes + done, len_bytes };
+            self.copy_back(&[piece], &mut look)?;
+            done += len_bytes;
+        }
+        Ok(())
+    }
+
+    /// Makes what cards have written, and said so, be seen by all that the GPU is asked for after this.
+    pub(super) fn settle_writes(&self) -> Result<(), CudaError> {
+        let peer_writes = self.uploader.peer_writes()?;
+        let gpu = self.uploader.gpu();
+        peer_writes.settle(gpu).map_err(gpu.failed("see what network cards have written to it"))
+    }
+
+    pub(super) fn copied_back(&self, region: Region) -> Result<Vec<u8>, CudaError> {
+        let mut bytes = Vec::with_capacity(region.len_bytes as usize);
+        self.for_each_chunk(region, |chunk| bytes.extend_from_slice(chunk))?;
+        Ok(bytes)
+    }
+
+    /// Bytes of some regions, one after the other.
+    fn copy_back<T>(
         &self,
         regions: &[Region],
         look: impl FnOnce(&[u8]) -> T,
@@ -86,14 +123,11 @@ impl DeviceSlot {
             (self.memory.address() + region.offset_bytes, region.len_bytes as usize)
         };
         let pieces: Vec<_> = regions.iter().map(place).filter(|(_, len)| *len > 0).collect();
-        let copy = || -> Result<T, DriverError> {
-            self.uploader.settle_writes()?;
-            self.uploader.readers().with(|reader| {
-                // SAFETY: the places lie in the twin (just checked), which `self` keeps.
-                unsafe { reader.copy(&pieces) }.map(look)
-            })
-        };
-        copy().map_err(self.uploader.gpu().failed("copy a batch back"))
+        let copied = self.uploader.readers().with(|reader| {
+            // SAFETY: the places lie in the twin (just checked), which `self` keeps.
+            unsafe { reader.copy(&pieces) }.map(look)
+        });
+        copied.map_err(self.uploader.gpu().failed("copy a batch back"))
     }
 }
 

@@ -127,7 +127,7 @@ impl Connection {
                 Ok(events) => return events,
                 Err(error) => return vec![Event::Broken(format!("completion queue: {error}"))],
             }
-            if let Some(fault) = self.lock().fault.take() {
+            if let Some(fault) = self.fault() {
                 return vec![Event::Broken(fault)];
             }
             tokio::select! {
@@ -137,6 +137,11 @@ impl Connection {
                 () = faulted => {}
             }
         }
+    }
+
+    /// Why nothing can be posted, where that is so; told once.
+    pub(super) fn fault(&self) -> Option<String> {
+        self.lock().fault.take()
     }
 
     /// Everything that was sent is at the peer.

@@ -60,6 +60,9 @@ fn arrival(connection: &Connection) -> Result<(), String> {
                 Event::Message(_) | Event::Ended(..) => {}
             }
         }
+        if let Some(fault) = connection.fault() {
+            return Err(format!("a write to it failed: {fault}"));
+        }
         std::thread::sleep(LOOK);
     }
     Err(format!("a write to it did not end within {} s", LIMIT.as_secs()))

@@ -1,0 +1,192 @@
+//! Slots with twins, on CUDA's emulated driver, and a link that would write to them.
+
+#[path = "../../../tests/support/emulated_cuda.rs"]
+mod emulated;
+
+use std::process::Command;
+use std::sync::Mutex;
+use std::time::Duration;
+
+use headwater_core::part::PartScope;
+use headwater_core::{Digest, Dtype, Layout, Recipe};
+use headwater_cuda::ConsumerStream;
+use headwater_transport::{LinkOffer, PartPlace, PeerId, SessionKey, Withdrawal};
+
+use super::*;
+use crate::config::ReceiverConfig;
+use crate::ledger::{LateRule, LedgerConfig};
+
+/// Runs `body` of the test of this name in a process of its own, whose driver is the emulated one.
+fn on_a_gpu(test: &str, settings: &[(&str, &str)], body: impl FnOnce()) {
+    if std::env::var_os("SLOTS_ON_A_GPU").is_some() {
+        return body();
+    }
+    let output = Command::new(std::env::current_exe().expect("this program"))
+        .args([&format!("slots::tests::{test}"), "--exact", "--nocapture"])
+        .env("SLOTS_ON_A_GPU", "1")
+        .env("EMULATED_CUDA_DMABUF", "1")
+        .env("LD_LIBRARY_PATH", emulated::libraries())
+        .envs(settings.iter().copied())
+        .output()
+        .expect("the test once more");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    assert!(String::from_utf8_lossy(&output.stdout).contains("1 passed"), "{said}");
+}
+
+/// Takes note of what it may write to. Refuses twins from number `twins_max` on.
+#[derive(Default)]
+struct Card {
+    twins_max: u32,
+    known: Mutex<BTreeMap<SlotId, &'static str>>,
+}
+
+impl Card {
+    fn known(&self) -> Vec<&'static str> {
+        self.known.lock().expect("no panic").values().copied().collect()
+    }
+}
+
+impl ReceiverLink for Card {
+    fn kind(&self) -> LinkKind {
+        LinkKind::Rdma
+    }
+
+    fn offer(&self) -> LinkOffer {
+        LinkOffer { kind: LinkKind::Rdma, address: Vec::new() }
+    }
+
+    fn add_slot(&self, slot: SlotId, _: Arc<SlotMemory>) -> Result<(), LinkError> {
+        let before = self.known.lock().expect("no panic").insert(slot, "host");
+        assert_eq!(before, None, "slot {slot:?} is known already");
+        Ok(())
+    }
+
+    fn add_device_slot(&self, slot: SlotId, _: Arc<dyn DeviceWindow>) -> Result<(), LinkError> {
+        if slot.0 >= self.twins_max {
+            return Err(LinkError::Setup { kind: LinkKind::Rdma, reason: "no room".into() });
+        }
+        self.known.lock().expect("no panic").insert(slot, "device");
+        Ok(())
+    }
+
+    fn remove_slot(&self, slot: SlotId) {
+        self.known.lock().expect("no panic").remove(&slot);
+    }
+
+    fn admit(&self, _: PeerId, _: SessionKey) {}
+
+    fn expect(&self, _: PeerId, _: PartPlace) {}
+
+    fn withdraw(&self, _: PeerId, _: headwater_transport::LeaseId) -> Withdrawal {
+        Withdrawal::Quiet
+    }
+
+    fn drop_peer(&self, _: PeerId) {}
+}
+
+fn layout() -> Layout {
+    Layout::new(&Recipe::preset("imagenet-eval", Dtype::U8).expect("a preset"), 2)
+}
+
+fn pool(card: &Arc<Card>, gpudirect: GpuDirect, limit: usize) -> SlotPool {
+    let config = ReceiverConfig { device: "cuda:0".into(), ..ReceiverConfig::default() };
+    let recipe = Recipe::preset("imagenet-eval", Dtype::U8).expect("a preset");
+    let twins = Twins::open(&config, &recipe, &layout(), None).expect("the GPU");
+    let make = SlotMaker {
+        len_bytes: layout().len_bytes(),
+        shm_dir: PathBuf::new(),
+        shared: false,
+        huge_pages: false,
+        twins,
+        gpudirect,
+    };
+    SlotPool::new(make, vec![Arc::clone(card) as Arc<dyn ReceiverLink>], limit)
+}
+
+fn ledger() -> Ledger {
+    let config = LedgerConfig {
+        part_samples: 4,
+        late: LateRule { median_multiple: 2.0, floor: Duration::from_secs(1) },
+        attempts_max: 3,
+        retry_base: Duration::from_millis(10),
+        retry_max: Duration::from_millis(10),
+    };
+    Ledger::new(config, PartScope::new(Digest(1), &[Digest(2)], 0))
+}
+
+/// A batch in the slot, copied, handed to a stream and let go of; the stream is not through with it.
+fn used(pool: &SlotPool, slot: SlotId) {
+    let twin = pool.slot(slot).device.as_ref().expect("a twin");
+    let all = 0..layout().samples();
+    let batch = pool
+        .twins()
+        .expect("twins")
+        .upload(twin, &layout(), std::slice::from_ref(&all))
+        .expect("a copy");
+    batch.hand_to(ConsumerStream::LEGACY).expect("a stream");
+    batch.let_go();
+    batch.wait().expect("the copy");
+}
+
+#[test]
+fn a_slot_is_free_after_its_copy_and_where_a_card_writes_to_twins_after_their_readers() {
+    on_a_gpu(
+        "a_slot_is_free_after_its_copy_and_where_a_card_writes_to_twins_after_their_readers",
+        &[],
+        || {
+            let ledger = ledger();
+            for (gpudirect, held) in [(GpuDirect::Off, 0), (GpuDirect::On, 1)] {
+                let card = Arc::new(Card { twins_max: 9, ..Card::default() });
+                let mut pool = pool(&card, gpudirect, 1);
+                let slot = pool.take().expect("memory").expect("a slot");
+                used(&pool, slot);
+                pool.give_back(slot, &ledger);
+                assert_eq!(pool.quarantined(), held, "{gpudirect:?}");
+                while pool.quarantined() > 0 {
+                    pool.settle(&ledger);
+                }
+                assert_eq!(pool.take().expect("memory"), Some(slot));
+            }
+        },
+    );
+}
+
+#[test]
+fn a_card_that_cannot_write_to_all_twins_writes_to_slots_or_is_refused() {
+    on_a_gpu("a_card_that_cannot_write_to_all_twins_writes_to_slots_or_is_refused", &[], || {
+        for (gpudirect, twins_max, known) in [
+            (GpuDirect::Auto, 9, vec!["device"; 5]),
+            (GpuDirect::Auto, 3, vec!["host"; 5]),
+            (GpuDirect::Auto, 0, vec!["host"; 5]),
+            (GpuDirect::Off, 9, vec!["host"; 2]),
+        ] {
+            let card = Arc::new(Card { twins_max, ..Card::default() });
+            let mut pool = pool(&card, gpudirect, 5);
+            pool.reserve(2).expect("slots");
+            let direct = pool.is_written_on_device(LinkKind::Rdma);
+            assert_eq!(direct, known.contains(&"device"));
+            while pool.take().expect("slots").is_some() {}
+            assert_eq!(card.known()[..known.len()], known, "{gpudirect:?} {twins_max}");
+            assert!(!pool.is_written_on_device(LinkKind::Tcp));
+        }
+        let card = Arc::new(Card { twins_max: 3, ..Card::default() });
+        let error = pool(&card, GpuDirect::On, 5).reserve(2).unwrap_err().to_string();
+        assert!(error.contains("rdma link is not available: no room"), "{error}");
+    });
+}
+
+#[test]
+fn a_gpu_that_cannot_say_who_reads_a_twin_ends_the_stream() {
+    // The first query is the copy's.
+    let settings = [("EMULATED_CUDA_FAIL", "cuEventQuery:1:2")];
+    on_a_gpu("a_gpu_that_cannot_say_who_reads_a_twin_ends_the_stream", &settings, || {
+        let card = Arc::new(Card { twins_max: 9, ..Card::default() });
+        let mut pool = pool(&card, GpuDirect::On, 1);
+        let slot = pool.take().expect("memory").expect("a slot");
+        used(&pool, slot);
+        pool.give_back(slot, &ledger());
+        let error = pool.take().unwrap_err().to_string();
+        assert!(error.contains("GPU 0: ask it what it has done"), "{error}");
+    });
+}
