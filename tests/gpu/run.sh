@@ -135,7 +135,7 @@ everything() {
     failed=
     echo '# machine'
     echo
-    nvidia-smi --query-gpu=name,driver_version,memory.total,clocks.max.sm --format=csv
+    within nvidia-smi --query-gpu=name,driver_version,memory.total,clocks.max.sm --format=csv
     echo "$(nproc) cores; $("$program" --version)"
     echo
     within "$program" --log error doctor 2>&1 | grep -iE 'gpu|cuda|nv|jpeg'

@@ -182,7 +182,7 @@ watch_memory() {
     run=$!
     while kill -0 "$run" 2>/dev/null; do
         [ "$(left)" -gt 1 ] || kill "$run"
-        echo "$(nvidia-smi --query-gpu=memory.used --format=csv,noheader,nounits | head -n 1)" \
+        echo "$(timeout 10 nvidia-smi --query-gpu=memory.used --format=csv,noheader,nounits | head -n 1)" \
             "$(awk '/^VmRSS/ { print int($2 / 1024) }' "/proc/$run/status" 2>/dev/null)" >>"$file"
         sleep "$look_seconds"
     done
