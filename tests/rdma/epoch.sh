@@ -11,16 +11,7 @@
 #   EPOCH_HEARTBEAT_MS  (default 300); who is stopped, is so for five of them
 #   EPOCH_SHARDS   of tests/data/photos (default all: {000000..000003})
 set -euo pipefail
-headwater=$1
-here=$(cd "$(dirname "$0")/../.." && pwd)
-work=$(mktemp -d)
-pids=()
-trap 'exec 2>/dev/null; kill -CONT "${pids[@]}"; kill -KILL "${pids[@]}"; rm -rf "$work"' EXIT
-fail() {
-    echo "FAILED: $*" >&2
-    tail -n 15 "$work"/*.log >&2
-    exit 1
-}
+. "$(dirname "$0")/processes.sh"
 
 link=${EPOCH_LINK:-rdma}
 storage=127.0.0.1:7401
@@ -50,29 +41,15 @@ part_samples = 2
 seed = 7
 TOML
 
-start() { # start NAME COMMAND..: in the background; its process id is in $started
-    local name=$1
-    shift
-    "$headwater" --config "$work/headwater.toml" "$@" >>"$work/$name.log" 2>&1 &
-    started=$!
-    pids+=("$started")
+configured() { # configured NAME ARGUMENT..: starts a tier
+    start "$1" --config "$work/headwater.toml" "${@:2}"
 }
 receive() { # receive NAME LINK [STEP_MS]: starts a receiver whose digests go to NAME.json
     local options=()
     [ -z "${EPOCH_GPU:-}" ] || [ "$2" = tcp ] ||
         options=(--set 'receiver.device="cuda:0"' --set 'receiver.gpudirect="on"')
     LD_LIBRARY_PATH=${EPOCH_GPU:-} EMULATED_CUDA_PEERMEM=1 \
-        start "$1" "${options[@]}" receive --links "$2" --step-ms "${3:-0}" --digests "$work/$1.json"
-}
-batches() { # batches NAME: so many have come
-    [ -f "$work/$1.json" ] && wc -l <"$work/$1.json" || echo 0
-}
-until_batches() { # until_batches NAME COUNT
-    for _ in $(seq 6000); do
-        [ "$(batches "$1")" -ge "$2" ] && return
-        sleep 0.05
-    done
-    fail "$1: only $(batches "$1") of $2 batches came"
+        configured "$1" "${options[@]}" receive --links "$2" --step-ms "${3:-0}" --digests "$work/$1.json"
 }
 whole() { # whole NAME PID LINK [mixed]: it ended well, by this link alone, with the same batches as over tcp
     wait "$2" || fail "$1 ended with $?"
@@ -93,10 +70,10 @@ PY
     echo "same batches: $1 ($(batches "$1"))"
 }
 
-start storage storage
-start one augment --listen 127.0.0.1:7411
+configured storage storage
+configured one augment --listen 127.0.0.1:7411
 one=$started
-start two augment --listen 127.0.0.1:7412
+configured two augment --listen 127.0.0.1:7412
 two=$started
 
 receive tcp tcp
@@ -109,7 +86,7 @@ receive worker-killed "$link" 20
 receiver=$started
 until_batches worker-killed 4
 kill -KILL "$one"
-start three augment --listen 127.0.0.1:7411
+configured three augment --listen 127.0.0.1:7411
 one=$started
 whole worker-killed "$receiver" "$link"
 
@@ -144,7 +121,7 @@ whole after-receiver-killed "$started" "$link"
 scenes=6
 if [ -n "${EPOCH_GPU:-}" ]; then
     kill -KILL "$two"
-    start four --set 'augment.links=["tcp"]' augment --listen 127.0.0.1:7412
+    configured four --set 'augment.links=["tcp"]' augment --listen 127.0.0.1:7412
     two=$started
     receive both-ways "$link,tcp" 20
     whole both-ways "$started" "$link" mixed

@@ -5,23 +5,8 @@
 #
 #   LINK_GB_PER_S_MAX   more than the port can do (default 100)
 set -euo pipefail
-headwater=$1
-here=$(cd "$(dirname "$0")/../.." && pwd)
-work=$(mktemp -d)
-pids=()
-trap 'exec 2>/dev/null; kill -KILL "${pids[@]}"; rm -rf "$work"' EXIT
-fail() {
-    echo "FAILED: $*" >&2
-    tail -n 20 "$work"/*.log >&2
-    exit 1
-}
-start() { # start NAME ARGUMENT..: in the background; its process id is in $started
-    local name=$1
-    shift
-    "$headwater" "$@" >"$work/$name.out" 2>"$work/$name.log" &
-    started=$!
-    pids+=("$started")
-}
+. "$(dirname "$0")/processes.sh"
+
 line() { # line FILE PATTERN: waits for one, and prints it
     for _ in $(seq 1200); do
         grep -m1 -E "$2" "$1" 2>/dev/null && return
@@ -77,20 +62,11 @@ measure() { # what the receiver counts
     cat <&3 >"$work/metrics.txt"
     exec 3>&-
 }
-until_batches() {
-    for _ in $(seq 1200); do
-        [ -f "$work/batches.json" ] && [ "$(wc -l <"$work/batches.json")" -ge "$1" ] && return
-        kill -0 "$receiver" 2>/dev/null || break
-        sleep 0.05
-    done
-    fail "$1 batches did not come"
-}
 start storage --config "$work/headwater.toml" storage
 start augment --config "$work/headwater.toml" augment --listen 127.0.0.1:7422
 start receive --config "$work/headwater.toml" --set telemetry.metrics_listen=127.0.0.1:7423 \
-    receive --step-ms 50 --digests "$work/batches.json"
-receiver=$started
-until_batches 40
+    receive --step-ms 50 --digests "$work/receive.json"
+until_batches receive 40
 grep -q 'the ucx link is not offered: rdma, listed before it, is' "$work/receive.log" || fail "ucx was offered"
 grep -q 'worker joined.*link=.\?rdma' "$work/receive.log" || fail "rdma was not used"
 # Slots are made as they are needed, each registered once; besides, the messages of the pair that tries

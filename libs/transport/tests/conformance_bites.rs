@@ -309,6 +309,7 @@ bites! {
     two_writers_of_one_part_do_no_harm finds Tcp Flips, Shm LosesParts;
     empty_regions_are_delivered finds Tcp LosesEmptyParts;
     a_part_larger_than_any_socket_buffer_arrives_whole finds Tcp Flips;
+    parts_of_the_most_regions_arrive_whole finds Tcp Shifts, Shm LosesParts;
     a_slot_added_later_is_written finds Tcp IgnoresLaterSlots, Shm IgnoresLaterSlots;
     a_removed_slot_is_let_go_of_and_the_others_stay finds Shm KeepsRemovedSlots;
     a_foreign_key_is_refused finds Tcp AcceptsAnyKey;

@@ -72,8 +72,10 @@ pub enum Way {
     TcpTls,
     /// The rdma link; nothing is rendered.
     Rdma,
-    /// perftest's `ib_write_bw`, over the same port.
+    /// perftest's `ib_write_bw`, over the same port, as it is mostly run: out of one small buffer.
     IbWrite,
+    /// The same with the link's messages, out of and into as much memory as the link uses.
+    IbWriteAsLink,
     /// The ucx link over whatever UCX finds; nothing is rendered.
     Ucx,
     /// UCX's own `ucx_perftest`, puts, under the same environment.
@@ -144,13 +146,14 @@ impl Plan {
 
 impl Way {
     /// All, in the order of a round.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Memcpy,
         Self::RawSocket,
         Self::Tcp,
         Self::TcpTls,
         Self::Rdma,
         Self::IbWrite,
+        Self::IbWriteAsLink,
         Self::Ucx,
         Self::UcxPut,
         Self::ShmEmpty,
@@ -168,6 +171,7 @@ impl Way {
             Self::TcpTls => "tcp-tls",
             Self::Rdma => "rdma",
             Self::IbWrite => "ib_write_bw",
+            Self::IbWriteAsLink => "ib_write_bw-as-link",
             Self::Ucx => "ucx",
             Self::UcxPut => "ucx_perftest",
             Self::ShmEmpty => "shm-empty",
@@ -188,9 +192,12 @@ impl Way {
             Self::Rdma => Some(Route::Rdma),
             Self::Ucx => Some(Route::Ucx),
             Self::ShmEmpty | Self::ShmFill => Some(Route::Shm),
-            Self::Memcpy | Self::RawSocket | Self::PrivateFill | Self::IbWrite | Self::UcxPut => {
-                None
-            }
+            Self::Memcpy
+            | Self::RawSocket
+            | Self::PrivateFill
+            | Self::IbWrite
+            | Self::IbWriteAsLink
+            | Self::UcxPut => None,
         }
     }
 }

@@ -13,7 +13,7 @@ use super::ends::{self, Listening};
 use super::orders::{Invitation, Order, cpu_time};
 use super::report::{Figures, Report};
 use super::talk::ReceiverTalk;
-use super::tools::Yard;
+use super::tools::{Writes, Yard};
 use super::{Plan, Way, raw, tools};
 use crate::contract::{Arrival, LeaseId, PartPlace, PeerId, SlotId};
 use crate::rdma;
@@ -63,7 +63,7 @@ pub async fn receiver(
                 Ok(_) if round == 0 => {}
                 Ok(figures) => rounds.push(figures),
                 // A program that is not installed, or does not work here.
-                Err(error) if matches!(way, Way::IbWrite | Way::UcxPut) => {
+                Err(error) if matches!(way, Way::IbWrite | Way::IbWriteAsLink | Way::UcxPut) => {
                     absent.push(error.to_string());
                     failed.push(*way);
                 }
@@ -72,7 +72,9 @@ pub async fn receiver(
         }
         ways.retain(|(way, _)| !failed.contains(way));
     }
-    Ok(Report { batch_bytes: plan.slot_bytes(), ways, absent })
+    let compared = ways.iter().filter_map(|(way, _)| Some((*way, bench.writes(*way)?.to_string())));
+    let compared = compared.collect();
+    Ok(Report { batch_bytes: plan.slot_bytes(), ways, compared, absent })
 }
 
 // === impl Bench ===
@@ -124,7 +126,7 @@ impl Bench {
         match way {
             Way::RawSocket => self.has(Way::Tcp),
             Way::PrivateFill => self.has(Way::ShmFill),
-            Way::IbWrite => self.has(Way::Rdma),
+            Way::IbWrite | Way::IbWriteAsLink => self.has(Way::Rdma),
             Way::UcxPut => self.has(Way::Ucx),
             _ => match way.route() {
                 Some(route) => self.links.iter().any(|listening| listening.route == route),
@@ -133,18 +135,32 @@ impl Bench {
         }
     }
 
+    /// What `ib_write_bw` is to do, where the way is one of its.
+    fn writes(&self, way: Way) -> Option<Writes> {
+        match way {
+            Way::IbWrite => Some(Writes::usual(self.queue_pairs)),
+            Way::IbWriteAsLink => {
+                let lengths = || self.parts[0].iter().map(|region| region.len_bytes);
+                let slots_bytes = self.plan.slot_bytes() * u64::from(self.plan.slots);
+                let parts_bytes = lengths().sum::<u64>() * ends::PARTS_AT_ONCE as u64;
+                let longest = lengths().max().unwrap_or(1);
+                Some(Writes::as_link(longest, slots_bytes + parts_bytes, self.queue_pairs))
+            }
+            _ => None,
+        }
+    }
+
     async fn measure(&mut self, way: Way) -> io::Result<Figures> {
         let batches = self.plan.batches;
         let count = u64::from(batches) * self.parts.len() as u64;
         let bytes = self.parts.iter().flat_map(|part| part.iter()).map(|r| r.len_bytes);
         let bytes = bytes.sum::<u64>() * u64::from(batches);
-        match way {
-            Way::IbWrite => {
-                let port = rdma::chosen(&self.plan.rdma_port).map_err(io::Error::other)?;
-                return tools::ib_write_bw(&port, self.queue_pairs).map(Figures::of);
-            }
-            Way::UcxPut => return tools::ucx_perftest(bytes).map(Figures::of),
-            _ => {}
+        if let Some(writes) = self.writes(way) {
+            let port = rdma::chosen(&self.plan.rdma_port).map_err(io::Error::other)?;
+            return tools::ib_write_bw(&port, writes).map(Figures::of);
+        }
+        if way == Way::UcxPut {
+            return tools::ucx_perftest(bytes).map(Figures::of);
         }
         let order = Order { way, batches, first_lease: self.next_lease };
         let route = self.links.iter().find(|listening| Some(listening.route) == way.route());

@@ -1,5 +1,6 @@
 //! The programs by which networks are measured, as yardsticks.
 
+use std::fmt;
 use std::io;
 use std::net::TcpListener;
 use std::process::{Child, Command, Stdio};
@@ -7,14 +8,12 @@ use std::time::{Duration, Instant};
 
 use crate::rdma::Chosen;
 
-/// Bytes of one write or put; parts are written in pieces of this order.
+/// Bytes of one put; parts are written in pieces of this order.
 const MESSAGE_BYTES: u64 = 1 << 20;
-/// Messages that `ib_write_bw` has under way; those at its end are not counted.
-const IB_WRITE_DEPTH: &str = "16";
 /// Time for the serving half to listen.
 const START_LIMIT: Duration = Duration::from_secs(20);
 /// Time that `ib_write_bw` measures for.
-const IB_WRITE_S: u64 = 3;
+const IB_WRITE_S: u64 = 5;
 /// Clock ticks of a second in /proc: the same on all of Linux that this runs on.
 const TICKS_PER_S: f64 = 100.0;
 
@@ -27,25 +26,68 @@ pub(super) struct Yard {
     pub(super) bytes: u64,
 }
 
-/// perftest's RDMA WRITE over the port, with so many queue pairs.
+/// How `ib_write_bw` is run: each queue pair writes one buffer of its own into one of the peer's,
+/// over and over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Writes {
+    pub(super) message_bytes: u64,
+    pub(super) queue_pairs: u32,
+    /// Messages that each pair has under way.
+    pub(super) depth: u32,
+}
+
+impl Writes {
+    /// As it is mostly run: 16 messages of 1 MiB under way, all out of one buffer that may stay in
+    /// a processor's cache.
+    pub(super) fn usual(queue_pairs: u32) -> Self {
+        Self { message_bytes: 1 << 20, queue_pairs, depth: 16 }
+    }
+
+    /// Messages as long as a link's longest, and as many pairs, which are as many buffers, as make
+    /// up the memory that the link goes through at both ends.
+    pub(super) fn as_link(message_bytes: u64, memory_bytes: u64, queue_pairs: u32) -> Self {
+        let pairs = memory_bytes / (2 * message_bytes.max(1));
+        let queue_pairs = u32::try_from(pairs).unwrap_or(u32::MAX).max(queue_pairs);
+        Self { message_bytes, queue_pairs, depth: 1 }
+    }
+}
+
+impl fmt::Display for Writes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { message_bytes, queue_pairs, depth } = self;
+        let (message, memory) =
+            (*message_bytes as f64 / 1e6, 2 * message_bytes * u64::from(*queue_pairs));
+        let memory = memory as f64 / 1e6;
+        write!(
+            f,
+            "messages of {message:.1} MB, {depth} under way on each of {queue_pairs} queue pairs, \
+             {memory:.0} MB of memory at both ends"
+        )
+    }
+}
+
+/// perftest's RDMA WRITE over the port.
 ///
 /// It runs for a time, and its messages are counted: the figures that it prints itself come from
 /// the processor's counter of cycles, whose pace it cannot tell on a busy or unusual machine, and
-/// then they are 0.
-pub(super) fn ib_write_bw(port: &Chosen, queue_pairs: u32) -> io::Result<Yard> {
+/// then they are 0. Of those under way at the end it counts none; between none and all of them
+/// were moved in that time, so half of them are added.
+pub(super) fn ib_write_bw(port: &Chosen, writes: Writes) -> io::Result<Yard> {
     let tcp_port = free_port()?;
+    let Writes { message_bytes, queue_pairs, depth } = writes;
     let command = || {
         let mut command = Command::new("ib_write_bw");
         command.args(["-F", "--report_gbits", "-d", &port.device]);
         command.args(["-i", &port.port.to_string(), "-x", &port.gid_index.to_string()]);
-        command.args(["-s", &MESSAGE_BYTES.to_string(), "-t", IB_WRITE_DEPTH, "-Q", "1"]);
+        command.args(["-s", &message_bytes.to_string(), "-t", &depth.to_string(), "-Q", "1"]);
         command.args(["-D", &IB_WRITE_S.to_string(), "-f", "0"]);
         command.args(["-q", &queue_pairs.to_string(), "-p", &tcp_port.to_string()]);
         command
     };
     let (said, cpu) = both("ib_write_bw", command(), command().arg("127.0.0.1"), tcp_port)?;
     let messages = ib_messages(&said).ok_or_else(|| not_understood("ib_write_bw", &said))?;
-    let bytes = messages * MESSAGE_BYTES;
+    let under_way = u64::from(queue_pairs) * u64::from(depth);
+    let bytes = messages * message_bytes + under_way * message_bytes / 2;
     Ok(Yard { gb_per_s: bytes as f64 / 1e9 / IB_WRITE_S as f64, cpu, bytes })
 }
 
@@ -171,6 +213,13 @@ iterations,50.0_percentile_lat,avg_lat,overall_lat,avg_bw,overall_bw,avg_mr,over
  300,0.242,74103.166,18907.266,13.49,52.89,13,53";
         assert_eq!(ucx_overall(ucx), Some(52.89));
         assert_eq!(ucx_overall(""), None);
+    }
+
+    #[test]
+    fn writes_as_a_link_does_go_through_as_much_memory() {
+        let writes = Writes::as_link(2_408_448, 167_000_000, 1);
+        assert_eq!(writes, Writes { message_bytes: 2_408_448, queue_pairs: 34, depth: 1 });
+        assert_eq!(Writes::as_link(1000, 1000, 4).queue_pairs, 4);
     }
 
     #[test]

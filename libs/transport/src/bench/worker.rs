@@ -72,7 +72,7 @@ impl Worker {
 
     async fn obey(&mut self, order: Order) -> io::Result<()> {
         match order.way {
-            Way::Memcpy | Way::IbWrite | Way::UcxPut => Ok(()),
+            Way::Memcpy | Way::IbWrite | Way::IbWriteAsLink | Way::UcxPut => Ok(()),
             Way::RawSocket => {
                 let batch = &self.memory[..self.plan.slot_bytes() as usize];
                 raw::send(&mut self.raw, batch, order.batches)
@@ -117,6 +117,8 @@ impl Worker {
     /// Some parts at a time, unrendered.
     async fn push(&self, link: &Arc<dyn WorkerLink>, order: Order) -> Result<(), LinkError> {
         let count = u64::from(order.batches) * self.parts.len() as u64;
+        // Registered memory has pages of its own from the beginning.
+        let touched = order.way != Way::Rdma;
         let mut running = tokio::task::JoinSet::new();
         for i in 0..count {
             if running.len() == PARTS_AT_ONCE {
@@ -125,7 +127,9 @@ impl Worker {
             let (link, place) = (Arc::clone(link), self.place(order, i));
             running.spawn(async move {
                 let mut part = link.begin(place).await?;
-                touch(&mut part);
+                if touched {
+                    touch(&mut part);
+                }
                 link.commit(part).await
             });
         }

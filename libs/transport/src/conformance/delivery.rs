@@ -134,6 +134,27 @@ pub async fn a_part_larger_than_any_socket_buffer_arrives_whole(harness: &dyn Ha
     assert!(holds(&memory, &place, place.lease));
 }
 
+/// Parts of as many regions as there may be, at one time: more than a network card takes at once.
+pub async fn parts_of_the_most_regions_arrive_whole(harness: &dyn Harness) {
+    const REGION_BYTES: u64 = 61;
+    let count = crate::MAX_REGIONS as u64;
+    let mut world = World::new(harness).await;
+    let (slot, memory) = world.add_slot(2 * count * REGION_BYTES);
+    let peer = world.worker().await;
+    // The two lie in turns, and the regions of each from the slot's end to its beginning.
+    let places = [0, 1].map(|which| {
+        let start = |i| (2 * i + which) * REGION_BYTES;
+        let regions: Vec<_> = (0..count).rev().map(|i| region(start(i), REGION_BYTES)).collect();
+        world.expect(peer.id, slot, &regions)
+    });
+    let (one, two) = tokio::join!(peer.deliver(&places[0]), peer.deliver(&places[1]));
+    one.and(two).expect("both delivered");
+    for _ in &places {
+        assert!(matches!(world.next().await, Arrival::Part { .. }));
+    }
+    assert!(places.iter().all(|place| holds(&memory, place, place.lease)));
+}
+
 /// Slots may come when workers are there already.
 pub async fn a_slot_added_later_is_written(harness: &dyn Harness) {
     let mut world = World::new(harness).await;

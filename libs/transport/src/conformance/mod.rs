@@ -57,6 +57,7 @@ macro_rules! conformance_suite {
             two_writers_of_one_part_do_no_harm,
             empty_regions_are_delivered,
             a_part_larger_than_any_socket_buffer_arrives_whole,
+            parts_of_the_most_regions_arrive_whole,
             a_slot_added_later_is_written,
             a_removed_slot_is_let_go_of_and_the_others_stay,
             a_foreign_key_is_refused,

@@ -122,7 +122,15 @@ impl Connection {
     pub(super) async fn events(&self) -> Vec<Event> {
         loop {
             let faulted = self.faulted.notified();
-            match self.poll() {
+            // What completed between the first look and the arming has no event: hence the second.
+            let looked = self.poll().and_then(|events| {
+                if !events.is_empty() {
+                    return Ok(events);
+                }
+                self.completions.arm()?;
+                self.poll()
+            });
+            match looked {
                 Ok(events) if events.is_empty() => {}
                 Ok(events) => return events,
                 Err(error) => return vec![Event::Broken(format!("completion queue: {error}"))],
@@ -191,7 +199,6 @@ impl Connection {
 
     /// What has completed, and posts what has room now.
     pub(super) fn poll(&self) -> io::Result<Vec<Event>> {
-        self.completions.arm()?;
         let mut events = Vec::new();
         loop {
             let taken = self.completions.poll()?;

@@ -11,7 +11,8 @@ use std::sync::Arc;
 use tokio::sync::oneshot;
 
 use super::verbs::{
-    Completions, MemoryRegion, Outcome, Piece, ProtectionDomain, QueuePair, Request, Writers,
+    Completions, MemoryRegion, Outcome, Piece, Posting, ProtectionDomain, QueuePair, Request,
+    Writers,
 };
 use super::wire::{MESSAGE_MAX_BYTES, Path, QueuePairAddress};
 use crate::contract::{LinkError, LinkKind};
@@ -27,7 +28,7 @@ const MESSAGES: u32 = 64;
 /// Requests in the device's hands, at most.
 pub(super) const SENDS_MAX: u32 = 512;
 /// Requests after which one is reported, so that their room comes back.
-const SIGNAL_EVERY: u32 = 16;
+const SIGNAL_EVERY: usize = 16;
 
 /// Marks the number of a receive; other numbers count sends.
 const RECEIVE: u64 = 1 << 47;
@@ -48,7 +49,6 @@ pub(super) struct Lane {
     /// Sends so far, and those of them that have ended.
     sent: u64,
     ended: u64,
-    unsignalled: u32,
     receiving: u32,
     depth: u64,
 }
@@ -130,7 +130,6 @@ impl Lane {
             free_messages: (RECEIVES..RECEIVES + MESSAGES).collect(),
             sent: 0,
             ended: 0,
-            unsignalled: 0,
             receiving: 0,
             depth: depth.into(),
         };
@@ -186,7 +185,7 @@ impl Lane {
             match self.waiting.front() {
                 Some(Work::Small { .. }) if self.free_messages.is_empty() => break,
                 Some(Work::Small { .. }) => self.post_small()?,
-                Some(Work::Part { .. }) => self.post_write()?,
+                Some(Work::Part { .. }) => self.post_writes()?,
                 None => break,
             }
         }
@@ -246,37 +245,52 @@ impl Lane {
         unsafe {
             ptr::copy_nonoverlapping(bytes.as_ptr(), piece.address as *mut u8, bytes.len());
         }
+        let posting = Posting { id: self.id(1), request, piece, signalled: true };
         // SAFETY: the buffer lies in this lane's region, which outlives the pair, and is not free
         // again before this request has completed.
-        unsafe { self.pair.post_send(self.next_id(), request, piece, true)? };
+        let (_, posted) = unsafe { self.pair.post_sends(&[posting]) };
+        posted?;
         self.sent += 1;
-        self.unsignalled = 0;
         self.posted.push_back(Posted { last: self.sent, kept: Kept::Message(buffer) });
         Ok(())
     }
 
-    fn post_write(&mut self) -> io::Result<()> {
-        let id = self.next_id();
-        let room = self.depth - (self.sent - self.ended);
-        let Some(Work::Part { outgoing, posted }) = self.waiting.front_mut() else { return Ok(()) };
-        let Write { piece, request } = outgoing.writes[*posted];
-        let last = *posted + 1 == outgoing.writes.len();
-        let signalled = last || room == 1 || self.unsignalled + 1 >= SIGNAL_EVERY;
-        // SAFETY: the piece lies in the registered buffer of `outgoing.part`, which this lane owns
+    /// As many of the first part's writes as there is room for, in one list: the device is called
+    /// once for a part, not for each of its regions.
+    fn post_writes(&mut self) -> io::Result<()> {
+        let room = (self.depth - (self.sent - self.ended)) as usize;
+        let Some(Work::Part { outgoing, posted }) = self.waiting.front() else { return Ok(()) };
+        let left = &outgoing.writes[*posted..];
+        let (count, whole) = (left.len().min(room), left.len() <= room);
+        // The last of a list ends the part, or gives the room back that is missing.
+        let signalled = |number| number == count || number % SIGNAL_EVERY == 0;
+        let list: Vec<Posting> = (1..)
+            .zip(&left[..count])
+            .map(|(number, &Write { piece, request })| Posting {
+                id: self.id(number),
+                request,
+                piece,
+                signalled: signalled(number),
+            })
+            .collect();
+        // SAFETY: the pieces lie in the registered buffer of `outgoing.part`, which this lane owns
         // until the part's last write has completed or the pair is destroyed (fields drop in
         // order), and which nobody can write meanwhile: writing takes `&mut PartBuffer`.
-        unsafe { self.pair.post_send(id, request, piece, signalled)? };
-        *posted += 1;
-        self.sent += 1;
-        self.unsignalled = if signalled { 0 } else { self.unsignalled + 1 };
-        if last && let Some(Work::Part { outgoing, .. }) = self.waiting.pop_front() {
+        let (taken, outcome) = unsafe { self.pair.post_sends(&list) };
+        self.sent += taken as u64;
+        outcome?;
+        if !whole && let Some(Work::Part { posted, .. }) = self.waiting.front_mut() {
+            *posted += taken;
+        }
+        if whole && let Some(Work::Part { outgoing, .. }) = self.waiting.pop_front() {
             self.posted.push_back(Posted { last: self.sent, kept: Kept::Part(outgoing) });
         }
         Ok(())
     }
 
-    fn next_id(&self) -> u64 {
-        self.number << LANE_SHIFT | (self.sent + 1) & COUNT_MASK
+    /// Number of the send that comes so many after the last.
+    fn id(&self, ahead: usize) -> u64 {
+        self.number << LANE_SHIFT | (self.sent + ahead as u64) & COUNT_MASK
     }
 
     fn buffer(&self, buffer: u32, len: usize) -> Piece {

@@ -23,4 +23,4 @@ pub(crate) use fake::{FakeDevice, Machine};
 pub(crate) use library::LIBRARY_NAME;
 pub(crate) use library::Library;
 pub(crate) use memory::{MemoryRegion, ProtectionDomain, Writers};
-pub(crate) use queue_pair::{Piece, QueuePair, Request};
+pub(crate) use queue_pair::{Piece, Posting, QueuePair, Request};

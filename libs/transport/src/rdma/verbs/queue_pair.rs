@@ -49,6 +49,17 @@ pub(crate) enum Request {
     Write { address: u64, remote_key: u32, immediate: Option<u32> },
 }
 
+/// One request of a list.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Posting {
+    /// What its completion is to carry.
+    pub(crate) id: u64,
+    pub(crate) request: Request,
+    pub(crate) piece: Piece,
+    /// Its end is reported, and with it that of all before it.
+    pub(crate) signalled: bool,
+}
+
 // SAFETY: the pair is a handle of a thread-safe library, not bound to a thread.
 unsafe impl Send for QueuePair {}
 // SAFETY: libibverbs locks the pair in every call made here.
@@ -189,52 +200,41 @@ impl QueuePair {
         })
     }
 
-    /// Hands the device something to send. `signalled`: its end is reported, and with it that of
-    /// all before it.
+    /// Hands the device a list of things to send, and rings for it once. The number of those that
+    /// it took, from the first on; all of them where there is no error.
     ///
     /// # Safety
-    /// The piece is registered memory that stays so, and that nobody writes, until the request
+    /// Each piece is registered memory that stays so, and that nobody writes, until its request
     /// or a later one has completed, or the pair is destroyed.
-    pub(crate) unsafe fn post_send(
-        &self,
-        id: u64,
-        request: Request,
-        piece: Piece,
-        signalled: bool,
-    ) -> io::Result<()> {
-        let mut list = piece.entry();
-        let (opcode, address, rkey, immediate) = match request {
-            Request::Message => (abi::WR_SEND, 0, 0, 0),
-            Request::Write { address, remote_key, immediate: None } => {
-                (abi::WR_RDMA_WRITE, address, remote_key, 0)
-            }
-            Request::Write { address, remote_key, immediate: Some(number) } => {
-                (abi::WR_RDMA_WRITE_WITH_IMM, address, remote_key, number)
-            }
+    pub(crate) unsafe fn post_sends(&self, list: &[Posting]) -> (usize, io::Result<()>) {
+        let mut pieces: Vec<abi::Sge> = list.iter().map(|posting| posting.piece.entry()).collect();
+        let mut requests: Vec<abi::SendWr> = list
+            .iter()
+            .zip(&mut pieces)
+            .map(|(posting, piece)| posting.entry(&raw mut *piece))
+            .collect();
+        // SAFETY: the pair and its context are alive.
+        let Some(post) = (unsafe { (*self.qp.as_ref().context).ops.post_send }) else {
+            return (0, Err(io::ErrorKind::Unsupported.into()));
         };
-        let mut request = abi::SendWr {
-            wr_id: id,
-            next: ptr::null_mut(),
-            sg_list: &raw mut list,
-            num_sge: i32::from(piece.len_bytes > 0),
-            opcode,
-            send_flags: if signalled { abi::SEND_SIGNALED } else { 0 },
-            imm_data: immediate.to_be(),
-            remote_addr: address,
-            rkey,
-            room: [0; 9],
-        };
-        let mut bad = ptr::null_mut();
-        // SAFETY: the pair and its context are alive; the request is copied by the call. The
+        if requests.is_empty() {
+            return (0, Ok(()));
+        }
+        let (first, mut bad) = (requests.as_mut_ptr(), ptr::null_mut());
+        // SAFETY: every `i` and the one before it are requests of the list, which is not empty; it
+        // and its pieces live until after the call, which copies them. The pair is alive, and the
         // caller vouches for the memory.
-        check(unsafe {
-            let post = (*self.qp.as_ref().context).ops.post_send;
-            post.ok_or(io::ErrorKind::Unsupported)?(
-                self.qp.as_ptr(),
-                &raw mut request,
-                &raw mut bad,
-            )
-        })
+        let outcome = check(unsafe {
+            for i in 1..list.len() {
+                (*first.add(i - 1)).next = first.add(i);
+            }
+            post(self.qp.as_ptr(), first, &raw mut bad)
+        });
+        let taken = match &outcome {
+            Ok(()) => list.len(),
+            Err(_) => (0..list.len()).find(|&i| first.wrapping_add(i) == bad).unwrap_or(0),
+        };
+        (taken, outcome)
     }
 
     fn modify(&self, mut attr: QpAttr, mask: i32) -> io::Result<()> {
@@ -257,5 +257,33 @@ impl Drop for QueuePair {
 impl Piece {
     fn entry(self) -> abi::Sge {
         abi::Sge { addr: self.address, length: self.len_bytes, lkey: self.local_key }
+    }
+}
+
+// === impl Posting ===
+
+impl Posting {
+    fn entry(&self, piece: *mut abi::Sge) -> abi::SendWr {
+        let (opcode, remote_addr, rkey, immediate) = match self.request {
+            Request::Message => (abi::WR_SEND, 0, 0, 0),
+            Request::Write { address, remote_key, immediate: None } => {
+                (abi::WR_RDMA_WRITE, address, remote_key, 0)
+            }
+            Request::Write { address, remote_key, immediate: Some(number) } => {
+                (abi::WR_RDMA_WRITE_WITH_IMM, address, remote_key, number)
+            }
+        };
+        abi::SendWr {
+            wr_id: self.id,
+            next: ptr::null_mut(),
+            sg_list: piece,
+            num_sge: i32::from(self.piece.len_bytes > 0),
+            opcode,
+            send_flags: if self.signalled { abi::SEND_SIGNALED } else { 0 },
+            imm_data: immediate.to_be(),
+            remote_addr,
+            rkey,
+            room: [0; 9],
+        }
     }
 }
