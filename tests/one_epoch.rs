@@ -6,10 +6,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
 use std::sync::Arc;
 use std::thread;
+use std::time::{Duration, Instant};
 
 use headwater_core::sampler::{Sampler, SamplerConfig};
 use headwater_core::{Digest, SampleRef};
-use headwater_receiver::{Batch, Receiver, ReceiverConfig};
+use headwater_receiver::{Batch, Receiver, ReceiverConfig, Verify};
 use headwater_transport::rdma::ucx;
 use support::fleet::Fleet;
 
@@ -126,6 +127,23 @@ fn an_epoch_over_ucx_is_the_same_as_over_tcp() {
         .expect("this program, once more");
     let said = String::from_utf8_lossy(&this_test.stdout);
     assert!(this_test.status.success() && said.contains("1 passed"), "{this_test:?}");
+}
+
+/// Each part is compared by a task of its own: a receiver that kept them would grow for weeks.
+#[test]
+fn a_receiver_keeps_nothing_of_what_it_has_compared() {
+    let mut fleet = fleet(1);
+    let config = ReceiverConfig { part_samples: 1, verify: Verify::All, ..fleet.config() };
+    let receiver = Fleet::open(config);
+    while receiver.next_batch().expect("a batch").is_some() {}
+    let parts = receiver.stats().parts;
+    assert!(parts > 100, "{parts} parts");
+    let limit = Instant::now() + Duration::from_secs(60);
+    while receiver.stats().tasks > 3 {
+        let left = receiver.stats().tasks;
+        assert!(Instant::now() < limit, "{left} tasks are left after {parts} parts");
+        thread::sleep(Duration::from_millis(5));
+    }
 }
 
 #[test]

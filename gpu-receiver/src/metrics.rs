@@ -27,6 +27,7 @@ pub fn describe() {
         ("headwater_receiver_open_leases", "Leases given and not ended"),
         ("headwater_receiver_ready_batches", "Batches ready and not taken"),
         ("headwater_receiver_slots", "Slots there are"),
+        ("headwater_receiver_tasks", "Sessions and comparisons of parts under way"),
         (
             "headwater_receiver_quarantined_slots",
             "Slots given back that a late writer or a GPU still holds",

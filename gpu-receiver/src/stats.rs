@@ -37,6 +37,17 @@ pub struct Snapshot {
     pub times: Vec<WorkTimes>,
     /// Time the trainer waited for batches.
     pub stalled: Duration,
+    /// Sessions with workers and comparisons of parts that are under way, or have ended a moment ago.
+    pub tasks: usize,
+}
+
+/// What there is of what at a moment.
+pub(crate) struct Levels {
+    pub(crate) leases: usize,
+    pub(crate) ready: usize,
+    pub(crate) slots: usize,
+    pub(crate) quarantined: usize,
+    pub(crate) tasks: usize,
 }
 
 /// Collects figures; also feeds the metrics recorder.
@@ -139,7 +150,10 @@ impl Stats {
         metrics::histogram!("headwater_receiver_stall_seconds").record(time.as_secs_f64());
     }
 
-    pub(crate) fn gauge(&self, leases: usize, ready: usize, slots: usize, quarantined: usize) {
+    pub(crate) fn gauge(&self, now: Levels) {
+        let Levels { leases, ready, slots, quarantined, tasks } = now;
+        self.lock().figures.tasks = tasks;
+        metrics::gauge!("headwater_receiver_tasks").set(tasks as f64);
         metrics::gauge!("headwater_receiver_open_leases").set(leases as f64);
         metrics::gauge!("headwater_receiver_ready_batches").set(ready as f64);
         metrics::gauge!("headwater_receiver_slots").set(slots as f64);

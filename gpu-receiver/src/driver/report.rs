@@ -7,6 +7,7 @@ use tokio::time::Instant;
 
 use super::Driver;
 use crate::ReceiverError;
+use crate::stats::Levels;
 
 /// How long every slot must have been in the trainer's hands before it is told.
 const SLOTS_HELD_AFTER: Duration = Duration::from_secs(5);
@@ -15,12 +16,13 @@ impl Driver {
     /// Reports what keeps batches from coming, to whoever waits for one. `seen` is before all that
     /// was looked at.
     pub(super) fn look_for_trouble(&mut self, seen: Instant) {
-        self.stats.gauge(
-            self.ledger.open_leases(),
-            self.mailbox.ready(),
-            self.slots.len(),
-            self.slots.quarantined(),
-        );
+        self.stats.gauge(Levels {
+            leases: self.ledger.open_leases(),
+            ready: self.mailbox.ready(),
+            slots: self.slots.len(),
+            quarantined: self.slots.quarantined(),
+            tasks: self.state.tasks.len(),
+        });
         let alone = self.state.alone_since.map_or(Duration::ZERO, |since| since.elapsed());
         if alone > self.worker_wait {
             let addresses: Vec<&str> = self.state.keepers.keys().map(String::as_str).collect();
