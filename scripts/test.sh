@@ -89,6 +89,25 @@ cuda_tests() {
     [ "$status" -eq 0 ] || { failed=$((failed + 1)) && echo "FAILED: CUDA kernels"; }
 }
 
+# The rdma link on emulated verbs, everywhere. That is no RDMA: rdma_tests is for that.
+emulated_verbs_tests() {
+    echo "== rdma link on emulated verbs"
+    local verbs status broken
+    verbs=$(tests/emulated_verbs/build.sh "${CARGO_TARGET_DIR:-$PWD/target}/tmp") || {
+        failed=$((failed + 1)) && echo "FAILED: the emulated verbs do not build"
+        return
+    }
+    LD_LIBRARY_PATH=$verbs cargo test --workspace --exclude headwater-python --no-fail-fast \
+        --test rdma --test rdma_memory 2>&1 | tee "$logs/verbs"
+    status=${PIPESTATUS[0]}
+    grep '^test result: ' "$logs/verbs" >"$logs/verbs-results"
+    passed=$((passed + $(sum passed "$logs/verbs-results")))
+    broken=$(sum failed "$logs/verbs-results")
+    if [ "$status" -ne 0 ] && [ "$broken" -eq 0 ]; then broken=1; fi
+    if [ "$broken" -ne 0 ]; then echo "FAILED: rdma link on emulated verbs"; fi
+    failed=$((failed + broken))
+}
+
 # On verbs of a kernel with soft-RoCE; loudly skipped where that kernel is not there.
 rdma_tests() {
     echo "== RDMA"
@@ -128,6 +147,7 @@ fi
 rust_tests
 cuda_tests
 slurm_tests
+emulated_verbs_tests
 rdma_tests
 check 'wheel' wheel
 pytest_in gpu-receiver/python/tests

@@ -1,7 +1,8 @@
 //! The rdma link keeps the contract, over one queue pair and over several.
 //!
-//! Needs an RDMA port: `make test-rdma` runs it in a kernel with soft-RoCE. Fails without one, so
-//! that nothing else passes for RDMA.
+//! Needs an RDMA port: `make test-rdma` runs it in a kernel with soft-RoCE, `make test` on verbs that
+//! are emulated (`tests/emulated_verbs`) and says so. Fails without one, so that nothing else passes for
+//! RDMA.
 
 mod support;
 
