@@ -186,8 +186,7 @@ impl Driver {
                         self.slots.give_back(slot, &self.ledger);
                     }
                     self.slots.settle(&self.ledger);
-                    // What has ended keeps its memory until it is looked at.
-                    while self.state.tasks.try_join_next().is_some() {}
+                    self.forget_ended_tasks();
                     self.look_for_trouble(seen);
                     continue;
                 }

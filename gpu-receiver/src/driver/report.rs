@@ -51,6 +51,19 @@ impl Driver {
         }
     }
 
+    /// Lets go of tasks that have ended, which keep their memory until they are looked at. One that
+    /// panicked ends the stream: what it was to say would be waited for in vain.
+    pub(super) fn forget_ended_tasks(&mut self) {
+        while let Some(ended) = self.state.tasks.try_join_next() {
+            if let Err(error) = ended
+                && error.is_panic()
+            {
+                let reason = format!("a task of its own panicked: {error}");
+                self.ledger.give_up(ReceiverError::Closed { reason });
+            }
+        }
+    }
+
     /// Names each broken sample in the log, once.
     pub(super) fn report_substitutions(&self, done: &PartDone) {
         for sample in &done.samples {
