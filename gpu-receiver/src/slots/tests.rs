@@ -1,9 +1,8 @@
 //! Slots with twins, on CUDA's emulated driver, and a link that would write to them.
 
-#[path = "../../../tests/support/emulated_cuda.rs"]
-mod emulated;
+#[path = "../../../tests/support/on_a_gpu.rs"]
+mod support;
 
-use std::process::Command;
 use std::sync::Mutex;
 use std::time::Duration;
 
@@ -15,24 +14,9 @@ use headwater_transport::{LinkOffer, PartPlace, PeerId, SessionKey, Withdrawal};
 use super::*;
 use crate::config::ReceiverConfig;
 use crate::ledger::{LateRule, LedgerConfig};
+use support::on_a_gpu;
 
-/// Runs `body` of the test of this name in a process of its own, whose driver is the emulated one.
-fn on_a_gpu(test: &str, settings: &[(&str, &str)], body: impl FnOnce()) {
-    if std::env::var_os("SLOTS_ON_A_GPU").is_some() {
-        return body();
-    }
-    let output = Command::new(std::env::current_exe().expect("this program"))
-        .args([&format!("slots::tests::{test}"), "--exact", "--nocapture"])
-        .env("SLOTS_ON_A_GPU", "1")
-        .env("EMULATED_CUDA_DMABUF", "1")
-        .env("LD_LIBRARY_PATH", emulated::libraries())
-        .envs(settings.iter().copied())
-        .output()
-        .expect("the test once more");
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{said}");
-    assert!(String::from_utf8_lossy(&output.stdout).contains("1 passed"), "{said}");
-}
+const DMABUF: (&str, &str) = ("EMULATED_CUDA_DMABUF", "1");
 
 /// Takes note of what it may write to. Refuses twins from number `twins_max` on.
 #[derive(Default)]
@@ -132,8 +116,8 @@ fn used(pool: &SlotPool, slot: SlotId) {
 #[test]
 fn a_slot_is_free_after_its_copy_and_where_a_card_writes_to_twins_after_their_readers() {
     on_a_gpu(
-        "a_slot_is_free_after_its_copy_and_where_a_card_writes_to_twins_after_their_readers",
-        &[],
+        "slots::tests::a_slot_is_free_after_its_copy_and_where_a_card_writes_to_twins_after_their_readers",
+        &[DMABUF],
         || {
             let ledger = ledger();
             for (gpudirect, held) in [(GpuDirect::Off, 0), (GpuDirect::On, 1)] {
@@ -154,39 +138,47 @@ fn a_slot_is_free_after_its_copy_and_where_a_card_writes_to_twins_after_their_re
 
 #[test]
 fn a_card_that_cannot_write_to_all_twins_writes_to_slots_or_is_refused() {
-    on_a_gpu("a_card_that_cannot_write_to_all_twins_writes_to_slots_or_is_refused", &[], || {
-        for (gpudirect, twins_max, known) in [
-            (GpuDirect::Auto, 9, vec!["device"; 5]),
-            (GpuDirect::Auto, 3, vec!["host"; 5]),
-            (GpuDirect::Auto, 0, vec!["host"; 5]),
-            (GpuDirect::Off, 9, vec!["host"; 2]),
-        ] {
-            let card = Arc::new(Card { twins_max, ..Card::default() });
-            let mut pool = pool(&card, gpudirect, 5);
-            pool.reserve(2).expect("slots");
-            let direct = pool.is_written_on_device(LinkKind::Rdma);
-            assert_eq!(direct, known.contains(&"device"));
-            while pool.take().expect("slots").is_some() {}
-            assert_eq!(card.known()[..known.len()], known, "{gpudirect:?} {twins_max}");
-            assert!(!pool.is_written_on_device(LinkKind::Tcp));
-        }
-        let card = Arc::new(Card { twins_max: 3, ..Card::default() });
-        let error = pool(&card, GpuDirect::On, 5).reserve(2).unwrap_err().to_string();
-        assert!(error.contains("rdma link is not available: no room"), "{error}");
-    });
+    on_a_gpu(
+        "slots::tests::a_card_that_cannot_write_to_all_twins_writes_to_slots_or_is_refused",
+        &[DMABUF],
+        || {
+            for (gpudirect, twins_max, known) in [
+                (GpuDirect::Auto, 9, vec!["device"; 5]),
+                (GpuDirect::Auto, 3, vec!["host"; 5]),
+                (GpuDirect::Auto, 0, vec!["host"; 5]),
+                (GpuDirect::Off, 9, vec!["host"; 2]),
+            ] {
+                let card = Arc::new(Card { twins_max, ..Card::default() });
+                let mut pool = pool(&card, gpudirect, 5);
+                pool.reserve(2).expect("slots");
+                let direct = pool.is_written_on_device(LinkKind::Rdma);
+                assert_eq!(direct, known.contains(&"device"));
+                while pool.take().expect("slots").is_some() {}
+                assert_eq!(card.known()[..known.len()], known, "{gpudirect:?} {twins_max}");
+                assert!(!pool.is_written_on_device(LinkKind::Tcp));
+            }
+            let card = Arc::new(Card { twins_max: 3, ..Card::default() });
+            let error = pool(&card, GpuDirect::On, 5).reserve(2).unwrap_err().to_string();
+            assert!(error.contains("rdma link is not available: no room"), "{error}");
+        },
+    );
 }
 
 #[test]
 fn a_gpu_that_cannot_say_who_reads_a_twin_ends_the_stream() {
     // The first query is the copy's.
-    let settings = [("EMULATED_CUDA_FAIL", "cuEventQuery:1:2")];
-    on_a_gpu("a_gpu_that_cannot_say_who_reads_a_twin_ends_the_stream", &settings, || {
-        let card = Arc::new(Card { twins_max: 9, ..Card::default() });
-        let mut pool = pool(&card, GpuDirect::On, 1);
-        let slot = pool.take().expect("memory").expect("a slot");
-        used(&pool, slot);
-        pool.give_back(slot, &ledger());
-        let error = pool.take().unwrap_err().to_string();
-        assert!(error.contains("GPU 0: ask it what it has done"), "{error}");
-    });
+    let settings = [DMABUF, ("EMULATED_CUDA_FAIL", "cuEventQuery:1:2")];
+    on_a_gpu(
+        "slots::tests::a_gpu_that_cannot_say_who_reads_a_twin_ends_the_stream",
+        &settings,
+        || {
+            let card = Arc::new(Card { twins_max: 9, ..Card::default() });
+            let mut pool = pool(&card, GpuDirect::On, 1);
+            let slot = pool.take().expect("memory").expect("a slot");
+            used(&pool, slot);
+            pool.give_back(slot, &ledger());
+            let error = pool.take().unwrap_err().to_string();
+            assert!(error.contains("GPU 0: ask it what it has done"), "{error}");
+        },
+    );
 }

@@ -2,39 +2,22 @@
 //! card is the test itself: it writes by the descriptor that a card's driver would be given.
 #![allow(unsafe_code)]
 
-#[path = "../../../tests/support/emulated_cuda.rs"]
-mod emulated;
+#[path = "../../../tests/support/on_a_gpu.rs"]
+mod support;
 
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
-use std::process::Command;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use headwater_core::Region;
 use headwater_cuda::{ConsumerStream, DeviceSlot, Uploader};
 use headwater_transport::{DeviceWindow, SlotMemory};
+use support::on_a_gpu;
 
 const SLOT_BYTES: u64 = 9 << 20;
 const DMABUF: (&str, &str) = ("EMULATED_CUDA_DMABUF", "1");
 const LIMIT: Duration = Duration::from_secs(60);
-
-/// Runs `body` of the test of this name in a process of its own, whose driver is the emulated one.
-fn on_a_gpu(test: &str, settings: &[(&str, &str)], body: impl FnOnce()) {
-    if std::env::var_os("TWINS_ON_A_GPU").is_some() {
-        return body();
-    }
-    let output = Command::new(std::env::current_exe().expect("this program"))
-        .args([test, "--exact", "--nocapture"])
-        .env("TWINS_ON_A_GPU", "1")
-        .env("LD_LIBRARY_PATH", emulated::libraries())
-        .envs(settings.iter().copied())
-        .output()
-        .expect("the test once more");
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{said}");
-    assert!(String::from_utf8_lossy(&output.stdout).contains("1 passed"), "{said}");
-}
 
 fn bytes(seed: u8) -> Vec<u8> {
     (0..SLOT_BYTES as usize).map(|at| (at * at % 241) as u8 ^ seed).collect()
