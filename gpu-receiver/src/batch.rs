@@ -153,11 +153,7 @@ impl Batch {
     pub fn tensor_bytes(&self, tensor: &TensorLayout) -> Result<Vec<u8>, ReceiverError> {
         let region = self.layout().tensor_region(tensor);
         match self.elsewhere() {
-            Some(device) => {
-                let mut bytes = Vec::with_capacity(region.len_bytes as usize);
-                device.for_each_chunk(region, |chunk| bytes.extend_from_slice(chunk))?;
-                Ok(bytes)
-            }
+            Some(device) => Ok(device.read(region)?),
             None => Ok(self.inner.home.memory.read(region)),
         }
     }

@@ -90,17 +90,13 @@ impl Twins {
         let (places, expansions, _) = self.plan(layout);
         let all = 0..layout.samples();
         let is_on_host = on_host == std::slice::from_ref(&all);
-        let copies = match is_on_host {
-            true => vec![Region { offset_bytes: 0, len_bytes: layout.len_bytes() }],
-            false => {
-                let rows =
-                    |range: &Range<u32>| layout.part_regions(range.start, range.len() as u32);
-                on_host.iter().flat_map(rows).collect()
-            }
-        };
-        match is_on_host {
-            true => slot.upload(&copies, &expansions)?,
-            false => slot.upload_beside_card(&copies, &expansions)?,
+        if is_on_host {
+            let whole = Region { offset_bytes: 0, len_bytes: layout.len_bytes() };
+            slot.upload(&[whole], &expansions)?;
+        } else {
+            let rows = |range: &Range<u32>| layout.part_regions(range.start, range.len() as u32);
+            let copies: Vec<Region> = on_host.iter().flat_map(rows).collect();
+            slot.upload_beside_card(&copies, &expansions)?;
         }
         Ok(DeviceBatch { slot: Arc::clone(slot), places, is_on_host })
     }
@@ -179,7 +175,15 @@ impl DeviceBatch {
         self.is_on_host
     }
 
-    /// Bytes of a region of the layout, as they are there when the copy has ended, piece by piece.
+    /// Bytes of a region of the layout, as they are there when the copy has ended.
+    ///
+    /// # Errors
+    /// The GPU fails.
+    pub(crate) fn read(&self, region: Region) -> Result<Vec<u8>, CudaError> {
+        self.slot.read(region.offset_bytes, region.len_bytes)
+    }
+
+    /// The same piece by piece.
     ///
     /// # Errors
     /// The GPU fails.
