@@ -4,7 +4,6 @@
 VENV := .venv
 PYTHON := $(VENV)/bin/python
 WHEELS := out/wheels
-WHEEL_PROFILE ?= dev
 SOAK_SECONDS ?= 1800
 FUZZ_SECONDS ?= 300
 CARGO := cargo
@@ -19,8 +18,10 @@ run: build
 	    --set storage.index_dir=out/index \
 	    --contact-sheet out/contact_sheet.png
 
+# Only the program, but with the features that the wheel's crates ask for: `make wheel` then
+# compiles none of them again.
 build: system
-	$(CARGO) build --release
+	$(CARGO) build --release --workspace --bins
 
 test: system $(VENV)/ready
 	scripts/install-system.sh tests
@@ -65,10 +66,9 @@ lint: system
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
 	RUSTDOCFLAGS='-D warnings' $(CARGO) doc --workspace --no-deps
 
-wheel: system $(VENV)/ready
-	rm -rf $(WHEELS)
-	$(VENV)/bin/maturin build --profile $(WHEEL_PROFILE) --manifest-path gpu-receiver/python/Cargo.toml \
-	    --interpreter $(PYTHON) --out $(WHEELS)
+# Of profile release. The tests build one of their own, of profile dev.
+wheel: system $(VENV)/wheel-ready
+	scripts/build-wheel.sh release $(VENV) $(WHEELS)
 
 bench: build
 	$(BIN) bench link
@@ -82,6 +82,10 @@ clean:
 system:
 	scripts/install-system.sh
 
-$(VENV)/ready: scripts/requirements.txt scripts/install-python.sh
+$(VENV)/ready: scripts/install-python.sh scripts/torch_stub.py $(wildcard scripts/requirements*.txt)
 	scripts/install-python.sh $(VENV)
+	touch $@
+
+$(VENV)/wheel-ready: scripts/install-python.sh scripts/requirements-wheel.txt
+	scripts/install-python.sh $(VENV) wheel
 	touch $@

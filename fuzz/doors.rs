@@ -7,19 +7,16 @@ use std::fs;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use headwater_access::AccessConfig;
-use headwater_augment::AugmentConfig;
 use headwater_augment::decode::{DecodeLimits, Decoder};
+use headwater_config::{Loaded, Sources, show};
 use headwater_core::sampler::{Sampler, SamplerConfig, State, Term};
 use headwater_core::{Digest, Dtype, Layout, Manifest, Recipe, ShardEntry, TensorLayout};
 use headwater_discovery::Places;
 use headwater_proto::augment::{FromWorker, ToWorker};
 use headwater_proto::storage::{EncodedSample, ReadQuery, ShardPlace, ShardQuery, StorageWelcome};
 use headwater_proto::v1::{self, Message as _};
-use headwater_receiver::ReceiverConfig;
-use headwater_storage::{InspectedShard, StorageConfig, count_samples};
+use headwater_storage::{InspectedShard, count_samples};
 use headwater_storage_client::FieldSelection;
-use serde::{Deserialize, Serialize};
 
 #[path = "../src/publish/tenbin.rs"]
 mod tenbin;
@@ -153,36 +150,22 @@ pub(crate) fn frame(bytes: &[u8]) {
     headwater_transport::frames::take_any(bytes);
 }
 
-/// The sections of `headwater.toml` that tiers own.
-#[derive(Debug, Default, PartialEq, Deserialize, Serialize)]
-#[serde(default)]
-struct Sections {
-    storage: StorageConfig,
-    augment: AugmentConfig,
-    receiver: ReceiverConfig,
-    security: AccessConfig,
-}
-
 /// A configuration file: refused, or one that means the same when it is written and read again.
 pub(crate) fn config(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     // Lists of addresses come from files and variables too.
     let _ = Places::parse(&[text]);
-    let Ok(sections) = toml::from_str::<Sections>(text) else { return };
-    let Sections { storage, augment, receiver, security } = &sections;
-    let judged = [
-        storage.validate().is_ok(),
-        augment.validate().is_ok(),
-        receiver.validate().is_ok(),
-        security.validate().is_ok(),
-    ];
-    if judged != [true; 4] {
+    let read = |text: &str| Loaded::read(&Sources::text("fuzz.toml", text));
+    let Ok(loaded) = read(text) else { return };
+    let config = &loaded.config;
+    if config.validate().is_err() {
         return;
     }
+    let receiver = &config.receiver;
     assert!(receiver.slots_limit() > receiver.window_batches as usize, "no slot for the trainer");
-    let written = toml::to_string(&sections).expect("plain data");
-    let again: Sections = toml::from_str(&written).expect("what was written");
-    assert!(again == sections, "another configuration after writing and reading:\n{written}");
+    let written = show(&loaded);
+    let again = read(&written).expect("what was written");
+    assert!(again.config == *config, "another configuration after writing and reading:\n{written}");
 }
 
 /// One tensor of any shape and type, as Tensorcom's clients get it: what is read back as their

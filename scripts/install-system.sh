@@ -16,8 +16,6 @@ need make make
 need cmake cmake
 need nasm nasm
 need python3 python3
-# Hosts of their own for tests that pull cables.
-need ip iproute2
 python3 -c 'import ensurepip, venv' >/dev/null 2>&1 || missing="$missing python3-venv"
 
 if [ -n "$missing" ]; then
@@ -43,6 +41,7 @@ if [ "${1:-}" = tests ] && [ "$(id -u)" -eq 0 ] && command -v apt-get >/dev/null
     need munged munge
     # Checks the alerts.
     need promtool prometheus
+    # Hosts of their own for tests that pull cables.
     need ip iproute2
     # UCX for the ucx link, and its headers to compare structures with.
     [ -e /usr/include/ucp/api/ucp.h ] || missing="$missing libucx0 libucx-dev"

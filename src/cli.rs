@@ -3,11 +3,11 @@
 use std::path::PathBuf;
 
 use clap::{Args, CommandFactory as _, Parser, Subcommand};
+use headwater_config::{DatasetEntry, HubNeed, Setting};
 
 use crate::cmd::{
     augment, autoscale, bench, config, datasets, doctor, plan, publish, receive, run, storage,
 };
-use crate::config::{DatasetEntry, HubNeed, Setting};
 
 /// Headwater feeds training ranks: storage tier, augment tier, receiver.
 #[derive(Debug, Parser)]
@@ -64,7 +64,7 @@ pub(crate) enum Verb {
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct DatasetFlags {
     /// A dataset, as in `photos=data/photos-{000000..000003}.tar`, or one of the hub, as in
-    /// `hub:photos/train`; may be repeated
+    /// `hub:photos/train`; where a storage tier serves it, its name is enough; may be repeated
     #[arg(long = "dataset", value_name = "NAME=SHARDS", value_parser = parse_dataset)]
     pub(crate) datasets: Vec<DatasetEntry>,
 }

@@ -8,7 +8,6 @@ mod autoscale;
 mod bench;
 mod cli;
 mod cmd;
-mod config;
 mod contact_sheet;
 mod doctor;
 mod hub;

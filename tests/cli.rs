@@ -96,18 +96,22 @@ fn an_empty_shard_is_no_dataset() {
 }
 
 #[test]
-fn an_unknown_key_in_the_file_is_named_with_the_file_and_the_known_keys() {
+fn an_unknown_key_in_the_file_is_named_with_the_file_and_the_nearest_key() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("headwater.toml");
     std::fs::write(&file, "[storage]\nlisten_on = \"127.0.0.1:0\"\n").expect("a file");
     let ended = run_in(folder.path(), &[], &["config"]);
-    refused(&ended, &["headwater.toml", "`storage.listen_on`", "known keys", "listen, node"]);
+    let said = "headwater.toml: unknown key `storage.listen_on`: did you mean `storage.listen`?";
+    refused(&ended, &[said]);
+    // Nothing is near.
+    let ended = run(&["--set", "hub.zone=1", "config"]);
+    refused(&ended, &["--set hub.zone: unknown key `hub.zone`: known keys of `hub` are root"]);
 
     let other = folder.path().join("other.toml");
     std::fs::write(&other, "[storrage]\n").expect("a file");
     let named = other.display().to_string();
     let ended = run_in(folder.path(), &[], &["--config", &named, "config"]);
-    refused(&ended, &["other.toml", "`storrage`", "curriculum, hub, recipe, storage"]);
+    refused(&ended, &["other.toml: unknown key `storrage`: did you mean `storage`?"]);
     let by_env = [("HEADWATER_CONFIG", named.as_str())];
     refused(&run_in(folder.path(), &by_env, &["config"]), &["other.toml", "`storrage`"]);
 }
@@ -128,7 +132,7 @@ fn a_value_of_the_wrong_kind_is_named_with_where_it_came_from() {
     let ended = run(&["--set", "receiver.seed=many", "config"]);
     refused(&ended, &["--set receiver.seed", "`receiver.seed`", "\"many\""]);
     let ended = run(&["--set", "receiver.batch_samples=0", "--check-config"]);
-    refused(&ended, &["receiver.batch_samples is 0", "at least 1"]);
+    refused(&ended, &["receiver.batch_samples is 0: must be from 1 to 65536"]);
 }
 
 #[test]
@@ -157,17 +161,69 @@ fn a_port_in_use_is_named() {
 }
 
 #[test]
+fn a_rank_adds_its_local_rank_to_the_port_of_its_metrics() {
+    let taken = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = taken.local_addr().expect("an address").port();
+    let folder = tempfile::tempdir().expect("a folder");
+    let metrics = format!("telemetry.metrics_listen=127.0.0.1:{}", port - 2);
+    for launcher in ["LOCAL_RANK", "SLURM_LOCALID"] {
+        let arguments = ["--set", &metrics, "receive", "--dataset", "photos=unused.tar"];
+        let ended = run_in(folder.path(), &[(launcher, "2")], &arguments);
+        refused(&ended, &[&format!("127.0.0.1:{port}"), "in use", "adds its local rank"]);
+    }
+}
+
+#[test]
 fn a_bad_recipe_is_named_with_the_known_ones() {
     let ended = run(&["--set", "recipe.preset=dinov9", "--check-config"]);
     refused(&ended, &["`dinov9`", "dinov2, dinov2-paper"]);
     let tensors = "recipe.tensors=[{name = \"x\", dtype = \"bf16\", height = 8, width = 8, \
                    views = [{crop = {kind = \"center_after_resize\", resize = 8}}]}]";
-    refused(&run(&["--set", tensors, "--check-config"]), &["recipe.tensors", "\"custom\""]);
+    let preset = ["--set", "recipe.preset=dinov2", "--set", tensors, "--check-config"];
+    refused(&run(&preset), &["recipe.tensors", "`dinov2`", "\"custom\""]);
     let custom = ["--set", "recipe.preset=custom", "--set", tensors, "--check-config"];
     assert_eq!(run(&custom).code, Some(0));
+    // Tensors without a preset are a recipe of their own.
+    assert_eq!(run(&["--set", tensors, "--check-config"]).code, Some(0));
+    let dtype = ["--set", tensors, "--set", "recipe.dtype=u8", "--check-config"];
+    let said = "--set recipe.dtype: `recipe.dtype` goes with a preset: this recipe gives each tensor \
+                its own";
+    refused(&run(&dtype), &[said]);
     let bad = tensors.replace("resize = 8", "resize = 4");
     let ended = run(&["--set", "recipe.preset=custom", "--set", &bad, "--check-config"]);
     refused(&ended, &["tensors[0].views[0].crop.resize", "is 4"]);
+}
+
+#[test]
+fn a_limit_of_a_recipe_is_said_with_the_path_of_the_key() {
+    let recipe = |ops: &str| {
+        let view = "crop = {kind = \"center_after_resize\", resize = 8}";
+        let tensor = format!(
+            "recipe.tensors=[{{name = \"x\", dtype = \"bf16\", height = 8, width = 8, \
+             views = [{{{view}}}, {{{view}, ops = [{ops}]}}]}}]"
+        );
+        run(&["--set", &tensor, "--check-config"])
+    };
+    assert_eq!(recipe("{op = \"flip\", p = 0.5}").code, Some(0));
+    let said = "headwater: `recipe.tensors[0].views[1].ops[0].sigma` is [0, 2]: must be [least, \
+                greatest], from 0.001 to 100";
+    refused(&recipe("{op = \"gaussian_blur\", p = 0.5, sigma = [0.0, 2.0]}"), &[said]);
+    let said = "headwater: --set recipe.tensors: `recipe.tensors[0].views[1].ops[1].op` is `blurr`: \
+                must be one of `flip`, `color_jitter`, `grayscale`, `gaussian_blur`, `solarize`";
+    refused(&recipe("{op = \"flip\", p = 0.5}, {op = \"blurr\", p = 0.5}"), &[said]);
+}
+
+#[test]
+fn a_storage_node_needs_the_shards_and_a_receiver_only_the_name() {
+    let ended = run(&["storage", "--dataset", "photos"]);
+    let said = "headwater: dataset `photos` has no shards here: give `--dataset photos=SHARDS`, or \
+                write a key `shards` or `hub` under its [[dataset]]";
+    refused(&ended, &[said]);
+    assert_eq!(run(&["receive", "--dataset", "photos", "--check-config"]).code, Some(0));
+    let said = "headwater: no dataset is named: write [[dataset]] in headwater.toml, or name one by \
+                `--dataset` (Python: `datasets`)";
+    refused(&run(&["receive"]), &[said]);
+    refused(&run(&["publish"]), &[said]);
 }
 
 #[test]
@@ -192,7 +248,7 @@ fn the_limit_of_raw_samples_is_checked() {
         run(&["--set", "recipe.preset=raw", "--set", &limit, "--check-config"])
     };
     assert_eq!(raw("300000").code, Some(0));
-    refused(&raw("0"), &["raw.bytes_max", "is 0"]);
+    refused(&raw("0"), &["`recipe.raw_bytes_max` is 0: must be from 1 to 67108864"]);
     refused(&raw("-1"), &["recipe.raw_bytes_max"]);
 }
 
@@ -229,7 +285,8 @@ fn masks_that_do_not_fit_are_named_by_their_key() {
     refused(&ended("patch = 14, tensor = \"x\""), &["receiver.masks.tensor", "`x`"]);
     refused(&ended("patch = 14, ratio_min = 0.7"), &["receiver.masks.ratio_min", "ratio_max"]);
     refused(&ended("ratio_min = 0.2"), &["`receiver.masks`", "`patch`"]);
-    refused(&ended("patch = 14, ratio = 0.2"), &["`receiver.masks.ratio`", "ratio_min"]);
+    let said = "`receiver.masks.ratio`: did you mean `receiver.masks.ratio_max`?";
+    refused(&ended("patch = 14, ratio = 0.2"), &[said]);
 }
 
 #[test]

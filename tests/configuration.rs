@@ -5,8 +5,11 @@ use std::process::Command;
 
 fn config(folder: &Path, env: &[(&str, &str)], args: &[&str]) -> String {
     let mut command = Command::new(env!("CARGO_BIN_EXE_headwater"));
-    for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("HEADWATER_")) {
-        command.env_remove(name);
+    let launchers = ["RANK", "WORLD_SIZE", "SLURM_PROCID", "SLURM_NTASKS"];
+    for (name, _) in std::env::vars() {
+        if name.starts_with("HEADWATER_") || launchers.contains(&name.as_str()) {
+            command.env_remove(name);
+        }
     }
     let output = command.args(args).envs(env.iter().copied()).current_dir(folder).output();
     let output = output.expect("the program starts");
@@ -54,6 +57,45 @@ fn settings_before_the_verb_and_after_it_all_hold_and_the_last_of_a_key_wins() {
     assert_eq!(said("seed"), "seed = 4");
     assert_eq!(said("job"), "job = \"a\"");
     assert_eq!(said("batch_samples"), "batch_samples = 5");
+}
+
+#[test]
+fn a_table_may_be_set_where_the_default_is_a_word() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let shown =
+        config(folder.path(), &[], &["--set", "receiver.epoch_end={ steps = 605 }", "config"]);
+    let said = line(&shown, "receiver", "epoch_end");
+    assert_eq!(said, "epoch_end = { steps = 605 }  # --set receiver.epoch_end");
+    let env = [("HEADWATER_RECEIVER__EPOCH_END", "{ steps = 7 }")];
+    let shown = config(folder.path(), &env, &["config"]);
+    assert!(line(&shown, "receiver", "epoch_end").starts_with("epoch_end = { steps = 7 }"));
+}
+
+#[test]
+fn the_launcher_says_the_rank_where_nothing_else_does() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let slurm = [("SLURM_PROCID", "3"), ("SLURM_NTASKS", "4")];
+    let torchrun = [("RANK", "1"), ("WORLD_SIZE", "2")];
+    let place = |env: &[(&str, &str)], args: &[&str]| {
+        let shown = config(folder.path(), env, &[args, &["config"]].concat());
+        ["rank", "world_size"].map(|key| line(&shown, "receiver", key).to_owned())
+    };
+    let by_slurm = ["rank = 3  # SLURM_PROCID", "world_size = 4  # ranks; SLURM_NTASKS"];
+    assert_eq!(place(&slurm, &[]), by_slurm);
+    let by_torchrun = ["rank = 1  # RANK", "world_size = 2  # ranks; WORLD_SIZE"];
+    assert_eq!(place(&[slurm, torchrun].concat(), &[]), by_torchrun);
+    // Half a word is none, and any word of the configuration goes before it.
+    assert_eq!(place(&[slurm[0], slurm[1], torchrun[0]], &[]), by_slurm);
+    let set = ["rank = 0  # default", "world_size = 8  # ranks; --set receiver.world_size"];
+    assert_eq!(place(&slurm, &["--set", "receiver.world_size=8"]), set);
+}
+
+#[test]
+fn the_filter_of_log_lines_in_the_environment_goes_before_all_others() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let env = [("HEADWATER_LOG", "error")];
+    let shown = config(folder.path(), &env, &["--log", "debug", "config"]);
+    assert_eq!(line(&shown, "telemetry", "log"), "log = \"error\"  # HEADWATER_LOG");
 }
 
 #[test]

@@ -22,7 +22,7 @@ fn pulled_cables_change_no_batch() {
         return;
     }
     let shards = support::data("photos/photos-*.tar");
-    let hosts = [Host::new(0), Host::new(1)];
+    let hosts = [Host::new(), Host::new()];
     let mut fleet = Fleet::empty(&shards, "");
     fleet.settle(&hosts[0].here, "");
     fleet.add_storage();
@@ -39,9 +39,8 @@ fn pulled_cables_change_no_batch() {
         links: vec!["tcp".into()],
         ..fleet.config()
     };
-    let listen = ["--set".to_owned(), format!("receiver.tcp_listen={}:0", hosts[0].here)];
     let folder = fleet.dir().to_owned();
-    let mut ranks = Ranks::start(&config, &folder, "cut", &listen);
+    let mut ranks = Ranks::start(&config, &folder, "cut", &[]);
     ranks.wait_for(0, 3);
     for (round, ms) in CUTS_MS.into_iter().enumerate() {
         let host = &hosts[round % 2];

@@ -7,9 +7,16 @@ use std::time::{Duration, Instant};
 use headwater_core::Digest;
 use headwater_receiver::{Receiver, ReceiverConfig};
 use support::fleet::Fleet;
+use support::proxy::Proxy;
 
 /// Longest time until a change of the list shows.
 const LIMIT: Duration = Duration::from_secs(60);
+
+/// The name by which a worker at `127.0.0.1:port` is known: this host's, and the port.
+fn name_of(address: &str) -> String {
+    let port = address.rsplit_once(':').expect("host:port").1;
+    format!("{}:{port}", headwater_storage_client::host_name())
+}
 
 /// Takes an epoch; `at_step` is called before each step.
 fn epoch(config: ReceiverConfig, mut at_step: impl FnMut(u64, &Receiver)) -> Vec<Digest> {
@@ -24,8 +31,10 @@ fn epoch(config: ReceiverConfig, mut at_step: impl FnMut(u64, &Receiver)) -> Vec
     }
 }
 
-fn wait_for_workers(receiver: &Receiver, wanted: &[&str]) {
+fn wait_for_workers(receiver: &Receiver, addresses: &[&str]) {
     let end = Instant::now() + LIMIT;
+    let mut wanted: Vec<String> = addresses.iter().map(|address| name_of(address)).collect();
+    wanted.sort_unstable();
     let joined = || receiver.stats().workers.into_keys().collect::<Vec<String>>();
     while joined() != wanted {
         assert!(Instant::now() < end, "{wanted:?} should be there, not {:?}", joined());
@@ -50,8 +59,7 @@ fn workers_join_and_leave_by_a_file_in_mid_epoch_and_change_no_byte() {
     write(&format!("{first} # the only one yet\n"));
     let workers = vec![format!("file:{}", list.display())];
     let found = ReceiverConfig { workers, workers_refresh_ms: 20, ..fixed };
-    let mut both: Vec<&str> = vec![&first, &second];
-    both.sort_unstable();
+    let both = [first.as_str(), second.as_str()];
     let mut changes = 0;
     let changed = epoch(found, |step, receiver| match step {
         2 => {
@@ -67,6 +75,39 @@ fn workers_join_and_leave_by_a_file_in_mid_epoch_and_change_no_byte() {
         _ => {}
     });
     assert_eq!(changes, 2, "the epoch has steps enough");
+    assert!(changed == reference, "an epoch whose workers came and went brought other batches");
+}
+
+#[test]
+fn a_listed_worker_that_starts_later_or_returns_is_met_and_changes_no_byte() {
+    let mut fleet = Fleet::start(support::data("photos/photos-*.tar"), 1);
+    let alone = ReceiverConfig { window_batches: 2, ..fleet.config() };
+    let reference = epoch(alone.clone(), |_, _| {});
+    let first = alone.workers[0].clone();
+    let late = format!("127.0.0.1:{}", Proxy::free_port());
+    let listed = ReceiverConfig { workers: vec![first.clone(), late.clone()], ..alone };
+    let both = [first.as_str(), late.as_str()];
+    let mut changes = 0;
+    let changed = epoch(listed, |step, receiver| {
+        match step {
+            2 => {
+                wait_for_workers(receiver, &both[..1]);
+                fleet.add_worker_at(&late, "");
+                wait_for_workers(receiver, &both);
+            }
+            4 => {
+                fleet.worker(1).kill();
+                wait_for_workers(receiver, &both[..1]);
+            }
+            5 => {
+                fleet.restart_worker(1, "");
+                wait_for_workers(receiver, &both);
+            }
+            _ => return,
+        }
+        changes += 1;
+    });
+    assert_eq!(changes, 3, "the epoch has steps enough");
     assert!(changed == reference, "an epoch whose workers came and went brought other batches");
 }
 

@@ -1,7 +1,7 @@
 //! `headwater doctor` on recorded machines and on this one.
 
-#[path = "support/emulated_cuda.rs"]
-mod emulated;
+#[path = "support/emulation.rs"]
+mod emulation;
 mod support;
 
 use std::io::{BufRead as _, BufReader};
@@ -191,7 +191,7 @@ fn every_link_of_one_host_is_measured() {
     let said = doctor(&[], &["--link", &address]);
     assert_eq!(said.code, Some(0), "{}", said.stderr);
     let mut links = vec!["link shm", "link tcp"];
-    match headwater_transport::rdma::ucx::detect(false) {
+    match headwater_transport::ucx::detect(false) {
         Ok(_) => links.push("link ucx"),
         Err(error) => eprintln!("SKIP of ucx: {error}"),
     }
@@ -236,7 +236,7 @@ fn plain(folder: &Path, args: &[&str]) -> String {
 
 #[test]
 fn cuda_libraries_say_their_versions() {
-    let libraries = emulated::libraries().to_str().expect("text");
+    let libraries = emulation::cuda().to_str().expect("text");
     let said = doctor(&[("LD_LIBRARY_PATH", libraries)], &[]);
     said.has("cuda driver library", "ok", "libcuda.so.1 CUDA 13.0");
     said.has("nvrtc", "ok", "13.0");

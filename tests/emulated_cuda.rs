@@ -1,13 +1,13 @@
 //! The emulated driver itself: it does things as late as CUDA permits, and stops whoever breaks its
 //! contract. What the program does on it, other tests show.
 
-#[path = "support/emulated_cuda.rs"]
-mod emulated;
+#[path = "support/emulation.rs"]
+mod emulation;
 
 use std::process::{Command, Output};
 
 fn run(scenario: &str, settings: &[(&str, &str)]) -> (Output, String) {
-    let mut command = Command::new(emulated::libraries().join("selftest"));
+    let mut command = Command::new(emulation::cuda().join("selftest"));
     let output = command.arg(scenario).envs(settings.iter().copied()).output().expect("a program");
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     (output, said)

@@ -1,23 +1,25 @@
 //! The emulated verbs themselves: they do things as late as verbs permit, fail on the sides where verbs
 //! fail, and stop whoever breaks their contract. What the rdma link does on them, other tests show.
 
-#[path = "support/emulated_verbs.rs"]
-mod emulated;
+#[path = "support/emulation.rs"]
+mod emulation;
 
 use std::process::{Command, Output};
 
-fn run(scenario: &str, fail: &str) -> (Output, String) {
-    let mut command = Command::new(emulated::libraries().join("selftest"));
-    let output =
-        command.arg(scenario).env("EMULATED_VERBS_FAIL", fail).output().expect("a program");
+fn run(scenario: &str, setting: (&str, &str)) -> (Output, String) {
+    let mut command = Command::new(emulation::verbs().join("selftest"));
+    let output = command.arg(scenario).envs([setting]).output().expect("a program");
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     (output, said)
 }
 
+/// As it is without any.
+const NONE: (&str, &str) = ("EMULATED_VERBS_FAIL", "");
+
 #[track_caller]
 fn hold(scenarios: &[&str]) {
     for scenario in scenarios {
-        let (output, said) = run(scenario, "");
+        let (output, said) = run(scenario, NONE);
         assert!(output.status.success(), "{scenario}: {}: {said}", output.status);
     }
 }
@@ -66,7 +68,19 @@ fn a_pair_that_ends_gives_everything_back_and_writes_no_more() {
 
 #[test]
 fn calls_fail_where_they_are_told_to() {
-    let (output, said) = run("the_call_that_is_named_fails", "ibv_reg_mr:2,ibv_modify_qp:1:1");
+    let (output, said) = run(
+        "the_call_that_is_named_fails",
+        ("EMULATED_VERBS_FAIL", "ibv_reg_mr:2,ibv_modify_qp:1:1"),
+    );
+    assert!(output.status.success(), "{said}");
+}
+
+#[test]
+fn devices_and_ports_are_those_that_are_described() {
+    let (output, said) = run(
+        "the_machine_is_the_one_that_is_described",
+        ("EMULATED_VERBS_DEVICES", "first=1/::1|4/::,::2;second="),
+    );
     assert!(output.status.success(), "{said}");
 }
 
@@ -97,7 +111,7 @@ fn misuse_ends_the_process_and_is_named() {
         ("a_state_too_early", "a pair in state 1 cannot go to 3"),
         ("a_route_within_a_subnet", "an Ethernet port is left by a global route"),
     ] {
-        let (output, said) = run(scenario, "");
+        let (output, said) = run(scenario, NONE);
         assert!(!output.status.success(), "{scenario} went by");
         assert!(said.contains("emulated verbs: ") && said.contains(named), "{scenario}: {said}");
     }

@@ -1,8 +1,8 @@
 //! What is carried to a machine with a GPU, walked through on the emulated one: `headwater bench gpu`
 //! and `tests/gpu/run.sh`. Their figures mean nothing here.
 
-#[path = "support/emulated_cuda.rs"]
-mod emulated;
+#[path = "support/emulation.rs"]
+mod emulation;
 
 use std::fs::{self, File};
 use std::os::unix::fs::PermissionsExt as _;
@@ -38,7 +38,7 @@ fn photo() -> tempfile::TempDir {
 fn on_emulated_gpu(program: impl AsRef<std::ffi::OsStr>) -> Command {
     let mut command = Command::new(program);
     command
-        .env("LD_LIBRARY_PATH", emulated::libraries())
+        .env("LD_LIBRARY_PATH", emulation::cuda())
         .env("HEADWATER_AUGMENT__CUDA_MEMORY_BYTES", "67108864")
         .env("HEADWATER_AUGMENT__THREADS", "1");
     command
@@ -87,14 +87,14 @@ fn all_that_runs_on_a_gpu_machine_can_be_walked_through() {
     for line in [
         "cuda Emulated GPU, 1 threads, 1 images",
         "dinov2: 60 views in 6 types, no byte differs",
-        "solarise alone: 1 views, no byte differs",
+        "solarise alone: 1 view, no byte differs",
         "| dinov2 | `resize_tiles` |",
         "| solarise | `finish_views` |",
         "| copied, normalised to bf16 |",
         "| GPU |",
         "| processor |",
         "GPU memory 100 MiB, 100 MiB at most",
-        "1 batches by a worker on the GPU, also to a receiver's GPU: no sample differs",
+        "batches by a worker on the GPU, also to a receiver's GPU: 1, no sample differs",
         "| parity | passed |",
         "| epoch | passed |",
         "| sanitizer | ",

@@ -1,7 +1,7 @@
 //! A worker with a GPU, which CUDA's emulated driver is: the very program takes its path on a GPU.
 
-#[path = "support/emulated_cuda.rs"]
-mod emulated;
+#[path = "support/emulation.rs"]
+mod emulation;
 mod support;
 
 use std::io::{Read as _, Write as _};
@@ -99,7 +99,7 @@ fn a_worker_with_a_gpu_makes_the_processors_bytes_and_leaves_nothing_on_it() {
     let reference = epoch(&mut fleet, cpu);
     let settings = cuda(&fleet);
     // The second start has no compiler: kernels come from the cache.
-    let libraries = emulated::libraries().to_owned();
+    let libraries = emulation::cuda().to_owned();
     let starts: [(_, &[_]); 2] =
         [(libraries.join("driver"), &[("EMULATED_CUDA", "eager")]), (libraries, &[])];
     for (libraries, variables) in starts.into_iter().rev() {
@@ -126,7 +126,7 @@ fn a_gpu_that_fails_in_mid_epoch_costs_no_byte_and_is_counted() {
     let reference = epoch(&mut fleet, cpu);
     let settings = cuda(&fleet);
     for call in ["cuLaunchKernel:7", "cuMemcpyDtoHAsync:3", "cuEventSynchronize:4"] {
-        emulate(&mut fleet, emulated::libraries(), &[("EMULATED_CUDA_FAIL", call)]);
+        emulate(&mut fleet, emulation::cuda(), &[("EMULATED_CUDA_FAIL", call)]);
         let gpu = fleet.add_worker(&settings);
         assert!(epoch(&mut fleet, gpu) == reference, "{call}: other batches");
         let worker = fleet.worker(gpu);
@@ -162,7 +162,7 @@ fn refused(
 
 #[test]
 fn a_gpu_that_cannot_be_had_is_refused_by_name() {
-    let (mut fleet, libraries) = (fleet(), emulated::libraries());
+    let (mut fleet, libraries) = (fleet(), emulation::cuda());
     let forced = "augment.backend=cuda";
     for (variables, named) in [
         (("EMULATED_NVRTC_FAIL", "1"), "the kernels do not compile for sm_90"),
@@ -189,7 +189,7 @@ fn a_gpu_that_cannot_be_had_is_refused_by_name() {
 #[test]
 fn without_nvrtc_a_gpu_is_refused_where_it_is_forced_and_left_alone_where_it_is_not() {
     let mut fleet = fleet();
-    let driver = emulated::libraries().join("driver");
+    let driver = emulation::cuda().join("driver");
     let (code, said) = refused(&mut fleet, &driver, &[], &["augment.backend=cuda"]);
     if said.contains("device kernel image is invalid") {
         return eprintln!("SKIP: NVRTC is installed on this machine");
@@ -216,7 +216,7 @@ fn kept_kernels_that_are_damaged_or_that_the_driver_refuses_are_made_anew_and_ke
     let settings = cuda(&fleet);
     let kernels = fleet.dir().join("kernels");
     let start = |fleet: &mut Fleet, variables: &[_]| {
-        emulate(fleet, emulated::libraries(), variables);
+        emulate(fleet, emulation::cuda(), variables);
         let worker = fleet.add_worker(&settings);
         let log = ended(fleet.worker(worker));
         assert!(log.contains("cuda Emulated GPU"), "{log}");
@@ -245,7 +245,7 @@ fn kept_kernels_that_are_damaged_or_that_the_driver_refuses_are_made_anew_and_ke
     // Nor is what the driver refuses put there.
     std::fs::write(&file, kept(b"code")).expect("a file");
     let second = ("EMULATED_CUDA_FAIL", "cuModuleLoadData:2:200");
-    emulate(&mut fleet, emulated::libraries(), &[second]);
+    emulate(&mut fleet, emulation::cuda(), &[second]);
     let auto = fleet.add_worker(&settings.replace("\"cuda\"", "\"auto\""));
     let log = ended(fleet.worker(auto));
     assert!(log.contains("GPU 0: load kernels: device kernel image is invalid"), "{log}");
@@ -258,7 +258,7 @@ fn where_the_gpu_has_too_little_memory_auto_takes_the_processor_and_says_why() {
     let cpu = fleet.add_worker("backend = \"cpu\"");
     let reference = epoch(&mut fleet, cpu);
     let settings = cuda(&fleet).replace("\"cuda\"", "\"auto\"");
-    emulate(&mut fleet, emulated::libraries(), &[("EMULATED_CUDA_MEMORY_BYTES", "20000000")]);
+    emulate(&mut fleet, emulation::cuda(), &[("EMULATED_CUDA_MEMORY_BYTES", "20000000")]);
     let auto = fleet.add_worker(&settings);
     assert!(epoch(&mut fleet, auto) == reference, "other batches");
     let log = ended(fleet.worker(auto));
@@ -298,13 +298,13 @@ fn receive(fleet: &mut Fleet, worker: usize, libraries: &Path) -> (Option<i32>, 
 fn a_receivers_kernel_that_was_compiled_once_needs_no_compiler() {
     let mut fleet = fleet();
     let cpu = fleet.add_worker("backend = \"cpu\"");
-    let driver = emulated::libraries().join("driver");
+    let driver = emulation::cuda().join("driver");
     let (code, said) = receive(&mut fleet, cpu, &driver);
     if !said.contains("device kernel image is invalid") {
         assert_eq!(code, Some(1), "{said}");
         assert!(said.contains("NVRTC (libnvrtc.so) is not found: install"), "{said}");
     }
-    for libraries in [emulated::libraries(), &driver] {
+    for libraries in [emulation::cuda(), &driver] {
         let (code, said) = receive(&mut fleet, cpu, libraries);
         assert_eq!(code, Some(0), "{}: {said}", libraries.display());
     }

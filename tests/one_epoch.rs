@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use headwater_core::sampler::{Sampler, SamplerConfig};
 use headwater_core::{Digest, SampleRef};
 use headwater_receiver::{Batch, Receiver, ReceiverConfig, Verify};
-use headwater_transport::rdma::ucx;
+use headwater_transport::ucx;
 use support::fleet::Fleet;
 
 const WORLD: u32 = 2;

@@ -10,6 +10,7 @@ use headwater_augment::image::Planes;
 use headwater_augment::ops::resize::{Geometry, Resizer};
 use headwater_augment::simd::Simd;
 use headwater_core::draw::{DrawnOp, ViewParams};
+use headwater_core::recipe::ResizePasses;
 use headwater_core::{Dtype, Recipe};
 use headwater_receiver::{DatasetUse, Receiver, ReceiverConfig};
 use serde_json::Value;
@@ -44,6 +45,7 @@ fn view(key: &str, params: &ViewParams) -> Vec<u8> {
         resized: params.resized,
         window: params.window,
         view: params.resized,
+        passes: ResizePasses::default(),
     };
     let mirrored = match params.ops.as_slice() {
         [] => false,

@@ -2,14 +2,11 @@
 //! (`tests/emulated_verbs`): workers of four queue pairs, some of them killed and stopped. Says nothing of
 //! RDMA itself, which `make test-rdma` is for.
 
-#[path = "support/emulated_cuda.rs"]
-mod emulated_cuda;
-#[path = "support/emulated_verbs.rs"]
-mod emulated_verbs;
+#[path = "support/emulation.rs"]
+mod emulation;
 mod support;
 
 use std::path::Path;
-use std::process::Command;
 use std::time::{Duration, Instant};
 
 use headwater_core::{Digest, Dtype, Recipe};
@@ -30,24 +27,14 @@ const STEP: u64 = 3;
 /// Whether this process has the emulated libraries. If not, the test of this name is run by one that has
 /// them, with these variables besides, and has passed there.
 fn is_emulated(test: &str, libraries: &[&Path], variables: &[(&str, &str)]) -> bool {
-    const MARK: &str = "HEADWATER_TEST_EMULATED_VERBS";
-    if std::env::var_os(MARK).is_some() {
+    if emulation::is_emulated() {
         return true;
     }
-    if !may_lock_memory() {
+    if may_lock_memory() {
+        emulation::run_again(test, libraries, variables);
+    } else {
         eprintln!("SKIP: the limit of locked memory lets nobody take the rdma link: ulimit -l");
-        return false;
     }
-    let this_test = Command::new(std::env::current_exe().expect("this program"))
-        .args(["--exact", test, "--nocapture"])
-        .env(MARK, "1")
-        .env("LD_LIBRARY_PATH", std::env::join_paths(libraries).expect("no colons"))
-        .envs(variables.iter().copied())
-        .output()
-        .expect("this program, once more");
-    let said = String::from_utf8_lossy(&this_test.stdout);
-    let passed = this_test.status.success() && said.contains("1 passed");
-    assert!(passed, "{said}{}", String::from_utf8_lossy(&this_test.stderr));
     false
 }
 
@@ -62,7 +49,7 @@ fn may_lock_memory() -> bool {
 }
 
 fn is_on_emulated_verbs(test: &str) -> bool {
-    is_emulated(test, &[emulated_verbs::libraries()], &[])
+    is_emulated(test, &[emulation::verbs()], &[])
 }
 
 fn fleet() -> (Fleet, ReceiverConfig) {
@@ -181,7 +168,7 @@ fn workers_serve_the_receiver_after_one_that_was_killed() {
 
 /// An epoch whose parts the emulated card writes to the memory of the emulated GPU.
 fn an_epoch_into_a_gpu(test: &str, way: &str) {
-    let libraries = [emulated_verbs::libraries(), emulated_cuda::libraries()];
+    let libraries = [emulation::verbs(), emulation::cuda()];
     if !is_emulated(test, &libraries, &[(way, "1")]) {
         return;
     }

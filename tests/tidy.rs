@@ -3,6 +3,10 @@
 
 #[path = "tidy/edges.rs"]
 mod edges;
+#[path = "tidy/extending.rs"]
+mod extending;
+#[path = "tidy/keys.rs"]
+mod keys;
 #[path = "tidy/text.rs"]
 mod text;
 #[path = "tidy/tree.rs"]
@@ -31,6 +35,11 @@ fn every_crate_says_what_is_deliberately_absent() {
 }
 
 #[test]
+fn tiers_have_the_same_skeleton() {
+    none(text::skeletons());
+}
+
+#[test]
 fn files_fit_in_the_head() {
     none(text::long_files());
 }
@@ -48,4 +57,25 @@ fn nothing_is_left_to_be_done_in_comments() {
 #[test]
 fn unsafe_code_lives_in_named_files_with_safety_notes() {
     none(unsafety::breaches());
+}
+
+#[test]
+fn the_guide_to_extending_names_the_files_of_its_examples() {
+    none(extending::breaches());
+}
+
+#[test]
+fn every_key_that_is_named_exists() {
+    none(keys::unknown());
+}
+
+#[test]
+fn a_key_that_does_not_exist_is_found() {
+    let found = |path: &str, text: &str| keys::unknown_in(path, text);
+    let in_code = "let a = receiver.open(\n    \"see receiver.{key}, or \\\n     raise receiver.tcp_bind\");\n";
+    assert_eq!(found("src/x.rs", in_code), ["src/x.rs:3: there is no key `receiver.tcp_bind`"]);
+    assert_eq!(found("src/x.rs", "/// Read from `storage.cache`.\n").len(), 1);
+    assert_eq!(found("docs/x.md", "set `HEADWATER_RECEIVER__RANKS`, storage.md\n").len(), 1);
+    assert_eq!(found("docs/x.md", "`config.augment.storages` or receiver.masks.patch\n").len(), 1);
+    assert!(found("docs/x.md", "`HEADWATER_SECTION__KEY`, `storage.replicas`\n").is_empty());
 }

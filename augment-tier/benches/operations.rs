@@ -11,6 +11,7 @@ use headwater_augment::ops::{
 };
 use headwater_augment::simd::Simd;
 use headwater_core::draw::{CropBox, Extent, Origin};
+use headwater_core::recipe::ResizePasses;
 use headwater_core::{Dtype, Recipe};
 
 const SIDE: u32 = 224;
@@ -81,15 +82,22 @@ fn operations(c: &mut Criterion) {
 fn resizes(c: &mut Criterion) {
     let pixels = noise((3 * IMAGE.width * IMAGE.height) as usize);
     let image = RgbImage::from_pixels(IMAGE, pixels);
-    for (name, width, height, side) in
-        [("resize 400x300 to 224", 400, 300, 224), ("resize 150x120 to 96", 150, 120, 96)]
-    {
+    use ResizePasses::{HorizontalFirst, Pillow13};
+    for (name, width, height, side, passes) in [
+        ("resize 400x300 to 224", 400, 300, 224, HorizontalFirst),
+        ("resize 150x120 to 96", 150, 120, 96, HorizontalFirst),
+        ("resize 300x375 to 224, horizontal first", 300, 375, 224, HorizontalFirst),
+        ("resize 300x375 to 224, vertical first", 300, 375, 224, Pillow13),
+        ("resize 120x150 to 96, horizontal first", 120, 150, 96, HorizontalFirst),
+        ("resize 120x150 to 96, vertical first", 120, 150, 96, Pillow13),
+    ] {
         let extent = Extent { width: side, height: side };
         let geometry = Geometry {
-            crop: CropBox { left: 13, top: 7, width, height },
+            crop: CropBox { left: 13, top: 0, width, height },
             resized: extent,
             window: Origin::default(),
             view: extent,
+            passes,
         };
         let mut group = c.benchmark_group(name);
         for &simd in Simd::available() {

@@ -4,6 +4,7 @@ use std::num::NonZeroUsize;
 use std::time::Duration;
 
 use headwater_access::AccessConfig;
+use headwater_config_derive::Keys;
 use headwater_cuda::CubinCache;
 use headwater_storage_client::{LocalMap, StorageClientConfig, StorageClientError};
 use headwater_transport::LinkKind;
@@ -43,13 +44,13 @@ pub enum BackendChoice {
 }
 
 /// What a worker is told. Times are in milliseconds.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, Keys)]
 #[serde(deny_unknown_fields, default)]
 pub struct AugmentConfig {
     /// Address for receivers, `host:port`; port 0: any.
     pub listen: String,
-    /// Name by which receivers, logs and metrics know this worker; empty: the address it listens
-    /// on.
+    /// Name by which receivers, logs and metrics know this worker, different for each worker; empty:
+    /// host name and port.
     pub advertise: String,
     /// Storage nodes, the same list for everybody: `host:port`; a SLURM host list
     /// `n[0,3-5],gpu[001-004]:7401`; `dns:name:port`, every record of the name; `file:/path`, one
@@ -57,35 +58,45 @@ pub struct AugmentConfig {
     pub storage: Vec<String>,
     /// How long a read goes on trying while no storage node answers, in ms; then its lease fails
     /// and may be tried again. Also the wait at the start.
+    #[key(unit = "milliseconds")]
     pub storage_wait_ms: u64,
     /// Whether shards of the same host are mapped instead of sent: `auto` or `off`.
     pub local_map: LocalMap,
     /// Threads that render; 0: one per core.
+    #[key(unit = "threads")]
     pub threads: usize,
     /// What renders: `cpu`; `cuda`, a GPU, and nothing else will do; `auto`, a GPU where there is one.
     /// The bytes are the same.
     pub backend: BackendChoice,
     /// Number of the GPU.
+    #[key(unit = "none")]
     pub cuda_device: u32,
     /// Memory of the GPU for images and views, shared evenly by the threads. A part that does not
     /// fit is rendered in pieces.
+    #[key(unit = "bytes")]
     pub cuda_memory_bytes: u64,
     /// Memory of the GPU that nvJPEG takes for itself, shared evenly by the threads; only with
     /// `recipe.decoder` `nvjpeg`, beside `cuda_memory_bytes`.
+    #[key(unit = "bytes")]
     pub nvjpeg_memory_bytes: u64,
     /// Columns, in pixels, of the largest image that nvJPEG takes memory for ahead; 0: as images
     /// come.
+    #[key(unit = "pixels")]
     pub nvjpeg_width_hint: u32,
     /// Rows of it, in pixels; 0: as images come.
+    #[key(unit = "pixels")]
     pub nvjpeg_height_hint: u32,
     /// Folder for compiled kernels; empty: `headwater/cubin` in the user's cache folder.
     pub cuda_cache_dir: String,
     /// Leases one receiver may have open here; 0: twice the threads and two.
+    #[key(unit = "leases")]
     pub leases_in_flight: u32,
     /// Parts of one receiver that wait in the pool or are rendered, each with its memory; the
     /// rest of the leases is read ahead. 0: as many as leases.
+    #[key(unit = "parts")]
     pub queue_parts: u32,
     /// Encoded bytes read ahead for all receivers, estimated from the shards' mean sample.
+    #[key(unit = "bytes")]
     pub staging_bytes: u64,
     /// Links this worker takes, of those a receiver offers: `shm`, `rdma`, `ucx`, `tcp`. With one
     /// name that link is forced: a session that cannot have it fails.
@@ -94,22 +105,31 @@ pub struct AugmentConfig {
     /// with an active port.
     pub rdma_device: String,
     /// Index of the address in that port's GID table; -1: RoCE v2 over IPv4 where there is one.
+    #[key(unit = "none")]
     pub rdma_gid_index: i16,
     /// Queue pairs per receiver over which the `rdma` link spreads parts.
+    #[key(unit = "queue pairs")]
     pub rdma_queue_pairs: u32,
     /// Most pixels of an image, width times height; a larger one is a bad sample.
+    #[key(unit = "pixels")]
     pub decode_pixels_max: u64,
     /// Most scans of a progressive JPEG.
+    #[key(unit = "scans")]
     pub decode_jpeg_scans_max: u32,
     /// Most receivers at once.
+    #[key(unit = "sessions")]
     pub sessions_max: usize,
     /// Time a receiver has to say hello, in ms.
+    #[key(unit = "milliseconds")]
     pub hello_timeout_ms: u64,
     /// Time to connect one data link, in ms.
+    #[key(unit = "milliseconds")]
     pub link_timeout_ms: u64,
     /// Heartbeats that may stay out before a receiver is given up.
+    #[key(unit = "heartbeats")]
     pub heartbeats_missed_max: u32,
     /// Time for open leases to finish when the worker is asked to stop, in ms.
+    #[key(unit = "milliseconds")]
     pub drain_timeout_ms: u64,
     /// Who may lease, and how this worker is known to storage nodes; `[security]` in the file.
     #[serde(skip)]
@@ -272,6 +292,7 @@ impl AugmentConfig {
             nodes: self.storage.clone(),
             local_map: self.local_map,
             wait_limit_ms: self.storage_wait_ms,
+            wait_limit_key: "augment.storage_wait_ms",
             access: self.security.clone(),
             ..StorageClientConfig::default()
         }

@@ -51,7 +51,9 @@ pub enum AugmentError {
     #[error("cannot make a renderer: {0}")]
     Renderer(#[source] RenderError),
     /// No thread for the pool.
-    #[error("cannot start {threads} threads: {source}; lower augment.threads")]
+    #[error(
+        "cannot start {}: {source}; lower augment.threads", headwater_core::counted(*.threads, "thread")
+    )]
     Threads {
         /// How many were asked for.
         threads: usize,
@@ -174,7 +176,10 @@ pub enum SessionError {
         reason: String,
     },
     /// The worker is at its limit of sessions.
-    #[error("this worker has {max} sessions, its limit: use another one, or raise sessions_max")]
+    #[error(
+        "this worker has {}, its limit: use another one, or raise augment.sessions_max",
+        headwater_core::counted(*.max, "session")
+    )]
     Full {
         /// The limit.
         max: usize,

@@ -199,7 +199,7 @@ impl Renderer {
         let mut number = 0;
         for (tensor, spec) in recipe.tensors.iter().enumerate() {
             for view in 0..spec.views.len() {
-                painter.view(image, &params.views()[number], spec.extent());
+                painter.view(recipe, image, &params.views()[number], spec.extent());
                 write_view(painter, recipe, tensor, view, out)?;
                 number += 1;
             }
@@ -275,7 +275,8 @@ impl Draws {
         let bases = recipe.bases.iter().map(BaseSpec::extent).zip(self.params.bases());
         let views = recipe.tensors.iter().flat_map(|t| t.views.iter().map(|_| t.extent()));
         let views = views.zip(self.params.views()).filter(|(_, params)| params.base.is_none());
-        bases.chain(views).map(|(view, params)| Geometry::new(params, view))
+        let passes = recipe.resize_passes;
+        bases.chain(views).map(move |(view, params)| Geometry::new(params, view, passes))
     }
 
     /// Everything about the sample that was drawn last.

@@ -17,7 +17,7 @@ if ! [ -e "$home/ready" ]; then
     pip="$python -m pip install --quiet --disable-pip-version-check"
     $pip --no-deps -r "$here/requirements.txt"
     $pip -r "$here/requirements-rest.txt"
-    $python "$here/torch_stub.py" "$(echo "$home"/venv/lib/python3*/site-packages/torch/lib)" "$home/stubs"
+    $python "scripts/torch_stub.py" "$(echo "$home"/venv/lib/python3*/site-packages/torch/lib)" "$home/stubs"
     touch "$home/ready"
 fi
 

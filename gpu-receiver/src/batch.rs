@@ -5,11 +5,11 @@ use std::sync::{Arc, OnceLock};
 use headwater_core::{Digest, Digester, Dtype, Layout, Masks, Region, SampleRef, TensorLayout};
 use headwater_proto::augment::Provenance;
 use headwater_transport::{SlotId, SlotMemory};
-use tokio::sync::mpsc::UnboundedSender;
+use tokio::sync::mpsc::Sender;
 
 use crate::device::DeviceBatch;
 use crate::error::ReceiverError;
-use crate::ledger::FinishedBatch;
+use crate::ledger::{FinishedBatch, Serial};
 use crate::masking::Masking;
 
 /// A batch. Clones share it; the slot goes back to the receiver when the last clone is dropped,
@@ -32,7 +32,8 @@ pub struct Fp8Meta {
 pub(crate) struct Home {
     pub(crate) memory: Arc<SlotMemory>,
     pub(crate) device: Option<DeviceBatch>,
-    pub(crate) release: UnboundedSender<SlotId>,
+    /// Has a place for every slot.
+    pub(crate) release: Sender<SlotId>,
 }
 
 struct Inner {
@@ -61,6 +62,11 @@ impl Batch {
         let slot = finished.order.slot;
         let (made_in, masks) = (std::process::id(), OnceLock::new());
         Self { inner: Arc::new(Inner { finished, home, slot, made_in, masking, masks }) }
+    }
+
+    /// Its place in the order of delivery.
+    pub(crate) fn serial(&self) -> Serial {
+        self.inner.finished.order.serial
     }
 
     /// Epoch.
@@ -234,6 +240,7 @@ impl Drop for Inner {
             device.let_go();
         }
         // The receiver may be gone already: then the memory goes with this batch.
-        let _ = self.home.release.send(self.slot);
+        // It cannot be full: each slot is in one batch.
+        let _ = self.home.release.try_send(self.slot);
     }
 }

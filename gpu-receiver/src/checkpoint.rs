@@ -43,6 +43,19 @@ pub enum CheckpointError {
         /// What is wrong with it.
         reason: String,
     },
+    /// There are checkpoints, and none can be read.
+    #[error(
+        "none of the {count} checkpoints in {} can be read, the newest because {newest}; restore one, or \
+         leave receiver.resume out to begin at the start", dir.display()
+    )]
+    NoneWhole {
+        /// The folder.
+        dir: PathBuf,
+        /// How many there are.
+        count: usize,
+        /// What is wrong with the newest.
+        newest: Box<CheckpointError>,
+    },
 }
 
 // === impl CheckpointFolder ===
@@ -79,18 +92,31 @@ impl CheckpointFolder {
     }
 
     /// The newest whole checkpoint, by the step in its name; torn and foreign files are passed
-    /// over with a warning that names them. `None` where there is none.
+    /// over with a warning that names them. `None` where there are no checkpoints.
     ///
     /// # Errors
-    /// The folder is there and cannot be listed.
+    /// The folder is there and cannot be listed, or none of its checkpoints can be read.
     pub fn newest(&self) -> Result<Option<(PathBuf, State)>, CheckpointError> {
-        for (_, path) in self.list()?.into_iter().rev() {
+        let found = self.list()?;
+        let count = found.len();
+        let mut newest = None;
+        for (_, path) in found.into_iter().rev() {
             match read(&path) {
                 Ok(state) => return Ok(Some((path, state))),
-                Err(error) => tracing::warn!(%error, "checkpoint passed over"),
+                Err(error) => {
+                    tracing::warn!(%error, "checkpoint passed over");
+                    newest.get_or_insert(error);
+                }
             }
         }
-        Ok(None)
+        // To begin at the start would lose, without a word to the trainer, what it resumes.
+        match newest {
+            None => Ok(None),
+            Some(newest) => {
+                let (dir, newest) = (self.dir.clone(), Box::new(newest));
+                Err(CheckpointError::NoneWhole { dir, count, newest })
+            }
+        }
     }
 
     /// Steps and files, oldest first.
@@ -197,6 +223,12 @@ mod tests {
         fs::write(dir.path().join(".dl_state_000000009.json.tmp"), b"?").expect("a leftover");
         let (path, _) = folder.newest().expect("read").expect("there is one");
         assert_eq!(path, whole);
+        fs::remove_file(&whole).expect("the whole one is lost");
+        let error =
+            folder.newest().expect_err("to begin at the start is not to resume").to_string();
+        assert!(error.contains("none of the 2 checkpoints"), "{error}");
+        assert!(error.contains("dl_state_000000003.json is not a checkpoint"), "{error}");
+        assert!(error.contains("leave receiver.resume out"), "{error}");
         let error = read(&dir.path().join("dl_state_000000002.json")).expect_err("torn");
         assert!(error.to_string().contains("dl_state_000000002.json is not a checkpoint"));
     }

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use headwater_access::AccessConfig;
+use headwater_config_derive::Keys;
 use headwater_core::Recipe;
 use headwater_core::masks::{MaskPlan, MaskSpec};
 use headwater_core::sampler::{Between, CurriculumPoint, EpochEnd, Order, Term};
@@ -15,6 +16,7 @@ use headwater_transport::LinkKind;
 use headwater_transport::rdma::RdmaPort;
 use serde::{Deserialize, Serialize};
 
+use crate::checkpoint::CheckpointFolder;
 use crate::error::ReceiverError;
 
 pub use device::{Device, GpuDirect};
@@ -34,7 +36,7 @@ pub struct DatasetUse {
 }
 
 /// What a receiver is told. Times are in milliseconds.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, Keys)]
 #[serde(deny_unknown_fields, default)]
 pub struct ReceiverConfig {
     /// Name of the job, for logs and metrics.
@@ -45,27 +47,38 @@ pub struct ReceiverConfig {
     /// while the receiver runs: workers join and leave in mid-epoch.
     pub workers: Vec<String>,
     /// Time between two looks for workers by `dns:` and `file:`, in ms.
+    #[key(unit = "milliseconds")]
     pub workers_refresh_ms: u32,
-    /// Rank of this process among those that share the global batch.
+    /// Rank of this process among those that share the global batch. Where neither it nor
+    /// `world_size` is set, the launcher sets both: `RANK` and `WORLD_SIZE`, as torchrun has them,
+    /// else `SLURM_PROCID` and `SLURM_NTASKS`.
+    #[key(unit = "none")]
     pub rank: u32,
     /// Number of ranks.
+    #[key(unit = "ranks")]
     pub world_size: u32,
     /// Samples in this rank's batch.
+    #[key(unit = "samples")]
     pub batch_samples: u32,
     /// Seed of order and augmentation.
+    #[key(unit = "none")]
     pub seed: u64,
     /// `global`: one order for the job; `per-rank`: shards divided over ranks.
     pub order: Order,
     /// Shards that are mixed together; 0: no shuffling.
+    #[key(unit = "shards")]
     pub shuffle_block: u32,
     /// `drop_last`, `short_last` or `{ steps = N }`.
     pub epoch_end: EpochEnd,
     /// Batches made ahead of the one the trainer holds.
+    #[key(unit = "batches")]
     pub window_batches: u32,
     /// Most slots, each for one batch; beyond `window_batches` for those that the trainer holds, that a
     /// late writer keeps or that a GPU has not finished with. 0: `window_batches + 4`.
+    #[key(unit = "slots")]
     pub slots_max: u32,
     /// Most samples of one part, the unit of work.
+    #[key(unit = "samples")]
     pub part_samples: u32,
     /// Data links offered to workers, best first: `shm`, `rdma`, `ucx`, `tcp`. One that this machine
     /// cannot have is passed over with its reason in the log; a single one is forced.
@@ -88,26 +101,33 @@ pub struct ReceiverConfig {
     pub gpudirect: GpuDirect,
     /// Folder for the compiled kernel that normalises; empty: one in the user's cache folder.
     pub cuda_cache_dir: String,
-    /// Address that the `tcp` link listens on; port 0: any.
+    /// Address that the `tcp` link listens on; `[::]`: all addresses, IPv4 too; port 0: any.
     pub tcp_listen: String,
-    /// Host that workers are told for the `tcp` link; empty: the address it listens on.
+    /// Host that workers are told for the `tcp` link, where address translation stands between; empty:
+    /// the address that it listens on or, with `[::]`, this host's address on the route to each worker.
     pub tcp_advertise: String,
     /// RDMA device of the `rdma` link: `mlx5_0` or, with its port, `mlx5_0:1`; empty: the first
     /// with an active port.
     pub rdma_device: String,
     /// Index of the address in that port's GID table; -1: RoCE v2 over IPv4 where there is one.
+    #[key(unit = "none")]
     pub rdma_gid_index: i16,
     /// Time between heartbeats, in ms. A worker that misses three is given up.
+    #[key(unit = "milliseconds")]
     pub heartbeat_ms: u32,
     /// A lease is given to a second worker when it takes this multiple of the median.
+    #[key(unit = "times")]
     pub hedge_median_multiple: f64,
     /// But never earlier than this, in ms.
+    #[key(unit = "milliseconds")]
     pub hedge_floor_ms: u32,
     /// Times a part may fail before the stream fails; four times as many workers may be lost with
     /// it.
+    #[key(unit = "attempts")]
     pub attempts_max: u32,
     /// How long to wait for a first or another worker, and at the start for the storage tier, in
     /// ms.
+    #[key(unit = "milliseconds")]
     pub worker_wait_ms: u32,
     /// What becomes of a sample that cannot be read: `substitute` or `fail`.
     pub on_bad_sample: BadSamplePolicy,
@@ -119,6 +139,7 @@ pub struct ReceiverConfig {
     /// not come by `shm`), `all` or `off`.
     pub verify: Verify,
     /// Weights as a function of the job's step; written as `[[curriculum]]` in the file.
+    #[key(skip)]
     pub curriculum: Vec<CurriculumPoint>,
     /// Weights between two points of the curriculum: `stepwise` or `linear`.
     pub curriculum_between: Between,
@@ -130,8 +151,10 @@ pub struct ReceiverConfig {
     /// Folder of checkpoints of the place in the stream; empty: none are written.
     pub checkpoint_dir: PathBuf,
     /// Steps between checkpoints, counted over epochs; rank 0 writes them.
+    #[key(unit = "steps")]
     pub checkpoint_every_steps: u32,
     /// Checkpoints that are kept.
+    #[key(unit = "checkpoints")]
     pub checkpoint_keep: u32,
     /// Begins at the newest whole checkpoint of `checkpoint_dir`, where there is one.
     pub resume: bool,
@@ -139,10 +162,12 @@ pub struct ReceiverConfig {
     /// `shuffle-block`, `global-batch`, `world-size`, `epoch-end`, `weights`, `manifest`, `recipe`.
     pub resume_allow: Vec<Term>,
     /// Number of epochs; 0: without end.
+    #[key(unit = "epochs")]
     pub epochs: u32,
     /// Goes on into the next epoch while the trainer finishes this one.
     pub prefetch_next_epoch: bool,
     /// Threads of the receiver's own; they only move bytes and messages.
+    #[key(unit = "threads")]
     pub threads: u32,
     /// How this receiver shows who it is; `[security]` in the file.
     #[serde(skip)]
@@ -188,7 +213,7 @@ impl Default for ReceiverConfig {
             u8_as: String::new(),
             gpudirect: GpuDirect::Off,
             cuda_cache_dir: String::new(),
-            tcp_listen: "127.0.0.1:0".into(),
+            tcp_listen: "[::]:0".into(),
             tcp_advertise: String::new(),
             rdma_device: String::new(),
             rdma_gid_index: -1,
@@ -239,7 +264,7 @@ impl ReceiverConfig {
         ];
         for (key, value, most) in counts {
             if !(1..=most).contains(&value) {
-                return wrong(key, value.to_string(), "must be at least 1 and within reason");
+                return Err(ReceiverError::Range { key, value, most });
             }
         }
         if self.rank >= self.world_size {
@@ -324,6 +349,11 @@ impl ReceiverConfig {
     pub fn rdma_port(&self) -> RdmaPort {
         let gid_index = u8::try_from(self.rdma_gid_index).ok();
         RdmaPort { device: self.rdma_device.clone(), gid_index }
+    }
+
+    /// The folder of checkpoints.
+    pub(crate) fn checkpoints(&self) -> CheckpointFolder {
+        CheckpointFolder::new(&self.checkpoint_dir, self.checkpoint_keep as usize)
     }
 
     pub(crate) fn heartbeat(&self) -> Duration {

@@ -1,85 +1,48 @@
 //! The task that performs what the ledger decides: orders batches, leases parts, watches links.
 
+mod course;
 mod fill;
 mod landing;
 mod report;
 mod sessions;
+mod tasks;
+#[cfg(test)]
+mod tests;
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
-use headwater_core::sampler::{Restored, Sampler, SamplerError, State, Term};
-use headwater_core::{Layout, Recipe};
-use headwater_cuda::CudaError;
-use headwater_proto::augment::{FromWorker, SessionWelcome, ToWorker};
+use headwater_core::sampler::SamplerError;
+use headwater_core::{Layout, Manifest, Recipe};
+use headwater_proto::augment::{FromWorker, ToWorker};
 use headwater_transport::{Arrival, LeaseId, LinkKind, PeerId, ReceiverLink, SlotId, Withdrawal};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::Instant;
 
-use crate::config::Verify;
+use crate::config::ReceiverConfig;
 use crate::error::ReceiverError;
+use crate::events::{Command, DriverInbox, Event};
 use crate::ledger::{Action, Ledger, Serial};
-use crate::mailbox::{Mailbox, Position};
+use crate::mailbox::Mailbox;
 use crate::masking::Masking;
+use crate::names::WorkerNames;
+use crate::position::Position;
+use crate::sample_order::{Plan, SampleOrder};
 use crate::scaling::Scaling;
-use crate::sessions::SessionShared;
+use crate::sessions::{Dial, SessionShared};
+use crate::setup::{hello, ledger_config};
 use crate::slots::SlotPool;
 use crate::stats::Stats;
+
+pub(crate) use tasks::{CpuWork, Outcome, on_a_thread};
 
 /// How often late leases and missing workers are looked for.
 const TICK: Duration = Duration::from_millis(25);
 /// Time for all sessions to end in order.
 const LEAVE_LIMIT: Duration = Duration::from_millis(700);
-
-/// Something that happened.
-pub(crate) enum Event {
-    Session(PeerId, SessionEvent),
-    Link(LinkKind, Arrival),
-    Verified {
-        lease: LeaseId,
-        /// Whether the bytes are those of the checksum; an error where the GPU that has them fails.
-        equal: Result<bool, CudaError>,
-    },
-    Command(Command),
-    /// The trainer took something: there may be room.
-    Nudge,
-}
-
-/// What a control stream reports.
-pub(crate) enum SessionEvent {
-    Joined {
-        address: String,
-        welcome: SessionWelcome,
-        link: Arc<dyn ReceiverLink>,
-        outbox: mpsc::Sender<ToWorker>,
-        /// Dropped to give the session up.
-        held: oneshot::Sender<()>,
-    },
-    Said(FromWorker),
-    Ended {
-        address: String,
-        reason: String,
-        hopeless: bool,
-    },
-}
-
-/// What the trainer's side asks for.
-pub(crate) enum Command {
-    /// Go on at another place.
-    Seek(Position, oneshot::Sender<Result<(), ReceiverError>>),
-    /// Weights from the next batch that the trainer takes.
-    SetWeights(Vec<f64>, oneshot::Sender<Result<(), SamplerError>>),
-    /// Take over a state and go on where it says.
-    Restore(Box<State>, Vec<Term>, oneshot::Sender<Result<Restored, ReceiverError>>),
-    /// The workers there should be.
-    SetWorkers(Vec<String>),
-    /// Why no workers are found where they are looked for.
-    WorkersMissing(String),
-    /// End.
-    Stop,
-}
 
 /// A worker's session as the driver sees it.
 struct Session {
@@ -89,46 +52,76 @@ struct Session {
     _held: oneshot::Sender<()>,
 }
 
-pub(crate) struct Driver {
-    pub(crate) ledger: Ledger,
-    pub(crate) slots: SlotPool,
-    pub(crate) sampler: Arc<Mutex<Sampler>>,
+/// What a driver is made of, beside the configuration.
+pub(crate) struct DriverParts {
+    pub(crate) recipe: Recipe,
+    pub(crate) manifests: Vec<Arc<Manifest>>,
+    pub(crate) order: Arc<SampleOrder>,
     pub(crate) mailbox: Arc<Mailbox>,
     pub(crate) stats: Arc<Stats>,
-    pub(crate) recipe: Recipe,
     pub(crate) scaling: Arc<Scaling>,
-    pub(crate) masking: Option<Arc<Masking>>,
-    pub(crate) verify: Verify,
-    pub(crate) window_batches: usize,
-    pub(crate) worker_wait: Duration,
+    /// The links, best first; what they report comes as events.
+    pub(crate) links: Vec<Arc<dyn ReceiverLink>>,
+    pub(crate) slots: SlotPool,
+    /// The way to workers.
+    pub(crate) dial: Arc<dyn Dial>,
+    /// For those who report events.
+    pub(crate) events: mpsc::Sender<Event>,
+    /// Starts work that would hold up an async thread.
+    pub(crate) start_cpu: StartCpu,
+    /// The batch that is ordered first.
+    pub(crate) start: Position,
+}
+
+/// Adds CPU work to the driver's tasks. Passed in, so that simulations can do it in their one thread.
+pub(crate) type StartCpu = fn(&mut JoinSet<Outcome>, CpuWork);
+
+pub(crate) struct Driver {
+    ledger: Ledger,
+    slots: SlotPool,
+    order: Arc<SampleOrder>,
+    mailbox: Arc<Mailbox>,
+    stats: Arc<Stats>,
+    recipe: Recipe,
+    scaling: Arc<Scaling>,
+    masking: Option<Arc<Masking>>,
+    window_batches: usize,
+    worker_wait: Duration,
     /// Epochs beyond the trainer's own that are begun early.
-    pub(crate) epochs_ahead: u32,
+    epochs_ahead: u32,
     /// Number of epochs; 0: without end.
-    pub(crate) epochs: u32,
-    pub(crate) sessions_shared: Arc<SessionShared>,
-    pub(crate) releases: mpsc::UnboundedSender<SlotId>,
+    epochs: u32,
+    sessions_shared: Arc<SessionShared>,
+    start_cpu: StartCpu,
+    /// For slots that the trainer lets go of; one place for each, so that it is never full.
+    releases: mpsc::Sender<SlotId>,
+    released: mpsc::Receiver<SlotId>,
     /// The place up to which batches are ordered.
-    pub(crate) ordered: watch::Sender<Position>,
+    ordered: watch::Sender<Position>,
     /// Tells the sessions to end.
-    pub(crate) leaving: watch::Sender<bool>,
-    pub(crate) state: DriverState,
+    leaving: watch::Sender<bool>,
+    tasks: JoinSet<Outcome>,
+    state: DriverState,
 }
 
 /// The driver's own bookkeeping.
-pub(crate) struct DriverState {
+struct DriverState {
     sessions: BTreeMap<PeerId, Session>,
     /// The link of each peer that ever joined, until the link says that it is gone.
     paths: BTreeMap<PeerId, LinkKind>,
     /// Links that were gone before their peer's welcome was heard.
     gone_early: Vec<(PeerId, LinkKind)>,
     keepers: BTreeMap<String, AbortHandle>,
-    tasks: JoinSet<()>,
     layouts: BTreeMap<u32, Arc<Layout>>,
-    course: u64,
-    /// The batch that is ordered next.
+    /// The batch that is drawn next.
     fill: Position,
-    next_serial: u64,
-    first_serial_of_course: u64,
+    next_serial: Serial,
+    /// The batch whose samples are being drawn.
+    drawing: Option<Serial>,
+    /// The batch that is ordered next.
+    drawn: Option<(Serial, Result<Plan, SamplerError>)>,
+    /// The order of samples is being changed: nothing is drawn meanwhile.
+    reordering: bool,
     started: Instant,
     /// Since when no worker is there, and what was heard last.
     alone_since: Option<Instant>,
@@ -139,18 +132,18 @@ pub(crate) struct DriverState {
 // === impl DriverState ===
 
 impl DriverState {
-    pub(crate) fn new(fill: Position) -> Self {
+    fn new(fill: Position) -> Self {
         Self {
             sessions: BTreeMap::new(),
             paths: BTreeMap::new(),
             gone_early: Vec::new(),
             keepers: BTreeMap::new(),
-            tasks: JoinSet::new(),
             layouts: BTreeMap::new(),
-            course: 0,
             fill,
-            next_serial: 0,
-            first_serial_of_course: 0,
+            next_serial: Serial(0),
+            drawing: None,
+            drawn: None,
+            reordering: false,
             started: Instant::now(),
             alone_since: Some(Instant::now()),
             last_refusal: "none answered yet".into(),
@@ -162,12 +155,55 @@ impl DriverState {
 // === impl Driver ===
 
 impl Driver {
+    /// # Errors
+    /// Masks that do not fit the recipe.
+    pub(crate) fn new(config: &ReceiverConfig, parts: DriverParts) -> Result<Self, ReceiverError> {
+        let hello = hello(config, &parts.recipe, &parts.manifests);
+        let scope = hello.part_scope();
+        let (leaving, left) = watch::channel(false);
+        let (releases, released) = mpsc::channel(config.slots_limit());
+        let sessions_shared = Arc::new(SessionShared {
+            hello,
+            dial: parts.dial,
+            links: parts.links,
+            events: parts.events,
+            heartbeat: config.heartbeat(),
+            next_peer: AtomicU64::new(1),
+            names: WorkerNames::default(),
+            leaving: left,
+        });
+        Ok(Self {
+            ledger: Ledger::new(ledger_config(config), scope),
+            slots: parts.slots,
+            order: parts.order,
+            mailbox: parts.mailbox,
+            stats: parts.stats,
+            masking: Masking::new(config, &parts.recipe)?,
+            recipe: parts.recipe,
+            scaling: parts.scaling,
+            window_batches: config.window_batches as usize,
+            worker_wait: Duration::from_millis(config.worker_wait_ms.into()),
+            epochs_ahead: u32::from(config.prefetch_next_epoch),
+            epochs: config.epochs,
+            sessions_shared,
+            start_cpu: parts.start_cpu,
+            releases,
+            released,
+            ordered: watch::Sender::new(parts.start),
+            leaving,
+            tasks: JoinSet::new(),
+            state: DriverState::new(parts.start),
+        })
+    }
+
+    /// The place up to which batches are ordered.
+    pub(crate) fn ordered(&self) -> watch::Receiver<Position> {
+        self.ordered.subscribe()
+    }
+
     /// Runs until told to stop or until the stream fails.
-    pub(crate) async fn run(
-        mut self,
-        mut events: mpsc::UnboundedReceiver<Event>,
-        mut released: mpsc::UnboundedReceiver<SlotId>,
-    ) {
+    pub(crate) async fn run(mut self, inbox: DriverInbox) {
+        let DriverInbox { mut events, room, mut stop } = inbox;
         let mut tick = tokio::time::interval(TICK);
         tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
@@ -177,105 +213,104 @@ impl Driver {
                 self.mailbox.end(Some(error));
                 break;
             }
-            let event = tokio::select! {
+            tokio::select! {
                 // In this order: whatever is ready, the same run goes the same way.
                 biased;
-                _ = tick.tick() => {
-                    let seen = Instant::now();
-                    while let Ok(slot) = released.try_recv() {
-                        self.slots.give_back(slot, &self.ledger);
-                    }
-                    self.slots.settle(&self.ledger);
-                    self.forget_ended_tasks();
-                    self.look_for_trouble(seen);
-                    continue;
-                }
-                slot = released.recv() => {
-                    if let Some(slot) = slot {
-                        self.slots.give_back(slot, &self.ledger);
-                    }
-                    continue;
-                }
-                event = events.recv() => event,
-            };
-            match event {
-                None | Some(Event::Command(Command::Stop)) => break,
-                Some(event) => self.handle(event),
+                _ = stop.wait_for(|stop| *stop) => break,
+                _ = tick.tick() => self.on_tick(events.len()),
+                Some(slot) = self.released.recv() => self.slots.give_back(slot, &self.ledger),
+                Some(ended) = self.tasks.join_next() => self.on_task(ended),
+                () = room.notified() => {}
+                Some(event) = events.recv() => self.on_event(event),
             }
         }
         self.mailbox.end(None);
-        self.leave().await;
+        self.leave(events).await;
     }
 
     /// Ends all sessions in order: each hears of it before it is let go of, and then the worker does.
-    async fn leave(&mut self) {
+    async fn leave(&mut self, mut events: mpsc::Receiver<Event>) {
         let _ = self.leaving.send(true);
         let sessions = std::mem::take(&mut self.state.sessions);
         for (peer, session) in sessions {
             drop(session);
-            self.stats.worker_left(peer);
+            self.stats.on_worker_left(peer);
         }
-        let tasks = &mut self.state.tasks;
+        let tasks = &mut self.tasks;
         let ended = async { while tasks.join_next().await.is_some() {} };
-        let _ = tokio::time::timeout(LEAVE_LIMIT, ended).await;
-        self.state.tasks.shutdown().await;
+        // Whoever still has an event to tell must not wait for a driver that is gone.
+        let heard = async { while events.recv().await.is_some() {} };
+        let left = async {
+            tokio::select! {
+                () = ended => {}
+                () = heard => {}
+            }
+        };
+        let _ = tokio::time::timeout(LEAVE_LIMIT, left).await;
+        self.tasks.shutdown().await;
     }
 
     fn now(&self) -> Duration {
         self.state.started.elapsed()
     }
 
-    fn handle(&mut self, event: Event) {
-        let now = self.now();
+    fn on_tick(&mut self, queued_events: usize) {
+        let seen = Instant::now();
+        let queued_releases = self.released.len();
+        while let Ok(slot) = self.released.try_recv() {
+            self.slots.give_back(slot, &self.ledger);
+        }
+        self.slots.settle(&self.ledger);
+        self.report_levels(queued_events, queued_releases);
+        self.look_for_trouble(seen);
+    }
+
+    fn on_event(&mut self, event: Event) {
         match event {
-            Event::Session(peer, SessionEvent::Said(message)) => self.said(peer, message),
-            Event::Session(peer, event) => self.session_changed(peer, event),
-            Event::Link(kind, arrival) => self.link_reported(kind, arrival),
-            Event::Verified { lease, equal: Ok(equal) } => self.ledger.verified(lease, equal, now),
-            Event::Verified { equal: Err(error), .. } => self.ledger.give_up(error.into()),
+            Event::Session(peer, event) => self.on_session(peer, event),
+            Event::Link(kind, arrival) => self.on_arrival(kind, arrival),
             Event::Command(Command::Seek(position, reply)) => {
                 let _ = reply.send(self.seek(position));
             }
             Event::Command(Command::SetWeights(weights, reply)) => {
-                let _ = reply.send(self.set_weights(&weights));
+                self.set_weights(weights, reply);
             }
             Event::Command(Command::Restore(state, allow, reply)) => {
-                let _ = reply.send(self.restore(&state, &allow));
+                self.restore(state, allow, reply);
             }
             Event::Command(Command::SetWorkers(workers)) => self.set_workers(workers),
             Event::Command(Command::WorkersMissing(reason)) => self.state.last_refusal = reason,
-            Event::Command(Command::Stop) | Event::Nudge => {}
         }
     }
 
-    fn said(&mut self, peer: PeerId, message: FromWorker) {
+    fn on_message(&mut self, peer: PeerId, message: FromWorker) {
         let now = self.now();
         match message {
             FromWorker::Done(done) => {
-                self.stats.part_done(&done);
+                self.stats.on_done(&done);
                 self.report_substitutions(&done);
-                self.ledger.done(peer, done, now);
+                self.ledger.on_done(peer, done, now);
             }
-            FromWorker::Failed(failure) => self.ledger.failed(peer, failure, now),
+            FromWorker::Failed(failure) => self.ledger.on_failed(peer, failure, now),
             FromWorker::Credits { credits, draining } => {
                 if draining {
                     tracing::info!(peer = peer.0, "worker drains");
                 }
-                self.ledger.worker_credits(peer, credits);
+                self.ledger.on_credits(peer, credits);
             }
             FromWorker::Welcome(_) | FromWorker::Heartbeat(_) | FromWorker::LinkRequest(_) => {}
         }
     }
 
-    fn link_reported(&mut self, kind: LinkKind, arrival: Arrival) {
+    fn on_arrival(&mut self, kind: LinkKind, arrival: Arrival) {
         let now = self.now();
         match arrival {
             Arrival::Part { peer, lease } => {
-                self.ledger.arrived(peer, lease, self.landing(kind), now);
+                self.ledger.on_arrived(peer, lease, self.landing(kind), now);
             }
-            Arrival::Quiet { peer, lease } => self.ledger.quiet(peer, lease),
+            Arrival::Quiet { peer, lease } => self.ledger.on_quiet(peer, lease),
             Arrival::Connected { .. } => {}
-            Arrival::Gone { peer, reason } => self.path_gone(peer, kind, &reason),
+            Arrival::Gone { peer, reason } => self.on_path_gone(peer, kind, &reason),
         }
     }
 
@@ -291,8 +326,11 @@ impl Driver {
                     }
                 }
                 Action::Withdraw { peer, lease } => self.withdraw(peer, lease),
-                Action::Verify { peer, place, landing, samples, checksum } => {
-                    self.verify(peer, &place, landing, samples, checksum);
+                Action::Count { link, landing, bytes } => {
+                    self.stats.on_part(link, landing, bytes);
+                }
+                Action::Verify { place, landing, samples, checksum } => {
+                    self.verify(&place, landing, samples, checksum);
                 }
                 Action::Deliver(finished) => self.deliver(*finished)?,
                 Action::Fail(error) => return Err(error),
@@ -307,49 +345,7 @@ impl Driver {
         let withdrawal = session.link.withdraw(peer, lease);
         let _ = session.outbox.try_send(ToWorker::Withdraw(vec![lease.0]));
         if withdrawal == Withdrawal::Quiet {
-            self.ledger.quiet(peer, lease);
+            self.ledger.on_quiet(peer, lease);
         }
     }
-
-    fn set_weights(&mut self, weights: &[f64]) -> Result<(), SamplerError> {
-        // The course first: it fixes the batch that the trainer takes next.
-        let Position { epoch, step } = self.change_course(None);
-        lock(&self.sampler).set_weights(epoch, step, weights)
-    }
-
-    fn seek(&mut self, position: Position) -> Result<(), ReceiverError> {
-        self.scaling.go_on(position, None)?;
-        self.change_course(Some(position));
-        Ok(())
-    }
-
-    fn restore(&mut self, state: &State, allow: &[Term]) -> Result<Restored, ReceiverError> {
-        let mut sampler = lock(&self.sampler);
-        // Tried on a copy: where the scales cannot be had, the order stays as it was.
-        let mut moved = sampler.clone();
-        let restored = moved.restore(state, allow)?;
-        let position = Position { epoch: restored.epoch, step: restored.step };
-        self.scaling.go_on(position, state.fp8.as_ref())?;
-        *sampler = moved;
-        drop(sampler);
-        // Nothing was ordered since: the driver does one thing at a time.
-        self.change_course(Some(position));
-        Ok(restored)
-    }
-
-    fn change_course(&mut self, to: Option<Position>) -> Position {
-        let (course, position) = self.mailbox.change_course(to);
-        let forgotten = self.ledger.forget_from(Serial(self.state.first_serial_of_course));
-        for slot in forgotten {
-            self.slots.give_back(slot, &self.ledger);
-        }
-        self.state.course = course;
-        self.state.first_serial_of_course = self.state.next_serial;
-        self.state.fill = position;
-        position
-    }
-}
-
-pub(crate) fn lock(sampler: &Mutex<Sampler>) -> std::sync::MutexGuard<'_, Sampler> {
-    sampler.lock().unwrap_or_else(PoisonError::into_inner)
 }

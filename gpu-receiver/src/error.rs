@@ -15,6 +15,16 @@ pub enum ReceiverError {
         /// What it must be.
         rule: &'static str,
     },
+    /// A number is out of range; names the key and the range.
+    #[error("receiver.{key} is {value}: must be from 1 to {most}")]
+    Range {
+        /// The key.
+        key: &'static str,
+        /// Its value.
+        value: u32,
+        /// The largest that it may be.
+        most: u32,
+    },
     /// An entry of a list of addresses cannot be understood; names the key and the entry.
     #[error("receiver.{key} has {source}")]
     Places {
@@ -52,6 +62,32 @@ pub enum ReceiverError {
         name: String,
         /// The names there are.
         known: String,
+    },
+    /// No sample of a dataset has an image.
+    #[error(
+        "no sample of dataset `{dataset}` has an image `{wanted}` (receiver.image_field), only \
+         {found}: name one of these, or rename the files"
+    )]
+    NoImages {
+        /// Name of the dataset.
+        dataset: String,
+        /// The names wanted.
+        wanted: String,
+        /// The fields that its samples have.
+        found: String,
+    },
+    /// No sample of any dataset has a label.
+    #[error(
+        "no sample of dataset `{dataset}` has a label `{wanted}` (receiver.label_field), only \
+         {found}: name one of these, or set receiver.label_field to \"\" to do without labels"
+    )]
+    NoLabels {
+        /// Name of the first dataset.
+        dataset: String,
+        /// The names wanted.
+        wanted: String,
+        /// The fields that its samples have.
+        found: String,
     },
     /// Certificates or token cannot be used.
     #[error(transparent)]

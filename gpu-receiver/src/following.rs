@@ -6,14 +6,14 @@ use std::time::Duration;
 use headwater_discovery::{DiscoveryError, Places, Sight};
 use tokio::sync::mpsc;
 
-use crate::driver::{Command, Event};
+use crate::events::{Command, Event};
 
 /// Tells the driver which workers there should be, and again whenever that changes. Ends at once
 /// where nothing can change, else with the driver.
 pub(crate) async fn follow_workers(
     mut places: Places,
     refresh: Duration,
-    events: mpsc::UnboundedSender<Event>,
+    events: mpsc::Sender<Event>,
 ) {
     let mut last: Option<Sight> = None;
     loop {
@@ -22,12 +22,12 @@ pub(crate) async fn follow_workers(
         places = looked;
         let before = last.as_ref();
         if before.is_none_or(|before| before.troubles != sight.troubles) {
-            tell(&sight.troubles, &events);
+            tell(&sight.troubles, &events).await;
         }
         if before.is_none_or(|before| before.addresses != sight.addresses) {
             log_change(before.map_or(&[], |before| &before.addresses), &sight.addresses);
             let workers = sight.addresses.clone();
-            if events.send(Event::Command(Command::SetWorkers(workers))).is_err() {
+            if events.send(Event::Command(Command::SetWorkers(workers))).await.is_err() {
                 return;
             }
         }
@@ -41,10 +41,11 @@ pub(crate) async fn follow_workers(
 }
 
 /// Once for as long as they stay the same.
-fn tell(troubles: &[DiscoveryError], events: &mpsc::UnboundedSender<Event>) {
+async fn tell(troubles: &[DiscoveryError], events: &mpsc::Sender<Event>) {
     for trouble in troubles {
         tracing::warn!(error = %trouble, "looking for workers goes on");
-        let _ = events.send(Event::Command(Command::WorkersMissing(trouble.to_string())));
+        let told = Event::Command(Command::WorkersMissing(trouble.to_string()));
+        let _ = events.send(told).await;
     }
 }
 

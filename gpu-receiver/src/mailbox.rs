@@ -8,15 +8,8 @@ use tokio::time::Instant;
 
 use crate::batch::Batch;
 use crate::error::ReceiverError;
-
-/// A place in the stream: the batch that is taken next.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Position {
-    /// Epoch.
-    pub epoch: u32,
-    /// Step within the epoch.
-    pub step: u64,
-}
+use crate::ledger::Serial;
+use crate::position::Position;
 
 /// Shared by the driver, which fills it, and the trainer's thread, which empties it.
 pub(crate) struct Mailbox {
@@ -26,8 +19,8 @@ pub(crate) struct Mailbox {
 
 struct State {
     position: Position,
-    /// Raised with each change of course; batches ordered before are not put in any more.
-    course: u64,
+    /// The first batch of the course: batches ordered before it are not put in any more.
+    first: Serial,
     ready: VecDeque<Batch>,
     /// Passing trouble and when it was seen, reported to whoever waited then.
     trouble: Option<(Instant, ReceiverError)>,
@@ -68,8 +61,13 @@ impl State {
 
 impl Mailbox {
     pub(crate) fn new(position: Position) -> Self {
-        let state =
-            State { position, course: 0, ready: VecDeque::new(), trouble: None, ended: None };
+        let state = State {
+            position,
+            first: Serial(0),
+            ready: VecDeque::new(),
+            trouble: None,
+            ended: None,
+        };
         Self { state: Mutex::new(state), changed: Notify::new() }
     }
 
@@ -79,9 +77,9 @@ impl Mailbox {
     }
 
     /// Puts a finished batch in, unless the course has changed since it was ordered.
-    pub(crate) fn put(&self, course: u64, batch: Batch) {
+    pub(crate) fn put(&self, batch: Batch) {
         let mut state = self.lock();
-        if state.course == course && state.ended.is_none() {
+        if batch.serial() >= state.first && state.ended.is_none() {
             state.ready.push_back(batch);
         }
         drop(state);
@@ -130,19 +128,19 @@ impl Mailbox {
         self.lock().ready.len()
     }
 
-    /// Changes course: drops what is ready and goes on at `to`, or where the trainer is. Returns
-    /// the new course and position.
-    pub(crate) fn change_course(&self, to: Option<Position>) -> (u64, Position) {
+    /// Changes course: drops what is ready and goes on at `to`, or where the trainer is, with the
+    /// batch `first`. Returns the place.
+    pub(crate) fn change_course(&self, first: Serial, to: Option<Position>) -> Position {
         let mut state = self.lock();
-        state.course += 1;
+        state.first = first;
         if let Some(position) = to {
             state.position = position;
         }
         let dropped = std::mem::take(&mut state.ready);
-        let answer = (state.course, state.position);
+        let position = state.position;
         drop(state);
         drop(dropped);
-        answer
+        position
     }
 
     /// Reports trouble that may pass, as it was at `seen`; replaced by later trouble, forgotten

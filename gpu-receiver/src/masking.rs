@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use headwater_core::{MaskKey, MaskPlan, Masks, Recipe};
 
-use crate::{ReceiverConfig, ReceiverError};
+use crate::config::ReceiverConfig;
+use crate::error::ReceiverError;
 
 /// Draws the masks of one rank's batches.
 pub(crate) struct Masking {

@@ -1,44 +1,186 @@
-//! Names and help texts of the receiver's metrics.
+//! Names and help texts of the receiver's metrics, and gauges that several receivers share.
+//!
+//! A process may hold several receivers, for example one that trains and one that validates. A gauge
+//! shows the sum over them: each receiver adds its own [`Share`] and takes it back when it ends.
 
-use metrics::{Unit, describe_counter, describe_gauge, describe_histogram};
+use std::sync::{Mutex, Once, PoisonError};
+use std::time::Duration;
 
-/// Describes the metrics to the recorder in force. Call once, after it is installed.
-pub fn describe() {
-    for (name, help) in [
-        ("headwater_receiver_batches_total", "Batches made ready for the trainer"),
-        ("headwater_receiver_samples_total", "Samples in those batches"),
-        ("headwater_receiver_parts_total", "Parts that arrived, by link"),
-        (
-            "headwater_receiver_parts_on_device_total",
-            "Parts that a network card wrote to a GPU's memory",
-        ),
-        ("headwater_receiver_substituted_samples_total", "Samples standing in for broken ones"),
-        (
-            "headwater_receiver_hedges_total",
-            "Leases given to a further worker because one was late",
-        ),
-        ("headwater_receiver_duplicates_total", "Parts that came a second time and were dropped"),
-    ] {
-        describe_counter!(name, Unit::Count, help);
+use headwater_proto::augment::WorkTimes;
+use metrics::{Unit, counter, histogram};
+
+/// Counters without labels. They are shown from the start: an alert on a counter that does not grow
+/// cannot fire while the counter is missing.
+const COUNTERS: [(&str, &str); 7] = [
+    (BATCHES, "Batches made ready for the trainer"),
+    (SAMPLES, "Samples in those batches"),
+    (PARTS_ON_DEVICE, "Parts that a network card wrote to a GPU's memory"),
+    (SUBSTITUTED, "Samples standing in for broken ones"),
+    (HEDGES, "Leases given to a further worker because one was late"),
+    (DUPLICATES, "Parts that came a second time and were dropped"),
+    (CHECKPOINT_ERRORS, "Checkpoints that could not be written"),
+];
+
+const BATCHES: &str = "headwater_receiver_batches_total";
+const SAMPLES: &str = "headwater_receiver_samples_total";
+const PARTS: &str = "headwater_receiver_parts_total";
+const BYTES: &str = "headwater_receiver_bytes_total";
+const PARTS_ON_DEVICE: &str = "headwater_receiver_parts_on_device_total";
+const SUBSTITUTED: &str = "headwater_receiver_substituted_samples_total";
+const HEDGES: &str = "headwater_receiver_hedges_total";
+const DUPLICATES: &str = "headwater_receiver_duplicates_total";
+const CHECKPOINT_ERRORS: &str = "headwater_receiver_checkpoint_errors_total";
+const PART_SECONDS: &str = "headwater_receiver_part_seconds";
+const STALL_SECONDS: &str = "headwater_receiver_stall_seconds";
+
+/// Workers with a session.
+pub(crate) static WORKERS: Level = Level::new("headwater_receiver_workers");
+/// Receivers that have no worker.
+pub(crate) static ALONE: Level = Level::new("headwater_receiver_without_workers");
+/// Leases given and not ended.
+pub(crate) static LEASES: Level = Level::new("headwater_receiver_open_leases");
+/// Batches ready and not taken.
+pub(crate) static READY: Level = Level::new("headwater_receiver_ready_batches");
+/// Slots there are.
+pub(crate) static SLOTS: Level = Level::new("headwater_receiver_slots");
+/// Slots that nobody may write to yet.
+pub(crate) static QUARANTINED: Level = Level::new("headwater_receiver_quarantined_slots");
+/// Tasks of the receiver.
+pub(crate) static TASKS: Level = Level::new("headwater_receiver_tasks");
+/// Events that wait for the driver.
+pub(crate) static QUEUED_EVENTS: Level = Level::new("headwater_receiver_queued_events");
+/// Slots that the trainer let go of, which wait for the driver.
+pub(crate) static QUEUED_RELEASES: Level = Level::new("headwater_receiver_queued_releases");
+/// Seconds waited for batches.
+pub(crate) static WAITED: Level = Level::new("headwater_receiver_waited_seconds");
+
+/// A gauge that is the sum over all receivers of the process.
+pub(crate) struct Level {
+    name: &'static str,
+    total: Mutex<f64>,
+}
+
+/// What one receiver adds to a [`Level`]; taken back when this is dropped.
+pub(crate) struct Share {
+    level: &'static Level,
+    value: f64,
+}
+
+// === impl Level ===
+
+impl Level {
+    const fn new(name: &'static str) -> Self {
+        Self { name, total: Mutex::new(0.0) }
     }
-    describe_counter!("headwater_receiver_bytes_total", Unit::Bytes, "Bytes of parts, by link");
-    for (name, help) in [
-        ("headwater_receiver_workers", "Workers with a session"),
-        ("headwater_receiver_open_leases", "Leases given and not ended"),
-        ("headwater_receiver_ready_batches", "Batches ready and not taken"),
-        ("headwater_receiver_slots", "Slots there are"),
-        ("headwater_receiver_tasks", "Sessions and comparisons of parts under way"),
-        (
-            "headwater_receiver_quarantined_slots",
-            "Slots given back that a late writer or a GPU still holds",
-        ),
-    ] {
-        describe_gauge!(name, Unit::Count, help);
+
+    /// Changes the sum for good.
+    pub(crate) fn add(&self, change: f64) {
+        // Held while the gauge is set, so that no older sum overwrites a newer one.
+        let mut total = self.total.lock().unwrap_or_else(PoisonError::into_inner);
+        *total += change;
+        metrics::gauge!(self.name).set(*total);
     }
-    for (name, help) in [
-        ("headwater_receiver_part_seconds", "Time of a part at the worker, by stage"),
-        ("headwater_receiver_stall_seconds", "Time the trainer waited for one batch"),
-    ] {
-        describe_histogram!(name, Unit::Seconds, help);
+}
+
+// === impl Share ===
+
+impl Share {
+    pub(crate) fn of(level: &'static Level, value: f64) -> Self {
+        level.add(value);
+        Self { level, value }
     }
+
+    pub(crate) fn set(&mut self, value: f64) {
+        self.level.add(value - self.value);
+        self.value = value;
+    }
+}
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        self.level.add(-self.value);
+    }
+}
+
+/// Says what the metrics mean; once per process.
+pub(crate) fn describe() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        for (name, help) in COUNTERS {
+            metrics::describe_counter!(name, help);
+        }
+        metrics::describe_counter!(PARTS, "Parts that arrived, by link");
+        metrics::describe_counter!(BYTES, Unit::Bytes, "Bytes of parts, by link");
+        for (level, help) in [
+            (&WORKERS, "Workers with a session"),
+            (&ALONE, "Receivers of this process that have no worker"),
+            (&LEASES, "Leases given and not ended"),
+            (&READY, "Batches ready and not taken"),
+            (&SLOTS, "Slots there are"),
+            (&QUARANTINED, "Slots given back that a late writer or a GPU still holds"),
+            (&TASKS, "Sessions, comparisons of parts and draws of batches under way"),
+            (&QUEUED_EVENTS, "Events that wait for the receiver's driver; 256 at most"),
+            (&QUEUED_RELEASES, "Slots let go of that wait for the driver; a slot each at most"),
+            (&WAITED, "Time the trainer has waited for batches, a wait that goes on included"),
+        ] {
+            metrics::describe_gauge!(level.name, help);
+        }
+        let seconds = Unit::Seconds;
+        metrics::describe_histogram!(
+            PART_SECONDS,
+            seconds,
+            "Time of a part at the worker, by stage"
+        );
+        metrics::describe_histogram!(
+            STALL_SECONDS,
+            seconds,
+            "Time the trainer waited for one batch"
+        );
+    });
+}
+
+/// Shows the counters from the start, at 0.
+pub(crate) fn begin() {
+    describe();
+    for (name, _) in COUNTERS {
+        counter!(name).increment(0);
+    }
+    WAITED.add(0.0);
+}
+
+pub(crate) fn batch_ready(samples: usize) {
+    counter!(BATCHES).increment(1);
+    counter!(SAMPLES).increment(samples as u64);
+}
+
+/// The trainer took a batch after it had waited so long for it.
+pub(crate) fn batch_taken(waited: Duration) {
+    histogram!(STALL_SECONDS).record(waited.as_secs_f64());
+}
+
+pub(crate) fn part_arrived(link: &'static str, bytes: u64, on_device: bool) {
+    counter!(BYTES, "link" => link).increment(bytes);
+    counter!(PARTS, "link" => link).increment(1);
+    counter!(PARTS_ON_DEVICE).increment(on_device.into());
+}
+
+pub(crate) fn part_done(times: &WorkTimes, substituted: u64) {
+    counter!(SUBSTITUTED).increment(substituted);
+    for (stage, us) in
+        [("read", times.read_us), ("render", times.render_us), ("deliver", times.deliver_us)]
+    {
+        histogram!(PART_SECONDS, "stage" => stage).record(us as f64 * 1e-6);
+    }
+}
+
+pub(crate) fn hedged() {
+    counter!(HEDGES).increment(1);
+}
+
+pub(crate) fn duplicate_dropped() {
+    counter!(DUPLICATES).increment(1);
+}
+
+pub(crate) fn checkpoint_failed() {
+    counter!(CHECKPOINT_ERRORS).increment(1);
 }

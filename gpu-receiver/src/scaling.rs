@@ -12,7 +12,7 @@ use headwater_core::{AmaxHistory, AmaxState, Recipe};
 use crate::batch::Batch;
 use crate::config::ReceiverConfig;
 use crate::error::ReceiverError;
-use crate::mailbox::Position;
+use crate::position::Position;
 
 /// Makes each number the largest that any rank has given at the same call, on every rank. Called
 /// once per batch, in order of step, on the thread that takes the batch.
@@ -77,7 +77,7 @@ impl Scaling {
         }
     }
 
-    /// To be held while a batch is taken and given to [`Scaling::taken`], and while a state is made.
+    /// To be held while a batch is taken and given to [`Scaling::on_taken`], and while a state is made.
     pub(crate) fn taking(&self) -> Option<MutexGuard<'_, ()>> {
         self.delayed.as_ref().map(|delayed| lock(&delayed.taking))
     }
@@ -86,7 +86,7 @@ impl Scaling {
     ///
     /// # Errors
     /// They could not be brought together with those of the other ranks; the stream cannot go on.
-    pub(crate) fn taken(&self, batch: &Batch) -> Result<(), ReceiverError> {
+    pub(crate) fn on_taken(&self, batch: &Batch) -> Result<(), ReceiverError> {
         let Some(delayed) = &self.delayed else { return Ok(()) };
         let mut amaxes = batch.fp8_amaxes().to_vec();
         let (epoch, step) = (batch.epoch(), batch.step());

@@ -7,28 +7,30 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use headwater_core::Digester;
-use headwater_proto::augment::{FromWorker, LinkOffer, SessionHello, SessionWelcome, ToWorker};
+use headwater_core::{Backoff, Digest, Digester};
+use headwater_proto::augment::{FromWorker, SessionHello, SessionWelcome, ToWorker};
 use headwater_transport::{LinkKind, PeerId, ReceiverLink, SessionKey};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::{Instant, interval, timeout, timeout_at};
 use tokio_stream::{Stream, StreamExt as _};
 
 use crate::config::HEARTBEATS_MISSED_MAX;
-use crate::driver::{Event, SessionEvent};
+use crate::events::{Event, SessionEvent};
+use crate::names::WorkerNames;
 
 /// Time to reach a worker and be welcomed; includes the worker's own look at the storage tier.
 pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Time for a worker to end a session that the receiver leaves.
 const LEAVE_TIMEOUT: Duration = Duration::from_millis(500);
-/// Bounds of the pause before another try.
-const BACKOFF: [Duration; 2] = [Duration::from_millis(100), Duration::from_secs(5)];
+/// Pauses between tries to open a session.
+const BACKOFF: Backoff =
+    Backoff { first: Duration::from_millis(100), longest: Duration::from_secs(5) };
 
 /// The way to workers.
 #[async_trait]
 pub(crate) trait Dial: Send + Sync + 'static {
     /// Says hello to the worker at `host:port` and returns what it answers. Cancelled when it
-    /// takes too long. What a connecting link asks meanwhile, `links` answer.
+    /// takes too long. Offers `links` to the worker.
     async fn dial(
         &self,
         address: &str,
@@ -57,13 +59,14 @@ pub(crate) struct DialError {
 
 /// What the sessions of a receiver have in common.
 pub(crate) struct SessionShared {
-    /// All but the session's key and links.
+    /// All but the session's key and the links, which the way to the worker decides.
     pub(crate) hello: SessionHello,
     pub(crate) dial: Arc<dyn Dial>,
     pub(crate) links: Vec<Arc<dyn ReceiverLink>>,
-    pub(crate) events: mpsc::UnboundedSender<Event>,
+    pub(crate) events: mpsc::Sender<Event>,
     pub(crate) heartbeat: Duration,
     pub(crate) next_peer: std::sync::atomic::AtomicU64,
+    pub(crate) names: WorkerNames,
     /// Set once: the receiver is about to end.
     pub(crate) leaving: watch::Receiver<bool>,
 }
@@ -95,7 +98,7 @@ struct SessionEnd {
 /// messages, and begins again with a new key and peer number when it ends.
 pub(crate) async fn keep_session(shared: Arc<SessionShared>, address: String) {
     let mut leaving = shared.leaving.clone();
-    let mut pause = BACKOFF[0];
+    let mut failures = 0;
     let mut last_reason = String::new();
     loop {
         let number = shared.next_peer.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
@@ -112,28 +115,23 @@ pub(crate) async fn keep_session(shared: Arc<SessionShared>, address: String) {
         last_reason.clone_from(&end.reason);
         let SessionEnd { reason, stood, hopeless } = end;
         let ended = SessionEvent::Ended { address: address.clone(), reason, hopeless };
-        if shared.events.send(Event::Session(peer, ended)).is_err() {
+        if shared.events.send(Event::Session(peer, ended)).await.is_err() {
             return;
         }
-        if stood {
-            pause = BACKOFF[0];
-        }
-        let pause_now = pause.mul_f64(spread(&shared.hello.receiver, &address, number));
+        failures = if stood { 1 } else { failures + 1 };
+        let draw = pause_draw(&shared.hello.receiver, &address, number);
         tokio::select! {
-            () = tokio::time::sleep(pause_now) => {}
+            () = tokio::time::sleep(BACKOFF.pause(failures, draw)) => {}
             () = asked_to_leave(&mut leaving) => return,
         }
-        pause = (pause * 2).min(BACKOFF[1]);
     }
 }
 
-/// What share of a pause is kept, from a half to all of it: receivers that lost a worker at the
-/// same time do not come back at the same time. Follows from who calls whom, so that a run replays.
-fn spread(receiver: &str, address: &str, try_number: u64) -> f64 {
+/// Follows from who calls whom, so that a run replays.
+fn pause_draw(receiver: &str, address: &str, try_number: u64) -> Digest {
     let mut digester = Digester::new("headwater session pause 1");
     digester.bytes(receiver.as_bytes()).bytes(address.as_bytes());
-    let draw = digester.number(try_number).finish();
-    0.5 + f64::from(draw.0 as u32) / f64::from(u32::MAX) / 2.0
+    digester.number(try_number).finish()
 }
 
 async fn run_session(shared: &SessionShared, address: &str, peer: PeerId) -> SessionEnd {
@@ -147,12 +145,6 @@ async fn run_session(shared: &SessionShared, address: &str, peer: PeerId) -> Ses
     }
     let mut hello = shared.hello.clone();
     hello.session_key = key.0;
-    hello.links = shared
-        .links
-        .iter()
-        .map(|link| link.offer())
-        .map(|offer| LinkOffer { kind: offer.kind.name().into(), address: offer.address })
-        .collect();
     let dialled = shared.dial.dial(address, hello, &shared.links);
     let opened = timeout(CONNECT_TIMEOUT, dialled).await;
     let Opened { outbox, inbox, welcome } = match opened {
@@ -161,6 +153,10 @@ async fn run_session(shared: &SessionShared, address: &str, peer: PeerId) -> Ses
         Err(_) => {
             return failed(format!("no answer within {} s", CONNECT_TIMEOUT.as_secs()), false);
         }
+    };
+    let _name = match shared.names.claim(&welcome.worker, address) {
+        Ok(claimed) => claimed,
+        Err(taken) => return failed(taken, false),
     };
     let Some(link) = LinkKind::from_name(&welcome.link)
         .and_then(|kind| shared.links.iter().find(|link| link.kind() == kind))
@@ -181,7 +177,7 @@ async fn run_session(shared: &SessionShared, address: &str, peer: PeerId) -> Ses
         outbox: outbox.clone(),
         held,
     };
-    if shared.events.send(Event::Session(peer, joined)).is_err() {
+    if shared.events.send(Event::Session(peer, joined)).await.is_err() {
         return failed("the receiver is closed".into(), true);
     }
     let reason = pass_messages(shared, peer, outbox, inbox, given_up).await;
@@ -228,7 +224,8 @@ async fn pass_messages(
             Ok(Some(Err(reason))) => return reason,
             Err(_) => return format!("silent for {} ms", patience.as_millis()),
         };
-        if shared.events.send(Event::Session(peer, SessionEvent::Said(message))).is_err() {
+        let said = Event::Session(peer, SessionEvent::Said(message));
+        if shared.events.send(said).await.is_err() {
             return "the receiver is closed".into();
         }
     }
@@ -249,19 +246,91 @@ async fn leave(mut inbox: Inbox) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    use headwater_core::{Dtype, Recipe};
+    use headwater_proto::WIRE_VERSION;
+    use headwater_transport::tcp;
+
     use super::*;
+    use crate::config::ReceiverConfig;
+    use crate::events::EVENTS_MAX;
+    use crate::setup::hello;
 
     #[test]
     fn receivers_that_lose_a_worker_together_do_not_come_back_together() {
-        let shares: Vec<f64> =
-            (0..64).map(|rank| spread(&format!("job/{rank}"), "worker:7402", 1)).collect();
-        assert!(shares.iter().all(|share| (0.5..=1.0).contains(share)), "{shares:?}");
-        let (mut tenths, mut sorted) = ([0; 5], shares);
-        sorted.sort_by(f64::total_cmp);
-        sorted.iter().for_each(|share| tenths[(((share - 0.5) * 10.0) as usize).min(4)] += 1);
-        assert!(tenths.iter().all(|number| *number > 0), "not spread: {tenths:?}");
-        sorted.dedup();
-        assert_eq!(sorted.len(), 64, "two of them wait alike");
-        assert_ne!(spread("job/0", "worker:7402", 1), spread("job/0", "worker:7402", 2));
+        let pause = |rank: u32, number| {
+            BACKOFF.pause(1, pause_draw(&format!("job/{rank}"), "worker:7402", number))
+        };
+        let mut pauses: Vec<Duration> = (0..64).map(|rank| pause(rank, 1)).collect();
+        pauses.sort_unstable();
+        pauses.dedup();
+        assert_eq!(pauses.len(), 64, "two of them wait alike");
+        assert_ne!(pause(0, 1), pause(0, 2));
+    }
+
+    /// A worker that never stops talking, and counts what is read of it.
+    struct Chatterbox(Arc<AtomicU64>);
+
+    #[async_trait]
+    impl Dial for Chatterbox {
+        async fn dial(
+            &self,
+            _: &str,
+            _: SessionHello,
+            _: &[Arc<dyn ReceiverLink>],
+        ) -> Result<Opened, DialError> {
+            let welcome = SessionWelcome {
+                wire_version: WIRE_VERSION,
+                worker: "chatterbox".into(),
+                link: "tcp".into(),
+                refused_links: Vec::new(),
+                credits: 1,
+                backend: "none".into(),
+            };
+            let read = Arc::clone(&self.0);
+            let talk = std::iter::repeat_with(move || {
+                read.fetch_add(1, Ordering::Relaxed);
+                Ok(FromWorker::Credits { credits: 1, draining: false })
+            });
+            let (outbox, _) = mpsc::channel(1);
+            Ok(Opened { outbox, inbox: Box::pin(tokio_stream::iter(talk)), welcome })
+        }
+    }
+
+    #[tokio::test]
+    async fn a_worker_that_talks_faster_than_the_driver_hears_is_read_no_further() {
+        let (arrivals, _reported) = mpsc::unbounded_channel();
+        let listen = tcp::TcpListen { bind: "127.0.0.1:0".parse().unwrap(), ..Default::default() };
+        let link: Arc<dyn ReceiverLink> = tcp::listen(&listen, arrivals).await.unwrap();
+        let recipe = Recipe::preset("imagenet-eval", Dtype::U8).unwrap();
+        let (events, mut heard) = mpsc::channel(EVENTS_MAX);
+        let (_leaving, left) = watch::channel(false);
+        let read = Arc::new(AtomicU64::new(0));
+        let shared = Arc::new(SessionShared {
+            hello: hello(&ReceiverConfig::default(), &recipe, &[]),
+            dial: Arc::new(Chatterbox(Arc::clone(&read))),
+            links: vec![link],
+            events,
+            heartbeat: Duration::from_secs(1),
+            next_peer: AtomicU64::new(1),
+            names: WorkerNames::default(),
+            leaving: left,
+        });
+        let session = tokio::spawn(keep_session(shared, "worker:7402".into()));
+        // The session has as many turns as it wants before this task has its next one.
+        while heard.len() < EVENTS_MAX {
+            tokio::task::yield_now().await;
+        }
+        for _ in 0..1000 {
+            tokio::task::yield_now().await;
+        }
+        // One welcome among them, and one message that waits.
+        assert_eq!(read.load(Ordering::Relaxed), EVENTS_MAX as u64);
+        assert!(heard.recv().await.is_some());
+        while read.load(Ordering::Relaxed) == EVENTS_MAX as u64 {
+            tokio::task::yield_now().await;
+        }
+        session.abort();
     }
 }

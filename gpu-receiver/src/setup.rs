@@ -1,25 +1,34 @@
 //! From configuration to the parts a receiver is made of.
 
+#[cfg(test)]
+mod part_keys;
+
 use std::sync::Arc;
 use std::time::Duration;
 
 use headwater_access::Access;
 use headwater_core::sampler::{Curriculum, SamplerConfig};
-use headwater_core::{Manifest, Recipe};
-use headwater_storage_client::{Dataset, DatasetRef, LocalMap, StorageClient, StorageClientConfig};
-use headwater_transport::rdma::ucx::{self, UcxListen};
-use headwater_transport::{Arrival, LinkError, LinkKind, ReceiverLink, rdma, shm, tcp};
+use headwater_core::{Backoff, Manifest, Recipe};
+use headwater_proto::WIRE_VERSION;
+use headwater_proto::augment::{DatasetRef, SessionHello};
+use headwater_storage_client::{Dataset, LocalMap, StorageClient, StorageClientConfig};
+use headwater_transport::links::{self, ListenChoices, Listening};
+use headwater_transport::rdma::RdmaListen;
+use headwater_transport::shm::ShmListen;
+use headwater_transport::tcp::{ListenTls, TcpListen};
+use headwater_transport::ucx::{self, UcxListen};
+use headwater_transport::{Arrival, LinkError, LinkKind};
 use tokio::sync::mpsc;
 
 use crate::config::{DatasetUse, GpuDirect, ReceiverConfig};
-use crate::driver::Event;
 use crate::error::ReceiverError;
+use crate::events::Event;
+use crate::fields::check_fields;
 use crate::ledger::{LateRule, LedgerConfig};
 
-/// Longest pause between two tries of a part that failed.
-const RETRY_MAX: Duration = Duration::from_secs(5);
-/// First such pause.
-const RETRY_BASE: Duration = Duration::from_millis(50);
+/// Pauses between two tries of a part that failed.
+const RETRY: Backoff =
+    Backoff { first: Duration::from_millis(50), longest: Duration::from_secs(5) };
 
 /// The job's datasets as the storage tier has them, with a handle to each.
 pub(crate) async fn fetch_datasets(
@@ -31,6 +40,7 @@ pub(crate) async fn fetch_datasets(
         local_map: LocalMap::Off,
         access: config.security.clone(),
         wait_limit_ms: config.worker_wait_ms.into(),
+        wait_limit_key: "receiver.worker_wait_ms",
         ..StorageClientConfig::default()
     })
     .await?;
@@ -42,6 +52,7 @@ pub(crate) async fn fetch_datasets(
             .push(client.dataset(&DatasetRef { name: name.clone(), manifest: manifest.digest() }));
         manifests.push(Arc::new(manifest));
     }
+    check_fields(&manifests, &config.image_field, &config.label_field)?;
     Ok((manifests, handles))
 }
 
@@ -49,83 +60,58 @@ pub(crate) async fn open_links(
     config: &ReceiverConfig,
     access: &Access,
     slots_bytes: u64,
-    events: &mpsc::UnboundedSender<Event>,
-) -> Result<Vec<Arc<dyn ReceiverLink>>, ReceiverError> {
-    let mut links: Vec<Arc<dyn ReceiverLink>> = Vec::new();
+    events: &mpsc::Sender<Event>,
+) -> Result<Vec<Listening>, ReceiverError> {
+    let mut open: Vec<Listening> = Vec::new();
     let kinds = config.link_kinds()?;
+    let forced = kinds.len() == 1;
+    let choices = choices(config, access, slots_bytes, forced)?;
     for &kind in &kinds {
-        let (arrivals, mut reported) = mpsc::unbounded_channel::<Arrival>();
-        links.push(match kind {
-            LinkKind::Shm => {
-                let dir = &config.shm_socket_dir;
-                let socket_dir = (!dir.as_os_str().is_empty()).then(|| dir.clone());
-                shm::listen(&shm::ShmListen { socket_dir, ..Default::default() }, arrivals).await?
-            }
-            LinkKind::Tcp => tcp::listen(&tcp_listen(config, access)?, arrivals).await?,
-            LinkKind::Ucx if links.iter().any(|link| link.kind() == LinkKind::Rdma) => {
-                // It would register every slot once more, for the same cards.
-                tracing::info!("the ucx link is not offered: rdma, listed before it, is");
+        if kind == LinkKind::Ucx && open.iter().any(|listening| listening.rdma.is_some()) {
+            // It would register every slot once more, for the same cards.
+            tracing::info!("the ucx link is not offered: rdma, listed before it, is");
+            continue;
+        }
+        let needed = match kind {
+            LinkKind::Shm | LinkKind::Tcp => true,
+            LinkKind::Rdma => forced || config.gpudirect == GpuDirect::On,
+            LinkKind::Ucx => forced,
+        };
+        let (arrivals, reported) = mpsc::unbounded_channel::<Arrival>();
+        match links::listen(kind, &choices, arrivals).await {
+            Ok(listening) => open.push(listening),
+            Err(error) if needed => return Err(error.into()),
+            Err(error) => {
+                tracing::info!(%error, "the {kind} link is not offered");
                 continue;
             }
-            LinkKind::Ucx => match ucx_listen(kinds.len() == 1, access, arrivals).await {
-                Ok(link) => link,
-                Err(error) if kinds.len() == 1 => return Err(error.into()),
-                Err(error) => {
-                    tracing::info!(%error, "the ucx link is not offered");
-                    continue;
-                }
-            },
-            LinkKind::Rdma => match rdma_listen(config, access, slots_bytes, arrivals).await {
-                Ok(link) => link,
-                Err(error) if kinds.len() == 1 || config.gpudirect == GpuDirect::On => {
-                    return Err(error.into());
-                }
-                Err(error) => {
-                    tracing::info!(%error, "the rdma link is not offered");
-                    continue;
-                }
-            },
-        });
-        let events = events.clone();
-        tokio::spawn(async move {
-            while let Some(arrival) = reported.recv().await {
-                if events.send(Event::Link(kind, arrival)).is_err() {
-                    break;
-                }
-            }
-        });
+        }
+        tokio::spawn(pass_on(kind, reported, events.clone()));
     }
-    Ok(links)
+    Ok(open)
 }
 
-async fn ucx_listen(
-    forced: bool,
-    access: &Access,
-    arrivals: mpsc::UnboundedSender<Arrival>,
-) -> Result<Arc<dyn ReceiverLink>, LinkError> {
-    if access.encrypts_data() {
-        let reason = "UCX does not encrypt, and the configuration asks for it".to_owned();
-        return Err(LinkError::Setup { kind: LinkKind::Ucx, reason });
+/// Passes what a link reports to the driver.
+pub(crate) async fn pass_on(
+    kind: LinkKind,
+    mut reported: mpsc::UnboundedReceiver<Arrival>,
+    events: mpsc::Sender<Event>,
+) {
+    while let Some(arrival) = reported.recv().await {
+        if events.send(Event::Link(kind, arrival)).await.is_err() {
+            break;
+        }
     }
-    let rdma_only = !(forced && ucx::transports_chosen());
-    ucx::listen(&UcxListen { rdma_only, ..UcxListen::default() }, arrivals).await
 }
 
-async fn rdma_listen(
+fn choices(
     config: &ReceiverConfig,
     access: &Access,
     slots_bytes: u64,
-    arrivals: mpsc::UnboundedSender<Arrival>,
-) -> Result<Arc<dyn ReceiverLink>, LinkError> {
-    if access.encrypts_data() {
-        let reason = "RDMA does not encrypt, and the configuration asks for it".to_owned();
-        return Err(LinkError::Setup { kind: LinkKind::Rdma, reason });
-    }
-    let port = config.rdma_port();
-    rdma::listen(&rdma::RdmaListen { port, slots_bytes, ..Default::default() }, arrivals).await
-}
-
-fn tcp_listen(config: &ReceiverConfig, access: &Access) -> Result<tcp::TcpListen, LinkError> {
+    forced: bool,
+) -> Result<ListenChoices, LinkError> {
+    let dir = &config.shm_socket_dir;
+    let socket_dir = (!dir.as_os_str().is_empty()).then(|| dir.clone());
     let bind = config.tcp_listen.parse().map_err(|error| LinkError::Setup {
         kind: LinkKind::Tcp,
         reason: format!(
@@ -135,8 +121,15 @@ fn tcp_listen(config: &ReceiverConfig, access: &Access) -> Result<tcp::TcpListen
     })?;
     let host = &config.tcp_advertise;
     let advertise_host = (!host.is_empty()).then(|| host.clone());
-    let tls = access.data_server().filter(|_| access.encrypts_data()).map(tcp::ListenTls::new);
-    Ok(tcp::TcpListen { bind, advertise_host, tls, ..Default::default() })
+    let tls = access.data_server().filter(|_| access.encrypts_data()).map(ListenTls::new);
+    let rdma_only = !(forced && ucx::transports_chosen());
+    Ok(ListenChoices {
+        encrypted_only: access.encrypts_data(),
+        shm: ShmListen { socket_dir, ..Default::default() },
+        tcp: TcpListen { bind, advertise_host, tls, ..Default::default() },
+        rdma: RdmaListen { port: config.rdma_port(), slots_bytes, ..Default::default() },
+        ucx: UcxListen { rdma_only, ..Default::default() },
+    })
 }
 
 /// The order of samples that a receiver of this configuration follows.
@@ -165,6 +158,29 @@ pub fn sampler_config(
     sampler
 }
 
+/// What this receiver says to workers; its sessions add their keys and links.
+pub(crate) fn hello(
+    config: &ReceiverConfig,
+    recipe: &Recipe,
+    manifests: &[Arc<Manifest>],
+) -> SessionHello {
+    let name =
+        |m: &Arc<Manifest>| DatasetRef { name: m.dataset().to_owned(), manifest: m.digest() };
+    SessionHello {
+        wire_version: WIRE_VERSION,
+        receiver: format!("{}/{}", config.job, config.rank),
+        session_key: [0; 32],
+        recipe: recipe.clone(),
+        seed: config.seed,
+        datasets: manifests.iter().map(name).collect(),
+        links: Vec::new(),
+        heartbeat_ms: config.heartbeat_ms,
+        on_bad_sample: config.on_bad_sample,
+        image_field: config.image_field.clone(),
+        label_field: config.label_field.clone(),
+    }
+}
+
 pub(crate) fn ledger_config(config: &ReceiverConfig) -> LedgerConfig {
     LedgerConfig {
         part_samples: config.part_samples,
@@ -173,7 +189,7 @@ pub(crate) fn ledger_config(config: &ReceiverConfig) -> LedgerConfig {
             floor: Duration::from_millis(config.hedge_floor_ms.into()),
         },
         attempts_max: config.attempts_max,
-        retry_base: RETRY_BASE,
-        retry_max: RETRY_MAX,
+        verify: config.verify,
+        retry: RETRY,
     }
 }

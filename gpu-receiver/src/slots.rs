@@ -5,7 +5,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use headwater_cuda::{CudaError, DeviceSlot};
-use headwater_transport::{DeviceWindow, LinkError, LinkKind, ReceiverLink, SlotId, SlotMemory};
+use headwater_transport::links::Listening;
+use headwater_transport::rdma::RdmaReceiver;
+use headwater_transport::{DeviceWindow, LinkError, LinkKind, SlotId, SlotMemory};
 
 use crate::config::GpuDirect;
 use crate::device::Twins;
@@ -19,7 +21,7 @@ pub(crate) struct SlotPool {
     slots: BTreeMap<SlotId, Slot>,
     free: Vec<SlotId>,
     quarantined: Vec<SlotId>,
-    links: Vec<Arc<dyn ReceiverLink>>,
+    links: Vec<Listening>,
     make: SlotMaker,
     /// The link that writes to twins, in the place of slots.
     on_device: Option<LinkKind>,
@@ -79,7 +81,7 @@ impl Slot {
 // === impl SlotPool ===
 
 impl SlotPool {
-    pub(crate) fn new(make: SlotMaker, links: Vec<Arc<dyn ReceiverLink>>, limit: usize) -> Self {
+    pub(crate) fn new(make: SlotMaker, links: Vec<Listening>, limit: usize) -> Self {
         let (slots, free, quarantined) = (BTreeMap::new(), Vec::new(), Vec::new());
         Self { slots, free, quarantined, links, make, on_device: None, failed: None, limit }
     }
@@ -120,8 +122,8 @@ impl SlotPool {
     fn add(&mut self) -> Result<SlotId, ReceiverError> {
         let slot = self.make.make()?;
         let number = SlotId(self.slots.len() as u32);
-        for link in self.links.clone() {
-            if !self.add_twin(link.as_ref(), number, &slot)? {
+        for Listening { link, rdma } in self.links.clone() {
+            if !self.add_twin(rdma.as_deref(), number, &slot)? {
                 link.add_slot(number, Arc::clone(&slot.memory))?;
             }
         }
@@ -133,12 +135,14 @@ impl SlotPool {
     /// write to all twins it writes to none.
     fn add_twin(
         &mut self,
-        link: &dyn ReceiverLink,
+        link: Option<&dyn RdmaReceiver>,
         number: SlotId,
         slot: &Slot,
     ) -> Result<bool, ReceiverError> {
-        let (Some(twins), Some(twin)) = (&self.make.twins, &slot.device) else { return Ok(false) };
-        if link.kind() != LinkKind::Rdma || self.make.gpudirect == GpuDirect::Off {
+        let (Some(link), Some(twins), Some(twin)) = (link, &self.make.twins, &slot.device) else {
+            return Ok(false);
+        };
+        if self.make.gpudirect == GpuDirect::Off {
             return Ok(false);
         }
         let added = twins.check_peer_writes().map_err(ReceiverError::from).and_then(|()| {

@@ -6,8 +6,10 @@ use std::time::Duration;
 
 use headwater_proto::augment::{PartDone, WorkTimes};
 use headwater_transport::{LinkKind, PeerId};
+use tokio::time::Instant;
 
 use crate::ledger::Landing;
+use crate::metrics::{self, Share};
 
 /// Broken samples remembered, so that each is reported once.
 const REPORTED_MAX: usize = 4096;
@@ -35,9 +37,9 @@ pub struct Snapshot {
     pub workers: BTreeMap<String, &'static str>,
     /// Times of the most recent parts.
     pub times: Vec<WorkTimes>,
-    /// Time the trainer waited for batches.
+    /// Time the trainer has waited for batches, a wait that goes on included.
     pub stalled: Duration,
-    /// Sessions with workers and comparisons of parts that are under way, or have ended a moment ago.
+    /// Sessions with workers, comparisons of parts and draws of batches that are under way.
     pub tasks: usize,
 }
 
@@ -48,20 +50,43 @@ pub(crate) struct Levels {
     pub(crate) slots: usize,
     pub(crate) quarantined: usize,
     pub(crate) tasks: usize,
+    pub(crate) queued_events: usize,
+    pub(crate) queued_releases: usize,
 }
 
 /// Collects figures; also feeds the metrics recorder.
-#[derive(Default)]
 pub(crate) struct Stats {
     inner: Mutex<Inner>,
 }
 
-#[derive(Default)]
+/// The trainer waits for a batch. A wait in many short steps, each with a `Wait` of its own, counts as
+/// one.
+pub(crate) struct Wait<'a> {
+    stats: &'a Stats,
+    counted_to: Instant,
+}
+
 struct Inner {
     figures: Snapshot,
     peers: BTreeMap<PeerId, String>,
     reported: BTreeSet<String>,
     next_time: usize,
+    /// Time waited since the last batch was taken.
+    waited: Duration,
+    shares: Shares,
+}
+
+/// What this receiver adds to the gauges of the process.
+struct Shares {
+    workers: Share,
+    alone: Share,
+    leases: Share,
+    ready: Share,
+    slots: Share,
+    quarantined: Share,
+    tasks: Share,
+    queued_events: Share,
+    queued_releases: Share,
 }
 
 // === impl Snapshot ===
@@ -79,6 +104,31 @@ impl Snapshot {
 // === impl Stats ===
 
 impl Stats {
+    /// Figures of a receiver that has begun: nothing yet, and no worker.
+    pub(crate) fn new() -> Self {
+        metrics::begin();
+        let shares = Shares {
+            workers: Share::of(&metrics::WORKERS, 0.0),
+            alone: Share::of(&metrics::ALONE, 1.0),
+            leases: Share::of(&metrics::LEASES, 0.0),
+            ready: Share::of(&metrics::READY, 0.0),
+            slots: Share::of(&metrics::SLOTS, 0.0),
+            quarantined: Share::of(&metrics::QUARANTINED, 0.0),
+            tasks: Share::of(&metrics::TASKS, 0.0),
+            queued_events: Share::of(&metrics::QUEUED_EVENTS, 0.0),
+            queued_releases: Share::of(&metrics::QUEUED_RELEASES, 0.0),
+        };
+        let inner = Inner {
+            figures: Snapshot::default(),
+            peers: BTreeMap::new(),
+            reported: BTreeSet::new(),
+            next_time: 0,
+            waited: Duration::ZERO,
+            shares,
+        };
+        Self { inner: Mutex::new(inner) }
+    }
+
     fn lock(&self) -> MutexGuard<'_, Inner> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -87,22 +137,22 @@ impl Stats {
         self.lock().figures.clone()
     }
 
-    pub(crate) fn worker_joined(&self, peer: PeerId, name: &str, link: LinkKind) {
+    pub(crate) fn on_worker_joined(&self, peer: PeerId, name: &str, link: LinkKind) {
         let mut inner = self.lock();
         inner.peers.insert(peer, name.to_owned());
         inner.figures.workers.insert(name.to_owned(), link.name());
-        metrics::gauge!("headwater_receiver_workers").set(inner.peers.len() as f64);
+        inner.count_workers();
     }
 
-    pub(crate) fn worker_left(&self, peer: PeerId) {
+    pub(crate) fn on_worker_left(&self, peer: PeerId) {
         let mut inner = self.lock();
         if let Some(name) = inner.peers.remove(&peer) {
             inner.figures.workers.remove(&name);
         }
-        metrics::gauge!("headwater_receiver_workers").set(inner.peers.len() as f64);
+        inner.count_workers();
     }
 
-    pub(crate) fn part_done(&self, done: &PartDone) {
+    pub(crate) fn on_done(&self, done: &PartDone) {
         let mut inner = self.lock();
         let substituted = done.samples.iter().filter(|s| s.substituted.is_some()).count() as u64;
         inner.figures.substituted += substituted;
@@ -113,51 +163,46 @@ impl Stats {
             Some(time) => *time = done.times,
             None => inner.figures.times.push(done.times),
         }
-        metrics::counter!("headwater_receiver_substituted_samples_total").increment(substituted);
-        for (stage, us) in [
-            ("read", done.times.read_us),
-            ("render", done.times.render_us),
-            ("deliver", done.times.deliver_us),
-        ] {
-            metrics::histogram!("headwater_receiver_part_seconds", "stage" => stage)
-                .record(us as f64 * 1e-6);
-        }
+        metrics::part_done(&done.times, substituted);
     }
 
-    pub(crate) fn part_arrived(&self, link: Option<LinkKind>, landing: Landing, bytes: u64) {
-        let Some(link) = link.map(LinkKind::name) else { return };
+    pub(crate) fn on_part(&self, link: LinkKind, landing: Landing, bytes: u64) {
+        let link = link.name();
         let mut inner = self.lock();
         inner.figures.parts += 1;
         *inner.figures.link_bytes.entry(link).or_default() += bytes;
-        metrics::counter!("headwater_receiver_bytes_total", "link" => link).increment(bytes);
-        metrics::counter!("headwater_receiver_parts_total", "link" => link).increment(1);
-        if landing == Landing::Device {
-            inner.figures.parts_on_device += 1;
-            metrics::counter!("headwater_receiver_parts_on_device_total").increment(1);
-        }
+        let on_device = landing == Landing::Device;
+        inner.figures.parts_on_device += u64::from(on_device);
+        metrics::part_arrived(link, bytes, on_device);
     }
 
-    pub(crate) fn batch_ready(&self, samples: usize) {
+    pub(crate) fn on_batch(&self, samples: usize) {
         let mut inner = self.lock();
         inner.figures.batches += 1;
         inner.figures.samples += samples as u64;
-        metrics::counter!("headwater_receiver_batches_total").increment(1);
-        metrics::counter!("headwater_receiver_samples_total").increment(samples as u64);
+        metrics::batch_ready(samples);
     }
 
-    pub(crate) fn stalled(&self, time: Duration) {
-        self.lock().figures.stalled += time;
-        metrics::histogram!("headwater_receiver_stall_seconds").record(time.as_secs_f64());
+    /// The trainer begins to wait, or goes on waiting.
+    pub(crate) fn wait(&self) -> Wait<'_> {
+        Wait { stats: self, counted_to: Instant::now() }
     }
 
     pub(crate) fn gauge(&self, now: Levels) {
-        let Levels { leases, ready, slots, quarantined, tasks } = now;
-        self.lock().figures.tasks = tasks;
-        metrics::gauge!("headwater_receiver_tasks").set(tasks as f64);
-        metrics::gauge!("headwater_receiver_open_leases").set(leases as f64);
-        metrics::gauge!("headwater_receiver_ready_batches").set(ready as f64);
-        metrics::gauge!("headwater_receiver_slots").set(slots as f64);
-        metrics::gauge!("headwater_receiver_quarantined_slots").set(quarantined as f64);
+        let mut inner = self.lock();
+        inner.figures.tasks = now.tasks;
+        let shares = &mut inner.shares;
+        for (share, level) in [
+            (&mut shares.leases, now.leases),
+            (&mut shares.ready, now.ready),
+            (&mut shares.slots, now.slots),
+            (&mut shares.quarantined, now.quarantined),
+            (&mut shares.tasks, now.tasks),
+            (&mut shares.queued_events, now.queued_events),
+            (&mut shares.queued_releases, now.queued_releases),
+        ] {
+            share.set(level as f64);
+        }
     }
 
     /// Whether this is the first time that something is reported. Forgets all when it has heard
@@ -168,5 +213,62 @@ impl Stats {
             inner.reported.clear();
         }
         inner.reported.insert(what.to_owned())
+    }
+}
+
+// === impl Inner ===
+
+impl Inner {
+    fn count_workers(&mut self) {
+        let workers = self.peers.len();
+        self.shares.workers.set(workers as f64);
+        self.shares.alone.set(f64::from(u8::from(workers == 0)));
+    }
+}
+
+// === impl Wait ===
+
+impl Wait<'_> {
+    /// Counts the time until now.
+    pub(crate) fn count(&mut self) {
+        let now = Instant::now();
+        let time = now.saturating_duration_since(self.counted_to);
+        self.counted_to = now;
+        let mut inner = self.stats.lock();
+        inner.figures.stalled += time;
+        inner.waited += time;
+        metrics::WAITED.add(time.as_secs_f64());
+    }
+
+    /// The batch is there: all that was counted since the last one becomes one entry.
+    pub(crate) fn over(self) {
+        let waited = std::mem::take(&mut self.stats.lock().waited);
+        metrics::batch_taken(waited);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_wait_in_short_steps_is_counted_whole() {
+        let stats = Stats::new();
+        for steps in 1..30 {
+            let mut wait = stats.wait();
+            tokio::time::advance(Duration::from_millis(100)).await;
+            wait.count();
+            assert_eq!(stats.snapshot().stalled, Duration::from_millis(100 * steps));
+        }
+        let mut wait = stats.wait();
+        tokio::time::advance(Duration::from_millis(70)).await;
+        wait.count();
+        assert_eq!(stats.snapshot().stalled, Duration::from_millis(2970), "while it lasts");
+        tokio::time::advance(Duration::from_millis(10)).await;
+        wait.count();
+        assert_eq!(stats.lock().waited, Duration::from_millis(2980), "one wait");
+        wait.over();
+        assert_eq!(stats.snapshot().stalled, Duration::from_millis(2980));
+        assert_eq!(stats.lock().waited, Duration::ZERO, "the next batch begins at nothing");
     }
 }

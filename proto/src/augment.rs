@@ -5,9 +5,8 @@ mod hello;
 mod lease;
 
 pub use done::{Failure, FailureKind, PartDone, Provenance, Substitution, WorkTimes};
-pub use hello::{
-    BadSamplePolicy, DatasetRef, LinkAnswer, LinkOffer, LinkRequest, SessionHello, SessionWelcome,
-};
+pub use headwater_core::BadSamplePolicy;
+pub use hello::{DatasetRef, LinkAnswer, LinkOffer, LinkRequest, SessionHello, SessionWelcome};
 pub use lease::{LEASE_SAMPLES_MAX, PartLease};
 
 use crate::v1;

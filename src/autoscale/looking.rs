@@ -10,9 +10,7 @@ use crate::run::{Counters, fetch};
 
 /// Requests under way at once.
 const AT_ONCE: usize = 16;
-const STALL: &str = "headwater_receiver_stall_seconds_sum";
-const BATCHES: &str = "headwater_receiver_batches_total";
-const READY: &str = "headwater_receiver_ready_batches";
+const WAITED: &str = "headwater_receiver_waited_seconds";
 const BUSY: &str = "headwater_augment_pool_busy_seconds";
 const THREADS: &str = "headwater_augment_pool_threads";
 
@@ -73,19 +71,12 @@ impl Looking {
     }
 }
 
-/// Share of the time for which one rank waited. A wait is counted when it ends: a rank that got
-/// nothing and has nothing ready has waited all the time.
+/// Share of the time for which one rank waited, a wait that goes on included. `None`: it is no rank.
 fn stall(old: &Counters, new: &Counters, seconds: f64) -> Option<f64> {
-    let grown = |name: &str| {
-        let (old, new) = (old.value(name).unwrap_or(0.0), new.value(name)?);
-        Some(if new >= old { new - old } else { new })
-    };
-    let batches = grown(BATCHES)?;
-    if batches == 0.0 && new.value(READY)? == 0.0 {
-        return Some(1.0);
-    }
-    // None has waited yet where there is no sum.
-    Some((grown(STALL).unwrap_or(0.0) / seconds.max(1e-3)).clamp(0.0, 1.0))
+    let (old, new) = (old.value(WAITED).unwrap_or(0.0), new.value(WAITED)?);
+    // One that was started again counts from nothing.
+    let waited = if new >= old { new - old } else { new };
+    Some((waited / seconds.max(1e-3)).clamp(0.0, 1.0))
 }
 
 fn addresses(places: &mut Places, more: Vec<String>) -> Vec<String> {
@@ -121,18 +112,18 @@ fn fetch_all(addresses: &[String]) -> HashMap<String, (Instant, Counters)> {
 mod tests {
     use super::*;
 
-    fn counters(stall: f64, batches: u32, ready: u32) -> Counters {
-        Counters::of(&format!("{STALL} {stall}\n{BATCHES} {batches}\n{READY} {ready}\n"))
+    fn waited(seconds: f64) -> Counters {
+        Counters::of(&format!("{WAITED} {seconds}\n"))
     }
 
     #[test]
-    fn a_wait_that_has_not_ended_counts_as_one() {
-        let before = counters(1.0, 10, 0);
-        assert_eq!(stall(&before, &counters(1.0, 10, 0), 10.0), Some(1.0));
-        // A long step of a trainer that has what it needs.
-        assert_eq!(stall(&before, &counters(1.0, 10, 4), 10.0), Some(0.0));
-        assert_eq!(stall(&before, &counters(3.0, 20, 0), 10.0), Some(0.2));
-        // Started again: it counts from nothing.
-        assert_eq!(stall(&before, &counters(0.5, 3, 0), 10.0), Some(0.05));
+    fn the_share_waited_is_of_the_time_between_two_looks() {
+        let before = waited(1.0);
+        assert_eq!(stall(&before, &waited(11.0), 10.0), Some(1.0));
+        assert_eq!(stall(&before, &waited(1.0), 10.0), Some(0.0));
+        assert_eq!(stall(&before, &waited(3.0), 10.0), Some(0.2));
+        assert_eq!(stall(&waited(0.0), &waited(12.0), 10.0), Some(1.0), "two loaders of a rank");
+        assert_eq!(stall(&before, &waited(0.5), 10.0), Some(0.05), "started again");
+        assert_eq!(stall(&before, &Counters::of("other 1\n"), 10.0), None, "no rank");
     }
 }

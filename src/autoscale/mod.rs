@@ -3,11 +3,9 @@
 //! Deliberately absent: the decision, which is `headwater-autoscale`'s and knows no clock.
 
 mod backend;
-mod config;
 mod kubernetes;
 mod looking;
 mod rounds;
 mod slurm;
 
-pub(crate) use config::AutoscaleConfig;
 pub(crate) use rounds::{Rounds, describe, pause};

@@ -4,10 +4,11 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use headwater_autoscale::{Controller, Observation, Policy, Reason};
+use headwater_config::{AutoscaleConfig, BackendKind};
+use headwater_core::counted;
 use metrics::{counter, gauge};
 
 use super::backend::Backend;
-use super::config::{AutoscaleConfig, BackendKind};
 use super::kubernetes::Pods;
 use super::looking::Looking;
 use super::slurm::Jobs;
@@ -87,8 +88,8 @@ impl Rounds {
         if changes || self.dry || self.said != Some(decision.reason) {
             self.said = Some(decision.reason);
             println!(
-                "{} workers{}: {} (of {asked} asked for {} serve; ranks wait {}, workers work {})",
-                decision.workers,
+                "{}{}: {} (of {asked} asked for {} serve; ranks wait {}, workers work {})",
+                counted(decision.workers, "worker"),
                 if changes { format!(" instead of {asked}") } else { String::new() },
                 decision.reason.text(),
                 seen.serving,

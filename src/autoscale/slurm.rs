@@ -5,9 +5,9 @@ use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context, Result, bail, ensure};
+use headwater_config::AutoscaleConfig;
 
 use super::backend::Backend;
-use super::config::AutoscaleConfig;
 
 /// Jobs whose numbers are so far apart listen on the same ports.
 const PORTS: u64 = 512;

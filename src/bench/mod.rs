@@ -1,8 +1,9 @@
-//! What the tiers cost: images through all three of them beside the same kernels in a plain loop. And
-//! what a GPU is worth.
+//! What the tiers cost: images through all three of them beside the same kernels in a plain loop; what a
+//! GPU is worth; and how fast links are.
 
 mod cpu;
 mod gpu;
+pub(crate) mod link;
 mod pipeline;
 mod plain;
 

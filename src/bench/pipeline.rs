@@ -4,13 +4,13 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
 use headwater_augment::part::SampleFields;
+use headwater_config::Config;
 use headwater_core::SampleRef;
-use headwater_receiver::{Receiver, ReceiverConfig};
+use headwater_receiver::Receiver;
 use tokio::runtime::Runtime;
 
 use crate::bench::cpu::cpu_time;
 use crate::bench::plain::Plain;
-use crate::config::Config;
 use crate::run::{Processes, Tiers as _};
 use crate::screen::Screen;
 use crate::shutdown::Shutdown;
@@ -106,17 +106,10 @@ impl Pipeline {
     }
 
     fn through_tiers(&self) -> Result<(Duration, Vec<(u32, SampleRef)>)> {
-        let addresses = self.tiers.addresses();
-        let config = ReceiverConfig {
-            storage: vec![addresses.storage.clone()],
-            workers: addresses.workers.clone(),
-            rank: 0,
-            world_size: 1,
-            ..self.config.receiver_tier()?
-        };
+        let config = self.tiers.addresses().receiver(&self.config)?;
         let epochs = config.epochs;
         let recipe = self.config.recipe.recipe()?;
-        let receiver = Receiver::open(config, recipe, &self.config.dataset_uses())?;
+        let receiver = Receiver::open(config, recipe, &self.config.dataset_uses()?)?;
         let mut taken = Vec::new();
         let started = Instant::now();
         for epoch in 0..epochs {

@@ -3,11 +3,11 @@
 use anyhow::Result;
 use clap::Args;
 use headwater_augment::Augment;
+use headwater_config::{Config, Setting};
 use headwater_telemetry::Phase;
 
 use crate::cli::given;
 use crate::cmd::serving::{Serving, announce};
-use crate::config::{Config, Setting};
 
 /// Flags of `augment`.
 #[derive(Clone, Debug, Args)]

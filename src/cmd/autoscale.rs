@@ -2,12 +2,12 @@
 
 use anyhow::Result;
 use clap::Args;
+use headwater_config::{Config, Setting};
 use headwater_telemetry::Phase;
 
 use crate::autoscale::{Rounds, describe, pause};
 use crate::cli::given;
 use crate::cmd::serving::Serving;
-use crate::config::{Config, Setting};
 
 /// Flags of `autoscale`.
 #[derive(Clone, Debug, Args)]

@@ -7,15 +7,16 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result, ensure};
 use clap::{Args, Subcommand};
 use headwater_access::Access;
+use headwater_config::{Config, Setting};
+use headwater_core::counted;
 use headwater_transport::LinkKind;
-use headwater_transport::bench::{self, Plan, WorkerPlan};
 use headwater_transport::tcp::{ConnectTls, ListenTls};
 use serde_json::json;
 
+use crate::bench::link::{self as links, Plan, WorkerPlan};
 use crate::bench::{Pipeline, Round};
 use crate::cli::{DatasetFlags, given};
 use crate::cmd::runtime;
-use crate::config::{Config, Setting};
 use crate::screen::Screen;
 use crate::shutdown::Shutdown;
 
@@ -116,7 +117,7 @@ fn link(config: &Config, flags: &LinkFlags) -> Result<()> {
             rdma_port: config.augment.rdma_port(),
             rdma_queue_pairs: config.augment.rdma_queue_pairs,
         };
-        return runtime.block_on(bench::worker(invitation, &own)).context("bench worker");
+        return runtime.block_on(links::worker(invitation, &own)).context("bench worker");
     }
     ensure!(flags.rounds > 0 && flags.batches > 0 && flags.batch > 0, "nothing to measure");
     let mut plan = Plan {
@@ -132,7 +133,7 @@ fn link(config: &Config, flags: &LinkFlags) -> Result<()> {
     }
     let own = std::process::id().to_string();
     let report =
-        runtime.block_on(bench::receiver(&plan, config.augment.rdma_queue_pairs, |invitation| {
+        runtime.block_on(links::receiver(&plan, config.augment.rdma_queue_pairs, |invitation| {
             Command::new(std::env::current_exe()?)
                 .args(std::env::args_os().skip(1))
                 .args(["--die-with", &own, "--worker", invitation])
@@ -188,7 +189,8 @@ fn pipeline(config: Config, flags: &PipelineFlags, screen: &Screen) -> Result<()
         println!("{figures}");
         return Ok(());
     }
-    println!("{} threads, medians of {} rounds", pipeline.threads(), rounds.len());
+    let (threads, rounds) = (pipeline.threads(), rounds.len());
+    println!("{}, medians of {}", counted(threads, "thread"), counted(rounds, "round"));
     println!("three tiers  {tiers:8.1} images/s");
     println!("plain loop   {plain:8.1} images/s");
     println!("tiers / plain loop: {ratio:.3}");

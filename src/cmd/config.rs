@@ -3,7 +3,7 @@
 use anyhow::Result;
 use clap::Args;
 
-use crate::config::{Loaded, example, markdown, show};
+use headwater_config::{Loaded, example, markdown, show};
 
 /// Flags of `config`.
 #[derive(Clone, Debug, Args)]
@@ -18,9 +18,9 @@ pub(crate) struct Flags {
 
 pub(crate) fn run(loaded: &Loaded, flags: &Flags) -> Result<()> {
     let text = match (flags.markdown, flags.example) {
-        (true, _) => markdown()?,
-        (_, true) => example()?,
-        _ => show(loaded)?,
+        (true, _) => markdown(),
+        (_, true) => example(),
+        _ => show(loaded),
     };
     print!("{text}");
     Ok(())

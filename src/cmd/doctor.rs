@@ -4,12 +4,12 @@ use std::path::PathBuf;
 
 use anyhow::{Context as _, Result, bail};
 use clap::Args;
+use headwater_config::{Config, HubNeed, Loaded, Setting};
 use headwater_inventory::Machine;
 use serde_json::json;
 
 use crate::cli::{DatasetFlags, given};
 use crate::cmd::runtime;
-use crate::config::{Config, HubNeed, Loaded, Setting};
 use crate::doctor::{Check, Inventory, Patient, Verdict, examine, link};
 
 /// Flags of `doctor`.

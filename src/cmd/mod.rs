@@ -14,17 +14,13 @@ pub(crate) mod serving;
 pub(crate) mod storage;
 mod stream;
 
-use std::path::PathBuf;
-
 use anyhow::{Context, Result, bail};
-use headwater_telemetry::{LOG_ENV, start_logs};
+use headwater_config::{FROM_DEFAULT, Loaded, Sources};
+use headwater_telemetry::start_logs;
 
 use crate::cli::{Cli, Verb};
-use crate::config::{FROM_DEFAULT, Loaded, Setting, Sources};
 use crate::screen::Screen;
 
-/// The variable that names the configuration file.
-const CONFIG_ENV: &str = "HEADWATER_CONFIG";
 /// What verbs that do not serve log, unless it is configured.
 const LOG_OF_TOOLS: &str = "warn";
 
@@ -36,7 +32,8 @@ pub(crate) fn dispatch(cli: &Cli) -> Result<()> {
     if cli.verb.is_none() && !cli.check_config {
         Cli::no_verb();
     }
-    let mut loaded = Loaded::read(&sources(cli))?;
+    let sources = Sources::of_process(cli.config.as_deref(), "--config", cli.settings());
+    let mut loaded = Loaded::read(&sources)?;
     if cli.check_config {
         loaded.config.validate()?;
         println!("the configuration is usable");
@@ -57,12 +54,10 @@ pub(crate) fn dispatch(cli: &Cli) -> Result<()> {
         loaded.config.telemetry.log = LOG_OF_TOOLS.to_owned();
     }
     if let Some(need) = cli.verb.as_ref().and_then(Verb::hub_need) {
-        let root = loaded.hub_root();
-        loaded.config.find_in_hub(need, || root)?;
+        loaded.find_in_hub(need)?;
     }
     let screen = Screen::default();
-    let log_env = std::env::var(LOG_ENV).ok();
-    start_logs(&loaded.config.telemetry, log_env.as_deref(), screen.clone())?;
+    start_logs(&loaded.config.telemetry, &loaded.origin("telemetry.log"), screen.clone())?;
     match &cli.verb {
         Some(Verb::Storage(_)) => storage::run(loaded.config),
         Some(Verb::Augment(_)) => augment::run(loaded.config),
@@ -77,17 +72,6 @@ pub(crate) fn dispatch(cli: &Cli) -> Result<()> {
         Some(Verb::Config(flags)) => config::run(&loaded, flags),
         None => Ok(()),
     }
-}
-
-fn sources(cli: &Cli) -> Sources {
-    let by_env = || std::env::var_os(CONFIG_ENV).filter(|path| !path.is_empty());
-    let file = match &cli.config {
-        Some(path) => Some((path.clone(), "--config")),
-        None => by_env().map(|path| (PathBuf::from(path), CONFIG_ENV)),
-    };
-    let variables = std::env::vars_os()
-        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
-    Sources { file, env: Setting::from_env(variables), flags: cli.settings() }
 }
 
 /// Asks the kernel to end this process with the thread of `parent` that started it.

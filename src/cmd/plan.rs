@@ -4,10 +4,10 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 use clap::Args;
+use headwater_config::{Config, Setting};
 
 use crate::cli::{DatasetFlags, RankFlags, given};
 use crate::cmd::runtime;
-use crate::config::{Config, Setting};
 use crate::plan::{Planner, render};
 use crate::sizing::{self, SizeFlags};
 
@@ -18,8 +18,8 @@ pub(crate) struct Flags {
     #[arg(long, value_name = "N", default_value_t = 0)]
     epoch: u32,
     /// Step of the epoch
-    #[arg(long, value_name = "N", required_unless_present = "size")]
-    step: Option<u64>,
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    step: u64,
     /// Says how large each tier has to be for a job instead; docs/sizing.md
     #[arg(long)]
     size: bool,
@@ -69,11 +69,11 @@ impl Flags {
 }
 
 pub(crate) fn run(config: &Config, flags: &Flags) -> Result<()> {
-    let Some(step) = flags.step.filter(|_| !flags.size) else {
+    if flags.size {
         let size = flags.sizing.size(config)?;
         print!("{}", if flags.json { sizing::json(&size)? } else { sizing::text(&size) });
         return Ok(());
-    };
+    }
     let planned = runtime()?.block_on(async {
         let planner = if flags.looks_at_shards() {
             Planner::look(config).await?
@@ -81,9 +81,9 @@ pub(crate) fn run(config: &Config, flags: &Flags) -> Result<()> {
             Planner::ask(config).await?
         };
         planner
-            .plan(flags.epoch, step, flags.checkpoint.as_deref())
+            .plan(flags.epoch, flags.step, flags.checkpoint.as_deref())
             .await
-            .with_context(|| format!("epoch {} step {step}", flags.epoch))
+            .with_context(|| format!("epoch {} step {}", flags.epoch, flags.step))
     })?;
     print!("{}", if flags.json { render::json(&planned)? } else { render::text(&planned) });
     Ok(())

@@ -2,14 +2,15 @@
 
 use anyhow::Result;
 use clap::Args;
+use headwater_config::{Config, Setting};
+use headwater_core::counted;
 use headwater_receiver::Receiver;
 use headwater_telemetry::Phase;
 
 use crate::cli::given;
 use crate::cmd::runtime;
 use crate::cmd::serving::{Serving, announce};
-use crate::cmd::stream::{StreamFlags, check_datasets, keep_place, next};
-use crate::config::{Config, Setting};
+use crate::cmd::stream::{StreamFlags, keep_place, next};
 use crate::publish::{Publisher, describe};
 use crate::shutdown::Shutdown;
 
@@ -40,21 +41,21 @@ impl Flags {
 
 pub(crate) fn run(config: &Config) -> Result<()> {
     let receiver_config = config.receiver_tier()?;
-    check_datasets(config)?;
+    let datasets = config.dataset_uses()?;
     let runtime = runtime()?;
-    let (serving, _metrics) = runtime.block_on(Serving::open(&config.telemetry))?;
+    let (serving, _metrics) = runtime.block_on(Serving::open_rank(&config.telemetry))?;
     let Serving { health, shutdown } = serving;
     describe();
     let recipe = config.recipe.recipe()?;
     // Before the tiers are asked: an address in use is known at once.
     let mut publisher = Publisher::open(&config.publish, &recipe)?;
-    let receiver = Receiver::open(receiver_config, recipe, &config.dataset_uses())?;
+    let receiver = Receiver::open(receiver_config, recipe, &datasets)?;
     for name in publisher.names() {
         announce("publishing on", name);
     }
     health.set(Phase::Ready);
     let published = feed(&receiver, &mut publisher, &shutdown)?;
-    println!("{published} batches published");
+    println!("{} published", counted(published, "batch"));
     keep_place(&receiver, &shutdown)
 }
 

@@ -9,6 +9,8 @@ use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::{Context, Result};
 use clap::Args;
+use headwater_config::{Config, Setting};
+use headwater_core::counted;
 use headwater_receiver::{Batch, Receiver};
 use headwater_telemetry::Phase;
 use serde_json::json;
@@ -16,8 +18,7 @@ use serde_json::json;
 use crate::cli::given;
 use crate::cmd::runtime;
 use crate::cmd::serving::Serving;
-use crate::cmd::stream::{StreamFlags, check_datasets, keep_place, next};
-use crate::config::{Config, Setting};
+use crate::cmd::stream::{StreamFlags, keep_place, next};
 use crate::screen::Screen;
 
 /// Flags of `receive`.
@@ -59,14 +60,14 @@ impl Flags {
 
 pub(crate) fn run(config: &Config, flags: &Flags, screen: &Screen) -> Result<()> {
     let receiver_config = config.receiver_tier()?;
-    check_datasets(config)?;
+    let datasets = config.dataset_uses()?;
     let epochs = receiver_config.epochs;
     let runtime = runtime()?;
-    let (serving, _metrics) = runtime.block_on(Serving::open(&config.telemetry))?;
+    let (serving, _metrics) = runtime.block_on(Serving::open_rank(&config.telemetry))?;
     let Serving { health, shutdown } = serving;
     let mut digests = flags.digests.as_deref().map(open).transpose()?;
     let recipe = config.recipe.recipe()?;
-    let receiver = Receiver::open(receiver_config, recipe, &config.dataset_uses())?;
+    let receiver = Receiver::open(receiver_config, recipe, &datasets)?;
     health.set(Phase::Ready);
 
     let total = flags.batches.unwrap_or(u64::MAX).min(match epochs {
@@ -137,9 +138,9 @@ impl Taken {
     fn report(&self) -> String {
         let seconds = self.started.elapsed().as_secs_f64();
         format!(
-            "{} batches, {} samples, {:.0} samples/s, waited {:.1} % of the time",
-            self.batches,
-            self.samples,
+            "{}, {}, {:.0} samples/s, waited {:.1} % of the time",
+            counted(self.batches, "batch"),
+            counted(self.samples, "sample"),
             self.samples as f64 / seconds,
             100.0 * self.waited.as_secs_f64() / seconds
         )

@@ -4,11 +4,11 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
+use headwater_config::{Config, Setting};
 use headwater_receiver::ReceiverConfig;
 
 use crate::cli::{DatasetFlags, given};
 use crate::cmd::runtime;
-use crate::config::{Config, Setting};
 use crate::run::{Embedded, Fed, Feed, Processes, Tiers, report, scrape};
 use crate::screen::Screen;
 use crate::shutdown::Shutdown;
@@ -121,19 +121,14 @@ fn feed(
     shutdown: &Shutdown,
     screen: &Screen,
 ) -> Result<Fed> {
-    let addresses = tiers.addresses();
     let receiver = ReceiverConfig {
-        storage: vec![addresses.storage.clone()],
-        workers: addresses.workers.clone(),
         epochs: config.receiver.epochs.max(1),
-        rank: 0,
-        world_size: 1,
-        ..config.receiver_tier()?
+        ..tiers.addresses().receiver(config)?
     };
     let feed = Feed {
         config: receiver,
         recipe: config.recipe.recipe()?,
-        datasets: config.dataset_uses(),
+        datasets: config.dataset_uses()?,
         sheet_samples: flags.sheet_samples(),
     };
     feed.run(tiers, shutdown, screen).context("receiver")

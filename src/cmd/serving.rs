@@ -5,7 +5,9 @@ use std::io::Write as _;
 use std::time::Duration;
 
 use anyhow::Result;
-use headwater_telemetry::{Health, MetricsServer, Phase, TelemetryConfig, start_metrics};
+use headwater_telemetry::{
+    Health, MetricsServer, Phase, TelemetryConfig, local_rank, start_metrics,
+};
 
 use crate::cmd::runtime;
 use crate::shutdown::Shutdown;
@@ -39,11 +41,19 @@ impl Serving {
     /// Starts signals and metrics; the latter are served until they are dropped.
     pub(crate) async fn open(telemetry: &TelemetryConfig) -> Result<(Self, Option<MetricsServer>)> {
         let serving = Self { health: Health::new(), shutdown: Shutdown::listen()? };
-        let metrics = start_metrics(telemetry, serving.health.clone(), &[]).await?;
+        let metrics = start_metrics(telemetry, serving.health.clone()).await?;
         if let Some(metrics) = &metrics {
             announce("metrics on", metrics.address());
         }
         Ok((serving, metrics))
+    }
+
+    /// As [`Serving::open`], for a training rank: it adds its local rank to the port of its metrics.
+    pub(crate) async fn open_rank(
+        telemetry: &TelemetryConfig,
+    ) -> Result<(Self, Option<MetricsServer>)> {
+        let local_rank = local_rank(|name| std::env::var(name).ok())?;
+        Self::open(&telemetry.clone().of_local_rank(local_rank)?).await
     }
 
     /// Waits for something at the start; `None` when the process is asked to end meanwhile.

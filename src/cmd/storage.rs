@@ -4,12 +4,12 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 use clap::Args;
+use headwater_config::{Config, Setting};
 use headwater_storage::Storage;
 use headwater_telemetry::Phase;
 
 use crate::cli::{DatasetFlags, given};
 use crate::cmd::serving::{Serving, announce};
-use crate::config::{Config, Setting};
 
 /// Flags of `storage`.
 #[derive(Clone, Debug, Args)]

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use anyhow::{Result, ensure};
+use anyhow::Result;
 use clap::Args;
+use headwater_config::Setting;
 use headwater_receiver::{Batch, Receiver};
 
 use crate::cli::{DatasetFlags, RankFlags, given};
-use crate::config::{Config, Setting};
 use crate::shutdown::Shutdown;
 
 /// How often signals are looked for while no batch comes.
@@ -46,18 +46,6 @@ impl StreamFlags {
         .flatten()
         .chain(self.place.settings())
     }
-}
-
-/// Checks that there is something to take.
-///
-/// # Errors
-/// No dataset is configured.
-pub(crate) fn check_datasets(config: &Config) -> Result<()> {
-    ensure!(
-        !config.dataset.is_empty(),
-        "no dataset is named: give `--dataset NAME`, or [[dataset]] in headwater.toml"
-    );
-    Ok(())
 }
 
 /// The next batch; `None` after the last epoch, or when the process is asked to end.

@@ -1,6 +1,7 @@
 //! Libraries that are opened at run time.
 
-use headwater_inventory::{Library, LoadError};
+use headwater_dylib::{CUDA_DRIVER, Dylib, IBVERBS, NVJPEG, NVML, NVRTC, UCX};
+use headwater_inventory::Library;
 
 use crate::doctor::{Check, Patient};
 
@@ -11,14 +12,14 @@ pub(super) fn checks(patient: &Patient<'_>) -> Vec<Check> {
         verbs(rdma),
         plain(
             "ucx",
-            Library::UCX,
+            &UCX,
             Library::ucx_version,
             false,
             "apt-get install libucx0; it is the second way to rdma, and the one on EFA",
         ),
         plain(
             "cuda driver library",
-            Library::CUDA,
+            &CUDA_DRIVER,
             |library| library.cuda_version().map(|version| format!("CUDA {version}")),
             gpu,
             "it comes with NVIDIA's driver; in a container, NVIDIA's runtime mounts it",
@@ -26,7 +27,7 @@ pub(super) fn checks(patient: &Patient<'_>) -> Vec<Check> {
         management(gpu),
         plain(
             "nvrtc",
-            Library::NVRTC,
+            &NVRTC,
             Library::nvrtc_version,
             gpu,
             "pip install nvidia-cuda-nvrtc, and put its folder `lib` on LD_LIBRARY_PATH; without it \
@@ -40,38 +41,36 @@ pub(super) fn checks(patient: &Patient<'_>) -> Vec<Check> {
 /// A library and its version.
 fn plain(
     check: &str,
-    names: &'static [&'static str],
+    dylib: &Dylib,
     version: impl FnOnce(&Library) -> Option<String>,
     needed: bool,
     remedy: &str,
 ) -> Check {
-    match Library::open(names) {
+    match Library::open(dylib) {
         Ok(library) => match version(&library) {
-            Some(version) => Check::ok(check, format!("{} {version}", library.name)),
-            None => Check::lacking(
-                needed,
-                check,
-                format!("{} does not say its version", library.name),
-                remedy,
-            ),
+            Some(version) => Check::ok(check, format!("{} {version}", library.soname())),
+            None => not_the_library(check, &library, remedy),
         },
-        Err(LoadError { names, reason }) => {
-            // A file that is there and cannot be opened is never as it should be.
-            let broken = !reason.contains("No such file");
-            let found = match broken {
-                true => reason,
-                false => format!("{} is not installed", names[0]),
-            };
-            Check::lacking(needed || broken, check, found, remedy)
+        // A file that exists and cannot be opened is never as it should be.
+        Err(error) if !error.is_absent() => Check::wrong(check, error.reason(), remedy),
+        Err(_) => {
+            let found = format!("{} is not installed", dylib.sonames.join(" or "));
+            Check::lacking(needed, check, found, remedy)
         }
     }
+}
+
+/// A file of the right name without the library's functions.
+fn not_the_library(check: &str, library: &Library, remedy: &str) -> Check {
+    let found = format!("{} lacks the library's functions", library.soname());
+    Check::wrong(check, found, remedy)
 }
 
 fn verbs(needed: bool) -> Check {
     plain(
         "libibverbs",
-        Library::IBVERBS,
-        |_| Some("is installed".to_owned()),
+        &IBVERBS,
+        |library| library.has("ibv_create_qp").then(|| "is installed".to_owned()),
         needed,
         "apt-get install libibverbs1 ibverbs-providers: the rdma link writes through it",
     )
@@ -80,10 +79,13 @@ fn verbs(needed: bool) -> Check {
 fn management(needed: bool) -> Check {
     let remedy = "it comes with NVIDIA's driver; in a container, NVIDIA's runtime mounts it";
     let check = "nvml";
-    let library = match Library::open(Library::NVML) {
+    let library = match Library::open(&NVML) {
         Ok(library) => library,
         Err(error) => return Check::lacking(needed, check, error.to_string(), remedy),
     };
+    if !library.has("nvmlInit_v2") {
+        return not_the_library(check, &library, remedy);
+    }
     match library.nvml() {
         Ok(said) => {
             let mut found = format!("driver {}, {} GPUs", said.driver, said.gpus.len());
@@ -93,7 +95,7 @@ fn management(needed: bool) -> Check {
             Check::ok(check, found)
         }
         Err(status) => {
-            let found = format!("{} is installed and ends with status {status}", library.name);
+            let found = format!("{} is installed and ends with status {status}", library.soname());
             Check::lacking(needed, check, found, "load NVIDIA's driver: modprobe nvidia")
         }
     }
@@ -103,9 +105,9 @@ fn management(needed: bool) -> Check {
 fn jpeg(gpu: bool) -> Vec<Check> {
     let remedy = "pip install nvidia-nvjpeg, and put its folder `lib` on LD_LIBRARY_PATH; without \
                   it the processor decodes";
-    let check = plain("nvjpeg", Library::NVJPEG, Library::nvjpeg_version, gpu, remedy);
+    let check = plain("nvjpeg", &NVJPEG, Library::nvjpeg_version, gpu, remedy);
     let mut checks = vec![check];
-    let Some(library) = Library::open(Library::NVJPEG).ok().filter(|_| gpu) else { return checks };
+    let Some(library) = Library::open(&NVJPEG).ok().filter(|_| gpu) else { return checks };
     checks.push(match library.jpeg_engines() {
         Ok(found) => Check::ok(
             "jpeg engines",

@@ -17,7 +17,7 @@ use headwater_inventory::{Gpu, Machine, NvidiaDriver, RdmaDevice};
 use headwater_transport::LinkKind;
 use serde::Serialize;
 
-use crate::config::Config;
+use headwater_config::Config;
 
 pub(crate) use check::{Check, Verdict, gigabytes};
 
@@ -62,7 +62,7 @@ fn configuration(config: &Config) -> Check {
     match config.validate() {
         Ok(()) => Check::ok("configuration", "can be used"),
         Err(error) => {
-            let said = crate::sentence::sentence(&error);
+            let said = crate::sentence::sentence(&error.into());
             Check::wrong("configuration", said, "correct it; `headwater config` shows what is set")
         }
     }

@@ -5,9 +5,10 @@ use std::io::Read as _;
 use std::path::PathBuf;
 
 use anyhow::{Context as _, Result};
+use headwater_config::{Config, DatasetEntry};
+use headwater_core::counted;
 use headwater_storage::find_shards;
 
-use crate::config::{Config, DatasetEntry};
 use crate::doctor::Check;
 
 /// The first bytes of a shard are read, as a sign that the rest can be.
@@ -26,7 +27,8 @@ fn dataset(entry: &DatasetEntry) -> Check {
     let check = format!("dataset {}", served.name);
     match look(&served.shards) {
         Ok((count, first)) => {
-            let found = format!("{count} shards, the first, {}, can be read", first.display());
+            let found =
+                format!("{}, the first, {}, can be read", counted(count, "shard"), first.display());
             Check::ok(check, found)
         }
         Err(error) => Check::wrong(

@@ -5,16 +5,18 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use anyhow::Result;
+use headwater_config::hub::SplitName;
+use headwater_core::counted;
 
-use super::{Sizes, SplitName};
+use super::Sizes;
 use crate::run::bytes;
 
 const HEAD: &str = r#""""The datasets of a hub, as names that an editor completes.
 
     import headwater
-    import hub
+    import @MODULE@
 
-    loader = headwater.Loader(datasets=[hub.@EXAMPLE_PATH@], ...)
+    loader = headwater.Loader(datasets=[@MODULE@.@EXAMPLE_PATH@], ...)
 
 Storage nodes have to serve a dataset under its whole name, as they do with
 `headwater storage --dataset hub:@EXAMPLE_NAME@`.
@@ -26,7 +28,6 @@ from pathlib import Path
 from typing import Final, Literal
 
 ROOT: Final = Path(@ROOT@)
-
 
 class Dataset(str):
     """One split. As text its whole name, which is what headwater.Loader takes."""
@@ -70,8 +71,18 @@ const TAKEN: [&str; 55] = [
     "self",
 ];
 
-/// The text of `hub.py`. `splits` are sorted by name and not empty.
-pub(crate) fn stubs(root: &Path, splits: &[(SplitName, Sizes)]) -> Result<String> {
+/// The name under which Python imports a file; `None` where it cannot.
+pub(crate) fn module_name(file: &Path) -> Option<&str> {
+    let stem = file.file_stem()?.to_str()?;
+    let plain = |c: char| c == '_' || c.is_ascii_alphanumeric();
+    let is_name = stem.chars().all(plain) && !stem.starts_with(|c: char| c.is_ascii_digit());
+    let is_python = file.extension().is_some_and(|ending| ending == "py");
+    (is_python && is_name && !TAKEN.contains(&stem)).then_some(stem)
+}
+
+/// The text of `hub.py`, which Python imports as `module`. `splits` are sorted by name and not
+/// empty.
+pub(crate) fn stubs(root: &Path, module: &str, splits: &[(SplitName, Sizes)]) -> Result<String> {
     let mut classes = String::new();
     let mut paths = Vec::new();
     nested(&mut classes, splits, 0, "", &mut paths)?;
@@ -82,6 +93,7 @@ pub(crate) fn stubs(root: &Path, splits: &[(SplitName, Sizes)]) -> Result<String
         .map(|((name, _), path)| (name.to_string(), path.clone()))
         .unwrap_or_default();
     let mut text = HEAD
+        .replace("@MODULE@", module)
         .replace("@ROOT@", &quoted(&root.display().to_string())?)
         .replace("@EXAMPLE_NAME@", &example)
         .replace("@EXAMPLE_PATH@", &example_path);
@@ -125,7 +137,12 @@ fn nested(
                 "{indent}    \"{split}\", samples={samples}, shards={shards}, total_bytes={size}"
             )?;
             writeln!(text, "{indent})")?;
-            writeln!(text, "{indent}\"\"\"{samples} samples, {}\"\"\"", bytes(*size))?;
+            writeln!(
+                text,
+                "{indent}\"\"\"{}, {}\"\"\"",
+                counted(*samples, "sample"),
+                bytes(*size)
+            )?;
             paths.push(path);
         } else {
             text.push_str(if level == 0 { "\n\n" } else { "\n" });
@@ -172,6 +189,14 @@ fn identifier(name: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_file_is_imported_by_its_name_if_python_takes_it() {
+        assert_eq!(module_name(Path::new("a/hub2.py")), Some("hub2"));
+        for odd in ["hub-2.py", "2hub.py", "class.py", "hub.txt", "hub", ".py"] {
+            assert_eq!(module_name(Path::new(odd)), None, "{odd}");
+        }
+    }
 
     #[test]
     fn names_become_identifiers_and_those_that_are_some_keep_them() {

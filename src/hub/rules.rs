@@ -1,17 +1,18 @@
 //! What makes a sample or a shard a broken one: the same as in training, and more.
 
+use std::collections::HashMap;
 use std::fmt;
 use std::path::Path;
 
 use anyhow::{Context, Result};
 use headwater_augment::decode::{DecodeLimits, Decoder};
 use headwater_augment::part::SampleFields;
-use headwater_core::ShardIndex;
+use headwater_config::Config;
+use headwater_core::{ShardIndex, fields};
 use headwater_storage::InspectedShard;
 use headwater_storage_client::{EncodedSample, FieldSelection, MappedShard};
 
 use super::sums::sha256;
-use crate::config::Config;
 
 /// Samples fetched from the disk at a time.
 const BATCH_SAMPLES: u32 = 32;
@@ -19,6 +20,8 @@ const BATCH_SAMPLES: u32 = 32;
 /// What samples have to be, as configured for training.
 pub(crate) struct Rules {
     fields: SampleFields,
+    /// Names of the field of the image, `|` between alternatives.
+    image: String,
     /// Names of the field of the label; none: it is not looked at.
     label: Vec<String>,
     limits: DecodeLimits,
@@ -52,7 +55,8 @@ impl Rules {
         let fields = SampleFields::parse(&config.receiver.image_field, label)
             .context("receiver.image_field and receiver.label_field")?;
         let label = label.split('|').filter(|name| !name.is_empty()).map(str::to_owned).collect();
-        Ok(Self { fields, label, limits: config.augment.decode_limits() })
+        let image = config.receiver.image_field.clone();
+        Ok(Self { fields, image, label, limits: config.augment.decode_limits() })
     }
 
     /// Reads a whole shard. `sum` is the SHA-256 that it should have, where that is known.
@@ -74,6 +78,16 @@ impl Rules {
         } else if let Err(error) = inspected.check_idx() {
             // The index of a shard that breaks off is of the whole one.
             found.shard(error.sentence());
+        }
+        if index.samples() == 0 && inspected.fault().is_none() {
+            found.shard(
+                "holds no sample: members need a name KEY.FIELD, as in `000.jpg`".to_owned(),
+            );
+        }
+        for (key, count) in doubled_keys(index) {
+            found.shard(format!(
+                "has {count} samples with key `{key}`: keys must be unique in a shard"
+            ));
         }
         if let Some(sum) = sum {
             let is = sha256(shard.map().as_slice());
@@ -126,15 +140,35 @@ impl Rules {
         let mut reasons = Vec::new();
         match self.fields.image(sample) {
             Ok(image) => reasons.extend(decoder.decode(&image).err().map(|e| e.to_string())),
-            Err(fault) => reasons.push(fault.to_string()),
+            Err(fault) => reasons.push(format!("{fault}, only {}", self.found_instead(sample))),
         }
-        let has_label = sample.fields.iter().any(|(name, _)| self.label.contains(name));
+        let has_label = self.label.iter().any(|name| sample.field(name).is_some());
         if !self.label.is_empty() && !has_label {
             reasons.push(format!("no field `{}` with a label", self.label.join("|")));
         }
         reasons.extend(self.fields.label(sample).err().map(|fault| fault.to_string()));
         reasons
     }
+
+    /// The fields of a sample that has no image.
+    fn found_instead(&self, sample: &EncodedSample) -> String {
+        let found: Vec<&str> = sample.fields.iter().map(|(name, _)| name.as_str()).collect();
+        fields::found_instead(&found, &self.image)
+    }
+}
+
+/// Keys that several samples have, in the order in which they are found to, with their number.
+fn doubled_keys(index: &ShardIndex) -> Vec<(&str, usize)> {
+    let mut counts: HashMap<&str, usize> = HashMap::new();
+    let mut doubled = Vec::new();
+    for key in (0..index.samples()).filter_map(|sample| index.key(sample)) {
+        let count = counts.entry(key).or_default();
+        *count += 1;
+        if *count == 2 {
+            doubled.push(key);
+        }
+    }
+    doubled.into_iter().map(|key| (key, counts[key])).collect()
 }
 
 // === impl Found ===

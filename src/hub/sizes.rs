@@ -5,9 +5,10 @@ use std::ops::AddAssign;
 use std::path::PathBuf;
 
 use anyhow::Result;
+use headwater_config::hub::Split;
 use headwater_storage::{SampleCount, StorageError, count_samples};
 
-use super::{Split, in_order};
+use super::in_order;
 use crate::screen::Screen;
 
 /// Sums over shards.

@@ -5,6 +5,7 @@ use std::io::{BufWriter, Write};
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
+use headwater_core::counted;
 use headwater_storage::InspectedShard;
 
 use super::{Image, ShardPlan};
@@ -44,7 +45,8 @@ pub(crate) fn write_shard(plan: &ShardPlan<'_>, path: &Path) -> Result<Written> 
     let bytes = shard.shard().map().identity().bytes;
     if shard.fault().is_some() || samples != plan.images.len() || bytes != plan.bytes {
         let (planned, name) = (plan.images.len(), &plan.name);
-        bail!("shard `{name}` reads back as {samples} of {planned} samples: is the disk sound");
+        let planned = counted(planned, "sample");
+        bail!("shard `{name}` reads back as {samples} of {planned}: is the disk sound");
     }
     Ok(Written { sha256: sha256(shard.shard().map().as_slice()), idx: shard.dali_idx() })
 }

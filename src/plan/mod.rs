@@ -21,7 +21,7 @@ use headwater_storage_client::{
 use serde::Serialize;
 use tokio::task::JoinSet;
 
-use crate::config::Config;
+use headwater_config::Config;
 
 /// Plans batches of one configuration.
 pub(crate) struct Planner {
@@ -128,12 +128,13 @@ impl Planner {
             nodes,
             access,
             wait_limit_ms,
+            wait_limit_key: "receiver.worker_wait_ms",
             local_map: config.augment.local_map,
             ..Default::default()
         })
         .await?;
         let (mut manifests, mut datasets) = (Vec::new(), Vec::new());
-        for dataset in config.dataset_uses() {
+        for dataset in config.dataset_uses()? {
             let manifest = client.manifest(&dataset.name).await?;
             let reference = DatasetRef { name: dataset.name, manifest: manifest.digest() };
             datasets.push(client.dataset(&reference));
@@ -180,7 +181,7 @@ impl Planner {
 
     fn sampler(&self, checkpoint: Option<&Path>) -> Result<Sampler> {
         let receiver = &self.config.receiver;
-        let config = sampler_config(receiver, &self.recipe, &self.config.dataset_uses());
+        let config = sampler_config(receiver, &self.recipe, &self.config.dataset_uses()?);
         let mut sampler = Sampler::new(config, self.manifests.clone())?;
         if let Some(path) = checkpoint {
             let state = checkpoint::read(path)?;
@@ -285,7 +286,7 @@ mod tests {
     use headwater_storage_client::LocalMap;
 
     use super::*;
-    use crate::config::DatasetEntry;
+    use headwater_config::DatasetEntry;
 
     #[tokio::test]
     async fn storage_that_goes_away_is_no_bad_sample() {

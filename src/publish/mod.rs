@@ -3,11 +3,8 @@
 //! Deliberately absent: leases, order, retries. A receiver hands out batches; here they become
 //! messages, and what a queue has no room for waits or is lost as the kind of socket has it.
 
-mod address;
-mod config;
 mod outlet;
 mod publisher;
 mod tenbin;
 
-pub(crate) use config::PublishConfig;
 pub(crate) use publisher::{Publisher, describe};

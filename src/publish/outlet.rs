@@ -1,11 +1,10 @@
 //! One address with its socket.
 
 use anyhow::{Context, Result};
+use headwater_config::publish::{Address, Framing, Kind, PublishConfig};
 use headwater_receiver::Batch;
 use zmq::{DONTWAIT, PollEvents, PollItem, SNDMORE, Socket, SocketType};
 
-use super::address::{Address, Kind};
-use super::config::{Framing, PublishConfig};
 use super::tenbin::{Chunk, in_one_frame};
 
 /// First byte of what a client sends to subscribe.

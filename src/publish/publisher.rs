@@ -3,11 +3,11 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
+use headwater_config::publish::PublishConfig;
 use headwater_core::{Dtype, Recipe};
 use headwater_receiver::Batch;
 use metrics::{Unit, counter, gauge, histogram};
 
-use super::config::PublishConfig;
 use super::outlet::Outlet;
 use super::tenbin::{self, Chunk};
 use crate::shutdown::Shutdown;

@@ -9,9 +9,9 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, bail};
+use headwater_config::{Config, Setting};
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::config::Config;
 use crate::screen::Screen;
 use crate::shutdown::Shutdown;
 
@@ -45,7 +45,7 @@ impl Child {
         command.args(["--config", "-", "--die-with", &own, verb]);
         // They are in the configuration already.
         for (variable, _) in std::env::vars_os() {
-            if variable.to_str().is_some_and(|v| v.starts_with("HEADWATER_") && v.contains("__")) {
+            if variable.to_str().is_some_and(Setting::is_variable) {
                 command.env_remove(variable);
             }
         }

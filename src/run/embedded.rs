@@ -3,16 +3,14 @@
 
 use anyhow::{Result, anyhow};
 use headwater_augment::Augment;
+use headwater_config::Config;
 use headwater_storage::Storage;
 use headwater_telemetry::{Health, MetricsServer, start_metrics};
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-use crate::config::Config;
-use crate::run::{Addresses, Tiers};
-
-const ANY_PORT: &str = "127.0.0.1:0";
+use crate::run::{ANY_PORT, Addresses, Tiers};
 
 /// The tiers' tasks. Dropping this ends them.
 pub(crate) struct Embedded {
@@ -32,7 +30,7 @@ impl Embedded {
         if config.telemetry.metrics_listen.is_empty() {
             config.telemetry.metrics_listen = ANY_PORT.to_owned();
         }
-        let metrics = start_metrics(&config.telemetry, Health::new(), &[]).await?;
+        let metrics = start_metrics(&config.telemetry, Health::new()).await?;
         let (stop, stopped) = watch::channel(false);
         let mut tasks = JoinSet::new();
         let mut addresses = Addresses::default();

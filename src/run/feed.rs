@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
-use headwater_core::{Digest, Digester, Recipe, SampleRef};
+use headwater_core::{Digest, Digester, Recipe, SampleRef, counted};
 use headwater_receiver::{Batch, DatasetUse, Receiver, ReceiverConfig, Snapshot};
 
 use crate::contact_sheet::Sheet;
@@ -68,8 +68,9 @@ impl Feed {
         let steps: u64 = (0..epochs).map(|epoch| receiver.steps_per_epoch(epoch)).sum();
         if steps == 0 {
             bail!(
-                "the datasets do not fill one batch of {batch_samples} samples: lower \
-                 receiver.batch_samples, or set receiver.epoch_end = \"short_last\""
+                "the datasets do not fill one batch of {}: lower receiver.batch_samples, or set \
+                 receiver.epoch_end = \"short_last\"",
+                counted(batch_samples, "sample")
             );
         }
         let progress = screen.progress("images", steps * batch_samples);

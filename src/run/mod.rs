@@ -10,6 +10,8 @@ mod scrape;
 use std::net::SocketAddr;
 
 use anyhow::Result;
+use headwater_config::Config;
+use headwater_receiver::ReceiverConfig;
 
 pub(crate) use embedded::Embedded;
 pub(crate) use feed::{Fed, Feed};
@@ -26,6 +28,29 @@ pub(crate) struct Addresses {
     pub(crate) workers: Vec<String>,
     /// Metrics of every process that holds a worker.
     pub(crate) metrics: Vec<SocketAddr>,
+}
+
+/// Where whatever `run` starts listens: on this machine only, at a free port.
+const ANY_PORT: &str = "127.0.0.1:0";
+
+// === impl Addresses ===
+
+impl Addresses {
+    /// The configuration of the one receiver of these tiers.
+    pub(crate) fn receiver(&self, config: &Config) -> Result<ReceiverConfig> {
+        let mut receiver = ReceiverConfig {
+            storage: vec![self.storage.clone()],
+            workers: self.workers.clone(),
+            rank: 0,
+            world_size: 1,
+            ..config.receiver_tier()?
+        };
+        if receiver.tcp_listen == ReceiverConfig::default().tcp_listen {
+            // No other machine has to reach it.
+            ANY_PORT.clone_into(&mut receiver.tcp_listen);
+        }
+        Ok(receiver)
+    }
 }
 
 /// Two tiers that run.

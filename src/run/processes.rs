@@ -3,14 +3,13 @@
 use std::time::Duration;
 
 use anyhow::{Result, bail};
+use headwater_config::Config;
 
-use crate::config::Config;
 use crate::run::child::Child;
-use crate::run::{Addresses, Tiers};
+use crate::run::{ANY_PORT, Addresses, Tiers};
 use crate::screen::Screen;
 use crate::shutdown::Shutdown;
 
-const ANY_PORT: &str = "127.0.0.1:0";
 /// A storage node may have to index all shards first.
 const STORAGE_START: Duration = Duration::from_secs(3600);
 const WORKER_START: Duration = Duration::from_secs(60);

@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use headwater_core::counted;
 use headwater_proto::augment::WorkTimes;
 use headwater_receiver::Snapshot;
 
@@ -16,13 +17,17 @@ pub(crate) fn report(fed: &Fed, counters: &Counters) -> String {
     for epoch in &fed.epochs {
         let _ = writeln!(
             text,
-            "epoch {}: {} samples in {} batches, {} distinct; hash {}",
-            epoch.number, epoch.samples, epoch.batches, epoch.distinct, epoch.hash
+            "epoch {}: {} in {}, {} distinct; hash {}",
+            epoch.number,
+            counted(epoch.samples, "sample"),
+            counted(epoch.batches, "batch"),
+            epoch.distinct,
+            epoch.hash
         );
     }
     let stats = &fed.stats;
     if stats.substituted > 0 {
-        let _ = writeln!(text, "{} samples stand in for broken ones", stats.substituted);
+        let _ = writeln!(text, "substituted: {}", counted(stats.substituted, "sample"));
     }
     let images: u64 = fed.epochs.iter().map(|epoch| epoch.samples).sum();
     let rows = [

@@ -4,10 +4,10 @@ use std::path::PathBuf;
 
 use anyhow::{Result, bail, ensure};
 use clap::Args;
+use headwater_config::Config;
 
 use super::model::{Hardware, Job, Photos, Size, size};
 use super::rates::core_rate;
-use crate::config::Config;
 
 /// What a job and its nodes are like, beside what is configured.
 #[derive(Clone, Debug, Args)]

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use headwater_access::AccessConfig;
+use headwater_config_derive::Keys;
 use serde::{Deserialize, Serialize};
 
 use crate::StorageError;
@@ -20,7 +21,7 @@ const OPEN_SHARDS_DEFAULT: usize = 512;
 const PREFETCH_SHARDS_DEFAULT: usize = 8;
 
 /// Configuration of one storage node.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, Keys)]
 #[serde(deny_unknown_fields, default)]
 pub struct StorageConfig {
     /// Address to listen on, `host:port`; port 0 takes a free one.
@@ -28,6 +29,7 @@ pub struct StorageConfig {
     /// Name of the node in logs and in its welcome; empty: host name and port.
     pub node: String,
     /// The datasets served.
+    #[key(skip)]
     pub datasets: Vec<DatasetConfig>,
     /// Folders that shards must lie in, all links and `..` followed; a shard elsewhere stops the
     /// start. Empty: anywhere.
@@ -36,21 +38,29 @@ pub struct StorageConfig {
     /// that folder cannot be written to, in `~/.cache/headwater/index`.
     pub index_dir: Option<PathBuf>,
     /// Sum of the samples in one block of an answer, in bytes.
+    #[key(unit = "bytes")]
     pub block_bytes: usize,
     /// Threads that wait for the disk at the same time, at the start and while serving.
+    #[key(unit = "threads")]
     pub readers: usize,
     /// Connections at the same time; a further one is closed at once.
+    #[key(unit = "connections")]
     pub connections_max: usize,
     /// Requests at the same time, over all connections, until their answers begin; a further one
     /// is refused, and tried again by the caller.
+    #[key(unit = "requests")]
     pub requests_max: usize,
     /// Reads answered at the same time; further ones wait.
+    #[key(unit = "reads")]
     pub max_concurrent_reads: usize,
     /// Reads that may wait; one more is refused, and tried again by the caller.
+    #[key(unit = "reads")]
     pub max_waiting_reads: usize,
     /// Shards kept open; the least recently used one is closed.
+    #[key(unit = "shards")]
     pub open_shards_max: usize,
     /// Shards fetched ahead at the same time.
+    #[key(unit = "shards")]
     pub prefetch_shards_max: usize,
     /// What to do with a shard whose end is missing.
     pub on_broken_shard: OnBrokenShard,

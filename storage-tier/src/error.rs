@@ -3,8 +3,8 @@
 use std::io;
 use std::path::PathBuf;
 
-use headwater_core::ManifestError;
 use headwater_core::shard_index::ShardIndexError;
+use headwater_core::{ManifestError, counted};
 use headwater_proto::storage::{MessageError, StorageFailure};
 use headwater_storage_client::{MapError, ShardReadError};
 
@@ -64,6 +64,25 @@ pub enum StorageError {
         at: u64,
         /// What is wrong there.
         fault: String,
+    },
+    /// A file without a byte.
+    #[error("shard `{path}` is an empty file: fetch or write it again, or leave it out")]
+    EmptyFile {
+        /// Path of the file.
+        path: PathBuf,
+    },
+    /// An archive that was compressed as a whole.
+    #[error(
+        "shard `{path}` is compressed ({form}), so that its samples cannot be read one by one: \
+         write it as a plain tar archive, as `{command}` does"
+    )]
+    Compressed {
+        /// Path of the file.
+        path: PathBuf,
+        /// How it was compressed.
+        form: &'static str,
+        /// What undoes it.
+        command: String,
     },
     /// Samples that cannot be told apart or are too many.
     #[error("shard `{path}`")]
@@ -146,7 +165,9 @@ pub enum StorageError {
         theirs: String,
     },
     /// A shard that the dataset does not have.
-    #[error("dataset `{dataset}` has {shards} shards, number {shard} was asked for")]
+    #[error(
+        "dataset `{dataset}` has {}, number {shard} was asked for", counted(*.shards, "shard")
+    )]
     NoShard {
         /// Name of the dataset.
         dataset: String,
@@ -159,7 +180,9 @@ pub enum StorageError {
     #[error(transparent)]
     Read(#[from] ShardReadError),
     /// As many reads wait as may.
-    #[error("{waiting} reads are waiting here, the limit (`max_waiting_reads`): try again")]
+    #[error(
+        "the limit of waiting reads is reached here ({waiting}, `storage.max_waiting_reads`): try again"
+    )]
     Overloaded {
         /// The limit.
         waiting: usize,
@@ -193,6 +216,8 @@ impl StorageError {
             Self::Message(_) => StorageFailure::BadRequest,
             Self::Map(_)
             | Self::BrokenTar { .. }
+            | Self::EmptyFile { .. }
+            | Self::Compressed { .. }
             | Self::Samples { .. }
             | Self::Idx { .. }
             | Self::IdxRead { .. }

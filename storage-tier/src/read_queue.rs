@@ -82,7 +82,9 @@ mod tests {
         assert!(second.as_mut().now_or_never().is_none());
         assert!(third.as_mut().now_or_never().is_none());
         let error = queue.enter().now_or_never().expect("at once").unwrap_err();
-        assert!(error.is_retryable() && error.to_string().contains("2 reads are waiting"));
+        assert!(
+            error.is_retryable() && error.to_string().contains("(2, `storage.max_waiting_reads`)")
+        );
         drop(first);
         assert!(third.as_mut().now_or_never().is_none(), "in the order in which they came");
         let second = second.await.unwrap();

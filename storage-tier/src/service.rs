@@ -9,7 +9,7 @@ use headwater_proto::storage::{
 };
 use headwater_proto::v1::storage_server::{Storage as StorageRpc, StorageServer};
 use headwater_proto::{MESSAGE_MAX_BYTES, WIRE_VERSION, v1};
-use headwater_storage_client::host_id;
+use headwater_storage_client::{host_id, host_name};
 use prost::Message as _;
 use tokio::net::TcpListener;
 use tokio::sync::{mpsc, oneshot};
@@ -107,8 +107,7 @@ impl Storage {
         if !self.config().node.is_empty() {
             return self.config().node.clone();
         }
-        let system = rustix::system::uname();
-        format!("{}:{}", system.nodename().to_string_lossy(), address.port())
+        format!("{}:{}", host_name(), address.port())
     }
 }
 

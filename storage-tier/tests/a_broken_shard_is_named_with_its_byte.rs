@@ -43,7 +43,7 @@ async fn cut_within_a_field() {
 #[tokio::test]
 async fn cut_within_the_second_field_of_a_sample() {
     let (error, kept) = broken(&shard(0, 3, 700)[..4608]).await;
-    assert!(error.contains("`000001.cls` has 1 bytes from byte 4608"), "{error}");
+    assert!(error.contains("`000001.cls` has 1 byte from byte 4608"), "{error}");
     assert_eq!(kept, [1], "a sample that lost a field is not served");
 }
 
@@ -69,8 +69,21 @@ async fn no_tar_at_all() {
     let (error, kept) = broken(&[b'x'; 4096]).await;
     assert!(error.contains("broken at byte 0: no tar header there"), "{error}");
     assert!(kept.is_empty());
-    let (error, _) = broken(b"").await;
-    assert!(error.contains("broken at byte 0: the end marker is missing"), "{error}");
+    let refused = async |bytes: &[u8]| open_bytes(bytes).await.unwrap_err().to_string();
+    let error = refused(b"").await;
+    assert!(error.ends_with("a.tar` is an empty file: fetch or write it again, or leave it out"));
+    for (magic, form, undo) in [
+        (&b"\x1f\x8b\x08\0"[..], "gzip", "gunzip"),
+        (b"\x28\xb5\x2f\xfd", "zstd", "unzstd"),
+        (b"\xfd7zXZ\0", "xz", "unxz"),
+        (b"BZh9", "bzip2", "bunzip2"),
+    ] {
+        let error = refused(&[magic, &[7; 600]].concat()).await;
+        assert!(error.contains(&format!("a.tar` is compressed ({form}), so that")), "{error}");
+        assert!(error.contains(&format!("as `{undo} /")), "{error}");
+    }
+    let named_alike = tar(&[("BZh.jpg", b"a member of that name")]);
+    assert!(open_bytes(&named_alike).await.is_ok());
 }
 
 #[tokio::test]

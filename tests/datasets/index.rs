@@ -68,7 +68,7 @@ fn a_broken_shard_is_named_and_the_others_are_indexed() {
     let ended = place.run(&["datasets", "index"]);
     assert!(ended.stdout.contains("truncated.tar") && ended.stdout.contains("at byte 12288"));
     assert!(ended.stdout.contains("2 written"), "{}", ended.stdout);
-    refused(&ended, &["1 shards are broken"]);
+    refused(&ended, &["broken and without a new index: 1 shard, named above"]);
     assert!(!place.in_hub(TRAIN, "truncated.idx").exists());
 }
 

@@ -2,6 +2,7 @@
 
 mod add;
 mod count;
+mod fields;
 mod index;
 mod named;
 mod pack;

@@ -108,7 +108,7 @@ fn a_packed_split_is_indexed_valid_and_trained_on() {
     assert!(said.contains(&format!("{} with a checksum: 0 samples and 0 shards", sizes.len())));
     let args = ["run", "--dataset", "hub:mine", "--batch", "41", "--recipe", "imagenet-eval"];
     let said = place.printed(&[&["--set", "storage.index_dir=index"], &args[..]].concat());
-    assert!(said.contains("epoch 0: 41 samples in 1 batches, 41 distinct"), "{said}");
+    assert!(said.contains("epoch 0: 41 samples in 1 batch, 41 distinct"), "{said}");
 }
 
 #[test]

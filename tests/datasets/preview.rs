@@ -39,7 +39,7 @@ fn every_level_has_the_sums_of_what_is_below() {
     }
     let all = (samples + val + 4).to_string();
     assert_eq!(line(&tree, "(HEADWATER_DATASETS_ROOT)")[..2], [&all, "6"]);
-    assert!(tree.contains("4 shards were scanned"), "{tree}");
+    assert!(tree.contains("scanned: 4 shards; `headwater datasets index`"), "{tree}");
 }
 
 #[test]

@@ -22,7 +22,7 @@ fn the_file_compiles_and_names_every_split() {
     let place = Place::with_photos();
     place.put("secret/ir/22k-odd/class", "photos/photos-000003.tar");
     let said = place.printed(&["datasets", "stubs"]);
-    assert!(said.starts_with("hub.py: 2 datasets"), "{said}");
+    assert_eq!(said, "hub.py: 2 datasets; in Python, `import hub`\n");
     let file = place.path("hub.py");
     assert!(fs::read_to_string(&file).unwrap().contains(TRAIN));
     for args in [["-m", "py_compile", "hub.py"].as_slice(), &["-c", USE]] {
@@ -36,6 +36,21 @@ fn the_file_compiles_and_names_every_split() {
     }
     let printed = place.printed(&["datasets", "stubs", "--out", "-"]);
     assert_eq!(printed, fs::read_to_string(&file).unwrap());
+}
+
+#[test]
+fn a_file_of_another_name_is_imported_by_that() {
+    let place = Place::with_photos();
+    let said = place.printed(&["datasets", "stubs", "--out", "hub2.py"]);
+    assert_eq!(said, "hub2.py: 1 dataset; in Python, `import hub2`\n");
+    let text = fs::read_to_string(place.path("hub2.py")).unwrap();
+    assert!(text.contains("    import hub2\n"), "{text}");
+    assert!(text.contains("datasets=[hub2.public.rgb.photos.train]"), "{text}");
+    let said = place.printed(&["datasets", "stubs", "--out", "my-hub.py"]);
+    assert_eq!(
+        said,
+        "my-hub.py: 1 dataset; Python cannot import a file of that name: write one such as hub.py\n"
+    );
 }
 
 #[test]

@@ -36,7 +36,7 @@ fn images_that_cannot_be_decoded_are_named() {
     tells(&ended, &[&shard, "sample 5, `000005`: ", "not an image"]);
     tells(&ended, &[&shard, "sample 7, `000007`: ", "65500x65500"]);
     assert_eq!(lines(&ended), 3, "{}", ended.stdout);
-    refused(&ended, &["3 samples and 0 shards are broken"]);
+    refused(&ended, &["3 samples and 0 shards broken: named above"]);
 }
 
 #[test]
@@ -44,7 +44,7 @@ fn missing_images_and_labels_are_named() {
     let place = Place::new();
     place.put(TRAIN, "bad/no-image.tar");
     let ended = place.run(&["datasets", "validate"]);
-    tells(&ended, &["no-image.tar: sample 3, ", "no field `jpg|jpeg|png|webp`"]);
+    tells(&ended, &["no-image.tar: sample 3, ", "no field `jpg|jpeg|png|webp`, only `cls`"]);
     assert_eq!(lines(&ended), 4);
 
     let ended = place.run(&["--set", "receiver.label_field=json", "datasets", "validate"]);
@@ -59,8 +59,8 @@ fn a_shard_that_breaks_off_is_named_and_its_whole_samples_are_read() {
     place.put(TRAIN, "bad/truncated.tar");
     let ended = place.run(&["datasets", "validate"]);
     tells(&ended, &["truncated.tar: ", "at byte 12288", "`000002.jpg`"]);
-    tells(&ended, &["2 samples in 1 shards"]);
-    refused(&ended, &["0 samples and 1 shards"]);
+    tells(&ended, &["2 samples in 1 shard,"]);
+    refused(&ended, &["0 samples and 1 shard broken: named above"]);
 }
 
 #[test]
@@ -71,7 +71,7 @@ fn a_damaged_header_is_found_by_its_checksum() {
     File::options().write(true).open(&shard).unwrap().write_all_at(b"7", 110).unwrap();
     let ended = place.run(&["datasets", "validate"]);
     tells(&ended, &["photos-000003.tar: ", "byte 0", "checksum"]);
-    refused(&ended, &["0 samples and 1 shards"]);
+    refused(&ended, &["0 samples and 1 shard broken: named above"]);
 }
 
 #[test]
@@ -83,7 +83,7 @@ fn an_index_that_disagrees_with_its_shard_is_named_with_the_line() {
     fs::write(&idx, format!("{head}{}", rest.replacen("cls 512 ", "cls 1024 ", 1))).unwrap();
     let ended = place.run(&["datasets", "validate"]);
     tells(&ended, &["photos-000000.tar: ", "photos-000000.idx", "line 2", "1024"]);
-    refused(&ended, &["0 samples and 1 shards"]);
+    refused(&ended, &["0 samples and 1 shard broken: named above"]);
 }
 
 #[test]
@@ -122,5 +122,85 @@ fn only_what_is_named_is_read_and_configured_datasets_may_be() {
         format!("[[dataset]]\nname = \"bad\"\nshards = '{}'\n", data("bad/no-image.tar").display());
     fs::write(place.path("headwater.toml"), text).unwrap();
     let ended = place.run(&["datasets", "validate", "--configured"]);
-    tells(&ended, &["bad: 4 samples in 1 shards"]);
+    tells(&ended, &["bad: 4 samples in 1 shard,"]);
+}
+
+/// A tar archive of these members.
+fn tar(members: &[(&str, &[u8])]) -> Vec<u8> {
+    let mut builder = tar::Builder::new(Vec::new());
+    for (name, data) in members {
+        let mut header = tar::Header::new_ustar();
+        header.set_size(data.len() as u64);
+        header.set_mode(0o644);
+        builder.append_data(&mut header, name, *data).unwrap();
+    }
+    builder.into_inner().unwrap()
+}
+
+/// Puts a shard of these bytes beside the others of `TRAIN`.
+fn put(place: &Place, name: &str, bytes: &[u8]) -> String {
+    let shard = place.in_hub(TRAIN, name);
+    fs::create_dir_all(shard.parent().unwrap()).unwrap();
+    fs::write(&shard, bytes).unwrap();
+    shard.display().to_string()
+}
+
+#[test]
+fn double_keys_and_shards_without_a_sample_are_told() {
+    let place = Place::new();
+    let members = [("a.cls", &b"1"[..]), ("b.cls", b"2"), ("a.json", b"{}"), ("a.txt", b"")];
+    let doubled = put(&place, "doubled.tar", &tar(&members));
+    let empty = put(&place, "empty.tar", &tar(&[("README", b"no sample")]));
+    let ended = place.run(&["datasets", "validate"]);
+    let has = |line: String| assert!(ended.stdout.lines().any(|l| l == line), "{}", ended.stdout);
+    has(format!("{doubled}: has 2 samples with key `a`: keys must be unique in a shard"));
+    has(format!("{empty}: holds no sample: members need a name KEY.FIELD, as in `000.jpg`"));
+    refused(&ended, &["3 samples and 2 shards broken: named above"]);
+}
+
+#[test]
+fn what_is_no_shard_at_all_is_told_with_the_remedy() {
+    let place = Place::new();
+    let gz = put(&place, "a.tar", b"\x1f\x8b\x08 and so on");
+    let empty = put(&place, "b.tar", b"");
+    let ended = place.run(&["datasets", "validate"]);
+    let has = |line: String| assert!(ended.stdout.lines().any(|l| l == line), "{}", ended.stdout);
+    has(format!(
+        "{gz}: shard `{gz}` is compressed (gzip), so that its samples cannot be read one by one: \
+         write it as a plain tar archive, as `gunzip {gz}` does"
+    ));
+    has(format!(
+        "{empty}: shard `{empty}` is an empty file: fetch or write it again, or leave it out"
+    ));
+    let folder = place.in_hub(TRAIN, "").display().to_string();
+    let folder = folder.trim_end_matches('/');
+    let list = ["datasets", "list", "--dataset", &format!("x={folder}")];
+    let said =
+        format!("shard `{folder}` is a folder: name the shards in it, as in `{folder}/*.tar`");
+    place.refused(&list, &[&said]);
+}
+
+#[test]
+fn a_field_with_dots_is_shown_and_explained() {
+    let place = Place::new();
+    let shard = put(&place, "dotted.tar", &tar(&[("a.b.jpg", b"x"), ("a.b.cls", b"1")]));
+    let ended = place.run(&["--set", "receiver.label_field=", "datasets", "validate"]);
+    let line = format!(
+        "{shard}: sample 0, `a`: no field `jpg|jpeg|png|webp`, only `b.jpg`, `b.cls` (a field is all \
+         that follows the first dot of a file's name)"
+    );
+    assert!(ended.stdout.lines().any(|l| l == line), "{}", ended.stdout);
+}
+
+#[test]
+fn a_label_that_is_text_is_told_with_the_remedy() {
+    let place = Place::new();
+    put(&place, "text.tar", &tar(&[("a.cls", b"cat")]));
+    let ended = place.run(&["datasets", "validate"]);
+    tells(
+        &ended,
+        &["sample 0, `a`: label `cat` is not a whole number of 64 bits: write class numbers, as \
+           `headwater datasets pack` does, or set receiver.label_field to another field, or to \
+           \"\" for no labels"],
+    );
 }

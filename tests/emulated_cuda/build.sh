@@ -2,8 +2,8 @@
 # Builds the emulated CUDA driver and NVRTC: build.sh OUT_DIR
 #
 # Prints the folder, in OUT_DIR, that LD_LIBRARY_PATH has to name; its folder `driver` has no NVRTC. It is made once for each state of the
-# sources, by $CXX or g++, whose optimiser would take longer than it saves. Several may be at it at the
-# same time: each works under a name of its own.
+# sources, by $CXX or g++, whose optimiser would take longer than it saves. Several may ask at the
+# same time: the first makes it.
 set -euo pipefail
 
 here=$(cd "$(dirname "$0")" && pwd)
@@ -11,14 +11,17 @@ arithmetic=$here/../../augment-tier/tests/emulation/arithmetic.h
 mkdir -p "$1"
 out=$(cd "$1" && pwd)
 compiler=${CXX:-g++}
-sum=$(cat "$here"/*.cpp "$here"/*.h "$arithmetic" "$here/build.sh" | sha256sum | cut -c 1-16)
+sum=$(cat "$here"/*.cpp "$here"/*.h "$here"/../emulated/*.h "$arithmetic" "$here/build.sh" | sha256sum | cut -c 1-16)
 done=$out/emulated-cuda-$sum
+# Tests that start together wait for the first instead of compiling it all as well.
+exec 9>"$out/emulated-cuda.lock"
+flock 9
 if [ ! -d "$done" ]; then
     making=$(mktemp -d "$out/emulated-cuda-making.XXXXXX")
     trap 'rm -rf "$making"' EXIT
     options=(-std=c++20 -O0 -fPIC -Wall -Wextra -fvisibility=hidden)
     driver=("$here"/{allocations,blocks,copies,driver,memory,modules,state,streams}.cpp)
-    "$compiler" "${options[@]}" -shared -Wl,-soname,libcuda.so.1 -o "$making/libcuda.so.1" \
+    "$compiler" "${options[@]}" -shared -Wl,-soname,libcuda.so.1,-Bsymbolic-functions -o "$making/libcuda.so.1" \
         "${driver[@]}" -ldl -pthread &
     first=$!
     "$compiler" "${options[@]}" -shared -Wl,-soname,libnvrtc.so -o "$making/libnvrtc.so" \
@@ -31,7 +34,6 @@ if [ ! -d "$done" ]; then
     cp "$here/kernel_abi.h" "$here/kernel_words.h" "$arithmetic" "$making"
     "$compiler" "${options[@]}" -o "$making/selftest" "$here"/selftest*.cpp -L"$making" -lcuda -lnvrtc \
         -Wl,-rpath,'$ORIGIN'
-    # Whoever was first has made the same.
-    mv -T "$making" "$done" 2>/dev/null || [ -d "$done" ]
+    mv -T "$making" "$done"
 fi
 echo "$done"

@@ -1,5 +1,6 @@
 // NVRTC for tests: takes a kernel's text to the C++ compiler. What comes out is a shared object in the
 // place of a cubin, which the emulated driver loads.
+#include "../emulated/calls.h"
 #include "abi.h"
 #include "modules.h"
 
@@ -16,8 +17,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 #include <vector>
-
-#define API extern "C" __attribute__((visibility("default")))
 
 typedef int nvrtcResult;
 enum : nvrtcResult {

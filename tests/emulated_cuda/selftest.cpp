@@ -183,14 +183,5 @@ const Scenarios ORDER = {
 }  // namespace
 
 int main(int count, char** words) {
-    const std::string name = count == 2 ? words[1] : "";
-    for (const Scenarios* all : {&ORDER, &KERNELS, &MISUSE}) {
-        const auto found = all->find(name);
-        if (found == all->end()) continue;
-        start();
-        found->second();
-        return 0;
-    }
-    std::fprintf(stderr, "selftest: no such scenario\n");
-    return 2;
+    return run_scenario(count, words, {&ORDER, &KERNELS, &MISUSE}, start);
 }

@@ -1,13 +1,9 @@
 // What the scenarios of the emulated driver's own test share.
 #pragma once
+#include "../emulated/scenarios.h"
 #include "abi.h"
 
-#include <cstdio>
-#include <cstdlib>
 #include <cstring>
-#include <functional>
-#include <map>
-#include <string>
 #include <sys/mman.h>
 #include <thread>
 #include <vector>
@@ -63,11 +59,6 @@ int nvrtcGetCUBIN(void*, char*);
 
 const size_t BYTES = 4096;
 
-#define HOLDS(condition)                                                               \
-    if (!(condition)) {                                                                \
-        std::fprintf(stderr, "selftest: line %d: not %s\n", __LINE__, #condition);     \
-        std::exit(1);                                                                  \
-    }
 #define OK(call) HOLDS((call) == CUDA_SUCCESS)
 
 inline void start() {
@@ -112,9 +103,6 @@ inline int first(CUdeviceptr memory) {
 CUfunction kernel(const char* name);
 void launch(CUfunction kernel, unsigned blocks, unsigned threads, size_t shared_bytes, CUstream on,
             std::vector<void*> arguments);
-
-typedef std::map<std::string, std::function<void()>> Scenarios;
-#define SCENARIO(name) {#name, name}
 
 // Each file's scenarios.
 extern const Scenarios KERNELS, MISUSE;

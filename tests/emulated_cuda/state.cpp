@@ -5,9 +5,6 @@
 #include "streams.h"
 
 #include <algorithm>
-#include <cstdarg>
-#include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <set>
@@ -16,44 +13,16 @@
 
 namespace emulated {
 
-std::mutex everything;
+const char* const EMULATION = "CUDA";
 thread_local Context* current = nullptr;
 thread_local bool in_host_function = false;
 thread_local int capture_mode = 0;
 
 namespace {
 
-// EMULATED_CUDA_FAIL=NAME:NTH[:ERROR],..: that call of this name returns the error.
-struct Failure {
-    std::string name;
-    unsigned long left;
-    CUresult error;
-};
-
 bool initialised = false;
 std::vector<std::unique_ptr<Context>> contexts;
 unsigned holders = 0;
-
-const char* setting(const char* name) {
-    const char* value = std::getenv(name);
-    return value && *value ? value : nullptr;
-}
-
-std::vector<Failure> failures() {
-    std::vector<Failure> found;
-    const char* text = setting("EMULATED_CUDA_FAIL");
-    for (std::string rest = text ? text : ""; !rest.empty();) {
-        const size_t end = rest.find(',');
-        char name[64];
-        unsigned long nth;
-        int error = CUDA_ERROR_LAUNCH_FAILED;
-        if (std::sscanf(rest.substr(0, end).c_str(), "%63[^:]:%lu:%d", name, &nth, &error) < 2)
-            fail("EMULATED_CUDA_FAIL is not NAME:NTH[:ERROR],..: %s", text);
-        found.push_back({name, nth, error});
-        rest = end == std::string::npos ? "" : rest.substr(end + 1);
-    }
-    return found;
-}
 
 // Errors of this kind leave the context unusable.
 bool is_sticky(CUresult error) { return error >= CUDA_ERROR_ILLEGAL_ADDRESS && error < 800; }
@@ -75,17 +44,6 @@ __attribute__((destructor)) void at_exit() {
 }
 
 }  // namespace
-
-void fail(const char* format, ...) {
-    char message[512];
-    va_list arguments;
-    va_start(arguments, format);
-    std::vsnprintf(message, sizeof message, format, arguments);
-    va_end(arguments);
-    std::fprintf(stderr, "emulated CUDA: %s\n", message);
-    std::fflush(stderr);
-    std::abort();
-}
 
 bool eager() {
     static const char* value = setting("EMULATED_CUDA");
@@ -124,13 +82,10 @@ CUresult enter(const char* name, Needs needs) {
     static const std::set<std::string> unsafe = {"cuEventQuery",   "cuMemAlloc",     "cuMemAllocHost",
                                                  "cuMemHostAlloc", "cuStreamCreate", "cuStreamQuery"};
     if (capturing && capture_mode == 0 && unsafe.count(name)) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
-    static std::vector<Failure> asked = failures();
-    for (Failure& failure : asked) {
-        if (failure.name != name || failure.left == 0 || --failure.left > 0) continue;
-        if (is_sticky(failure.error) && current) current->failed = failure.error;
-        return failure.error;
-    }
-    return CUDA_SUCCESS;
+    static Failures failures("EMULATED_CUDA_FAIL", CUDA_ERROR_LAUNCH_FAILED);
+    const CUresult error = failures.of(name);
+    if (is_sticky(error) && current) current->failed = error;
+    return error;
 }
 
 CUresult initialise() {

@@ -1,13 +1,9 @@
 // What all calls share: one lock, one device, its context, and how a misuse ends the process.
 #pragma once
+#include "../emulated/calls.h"
 #include "abi.h"
 
-#include <mutex>
-
 namespace emulated {
-
-// Ends the process: what was done breaks CUDA's contract, or is not emulated.
-[[noreturn]] void fail(const char* format, ...) __attribute__((format(printf, 1, 2)));
 
 // One life of the device's primary context. Never given back, so that a stale handle is known.
 struct Context {
@@ -18,7 +14,6 @@ struct Context {
 
 enum class Needs { Nothing, Init, Context };
 
-extern std::mutex everything;
 extern thread_local Context* current;
 // Set while the program's own function runs in the place of a stream's operation.
 extern thread_local bool in_host_function;
@@ -54,5 +49,3 @@ void release();
 Context* context_of(CUcontext handle);
 
 }  // namespace emulated
-
-#define API extern "C" __attribute__((visibility("default")))

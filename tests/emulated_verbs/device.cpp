@@ -1,36 +1,94 @@
-// The device, its port, and memory that it reaches.
+// Devices, their ports, and memory that they reach.
 #include "state.h"
 
+#include <arpa/inet.h>
 #include <cstring>
 #include <random>
+#include <sstream>
 #include <sys/mman.h>
 #include <unistd.h>
 #include <unordered_map>
+#include <vector>
+
+namespace {
+
+struct Port {
+    unsigned state;
+    std::vector<ibv_gid> gids;
+};
+
+}  // namespace
 
 struct ibv_device {
-    const char* name;
+    std::string name;
+    std::vector<Port> ports;
 };
 
 using namespace emulated;
 
-static ibv_device device = {"emulated0"};
+static std::vector<std::string> split(const std::string& text, char at) {
+    std::vector<std::string> parts;
+    std::istringstream rest(text);
+    for (std::string part; std::getline(rest, part, at);) parts.push_back(part);
+    return parts;
+}
+
+// EMULATED_VERBS_DEVICES=NAME=STATE/GID,..|STATE/GID,..;..: devices, each with its ports, each with the
+// number of its state and its addresses. Empty: none. Only port 1 of a machine that is not described
+// has pairs.
+static std::vector<ibv_device>& devices() {
+    static auto& known = *new std::vector<ibv_device>([] {
+        const char* text = std::getenv("EMULATED_VERBS_DEVICES");
+        if (!text) return std::vector<ibv_device>{{"emulated0", {{IBV_PORT_ACTIVE, {{}, GID}}}}};
+        std::vector<ibv_device> found;
+        for (const std::string& described : split(text, ';')) {
+            const size_t named = described.find('=');
+            if (named == std::string::npos) fail("EMULATED_VERBS_DEVICES: no NAME= in %s", text);
+            ibv_device device{described.substr(0, named), {}};
+            for (const std::string& port : split(described.substr(named + 1), '|')) {
+                const size_t slash = port.find('/');
+                Port made{unsigned(std::atoi(port.c_str())), {}};
+                if (slash != std::string::npos)
+                    for (const std::string& gid : split(port.substr(slash + 1), ',')) {
+                        made.gids.emplace_back();
+                        if (inet_pton(AF_INET6, gid.c_str(), &made.gids.back()) != 1)
+                            fail("EMULATED_VERBS_DEVICES: %s is no address", gid.c_str());
+                    }
+                device.ports.push_back(made);
+            }
+            found.push_back(device);
+        }
+        return found;
+    }());
+    return known;
+}
+
+static const Port* port_of(ibv_context* context, uint8_t number) {
+    const auto& ports = known<Context>(context)->device->ports;
+    return number >= 1 && number <= ports.size() ? &ports[number - 1] : nullptr;
+}
+
 // By key, of both kinds: they differ, so that one does not pass for the other.
 static auto& regions = *new std::unordered_map<uint32_t, Region*>;
 
 API ibv_device** ibv_get_device_list(int* count) {
     return call("ibv_get_device_list", [&] {
-        if (count) *count = 1;
-        return new ibv_device* [2] { &device, nullptr };
+        const size_t all = devices().size();
+        ibv_device** list = new ibv_device*[all + 1]();
+        for (size_t i = 0; i < all; ++i) list[i] = &devices()[i];
+        if (count) *count = int(all);
+        return list;
     });
 }
 
 API void ibv_free_device_list(ibv_device** list) { delete[] list; }
 
-API const char* ibv_get_device_name(ibv_device* of) { return of->name; }
+API const char* ibv_get_device_name(ibv_device* of) { return of->name.c_str(); }
 
 API ibv_context* ibv_open_device(ibv_device* of) {
     return call("ibv_open_device", [&]() -> ibv_context* {
-        if (of != &device) fail("%p is no device", static_cast<void*>(of));
+        if (of < devices().data() || of >= devices().data() + devices().size())
+            fail("%p is no device", static_cast<void*>(of));
         Context* made = make<Context>();
         made->device = of;
         made->cmd_fd = made->async_fd = -1;
@@ -52,7 +110,7 @@ API int ibv_close_device(ibv_context* context) {
 
 API int ibv_query_device(ibv_context* context, ibv_device_attr* attr) {
     return call("ibv_query_device", [&] {
-        known<Context>(context);
+        const Context* opened = known<Context>(context);
         *attr = {};
         std::strcpy(attr->fw_ver, "emulated");
         attr->max_mr_size = UINT64_MAX;
@@ -61,19 +119,20 @@ API int ibv_query_device(ibv_context* context, ibv_device_attr* attr) {
         attr->max_qp_wr = QUEUE_ENTRIES_MAX;
         attr->max_sge = 1;
         attr->max_cqe = COMPLETIONS_MAX;
-        attr->max_pkeys = attr->phys_port_cnt = 1;
+        attr->max_pkeys = 1;
+        attr->phys_port_cnt = opened->device->ports.size();
         return 0;
     });
 }
 
 API int ibv_query_port(ibv_context* context, uint8_t port, ibv_port_attr* attr) {
     return call("ibv_query_port", [&] {
-        known<Context>(context);
-        if (port != 1) return EINVAL;
+        const Port* of = port_of(context, port);
+        if (!of) return EINVAL;
         *attr = {};
-        attr->state = IBV_PORT_ACTIVE;
+        attr->state = of->state;
         attr->max_mtu = attr->active_mtu = IBV_MTU_4096;
-        attr->gid_tbl_len = GIDS;
+        attr->gid_tbl_len = of->gids.size();
         attr->max_msg_sz = MESSAGE_MAX_BYTES;
         attr->pkey_tbl_len = 1;
         attr->link_layer = IBV_LINK_LAYER_ETHERNET;
@@ -83,9 +142,9 @@ API int ibv_query_port(ibv_context* context, uint8_t port, ibv_port_attr* attr) 
 
 API int ibv_query_gid(ibv_context* context, uint8_t port, int index, ibv_gid* gid) {
     return call("ibv_query_gid", [&] {
-        known<Context>(context);
-        if (port != 1 || index < 0 || index >= GIDS) return EINVAL;
-        *gid = index == GID_INDEX ? GID : ibv_gid{};
+        const Port* of = port_of(context, port);
+        if (!of || index < 0 || size_t(index) >= of->gids.size()) return EINVAL;
+        *gid = of->gids[index];
         return 0;
     });
 }

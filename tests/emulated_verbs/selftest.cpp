@@ -280,24 +280,44 @@ void the_call_that_is_named_fails() {
     HOLDS(one.to_init() == EPERM);
 }
 
+// EMULATED_VERBS_DEVICES="first=1/::1|4/::,::2;second=" in the environment.
+void the_machine_is_the_one_that_is_described() {
+    int count;
+    ibv_device** list = ibv_get_device_list(&count);
+    HOLDS(count == 2 && !list[2] && !std::strcmp(ibv_get_device_name(list[0]), "first") &&
+          !std::strcmp(ibv_get_device_name(list[1]), "second"));
+    ibv_context *first = ibv_open_device(list[0]), *second = ibv_open_device(list[1]);
+    ibv_device_attr device;
+    OK(ibv_query_device(first, &device));
+    HOLDS(device.phys_port_cnt == 2);
+    OK(ibv_query_device(second, &device));
+    HOLDS(device.phys_port_cnt == 0);
+    ibv_port_attr port;
+    OK(ibv_query_port(first, 1, &port));
+    HOLDS(port.state == 1 && port.gid_tbl_len == 1);
+    OK(ibv_query_port(first, 2, &port));
+    HOLDS(port.state == IBV_PORT_ACTIVE && port.gid_tbl_len == 2);
+    ibv_gid gid;
+    OK(ibv_query_gid(first, 2, 0, &gid));
+    HOLDS(gid.global.subnet_prefix == 0 && gid.global.interface_id == 0);
+    OK(ibv_query_gid(first, 2, 1, &gid));
+    HOLDS(gid.raw[15] == 2);
+    HOLDS(ibv_query_gid(first, 2, 2, &gid) && ibv_query_port(first, 3, &port) &&
+          ibv_query_port(second, 1, &port));
+}
+
+const Scenarios DATA = {
+    SCENARIO(writes_arrive_in_order_and_the_last_is_told_of),
+    SCENARIO(a_message_waits_for_a_buffer),
+    SCENARIO(memory_is_read_when_it_is_sent),
+    SCENARIO(room_comes_back_with_a_completion_that_is_taken),
+    SCENARIO(an_event_comes_once_for_each_request),
+    SCENARIO(memory_of_a_descriptor_is_written_by_its_addresses),
+    SCENARIO(what_is_not_there_is_not_registered),
+    SCENARIO(the_call_that_is_named_fails),
+    SCENARIO(the_machine_is_the_one_that_is_described),
+};
+
 }  // namespace
 
-int main(int count, char** arguments) {
-    Scenarios all = {
-        SCENARIO(writes_arrive_in_order_and_the_last_is_told_of),
-        SCENARIO(a_message_waits_for_a_buffer),
-        SCENARIO(memory_is_read_when_it_is_sent),
-        SCENARIO(room_comes_back_with_a_completion_that_is_taken),
-        SCENARIO(an_event_comes_once_for_each_request),
-        SCENARIO(memory_of_a_descriptor_is_written_by_its_addresses),
-        SCENARIO(what_is_not_there_is_not_registered),
-        SCENARIO(the_call_that_is_named_fails),
-    };
-    all.insert(FAULTS.begin(), FAULTS.end());
-    all.insert(MISUSE.begin(), MISUSE.end());
-    const auto found = all.find(count == 2 ? arguments[1] : "");
-    HOLDS(found != all.end());
-    // Whoever waits in vain is ended as well.
-    alarm(120);
-    found->second();
-}
+int main(int count, char** words) { return run_scenario(count, words, {&DATA, &FAULTS, &MISUSE}); }

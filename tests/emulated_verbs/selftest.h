@@ -1,19 +1,19 @@
 // What the scenarios of the emulated verbs' own test share.
 #pragma once
+#include "../emulated/scenarios.h"
 #include "abi.h"
 
-#include <cstdio>
-#include <cstdlib>
-#include <functional>
-#include <map>
-#include <string>
 #include <sys/mman.h>
 
 extern "C" {
 ibv_device** ibv_get_device_list(int*);
 void ibv_free_device_list(ibv_device**);
+const char* ibv_get_device_name(ibv_device*);
 ibv_context* ibv_open_device(ibv_device*);
 int ibv_close_device(ibv_context*);
+int ibv_query_device(ibv_context*, ibv_device_attr*);
+int ibv_query_port(ibv_context*, uint8_t, ibv_port_attr*);
+int ibv_query_gid(ibv_context*, uint8_t, int, ibv_gid*);
 ibv_pd* ibv_alloc_pd(ibv_context*);
 int ibv_dealloc_pd(ibv_pd*);
 ibv_mr* ibv_reg_mr(ibv_pd*, void*, size_t, int);
@@ -34,11 +34,6 @@ const char* ibv_wc_status_str(unsigned);
 const size_t BYTES = 1 << 20;
 const int BOTH = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE;
 
-#define HOLDS(condition)                                                           \
-    if (!(condition)) {                                                            \
-        std::fprintf(stderr, "selftest: line %d: not %s\n", __LINE__, #condition); \
-        std::exit(1);                                                              \
-    }
 #define OK(call) HOLDS((call) == 0)
 
 // One end: a device, a domain, a queue with its channel, registered memory, and a pair.
@@ -78,9 +73,6 @@ struct End {
 // Both can send.
 void connect(End& one, End& other);
 uint64_t address(const void* of);
-
-typedef std::map<std::string, std::function<void()>> Scenarios;
-#define SCENARIO(name) {#name, name}
 
 // Each file's scenarios.
 extern const Scenarios FAULTS, MISUSE;

@@ -1,26 +1,22 @@
 // What all calls share: one lock, what was made and is alive, and how a misuse ends the process.
 #pragma once
+#include "../emulated/calls.h"
 #include "abi.h"
 
 #include <cerrno>
 #include <deque>
 #include <memory>
-#include <mutex>
 #include <type_traits>
 
 namespace emulated {
 
-// The one port. Its limits are lower than any card's, so that programs meet them.
+// Limits lower than any card's, so that programs meet them.
 const int QUEUE_ENTRIES_MAX = 128, COMPLETIONS_MAX = 1 << 16;
 const uint32_t MESSAGE_MAX_BYTES = 256 << 10;
-const int GIDS = 2, GID_INDEX = 1;
+// Pairs of another host's or port's are not emulated: they are of port 1 and leave by this address.
+const int GID_INDEX = 1;
 // ::ffff:127.0.0.1, by which the peer is on this host.
 const ibv_gid GID = {{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 127, 0, 0, 1}};
-
-// Ends the process: what was done breaks the contract of verbs, or is not emulated.
-[[noreturn]] void fail(const char* format, ...) __attribute__((format(printf, 1, 2)));
-
-extern std::mutex everything;
 
 // Begins a call of this name: 0, or the error that EMULATED_VERBS_FAIL wants from it.
 int enter(const char* name);
@@ -123,5 +119,3 @@ int post_sends(ibv_qp* pair, ibv_send_wr* list, ibv_send_wr** bad);
 int post_receives(ibv_qp* pair, ibv_recv_wr* list, ibv_recv_wr** bad);
 
 }  // namespace emulated
-
-#define API extern "C" __attribute__((visibility("default")))

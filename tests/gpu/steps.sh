@@ -80,7 +80,7 @@ epoch_of_two() {
         cmp "$work/on_processor.digests" "$work/$name.digests" || return 1
     done
     ! grep 'the device failed' "$work/gpu.log" || return 1
-    echo "$(wc -l <"$work/on_gpu.digests") batches by a worker on the GPU, also to a receiver's GPU: no sample differs"
+    echo "batches by a worker on the GPU, also to a receiver's GPU: $(wc -l <"$work/on_gpu.digests"), no sample differs"
 }
 
 # Batches on the GPU in PyTorch's hands.

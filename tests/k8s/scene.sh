@@ -109,7 +109,7 @@ reference() {
     "$binary" augment --listen 127.0.0.1:17402 --storage 127.0.0.1:17401 \
         >"$work/$1-augment.log" 2>&1 &
     local second=$!
-    "$binary" receive --storage 127.0.0.1:17401 --workers 127.0.0.1:17402 --dataset photos=unused.tar \
+    "$binary" receive --storage 127.0.0.1:17401 --workers 127.0.0.1:17402 --dataset photos \
         --batch 8 --epochs "$2" --set receiver.seed=11 --digests "$work/$1.jsonl"
     kill $first $second
     wait $first $second || true

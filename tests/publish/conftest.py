@@ -77,7 +77,7 @@ class Tiers:
         self.processes.append(worker)
         (worker_address,) = worker.said("listening on")
         self.arguments = [
-            "--dataset", "photos=unused.tar", "--storage", address, "--workers", worker_address,
+            "--dataset", "photos", "--storage", address, "--workers", worker_address,
             "--batch", "8", "--set", "receiver.epochs=1", "--set", "receiver.seed=5",
         ]  # fmt: skip
 

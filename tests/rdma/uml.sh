@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # uml.sh KERNEL COMMAND.. - runs a command under a User-Mode Linux kernel (kernel.sh builds it) that
 # has a soft-RoCE port, rxe0. The kernel is an ordinary process; the host's files are seen read-only
-# under a tmpfs, and only $UML_OUT is shared for writing, as /out. Ends with the command's status; 98
-# where the kernel has no rxe0, 99 where it never came so far.
+# under a tmpfs, /tmp among them, and only $UML_OUT is shared for writing, as /out. Ends with the command's
+# status; 97 where the kernel does not see the working folder, 98 where it has no rxe0, 99 where it never
+# came so far.
 #
 #   UML_OUT       folder for results (default: a temporary one)
 #   UML_MEMORY    of the kernel, MiB (default 3072)
@@ -32,7 +33,6 @@ mount -t devtmpfs d dev
 mkdir -p dev/shm dev/pts out
 mount -t tmpfs -o size=80% shm dev/shm
 mount -t tmpfs t run
-mount -t tmpfs t tmp
 mount -t hostfs -o $out h out
 chroot /mnt/n /bin/bash /out/second.sh
 sync
@@ -49,7 +49,12 @@ if ! grep -q ACTIVE /sys/class/infiniband/rxe0/ports/1/state; then
     echo 98 >/out/status
     exit
 fi
-cd "$PWD"
+# What a kernel hides of the host's files (/run, /dev) holds no clone of this repository.
+if ! cd "$PWD"; then
+    echo "uml.sh: $PWD cannot be seen in the kernel: clone elsewhere" >&2
+    echo 97 >/out/status
+    exit
+fi
 $words
 echo \$? >/out/status
 SECOND

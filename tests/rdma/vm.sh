@@ -2,7 +2,8 @@
 # vm.sh COMMAND.. - runs a command in a throw-away virtual machine with Debian's stock kernel and a
 # soft-RoCE port, rxe0: as uml.sh does, slower by far (the processor is emulated), on a kernel that
 # nobody here has built. The kernel's package is unpacked, not installed; the host's files are seen
-# read-only under a tmpfs. Ends with the command's status; 99 where it never came so far.
+# read-only under a tmpfs. Ends with the command's status; 97 where the machine
+# does not see the working folder, 99 where it never came so far.
 #
 #   HEADWATER_VM    where kernel and first file system are kept (default /var/tmp/headwater-vm)
 #   VM_OUT          folder for results, /out in the machine (default: a temporary one)
@@ -81,7 +82,6 @@ for d in proc sys dev; do mount --move "/$d" "/new/$d"; done
 mkdir -p /new/dev/shm
 mount -t tmpfs shm /new/dev/shm
 mount -t tmpfs run /new/run
-mount -t tmpfs tmp /new/tmp
 exec chroot /new /bin/bash /out/guest.sh
 INIT
     chmod +x "$root/init"
@@ -99,9 +99,13 @@ ip link set lo up
 ip link add rdma0 type dummy && ip link set rdma0 mtu 4200 up && ip addr add 10.99.0.1/24 dev rdma0
 rdma link add rxe0 type rxe netdev rdma0
 echo "kernel \$(uname -r), \$(rdma link show)"
-cd "$here"
-$words
-echo \$? >/out/status
+if ! cd "$here"; then
+    echo "vm.sh: $here cannot be seen in the machine: clone elsewhere"
+    echo 97 >/out/status
+else
+    $words
+    echo \$? >/out/status
+fi
 sync
 echo o >/proc/sysrq-trigger
 sleep 20

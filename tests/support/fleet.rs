@@ -198,7 +198,11 @@ impl Fleet {
 
     /// Starts a worker; `extra` are further lines of its `[augment]` section. Its number.
     pub fn add_worker(&mut self, extra: &str) -> usize {
-        let node = self.start_worker(&format!("{}:0", self.host), extra);
+        self.add_worker_at(&format!("{}:0", self.host), extra)
+    }
+
+    pub fn add_worker_at(&mut self, listen: &str, extra: &str) -> usize {
+        let node = self.start_worker(listen, extra);
         self.workers.push(Some(node));
         self.workers.len() - 1
     }
@@ -229,9 +233,11 @@ impl Fleet {
         let program = env!("CARGO_BIN_EXE_headwater");
         let mut command = Command::new(program);
         if !self.namespace.is_empty() {
-            // Becomes the program itself: the child is the node, as without a namespace.
+            // Becomes the program itself: the child is the node, as without a namespace. A host has
+            // a name of its own too: workers are known by it.
             command = Command::new("ip");
-            command.args(["netns", "exec", &self.namespace, program]);
+            command.args(["netns", "exec", &self.namespace, "unshare", "--uts", "sh", "-c"]);
+            command.args(["hostname \"$0\" && exec \"$@\"", &self.namespace, program]);
         }
         let mut child = command
             .arg("--config")

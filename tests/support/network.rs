@@ -1,6 +1,8 @@
 //! Hosts of their own: network namespaces, each on a cable that can be pulled. Needs root.
 
 use std::process::{Command, Stdio};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU8, Ordering};
 
 /// A namespace with one cable to this host.
 pub struct Host {
@@ -14,8 +16,17 @@ pub struct Host {
     pub there: String,
 }
 
+/// Hosts of one process: more have no subnet.
+const HOSTS_MAX: u8 = 8;
+
 /// Whether namespaces can be made here; says why not.
 pub fn available() -> Result<(), String> {
+    // Once for all tests of a process, which run side by side.
+    static AVAILABLE: OnceLock<Result<(), String>> = OnceLock::new();
+    AVAILABLE.get_or_init(probe).clone()
+}
+
+fn probe() -> Result<(), String> {
     if !rustix::process::getuid().is_root() {
         return Err("not root".to_owned());
     }
@@ -37,10 +48,12 @@ fn must(arguments: &[&str]) {
 }
 
 impl Host {
-    /// The `number`th of this test, below 200.
-    pub fn new(number: u8) -> Self {
-        // Tests run side by side: subnets and names follow from the process.
-        let id = std::process::id();
+    pub fn new() -> Self {
+        // Tests run side by side, in processes and within one: subnets and names follow from the
+        // process and the number.
+        static NEXT: AtomicU8 = AtomicU8::new(0);
+        let (id, number) = (std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
+        assert!(number < HOSTS_MAX, "a process has {HOSTS_MAX} hosts at most");
         let subnet = format!("10.{}.{}", 64 + id % 64, (id / 64) as u8 ^ (number << 5));
         let namespace = format!("hw-{id}-{number}");
         let (cable, inner) = (format!("hw{number}h{id}"), format!("hw{number}n{id}"));

@@ -3,43 +3,73 @@
 use crate::tree::{code, files, read};
 
 /// Folder of a crate, and the crates of this project that it may depend on, in its tests too.
-const MAY_DEPEND: [(&str, &[&str]); 18] = [
+const MAY_DEPEND: [(&str, &[&str]); 21] = [
     ("benches/peers/crates", &["augment", "core"]),
     ("tests/arm", &["core"]),
     (
         "fuzz",
         &[
-            "access",
             "augment",
+            "config",
             "core",
             "discovery",
             "proto",
-            "receiver",
             "storage",
             "storage-client",
             "transport",
         ],
     ),
-    ("libs/access", &[]),
-    ("libs/autoscale", &[]),
-    ("libs/core", &[]),
-    ("libs/cuda", &["core", "transport"]),
+    ("libs/access", &["config-derive"]),
+    ("libs/autoscale", &["config-derive"]),
+    // Above the tiers: it holds all their sections. Only the program and the wheel depend on it.
+    (
+        "libs/config",
+        &[
+            "access",
+            "augment",
+            "autoscale",
+            "config-derive",
+            "core",
+            "discovery",
+            "receiver",
+            "storage",
+            "telemetry",
+        ],
+    ),
+    ("libs/config/derive", &[]),
+    ("libs/core", &["config-derive"]),
+    ("libs/cuda", &["core", "dylib", "transport"]),
     ("libs/discovery", &["kubernetes"]),
-    ("libs/inventory", &[]),
+    ("libs/dylib", &[]),
+    ("libs/inventory", &["dylib"]),
     ("libs/kubernetes", &[]),
-    ("libs/telemetry", &[]),
+    ("libs/telemetry", &["config-derive"]),
     ("proto", &["core"]),
-    ("libs/transport", &["core"]),
+    ("libs/transport", &["core", "dylib"]),
     ("libs/storage-client", &["access", "core", "discovery", "proto"]),
-    ("storage-tier", &["access", "core", "proto", "transport", "telemetry", "storage-client"]),
+    (
+        "storage-tier",
+        &["access", "config-derive", "core", "proto", "transport", "telemetry", "storage-client"],
+    ),
     (
         "augment-tier",
-        &["access", "core", "cuda", "proto", "transport", "telemetry", "storage-client"],
+        &[
+            "access",
+            "config-derive",
+            "core",
+            "cuda",
+            "dylib",
+            "proto",
+            "transport",
+            "telemetry",
+            "storage-client",
+        ],
     ),
     (
         "gpu-receiver",
         &[
             "access",
+            "config-derive",
             "core",
             "cuda",
             "discovery",
@@ -49,7 +79,7 @@ const MAY_DEPEND: [(&str, &[&str]); 18] = [
             "storage-client",
         ],
     ),
-    ("gpu-receiver/python", &["access", "core", "cuda", "discovery", "telemetry", "receiver"]),
+    ("gpu-receiver/python", &["config", "core", "cuda", "receiver", "telemetry"]),
 ];
 
 /// A library, the folders whose crates may depend on it, and the files that may name it.
@@ -77,7 +107,7 @@ const GRPC_FILES: &[&str] = &[
     "storage-tier/tests/",
     "augment-tier/src/service",
     "augment-tier/tests/",
-    "gpu-receiver/src/service",
+    "gpu-receiver/src/client.rs",
     "gpu-receiver/tests/",
 ];
 

@@ -25,6 +25,29 @@ pub(crate) fn lib_heads() -> Vec<String> {
         .collect()
 }
 
+/// Files that every tier has, and the tier's file for gRPC: the receiver serves nobody.
+const SKELETON: [&str; 4] = ["lib.rs", "config.rs", "error.rs", "metrics.rs"];
+const TIERS: [(&str, &str, &str); 3] = [
+    ("storage-tier", "service.rs", "client.rs"),
+    ("augment-tier", "service.rs", "client.rs"),
+    ("gpu-receiver", "client.rs", "service.rs"),
+];
+
+/// Tiers whose files do not have the names by which a reader of another tier looks for them.
+pub(crate) fn skeletons() -> Vec<String> {
+    let sources = files(&[".rs"]);
+    let has = |tier: &str, file: &str| sources.contains(&format!("{tier}/src/{file}"));
+    let mut breaches = Vec::new();
+    for (tier, grpc, other) in TIERS {
+        let missing = SKELETON.into_iter().chain([grpc]).filter(|file| !has(tier, file));
+        breaches.extend(missing.map(|file| format!("{tier}/src has no {file}: all tiers do")));
+        if has(tier, other) {
+            breaches.push(format!("{tier}/src/{other}: its gRPC is in {grpc}"));
+        }
+    }
+    breaches
+}
+
 /// Files beyond the limit.
 pub(crate) fn long_files() -> Vec<String> {
     let written = files(&WRITTEN).into_iter().filter(|path| !path.ends_with("Cargo.lock"));

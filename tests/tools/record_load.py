@@ -57,7 +57,7 @@ def main() -> None:
         started = time.monotonic()
         for step_ms in STEPS:
             rank = step_ms and start(
-                "receive", "--storage", STORAGE, "--workers", WORKER, "--dataset", "photos=unused.tar",
+                "receive", "--storage", STORAGE, "--workers", WORKER, "--dataset", "photos",
                 "--batch", str(BATCH), "--epochs", "0", "--step-ms", str(step_ms), "--links", "tcp",
                 "--set", f"telemetry.metrics_listen={RANK_METRICS}",
             )  # fmt: skip
@@ -81,7 +81,7 @@ def look(started: float, step_ms: int | None) -> None:
         then = time.monotonic()
         (rank, worker), (rank_now, worker_now) = before, now
         samples = BATCH * grown(rank, rank_now, "headwater_receiver_batches_total")
-        stall = grown(rank, rank_now, "headwater_receiver_stall_seconds_sum")
+        stall = grown(rank, rank_now, "headwater_receiver_waited_seconds")
         busy = grown(worker, worker_now, "headwater_augment_pool_busy_seconds")
         shares = ",".join(f"{min(value / seconds, 1.0):.3f}" for value in (stall, busy))
         print(f"{then - started:.1f},{step_ms or 0},{samples / seconds:.1f},{shares}", flush=True)

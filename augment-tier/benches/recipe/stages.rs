@@ -156,7 +156,7 @@ impl Parts {
             for index in 0..spec.views.len() {
                 let params = &self.draws.views()[number];
                 let extent = Extent { width: spec.width, height: spec.height };
-                let geometry = Geometry::new(params, extent);
+                let geometry = Geometry::new(params, extent, recipe.resize_passes);
                 number += 1;
                 let (mirrored, ops) = match params.ops.as_slice() {
                     [DrawnOp::Flip, rest @ ..] => (true, rest),

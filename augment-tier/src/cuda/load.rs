@@ -6,18 +6,19 @@
 use std::collections::BTreeMap;
 
 use headwater_core::draw::{DrawnOp, Extent, SampleParams, ViewParams};
+use headwater_core::recipe::ResizePasses;
 use headwater_core::{Dtype, Recipe};
 
 use super::arena::{Bounds, NoRoom, Row, Sealed, Source, padded};
 use super::device::{Kernel, Launch};
 use super::record::{
-    BLOCKS, IN_SHARED, KEEPS_HEIGHT, KEEPS_WIDTH, MIRRORED, OpRecord, Places, RANGES, ViewRecord,
-    push_op,
+    BLOCKS, IN_SHARED, KEEPS_HEIGHT, KEEPS_WIDTH, MIRRORED, OpRecord, Places, RANGES,
+    VERTICAL_FIRST, ViewRecord, push_op,
 };
 use super::records::Records;
 use super::source::{RESIZE_THREADS, TILE_SHARED_BYTES, finish_block};
 use super::tables::Tables;
-use super::tiles::{self, Rows};
+use super::tiles::{self, Needs};
 use crate::ops::resize::{Geometry, Taps};
 
 /// Whole images whose colours are changed, then bases, then views: each is made of those before.
@@ -141,16 +142,17 @@ impl Load {
         params: &SampleParams,
         (mut source, image): (Source, Extent),
         tables: &Tables,
-    ) -> Result<(), tiles::TooTall> {
+    ) -> Result<(), tiles::TooLong> {
+        let passes = recipe.resize_passes;
         if !params.image_ops().is_empty() {
             let whole = ViewParams { ops: params.image_ops().to_vec(), ..ViewParams::whole(image) };
             let as_it_is = Source { reduction: 1, ..source };
-            let planes = self.view(IMAGES, as_it_is, &whole, image, Out::Planes)?;
+            let planes = self.view(IMAGES, as_it_is, (&whole, passes), image, Out::Planes)?;
             source = Source::planar(planes, image, source.reduction);
         }
         let mut bases = Vec::with_capacity(params.bases().len());
         for (spec, params) in recipe.bases.iter().zip(params.bases()) {
-            let planes = self.view(BASES, source, params, spec.extent(), Out::Planes)?;
+            let planes = self.view(BASES, source, (params, passes), spec.extent(), Out::Planes)?;
             bases.push(Source::planar(planes, spec.extent(), 1));
         }
         let mut number = 0;
@@ -159,7 +161,7 @@ impl Load {
                 let params = &params.views()[number];
                 let source = params.base.map_or(source, |base| bases[base]);
                 let out = Out::Row { table: tables.of_tensor(tensor), dtype: spec.dtype };
-                let offset = self.view(VIEWS, source, params, spec.extent(), out)?;
+                let offset = self.view(VIEWS, source, (params, passes), spec.extent(), out)?;
                 let bytes = self.rows_bytes - offset;
                 self.rows.push(Row { sample, tensor, view, offset, bytes });
                 number += 1;
@@ -173,10 +175,10 @@ impl Load {
         &mut self,
         stage: usize,
         source: Source,
-        params: &ViewParams,
+        (params, passes): (&ViewParams, ResizePasses),
         extent: Extent,
         out: Out,
-    ) -> Result<u64, tiles::TooTall> {
+    ) -> Result<u64, tiles::TooLong> {
         let painted = if params.cut.is_some() { params.resized } else { extent };
         let cut = params.cut.unwrap_or_default();
         let plane_bytes = 3 * u64::from(painted.width) * u64::from(painted.height);
@@ -220,7 +222,8 @@ impl Load {
             }
         };
         record.places.out = at;
-        self.resize(stage, number, source, &Geometry::new(params, painted), &mut record)?;
+        let geometry = Geometry::new(params, painted, passes);
+        self.resize(stage, number, source, &geometry, &mut record)?;
         self.records.push(record, &self.ops, table);
         let block = finish_block(plane_bytes, in_shared);
         self.stages[stage].blocks.entry(block).or_default().push(number);
@@ -246,7 +249,7 @@ impl Load {
         source: Source,
         geometry: &Geometry,
         record: &mut ViewRecord,
-    ) -> Result<(), tiles::TooTall> {
+    ) -> Result<(), tiles::TooLong> {
         let (across, down) = (geometry.across(source.reduction), geometry.down(source.reduction));
         let [columns, rows] = &mut self.taps;
         let mut column = u64::from(across.base);
@@ -272,7 +275,12 @@ impl Load {
         let size = (record.width, record.height);
         let bytes_max = TILE_SHARED_BYTES.min(self.bounds.shared_bytes_max);
         let tiles = &mut self.stages[stage].tiles;
-        tiles::cut(number, size, Rows::of(&down, rows), bytes_max, tiles)
+        if geometry.is_vertical_first(source.reduction) {
+            record.flags |= VERTICAL_FIRST;
+            tiles::cut_columns(number, size, Needs::of(&across, columns), bytes_max, tiles)
+        } else {
+            tiles::cut_rows(number, size, Needs::of(&down, rows), bytes_max, tiles)
+        }
     }
 
     /// Room for so many bytes.
@@ -290,7 +298,7 @@ impl Load {
         let views = writer.views();
         let mut launches = Vec::new();
         for stage in self.stages.iter().filter(|stage| !stage.tiles.is_empty()) {
-            let shared = stage.tiles.iter().map(|tile| tile.shared_bytes()).max().unwrap_or(0);
+            let shared = stage.tiles.iter().map(|tile| tile.shared_bytes).max().unwrap_or(0);
             launches.push(Launch {
                 kernel: Kernel::ResizeTiles,
                 blocks: stage.tiles.len() as u32,

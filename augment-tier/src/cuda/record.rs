@@ -30,6 +30,8 @@ pub(super) const IN_SHARED: u32 = 8;
 pub(super) const RANGES: u32 = 16;
 /// Scales of blocks do.
 pub(super) const BLOCKS: u32 = 32;
+/// The resize makes its vertical pass first.
+pub(super) const VERTICAL_FIRST: u32 = 64;
 
 /// `struct View`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -84,8 +86,11 @@ pub(super) struct TileRecord {
     pub(super) rows: (u32, u32),
     /// First column of the view, and number of columns.
     pub(super) columns: (u32, u32),
-    /// First row of the source, counted from the axis' base, and number of rows.
-    pub(super) source_rows: (u32, u32),
+    /// What it needs of the source along the axis of the second pass: the first position, counted
+    /// from the axis' base, and their number.
+    pub(super) source: (u32, u32),
+    /// Bytes of shared memory that it takes. The kernels are told by the launch.
+    pub(super) shared_bytes: u64,
 }
 
 /// `struct Op`.
@@ -127,16 +132,9 @@ impl ViewRecord {
 impl TileRecord {
     /// Appends the structure.
     pub(super) fn write(&self, to: &mut Vec<u8>) {
-        let Self { view, rows, columns, source_rows } = *self;
-        let (first_row, count) = source_rows;
-        let words = [view, rows.0, rows.1, columns.0, columns.1, first_row, count, 0];
+        let Self { view, rows, columns, source, .. } = *self;
+        let words = [view, rows.0, rows.1, columns.0, columns.1, source.0, source.1, 0];
         words.iter().for_each(|word| to.extend(word.to_le_bytes()));
-    }
-
-    /// Bytes of shared memory that it takes.
-    #[must_use]
-    pub(super) fn shared_bytes(&self) -> u64 {
-        3 * u64::from(self.source_rows.1) * u64::from(self.columns.1)
     }
 }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 use cudarc::driver::result::{self, DriverError};
 use cudarc::driver::sys::{self, CUevent_flags};
 use cudarc::driver::{CudaEvent, CudaStream};
-use headwater_cuda::{CudaError, Pinned, said};
+use headwater_cuda::{CudaError, Pinned, check_clock, said};
 
 use super::device::{Device, DeviceError, JpegError, JpegImage, Kernel, Launch};
 use super::driver::Gpu;
@@ -224,6 +224,7 @@ impl Device for GpuStream {
 
 impl Stopwatch for GpuStream {
     fn time_launches(&mut self, launches: &[Launch]) -> Result<Vec<Duration>, DeviceError> {
+        has_clock()?;
         let mut marks = vec![self.mark()?];
         for launch in launches {
             self.launch(launch)?;
@@ -234,6 +235,7 @@ impl Stopwatch for GpuStream {
     }
 
     fn time_copies(&mut self, times: u32) -> Result<Duration, DeviceError> {
+        has_clock()?;
         let half = self.arena_bytes / 2;
         let first = self.mark()?;
         for _ in 0..times {
@@ -249,6 +251,14 @@ impl Stopwatch for GpuStream {
         self.wait().map_err(failed("time copies"))?;
         between(&first, &last)
     }
+}
+
+/// Checks that the driver's clock can be read: cudarc panics where it cannot.
+fn has_clock() -> Result<(), DeviceError> {
+    check_clock().map_err(|error| DeviceError {
+        doing: "read its clock".to_owned(),
+        reason: error.to_string(),
+    })
 }
 
 fn between(first: &CudaEvent, last: &CudaEvent) -> Result<Duration, DeviceError> {

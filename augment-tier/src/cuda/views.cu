@@ -73,15 +73,15 @@ __device__ void write_out(u8* arena, const View& view, const u8* from, const u32
     write_range(ranges + 4, blue, partial);
 }
 
-// Crop and resize: a block for each tile. Shared memory: 3 * source_rows * columns bytes of the
-// largest tile.
+// Crop and resize: a block for each tile. Shared memory: what the first pass makes of the largest
+// tile.
 extern "C" __global__ void resize_tiles(u8* arena, u64 views, u64 tiles) {
     SHARED_BYTES(between);
     const Tile tile = ((const Tile*)(arena + tiles))[blockIdx.x];
     const View view = ((const View*)(arena + views))[tile.view];
-    resize_across(arena, view, tile, between);
+    resize_first(arena, view, tile, between);
     __syncthreads();
-    resize_down(arena, view, tile, between);
+    resize_second(arena, view, tile, between);
 }
 
 // All operations, normalise, cast: a block for each view; `order` holds the views' numbers.

@@ -53,13 +53,15 @@ static_assert(sizeof(View) == 128, "record.rs writes 128 bytes");
 #define IN_SHARED 8u     // changed in shared memory, else in `spare`
 #define RANGES 16u       // behind the elements least and greatest level of each channel, u8[3, 2]
 #define BLOCKS 32u       // behind the elements the scales of blocks, u8[3, out_height, blocks]
+#define VERTICAL_FIRST 64u  // the resize makes its vertical pass first
 
-// A tile of a view that one block resizes, with the rows of the source that it needs.
+// A tile of a view that one block resizes, with what it needs of the source along the axis of the
+// second pass: rows, or columns where the vertical pass is first.
 struct Tile {
     u32 view;
     u32 top, rows;
     u32 left, columns;
-    u32 first_row, source_rows;
+    u32 source_first, source_len;
     u32 padding;
 };
 static_assert(sizeof(Tile) == 32, "record.rs writes 32 bytes");

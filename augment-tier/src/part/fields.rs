@@ -28,7 +28,10 @@ pub enum SampleFault {
         wanted: String,
     },
     /// Its label is no number.
-    #[error("label `{text}` is not a whole number of 64 bits")]
+    #[error(
+        "label `{text}` is not a whole number of 64 bits: write class numbers, as `headwater datasets \
+         pack` does, or set receiver.label_field to another field, or to \"\" for no labels"
+    )]
     Label {
         /// The start of what stands there.
         text: String,
@@ -124,7 +127,9 @@ mod tests {
         }
         assert_eq!(
             label(b"ca\"t\xff").unwrap_err().to_string(),
-            "label `ca\\\"t\\xff` is not a whole number of 64 bits"
+            "label `ca\\\"t\\xff` is not a whole number of 64 bits: write class numbers, as `headwater \
+             datasets pack` does, or set receiver.label_field to another field, or to \"\" for no \
+             labels"
         );
         assert_eq!(fields.label(&sample(&[("jpg", b"1")])).unwrap(), -1);
         let none = SampleFields::parse("jpg", "").unwrap();

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use headwater_cuda::{Library, is_there};
+use headwater_cuda::check_driver;
 
 use super::Pool;
 use crate::backend::{Backend, CpuBackend};
@@ -25,12 +25,12 @@ pub(crate) fn start(config: &AugmentConfig) -> Result<Started, AugmentError> {
         BackendChoice::Cpu => on_processor(config),
         BackendChoice::Cuda => on_gpu(config),
         BackendChoice::Auto => match on_gpu(config) {
-            Err(AugmentError::Gpu { reason }) if is_there(Library::Driver) => {
-                tracing::warn!(reason, "the GPU cannot be used: the processor renders");
+            Err(AugmentError::Gpu { reason }) if has_no_driver() => {
+                tracing::info!(reason, "no GPU: the processor renders");
                 on_processor(config)
             }
             Err(AugmentError::Gpu { reason }) => {
-                tracing::info!(reason, "no GPU: the processor renders");
+                tracing::warn!(reason, "the GPU cannot be used: the processor renders");
                 on_processor(config)
             }
             started => started,
@@ -38,6 +38,11 @@ pub(crate) fn start(config: &AugmentConfig) -> Result<Started, AugmentError> {
     }?;
     tracing::info!(backend = backend.name(), "back end");
     Ok((backend, pool))
+}
+
+/// Whether no file of the driver exists, as on most machines without a GPU.
+fn has_no_driver() -> bool {
+    check_driver().is_err_and(|error| error.is_absent())
 }
 
 fn on_processor(config: &AugmentConfig) -> Result<Started, AugmentError> {
@@ -80,7 +85,7 @@ mod tests {
     /// A machine with a driver has nothing to say here.
     #[test]
     fn without_a_driver_auto_takes_the_processor_and_cuda_says_what_is_missing() {
-        if is_there(Library::Driver) {
+        if check_driver().is_ok() {
             return;
         }
         assert!(name(BackendChoice::Auto).starts_with("cpu "));

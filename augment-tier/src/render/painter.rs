@@ -100,17 +100,25 @@ impl Painter {
         }
         for ((spec, params), base) in recipe.bases.iter().zip(bases).zip(&mut self.bases) {
             let Self { view, brush, resizer, .. } = self;
-            paint(view, brush, resizer, image, params, spec.extent());
+            let geometry = Geometry::new(params, spec.extent(), recipe.resize_passes);
+            paint(view, brush, resizer, image, &geometry, &params.ops);
             base.set_planes(view, 1);
         }
     }
 
     /// Makes the view of size `extent` that `params` describe, of the image or of a base.
-    pub(super) fn view(&mut self, image: &RgbImage, params: &ViewParams, extent: Extent) {
+    pub(super) fn view(
+        &mut self,
+        recipe: &Recipe,
+        image: &RgbImage,
+        params: &ViewParams,
+        extent: Extent,
+    ) {
         let Self { view, window, bases, brush, resizer, windowed, .. } = self;
         let source = params.base.map_or(image, |base| &bases[base]);
         let painted = if params.cut.is_some() { params.resized } else { extent };
-        paint(view, brush, resizer, source, params, painted);
+        let geometry = Geometry::new(params, painted, recipe.resize_passes);
+        paint(view, brush, resizer, source, &geometry, &params.ops);
         if let Some(origin) = params.cut {
             window.set_window(view, origin, extent);
         }
@@ -161,15 +169,15 @@ fn paint(
     brush: &mut Brush,
     resizer: &mut Resizer,
     source: &RgbImage,
-    params: &ViewParams,
-    extent: Extent,
+    geometry: &Geometry,
+    ops: &[DrawnOp],
 ) {
     // A flip that comes first costs nothing when the resize writes from right to left.
-    let (mirrored, ops) = match params.ops.as_slice() {
+    let (mirrored, ops) = match ops {
         [DrawnOp::Flip, rest @ ..] => (true, rest),
         ops => (false, ops),
     };
-    resizer.resize(source, &Geometry::new(params, extent), mirrored, view);
+    resizer.resize(source, geometry, mirrored, view);
     brush.apply(view, ops);
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use headwater_access::{Access, shedding};
 use headwater_proto::MESSAGE_MAX_BYTES;
 use headwater_proto::v1::augment_server::AugmentServer;
-use headwater_storage_client::StorageClient;
+use headwater_storage_client::{StorageClient, host_name};
 use tokio::net::TcpListener;
 use tokio::time::{sleep, timeout};
 use tokio_util::task::TaskTracker;
@@ -82,6 +82,7 @@ impl Augment {
         pool: Pool,
     ) -> Result<Self, AugmentError> {
         metrics::describe();
+        headwater_transport::describe_metrics();
         let access = Access::open(&config.security)?;
         let storage =
             StorageClient::connect(config.storage_client()).await.map_err(AugmentError::Storage)?;
@@ -103,9 +104,12 @@ impl Augment {
         shutdown: impl Future<Output = ()> + Send,
     ) -> Result<(), AugmentError> {
         let Self { mut worker } = self;
-        let address = listener.local_addr().map_or_else(|e| e.to_string(), |a| a.to_string());
+        let bound = listener.local_addr();
+        let address = bound.as_ref().map_or_else(ToString::to_string, ToString::to_string);
         if worker.name.is_empty() {
-            worker.name.clone_from(&address);
+            // Not the address: workers that listen on all addresses would share one name.
+            let port = bound.map_or(0, |bound| bound.port());
+            worker.name = format!("{}:{port}", host_name());
         }
         let worker = Arc::new(worker);
         let access = worker.access.clone();

@@ -5,11 +5,12 @@ use std::time::Duration;
 
 use headwater_access::Access;
 use headwater_proto::augment::SessionHello;
-use headwater_transport::rdma::ucx::{self, UcxConnect};
-use headwater_transport::rdma::{Exchange, RdmaConnect};
+use headwater_transport::links::{self, ConnectChoices};
+use headwater_transport::rdma::{self, Exchange, RdmaConnect};
 use headwater_transport::shm::ShmConnect;
 use headwater_transport::tcp::{ConnectTls, TcpConnect};
-use headwater_transport::{LinkError, LinkKind, LinkOffer, SessionKey, WorkerLink, rdma, shm, tcp};
+use headwater_transport::ucx::UcxConnect;
+use headwater_transport::{LinkError, LinkKind, LinkOffer, SessionKey, WorkerLink};
 use tokio::time::timeout;
 
 use crate::config::AugmentConfig;
@@ -29,22 +30,14 @@ pub(crate) struct Chosen {
 /// # Errors
 /// It cannot: the library, the device, an active port or its address is missing.
 pub(crate) fn check_forced(config: &AugmentConfig) -> Result<(), AugmentError> {
-    let kinds = config.link_kinds()?;
-    match kinds.as_slice() {
-        [LinkKind::Rdma] => {
-            rdma::detect(&config.rdma_port()).map(drop).map_err(|error| AugmentError::Config {
-                key: "links",
-                value: LinkKind::Rdma.name().to_owned(),
-                rule: format!("{error}; or allow \"tcp\" or \"shm\" as well"),
-            })
-        }
-        [LinkKind::Ucx] => ucx::detect(false).map(drop).map_err(|error| AugmentError::Config {
-            key: "links",
-            value: LinkKind::Ucx.name().to_owned(),
-            rule: format!("{error}; or allow \"tcp\" or \"shm\" as well"),
-        }),
-        _ => Ok(()),
-    }
+    let [kind] = config.link_kinds()?[..] else { return Ok(()) };
+    // A UCX that has sockets alone is for trials.
+    let choices = choices(config, None, config.link_timeout(), true);
+    links::check(kind, &choices).map_err(|error| AugmentError::Config {
+        key: "links",
+        value: kind.name().to_owned(),
+        rule: format!("{error}; or allow \"tcp\" or \"shm\" as well"),
+    })
 }
 
 /// Connects the first link that can be had, in the receiver's order, of those this worker takes.
@@ -61,6 +54,8 @@ pub(crate) async fn connect(
     let key = SessionKey(hello.session_key);
     // A receiver that offers one link forces it as well.
     let forced = taken.len() == 1 || hello.links.len() == 1;
+    let within = config.link_timeout();
+    let choices = choices(config, Some(access), within, forced);
     let mut refused = Vec::new();
     let mut tried = false;
     for offer in &hello.links {
@@ -73,7 +68,7 @@ pub(crate) async fn connect(
             continue;
         }
         let offer = LinkOffer { kind, address: offer.address.clone() };
-        match connect_one(&offer, &key, config, access, forced, exchange).await {
+        match connect_one(&offer, &key, within, &choices, exchange).await {
             Ok(link) => return Ok(Chosen { link, refused }),
             Err(error) => {
                 tried = true;
@@ -90,61 +85,49 @@ pub(crate) async fn connect(
 async fn connect_one(
     offer: &LinkOffer,
     key: &SessionKey,
-    config: &AugmentConfig,
-    access: &Access,
-    forced: bool,
+    within: Duration,
+    choices: &ConnectChoices,
     exchange: &dyn Exchange,
 ) -> Result<Arc<dyn WorkerLink>, LinkError> {
-    let within = config.link_timeout();
-    let setup = |reason: String| LinkError::Setup { kind: offer.kind, reason };
-    let connecting = async {
-        match offer.kind {
-            LinkKind::Shm => {
-                let choices = ShmConnect { handshake_timeout: within };
-                shm::connect(offer, key, &choices).await
-            }
-            LinkKind::Tcp => {
-                let name = access.server_name();
-                let choices = TcpConnect {
-                    tls: access.data_client().map(|current| ConnectTls::new(current, name)),
-                    encrypted_only: access.encrypts_data(),
-                    handshake_timeout: within,
-                    staging_buffers: config.parts() as usize,
-                    ..TcpConnect::default()
-                };
-                tcp::connect(offer, key, &choices).await
-            }
-            LinkKind::Ucx if access.encrypts_data() => {
-                Err(setup("UCX does not encrypt, and the configuration asks for it".to_owned()))
-            }
-            LinkKind::Ucx => {
-                let choices = UcxConnect {
-                    handshake_timeout: within,
-                    staging_buffers: config.parts() as usize,
-                    // Sockets of UCX are no better than the tcp link.
-                    rdma_only: !forced,
-                };
-                ucx::connect(offer, key, &choices).await
-            }
-            LinkKind::Rdma if access.encrypts_data() => {
-                Err(setup("RDMA does not encrypt, and the configuration asks for it".to_owned()))
-            }
-            LinkKind::Rdma => {
-                let choices = RdmaConnect {
-                    port: config.rdma_port(),
-                    // A probe that gets lost must leave the receiver time to take another link.
-                    handshake_timeout: within.min(rdma::DEFAULT_HANDSHAKE_TIMEOUT),
-                    staging_buffers: config.parts() as usize,
-                    queue_pairs: config.rdma_queue_pairs,
-                    part_bytes: PART_BYTES_USUAL,
-                };
-                rdma::connect(key, &choices, exchange).await
-            }
-        }
-    };
     // The link's own limit speaks first; this one holds where the system does not answer.
-    match timeout(within + Duration::from_secs(1), connecting).await {
-        Ok(connected) => connected,
-        Err(_) => Err(setup(format!("no connection within {} ms", within.as_millis()))),
+    let connecting = links::connect(offer, key, choices, exchange);
+    timeout(within + Duration::from_secs(1), connecting).await.unwrap_or_else(|_| {
+        let reason = format!("no connection within {} ms", within.as_millis());
+        Err(LinkError::Setup { kind: offer.kind, reason })
+    })
+}
+
+fn choices(
+    config: &AugmentConfig,
+    access: Option<&Access>,
+    within: Duration,
+    forced: bool,
+) -> ConnectChoices {
+    let staging_buffers = config.parts() as usize;
+    let name = access.and_then(Access::server_name);
+    let client = access.and_then(Access::data_client);
+    ConnectChoices {
+        shm: ShmConnect { handshake_timeout: within },
+        tcp: TcpConnect {
+            tls: client.map(|current| ConnectTls::new(current, name)),
+            encrypted_only: access.is_some_and(Access::encrypts_data),
+            handshake_timeout: within,
+            staging_buffers,
+            ..TcpConnect::default()
+        },
+        ucx: UcxConnect {
+            handshake_timeout: within,
+            staging_buffers,
+            // Sockets of UCX are no better than the tcp link.
+            rdma_only: !forced,
+        },
+        rdma: RdmaConnect {
+            port: config.rdma_port(),
+            // A probe that gets lost must leave the receiver time to take another link.
+            handshake_timeout: within.min(rdma::DEFAULT_HANDSHAKE_TIMEOUT),
+            staging_buffers,
+            queue_pairs: config.rdma_queue_pairs,
+            part_bytes: PART_BYTES_USUAL,
+        },
     }
 }

@@ -9,6 +9,9 @@ mod decode;
 mod draws;
 mod fixtures;
 mod mx;
+mod passes;
+#[path = "../support/photos.rs"]
+mod photos;
 mod resize;
 mod scaled;
 mod views;

@@ -4,6 +4,7 @@ use headwater_augment::image::{Planes, RgbImage};
 use headwater_augment::ops::resize::{Geometry, Resizer};
 use headwater_augment::simd::Simd;
 use headwater_core::draw::{CropBox, DrawRng, Extent, Origin};
+use headwater_core::recipe::ResizePasses;
 
 use crate::pictures::{from_range, image, rng, twins};
 
@@ -17,7 +18,19 @@ fn views(simd: Simd, image: &RgbImage, geometries: &[(Geometry, bool)]) -> Vec<P
     geometries.iter().map(view).collect()
 }
 
+/// The same by either rule for the order of the passes.
+fn both_orders(geometries: &[(Geometry, bool)]) -> Vec<(Geometry, bool)> {
+    let passes = [ResizePasses::HorizontalFirst, ResizePasses::Pillow13];
+    let with = |passes| {
+        geometries
+            .iter()
+            .map(move |&(geometry, mirrored)| (Geometry { passes, ..geometry }, mirrored))
+    };
+    passes.into_iter().flat_map(with).collect()
+}
+
 fn all_equal(image: &RgbImage, geometries: &[(Geometry, bool)]) {
+    let geometries = &both_orders(geometries);
     let plain = views(Simd::Plain, image, geometries);
     for simd in twins() {
         let twin = views(*simd, image, geometries);
@@ -46,7 +59,8 @@ fn geometry(rng: &mut DrawRng, image: Extent, side_max: u32) -> (Geometry, bool)
         left: from_range(rng, 0, resized.width - view.width),
         top: from_range(rng, 0, resized.height - view.height),
     };
-    (Geometry { crop, resized, window, view }, rng.gate(0.5))
+    let passes = [ResizePasses::HorizontalFirst, ResizePasses::Pillow13][rng.below(2) as usize];
+    (Geometry { crop, resized, window, view, passes }, rng.gate(0.5))
 }
 
 #[test]
@@ -87,7 +101,9 @@ fn sides_that_are_kept_and_extreme_scales_are_equal() {
         let crop = CropBox { left: 0, top: 0, width, height };
         let case = |width, height, mirrored| {
             let resized = Extent { width, height };
-            (Geometry { crop, resized, window: Origin::default(), view: resized }, mirrored)
+            let (window, view) = (Origin::default(), resized);
+            let passes = ResizePasses::HorizontalFirst;
+            (Geometry { crop, resized, window, view, passes }, mirrored)
         };
         all_equal(
             &image,
@@ -135,7 +151,7 @@ fn changed_outside(image: &RgbImage, kept: CropBox, other: &RgbImage) -> RgbImag
 
 #[test]
 fn no_pixel_outside_its_source_changes_a_view() {
-    let mut smaller = 0;
+    let (mut smaller, mut vertical) = (0, 0);
     for seed in 0..150 {
         let mut rng = rng(seed);
         let extent =
@@ -144,6 +160,7 @@ fn no_pixel_outside_its_source_changes_a_view() {
         let case = geometry(&mut rng, extent, 80);
         let source = case.0.source(1);
         smaller += usize::from(source != case.0.crop);
+        vertical += usize::from(case.0.is_vertical_first(1));
         let changed = changed_outside(&first, source, &other);
         for simd in Simd::available() {
             let alike = views(*simd, &first, &[case]) == views(*simd, &changed, &[case]);
@@ -151,4 +168,5 @@ fn no_pixel_outside_its_source_changes_a_view() {
         }
     }
     assert!(smaller > 50, "{smaller} windows that need less than their box");
+    assert!(vertical > 10, "{vertical} whose vertical pass comes first");
 }

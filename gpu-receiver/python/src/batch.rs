@@ -1,7 +1,8 @@
 //! A ready batch in Python.
 
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
+use headwater_core::Manifest;
 use headwater_receiver::Batch as Received;
 use pyo3::exceptions::{PyAttributeError, PyKeyError};
 use pyo3::prelude::*;
@@ -9,6 +10,7 @@ use pyo3::types::PyDict;
 
 use crate::errors::raised;
 use crate::masks;
+use crate::sample::Sample;
 use crate::tensor::Tensor;
 
 /// A batch: its tensors by name, as attributes and as items, and what is in it.
@@ -18,14 +20,16 @@ use crate::tensor::Tensor;
 #[pyclass(frozen, mapping, module = "headwater")]
 pub(crate) struct Batch {
     received: Received,
+    manifests: Arc<[Arc<Manifest>]>,
     masks: OnceLock<Option<Box<[Tensor; 3]>>>,
 }
 
 // === impl Batch ===
 
 impl Batch {
-    pub(crate) fn new(received: Received) -> Self {
-        Self { received, masks: OnceLock::new() }
+    /// `manifests`: of the loader's datasets, in their order.
+    pub(crate) fn new(received: Received, manifests: Arc<[Arc<Manifest>]>) -> Self {
+        Self { received, manifests, masks: OnceLock::new() }
     }
 
     fn all(&self) -> impl Iterator<Item = (String, Tensor)> {
@@ -77,6 +81,12 @@ impl Batch {
         self.received.provenance().iter().map(|sample| sample.key.as_str()).collect()
     }
 
+    /// What stands in the batch, in order: dataset, shard, index in it, key and label of each sample.
+    #[getter]
+    fn samples(&self) -> Vec<Sample> {
+        Sample::all(&self.received, &self.manifests)
+    }
+
     /// Index in the batch and fault of each sample that another one stands in for.
     #[getter]
     fn substituted<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
@@ -120,13 +130,36 @@ impl Batch {
         Ok(tensors)
     }
 
-    /// All tensors by name as `torch.Tensor`, without a copy.
-    fn torch<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+    /// Names and tensors, in the order of the recipe; the masks last.
+    fn items(&self) -> Vec<(String, Tensor)> {
+        self.all().collect()
+    }
+
+    /// All tensors by name as `torch.Tensor`, without a copy: a `headwater.TorchBatch`.
+    fn torch<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        let (py, batch) = (slf.py(), slf.get());
         let tensors = PyDict::new(py);
-        for (name, tensor) in self.all() {
+        for (name, tensor) in batch.all() {
             tensors.set_item(name, tensor.torch(py)?)?;
         }
-        Ok(tensors)
+        let about = PyDict::new(py);
+        about.set_item("epoch", batch.epoch())?;
+        about.set_item("step", batch.step())?;
+        about.set_item("samples", batch.samples())?;
+        about.set_item("upperbound", batch.upperbound())?;
+        about.set_item("n_masked_patches", batch.n_masked_patches())?;
+        py.import("headwater.torch_batch")?.getattr("TorchBatch")?.call((tensors,), Some(&about))
+    }
+
+    /// All tensors by name on a device of PyTorch's: a `headwater.TorchBatch`. Tensors that are there
+    /// already share the receiver's memory, the others are copies.
+    #[pyo3(signature = (device, non_blocking=false))]
+    fn to<'py>(
+        slf: &Bound<'py, Self>,
+        device: &Bound<'py, PyAny>,
+        non_blocking: bool,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        Self::torch(slf)?.call_method1("to", (device, non_blocking))
     }
 
     fn __getattr__(&self, name: &str) -> PyResult<Tensor> {

@@ -32,12 +32,15 @@ pub(crate) fn raised(error: ReceiverError) -> PyErr {
         }
         ReceiverError::Checkpoint(_) | ReceiverError::AmaxState(_) => StateError::new_err(text),
         ReceiverError::Config { .. }
+        | ReceiverError::Range { .. }
         | ReceiverError::Access(_)
         | ReceiverError::Recipe(_)
         | ReceiverError::Masks(_)
         | ReceiverError::Sampler(_)
         | ReceiverError::Places { .. }
-        | ReceiverError::NoDataset { .. } => ConfigError::new_err(text),
+        | ReceiverError::NoDataset { .. }
+        | ReceiverError::NoImages { .. }
+        | ReceiverError::NoLabels { .. } => ConfigError::new_err(text),
         ReceiverError::Storage(_) => StorageError::new_err(text),
         ReceiverError::Link(_) => LinkError::new_err(text),
         ReceiverError::Device(_) => DeviceError::new_err(text),

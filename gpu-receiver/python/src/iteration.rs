@@ -58,7 +58,9 @@ impl Iteration {
                 pace.end(self.ticket);
                 Ok(Taken::End)
             }
-            Some(Some(received)) => Ok(Taken::Batch(Batch::new(received))),
+            Some(Some(received)) => {
+                Ok(Taken::Batch(Batch::new(received, Arc::clone(&self.shared.manifests))))
+            }
         }
     }
 

@@ -2,11 +2,20 @@
 
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
-use pyo3::types::PyDict;
+use pyo3::types::{PyDict, PyString};
 use serde::Serialize;
 use serde_json::Value;
 
-/// Dictionaries, lists, strings and numbers; also paths, and whatever has `__index__` or
+/// PyTorch's names of the element types that a recipe can have.
+const TORCH_DTYPES: [(&str, &str); 5] = [
+    ("torch.bfloat16", "bf16"),
+    ("torch.float16", "f16"),
+    ("torch.float32", "f32"),
+    ("torch.uint8", "u8"),
+    ("torch.float8_e4m3fn", "fp8_e4m3"),
+];
+
+/// Dictionaries, lists, strings and numbers; also paths, PyTorch's dtypes, and whatever has `__index__` or
 /// `__float__`, such as NumPy's numbers.
 pub(crate) fn from_python(data: &Bound<'_, PyAny>) -> PyResult<Value> {
     let py = data.py();
@@ -30,11 +39,17 @@ pub(crate) fn to_python<'py>(
 /// What `json` should write for an object that it does not know.
 #[pyfunction]
 fn plain<'py>(object: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+    let kind = object.get_type();
+    if kind.name()? == "dtype" && kind.module()? == "torch" {
+        let name = object.str()?.to_string();
+        let ours = TORCH_DTYPES.iter().find(|(torch, _)| *torch == name).map(|(_, ours)| *ours);
+        return Ok(PyString::new(object.py(), ours.unwrap_or(&name)).into_any());
+    }
     for (module, function) in [("operator", "index"), ("os", "fspath"), ("builtins", "float")] {
         if let Ok(plain) = object.py().import(module)?.call_method1(function, (object,)) {
             return Ok(plain);
         }
     }
-    let kind = object.get_type().name()?;
+    let kind = kind.name()?;
     Err(PyTypeError::new_err(format!("a {kind} cannot be part of a configuration or a state")))
 }

@@ -8,18 +8,19 @@
 mod batch;
 mod device;
 mod dlpack;
-mod environment;
 mod errors;
 mod iteration;
 mod json;
 mod loader;
-mod logs;
 mod masks;
 mod memory;
 mod opening;
 mod options;
 mod pace;
 mod reduce;
+mod sample;
+mod signature;
+mod telemetry;
 mod tensor;
 
 use pyo3::prelude::*;
@@ -33,6 +34,8 @@ mod native {
     use super::iteration::Iteration;
     #[pymodule_export]
     use super::loader::Loader;
+    #[pymodule_export]
+    use super::sample::Sample;
     #[pymodule_export]
     use super::tensor::Tensor;
 

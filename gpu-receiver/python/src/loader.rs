@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use headwater_core::Manifest;
 use headwater_core::sampler::{State, Term};
 use headwater_receiver::{Callbacks, Position, Receiver, ReceiverError};
 use pyo3::exceptions::PyTypeError;
@@ -13,16 +14,41 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use crate::device::allocator;
-use crate::environment::Environment;
 use crate::errors::{ClosedError, ConfigError, StateError, raised};
 use crate::iteration::Iteration;
 use crate::opening::{open, refuse_dataloader_workers};
 use crate::options;
 use crate::pace::Pace;
 use crate::reduce::amax_reduce;
-use crate::{json, logs};
+use crate::signature::signature;
+use crate::{json, telemetry};
 
-/// Batches of a training rank, in order. See `help(headwater)` and docs/python.md.
+/// Batches of a training rank, in order.
+///
+/// Iterate over it once an epoch: `for batch in loader: ..`. It needs no DataLoader around it. Threads of
+/// its own have `window_batches` batches ready ahead.
+///
+/// Arguments:
+///     config: path of a `headwater.toml`; without it the one that `$HEADWATER_CONFIG` names, else
+///         `headwater.toml` in the working directory.
+///     datasets: a name, or a list of names, of `(name, weight)` or of `{"name": .., "weight": ..}`.
+///     recipe: name of a preset, path of a TOML file, or a dict as in `[recipe]`; in place of the
+///         file's whole `[recipe]`.
+///     dtype: element type of a preset's image tensors: "bf16", "f16", "f32", "u8", "fp8_e4m3" or
+///         "mxfp8_e4m3", or PyTorch's `torch.bfloat16` and so on.
+///     batch_size: samples in this rank's batch.
+///     storage, workers: addresses of the two tiers, lists of "host:port", or one string "a:1,b:1".
+///     rank, world_size: this process among those that share the global batch; without them the
+///         launcher's variables (`RANK`, `WORLD_SIZE`, or SLURM's).
+///     device: "cpu", or "cuda:0" and so on: where batches are handed out.
+///     device_allocator: "torch", or a function of a number of bytes that gives an array on the GPU.
+///     amax_reduce: function that makes each number of a list the largest of all ranks'.
+///
+/// The other keywords are the keys of `[receiver]`; docs/configuration.md has their meaning. A keyword
+/// goes before the environment, the environment before the file; a default holds where none of them
+/// sets the key. `None` leaves a key alone.
+///
+/// Raises `ConfigError` for an argument that is wrong, `StorageError` where no storage node answers.
 #[pyclass(frozen, module = "headwater")]
 pub(crate) struct Loader {
     shared: Arc<Shared>,
@@ -32,6 +58,8 @@ pub(crate) struct Loader {
 /// interpreter's lock, so that neither waits for the other.
 pub(crate) struct Shared {
     receiver: Mutex<Option<Arc<Receiver>>>,
+    /// The datasets, in their order.
+    pub(crate) manifests: Arc<[Arc<Manifest>]>,
     pace: Mutex<Pace>,
     made_in: u32,
 }
@@ -73,7 +101,13 @@ impl Loader {
 
 #[pymethods]
 impl Loader {
-    /// Opens a receiver: `config` is the path of a `headwater.toml`, keywords go before it.
+    /// The arguments with their defaults.
+    #[classattr]
+    fn __signature__(py: Python<'_>) -> PyResult<Py<PyAny>> {
+        Ok(signature(py)?.unbind())
+    }
+
+    /// Opens a receiver. See the class.
     #[new]
     #[pyo3(signature = (config=None, **options))]
     fn new(
@@ -87,16 +121,16 @@ impl Loader {
             Some(Value::Object(keywords)) => keywords,
             _ => serde_json::Map::new(),
         };
-        let environment = Environment::of_process();
-        let options =
-            options::gather(config, keywords, &environment).map_err(ConfigError::new_err)?;
-        logs::start(options.telemetry.clone())?;
+        let options = options::gather(config.as_deref(), keywords).map_err(ConfigError::new_err)?;
+        telemetry::start(py, &options.telemetry, &options.log_origin)?;
         let receiver = open(py, options, callbacks)?;
+        telemetry::ready();
         let mut pace = Pace::default();
         if receiver.config().resume {
             pace.moved_to(receiver.position());
         }
         let shared = Shared {
+            manifests: receiver.manifests().into(),
             receiver: Mutex::new(Some(Arc::new(receiver))),
             pace: Mutex::new(pace),
             made_in: std::process::id(),
@@ -115,7 +149,12 @@ impl Loader {
                 // The last batch was taken but not the end after it: the next epoch comes.
                 receiver.next_within(Duration::ZERO).map_err(raised)?;
             }
-            receiver.seek(pace.start(receiver.position())).map_err(raised)?;
+            let start = pace.start(receiver.position());
+            // A state of the very end may be loaded: there is nothing left after it.
+            if !pace.was_moved() {
+                check_epoch(&receiver, start.epoch)?;
+            }
+            receiver.seek(start).map_err(raised)?;
             Ok::<_, PyErr>(pace.begin())
         })?;
         Ok(Iteration::new(Arc::clone(&self.shared), ticket))
@@ -143,6 +182,7 @@ impl Loader {
     fn set_epoch(&self, py: Python<'_>, epoch: u32) -> PyResult<()> {
         py.detach(|| {
             let receiver = self.shared.receiver()?;
+            check_epoch(&receiver, epoch)?;
             match self.shared.pace().set_epoch(epoch) {
                 Some(start) => receiver.seek(start).map_err(raised),
                 None => Ok(()),
@@ -157,6 +197,7 @@ impl Loader {
             let receiver = self.shared.receiver()?;
             let mut pace = self.shared.pace();
             let place = Position { epoch, step };
+            check_epoch(&receiver, epoch)?;
             receiver.seek(place).map_err(raised)?;
             pace.moved_to(place);
             Ok(())
@@ -248,6 +289,13 @@ impl Loader {
         self.with(py, |receiver| receiver.set_workers(&workers))
     }
 
+    /// Where this process serves `/metrics` and `/healthz`, as `host:port`; `None` without
+    /// `telemetry.metrics_listen`.
+    #[getter]
+    fn metrics_address(&self) -> Option<String> {
+        telemetry::address()
+    }
+
     /// Figures since the loader was made.
     fn stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let figures = self.with(py, |receiver| Ok(receiver.stats()))?;
@@ -304,6 +352,19 @@ impl Loader {
         let config = receiver.config();
         let (rank, world_size, batch) = (config.rank, config.world_size, config.batch_samples);
         Ok(format!("<headwater.Loader {names} rank={rank}/{world_size} batch_size={batch}>"))
+    }
+}
+
+/// Refuses an epoch that the loader does not have: an iteration over it would be silently empty.
+fn check_epoch(receiver: &Receiver, epoch: u32) -> PyResult<()> {
+    match receiver.config().epochs {
+        0 => Ok(()),
+        epochs if epoch < epochs => Ok(()),
+        epochs => Err(ConfigError::new_err(format!(
+            "this loader has no epoch {epoch}: `epochs` = {epochs} ends its stream after epoch {}; \
+             `set_epoch(0)` begins again, and without `epochs` the stream has no end",
+            epochs - 1
+        ))),
     }
 }
 

@@ -33,6 +33,11 @@ impl Pace {
         self.next.unwrap_or(Position { epoch: here.epoch, step: 0 })
     }
 
+    /// Whether the place of the next iteration was given, by a state or by a call.
+    pub(crate) fn was_moved(&self) -> bool {
+        self.next.is_some()
+    }
+
     /// Begins the iteration that [`Pace::start`] gave the place of.
     pub(crate) fn begin(&mut self) -> Ticket {
         self.next = None;

@@ -12,6 +12,7 @@ import pytest
 PROJECT = Path(__file__).resolve().parents[3]
 PHOTOS = PROJECT / "tests" / "data" / "photos"
 START_LIMIT_S = 60
+LAUNCHERS = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID")
 
 # Small crops, so that a test takes its time for what it tests.
 SMALL = {
@@ -61,6 +62,11 @@ def program() -> str:
     return str(max(built, key=lambda path: path.stat().st_mtime))
 
 
+def pytest_collection_modifyitems(items):
+    """JAX comes last: it starts threads, and a process with threads is not to be forked."""
+    items.sort(key=lambda item: item.path.name == "test_jax.py")
+
+
 class Node:
     """A process that listens; killed when dropped."""
 
@@ -81,6 +87,11 @@ class Node:
         self.stop()
         raise RuntimeError(f"{arguments[0]} does not listen:\n{log.read_text()}")
 
+    @property
+    def metrics(self) -> str:
+        """Where it serves /metrics."""
+        return self.log.read_text().split("metrics on ", 1)[1].split()[0]
+
     def stop(self):
         self.process.kill()
         self.process.wait()
@@ -89,8 +100,9 @@ class Node:
 class Tiers:
     """Addresses of a storage node and of workers, and loaders that use them."""
 
-    def __init__(self, storage: str, workers: list[str]):
-        self.storage, self.workers = storage, workers
+    def __init__(self, storage: Node, workers: list[Node]):
+        self.storage, self.workers = storage.address, [worker.address for worker in workers]
+        self.metrics = {"storage": storage.metrics, "augment": workers[0].metrics}
 
     def keywords(self, **options):
         if "config" not in options:
@@ -105,7 +117,8 @@ class Tiers:
 @pytest.fixture(scope="session")
 def tiers(tmp_path_factory):
     folder = tmp_path_factory.mktemp("tiers")
-    arguments = ["storage", "--listen", "127.0.0.1:0", "--index-dir", str(folder / "index")]
+    shown = ["--set", "telemetry.metrics_listen=127.0.0.1:0"]
+    arguments = ["storage", *shown, "--listen", "127.0.0.1:0", "--index-dir", str(folder / "index")]
     for name, shards in [
         ("photos", PHOTOS / "photos-000001.tar"),
         ("others", PHOTOS / "photos-000003.tar"),
@@ -116,9 +129,9 @@ def tiers(tmp_path_factory):
     try:
         for number in range(2):
             log = folder / f"augment-{number}.log"
-            arguments = ["augment", "--listen", "127.0.0.1:0", "--threads", "1"]
+            arguments = ["augment", *shown, "--listen", "127.0.0.1:0", "--threads", "1"]
             nodes.append(Node(log, *arguments, "--storage", nodes[0].address))
-        yield Tiers(nodes[0].address, [node.address for node in nodes[1:]])
+        yield Tiers(nodes[0], nodes[1:])
     finally:
         for node in nodes:
             node.stop()
@@ -148,7 +161,7 @@ def labels():
 def no_launcher(monkeypatch):
     """The tests' own launcher must not say which rank they are."""
     for name in list(os.environ):
-        launcher = name in ("RANK", "WORLD_SIZE", "SLURM_PROCID", "SLURM_NTASKS")
+        launcher = name in LAUNCHERS
         ours = name.startswith("HEADWATER_") and name not in ("HEADWATER_BIN", "HEADWATER_LOG")
         if launcher or ours:
             monkeypatch.delenv(name)

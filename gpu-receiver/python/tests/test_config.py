@@ -6,50 +6,147 @@ import pytest
 from conftest import SMALL
 
 
+NO_DATASET = (
+    "no dataset is named: write [[dataset]] in headwater.toml, or name one by `--dataset` (Python: "
+    "`datasets`)"
+)
+PRESETS = (
+    "dinov2, dinov2-paper, dinov3, dinov3-gram, dinov3-vitl, imagenet-train, imagenet-eval, raw"
+)
+
+
 @pytest.mark.parametrize(
     "options, message",
     [
-        ({}, "no dataset"),
-        ({"datasets": []}, "no dataset"),
-        ({"datasets": "a", "batchsize": 4}, "`batchsize` = 4: unknown field"),
-        ({"datasets": "a", "batch_size": "4"}, '`batch_samples` = "4": invalid type'),
-        ({"datasets": "a", "batch_size": 4, "batch_samples": 4}, "leave one out"),
-        ({"datasets": "a", "rank": 3}, "receiver.rank is 3"),
-        ({"datasets": "a", "links": ["smoke"]}, "receiver.links"),
-        ({"datasets": "a", "recipe": "dinov9"}, "no recipe preset `dinov9`: known are dinov2"),
-        ({"datasets": "a", "dtype": "bf17"}, '`dtype` = "bf17": unknown variant'),
-        ({"datasets": "a", "recipe": SMALL, "dtype": "f32"}, "`dtype` goes with a preset"),
-        ({"datasets": "a", "recipe": {"tensor": []}}, "`recipe.tensor` = .*: unknown field"),
-        ({"datasets": "a", "recipe": {"preset": "dinov2", "tensors": []}}, "go together"),
-        ({"datasets": [{"name": "a", "wheight": 1}]}, "wheight"),
-        ({"config": "/nowhere/headwater.toml"}, "/nowhere/headwater.toml: No such file"),
+        ({}, NO_DATASET),
+        ({"datasets": []}, NO_DATASET),
+        ({"datasets": "a", "batch": 4}, "unknown keyword `batch`: did you mean `batch_size`?"),
+        ({"datasets": "a", "batchsize": 4}, "unknown keyword `batchsize`: did you mean `batch_size`?"),
+        ({"datasets": "a", "worker": "a:1"}, "unknown keyword `worker`: did you mean `workers`?"),
+        (
+            {"datasets": "a", "pin_memory": True},
+            "unknown keyword `pin_memory`: the keys of [receiver] in docs/configuration.md are "
+            "keywords, and datasets, recipe, dtype, batch_size",
+        ),
+        (
+            {"datasets": "a", "batch_size": "4"},
+            "keyword batch_size: `receiver.batch_samples` cannot be read: invalid type: found string "
+            '"4", expected u32',
+        ),
+        (
+            {"datasets": "a", "batch_size": 4, "batch_samples": 4},
+            "`batch_size` and `batch_samples` are the same: leave one out",
+        ),
+        (
+            {"datasets": "a", "batch_size": 70000},
+            "receiver.batch_samples is 70000: must be from 1 to 65536",
+        ),
+        ({"datasets": "a", "rank": 3}, "receiver.rank is 3: must be below receiver.world_size"),
+        (
+            {"datasets": "a", "links": ["smoke"]},
+            'receiver.links is "smoke": links are "shm", "rdma", "ucx" and "tcp"',
+        ),
+        ({"datasets": "a", "recipe": "dinov9"}, f"no recipe preset `dinov9`: known are {PRESETS}"),
+        (
+            {"datasets": "a", "recipe": 3},
+            "`recipe` = 3: give a preset's name, the path of a TOML file or a table",
+        ),
+        (
+            {"datasets": "a", "dtype": "bf17"},
+            "keyword dtype: `recipe.dtype` is `bf17`: must be one of `bf16`, `f16`, `f32`, `u8`, "
+            "`fp8_e4m3`, `mxfp8_e4m3`, `e8m0`, `i64`, `bool`",
+        ),
+        (
+            {"datasets": "a", "recipe": SMALL, "dtype": "f32"},
+            "keyword dtype: `recipe.dtype` goes with a preset: this recipe gives each tensor its own",
+        ),
+        (
+            {"datasets": "a", "recipe": {"tensor": []}},
+            "keyword recipe: unknown key `recipe.tensor`: did you mean `recipe.tensors`?",
+        ),
+        (
+            {"datasets": "a", "recipe": {"preset": "dinov2", **SMALL}},
+            'recipe.tensors are given beside recipe.preset `dinov2`: write preset = "custom", or leave '
+            "them out",
+        ),
+        (
+            {"datasets": [{"name": "a", "wheight": 1}]},
+            "keyword datasets: unknown key `dataset[0].wheight`: did you mean `dataset[0].weight`?",
+        ),
+        (
+            {"config": "/nowhere/headwater.toml"},
+            "cannot read configuration file `/nowhere/headwater.toml` (keyword config): No such file or "
+            "directory (os error 2)",
+        ),
+        (
+            {"datasets": "a", "recipe": "/nowhere/recipe.toml"},
+            "cannot read configuration file `/nowhere/recipe.toml` (keyword recipe): No such file or "
+            "directory (os error 2)",
+        ),
     ],
 )
 def test_a_wrong_option_is_named(options, message):
-    with pytest.raises(headwater.ConfigError, match=message) as caught:
+    with pytest.raises(headwater.ConfigError) as caught:
         headwater.Loader(**options)
     assert isinstance(caught.value, (ValueError, RuntimeError))
-    assert "\n" not in str(caught.value)
+    assert str(caught.value) == message
 
 
-@pytest.mark.parametrize(
-    "text, message",
-    [
-        ("[reciever]", "unknown key `reciever`"),
-        ("[receiver]\nbatch = 3", "`receiver.batch` = 3: unknown field"),
-        ("[receiver]\nseed = 'x'", '`receiver.seed` = "x": invalid type'),
-        ("[telemetry]\nlogs = 'x'", "`telemetry.logs`"),
-        ("[[dataset]]\nname = 'a'\nweihgt = 1", "weihgt"),
-        ("receiver = 1", "must be a section"),
-        ("[receiver", "headwater.toml: TOML parse error at line 1"),
-    ],
-)
-def test_a_wrong_file_is_named_with_its_key(tmp_path, text, message):
-    file = tmp_path / "headwater.toml"
-    file.write_text(text)
-    with pytest.raises(headwater.ConfigError, match=message) as caught:
-        headwater.Loader(file)
-    assert str(file) in str(caught.value)
+def test_a_wrong_operation_of_a_view_is_named_by_its_path():
+    view = SMALL["tensors"][0]["views"][0]
+    for ops, message in [
+        (
+            [{"op": "flip", "p": 0.5}, {"op": "grayscale", "p": 1.0}, {"op": "solarise", "p": 1.0}],
+            "keyword recipe: `recipe.tensors[0].views[1].ops[2].op` is `solarise`: must be one of `flip`, "
+            "`color_jitter`, `grayscale`, `gaussian_blur`, `solarize`",
+        ),
+        (
+            [{"op": "flip", "p": 0.5}, {"op": "gaussian_blur", "p": 1.0, "sigma": [0.1, 200]}],
+            "`recipe.tensors[0].views[1].ops[1].sigma` is [0.1, 200]: must be [least, greatest], from "
+            "0.001 to 100",
+        ),
+        (
+            [{"op": "flip"}],
+            "keyword recipe: `recipe.tensors[0].views[1].ops[0]` needs a key `p`: write it",
+        ),
+        (
+            [{"op": "flip", "p": 0.5, "q": 1}],
+            "keyword recipe: unknown key `recipe.tensors[0].views[1].ops[0].q`: known keys of "
+            "`recipe.tensors[0].views[1].ops[0]` are p",
+        ),
+    ]:
+        tensor = {**SMALL["tensors"][0], "views": [view, {**view, "ops": ops}]}
+        with pytest.raises(headwater.ConfigError) as caught:
+            headwater.Loader(datasets="a", recipe={"tensors": [tensor]})
+        assert str(caught.value) == message
+
+
+def test_one_string_will_do_where_a_list_is_expected(make, tiers):
+    loader = make(storage=tiers.storage, workers=",".join(tiers.workers), links="tcp")
+    config = loader.config
+    assert (config["storage"], config["workers"]) == ([tiers.storage], tiers.workers)
+    assert config["links"] == ["tcp"]
+
+
+class dtype:
+    """What PyTorch's dtypes look like from outside; test_torch.py has the real ones."""
+
+    def __init__(self, name):
+        self.name = name
+
+    def __str__(self):
+        return self.name
+
+
+dtype.__module__ = "torch"
+
+
+def test_a_dtype_of_pytorch_is_taken(make):
+    for torchs, ours in [("bfloat16", "bf16"), ("float16", "f16"), ("float32", "f32"), ("uint8", "u8")]:
+        loader = make(recipe="imagenet-eval", dtype=dtype(f"torch.{torchs}"))
+        assert loader.recipe["tensors"][0]["dtype"] == ours
+    with pytest.raises(headwater.ConfigError, match="`recipe.dtype` is `torch.float64`: must be one of"):
+        make(recipe="imagenet-eval", dtype=dtype("torch.float64"))
 
 
 FILE = """
@@ -93,6 +190,14 @@ def test_keywords_go_before_the_environment_and_that_before_the_file(make, tmp_p
     assert make(config=file, seed=8, dtype="u8").config["seed"] == 8
 
 
+def test_a_recipe_given_by_keyword_stands_for_itself(make, tmp_path):
+    file = tmp_path / "headwater.toml"
+    file.write_text(FILE)
+    recipe = make(config=file, recipe="imagenet-train").recipe
+    assert recipe["tensors"][0]["dtype"] == "bf16"
+    assert len(make(config=file, recipe=SMALL).recipe["tensors"]) == 2
+
+
 def test_a_recipe_may_be_a_file_of_its_own(make, tmp_path):
     file = tmp_path / "recipe.toml"
     file.write_text("preset = 'imagenet-eval'\nmean = [0.5, 0.5, 0.5]\n")
@@ -118,10 +223,3 @@ def test_the_launcher_says_the_rank(make, monkeypatch, variables, options, expec
         monkeypatch.setenv(name, value)
     config = make(**options).config
     assert (config["rank"], config["world_size"]) == expected
-
-
-def test_a_launchers_word_that_is_no_number_is_named(monkeypatch):
-    monkeypatch.setenv("RANK", "first")
-    monkeypatch.setenv("WORLD_SIZE", "2")
-    with pytest.raises(headwater.ConfigError, match=r"\$RANK is `first`"):
-        headwater.Loader(datasets="photos")

@@ -110,3 +110,12 @@ def test_without_a_driver_a_gpu_is_refused_with_the_remedy(make):
             make(device="cuda:0")
     else:
         pytest.skip("this machine has a driver")
+
+
+def test_a_driver_that_cannot_be_used_is_refused_with_the_reason(consume, tmp_path):
+    for name in ["libcuda.so", "libcuda.so.1"]:
+        subprocess.run(["cc", "-shared", "-x", "c", os.devnull, "-o", tmp_path / name], check=True)
+    done = consume("first_batch", check=False, LD_LIBRARY_PATH=str(tmp_path))
+    assert done.returncode == 1
+    assert "DeviceError" in done.stderr and "panicked" not in done.stderr, done.stderr
+    assert "libcuda.so: it has no cu" in done.stderr, done.stderr

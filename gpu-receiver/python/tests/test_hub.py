@@ -57,8 +57,20 @@ def test_a_dataset_of_the_file_has_its_whole_name(hub):
         assert loader.datasets == {NAME: 41}
 
 
-def test_a_short_name_of_the_hub_needs_a_name_beside_it(tmp_path):
-    config = tmp_path / "headwater.toml"
-    config.write_text('[[dataset]]\nhub = "photos"\n')
-    with pytest.raises(headwater.ConfigError, match="hub = .photos. needs a `name`"):
-        headwater.Loader(config)
+def test_a_short_name_is_looked_up_in_the_hub(hub, tmp_path, monkeypatch):
+    config, nodes = hub
+    short = tmp_path / "headwater.toml"
+    short.write_text(f'[[dataset]]\nhub = "photos"\n[hub]\nroot = "{config.parent / "root"}"\n')
+    with headwater.Loader(short, **keywords(nodes)) as loader:
+        assert loader.datasets == {NAME: 41}
+    monkeypatch.setenv("HEADWATER_DATASETS_ROOT", str(config.parent / "root"))
+    with headwater.Loader(datasets="hub:photos/train", **keywords(nodes)) as loader:
+        assert loader.datasets == {NAME: 41}
+
+
+def test_a_short_name_that_the_hub_does_not_have_is_named_with_those_there_are(hub):
+    config, _ = hub
+    with pytest.raises(headwater.ConfigError) as caught:
+        headwater.Loader(config, datasets="hub:cats")
+    root = config.parent / "root"
+    assert str(caught.value) == f"no dataset `cats` in the hub `{root}` ({config}), there are: {NAME}"

@@ -56,6 +56,19 @@ def test_a_new_iteration_after_a_break_begins_the_epoch_again(make):
     assert again[:5] == seen
 
 
+def test_after_a_break_a_seek_to_its_own_place_goes_on(make):
+    loader = make()
+    whole = digests(loader)
+    loader.set_epoch(0)
+    seen = []
+    for batch in loader:
+        seen.append(batch.digest)
+        if batch.step == 4:
+            break
+    loader.seek(loader.epoch, loader.step)
+    assert seen + digests(loader) == whole
+
+
 def test_an_epoch_whose_last_batch_was_taken_is_over(make):
     loader = make()
     for _, batch in zip(range(STEPS), loader):
@@ -143,10 +156,42 @@ def test_a_closed_loader_says_so_and_its_batches_stay(make):
     loader.close()
 
 
-def test_a_number_of_epochs_ends_the_stream(make):
+def test_after_the_last_epoch_an_iteration_is_refused_and_not_silently_empty(make):
+    loader = make(epochs=2)
+    whole = [digests(loader), digests(loader)]
+    assert [len(epoch) for epoch in whole] == [STEPS, STEPS]
+    with pytest.raises(headwater.ConfigError) as refused:
+        iter(loader)
+    assert str(refused.value) == (
+        "this loader has no epoch 2: `epochs` = 2 ends its stream after epoch 1; `set_epoch(0)` begins "
+        "again, and without `epochs` the stream has no end"
+    )
+    for beyond in (lambda: loader.set_epoch(2), lambda: loader.seek(7, 0)):
+        with pytest.raises(headwater.ConfigError, match="`epochs` = 2"):
+            beyond()
+    loader.set_epoch(0)
+    assert [digests(loader), digests(loader)] == whole
+
+
+def test_a_validation_loader_gives_the_same_batches_each_time(make):
     loader = make(epochs=1)
-    assert len(list(batch.step for batch in loader)) == STEPS
-    assert list(loader) == []
+    passes = []
+    for _ in range(3):
+        loader.set_epoch(0)
+        passes.append(digests(loader))
+    assert len(passes[0]) == STEPS
+    assert passes[0] == passes[1] == passes[2]
+
+
+def test_a_state_of_the_end_leaves_nothing(make):
+    loader = make(epochs=1)
+    for _ in loader:
+        pass
+    resumed = make(epochs=1)
+    resumed.load_state_dict(loader.state_dict())
+    assert list(resumed) == []
+    with pytest.raises(headwater.ConfigError, match="`epochs` = 1"):
+        iter(resumed)
 
 
 def test_seek_begins_the_next_iteration_anywhere(make):

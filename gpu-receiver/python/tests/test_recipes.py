@@ -58,8 +58,8 @@ def test_options_are_refused_by_their_key(make):
     for given, message in [
         (recipe(local_crops_number=3), "dinov3.local_crops_number` is 3: must be even"),
         ({"preset": "dinov2", "dinov3": {}}, "`dinov3` is beside preset `dinov2`"),
-        ({"preset": "dinov3", "dinov3": {"crops": 3}}, "recipe.dinov3.*crops"),
-        ({"preset": "dinov3", "bases": []}, "recipe.tensors.*custom"),
+        ({"preset": "dinov3", "dinov3": {"crops": 3}}, "unknown key `recipe.dinov3.crops`: known keys"),
+        ({"preset": "dinov3", "image_ops": [{"op": "grayscale", "p": 1}]}, "recipe.image_ops.*custom"),
     ]:
         with pytest.raises(headwater.ConfigError, match=message):
             make(recipe=given)
@@ -103,5 +103,5 @@ def test_raw_samples_that_are_too_large_are_replaced_or_refused(make):
     assert any(f"more than {limit}: raise recipe.raw_bytes_max" in r for r in replaced.values())
     with pytest.raises(headwater.WorkerError, match=f"bytes, more than {limit}"):
         list(make(recipe=recipe, on_bad_sample="fail"))
-    with pytest.raises(headwater.ConfigError, match="raw.bytes_max` is 0"):
+    with pytest.raises(headwater.ConfigError, match="`recipe.raw_bytes_max` is 0: must be from 1 to 67108864"):
         make(recipe={"preset": "raw", "raw_bytes_max": 0})

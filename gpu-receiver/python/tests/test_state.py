@@ -120,6 +120,20 @@ def test_checkpoint_files_are_resumed_from(make, tmp_path):
     assert (tmp_path / "dl_state_000000077.json").exists()
 
 
+def test_a_resume_from_broken_checkpoints_only_is_refused(make, tmp_path):
+    options = {"checkpoint_dir": tmp_path, "resume": True}
+    # None at all: the first run of a job that always resumes.
+    assert next(iter(make(**options))).step == 0
+    for step in (5, 10):
+        (tmp_path / f"dl_state_{step:09}.json").write_text('{"torn"')
+    with pytest.raises(headwater.StateError) as refused:
+        make(**options)
+    text = str(refused.value)
+    assert text.startswith(f"none of the 2 checkpoints in {tmp_path} can be read, the newest because")
+    assert "dl_state_000000010.json" in text and "leave receiver.resume out" in text
+    assert next(iter(make(checkpoint_dir=tmp_path))).step == 0
+
+
 def test_weights_set_on_the_way_are_in_the_state(make):
     options = {"datasets": ["photos", "others"], "seed": 3}
     loader = make(**options)

@@ -22,6 +22,8 @@ def test_every_type_comes_without_a_copy(make, dtype, kind):
     assert crops.shape == (4, 3, 224, 224) and crops.is_contiguous()
     assert tensors["local_crops"].shape == (16, 3, 96, 96)
     assert tensors["labels"].dtype == torch.int64
+    by_torchs_name = make(recipe="dinov2", dtype=crops.dtype, batch_size=2).recipe
+    assert by_torchs_name["tensors"][0]["dtype"] == dtype
     for name, tensor in batch.tensors.items():
         again = tensor.torch()
         assert again.data_ptr() == tensors[name].data_ptr()
@@ -47,6 +49,37 @@ def test_a_torch_tensor_keeps_its_slot(make):
     held.clear()
     gc.collect()
     assert next(iteration).step == 2
+
+
+def test_a_batch_of_torchs_tensors_says_what_is_in_it(make):
+    batch = next(iter(make(datasets=["photos", "others"])))
+    tensors = batch.torch()
+    assert isinstance(tensors, headwater.TorchBatch) and isinstance(tensors, dict)
+    assert list(tensors) == [name for name, _ in batch.items()]
+    assert tensors.labels is tensors["labels"]
+    assert (tensors.epoch, tensors.step, tensors.samples) == (0, 0, batch.samples)
+    with pytest.raises(AttributeError, match="no tensor `crops`: it has global_crops, local_crops"):
+        tensors.crops
+
+
+def test_to_moves_every_tensor_and_keeps_what_is_there_already(make):
+    batch = next(iter(make()))
+    here = batch.to("cpu")
+    assert isinstance(here, headwater.TorchBatch)
+    assert here.labels.data_ptr() == batch.labels.torch().data_ptr()
+    # The one device besides the CPU that every PyTorch has; it holds shapes only.
+    there = batch.to(torch.device("meta"), non_blocking=True)
+    assert {name: (t.device.type, t.shape) for name, t in there.items()} == {
+        name: ("meta", t.shape) for name, t in here.items()
+    }
+    assert there.samples == batch.samples
+
+
+def test_a_moved_batch_lets_go_of_the_slot(make):
+    loader = make(window_batches=1, slots_max=2)
+    # More batches than there are slots.
+    moved = [batch.to("meta") for _, batch in zip(range(5), loader)]
+    assert [batch.step for batch in moved] == [0, 1, 2, 3, 4]
 
 
 def test_labels_equal_numpys(make):

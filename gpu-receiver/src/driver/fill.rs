@@ -3,42 +3,83 @@
 use std::sync::Arc;
 
 use headwater_core::Layout;
+use headwater_core::sampler::SamplerError;
+use headwater_transport::SlotId;
 
-use super::{Driver, lock};
-use crate::ReceiverError;
+use super::{Driver, Outcome};
+use crate::error::ReceiverError;
 use crate::ledger::{BatchOrder, Serial};
-use crate::mailbox::Position;
+use crate::position::Position;
+use crate::sample_order::Plan;
 
 impl Driver {
-    /// Orders what may be ordered now.
+    /// Orders what may be ordered now, and has the samples of the batch after it drawn, so that they
+    /// are there when there is room for it.
     ///
     /// # Errors
     /// The order of samples or a slot cannot be had.
     pub(super) fn fill(&mut self) -> Result<(), ReceiverError> {
-        while self.ledger.open_batches() + self.mailbox.ready() < self.window_batches {
-            let Position { epoch, step } = self.state.fill;
-            let far = epoch > self.mailbox.position().epoch.saturating_add(self.epochs_ahead);
-            if far || (self.epochs > 0 && epoch >= self.epochs) {
-                break;
+        let room = self.ledger.open_batches() + self.mailbox.ready() < self.window_batches;
+        if room && let Some((serial, plan)) = self.state.drawn.take() {
+            let plan = plan?;
+            match self.place(plan.at)? {
+                Some((slot, scales)) => self.order_batch(serial, plan, slot, scales),
+                None => self.state.drawn = Some((serial, Ok(plan))),
             }
-            if step >= lock(&self.sampler).steps_per_epoch(epoch) {
-                self.state.fill = Position { epoch: epoch + 1, step: 0 };
-                continue;
-            }
-            // Not before the trainer has taken what the scales follow from.
-            let Some(fp8_scales) = self.scaling.scales(self.state.fill) else { break };
-            let Some(slot) = self.slots.take()? else { break };
-            let plan = lock(&self.sampler).batch(epoch, step)?;
-            let layout = self.layout(plan.samples.len() as u32);
-            let serial = Serial(self.state.next_serial);
-            let samples = plan.samples;
-            let order = BatchOrder { serial, epoch, step, slot, layout, samples, fp8_scales };
-            self.ledger.order(order);
-            self.state.next_serial += 1;
-            self.state.fill.step += 1;
-            self.ordered.send_replace(self.state.fill);
         }
+        self.draw();
         Ok(())
+    }
+
+    /// The slot and the FP8 scales of a batch that may be ordered; `None`: not yet.
+    fn place(&mut self, at: Position) -> Result<Option<(SlotId, Vec<f32>)>, ReceiverError> {
+        let far = at.epoch > self.mailbox.position().epoch.saturating_add(self.epochs_ahead);
+        if far || self.is_over(at.epoch) {
+            return Ok(None);
+        }
+        // Not before the trainer has taken what the scales follow from.
+        let Some(scales) = self.scaling.scales(at) else { return Ok(None) };
+        Ok(self.slots.take()?.map(|slot| (slot, scales)))
+    }
+
+    fn order_batch(&mut self, serial: Serial, plan: Plan, slot: SlotId, fp8_scales: Vec<f32>) {
+        let Plan { at: Position { epoch, step }, samples } = plan;
+        let layout = self.layout(samples.len() as u32);
+        self.ledger.order(BatchOrder { serial, epoch, step, slot, layout, samples, fp8_scales });
+        self.state.fill = Position { epoch, step: step + 1 };
+        self.ordered.send_replace(self.state.fill);
+    }
+
+    /// Has the next batch's samples drawn, unless they are there or on their way.
+    fn draw(&mut self) {
+        let state = &self.state;
+        let busy = state.reordering || state.drawing.is_some() || state.drawn.is_some();
+        if busy || self.is_over(self.state.fill.epoch) {
+            return;
+        }
+        let state = &mut self.state;
+        let (serial, at) = (state.next_serial, state.fill);
+        state.next_serial = Serial(serial.0 + 1);
+        state.drawing = Some(serial);
+        let order = Arc::clone(&self.order);
+        self.start(move || Outcome::Drawn(serial, order.plan(at)));
+    }
+
+    /// Samples were drawn; those of a batch that nobody wants any more are dropped.
+    pub(super) fn on_drawn(&mut self, serial: Serial, plan: Result<Plan, SamplerError>) {
+        if self.state.drawing == Some(serial) {
+            self.state.drawing = None;
+            self.state.drawn = Some((serial, plan));
+        }
+    }
+
+    pub(super) fn forget_drawn(&mut self) {
+        self.state.drawing = None;
+        self.state.drawn = None;
+    }
+
+    fn is_over(&self, epoch: u32) -> bool {
+        self.epochs > 0 && epoch >= self.epochs
     }
 
     fn layout(&mut self, samples: u32) -> Arc<Layout> {

@@ -2,13 +2,12 @@
 
 use std::sync::Arc;
 
-use headwater_transport::{LinkKind, PartPlace, PeerId};
+use headwater_transport::{LinkKind, PartPlace};
 
-use super::{Driver, Event};
+use super::{Driver, Outcome};
 use crate::batch::{Batch, Home};
-use crate::config::Verify;
 use crate::error::ReceiverError;
-use crate::ledger::{FinishedBatch, Landing, Serial};
+use crate::ledger::{FinishedBatch, Landing};
 
 impl Driver {
     /// Where the parts of a link come to.
@@ -19,40 +18,25 @@ impl Driver {
         }
     }
 
-    /// Has a part compared with its checksum, where that is asked for.
+    /// Has a part compared with its checksum.
     pub(super) fn verify(
         &mut self,
-        peer: PeerId,
         place: &PartPlace,
         landing: Landing,
         samples: usize,
         checksum: u64,
     ) {
-        let kind = self.state.sessions.get(&peer).map(|session| session.link.kind());
-        let bytes: u64 = place.regions.iter().map(|region| region.len_bytes).sum();
-        self.stats.part_arrived(kind, landing, bytes);
-        let wanted = match self.verify {
-            Verify::All => true,
-            Verify::Network => kind != Some(LinkKind::Shm),
-            Verify::Off => false,
-        };
         let lease = place.lease;
-        if !wanted {
-            self.ledger.verified(lease, true, self.now());
-            return;
-        }
         let slot = self.slots.slot(place.slot);
         let memory = Arc::clone(&slot.memory);
         let twin = slot.device.clone().filter(|_| landing == Landing::Device);
         let regions = Arc::clone(&place.regions);
-        let events = self.sessions_shared.events.clone();
-        self.state.tasks.spawn_blocking(move || {
+        self.start(move || {
             let found = match twin {
                 Some(twin) => twin.checksum(&regions, samples),
                 None => Ok(memory.checksum(&regions, samples)),
             };
-            let equal = found.map(|found| found == checksum);
-            let _ = events.send(Event::Verified { lease, equal });
+            Outcome::Verified(lease, found.map(|found| found == checksum))
         });
     }
 
@@ -65,14 +49,9 @@ impl Driver {
             }
             _ => None,
         };
-        self.stats.batch_ready(finished.order.samples.len());
-        let course = match finished.order.serial >= Serial(self.state.first_serial_of_course) {
-            true => self.state.course,
-            false => self.state.course.wrapping_sub(1),
-        };
+        self.stats.on_batch(finished.order.samples.len());
         let home = Home { memory, device, release: self.releases.clone() };
-        let batch = Batch::new(finished, home, self.masking.clone());
-        self.mailbox.put(course, batch);
+        self.mailbox.put(Batch::new(finished, home, self.masking.clone()));
         Ok(())
     }
 }

@@ -6,23 +6,29 @@ use headwater_proto::augment::PartDone;
 use tokio::time::Instant;
 
 use super::Driver;
-use crate::ReceiverError;
+use crate::error::ReceiverError;
 use crate::stats::Levels;
 
 /// How long every slot must have been in the trainer's hands before it is told.
 const SLOTS_HELD_AFTER: Duration = Duration::from_secs(5);
 
 impl Driver {
-    /// Reports what keeps batches from coming, to whoever waits for one. `seen` is before all that
-    /// was looked at.
-    pub(super) fn look_for_trouble(&mut self, seen: Instant) {
+    /// Shows how full everything is.
+    pub(super) fn report_levels(&self, queued_events: usize, queued_releases: usize) {
         self.stats.gauge(Levels {
             leases: self.ledger.open_leases(),
             ready: self.mailbox.ready(),
             slots: self.slots.len(),
             quarantined: self.slots.quarantined(),
-            tasks: self.state.tasks.len(),
+            tasks: self.tasks.len(),
+            queued_events,
+            queued_releases,
         });
+    }
+
+    /// Reports what keeps batches from coming, to whoever waits for one. `seen` is before all that
+    /// was looked at.
+    pub(super) fn look_for_trouble(&mut self, seen: Instant) {
         let alone = self.state.alone_since.map_or(Duration::ZERO, |since| since.elapsed());
         if alone > self.worker_wait {
             let addresses: Vec<&str> = self.state.keepers.keys().map(String::as_str).collect();
@@ -48,19 +54,6 @@ impl Driver {
         {
             let trouble = ReceiverError::SlotsHeld { slots: self.slots.len() };
             self.mailbox.report(seen, trouble);
-        }
-    }
-
-    /// Lets go of tasks that have ended, which keep their memory until they are looked at. One that
-    /// panicked ends the stream: what it was to say would be waited for in vain.
-    pub(super) fn forget_ended_tasks(&mut self) {
-        while let Some(ended) = self.state.tasks.try_join_next() {
-            if let Err(error) = ended
-                && error.is_panic()
-            {
-                let reason = format!("a task of its own panicked: {error}");
-                self.ledger.give_up(ReceiverError::Closed { reason });
-            }
         }
     }
 

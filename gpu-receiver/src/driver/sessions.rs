@@ -5,11 +5,12 @@ use std::sync::Arc;
 use headwater_transport::{LinkKind, PeerId};
 use tokio::time::Instant;
 
-use super::{Driver, Session, SessionEvent};
+use super::{Driver, Outcome, Session};
+use crate::events::SessionEvent;
 use crate::sessions::keep_session;
 
 impl Driver {
-    pub(super) fn session_changed(&mut self, peer: PeerId, event: SessionEvent) {
+    pub(super) fn on_session(&mut self, peer: PeerId, event: SessionEvent) {
         match event {
             SessionEvent::Joined { address, welcome, link, outbox, held } => {
                 tracing::info!(
@@ -20,14 +21,14 @@ impl Driver {
                     credits = welcome.credits,
                     "worker joined"
                 );
-                self.stats.worker_joined(peer, &welcome.worker, link.kind());
+                self.stats.on_worker_joined(peer, &welcome.worker, link.kind());
                 let kind = link.kind();
                 self.state.paths.insert(peer, kind);
                 self.state.sessions.insert(peer, Session { address, link, outbox, _held: held });
                 self.state.alone_since = None;
-                self.ledger.worker_joined(peer, welcome.worker, welcome.credits);
+                self.ledger.on_worker_joined(peer, welcome.worker, kind, welcome.credits);
                 if self.state.gone_early.contains(&(peer, kind)) {
-                    self.path_gone(peer, kind, "it was gone before it was used");
+                    self.on_path_gone(peer, kind, "it was gone before it was used");
                 }
                 self.state.gone_early.retain(|(early, _)| *early != peer);
             }
@@ -39,15 +40,15 @@ impl Driver {
                     tracing::error!(worker = address, reason, "worker cannot serve this receiver");
                 }
             }
-            SessionEvent::Said(_) => {}
+            SessionEvent::Said(message) => self.on_message(peer, message),
         }
     }
 
     pub(super) fn end_session(&mut self, peer: PeerId) {
         let Some(session) = self.state.sessions.remove(&peer) else { return };
         session.link.drop_peer(peer);
-        self.ledger.worker_left(peer, self.now());
-        self.stats.worker_left(peer);
+        self.ledger.on_worker_left(peer, self.now());
+        self.stats.on_worker_left(peer);
         if self.state.sessions.is_empty() {
             self.state.alone_since = Some(Instant::now());
         }
@@ -55,7 +56,7 @@ impl Driver {
 
     /// A link says that it is gone for a peer; each peer was admitted on all links, and only the
     /// one it took matters.
-    pub(super) fn path_gone(&mut self, peer: PeerId, kind: LinkKind, reason: &str) {
+    pub(super) fn on_path_gone(&mut self, peer: PeerId, kind: LinkKind, reason: &str) {
         match self.state.paths.get(&peer) {
             Some(&taken) if taken == kind => {}
             Some(_) => return,
@@ -69,7 +70,7 @@ impl Driver {
             tracing::warn!(peer = peer.0, link = %kind, reason, "data path is gone");
             self.end_session(peer);
         }
-        self.ledger.gone(peer);
+        self.ledger.on_gone(peer);
     }
 
     pub(super) fn set_workers(&mut self, workers: Vec<String>) {
@@ -86,7 +87,10 @@ impl Driver {
         for address in workers {
             if !self.state.keepers.contains_key(&address) {
                 let session = keep_session(Arc::clone(&self.sessions_shared), address.clone());
-                let keeper = self.state.tasks.spawn(session);
+                let keeper = self.tasks.spawn(async move {
+                    session.await;
+                    Outcome::Left
+                });
                 self.state.keepers.insert(address, keeper);
             }
         }

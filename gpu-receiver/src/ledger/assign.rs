@@ -7,7 +7,7 @@ use std::time::Duration;
 use headwater_core::part::PartKey;
 use headwater_core::rendezvous::owner_bounded;
 use headwater_proto::augment::PartLease;
-use headwater_transport::{LeaseId, PartPlace, PeerId};
+use headwater_transport::{LeaseId, LinkKind, PartPlace, PeerId};
 
 use super::lease::{Lease, PartName};
 use super::{Action, Ledger};
@@ -24,6 +24,8 @@ const LOAD_BOUND_PERCENT: u32 = 125;
 pub struct Worker {
     /// Its name.
     pub name: String,
+    /// The link that its parts come by.
+    pub link: LinkKind,
     /// Leases it takes at once; 0 while it drains.
     pub credits: u32,
     /// Leases it has not answered.
@@ -49,8 +51,8 @@ pub(super) struct Timings {
 // === impl Worker ===
 
 impl Worker {
-    pub(super) fn new(name: String, credits: u32) -> Self {
-        Self { name, credits, open: 0 }
+    pub(super) fn new(name: String, link: LinkKind, credits: u32) -> Self {
+        Self { name, link, credits, open: 0 }
     }
 
     fn has_room(&self) -> bool {
@@ -121,7 +123,7 @@ impl Ledger {
                 let peers: Vec<PeerId> = holders.iter().map(|lease| lease.peer).collect();
                 let key = self.batches[batch].parts[part].key;
                 if let Some(peer) = self.choose(key, |p| !peers.contains(&p)) {
-                    metrics::counter!("headwater_receiver_hedges_total").increment(1);
+                    crate::metrics::hedged();
                     self.lease(batch, part, peer, now);
                 }
             }

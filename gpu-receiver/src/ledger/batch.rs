@@ -121,15 +121,11 @@ impl Part {
         self.leases.is_empty() && !self.is_accepted() && self.not_before <= now
     }
 
-    /// How long to wait after so many failures. Of the pause that doubles with each of them a half
-    /// to all is kept, so that parts that failed together do not come back together: it follows
-    /// from the part, and a run replays.
+    /// How long to wait after so many failures. Follows from the part, so that a run replays.
     pub(super) fn pause(&self, config: &LedgerConfig, failures: u32) -> Duration {
-        let doubled = config.retry_base * (1 << failures.saturating_sub(1).min(16));
         let mut digester = Digester::new("headwater part pause 1");
         let draw = digester.bytes(&self.key.0.to_bytes()).number(failures.into()).finish();
-        let spread = f64::from(draw.0 as u32) / f64::from(u32::MAX);
-        doubled.min(config.retry_max).mul_f64(0.5 + spread / 2.0)
+        config.retry.pause(failures, draw)
     }
 
     pub(super) fn open_leases(&self) -> &[LeaseId] {

@@ -4,10 +4,11 @@ use std::time::Duration;
 
 use headwater_core::SampleRef;
 use headwater_proto::augment::{Failure, FailureKind, PartDone};
-use headwater_transport::{LeaseId, PeerId};
+use headwater_transport::{LeaseId, LinkKind, PeerId};
 
 use super::lease::{Lease, PartName, Taken};
 use super::{Action, Landing, Ledger, Serial, Worker};
+use crate::config::Verify;
 use crate::error::ReceiverError;
 
 /// So many workers may be lost with one part before it waits for the next.
@@ -15,20 +16,20 @@ const LOSSES_WITHOUT_PAUSE: u32 = 2;
 
 impl Ledger {
     /// A worker's session stands.
-    pub fn worker_joined(&mut self, peer: PeerId, name: String, credits: u32) {
-        self.workers.insert(peer, Worker::new(name, credits));
+    pub fn on_worker_joined(&mut self, peer: PeerId, name: String, link: LinkKind, credits: u32) {
+        self.workers.insert(peer, Worker::new(name, link, credits));
     }
 
     /// A worker changed the number of leases it takes.
-    pub fn worker_credits(&mut self, peer: PeerId, credits: u32) {
+    pub fn on_credits(&mut self, peer: PeerId, credits: u32) {
         if let Some(worker) = self.workers.get_mut(&peer) {
             worker.credits = credits;
         }
     }
 
     /// A worker's session is over: its leases go to others. What it may still write stays
-    /// quarantined until [`Ledger::gone`].
-    pub fn worker_left(&mut self, peer: PeerId, now: Duration) {
+    /// quarantined until [`Ledger::on_gone`].
+    pub fn on_worker_left(&mut self, peer: PeerId, now: Duration) {
         let worker = self.name_of(peer);
         self.workers.remove(&peer);
         for (id, _) in self.leases_of(peer) {
@@ -40,7 +41,7 @@ impl Ledger {
             if let Some(batch) = self.batch_mut(serial) {
                 batch.parts[part].lease_ended(id);
                 if wanted {
-                    self.lost(serial, part, &worker, now);
+                    self.on_lost(serial, part, &worker, now);
                 }
             }
             self.forget_if_over(id);
@@ -49,7 +50,7 @@ impl Ledger {
 
     /// A worker was lost with a part. Now and then one is; a part that no worker survives would
     /// take one after the other, for ever.
-    fn lost(&mut self, serial: Serial, part: usize, worker: &str, now: Duration) {
+    fn on_lost(&mut self, serial: Serial, part: usize, worker: &str, now: Duration) {
         let (most, config) = (self.config.losses_max(), self.config.clone());
         let Some(batch) = self.batch_mut(serial) else { return };
         let (epoch, step) = (batch.order.epoch, batch.order.step);
@@ -75,53 +76,53 @@ impl Ledger {
     }
 
     /// The link says: no byte of this peer's leases can be written any more.
-    pub fn gone(&mut self, peer: PeerId) {
+    pub fn on_gone(&mut self, peer: PeerId) {
         for (id, writing) in self.leases_of(peer) {
             if writing {
-                self.writer_closed(id);
+                self.on_writer_closed(id);
             }
         }
     }
 
     /// The link says: the bytes of the lease are in its slot, or in the slot's twin.
-    pub fn arrived(&mut self, peer: PeerId, id: LeaseId, landing: Landing, now: Duration) {
+    pub fn on_arrived(&mut self, peer: PeerId, id: LeaseId, landing: Landing, now: Duration) {
         let Some(lease) = self.lease_of(peer, id) else { return };
         lease.landed = Some(landing);
         if lease.writing {
-            self.writer_closed(id);
+            self.on_writer_closed(id);
         }
         self.settle(id, now);
     }
 
     /// The link says: a withdrawn lease can write no more.
-    pub fn quiet(&mut self, peer: PeerId, id: LeaseId) {
+    pub fn on_quiet(&mut self, peer: PeerId, id: LeaseId) {
         if self.lease_of(peer, id).is_some_and(|lease| lease.writing) {
-            self.writer_closed(id);
+            self.on_writer_closed(id);
         }
     }
 
     /// The worker says: delivered.
-    pub fn done(&mut self, peer: PeerId, done: PartDone, now: Duration) {
+    pub fn on_done(&mut self, peer: PeerId, done: PartDone, now: Duration) {
         let id = LeaseId(done.lease);
-        self.word_in(peer, id);
+        self.on_word(peer, id);
         let Some(lease) = self.lease_of(peer, id) else { return };
         if done.samples.len() != lease.samples() {
             let (got, want) = (done.samples.len(), lease.samples());
             let message = format!("worker answered for {got} samples instead of {want}");
-            self.end_failed(id, FailureKind::Retry, message, now);
+            self.on_lease_failed(id, FailureKind::Retry, message, now);
             return;
         }
         if done.fp8_amaxes.len() != lease.scales {
             let (got, want) = (done.fp8_amaxes.len(), lease.scales);
             let message = format!("worker answered with {got} amaxes for {want} FP8 tensors");
-            self.end_failed(id, FailureKind::Retry, message, now);
+            self.on_lease_failed(id, FailureKind::Retry, message, now);
             return;
         }
         let taken = lease.expected.clone();
         if let Some(taken) = taken.filter(|taken| taken.checksum != done.checksum) {
-            self.disagree(id, taken, done.checksum);
+            self.on_disagreement(id, taken, done.checksum);
         } else if lease.withdrawn {
-            metrics::counter!("headwater_receiver_duplicates_total").increment(1);
+            crate::metrics::duplicate_dropped();
         } else {
             lease.done = Some(done);
         }
@@ -129,16 +130,16 @@ impl Ledger {
     }
 
     /// The worker says: not delivered.
-    pub fn failed(&mut self, peer: PeerId, failure: Failure, now: Duration) {
+    pub fn on_failed(&mut self, peer: PeerId, failure: Failure, now: Duration) {
         let id = LeaseId(failure.lease);
-        self.word_in(peer, id);
+        self.on_word(peer, id);
         if self.lease_of(peer, id).is_some() {
-            self.end_failed(id, failure.kind, failure.message, now);
+            self.on_lease_failed(id, failure.kind, failure.message, now);
         }
     }
 
     /// The driver compared the bytes with the checksum.
-    pub fn verified(&mut self, id: LeaseId, equal: bool, now: Duration) {
+    pub fn on_verified(&mut self, id: LeaseId, equal: bool, now: Duration) {
         let Some(lease) = self.leases.get_mut(&id) else { return };
         lease.verifying = false;
         if lease.withdrawn {
@@ -147,7 +148,7 @@ impl Ledger {
             self.accept(id);
         } else {
             let message = "bytes in the slot differ from the worker's checksum".to_owned();
-            self.end_failed(id, FailureKind::Retry, message, now);
+            self.on_lease_failed(id, FailureKind::Retry, message, now);
         }
     }
 
@@ -176,7 +177,7 @@ impl Ledger {
         self.leases.get_mut(&id).filter(|lease| lease.peer == peer)
     }
 
-    fn word_in(&mut self, peer: PeerId, id: LeaseId) {
+    fn on_word(&mut self, peer: PeerId, id: LeaseId) {
         let Some(lease) = self.lease_of(peer, id) else { return };
         if !std::mem::replace(&mut lease.word_in, true)
             && let Some(worker) = self.workers.get_mut(&peer)
@@ -185,7 +186,7 @@ impl Ledger {
         }
     }
 
-    fn writer_closed(&mut self, id: LeaseId) {
+    fn on_writer_closed(&mut self, id: LeaseId) {
         let Some(lease) = self.leases.get_mut(&id) else { return };
         lease.writing = false;
         let slot = lease.slot;
@@ -206,12 +207,26 @@ impl Ledger {
             self.forget_if_over(id);
             return;
         }
-        lease.verifying = true;
         let checksum = lease.done.as_ref().map_or(0, |done| done.checksum);
         let (peer, place, samples) = (lease.peer, lease.place(id), lease.samples());
         let landing = lease.landed.expect("a complete lease has landed");
         self.timings.record(now.saturating_sub(lease.given_at));
-        self.actions.push_back(Action::Verify { peer, place, landing, samples, checksum });
+        // Known: with its worker a lease loses the word that makes it complete.
+        let Some(link) = self.workers.get(&peer).map(|worker| worker.link) else { return };
+        let bytes = place.regions.iter().map(|region| region.len_bytes).sum();
+        self.actions.push_back(Action::Count { link, landing, bytes });
+        let compared = match self.config.verify {
+            Verify::All => true,
+            Verify::Network => link != LinkKind::Shm,
+            Verify::Off => false,
+        };
+        if !compared {
+            return self.accept(id);
+        }
+        if let Some(lease) = self.leases.get_mut(&id) {
+            lease.verifying = true;
+        }
+        self.actions.push_back(Action::Verify { place, landing, samples, checksum });
     }
 
     fn accept(&mut self, id: LeaseId) {
@@ -230,7 +245,7 @@ impl Ledger {
                 lease.expected = Some(copy.clone());
                 let said = lease.done.as_ref().map(|done| done.checksum);
                 if let Some(said) = said.filter(|&said| said != copy.checksum) {
-                    self.disagree(other, copy.clone(), said);
+                    self.on_disagreement(other, copy.clone(), said);
                 }
             }
             self.withdraw(other);
@@ -240,7 +255,7 @@ impl Ledger {
     }
 
     /// Two workers made different bytes of one part: the one thing that must never be.
-    fn disagree(&mut self, id: LeaseId, taken: Taken, other: u64) {
+    fn on_disagreement(&mut self, id: LeaseId, taken: Taken, other: u64) {
         let Some(lease) = self.leases.get(&id) else { return };
         let PartName { epoch, step, range } = lease.name.clone();
         let error = ReceiverError::Disagreement {
@@ -262,7 +277,7 @@ impl Ledger {
         self.workers.get(&peer).map_or_else(left, |worker| worker.name.clone())
     }
 
-    fn end_failed(&mut self, id: LeaseId, kind: FailureKind, message: String, now: Duration) {
+    fn on_lease_failed(&mut self, id: LeaseId, kind: FailureKind, message: String, now: Duration) {
         let Some(lease) = self.leases.get_mut(&id) else { return };
         let wanted = !std::mem::replace(&mut lease.withdrawn, true);
         lease.done = None;

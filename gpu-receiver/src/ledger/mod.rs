@@ -14,13 +14,13 @@ mod tests;
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 use std::sync::Arc;
-use std::time::Duration;
 
 use headwater_core::part::PartScope;
-use headwater_core::{Layout, SampleRef};
+use headwater_core::{Backoff, Layout, SampleRef};
 use headwater_proto::augment::{PartLease, Provenance};
-use headwater_transport::{LeaseId, PartPlace, PeerId, SlotId};
+use headwater_transport::{LeaseId, LinkKind, PartPlace, PeerId, SlotId};
 
+use crate::config::Verify;
 use crate::error::ReceiverError;
 use batch::Batch;
 use lease::Lease;
@@ -35,7 +35,7 @@ pub struct Serial(pub u64);
 /// A batch to be made.
 #[derive(Clone, Debug)]
 pub struct BatchOrder {
-    /// Its place in the order of delivery; one more than the last.
+    /// Its place in the order of delivery; more than the last.
     pub serial: Serial,
     /// Epoch.
     pub epoch: u32,
@@ -86,17 +86,25 @@ pub enum Action {
         /// What to expect.
         place: PartPlace,
     },
-    /// Withdraw the lease on the link and tell the worker. Report `quiet` if the link says so.
+    /// Withdraw the lease on the link and tell the worker. If the link is quiet at once, report it by
+    /// [`Ledger::on_quiet`].
     Withdraw {
         /// The worker.
         peer: PeerId,
         /// The lease.
         lease: LeaseId,
     },
-    /// Compare the part's bytes in the slot with the checksum and report `verified`.
+    /// Count a part that has come and is wanted.
+    Count {
+        /// The link that brought it.
+        link: LinkKind,
+        /// Where to.
+        landing: Landing,
+        /// Its size.
+        bytes: u64,
+    },
+    /// Compare the part's bytes with the checksum and report it by [`Ledger::on_verified`].
     Verify {
-        /// The worker that made the part.
-        peer: PeerId,
         /// The part's place.
         place: PartPlace,
         /// Whether that is in the slot or in its twin.
@@ -119,13 +127,12 @@ pub struct LedgerConfig {
     pub part_samples: u32,
     /// When a lease is late.
     pub late: LateRule,
+    /// Which parts are compared with their checksums before they are taken.
+    pub verify: Verify,
     /// Leases that may fail for one part before the stream fails; at least 1.
     pub attempts_max: u32,
-    /// Wait before the second lease of a part that failed, or down to half of it, by chance.
-    /// Doubles with each further one.
-    pub retry_base: Duration,
-    /// Longest such wait.
-    pub retry_max: Duration,
+    /// Pauses between the leases of a part that failed.
+    pub retry: Backoff,
 }
 
 /// The state: see the module.
@@ -182,11 +189,10 @@ impl Ledger {
         self.deliver_finished();
     }
 
-    /// Forgets all batches from `serial` on, withdrawing their leases, and names their slots:
+    /// Forgets all batches that are not delivered, withdrawing their leases, and names their slots:
     /// each may be used again when [`Ledger::slot_is_quiet`].
-    pub fn forget_from(&mut self, serial: Serial) -> Vec<SlotId> {
-        let keep = self.batches.iter().take_while(|b| b.order.serial < serial).count();
-        let forgotten: Vec<Batch> = self.batches.drain(keep..).collect();
+    pub fn forget_batches(&mut self) -> Vec<SlotId> {
+        let forgotten: Vec<Batch> = self.batches.drain(..).collect();
         for batch in &forgotten {
             for part in &batch.parts {
                 for &lease in part.open_leases() {

@@ -69,7 +69,7 @@ pub(super) fn run(config: FleetConfig, weather: Weather) -> Outcome {
         .expect("a runtime");
     runtime.block_on(async {
         let mut fleet = Fleet::start(config);
-        fleet.tell_workers(|_| false);
+        fleet.tell_workers(|_| false).await;
         let started = Instant::now();
         let trainers = std::mem::take(&mut fleet.trainers);
         let fleet = Arc::new(fleet);
@@ -109,25 +109,25 @@ async fn storm(fleet: Arc<Fleet>) {
     }
     at(1).await;
     let nodes: Vec<usize> = (0..fleet.config.storage_nodes).filter(one_in("nodes", 10)).collect();
-    nodes.iter().for_each(|&node| world.storage.set_away(node, true));
+    nodes.iter().for_each(|&node| world.scene.storage.set_away(node, true));
     lost.iter().for_each(|&worker| world.set_health(worker, Health::Serves));
     at(2).await;
     let half: BTreeSet<usize> = (0..workers).filter(one_in("half", 2)).collect();
     let third = (0..fleet.config.receivers).filter(one_in("third", 3));
-    world.network.cut(third.flat_map(|r| half.iter().map(move |&worker| (r, worker))));
+    world.scene.network.cut(third.flat_map(|r| half.iter().map(move |&worker| (r, worker))));
     sleep(Duration::from_millis(3500)).await;
-    world.network.heal();
+    world.scene.network.heal();
     at(3).await;
-    nodes.iter().for_each(|&node| world.storage.set_away(node, false));
+    nodes.iter().for_each(|&node| world.scene.storage.set_away(node, false));
     for worker in (0..workers).filter(one_in("slow", 20)) {
         world.workers[worker].slowness.store(20, Ordering::Relaxed);
     }
     at(4).await;
     let rolling = tokio::spawn(restart_all(Arc::clone(&world), workers));
     at(5).await;
-    fleet.tell_workers(|worker| one_in("unlisted", 10)(&worker));
+    fleet.tell_workers(|worker| one_in("unlisted", 10)(&worker)).await;
     sleep(Duration::from_secs(2)).await;
-    fleet.tell_workers(|_| false);
+    fleet.tell_workers(|_| false).await;
     rolling.await.ok();
 }
 
@@ -148,7 +148,7 @@ async fn restart_all(world: Arc<World>, workers: usize) {
 impl Outcome {
     fn of(fleet: &Fleet, trainers: &[Trainer], started: Instant, lasted: Duration) -> Self {
         let config = &fleet.config;
-        let counts = &fleet.world.network.counts;
+        let counts = &fleet.world.scene.network.counts;
         let load = |counter: &std::sync::atomic::AtomicU64| counter.load(Ordering::Relaxed);
         let writes = trainers.iter().flat_map(|t| t.links.iter().map(|link| link.writes()));
         let writes: Vec<(u64, u64)> = writes.collect();

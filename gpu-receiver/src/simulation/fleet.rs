@@ -1,36 +1,38 @@
 //! A fleet of real receivers among modelled workers and storage nodes, on virtual time.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use headwater_core::part::PartScope;
 use headwater_core::recipe::CropSpec;
 use headwater_core::sampler::{Sampler, SamplerConfig};
 use headwater_core::{Digest, Dtype, Layout, Manifest, Recipe, ShardEntry};
 use headwater_proto::WIRE_VERSION;
-use headwater_proto::augment::{
-    BadSamplePolicy, DatasetRef, FromWorker, SessionHello, SessionWelcome,
-};
+use headwater_proto::augment::{FromWorker, SessionHello, SessionWelcome};
+use headwater_transport::links::Listening;
 use headwater_transport::{LinkKind, ReceiverLink};
-use tokio::sync::{mpsc, watch};
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
 use tokio_stream::wrappers::ReceiverStream;
 
 use super::link::ModelLink;
 use super::network::{Network, chance, count};
+use super::scene::Scene;
 use super::storage::Storage;
 use super::trainer::Trainer;
 use super::worker::{Health, Session, Worker};
 use crate::config::{GpuDirect, ReceiverConfig, Verify};
-use crate::driver::{Command, Driver, DriverState, Event};
-use crate::ledger::Ledger;
-use crate::mailbox::{Mailbox, Position};
+use crate::driver::{CpuWork, Driver, DriverParts, Outcome};
+use crate::events::{Command, DriverHandle, Event, ways};
+use crate::mailbox::Mailbox;
+use crate::position::Position;
+use crate::sample_order::SampleOrder;
 use crate::scaling::Scaling;
-use crate::sessions::{Dial, DialError, Opened, SessionShared};
-use crate::setup::ledger_config;
+use crate::sessions::{Dial, DialError, Opened};
+use crate::setup::pass_on;
 use crate::slots::{SlotMaker, SlotPool};
+use crate::stats::Stats;
 
 const BATCH_SAMPLES: u32 = 16;
 const PART_SAMPLES: u32 = 4;
@@ -59,9 +61,7 @@ pub(super) struct FleetConfig {
 
 /// Everything that is modelled.
 pub(super) struct World {
-    pub(super) seed: u64,
-    pub(super) network: Network,
-    pub(super) storage: Storage,
+    pub(super) scene: Arc<Scene>,
     pub(super) workers: Vec<Arc<Worker>>,
     outbox: usize,
     /// Links of each receiver.
@@ -73,7 +73,7 @@ pub(super) struct Fleet {
     pub(super) config: FleetConfig,
     pub(super) world: Arc<World>,
     pub(super) trainers: Vec<tokio::task::JoinHandle<Trainer>>,
-    events: Vec<mpsc::UnboundedSender<Event>>,
+    drivers: Vec<DriverHandle>,
     manifest: Arc<Manifest>,
     recipe: Recipe,
 }
@@ -105,10 +105,13 @@ impl FleetConfig {
 
 impl World {
     fn new(config: &FleetConfig) -> Self {
-        Self {
+        let scene = Scene {
             seed: config.seed,
             network: Network::default(),
             storage: Storage::new(config.storage_nodes),
+        };
+        Self {
+            scene: Arc::new(scene),
             workers: (0..config.workers).map(|number| Arc::new(Worker::new(number))).collect(),
             outbox: config.outbox,
             links: Mutex::default(),
@@ -138,23 +141,23 @@ impl Dial for ModelDial {
         let refused = |reason: &str| DialError { reason: reason.to_owned(), hopeless: false };
         let number = address.trim_start_matches("worker-").trim_end_matches(":7402");
         let worker = &self.world.workers[number.parse::<usize>().expect("a worker's number")];
-        self.world.network.pass(self.receiver, worker.number).await;
+        self.world.scene.network.pass(self.receiver, worker.number).await;
         let health = *worker.health.borrow();
         match health {
             Health::Serves => {}
             Health::Silent => std::future::pending().await,
             Health::Dead | Health::Drains => return Err(refused("connection refused")),
         }
-        let near = chance(self.world.seed, "near", [worker.number as u64, 0], SHM_EVERY) == 0;
+        let near = chance(self.world.scene.seed, "near", [worker.number as u64, 0], SHM_EVERY) == 0;
         let kind = if near { LinkKind::Shm } else { LinkKind::Tcp };
         let link = self.world.link(self.receiver, kind).expect("links before sessions");
         let peer = link.connect(&hello.session_key).ok_or_else(|| refused("unknown key"))?;
-        count(&self.world.network.counts.sessions);
+        count(&self.world.scene.network.counts.sessions);
         let (outbox, worker_inbox) = mpsc::channel(self.world.outbox);
         let (worker_outbox, inbox) = mpsc::channel::<Result<FromWorker, String>>(MESSAGES);
         let heartbeat = Duration::from_millis(hello.heartbeat_ms.into());
         tokio::spawn(Arc::clone(worker).serve(
-            Arc::clone(&self.world),
+            Arc::clone(&self.world.scene),
             Session {
                 receiver: self.receiver,
                 peer,
@@ -164,7 +167,7 @@ impl Dial for ModelDial {
                 outbox: worker_outbox,
             },
         ));
-        self.world.network.pass(self.receiver, worker.number).await;
+        self.world.scene.network.pass(self.receiver, worker.number).await;
         let welcome = SessionWelcome {
             wire_version: WIRE_VERSION,
             worker: format!("worker-{}", worker.number),
@@ -186,7 +189,7 @@ impl Fleet {
         let manifest = Arc::new(manifest(&config));
         let recipe = recipe();
         let mut fleet =
-            Self { config, world, trainers: Vec::new(), events: Vec::new(), manifest, recipe };
+            Self { config, world, trainers: Vec::new(), drivers: Vec::new(), manifest, recipe };
         for rank in 0..fleet.config.receivers {
             fleet.start_receiver(rank);
         }
@@ -194,25 +197,27 @@ impl Fleet {
     }
 
     /// Tells every receiver which workers there are, less those that are left out.
-    pub(super) fn tell_workers(&self, left_out: impl Fn(usize) -> bool) {
-        for (rank, events) in self.events.iter().enumerate() {
+    pub(super) async fn tell_workers(&self, left_out: impl Fn(usize) -> bool) {
+        for (rank, driver) in self.drivers.iter().enumerate() {
             let there = self.config.workers_of(rank).filter(|worker| !left_out(*worker));
             let list = there.map(|worker| format!("worker-{worker}:7402")).collect();
-            events.send(Event::Command(Command::SetWorkers(list))).ok();
+            driver.events.send(Event::Command(Command::SetWorkers(list))).await.ok();
         }
     }
 
     /// Ends every receiver.
     pub(super) fn stop(&self) {
-        for events in &self.events {
-            events.send(Event::Command(Command::Stop)).ok();
-        }
+        self.drivers.iter().for_each(DriverHandle::stop);
     }
 
     fn start_receiver(&mut self, rank: usize) {
-        let (events, inbox) = mpsc::unbounded_channel();
+        let (driver, inbox) = ways();
         let links: Vec<Arc<ModelLink>> = [LinkKind::Shm, LinkKind::Tcp]
-            .map(|kind| Arc::new(ModelLink::new(kind, events.clone())))
+            .map(|kind| {
+                let (arrivals, reported) = mpsc::unbounded_channel();
+                tokio::spawn(pass_on(kind, reported, driver.events.clone()));
+                Arc::new(ModelLink::new(kind, arrivals))
+            })
             .into();
         self.world.links.lock().unwrap_or_else(PoisonError::into_inner).insert(rank, links.clone());
         let config = ReceiverConfig {
@@ -223,52 +228,40 @@ impl Fleet {
             seed: self.config.seed,
             epochs: 1,
             attempts_max: 1000,
+            worker_wait_ms: 3_600_000,
+            prefetch_next_epoch: false,
+            verify: Verify::Off,
             ..ReceiverConfig::default()
         };
         let sampler_config =
             SamplerConfig::new(config.seed, config.world_size, config.rank, config.batch_samples);
         let sampler = Sampler::new(sampler_config, vec![Arc::clone(&self.manifest)]);
-        let sampler = Arc::new(Mutex::new(sampler.expect("a sampler")));
+        let order = Arc::new(SampleOrder::new(sampler.expect("a sampler")));
         let start = Position { epoch: 0, step: 0 };
         let mailbox = Arc::new(Mailbox::new(start));
-        let (releases, released) = mpsc::unbounded_channel();
-        let (leaving, left) = watch::channel(false);
-        let scope = PartScope::new(self.recipe.digest(), &[self.manifest.digest()], config.seed);
         let shared_links: Vec<Arc<dyn ReceiverLink>> =
             links.iter().map(|link| Arc::clone(link) as Arc<dyn ReceiverLink>).collect();
+        let listening = |link: &Arc<dyn ReceiverLink>| Listening { link: link.clone(), rdma: None };
+        let open = shared_links.iter().map(listening).collect();
         let scaling = Scaling::open(&config, &self.recipe, None, start, None);
-        let driver = Driver {
-            ledger: Ledger::new(ledger_config(&config), scope),
-            slots: SlotPool::new(self.slots(), shared_links.clone(), config.slots_limit()),
-            sampler: Arc::clone(&sampler),
-            mailbox: Arc::clone(&mailbox),
-            stats: Arc::default(),
+        let parts = DriverParts {
             recipe: self.recipe.clone(),
+            manifests: vec![Arc::clone(&self.manifest)],
+            order: Arc::clone(&order),
+            mailbox: Arc::clone(&mailbox),
+            stats: Arc::new(Stats::new()),
             scaling: Arc::new(scaling.expect("static scales")),
-            masking: None,
-            verify: Verify::Off,
-            window_batches: config.window_batches as usize,
-            worker_wait: Duration::from_secs(3600),
-            epochs_ahead: 0,
-            epochs: config.epochs,
-            sessions_shared: Arc::new(SessionShared {
-                hello: self.hello(&config),
-                dial: Arc::new(ModelDial { receiver: rank, world: Arc::clone(&self.world) }),
-                links: shared_links,
-                events: events.clone(),
-                heartbeat: Duration::from_millis(config.heartbeat_ms.into()),
-                next_peer: AtomicU64::new(1),
-                leaving: left,
-            }),
-            releases,
-            ordered: watch::Sender::new(start),
-            leaving,
-            state: DriverState::new(start),
+            slots: SlotPool::new(self.slots(), open, config.slots_limit()),
+            links: shared_links,
+            dial: Arc::new(ModelDial { receiver: rank, world: Arc::clone(&self.world) }),
+            events: driver.events.clone(),
+            start_cpu: in_turn,
+            start,
         };
-        tokio::spawn(driver.run(inbox, released));
-        let trainer = Trainer::new(rank, mailbox, events.clone(), sampler, links);
+        tokio::spawn(Driver::new(&config, parts).expect("no masks").run(inbox));
+        let trainer = Trainer::new(rank, mailbox, Arc::clone(&driver.room), order, links);
         self.trainers.push(tokio::spawn(trainer.train()));
-        self.events.push(events);
+        self.drivers.push(driver);
     }
 
     fn slots(&self) -> SlotMaker {
@@ -283,23 +276,11 @@ impl Fleet {
             gpudirect: GpuDirect::Off,
         }
     }
+}
 
-    fn hello(&self, config: &ReceiverConfig) -> SessionHello {
-        let manifest = self.manifest.digest();
-        SessionHello {
-            wire_version: WIRE_VERSION,
-            receiver: format!("rank {}", config.rank),
-            session_key: [0; 32],
-            recipe: self.recipe.clone(),
-            seed: config.seed,
-            datasets: vec![DatasetRef { name: "modelled".to_owned(), manifest }],
-            links: Vec::new(),
-            heartbeat_ms: config.heartbeat_ms,
-            on_bad_sample: BadSamplePolicy::Substitute,
-            image_field: config.image_field.clone(),
-            label_field: String::new(),
-        }
-    }
+/// Does CPU work in the simulation's one thread, in no virtual time.
+fn in_turn(tasks: &mut JoinSet<Outcome>, work: CpuWork) {
+    tasks.spawn(async { work() });
 }
 
 /// Exactly one epoch of the fleet's steps, in shards of 1000 samples and a last one.

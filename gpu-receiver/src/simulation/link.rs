@@ -2,6 +2,7 @@
 //! `shm`, whose worker does, so that slots have to be quarantined.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use headwater_transport::{
@@ -10,12 +11,10 @@ use headwater_transport::{
 };
 use tokio::sync::mpsc;
 
-use crate::driver::Event;
-
 /// The link of one kind of one receiver.
 pub(super) struct ModelLink {
     kind: LinkKind,
-    events: mpsc::UnboundedSender<Event>,
+    arrivals: mpsc::UnboundedSender<Arrival>,
     state: Mutex<State>,
 }
 
@@ -46,8 +45,8 @@ struct Peer {
 // === impl ModelLink ===
 
 impl ModelLink {
-    pub(super) fn new(kind: LinkKind, events: mpsc::UnboundedSender<Event>) -> Self {
-        Self { kind, events, state: Mutex::default() }
+    pub(super) fn new(kind: LinkKind, arrivals: mpsc::UnboundedSender<Arrival>) -> Self {
+        Self { kind, arrivals, state: Mutex::default() }
     }
 
     /// The peer of a key; `None`: refused.
@@ -115,7 +114,7 @@ impl ModelLink {
     }
 
     fn tell(&self, arrival: Arrival) {
-        self.events.send(Event::Link(self.kind, arrival)).ok();
+        self.arrivals.send(arrival).ok();
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -128,7 +127,7 @@ impl ReceiverLink for ModelLink {
         self.kind
     }
 
-    fn offer(&self) -> LinkOffer {
+    fn offer(&self, _: IpAddr) -> LinkOffer {
         LinkOffer { kind: self.kind, address: Vec::new() }
     }
 

@@ -8,6 +8,7 @@ mod faults;
 mod fleet;
 mod link;
 mod network;
+mod scene;
 mod sizing;
 mod storage;
 mod trainer;

@@ -1,17 +1,16 @@
 //! A modelled training rank, which looks at everything it gets.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
-use headwater_core::sampler::Sampler;
-use tokio::sync::mpsc;
+use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use super::link::ModelLink;
 use super::worker::key_of;
 use crate::batch::Batch;
-use crate::driver::Event;
 use crate::mailbox::{Found, Mailbox};
+use crate::sample_order::SampleOrder;
 
 /// Time of a training step.
 pub(super) const STEP: Duration = Duration::from_millis(400);
@@ -19,8 +18,8 @@ pub(super) const STEP: Duration = Duration::from_millis(400);
 pub(super) struct Trainer {
     pub(super) rank: usize,
     mailbox: Arc<Mailbox>,
-    events: mpsc::UnboundedSender<Event>,
-    sampler: Arc<Mutex<Sampler>>,
+    room: Arc<Notify>,
+    order: Arc<SampleOrder>,
     pub(super) links: Vec<Arc<ModelLink>>,
     /// Shard and index of every sample, in the order of delivery.
     pub(super) samples: Vec<(u32, u32)>,
@@ -35,12 +34,12 @@ impl Trainer {
     pub(super) fn new(
         rank: usize,
         mailbox: Arc<Mailbox>,
-        events: mpsc::UnboundedSender<Event>,
-        sampler: Arc<Mutex<Sampler>>,
+        room: Arc<Notify>,
+        order: Arc<SampleOrder>,
         links: Vec<Arc<ModelLink>>,
     ) -> Self {
         let (samples, waits) = (Vec::new(), Vec::new());
-        Self { rank, mailbox, events, sampler, links, samples, batches: 0, waits }
+        Self { rank, mailbox, room, order, links, samples, batches: 0, waits }
     }
 
     /// Takes an epoch.
@@ -54,7 +53,7 @@ impl Trainer {
             let address = batch.tensor_ptr(&batch.layout().tensors()[0]).expect("on the host");
             self.links.iter().for_each(|link| link.let_go(address as usize));
             drop(batch);
-            self.events.send(Event::Nudge).ok();
+            self.room.notify_one();
         }
     }
 
@@ -62,13 +61,9 @@ impl Trainer {
         let asked = Instant::now();
         loop {
             let changed = self.mailbox.changed();
-            let steps = |epoch| {
-                let sampler = self.sampler.lock().unwrap_or_else(PoisonError::into_inner);
-                sampler.steps_per_epoch(epoch)
-            };
-            match self.mailbox.take(asked, steps) {
+            match self.mailbox.take(asked, |epoch| self.order.steps_per_epoch(epoch)) {
                 Ok(Found::Batch(batch)) => {
-                    self.events.send(Event::Nudge).ok();
+                    self.room.notify_one();
                     return Some(batch);
                 }
                 Ok(Found::EpochEnd) => return None,

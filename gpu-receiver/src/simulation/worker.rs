@@ -15,9 +15,9 @@ use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout_at};
 
-use super::fleet::World;
 use super::link::ModelLink;
 use super::network::{chance, count};
+use super::scene::Scene;
 
 /// Time of one sample on one thread, within [`SPREAD`] per cent.
 const SAMPLE: Duration = Duration::from_millis(40);
@@ -90,14 +90,14 @@ impl Worker {
     }
 
     /// Serves a receiver until either leaves or dies.
-    pub(super) async fn serve(self: Arc<Self>, world: Arc<World>, mut session: Session) {
+    pub(super) async fn serve(self: Arc<Self>, scene: Arc<Scene>, mut session: Session) {
         let link = Arc::clone(&session.link);
         let closing = Closing(&link, session.peer);
         let mut health = self.health.subscribe();
         tokio::select! {
             biased;
             () = becomes(&mut health, &[Health::Dead, Health::Silent]) => {}
-            () = self.talk(&world, &mut session) => {}
+            () = self.talk(&scene, &mut session) => {}
         }
         // A host that is gone closes nothing: its connections stay half open until the receiver
         // gives up. A worker on the receiver's own host cannot go alone.
@@ -108,15 +108,15 @@ impl Worker {
     }
 
     /// Until the session ends, and then until nothing renders for it any more.
-    async fn talk(self: &Arc<Self>, world: &Arc<World>, session: &mut Session) {
+    async fn talk(self: &Arc<Self>, scene: &Arc<Scene>, session: &mut Session) {
         let mut work: JoinSet<FromWorker> = JoinSet::new();
-        self.answer(world, session, &mut work).await;
+        self.answer(scene, session, &mut work).await;
         while work.join_next().await.is_some() {}
     }
 
     async fn answer(
         self: &Arc<Self>,
-        world: &Arc<World>,
+        scene: &Arc<Scene>,
         session: &mut Session,
         work: &mut JoinSet<FromWorker>,
     ) {
@@ -132,7 +132,7 @@ impl Worker {
             let answer = tokio::select! {
                 biased;
                 Some(done) = work.join_next() => {
-                    count(&world.network.counts.answers);
+                    count(&scene.network.counts.answers);
                     done.expect("a modelled part does not panic")
                 }
                 () = becomes(&mut health, &[Health::Drains]), if !draining => {
@@ -141,25 +141,25 @@ impl Worker {
                 }
                 message = timeout_at(silent_at, session.inbox.recv()) => {
                     let Ok(Some(message)) = message else { return };
-                    world.network.pass(session.receiver, self.number).await;
+                    scene.network.pass(session.receiver, self.number).await;
                     silent_at = Instant::now() + patience;
                     match message {
                         ToWorker::Heartbeat(number) => {
-                            count(&world.network.counts.heartbeats);
-                            count(&world.network.counts.heartbeats);
+                            count(&scene.network.counts.heartbeats);
+                            count(&scene.network.counts.heartbeats);
                             FromWorker::Heartbeat(number)
                         }
                         ToWorker::Lease(lease) => {
-                            count(&world.network.counts.leases);
+                            count(&scene.network.counts.leases);
                             if withdrawn.remove(&lease.lease) {
                                 failed(&lease, FailureKind::Withdrawn)
                             } else {
-                                work.spawn(self.part(world, session, lease));
+                                work.spawn(self.part(scene, session, lease));
                                 continue;
                             }
                         }
                         ToWorker::Withdraw(leases) => {
-                            count(&world.network.counts.withdrawals);
+                            count(&scene.network.counts.withdrawals);
                             withdrawn.extend(leases);
                             continue;
                         }
@@ -168,7 +168,7 @@ impl Worker {
                     }
                 }
             };
-            world.network.pass(session.receiver, self.number).await;
+            scene.network.pass(session.receiver, self.number).await;
             if session.outbox.send(Ok(answer)).await.is_err() {
                 return;
             }
@@ -178,15 +178,15 @@ impl Worker {
     /// One lease from its arrival to its answer.
     fn part(
         self: &Arc<Self>,
-        world: &Arc<World>,
+        scene: &Arc<Scene>,
         session: &Session,
         lease: PartLease,
     ) -> impl Future<Output = FromWorker> + Send + use<> {
-        let (worker, world, link) =
-            (Arc::clone(self), Arc::clone(world), Arc::clone(&session.link));
+        let (worker, scene, link) =
+            (Arc::clone(self), Arc::clone(scene), Arc::clone(&session.link));
         let (receiver, peer, id) = (session.receiver, session.peer, LeaseId(lease.lease));
         async move {
-            if !world.storage.read(lease.samples[0].shard).await {
+            if !scene.storage.read(lease.samples[0].shard).await {
                 return failed(&lease, FailureKind::Retry);
             }
             let thread = worker.threads.acquire().await.expect("never closed");
@@ -194,12 +194,12 @@ impl Worker {
                 return failed(&lease, FailureKind::Withdrawn);
             }
             let spread = u64::from(SPREAD.end - SPREAD.start);
-            let jitter = chance(world.seed, "decode", [lease.lease, receiver as u64], spread);
+            let jitter = chance(scene.seed, "decode", [lease.lease, receiver as u64], spread);
             let slowness = worker.slowness.load(Ordering::Relaxed) as u32;
             let time = SAMPLE * lease.samples.len() as u32 * slowness;
             tokio::time::sleep(time * (SPREAD.start + jitter as u32) / 100).await;
             drop(thread);
-            world.network.pass(receiver, worker.number).await;
+            scene.network.pass(receiver, worker.number).await;
             if !link.deliver(peer, id) {
                 return failed(&lease, FailureKind::Withdrawn);
             }

@@ -1,18 +1,19 @@
 //! Slots with twins, on CUDA's emulated driver, and a link that would write to them.
 
-#[path = "../../../tests/support/on_a_gpu.rs"]
+#[path = "../../../tests/support/emulation.rs"]
 mod support;
 
+use std::net::IpAddr;
 use std::sync::Mutex;
 use std::time::Duration;
 
-use headwater_core::part::PartScope;
-use headwater_core::{Digest, Dtype, Layout, Recipe};
+use headwater_core::part::{BadSamplePolicy, PartScope, PartSettings};
+use headwater_core::{Backoff, Digest, Dtype, Layout, Recipe};
 use headwater_cuda::ConsumerStream;
-use headwater_transport::{LinkOffer, PartPlace, PeerId, SessionKey, Withdrawal};
+use headwater_transport::{LinkOffer, PartPlace, PeerId, ReceiverLink, SessionKey, Withdrawal};
 
 use super::*;
-use crate::config::ReceiverConfig;
+use crate::config::{ReceiverConfig, Verify};
 use crate::ledger::{LateRule, LedgerConfig};
 use support::on_a_gpu;
 
@@ -36,21 +37,13 @@ impl ReceiverLink for Card {
         LinkKind::Rdma
     }
 
-    fn offer(&self) -> LinkOffer {
+    fn offer(&self, _: IpAddr) -> LinkOffer {
         LinkOffer { kind: LinkKind::Rdma, address: Vec::new() }
     }
 
     fn add_slot(&self, slot: SlotId, _: Arc<SlotMemory>) -> Result<(), LinkError> {
         let before = self.known.lock().expect("no panic").insert(slot, "host");
         assert_eq!(before, None, "slot {slot:?} is known already");
-        Ok(())
-    }
-
-    fn add_device_slot(&self, slot: SlotId, _: Arc<dyn DeviceWindow>) -> Result<(), LinkError> {
-        if slot.0 >= self.twins_max {
-            return Err(LinkError::Setup { kind: LinkKind::Rdma, reason: "no room".into() });
-        }
-        self.known.lock().expect("no panic").insert(slot, "device");
         Ok(())
     }
 
@@ -69,6 +62,20 @@ impl ReceiverLink for Card {
     fn drop_peer(&self, _: PeerId) {}
 }
 
+impl RdmaReceiver for Card {
+    fn answer(&self, _: &[u8]) -> Vec<u8> {
+        Vec::new()
+    }
+
+    fn add_device_slot(&self, slot: SlotId, _: Arc<dyn DeviceWindow>) -> Result<(), LinkError> {
+        if slot.0 >= self.twins_max {
+            return Err(LinkError::Setup { kind: LinkKind::Rdma, reason: "no room".into() });
+        }
+        self.known.lock().expect("no panic").insert(slot, "device");
+        Ok(())
+    }
+}
+
 fn layout() -> Layout {
     Layout::new(&Recipe::preset("imagenet-eval", Dtype::U8).expect("a preset"), 2)
 }
@@ -85,18 +92,27 @@ fn pool(card: &Arc<Card>, gpudirect: GpuDirect, limit: usize) -> SlotPool {
         twins,
         gpudirect,
     };
-    SlotPool::new(make, vec![Arc::clone(card) as Arc<dyn ReceiverLink>], limit)
+    let listening = Listening { link: Arc::clone(card) as _, rdma: Some(Arc::clone(card) as _) };
+    SlotPool::new(make, vec![listening], limit)
 }
 
 fn ledger() -> Ledger {
     let config = LedgerConfig {
         part_samples: 4,
         late: LateRule { median_multiple: 2.0, floor: Duration::from_secs(1) },
+        verify: Verify::All,
         attempts_max: 3,
-        retry_base: Duration::from_millis(10),
-        retry_max: Duration::from_millis(10),
+        retry: Backoff { first: Duration::from_millis(10), longest: Duration::from_millis(10) },
     };
-    Ledger::new(config, PartScope::new(Digest(1), &[Digest(2)], 0))
+    let settings = PartSettings {
+        recipe: Digest(1),
+        manifests: &[Digest(2)],
+        seed: 0,
+        image_field: "jpg",
+        label_field: "cls",
+        on_bad_sample: BadSamplePolicy::Substitute,
+    };
+    Ledger::new(config, PartScope::new(&settings))
 }
 
 /// A batch in the slot, copied, handed to a stream and let go of; the stream is not through with it.

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use headwater_config_derive::Keys;
 use serde::{Deserialize, Serialize};
 
 use crate::AccessError;
@@ -10,7 +11,7 @@ use crate::AccessError;
 const HANDSHAKE_TIMEOUT_MS_DEFAULT: u64 = 10_000;
 
 /// Who may talk to this process, and how it shows who it is.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, Keys)]
 #[serde(deny_unknown_fields, default)]
 pub struct AccessConfig {
     /// File with the job's token, 16 characters at least; callers without it are refused. Empty:
@@ -29,6 +30,7 @@ pub struct AccessConfig {
     /// Name that servers' certificates must carry; empty: the host of the address that is called.
     pub server_name: String,
     /// Time for a caller to finish the TLS handshake, in ms.
+    #[key(unit = "milliseconds")]
     pub handshake_timeout_ms: u64,
 }
 

@@ -10,6 +10,7 @@
 //! their own for each session, which goes over the control stream that is guarded here.
 #![forbid(unsafe_code)]
 
+mod alive;
 mod client;
 mod config;
 mod data;
@@ -23,7 +24,7 @@ mod token;
 
 use std::sync::Arc;
 
-pub use client::Caller;
+pub use client::{Caller, Reached};
 pub use config::AccessConfig;
 pub use error::AccessError;
 pub use server::Connection;

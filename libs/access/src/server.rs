@@ -15,7 +15,7 @@ use tokio_rustls::server::TlsStream;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::server::{Connected, TcpConnectInfo};
 
-use crate::Access;
+use crate::{Access, alive};
 
 /// Handshakes at the same time; further callers wait in the kernel's queue.
 const HANDSHAKES_MAX: usize = 256;
@@ -93,7 +93,8 @@ async fn accept(
             () = take.closed() => return,
         };
         let (stream, peer) = match accepted {
-            Ok(accepted) => accepted,
+            // An IPv4 caller of a server that listens on `[::]`.
+            Ok((stream, peer)) => (stream, canonical(peer)),
             Err(error) => {
                 tracing::warn!(%error, "a connection could not be taken");
                 tokio::time::sleep(PAUSE).await;
@@ -101,7 +102,7 @@ async fn accept(
             }
         };
         let Some(place) = places.take(peer) else { continue };
-        if let Err(error) = stream.set_nodelay(true) {
+        if let Err(error) = stream.set_nodelay(true).and_then(|()| alive::configure(&stream)) {
             tracing::debug!(%peer, %error, "a connection is gone already");
             continue;
         }
@@ -129,6 +130,11 @@ async fn accept(
     }
 }
 
+/// An IPv4 address that came in over IPv6 as people write it: not `[::ffff:127.0.0.1]`.
+pub(crate) fn canonical(address: SocketAddr) -> SocketAddr {
+    SocketAddr::new(address.ip().to_canonical(), address.port())
+}
+
 // === impl Connection ===
 
 impl Connection {
@@ -140,7 +146,7 @@ impl Connection {
     }
 
     fn peer(&self) -> Option<SocketAddr> {
-        self.tcp().peer_addr().ok()
+        self.tcp().peer_addr().ok().map(canonical)
     }
 }
 
@@ -148,7 +154,10 @@ impl Connected for Connection {
     type ConnectInfo = TcpConnectInfo;
 
     fn connect_info(&self) -> Self::ConnectInfo {
-        TcpConnectInfo { local_addr: self.tcp().local_addr().ok(), remote_addr: self.peer() }
+        TcpConnectInfo {
+            local_addr: self.tcp().local_addr().ok().map(canonical),
+            remote_addr: self.peer(),
+        }
     }
 }
 

@@ -9,8 +9,9 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
+use crate::server::canonical;
 use crate::tls::server_name;
-use crate::{Access, Connection};
+use crate::{Access, Connection, alive};
 
 /// Bytes both ways.
 pub trait Duplex: AsyncRead + AsyncWrite + Send + Unpin {}
@@ -38,7 +39,8 @@ impl Access {
     pub async fn dial(&self, address: &str) -> io::Result<Dialed> {
         let stream = TcpStream::connect(address).await?;
         stream.set_nodelay(true)?;
-        let (local, peer) = (stream.local_addr()?, stream.peer_addr()?);
+        alive::configure(&stream)?;
+        let (local, peer) = (canonical(stream.local_addr()?), canonical(stream.peer_addr()?));
         let Some(tls) = &self.inner.tls else {
             return Ok(Dialed { stream: Box::new(stream), local, peer });
         };
@@ -78,6 +80,6 @@ impl Connection {
     /// # Errors
     /// The connection is gone.
     pub fn ends(&self) -> io::Result<(SocketAddr, SocketAddr)> {
-        Ok((self.tcp().local_addr()?, self.tcp().peer_addr()?))
+        Ok((canonical(self.tcp().local_addr()?), canonical(self.tcp().peer_addr()?)))
     }
 }

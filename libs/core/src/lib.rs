@@ -1,15 +1,19 @@
 //! What two tiers must compute alike, so that a batch is a pure function of its coordinates:
 //! dtypes, recipes and their digests, the layout of a batch, sample references, manifests,
-//! random draws, masks and the order of samples.
+//! random draws, masks and the order of samples. And what all tiers do alike: pauses between tries,
+//! counts and names of fields in words.
 //!
 //! Deliberately absent: files, sockets, clocks, threads, async, logging, any state shared
 //! between calls. Everything here can be computed again anywhere from its arguments.
 #![forbid(unsafe_code)]
 
+pub mod backoff;
 pub mod cast;
+mod counted;
 pub mod digest;
 pub mod draw;
 pub mod dtype;
+pub mod fields;
 pub mod fp8;
 pub mod layout;
 pub mod manifest;
@@ -21,6 +25,8 @@ pub mod sample;
 pub mod sampler;
 pub mod shard_index;
 
+pub use backoff::Backoff;
+pub use counted::counted;
 pub use digest::{Digest, Digester};
 pub use draw::{DrawKey, DrawRng};
 pub use dtype::Dtype;
@@ -28,7 +34,7 @@ pub use fp8::{AmaxHistory, AmaxState};
 pub use layout::{Layout, Region, TensorLayout};
 pub use manifest::{Manifest, ManifestError, ShardEntry};
 pub use masks::{MaskKey, MaskPlan, MaskSpec, Masks};
-pub use part::{PartKey, PartScope, cut};
+pub use part::{BadSamplePolicy, PartKey, PartScope, PartSettings, cut};
 pub use recipe::{Recipe, RecipeError};
 pub use rendezvous::{owner, owner_bounded, rendezvous};
 pub use sample::{SampleId, SampleRef};

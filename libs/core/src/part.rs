@@ -13,7 +13,34 @@ use crate::{Digest, Digester, SampleRef};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct PartKey(pub Digest);
 
-/// What the parts of a job have in common: recipe, datasets in their order, seed.
+/// What to do with a sample that cannot be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum BadSamplePolicy {
+    /// Take the next readable sample of its shard, count it and name it.
+    Substitute,
+    /// Fail the lease with the sample's name.
+    Fail,
+}
+
+/// All settings of a job that the bytes and labels of its parts follow from.
+#[derive(Clone, Copy, Debug)]
+pub struct PartSettings<'a> {
+    /// Digest of the recipe: views, operations, dtypes.
+    pub recipe: Digest,
+    /// Digests of the manifests, in the order of the configuration: [`SampleRef::dataset`] counts in it.
+    pub manifests: &'a [Digest],
+    /// Seed of all draws.
+    pub seed: u64,
+    /// Field that holds the image; `|` between alternatives.
+    pub image_field: &'a str,
+    /// Field that holds the label; empty where there are no labels.
+    pub label_field: &'a str,
+    /// Whether another sample stands in for one that cannot be read.
+    pub on_bad_sample: BadSamplePolicy,
+}
+
+/// What the parts of a job have in common, as the beginning of their keys.
 ///
 /// Step, rank and the weights are not in a key: they decide which samples are drawn, and the
 /// samples are in the key.
@@ -25,15 +52,23 @@ pub struct PartScope {
 // === impl PartScope ===
 
 impl PartScope {
-    /// `manifests` in the order of the configuration: [`SampleRef::dataset`] counts in it.
+    /// The scope of a job's parts.
     #[must_use]
-    pub fn new(recipe: Digest, manifests: &[Digest], seed: u64) -> Self {
-        let mut digester = Digester::new("headwater part 1");
+    pub fn new(settings: &PartSettings<'_>) -> Self {
+        // A setting that is added must be in the key as well: without it this does not compile.
+        let PartSettings { recipe, manifests, seed, image_field, label_field, on_bad_sample } =
+            settings;
+        let mut digester = Digester::new("headwater part 2");
         digester.bytes(&recipe.to_bytes()).number(manifests.len() as u64);
-        for manifest in manifests {
+        for manifest in *manifests {
             digester.bytes(&manifest.to_bytes());
         }
-        digester.number(seed);
+        digester.number(*seed);
+        digester.bytes(image_field.as_bytes()).bytes(label_field.as_bytes());
+        digester.number(match on_bad_sample {
+            BadSamplePolicy::Substitute => 0,
+            BadSamplePolicy::Fail => 1,
+        });
         Self { digester }
     }
 
@@ -105,10 +140,20 @@ mod tests {
     fn a_key_changes_with_everything_that_changes_a_byte() {
         let [a, b, c] = [Digest(1), Digest(2), Digest(3)];
         let sample = SampleRef { dataset: 1, shard: 2, index: 3, pass: 4 };
-        let key = |recipe, manifests: &[Digest], seed, epoch, samples: &[SampleRef]| {
-            PartScope::new(recipe, manifests, seed).key(epoch, samples, &[])
+        let settings = PartSettings {
+            recipe: a,
+            manifests: &[b, c],
+            seed: 5,
+            image_field: "jpg",
+            label_field: "cls",
+            on_bad_sample: BadSamplePolicy::Substitute,
         };
-        let scaled = |scale: f32| PartScope::new(a, &[b, c], 5).key(6, &[sample], &[scale]);
+        let key = |recipe, manifests: &[Digest], seed, epoch, samples: &[SampleRef]| {
+            let settings = PartSettings { recipe, manifests, seed, ..settings };
+            PartScope::new(&settings).key(epoch, samples, &[])
+        };
+        let scaled = |scale: f32| PartScope::new(&settings).key(6, &[sample], &[scale]);
+        let with = |settings| PartScope::new(&settings).key(6, &[sample], &[]);
         let two = [sample, SampleRef { index: 9, ..sample }];
         let keys = [
             key(a, &[b, c], 5, 6, &[sample]),
@@ -126,6 +171,11 @@ mod tests {
             key(a, &[b, c], 5, 6, &[]),
             scaled(1.0),
             scaled(2.0),
+            with(PartSettings { image_field: "png", ..settings }),
+            with(PartSettings { label_field: "", ..settings }),
+            // The fields' names are not run together.
+            with(PartSettings { image_field: "jpgc", label_field: "ls", ..settings }),
+            with(PartSettings { on_bad_sample: BadSamplePolicy::Fail, ..settings }),
         ];
         for (i, one) in keys.iter().enumerate() {
             assert!(keys[..i].iter().all(|other| other != one), "key {i} came before");

@@ -6,9 +6,9 @@ use std::ffi::{CString, c_char};
 use cudarc::nvrtc::result::{self, NvrtcError};
 use cudarc::nvrtc::sys;
 
-use crate::error::{CudaError, Library};
+use crate::error::CudaError;
 use crate::kernels::KernelSource;
-use crate::libraries::is_there;
+use crate::libraries::check_nvrtc;
 
 /// A program of NVRTC's.
 struct Program(sys::nvrtcProgram);
@@ -16,11 +16,9 @@ struct Program(sys::nvrtcProgram);
 /// Compiles kernels to machine code of `architecture`, as in `sm_90`.
 ///
 /// # Errors
-/// NVRTC is not there, or refuses.
+/// NVRTC is absent, cannot be used, or refuses.
 pub fn compile(source: &KernelSource, architecture: &str) -> Result<Vec<u8>, CudaError> {
-    if !is_there(Library::Nvrtc) {
-        return Err(CudaError::Missing { library: Library::Nvrtc });
-    }
+    check_nvrtc()?;
     let failed = |reason: String| CudaError::Compile { architecture: architecture.into(), reason };
     let text = CString::new(source.text).expect("the kernels' text has no zero byte");
     let program = result::create_program(&text, Some(c"headwater.cu"));

@@ -1,14 +1,13 @@
 //! Why there is no GPU to work on.
 
+use headwater_dylib::DylibError;
+
 /// Why a GPU cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CudaError {
-    /// A library that is opened at run time is not there.
-    #[error("{} is not found: {}", .library.what(), .library.remedy())]
-    Missing {
-        /// Which.
-        library: Library,
-    },
+    /// A library that is opened at run time is absent, or cannot be used.
+    #[error(transparent)]
+    Library(#[from] DylibError),
     /// The driver refuses the device.
     #[error("GPU {ordinal}: {doing}: {reason}")]
     Device {
@@ -42,38 +41,4 @@ pub enum CudaError {
         /// What the compiler said.
         reason: String,
     },
-}
-
-/// A library that is opened at run time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Library {
-    /// The NVIDIA driver.
-    Driver,
-    /// The compiler of kernels.
-    Nvrtc,
-}
-
-// === impl Library ===
-
-impl Library {
-    /// Its name and file.
-    #[must_use]
-    pub const fn what(self) -> &'static str {
-        match self {
-            Self::Driver => "the NVIDIA driver (libcuda.so)",
-            Self::Nvrtc => "NVRTC (libnvrtc.so)",
-        }
-    }
-
-    /// How to have it.
-    #[must_use]
-    pub const fn remedy(self) -> &'static str {
-        match self {
-            Self::Driver => "install it, and in a container ask for the GPU",
-            Self::Nvrtc => {
-                "install the CUDA toolkit or PyPI's nvidia-cuda-nvrtc, and put its folder into \
-                 LD_LIBRARY_PATH"
-            }
-        }
-    }
 }

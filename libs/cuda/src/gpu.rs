@@ -11,9 +11,9 @@ use cudarc::nvrtc::Ptx;
 
 use crate::compile::compile;
 use crate::cubin_cache::CubinCache;
-use crate::error::{CudaError, Library};
+use crate::error::CudaError;
 use crate::kernels::KernelSource;
-use crate::libraries::is_there;
+use crate::libraries::check_driver;
 
 /// The oldest GPUs, by major and minor number, that kernels are compiled for: CUDA 13 knows no older
 /// ones.
@@ -33,14 +33,12 @@ pub struct Gpu {
 // === impl Gpu ===
 
 impl Gpu {
-    /// Opens GPU number `ordinal`, where the driver is there.
+    /// Opens GPU number `ordinal`.
     ///
     /// # Errors
-    /// There is no driver, or it refuses.
+    /// The driver is absent, cannot be used, or refuses.
     pub fn open(ordinal: u32) -> Result<Self, CudaError> {
-        if !is_there(Library::Driver) {
-            return Err(CudaError::Missing { library: Library::Driver });
-        }
+        check_driver()?;
         let context = CudaContext::new(ordinal as usize)
             .map_err(|error| failed(ordinal, "open it")(error))?;
         let asked = || Ok((context.compute_capability()?, context.name()?));

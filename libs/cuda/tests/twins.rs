@@ -2,7 +2,7 @@
 //! card is the test itself: it writes by the descriptor that a card's driver would be given.
 #![allow(unsafe_code)]
 
-#[path = "../../../tests/support/on_a_gpu.rs"]
+#[path = "../../../tests/support/emulation.rs"]
 mod support;
 
 use std::fs::File;

@@ -1,7 +1,7 @@
 //! What a machine has: RDMA devices, GPUs, memory, limits, libraries.
 //!
 //! Everything but libraries is read from `/sys` and `/proc` of a [`Machine`], which may be a
-//! recorded tree. Libraries are opened, asked for their version, and never closed.
+//! recorded tree. Libraries are opened by `libs/dylib` and asked for their version.
 //!
 //! Deliberately absent: judgement. Nothing here knows what is enough, what a configuration asks
 //! for, or what to do about something missing; and what cannot be read is not there.
@@ -9,7 +9,7 @@
 
 mod gpu;
 mod kernel;
-#[allow(unsafe_code)] // Opens libraries and calls them.
+#[allow(unsafe_code)] // Calls libraries.
 mod library;
 mod limits;
 mod machine;
@@ -23,7 +23,7 @@ pub mod trees;
 
 pub use gpu::{Gpu, NvidiaDriver};
 pub use kernel::KernelRelease;
-pub use library::{JpegEngines, Library, LoadError, Nvml};
+pub use library::{JpegEngines, Library, Nvml};
 pub use limits::{Limit, Limits};
 pub use machine::Machine;
 pub use memory::{HugePages, Space};

@@ -1,31 +1,14 @@
-//! Libraries that are opened at run time: are they there, which version, what do they see.
-//!
-//! A library that was opened stays open to the end of the process: some of them (UCX, CUDA) do
-//! not survive being closed.
+//! What libraries that are opened at run time say about themselves: their version, and what they see.
 
-use std::error::Error as _;
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
-use std::fmt;
-use std::mem::ManuallyDrop;
 use std::ptr;
 
+use headwater_dylib::{Dylib, DylibError, Opened};
 use serde::Serialize;
 
-/// A library that is there.
-pub struct Library {
-    /// Name by which it was found.
-    pub name: &'static str,
-    handle: ManuallyDrop<libloading::Library>,
-}
-
-/// Why a library is not there.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LoadError {
-    /// The names that were tried.
-    pub names: &'static [&'static str],
-    /// What the loader said of the first that is there but cannot be opened; else of the first.
-    pub reason: String,
-}
+/// A library that is open.
+#[derive(Clone, Copy, Debug)]
+pub struct Library(Opened);
 
 /// What NVIDIA's management library says.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -53,49 +36,24 @@ const NVJPEG_BACKEND_HARDWARE: c_int = 3;
 // === impl Library ===
 
 impl Library {
-    /// NVIDIA's driver for programs.
-    pub const CUDA: &[&str] = &["libcuda.so.1"];
-    /// NVIDIA's management library.
-    pub const NVML: &[&str] = &["libnvidia-ml.so.1"];
-    /// The run-time compiler of CUDA kernels.
-    pub const NVRTC: &[&str] = &["libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"];
-    /// The JPEG decoder on GPUs.
-    pub const NVJPEG: &[&str] = &["libnvjpeg.so.13", "libnvjpeg.so.12", "libnvjpeg.so"];
-    /// RDMA verbs.
-    pub const IBVERBS: &[&str] = &["libibverbs.so.1"];
-    /// UCX.
-    pub const UCX: &[&str] = &["libucp.so.0"];
-
-    /// Opens the first of these that is there.
+    /// Opens a library.
     ///
     /// # Errors
-    /// None is, or what is there cannot be opened.
-    pub fn open(names: &'static [&'static str]) -> Result<Self, LoadError> {
-        let mut reasons = Vec::new();
-        for name in names {
-            // SAFETY: what runs here is the initialiser of a library that the system's loader finds
-            // under a well-known name; those named above have no demands on who opens them.
-            match unsafe { libloading::Library::new(*name) } {
-                Ok(handle) => return Ok(Self { name, handle: ManuallyDrop::new(handle) }),
-                Err(error) => {
-                    // What the loader said is the cause of what the crate says.
-                    let said = error.source().map(ToString::to_string);
-                    reasons.push(said.unwrap_or_else(|| error.to_string()));
-                }
-            }
-        }
-        let broken = reasons.iter().find(|reason| !reason.contains("No such file"));
-        let reason = broken.or(reasons.first()).cloned().unwrap_or_default();
-        Err(LoadError { names, reason })
+    /// It is absent, or cannot be opened.
+    pub fn open(library: &Dylib) -> Result<Self, DylibError> {
+        library.open().map(Self)
     }
 
-    /// A function of the library.
-    ///
-    /// # Safety
-    /// `F` is the function's type as its header declares it.
-    unsafe fn function<F: Copy>(&self, name: &str) -> Option<F> {
-        // SAFETY: the caller vouches for the type; the library stays open, so the pointer does.
-        unsafe { self.handle.get::<F>(name).ok().map(|symbol| *symbol) }
+    /// The file name under which it was found.
+    #[must_use]
+    pub fn soname(&self) -> &'static str {
+        self.0.soname()
+    }
+
+    /// Whether it has a function of this name.
+    #[must_use]
+    pub fn has(&self, symbol: &str) -> bool {
+        self.0.has(symbol)
     }
 
     /// Version of CUDA that the driver can run, as in `13.0`.
@@ -105,7 +63,7 @@ impl Library {
         let mut version = 0;
         // SAFETY: `CUresult cuDriverGetVersion(int *)` of cuda.h, which needs no initialisation and
         // writes one int.
-        let status = unsafe { self.function::<Get>("cuDriverGetVersion")?(&raw mut version) };
+        let status = unsafe { self.0.function::<Get>("cuDriverGetVersion")?(&raw mut version) };
         (status == 0).then(|| format!("{}.{}", version / 1000, version % 1000 / 10))
     }
 
@@ -116,7 +74,7 @@ impl Library {
         let (mut major, mut minor) = (0, 0);
         // SAFETY: `nvrtcResult nvrtcVersion(int *, int *)` of nvrtc.h writes two ints.
         let status =
-            unsafe { self.function::<Get>("nvrtcVersion")?(&raw mut major, &raw mut minor) };
+            unsafe { self.0.function::<Get>("nvrtcVersion")?(&raw mut major, &raw mut minor) };
         (status == 0).then(|| format!("{major}.{minor}"))
     }
 
@@ -125,7 +83,7 @@ impl Library {
     pub fn nvjpeg_version(&self) -> Option<String> {
         type Get = unsafe extern "C" fn(c_int, *mut c_int) -> c_int;
         // SAFETY: `nvjpegStatus_t nvjpegGetProperty(libraryPropertyType, int *)` of nvjpeg.h.
-        let get = unsafe { self.function::<Get>("nvjpegGetProperty")? };
+        let get = unsafe { self.0.function::<Get>("nvjpegGetProperty")? };
         let property = |number: c_int| {
             let mut value = 0;
             // SAFETY: 0, 1 and 2 are the properties of library_types.h; one int is written.
@@ -155,9 +113,9 @@ impl Library {
         // SAFETY: the three types are those of nvjpegCreateEx, nvjpegGetHardwareDecoderInfo and
         // nvjpegDestroy in nvjpeg.h.
         let functions = unsafe {
-            let create = self.function::<Create>("nvjpegCreateEx");
-            let info = self.function::<Info>("nvjpegGetHardwareDecoderInfo");
-            create.zip(info).zip(self.function::<Destroy>("nvjpegDestroy"))
+            let create = self.0.function::<Create>("nvjpegCreateEx");
+            let info = self.0.function::<Info>("nvjpegGetHardwareDecoderInfo");
+            create.zip(info).zip(self.0.function::<Destroy>("nvjpegDestroy"))
         };
         let ((create, info), destroy) = functions.ok_or(NOT_SUPPORTED)?;
         let (mut handle, mut engines, mut cores_per_engine) = (ptr::null_mut(), 0, 0);
@@ -179,7 +137,7 @@ impl Library {
         let (mut major, mut minor, mut release) = (0, 0, 0);
         // SAFETY: `void ucp_get_version(unsigned *, unsigned *, unsigned *)` of ucp.h writes three.
         unsafe {
-            let get = self.function::<Get>("ucp_get_version")?;
+            let get = self.0.function::<Get>("ucp_get_version")?;
             get(&raw mut major, &raw mut minor, &raw mut release);
         }
         Some(format!("{major}.{minor}.{release}"))
@@ -199,13 +157,15 @@ impl Library {
         let check = |status: c_int| if status == 0 { Ok(()) } else { Err(status) };
         // SAFETY: the types are those of nvml.h for these functions.
         let functions = unsafe {
-            let ends = self.function::<Plain>("nvmlInit_v2").zip(self.function("nvmlShutdown"));
+            let ends = self.0.function::<Plain>("nvmlInit_v2").zip(self.0.function("nvmlShutdown"));
             let asks = self
+                .0
                 .function::<Version>("nvmlSystemGetDriverVersion")
-                .zip(self.function::<Count>("nvmlDeviceGetCount_v2"));
+                .zip(self.0.function::<Count>("nvmlDeviceGetCount_v2"));
             let gpus = self
+                .0
                 .function::<Handle>("nvmlDeviceGetHandleByIndex_v2")
-                .zip(self.function::<Name>("nvmlDeviceGetName"));
+                .zip(self.0.function::<Name>("nvmlDeviceGetName"));
             ends.zip(asks).zip(gpus)
         };
         let (((init, shutdown), (version, count)), (handle, name)) =
@@ -242,16 +202,4 @@ fn text(write: impl FnOnce(*mut c_char, c_uint) -> c_int) -> Result<String, c_in
     let status = write(bytes.as_mut_ptr().cast(), NVML_TEXT_BYTES as c_uint);
     let text = CStr::from_bytes_until_nul(&bytes).map(|text| text.to_string_lossy().into_owned());
     if status == 0 { Ok(text.unwrap_or_default()) } else { Err(status) }
-}
-
-impl fmt::Debug for Library {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Library").field(&self.name).finish()
-    }
-}
-
-impl fmt::Display for LoadError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.reason)
-    }
 }

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use headwater_inventory::{Library, Machine};
+use headwater_inventory::Machine;
 
 /// What a program prints; `None` where it is not installed.
 fn printed(program: &str, arguments: &[&str]) -> Option<String> {
@@ -88,12 +88,4 @@ fn the_way_out_is_the_interface_that_ip_says() {
         Some(name) => assert_eq!(found.map(|found| found.name).as_ref(), Some(name)),
         None => eprintln!("SKIP: no ip program, or no route"),
     }
-}
-
-/// The C library is there under its name, and nobody has the other.
-#[test]
-fn a_library_is_there_or_the_loader_says_why_not() {
-    assert_eq!(Library::open(&["libnothing.so.7", "libc.so.6"]).expect("there").name, "libc.so.6");
-    let error = Library::open(&["libnothing.so.7"]).expect_err("not there");
-    assert!(error.to_string().contains("libnothing.so.7"), "{error}");
 }

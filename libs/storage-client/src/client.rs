@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use headwater_core::{Digest, Digester, Manifest};
+use headwater_core::{Backoff, Digest, Digester, Manifest};
 use headwater_proto::storage::{
     DatasetRef, EncodedSample, FieldSelection, ReadQuery, ShardQuery, StorageFailure,
 };
@@ -20,11 +20,12 @@ use crate::{
     metrics,
 };
 
-/// Pauses between rounds of tries double from the first to the last.
-const PAUSE_FIRST: Duration = Duration::from_millis(50);
-const PAUSE_LAST: Duration = Duration::from_secs(3);
-/// A node that is there but at its limit is asked again sooner.
-const PAUSE_LAST_OVERLOADED: Duration = Duration::from_millis(200);
+/// Pauses between rounds of tries.
+const BACKOFF: Backoff =
+    Backoff { first: Duration::from_millis(50), longest: Duration::from_secs(3) };
+/// The same where a node is there but at its limit: it is asked again sooner.
+const BACKOFF_OVERLOADED: Backoff =
+    Backoff { first: Duration::from_millis(50), longest: Duration::from_millis(200) };
 
 /// A reader of storage nodes. Cheap to clone; clones share connections and mapped shards.
 #[derive(Clone, Debug)]
@@ -37,6 +38,16 @@ pub struct StorageClient {
 pub struct Dataset {
     client: StorageClient,
     dataset: Arc<DatasetRef>,
+}
+
+/// What came of advice.
+#[derive(Debug, Default)]
+pub struct Advised {
+    /// Shards that a node takes up, in no order. The others were beyond the nodes' room and may be
+    /// named again later.
+    pub shards: Vec<u32>,
+    /// Nodes that did not hear it; others heard it in their place.
+    pub failures: Vec<StorageClientError>,
 }
 
 #[derive(Debug)]
@@ -155,27 +166,49 @@ impl Dataset {
         Ok(samples)
     }
 
-    /// Tells the nodes which shards are wanted next, soonest first. How many they will fetch: the
-    /// rest is beyond their windows and may be named again later.
+    /// Tells each node which of its shards are wanted next, soonest first. The shards of a node that
+    /// fails are told to the next in their order, where reads of them go too.
     ///
-    /// # Errors
-    /// As [`Dataset::read`]. Nothing depends on the advice: callers may pass over any error.
-    pub async fn prefetch(&self, shards: &[u32]) -> Result<u32, StorageClientError> {
+    /// Nothing depends on the advice: callers may pass over any failure.
+    pub async fn prefetch(&self, shards: &[u32]) -> Advised {
         let nodes = self.client.inner.nodes.now();
-        let mut by_node: Vec<Vec<u32>> = vec![Vec::new(); nodes.len()];
-        for &shard in shards {
-            by_node[order(&nodes, self.place_of(shard))[0]].push(shard);
-        }
-        let mut accepted = 0;
-        for (node, shards) in nodes.iter().zip(by_node) {
-            if !shards.is_empty() {
-                let dataset = self.dataset.name.clone();
-                let manifest_digest = self.dataset.manifest.to_bytes().to_vec().into();
-                accepted +=
-                    node.prefetch(PrefetchRequest { dataset, manifest_digest, shards }).await?;
+        let mut advised = Advised::default();
+        let mut deaf = vec![false; nodes.len()];
+        let mut untold = shards.to_vec();
+        while !untold.is_empty() && deaf.contains(&false) {
+            let mut by_node: Vec<Vec<u32>> = vec![Vec::new(); nodes.len()];
+            for shard in untold.drain(..) {
+                let order = order(&nodes, self.place_of(shard));
+                let next = order.into_iter().find(|&at| !deaf[at]);
+                by_node[next.expect("one may hear")].push(shard);
+            }
+            let told = by_node.into_iter().enumerate().filter(|(_, shards)| !shards.is_empty());
+            let tell = |(at, shards): (usize, Vec<u32>)| {
+                let told = self.tell(&nodes[at], shards.clone());
+                async move { (at, shards, told.await) }
+            };
+            for (at, mut shards, told) in futures::future::join_all(told.map(tell)).await {
+                match told {
+                    Ok(accepted) => {
+                        shards.truncate(accepted as usize);
+                        advised.shards.extend(shards);
+                    }
+                    Err(error) => {
+                        deaf[at] = true;
+                        untold.extend(shards);
+                        advised.failures.push(error);
+                    }
+                }
             }
         }
-        Ok(accepted)
+        advised
+    }
+
+    /// How many of the shards the node takes up: the first ones.
+    async fn tell(&self, node: &Node, shards: Vec<u32>) -> Result<u32, StorageClientError> {
+        let dataset = self.dataset.name.clone();
+        let manifest_digest = self.dataset.manifest.to_bytes().to_vec().into();
+        node.prefetch(PrefetchRequest { dataset, manifest_digest, shards }).await
     }
 
     async fn mapped(&self, shard: u32) -> Option<MappedShard> {
@@ -231,7 +264,7 @@ impl Inner {
         F: Future<Output = Result<T, StorageClientError>>,
     {
         let started = Instant::now();
-        let mut pause = PAUSE_FIRST;
+        let mut rounds = 0;
         loop {
             let mut last = None;
             // Others may be there in the next round.
@@ -247,26 +280,27 @@ impl Inner {
             if !error.is_retryable() {
                 return Err(error);
             }
+            rounds += 1;
+            let overloaded = error.kind() == StorageFailure::Overloaded;
+            let pause = self.pause(if overloaded { BACKOFF_OVERLOADED } else { BACKOFF }, rounds);
             if started.elapsed() + pause > self.config.wait_limit() {
                 return Err(self.gave_up(started, error));
             }
-            if pause == PAUSE_FIRST {
+            if rounds == 1 {
                 let limit_ms = self.config.wait_limit_ms;
                 tracing::warn!(error = %error, limit_ms, "no storage node answers, trying again");
             }
-            sleep(self.spread(pause)).await;
-            let overloaded = error.kind() == StorageFailure::Overloaded;
-            pause = (pause * 2).min(if overloaded { PAUSE_LAST_OVERLOADED } else { PAUSE_LAST });
+            sleep(pause).await;
         }
     }
 
-    /// Between half the pause and all of it, so that callers who were refused at the same time do
-    /// not come back at the same time. How long exactly has no bearing on what is read.
-    fn spread(&self, pause: Duration) -> Duration {
+    /// The pause after a round in which no node answered. Which one it is has no bearing on what is
+    /// read.
+    fn pause(&self, backoff: Backoff, rounds: u32) -> Duration {
         let count = self.pauses.fetch_add(1, Ordering::Relaxed);
         let process = u64::from(std::process::id());
         let draw = Digester::new("headwater pause").number(process).number(count).finish();
-        pause.mul_f64(0.5 + (draw.0 as u32) as f64 / f64::from(u32::MAX) / 2.0)
+        backoff.pause(rounds, draw)
     }
 
     fn gave_up(&self, started: Instant, error: StorageClientError) -> StorageClientError {
@@ -275,6 +309,7 @@ impl Inner {
         StorageClientError::NoNode {
             nodes: addresses.join(", "),
             waited_ms: started.elapsed().as_millis() as u64,
+            limit_key: self.config.wait_limit_key,
             source: Box::new(error),
         }
     }
@@ -291,14 +326,16 @@ mod tests {
     #[tokio::test]
     async fn a_client_without_nodes_gives_up_at_its_limit_and_names_them() {
         let nodes = vec!["127.0.0.1:1".to_owned(), "127.0.0.1:2".to_owned()];
-        let config = StorageClientConfig { nodes, wait_limit_ms: 200, ..Default::default() };
+        let wait_limit_key = "augment.storage_wait_ms";
+        let config =
+            StorageClientConfig { nodes, wait_limit_ms: 200, wait_limit_key, ..Default::default() };
         let started = Instant::now();
         let error = assert_send(StorageClient::connect(config)).await.unwrap_err();
         assert!(started.elapsed() < Duration::from_secs(60));
         assert!(error.is_retryable());
         let error = error.to_string();
         assert!(error.contains("127.0.0.1:1, 127.0.0.1:2"), "{error}");
-        assert!(error.contains("`wait_limit_ms`"), "{error}");
+        assert!(error.ends_with("or raise `augment.storage_wait_ms`"), "{error}");
     }
 
     #[allow(dead_code)]
@@ -306,7 +343,7 @@ mod tests {
         drop(assert_send(async move {
             client.manifest("d").await.unwrap();
             dataset.read(0, &[1], &FieldSelection::all()).await.unwrap();
-            dataset.prefetch(&[1]).await.unwrap();
+            dataset.prefetch(&[1]).await;
         }));
     }
 }

@@ -16,9 +16,9 @@ const WAIT_LIMIT_MS_DEFAULT: u64 = 300_000;
 const MAPPED_SHARDS_DEFAULT: usize = 256;
 const REFRESH_MS_DEFAULT: u64 = 5_000;
 
-/// Where the storage nodes are and how long to wait for them.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
+/// Where the storage nodes are and how long to wait for them. Who reads samples has keys of its own
+/// for this and fills it in.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StorageClientConfig {
     /// Addresses `host:port`, or what else `headwater-discovery` finds addresses by. Alike for all
     /// callers: shards are divided among the nodes by their names.
@@ -33,6 +33,8 @@ pub struct StorageClientConfig {
     pub answer_timeout_ms: u64,
     /// How long to go on trying while no node answers, in milliseconds, at the start and later.
     pub wait_limit_ms: u64,
+    /// The key by which people set `wait_limit_ms`, for error messages.
+    pub wait_limit_key: &'static str,
     /// Shards kept mapped at once; the least recently used one is let go.
     pub mapped_shards_max: usize,
     /// How the nodes are known, and this reader to them.
@@ -61,6 +63,7 @@ impl Default for StorageClientConfig {
             connect_timeout_ms: CONNECT_TIMEOUT_MS_DEFAULT,
             answer_timeout_ms: ANSWER_TIMEOUT_MS_DEFAULT,
             wait_limit_ms: WAIT_LIMIT_MS_DEFAULT,
+            wait_limit_key: "wait_limit_ms",
             mapped_shards_max: MAPPED_SHARDS_DEFAULT,
             access: AccessConfig::default(),
         }

@@ -43,13 +43,15 @@ pub enum StorageClientError {
     /// No node answered for as long as the configuration allows.
     #[error(
         "no storage node could serve the request for {waited_ms} ms (tried {nodes}): \
-         check that they run and can be reached, or raise `wait_limit_ms`"
+         check that they run and can be reached, or raise `{limit_key}`"
     )]
     NoNode {
         /// Addresses of the nodes tried.
         nodes: String,
         /// How long was waited, in milliseconds.
         waited_ms: u64,
+        /// The key of that limit.
+        limit_key: &'static str,
         /// What the last node said.
         #[source]
         source: Box<StorageClientError>,

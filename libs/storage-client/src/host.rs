@@ -12,3 +12,9 @@ pub fn host_id() -> &'static str {
     });
     &HOST_ID
 }
+
+/// The host's own name, as `hostname` prints it.
+#[must_use]
+pub fn host_name() -> String {
+    rustix::system::uname().nodename().to_string_lossy().into_owned()
+}

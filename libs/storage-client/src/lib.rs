@@ -34,10 +34,10 @@ mod nodes;
 mod open_shards;
 mod shard;
 
-pub use client::{Dataset, StorageClient};
+pub use client::{Advised, Dataset, StorageClient};
 pub use config::{LocalMap, StorageClientConfig};
 pub use error::StorageClientError;
-pub use host::host_id;
+pub use host::{host_id, host_name};
 pub use map::{FileIdentity, MapError, ShardMap};
 pub use metrics::BytesRead;
 pub use open_shards::OpenShards;

@@ -49,8 +49,16 @@ pub enum MapError {
         #[source]
         source: io::Error,
     },
-    /// It is a folder, a pipe or the like.
-    #[error("shard `{path}` is not a regular file")]
+    /// It is a folder.
+    #[error(
+        "shard `{path}` is a folder: name the shards in it, as in `{}`", path.join("*.tar").display()
+    )]
+    Folder {
+        /// Path of the folder.
+        path: PathBuf,
+    },
+    /// It is a pipe, a device or the like.
+    #[error("shard `{path}` is not a regular file: name a tar archive")]
     NotAFile {
         /// Path of the shard.
         path: PathBuf,
@@ -117,9 +125,7 @@ impl ShardMap {
         let open_error = |source| MapError::Open { path: path.to_owned(), source };
         let file = File::open(path).map_err(open_error)?;
         let metadata = file.metadata().map_err(open_error)?;
-        if !metadata.is_file() {
-            return Err(MapError::NotAFile { path: path.to_owned() });
-        }
+        Self::check_kind(path, &metadata)?;
         // SAFETY: the mapping is read-only and private to readers, and shards are never written to
         // once they are part of a dataset (docs: "shards are immutable"); `page_in` compares size
         // and time of change before each read, so that a shard that is written to all the same is
@@ -129,6 +135,19 @@ impl ShardMap {
         let bytes = Bytes::from_owner(Owner(map.clone()));
         let identity = FileIdentity::of(&metadata);
         Ok(Self { path: path.to_owned(), file, identity, map, bytes })
+    }
+
+    /// Checks that a path leads to a regular file.
+    ///
+    /// # Errors
+    /// It leads to a folder or anything else.
+    pub fn check_kind(path: &Path, metadata: &Metadata) -> Result<(), MapError> {
+        let path = path.to_owned();
+        match metadata.file_type() {
+            kind if kind.is_file() => Ok(()),
+            kind if kind.is_dir() => Err(MapError::Folder { path }),
+            _ => Err(MapError::NotAFile { path }),
+        }
     }
 
     /// Path it was opened by.
@@ -259,8 +278,15 @@ mod tests {
     fn what_cannot_be_mapped_is_named() {
         let error = ShardMap::open(Path::new("/nowhere/a.tar")).unwrap_err().to_string();
         assert!(error.contains("/nowhere/a.tar"), "{error}");
-        let error = ShardMap::open(Path::new("/tmp")).unwrap_err();
-        assert!(matches!(error, MapError::NotAFile { .. }), "{error}");
+        let said = |path: &str| ShardMap::open(Path::new(path)).unwrap_err().to_string();
+        assert_eq!(
+            said("/tmp"),
+            "shard `/tmp` is a folder: name the shards in it, as in `/tmp/*.tar`"
+        );
+        assert_eq!(
+            said("/dev/null"),
+            "shard `/dev/null` is not a regular file: name a tar archive"
+        );
         assert_eq!(ShardMap::open(file(b"").path()).unwrap().as_slice(), b"");
     }
 }

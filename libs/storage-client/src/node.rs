@@ -4,7 +4,7 @@
 use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use headwater_access::{Access, Caller};
+use headwater_access::{Access, Caller, Reached};
 use headwater_core::Manifest;
 use headwater_proto::storage::{
     EncodedSample, ManifestAssembly, MessageError, ReadQuery, ShardPlace, ShardQuery,
@@ -205,7 +205,7 @@ impl Node {
     async fn connect(&self, generation: u64) -> Result<Connection, Fault> {
         let endpoint = self.endpoint.clone().map_err(Fault::Unreachable)?;
         let connected = self.access.connect(&endpoint).await;
-        let caller = connected.map_err(|e| Fault::Unreachable(innermost(&e)))?;
+        let Reached { caller, .. } = connected.map_err(|e| Fault::Unreachable(innermost(&e)))?;
         let mut grpc = Grpc::new(caller).max_decoding_message_size(MESSAGE_MAX_BYTES);
         let hello = v1::StorageHello { wire_version: WIRE_VERSION };
         let welcome = grpc.hello(hello).await.map_err(Fault::Status)?.into_inner();

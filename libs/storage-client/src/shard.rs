@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use headwater_core::{IndexedField, ShardIndex};
+use headwater_core::{IndexedField, ShardIndex, counted};
 use headwater_proto::storage::{EncodedSample, FieldSelection, SAMPLE_MAX_BYTES, StorageFailure};
 
 use crate::{MapError, ShardMap};
@@ -23,7 +23,7 @@ pub struct MappedShard {
 #[derive(Debug, thiserror::Error)]
 pub enum ShardReadError {
     /// There is no such sample.
-    #[error("shard `{path}` has {samples} samples, number {index} was asked for")]
+    #[error("shard `{path}` has {}, number {index} was asked for", counted(*.samples, "sample"))]
     OutOfRange {
         /// Path of the shard.
         path: PathBuf,

@@ -1,9 +1,15 @@
 //! Configuration of logs and metrics: `[telemetry]` in `headwater.toml`.
 
+use headwater_config_derive::Keys;
 use serde::{Deserialize, Serialize};
 
+use crate::TelemetryError;
+
+/// Where launchers say the local rank, best first: torchrun and its like, SLURM.
+const LOCAL_RANK_ENVS: [&str; 2] = ["LOCAL_RANK", "SLURM_LOCALID"];
+
 /// What a process logs, and where it shows its metrics.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, Keys)]
 #[serde(deny_unknown_fields, default)]
 pub struct TelemetryConfig {
     /// Which log lines are written: `warn`, `info`, `headwater_receiver=debug,info`. The
@@ -11,7 +17,8 @@ pub struct TelemetryConfig {
     pub log: String,
     /// Form of a log line: `text` or `json`.
     pub log_format: LogFormat,
-    /// Address of `/metrics` and `/healthz`, `host:port`; port 0: any. Empty: off.
+    /// Address of `/metrics` and `/healthz`, `host:port`; port 0: any. Empty: off. A training rank adds
+    /// its local rank to the port, so that the ranks of a host do not meet.
     pub metrics_listen: String,
 }
 
@@ -28,8 +35,98 @@ pub enum LogFormat {
 
 // === impl TelemetryConfig ===
 
+impl TelemetryConfig {
+    /// The same for one of several ranks on a host: its local rank is added to the port of
+    /// `metrics_listen`. Port 0 stays 0.
+    ///
+    /// # Errors
+    /// `metrics_listen` has no port, or there is no port so high.
+    pub fn of_local_rank(self, local_rank: u32) -> Result<Self, TelemetryError> {
+        if self.metrics_listen.is_empty() || local_rank == 0 {
+            return Ok(self);
+        }
+        let wrong = |reason: String| TelemetryError::Port {
+            address: self.metrics_listen.clone(),
+            local_rank,
+            reason,
+        };
+        let (host, port) = self
+            .metrics_listen
+            .rsplit_once(':')
+            .ok_or_else(|| wrong("it has no port".to_owned()))?;
+        let port: u16 = port.parse().map_err(|error| wrong(format!("port `{port}`: {error}")))?;
+        let rank_port = match port {
+            0 => 0,
+            port => u32::from(port) + local_rank,
+        };
+        let rank_port = u16::try_from(rank_port)
+            .map_err(|_| wrong(format!("{rank_port} is beyond the last port, {}", u16::MAX)))?;
+        Ok(Self { metrics_listen: format!("{host}:{rank_port}"), ..self })
+    }
+}
+
+/// Number of this rank among those on its host, as its launcher says it; 0 where none does.
+/// `variable` looks a variable of the environment up.
+///
+/// # Errors
+/// The variable is not a number.
+pub fn local_rank(variable: impl Fn(&str) -> Option<String>) -> Result<u32, TelemetryError> {
+    for name in LOCAL_RANK_ENVS {
+        if let Some(text) = variable(name) {
+            return text.trim().parse().map_err(|error: std::num::ParseIntError| {
+                TelemetryError::LocalRank { name, text, reason: error.to_string() }
+            });
+        }
+    }
+    Ok(0)
+}
+
 impl Default for TelemetryConfig {
     fn default() -> Self {
         Self { log: "info".to_owned(), log_format: LogFormat::Text, metrics_listen: String::new() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(address: &str, local_rank: u32) -> Result<String, String> {
+        let config = TelemetryConfig { metrics_listen: address.to_owned(), ..Default::default() };
+        let config = config.of_local_rank(local_rank).map_err(|error| error.to_string())?;
+        Ok(config.metrics_listen)
+    }
+
+    #[test]
+    fn each_rank_of_a_host_has_a_port_of_its_own() {
+        assert_eq!(of("0.0.0.0:9400", 0).unwrap(), "0.0.0.0:9400");
+        assert_eq!(of("0.0.0.0:9400", 7).unwrap(), "0.0.0.0:9407");
+        assert_eq!(of("[::]:9400", 1).unwrap(), "[::]:9401");
+        assert_eq!(of("node:0", 3).unwrap(), "node:0", "any port is any port");
+        assert_eq!(of("", 3).unwrap(), "", "off is off");
+    }
+
+    #[test]
+    fn a_port_that_there_is_not_is_named() {
+        let error = of("node:65530", 6).unwrap_err();
+        assert!(error.contains("node:65530") && error.contains("local rank 6"), "{error}");
+        assert!(error.contains("65536") && error.contains("telemetry.metrics_listen"), "{error}");
+        assert!(of("node", 1).unwrap_err().contains("no port"));
+    }
+
+    #[test]
+    fn launchers_say_the_local_rank() {
+        let said = |pairs: &[(&str, &str)]| {
+            local_rank(|name| {
+                let found = pairs.iter().find(|(known, _)| *known == name)?;
+                Some(found.1.to_owned())
+            })
+            .map_err(|error| error.to_string())
+        };
+        assert_eq!(said(&[]).unwrap(), 0);
+        assert_eq!(said(&[("SLURM_LOCALID", "3")]).unwrap(), 3);
+        assert_eq!(said(&[("SLURM_LOCALID", "3"), ("LOCAL_RANK", "1")]).unwrap(), 1);
+        let error = said(&[("LOCAL_RANK", "first")]).unwrap_err();
+        assert!(error.contains("$LOCAL_RANK is `first`"), "{error}");
     }
 }

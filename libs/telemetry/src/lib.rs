@@ -1,7 +1,7 @@
 //! What every Headwater process says about itself: log lines, metrics, `/metrics` and `/healthz`.
 //!
-//! A process calls [`start_logs`] once, then [`start_metrics`] with the `describe` functions of the
-//! tiers it holds, and tells [`Health`] when it serves and when it drains.
+//! A process calls [`start_logs`] once, then [`start_metrics`], and tells [`Health`] when it serves and
+//! when it drains. Each tier describes its own metrics when it is opened.
 //!
 //! Deliberately absent: metric names (each tier has its own `metrics.rs`), HTTP clients, TLS,
 //! pushing to anything, sampling of logs. Without an address nothing listens and nothing is
@@ -15,9 +15,9 @@ mod logs;
 mod recorder;
 mod server;
 
-pub use config::{LogFormat, TelemetryConfig};
+pub use config::{LogFormat, TelemetryConfig, local_rank};
 pub use error::TelemetryError;
 pub use health::{Health, Phase};
-pub use logs::{LOG_ENV, start_logs};
+pub use logs::start_logs;
 pub use recorder::SECONDS_BUCKETS;
 pub use server::{MetricsServer, start_metrics};

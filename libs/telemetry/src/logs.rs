@@ -5,27 +5,16 @@ use tracing_subscriber::fmt::MakeWriter;
 
 use crate::{LogFormat, TelemetryConfig, TelemetryError};
 
-/// The environment variable that goes before `telemetry.log`.
-pub const LOG_ENV: &str = "HEADWATER_LOG";
-
-/// Starts logging. `from_env` is the value of [`LOG_ENV`], if it is set; `writer` is where lines
-/// go (standard error, or something that moves a progress bar out of the way first).
+/// Starts logging. `from` names who set the filter of lines; `writer` is where lines go (standard
+/// error, or something that moves a progress bar out of the way first).
 ///
 /// # Errors
 /// A filter that cannot be parsed, or a second call in one process.
-pub fn start_logs<W>(
-    config: &TelemetryConfig,
-    from_env: Option<&str>,
-    writer: W,
-) -> Result<(), TelemetryError>
+pub fn start_logs<W>(config: &TelemetryConfig, from: &str, writer: W) -> Result<(), TelemetryError>
 where
     W: for<'a> MakeWriter<'a> + Send + Sync + 'static,
 {
-    let (filter, from) = match from_env {
-        Some(filter) => (filter, LOG_ENV),
-        None => (config.log.as_str(), "telemetry.log"),
-    };
-    let filter = parse(filter, from)?;
+    let filter = parse(&config.log, from)?;
     let lines = tracing_subscriber::fmt().with_env_filter(filter).with_writer(writer);
     let started = match config.log_format {
         // Colours end up as noise in files and in journals, so there are none.
@@ -35,10 +24,10 @@ where
     started.map_err(|_| TelemetryError::Twice { what: "logs" })
 }
 
-fn parse(filter: &str, from: &'static str) -> Result<EnvFilter, TelemetryError> {
+fn parse(filter: &str, from: &str) -> Result<EnvFilter, TelemetryError> {
     EnvFilter::builder().parse(filter).map_err(|error| TelemetryError::Filter {
         filter: filter.to_owned(),
-        from,
+        from: from.to_owned(),
         reason: error.to_string(),
     })
 }
@@ -50,7 +39,7 @@ mod tests {
     #[test]
     fn a_filter_is_refused_with_its_text_and_origin() {
         assert!(parse("headwater_receiver=debug,info", "telemetry.log").is_ok());
-        let error = parse("headwater=loud", LOG_ENV).unwrap_err().to_string();
+        let error = parse("headwater=loud", "HEADWATER_LOG").unwrap_err().to_string();
         assert!(error.contains("`headwater=loud`") && error.contains("HEADWATER_LOG"), "{error}");
     }
 }

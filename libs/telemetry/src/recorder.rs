@@ -17,7 +17,7 @@ pub const SECONDS_BUCKETS: [f64; 16] = [
 const UPKEEP: Duration = Duration::from_secs(5);
 
 /// Installs the recorder for the whole process.
-pub(crate) fn install(describe: &[fn()]) -> Result<PrometheusHandle, TelemetryError> {
+pub(crate) fn install() -> Result<PrometheusHandle, TelemetryError> {
     let recorder = PrometheusBuilder::new()
         .set_buckets_for_metric(Matcher::Suffix("_seconds".to_owned()), &SECONDS_BUCKETS)
         .unwrap_or_else(|error| unreachable!("there are buckets: {error}"))
@@ -27,9 +27,6 @@ pub(crate) fn install(describe: &[fn()]) -> Result<PrometheusHandle, TelemetryEr
         .map_err(|_| TelemetryError::Twice { what: "metrics" })?;
     metrics::describe_gauge!("headwater_build_info", "Always 1; the version is a label");
     metrics::gauge!("headwater_build_info", "version" => env!("CARGO_PKG_VERSION")).set(1.0);
-    for describe in describe {
-        describe();
-    }
     Ok(handle)
 }
 

@@ -23,14 +23,13 @@ pub struct MetricsServer {
 }
 
 /// Starts the recorder and the server where `telemetry.metrics_listen` says so; `None` where it
-/// is empty. `describe` are the functions that give the tiers' metrics their help texts.
+/// is empty. Call it before a tier is opened: tiers describe their metrics to the recorder then.
 ///
 /// # Errors
 /// The address cannot be listened on, or metrics were already started in this process.
 pub async fn start_metrics(
     config: &TelemetryConfig,
     health: Health,
-    describe: &[fn()],
 ) -> Result<Option<MetricsServer>, TelemetryError> {
     if config.metrics_listen.is_empty() {
         return Ok(None);
@@ -39,7 +38,7 @@ pub async fn start_metrics(
         |source| TelemetryError::Listen { address: config.metrics_listen.clone(), source };
     let listener = TcpListener::bind(&config.metrics_listen).await.map_err(refused)?;
     let address = listener.local_addr().map_err(refused)?;
-    let handle = install(describe)?;
+    let handle = install()?;
     let mut tasks = JoinSet::new();
     tasks.spawn(keep_up(handle.clone()));
     let router = router(handle, health);

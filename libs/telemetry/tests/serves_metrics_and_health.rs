@@ -15,19 +15,16 @@ async fn get(address: SocketAddr, path: &str) -> String {
     answer
 }
 
-fn describe() {
-    metrics::describe_counter!("headwater_test_parts_total", "Parts of the test");
-}
-
 #[tokio::test]
 async fn metrics_and_health_are_served_on_any_port() {
     let health = Health::new();
-    let off = start_metrics(&TelemetryConfig::default(), health.clone(), &[]).await.unwrap();
+    let off = start_metrics(&TelemetryConfig::default(), health.clone()).await.unwrap();
     assert!(off.is_none(), "off by default");
 
     let config =
         TelemetryConfig { metrics_listen: "127.0.0.1:0".into(), ..TelemetryConfig::default() };
-    let server = start_metrics(&config, health.clone(), &[describe]).await.unwrap().unwrap();
+    let server = start_metrics(&config, health.clone()).await.unwrap().unwrap();
+    metrics::describe_counter!("headwater_test_parts_total", "Parts of the test");
     assert_ne!(server.address().port(), 0);
 
     let answer = get(server.address(), "/healthz").await;
@@ -52,7 +49,7 @@ async fn metrics_and_health_are_served_on_any_port() {
     }
 
     let taken = TelemetryConfig { metrics_listen: server.address().to_string(), ..config };
-    let error = start_metrics(&taken, health, &[]).await.unwrap_err();
+    let error = start_metrics(&taken, health).await.unwrap_err();
     assert!(matches!(error, TelemetryError::Listen { .. }), "{error}");
     assert!(error.to_string().contains(&server.address().to_string()), "{error}");
 }

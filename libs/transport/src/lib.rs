@@ -9,36 +9,24 @@
 //! pixels. A link moves bytes that somebody else decided on to the place somebody else named.
 #![deny(unsafe_code)]
 
-pub mod bench;
-mod checksum;
 #[cfg(feature = "conformance")]
 pub mod conformance;
-pub mod contract;
 #[cfg(feature = "conformance")]
 pub mod frames;
-mod key;
-#[allow(unsafe_code)] // mmap and munmap.
-mod mapping;
+mod link;
+pub mod links;
+mod memory;
 mod metrics;
-#[allow(unsafe_code)] // Rendering memory as slices.
-pub mod part;
-mod place;
 pub mod rdma;
-mod recent;
 pub mod shm;
-#[allow(unsafe_code)] // Slot memory by address.
-pub mod slot;
-mod staging;
 pub mod tcp;
-#[allow(unsafe_code)] // The word of whoever makes windows.
-pub mod window;
+pub mod ucx;
 
-pub use checksum::{part_checksum, row_checksum};
-pub use contract::{
-    Arrival, LeaseId, LinkError, LinkKind, LinkOffer, PartPlace, PeerId, ReceiverLink, SessionKey,
-    SlotId, Withdrawal, WorkerLink,
-};
-pub use part::{PartBuffer, PartRow};
-pub use place::MAX_REGIONS;
-pub use slot::{SlotError, SlotMemory};
-pub use window::{DeviceWindow, Dmabuf};
+pub use link::contract::{ReceiverLink, WorkerLink};
+pub use link::terms::{Arrival, LinkError, LinkKind, LinkOffer, PeerId, SessionKey, Withdrawal};
+pub use memory::checksum::{part_checksum, row_checksum};
+pub use memory::part::{PartBuffer, PartRow};
+pub use memory::place::{LeaseId, MAX_REGIONS, PartPlace, PlaceError, SlotId};
+pub use memory::slot::{DEFAULT_SHM_DIR, SlotError, SlotMemory};
+pub use memory::window::{DeviceWindow, Dmabuf};
+pub use metrics::describe as describe_metrics;

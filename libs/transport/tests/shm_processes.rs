@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use headwater_core::Region;
+use headwater_transport::conformance::HERE;
 use headwater_transport::shm::{self, ShmConnect, ShmListen};
 use headwater_transport::{
     Arrival, LeaseId, LinkKind, LinkOffer, PartPlace, PeerId, ReceiverLink, SessionKey, SlotId,
@@ -81,7 +82,7 @@ impl Receiver {
 impl Worker {
     /// Starts a worker that connects, begins the lease and writes its slot over and over.
     fn start(receiver: &Receiver, prepare: impl FnOnce(&mut Command)) -> Self {
-        let name = String::from_utf8(receiver.link.offer().address).expect("a name");
+        let name = String::from_utf8(receiver.link.offer(HERE).address).expect("a name");
         let mut command = Command::new(std::env::current_exe().expect("this binary"));
         command
             .args(["worker_process", "--exact", "--ignored", "--nocapture"])
@@ -254,7 +255,7 @@ async fn a_worker_of_another_user_is_refused_unless_allowed() {
         command.uid(NOBODY);
     });
     let said = worker.until("failed");
-    assert!(said.contains("user 65534") && said.contains("shm_allow_uids"), "{said}");
+    assert!(said.contains("user 65534") && said.contains("as one user"), "{said}");
     receiver.silent().await;
 
     let allowed = ShmListen { allow_uids: vec![NOBODY], ..ShmListen::default() };
@@ -285,7 +286,7 @@ async fn a_socket_in_a_directory_is_removed_by_its_receiver_or_by_the_next() {
     let first = shm::listen(&config, sender.clone()).await.expect("a socket");
     assert!(!abandoned.exists() && foreign.exists());
     let _second = shm::listen(&config, sender).await.expect("a socket");
-    assert!(Path::new(&String::from_utf8(first.offer().address).expect("a path")).exists());
+    assert!(Path::new(&String::from_utf8(first.offer(HERE).address).expect("a path")).exists());
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use headwater_transport::conformance::{Peer, World, holds, region};
+use headwater_transport::conformance::{HERE, Peer, World, holds, region};
 use headwater_transport::tcp::{self, TcpConnect};
 use headwater_transport::{
     Arrival, LeaseId, LinkError, LinkKind, LinkOffer, PartPlace, SessionKey, SlotId, Withdrawal,
@@ -21,7 +21,7 @@ const PART_BYTES: u64 = 4_000_000;
 
 /// A worker whose connection goes through a wire.
 async fn wired(world: &mut World<'_>, config: &TcpConnect) -> (Peer, Arc<Faults>) {
-    let wire = Wire::new(&world.receiver().offer()).await;
+    let wire = Wire::new(&world.receiver().offer(HERE)).await;
     let (id, key) = world.admit();
     let link = tcp::connect(&wire.offer, &key, config).await.expect("let in");
     assert_eq!(world.next().await, Arrival::Connected { peer: id });
@@ -205,7 +205,7 @@ async fn strangers_are_turned_away_without_harm() {
     let mut harness = support::Tcp::default();
     harness.listen.handshake_timeout = Duration::from_millis(200);
     let mut world = World::new(&harness).await;
-    let address = String::from_utf8(world.receiver().offer().address).expect("an address");
+    let address = String::from_utf8(world.receiver().offer(HERE).address).expect("an address");
     let dial = || TcpStream::connect(&address);
 
     let mut http = dial().await.expect("connected");
@@ -236,7 +236,7 @@ async fn more_silent_callers_than_may_be_are_closed_at_once_and_the_next_after_t
     let mut harness = support::Tcp::default();
     harness.listen.handshake_timeout = Duration::from_secs(600);
     let world = World::new(&harness).await;
-    let address = String::from_utf8(world.receiver().offer().address).expect("an address");
+    let address = String::from_utf8(world.receiver().offer(HERE).address).expect("an address");
     // More than there are places: so many are closed that as many stand as there may be.
     let mut standing = Vec::new();
     for _ in 0..SILENT_MAX + 10 {
@@ -269,7 +269,7 @@ async fn a_peer_that_breaks_the_protocol_is_cut_off() {
     let harness = support::Tcp::default();
     let mut world = World::new(&harness).await;
     let (_slot, _memory) = world.add_slot(4096);
-    let address = String::from_utf8(world.receiver().offer().address).expect("an address");
+    let address = String::from_utf8(world.receiver().offer(HERE).address).expect("an address");
     let part_of_many_bytes =
         [&[1, 0, 0, 0, 1, 0, 0, 0][..], &[0; 16], &u64::MAX.to_le_bytes()].concat();
     for nonsense in [vec![0xff; 24], part_of_many_bytes] {

@@ -4,7 +4,7 @@ mod support;
 
 use std::sync::{Arc, Mutex};
 
-use headwater_transport::conformance::{World, region};
+use headwater_transport::conformance::{HERE, World, region};
 use headwater_transport::{
     Arrival, LinkError, LinkKind, LinkOffer, PeerId, SessionKey, WorkerLink, tcp,
 };
@@ -47,7 +47,7 @@ async fn a_worker_without_encryption_gets_nothing_from_a_receiver_that_encrypts(
     let harness = Tcp::encrypted();
     let mut world = World::new(&harness).await;
     let (_, key) = world.admit();
-    let offer = world.receiver().offer();
+    let offer = world.receiver().offer(HERE);
     let plain = Tcp::default().connect;
     refused(tcp::connect(&offer, &key, &plain).await, "give this worker the three files");
     // Even if it does not believe the offer; its key is not read.
@@ -61,7 +61,7 @@ async fn a_worker_that_insists_on_encryption_takes_no_other_offer() {
     let harness = Tcp::default();
     let mut world = World::new(&harness).await;
     let (_, key) = world.admit();
-    let offer = world.receiver().offer();
+    let offer = world.receiver().offer(HERE);
     let insists = Tcp::encrypted().connect;
     refused(tcp::connect(&offer, &key, &insists).await, "is not encrypted: set security.tcp_tls");
     let connected = tcp::connect(&relabelled(&offer), &key, &insists).await;
@@ -77,7 +77,7 @@ async fn another_authority_is_trusted_by_neither_end() {
     harness.connect.tls = Some(ours.connect(Some(&ours)));
     let mut world = World::new(&harness).await;
     let (_, key) = world.admit();
-    let offer = world.receiver().offer();
+    let offer = world.receiver().offer(HERE);
     let mut connect = harness.connect.clone();
     connect.tls = Some(theirs.connect(Some(&theirs)));
     refused(tcp::connect(&offer, &key, &connect).await, "invalid peer certificate");
@@ -122,7 +122,7 @@ async fn a_hello_that_was_overheard_is_refused_and_the_worker_keeps_its_connecti
     let mut world = World::new(&harness).await;
     let (slot, _memory) = world.add_slot(4096);
     let (id, key): (PeerId, SessionKey) = world.admit();
-    let target = String::from_utf8(world.receiver().offer().address).expect("text");
+    let target = String::from_utf8(world.receiver().offer(HERE).address).expect("text");
     let (offer, heard) = eavesdrop(target.clone()).await;
     let link = tcp::connect(&offer, &key, &harness.connect).await.expect("let in");
     assert_eq!(world.next().await, Arrival::Connected { peer: id });

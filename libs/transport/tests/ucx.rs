@@ -4,7 +4,7 @@
 mod support;
 
 use headwater_transport::LinkError;
-use headwater_transport::rdma::ucx;
+use headwater_transport::ucx;
 
 /// `None`, loudly, where UCX is not installed.
 fn harness() -> Option<support::Ucx> {

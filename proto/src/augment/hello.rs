@@ -1,12 +1,11 @@
 //! How a session between a receiver and a worker begins.
 
-use headwater_core::{Digest, Recipe};
+use headwater_core::sampler::DATASETS_MAX;
+use headwater_core::{BadSamplePolicy, Digest, PartScope, PartSettings, Recipe};
 
 use super::{MessageError, digest, fault};
 use crate::v1;
 
-/// Most datasets a job may have: the range of `SampleRef::dataset`.
-const DATASETS_MAX: usize = 1 << 16;
 /// Most bytes of a link's address.
 const ADDRESS_MAX_BYTES: usize = 4096;
 
@@ -71,16 +70,6 @@ pub struct LinkAnswer {
     pub answer: Vec<u8>,
 }
 
-/// What to do with a sample that cannot be read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum BadSamplePolicy {
-    /// Take the next readable sample of its shard, count it and name it.
-    Substitute,
-    /// Fail the lease with the sample's name.
-    Fail,
-}
-
 /// A worker's answer to [`SessionHello`].
 #[derive(Clone, Debug)]
 pub struct SessionWelcome {
@@ -100,6 +89,37 @@ pub struct SessionWelcome {
 
 // === impl SessionHello ===
 
+impl SessionHello {
+    /// What the parts of this session have in common.
+    #[must_use]
+    pub fn part_scope(&self) -> PartScope {
+        // A worker knows nothing else about a job, and whoever adds a field decides here whether bytes
+        // or labels follow from it.
+        let Self {
+            wire_version: _,
+            receiver: _,
+            session_key: _,
+            recipe,
+            seed,
+            datasets,
+            links: _,
+            heartbeat_ms: _,
+            on_bad_sample,
+            image_field,
+            label_field,
+        } = self;
+        let manifests: Vec<Digest> = datasets.iter().map(|dataset| dataset.manifest).collect();
+        PartScope::new(&PartSettings {
+            recipe: recipe.digest(),
+            manifests: &manifests,
+            seed: *seed,
+            image_field,
+            label_field,
+            on_bad_sample: *on_bad_sample,
+        })
+    }
+}
+
 impl TryFrom<v1::Hello> for SessionHello {
     type Error = MessageError;
 
@@ -115,7 +135,8 @@ impl TryFrom<v1::Hello> for SessionHello {
         let session_key =
             key.try_into().map_err(|_| fault("session_key", "is not 32 bytes long"))?;
         if hello.datasets.is_empty() || hello.datasets.len() > DATASETS_MAX {
-            return Err(fault("datasets", "must have from 1 to 65536 entries"));
+            let count = hello.datasets.len();
+            return Err(fault("datasets", format!("has {count} entries, not 1 to {DATASETS_MAX}")));
         }
         if hello.heartbeat_ms == 0 {
             return Err(fault("heartbeat_ms", "is 0"));
@@ -325,6 +346,21 @@ mod tests {
         let long = v1::LinkAnswer { answer: vec![9; ADDRESS_MAX_BYTES + 1].into() };
         let error = LinkAnswer::try_from(long).unwrap_err().to_string();
         assert!(error.contains("`answer`") && error.contains("4097"), "{error}");
+    }
+
+    #[test]
+    fn a_hello_with_more_datasets_than_a_sampler_may_have_is_refused() {
+        let recipe = Recipe::preset("dinov2", Dtype::U8).unwrap();
+        let with = |count: usize| {
+            let mut hello = hello(recipe.clone());
+            hello.datasets = vec![hello.datasets[0].clone(); count];
+            SessionHello::try_from(hello).map(|hello| hello.datasets.len())
+        };
+        assert_eq!(with(4096).unwrap(), 4096);
+        for count in [0, 4097] {
+            let error = with(count).unwrap_err().to_string();
+            assert!(error.contains(&format!("`datasets` has {count} entries")), "{error}");
+        }
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! A part of a batch, given to a worker.
 
 use headwater_core::SampleRef;
+use headwater_core::sampler::BATCH_SAMPLES_MAX;
 
 use super::{MessageError, fault};
 use crate::v1;
@@ -9,8 +10,6 @@ use crate::v1;
 pub const LEASE_SAMPLES_MAX: usize = 4096;
 /// Most FP8 tensors of a recipe: as many as there are views at most.
 pub(super) const FP8_TENSORS_MAX: usize = 256;
-/// Most samples of one rank's batch.
-const BATCH_SAMPLES_MAX: u32 = 1 << 20;
 
 /// A part to be made.
 #[derive(Clone, Debug, PartialEq)]
@@ -99,6 +98,39 @@ impl From<PartLease> for v1::Lease {
             first: lease.first,
             slot: lease.slot,
             fp8_scales: lease.fp8_scales,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lease(batch_samples: u32, count: usize) -> v1::Lease {
+        PartLease {
+            lease: 1,
+            epoch: 0,
+            step: 0,
+            batch_samples,
+            first: 0,
+            samples: vec![SampleRef { dataset: 0, shard: 0, index: 0, pass: 0 }; count],
+            slot: 0,
+            fp8_scales: Vec::new(),
+        }
+        .into()
+    }
+
+    #[test]
+    fn a_part_or_a_batch_beyond_its_limit_is_refused() {
+        assert!(PartLease::try_from(lease(65_536, 4096)).is_ok());
+        for (batch_samples, count, said) in [
+            (65_536, 4097, "`dataset` has 4097 entries"),
+            (65_536, 0, "`dataset` has 0 entries"),
+            (65_537, 1, "`batch_samples` is 65537"),
+            (3, 4, "`batch_samples` is 3"),
+        ] {
+            let error = PartLease::try_from(lease(batch_samples, count)).unwrap_err().to_string();
+            assert!(error.contains(said), "{error}");
         }
     }
 }

@@ -4,7 +4,7 @@ use anyhow::{Result, bail, ensure};
 use headwater_augment::backend::Backend as _;
 use headwater_augment::render::{RenderError, Rendered};
 use headwater_core::recipe::{CropSpec, OpSpec, PRESETS, TensorSpec, ViewSpec};
-use headwater_core::{Dtype, Recipe};
+use headwater_core::{Dtype, Recipe, counted};
 
 use super::rows::{Rows, render};
 use super::{Gpu, PART_SAMPLES};
@@ -36,12 +36,17 @@ impl Gpu {
             failures[before..].iter().for_each(|error| said(format!("FAILED: {error:#}")));
             if views > 0 && failures.len() == before {
                 let dtypes = DTYPES.len();
-                said(format!("{name}: {views} views in {dtypes} types, no byte differs"));
+                said(format!(
+                    "{name}: {} in {dtypes} types, no byte differs",
+                    counted(views, "view")
+                ));
             }
         }
         for (name, recipe) in operations()? {
             match self.compare_by(&recipe, images, name) {
-                Ok(views) => said(format!("{name} alone: {views} views, no byte differs")),
+                Ok(views) => {
+                    said(format!("{name} alone: {}, no byte differs", counted(views, "view")))
+                }
                 Err(error) => {
                     said(format!("FAILED: {error:#}"));
                     failures.push(error);

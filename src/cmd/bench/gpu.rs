@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 use clap::{Args, ValueEnum};
+use headwater_config::Config;
 use headwater_core::Recipe;
 use headwater_core::recipe::HW_DECODER_LOAD_DEFAULT;
 
 use crate::bench::{Gpu, Kernels, Uploads, with_nvjpeg};
-use crate::config::Config;
 
 /// Flags of `bench gpu`.
 #[derive(Clone, Debug, Args)]
@@ -180,7 +180,7 @@ fn print_kernels(measured: &[Kernels], copy_bytes_per_s: f64) {
 
 #[cfg(test)]
 mod tests {
-    use headwater_cuda::{Library, is_there};
+    use headwater_cuda::check_driver;
 
     use super::*;
 
@@ -191,7 +191,7 @@ mod tests {
     /// A machine with a driver has nothing to say here.
     #[test]
     fn without_a_driver_nothing_is_measured_and_the_driver_is_named() {
-        if is_there(Library::Driver) {
+        if check_driver().is_ok() {
             return;
         }
         let photos = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/photos");

@@ -2,10 +2,11 @@
 
 use anyhow::{Context, Result, anyhow, bail};
 use clap::Args;
+use headwater_config::Loaded;
+use headwater_config::hub::{Split, SplitName};
+use headwater_core::counted;
 
 use crate::cli::HubFlags;
-use crate::config::Loaded;
-use crate::hub::{Split, SplitName};
 
 /// Flags of `datasets add`.
 #[derive(Clone, Debug, Args)]
@@ -33,7 +34,7 @@ pub(super) fn run(loaded: &Loaded, flags: &Flags) -> Result<()> {
     let split = Split { name: name.clone(), folder: folder.clone() };
     let shards = split.shards()?.len();
     if shards > 0 {
-        bail!("dataset `{name}` is in the hub already: {shards} shards in `{place}`");
+        bail!("dataset `{name}` is in the hub already: {} in `{place}`", counted(shards, "shard"));
     }
     println!(
         "{place} is there.\n\

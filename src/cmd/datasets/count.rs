@@ -2,10 +2,11 @@
 
 use anyhow::{Result, bail};
 use clap::Args;
+use headwater_config::Loaded;
+use headwater_config::hub::{Hub, Reference};
 
 use crate::cli::HubFlags;
-use crate::config::Loaded;
-use crate::hub::{Hub, Reference, measure};
+use crate::hub::measure;
 use crate::screen::Screen;
 
 /// Flags of `datasets count`.

@@ -6,10 +6,11 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
+use headwater_config::Loaded;
+use headwater_core::counted;
 use headwater_storage::{IdxForm, InspectedShard, SampleCount, StorageError, count_samples};
 
 use super::selection::{Selected, Selection};
-use crate::config::Loaded;
 use crate::hub::in_order;
 use crate::screen::Screen;
 
@@ -66,7 +67,7 @@ pub(super) fn run(loaded: &Loaded, flags: &Flags, screen: &Screen) -> Result<()>
         broken += tally.broken;
     }
     if broken > 0 {
-        bail!("{broken} shards are broken and have no new index: they are named above");
+        bail!("broken and without a new index: {}, named above", counted(broken, "shard"));
     }
     Ok(())
 }

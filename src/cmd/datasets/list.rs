@@ -2,12 +2,12 @@
 
 use anyhow::Result;
 use clap::Args;
-use headwater_core::Manifest;
+use headwater_config::Config;
+use headwater_core::{Manifest, counted};
 use headwater_storage::Storage;
 
 use crate::cli::DatasetFlags;
 use crate::cmd::runtime;
-use crate::config::Config;
 use crate::run::bytes;
 use crate::screen::Screen;
 
@@ -33,7 +33,8 @@ pub(super) fn run(config: &Config, flags: &Flags, screen: &Screen) -> Result<()>
         println!("{}", head(manifest));
         for shard in manifest.shards().iter().filter(|_| flags.shards) {
             let (name, samples) = (&shard.name, shard.samples);
-            println!("  {name}: {samples} samples, {}, index {}", bytes(shard.bytes), shard.digest);
+            let samples = counted(samples, "sample");
+            println!("  {name}: {samples}, {}, index {}", bytes(shard.bytes), shard.digest);
         }
     }
     Ok(())
@@ -42,10 +43,10 @@ pub(super) fn run(config: &Config, flags: &Flags, screen: &Screen) -> Result<()>
 fn head(manifest: &Manifest) -> String {
     let total: u64 = manifest.shards().iter().map(|shard| shard.bytes).sum();
     format!(
-        "{}: {} shards, {} samples, {}, fields {}, digest {}",
+        "{}: {}, {}, {}, fields {}, digest {}",
         manifest.dataset(),
-        manifest.shards().len(),
-        manifest.samples(),
+        counted(manifest.shards().len(), "shard"),
+        counted(manifest.samples(), "sample"),
         bytes(total),
         manifest.fields().join(" "),
         manifest.digest()

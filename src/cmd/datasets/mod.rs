@@ -13,8 +13,8 @@ mod validate;
 
 use anyhow::Result;
 use clap::Subcommand;
+use headwater_config::{Loaded, Setting};
 
-use crate::config::{Loaded, Setting};
 use crate::screen::Screen;
 
 /// What to do.

@@ -4,8 +4,9 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
+use headwater_config::Config;
+use headwater_core::counted;
 
-use crate::config::Config;
 use crate::hub::{SUMS_FILE, in_order, sum_line};
 use crate::pack::{Images, Limits, Staging, plan, write_shard};
 use crate::run::bytes;
@@ -82,17 +83,18 @@ pub(super) fn run(config: &Config, flags: &Flags, screen: &Screen) -> Result<()>
     if let Some(first) = images.left_out.first() {
         let count = images.left_out.len();
         println!(
-            "left out: {count} files that are no images by their names, as `{}`",
+            "left out: {}, no images by their names, as `{}`",
+            counted(count, "file"),
             first.display()
         );
     }
     let total: u64 = plans.iter().map(|plan| plan.bytes).sum();
     println!(
-        "{}: {} samples of {} classes in {} shards, {}",
+        "{}: {} of {} in {}, {}",
         out.display(),
-        images.images.len(),
-        images.classes.len(),
-        plans.len(),
+        counted(images.images.len(), "sample"),
+        counted(images.classes.len(), "class"),
+        counted(plans.len(), "shard"),
         bytes(total)
     );
     Ok(())

@@ -2,10 +2,12 @@
 
 use anyhow::Result;
 use clap::Args;
+use headwater_config::Loaded;
+use headwater_config::hub::{Hub, Split, SplitName};
+use headwater_core::counted;
 
 use crate::cli::HubFlags;
-use crate::config::Loaded;
-use crate::hub::{Hub, Sizes, Split, SplitName, measure};
+use crate::hub::{Sizes, measure};
 use crate::run::bytes;
 use crate::screen::Screen;
 
@@ -26,12 +28,12 @@ pub(super) fn run(loaded: &Loaded, screen: &Screen) -> Result<()> {
     let hub = Hub::open(loaded.hub_root()?)?;
     let splits: Vec<&Split> = hub.splits().iter().collect();
     let (sizes, faults) = measure(&splits, loaded.config.storage.readers, screen)?;
-    let counted: Vec<(&SplitName, Sizes)> =
+    let measured: Vec<(&SplitName, Sizes)> =
         splits.iter().map(|split| &split.name).zip(sizes).collect();
     let root = hub.root();
     let label = format!("{} ({})", root.path.display(), root.origin);
-    let mut rows = vec![Row { label, sizes: sum(&counted) }];
-    grow(&counted, 0, "", &mut rows);
+    let mut rows = vec![Row { label, sizes: sum(&measured) }];
+    grow(&measured, 0, "", &mut rows);
     print!("{}", table(&rows));
     for fault in faults {
         println!("not counted: {}", fault.sentence());
@@ -39,12 +41,13 @@ pub(super) fn run(loaded: &Loaded, screen: &Screen) -> Result<()> {
     for stray in hub.strays() {
         println!("left out: {}: {}", stray.path.display(), stray.why);
     }
-    if counted.is_empty() {
+    if measured.is_empty() {
         println!("no datasets yet: begin one with `headwater datasets add`");
     }
     let scanned = rows[0].sizes.scanned;
     if scanned > 0 {
-        println!("{scanned} shards were scanned: `headwater datasets index` makes this quick");
+        let scanned = counted(scanned, "shard");
+        println!("scanned: {scanned}; `headwater datasets index` makes this quick");
     }
     Ok(())
 }

@@ -4,11 +4,11 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 use clap::Args;
+use headwater_config::hub::{Hub, Reference, Split};
+use headwater_config::{Loaded, Setting};
 use headwater_storage::find_shards;
 
 use crate::cli::{DatasetFlags, HubFlags};
-use crate::config::{Loaded, Setting};
-use crate::hub::{Hub, Reference, Split};
 
 /// Datasets of the hub, all of them by default, or the configured ones.
 #[derive(Clone, Debug, Args)]

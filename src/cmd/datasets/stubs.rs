@@ -5,14 +5,18 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
+use headwater_config::Loaded;
+use headwater_config::hub::{Hub, Split};
+use headwater_core::counted;
 
 use crate::cli::HubFlags;
-use crate::config::Loaded;
-use crate::hub::{Hub, Split, measure, stubs};
+use crate::hub::{measure, module_name, stubs};
 use crate::screen::Screen;
 
 /// In place of a file: standard output.
 const STDOUT: &str = "-";
+/// What the text calls itself where it is written to no file that Python can import.
+const MODULE: &str = "hub";
 
 /// Flags of `datasets stubs`.
 #[derive(Clone, Debug, Args)]
@@ -37,14 +41,21 @@ pub(super) fn run(loaded: &Loaded, flags: &Flags, screen: &Screen) -> Result<()>
         screen.line(&format!("not counted: {}", fault.sentence()));
     }
     let named = splits.iter().map(|split| split.name.clone()).zip(sizes);
-    let text = stubs(&hub.root().path, &named.collect::<Vec<_>>())?;
+    let module = module_name(&flags.out);
+    let text = stubs(&hub.root().path, module.unwrap_or(MODULE), &named.collect::<Vec<_>>())?;
     if flags.out.as_os_str() == STDOUT {
         print!("{text}");
         return Ok(());
     }
     let file = flags.out.display();
     write(&flags.out, &text).with_context(|| format!("cannot write `{file}`"))?;
-    println!("{file}: {} datasets; in Python, `import hub`", splits.len());
+    let datasets = counted(splits.len(), "dataset");
+    match module {
+        Some(module) => println!("{file}: {datasets}; in Python, `import {module}`"),
+        None => println!(
+            "{file}: {datasets}; Python cannot import a file of that name: write one such as hub.py"
+        ),
+    }
     Ok(())
 }
 

@@ -4,9 +4,10 @@ use std::path::PathBuf;
 
 use anyhow::{Result, bail};
 use clap::Args;
+use headwater_config::Loaded;
+use headwater_core::counted;
 
 use super::selection::{Selected, Selection};
-use crate::config::Loaded;
 use crate::hub::{Rules, Sums, in_order};
 use crate::run::bytes;
 use crate::screen::Screen;
@@ -55,18 +56,22 @@ pub(super) fn run(loaded: &Loaded, flags: &Flags, screen: &Screen) -> Result<()>
         drop(progress);
         let Tally { shards, samples, bytes: size, summed, broken_samples, broken_shards } = tally;
         println!(
-            "{name}: {samples} samples in {shards} shards, {}, {summed} with a checksum: \
-             {broken_samples} samples and {broken_shards} shards broken",
-            bytes(size)
+            "{name}: {} in {}, {}, {summed} with a checksum: {}",
+            counted(samples, "sample"),
+            counted(shards, "shard"),
+            bytes(size),
+            broken(broken_samples, broken_shards)
         );
         total.broken_samples += broken_samples;
         total.broken_shards += broken_shards;
     }
     let Tally { broken_samples, broken_shards, .. } = total;
     if broken_samples > 0 || broken_shards > 0 {
-        bail!(
-            "{broken_samples} samples and {broken_shards} shards are broken: they are named above"
-        );
+        bail!("{}: named above", broken(broken_samples, broken_shards));
     }
     Ok(())
+}
+
+fn broken(samples: u64, shards: usize) -> String {
+    format!("{} and {} broken", counted(samples, "sample"), counted(shards, "shard"))
 }

@@ -4,23 +4,24 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use headwater_config::Config;
 use headwater_inventory::Machine;
-use headwater_transport::rdma::ucx::{self, UcxConnect, UcxListen};
-use headwater_transport::rdma::{self, Exchange, RdmaConnect, RdmaListen};
-use headwater_transport::shm::{self, ShmConnect, ShmListen};
-use headwater_transport::tcp::{self, TcpConnect, TcpListen};
+use headwater_transport::links::{self, ConnectChoices, ListenChoices, Listening};
+use headwater_transport::rdma::{Exchange, RdmaConnect, RdmaListen};
+use headwater_transport::shm::ShmListen;
+use headwater_transport::tcp::{TcpConnect, TcpListen};
+use headwater_transport::ucx::{UcxConnect, UcxListen};
 use headwater_transport::{
-    Arrival, LinkError, LinkKind, LinkOffer, ReceiverLink, SessionKey, SlotMemory, WorkerLink,
+    Arrival, LinkError, LinkKind, LinkOffer, SessionKey, SlotMemory, WorkerLink,
 };
 use tokio::sync::{Mutex, mpsc};
 
 use super::control::{Answered, Ask, Control, Rates};
 use super::{PART_BYTES, PARTS_AT_ONCE, PEER, SLOT};
-use crate::config::Config;
 
 /// A receiver's end.
 pub(super) struct Opened {
-    pub(super) link: Arc<dyn ReceiverLink>,
+    pub(super) listening: Listening,
     pub(super) key: SessionKey,
     pub(super) arrivals: mpsc::UnboundedReceiver<Arrival>,
 }
@@ -36,7 +37,8 @@ pub(super) async fn open(config: &Config, local: IpAddr) -> (Vec<Opened>, Vec<St
     let (mut opened, mut closed) = (Vec::new(), Vec::new());
     let named = |kind: LinkKind| receiver.links.iter().any(|link| link == kind.name());
     for kind in [LinkKind::Shm, LinkKind::Rdma, LinkKind::Ucx, LinkKind::Tcp] {
-        let has_rdma = opened.iter().any(|opened: &Opened| opened.link.kind() == LinkKind::Rdma);
+        let has_rdma =
+            opened.iter().any(|opened: &Opened| opened.listening.link.kind() == LinkKind::Rdma);
         if kind == LinkKind::Ucx && has_rdma && !named(kind) {
             // A receiver does not offer it either; and UCX may take its time over a card.
             closed.push("ucx is left out beside rdma: name it in receiver.links there".to_owned());
@@ -57,33 +59,26 @@ async fn open_one(
     memory: &Arc<SlotMemory>,
 ) -> Result<Opened, LinkError> {
     let (sender, arrivals) = mpsc::unbounded_channel();
-    let link = match kind {
-        LinkKind::Shm => {
-            let dir = &config.receiver.shm_socket_dir;
-            let socket_dir = (!dir.as_os_str().is_empty()).then(|| dir.clone());
-            shm::listen(&ShmListen { socket_dir, ..ShmListen::default() }, sender).await?
-        }
-        LinkKind::Tcp => {
-            // Where the control connection came in, data can too.
-            let bind = SocketAddr::new(local, 0);
-            tcp::listen(&TcpListen { bind, ..TcpListen::default() }, sender).await?
-        }
-        LinkKind::Ucx => {
-            // Over sockets it says nothing of the machine, but to who has chosen it.
-            let chosen = config.receiver.links.iter().any(|link| link == kind.name());
-            let choices = UcxListen { rdma_only: !chosen, ..UcxListen::default() };
-            ucx::listen(&choices, sender).await?
-        }
-        LinkKind::Rdma => {
-            let (port, slots_bytes) = (config.receiver.rdma_port(), memory.len_bytes());
-            rdma::listen(&RdmaListen { port, slots_bytes, ..RdmaListen::default() }, sender).await?
-        }
+    let receiver = &config.receiver;
+    let dir = &receiver.shm_socket_dir;
+    let socket_dir = (!dir.as_os_str().is_empty()).then(|| dir.clone());
+    // Over sockets ucx says nothing of the machine, but to who has chosen it.
+    let chosen = receiver.links.iter().any(|link| link == LinkKind::Ucx.name());
+    let (port, slots_bytes) = (receiver.rdma_port(), memory.len_bytes());
+    let choices = ListenChoices {
+        shm: ShmListen { socket_dir, ..ShmListen::default() },
+        // Where the control connection came in, data can too.
+        tcp: TcpListen { bind: SocketAddr::new(local, 0), ..TcpListen::default() },
+        ucx: UcxListen { rdma_only: !chosen, ..UcxListen::default() },
+        rdma: RdmaListen { port, slots_bytes, ..RdmaListen::default() },
+        ..ListenChoices::default()
     };
+    let listening = links::listen(kind, &choices, sender).await?;
     let setup = |error: std::io::Error| LinkError::Setup { kind, reason: error.to_string() };
     let key = SessionKey::random().map_err(setup)?;
-    link.add_slot(SLOT, Arc::clone(memory))?;
-    link.admit(PEER, key.clone());
-    Ok(Opened { link, key, arrivals })
+    listening.link.add_slot(SLOT, Arc::clone(memory))?;
+    listening.link.admit(PEER, key.clone());
+    Ok(Opened { listening, key, arrivals })
 }
 
 /// The worker's end. `number` is the link's place in the other side's list.
@@ -95,27 +90,21 @@ pub(super) async fn connect(
     control: &mut Control,
 ) -> Result<Arc<dyn WorkerLink>, LinkError> {
     let staging_buffers = PARTS_AT_ONCE as usize + 2;
-    match offer.kind {
-        LinkKind::Shm => shm::connect(offer, key, &ShmConnect::default()).await,
-        LinkKind::Tcp => {
-            tcp::connect(offer, key, &TcpConnect { staging_buffers, ..TcpConnect::default() }).await
-        }
-        LinkKind::Ucx => {
-            ucx::connect(offer, key, &UcxConnect { staging_buffers, ..UcxConnect::default() }).await
-        }
-        LinkKind::Rdma => {
-            let augment = &config.augment;
-            let choices = RdmaConnect {
-                port: augment.rdma_port(),
-                staging_buffers,
-                queue_pairs: augment.rdma_queue_pairs,
-                part_bytes: PART_BYTES,
-                ..RdmaConnect::default()
-            };
-            let control = Mutex::new(control);
-            rdma::connect(key, &choices, &Conversation { control, number }).await
-        }
-    }
+    let augment = &config.augment;
+    let choices = ConnectChoices {
+        tcp: TcpConnect { staging_buffers, ..TcpConnect::default() },
+        ucx: UcxConnect { staging_buffers, ..UcxConnect::default() },
+        rdma: RdmaConnect {
+            port: augment.rdma_port(),
+            staging_buffers,
+            queue_pairs: augment.rdma_queue_pairs,
+            part_bytes: PART_BYTES,
+            ..RdmaConnect::default()
+        },
+        ..ConnectChoices::default()
+    };
+    let control = Mutex::new(control);
+    links::connect(offer, key, &choices, &Conversation { control, number }).await
 }
 
 /// A connecting link's way to the other end of it.

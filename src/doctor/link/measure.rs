@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail, ensure};
 use headwater_access::{Access, Dialed};
+use headwater_config::Config;
 use headwater_inventory::Machine;
 use headwater_transport::{LinkError, LinkKind, PartPlace, WorkerLink};
 use tokio::task::JoinSet;
@@ -12,7 +13,6 @@ use tokio::task::JoinSet;
 use super::control::{Answer, Ask, Control, Hello, Progress, Rates, Round, VERSION, Welcome};
 use super::verdict::{self, Figures};
 use super::{PART_BYTES, PARTS_AT_ONCE, PING_BYTES, ends};
-use crate::config::Config;
 use crate::doctor::Check;
 
 /// Round trips; the median is shown.

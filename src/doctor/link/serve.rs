@@ -1,10 +1,10 @@
 //! The side that is measured against.
 
 use std::net::IpAddr;
-use std::sync::Arc;
 
 use anyhow::{Context as _, Result, bail};
 use headwater_access::{Access, Connection};
+use headwater_config::Config;
 use headwater_inventory::Machine;
 use headwater_transport::Arrival;
 use tokio::net::TcpListener;
@@ -14,7 +14,6 @@ use super::control::{Answer, Answered, Ask, Control, Hello, Progress, Round, VER
 use super::ends::{self, Opened};
 use super::{PEER, control};
 use crate::cmd::serving::announce;
-use crate::config::Config;
 use crate::shutdown::Shutdown;
 
 /// Callers that may wait for their turn.
@@ -54,7 +53,7 @@ async fn one(config: &Config, access: &Access, connection: Connection) -> Result
         bail!("{refusal}");
     }
     let (mut links, closed) = ends::open(config, local.ip()).await;
-    control.say(&Answer::Welcome(welcome(&links, closed, peer.ip()))).await?;
+    control.say(&Answer::Welcome(welcome(&links, closed, local.ip(), peer.ip()))).await?;
     while let Some(ask) = control.next::<Ask>().await? {
         match ask {
             Ask::Round(round) => {
@@ -63,9 +62,10 @@ async fn one(config: &Config, access: &Access, connection: Connection) -> Result
             }
             Ask::Link { link, request } => {
                 let opened = links.get(link).context("a link that was not offered")?;
-                let link = Arc::clone(&opened.link);
+                let rdma = opened.listening.rdma.clone();
+                let rdma = rdma.context("a link that answers nothing")?;
                 // It may make queue pairs, which takes its time.
-                let answer = tokio::task::spawn_blocking(move || link.answer(&request)).await?;
+                let answer = tokio::task::spawn_blocking(move || rdma.answer(&request)).await?;
                 control.say(&Answered(answer)).await?;
             }
         }
@@ -74,8 +74,8 @@ async fn one(config: &Config, access: &Access, connection: Connection) -> Result
 }
 
 async fn serve_round(control: &mut Control, opened: &mut Opened, round: &Round) -> Result<()> {
-    let Opened { link, arrivals, .. } = opened;
-    round.places().for_each(|place| link.expect(PEER, place));
+    let Opened { listening, arrivals, .. } = opened;
+    round.places().for_each(|place| listening.link.expect(PEER, place));
     control.say(&Progress::Expected).await?;
     let arrived = async {
         let mut missing = round.parts;
@@ -102,9 +102,10 @@ fn refusal(access: &Access, hello: &Hello) -> Option<String> {
     refused.then(|| "another token: give both sides the same security.token_file".to_owned())
 }
 
-fn welcome(links: &[Opened], closed: Vec<String>, peer: IpAddr) -> Welcome {
-    let offered =
-        links.iter().map(|opened| control::Offered::new(opened.link.offer(), &opened.key));
+fn welcome(links: &[Opened], closed: Vec<String>, local: IpAddr, peer: IpAddr) -> Welcome {
+    let offered = links
+        .iter()
+        .map(|opened| control::Offered::new(opened.listening.link.offer(local), &opened.key));
     Welcome {
         host: ends::host(),
         links: offered.collect(),

@@ -10,6 +10,8 @@ use super::scan::Scan;
 use super::text::TextIndex;
 use crate::StorageError;
 
+use headwater_core::counted;
+
 const HEADER_BYTES: u64 = 512;
 
 /// An index as it was found beside a shard.
@@ -162,7 +164,8 @@ fn check_offsets(offsets: &[u64], scan: &Scan, shard_bytes: u64) -> Result<(), I
             Err(IdxFault::entry(starts.len(), fault))
         }
         _ => {
-            let fault = format!("{} samples, the shard has {}", offsets.len(), starts.len());
+            let entries = counted(offsets.len(), "sample");
+            let fault = format!("{entries}, the shard has {}", starts.len());
             Err(IdxFault { place: "the whole file".to_owned(), fault })
         }
     }

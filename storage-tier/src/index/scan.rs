@@ -8,7 +8,7 @@
 use std::io::Cursor;
 use std::path::Path;
 
-use headwater_core::{ShardIndex, ShardIndexBuilder};
+use headwater_core::{ShardIndex, ShardIndexBuilder, counted};
 use headwater_storage_client::ShardMap;
 
 use crate::StorageError;
@@ -67,7 +67,34 @@ struct Samples {
 /// Samples that cannot be told apart or are too many. A shard that breaks off is not an error
 /// here: see [`Scan::fault`].
 pub(super) fn scan(map: &ShardMap) -> Result<Scan, StorageError> {
-    scan_bytes(map.as_slice(), map.path())
+    let path = map.path();
+    match map.as_slice() {
+        [] => Err(StorageError::EmptyFile { path: path.to_owned() }),
+        bytes => match compressed(bytes, path) {
+            Some(error) => Err(error),
+            None => scan_bytes(bytes, path),
+        },
+    }
+}
+
+/// First bytes of files that a compressor wrote: its name, and the command that undoes it. None of
+/// them begins a tar archive, which has a file's name there and a checksum behind it.
+const COMPRESSORS: [(&[u8], &str, &str); 4] = [
+    (b"\x1f\x8b", "gzip", "gunzip"),
+    (b"\x28\xb5\x2f\xfd", "zstd", "unzstd"),
+    (b"\xfd7zXZ\0", "xz", "unxz"),
+    (b"BZh", "bzip2", "bunzip2"),
+];
+
+fn compressed(bytes: &[u8], path: &Path) -> Option<StorageError> {
+    let magic = |(magic, ..): &&(&[u8], _, _)| bytes.starts_with(magic);
+    let (_, form, undo) = COMPRESSORS.iter().find(magic)?;
+    // A member may be called `BZh..`: then a header stands there all the same.
+    if bytes.get(257..262) == Some(b"ustar") {
+        return None;
+    }
+    let command = format!("{undo} {}", path.display());
+    Some(StorageError::Compressed { path: path.to_owned(), form, command })
 }
 
 /// As [`scan`], of bytes that are an archive or the end of one; `path` is named in errors.
@@ -139,7 +166,8 @@ impl Member {
         let split = split(path);
         if offset.checked_add(bytes).is_none_or(|end| end > shard_bytes) {
             let what = format!(
-                "`{path}` has {bytes} bytes from byte {offset}, but the file ends at {shard_bytes}"
+                "`{path}` has {} from byte {offset}, but the file ends at {shard_bytes}",
+                counted(bytes, "byte")
             );
             let key = split.map(|(key, _)| key.to_owned());
             return Err((key, Fault { at: header, what }));

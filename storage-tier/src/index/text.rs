@@ -3,6 +3,7 @@
 
 use std::fmt::Write as _;
 
+use headwater_core::counted;
 use headwater_core::{IndexedField, ShardIndex};
 
 use super::idx::IdxFault;
@@ -71,11 +72,13 @@ impl TextIndex {
         }
         let (found, lines) = (u64::from(index.samples()), self.lines.len() as u64);
         if self.announced != lines {
-            let fault = format!("announces {} samples, {lines} lines follow", self.announced);
+            let announced = counted(self.announced, "sample");
+            let fault = format!("announces {announced}, {} follow", counted(lines, "line"));
             return Err(IdxFault::line(1, fault));
         }
         if self.announced != found {
-            let fault = format!("announces {} samples, the shard has {found}", self.announced);
+            let announced = counted(self.announced, "sample");
+            let fault = format!("announces {announced}, the shard has {found}");
             return Err(IdxFault::line(1, fault));
         }
         Ok(())

@@ -3,12 +3,10 @@
 //! Types and numbers are those of `nvjpeg.h` 12.4 and 13.0, which agree in all that is used here.
 #![allow(unsafe_code)]
 
-use std::error::Error as _;
-use std::ffi::{CStr, c_int, c_uint, c_void};
+use std::ffi::{c_int, c_uint, c_void};
 use std::sync::OnceLock;
 
-/// Names of the library: each is a major version with the same functions.
-const NAMES: [&str; 3] = ["libnvjpeg.so.13", "libnvjpeg.so.12", "libnvjpeg.so"];
+use headwater_dylib::{DylibError, NVJPEG};
 
 /// `NVJPEG_MAX_COMPONENT`.
 const COMPONENTS_MAX: usize = 4;
@@ -54,99 +52,56 @@ pub(super) const SMOOTH_UPSAMPLING: c_uint = 1 << 5;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Status(pub(super) c_int);
 
-/// Declares the table of functions and how it is filled from a library.
-macro_rules! functions {
-    ($($(#[$doc:meta])* $name:ident: fn($($arg:ty),*) -> $ret:ty = $symbol:literal;)+) => {
-        /// The functions that are used. Tests make a table of their own: everything above it cannot
-        /// tell.
-        #[derive(Clone, Debug)]
-        pub(super) struct Library {
-            $($(#[$doc])* pub(super) $name: unsafe extern "C" fn($($arg),*) -> $ret,)+
-        }
-
-        impl Library {
-            fn fill(library: &libloading::Library) -> Result<Self, String> {
-                let missing = |name: &CStr| format!("it has no {}", name.to_string_lossy());
-                // SAFETY: the names are those of nvJPEG's functions, and the types are its header's.
-                unsafe {
-                    Ok(Self {
-                        $($name: *library.get($symbol).map_err(|_| missing($symbol))?,)+
-                    })
-                }
-            }
-        }
-    };
-}
-
-functions! {
-    /// Back end, memory of the device, pinned memory, flags, handle.
-    create: fn(Backend, *mut Allocator, *mut Allocator, c_uint, *mut Opaque) -> Status
-        = c"nvjpegCreateExV2";
-    destroy: fn(Opaque) -> Status = c"nvjpegDestroy";
-    hardware: fn(Opaque, *mut c_uint, *mut c_uint) -> Status = c"nvjpegGetHardwareDecoderInfo";
-    state_create: fn(Opaque, *mut Opaque) -> Status = c"nvjpegJpegStateCreate";
-    state_destroy: fn(Opaque) -> Status = c"nvjpegJpegStateDestroy";
-    stream_create: fn(Opaque, *mut Opaque) -> Status = c"nvjpegJpegStreamCreate";
-    stream_destroy: fn(Opaque) -> Status = c"nvjpegJpegStreamDestroy";
-    /// Handle, bytes, length, whether to keep metadata, whether to keep the bytes, stream.
-    stream_parse: fn(Opaque, *const u8, usize, c_int, c_int, Opaque) -> Status
-        = c"nvjpegJpegStreamParse";
-    stream_size: fn(Opaque, *mut c_uint, *mut c_uint) -> Status
-        = c"nvjpegJpegStreamGetFrameDimensions";
-    stream_components: fn(Opaque, *mut c_uint) -> Status = c"nvjpegJpegStreamGetComponentsNum";
-    params_create: fn(Opaque, *mut Opaque) -> Status = c"nvjpegDecodeParamsCreate";
-    params_destroy: fn(Opaque) -> Status = c"nvjpegDecodeParamsDestroy";
-    params_format: fn(Opaque, c_int) -> Status = c"nvjpegDecodeParamsSetOutputFormat";
-    /// Handle, stream, params; 0 where the batched decoder takes the image.
-    batch_supported: fn(Opaque, Opaque, Opaque, *mut c_int) -> Status
-        = c"nvjpegDecodeBatchedSupportedEx";
-    /// Handle, state, images, threads of the processor, format.
-    batch_initialise: fn(Opaque, Opaque, c_int, c_int, c_int) -> Status
-        = c"nvjpegDecodeBatchedInitialize";
-    /// Handle, state, images, width, height, subsampling, format.
-    batch_preallocate: fn(Opaque, Opaque, c_int, c_int, c_int, c_int, c_int) -> Status
-        = c"nvjpegDecodeBatchedPreAllocate";
-    /// Handle, state, bytes of each, lengths, places, stream of the GPU.
-    batch_decode: fn(Opaque, Opaque, *const *const u8, *const usize, *mut Image, *mut c_void) -> Status
-        = c"nvjpegDecodeBatched";
-    /// Handle, state, bytes, length, format, place, stream of the GPU.
-    decode: fn(Opaque, Opaque, *const u8, usize, c_int, *mut Image, *mut c_void) -> Status
-        = c"nvjpegDecode";
+headwater_dylib::functions! {
+    /// The functions that are used. Tests make a table of their own: everything above it cannot tell.
+    #[derive(Clone, Debug)]
+    pub(super) struct Library;
+    // SAFETY: names and types are those of `nvjpeg.h`, see the top of this file.
+    unsafe extern "C" {
+        /// Back end, memory of the device, pinned memory, flags, handle.
+        create: fn(Backend, *mut Allocator, *mut Allocator, c_uint, *mut Opaque) -> Status
+            = "nvjpegCreateExV2";
+        destroy: fn(Opaque) -> Status = "nvjpegDestroy";
+        hardware: fn(Opaque, *mut c_uint, *mut c_uint) -> Status = "nvjpegGetHardwareDecoderInfo";
+        state_create: fn(Opaque, *mut Opaque) -> Status = "nvjpegJpegStateCreate";
+        state_destroy: fn(Opaque) -> Status = "nvjpegJpegStateDestroy";
+        stream_create: fn(Opaque, *mut Opaque) -> Status = "nvjpegJpegStreamCreate";
+        stream_destroy: fn(Opaque) -> Status = "nvjpegJpegStreamDestroy";
+        /// Handle, bytes, length, whether to keep metadata, whether to keep the bytes, stream.
+        stream_parse: fn(Opaque, *const u8, usize, c_int, c_int, Opaque) -> Status
+            = "nvjpegJpegStreamParse";
+        stream_size: fn(Opaque, *mut c_uint, *mut c_uint) -> Status
+            = "nvjpegJpegStreamGetFrameDimensions";
+        stream_components: fn(Opaque, *mut c_uint) -> Status = "nvjpegJpegStreamGetComponentsNum";
+        params_create: fn(Opaque, *mut Opaque) -> Status = "nvjpegDecodeParamsCreate";
+        params_destroy: fn(Opaque) -> Status = "nvjpegDecodeParamsDestroy";
+        params_format: fn(Opaque, c_int) -> Status = "nvjpegDecodeParamsSetOutputFormat";
+        /// Handle, stream, params; 0 where the batched decoder takes the image.
+        batch_supported: fn(Opaque, Opaque, Opaque, *mut c_int) -> Status
+            = "nvjpegDecodeBatchedSupportedEx";
+        /// Handle, state, images, threads of the processor, format.
+        batch_initialise: fn(Opaque, Opaque, c_int, c_int, c_int) -> Status
+            = "nvjpegDecodeBatchedInitialize";
+        /// Handle, state, images, width, height, subsampling, format.
+        batch_preallocate: fn(Opaque, Opaque, c_int, c_int, c_int, c_int, c_int) -> Status
+            = "nvjpegDecodeBatchedPreAllocate";
+        /// Handle, state, bytes of each, lengths, places, stream of the GPU.
+        batch_decode: fn(Opaque, Opaque, *const *const u8, *const usize, *mut Image, *mut c_void) -> Status
+            = "nvjpegDecodeBatched";
+        /// Handle, state, bytes, length, format, place, stream of the GPU.
+        decode: fn(Opaque, Opaque, *const u8, usize, c_int, *mut Image, *mut c_void) -> Status
+            = "nvjpegDecode";
+    }
 }
 
 // === impl Library ===
 
 impl Library {
-    /// The system's nvJPEG, opened once and never closed: it keeps threads.
+    /// The system's nvJPEG, opened once.
     pub(super) fn system() -> Result<&'static Self, String> {
-        static SYSTEM: OnceLock<Result<Library, String>> = OnceLock::new();
-        SYSTEM.get_or_init(|| Self::open_any(&NAMES)).as_ref().map_err(Clone::clone)
-    }
-
-    fn open_any(names: &[&str]) -> Result<Self, String> {
-        let mut refusals = Vec::new();
-        for name in names {
-            // SAFETY: nvJPEG's constructors prepare its own tables alone; whoever puts another
-            // library of this name in the search path runs code in this process in any case.
-            match unsafe { libloading::Library::new(*name) } {
-                Ok(library) => {
-                    let functions = Self::fill(&library);
-                    std::mem::forget(library);
-                    return functions
-                        .map_err(|error| format!("{name} is not nvJPEG 12 or 13: {error}"));
-                }
-                Err(error) => {
-                    let source = error.source().map(ToString::to_string);
-                    refusals.push(source.unwrap_or_else(|| error.to_string()));
-                }
-            }
-        }
-        Err(format!(
-            "nvJPEG ({}) is not found ({}): install the CUDA toolkit or PyPI's nvidia-nvjpeg, and \
-             put its folder into LD_LIBRARY_PATH",
-            names[0],
-            refusals.first().map_or("", String::as_str)
-        ))
+        static SYSTEM: OnceLock<Result<Library, DylibError>> = OnceLock::new();
+        let opened = SYSTEM.get_or_init(|| NVJPEG.load().map(|(functions, _)| functions));
+        opened.as_ref().map_err(ToString::to_string)
     }
 }
 
@@ -185,20 +140,18 @@ impl Status {
 
 #[cfg(test)]
 mod tests {
+    use headwater_dylib::Dylib;
+
     use super::*;
 
     #[test]
-    fn a_library_that_is_not_there_is_named_with_the_remedy() {
-        let error = Library::open_any(&["libnvjpeg-not-there.so"]).unwrap_err();
-        for word in ["libnvjpeg-not-there.so", "nvidia-nvjpeg", "LD_LIBRARY_PATH"] {
+    fn another_library_under_its_name_is_named_with_what_it_lacks() {
+        let another = Dylib { sonames: &["libc.so.6"], ..NVJPEG };
+        let error = another.load::<Library>().map(drop).unwrap_err().to_string();
+        for word in ["nvJPEG", "libc.so.6", "nvjpegCreateExV2", "nvidia-nvjpeg", "LD_LIBRARY_PATH"]
+        {
             assert!(error.contains(word), "{error}");
         }
-    }
-
-    #[test]
-    fn a_library_that_is_another_one_is_named_with_what_it_lacks() {
-        let error = Library::open_any(&["libc.so.6"]).unwrap_err();
-        assert!(error.contains("libc.so.6") && error.contains("nvjpegCreateExV2"), "{error}");
     }
 
     #[test]

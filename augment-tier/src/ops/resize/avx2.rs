@@ -9,20 +9,20 @@ use crate::ops::resize::taps::PRECISION_BITS;
 use crate::simd::Avx2;
 use crate::simd::x86::store_16;
 
-/// The horizontal pass over one block of lanes of three channels.
-pub(super) fn pass_across(_: Avx2, pass: &Pass<'_, 3>, out: &mut [u8], channel_stride: usize) {
+/// A pass over one block of lanes of three channels.
+pub(super) fn pass_block(_: Avx2, pass: &Pass<'_, 3>, out: &mut [u8], channel_stride: usize) {
     // SAFETY: the proof exists only where the processor has AVX2.
-    unsafe { across_compiled(pass, out, channel_stride) }
+    unsafe { block_compiled(pass, out, channel_stride) }
 }
 
-/// The vertical pass over one channel.
-pub(super) fn pass_down(_: Avx2, pass: &Pass<'_, 1>, out: &mut [u8]) {
+/// A pass over all lanes of one channel.
+pub(super) fn pass_lanes(_: Avx2, pass: &Pass<'_, 1>, out: &mut [u8]) {
     // SAFETY: the proof exists only where the processor has AVX2.
-    unsafe { down_compiled(pass, out) }
+    unsafe { lanes_compiled(pass, out) }
 }
 
 #[target_feature(enable = "avx2")]
-fn across_compiled(pass: &Pass<'_, 3>, out: &mut [u8], channel_stride: usize) {
+fn block_compiled(pass: &Pass<'_, 3>, out: &mut [u8], channel_stride: usize) {
     pass.check();
     for (source, out) in pass.sources.iter().zip(out.chunks_exact_mut(channel_stride)) {
         let (positions, _) = out.as_chunks_mut::<LANE_BLOCK>();
@@ -36,7 +36,7 @@ fn across_compiled(pass: &Pass<'_, 3>, out: &mut [u8], channel_stride: usize) {
 }
 
 #[target_feature(enable = "avx2")]
-fn down_compiled(pass: &Pass<'_, 1>, out: &mut [u8]) {
+fn lanes_compiled(pass: &Pass<'_, 1>, out: &mut [u8]) {
     pass.check();
     let [source] = pass.sources;
     for ((first_quad, words), out) in pass.taps.outputs().zip(out.chunks_exact_mut(pass.lanes)) {

@@ -37,20 +37,20 @@ fn above(numbers: __m128i) -> __m128i {
     _mm_srai_epi32::<8>(_mm_sub_epi32(numbers, digits))
 }
 
-/// The horizontal pass over one block of lanes of three channels.
-pub(super) fn pass_across(_: Avx512, pass: &Pass<'_, 3>, out: &mut [u8], channel_stride: usize) {
+/// A pass over one block of lanes of three channels.
+pub(super) fn pass_block(_: Avx512, pass: &Pass<'_, 3>, out: &mut [u8], channel_stride: usize) {
     // SAFETY: the proof exists only where the processor has the sets that are enabled there.
-    unsafe { across_compiled(pass, out, channel_stride) }
+    unsafe { block_compiled(pass, out, channel_stride) }
 }
 
-/// The vertical pass over one channel.
-pub(super) fn pass_down(_: Avx512, pass: &Pass<'_, 1>, out: &mut [u8]) {
+/// A pass over all lanes of one channel.
+pub(super) fn pass_lanes(_: Avx512, pass: &Pass<'_, 1>, out: &mut [u8]) {
     // SAFETY: the proof exists only where the processor has the sets that are enabled there.
-    unsafe { down_compiled(pass, out) }
+    unsafe { lanes_compiled(pass, out) }
 }
 
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
-fn across_compiled(pass: &Pass<'_, 3>, out: &mut [u8], channel_stride: usize) {
+fn block_compiled(pass: &Pass<'_, 3>, out: &mut [u8], channel_stride: usize) {
     pass.check();
     let (red, rest) = out.split_at_mut(channel_stride);
     let (green, blue) = rest.split_at_mut(channel_stride);
@@ -72,7 +72,7 @@ fn across_compiled(pass: &Pass<'_, 3>, out: &mut [u8], channel_stride: usize) {
 }
 
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
-fn down_compiled(pass: &Pass<'_, 1>, out: &mut [u8]) {
+fn lanes_compiled(pass: &Pass<'_, 1>, out: &mut [u8]) {
     pass.check();
     let [source] = pass.sources;
     for ((first_quad, words), out) in pass.taps.outputs().zip(out.chunks_exact_mut(pass.lanes)) {

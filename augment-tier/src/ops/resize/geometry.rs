@@ -1,6 +1,7 @@
 //! Where a view comes from.
 
 use headwater_core::draw::{CropBox, Extent, Origin, ViewParams};
+use headwater_core::recipe::ResizePasses;
 
 /// Fractions at which an image can be decoded, the least first.
 const REDUCTIONS: [u32; 4] = [8, 4, 2, 1];
@@ -17,6 +18,8 @@ pub struct Geometry {
     pub window: Origin,
     /// Size of the view.
     pub view: Extent,
+    /// Which pass comes first.
+    pub passes: ResizePasses,
 }
 
 /// One axis of a resize: the stretch of the source that becomes so many positions, and which of
@@ -42,15 +45,23 @@ pub struct Axis {
 impl Geometry {
     /// How the view described by `params` is cut.
     #[must_use]
-    pub fn new(params: &ViewParams, view: Extent) -> Self {
+    pub fn new(params: &ViewParams, view: Extent, passes: ResizePasses) -> Self {
         let ViewParams { crop, resized, window, .. } = *params;
-        Self { crop, resized, window, view }
+        Self { crop, resized, window, view, passes }
+    }
+
+    /// Whether the vertical pass comes first, of an image whose sides have been divided by
+    /// `reduction`.
+    #[must_use]
+    pub fn is_vertical_first(&self, reduction: u32) -> bool {
+        let (across, down) = (self.across(reduction), self.down(reduction));
+        self.passes.is_vertical_first((across.len, down.len), (across.to, down.to))
     }
 
     /// The columns, in an image whose sides have been divided by `reduction`.
     #[must_use]
     pub fn across(&self, reduction: u32) -> Axis {
-        let Self { crop, resized, window, view } = *self;
+        let Self { crop, resized, window, view, .. } = *self;
         let (start, count) = (window.left, view.width);
         Axis { to: resized.width, start, count, ..Axis::cover(crop.left, crop.width, reduction) }
     }
@@ -58,7 +69,7 @@ impl Geometry {
     /// The rows, in an image whose sides have been divided by `reduction`.
     #[must_use]
     pub fn down(&self, reduction: u32) -> Axis {
-        let Self { crop, resized, window, view } = *self;
+        let Self { crop, resized, window, view, .. } = *self;
         let (start, count) = (window.top, view.height);
         Axis { to: resized.height, start, count, ..Axis::cover(crop.top, crop.height, reduction) }
     }

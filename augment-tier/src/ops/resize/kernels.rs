@@ -1,10 +1,10 @@
 //! The faster twins: what differs between instruction sets.
 
-use crate::ops::resize::quads::{Cut, Pass, QUAD};
-#[cfg(target_arch = "x86_64")]
-use crate::ops::resize::{avx2, avx512, quads, rearrange};
 #[cfg(target_arch = "aarch64")]
-use crate::ops::resize::{neon, quads};
+use crate::ops::resize::neon;
+use crate::ops::resize::quads::{self, Cut, Pass, QUAD};
+#[cfg(target_arch = "x86_64")]
+use crate::ops::resize::{avx2, avx512, rearrange};
 #[cfg(target_arch = "aarch64")]
 use crate::simd::Neon;
 use crate::simd::Simd;
@@ -34,24 +34,24 @@ impl Kernels {
         }
     }
 
-    /// The horizontal pass over one block of lanes: `out` is `u8[3, positions, 16]` with
-    /// `channel_stride` bytes from a channel to the next.
-    pub(super) fn pass_across(self, pass: &Pass<'_, 3>, out: &mut [u8], channel_stride: usize) {
+    /// A pass over one block of lanes: `out` is `u8[3, positions, 16]` with `channel_stride` bytes
+    /// from a channel to the next.
+    pub(super) fn pass_block(self, pass: &Pass<'_, 3>, out: &mut [u8], channel_stride: usize) {
         match self {
-            Self::Avx2(proof) => avx2::pass_across(proof, pass, out, channel_stride),
-            Self::Avx512(proof) => avx512::pass_across(proof, pass, out, channel_stride),
+            Self::Avx2(proof) => avx2::pass_block(proof, pass, out, channel_stride),
+            Self::Avx512(proof) => avx512::pass_block(proof, pass, out, channel_stride),
         }
     }
 
-    /// The vertical pass over one channel: `out` is `u8[positions, lanes]`.
-    pub(super) fn pass_down(self, pass: &Pass<'_, 1>, out: &mut [u8]) {
+    /// A pass over all lanes of one channel: `out` is `u8[positions, lanes]`.
+    pub(super) fn pass_lanes(self, pass: &Pass<'_, 1>, out: &mut [u8]) {
         match self {
-            Self::Avx2(proof) => avx2::pass_down(proof, pass, out),
-            Self::Avx512(proof) => avx512::pass_down(proof, pass, out),
+            Self::Avx2(proof) => avx2::pass_lanes(proof, pass, out),
+            Self::Avx512(proof) => avx512::pass_lanes(proof, pass, out),
         }
     }
 
-    /// Cuts 16 rows of an image into quads of columns.
+    /// Cuts 16 rows of an image into quads of columns, or 16 columns into quads of rows.
     pub(super) fn cut(self, cut: &Cut<'_>, out: &mut [u8]) {
         match self {
             Self::Avx2(proof) => rearrange::cut_avx2(proof, cut, out),
@@ -62,6 +62,11 @@ impl Kernels {
     /// Turns `u8[lanes, 16]` into `u8[4, lanes, 4]`.
     pub(super) fn turn(self, columns: &[u8], out: &mut [u8]) {
         rearrange::turn(self.avx2(), columns, out);
+    }
+
+    /// Turns a view on its side, `u8[width, lanes]`, into a plane `u8[height, width]`.
+    pub(super) fn upright(self, columns: &[u8], lanes: usize, plane: &mut [u8], width: usize) {
+        rearrange::upright(self.avx2(), columns, lanes, plane, width);
     }
 
     /// The set itself.
@@ -88,14 +93,14 @@ impl Kernels {
         quads::split(weights, words);
     }
 
-    pub(super) fn pass_across(self, pass: &Pass<'_, 3>, out: &mut [u8], channel_stride: usize) {
+    pub(super) fn pass_block(self, pass: &Pass<'_, 3>, out: &mut [u8], channel_stride: usize) {
         let Self::Neon(proof) = self;
-        neon::pass_across(proof, pass, out, channel_stride);
+        neon::pass_block(proof, pass, out, channel_stride);
     }
 
-    pub(super) fn pass_down(self, pass: &Pass<'_, 1>, out: &mut [u8]) {
+    pub(super) fn pass_lanes(self, pass: &Pass<'_, 1>, out: &mut [u8]) {
         let Self::Neon(proof) = self;
-        neon::pass_down(proof, pass, out);
+        neon::pass_lanes(proof, pass, out);
     }
 
     #[expect(clippy::unused_self, reason = "as with several sets")]
@@ -106,6 +111,11 @@ impl Kernels {
     #[expect(clippy::unused_self, reason = "as with several sets")]
     pub(super) fn turn(self, columns: &[u8], out: &mut [u8]) {
         neon::turn(columns, out);
+    }
+
+    #[expect(clippy::unused_self, reason = "as with several sets")]
+    pub(super) fn upright(self, columns: &[u8], lanes: usize, plane: &mut [u8], width: usize) {
+        quads::upright_from(columns, lanes, plane, width, 0);
     }
 
     pub(super) fn simd(self) -> Simd {

@@ -4,7 +4,7 @@
 
 use std::arch::aarch64::*;
 
-use crate::ops::resize::quads::{BLOCK_BYTES, Cut, LANE_BLOCK, LOW_BITS, Pass, QUAD};
+use crate::ops::resize::quads::{BLOCK_BYTES, Cut, LANE_BLOCK, LOW_BITS, Pass, QUAD, Quads};
 use crate::ops::resize::taps::PRECISION_BITS;
 use crate::simd::Neon;
 use crate::simd::neon::{load_16, store_8};
@@ -12,20 +12,20 @@ use crate::simd::neon::{load_16, store_8};
 /// Lanes of a step: their sums fill half of the registers.
 const STEP: usize = 8;
 
-/// The horizontal pass over one block of lanes of three channels.
-pub(super) fn pass_across(_: Neon, pass: &Pass<'_, 3>, out: &mut [u8], channel_stride: usize) {
+/// A pass over one block of lanes of three channels.
+pub(super) fn pass_block(_: Neon, pass: &Pass<'_, 3>, out: &mut [u8], channel_stride: usize) {
     // SAFETY: the proof exists only where the processor has NEON.
-    unsafe { across_compiled(pass, out, channel_stride) }
+    unsafe { block_compiled(pass, out, channel_stride) }
 }
 
-/// The vertical pass over one channel.
-pub(super) fn pass_down(_: Neon, pass: &Pass<'_, 1>, out: &mut [u8]) {
+/// A pass over all lanes of one channel.
+pub(super) fn pass_lanes(_: Neon, pass: &Pass<'_, 1>, out: &mut [u8]) {
     // SAFETY: the proof exists only where the processor has NEON.
-    unsafe { down_compiled(pass, out) }
+    unsafe { lanes_compiled(pass, out) }
 }
 
 #[target_feature(enable = "neon")]
-fn across_compiled(pass: &Pass<'_, 3>, out: &mut [u8], channel_stride: usize) {
+fn block_compiled(pass: &Pass<'_, 3>, out: &mut [u8], channel_stride: usize) {
     pass.check();
     for (source, out) in pass.sources.iter().zip(out.chunks_exact_mut(channel_stride)) {
         let (positions, _) = out.as_chunks_mut::<LANE_BLOCK>();
@@ -36,7 +36,7 @@ fn across_compiled(pass: &Pass<'_, 3>, out: &mut [u8], channel_stride: usize) {
 }
 
 #[target_feature(enable = "neon")]
-fn down_compiled(pass: &Pass<'_, 1>, out: &mut [u8]) {
+fn lanes_compiled(pass: &Pass<'_, 1>, out: &mut [u8]) {
     pass.check();
     let [source] = pass.sources;
     for ((first_quad, words), out) in pass.taps.outputs().zip(out.chunks_exact_mut(pass.lanes)) {
@@ -91,9 +91,16 @@ fn eight(source: &[u8], stride: usize, words: &[[u32; QUAD]]) -> uint8x8_t {
     vqmovun_s16(vcombine_s16(fours[0], fours[1]))
 }
 
-/// Cuts 16 rows of an image into `u8[3, quads, 16, 4]`.
+/// Cuts 16 rows or 16 columns of an image into `u8[3, quads, 16, 4]`.
 pub(super) fn cut(cut: &Cut<'_>, out: &mut [u8]) {
-    let Cut { image, row, column, quads } = *cut;
+    match cut.of {
+        Quads::Columns => cut_rows(cut, out),
+        Quads::Rows => cut_columns(cut, out),
+    }
+}
+
+fn cut_rows(cut: &Cut<'_>, out: &mut [u8]) {
+    let Cut { image, row, column, quads, .. } = *cut;
     let last_row = image.extent().height as usize - 1;
     let (red, rest) = out.split_at_mut(quads * BLOCK_BYTES);
     let (green, blue) = rest.split_at_mut(quads * BLOCK_BYTES);
@@ -107,6 +114,22 @@ pub(super) fn cut(cut: &Cut<'_>, out: &mut [u8]) {
             for (channel, block) in [red, green, blue].into_iter().enumerate() {
                 let quad = [0, 3, 6, 9].map(|pixel| four[pixel + channel]);
                 block[lane * QUAD..][..QUAD].copy_from_slice(&quad);
+            }
+        }
+    }
+}
+
+fn cut_columns(cut: &Cut<'_>, out: &mut [u8]) {
+    let Cut { image, row, column, quads, .. } = *cut;
+    let last_row = image.extent().height as usize - 1;
+    for n in 0..QUAD * quads {
+        let start = (row + n).min(last_row) * image.row_bytes() + 3 * column;
+        // Columns beyond the image are the next row's, or the slack.
+        let (pixels, _) = image.padded()[start..][..3 * LANE_BLOCK].as_chunks::<3>();
+        for (channel, quads) in out.chunks_exact_mut(quads * BLOCK_BYTES).enumerate() {
+            let lanes = quads[n / QUAD * BLOCK_BYTES..][..BLOCK_BYTES].as_chunks_mut::<QUAD>().0;
+            for (lane, pixel) in lanes.iter_mut().zip(pixels) {
+                lane[n % QUAD] = pixel[channel];
             }
         }
     }

@@ -2,10 +2,13 @@
 //!
 //! A quad is four neighbours along the axis that is resized, one byte each, so that one
 //! instruction multiplies four taps. Lanes are the positions along the other axis; the quads of
-//! one place lie side by side for all lanes. The horizontal pass goes over quads of columns with
-//! a lane for each of 16 rows, the vertical pass over quads of rows with a lane for each column,
-//! so both are the same code; between them the bytes are turned once more. Sixteen rows at a
-//! time, everything between the image and the turned bytes stays in the nearest cache.
+//! one place lie side by side for all lanes. A horizontal pass goes over quads of columns with a
+//! lane for each row, a vertical pass over quads of rows with a lane for each column, so both
+//! are the same code; between them the bytes are turned. Sixteen lanes at a time, everything
+//! between the image and the turned bytes stays in the nearest cache.
+//!
+//! Where the vertical pass comes first, the image is cut the other way and the second pass makes
+//! the view on its side, which is turned upright at the end. Nothing else differs.
 
 use crate::image::{Planes, RgbImage};
 use crate::ops::resize::kernels::Kernels;
@@ -19,14 +22,25 @@ pub(super) const QUAD: usize = 4;
 /// Bytes of a quad for a block of lanes.
 pub(super) const BLOCK_BYTES: usize = LANE_BLOCK * QUAD;
 
-/// A cut of some columns of 16 rows: into `u8[3, quads, 16, 4]`.
+/// A cut of 16 rows, or of 16 columns, out of an image: into `u8[3, quads, 16, 4]`.
+#[derive(Clone, Copy)]
 pub(super) struct Cut<'a> {
     pub(super) image: &'a RgbImage,
     /// The first row; rows beyond the image repeat its last one.
     pub(super) row: usize,
-    /// The first column of the first quad.
+    /// The first column; columns beyond the image have any value.
     pub(super) column: usize,
     pub(super) quads: usize,
+    pub(super) of: Quads,
+}
+
+/// What four neighbours are.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Quads {
+    /// Four columns; lanes are rows.
+    Columns,
+    /// Four rows; lanes are columns.
+    Rows,
 }
 
 /// One pass over `N` channels.
@@ -79,20 +93,39 @@ pub(super) fn split(weights: &[i32], words: &mut [[u32; QUAD]]) {
     }
 }
 
+/// Turns a view on its side, `u8[width, lanes]`, into a plane `u8[height, width]`, from column
+/// `first` on.
+pub(super) fn upright_from(
+    columns: &[u8],
+    lanes: usize,
+    plane: &mut [u8],
+    width: usize,
+    first: usize,
+) {
+    for (y, row) in plane.chunks_exact_mut(width).enumerate() {
+        for (x, value) in row.iter_mut().enumerate().skip(first) {
+            *value = columns[x * lanes + y];
+        }
+    }
+}
+
 /// Memory between views.
 #[derive(Debug, Default)]
 pub(super) struct Scratch {
     taps: Taps,
-    across: QuadTaps,
-    down: QuadTaps,
-    /// 16 rows of the image as `u8[3, quads of columns, 16, 4]`.
+    /// The axis of the first pass.
+    first: QuadTaps,
+    /// The axis of the second pass.
+    second: QuadTaps,
+    /// 16 lanes of the image as `u8[3, quads, 16, 4]`.
     cut: Aligned<u8>,
-    /// The same rows after the horizontal pass, `u8[3, view columns, 16]`.
-    columns: Aligned<u8>,
-    /// All rows after the horizontal pass as `u8[3, quads of rows, lanes, 4]`.
+    /// The same lanes after the first pass, `u8[3, positions, 16]`.
+    passed: Aligned<u8>,
+    /// All lanes after the first pass as `u8[3, quads, positions, 4]`.
     turned: Aligned<u8>,
-    /// `u8[view rows, lanes]` where the view's width is no multiple of the block.
-    rows: Aligned<u8>,
+    /// One channel after the second pass, `u8[positions, lanes]`, where that is not the view's
+    /// plane as it is.
+    made: Aligned<u8>,
 }
 
 // === impl Pass ===
@@ -157,17 +190,27 @@ impl Scratch {
     ) {
         let size = geometry.view;
         let (across, down) = (geometry.across(image.reduction()), geometry.down(image.reduction()));
+        let of = match geometry.is_vertical_first(image.reduction()) {
+            true => Quads::Rows,
+            false => Quads::Columns,
+        };
         let simd = kernels.simd();
+        let (horizontal, vertical) = match of {
+            Quads::Columns => (&mut self.first, &mut self.second),
+            Quads::Rows => (&mut self.second, &mut self.first),
+        };
         taps::compute(simd, &mut self.taps, &across);
-        self.across.pack(&self.taps, mirrored, kernels);
+        horizontal.pack(&self.taps, mirrored, kernels);
         taps::compute(simd, &mut self.taps, &down);
-        self.down.pack(&self.taps, false, kernels);
+        vertical.pack(&self.taps, false, kernels);
+        let column = across.base as usize + horizontal.first;
+        let row = down.base as usize + vertical.first;
 
         let (width, height) = (size.width as usize, size.height as usize);
-        let lanes = width.next_multiple_of(LANE_BLOCK);
-        let blocks = self.down.quads.div_ceil(LANE_BLOCK / QUAD);
-        let (column, row) = (across.base as usize, down.base as usize);
-        self.horizontal(kernels, image, column, row, blocks, lanes);
+        let lanes = if of == Quads::Columns { width } else { height };
+        let lanes = lanes.next_multiple_of(LANE_BLOCK);
+        let blocks = self.second.quads.div_ceil(LANE_BLOCK / QUAD);
+        self.first_pass(kernels, Cut { image, row, column, quads: 0, of }, blocks, lanes);
 
         let channel_len = blocks * LANE_BLOCK * lanes;
         let values = view.reset(size);
@@ -175,55 +218,51 @@ impl Scratch {
         for (plane, source) in
             values.chunks_exact_mut(width * height).zip(turned.chunks_exact(channel_len))
         {
-            let down =
-                Pass { sources: [source], quad_stride: lanes * QUAD, lanes, taps: &self.down };
-            if lanes == width {
-                kernels.pass_down(&down, plane);
+            let quad_stride = lanes * QUAD;
+            let pass = Pass { sources: [source], quad_stride, lanes, taps: &self.second };
+            if of == Quads::Rows {
+                let columns = self.made.first(lanes * width);
+                kernels.pass_lanes(&pass, columns);
+                kernels.upright(columns, lanes, plane, width);
                 continue;
             }
-            let rows = self.rows.first(lanes * height);
-            kernels.pass_down(&down, rows);
+            if lanes == width {
+                kernels.pass_lanes(&pass, plane);
+                continue;
+            }
+            let rows = self.made.first(lanes * height);
+            kernels.pass_lanes(&pass, rows);
             for (to, from) in plane.chunks_exact_mut(width).zip(rows.chunks_exact(lanes)) {
                 to.copy_from_slice(&from[..width]);
             }
         }
     }
 
-    /// From the image to `self.turned`, by blocks of rows.
-    fn horizontal(
-        &mut self,
-        kernels: Kernels,
-        image: &RgbImage,
-        column: usize,
-        row: usize,
-        blocks: usize,
-        lanes: usize,
-    ) {
-        let quads = self.across.quads;
+    /// From the image to `self.turned`, by blocks of 16 lanes. `start` is where the cuts begin.
+    fn first_pass(&mut self, kernels: Kernels, start: Cut<'_>, blocks: usize, lanes: usize) {
+        let quads = self.first.quads;
         let cut = self.cut.first(3 * quads * BLOCK_BYTES);
-        let columns = self.columns.first(3 * lanes * LANE_BLOCK);
+        let passed = self.passed.first(3 * lanes * LANE_BLOCK);
         let channel_len = blocks * LANE_BLOCK * lanes;
         let turned = self.turned.first(3 * channel_len);
         for block in 0..blocks {
-            let from = Cut {
-                image,
-                row: row + self.down.first + block * LANE_BLOCK,
-                column: column + self.across.first,
-                quads,
+            let (row, column) = match start.of {
+                Quads::Columns => (start.row + block * LANE_BLOCK, start.column),
+                Quads::Rows => (start.row, start.column + block * LANE_BLOCK),
             };
-            kernels.cut(&from, cut);
+            kernels.cut(&Cut { row, column, quads, ..start }, cut);
             let (red, rest) = cut.split_at(quads * BLOCK_BYTES);
             let (green, blue) = rest.split_at(quads * BLOCK_BYTES);
-            let across = Pass {
+            let pass = Pass {
                 sources: [red, green, blue],
                 quad_stride: BLOCK_BYTES,
                 lanes: LANE_BLOCK,
-                taps: &self.across,
+                taps: &self.first,
             };
-            kernels.pass_across(&across, columns, lanes * LANE_BLOCK);
-            for (channel, columns) in columns.chunks_exact(lanes * LANE_BLOCK).enumerate() {
+            kernels.pass_block(&pass, passed, lanes * LANE_BLOCK);
+            for (channel, passed) in passed.chunks_exact(lanes * LANE_BLOCK).enumerate() {
                 let at = channel * channel_len + block * LANE_BLOCK * lanes;
-                kernels.turn(columns, &mut turned[at..][..LANE_BLOCK * lanes]);
+                kernels.turn(passed, &mut turned[at..][..LANE_BLOCK * lanes]);
             }
         }
     }

@@ -1,7 +1,7 @@
 //! The receiver's side: slots, the receiver's end of a link, the control stream.
 
 use std::collections::HashMap;
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,8 +14,8 @@ use headwater_proto::augment::{
 };
 use headwater_proto::v1::augment_client::AugmentClient;
 use headwater_proto::{WIRE_VERSION, v1};
+use headwater_transport::DEFAULT_SHM_DIR;
 use headwater_transport::shm::{self, ShmListen};
-use headwater_transport::slot::DEFAULT_SHM_DIR;
 use headwater_transport::tcp::{self, TcpListen};
 use headwater_transport::{
     Arrival, LeaseId, LinkKind, PartPlace, PeerId, ReceiverLink, SessionKey, SlotId, SlotMemory,
@@ -111,7 +111,7 @@ impl Receiver {
             link.add_slot(SlotId(number as u32), Arc::clone(slot)).unwrap();
         }
         link.admit(PEER, SessionKey(hello.session_key));
-        let address = link.offer().address;
+        let address = link.offer(Ipv4Addr::LOCALHOST.into()).address;
         hello.links.push(LinkOffer { kind: kind.name().into(), address });
         let (outbox, queue) = mpsc::channel(256);
         outbox.send(ToWorker::Hello(Box::new(hello.clone())).into()).await.unwrap();

@@ -14,6 +14,7 @@ use headwater_augment::image::{Planes, RgbImage};
 use headwater_augment::ops::resize::{Geometry, Resizer};
 use headwater_augment::simd::Simd;
 use headwater_core::draw::{CropBox, Extent, Origin};
+use headwater_core::recipe::ResizePasses;
 
 use crate::median;
 
@@ -126,6 +127,8 @@ impl Case {
             resized: extent,
             window: Origin::default(),
             view: extent,
+            // As the other crate does.
+            passes: ResizePasses::HorizontalFirst,
         };
         let pixels = picture();
         Self { image: RgbImage::from_pixels(IMAGE, pixels.clone()), pixels, geometry }

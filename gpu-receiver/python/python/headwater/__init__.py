@@ -8,7 +8,7 @@
 """
 
 from . import errors, fp8
-from ._native import Batch, Iteration, Loader, Tensor, __version__
+from ._native import Batch, Iteration, Loader, Sample, Tensor, __version__
 from .errors import (
     BusyError,
     ClosedError,
@@ -22,6 +22,7 @@ from .errors import (
     StorageError,
     WorkerError,
 )
+from .torch_batch import TorchBatch
 
 __all__ = [
     "Batch",
@@ -34,10 +35,12 @@ __all__ = [
     "Iteration",
     "LinkError",
     "Loader",
+    "Sample",
     "SlotsError",
     "StateError",
     "StorageError",
     "Tensor",
+    "TorchBatch",
     "WorkerError",
     "__version__",
     "errors",

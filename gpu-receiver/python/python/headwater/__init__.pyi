@@ -16,6 +16,7 @@ from .errors import SlotsError as SlotsError
 from .errors import StateError as StateError
 from .errors import StorageError as StorageError
 from .errors import WorkerError as WorkerError
+from .torch_batch import TorchBatch as TorchBatch
 
 __all__ = [
     "Batch",
@@ -28,10 +29,12 @@ __all__ = [
     "Iteration",
     "LinkError",
     "Loader",
+    "Sample",
     "SlotsError",
     "StateError",
     "StorageError",
     "Tensor",
+    "TorchBatch",
     "WorkerError",
     "__version__",
     "errors",
@@ -91,6 +94,23 @@ class Tensor:
     def torch(self) -> Any: ...
 
 @final
+class Sample:
+    """A sample of a batch: where it is from, and what it is."""
+
+    @property
+    def dataset(self) -> str: ...
+    @property
+    def shard(self) -> str: ...
+    @property
+    def index(self) -> int: ...
+    @property
+    def key(self) -> str: ...
+    @property
+    def label(self) -> int: ...
+    @property
+    def substituted(self) -> Optional[str]: ...
+
+@final
 class Batch:
     """A ready batch; its tensors are attributes and items by the names of the recipe."""
 
@@ -119,6 +139,8 @@ class Batch:
     @property
     def keys(self) -> list[str]: ...
     @property
+    def samples(self) -> list[Sample]: ...
+    @property
     def substituted(self) -> dict[int, str]: ...
     @property
     def digest(self) -> str: ...
@@ -128,7 +150,9 @@ class Batch:
     def n_masked_patches(self) -> int: ...
     @property
     def tensors(self) -> dict[str, Tensor]: ...
-    def torch(self) -> dict[str, Any]: ...
+    def items(self) -> list[tuple[str, Tensor]]: ...
+    def torch(self) -> TorchBatch: ...
+    def to(self, device: Any, non_blocking: bool = False) -> TorchBatch: ...
     def __getattr__(self, name: str) -> Tensor: ...
     def __getitem__(self, name: str, /) -> Tensor: ...
     def __contains__(self, name: object, /) -> bool: ...
@@ -152,11 +176,12 @@ class Loader:
         *,
         datasets: Union[str, Sequence[_Dataset], None] = None,
         recipe: Union[_Path, Mapping[str, Any], None] = None,
-        dtype: Optional[_Dtype] = None,
+        # Or PyTorch's own, as `torch.bfloat16`.
+        dtype: Union[_Dtype, Any, None] = None,
         batch_size: Optional[int] = None,
         job: Optional[str] = None,
-        storage: Optional[Sequence[str]] = None,
-        workers: Optional[Sequence[str]] = None,
+        storage: Union[str, Sequence[str], None] = None,
+        workers: Union[str, Sequence[str], None] = None,
         rank: Optional[int] = None,
         world_size: Optional[int] = None,
         seed: Optional[int] = None,
@@ -187,6 +212,8 @@ class Loader:
     def config(self) -> dict[str, Any]: ...
     @property
     def recipe(self) -> dict[str, Any]: ...
+    @property
+    def metrics_address(self) -> Optional[str]: ...
     def set_epoch(self, epoch: int) -> None: ...
     def seek(self, epoch: int, step: int) -> None: ...
     def state_dict(self) -> dict[str, Any]: ...

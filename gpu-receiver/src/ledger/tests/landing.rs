@@ -9,13 +9,13 @@ use super::ms;
 use super::rules::{A, B, actions, done, given, hedged, ledger, order};
 
 fn bring(ledger: &mut Ledger, (peer, id): (PeerId, LeaseId), landing: Landing) {
-    ledger.arrived(peer, id, landing, ms(50));
-    ledger.done(peer, done(id, 4, 5), ms(50));
+    ledger.on_arrived(peer, id, landing, ms(50));
+    ledger.on_done(peer, done(id, 4, 5), ms(50));
     let asked = actions(ledger);
     let wanted =
         |a: &Action| matches!(a, Action::Verify { landing: found, .. } if *found == landing);
     assert!(asked.iter().any(wanted), "compared where it is: {asked:?}");
-    ledger.verified(id, true, ms(50));
+    ledger.on_verified(id, true, ms(50));
 }
 
 fn delivered(ledger: &mut Ledger) -> FinishedBatch {
@@ -59,8 +59,8 @@ fn of_two_copies_the_one_that_was_taken_says_where_the_bytes_are() {
         bring(&mut ledger, (B, second), taken);
         assert_eq!(delivered(&mut ledger).on_host, on_host);
         let other = if taken == Landing::Host { Landing::Device } else { Landing::Host };
-        ledger.arrived(A, first, other, ms(60));
-        ledger.done(A, done(first, 4, 5), ms(60));
+        ledger.on_arrived(A, first, other, ms(60));
+        ledger.on_done(A, done(first, 4, 5), ms(60));
         assert!(actions(&mut ledger).is_empty());
     }
 }

@@ -7,7 +7,21 @@ mod world;
 
 use std::time::Duration;
 
+use headwater_core::Digest;
+use headwater_core::part::{BadSamplePolicy, PartScope, PartSettings};
 use world::{Fault, World, WorldConfig};
+
+/// The scope of some job's parts.
+fn scope() -> PartScope {
+    PartScope::new(&PartSettings {
+        recipe: Digest(1),
+        manifests: &[Digest(2)],
+        seed: 0,
+        image_field: "jpg",
+        label_field: "cls",
+        on_bad_sample: BadSamplePolicy::Substitute,
+    })
+}
 
 fn ms(ms: u64) -> Duration {
     Duration::from_millis(ms)

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use headwater_proto::augment::{Failure, FailureKind};
-use headwater_transport::{LeaseId, PeerId};
+use headwater_transport::{LeaseId, LinkKind, PeerId};
 
 use super::super::{Action, Ledger};
 use super::ms;
@@ -16,7 +16,7 @@ fn pauses(ledger: &mut Ledger, at: Duration) -> Vec<u32> {
     let fail = |ledger: &mut Ledger, kind: FailureKind, leases: &[(PeerId, LeaseId)]| {
         for (peer, id) in leases {
             let message = "storage is away".to_owned();
-            ledger.failed(*peer, Failure { lease: id.0, kind, message }, at);
+            ledger.on_failed(*peer, Failure { lease: id.0, kind, message }, at);
         }
         actions(ledger);
     };
@@ -36,7 +36,7 @@ fn pauses(ledger: &mut Ledger, at: Duration) -> Vec<u32> {
 #[test]
 fn parts_that_fail_together_come_back_one_after_the_other_after_growing_pauses() {
     let mut ledger = ledger();
-    ledger.worker_credits(A, 100);
+    ledger.on_credits(A, 100);
     order(&mut ledger, 0, 64);
     let mut pauses = |round: u32, from: u32, to: u32| {
         let found = pauses(&mut ledger, ms(1000 * u64::from(round)));
@@ -55,12 +55,12 @@ fn parts_that_fail_together_come_back_one_after_the_other_after_growing_pauses()
 #[test]
 fn a_part_that_no_worker_survives_ends_the_stream_and_names_its_samples() {
     let mut ledger = ledger();
-    ledger.worker_left(A, ms(0));
+    ledger.on_worker_left(A, ms(0));
     order(&mut ledger, 0, 4);
     let (mut lost, mut now, mut waited) = (0, ms(0), Vec::new());
     let error = loop {
         let peer = PeerId(100 + lost);
-        ledger.worker_joined(peer, format!("w{lost}"), 8);
+        ledger.on_worker_joined(peer, format!("w{lost}"), LinkKind::Tcp, 8);
         let asked = now;
         let leases = loop {
             ledger.assign(now);
@@ -72,8 +72,8 @@ fn a_part_that_no_worker_survives_ends_the_stream_and_names_its_samples() {
         };
         waited.push((now - asked).as_millis());
         assert_eq!(leases[0].0, peer);
-        ledger.worker_left(peer, now);
-        ledger.gone(peer);
+        ledger.on_worker_left(peer, now);
+        ledger.on_gone(peer);
         lost += 1;
         let failed = actions(&mut ledger).into_iter().find_map(|action| match action {
             Action::Fail(error) => Some(error.to_string()),

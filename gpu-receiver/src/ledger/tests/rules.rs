@@ -3,30 +3,34 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use headwater_core::part::PartScope;
-use headwater_core::{Digest, Dtype, Layout, Recipe, SampleRef};
+use headwater_core::{Backoff, Dtype, Layout, Recipe, SampleRef};
 use headwater_proto::augment::{Failure, FailureKind, PartDone, Provenance, WorkTimes};
-use headwater_transport::{LeaseId, PeerId, SlotId};
+use headwater_transport::{LeaseId, LinkKind, PeerId, SlotId};
 
 use super::super::{Action, BatchOrder, Landing, LateRule, Ledger, LedgerConfig, Serial};
-use super::ms;
+use super::{ms, scope};
 use crate::ReceiverError;
+use crate::config::Verify;
 
 pub(super) const A: PeerId = PeerId(1);
 pub(super) const B: PeerId = PeerId(2);
 const SLOT: SlotId = SlotId(0);
 
 pub(super) fn ledger() -> Ledger {
+    ledger_that_compares(Verify::All)
+}
+
+fn ledger_that_compares(verify: Verify) -> Ledger {
     let late = LateRule { median_multiple: 2.0, floor: ms(10) };
     let config = LedgerConfig {
         part_samples: 4,
         late,
+        verify,
         attempts_max: 3,
-        retry_base: ms(10),
-        retry_max: ms(100),
+        retry: Backoff { first: ms(10), longest: ms(100) },
     };
-    let mut ledger = Ledger::new(config, PartScope::new(Digest(1), &[Digest(2)], 0));
-    ledger.worker_joined(A, "a".into(), 8);
+    let mut ledger = Ledger::new(config, scope());
+    ledger.on_worker_joined(A, "a".into(), LinkKind::Tcp, 8);
     ledger
 }
 
@@ -68,9 +72,9 @@ pub(super) fn done(id: LeaseId, samples: usize, checksum: u64) -> PartDone {
 }
 
 fn deliver(ledger: &mut Ledger, peer: PeerId, id: LeaseId, samples: usize, now: Duration) {
-    ledger.arrived(peer, id, Landing::Host, now);
-    ledger.done(peer, done(id, samples, 5), now);
-    ledger.verified(id, true, now);
+    ledger.on_arrived(peer, id, Landing::Host, now);
+    ledger.on_done(peer, done(id, samples, 5), now);
+    ledger.on_verified(id, true, now);
 }
 
 /// A ledger in which one part is leased to A and, being late, to B as well.
@@ -85,7 +89,7 @@ pub(super) fn hedged() -> (Ledger, LeaseId, LeaseId) {
     order(&mut ledger, 3, 4);
     ledger.assign(ms(20));
     let first = given(&actions(&mut ledger))[0].1;
-    ledger.worker_joined(B, "b".into(), 8);
+    ledger.on_worker_joined(B, "b".into(), LinkKind::Tcp, 8);
     ledger.assign(ms(39));
     assert!(given(&actions(&mut ledger)).is_empty(), "not late yet");
     ledger.assign(ms(40));
@@ -103,8 +107,8 @@ fn the_second_copy_of_a_part_is_dropped() {
     assert!(after.iter().any(|a| matches!(a, Action::Deliver(_))));
     assert!(after.iter().any(|a| matches!(a, Action::Withdraw { lease, .. } if *lease == first)));
     assert!(!ledger.slot_is_quiet(SLOT), "A may still write");
-    ledger.arrived(A, first, Landing::Host, ms(60));
-    ledger.done(A, done(first, 4, 5), ms(60));
+    ledger.on_arrived(A, first, Landing::Host, ms(60));
+    ledger.on_done(A, done(first, 4, 5), ms(60));
     assert!(actions(&mut ledger).is_empty());
     assert!(ledger.slot_is_quiet(SLOT));
     assert_eq!(ledger.open_leases(), 0);
@@ -115,8 +119,8 @@ fn a_second_copy_with_other_bytes_is_a_loud_error() {
     let (mut ledger, first, second) = hedged();
     deliver(&mut ledger, B, second, 4, ms(50));
     actions(&mut ledger);
-    ledger.arrived(A, first, Landing::Host, ms(60));
-    ledger.done(A, done(first, 4, 6), ms(60));
+    ledger.on_arrived(A, first, Landing::Host, ms(60));
+    ledger.on_done(A, done(first, 4, 6), ms(60));
     let after = actions(&mut ledger);
     let Some(Action::Fail(error)) = after.iter().find(|a| matches!(a, Action::Fail(_))) else {
         panic!("not a word of it: {after:?}")
@@ -130,11 +134,11 @@ fn a_second_copy_with_other_bytes_is_a_loud_error() {
 fn of_two_copies_that_wait_together_the_one_that_differs_is_named() {
     let (mut ledger, first, second) = hedged();
     // Both are in before either was compared with its bytes.
-    ledger.arrived(A, first, Landing::Host, ms(50));
-    ledger.done(A, done(first, 4, 6), ms(50));
-    ledger.arrived(B, second, Landing::Host, ms(50));
-    ledger.done(B, done(second, 4, 5), ms(50));
-    ledger.verified(second, true, ms(51));
+    ledger.on_arrived(A, first, Landing::Host, ms(50));
+    ledger.on_done(A, done(first, 4, 6), ms(50));
+    ledger.on_arrived(B, second, Landing::Host, ms(50));
+    ledger.on_done(B, done(second, 4, 5), ms(50));
+    ledger.on_verified(second, true, ms(51));
     let after = actions(&mut ledger);
     let Some(Action::Fail(error)) = after.iter().find(|a| matches!(a, Action::Fail(_))) else {
         panic!("not a word of it: {after:?}")
@@ -149,10 +153,10 @@ fn a_failed_part_is_tried_again_after_a_pause_and_elsewhere() {
     order(&mut ledger, 0, 4);
     ledger.assign(ms(0));
     let (peer, id) = given(&actions(&mut ledger))[0];
-    ledger.worker_joined(B, "b".into(), 8);
+    ledger.on_worker_joined(B, "b".into(), LinkKind::Tcp, 8);
     let failure =
         Failure { lease: id.0, kind: FailureKind::Retry, message: "storage is away".into() };
-    ledger.failed(peer, failure, ms(5));
+    ledger.on_failed(peer, failure, ms(5));
     ledger.assign(ms(9));
     assert!(given(&actions(&mut ledger)).is_empty(), "the pause is 5 ms at least");
     ledger.assign(ms(15));
@@ -162,7 +166,7 @@ fn a_failed_part_is_tried_again_after_a_pause_and_elsewhere() {
 #[test]
 fn a_part_is_asked_of_three_workers_at_most() {
     let (mut ledger, ..) = hedged();
-    (3..8).for_each(|n| ledger.worker_joined(PeerId(n), format!("w{n}"), 8));
+    (3..8).for_each(|n| ledger.on_worker_joined(PeerId(n), format!("w{n}"), LinkKind::Tcp, 8));
     let mut further = Vec::new();
     for second in 1..60 {
         ledger.assign(ms(1000 * second));
@@ -180,7 +184,7 @@ fn a_part_that_fails_too_often_ends_the_stream_with_its_reason() {
         ledger.assign(ms(round * 1000));
         let (peer, id) = given(&actions(&mut ledger))[0];
         let failure = Failure { lease: id.0, kind: FailureKind::Retry, message: "no".into() };
-        ledger.failed(peer, failure, ms(round * 1000 + 1));
+        ledger.on_failed(peer, failure, ms(round * 1000 + 1));
         failed = actions(&mut ledger).into_iter().find(|a| matches!(a, Action::Fail(_)));
         assert_eq!(failed.is_some(), round == 2, "round {round}");
     }
@@ -195,7 +199,7 @@ fn a_fatal_failure_is_not_tried_again() {
     ledger.assign(ms(0));
     let (peer, id) = given(&actions(&mut ledger))[0];
     let message = "shard x sample y is broken".to_owned();
-    ledger.failed(peer, Failure { lease: id.0, kind: FailureKind::Fatal, message }, ms(1));
+    ledger.on_failed(peer, Failure { lease: id.0, kind: FailureKind::Fatal, message }, ms(1));
     let after = actions(&mut ledger);
     assert!(after.iter().any(|a| matches!(a, Action::Fail(ReceiverError::Part { .. }))));
 }
@@ -203,11 +207,11 @@ fn a_fatal_failure_is_not_tried_again() {
 #[test]
 fn a_worker_without_credits_gets_no_lease() {
     let mut ledger = ledger();
-    ledger.worker_credits(A, 0);
+    ledger.on_credits(A, 0);
     order(&mut ledger, 0, 8);
     ledger.assign(ms(0));
     assert!(given(&actions(&mut ledger)).is_empty());
-    ledger.worker_credits(A, 1);
+    ledger.on_credits(A, 1);
     ledger.assign(ms(1));
     assert_eq!(given(&actions(&mut ledger)).len(), 1);
 }
@@ -218,12 +222,38 @@ fn a_part_that_differs_from_its_checksum_is_made_again() {
     order(&mut ledger, 0, 4);
     ledger.assign(ms(0));
     let (_, id) = given(&actions(&mut ledger))[0];
-    ledger.arrived(A, id, Landing::Host, ms(1));
-    ledger.done(A, done(id, 4, 5), ms(1));
-    ledger.verified(id, false, ms(2));
+    ledger.on_arrived(A, id, Landing::Host, ms(1));
+    ledger.on_done(A, done(id, 4, 5), ms(1));
+    ledger.on_verified(id, false, ms(2));
     assert!(!actions(&mut ledger).iter().any(|a| matches!(a, Action::Deliver(_))));
     ledger.assign(ms(100));
     assert_eq!(given(&actions(&mut ledger)).len(), 1);
+}
+
+#[test]
+fn parts_are_compared_with_their_checksums_as_configured() {
+    for (verify, link, compared) in [
+        (Verify::All, LinkKind::Shm, true),
+        (Verify::Network, LinkKind::Shm, false),
+        (Verify::Network, LinkKind::Tcp, true),
+        (Verify::Network, LinkKind::Rdma, true),
+        (Verify::Off, LinkKind::Tcp, false),
+    ] {
+        let mut ledger = ledger_that_compares(verify);
+        ledger.on_worker_left(A, ms(0));
+        ledger.on_worker_joined(B, "b".into(), link, 8);
+        order(&mut ledger, 0, 4);
+        ledger.assign(ms(0));
+        let (_, id) = given(&actions(&mut ledger))[0];
+        ledger.on_arrived(B, id, Landing::Host, ms(1));
+        ledger.on_done(B, done(id, 4, 5), ms(1));
+        let after = actions(&mut ledger);
+        let counted = |a: &Action| matches!(a, Action::Count { link: by, .. } if *by == link);
+        assert_eq!(after.iter().filter(|a| counted(a)).count(), 1, "{verify:?} {link}: {after:?}");
+        let asked = after.iter().any(|a| matches!(a, Action::Verify { .. }));
+        let delivered = after.iter().any(|a| matches!(a, Action::Deliver(_)));
+        assert_eq!((asked, delivered), (compared, !compared), "{verify:?} {link}");
+    }
 }
 
 #[test]
@@ -232,14 +262,14 @@ fn forgotten_batches_are_withdrawn_and_their_slot_waits_for_its_writers() {
     order(&mut ledger, 0, 4);
     ledger.assign(ms(0));
     let (_, id) = given(&actions(&mut ledger))[0];
-    assert_eq!(ledger.forget_from(Serial(0)), vec![SLOT]);
+    assert_eq!(ledger.forget_batches(), vec![SLOT]);
     let after = actions(&mut ledger);
     assert!(matches!(after[..], [Action::Withdraw { lease, .. }] if lease == id));
     assert!(!ledger.slot_is_quiet(SLOT));
-    ledger.quiet(A, id);
+    ledger.on_quiet(A, id);
     assert!(ledger.slot_is_quiet(SLOT));
     let message = "withdrawn".to_owned();
-    ledger.failed(A, Failure { lease: id.0, kind: FailureKind::Withdrawn, message }, ms(3));
+    ledger.on_failed(A, Failure { lease: id.0, kind: FailureKind::Withdrawn, message }, ms(3));
     assert_eq!(ledger.open_leases(), 0);
     assert!(actions(&mut ledger).is_empty());
 }
@@ -247,7 +277,7 @@ fn forgotten_batches_are_withdrawn_and_their_slot_waits_for_its_writers() {
 #[test]
 fn a_word_on_anothers_lease_is_not_heard() {
     let mut ledger = ledger();
-    ledger.worker_joined(B, "b".into(), 8);
+    ledger.on_worker_joined(B, "b".into(), LinkKind::Tcp, 8);
     order(&mut ledger, 0, 4);
     ledger.assign(ms(0));
     let (peer, id) = given(&actions(&mut ledger))[0];
@@ -269,10 +299,10 @@ fn a_batch_has_the_largest_amax_of_its_parts_and_the_scales_it_was_leased_with()
     });
     assert_eq!(leased.collect::<Vec<_>>(), [[2.0, 3.0], [2.0, 3.0]]);
     for ((_, id), fp8_amaxes) in given(&actions_given).into_iter().zip([[0.5, 7.0], [1.5, 6.0]]) {
-        ledger.arrived(A, id, Landing::Host, ms(1));
+        ledger.on_arrived(A, id, Landing::Host, ms(1));
         let done = PartDone { fp8_amaxes: fp8_amaxes.to_vec(), ..done(id, 4, 5) };
-        ledger.done(A, done, ms(1));
-        ledger.verified(id, true, ms(1));
+        ledger.on_done(A, done, ms(1));
+        ledger.on_verified(id, true, ms(1));
     }
     let delivered = actions(&mut ledger).into_iter().find_map(|action| match action {
         Action::Deliver(finished) => Some(finished),
@@ -288,8 +318,8 @@ fn a_part_without_an_amax_for_each_tensor_is_asked_for_again() {
     order_scaled(&mut ledger, 0, 4, &[2.0]);
     ledger.assign(ms(0));
     let (_, id) = given(&actions(&mut ledger))[0];
-    ledger.arrived(A, id, Landing::Host, ms(1));
-    ledger.done(A, done(id, 4, 5), ms(1));
+    ledger.on_arrived(A, id, Landing::Host, ms(1));
+    ledger.on_done(A, done(id, 4, 5), ms(1));
     ledger.assign(ms(1000));
     assert_eq!(given(&actions(&mut ledger)).len(), 1);
 }

@@ -5,13 +5,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use headwater_core::draw::{DrawKey, DrawRng};
-use headwater_core::part::PartScope;
-use headwater_core::{Digest, Dtype, Layout, Recipe, SampleId, SampleRef};
+use headwater_core::{Backoff, Dtype, Layout, Recipe, SampleId, SampleRef};
 use headwater_proto::augment::{Failure, FailureKind, PartDone, PartLease, Provenance, WorkTimes};
-use headwater_transport::{LeaseId, PartPlace, PeerId, SlotId};
+use headwater_transport::{LeaseId, LinkKind, PartPlace, PeerId, SlotId};
 
 use super::super::{Action, BatchOrder, Landing, LateRule, Ledger, LedgerConfig, Serial};
 use super::ms;
+use crate::config::Verify;
 
 const BATCH_SAMPLES: u32 = 20;
 const PART_SAMPLES: u32 = 6;
@@ -89,14 +89,14 @@ fn name_of(sample: &SampleRef) -> String {
 
 impl World {
     pub(super) fn new(config: WorldConfig) -> Self {
-        let scope = PartScope::new(Digest(1), &[Digest(2)], 3);
+        let scope = super::scope();
         let ledger = Ledger::new(
             LedgerConfig {
                 part_samples: PART_SAMPLES,
                 late: LateRule { median_multiple: 4.0, floor: ms(40) },
+                verify: Verify::All,
                 attempts_max: 1000,
-                retry_base: ms(5),
-                retry_max: ms(50),
+                retry: Backoff { first: ms(5), longest: ms(50) },
             },
             scope,
         );
@@ -136,7 +136,7 @@ impl World {
         let peer = PeerId(self.next_peer);
         self.next_peer += 1;
         self.peers.insert(peer);
-        self.ledger.worker_joined(peer, format!("worker-{}", peer.0), 4);
+        self.ledger.on_worker_joined(peer, format!("worker-{}", peer.0), LinkKind::Tcp, 4);
     }
 
     pub(super) fn freeze_worker(&mut self, peer: u64) {
@@ -221,11 +221,12 @@ impl World {
                 Action::Withdraw { peer, lease } => {
                     // A frozen or stalled writer says nothing until it goes on.
                     if !self.writers.contains_key(&lease) {
-                        self.ledger.quiet(peer, lease);
+                        self.ledger.on_quiet(peer, lease);
                     }
                 }
+                Action::Count { .. } => {}
                 Action::Verify { place, .. } => {
-                    self.ledger.verified(place.lease, true, self.now);
+                    self.ledger.on_verified(place.lease, true, self.now);
                 }
                 Action::Deliver(finished) => {
                     let keys = finished.provenance.iter().map(|p| p.key.clone()).collect();
@@ -290,11 +291,11 @@ impl World {
         match happening {
             Happening::Arrived(peer, id) if self.peers.contains(&peer) => {
                 self.writers.remove(&id);
-                self.ledger.arrived(peer, id, Landing::Host, self.now);
+                self.ledger.on_arrived(peer, id, Landing::Host, self.now);
             }
             Happening::Quiet(peer, id) if self.peers.contains(&peer) => {
                 self.writers.remove(&id);
-                self.ledger.quiet(peer, id);
+                self.ledger.on_quiet(peer, id);
             }
             Happening::Done(peer, id) if self.peers.contains(&peer) => {
                 let samples = self.leases[&id].0.samples.iter().map(|sample| Provenance {
@@ -306,19 +307,19 @@ impl World {
                 let times = WorkTimes::default();
                 let (checksum, fp8_amaxes) = (7, Vec::new());
                 let done = PartDone { lease: id.0, checksum, samples, times, fp8_amaxes };
-                self.ledger.done(peer, done, self.now);
+                self.ledger.on_done(peer, done, self.now);
             }
             Happening::Failed(peer, id) if self.peers.contains(&peer) => {
                 let message = "modelled".to_owned();
                 let failure = Failure { lease: id.0, kind: FailureKind::Retry, message };
-                self.ledger.failed(peer, failure, self.now);
+                self.ledger.on_failed(peer, failure, self.now);
             }
             Happening::Left(peer) if self.peers.remove(&peer) => {
-                self.ledger.worker_left(peer, self.now);
+                self.ledger.on_worker_left(peer, self.now);
             }
             Happening::Gone(peer) => {
                 self.writers.retain(|_, (writer, _)| *writer != peer);
-                self.ledger.gone(peer);
+                self.ledger.on_gone(peer);
             }
             Happening::Join => self.join_worker(),
             _ => {}

@@ -11,7 +11,7 @@ use super::validate::{VIEW_SIDE_MAX, VIEWS_MAX, wrong};
 use crate::Dtype;
 use crate::recipe::{
     BaseSpec, CropSpec, DecodeScaling, Fp8Scaling, JpegDecoder, OpSpec, Recipe, RecipeError,
-    TensorSpec, ViewSpec,
+    ResizePasses, TensorSpec, ViewSpec,
 };
 
 /// Blur of global view 1, global view 2 and the local views.
@@ -158,6 +158,7 @@ impl Settled {
             mean: IMAGENET_MEAN,
             std: IMAGENET_STD,
             decode_scaling: DecodeScaling::Off,
+            resize_passes: ResizePasses::HorizontalFirst,
             decoder: JpegDecoder::Turbojpeg,
             hw_decoder_load: 0.0,
             image_ops: if self.shared_jitter { colour().to_vec() } else { Vec::new() },

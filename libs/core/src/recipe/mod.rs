@@ -5,6 +5,7 @@
 mod decoder;
 mod dinov3;
 mod fp8;
+mod passes;
 mod preset;
 mod raw;
 mod scaling;
@@ -18,6 +19,7 @@ use crate::{Digest, Dtype};
 pub use decoder::{HW_DECODER_LOAD_DEFAULT, JpegDecoder};
 pub use dinov3::Dinov3;
 pub use fp8::{DelayedScaling, FP8_E4M3_MAX, Fp8Scaling, MX_BLOCK};
+pub use passes::ResizePasses;
 pub use preset::PRESETS;
 pub use raw::{RAW_BYTES_MAX, RawSpec};
 pub use scaling::DecodeScaling;
@@ -36,6 +38,12 @@ pub struct Recipe {
     /// Whether an image may be decoded at a fraction of its size. It changes pixels.
     #[serde(default, skip_serializing_if = "DecodeScaling::is_off")]
     pub decode_scaling: DecodeScaling,
+    /// Which pass of a resize comes first. It changes pixels.
+    #[serde(
+        default = "ResizePasses::of_unnamed",
+        skip_serializing_if = "ResizePasses::is_horizontal_first"
+    )]
+    pub resize_passes: ResizePasses,
     /// Who decodes JPEGs. It changes pixels.
     #[serde(default, skip_serializing_if = "JpegDecoder::is_turbojpeg")]
     pub decoder: JpegDecoder,

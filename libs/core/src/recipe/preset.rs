@@ -5,7 +5,8 @@
 use crate::Dtype;
 use crate::recipe::dinov3::{self, Dinov3};
 use crate::recipe::{
-    CropSpec, DecodeScaling, Fp8Scaling, JpegDecoder, OpSpec, Recipe, TensorSpec, ViewSpec,
+    CropSpec, DecodeScaling, Fp8Scaling, JpegDecoder, OpSpec, Recipe, ResizePasses, TensorSpec,
+    ViewSpec,
 };
 
 pub(super) const IMAGENET_MEAN: [f32; 3] = [0.485, 0.456, 0.406];
@@ -27,16 +28,19 @@ const LOCAL_VIEWS: usize = 8;
 pub(super) const RATIO: [f64; 2] = [3.0 / 4.0, 4.0 / 3.0];
 
 pub(super) fn by_name(name: &str, dtype: Dtype) -> Option<Recipe> {
-    let tensors = match name {
-        "dinov2" => dino(dtype, [0.0, 0.9, 0.5]),
-        "dinov2-paper" => dino(dtype, [1.0, 0.1, 0.5]),
+    // What was published as trained ran with Pillow up to 12; the others go with the current one.
+    let (resize_passes, tensors) = match name {
+        "dinov2" => (ResizePasses::HorizontalFirst, dino(dtype, [0.0, 0.9, 0.5])),
+        "dinov2-paper" => (ResizePasses::HorizontalFirst, dino(dtype, [1.0, 0.1, 0.5])),
         "imagenet-train" => {
             let crop = CropSpec::RandomResized { scale: [0.08, 1.0], ratio: RATIO };
-            vec![image(dtype, ViewSpec { crop, ops: vec![OpSpec::Flip { p: 0.5 }] })]
+            let view = ViewSpec { crop, ops: vec![OpSpec::Flip { p: 0.5 }] };
+            (ResizePasses::default(), vec![image(dtype, view)])
         }
         "imagenet-eval" => {
             let crop = CropSpec::CenterAfterResize { resize: 256 };
-            vec![image(dtype, ViewSpec { crop, ops: Vec::new() })]
+            let view = ViewSpec { crop, ops: Vec::new() };
+            (ResizePasses::default(), vec![image(dtype, view)])
         }
         "raw" => return Some(Recipe::raw(super::RAW_BYTES_MAX)),
         _ => return dinov3::with_options(name, &Dinov3::default(), dtype).ok(),
@@ -45,6 +49,7 @@ pub(super) fn by_name(name: &str, dtype: Dtype) -> Option<Recipe> {
         mean: IMAGENET_MEAN,
         std: IMAGENET_STD,
         decode_scaling: DecodeScaling::Off,
+        resize_passes,
         decoder: JpegDecoder::Turbojpeg,
         hw_decoder_load: 0.0,
         image_ops: Vec::new(),

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::preset::{IMAGENET_MEAN, IMAGENET_STD};
-use crate::recipe::{DecodeScaling, Fp8Scaling, JpegDecoder, Recipe};
+use crate::recipe::{DecodeScaling, Fp8Scaling, JpegDecoder, Recipe, ResizePasses};
 
 /// Most bytes of a sample where nothing else is asked for.
 pub const RAW_BYTES_MAX: u32 = 1 << 20;
@@ -36,6 +36,8 @@ impl Recipe {
             mean: IMAGENET_MEAN,
             std: IMAGENET_STD,
             decode_scaling: DecodeScaling::Off,
+            // Nothing is resized: the value that a digest does not show.
+            resize_passes: ResizePasses::HorizontalFirst,
             decoder: JpegDecoder::Turbojpeg,
             hw_decoder_load: 0.0,
             image_ops: Vec::new(),

@@ -24,14 +24,14 @@ pub enum RecipeError {
         name: String,
     },
     /// A value out of its range.
-    #[error("recipe key `{key}` is {value}: {rule}")]
+    #[error("`recipe.{key}` is {value}: {rule}")]
     Value {
         /// Path of the key.
         key: String,
         /// The value as text.
         value: String,
         /// What it should be.
-        rule: &'static str,
+        rule: String,
     },
 }
 
@@ -40,8 +40,8 @@ fn preset_names() -> String {
     names.join(", ")
 }
 
-pub(super) fn wrong(key: String, value: impl ToString, rule: &'static str) -> RecipeError {
-    RecipeError::Value { key, value: value.to_string(), rule }
+pub(super) fn wrong(key: String, value: impl ToString, rule: impl Into<String>) -> RecipeError {
+    RecipeError::Value { key, value: value.to_string(), rule: rule.into() }
 }
 
 impl Recipe {
@@ -53,7 +53,7 @@ impl Recipe {
         if let Some(RawSpec { bytes_max }) = self.raw
             && !(1..=RAW_BYTES_LIMIT).contains(&bytes_max)
         {
-            return Err(wrong("raw.bytes_max".into(), bytes_max, "must be from 1 to 67108864"));
+            return Err(wrong("raw_bytes_max".into(), bytes_max, "must be from 1 to 67108864"));
         }
         if self.tensors.is_empty() && self.raw.is_none() {
             return Err(wrong("tensors".into(), "empty", "give one tensor at least"));
@@ -170,19 +170,25 @@ impl Recipe {
                 Err(wrong(format!("{at}.resize"), resize, "must be from 1 to 4096"))
             }
             CropSpec::CenterAfterResize { resize } if resize < side => {
-                let rule = "must be at least the longer side of the tensor: a view is never padded";
+                let rule = format!(
+                    "must be at least {side}, the longer side of the tensor: a view is never padded"
+                );
                 Err(wrong(format!("{at}.resize"), resize, rule))
             }
             CropSpec::CenterAfterResize { .. } => Ok(()),
             CropSpec::Base { base } => self.base(at, base).map(drop),
             CropSpec::WindowOfBase { base, within, stride } => {
                 let Extent { width, height } = self.base(at, base)?.extent();
-                if within > width.min(height) {
-                    let rule = "must be at most the shorter side of the base";
+                let shorter = width.min(height);
+                if within > shorter {
+                    let rule = format!("must be at most {shorter}, the shorter side of the base");
                     return Err(wrong(format!("{at}.within"), within, rule));
                 }
-                if stride == 0 || within.saturating_sub(side) < stride {
-                    let rule = "must be from 1 to `within` less the longer side of the tensor";
+                let most = within.saturating_sub(side);
+                if stride == 0 || most < stride {
+                    let rule = format!(
+                        "must be from 1 to {most}, `within` less the longer side of the tensor"
+                    );
                     return Err(wrong(format!("{at}.stride"), stride, rule));
                 }
                 Ok(())
@@ -244,5 +250,10 @@ fn range(key: String, value: [f64; 2], bounds: [f64; 2]) -> Result<(), RecipeErr
     if least <= greatest && least >= bounds[0] && greatest <= bounds[1] {
         return Ok(());
     }
-    Err(wrong(key, format!("[{least}, {greatest}]"), "must be [least, greatest] within its limits"))
+    let rule = if bounds[0] == f64::MIN_POSITIVE {
+        format!("must be [least, greatest], above 0 and at most {}", bounds[1])
+    } else {
+        format!("must be [least, greatest], from {} to {}", bounds[0], bounds[1])
+    };
+    Err(wrong(key, format!("[{least}, {greatest}]"), rule))
 }

@@ -30,6 +30,7 @@ pub use config::{
 };
 pub use error::SamplerError;
 pub use resume::Restored;
+pub use shape::Shape;
 pub use state::{DatasetState, Origin, STATE_VERSION, State};
 pub use terms::{Difference, Term};
 pub use weights::{Between, Curriculum, CurriculumPoint, HISTORY_MAX, WeightsChange};
@@ -37,7 +38,6 @@ pub use weights::{Between, Curriculum, CurriculumPoint, HISTORY_MAX, WeightsChan
 use crate::{Manifest, SampleRef};
 use dataset::{Dataset, Sequence};
 use mixer::{Mark, Mixer, TrackKey};
-use shape::Shape;
 use weights::Weights;
 
 /// Computes batches.
@@ -108,6 +108,12 @@ impl Sampler {
     #[must_use]
     pub fn config(&self) -> &SamplerConfig {
         &self.config
+    }
+
+    /// Lengths of epochs and batches. A restore may change them.
+    #[must_use]
+    pub fn shape(&self) -> &Shape {
+        &self.shape
     }
 
     /// Steps of an epoch: the same for all, except one that was resumed with another global batch.

@@ -9,7 +9,7 @@ use super::state::Origin;
 
 /// Lengths of epochs and batches; the same on every rank.
 #[derive(Clone, Debug)]
-pub(super) struct Shape {
+pub struct Shape {
     world_size: u32,
     batch_samples: u32,
     end: EpochEnd,
@@ -55,7 +55,8 @@ impl Shape {
     }
 
     /// Steps of an epoch.
-    pub(super) fn steps(&self, epoch: u32) -> u64 {
+    #[must_use]
+    pub fn steps(&self, epoch: u32) -> u64 {
         let batch = u64::from(self.batch_samples);
         let short = self.end == EpochEnd::ShortLast;
         match (self.end, &self.shares) {
@@ -76,7 +77,8 @@ impl Shape {
 
     /// Steps of all epochs before, plus the step. Does not depend on the number of ranks in
     /// global order: a short last batch counts even where there are too few samples for it.
-    pub(super) fn job_step(&self, epoch: u32, step: u64) -> u64 {
+    #[must_use]
+    pub fn job_step(&self, epoch: u32, step: u64) -> u64 {
         let steps = match (self.end, &self.shares) {
             (EpochEnd::ShortLast, None) => self.samples.div_ceil(self.global_batch()),
             (EpochEnd::DropLast, None) => self.samples / self.global_batch(),

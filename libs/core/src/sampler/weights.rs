@@ -1,5 +1,6 @@
 //! Weights of the datasets: configured, changing with time, and set while the job runs.
 
+use headwater_config_derive::Keys;
 use serde::{Deserialize, Serialize};
 
 use super::error::SamplerError;
@@ -26,10 +27,11 @@ pub struct Curriculum {
 }
 
 /// The weights from one job-wide step on.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, Keys)]
 #[serde(deny_unknown_fields)]
 pub struct CurriculumPoint {
     /// Job-wide step.
+    #[key(unit = "none")]
     pub step: u64,
     /// One weight for each dataset, of any sum.
     pub weights: Vec<f64>,

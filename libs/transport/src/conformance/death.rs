@@ -1,7 +1,13 @@
 //! Either end may be lost at any time.
 
+use std::time::Duration;
+
+use super::world::Paused;
 use super::{Harness, World, fill, region};
-use crate::contract::{Arrival, LinkError, Withdrawal};
+use crate::link::terms::{Arrival, LinkError, Withdrawal};
+
+/// Time for a receiver to let go of a worker by itself. One that has not waits for the worker.
+const HELD_BACK: Duration = Duration::from_secs(3);
 
 /// A worker that goes in the middle of a part.
 pub async fn a_lost_worker_is_gone_and_its_part_is_not_there(harness: &dyn Harness) {
@@ -50,6 +56,68 @@ pub async fn nothing_is_written_after_gone(harness: &dyn Harness) {
         }
     }
     world.silent().await;
+}
+
+/// The worker hears nothing from the moment on that it is dropped, and then writes: a receiver that says
+/// `Gone` has made sure by itself that nothing gets in, or waits for the worker to let go.
+pub async fn a_worker_that_does_not_listen_writes_nothing_after_gone(harness: &dyn Harness) {
+    let mut world = World::new(harness).await;
+    let (slot, memory) = world.add_slot(1 << 20);
+    let (id, key) = world.admit();
+    let deaf = Paused::new();
+    let link = deaf.run(world.connect(&key)).expect("an admitted worker is let in");
+    assert_eq!(world.next().await, Arrival::Connected { peer: id });
+    let place = world.expect(id, slot, &[region(0, 1 << 20)]);
+    let mut part = deaf.run(link.begin(place.clone())).expect("a buffer");
+    world.receiver().drop_peer(id);
+    let gone = world.within(HELD_BACK).await;
+    let before = memory.read(region(0, 1 << 20));
+    fill(&mut part, place.lease);
+    deaf.run(async { tokio::time::timeout(HELD_BACK, link.commit(part)).await.ok() });
+    match gone {
+        Some(Arrival::Gone { peer, .. }) => {
+            assert_eq!(peer, id);
+            assert!(memory.read(region(0, 1 << 20)) == before, "written after it was gone");
+            drop(link);
+        }
+        Some(other) => panic!("not gone but {other:?}"),
+        None => {
+            drop(link);
+            deaf.run(tokio::task::yield_now());
+            world.gone(id).await;
+        }
+    }
+    world.silent().await;
+}
+
+/// Dropped while its bytes are under way: when `Gone` is said, the last of them that gets in has.
+pub async fn a_part_on_its_way_writes_nothing_after_gone(harness: &dyn Harness) {
+    const PART_BYTES: u64 = 24_000_000;
+    let mut world = World::new(harness).await;
+    let (slot, memory) = world.add_slot(PART_BYTES);
+    for round in 0..3 {
+        let super::Peer { id, link } = world.worker().await;
+        let place = world.expect(id, slot, &[region(0, PART_BYTES)]);
+        let mut part = link.begin(place.clone()).await.expect("a buffer");
+        fill(&mut part, place.lease);
+        let commit = tokio::spawn(async move { link.commit(part).await.ok() });
+        tokio::time::sleep(Duration::from_micros(300 * round)).await;
+        world.receiver().drop_peer(id);
+        loop {
+            match world.next().await {
+                Arrival::Part { peer, lease } => assert_eq!((peer, lease), (id, place.lease)),
+                Arrival::Gone { peer, .. } => {
+                    assert_eq!(peer, id);
+                    break;
+                }
+                other => panic!("neither a part nor gone but {other:?}"),
+            }
+        }
+        let before = memory.read(region(0, PART_BYTES));
+        world.silent().await;
+        assert!(memory.read(region(0, PART_BYTES)) == before, "written after it was gone");
+        commit.await.expect("no panic");
+    }
 }
 
 /// The receiver's own decision ends in `Gone` too, although the worker holds on to its link.

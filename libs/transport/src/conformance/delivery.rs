@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::world::untouched;
 use super::{Harness, World, fill, holds, region};
-use crate::contract::Arrival;
+use crate::link::terms::Arrival;
 
 /// Bytes go to their regions, in their order; not one byte beside them changes.
 pub async fn bytes_land_in_their_regions_and_nowhere_else(harness: &dyn Harness) {

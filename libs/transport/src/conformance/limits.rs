@@ -6,7 +6,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use super::{Harness, World, fill, holds, region};
-use crate::contract::Arrival;
+use crate::link::terms::Arrival;
 
 /// `begin` waits while all buffers are in use, and goes on when one is free.
 pub async fn buffers_are_bounded(harness: &dyn Harness) {

@@ -5,8 +5,11 @@
 
 mod death;
 mod delivery;
+mod device;
 mod limits;
 mod refusal;
+#[allow(unsafe_code)] // Vouches for memory that stands for a GPU's.
+mod window;
 mod withdrawal;
 mod world;
 
@@ -15,21 +18,24 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use tokio::sync::mpsc;
 
-use crate::contract::{Arrival, LinkError, LinkOffer, ReceiverLink, SessionKey, WorkerLink};
-use crate::slot::SlotMemory;
+use crate::link::contract::WorkerLink;
+use crate::link::terms::{Arrival, LinkError, LinkOffer, SessionKey};
+use crate::links::Listening;
+use crate::memory::slot::SlotMemory;
 
 pub use death::*;
 pub use delivery::*;
+pub use device::*;
 pub use limits::*;
 pub use refusal::*;
 pub use withdrawal::*;
-pub use world::{Peer, World, fill, holds, pattern, region};
+pub use world::{HERE, Peer, World, fill, holds, pattern, region};
 
 /// Makes the ends of one kind of link.
 #[async_trait]
 pub trait Harness: Send + Sync {
     /// A receiver that reports on `arrivals`.
-    async fn listen(&self, arrivals: mpsc::UnboundedSender<Arrival>) -> Arc<dyn ReceiverLink>;
+    async fn listen(&self, arrivals: mpsc::UnboundedSender<Arrival>) -> Listening;
 
     /// A worker that connects as `key`.
     async fn connect(
@@ -59,6 +65,8 @@ macro_rules! conformance_suite {
             a_part_larger_than_any_socket_buffer_arrives_whole,
             parts_of_the_most_regions_arrive_whole,
             a_slot_added_later_is_written,
+            a_slot_in_a_gpus_memory_is_written_there,
+            a_place_beyond_a_gpus_memory_is_refused,
             a_removed_slot_is_let_go_of_and_the_others_stay,
             a_foreign_key_is_refused,
             an_ended_admission_is_refused,
@@ -74,6 +82,8 @@ macro_rules! conformance_suite {
             an_abandoned_part_reports_nothing,
             a_lost_worker_is_gone_and_its_part_is_not_there,
             nothing_is_written_after_gone,
+            a_worker_that_does_not_listen_writes_nothing_after_gone,
+            a_part_on_its_way_writes_nothing_after_gone,
             a_dropped_peer_is_gone_and_can_deliver_no_more,
             a_peer_dropped_before_it_connected_is_gone,
             a_lost_receiver_closes_its_workers,

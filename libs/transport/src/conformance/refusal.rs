@@ -2,7 +2,7 @@
 
 use super::world::untouched;
 use super::{Harness, World, holds, region};
-use crate::contract::{Arrival, LinkError, SessionKey};
+use crate::link::terms::{Arrival, LinkError, SessionKey};
 
 /// Only an admitted key connects, and a refusal does not disturb the others.
 pub async fn a_foreign_key_is_refused(harness: &dyn Harness) {

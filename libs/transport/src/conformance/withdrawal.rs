@@ -2,7 +2,8 @@
 
 use super::world::untouched;
 use super::{Harness, World, fill, holds, region};
-use crate::contract::{Arrival, LinkError, PartPlace, PeerId, Withdrawal};
+use crate::link::terms::{Arrival, LinkError, PeerId, Withdrawal};
+use crate::memory::place::PartPlace;
 
 /// Withdraws and waits until no writer is left. Says whether the part came after all.
 async fn withdraw(world: &mut World<'_>, peer: PeerId, place: &PartPlace) -> bool {

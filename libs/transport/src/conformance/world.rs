@@ -1,21 +1,27 @@
 //! A receiver with slots, workers, and the words the tests are written in.
 
+use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use headwater_core::Region;
+use tokio::runtime::Runtime;
 use tokio::sync::mpsc;
 
 use super::Harness;
-use crate::contract::{
-    Arrival, LeaseId, LinkError, PartPlace, PeerId, ReceiverLink, SessionKey, SlotId, WorkerLink,
-};
-use crate::part::PartBuffer;
-use crate::slot::SlotMemory;
+use crate::link::contract::{ReceiverLink, WorkerLink};
+use crate::link::terms::{Arrival, LinkError, PeerId, SessionKey};
+use crate::links::Listening;
+use crate::memory::part::PartBuffer;
+use crate::memory::place::{LeaseId, PartPlace, SlotId};
+use crate::memory::slot::SlotMemory;
+use crate::rdma::RdmaReceiver;
 
+/// The route to workers: both ends of every link are on this host.
+pub const HERE: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 /// Byte of slots that nobody wrote.
-const UNTOUCHED: u8 = 0xa5;
+pub(super) const UNTOUCHED: u8 = 0xa5;
 
 /// How long a test waits for what must come.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -27,7 +33,7 @@ const SILENCE: Duration = Duration::from_millis(120);
 pub struct World<'a> {
     harness: &'a dyn Harness,
     /// Taken by the test that loses it.
-    pub receiver: Option<Arc<dyn ReceiverLink>>,
+    pub receiver: Option<Listening>,
     arrivals: mpsc::UnboundedReceiver<Arrival>,
     next: AtomicU64,
 }
@@ -39,6 +45,10 @@ pub struct Peer {
     /// Its end of the link.
     pub link: Arc<dyn WorkerLink>,
 }
+
+/// A runtime that runs only while it is asked to: between two calls whoever lives on it hears nothing and
+/// does nothing.
+pub(super) struct Paused(Option<Runtime>);
 
 /// `len_bytes` from `offset_bytes` on.
 #[must_use]
@@ -93,7 +103,18 @@ impl<'a> World<'a> {
     /// The test has taken it.
     #[must_use]
     pub fn receiver(&self) -> &Arc<dyn ReceiverLink> {
-        self.receiver.as_ref().expect("the receiver is still there")
+        &self.receiver.as_ref().expect("the receiver is still there").link
+    }
+
+    /// What the receiver has beside the contract, where it is of the rdma link.
+    #[must_use]
+    pub fn rdma(&self) -> Option<&Arc<dyn RdmaReceiver>> {
+        self.receiver.as_ref()?.rdma.as_ref()
+    }
+
+    /// A number that no slot has.
+    pub fn slot_id(&self) -> SlotId {
+        SlotId(self.number() as u32)
     }
 
     /// A new slot, filled with a byte that no part has.
@@ -101,7 +122,7 @@ impl<'a> World<'a> {
     /// # Panics
     /// The link does not take it.
     pub fn add_slot(&self, len_bytes: u64) -> (SlotId, Arc<SlotMemory>) {
-        let id = SlotId(self.number() as u32);
+        let id = self.slot_id();
         let memory = self.harness.slot(len_bytes);
         memory.copy_from(region(0, len_bytes), &vec![UNTOUCHED; len_bytes as usize]);
         self.receiver().add_slot(id, Arc::clone(&memory)).expect("the slot is added");
@@ -123,7 +144,7 @@ impl<'a> World<'a> {
     /// # Errors
     /// As the link's.
     pub async fn connect(&self, key: &SessionKey) -> Result<Arc<dyn WorkerLink>, LinkError> {
-        self.harness.connect(&self.receiver().offer(), key).await
+        self.harness.connect(&self.receiver().offer(HERE), key).await
     }
 
     /// A worker that is connected, as the receiver has heard.
@@ -160,7 +181,12 @@ impl<'a> World<'a> {
 
     /// What the link reports within a short while.
     pub async fn soon(&mut self) -> Option<Arrival> {
-        tokio::time::timeout(SILENCE, self.arrivals.recv()).await.ok().flatten()
+        self.within(SILENCE).await
+    }
+
+    /// What the link reports within some time.
+    pub async fn within(&mut self, limit: Duration) -> Option<Arrival> {
+        tokio::time::timeout(limit, self.arrivals.recv()).await.ok().flatten()
     }
 
     /// Waits for the peer to be gone.
@@ -180,6 +206,29 @@ impl<'a> World<'a> {
     /// Something is.
     pub async fn silent(&mut self) {
         assert_eq!(self.soon().await, None, "nothing is to be reported");
+    }
+}
+
+// === impl Paused ===
+
+impl Paused {
+    pub(super) fn new() -> Self {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        Self(Some(runtime.expect("a runtime")))
+    }
+
+    /// Runs it until `work` is done.
+    pub(super) fn run<T>(&self, work: impl Future<Output = T>) -> T {
+        let runtime = self.0.as_ref().expect("present until dropped");
+        tokio::task::block_in_place(|| runtime.block_on(work))
+    }
+}
+
+impl Drop for Paused {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.0.take() {
+            runtime.shutdown_background();
+        }
     }
 }
 

@@ -42,9 +42,7 @@ impl Adapter {
         if let Some(adapter) = opened.get(choice).and_then(Weak::upgrade) {
             return Ok(adapter);
         }
-        let library = Library::system().map_err(|reason| {
-            format!("{reason}; install rdma-core's libibverbs1 and ibverbs-providers")
-        })?;
+        let library = Library::system().map_err(|error| error.to_string())?;
         let adapter = Arc::new(Self::find(&library, choice)?);
         opened.insert(choice.clone(), Arc::downgrade(&adapter));
         Ok(adapter)

@@ -10,7 +10,7 @@ use super::adapter::Adapter;
 use super::lane::{Event, Lane, Outgoing, RECEIVES, SENDS_MAX};
 use super::verbs::{Completion, Completions, Request};
 use super::wire::{Endpoint, RemoteMemory};
-use crate::key::random_bytes;
+use crate::link::key::random_bytes;
 
 /// Pairs of one session and their completions.
 #[derive(Debug)]

@@ -15,10 +15,10 @@ use super::verbs::{
     Writers,
 };
 use super::wire::{MESSAGE_MAX_BYTES, Path, QueuePairAddress};
-use crate::contract::{LinkError, LinkKind};
-use crate::mapping::Mapping;
+use crate::link::terms::{LinkError, LinkKind};
+use crate::memory::mapping::Mapping;
+use crate::memory::part::PartBuffer;
 use crate::metrics;
-use crate::part::PartBuffer;
 
 /// Buffers for messages and announcements of parts that the peer may send at once; what comes
 /// while none is there waits in the peer's device.

@@ -21,7 +21,7 @@ pub(super) fn check(wanted_bytes: u64) -> Result<(), String> {
 }
 
 /// What is wrong where memory cannot be registered.
-pub(crate) fn registration_failure(what: &str, len_bytes: u64, error: &io::Error) -> String {
+pub(super) fn registration_failure(what: &str, len_bytes: u64, error: &io::Error) -> String {
     let mut reason = format!("{what} of {len_bytes} bytes cannot be registered: {error}");
     if let Some(limit) = limit_bytes() {
         let kib = limit / 1024;

@@ -12,8 +12,8 @@ use super::connection::Connection;
 use super::lane::Event;
 use super::verbs::MemoryRegion;
 use super::wire::{MESSAGE_MAX_BYTES, RemoteMemory};
-use crate::key::random_bytes;
-use crate::window::DeviceWindow;
+use crate::link::key::random_bytes;
+use crate::memory::window::DeviceWindow;
 
 /// Time for a write of a few bytes to come back.
 const LIMIT: Duration = Duration::from_secs(5);

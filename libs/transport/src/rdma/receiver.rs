@@ -1,5 +1,6 @@
 //! The receiver's end: registered slots, and a task for each peer's queue pairs.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -8,23 +9,24 @@ use headwater_core::Region;
 use tokio::sync::{Notify, mpsc};
 
 use super::adapter::Adapter;
+use super::calls::RdmaReceiver;
+use super::choices::RdmaListen;
 use super::connection::Connection;
 use super::lane::Event;
-use super::ledger::Ledger;
+use super::slot::Slot;
 use super::verbs::{MemoryRegion, Writers};
 use super::wire::{
-    Answer, Endpoint, MESSAGE_MAX_BYTES, QUEUE_PAIRS_MAX, RemoteMemory, Request, ToReceiver,
-    ToWorker, VERSION,
+    Answer, Endpoint, MESSAGE_MAX_BYTES, QUEUE_PAIRS_MAX, RemoteMemory, Request, VERSION, low_half,
 };
-use super::{RdmaListen, probe_pattern};
-use super::{locked, reach};
-use crate::contract::{
-    Arrival, LeaseId, LinkError, LinkKind, LinkOffer, PartPlace, PeerId, ReceiverLink, SessionKey,
-    SlotId, Withdrawal,
-};
+use super::{locked, probe, reach};
+use crate::link::contract::ReceiverLink;
+use crate::link::receiver_permits::{Line, ReceiverPermits};
+use crate::link::terms::{Arrival, LinkError, LinkKind, LinkOffer, PeerId, SessionKey, Withdrawal};
+use crate::link::words::{ToReceiver, ToWorker};
+use crate::memory::place::{LeaseId, PartPlace, SlotId};
+use crate::memory::slot::SlotMemory;
+use crate::memory::window::DeviceWindow;
 use crate::metrics;
-use crate::slot::SlotMemory;
-use crate::window::DeviceWindow;
 
 /// Time for a goodbye to reach a worker that is to be dropped; a dead one takes none.
 const GOODBYE_LIMIT: Duration = Duration::from_millis(100);
@@ -33,38 +35,49 @@ const DRAIN_LIMIT: Duration = Duration::from_secs(1);
 
 /// A receiver. Dropping it tears every path down.
 #[derive(Debug)]
-pub(super) struct RdmaReceiver {
-    ledger: Arc<Ledger>,
+pub(super) struct Receiver {
+    permits: Arc<ReceiverPermits<Path>>,
+    adapter: Arc<Adapter>,
     config: RdmaListen,
     runtime: tokio::runtime::Handle,
     /// A write to a GPU's memory was seen to come there.
     reaches_gpu: AtomicBool,
 }
 
+/// The queue pairs of a peer, and how its task is told to end them.
+#[derive(Clone, Debug)]
+struct Path {
+    connection: Arc<Connection>,
+    leave: Arc<Notify>,
+}
+
+/// Memory of the receiver that a worker writes the probe to.
+type ProbeMemory = MemoryRegion<Arc<SlotMemory>>;
+
 /// A peer's queue pairs, from its request to its end.
 struct Session {
     peer: PeerId,
-    ledger: Arc<Ledger>,
-    connection: Arc<Connection>,
-    leave: Arc<Notify>,
+    permits: Arc<ReceiverPermits<Path>>,
+    path: Path,
     key: [u8; 32],
     pairs: usize,
 }
 
-// === impl RdmaReceiver ===
+// === impl Receiver ===
 
-impl RdmaReceiver {
+impl Receiver {
     pub(super) fn listen(
         config: &RdmaListen,
         arrivals: mpsc::UnboundedSender<Arrival>,
     ) -> Result<Self, LinkError> {
-        let adapter = Adapter::open(&config.port).map_err(super::setup)?;
-        locked::check(config.slots_bytes).map_err(super::setup)?;
-        Connection::try_out(&adapter).map_err(super::setup)?;
+        let adapter = Adapter::open(&config.port).map_err(setup)?;
+        locked::check(config.slots_bytes).map_err(setup)?;
+        Connection::try_out(&adapter).map_err(setup)?;
         tracing::info!(adapter = adapter.describe(), "rdma link listens");
-        let ledger = Arc::new(Ledger::new(adapter, arrivals));
+        let permits = Arc::new(ReceiverPermits::new(LinkKind::Rdma, false, arrivals));
         let runtime = tokio::runtime::Handle::current();
-        Ok(Self { ledger, config: config.clone(), runtime, reaches_gpu: AtomicBool::new(false) })
+        let (config, reaches_gpu) = (config.clone(), AtomicBool::new(false));
+        Ok(Self { permits, adapter, config, runtime, reaches_gpu })
     }
 
     /// Makes and connects the pairs that a worker asks for.
@@ -76,33 +89,37 @@ impl RdmaReceiver {
             }
             None => return Err("not a worker of this protocol".into()),
         };
-        let leave = Arc::new(Notify::new());
-        let peer = self.ledger.knock(&request.key, &leave)?;
-        let made = self.connect(&request).inspect_err(|reason| {
-            self.ledger.turned_away(peer, reason);
-        })?;
-        let (connection, probe) = made;
-        let address = probe.memory().as_ptr() as u64;
-        let len_bytes = probe.memory().len_bytes();
-        let target = RemoteMemory { address, len_bytes, key: probe.remote_key() };
-        let endpoint = connection.endpoint();
+        let peer = self.permits.knock(&request.key)?;
+        let made = self.connect(&request);
+        let (path, probe) = made.inspect_err(|reason| self.permits.gone(peer, reason))?;
         let session = Session {
             peer,
-            ledger: Arc::clone(&self.ledger),
-            connection,
-            leave,
+            permits: Arc::clone(&self.permits),
+            path,
             key: request.key,
             pairs: request.endpoint.pairs.len(),
         };
+        if !self.permits.reached(peer, &session.path) {
+            let reason = "dropped before it connected";
+            session.path.connection.destroy();
+            self.permits.gone(peer, reason);
+            return Err(reason.into());
+        }
+        let address = probe.memory().as_ptr() as u64;
+        let len_bytes = probe.memory().len_bytes();
+        let target = RemoteMemory { address, len_bytes, key: probe.remote_key() };
+        let endpoint = session.path.connection.endpoint();
         self.runtime.spawn(session.run(probe, self.config.handshake_timeout));
         Ok((endpoint, target))
     }
 
-    fn connect(
-        &self,
-        request: &Request,
-    ) -> Result<(Arc<Connection>, MemoryRegion<Arc<SlotMemory>>), String> {
-        let adapter = self.ledger.adapter();
+    fn add(&self, slot: SlotId, registered: Slot) {
+        metrics::registered(LinkKind::Rdma, registered.terms().len_bytes);
+        self.permits.add_slot(slot, registered);
+    }
+
+    fn connect(&self, request: &Request) -> Result<(Path, ProbeMemory), String> {
+        let adapter = &self.adapter;
         let layers = (request.endpoint.path.ethernet, adapter.path.ethernet);
         if layers.0 != layers.1 {
             return Err("one port is Ethernet (RoCE), the other InfiniBand".into());
@@ -116,21 +133,49 @@ impl RdmaReceiver {
             MemoryRegion::new(&adapter.domain, Arc::new(probe), Writers::Peers).map_err(failed)?;
         metrics::registered(LinkKind::Rdma, probe_bytes);
         connection.connect(&request.endpoint).map_err(failed)?;
-        Ok((Arc::new(connection), probe))
+        let path = Path { connection: Arc::new(connection), leave: Arc::new(Notify::new()) };
+        Ok((path, probe))
     }
 }
 
-impl ReceiverLink for RdmaReceiver {
+impl ReceiverLink for Receiver {
     fn kind(&self) -> LinkKind {
         LinkKind::Rdma
     }
 
     /// Where the port is, for the worker's log: what it needs comes in the answer.
-    fn offer(&self) -> LinkOffer {
-        let address = self.ledger.adapter().describe().into_bytes();
-        LinkOffer { kind: LinkKind::Rdma, address }
+    fn offer(&self, _: IpAddr) -> LinkOffer {
+        LinkOffer { kind: LinkKind::Rdma, address: self.adapter.describe().into_bytes() }
     }
 
+    fn add_slot(&self, slot: SlotId, memory: Arc<SlotMemory>) -> Result<(), LinkError> {
+        let registered = Slot::host(&self.adapter.domain, slot, memory)?;
+        self.add(slot, registered);
+        Ok(())
+    }
+
+    fn remove_slot(&self, slot: SlotId) {
+        self.permits.remove_slot(slot);
+    }
+
+    fn admit(&self, peer: PeerId, key: SessionKey) {
+        self.permits.admit(peer, key);
+    }
+
+    fn expect(&self, peer: PeerId, place: PartPlace) {
+        self.permits.expect(peer, place);
+    }
+
+    fn withdraw(&self, peer: PeerId, lease: LeaseId) -> Withdrawal {
+        self.permits.withdraw(peer, lease)
+    }
+
+    fn drop_peer(&self, peer: PeerId) {
+        self.permits.drop_peer(peer);
+    }
+}
+
+impl RdmaReceiver for Receiver {
     fn answer(&self, request: &[u8]) -> Vec<u8> {
         let answer = match self.let_in(request) {
             Ok((endpoint, probe)) => Answer::Accepted { endpoint, probe },
@@ -143,66 +188,66 @@ impl ReceiverLink for RdmaReceiver {
         answer.encode()
     }
 
-    fn add_slot(&self, slot: SlotId, memory: Arc<SlotMemory>) -> Result<(), LinkError> {
-        self.ledger.add_slot(slot, memory)
-    }
-
     fn add_device_slot(
         &self,
         slot: SlotId,
         window: Arc<dyn DeviceWindow>,
     ) -> Result<(), LinkError> {
-        let adapter = self.ledger.adapter();
-        let name = adapter.domain.device().name();
-        let refused = |why: String| super::setup(format!("{name} cannot write to the GPU: {why}"));
-        let (region, way) = MemoryRegion::of_window(&adapter.domain, window).map_err(refused)?;
+        let name = self.adapter.domain.device().name();
+        let refused = |why: String| setup(format!("{name} cannot write to the GPU: {why}"));
+        let made = MemoryRegion::of_window(&self.adapter.domain, window);
+        let (region, way) = made.map_err(refused)?;
         if !self.reaches_gpu.load(Ordering::Relaxed) {
-            reach::check(adapter, &region).map_err(refused)?;
+            reach::check(&self.adapter, &region).map_err(refused)?;
             self.reaches_gpu.store(true, Ordering::Relaxed);
             tracing::info!(device = name, way, "rdma link writes to the GPU's memory");
         }
-        self.ledger.add_window(slot, region);
+        self.add(slot, Slot::Device(region));
         Ok(())
-    }
-
-    fn remove_slot(&self, slot: SlotId) {
-        self.ledger.remove_slot(slot);
-    }
-
-    fn admit(&self, peer: PeerId, key: SessionKey) {
-        self.ledger.admit(peer, key);
-    }
-
-    fn expect(&self, peer: PeerId, place: PartPlace) {
-        self.ledger.expect(peer, &place);
-    }
-
-    fn withdraw(&self, peer: PeerId, lease: LeaseId) -> Withdrawal {
-        self.ledger.withdraw(peer, lease)
-    }
-
-    fn drop_peer(&self, peer: PeerId) {
-        self.ledger.drop_peer(peer);
     }
 }
 
-impl Drop for RdmaReceiver {
+impl Drop for Receiver {
     fn drop(&mut self) {
-        self.ledger.drop_all();
+        self.permits.shut();
+    }
+}
+
+fn setup(reason: String) -> LinkError {
+    LinkKind::Rdma.setup(reason)
+}
+
+// === impl Line ===
+
+impl Line for Path {
+    type Slot = Slot;
+
+    const WRITTEN_HERE: bool = false;
+
+    fn slot_bytes(slot: &Slot) -> u64 {
+        slot.terms().len_bytes
+    }
+
+    /// Goodbyes are for the peer's task to say, which tears the path down after that.
+    fn tell(&self, word: ToWorker<&Slot>) {
+        match word {
+            ToWorker::Bye => self.leave.notify_one(),
+            word => self.connection.send(word.map(Slot::terms).encode()),
+        }
     }
 }
 
 // === impl Session ===
 
 impl Session {
-    async fn run(self, probe: MemoryRegion<Arc<SlotMemory>>, limit: Duration) {
+    async fn run(self, probe: ProbeMemory, limit: Duration) {
         let probed = tokio::select! {
             probed = tokio::time::timeout(limit, self.probed(&probe)) => {
                 probed.unwrap_or_else(|_| Err("its probe did not come in time".into()))
             }
-            () = self.leave.notified() => Err("dropped by the receiver".into()),
+            () = self.path.leave.notified() => Err("dropped by the receiver".into()),
         };
-        let stood = probed.is_ok() && self.ledger.stands(self.peer, &self.connection);
+        let stood = probed.is_ok() && self.permits.stands(self.peer);
         let reason = match probed {
             Err(reason) => reason,
             Ok(()) if !stood => "dropped by the receiver".into(),
@@ -210,14 +255,14 @@ impl Session {
         };
         self.end().await;
         drop(probe);
-        self.ledger.gone(self.peer, reason, stood);
+        self.permits.gone(self.peer, &reason);
     }
 
     /// Waits for the probe over every pair and looks whether it is where it belongs.
-    async fn probed(&self, probe: &MemoryRegion<Arc<SlotMemory>>) -> Result<(), String> {
+    async fn probed(&self, probe: &ProbeMemory) -> Result<(), String> {
         let mut missing: Vec<u32> = (0..self.pairs as u32).collect();
         while !missing.is_empty() {
-            for event in self.connection.events().await {
+            for event in self.path.connection.events().await {
                 match event {
                     Event::Written(number) => missing.retain(|pair| *pair != number),
                     Event::Broken(reason) => return Err(reason),
@@ -227,7 +272,7 @@ impl Session {
             }
         }
         for pair in 0..self.pairs {
-            let wanted = probe_pattern(&self.key, pair);
+            let wanted = probe::pattern(&self.key, pair);
             let (offset_bytes, len_bytes) = ((pair * wanted.len()) as u64, wanted.len() as u64);
             if probe.memory().read(Region { offset_bytes, len_bytes }) != wanted {
                 return Err(format!("the probe over pair {pair} is not what was written"));
@@ -241,8 +286,8 @@ impl Session {
         loop {
             let events = tokio::select! {
                 biased;
-                () = self.leave.notified() => return "dropped by the receiver".into(),
-                events = self.connection.events() => events,
+                () = self.path.leave.notified() => return "dropped by the receiver".into(),
+                events = self.path.connection.events() => events,
             };
             // All are heard: parts that came with a goodbye have arrived.
             let ends: Vec<String> =
@@ -257,10 +302,13 @@ impl Session {
     /// Why the path ends, if it does.
     fn hear(&self, event: Event) -> Option<String> {
         match event {
-            Event::Written(number) => self.ledger.written(self.peer, number),
+            Event::Written(number) => {
+                let is = |lease| low_half(lease) == number;
+                self.permits.written(self.peer, is, |_, _| true);
+            }
             Event::Message(bytes) => match ToReceiver::decode(&bytes) {
                 Some(ToReceiver::Bye) => return Some("the worker left".into()),
-                Some(message) => self.ledger.hear(self.peer, &message),
+                Some(word) => self.permits.hear(self.peer, word),
                 None => return Some("the worker sent no known message".into()),
             },
             Event::Broken(reason) => return Some(reason),
@@ -272,23 +320,24 @@ impl Session {
     /// Says goodbye to a worker that is to be dropped, stops the pairs, takes what they give back,
     /// and destroys them.
     async fn end(&self) {
-        if self.ledger.is_leaving(self.peer) {
+        if self.permits.is_leaving(self.peer) {
             self.say_goodbye().await;
         }
-        self.connection.fail();
-        self.connection
+        self.path.connection.fail();
+        self.path
+            .connection
             .drain(DRAIN_LIMIT, |event| {
                 self.hear(event);
             })
             .await;
-        self.connection.destroy();
+        self.path.connection.destroy();
     }
 
     async fn say_goodbye(&self) {
-        self.connection.send(ToWorker::Bye.encode());
+        self.path.connection.send(ToWorker::<RemoteMemory>::Bye.encode());
         let said = async {
-            while !self.connection.is_idle() {
-                for event in self.connection.events().await {
+            while !self.path.connection.is_idle() {
+                for event in self.path.connection.events().await {
                     if matches!(event, Event::Broken(_)) {
                         return;
                     }

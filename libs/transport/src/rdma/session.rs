@@ -6,45 +6,67 @@ use tokio::sync::oneshot;
 
 use super::connection::Connection;
 use super::lane::{Outgoing, Write};
-use super::ledger::immediate;
-use super::permissions::Permissions;
-use super::rendering::Rendering;
-use super::verbs::{Piece, Request};
-use super::wire::{RemoteMemory, ToReceiver, ToWorker};
-use crate::contract::{LeaseId, LinkError, LinkKind, PartPlace};
-use crate::part::{Backing, PartBuffer};
-use crate::place;
-use crate::staging::StagingPool;
+use super::locked;
+use super::verbs::{MemoryRegion, Piece, Request, Writers};
+use super::wire::{RemoteMemory, low_half};
+use crate::link::terms::{LinkError, LinkKind};
+use crate::link::words::{ToReceiver, ToWorker};
+use crate::link::worker_permits::{Rendered, Rendering, Voice, WorkerPermits};
+use crate::memory::mapping::Mapping;
+use crate::memory::part::PartBuffer;
+use crate::memory::place::{self, PartPlace, PlaceError};
+use crate::memory::staging::{StagingBuffer, StagingPool};
+use crate::metrics;
+
+/// A buffer's memory as the worker's card knows it.
+type Region = MemoryRegion<Arc<Mapping>>;
+
+/// What a part keeps: its buffer goes back first.
+#[derive(Debug)]
+struct Kept {
+    staging: StagingBuffer<Region>,
+    _rendering: Rendering<RemoteMemory, Pairs>,
+}
 
 /// What the worker knows of its receiver.
 #[derive(Debug)]
 pub(super) struct Session {
-    permissions: Permissions<RemoteMemory>,
-    staging: StagingPool,
-    /// `None` when the session has ended.
-    connection: Mutex<Option<Arc<Connection>>>,
+    pub(super) permits: Arc<WorkerPermits<RemoteMemory>>,
+    staging: StagingPool<Region>,
+    pairs: Pairs,
 }
+
+/// The queue pairs; `None` when the session has ended.
+#[derive(Clone, Debug)]
+struct Pairs(Arc<Mutex<Option<Arc<Connection>>>>);
 
 // === impl Session ===
 
 impl Session {
-    pub(super) fn new(connection: Arc<Connection>, staging: StagingPool) -> Self {
-        let permissions = Permissions::new(LinkKind::Rdma);
-        Self { permissions, staging, connection: Mutex::new(Some(connection)) }
+    pub(super) fn new(connection: Arc<Connection>, staging_buffers: usize) -> Self {
+        let kind = LinkKind::Rdma;
+        let permits = Arc::new(WorkerPermits::new(kind, Rendered::InStaging));
+        let domain = Arc::clone(&connection.adapter().domain);
+        let register = move |memory: Arc<Mapping>| {
+            let len_bytes = memory.len() as u64;
+            let region = Region::new(&domain, memory, Writers::Own).map_err(|error| {
+                locked::registration_failure("a staging buffer", len_bytes, &error)
+            })?;
+            metrics::registered(kind, len_bytes);
+            Ok(region)
+        };
+        let staging = StagingPool::new(staging_buffers, metrics::staging_in_use(kind), register);
+        Self { permits, staging, pairs: Pairs(Arc::new(Mutex::new(Some(connection)))) }
     }
 
     /// Waits for slot and permission, then for a registered buffer.
-    pub(super) async fn begin(self: &Arc<Self>, place: PartPlace) -> Result<PartBuffer, LinkError> {
-        let slot = self.permissions.permitted_slot(&place).await?;
+    pub(super) async fn begin(&self, place: PartPlace) -> Result<PartBuffer, LinkError> {
+        let slot = self.permits.permitted_slot(&place).await?;
         place::check(&place, slot.len_bytes)?;
-        let staging = tokio::select! {
-            biased;
-            error = self.permissions.refusal(place.lease) => return Err(error),
-            staging = self.staging.take(PartBuffer::staging_bytes(&place)) => staging?,
-        };
-        self.permissions.render(&place)?;
-        let rendering = Rendering::new(Arc::clone(self), place.lease);
-        PartBuffer::in_registered(place, staging, rendering)
+        let staging = self.permits.staging(&place, &self.staging).await?;
+        let rendering = self.permits.render(&place, self.pairs.clone())?;
+        let memory = Arc::clone(staging.mapping());
+        Ok(PartBuffer::in_staging(place, memory, Kept { staging, _rendering: rendering })?)
     }
 
     /// Hands the part to the queue pairs; the receiver is told when it is there.
@@ -52,77 +74,58 @@ impl Session {
         &self,
         part: PartBuffer,
     ) -> Result<oneshot::Receiver<Result<(), LinkError>>, LinkError> {
-        let lease = part.lease();
-        let slot = self.permissions.spend(part.place())?;
-        // Gone only after the permissions were closed, a moment ago.
-        let connection = self.connection().clone().ok_or(LinkError::Withdrawn { lease })?;
-        let writes = writes(&part, slot, connection.adapter().message_max_bytes);
+        let kept = part.keeper::<Kept>();
+        let kept = kept.ok_or_else(|| PlaceError::new("the buffer is of another link"))?;
+        let local_key = kept.staging.registration().local_key();
+        let slot = self.permits.spend(part.place())?;
+        // Gone only after the permits were closed, a moment ago.
+        let connection = self.pairs.lock().clone();
+        let connection = connection.ok_or(LinkError::Withdrawn { lease: part.lease() })?;
+        let writes = writes(&part, local_key, slot, connection.adapter().message_max_bytes);
         let (done, outcome) = oneshot::channel();
         connection.deliver(Outgoing { part, writes, done });
         Ok(outcome)
     }
 
-    /// The control stream's word that the lease is withdrawn.
-    pub(super) fn withdraw(&self, lease: LeaseId) {
-        self.permissions.discourage(lease);
-    }
-
-    /// The lease's buffer is gone, and no request of it is left.
-    pub(super) fn rendered(&self, lease: LeaseId) {
-        if self.permissions.rendered(lease) {
-            self.tell(&ToReceiver::Quiet { lease });
-        }
-    }
-
-    /// A message of the receiver; `Some`: why the session ends.
-    pub(super) fn hear(&self, bytes: &[u8]) -> Option<String> {
-        match ToWorker::decode(bytes) {
-            Some(ToWorker::Slot { slot, memory }) => self.permissions.add_slot(slot, memory),
-            Some(ToWorker::Forget { slot }) => self.permissions.forget_slot(slot),
-            Some(ToWorker::Expect { lease, fingerprint }) => {
-                self.permissions.permit(lease, fingerprint);
-            }
-            Some(ToWorker::Withdraw { lease }) => {
-                if self.permissions.withdraw(lease) {
-                    self.tell(&ToReceiver::Quiet { lease });
-                }
-            }
-            Some(ToWorker::Bye) => return Some("the receiver has closed the link".into()),
-            Some(ToWorker::Standing) => return Some("the receiver answered twice".into()),
-            None => return Some("the receiver sent no known message".into()),
-        }
-        None
+    /// A message of the receiver; `Err`: why the session ends.
+    pub(super) fn hear(&self, bytes: &[u8]) -> Result<(), String> {
+        let word = ToWorker::decode(bytes).ok_or("the receiver sent no known message")?;
+        self.permits.hear(word, &self.pairs)
     }
 
     /// The session has ended: nothing is begun or sent from here on.
     pub(super) fn close(&self, reason: &str) {
-        self.permissions.close(reason);
-        let connection = self.connection().take();
+        self.permits.close(reason);
+        let connection = self.pairs.lock().take();
         drop(connection);
     }
+}
 
-    /// Resolves when the session has ended.
-    pub(super) async fn closed(&self) -> LinkError {
-        self.permissions.closed().await
+// === impl Pairs ===
+
+impl Pairs {
+    fn lock(&self) -> MutexGuard<'_, Option<Arc<Connection>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
 
-    fn tell(&self, message: &ToReceiver) {
-        let connection = self.connection().clone();
+impl Voice for Pairs {
+    fn say(&self, word: ToReceiver) {
+        let connection = self.lock().clone();
         if let Some(connection) = connection {
-            connection.send(message.encode());
+            connection.send(word.encode());
         }
-    }
-
-    fn connection(&self) -> MutexGuard<'_, Option<Arc<Connection>>> {
-        self.connection.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// One write for each region that has bytes, or several for one longer than the port takes at a
 /// time; the last tells the receiver. A part without bytes is that word alone.
-fn writes(part: &PartBuffer, slot: RemoteMemory, message_max_bytes: u32) -> Vec<Write> {
-    let Backing::Registered { staging, .. } = part.backing() else { return Vec::new() };
-    let local_key = staging.local_key();
+fn writes(
+    part: &PartBuffer,
+    local_key: u32,
+    slot: RemoteMemory,
+    message_max_bytes: u32,
+) -> Vec<Write> {
     let mut writes = Vec::with_capacity(part.place().regions.len());
     for (region, bytes) in part.place().regions.iter().zip(part.regions()) {
         let mut offset = region.offset_bytes;
@@ -143,7 +146,7 @@ fn writes(part: &PartBuffer, slot: RemoteMemory, message_max_bytes: u32) -> Vec<
     }
     if let Some(Write { request: Request::Write { immediate: number, .. }, .. }) = writes.last_mut()
     {
-        *number = Some(immediate(part.lease()));
+        *number = Some(low_half(part.lease()));
     }
     writes
 }

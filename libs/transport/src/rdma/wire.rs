@@ -1,12 +1,11 @@
-//! What the two ends tell each other; little-endian. docs/wire-format.md has the table.
-//!
-//! Endpoints (`Request`, `Answer`) travel over the control stream, which knows who is who;
-//! messages (`ToReceiver`, `ToWorker`) travel over the first queue pair once it stands.
+//! How a session of the rdma link begins, over the control stream; little-endian. What follows goes over
+//! the first queue pair, as `link::words` has it; docs/wire-format.md has the table.
 
-use crate::contract::{LeaseId, SlotId};
+use crate::link::words::{SlotTerms, u32_at, u64_at};
+use crate::memory::place::LeaseId;
 
-/// Version of all of this; both ends must have the same.
-pub(super) const VERSION: u16 = 1;
+/// Version of what goes over both; both ends must have the same.
+pub(super) const VERSION: u16 = 2;
 
 /// No message is longer.
 pub(super) const MESSAGE_MAX_BYTES: usize = 64;
@@ -75,32 +74,6 @@ pub(super) struct RemoteMemory {
     pub(super) address: u64,
     pub(super) len_bytes: u64,
     pub(super) key: u32,
-}
-
-/// From a worker, besides writes.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum ToReceiver {
-    /// The withdrawn lease has no buffer here, and will get none.
-    Quiet { lease: LeaseId },
-    /// The worker leaves; nothing follows.
-    Bye,
-}
-
-/// From a receiver.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum ToWorker {
-    /// The probe was found where it belongs: the path stands.
-    Standing,
-    /// A slot that may be written under leases.
-    Slot { slot: SlotId, memory: RemoteMemory },
-    /// The slot is no longer in use.
-    Forget { slot: SlotId },
-    /// The lease may be written, at the place of this fingerprint.
-    Expect { lease: LeaseId, fingerprint: u64 },
-    /// It may no longer. To be answered with `Quiet`.
-    Withdraw { lease: LeaseId },
-    /// The receiver closes the path.
-    Bye,
 }
 
 // === impl Path ===
@@ -207,7 +180,7 @@ impl Answer {
             (&ACCEPTED, rest) => {
                 let (probe, rest) = rest.split_first_chunk::<20>()?;
                 let (endpoint, rest) = Endpoint::decode(rest)?;
-                let probe = RemoteMemory::decode(probe);
+                let probe = RemoteMemory::decode(probe)?;
                 rest.is_empty().then_some(Self::Accepted { endpoint, probe })
             }
             (&REFUSED, reason) => {
@@ -220,84 +193,24 @@ impl Answer {
 
 // === impl RemoteMemory ===
 
-impl RemoteMemory {
+impl SlotTerms for RemoteMemory {
     fn encode(&self, bytes: &mut Vec<u8>) {
         bytes.extend_from_slice(&self.address.to_le_bytes());
         bytes.extend_from_slice(&self.len_bytes.to_le_bytes());
         bytes.extend_from_slice(&self.key.to_le_bytes());
     }
 
-    fn decode(bytes: &[u8; 20]) -> Self {
-        Self { address: u64_at(bytes, 0), len_bytes: u64_at(bytes, 8), key: u32_at(bytes, 16) }
+    fn decode(bytes: &[u8]) -> Option<Self> {
+        let bytes: &[u8; 20] = bytes.try_into().ok()?;
+        let (address, len_bytes) = (u64_at(bytes, 0), u64_at(bytes, 8));
+        Some(Self { address, len_bytes, key: u32_at(bytes, 16) })
     }
 }
 
-// === impl ToReceiver ===
-
-impl ToReceiver {
-    pub(super) fn encode(&self) -> Vec<u8> {
-        match self {
-            Self::Quiet { lease } => [&[1][..], &lease.0.to_le_bytes()].concat(),
-            Self::Bye => vec![2],
-        }
-    }
-
-    /// `None`: not a message of this protocol.
-    pub(super) fn decode(message: &[u8]) -> Option<Self> {
-        match (*message.first()?, message.len()) {
-            (1, 9) => Some(Self::Quiet { lease: LeaseId(u64_at(message, 1)) }),
-            (2, 1) => Some(Self::Bye),
-            _ => None,
-        }
-    }
-}
-
-// === impl ToWorker ===
-
-impl ToWorker {
-    pub(super) fn encode(&self) -> Vec<u8> {
-        match self {
-            Self::Standing => vec![1],
-            Self::Slot { slot, memory } => {
-                let mut bytes = [&[2][..], &slot.0.to_le_bytes()].concat();
-                memory.encode(&mut bytes);
-                bytes
-            }
-            Self::Forget { slot } => [&[3][..], &slot.0.to_le_bytes()].concat(),
-            Self::Expect { lease, fingerprint } => {
-                [&[4][..], &lease.0.to_le_bytes(), &fingerprint.to_le_bytes()].concat()
-            }
-            Self::Withdraw { lease } => [&[5][..], &lease.0.to_le_bytes()].concat(),
-            Self::Bye => vec![6],
-        }
-    }
-
-    /// `None`: not a message of this protocol.
-    pub(super) fn decode(message: &[u8]) -> Option<Self> {
-        let decoded = match (*message.first()?, message.len()) {
-            (1, 1) => Self::Standing,
-            (2, 25) => Self::Slot {
-                slot: SlotId(u32_at(message, 1)),
-                memory: RemoteMemory::decode(message[5..].try_into().ok()?),
-            },
-            (3, 5) => Self::Forget { slot: SlotId(u32_at(message, 1)) },
-            (4, 17) => {
-                Self::Expect { lease: LeaseId(u64_at(message, 1)), fingerprint: u64_at(message, 9) }
-            }
-            (5, 9) => Self::Withdraw { lease: LeaseId(u64_at(message, 1)) },
-            (6, 1) => Self::Bye,
-            _ => return None,
-        };
-        Some(decoded)
-    }
-}
-
-fn u32_at(bytes: &[u8], at: usize) -> u32 {
-    u32::from_le_bytes(std::array::from_fn(|i| bytes[at + i]))
-}
-
-fn u64_at(bytes: &[u8], at: usize) -> u64 {
-    u64::from_le_bytes(std::array::from_fn(|i| bytes[at + i]))
+/// What a write says of its lease. Leases are numbered one by one, and far fewer than 2^32 are open at
+/// a time.
+pub(super) fn low_half(lease: LeaseId) -> u32 {
+    lease.0 as u32
 }
 
 /// Takes any bytes for each message of this protocol. Panics where one is taken that is written
@@ -307,10 +220,9 @@ pub(crate) fn take_any(bytes: &[u8]) {
     let written = [
         Request::decode(bytes).and_then(Result::ok).map(|message| message.encode()),
         Answer::decode(bytes).map(|message| message.encode()),
-        ToReceiver::decode(bytes).map(|message| message.encode()),
-        ToWorker::decode(bytes).map(|message| message.encode()),
     ];
     assert!(written.iter().flatten().all(|written| written == bytes), "{written:?}");
+    crate::link::words::take_any::<RemoteMemory>(bytes);
 }
 
 #[cfg(test)]

@@ -7,16 +7,19 @@ use async_trait::async_trait;
 use tokio::sync::Notify;
 
 use super::adapter::Adapter;
+use super::calls::Exchange;
+use super::choices::RdmaConnect;
 use super::connection::Connection;
 use super::lane::Event;
-use super::locked;
 use super::session::Session;
-use super::wire::{Answer, Request, ToReceiver, ToWorker, VERSION};
-use super::{Exchange, RdmaConnect, probe_pattern, setup};
-use crate::contract::{LeaseId, LinkError, LinkKind, PartPlace, SessionKey, WorkerLink};
+use super::wire::{Answer, RemoteMemory, Request, VERSION};
+use super::{locked, probe};
+use crate::link::contract::WorkerLink;
+use crate::link::terms::{LinkError, LinkKind, SessionKey};
+use crate::link::words::{ToReceiver, ToWorker};
+use crate::memory::part::PartBuffer;
+use crate::memory::place::{LeaseId, PartPlace};
 use crate::metrics::{self, Direction};
-use crate::part::{Backing, PartBuffer};
-use crate::staging::StagingPool;
 
 /// Time for a leaving worker's parts and goodbye to reach the receiver.
 const LEAVE_LIMIT: Duration = Duration::from_secs(2);
@@ -44,14 +47,11 @@ impl RdmaWorker {
         let greet = greet(&adapter, key, config, exchange);
         let (connection, early) =
             tokio::time::timeout(config.handshake_timeout, greet).await.map_err(late)??;
-        let domain = Arc::clone(&adapter.domain);
-        let staging = StagingPool::registered(LinkKind::Rdma, config.staging_buffers, domain);
-        let session = Arc::new(Session::new(Arc::clone(&connection), staging));
+        let session = Session::new(Arc::clone(&connection), config.staging_buffers);
         for event in early {
-            if let Some(reason) = hear(&session, event) {
-                return Err(LinkError::Closed { kind: LinkKind::Rdma, reason });
-            }
+            hear(&session, event).map_err(|reason| LinkKind::Rdma.closed(reason))?;
         }
+        let session = Arc::new(session);
         let leave = Arc::new(Notify::new());
         tokio::spawn(keep(Arc::clone(&session), connection, Arc::clone(&leave)));
         Ok(Self { session, leave })
@@ -69,22 +69,18 @@ impl WorkerLink for RdmaWorker {
     }
 
     async fn commit(&self, part: PartBuffer) -> Result<(), LinkError> {
-        let Backing::Registered { .. } = part.backing() else {
-            return Err(LinkError::Place { reason: "the buffer is of another link".into() });
-        };
-        let outcome = self.session.send(part)?;
-        match outcome.await {
+        match self.session.send(part)?.await {
             Ok(outcome) => outcome,
-            Err(_) => Err(self.session.closed().await),
+            Err(_) => Err(self.session.permits.closed().await),
         }
     }
 
     fn withdraw(&self, lease: LeaseId) {
-        self.session.withdraw(lease);
+        self.session.permits.withdraw(lease);
     }
 
     async fn closed(&self) -> LinkError {
-        self.session.closed().await
+        self.session.permits.closed().await
     }
 }
 
@@ -110,31 +106,41 @@ async fn greet(
     let endpoint = connection.endpoint();
     let request = Request { version: VERSION, key: key.0, endpoint };
     let answer = exchange.exchange(request.encode()).await?;
-    let refused = |reason: String| LinkError::Refused { kind: LinkKind::Rdma, reason };
     let (endpoint, probe) = match Answer::decode(&answer) {
         Some(Answer::Accepted { endpoint, probe }) => (endpoint, probe),
-        Some(Answer::Refused { reason }) => return Err(refused(reason)),
-        None => return Err(refused("it answered something else than a receiver".into())),
+        Some(Answer::Refused { reason }) => return Err(LinkKind::Rdma.refused(reason)),
+        None => {
+            return Err(LinkKind::Rdma.refused("it answered something else than a receiver"));
+        }
     };
     connection.connect(&endpoint).map_err(failed)?;
-    connection.probe(probe, |pair| probe_pattern(&key.0, pair));
+    connection.probe(probe, |pair| probe::pattern(&key.0, pair));
     loop {
         let mut events = connection.events().await.into_iter();
         while let Some(event) = events.next() {
             match event {
-                Event::Message(bytes) if ToWorker::decode(&bytes) == Some(ToWorker::Standing) => {
+                Event::Message(bytes) if is_standing(&bytes) => {
                     return Ok((Arc::new(connection), events.collect()));
                 }
                 Event::Broken(reason) => {
                     return Err(setup(format!("the probe write failed: {reason}")));
                 }
                 Event::Message(_) => {
-                    return Err(refused("it answered the probe with something else".into()));
+                    let reason = "it answered the probe with something else";
+                    return Err(LinkKind::Rdma.refused(reason));
                 }
                 Event::Written(_) | Event::Ended(..) => {}
             }
         }
     }
+}
+
+fn is_standing(message: &[u8]) -> bool {
+    ToWorker::<RemoteMemory>::decode(message) == Some(ToWorker::Standing)
+}
+
+fn setup(reason: String) -> LinkError {
+    LinkKind::Rdma.setup(reason)
 }
 
 /// Serves the queue pairs until the worker leaves or they break, and destroys them.
@@ -162,7 +168,7 @@ async fn serve(session: &Session, connection: &Connection) -> String {
     loop {
         let mut ends = None;
         for event in connection.events().await {
-            let end = hear(session, event);
+            let end = hear(session, event).err();
             ends = ends.or(end);
         }
         if let Some(reason) = ends {
@@ -183,23 +189,23 @@ async fn say_goodbye(session: &Session, connection: &Connection) -> String {
             connection.send(ToReceiver::Bye.encode());
         }
         for event in connection.events().await {
-            if let Some(reason) = hear(session, event) {
+            if let Err(reason) = hear(session, event) {
                 return reason;
             }
         }
     }
 }
 
-/// `Some`: why the session ends.
-fn hear(session: &Session, event: Event) -> Option<String> {
+/// `Err`: why the session ends.
+fn hear(session: &Session, event: Event) -> Result<(), String> {
     match event {
         Event::Message(bytes) => session.hear(&bytes),
-        Event::Broken(reason) => Some(reason),
+        Event::Broken(reason) => Err(reason),
         Event::Ended(..) => {
             settle(event, None);
-            None
+            Ok(())
         }
-        Event::Written(_) => Some("the receiver wrote to a worker".into()),
+        Event::Written(_) => Err("the receiver wrote to a worker".into()),
     }
 }
 
@@ -207,10 +213,8 @@ fn hear(session: &Session, event: Event) -> Option<String> {
 fn settle(event: Event, closing: Option<&str>) {
     let Event::Ended(outgoing, outcome) = event else { return };
     let bytes = outgoing.part.len_bytes();
-    let outcome = outcome.map_err(|reason| LinkError::Closed {
-        kind: LinkKind::Rdma,
-        reason: closing.map_or(reason, str::to_owned),
-    });
+    let outcome =
+        outcome.map_err(|reason| LinkKind::Rdma.closed(closing.map_or(reason, str::to_owned)));
     if outcome.is_ok() {
         metrics::part(LinkKind::Rdma, Direction::Out, bytes);
     }

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::Notify;
 
 use super::socket::{Packet, PacketSocket};
-use crate::slot::SlotMemory;
+use crate::memory::slot::SlotMemory;
 
 /// Keeps the order of posts: what the socket does not take at once waits in a queue, which holds
 /// no more than the leases and slots that the receiver has open.

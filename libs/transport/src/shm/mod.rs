@@ -13,49 +13,26 @@
 //! process, asks the worker to leave and reports `Gone` when it has. Until then the receiver
 //! keeps the slots of its open leases out of use.
 
-use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
 
 use tokio::sync::mpsc;
 
-use crate::contract::{Arrival, LinkError, LinkOffer, ReceiverLink, SessionKey, WorkerLink};
+use crate::link::contract::{ReceiverLink, WorkerLink};
+use crate::link::terms::{Arrival, LinkError, LinkOffer, SessionKey};
 
 mod channel;
-mod ledger;
+mod choices;
 mod receiver;
-mod rendering;
-mod session;
+mod slot;
 #[allow(unsafe_code)] // Registering a descriptor with tokio.
 mod socket;
 pub(crate) mod wire;
 mod worker;
 
+pub use choices::{DEFAULT_HANDSHAKE_TIMEOUT, ShmConnect, ShmListen};
+
 use receiver::ShmReceiver;
-pub(crate) use rendering::Rendering;
 use worker::ShmWorker;
-
-/// Time a connecting worker and a receiver give each other to exchange hello and answer.
-pub const DEFAULT_HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(5);
-
-/// The receiver's choices.
-#[derive(Clone, Debug)]
-pub struct ShmListen {
-    /// Directory for the socket. `None`: a name in the abstract namespace, which leaves no file but
-    /// is only seen within one network namespace; containers need a shared directory.
-    pub socket_dir: Option<PathBuf>,
-    /// Users whose workers are let in, beside the receiver's own.
-    pub allow_uids: Vec<u32>,
-    /// Time for a new connection to present its key.
-    pub handshake_timeout: Duration,
-}
-
-/// The worker's choices.
-#[derive(Clone, Debug)]
-pub struct ShmConnect {
-    /// Time for the receiver to answer.
-    pub handshake_timeout: Duration,
-}
 
 /// Opens the receiver's end. What happens on it is told on `arrivals`, at most two per admission
 /// and two per lease, so the channel holds no more than the receiver asked for.
@@ -80,24 +57,4 @@ pub async fn connect(
     config: &ShmConnect,
 ) -> Result<Arc<dyn WorkerLink>, LinkError> {
     Ok(Arc::new(ShmWorker::connect(offer, key, config).await?))
-}
-
-// === impl ShmListen ===
-
-impl Default for ShmListen {
-    fn default() -> Self {
-        Self {
-            socket_dir: None,
-            allow_uids: Vec::new(),
-            handshake_timeout: DEFAULT_HANDSHAKE_TIMEOUT,
-        }
-    }
-}
-
-// === impl ShmConnect ===
-
-impl Default for ShmConnect {
-    fn default() -> Self {
-        Self { handshake_timeout: DEFAULT_HANDSHAKE_TIMEOUT }
-    }
 }

@@ -1,6 +1,7 @@
 //! The receiver's end: the listening socket and a task for each connection.
 
 use std::io;
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,18 +9,18 @@ use std::time::Duration;
 use tokio::sync::{Semaphore, mpsc};
 use tokio::task::{AbortHandle, JoinSet};
 
-use super::ShmListen;
 use super::channel::Channel;
-use super::ledger::Ledger;
+use super::choices::ShmListen;
 use super::socket::{self, PacketSocket};
-use super::wire::{ToReceiver, ToWorker};
-use crate::contract::{
-    Arrival, LeaseId, LinkError, LinkKind, LinkOffer, PartPlace, PeerId, ReceiverLink, SessionKey,
-    SlotId, Withdrawal,
-};
-use crate::key::random_bytes;
+use super::wire::{Hello, VERSION, encode_refusal};
+use crate::link::contract::ReceiverLink;
+use crate::link::key::random_bytes;
+use crate::link::receiver_permits::{ALREADY_CONNECTED, Line, ReceiverPermits};
+use crate::link::terms::{Arrival, LinkError, LinkKind, LinkOffer, PeerId, SessionKey, Withdrawal};
+use crate::link::words::{ToReceiver, ToWorker};
+use crate::memory::place::{LeaseId, PartPlace, SlotId};
+use crate::memory::slot::SlotMemory;
 use crate::metrics;
-use crate::slot::SlotMemory;
 
 /// Connections that may be about to present their key at one time.
 const MAX_HANDSHAKES: usize = 64;
@@ -33,10 +34,13 @@ const FAULT_PAUSE: Duration = Duration::from_millis(100);
 const PREFIX: &str = "headwater-";
 const SUFFIX: &str = ".sock";
 
+/// Whole slots are given away: a worker maps them and writes until it closes its end.
+type Permits = ReceiverPermits<Arc<Channel>>;
+
 /// A listening receiver. Dropping it closes every connection.
 #[derive(Debug)]
 pub(super) struct ShmReceiver {
-    ledger: Arc<Ledger>,
+    permits: Arc<Permits>,
     name: Vec<u8>,
     file: Option<SocketFile>,
     task: AbortHandle,
@@ -61,18 +65,17 @@ impl ShmReceiver {
         config: &ShmListen,
         arrivals: mpsc::UnboundedSender<Arrival>,
     ) -> Result<Self, LinkError> {
-        let (name, socket, file) = bind(config).map_err(|error| LinkError::Setup {
-            kind: LinkKind::Shm,
-            reason: match &config.socket_dir {
+        let (name, socket, file) = bind(config).map_err(|error| {
+            LinkKind::Shm.setup(match &config.socket_dir {
                 Some(dir) => format!(
                     "no socket in {}: {error}; receiver.shm_socket_dir must be a writable \
                      directory with a short path",
                     dir.display()
                 ),
                 None => format!("no socket in the abstract namespace: {error}"),
-            },
+            })
         })?;
-        let ledger = Arc::new(Ledger::new(arrivals));
+        let permits = Arc::new(Permits::new(LinkKind::Shm, false, arrivals));
         let mut uids = config.allow_uids.clone();
         uids.push(rustix::process::geteuid().as_raw());
         let door = Door {
@@ -80,8 +83,8 @@ impl ShmReceiver {
             handshake_timeout: config.handshake_timeout,
             handshakes: Semaphore::new(MAX_HANDSHAKES),
         };
-        let task = tokio::spawn(accept_all(socket, Arc::clone(&ledger), Arc::new(door)));
-        Ok(Self { ledger, name, file, task: task.abort_handle() })
+        let task = tokio::spawn(accept_all(socket, Arc::clone(&permits), Arc::new(door)));
+        Ok(Self { permits, name, file, task: task.abort_handle() })
     }
 }
 
@@ -90,32 +93,39 @@ impl ReceiverLink for ShmReceiver {
         LinkKind::Shm
     }
 
-    fn offer(&self) -> LinkOffer {
+    fn offer(&self, _: IpAddr) -> LinkOffer {
         LinkOffer { kind: LinkKind::Shm, address: self.name.clone() }
     }
 
     fn add_slot(&self, slot: SlotId, memory: Arc<SlotMemory>) -> Result<(), LinkError> {
-        self.ledger.add_slot(slot, memory)
+        if memory.file().is_none() {
+            return Err(LinkKind::Shm.setup(format!(
+                "slot {} is private memory; make it with SlotMemory::shared",
+                slot.0
+            )));
+        }
+        self.permits.add_slot(slot, memory);
+        Ok(())
     }
 
     fn remove_slot(&self, slot: SlotId) {
-        self.ledger.remove_slot(slot);
+        self.permits.remove_slot(slot);
     }
 
     fn admit(&self, peer: PeerId, key: SessionKey) {
-        self.ledger.admit(peer, key);
+        self.permits.admit(peer, key);
     }
 
     fn expect(&self, peer: PeerId, place: PartPlace) {
-        self.ledger.expect(peer, &place);
+        self.permits.expect(peer, place);
     }
 
     fn withdraw(&self, peer: PeerId, lease: LeaseId) -> Withdrawal {
-        self.ledger.withdraw(peer, lease)
+        self.permits.withdraw(peer, lease)
     }
 
     fn drop_peer(&self, peer: PeerId) {
-        self.ledger.drop_peer(peer);
+        self.permits.drop_peer(peer);
     }
 }
 
@@ -162,14 +172,14 @@ fn remove_abandoned(dir: &Path) -> io::Result<()> {
     Ok(())
 }
 
-async fn accept_all(listener: PacketSocket, ledger: Arc<Ledger>, door: Arc<Door>) {
+async fn accept_all(listener: PacketSocket, permits: Arc<Permits>, door: Arc<Door>) {
     // Dropped with this task, and every connection with it.
     let mut connections = JoinSet::new();
     loop {
         while connections.try_join_next().is_some() {}
         match listener.accept().await {
             Ok(socket) => {
-                connections.spawn(serve(socket, Arc::clone(&ledger), Arc::clone(&door)));
+                connections.spawn(serve(socket, Arc::clone(&permits), Arc::clone(&door)));
             }
             Err(error) => {
                 tracing::warn!(%error, "shm link cannot accept a connection");
@@ -179,10 +189,10 @@ async fn accept_all(listener: PacketSocket, ledger: Arc<Ledger>, door: Arc<Door>
     }
 }
 
-async fn serve(socket: PacketSocket, ledger: Arc<Ledger>, door: Arc<Door>) {
+async fn serve(socket: PacketSocket, permits: Arc<Permits>, door: Arc<Door>) {
     let Ok(permit) = door.handshakes.try_acquire() else { return };
     let channel = Arc::new(Channel::new(socket));
-    let knock = door.knock(&channel, &ledger);
+    let knock = door.knock(&channel, &permits);
     let known = tokio::time::timeout(door.handshake_timeout, knock).await;
     drop(permit);
     let peer = match known.unwrap_or_else(|_| Err("no hello in time".into())) {
@@ -190,16 +200,16 @@ async fn serve(socket: PacketSocket, ledger: Arc<Ledger>, door: Arc<Door>) {
         Err(reason) => {
             metrics::refused(LinkKind::Shm);
             tracing::warn!(reason, "shm link refused a connection");
-            channel.post(ToWorker::Refused { reason }.encode(), None);
+            channel.post(encode_refusal(&reason), None);
             return;
         }
     };
-    let reason = listen_to(peer, &channel, &ledger).await;
-    ledger.disconnected(peer, reason);
+    let reason = listen_to(peer, &channel, &permits).await;
+    permits.gone(peer, &reason);
 }
 
 /// Hears the worker to the end of its stream, whatever happens in between: only then is it gone.
-async fn listen_to(peer: PeerId, channel: &Channel, ledger: &Ledger) -> String {
+async fn listen_to(peer: PeerId, channel: &Channel, permits: &Permits) -> String {
     let mut fault = None;
     loop {
         let heard = match channel.receive().await {
@@ -207,8 +217,11 @@ async fn listen_to(peer: PeerId, channel: &Channel, ledger: &Ledger) -> String {
             // After a fault the worker is only waited for.
             Ok(Some(_)) if fault.is_some() => continue,
             Ok(Some(packet)) => match ToReceiver::decode(&packet.bytes) {
-                Some(message) => ledger.hear(peer, &message),
-                None => Err("no known message".into()),
+                Some(ToReceiver::Bye) | None => Err("no known message".into()),
+                Some(word) => {
+                    permits.hear(peer, word);
+                    Ok(())
+                }
             },
             Err(error) => {
                 tokio::time::sleep(FAULT_PAUSE).await;
@@ -218,7 +231,7 @@ async fn listen_to(peer: PeerId, channel: &Channel, ledger: &Ledger) -> String {
         if let Err(reason) = heard {
             tracing::warn!(peer = peer.0, reason, "a worker broke the shm link's protocol");
             fault = Some(reason);
-            ledger.drop_peer(peer);
+            permits.drop_peer(peer);
         }
     }
 }
@@ -226,14 +239,46 @@ async fn listen_to(peer: PeerId, channel: &Channel, ledger: &Ledger) -> String {
 // === impl Door ===
 
 impl Door {
-    async fn knock(&self, channel: &Arc<Channel>, ledger: &Ledger) -> Result<PeerId, String> {
+    async fn knock(&self, channel: &Arc<Channel>, permits: &Permits) -> Result<PeerId, String> {
         let packet = channel.receive().await.map_err(|error| error.to_string())?;
         let packet = packet.ok_or("closed before its hello")?;
-        let hello = ToReceiver::decode(&packet.bytes).ok_or("not a worker of this protocol")?;
+        let Hello { version, key } =
+            Hello::decode(&packet.bytes).ok_or("not a worker of this protocol")?;
         let uid = channel.peer_uid().map_err(|error| error.to_string())?;
         if !self.uids.contains(&uid) {
-            return Err(format!("user {uid} is not let in; see receiver.shm_allow_uids"));
+            return Err(format!("user {uid} is not let in: run worker and receiver as one user"));
         }
-        ledger.connect(&hello, channel)
+        if version != VERSION {
+            return Err(format!("shm link version {version}; this receiver speaks {VERSION}"));
+        }
+        permits.join(
+            |own| own.matches(&key),
+            |line| match line {
+                Some(_) => Err(ALREADY_CONNECTED.into()),
+                None => Ok(Arc::clone(channel)),
+            },
+        )
+    }
+}
+
+// === impl Line ===
+
+impl Line for Arc<Channel> {
+    type Slot = Arc<SlotMemory>;
+
+    const WRITTEN_HERE: bool = false;
+
+    fn slot_bytes(slot: &Self::Slot) -> u64 {
+        slot.len_bytes()
+    }
+
+    /// Goodbye is the end of this side's stream; a slot's file goes with its packet.
+    fn tell(&self, word: ToWorker<&Self::Slot>) {
+        let file = match word {
+            ToWorker::Bye => return self.end_sending(),
+            ToWorker::Slot { terms, .. } => Some(Arc::clone(terms)),
+            _ => None,
+        };
+        self.post(word.map(|slot| slot.len_bytes()).encode(), file);
     }
 }

@@ -1,28 +1,43 @@
 //! The worker's end.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::{Ordering, fence};
+use std::sync::{Arc, Weak};
 
 use async_trait::async_trait;
-use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
-use super::ShmConnect;
 use super::channel::Channel;
-use super::session::Session;
-use super::socket::PacketSocket;
-use super::wire::{ToReceiver, ToWorker, VERSION};
-use crate::contract::{LeaseId, LinkError, LinkKind, LinkOffer, PartPlace, SessionKey, WorkerLink};
+use super::choices::ShmConnect;
+use super::slot::Slot;
+use super::socket::{Packet, PacketSocket};
+use super::wire::{Hello, VERSION, decode_refusal};
+use crate::link::contract::WorkerLink;
+use crate::link::terms::{LinkError, LinkKind, LinkOffer, SessionKey};
+use crate::link::words::{ToReceiver, ToWorker};
+use crate::link::worker_permits::{Rendered, Rendering, Voice, WorkerPermits};
+use crate::memory::part::PartBuffer;
+use crate::memory::place::{self, LeaseId, PartPlace, PlaceError};
 use crate::metrics::{self, Direction};
-use crate::part::{Backing, PartBuffer};
+
+/// Maps slots as the receiver announces them.
+type Permits = WorkerPermits<Arc<Slot>>;
+/// What a part keeps.
+type Kept = Rendering<Arc<Slot>, Arc<Channel>>;
 
 /// A connected worker.
 #[derive(Debug)]
 pub(super) struct ShmWorker {
-    // Let go of when the session ends: then only buffers keep it, and the last one to go closes
-    // the socket, although this link may be held on to.
-    session: Arc<Mutex<Option<Arc<Session>>>>,
-    ended: watch::Receiver<Option<String>>,
+    permits: Arc<Permits>,
+    // Held by the session's task and by buffers. The last of them to go closes the socket, although
+    // this link may be held on to: that end is the proof that nothing of this process writes any more.
+    channel: Weak<Channel>,
     task: AbortHandle,
+}
+
+/// What the task holds. Fields drop in order: slots go before the socket closes.
+struct Session {
+    permits: Arc<Permits>,
+    channel: Arc<Channel>,
 }
 
 // === impl ShmWorker ===
@@ -34,34 +49,15 @@ impl ShmWorker {
         config: &ShmConnect,
     ) -> Result<Self, LinkError> {
         let greet = greet(&offer.address, key);
-        let channel = match tokio::time::timeout(config.handshake_timeout, greet).await {
-            Ok(greeted) => greeted?,
-            Err(_) => return Err(setup("the receiver did not answer in time")),
-        };
-        let session = Arc::new(Session::new(channel));
-        let held = Arc::new(Mutex::new(Some(Arc::clone(&session))));
-        let (end, ended) = watch::channel(None);
-        let holder = Arc::clone(&held);
-        let task = tokio::spawn(async move {
-            let reason = session.run().await;
-            holder.lock().unwrap_or_else(PoisonError::into_inner).take();
-            drop(session);
-            end.send_replace(Some(reason));
-        });
-        Ok(Self { session: held, ended, task: task.abort_handle() })
-    }
-
-    fn session(&self) -> Result<Arc<Session>, LinkError> {
-        let held = self.session.lock().unwrap_or_else(PoisonError::into_inner);
-        held.clone().ok_or_else(|| self.closed_error())
-    }
-
-    fn closed_error(&self) -> LinkError {
-        let reason = self.ended.borrow().clone();
-        LinkError::Closed {
-            kind: LinkKind::Shm,
-            reason: reason.unwrap_or_else(|| "the session has ended".into()),
-        }
+        let late = |_| LinkKind::Shm.setup("the receiver did not answer in time");
+        let channel =
+            tokio::time::timeout(config.handshake_timeout, greet).await.map_err(late)??;
+        let permits = Arc::new(Permits::new(LinkKind::Shm, Rendered::InSlot));
+        let channel = Arc::new(channel);
+        let (session_permits, weak) = (Arc::clone(&permits), Arc::downgrade(&channel));
+        let session = Session { permits: session_permits, channel };
+        let task = tokio::spawn(session.run());
+        Ok(Self { permits, channel: weak, task: task.abort_handle() })
     }
 }
 
@@ -72,60 +68,106 @@ impl WorkerLink for ShmWorker {
     }
 
     async fn begin(&self, place: PartPlace) -> Result<PartBuffer, LinkError> {
-        let rendering = self.session()?.begin(&place).await?;
-        PartBuffer::in_slot(place, rendering)
+        let slot = self.permits.permitted_slot(&place).await?;
+        place::check(&place, slot.len_bytes)?;
+        let mapping = slot.mapping().await?;
+        let Some(channel) = self.channel.upgrade() else {
+            return Err(LinkKind::Shm.closed("the session has ended"));
+        };
+        let rendering: Kept = self.permits.render(&place, channel)?;
+        Ok(PartBuffer::in_slot(place, mapping, rendering)?)
     }
 
     async fn commit(&self, part: PartBuffer) -> Result<(), LinkError> {
-        let Backing::Slot(rendering) = part.backing() else {
-            return Err(LinkError::Place { reason: "the buffer is of another link".into() });
-        };
-        let session = Arc::clone(rendering.session());
-        session.commit(part.place()).await?;
+        let rendering: &Kept =
+            part.keeper().ok_or_else(|| PlaceError::new("the buffer is of another link"))?;
+        self.permits.spend(part.place())?;
+        // The receiver reads the slot after the packet that says so.
+        fence(Ordering::Release);
+        let channel = rendering.voice();
+        if !channel.post(ToReceiver::Written { lease: part.lease() }.encode(), None) {
+            channel.flushed().await;
+            self.permits.check_connected()?;
+        }
         metrics::part(LinkKind::Shm, Direction::Out, part.len_bytes());
         Ok(())
     }
 
     fn withdraw(&self, lease: LeaseId) {
-        if let Ok(session) = self.session() {
-            session.withdraw(lease);
-        }
+        self.permits.withdraw(lease);
     }
 
     async fn closed(&self) -> LinkError {
-        let mut ended = self.ended.clone();
-        ended.wait_for(Option::is_some).await.ok();
-        self.closed_error()
+        self.permits.closed().await
     }
 }
 
 impl Drop for ShmWorker {
     fn drop(&mut self) {
+        // Slots go before the task's end of the socket.
+        self.permits.close("the worker left");
         self.task.abort();
     }
 }
 
+// === impl Session ===
+
+impl Session {
+    /// Hears the receiver to the end of its stream.
+    async fn run(self) {
+        let reason = loop {
+            match self.channel.receive().await {
+                Ok(Some(packet)) => {
+                    if let Err(reason) = self.hear(packet) {
+                        break reason;
+                    }
+                }
+                Ok(None) => break "the receiver has closed the link".to_owned(),
+                Err(error) => break error.to_string(),
+            }
+        };
+        // Not `end_sending`: the receiver takes the end of this stream as proof that no buffer of
+        // this process is left, and some may be.
+        self.channel.discard_queued();
+        self.permits.close(&reason);
+    }
+
+    fn hear(&self, packet: Packet) -> Result<(), String> {
+        let word = ToWorker::decode(&packet.bytes).ok_or("the receiver sent no known message")?;
+        let word = word.try_map(|len_bytes| {
+            let file = packet.fd.ok_or("a slot came without its file")?;
+            Ok::<_, String>(Slot::new(file, len_bytes))
+        })?;
+        self.permits.hear(word, &self.channel)
+    }
+}
+
 async fn greet(name: &[u8], key: &SessionKey) -> Result<Channel, LinkError> {
+    let kind = LinkKind::Shm;
     let socket = PacketSocket::connect(name).await.map_err(|error| {
-        setup(&format!(
+        kind.setup(format!(
             "{}: {error}; is the receiver on this host, and can both see the socket (network \
              namespace, receiver.shm_socket_dir)?",
             String::from_utf8_lossy(name)
         ))
     })?;
-    let hello = ToReceiver::Hello { version: VERSION, key: key.0 };
-    let gone = |error: std::io::Error| setup(&error.to_string());
     // Where it cannot be sent, the receiver's reason may be there to read all the same.
-    socket.send(&hello.encode(), None).await.ok();
-    let refused = |reason: String| LinkError::Refused { kind: LinkKind::Shm, reason };
-    match socket.receive().await.map_err(gone)?.map(|packet| ToWorker::decode(&packet.bytes)) {
-        Some(Some(ToWorker::Accepted)) => Ok(Channel::new(socket)),
-        Some(Some(ToWorker::Refused { reason })) => Err(refused(reason)),
-        Some(_) => Err(refused("it answered something else than a receiver's message".into())),
-        None => Err(refused("it closed the connection".into())),
+    socket.send(&Hello { version: VERSION, key: key.0 }.encode(), None).await.ok();
+    let answer = socket.receive().await.map_err(|error| kind.setup(error.to_string()))?;
+    let Some(Packet { bytes, .. }) = answer else {
+        return Err(kind.refused("it closed the connection"));
+    };
+    match (ToWorker::<u64>::decode(&bytes), decode_refusal(&bytes)) {
+        (Some(ToWorker::Standing), _) => Ok(Channel::new(socket)),
+        (_, Some(reason)) => Err(kind.refused(reason)),
+        _ => Err(kind.refused("it answered something else than a receiver's message")),
     }
 }
 
-fn setup(reason: &str) -> LinkError {
-    LinkError::Setup { kind: LinkKind::Shm, reason: reason.to_owned() }
+// === impl Voice ===
+
+impl Voice for Arc<Channel> {
+    fn say(&self, word: ToReceiver) {
+        self.post(word.encode(), None);
+    }
 }

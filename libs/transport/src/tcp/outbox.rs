@@ -6,28 +6,26 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::{Notify, oneshot};
 
 use super::wire::Ack;
-use crate::contract::{LeaseId, LinkError, LinkKind};
-use crate::part::PartBuffer;
-use crate::recent::Recent;
-
-/// Withdrawn leases that are remembered, for a `begin` that comes after the withdrawal. The
-/// receiver throws away what slips through.
-const REMEMBERED_WITHDRAWALS: usize = 4096;
+use crate::link::terms::LinkError;
+use crate::link::worker_permits::WorkerPermits;
+use crate::memory::part::PartBuffer;
+use crate::memory::place::LeaseId;
 
 /// No longer than the link has buffers.
 #[derive(Debug)]
 pub(super) struct Outbox {
+    /// The receiver's are not told over this link: what it withdraws slips through, and is thrown away
+    /// there.
+    permits: Arc<WorkerPermits<()>>,
     state: Mutex<State>,
     changed: Notify,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct State {
     waiting: VecDeque<Job>,
     sent: VecDeque<Job>,
-    withdrawn: Recent,
     leaving: bool,
-    closed: Option<String>,
 }
 
 #[derive(Debug)]
@@ -39,31 +37,8 @@ struct Job {
 // === impl Outbox ===
 
 impl Outbox {
-    pub(super) fn new() -> Self {
-        let state = State {
-            waiting: VecDeque::new(),
-            sent: VecDeque::new(),
-            withdrawn: Recent::new(REMEMBERED_WITHDRAWALS),
-            leaving: false,
-            closed: None,
-        };
-        Self { state: Mutex::new(state), changed: Notify::new() }
-    }
-
-    /// Why a lease cannot be begun, if it cannot.
-    pub(super) fn check(&self, lease: LeaseId) -> Result<(), LinkError> {
-        self.lock().check(lease)
-    }
-
-    /// As [`Self::check`], as soon as there is a reason.
-    pub(super) async fn refusal(&self, lease: LeaseId) -> LinkError {
-        loop {
-            let changed = self.changed.notified();
-            if let Err(error) = self.check(lease) {
-                return error;
-            }
-            changed.await;
-        }
+    pub(super) fn new(permits: Arc<WorkerPermits<()>>) -> Self {
+        Self { permits, state: Mutex::default(), changed: Notify::new() }
     }
 
     /// Puts a part in line and waits for its acknowledgement.
@@ -71,26 +46,29 @@ impl Outbox {
         let (done, outcome) = oneshot::channel();
         {
             let mut state = self.lock();
-            state.check(part.lease())?;
+            // Under the lock: nothing is put in after `close` has taken all out.
+            self.permits.check(part.lease())?;
             state.waiting.push_back(Job { part: Arc::new(part), done });
         }
         self.changed.notify_waiters();
-        let dropped = |_| Err(self.closed_error());
-        outcome.await.unwrap_or_else(dropped)
+        match outcome.await {
+            Ok(outcome) => outcome,
+            Err(_) => Err(self.permits.closed().await),
+        }
     }
 
     pub(super) fn withdraw(&self, lease: LeaseId) {
-        let mut state = self.lock();
-        state.withdrawn.insert(lease);
-        let waiting = std::mem::take(&mut state.waiting);
-        let (out, stay) = waiting.into_iter().partition(|job| job.part.lease() == lease);
-        state.waiting = stay;
-        drop(state);
-        let out: VecDeque<Job> = out;
+        self.permits.withdraw(lease);
+        let out: VecDeque<Job> = {
+            let mut state = self.lock();
+            let all = std::mem::take(&mut state.waiting);
+            let (out, stay) = all.into_iter().partition(|job| job.part.lease() == lease);
+            state.waiting = stay;
+            out
+        };
         for job in out {
             job.done.send(Err(LinkError::Withdrawn { lease })).ok();
         }
-        self.changed.notify_waiters();
     }
 
     /// The next part to send, now counted as sent; `None` when the worker leaves.
@@ -167,52 +145,15 @@ impl Outbox {
     }
 
     /// The link can deliver no more: every part fails.
-    pub(super) fn close(&self, reason: String) {
+    pub(super) fn close(&self, reason: &str) {
+        self.permits.close(reason);
         let mut state = self.lock();
-        state.closed.get_or_insert(reason);
-        let jobs: Vec<Job> = {
-            let State { waiting, sent, .. } = &mut *state;
-            sent.drain(..).chain(waiting.drain(..)).collect()
-        };
+        let jobs = [std::mem::take(&mut state.sent), std::mem::take(&mut state.waiting)];
         drop(state);
-        for job in jobs {
-            job.done.send(Err(self.closed_error())).ok();
-        }
-        self.changed.notify_waiters();
-    }
-
-    /// Resolves when the link is closed.
-    pub(super) async fn closed(&self) -> LinkError {
-        loop {
-            let changed = self.changed.notified();
-            if self.lock().closed.is_some() {
-                return self.closed_error();
-            }
-            changed.await;
-        }
-    }
-
-    fn closed_error(&self) -> LinkError {
-        let reason = self.lock().closed.clone();
-        let reason = reason.unwrap_or_else(|| "the link was dropped".into());
-        LinkError::Closed { kind: LinkKind::Tcp, reason }
+        drop(jobs); // Whoever waits for one hears that the link is closed.
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-// === impl State ===
-
-impl State {
-    fn check(&self, lease: LeaseId) -> Result<(), LinkError> {
-        if let Some(reason) = &self.closed {
-            return Err(LinkError::Closed { kind: LinkKind::Tcp, reason: reason.clone() });
-        }
-        if self.withdrawn.contains(lease) {
-            return Err(LinkError::Withdrawn { lease });
-        }
-        Ok(())
     }
 }

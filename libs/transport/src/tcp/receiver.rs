@@ -1,8 +1,9 @@
 //! The receiver's end: the listening socket and a task for each connection.
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use tokio::net::{TcpListener, TcpStream};
@@ -10,21 +11,20 @@ use tokio::sync::{Semaphore, mpsc};
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::{Instant, timeout_at};
 
-use super::TcpListen;
-use super::ledger::{ConnectionId, Ledger, Verdict};
+use super::choices::TcpListen;
+use super::line::{self, Connected, Permits, Verdict};
+use super::listening::{Advertised, bind};
 use super::stream::{self, Reader, Writer};
 use super::target::Filled;
-use super::tls::offered;
 use super::wire::{
     ACK_BYTES, Ack, FRAME_BYTES, Frame, HELLO_BYTES, HELLO_HEAD_BYTES, Hello, VERSION,
     encode_answer,
 };
-use crate::contract::{
-    Arrival, LeaseId, LinkError, LinkKind, LinkOffer, PartPlace, PeerId, ReceiverLink, SessionKey,
-    SlotId, Withdrawal,
-};
+use crate::link::contract::ReceiverLink;
+use crate::link::terms::{Arrival, LinkError, LinkKind, LinkOffer, PeerId, SessionKey, Withdrawal};
+use crate::memory::place::{LeaseId, PartPlace, SlotId};
+use crate::memory::slot::SlotMemory;
 use crate::metrics;
-use crate::slot::SlotMemory;
 
 /// Connections that may be about to present their key at one time.
 const MAX_HANDSHAKES: usize = 64;
@@ -41,9 +41,16 @@ const SCRATCH_BYTES: usize = 256 * 1024;
 /// A listening receiver. Dropping it closes every connection.
 #[derive(Debug)]
 pub(super) struct TcpReceiver {
-    ledger: Arc<Ledger>,
-    address: String,
+    shared: Arc<Shared>,
+    advertised: Advertised,
     task: AbortHandle,
+}
+
+/// What all connections share.
+#[derive(Debug)]
+struct Shared {
+    permits: Permits,
+    largest_slot_bytes: AtomicU64,
 }
 
 #[derive(Debug)]
@@ -54,10 +61,10 @@ struct Door {
 
 /// A connection that was let in.
 struct Connection {
-    id: ConnectionId,
+    of: Connected,
     reader: Reader,
     writer: Writer,
-    ledger: Arc<Ledger>,
+    shared: Arc<Shared>,
 }
 
 /// Why a connection was not let in, and where the worker can be told.
@@ -69,23 +76,25 @@ struct Refused {
 // === impl TcpReceiver ===
 
 impl TcpReceiver {
-    pub(super) async fn listen(
+    pub(super) fn listen(
         config: &TcpListen,
         arrivals: mpsc::UnboundedSender<Arrival>,
     ) -> Result<Self, LinkError> {
-        let setup = |error: io::Error| LinkError::Setup {
-            kind: LinkKind::Tcp,
-            reason: format!("cannot listen on {}: {error}; see receiver.tcp_bind", config.bind),
+        let setup = |error: io::Error| {
+            let reason =
+                format!("cannot listen on {}: {error}; see receiver.tcp_listen", config.bind);
+            LinkKind::Tcp.setup(reason)
         };
-        let listener = TcpListener::bind(config.bind).await.map_err(setup)?;
+        let listener = bind(config.bind).map_err(setup)?;
         let bound = listener.local_addr().map_err(setup)?;
-        let ledger = Arc::new(Ledger::new(arrivals));
+        let permits = Permits::new(LinkKind::Tcp, true, arrivals);
+        let shared = Arc::new(Shared { permits, largest_slot_bytes: AtomicU64::new(0) });
         let handshakes = Semaphore::new(MAX_HANDSHAKES);
         let door = Arc::new(Door { config: config.clone(), handshakes });
-        let task = tokio::spawn(accept_all(listener, Arc::clone(&ledger), door));
-        let address = advertised(config.advertise_host.as_deref(), bound);
-        let address = offered(&address, config.tls.is_some());
-        Ok(Self { ledger, address, task: task.abort_handle() })
+        let task = tokio::spawn(accept_all(listener, Arc::clone(&shared), door));
+        let (host, encrypted) = (config.advertise_host.clone(), config.tls.is_some());
+        let advertised = Advertised { host, bound, encrypted };
+        Ok(Self { shared, advertised, task: task.abort_handle() })
     }
 }
 
@@ -94,65 +103,54 @@ impl ReceiverLink for TcpReceiver {
         LinkKind::Tcp
     }
 
-    fn offer(&self) -> LinkOffer {
-        LinkOffer { kind: LinkKind::Tcp, address: self.address.clone().into_bytes() }
+    fn offer(&self, route: IpAddr) -> LinkOffer {
+        LinkOffer { kind: LinkKind::Tcp, address: self.advertised.over(route).into_bytes() }
     }
 
     fn add_slot(&self, slot: SlotId, memory: Arc<SlotMemory>) -> Result<(), LinkError> {
-        self.ledger.add_slot(slot, memory);
+        self.shared.largest_slot_bytes.fetch_max(memory.len_bytes(), Ordering::Relaxed);
+        self.shared.permits.add_slot(slot, memory);
         Ok(())
     }
 
     fn remove_slot(&self, slot: SlotId) {
-        self.ledger.remove_slot(slot);
+        self.shared.permits.remove_slot(slot);
     }
 
     fn admit(&self, peer: PeerId, key: SessionKey) {
-        self.ledger.admit(peer, key);
+        self.shared.permits.admit(peer, key);
     }
 
     fn expect(&self, peer: PeerId, place: PartPlace) {
-        self.ledger.expect(peer, place);
+        self.shared.permits.expect(peer, place);
     }
 
     fn withdraw(&self, peer: PeerId, lease: LeaseId) -> Withdrawal {
-        self.ledger.withdraw(peer, lease)
+        self.shared.permits.withdraw(peer, lease)
     }
 
     fn drop_peer(&self, peer: PeerId) {
-        self.ledger.drop_peer(peer);
+        self.shared.permits.drop_peer(peer);
     }
 }
 
 impl Drop for TcpReceiver {
     fn drop(&mut self) {
         self.task.abort();
-        self.ledger.shut();
+        self.shared.permits.shut();
     }
 }
 
-/// What workers connect to: a configured host, the bound address, or this host's name.
-fn advertised(host: Option<&str>, bound: SocketAddr) -> String {
-    let port = bound.port();
-    match host {
-        Some(host) if host.contains(':') && !host.starts_with('[') => format!("[{host}]:{port}"),
-        Some(host) => format!("{host}:{port}"),
-        None if bound.ip().is_unspecified() => {
-            let system = rustix::system::uname();
-            format!("{}:{port}", system.nodename().to_string_lossy())
-        }
-        None => bound.to_string(),
-    }
-}
-
-async fn accept_all(listener: TcpListener, ledger: Arc<Ledger>, door: Arc<Door>) {
+async fn accept_all(listener: TcpListener, shared: Arc<Shared>, door: Arc<Door>) {
     // Dropped with this task, and every connection with it.
     let mut connections = JoinSet::new();
     loop {
         while connections.try_join_next().is_some() {}
         match listener.accept().await {
             Ok((stream, from)) => {
-                connections.spawn(serve(stream, from, Arc::clone(&ledger), Arc::clone(&door)));
+                // An IPv4 caller of a link that listens on `[::]`.
+                let from = SocketAddr::new(from.ip().to_canonical(), from.port());
+                connections.spawn(serve(stream, from, Arc::clone(&shared), Arc::clone(&door)));
             }
             Err(error) => {
                 tracing::warn!(%error, "tcp link cannot accept a connection");
@@ -162,12 +160,12 @@ async fn accept_all(listener: TcpListener, ledger: Arc<Ledger>, door: Arc<Door>)
     }
 }
 
-async fn serve(stream: TcpStream, from: SocketAddr, ledger: Arc<Ledger>, door: Arc<Door>) {
+async fn serve(stream: TcpStream, from: SocketAddr, shared: Arc<Shared>, door: Arc<Door>) {
     let Ok(permit) = door.handshakes.try_acquire() else { return };
     let stream = Arc::new(stream);
-    let known = door.knock(&stream, &ledger).await;
+    let known = door.knock(&stream, &shared.permits).await;
     drop(permit);
-    let (id, reader, writer) = match known {
+    let (of, reader, writer) = match known {
         Ok(known) => known,
         Err(Refused { reason, halves }) => {
             metrics::refused(LinkKind::Tcp);
@@ -178,15 +176,17 @@ async fn serve(stream: TcpStream, from: SocketAddr, ledger: Arc<Ledger>, door: A
             return;
         }
     };
-    let mut connection = Connection { id, reader, writer, ledger };
-    let reason = match connection.run().await {
-        Ok(()) => return connection.ledger.gone(id, "the worker left".into()),
+    let mut connection = Connection { of, reader, writer, shared };
+    let ended = connection.run().await;
+    let Connection { of, shared, .. } = connection;
+    let reason = match ended {
+        Ok(()) => return of.gone(&shared.permits, "the worker left"),
         Err(error) => error.to_string(),
     };
-    if connection.ledger.lost(id) {
-        tracing::info!(peer = id.peer.0, reason, "a worker's tcp link broke; it may come back");
+    if of.lost() {
+        tracing::info!(peer = of.peer.0, reason, "a worker's tcp link broke; it may come back");
         tokio::time::sleep(door.config.reconnect_grace).await;
-        connection.ledger.gone(id, format!("{reason}, and it did not come back in time"));
+        of.gone(&shared.permits, &format!("{reason}, and it did not come back in time"));
     }
 }
 
@@ -205,25 +205,25 @@ impl Door {
     async fn knock(
         &self,
         stream: &Arc<TcpStream>,
-        ledger: &Ledger,
-    ) -> Result<(ConnectionId, Reader, Writer), Refused> {
+        permits: &Permits,
+    ) -> Result<(Connected, Reader, Writer), Refused> {
         let end = Instant::now() + self.config.handshake_timeout;
         let unheard = |reason: String| Refused { reason, halves: None };
-        stream::configure(stream, self.config.socket_buffer_bytes)
-            .map_err(|error| unheard(error.to_string()))?;
+        stream::configure(stream).map_err(|error| unheard(error.to_string()))?;
         let accepted = timeout_at(end, stream::accept(stream, self.config.tls.as_ref()));
         let accepted = accepted.await.map_err(|_| unheard("no TLS handshake in time".into()))?;
         let (mut reader, mut writer) = accepted.map_err(|error| unheard(error.to_string()))?;
         let heard = timeout_at(end, hear_hello(&mut reader)).await;
         let heard = heard.unwrap_or_else(|_| Err("no hello in time".into()));
-        let id = match heard.and_then(|hello| ledger.connect(&hello, stream)) {
-            Ok(id) => id,
+        let joined = heard.and_then(|hello| line::join(permits, &hello, stream));
+        let of = match joined {
+            Ok(of) => of,
             Err(reason) => return Err(Refused { reason, halves: Some((reader, writer)) }),
         };
         // An error shows again at the first read, where the peer's name is known.
         let answer = encode_answer(None);
         let _ = timeout_at(end, writer.write_all(&mut [io::IoSlice::new(&answer)])).await;
-        Ok((id, reader, writer))
+        Ok((of, reader, writer))
     }
 }
 
@@ -265,14 +265,19 @@ impl Connection {
 
     /// Takes one payload off the stream; whether it is in its place.
     async fn part(&mut self, lease: LeaseId, lens: &[u64]) -> io::Result<bool> {
-        match self.ledger.announce(self.id, lease, lens) {
+        let largest = self.shared.largest_slot_bytes.load(Ordering::Relaxed);
+        let total = lens.iter().try_fold(0_u64, |sum, len| sum.checked_add(*len));
+        if total.is_none_or(|total| total > largest) {
+            return Err(invalid("the worker sent a part larger than any slot"));
+        }
+        let permits = &self.shared.permits;
+        match self.of.announce(permits, lease, lens) {
             Verdict::Fill(target) => match self.reader.fill(&target).await? {
-                Filled::Whole => Ok(self.ledger.filled(self.id, lease)),
+                Filled::Whole => Ok(self.of.filled(permits, lease)),
                 Filled::Closed { left_bytes } => self.drain(left_bytes).await.map(|()| false),
             },
             Verdict::Known => self.drain(lens.iter().sum()).await.map(|()| true),
             Verdict::Unwanted => self.drain(lens.iter().sum()).await.map(|()| false),
-            Verdict::Absurd => Err(invalid("the worker sent a part larger than any slot")),
         }
     }
 
@@ -295,20 +300,4 @@ impl Connection {
 
 fn invalid(reason: &str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, reason)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn workers_are_told_an_address_they_can_use() {
-        let bound: SocketAddr = "192.0.2.7:4000".parse().expect("an address");
-        assert_eq!(advertised(None, bound), "192.0.2.7:4000");
-        assert_eq!(advertised(Some("rank0.example"), bound), "rank0.example:4000");
-        assert_eq!(advertised(Some("2001:db8::1"), bound), "[2001:db8::1]:4000");
-        let wildcard: SocketAddr = "[::]:4000".parse().expect("an address");
-        let told = advertised(None, wildcard);
-        assert!(told.ends_with(":4000") && !told.starts_with('['), "{told}");
-    }
 }

@@ -13,7 +13,7 @@ use tokio::net::TcpStream;
 use tokio_rustls::{TlsAcceptor, TlsConnector, TlsStream};
 
 use super::target::{Filled, Target};
-use super::tls::{ConnectTls, ListenTls};
+use super::tls::{ConnectTls, ListenTls, Offered};
 
 /// Silence after which the kernel asks whether the other end is still there.
 const KEEPALIVE_IDLE: Duration = Duration::from_secs(10);
@@ -41,16 +41,12 @@ pub(super) enum Writer {
 pub(super) struct Shared(Arc<TcpStream>);
 
 /// Sets what every data connection has.
-pub(super) fn configure(stream: &TcpStream, buffer_bytes: Option<usize>) -> io::Result<()> {
+pub(super) fn configure(stream: &TcpStream) -> io::Result<()> {
     stream.set_nodelay(true)?;
     sockopt::set_socket_keepalive(stream, true)?;
     sockopt::set_tcp_keepidle(stream, KEEPALIVE_IDLE)?;
     sockopt::set_tcp_keepintvl(stream, KEEPALIVE_INTERVAL)?;
     sockopt::set_tcp_keepcnt(stream, KEEPALIVE_COUNT)?;
-    if let Some(bytes) = buffer_bytes {
-        sockopt::set_socket_recv_buffer_size(stream, bytes)?;
-        sockopt::set_socket_send_buffer_size(stream, bytes)?;
-    }
     Ok(())
 }
 
@@ -64,14 +60,14 @@ pub(super) async fn accept(
     Ok(encrypted(shaken.into()))
 }
 
-/// The worker's side of a new connection to `host:port`.
+/// The worker's side of a new connection to the receiver of an offer.
 pub(super) async fn connect(
     stream: &Arc<TcpStream>,
     tls: Option<&ConnectTls>,
-    address: &str,
+    offered: &Offered,
 ) -> io::Result<(Reader, Writer)> {
     let Some(tls) = tls else { return Ok(plain(stream)) };
-    let name = tls.name(address).ok_or_else(|| io::Error::other("no name of a server"))?;
+    let name = tls.name(offered).ok_or_else(|| io::Error::other("no name of a server"))?;
     let connector = TlsConnector::from(tls.config());
     let shaken = connector.connect(name, Shared(Arc::clone(stream))).await?;
     Ok(encrypted(shaken.into()))

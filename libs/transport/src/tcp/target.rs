@@ -8,9 +8,8 @@ use tokio::io::{AsyncRead, AsyncReadExt as _, Interest};
 use tokio::net::TcpStream;
 
 use super::gate::Gate;
-use crate::contract::LeaseId;
-use crate::place::Cursor;
-use crate::slot::SlotMemory;
+use crate::memory::place::{Cursor, LeaseId};
+use crate::memory::slot::SlotMemory;
 
 /// Most bytes of one read: how long `close` may have to wait (about 0.4 ms), against the cost of
 /// a system call.

@@ -11,7 +11,7 @@ use tokio_rustls::rustls::{ClientConfig, ServerConfig};
 
 type Current<T> = Arc<dyn Fn() -> Arc<T> + Send + Sync>;
 
-/// Marks an offer whose connections are encrypted; `host:port` follows.
+/// Marks an offer whose connections are encrypted.
 const SCHEME: &str = "tls:";
 
 /// How a receiver encrypts. Clones share it.
@@ -60,11 +60,16 @@ impl ConnectTls {
         (self.config)()
     }
 
-    /// What the certificate of the receiver at `host:port` must carry; `None`: no name of a host.
-    pub(super) fn name(&self, address: &str) -> Option<ServerName<'static>> {
+    /// What the certificate of the receiver of this offer must carry; `None`: no name of a host.
+    pub(super) fn name(&self, offered: &Offered) -> Option<ServerName<'static>> {
+        if self.name.is_some() {
+            return self.name.clone();
+        }
+        let address = offered.host_and_port.as_str();
         let host = address.rsplit_once(':').map_or(address, |(host, _)| host);
         let host = host.trim_start_matches('[').trim_end_matches(']');
-        self.name.clone().or_else(|| ServerName::try_from(host.to_owned()).ok())
+        let name = offered.name.as_deref().unwrap_or(host);
+        ServerName::try_from(name.to_owned()).ok()
     }
 }
 
@@ -74,17 +79,37 @@ impl fmt::Debug for ConnectTls {
     }
 }
 
-/// The address of an offer.
-pub(super) fn offered(host_and_port: &str, encrypted: bool) -> String {
-    let scheme = if encrypted { SCHEME } else { "" };
-    format!("{scheme}{host_and_port}")
+/// The address of an offer: `host:port`, `tls:host:port` or `tls:name@host:port`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Offered {
+    pub(super) host_and_port: String,
+    pub(super) encrypted: bool,
+    /// What the receiver's certificate carries, where that is not the host.
+    pub(super) name: Option<String>,
 }
 
-/// `host:port` of an offer, and whether its connections are encrypted.
-pub(super) fn parse_offered(address: &str) -> (&str, bool) {
-    match address.strip_prefix(SCHEME) {
-        Some(plain) => (plain, true),
-        None => (address, false),
+// === impl Offered ===
+
+impl Offered {
+    pub(super) fn parse(address: &str) -> Self {
+        let Some(encrypted) = address.strip_prefix(SCHEME) else {
+            return Self { host_and_port: address.to_owned(), encrypted: false, name: None };
+        };
+        let (name, host_and_port) = match encrypted.split_once('@') {
+            Some((name, host_and_port)) => (Some(name.to_owned()), host_and_port),
+            None => (None, encrypted),
+        };
+        Self { host_and_port: host_and_port.to_owned(), encrypted: true, name }
+    }
+}
+
+impl fmt::Display for Offered {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.encrypted, &self.name) {
+            (true, Some(name)) => write!(f, "{SCHEME}{name}@{}", self.host_and_port),
+            (true, None) => write!(f, "{SCHEME}{}", self.host_and_port),
+            (false, _) => f.write_str(&self.host_and_port),
+        }
     }
 }
 
@@ -93,10 +118,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_offer_says_whether_it_is_encrypted() {
-        for encrypted in [true, false] {
-            let offer = offered("[::1]:7403", encrypted);
-            assert_eq!(parse_offered(&offer), ("[::1]:7403", encrypted));
+    fn an_offer_says_whether_it_is_encrypted_and_by_whose_certificate() {
+        for (encrypted, name) in [(true, None), (true, Some("rank0")), (false, None)] {
+            let name = name.map(ToOwned::to_owned);
+            let offer = Offered { host_and_port: "[::1]:7403".to_owned(), encrypted, name };
+            assert_eq!(Offered::parse(&offer.to_string()), offer);
         }
     }
 }

@@ -1,7 +1,6 @@
 //! Frames of the tcp link; little-endian. docs/wire-format.md has the table.
 
-use crate::contract::LeaseId;
-use crate::place::MAX_REGIONS;
+use crate::memory::place::{LeaseId, MAX_REGIONS};
 
 /// Version of these frames; both ends must have the same.
 pub(super) const VERSION: u16 = 2;

@@ -7,18 +7,20 @@ use std::time::Duration;
 use async_trait::async_trait;
 use tokio::net::TcpStream;
 
-use super::TcpConnect;
+use super::choices::TcpConnect;
 use super::outbox::Outbox;
 use super::stream::{self, Reader, Writer};
-use super::tls::{ConnectTls, parse_offered};
+use super::tls::{ConnectTls, Offered};
 use super::wire::{
     ACK_BYTES, ANSWER_BYTES, Ack, Frame, Hello, VERSION, decode_answer, encode_part, is_tls_alert,
 };
-use crate::contract::{LeaseId, LinkError, LinkKind, LinkOffer, PartPlace, SessionKey, WorkerLink};
+use crate::link::contract::WorkerLink;
+use crate::link::terms::{LinkError, LinkKind, LinkOffer, SessionKey};
+use crate::link::worker_permits::{Rendered, WorkerPermits};
+use crate::memory::part::PartBuffer;
+use crate::memory::place::{self, LeaseId, PartPlace, PlaceError};
+use crate::memory::staging::{StagingBuffer, StagingPool};
 use crate::metrics::{self, Direction};
-use crate::part::{Backing, PartBuffer};
-use crate::place;
-use crate::staging::StagingPool;
 
 /// Time for a leaving worker to finish the part it is in the middle of.
 const LEAVE_TIMEOUT: Duration = Duration::from_secs(2);
@@ -26,15 +28,15 @@ const LEAVE_TIMEOUT: Duration = Duration::from_secs(2);
 /// A connected worker.
 #[derive(Debug)]
 pub(super) struct TcpWorker {
+    permits: Arc<WorkerPermits<()>>,
     outbox: Arc<Outbox>,
-    staging: StagingPool,
+    staging: StagingPool<()>,
 }
 
 /// Where to connect, and as whom.
 #[derive(Debug)]
 struct Route {
-    /// `host:port`.
-    address: String,
+    offered: Offered,
     key: SessionKey,
     config: TcpConnect,
     /// Where connections are encrypted.
@@ -56,10 +58,12 @@ impl TcpWorker {
     ) -> Result<Self, LinkError> {
         let mut route = Route::new(offer, key, config)?;
         let halves = route.connect().await?;
-        let outbox = Arc::new(Outbox::new());
+        let permits = Arc::new(WorkerPermits::new(LinkKind::Tcp, Rendered::InStaging));
+        let outbox = Arc::new(Outbox::new(Arc::clone(&permits)));
         tokio::spawn(keep(route, halves, Arc::clone(&outbox)));
-        let staging = StagingPool::new(LinkKind::Tcp, config.staging_buffers);
-        Ok(Self { outbox, staging })
+        let in_use = metrics::staging_in_use(LinkKind::Tcp);
+        let staging = StagingPool::plain(config.staging_buffers, in_use);
+        Ok(Self { permits, outbox, staging })
     }
 }
 
@@ -71,19 +75,14 @@ impl WorkerLink for TcpWorker {
 
     async fn begin(&self, place: PartPlace) -> Result<PartBuffer, LinkError> {
         place::check(&place, u64::MAX)?;
-        tokio::select! {
-            biased;
-            error = self.outbox.refusal(place.lease) => Err(error),
-            staging = self.staging.take(PartBuffer::staging_bytes(&place)) => {
-                PartBuffer::in_staging(place, staging?)
-            }
-        }
+        let staging = self.permits.staging(&place, &self.staging).await?;
+        Ok(PartBuffer::in_staging(place, Arc::clone(staging.mapping()), staging)?)
     }
 
     async fn commit(&self, part: PartBuffer) -> Result<(), LinkError> {
-        let Backing::Staging(_) = part.backing() else {
-            return Err(LinkError::Place { reason: "the buffer is of another link".into() });
-        };
+        if part.keeper::<StagingBuffer<()>>().is_none() {
+            return Err(PlaceError::new("the buffer is of another link").into());
+        }
         self.outbox.deliver(part).await
     }
 
@@ -92,7 +91,7 @@ impl WorkerLink for TcpWorker {
     }
 
     async fn closed(&self) -> LinkError {
-        self.outbox.closed().await
+        self.permits.closed().await
     }
 }
 
@@ -107,17 +106,17 @@ impl Drop for TcpWorker {
 async fn keep(mut route: Route, mut halves: Halves, outbox: Arc<Outbox>) {
     loop {
         let broken = match push(&mut halves, &outbox).await {
-            Ok(()) => return outbox.close("the worker left".into()),
+            Ok(()) => return outbox.close("the worker left"),
             Err(error) => error,
         };
         if outbox.is_leaving() {
-            return outbox.close("the worker left".into());
+            return outbox.close("the worker left");
         }
-        tracing::info!(address = route.address, %broken, "tcp link broke; connecting again");
+        tracing::info!(address = route.offered.host_and_port, %broken, "tcp link broke; connecting again");
         outbox.rewind();
         halves = match route.connect_again().await {
             Ok(halves) => halves,
-            Err(error) => return outbox.close(format!("{broken}; {error}")),
+            Err(error) => return outbox.close(&format!("{broken}; {error}")),
         };
         metrics::reconnected(LinkKind::Tcp);
     }
@@ -169,33 +168,33 @@ async fn overstay(outbox: &Outbox) {
 
 impl Route {
     fn new(offer: &LinkOffer, key: &SessionKey, config: &TcpConnect) -> Result<Self, LinkError> {
-        let setup = |reason: String| LinkError::Setup { kind: LinkKind::Tcp, reason };
-        let offered = String::from_utf8_lossy(&offer.address);
-        let (address, encrypted) = parse_offered(&offered);
-        let tls = config.tls.clone().filter(|_| encrypted);
-        if encrypted && tls.is_none() {
+        let setup = |reason: String| LinkKind::Tcp.setup(reason);
+        let offered = Offered::parse(&String::from_utf8_lossy(&offer.address));
+        let Offered { host_and_port: address, encrypted, .. } = &offered;
+        let tls = config.tls.clone().filter(|_| *encrypted);
+        if *encrypted && tls.is_none() {
             return Err(setup(format!(
                 "the receiver encrypts {address}: give this worker the three files of [security]"
             )));
         }
-        if config.encrypted_only && !encrypted {
+        if config.encrypted_only && !*encrypted {
             return Err(setup(format!(
                 "{address} is not encrypted: set security.tcp_tls for the receiver as well"
             )));
         }
-        let (address, key, config) = (address.to_owned(), key.clone(), config.clone());
-        Ok(Self { address, key, config, tls, attempt: 0 })
+        let (key, config) = (key.clone(), config.clone());
+        Ok(Self { offered, key, config, tls, attempt: 0 })
     }
 
     async fn connect(&mut self) -> Result<Halves, LinkError> {
-        let setup = |reason: String| LinkError::Setup { kind: LinkKind::Tcp, reason };
+        let setup = |reason: String| LinkKind::Tcp.setup(reason);
         // Also after a try that did not get through: the receiver may have heard it.
         self.attempt += 1;
         match tokio::time::timeout(self.config.handshake_timeout, self.greet()).await {
             Ok(Ok(Ok(halves))) => Ok(halves),
-            Ok(Ok(Err(reason))) => Err(LinkError::Refused { kind: LinkKind::Tcp, reason }),
-            Ok(Err(error)) => Err(setup(format!("{}: {error}", self.address))),
-            Err(_) => Err(setup(format!("{} did not answer in time", self.address))),
+            Ok(Ok(Err(reason))) => Err(LinkKind::Tcp.refused(reason)),
+            Ok(Err(error)) => Err(setup(format!("{}: {error}", self.offered.host_and_port))),
+            Err(_) => Err(setup(format!("{} did not answer in time", self.offered.host_and_port))),
         }
     }
 
@@ -217,10 +216,10 @@ impl Route {
     }
 
     async fn greet(&self) -> io::Result<Result<Halves, String>> {
-        let stream = Arc::new(TcpStream::connect(&self.address).await?);
-        stream::configure(&stream, self.config.socket_buffer_bytes)?;
+        let stream = Arc::new(TcpStream::connect(&self.offered.host_and_port).await?);
+        stream::configure(&stream)?;
         let tls = self.tls.as_ref();
-        let (mut reader, mut writer) = stream::connect(&stream, tls, &self.address).await?;
+        let (mut reader, mut writer) = stream::connect(&stream, tls, &self.offered).await?;
         let attempt = self.attempt;
         let hello = Hello { version: VERSION, attempt, proof: self.key.proof(attempt) };
         writer.write_all(&mut [IoSlice::new(&hello.encode())]).await?;

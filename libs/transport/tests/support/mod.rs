@@ -3,6 +3,7 @@
 
 pub(crate) mod certificates;
 pub(crate) mod counts;
+pub(crate) mod faulty;
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -10,15 +11,14 @@ use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use headwater_transport::DEFAULT_SHM_DIR;
 use headwater_transport::conformance::Harness;
-use headwater_transport::rdma::ucx::{self, UcxConnect, UcxListen};
-use headwater_transport::rdma::{self, Exchange, RdmaConnect, RdmaListen};
+use headwater_transport::links::Listening;
+use headwater_transport::rdma::{self, Exchange, RdmaConnect, RdmaListen, RdmaReceiver};
 use headwater_transport::shm::{self, ShmConnect, ShmListen};
-use headwater_transport::slot::DEFAULT_SHM_DIR;
 use headwater_transport::tcp::{self, TcpConnect, TcpListen};
-use headwater_transport::{
-    Arrival, LinkError, LinkOffer, ReceiverLink, SessionKey, SlotMemory, WorkerLink,
-};
+use headwater_transport::ucx::{self, UcxConnect, UcxListen};
+use headwater_transport::{Arrival, LinkError, LinkOffer, SessionKey, SlotMemory, WorkerLink};
 use tokio::sync::mpsc;
 
 #[derive(Debug, Default)]
@@ -35,8 +35,9 @@ pub(crate) struct Tcp {
 
 #[async_trait]
 impl Harness for Shm {
-    async fn listen(&self, arrivals: mpsc::UnboundedSender<Arrival>) -> Arc<dyn ReceiverLink> {
-        shm::listen(&self.listen, arrivals).await.expect("a socket")
+    async fn listen(&self, arrivals: mpsc::UnboundedSender<Arrival>) -> Listening {
+        let link = shm::listen(&self.listen, arrivals).await.expect("a socket");
+        Listening { link, rdma: None }
     }
 
     async fn connect(
@@ -89,8 +90,9 @@ impl Default for Tcp {
 
 #[async_trait]
 impl Harness for Tcp {
-    async fn listen(&self, arrivals: mpsc::UnboundedSender<Arrival>) -> Arc<dyn ReceiverLink> {
-        tcp::listen(&self.listen, arrivals).await.expect("a port")
+    async fn listen(&self, arrivals: mpsc::UnboundedSender<Arrival>) -> Listening {
+        let link = tcp::listen(&self.listen, arrivals).await.expect("a port");
+        Listening { link, rdma: None }
     }
 
     async fn connect(
@@ -141,8 +143,11 @@ impl Default for Ucx {
 
 #[async_trait]
 impl Harness for Ucx {
-    async fn listen(&self, arrivals: mpsc::UnboundedSender<Arrival>) -> Arc<dyn ReceiverLink> {
-        ucx::listen(&self.listen, arrivals).await.expect("UCX, by scripts/install-system.sh tests")
+    async fn listen(&self, arrivals: mpsc::UnboundedSender<Arrival>) -> Listening {
+        let link = ucx::listen(&self.listen, arrivals)
+            .await
+            .expect("UCX, by scripts/install-system.sh tests");
+        Listening { link, rdma: None }
     }
 
     async fn connect(
@@ -167,10 +172,10 @@ impl Harness for Ucx {
 pub(crate) struct Rdma {
     pub(crate) listen: RdmaListen,
     pub(crate) connect: RdmaConnect,
-    receiver: Mutex<Option<Weak<dyn ReceiverLink>>>,
+    receiver: Mutex<Option<Weak<dyn RdmaReceiver>>>,
 }
 
-struct Call(Weak<dyn ReceiverLink>);
+struct Call(Weak<dyn RdmaReceiver>);
 
 impl Rdma {
     pub(crate) fn new(queue_pairs: u32) -> Self {
@@ -193,10 +198,10 @@ impl Exchange for Call {
 
 #[async_trait]
 impl Harness for Rdma {
-    async fn listen(&self, arrivals: mpsc::UnboundedSender<Arrival>) -> Arc<dyn ReceiverLink> {
+    async fn listen(&self, arrivals: mpsc::UnboundedSender<Arrival>) -> Listening {
         let receiver = rdma::listen(&self.listen, arrivals).await.expect("an RDMA port");
         *self.receiver.lock().expect("no panic") = Some(Arc::downgrade(&receiver));
-        receiver
+        Listening { link: receiver.clone(), rdma: Some(receiver) }
     }
 
     async fn connect(

@@ -10,9 +10,9 @@ use std::sync::Arc;
 
 use super::abi::{ACCESS_LOCAL_WRITE, ACCESS_REMOTE_WRITE, Mr, Pd};
 use super::device::{Device, made};
-use crate::mapping::Mapping;
-use crate::slot::SlotMemory;
-use crate::window::{DeviceWindow, Dmabuf};
+use crate::memory::mapping::Mapping;
+use crate::memory::slot::SlotMemory;
+use crate::memory::window::{DeviceWindow, Dmabuf};
 
 /// What belongs together on one device: queue pairs reach regions of their own domain only.
 #[derive(Debug)]
@@ -50,6 +50,13 @@ pub(crate) unsafe trait Stable {
 
 // SAFETY: a mapping is unmapped by its drop alone and never moves.
 unsafe impl Stable for Mapping {
+    fn range(&self) -> (NonNull<u8>, usize) {
+        (self.base(), self.len())
+    }
+}
+
+// SAFETY: as above; this handle keeps the mapping.
+unsafe impl Stable for Arc<Mapping> {
     fn range(&self) -> (NonNull<u8>, usize) {
         (self.base(), self.len())
     }

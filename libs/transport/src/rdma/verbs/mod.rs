@@ -8,8 +8,6 @@ mod abi;
 mod completion;
 mod device;
 #[cfg(test)]
-mod fake;
-#[cfg(test)]
 mod layout;
 mod library;
 mod memory;
@@ -17,10 +15,6 @@ mod queue_pair;
 
 pub(crate) use completion::{Completion, Completions, Outcome};
 pub(crate) use device::{DeviceLimits, PortState, names, open};
-#[cfg(test)]
-pub(crate) use fake::{FakeDevice, Machine};
-#[cfg(test)]
-pub(crate) use library::LIBRARY_NAME;
 pub(crate) use library::Library;
 pub(crate) use memory::{MemoryRegion, ProtectionDomain, Writers};
 pub(crate) use queue_pair::{Piece, Posting, QueuePair, Request};

@@ -1,6 +1,8 @@
 //! Bytes there and back, and bytes that are none of these.
 
 use super::*;
+use crate::link::words::ToWorker;
+use crate::memory::place::SlotId;
 
 fn endpoint(pairs: u32) -> Endpoint {
     let pair = |i| QueuePairAddress { number: 0x00ab_cd00 + i, first_packet: 0x00ff_ffff - i };
@@ -27,24 +29,11 @@ fn endpoints_survive_the_wire() {
 }
 
 #[test]
-fn messages_survive_the_wire_and_fit_their_buffers() {
-    let lease = LeaseId(0x0102_0304_0506_0708);
-    let memory = RemoteMemory { address: 1 << 40, len_bytes: 1 << 33, key: 9 };
-    let down = [
-        ToWorker::Standing,
-        ToWorker::Slot { slot: SlotId(9), memory },
-        ToWorker::Forget { slot: SlotId(9) },
-        ToWorker::Expect { lease, fingerprint: u64::MAX - 1 },
-        ToWorker::Withdraw { lease },
-        ToWorker::Bye,
-    ];
-    for message in down {
-        assert!(message.encode().len() <= MESSAGE_MAX_BYTES);
-        assert_eq!(ToWorker::decode(&message.encode()), Some(message));
-    }
-    for message in [ToReceiver::Quiet { lease }, ToReceiver::Bye] {
-        assert_eq!(ToReceiver::decode(&message.encode()), Some(message));
-    }
+fn every_word_fits_a_message_buffer() {
+    let terms = RemoteMemory { address: 1 << 40, len_bytes: 1 << 33, key: 9 };
+    let longest = ToWorker::Slot { slot: SlotId(9), terms };
+    assert!(longest.encode().len() <= MESSAGE_MAX_BYTES);
+    assert_eq!(ToWorker::decode(&longest.encode()), Some(longest));
 }
 
 #[test]
@@ -64,6 +53,4 @@ fn foreign_bytes_are_no_endpoint() {
     assert_eq!(changed(38 + 20, 17), None, "too many pairs");
     assert_eq!(changed(38 + 21 + 3, 1), None, "a number of more than 24 bits");
     assert_eq!(Answer::decode(&[]), None);
-    assert_eq!(ToWorker::decode(&[4, 1, 2]), None);
-    assert_eq!(ToReceiver::decode(&[9; 9]), None);
 }

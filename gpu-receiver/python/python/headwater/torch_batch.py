@@ -1,0 +1,47 @@
+"""A batch in the hands of PyTorch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ._native import Sample
+
+__all__ = ["TorchBatch"]
+
+
+class TorchBatch(dict):
+    """A batch's tensors by name as `torch.Tensor`, also as attributes, and what is in the batch.
+
+    `Batch.torch()` and `Batch.to(device)` give one. Lightning and Accelerate move batches by `to`.
+    """
+
+    def __init__(
+        self,
+        tensors: Mapping[str, Any] | Sequence[tuple[str, Any]] = (),
+        *,
+        epoch: int = 0,
+        step: int = 0,
+        samples: Sequence[Sample] = (),
+        upperbound: int = 0,
+        n_masked_patches: int = 0,
+    ):
+        super().__init__(tensors)
+        self.epoch = epoch
+        self.step = step
+        self.samples = list(samples)
+        self.upperbound = upperbound
+        self.n_masked_patches = n_masked_patches
+
+    def to(self, device: Any, non_blocking: bool = False) -> TorchBatch:
+        """The same with all tensors on a device; those that are there already stay as they are."""
+        moved = {name: one.to(device, non_blocking=non_blocking) for name, one in self.items()}
+        return TorchBatch(moved, **vars(self))
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return self[name]
+        except KeyError:
+            known = ", ".join(self)
+            raise AttributeError(f"the batch has no tensor `{name}`: it has {known}") from None

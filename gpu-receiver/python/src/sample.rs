@@ -1,0 +1,59 @@
+//! What stands in a batch for one sample.
+
+use std::sync::Arc;
+
+use headwater_core::Manifest;
+use headwater_receiver::Batch;
+use pyo3::prelude::*;
+
+/// A sample of a batch: where it is from, and what it is.
+#[pyclass(frozen, get_all, eq, module = "headwater")]
+#[derive(PartialEq)]
+pub(crate) struct Sample {
+    /// Name of its dataset.
+    dataset: String,
+    /// File name of its shard.
+    shard: String,
+    /// Its number in the shard, from 0.
+    index: u32,
+    /// Its key, unique in the shard.
+    key: String,
+    /// Its label; -1 where it has none.
+    label: i64,
+    /// Why another sample was asked for and this one stands in for it; `None` for most.
+    substituted: Option<String>,
+}
+
+// === impl Sample ===
+
+impl Sample {
+    /// The samples of a batch, in order. `manifests`: of the loader's datasets, in their order.
+    pub(crate) fn all(batch: &Batch, manifests: &[Arc<Manifest>]) -> Vec<Self> {
+        let asked_and_found = batch.samples().iter().zip(batch.provenance());
+        let samples = asked_and_found.map(|(asked, found)| {
+            let manifest = &manifests[usize::from(asked.dataset)];
+            let substitution = found.substituted.as_ref();
+            Self {
+                dataset: manifest.dataset().to_owned(),
+                shard: manifest.shards()[asked.shard as usize].name.clone(),
+                // Another sample is always taken from the same shard.
+                index: substitution.map_or(asked.index, |other| other.used_index),
+                key: found.key.clone(),
+                label: found.label,
+                substituted: substitution.map(|other| other.reason.clone()),
+            }
+        });
+        samples.collect()
+    }
+}
+
+#[pymethods]
+impl Sample {
+    fn __repr__(&self) -> String {
+        let Self { dataset, shard, index, key, label, .. } = self;
+        let stands_in = if self.substituted.is_some() { " substituted" } else { "" };
+        format!(
+            "<headwater.Sample {dataset} {shard}[{index}] key={key:?} label={label}{stands_in}>"
+        )
+    }
+}

@@ -1,0 +1,51 @@
+//! The loader's signature, as `help` and editors show it.
+//!
+//! Keywords are keys of `[receiver]`, so the signature is made of the configuration itself.
+
+use headwater_receiver::ReceiverConfig;
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyList};
+
+use crate::json;
+
+/// Keywords before those of `[receiver]`, with their defaults as Python writes them.
+const FIRST: [(&str, Option<&str>); 3] =
+    [("datasets", None), ("recipe", Some("dinov2")), ("dtype", Some("bf16"))];
+/// The key of `[receiver]` that is called `batch_size` here.
+const BATCH: (&str, &str) = ("batch_samples", "batch_size");
+/// Keys that are written only where they are set.
+const UNSET: [&str; 1] = ["masks"];
+/// Keywords that are functions.
+const LAST: [&str; 2] = ["device_allocator", "amax_reduce"];
+
+/// An `inspect.Signature` of `Loader(config=None, *, ..)`.
+pub(crate) fn signature(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
+    let inspect = py.import("inspect")?;
+    let kinds = inspect.getattr("Parameter")?;
+    let parameters = PyList::empty(py);
+    let add = |name: &str, kind: &str, default: Bound<'_, PyAny>| -> PyResult<()> {
+        let options = PyDict::new(py);
+        options.set_item("default", default)?;
+        parameters.append(kinds.call((name, kinds.getattr(kind)?), Some(&options))?)
+    };
+    let none = || py.None().into_bound(py);
+    add("config", "POSITIONAL_OR_KEYWORD", none())?;
+    let keyword = |name: &str, default| add(name, "KEYWORD_ONLY", default);
+    for (name, default) in FIRST {
+        keyword(name, default.into_pyobject(py)?.into_any())?;
+    }
+    let defaults = json::to_python(py, &ReceiverConfig::default())?;
+    let defaults = defaults.cast_into::<PyDict>()?;
+    let (key, name) = BATCH;
+    if let Some(samples) = defaults.get_item(key)? {
+        defaults.del_item(key)?;
+        keyword(name, samples)?;
+    }
+    for (key, default) in defaults.iter() {
+        keyword(&key.extract::<String>()?, default)?;
+    }
+    for name in UNSET.into_iter().chain(LAST) {
+        keyword(name, none())?;
+    }
+    inspect.getattr("Signature")?.call1((parameters,))
+}

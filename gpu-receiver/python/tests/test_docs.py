@@ -1,0 +1,42 @@
+"""docs/python.md and README.md say what there is."""
+
+import re
+
+import headwater
+import pytest
+from conftest import PROJECT
+
+GUIDE = (PROJECT / "docs" / "python.md").read_text()
+BATCH_OF_GUIDE = 64
+
+
+def test_the_sizes_of_the_preset_are_those_of_a_batch(make):
+    row = re.compile(r"^\| `(\w+)` \| `\[([\d, ]+)\]` \| `(\w+)` \| ([\d,]+) \|$", re.MULTILINE)
+    said = {
+        name: (dtype, [int(size) for size in shape.split(",")], int(size.replace(",", "")))
+        for name, shape, dtype, size in row.findall(GUIDE)
+    }
+    batch = next(iter(make(recipe="dinov2", dtype="bf16", batch_size=4)))
+    times = BATCH_OF_GUIDE // len(batch)
+    assert said == {
+        name: (one.dtype, [one.shape[0] * times, *one.shape[1:]], one.nbytes * times)
+        for name, one in batch.items()
+    }
+    total = sum(one.nbytes for _, one in batch.items()) * times
+    assert f"a batch has {total / 1e6:.1f} MB, {total / 1e6 / BATCH_OF_GUIDE:.2f} MB a sample" in GUIDE
+
+
+@pytest.mark.parametrize("document", ["docs/python.md", "README.md"])
+def test_what_is_named_is_there_and_called_as_it_is(make, document):
+    loader = make(recipe="dinov2", batch_size=2, masks={"patch": 16})
+    batch = next(iter(loader))
+    objects = {"loader": loader, "batch": batch, "tensor": batch.global_crops}
+    named = re.findall(r"\b(loader|batch|tensor)\.(\w+)(\(?)", (PROJECT / document).read_text())
+    assert named
+    # With another dtype than this batch's.
+    named = {one for one in named if not one[1].endswith("_scales")}
+    for owner, name, call in named:
+        assert hasattr(objects[owner], name), f"{owner}.{name}"
+        assert callable(getattr(objects[owner], name)) == bool(call), f"{owner}.{name}{call}"
+    for name in re.findall(r"\bheadwater\.(\w+)", GUIDE):
+        assert hasattr(headwater, name) or name == "toml", name

@@ -1,0 +1,91 @@
+"""Lightning: the loader is what its Trainer is given."""
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+lightning = pytest.importorskip("lightning", reason="Lightning is not installed")
+
+STEPS = 16  # 64 photographs in batches of 4
+
+
+class Model(lightning.LightningModule):
+    """One weight; keeps what it was given."""
+
+    def __init__(self, loader, lost_after=None, checkpoint=None):
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.zeros(()))
+        self.loader, self.lost_after, self.checkpoint = loader, lost_after, checkpoint
+        self.seen, self.validated = [], []
+
+    def training_step(self, batch, _index):
+        self.seen.append((batch.epoch, [sample.key for sample in batch.samples]))
+        return self.weight * batch.global_crops.mean()
+
+    def validation_step(self, batch, _index):
+        self.validated.append([sample.key for sample in batch.samples])
+
+    def configure_optimizers(self):
+        return torch.optim.SGD(self.parameters(), lr=0.1)
+
+    def on_train_batch_end(self, *_):
+        if len(self.seen) == self.lost_after:
+            self.trainer.save_checkpoint(self.checkpoint)
+            raise Lost
+
+
+class Lost(Exception):
+    """The job is lost."""
+
+
+def fit(model, validation=None, resume=None, **options):
+    trainer = lightning.Trainer(
+        accelerator="cpu",
+        logger=False,
+        enable_checkpointing=False,
+        enable_progress_bar=False,
+        enable_model_summary=False,
+        num_sanity_val_steps=0,
+        **options,
+    )
+    trainer.fit(model, model.loader, validation, ckpt_path=resume)
+    return trainer
+
+
+def keys(loader):
+    return [(batch.epoch, batch.keys) for batch in loader]
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_fit_gets_every_batch_of_every_epoch_once_and_in_order(make):
+    loader = make()
+    expected = keys(loader) + keys(loader)
+    model = Model(make())
+    fit(model, max_epochs=2)
+    assert model.seen == expected and len(expected) == 2 * STEPS
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_validation_loader_is_gone_through_after_each_epoch(make):
+    model = Model(make())
+    validation = make(datasets=["others"])
+    fit(model, validation, max_epochs=2)
+    assert [epoch for epoch, _ in model.seen] == [0] * STEPS + [1] * STEPS
+    half = len(model.validated) // 2
+    assert half == len(validation) > 0
+    for validated in (model.validated[:half], model.validated[half:]):
+        once = sum(validated, [])
+        assert len(once) == len(set(once)) == 4 * len(validation)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_fit_that_is_lost_in_mid_epoch_goes_on_with_the_next_batch(make, tmp_path):
+    loader = make()
+    expected = keys(loader) + keys(loader)
+    checkpoint = tmp_path / "lost.ckpt"
+    lost = Model(make(), lost_after=5, checkpoint=checkpoint)
+    with pytest.raises(Lost):
+        fit(lost, max_epochs=2)
+    resumed = Model(make())
+    fit(resumed, max_epochs=2, resume=checkpoint)
+    assert lost.seen == expected[:5]
+    assert resumed.seen == expected[5:]

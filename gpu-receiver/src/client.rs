@@ -1,0 +1,137 @@
+//! Dials workers over gRPC: this tier is their client. The only file of this crate that names tonic.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use headwater_access::{Access, Reached};
+use headwater_proto::augment::{
+    FromWorker, LinkAnswer, LinkOffer, LinkRequest, SessionHello, ToWorker,
+};
+use headwater_proto::v1::augment_client::AugmentClient;
+use headwater_proto::{MESSAGE_MAX_BYTES, WIRE_VERSION};
+use headwater_transport::ReceiverLink;
+use headwater_transport::rdma::RdmaReceiver;
+use tokio::sync::mpsc;
+use tokio_stream::StreamExt as _;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::Code;
+use tonic::transport::Endpoint;
+
+use crate::sessions::{CONNECT_TIMEOUT, Dial, DialError, Opened};
+
+/// Messages on their way to one worker; leases are bounded by its credits long before.
+const OUTBOX_MESSAGES: usize = 4096;
+
+/// Reaches workers as the job's access rules say.
+pub(crate) struct GrpcDial {
+    pub(crate) access: Access,
+    /// Answers what a connecting rdma link asks.
+    pub(crate) rdma: Option<Arc<dyn RdmaReceiver>>,
+}
+
+// === impl GrpcDial ===
+
+#[async_trait]
+impl Dial for GrpcDial {
+    async fn dial(
+        &self,
+        address: &str,
+        hello: SessionHello,
+        links: &[Arc<dyn ReceiverLink>],
+    ) -> Result<Opened, DialError> {
+        open(self, address, hello, links).await
+    }
+}
+
+async fn open(
+    dial: &GrpcDial,
+    address: &str,
+    mut hello: SessionHello,
+    links: &[Arc<dyn ReceiverLink>],
+) -> Result<Opened, DialError> {
+    let passing = |reason: String| DialError { reason, hopeless: false };
+    let Reached { caller, local } = connect(&dial.access, address).await.map_err(passing)?;
+    hello.links = links.iter().map(|link| offer(link.offer(local))).collect();
+    let mut client = AugmentClient::new(caller)
+        .max_decoding_message_size(MESSAGE_MAX_BYTES)
+        .max_encoding_message_size(MESSAGE_MAX_BYTES);
+    let (outbox, queue) = mpsc::channel::<ToWorker>(OUTBOX_MESSAGES);
+    let _ = outbox.try_send(ToWorker::Hello(Box::new(hello)));
+    let messages = ReceiverStream::new(queue).map(headwater_proto::v1::ToWorker::from);
+    let refused = |status: tonic::Status| DialError {
+        reason: status.message().to_owned(),
+        hopeless: matches!(
+            status.code(),
+            Code::FailedPrecondition
+                | Code::InvalidArgument
+                | Code::PermissionDenied
+                | Code::Unauthenticated
+        ),
+    };
+    let mut inbox = client.work(messages).await.map_err(refused)?.into_inner();
+    let welcome = loop {
+        let message = inbox.message().await.map_err(refused)?;
+        let message = message.ok_or_else(|| passing("worker closed the stream".into()))?;
+        match FromWorker::try_from(message) {
+            Ok(FromWorker::Welcome(welcome)) => break welcome,
+            Ok(FromWorker::LinkRequest(request)) => {
+                let answer = answer(dial.rdma.as_ref(), request).await.map_err(passing)?;
+                let _ = outbox.try_send(ToWorker::LinkAnswer(answer));
+            }
+            Ok(_) => return Err(passing("worker's first message was no welcome".into())),
+            Err(error) => return Err(passing(error.to_string())),
+        }
+    };
+    if welcome.wire_version != WIRE_VERSION {
+        let theirs = welcome.wire_version;
+        let reason = format!(
+            "worker speaks wire version {theirs}, this receiver {WIRE_VERSION}: \
+             run the same release in all tiers"
+        );
+        return Err(DialError { reason, hopeless: true });
+    }
+    let inbox = inbox.map(|message| match message {
+        Ok(message) => {
+            FromWorker::try_from(message).map_err(|error| format!("protocol error: {error}"))
+        }
+        Err(status) => Err(format!("stream broke: {}", status.message())),
+    });
+    Ok(Opened { outbox, inbox: Box::pin(inbox), welcome })
+}
+
+fn offer(offer: headwater_transport::LinkOffer) -> LinkOffer {
+    LinkOffer { kind: offer.kind.name().into(), address: offer.address }
+}
+
+/// What the receiver's end of a link says to the worker's.
+async fn answer(
+    rdma: Option<&Arc<dyn RdmaReceiver>>,
+    asked: LinkRequest,
+) -> Result<LinkAnswer, String> {
+    let LinkRequest { kind, request } = asked;
+    let link = rdma.filter(|link| link.kind().name() == kind);
+    let link =
+        link.ok_or_else(|| format!("worker asks for link `{kind}`, which is not offered"))?;
+    let link = Arc::clone(link);
+    // It makes queue pairs: calls into the kernel that may take milliseconds.
+    let answered = tokio::task::spawn_blocking(move || link.answer(&request)).await;
+    answered.map(|answer| LinkAnswer { answer }).map_err(|error| error.to_string())
+}
+
+async fn connect(access: &Access, address: &str) -> Result<Reached, String> {
+    let endpoint = Endpoint::from_shared(format!("http://{address}"))
+        .map_err(|error| format!("`{address}` is not host:port: {error}"))?;
+    let endpoint = endpoint.tcp_nodelay(true).connect_timeout(CONNECT_TIMEOUT);
+    access
+        .connect(&endpoint)
+        .await
+        .map_err(|error| format!("cannot reach {address}: {}", root_cause(&error)))
+}
+
+fn root_cause(error: &dyn std::error::Error) -> String {
+    let mut cause = error;
+    while let Some(deeper) = cause.source() {
+        cause = deeper;
+    }
+    cause.to_string()
+}

@@ -1,0 +1,115 @@
+//! What the driver does while others are busy.
+
+use std::sync::mpsc as std_mpsc;
+
+use headwater_core::sampler::{Sampler, SamplerConfig};
+use headwater_core::{Digest, Dtype, ShardEntry};
+use headwater_proto::augment::SessionHello;
+use tokio::time::timeout;
+
+use super::*;
+use crate::config::GpuDirect;
+use crate::events::{DriverHandle, ways};
+use crate::sessions::{DialError, Opened};
+use crate::slots::SlotMaker;
+
+/// Far beyond what a loaded machine needs.
+const LIMIT: Duration = Duration::from_secs(60);
+const START: Position = Position { epoch: 0, step: 0 };
+
+/// Nobody to be dialled.
+struct Nobody;
+
+#[async_trait::async_trait]
+impl Dial for Nobody {
+    async fn dial(
+        &self,
+        _: &str,
+        _: SessionHello,
+        _: &[Arc<dyn ReceiverLink>],
+    ) -> Result<Opened, DialError> {
+        std::future::pending().await
+    }
+}
+
+fn order(recipe: &Recipe) -> (Arc<SampleOrder>, Arc<Manifest>) {
+    let shard = ShardEntry { name: "a.tar".into(), samples: 1000, bytes: 1, digest: Digest(1) };
+    let manifest = Manifest::new("d".into(), vec![], vec![shard]).expect("a manifest");
+    let manifest = Arc::new(manifest);
+    let mut config = SamplerConfig::new(1, 1, 0, 4);
+    config.recipe = Some(recipe.digest());
+    let sampler = Sampler::new(config, vec![Arc::clone(&manifest)]).expect("a sampler");
+    (Arc::new(SampleOrder::new(sampler)), manifest)
+}
+
+/// A driver without workers, which runs.
+fn start() -> (DriverHandle, Arc<SampleOrder>, Arc<Mailbox>) {
+    let recipe = Recipe::preset("imagenet-eval", Dtype::U8).expect("a preset");
+    let config = ReceiverConfig { batch_samples: 4, ..ReceiverConfig::default() };
+    let (order, manifest) = order(&recipe);
+    let mailbox = Arc::new(Mailbox::new(START));
+    let (handle, inbox) = ways();
+    let make = SlotMaker {
+        len_bytes: Layout::new(&recipe, 4).len_bytes(),
+        shm_dir: "/dev/shm".into(),
+        shared: false,
+        huge_pages: false,
+        twins: None,
+        gpudirect: GpuDirect::Off,
+    };
+    let scaling = Scaling::open(&config, &recipe, None, START, None).expect("static scales");
+    let parts = DriverParts {
+        recipe,
+        manifests: vec![manifest],
+        order: Arc::clone(&order),
+        mailbox: Arc::clone(&mailbox),
+        stats: Arc::new(Stats::new()),
+        scaling: Arc::new(scaling),
+        links: Vec::new(),
+        slots: SlotPool::new(make, Vec::new(), config.slots_limit()),
+        dial: Arc::new(Nobody),
+        events: handle.events.clone(),
+        start_cpu: on_a_thread,
+        start: START,
+    };
+    tokio::spawn(Driver::new(&config, parts).expect("no masks").run(inbox));
+    (handle, order, mailbox)
+}
+
+async fn ask<T>(
+    handle: &DriverHandle,
+    command: impl FnOnce(oneshot::Sender<T>) -> Command,
+) -> oneshot::Receiver<T> {
+    let (reply, answer) = oneshot::channel();
+    handle.events.send(Event::Command(command(reply))).await.expect("a driver");
+    answer
+}
+
+/// A driver that waited for samples to be drawn would hear of nothing meanwhile.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_driver_answers_while_samples_are_drawn() {
+    let (handle, order, mailbox) = start();
+    let state = order.state(START).expect("a state");
+    let (held, is_held) = std_mpsc::channel();
+    let (go_on, let_go) = std_mpsc::channel::<()>();
+    // Whoever restores holds the sampler until they agree.
+    let holder = std::thread::spawn(move || {
+        order.restore(&state, &[], |_| {
+            held.send(()).expect("heard");
+            let_go.recv().expect("told");
+            Ok(())
+        })
+    });
+    is_held.recv().expect("held");
+    let there = Position { epoch: 0, step: 7 };
+    let sought = ask(&handle, |reply| Command::Seek(there, reply)).await;
+    timeout(LIMIT, sought).await.expect("an answer").expect("a driver").expect("a place");
+    assert_eq!(mailbox.position(), there);
+
+    let weighed = ask(&handle, |reply| Command::SetWeights(vec![2.0], reply)).await;
+    let again = ask(&handle, |reply| Command::Seek(START, reply)).await;
+    timeout(LIMIT, again).await.expect("an answer").expect("a driver").expect("a place");
+    go_on.send(()).expect("told");
+    timeout(LIMIT, weighed).await.expect("an answer").expect("a driver").expect("weights");
+    holder.join().expect("no panic").expect("restored");
+}

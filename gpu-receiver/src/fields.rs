@@ -1,0 +1,88 @@
+//! Whether the job's datasets have the fields that are to be read.
+
+use std::borrow::Borrow;
+
+use headwater_core::Manifest;
+use headwater_core::fields::{found_instead, has_field};
+
+use crate::error::ReceiverError;
+
+/// Checks the fields that the storage tier has seen: `image` and `label` are names with `|` between
+/// alternatives, an empty `label` wants none. A dataset without labels beside others that have some
+/// is told of in the log.
+///
+/// # Errors
+/// A dataset has no image at all, or no dataset has a label.
+pub(crate) fn check_fields<M: Borrow<Manifest>>(
+    manifests: &[M],
+    image: &str,
+    label: &str,
+) -> Result<(), ReceiverError> {
+    let without = |wanted: &str| -> Vec<&Manifest> {
+        let all = manifests.iter().map(Borrow::borrow);
+        all.filter(|manifest: &&Manifest| !has_field(manifest.fields(), wanted)).collect()
+    };
+    if let Some(manifest) = without(image).first() {
+        let found = found_instead(manifest.fields(), image);
+        let dataset = manifest.dataset().to_owned();
+        return Err(ReceiverError::NoImages { dataset, wanted: image.to_owned(), found });
+    }
+    let unlabelled = if label.is_empty() { Vec::new() } else { without(label) };
+    match unlabelled.first() {
+        Some(manifest) if unlabelled.len() == manifests.len() => {
+            let found = found_instead(manifest.fields(), label);
+            let dataset = manifest.dataset().to_owned();
+            Err(ReceiverError::NoLabels { dataset, wanted: label.to_owned(), found })
+        }
+        _ => {
+            for manifest in unlabelled {
+                let dataset = manifest.dataset();
+                tracing::warn!(dataset, label, "no sample of the dataset has a label: all are -1");
+            }
+            Ok(())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use headwater_core::{Digest, ShardEntry};
+
+    use super::*;
+
+    fn manifest(dataset: &str, fields: &[&str]) -> Manifest {
+        let shard = ShardEntry { name: "a.tar".into(), samples: 1, bytes: 1024, digest: Digest(1) };
+        let fields = fields.iter().map(|&field| field.to_owned()).collect();
+        Manifest::new(dataset.into(), fields, vec![shard]).expect("a manifest")
+    }
+
+    fn refused(manifests: &[Manifest], label: &str) -> String {
+        check_fields(manifests, "jpg|png", label).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn a_label_that_no_sample_has_is_refused_with_the_fields_there_are() {
+        let photos = [manifest("photos", &["jpg", "json"])];
+        assert_eq!(
+            refused(&photos, "cls"),
+            "no sample of dataset `photos` has a label `cls` (receiver.label_field), only `jpg`, \
+             `json`: name one of these, or set receiver.label_field to \"\" to do without labels"
+        );
+        assert!(check_fields(&photos, "jpg|png", "").is_ok());
+        assert!(check_fields(&photos, "jpg|png", "cls|JSON").is_ok());
+        let labelled = manifest("labelled", &["jpg", "cls"]);
+        let [photos] = photos;
+        assert!(check_fields(&[photos, labelled], "jpg|png", "cls").is_ok());
+    }
+
+    #[test]
+    fn a_dataset_without_images_is_refused_and_dotted_names_are_explained() {
+        let good = manifest("good", &["jpg", "cls"]);
+        assert_eq!(
+            refused(&[good, manifest("dotted", &["b.cls", "b.jpg"])], "cls"),
+            "no sample of dataset `dotted` has an image `jpg|png` (receiver.image_field), only \
+             `b.cls`, `b.jpg` (a field is all that follows the first dot of a file's name): name \
+             one of these, or rename the files"
+        );
+    }
+}

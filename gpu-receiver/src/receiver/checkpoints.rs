@@ -1,0 +1,43 @@
+//! Checkpoints that the trainer asks for, and those that fall due by themselves.
+
+use super::Receiver;
+use crate::checkpoint::CheckpointFolder;
+use crate::error::ReceiverError;
+use crate::position::Position;
+
+impl Receiver {
+    /// Writes a checkpoint of the place now, numbered by `step`, the trainer's own count. Does
+    /// nothing on other ranks than 0, which would write the same.
+    ///
+    /// # Errors
+    /// `receiver.checkpoint_dir` is not set, or cannot be written to.
+    pub fn checkpoint(&self, step: u64) -> Result<(), ReceiverError> {
+        let config = self.config();
+        if config.checkpoint_dir.as_os_str().is_empty() {
+            let (value, rule) = ("\"\"".into(), "name a folder for checkpoints");
+            return Err(ReceiverError::Config { key: "checkpoint_dir", value, rule });
+        }
+        if config.rank == 0 { self.checkpoint_to(&config.checkpoints(), step) } else { Ok(()) }
+    }
+
+    /// The trainer asks for the next batch, so it is through with those before. A checkpoint that
+    /// cannot be written is an error in the log and in the metrics, and training goes on.
+    pub(super) fn save_if_due(&self) {
+        let Some(autosave) = &self.autosave else { return };
+        let Position { epoch, step } = self.position();
+        let job_step = self.job_step(epoch, step);
+        if !autosave.is_due(job_step) {
+            return;
+        }
+        if let Err(error) = self.checkpoint_to(autosave.folder(), job_step) {
+            crate::metrics::checkpoint_failed();
+            tracing::error!(%error, "no checkpoint of step {job_step}");
+        }
+    }
+
+    fn checkpoint_to(&self, folder: &CheckpointFolder, step: u64) -> Result<(), ReceiverError> {
+        let path = folder.write(step, &self.state()?)?;
+        tracing::info!(path = %path.display(), "checkpoint written");
+        Ok(())
+    }
+}

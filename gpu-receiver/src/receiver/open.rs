@@ -1,0 +1,154 @@
+//! Opening a receiver: manifests, the order of samples, links, slots, the driver.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use headwater_access::Access;
+use headwater_core::sampler::Sampler;
+use headwater_core::{Layout, Recipe};
+use headwater_cuda::DeviceAllocator;
+use headwater_storage_client::Dataset;
+use headwater_transport::LinkKind;
+use headwater_transport::links::Listening;
+use tokio::runtime::Handle;
+
+use super::{Callbacks, Receiver};
+use crate::autosave::{AutoSave, resumed};
+use crate::client::GrpcDial;
+use crate::config::{DatasetUse, ReceiverConfig, places};
+use crate::device::Twins;
+use crate::driver::{Driver, DriverParts, on_a_thread};
+use crate::error::ReceiverError;
+use crate::events::{DriverInbox, ways};
+use crate::foresight::tell_storage;
+use crate::mailbox::Mailbox;
+use crate::position::Position;
+use crate::sample_order::SampleOrder;
+use crate::scaling::Scaling;
+use crate::setup::{fetch_datasets, open_links, sampler_config};
+use crate::slots::{SlotMaker, SlotPool};
+use crate::stats::Stats;
+
+impl Receiver {
+    /// Fetches the manifests, makes slots and links, and begins to lease parts.
+    ///
+    /// Blocks until the storage tier has answered; not to be called on an async thread.
+    ///
+    /// # Errors
+    /// A wrong configuration, no storage tier within its limit, no memory for slots, no link.
+    pub fn open(
+        config: ReceiverConfig,
+        recipe: Recipe,
+        datasets: &[DatasetUse],
+    ) -> Result<Self, ReceiverError> {
+        Self::open_with(config, recipe, datasets, Callbacks::default())
+    }
+
+    /// As [`Receiver::open`], with the trainer's help.
+    ///
+    /// # Errors
+    /// As for [`Receiver::open`].
+    pub fn open_with(
+        config: ReceiverConfig,
+        recipe: Recipe,
+        datasets: &[DatasetUse],
+        callbacks: Callbacks,
+    ) -> Result<Self, ReceiverError> {
+        let Callbacks { amax_reduce: reduce, device_allocator } = callbacks;
+        config.validate()?;
+        recipe.validate()?;
+        config.mask_plan(&recipe)?;
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(config.threads as usize)
+            .thread_name("hw-receiver")
+            .enable_all()
+            .build()
+            .map_err(|error| ReceiverError::Closed { reason: format!("no threads: {error}") })?;
+        let (manifests, handles) = runtime.block_on(fetch_datasets(&config, datasets))?;
+        let autosave = AutoSave::new(&config);
+        let sampler = Sampler::new(sampler_config(&config, &recipe, datasets), manifests.clone())?;
+        let (sampler, start, amaxes) = resumed(sampler, &config)?;
+        let scaling = Scaling::open(&config, &recipe, reduce, start, amaxes.as_ref())?;
+        headwater_transport::describe_metrics();
+        let (driver, inbox) = ways();
+        let mut receiver = Self {
+            mailbox: Arc::new(Mailbox::new(start)),
+            order: Arc::new(SampleOrder::new(sampler)),
+            stats: Arc::new(Stats::new()),
+            manifests,
+            recipe,
+            scaling: Arc::new(scaling),
+            config,
+            driver,
+            commanding: Mutex::new(()),
+            autosave,
+            runtime: None,
+            ended: Mutex::new(None),
+            following: Mutex::new(None),
+            made_in: std::process::id(),
+        };
+        runtime.block_on(receiver.start(start, inbox, handles, device_allocator))?;
+        receiver.runtime = Some(runtime);
+        Ok(receiver)
+    }
+
+    async fn start(
+        &self,
+        start: Position,
+        inbox: DriverInbox,
+        datasets: Vec<Dataset>,
+        allocator: Option<Box<dyn DeviceAllocator>>,
+    ) -> Result<(), ReceiverError> {
+        let access = Access::open(&self.config.security)?;
+        let layout = Layout::new(&self.recipe, self.config.batch_samples);
+        let slots_bytes = layout.len_bytes() * self.config.slots_limit() as u64;
+        let twins = Twins::open(&self.config, &self.recipe, &layout, allocator)?;
+        let open = open_links(&self.config, &access, slots_bytes, &self.driver.events).await?;
+        let links = open.iter().map(|listening| Arc::clone(&listening.link)).collect();
+        let rdma = open.iter().find_map(|listening| listening.rdma.clone());
+        let slots = self.slots(&layout, twins, open)?;
+        let parts = DriverParts {
+            recipe: self.recipe.clone(),
+            manifests: self.manifests.clone(),
+            order: Arc::clone(&self.order),
+            mailbox: Arc::clone(&self.mailbox),
+            stats: Arc::clone(&self.stats),
+            scaling: Arc::clone(&self.scaling),
+            links,
+            slots,
+            dial: Arc::new(GrpcDial { access, rdma }),
+            events: self.driver.events.clone(),
+            start_cpu: on_a_thread,
+            start,
+        };
+        let driver = Driver::new(&self.config, parts)?;
+        tokio::spawn(tell_storage(Arc::clone(&self.order), datasets, driver.ordered()));
+        let (end, ended) = std::sync::mpsc::channel();
+        tokio::spawn(async move {
+            driver.run(inbox).await;
+            let _ = end.send(());
+        });
+        *self.ended.lock().unwrap_or_else(PoisonError::into_inner) = Some(ended);
+        self.follow(places("workers", &self.config.workers)?, &Handle::current());
+        Ok(())
+    }
+
+    /// Slots for batches of a layout; those of the window are made here.
+    fn slots(
+        &self,
+        layout: &Layout,
+        twins: Option<Twins>,
+        links: Vec<Listening>,
+    ) -> Result<SlotPool, ReceiverError> {
+        let make = SlotMaker {
+            len_bytes: layout.len_bytes(),
+            shm_dir: self.config.shm_dir.clone(),
+            shared: links.iter().any(|listening| listening.link.kind() == LinkKind::Shm),
+            huge_pages: self.config.huge_pages,
+            twins,
+            gpudirect: self.config.gpudirect,
+        };
+        let mut slots = SlotPool::new(make, links, self.config.slots_limit());
+        slots.reserve(self.config.window_batches as usize + 1)?;
+        Ok(slots)
+    }
+}

@@ -1,0 +1,134 @@
+//! The order of samples, shared by the driver and the trainer's threads.
+//!
+//! Drawing a batch is CPU work, up to milliseconds of it where many ranks mix many datasets. So only
+//! the lengths of epochs may be asked for on an async thread; everything else may not.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use headwater_core::SampleRef;
+use headwater_core::sampler::{Restored, Sampler, SamplerError, Shape, State, Term};
+
+use crate::error::ReceiverError;
+use crate::position::Position;
+
+/// The sampler of a receiver.
+pub(crate) struct SampleOrder {
+    sampler: Mutex<Sampler>,
+    /// A copy of the sampler's: nobody who asks for a length waits for a batch to be drawn.
+    shape: Mutex<Shape>,
+}
+
+/// A batch that could be ordered.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Plan {
+    pub(crate) at: Position,
+    pub(crate) samples: Vec<SampleRef>,
+}
+
+// === impl SampleOrder ===
+
+impl SampleOrder {
+    pub(crate) fn new(sampler: Sampler) -> Self {
+        let shape = Mutex::new(sampler.shape().clone());
+        Self { sampler: Mutex::new(sampler), shape }
+    }
+
+    /// Steps of an epoch, the same on every rank.
+    pub(crate) fn steps_per_epoch(&self, epoch: u32) -> u64 {
+        lock(&self.shape).steps(epoch)
+    }
+
+    /// The job-wide number of a step, counted over epochs.
+    pub(crate) fn job_step(&self, epoch: u32, step: u64) -> u64 {
+        lock(&self.shape).job_step(epoch, step)
+    }
+
+    /// Draws the batch of a place; the first of the next epoch where the place is an epoch's end.
+    /// CPU work.
+    ///
+    /// # Errors
+    /// There is no such place.
+    pub(crate) fn plan(&self, at: Position) -> Result<Plan, SamplerError> {
+        let mut sampler = lock(&self.sampler);
+        let at = on_a_step(&sampler, at);
+        let samples = sampler.batch(at.epoch, at.step)?.samples;
+        Ok(Plan { at, samples })
+    }
+
+    /// Whether there is such a place. CPU work.
+    ///
+    /// # Errors
+    /// There is none.
+    pub(crate) fn check(&self, at: Position) -> Result<(), SamplerError> {
+        lock(&self.sampler).batch(at.epoch, at.step).map(drop)
+    }
+
+    /// Shards of each dataset in the order in which they are needed from a place on, `most` of each.
+    /// CPU work.
+    ///
+    /// # Errors
+    /// There is no such place.
+    pub(crate) fn shards_ahead(
+        &self,
+        at: Position,
+        most: usize,
+    ) -> Result<Vec<Vec<u32>>, SamplerError> {
+        let mut sampler = lock(&self.sampler);
+        let at = on_a_step(&sampler, at);
+        sampler.shards_ahead(at.epoch, at.step, most)
+    }
+
+    /// Sets the weights from a place on. CPU work.
+    ///
+    /// # Errors
+    /// Weights that are wrong; nothing is changed then.
+    pub(crate) fn set_weights(&self, from: Position, weights: &[f64]) -> Result<(), SamplerError> {
+        lock(&self.sampler).set_weights(from.epoch, from.step, weights)
+    }
+
+    /// Takes over a state, unless `agree` refuses the place where it goes on. CPU work.
+    ///
+    /// # Errors
+    /// What differs and is not in `allow`, or what `agree` says; nothing is changed then.
+    pub(crate) fn restore(
+        &self,
+        state: &State,
+        allow: &[Term],
+        agree: impl FnOnce(Position) -> Result<(), ReceiverError>,
+    ) -> Result<Restored, ReceiverError> {
+        let mut sampler = lock(&self.sampler);
+        let mut moved = sampler.clone();
+        let restored = moved.restore(state, allow)?;
+        agree(Position { epoch: restored.epoch, step: restored.step })?;
+        *lock(&self.shape) = moved.shape().clone();
+        *sampler = moved;
+        Ok(restored)
+    }
+
+    /// The state to resume with the batch of a place. CPU work.
+    ///
+    /// # Errors
+    /// There is no such place.
+    pub(crate) fn state(&self, at: Position) -> Result<State, SamplerError> {
+        lock(&self.sampler).state(at.epoch, at.step)
+    }
+
+    /// The weights at a place, brought to a sum of 1. May wait for a batch to be drawn.
+    pub(crate) fn weights(&self, at: Position) -> Vec<f64> {
+        lock(&self.sampler).weights(at.epoch, at.step)
+    }
+}
+
+/// The same place, or the start of the next epoch where it is an epoch's end.
+fn on_a_step(sampler: &Sampler, at: Position) -> Position {
+    let Position { mut epoch, mut step } = at;
+    while step >= sampler.steps_per_epoch(epoch) {
+        (epoch, step) = (epoch + 1, 0);
+    }
+    Position { epoch, step }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // What a sampler keeps between calls only saves time, and a shape is replaced whole.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,11 @@
+//! What surrounds every modelled process.
+
+use super::network::Network;
+use super::storage::Storage;
+
+/// The network, the storage nodes, and the seed that everything left to chance follows from.
+pub(super) struct Scene {
+    pub(super) seed: u64,
+    pub(super) network: Network,
+    pub(super) storage: Storage,
+}

@@ -1,0 +1,197 @@
+//! A whole `headwater.toml`, and what each tier takes of it.
+
+use headwater_access::AccessConfig;
+use headwater_augment::AugmentConfig;
+use headwater_autoscale::Policy;
+use headwater_core::sampler::CurriculumPoint;
+use headwater_receiver::{DatasetUse, ReceiverConfig};
+use headwater_storage::{DatasetConfig, StorageConfig};
+use headwater_telemetry::TelemetryConfig;
+use serde::{Deserialize, Serialize};
+
+use crate::autoscale::AutoscaleConfig;
+use crate::dataset::{DatasetEntry, HubNeed};
+use crate::error::ConfigError;
+use crate::hub::{Hub, HubConfig, HubRoot};
+use crate::publish::PublishConfig;
+use crate::recipe::RecipeConfig;
+
+/// A whole `headwater.toml`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Config {
+    /// The datasets, in the order in which samples refer to them.
+    pub dataset: Vec<DatasetEntry>,
+    /// The datasets' weights as a function of the job's step.
+    pub curriculum: Vec<CurriculumPoint>,
+    /// The hub of datasets.
+    pub hub: HubConfig,
+    /// What is done to a sample.
+    pub recipe: RecipeConfig,
+    /// The storage tier.
+    pub storage: StorageConfig,
+    /// The augment tier.
+    pub augment: AugmentConfig,
+    /// The receiver.
+    pub receiver: ReceiverConfig,
+    /// Batches over ZeroMQ.
+    pub publish: PublishConfig,
+    /// Whom `headwater autoscale` looks at, and who starts workers.
+    pub autoscale: AutoscaleConfig,
+    /// Between which bounds, and how fast, the number of workers changes.
+    pub scaling: Policy,
+    /// Who may talk to whom.
+    pub security: AccessConfig,
+    /// Logs and metrics.
+    pub telemetry: TelemetryConfig,
+}
+
+// === impl Config ===
+
+impl Config {
+    /// Checks every section.
+    ///
+    /// # Errors
+    /// The first key whose value cannot work.
+    pub fn validate(&self) -> Result<(), ConfigError> {
+        self.check_datasets()?;
+        let recipe = self.recipe.recipe()?;
+        // Datasets without shards are those of a receiver, which has a storage tier elsewhere.
+        if !self.dataset.is_empty() && self.dataset.iter().all(DatasetEntry::has_shards) {
+            self.storage_tier()?;
+        }
+        self.augment_tier()?;
+        self.receiver_tier()?.mask_plan(&recipe)?;
+        self.publish.addresses()?;
+        self.autoscale.places()?;
+        self.scaling.validate()?;
+        Ok(())
+    }
+
+    /// The storage tier's configuration, datasets included.
+    ///
+    /// # Errors
+    /// No dataset is configured, or a value cannot work.
+    pub fn storage_tier(&self) -> Result<StorageConfig, ConfigError> {
+        self.check_datasets()?;
+        if self.dataset.is_empty() {
+            return Err(ConfigError::Dataset(
+                "no dataset is configured: give `--dataset NAME=SHARDS` or `--dataset hub:DATASET`, \
+                 or write `[[dataset]]` with `name` and `shards` or `hub` in headwater.toml"
+                    .to_owned(),
+            ));
+        }
+        if let Some(DatasetEntry { name, .. }) = self.dataset.iter().find(|d| !d.has_shards()) {
+            return Err(ConfigError::Dataset(format!(
+                "dataset `{name}` has no shards here: give `--dataset {name}=SHARDS`, or write a key \
+                 `shards` or `hub` under its [[dataset]]"
+            )));
+        }
+        let datasets = self.dataset.iter().map(DatasetEntry::served).collect();
+        let security = self.security.clone();
+        let storage = StorageConfig { datasets, security, ..self.storage.clone() };
+        storage.validate()?;
+        Ok(storage)
+    }
+
+    /// An augment worker's configuration, access included.
+    ///
+    /// # Errors
+    /// A value cannot work.
+    pub fn augment_tier(&self) -> Result<AugmentConfig, ConfigError> {
+        self.security.validate()?;
+        let augment = AugmentConfig { security: self.security.clone(), ..self.augment.clone() };
+        augment.validate()?;
+        Ok(augment)
+    }
+
+    /// The receiver's configuration, curriculum and access included.
+    ///
+    /// # Errors
+    /// A value cannot work.
+    pub fn receiver_tier(&self) -> Result<ReceiverConfig, ConfigError> {
+        if !self.receiver.curriculum.is_empty() {
+            return Err(ConfigError::Place(
+                "`receiver.curriculum` is set: write each point as `[[curriculum]]`".to_owned(),
+            ));
+        }
+        self.check_curriculum()?;
+        self.security.validate()?;
+        let (curriculum, security) = (self.curriculum.clone(), self.security.clone());
+        let receiver = ReceiverConfig { curriculum, security, ..self.receiver.clone() };
+        receiver.validate()?;
+        Ok(receiver)
+    }
+
+    /// Puts names and, where they are needed, shards in place of datasets of the hub; `root` is
+    /// asked for where the hub has to be looked at.
+    ///
+    /// # Errors
+    /// A dataset is not in the hub, or the hub cannot be found.
+    pub fn find_in_hub(
+        &mut self,
+        need: HubNeed,
+        root: impl FnOnce() -> Result<HubRoot, ConfigError>,
+    ) -> Result<(), ConfigError> {
+        self.check_datasets()?;
+        self.dataset.iter_mut().try_for_each(DatasetEntry::take_whole_name)?;
+        let open = |dataset: &DatasetEntry| match need {
+            HubNeed::Names => dataset.name.is_empty(),
+            HubNeed::Shards => dataset.hub.is_some(),
+        };
+        if self.dataset.iter().any(open) {
+            let hub = Hub::open(root()?)?;
+            let found = self.dataset.iter().map(|dataset| dataset.found_in(&hub));
+            self.dataset = found.collect::<Result<_, _>>()?;
+        }
+        Ok(())
+    }
+
+    /// The datasets as a receiver mixes them.
+    ///
+    /// # Errors
+    /// There are none.
+    pub fn dataset_uses(&self) -> Result<Vec<DatasetUse>, ConfigError> {
+        if self.dataset.is_empty() {
+            return Err(ConfigError::Dataset(
+                "no dataset is named: write [[dataset]] in headwater.toml, or name one by \
+                 `--dataset` (Python: `datasets`)"
+                    .to_owned(),
+            ));
+        }
+        Ok(self.dataset.iter().map(DatasetEntry::used).collect())
+    }
+
+    /// What needs no manifest to be known wrong; the sampler says the rest.
+    fn check_curriculum(&self) -> Result<(), ConfigError> {
+        let datasets = self.dataset.len();
+        for point in &self.curriculum {
+            let wrong = |weight: &&f64| !(weight.is_finite() && **weight >= 0.0);
+            if let Some(weight) = point.weights.iter().find(wrong) {
+                return Err(ConfigError::Dataset(format!(
+                    "the point of [[curriculum]] at step {} has a weight {weight}: must be 0 or more",
+                    point.step
+                )));
+            }
+            if datasets > 0 && point.weights.len() != datasets {
+                return Err(ConfigError::Dataset(format!(
+                    "the point of [[curriculum]] at step {} has {} weights for {datasets} datasets: \
+                     give one for each [[dataset]], in their order",
+                    point.step,
+                    point.weights.len()
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    fn check_datasets(&self) -> Result<(), ConfigError> {
+        if let Some(DatasetConfig { name, .. }) = self.storage.datasets.first() {
+            return Err(ConfigError::Place(format!(
+                "dataset `{name}` stands in `storage.datasets`: write it as `[[dataset]]`, where \
+                 the receiver finds it too"
+            )));
+        }
+        self.dataset.iter().try_for_each(DatasetEntry::validate)
+    }
+}

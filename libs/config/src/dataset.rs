@@ -1,0 +1,203 @@
+//! `[[dataset]]`: what there is to train on.
+
+use headwater_config_derive::Keys;
+use headwater_receiver::DatasetUse;
+use headwater_storage::DatasetConfig;
+use serde::{Deserialize, Serialize};
+
+use crate::ConfigError;
+use crate::hub::{Hub, Reference};
+
+/// Before a dataset of the hub, on the command line.
+const HUB: &str = "hub:";
+
+/// One dataset.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, Keys)]
+#[serde(deny_unknown_fields, default)]
+pub struct DatasetEntry {
+    /// Name, unique in the job. Beside `hub` it may be left out: then it is the whole name there.
+    /// Receivers need no more than the name.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub name: String,
+    /// Its shards in order, one string or a list of them: paths, globs, and braces as in
+    /// `train-{000000..000127}.tar`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub shards: Option<Shards>,
+    /// In place of `shards`, a dataset of the hub: `CONFIDENTIALITY/MODALITY/NAME/SPLIT`, or
+    /// `NAME/SPLIT` or `NAME` where there is one only.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hub: Option<String>,
+    /// Share in the mix, relative to the other datasets'. Default: the number of samples.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub weight: Option<f64>,
+}
+
+/// One pattern or several.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(untagged, expecting = "expected a pattern or a list of patterns, as strings")]
+pub enum Shards {
+    /// One pattern.
+    One(String),
+    /// Patterns in order.
+    Many(Vec<String>),
+}
+
+/// What has to be known of a dataset of the hub.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HubNeed {
+    /// Its name: a storage node has the shards.
+    Names,
+    /// Its shards too.
+    Shards,
+}
+
+// === impl DatasetEntry ===
+
+impl DatasetEntry {
+    /// A dataset written as `NAME=SHARDS`, `hub:DATASET`, `NAME=hub:DATASET` or, for a receiver,
+    /// `NAME` on the command line.
+    ///
+    /// # Errors
+    /// The text is none of these.
+    pub fn parse(text: &str) -> Result<Self, ConfigError> {
+        let (name, shards) = match text.split_once('=') {
+            _ if text.starts_with(HUB) => ("", text),
+            Some((name, shards)) if !name.is_empty() && !shards.is_empty() => (name, shards),
+            None if !text.is_empty() && !looks_like_shards(text) => {
+                return Ok(Self { name: text.to_owned(), ..Self::default() });
+            }
+            _ => {
+                return Err(ConfigError::Dataset(format!(
+                    "`{text}` is not a dataset: write NAME=SHARDS, as in `photos=data/*.tar`, or \
+                     hub:DATASET, as in `hub:photos/train`"
+                )));
+            }
+        };
+        let hub = shards.strip_prefix(HUB).map(str::to_owned);
+        let shards = hub.is_none().then(|| Shards::One(shards.to_owned()));
+        let entry = Self { name: name.to_owned(), shards, hub, weight: None };
+        entry.validate().map(|()| entry)
+    }
+
+    /// Checks all but whether it is there. Only storage nodes need its shards.
+    ///
+    /// # Errors
+    /// The first key that is missing, or whose value cannot work.
+    pub fn validate(&self) -> Result<(), ConfigError> {
+        let name = &self.name;
+        let reference = self.reference()?;
+        let fault = |problem: String| Err(ConfigError::Dataset(problem));
+        match (&self.shards, reference) {
+            (Some(_), None) if name.is_empty() => {
+                return fault(
+                    "a [[dataset]] with `shards` needs a key `name`: write it".to_owned(),
+                );
+            }
+            (None, None) if name.is_empty() => {
+                return fault("a [[dataset]] needs a key `name` or `hub`: write one".to_owned());
+            }
+            (Some(_), Some(_)) => {
+                return fault(format!("dataset `{name}` has `shards` and `hub`: leave one out"));
+            }
+            _ => {}
+        }
+        match self.weight {
+            Some(weight) if !(weight.is_finite() && weight >= 0.0) => {
+                fault(format!("weight of dataset `{name}` is {weight}: must be 0 or more"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The dataset of the hub that is meant, if one is.
+    ///
+    /// # Errors
+    /// The text cannot be a name in the hub.
+    pub fn reference(&self) -> Result<Option<Reference>, ConfigError> {
+        let reference = self.hub.as_deref().map(str::parse).transpose();
+        reference.map_err(|fault: String| ConfigError::Hub(format!("hub: {fault}")))
+    }
+
+    /// Takes the whole name in the hub, if that is written and the entry has no name of its own.
+    pub(crate) fn take_whole_name(&mut self) -> Result<(), ConfigError> {
+        if let Some(reference) = self.reference()?.filter(Reference::is_whole)
+            && self.name.is_empty()
+        {
+            self.name = reference.to_string();
+        }
+        Ok(())
+    }
+
+    /// The same with its shards, found in the hub.
+    pub(crate) fn found_in(&self, hub: &Hub) -> Result<Self, ConfigError> {
+        let Some(reference) = self.reference()? else { return Ok(self.clone()) };
+        let split = hub.split(&reference)?;
+        let shards = Some(Shards::One(split.pattern()?));
+        let name = match self.name.as_str() {
+            "" => split.name.to_string(),
+            name => name.to_owned(),
+        };
+        Ok(Self { name, shards, hub: None, weight: self.weight })
+    }
+
+    /// Whether it says where its shards are.
+    #[must_use]
+    pub fn has_shards(&self) -> bool {
+        self.shards.is_some() || self.hub.is_some()
+    }
+
+    /// As the storage tier serves it, once it is found in the hub.
+    #[must_use]
+    pub fn served(&self) -> DatasetConfig {
+        let hub = self.hub.clone().unwrap_or_default();
+        let shards = match &self.shards {
+            Some(Shards::One(pattern)) => vec![pattern.clone()],
+            Some(Shards::Many(patterns)) => patterns.clone(),
+            None => vec![format!("{HUB}{hub}")],
+        };
+        let name = if self.name.is_empty() { hub } else { self.name.clone() };
+        DatasetConfig { name, shards }
+    }
+
+    /// As a receiver mixes it.
+    pub(crate) fn used(&self) -> DatasetUse {
+        DatasetUse { name: self.name.clone(), weight: self.weight }
+    }
+}
+
+/// Whether a text is shards whose name was forgotten.
+fn looks_like_shards(text: &str) -> bool {
+    text.contains(['*', '{', '?']) || text.ends_with(".tar")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_dataset_is_shards_or_one_of_the_hub() {
+        let parse = |text| DatasetEntry::parse(text).map(|e| (e.name, e.shards.is_some(), e.hub));
+        let hub = |text: &str| Some(text.to_owned());
+        assert_eq!(parse("a=b/*.tar").unwrap(), ("a".to_owned(), true, None));
+        assert_eq!(parse("hub:a/train").unwrap(), (String::new(), false, hub("a/train")));
+        assert_eq!(parse("x=hub:c/m/a/s").unwrap(), ("x".to_owned(), false, hub("c/m/a/s")));
+        assert_eq!(parse("public/rgb/a/train").unwrap().0, "public/rgb/a/train");
+        for bad in ["", "a.tar", "a/*", "=b", "a=", "hub:", "hub:../a", "x=hub:a b"] {
+            assert!(parse(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_dataset_with_neither_name_nor_hub_or_with_both_places_is_refused() {
+        let entry: DatasetEntry = toml::from_str("weight = 1.0").unwrap();
+        let error = entry.validate().unwrap_err().to_string();
+        assert_eq!(error, "a [[dataset]] needs a key `name` or `hub`: write one");
+        let entry: DatasetEntry = toml::from_str("name = \"a\"").unwrap();
+        assert!(entry.validate().is_ok() && !entry.has_shards());
+        let both = "name = \"a\"\nshards = \"a.tar\"\nhub = \"a\"";
+        let entry: DatasetEntry = toml::from_str(both).unwrap();
+        assert!(entry.validate().unwrap_err().to_string().contains("leave one out"));
+        let entry: DatasetEntry = toml::from_str("shards = \"a.tar\"").unwrap();
+        assert!(entry.validate().unwrap_err().to_string().contains("`name`"));
+    }
+}

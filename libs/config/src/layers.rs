@@ -1,0 +1,274 @@
+//! Defaults, file, environment and overrides, the later ones on top.
+
+use std::path::{Path, PathBuf};
+
+use figment::value::{Dict, Map, Value};
+use figment::{Figment, Metadata, Profile, Provider};
+
+use crate::config::Config;
+use crate::dataset::HubNeed;
+use crate::error::ConfigError;
+use crate::fault;
+use crate::hub::{HubRoot, Surroundings};
+use crate::launcher;
+use crate::setting::{Setting, listed};
+
+/// The file that is read when none is named.
+const FILE_DEFAULT: &str = "headwater.toml";
+/// In place of a file: standard input.
+const STDIN: &str = "-";
+/// The variable that names the configuration file.
+const CONFIG_ENV: &str = "HEADWATER_CONFIG";
+/// The variable whose filter of log lines goes before every other.
+const LOG_ENV: &str = "HEADWATER_LOG";
+/// The key that it sets.
+const LOG_KEY: &str = "telemetry.log";
+/// What a key that nobody set is said to come from.
+pub const FROM_DEFAULT: &str = "default";
+
+/// Where configuration may come from.
+#[derive(Clone, Debug, Default)]
+pub struct Sources {
+    file: FileSource,
+    variables: Vec<(String, String)>,
+    overrides: Vec<Setting>,
+}
+
+/// Which file is read.
+#[derive(Clone, Debug, Default)]
+enum FileSource {
+    /// None.
+    #[default]
+    Absent,
+    /// `headwater.toml` in the working directory, where there is one.
+    WorkingDirectory,
+    /// A file that must be there, and who named it.
+    Named(PathBuf, String),
+    /// A text that is at hand, and what it is called in errors.
+    Text(String, String),
+}
+
+/// A configuration and where each key of it came from.
+#[derive(Debug)]
+pub struct Loaded {
+    /// The sections.
+    pub config: Config,
+    figment: Figment,
+    variables: Vec<(String, String)>,
+}
+
+/// What one source sets.
+struct Layer {
+    name: String,
+    dict: Dict,
+}
+
+// === impl Sources ===
+
+impl Sources {
+    /// The sources of this process. The file is `named`, by whom `named_by` says; else the one
+    /// that `$HEADWATER_CONFIG` names; else `headwater.toml` in the working directory, where there
+    /// is one. `-` is standard input. On top of it lie the environment and then `overrides`, the
+    /// later ones of a key on top.
+    #[must_use]
+    pub fn of_process(named: Option<&Path>, named_by: &str, overrides: Vec<Setting>) -> Self {
+        let text = |(name, value): (std::ffi::OsString, std::ffi::OsString)| {
+            Some((name.into_string().ok()?, value.into_string().ok()?))
+        };
+        let by_env = || std::env::var_os(CONFIG_ENV).filter(|path| !path.is_empty());
+        let file = match (named, by_env()) {
+            (Some(path), _) => FileSource::Named(path.to_owned(), named_by.to_owned()),
+            (None, Some(path)) => FileSource::Named(path.into(), CONFIG_ENV.to_owned()),
+            (None, None) => FileSource::WorkingDirectory,
+        };
+        Self { file, variables: std::env::vars_os().filter_map(text).collect(), overrides }
+    }
+
+    /// One text and nothing else; errors call it `place`.
+    #[must_use]
+    pub fn text(place: &str, text: &str) -> Self {
+        Self { file: FileSource::Text(text.to_owned(), place.to_owned()), ..Self::default() }
+    }
+
+    /// What lies on top of the file, in order.
+    fn settings(&self) -> Vec<Setting> {
+        let log = self.variables.iter().filter(|(name, _)| name == LOG_ENV);
+        let log = log.map(|(_, filter)| Setting::typed(LOG_ENV, LOG_KEY, filter));
+        let mut settings = Setting::from_variables(&self.variables);
+        settings.extend(self.overrides.iter().cloned().chain(log));
+        settings
+    }
+
+    fn read_file(&self) -> Result<Option<Layer>, ConfigError> {
+        match &self.file {
+            FileSource::Absent => Ok(None),
+            FileSource::Text(text, place) => Layer::parse(place, text).map(Some),
+            FileSource::Named(path, _) if path.as_os_str() == STDIN => {
+                let text = std::io::read_to_string(std::io::stdin()).map_err(ConfigError::Stdin)?;
+                Layer::parse("standard input", &text).map(Some)
+            }
+            FileSource::Named(path, named_by) => {
+                Layer::parse(&path.display().to_string(), &read(path, named_by)?).map(Some)
+            }
+            FileSource::WorkingDirectory => match read(FILE_DEFAULT.as_ref(), FROM_DEFAULT) {
+                Ok(text) => Layer::parse(FILE_DEFAULT, &text).map(Some),
+                Err(ConfigError::Read { source, .. })
+                    if source.kind() == std::io::ErrorKind::NotFound =>
+                {
+                    Ok(None)
+                }
+                Err(error) => Err(error),
+            },
+        }
+    }
+}
+
+// === impl Loaded ===
+
+impl Loaded {
+    /// Reads and merges everything. Values are checked for their type; [`Config::validate`] looks
+    /// at the rest.
+    ///
+    /// # Errors
+    /// A file that cannot be read or is not TOML, an unknown key, a value of the wrong type.
+    pub fn read(sources: &Sources) -> Result<Self, ConfigError> {
+        let defaults = Value::serialize(Config::default()).expect("plain data");
+        let mut layers: Vec<Layer> = sources.read_file()?.into_iter().collect();
+        layers.iter_mut().for_each(|file| file.take_strings_for_lists(&defaults));
+        for setting in &sources.settings() {
+            if let Some(section) = setting.whole_section() {
+                layers.iter_mut().for_each(|layer| drop(layer.dict.remove(section)));
+            }
+            layers.push(Layer::of(setting, &defaults));
+        }
+        let base =
+            Layer { name: FROM_DEFAULT.to_owned(), dict: defaults.into_dict().unwrap_or_default() };
+        let mut figment = layers.into_iter().fold(Figment::from(base), Figment::merge);
+        if [launcher::RANK_KEY, launcher::WORLD_SIZE_KEY]
+            .iter()
+            .all(|key| is_default(&figment, key))
+        {
+            for setting in launcher::launched(&sources.variables)? {
+                figment = figment.merge(Layer::of(&setting, &Value::from(0)));
+            }
+        }
+        let mut config = match figment.extract::<Config>() {
+            Ok(config) => config,
+            Err(error) => return Err(fault::explained(&figment, error)),
+        };
+        if is_default(&figment, "recipe.preset") {
+            config.recipe.take_preset();
+        }
+        if let Some(setting) = sources.overrides.iter().rfind(|setting| setting.sets_dtype())
+            && config.recipe.is_written_out()
+        {
+            let place = setting.origin.clone();
+            let problem =
+                "`recipe.dtype` goes with a preset: this recipe gives each tensor its own";
+            return Err(ConfigError::Key { place, problem: problem.to_owned() });
+        }
+        Ok(Self { config, figment, variables: sources.variables.clone() })
+    }
+
+    /// Where the hub of datasets is.
+    ///
+    /// # Errors
+    /// Nothing says where it is.
+    pub fn hub_root(&self) -> Result<HubRoot, ConfigError> {
+        let folder = std::env::current_dir()
+            .map_err(|error| ConfigError::Hub(format!("there is no working directory: {error}")))?;
+        let variable = |name: &str| {
+            let variable = self.variables.iter().find(|(known, _)| known == name);
+            variable.map(|(_, value)| value.clone())
+        };
+        let around = Surroundings { folder: &folder, variable: &variable };
+        self.config.hub.root(&self.origin("hub.root"), &around)
+    }
+
+    /// Puts names and, where they are needed, shards in place of datasets of the hub.
+    ///
+    /// # Errors
+    /// A dataset is not in the hub, or the hub cannot be found.
+    pub fn find_in_hub(&mut self, need: HubNeed) -> Result<(), ConfigError> {
+        let root = self.hub_root();
+        self.config.find_in_hub(need, || root)
+    }
+
+    /// Where a key's value came from: `default`, a file, a variable, a flag or a keyword.
+    #[must_use]
+    pub fn origin(&self, key: &str) -> String {
+        origin(&self.figment, key).unwrap_or_else(|| FROM_DEFAULT.to_owned())
+    }
+}
+
+/// A section of a file of its own, or the whole file where it has no such section.
+///
+/// # Errors
+/// The file, which `named_by` names, cannot be read or is not TOML.
+pub fn read_section(path: &Path, named_by: &str, section: &str) -> Result<Dict, ConfigError> {
+    let mut dict = Layer::parse(&path.display().to_string(), &read(path, named_by)?)?.dict;
+    match dict.remove(section) {
+        Some(Value::Dict(_, inner)) => Ok(inner),
+        _ => Ok(dict),
+    }
+}
+
+fn read(path: &Path, named_by: &str) -> Result<String, ConfigError> {
+    std::fs::read_to_string(path).map_err(|source| ConfigError::Read {
+        path: path.to_owned(),
+        named_by: named_by.to_owned(),
+        source,
+    })
+}
+
+/// Name of the layer that a key came from.
+pub(crate) fn origin(figment: &Figment, key: &str) -> Option<String> {
+    figment.find_metadata(key).map(|metadata| metadata.name.to_string())
+}
+
+fn is_default(figment: &Figment, key: &str) -> bool {
+    origin(figment, key).is_none_or(|name| name == FROM_DEFAULT)
+}
+
+// === impl Layer ===
+
+impl Layer {
+    fn parse(place: &str, text: &str) -> Result<Self, ConfigError> {
+        let table = toml::from_str::<toml::Table>(text).map_err(|error| {
+            let at = error.span().map_or(0, |span| span.start.min(text.len()));
+            let line = text.as_bytes()[..at].iter().filter(|byte| **byte == b'\n').count() + 1;
+            let problem = error.message().split_whitespace().collect::<Vec<_>>().join(" ");
+            ConfigError::Syntax { place: place.to_owned(), line, problem }
+        })?;
+        let value = Value::serialize(table).expect("plain data");
+        Ok(Self { name: place.to_owned(), dict: value.into_dict().unwrap_or_default() })
+    }
+
+    /// Lets one string stand for a list of strings, as variables and keywords do.
+    fn take_strings_for_lists(&mut self, defaults: &Value) {
+        for (section, value) in &mut self.dict {
+            let Value::Dict(_, keys) = value else { continue };
+            for (name, value) in keys {
+                let default = defaults.find_ref(&format!("{section}.{name}"));
+                if let (Some(text), Some(Value::Array(..))) = (value.as_str(), default) {
+                    *value = listed(text);
+                }
+            }
+        }
+    }
+
+    fn of(setting: &Setting, defaults: &Value) -> Self {
+        let nested = figment::util::nest(&setting.key, setting.value(defaults));
+        Self { name: setting.origin.clone(), dict: nested.into_dict().unwrap_or_default() }
+    }
+}
+
+impl Provider for Layer {
+    fn metadata(&self) -> Metadata {
+        Metadata::named(self.name.clone())
+    }
+
+    fn data(&self) -> Result<Map<Profile, Dict>, figment::Error> {
+        Ok(Map::from([(Profile::Default, self.dict.clone())]))
+    }
+}

@@ -1,0 +1,37 @@
+//! Configuration: reads `headwater.toml`, the environment and overrides into the tiers' sections.
+//!
+//! [`Loaded::read`] merges the layers and keeps where each value came from. The program and the
+//! Python wheel both use it, so they read the same files and variables and report the same errors.
+//! Each tier's section is a struct in the tier's own `config.rs`; [`Config`] is all of them.
+//! Meaning and unit of a key stand on the field of that struct (`headwater-config-derive`).
+//!
+//! Deliberately absent: flags and Python keywords. Their doors turn them into [`Setting`]s.
+//! Nothing is started or connected here, and a file is read once.
+#![forbid(unsafe_code)]
+
+mod autoscale;
+mod config;
+mod dataset;
+mod error;
+mod fault;
+pub mod hub;
+mod launcher;
+mod layers;
+pub mod publish;
+mod recipe;
+mod reference;
+mod sections;
+mod setting;
+mod show;
+
+pub use autoscale::{AutoscaleConfig, BackendKind};
+pub use config::Config;
+pub use dataset::{DatasetEntry, HubNeed, Shards};
+pub use error::ConfigError;
+pub use fault::nearest;
+pub use layers::{FROM_DEFAULT, Loaded, Sources, read_section};
+pub use recipe::RecipeConfig;
+pub use reference::{example, markdown};
+pub use sections::{Key, Section, sections};
+pub use setting::Setting;
+pub use show::show;

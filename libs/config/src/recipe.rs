@@ -1,0 +1,208 @@
+//! `[recipe]`: a preset by name, or tensors written out.
+
+use headwater_config_derive::Keys;
+use headwater_core::recipe::{
+    BaseSpec, DecodeScaling, Dinov3, Fp8Scaling, HW_DECODER_LOAD_DEFAULT, JpegDecoder, OpSpec,
+    RAW_BYTES_MAX, ResizePasses, TensorSpec,
+};
+use headwater_core::{Dtype, Recipe};
+use serde::{Deserialize, Serialize};
+
+use crate::ConfigError;
+
+/// The value of `preset` that says that the tensors are written out.
+const CUSTOM: &str = "custom";
+/// The preset that decodes nothing.
+const RAW: &str = "raw";
+
+/// What is done to a sample.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, Keys)]
+#[serde(deny_unknown_fields, default)]
+pub struct RecipeConfig {
+    /// Name of a recipe: `dinov2`, `dinov2-paper`, `dinov3`, `dinov3-gram`, `dinov3-vitl`,
+    /// `imagenet-train`, `imagenet-eval`, `raw`; or `custom`, with `[[recipe.tensors]]` written out,
+    /// which is also meant where tensors are written out and no preset is named. docs/recipes.md says
+    /// what they do.
+    pub preset: String,
+    /// Element type of a preset's image tensors: `bf16`, `f16`, `f32`, `u8`, `fp8_e4m3` or
+    /// `mxfp8_e4m3`. Tensors that are written out name their own.
+    pub dtype: Dtype,
+    /// Mean of each channel (R, G, B), as a share of 255.
+    pub mean: [f32; 3],
+    /// Standard deviation of each channel (R, G, B), as a share of 255.
+    pub std: [f32; 3],
+    /// `auto`: a JPEG of which every view is shrunk to a half or less is decoded at 1/2, 1/4 or 1/8 of
+    /// its size. Faster, and other pixels: part of what identifies a batch. `off`: never.
+    pub decode_scaling: DecodeScaling,
+    /// Which pass of a resize comes first: `horizontal-first`, as Pillow before 13.0 has it; `pillow-13`, as
+    /// Pillow has it from 13.0 on: the vertical one where the height loses more than twice as many
+    /// pixels as the width. Other pixels: part of what identifies a batch. Without it the preset's:
+    /// `horizontal-first` in those of dinov2 and dinov3, else `pillow-13`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub resize_passes: Option<ResizePasses>,
+    /// Who decodes JPEGs: `turbojpeg`, the processor; `nvjpeg`, GPUs, which all workers must have. Other
+    /// pixels: part of what identifies a batch.
+    pub decoder: JpegDecoder,
+    /// With decoder `nvjpeg`: share of JPEGs, from 0 to 1, that are decoded by a GPU's JPEG engines
+    /// where they take them; kernels decode the others. Part of what identifies a batch.
+    #[key(unit = "none")]
+    pub hw_decoder_load: f64,
+    /// Options of the presets whose names begin with `dinov3`: `global_crops_size`,
+    /// `global_crops_scale`, `local_crops_number`, `local_crops_size`, `local_crops_scale`,
+    /// `gram_crops_size`, `share_color_jitter`, `localcrops_subset_of_globalcrops`, `patch_size`,
+    /// `horizontal_flips`. What is not given is the preset's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dinov3: Option<Dinov3>,
+    /// Most bytes of a sample in recipe `raw`; a larger one is a bad sample.
+    #[key(unit = "bytes")]
+    pub raw_bytes_max: u32,
+    /// Scales of FP8 tensors. `scaling`: `static`, from mean and std, or `delayed`, from the largest
+    /// magnitudes of earlier batches; with it `window` (16), `margin` (0) and `delay` (8), in
+    /// batches: docs/recipes.md says what they do.
+    pub fp8: Fp8Scaling,
+    /// Operations on the whole image in recipe `custom`, before anything is cut.
+    pub image_ops: Vec<OpSpec>,
+    /// Cuts that several views share in recipe `custom`: `height`, `width` and `view`.
+    pub bases: Vec<BaseSpec>,
+    /// The tensors of recipe `custom`: `name`, `dtype`, `height`, `width` and `views`, each view
+    /// with its `crop` and `ops`.
+    pub tensors: Vec<TensorSpec>,
+}
+
+// === impl RecipeConfig ===
+
+impl Default for RecipeConfig {
+    fn default() -> Self {
+        let preset = "dinov2".to_owned();
+        let dtype = Dtype::Bf16;
+        match Recipe::preset(&preset, dtype) {
+            Ok(Recipe { mean, std, decode_scaling, .. }) => Self {
+                preset,
+                dtype,
+                mean,
+                std,
+                decode_scaling,
+                resize_passes: None,
+                decoder: JpegDecoder::Turbojpeg,
+                hw_decoder_load: HW_DECODER_LOAD_DEFAULT,
+                dinov3: None,
+                raw_bytes_max: RAW_BYTES_MAX,
+                fp8: Fp8Scaling::Static,
+                image_ops: Vec::new(),
+                bases: Vec::new(),
+                tensors: Vec::new(),
+            },
+            Err(error) => unreachable!("the default is a preset: {error}"),
+        }
+    }
+}
+
+impl RecipeConfig {
+    /// The recipe, checked.
+    ///
+    /// # Errors
+    /// No preset has the name, keys do not go together, or a value is out of its range.
+    pub fn recipe(&self) -> Result<Recipe, ConfigError> {
+        let Self { preset, dtype, mean, std, decode_scaling, decoder, fp8, .. } = self;
+        // Nobody else has engines.
+        let hw_decoder_load = if decoder.is_turbojpeg() { 0.0 } else { self.hw_decoder_load };
+        let recipe = match (preset.as_str(), &self.dinov3) {
+            (CUSTOM, None) => Recipe {
+                mean: *mean,
+                std: *std,
+                decode_scaling: *decode_scaling,
+                resize_passes: self.resize_passes.unwrap_or_default(),
+                decoder: *decoder,
+                hw_decoder_load,
+                image_ops: self.image_ops.clone(),
+                bases: self.bases.clone(),
+                tensors: self.tensors.clone(),
+                raw: None,
+                fp8: *fp8,
+            },
+            (name, options) => {
+                self.nothing_written_out()?;
+                let preset = match options {
+                    None if name == RAW => Ok(Recipe::raw(self.raw_bytes_max)),
+                    Some(options) => Recipe::dinov3(name, options, *dtype),
+                    None => Recipe::preset(name, *dtype),
+                };
+                let preset = preset?;
+                Recipe {
+                    mean: *mean,
+                    std: *std,
+                    decode_scaling: *decode_scaling,
+                    resize_passes: self.resize_passes.unwrap_or(preset.resize_passes),
+                    decoder: *decoder,
+                    hw_decoder_load,
+                    fp8: *fp8,
+                    ..preset
+                }
+            }
+        };
+        recipe.validate()?;
+        Ok(recipe)
+    }
+
+    /// Whether the tensors are written out.
+    pub(crate) fn is_written_out(&self) -> bool {
+        self.preset == CUSTOM
+    }
+
+    /// Takes the preset that tensors mean where nobody names one.
+    pub(crate) fn take_preset(&mut self) {
+        if !self.tensors.is_empty() {
+            self.preset = CUSTOM.to_owned();
+        }
+    }
+
+    fn nothing_written_out(&self) -> Result<(), ConfigError> {
+        let lists = [
+            ("tensors", self.tensors.is_empty()),
+            ("bases", self.bases.is_empty()),
+            ("image_ops", self.image_ops.is_empty()),
+        ];
+        match lists.iter().find(|(_, is_empty)| !is_empty) {
+            None => Ok(()),
+            Some((key, _)) => Err(ConfigError::Place(format!(
+                "recipe.{key} are given beside recipe.preset `{}`: write preset = \"custom\", or \
+                 leave them out",
+                self.preset
+            ))),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use headwater_core::recipe::{CropSpec, ViewSpec};
+
+    use super::*;
+
+    fn passes(preset: &str, resize_passes: Option<ResizePasses>) -> ResizePasses {
+        let mut config =
+            RecipeConfig { preset: preset.to_owned(), resize_passes, ..RecipeConfig::default() };
+        if preset == CUSTOM {
+            let crop = CropSpec::CenterAfterResize { resize: 64 };
+            let views = vec![ViewSpec { crop, ops: Vec::new() }];
+            let (name, dtype, height, width) = ("images".into(), Dtype::U8, 64, 64);
+            config.tensors = vec![TensorSpec { name, dtype, height, width, views }];
+        }
+        config.recipe().expect("a recipe").resize_passes
+    }
+
+    #[test]
+    fn a_recipe_has_the_order_of_current_pillow_unless_its_preset_or_the_key_says_otherwise() {
+        for name in [CUSTOM, "imagenet-eval"] {
+            assert_eq!(passes(name, None), ResizePasses::Pillow13, "{name}");
+        }
+        for name in ["dinov2", "dinov3"] {
+            assert_eq!(passes(name, None), ResizePasses::HorizontalFirst, "{name}");
+        }
+        for order in [ResizePasses::HorizontalFirst, ResizePasses::Pillow13] {
+            for name in [CUSTOM, "imagenet-eval", "dinov2", "dinov3"] {
+                assert_eq!(passes(name, Some(order)), order, "{name}");
+            }
+        }
+    }
+}

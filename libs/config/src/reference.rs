@@ -1,0 +1,107 @@
+//! The reference of all keys, for `docs/configuration.md` and `headwater.example.toml`.
+
+use crate::launcher;
+use crate::sections::sections;
+use crate::show::default_of;
+
+const HEAD: &str = "\
+# Configuration
+
+Written by `headwater config --markdown`; a test keeps it up to date.
+
+One TOML file, `headwater.toml`: the one named by `--config`, else by the variable
+`HEADWATER_CONFIG`, else the one in the working directory, if there is one. On top of it lie
+variables `HEADWATER_SECTION__KEY` (for example `HEADWATER_STORAGE__LISTEN`), on top of those flags
+(`--set storage.listen=0.0.0.0:7401`, and shorter ones for the usual keys) or, in Python, the
+keywords of `Loader`. The program and the Python loader read the same files and variables, and report
+the same errors.
+
+In variables and in `--set` a value is written as in TOML, as in
+`--set 'receiver.epoch_end={ steps = 605 }'`; a string needs no quotation marks. A list of strings may
+be one string, `a,b`, everywhere. `HEADWATER_DATASET` holds a whole list:
+`[{name = \"a\", shards = \"a/*.tar\"}]`. An unknown key is refused; the error names the nearest known
+one. Patterns of shards are relative to the working directory. What the hub is:
+[datasets.md](datasets.md).
+
+`headwater config` prints every key with its value, its unit and where the value came from;
+`headwater --check-config` only says whether all of it can be used. `HEADWATER_LOG` goes before
+`telemetry.log`.
+";
+
+const EXAMPLE_HEAD: &str = "\
+# Every key of headwater.toml with its default. Written by `headwater config --example`; a test
+# keeps it up to date. Only what differs from the default needs to be written.
+
+[[dataset]]
+name = \"photos\"
+shards = \"tests/data/photos/photos-{000000..000003}.tar\"
+# In place of shards: hub = \"public/rgb/photos/train\"
+# weight = 1.0
+
+# Weights of the datasets from a step of the job on; as many points as are wanted.
+# [[curriculum]]
+# step = 10000
+# weights = [1.0]
+";
+
+/// `docs/configuration.md`.
+#[must_use]
+pub fn markdown() -> String {
+    let mut text = HEAD.to_owned();
+    for section in sections() {
+        text.push_str(&match section.name {
+            "dataset" => "\n## `[[dataset]]`, one for each dataset\n\n".to_owned(),
+            "curriculum" => "\n## `[[curriculum]]`, one for each point\n\n".to_owned(),
+            name => format!("\n## `[{name}]`\n\n"),
+        });
+        text.push_str("| key | default | unit | meaning |\n| --- | --- | --- | --- |\n");
+        for key in section.keys() {
+            let default = default_of(&format!("{}.{}", section.name, key.name));
+            let default =
+                default.map_or_else(|| "not set".to_owned(), |value| format!("`{value}`"));
+            let name = format!("`{}`", key.name);
+            let cells = [name.as_str(), &default, key.unit, key.meaning];
+            let cells = cells.map(|cell| cell.replace('|', "\\|"));
+            text.push_str(&format!("| {} |\n", cells.join(" | ")));
+        }
+    }
+    text
+}
+
+/// `headwater.example.toml`.
+#[must_use]
+pub fn example() -> String {
+    let mut text = EXAMPLE_HEAD.to_owned();
+    for section in sections().iter().filter(|section| !section.is_list()) {
+        text.push_str(&format!("\n[{}]\n", section.name));
+        for key in section.keys() {
+            for line in wrapped(key.meaning) {
+                text.push_str(&format!("# {line}\n"));
+            }
+            let path = format!("{}.{}", section.name, key.name);
+            text.push_str(&match default_of(&path) {
+                // Written out, it would silence the launcher.
+                Some(value) if launcher::sets(&path) => format!("# {} = {value}\n", key.name),
+                Some(value) => format!("{} = {value}\n", key.name),
+                None => format!("# {} =\n", key.name),
+            });
+        }
+    }
+    text
+}
+
+/// A paragraph in lines that fit a page.
+fn wrapped(paragraph: &str) -> Vec<String> {
+    const COLUMNS: usize = 96;
+    let mut lines: Vec<String> = Vec::new();
+    for word in paragraph.split_whitespace() {
+        match lines.last_mut() {
+            Some(line) if line.len() + 1 + word.len() <= COLUMNS => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines
+}

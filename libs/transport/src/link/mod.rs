@@ -1,0 +1,10 @@
+//! What all links have in common: the contract and its terms, the keys of sessions, and who may write
+//! what, on both sides.
+
+pub(crate) mod contract;
+pub(crate) mod key;
+pub(crate) mod receiver_permits;
+pub(crate) mod recent;
+pub(crate) mod terms;
+pub(crate) mod words;
+pub(crate) mod worker_permits;

@@ -1,0 +1,305 @@
+//! What a worker may write, by its receiver's word, and what it is rendering: the same for every link.
+
+use std::collections::HashMap;
+use std::fmt::Debug;
+use std::mem;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::Notify;
+
+use super::recent::Recent;
+use super::terms::{LinkError, LinkKind};
+use super::words::{ToReceiver, ToWorker};
+use crate::memory::part::PartBuffer;
+use crate::memory::place::{self, LeaseId, PartPlace, PlaceError, SlotId};
+use crate::memory::staging::{StagingBuffer, StagingPool};
+
+/// Withdrawn leases that are remembered, for a `begin` that comes after the withdrawal. One that
+/// is forgotten is still not permitted.
+const REMEMBERED_WITHDRAWALS: usize = 4096;
+
+/// How a worker answers its receiver. Where the path is gone, words are swallowed.
+pub(crate) trait Voice: Debug + Send + Sync {
+    fn say(&self, word: ToReceiver);
+}
+
+/// Where parts are rendered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Rendered {
+    /// In buffers of their own.
+    InStaging,
+    /// In the slot: no two buffers may have the same bytes.
+    InSlot,
+}
+
+/// A worker's side of one session. `S` is what the link has to know of a slot.
+#[derive(Debug)]
+pub(crate) struct WorkerPermits<S> {
+    kind: LinkKind,
+    rendered: Rendered,
+    state: Mutex<State<S>>,
+    changed: Notify,
+}
+
+#[derive(Debug)]
+struct State<S> {
+    slots: HashMap<SlotId, S>,
+    /// With the fingerprints of their places.
+    permitted: HashMap<LeaseId, u64>,
+    /// Buffers that are out or on their way.
+    rendering: HashMap<LeaseId, Busy>,
+    withdrawn: Recent,
+    closed: Option<String>,
+}
+
+#[derive(Debug)]
+struct Busy {
+    place: PartPlace,
+    /// The receiver has withdrawn the lease and waits to hear that the buffer is gone.
+    answer_due: bool,
+}
+
+/// The right to render one lease. While it lives, the lease counts as being rendered or on its way.
+#[derive(Debug)]
+pub(crate) struct Rendering<S, V: Voice> {
+    // Before the voice: a link whose path ends with its voice has let go of all slots by then.
+    permits: Arc<WorkerPermits<S>>,
+    voice: V,
+    lease: LeaseId,
+}
+
+// === impl WorkerPermits ===
+
+impl<S: Clone> WorkerPermits<S> {
+    pub(crate) fn new(kind: LinkKind, rendered: Rendered) -> Self {
+        let state = State {
+            slots: HashMap::new(),
+            permitted: HashMap::new(),
+            rendering: HashMap::new(),
+            withdrawn: Recent::new(REMEMBERED_WITHDRAWALS),
+            closed: None,
+        };
+        Self { kind, rendered, state: Mutex::new(state), changed: Notify::new() }
+    }
+
+    /// Takes a receiver's word, and answers it where it is to be answered at once.
+    ///
+    /// # Errors
+    /// Why the session ends.
+    pub(crate) fn hear(&self, word: ToWorker<S>, voice: &impl Voice) -> Result<(), String> {
+        match word {
+            ToWorker::Slot { slot, terms } => {
+                self.change(|state| state.slots.insert(slot, terms));
+            }
+            ToWorker::Forget { slot } => drop(self.change(|state| state.slots.remove(&slot))),
+            ToWorker::Expect { lease, fingerprint } => {
+                self.change(|state| state.permitted.insert(lease, fingerprint));
+            }
+            ToWorker::Withdraw { lease } => {
+                if self.change(|state| state.withdraw(lease)) {
+                    voice.say(ToReceiver::Quiet { lease });
+                }
+            }
+            ToWorker::Bye => return Err("the receiver has closed the link".into()),
+            ToWorker::Standing => return Err("the receiver answered twice".into()),
+        }
+        Ok(())
+    }
+
+    /// The control stream's word that the lease is withdrawn; the link's is still to come, if it has
+    /// words.
+    pub(crate) fn withdraw(&self, lease: LeaseId) {
+        self.change(|state| state.withdrawn.insert(lease));
+    }
+
+    /// Waits for the lease's permission: the slot to write to.
+    pub(crate) async fn permitted_slot(&self, place: &PartPlace) -> Result<S, LinkError> {
+        loop {
+            let changed = self.changed.notified();
+            {
+                let state = self.lock();
+                self.check_open(&state, place.lease)?;
+                if state.permitted.contains_key(&place.lease) {
+                    self.check_permitted(&state, place)?;
+                    // Slots are announced ahead of the leases on them.
+                    let slot = state.slots.get(&place.slot).cloned();
+                    let unknown = || format!("slot {} is not known here", place.slot.0);
+                    return slot.ok_or_else(|| PlaceError::new(unknown()).into());
+                }
+            }
+            changed.await;
+        }
+    }
+
+    /// A staging buffer for the place. Waits for a free one, until the lease is withdrawn.
+    pub(crate) async fn staging<R>(
+        &self,
+        place: &PartPlace,
+        pool: &StagingPool<R>,
+    ) -> Result<StagingBuffer<R>, LinkError> {
+        tokio::select! {
+            biased;
+            error = self.refusal(place.lease) => Err(error),
+            staging = pool.take(PartBuffer::staging_bytes(place)) => {
+                staging.map_err(|reason| self.kind.setup(reason))
+            }
+        }
+    }
+
+    /// The lease has a buffer from here on, until the value is dropped.
+    pub(crate) fn render<V: Voice>(
+        self: &Arc<Self>,
+        place: &PartPlace,
+        voice: V,
+    ) -> Result<Rendering<S, V>, LinkError> {
+        let mut state = self.lock();
+        self.check_permitted(&state, place)?;
+        if let Some(other) = self.in_the_way_of(&state, place) {
+            let (lease, slot) = (place.lease.0, place.slot.0);
+            return Err(PlaceError::new(format!(
+                "lease {lease} is for bytes of slot {slot} that lease {} is being rendered in",
+                other.0
+            ))
+            .into());
+        }
+        let busy = Busy { place: place.clone(), answer_due: false };
+        state.rendering.insert(place.lease, busy);
+        drop(state);
+        Ok(Rendering { permits: Arc::clone(self), voice, lease: place.lease })
+    }
+
+    /// Uses the lease's permission up: it is written once.
+    pub(crate) fn spend(&self, place: &PartPlace) -> Result<S, LinkError> {
+        let mut state = self.lock();
+        self.check_permitted(&state, place)?;
+        let slot = state.slots.get(&place.slot).cloned();
+        let slot = slot.ok_or(LinkError::Withdrawn { lease: place.lease })?;
+        state.permitted.remove(&place.lease);
+        Ok(slot)
+    }
+
+    /// Whether the lease may still be begun or sent, as far as this side knows.
+    pub(crate) fn check(&self, lease: LeaseId) -> Result<(), LinkError> {
+        self.check_open(&self.lock(), lease)
+    }
+
+    /// Resolves when the lease cannot be rendered any more.
+    pub(crate) async fn refusal(&self, lease: LeaseId) -> LinkError {
+        self.until(|state| self.check_open(state, lease).err()).await
+    }
+
+    /// Nothing is begun or sent from here on, and no slot is held but by buffers that are out. The
+    /// first reason stays.
+    pub(crate) fn close(&self, reason: &str) {
+        let slots = self.change(|state| {
+            state.closed.get_or_insert_with(|| reason.to_owned());
+            mem::take(&mut state.slots)
+        });
+        drop(slots); // Outside the lock: unmapping may take a while.
+    }
+
+    /// Resolves when it was closed.
+    pub(crate) async fn closed(&self) -> LinkError {
+        self.until(|state| self.connected(state).err()).await
+    }
+
+    async fn until(&self, found: impl Fn(&State<S>) -> Option<LinkError>) -> LinkError {
+        loop {
+            let changed = self.changed.notified();
+            if let Some(error) = found(&self.lock()) {
+                return error;
+            }
+            changed.await;
+        }
+    }
+
+    /// Whether it was closed.
+    pub(crate) fn check_connected(&self) -> Result<(), LinkError> {
+        self.connected(&self.lock())
+    }
+
+    fn connected(&self, state: &State<S>) -> Result<(), LinkError> {
+        state.closed.as_ref().map_or(Ok(()), |reason| Err(self.kind.closed(reason)))
+    }
+
+    fn check_open(&self, state: &State<S>, lease: LeaseId) -> Result<(), LinkError> {
+        self.connected(state)?;
+        if state.withdrawn.contains(lease) {
+            return Err(LinkError::Withdrawn { lease });
+        }
+        Ok(())
+    }
+
+    /// Compares the place: a receiver cannot refuse what is written to the wrong one.
+    fn check_permitted(&self, state: &State<S>, place: &PartPlace) -> Result<(), LinkError> {
+        let lease = place.lease;
+        self.check_open(state, lease)?;
+        match state.permitted.get(&lease) {
+            None => Err(LinkError::Withdrawn { lease }),
+            Some(fingerprint) if *fingerprint == place::fingerprint(place) => Ok(()),
+            Some(_) => {
+                let reason = format!("the receiver expects lease {} in another place", lease.0);
+                Err(PlaceError::new(reason).into())
+            }
+        }
+    }
+
+    /// A lease whose buffer is out and keeps this one from having another.
+    fn in_the_way_of(&self, state: &State<S>, place: &PartPlace) -> Option<LeaseId> {
+        if state.rendering.contains_key(&place.lease) {
+            return Some(place.lease);
+        }
+        let shares = |busy: &&Busy| {
+            busy.place.slot == place.slot && place::overlap(&busy.place.regions, &place.regions)
+        };
+        let in_slot = self.rendered == Rendered::InSlot;
+        in_slot.then(|| state.rendering.values().find(shares).map(|busy| busy.place.lease))?
+    }
+}
+
+impl<S> WorkerPermits<S> {
+    fn change<T>(&self, change: impl FnOnce(&mut State<S>) -> T) -> T {
+        let changed = change(&mut self.lock());
+        self.changed.notify_waiters();
+        changed
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State<S>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+// === impl State ===
+
+impl<S> State<S> {
+    /// Whether nobody renders the lease, so that the receiver is to hear so at once.
+    fn withdraw(&mut self, lease: LeaseId) -> bool {
+        self.permitted.remove(&lease);
+        self.withdrawn.insert(lease);
+        match self.rendering.get_mut(&lease) {
+            Some(busy) => {
+                busy.answer_due = true;
+                false
+            }
+            None => true,
+        }
+    }
+}
+
+// === impl Rendering ===
+
+impl<S, V: Voice> Rendering<S, V> {
+    pub(crate) fn voice(&self) -> &V {
+        &self.voice
+    }
+}
+
+impl<S, V: Voice> Drop for Rendering<S, V> {
+    fn drop(&mut self) {
+        let lease = self.lease;
+        let busy = self.permits.lock().rendering.remove(&lease);
+        if busy.is_some_and(|busy| busy.answer_due) {
+            self.voice.say(ToReceiver::Quiet { lease });
+        }
+    }
+}

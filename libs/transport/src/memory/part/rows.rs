@@ -1,0 +1,213 @@
+//! A part cut by samples, so that several threads fill it at once.
+
+use std::fmt;
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+use xxhash_rust::xxh3::Xxh3Default;
+
+use super::PartBuffer;
+use crate::memory::checksum::part_checksum;
+
+/// One sample's rows of a part: row `row` of every region. The only way to these bytes while it
+/// lives. Dropping one abandons the part, once the others are gone too.
+pub struct PartRow {
+    part: Arc<PartBuffer>,
+    row: usize,
+    rows: usize,
+    summed: Summed,
+}
+
+/// How far a row's checksum is computed.
+#[derive(Default)]
+struct Summed {
+    hash: Xxh3Default,
+    /// Regions that are in `hash`: so many from the first on.
+    regions: usize,
+    /// The region that was lent last, to be written.
+    lent: Option<usize>,
+}
+
+// === impl PartBuffer ===
+
+impl PartBuffer {
+    /// Cuts every region into `rows` equal rows; share `k` of the answer has row `k` of each.
+    ///
+    /// # Panics
+    /// A region cannot be cut into `rows` equal rows.
+    #[must_use]
+    pub fn into_rows(self, rows: usize) -> Vec<PartRow> {
+        self.assert_divides_into(rows);
+        let part = Arc::new(self);
+        (0..rows)
+            .map(|row| PartRow { part: Arc::clone(&part), row, rows, summed: Summed::default() })
+            .collect()
+    }
+
+    /// Joins the rows again, and gives the part's checksum, see [`part_checksum`]. `None` where a
+    /// row is missing or of another part; then those given are dropped.
+    #[must_use]
+    pub fn from_rows(mut rows: Vec<PartRow>) -> Option<(Self, u64)> {
+        let part = Arc::clone(&rows.first()?.part);
+        if !rows.iter().all(|row| Arc::ptr_eq(&row.part, &part)) {
+            return None;
+        }
+        rows.sort_unstable_by_key(PartRow::row);
+        let sums: Vec<u64> = rows.iter_mut().map(PartRow::checksum).collect();
+        drop(rows);
+        Some((Arc::into_inner(part)?, part_checksum(sums)))
+    }
+}
+
+// === impl PartRow ===
+
+impl fmt::Debug for PartRow {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let row = format_args!("{} of {}", self.row, self.rows);
+        f.debug_struct("PartRow")
+            .field("part", &self.part)
+            .field("row", &row)
+            .finish_non_exhaustive()
+    }
+}
+
+impl PartRow {
+    /// Number of the row in its part.
+    #[must_use]
+    pub fn row(&self) -> usize {
+        self.row
+    }
+
+    /// The row of region `i`. Holds old bytes, of any origin, until it is written. Where regions
+    /// are written one after the other, each is added to the checksum when the next is asked for:
+    /// its bytes are in the core's cache then.
+    ///
+    /// # Panics
+    /// There is no region `i`.
+    pub fn region_mut(&mut self, i: usize) -> &mut [u8] {
+        if i < self.summed.regions {
+            self.summed = Summed::default();
+        } else if self.summed.lent == Some(self.summed.regions) && i > self.summed.regions {
+            self.sum_next();
+        }
+        self.summed.lent = Some(i);
+        let (start, len) = self.piece(i);
+        // SAFETY: `piece` says that the memory is valid; `&mut self` is the only way to it.
+        unsafe { std::slice::from_raw_parts_mut(start.as_ptr(), len) }
+    }
+
+    /// Start and length of the row of region `i`: valid memory that nothing else reaches while this
+    /// row lives. `starts[i]` is valid for the region's length, of which this is the `row`-th of
+    /// `rows` equal pieces (`into_rows` checked). `into_rows` owned the buffer and made each row
+    /// once, a `PartRow` cannot be copied, and the buffer itself is reached again only when no row
+    /// is left (`Arc::into_inner`).
+    fn piece(&self, i: usize) -> (NonNull<u8>, usize) {
+        let len = self.part.len_of(i) / self.rows;
+        // SAFETY: within the region, see above.
+        (unsafe { self.part.starts[i].add(self.row * len) }, len)
+    }
+
+    /// The row's share of the part's checksum: cheapest by the thread that wrote it, right then.
+    pub fn checksum(&mut self) -> u64 {
+        while self.summed.regions < self.part.starts.len() {
+            self.sum_next();
+        }
+        self.summed.hash.digest()
+    }
+
+    fn sum_next(&mut self) {
+        let (start, len) = self.piece(self.summed.regions);
+        // SAFETY: `piece` says that the memory is valid; `&mut self` keeps writers away.
+        self.summed.hash.update(unsafe { std::slice::from_raw_parts(start.as_ptr(), len) });
+        self.summed.regions += 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use headwater_core::Region;
+    use xxhash_rust::xxh3::xxh3_64;
+
+    use super::*;
+    use crate::memory::place::{LeaseId, PartPlace, SlotId};
+    use crate::memory::staging::StagingPool;
+
+    async fn buffer(len_bytes: [u64; 2]) -> PartBuffer {
+        let [one, two] = len_bytes;
+        let regions = [
+            Region { offset_bytes: 0, len_bytes: one },
+            Region { offset_bytes: 4096, len_bytes: two },
+        ];
+        let place = PartPlace { lease: LeaseId(1), slot: SlotId(0), regions: regions.into() };
+        let pool = StagingPool::plain(1, metrics::Gauge::noop());
+        let staging = pool.take(PartBuffer::staging_bytes(&place)).await.unwrap();
+        PartBuffer::in_staging(place, Arc::clone(staging.mapping()), staging).unwrap()
+    }
+
+    #[tokio::test]
+    async fn rows_filled_by_several_threads_make_the_part() {
+        let rows = buffer([12, 6]).await.into_rows(3);
+        let fill = |mut row: PartRow| {
+            let value = row.row() as u8;
+            row.region_mut(0).fill(value);
+            row.region_mut(1).fill(10 + value);
+            row
+        };
+        let threads: Vec<_> =
+            rows.into_iter().map(|row| std::thread::spawn(move || fill(row))).collect();
+        let mut rows: Vec<_> = threads.into_iter().map(|t| t.join().unwrap()).collect();
+        rows.reverse();
+        let (mut part, checksum) = PartBuffer::from_rows(rows).unwrap();
+        assert_eq!(part.region_mut(0), [0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2]);
+        assert_eq!(part.region_mut(1), [10, 10, 11, 11, 12, 12]);
+        assert_eq!(checksum, part.checksum(3));
+        let rows = [[0, 0, 0, 0, 10, 10], [1, 1, 1, 1, 11, 11], [2, 2, 2, 2, 12, 12]];
+        let sums: Vec<u8> = rows.iter().flat_map(|row| xxh3_64(row).to_le_bytes()).collect();
+        assert_eq!(checksum, xxh3_64(&sums));
+    }
+
+    #[tokio::test]
+    async fn a_row_that_is_written_again_is_summed_again() {
+        let mut rows = buffer([1, 1]).await.into_rows(1);
+        rows[0].region_mut(0).fill(1);
+        rows[0].region_mut(1).fill(2);
+        assert_eq!(rows[0].checksum(), xxh3_64(&[1, 2]));
+        rows[0].region_mut(1).fill(3);
+        assert_eq!(rows[0].checksum(), xxh3_64(&[1, 3]));
+        rows[0].region_mut(0).fill(4);
+        assert_eq!(rows[0].checksum(), xxh3_64(&[4, 3]));
+    }
+
+    #[tokio::test]
+    async fn the_order_of_writing_does_not_change_a_rows_checksum() {
+        for orders in [&[0, 1][..], &[1, 0], &[0, 0, 1], &[1, 0, 1, 0], &[0, 1, 0, 1]] {
+            let mut row = buffer([1, 1]).await.into_rows(1).remove(0);
+            for (turn, &region) in orders.iter().enumerate() {
+                let last = !orders[turn + 1..].contains(&region);
+                row.region_mut(region).fill(if last { 10 + region as u8 } else { 77 });
+            }
+            assert_eq!(row.checksum(), xxh3_64(&[10, 11]), "{orders:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn rows_of_two_parts_make_none() {
+        let mut rows = buffer([2, 2]).await.into_rows(1);
+        rows.extend(buffer([2, 2]).await.into_rows(1));
+        assert!(PartBuffer::from_rows(rows).is_none());
+    }
+
+    #[tokio::test]
+    async fn a_part_with_a_row_missing_is_not_made() {
+        let mut rows = buffer([4, 4]).await.into_rows(2);
+        let held = rows.pop();
+        assert!(PartBuffer::from_rows(rows).is_none());
+        drop(held);
+    }
+
+    #[tokio::test]
+    #[should_panic(expected = "do not divide into 3 rows")]
+    async fn uneven_regions_are_not_cut() {
+        let _ = buffer([12, 7]).await.into_rows(3);
+    }
+}

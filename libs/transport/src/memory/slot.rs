@@ -1,0 +1,293 @@
+//! Memory of a receiver that holds one batch.
+//!
+//! Other processes, and later the network card, write here while this process runs. So the
+//! memory is only ever handled by address: no `&mut [u8]` to a slot exists in the receiver.
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::ptr;
+
+use headwater_core::Region;
+use rustix::fs::{FallocateFlags, Mode, OFlags};
+use rustix::io::Errno;
+use xxhash_rust::xxh3::Xxh3Default;
+
+use super::checksum::part_checksum;
+use super::mapping::Mapping;
+use super::place::Cursor;
+
+/// Where slots are made unless the configuration names another directory.
+pub const DEFAULT_SHM_DIR: &str = "/dev/shm";
+
+/// Bytes hashed or handed out at a time by the methods that copy out of a slot: fits in L2.
+const CHUNK_BYTES: u64 = 64 * 1024;
+
+/// Most pieces of one vectored read; the rest is left to the next.
+const MAX_PIECES: usize = 64;
+
+/// Page-aligned memory for one whole batch, of fixed address and length.
+///
+/// It may change at any time while a lease on it is open. After `Arrival::Part` the part's
+/// regions keep their bytes until the slot is leased again.
+#[derive(Debug)]
+pub struct SlotMemory {
+    mapping: Mapping,
+    file: Option<OwnedFd>,
+}
+
+/// Why slot memory could not be had. None of these goes away by trying again.
+#[derive(Debug, thiserror::Error)]
+pub enum SlotError {
+    /// The file system is too small.
+    #[error(
+        "a slot of {wanted_bytes} bytes does not fit in {}, which has {free_bytes} bytes free: \
+         use fewer or smaller slots, enlarge that file system (in a container: the size of \
+         /dev/shm), or set receiver.shm_dir to a larger one", dir.display()
+    )]
+    NoSpace {
+        /// Where.
+        dir: PathBuf,
+        /// Bytes of the slot.
+        wanted_bytes: u64,
+        /// Bytes that unprivileged users may still take there.
+        free_bytes: u64,
+    },
+    /// The directory cannot hold unnamed files.
+    #[error(
+        "cannot make a slot in {}: {source}; receiver.shm_dir must be a writable directory of a \
+         tmpfs such as /dev/shm", dir.display()
+    )]
+    Create {
+        /// Where.
+        dir: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The memory cannot be mapped.
+    #[error("cannot map a slot of {wanted_bytes} bytes: {source}")]
+    Map {
+        /// Bytes of the slot.
+        wanted_bytes: u64,
+        /// What the system said.
+        source: io::Error,
+    },
+}
+
+// === impl SlotMemory ===
+
+impl SlotMemory {
+    /// Memory that processes of this host can share: an unnamed file in `dir`, readable by its
+    /// owner only. It has no name at any time, so nothing is left behind however the process ends.
+    ///
+    /// All pages are allocated here: a full file system is an error now, not a SIGBUS later.
+    ///
+    /// # Errors
+    /// [`SlotError`], with the remedy.
+    pub fn shared(dir: &Path, len_bytes: u64, huge_pages: bool) -> Result<Self, SlotError> {
+        let create = |source: Errno| SlotError::Create { dir: dir.into(), source: source.into() };
+        let flags = OFlags::RDWR | OFlags::TMPFILE | OFlags::CLOEXEC;
+        let file = rustix::fs::open(dir, flags, Mode::RUSR | Mode::WUSR).map_err(create)?;
+        rustix::fs::ftruncate(&file, len_bytes).map_err(create)?;
+        let mapping = Mapping::of_file(&file, len_bytes)
+            .map_err(|source| SlotError::Map { wanted_bytes: len_bytes, source })?;
+        if huge_pages {
+            // tmpfs gives huge pages to faults in an advised mapping, not to fallocate.
+            mapping.prefer_huge_pages();
+            mapping.populate();
+        }
+        match rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, len_bytes) {
+            Ok(()) => Ok(Self { mapping, file: Some(file) }),
+            Err(Errno::NOSPC | Errno::DQUOT) => {
+                drop((mapping, file)); // Gives back what was allocated before space is counted.
+                let free_bytes = free_bytes(dir).map_err(create)?;
+                Err(SlotError::NoSpace { dir: dir.into(), wanted_bytes: len_bytes, free_bytes })
+            }
+            Err(source) => Err(create(source)),
+        }
+    }
+
+    /// Memory that no other process can have.
+    ///
+    /// # Errors
+    /// The system has not that much memory.
+    pub fn private(len_bytes: u64, huge_pages: bool) -> Result<Self, SlotError> {
+        let mapping = Mapping::anonymous(len_bytes)
+            .map_err(|source| SlotError::Map { wanted_bytes: len_bytes, source })?;
+        if huge_pages {
+            mapping.prefer_huge_pages();
+        }
+        Ok(Self { mapping, file: None })
+    }
+
+    /// Length in bytes.
+    #[must_use]
+    pub fn len_bytes(&self) -> u64 {
+        self.mapping.len() as u64
+    }
+
+    /// Address of the first byte, valid as long as `self`. For DLPack and for registration with a
+    /// device or network card.
+    #[must_use]
+    pub fn as_ptr(&self) -> *mut u8 {
+        self.mapping.base().as_ptr()
+    }
+
+    /// The file to hand to another process, if the memory can be shared.
+    #[must_use]
+    pub fn file(&self) -> Option<BorrowedFd<'_>> {
+        self.file.as_ref().map(AsFd::as_fd)
+    }
+
+    /// Copies a region out.
+    ///
+    /// # Panics
+    /// The region ends beyond the slot.
+    #[must_use]
+    pub fn read(&self, region: Region) -> Vec<u8> {
+        let mut bytes = vec![0; region.len_bytes as usize];
+        self.copy_to(region, &mut bytes);
+        bytes
+    }
+
+    /// Copies a region to `target`, which has its length.
+    ///
+    /// # Panics
+    /// The region ends beyond the slot, or `target` has another length.
+    pub fn copy_to(&self, region: Region, target: &mut [u8]) {
+        assert_eq!(target.len() as u64, region.len_bytes, "length of the copy");
+        let start = self.start_of(region);
+        // SAFETY: `start` is valid for `len_bytes` (checked by `start_of`), `target` has as many,
+        // and is memory of the caller, which no slot overlaps.
+        unsafe { ptr::copy_nonoverlapping(start, target.as_mut_ptr(), target.len()) };
+    }
+
+    /// Copies bytes into a region: for tests, and for a receiver that makes bytes of its own.
+    ///
+    /// # Panics
+    /// The region ends beyond the slot, or `source` has another length.
+    pub fn copy_from(&self, region: Region, source: &[u8]) {
+        assert_eq!(source.len() as u64, region.len_bytes, "length of the copy");
+        let start = self.start_of(region);
+        // SAFETY: `start` is valid for `len_bytes` (checked by `start_of`), `source` has as many,
+        // and no reference to slot memory exists outside `with_bytes`, whose caller vouches that
+        // nobody writes.
+        unsafe { ptr::copy_nonoverlapping(source.as_ptr(), start, source.len()) };
+    }
+
+    /// Hands a region to `look` in pieces of at most 64 KiB, each a copy: sound whatever another
+    /// process does to the slot meanwhile.
+    ///
+    /// # Panics
+    /// The region ends beyond the slot.
+    pub fn for_each_chunk(&self, region: Region, look: impl FnMut(&[u8])) {
+        let mut chunk = vec![0; region.len_bytes.min(CHUNK_BYTES) as usize];
+        self.in_chunks(region, &mut chunk, look);
+    }
+
+    fn in_chunks(&self, region: Region, chunk: &mut [u8], mut look: impl FnMut(&[u8])) {
+        let mut done = 0;
+        while done < region.len_bytes {
+            let len_bytes = (region.len_bytes - done).min(chunk.len() as u64);
+            let piece = Region { offset_bytes: region.offset_bytes + done, len_bytes };
+            let chunk = &mut chunk[..len_bytes as usize];
+            self.copy_to(piece, chunk);
+            look(chunk);
+            done += len_bytes;
+        }
+    }
+
+    /// Checksum of a part of `rows` samples, see [`part_checksum`]: what a worker says of it in
+    /// `Done`.
+    ///
+    /// # Panics
+    /// A region ends beyond the slot, or cannot be cut into `rows` equal rows.
+    #[must_use]
+    pub fn checksum(&self, regions: &[Region], rows: usize) -> u64 {
+        let rows = rows as u64;
+        let even = |region: &Region| region.len_bytes.checked_rem(rows) == Some(0);
+        assert!(regions.iter().all(even), "regions that do not divide into {rows} rows");
+        let longest = regions.iter().map(|region| region.len_bytes / rows).max().unwrap_or(0);
+        let mut chunk = vec![0; longest.min(CHUNK_BYTES) as usize];
+        part_checksum((0..rows).map(|row| {
+            let mut hash = Xxh3Default::new();
+            for region in regions {
+                let len_bytes = region.len_bytes / rows;
+                let piece =
+                    Region { offset_bytes: region.offset_bytes + row * len_bytes, len_bytes };
+                self.in_chunks(piece, &mut chunk, |bytes| hash.update(bytes));
+            }
+            hash.digest()
+        }))
+    }
+
+    /// Hands a region to `look` without a copy.
+    ///
+    /// # Safety
+    /// Until `look` returns, no writer may write the region: its parts have arrived, every other
+    /// lease on them is quiet, and the slot is not leased again.
+    ///
+    /// # Panics
+    /// The region ends beyond the slot.
+    pub unsafe fn with_bytes<R>(&self, region: Region, look: impl FnOnce(&[u8]) -> R) -> R {
+        let start = self.start_of(region);
+        // SAFETY: `start` is valid for `len_bytes`, mapped memory is initialised, and the caller
+        // vouches that nobody writes it during the borrow.
+        look(unsafe { std::slice::from_raw_parts(start, region.len_bytes as usize) })
+    }
+
+    /// One read of at most `limit_bytes` from a non-blocking socket, straight to where the cursor
+    /// stands. Returns the number of bytes, 0 at the end of the stream.
+    pub(crate) fn write_from(
+        &self,
+        source: BorrowedFd<'_>,
+        cursor: &mut Cursor<'_>,
+        limit_bytes: u64,
+    ) -> io::Result<u64> {
+        let mut pieces = [libc::iovec { iov_base: ptr::null_mut(), iov_len: 0 }; MAX_PIECES];
+        let mut count = 0;
+        let mut left = limit_bytes;
+        for region in cursor.remaining().filter(|region| region.len_bytes > 0).take(MAX_PIECES) {
+            let len = region.len_bytes.min(left);
+            pieces[count] =
+                libc::iovec { iov_base: self.start_of(region).cast(), iov_len: len as usize };
+            count += 1;
+            left -= len;
+            if left == 0 {
+                break;
+            }
+        }
+        // SAFETY: the first `count <= MAX_PIECES` entries name memory within this mapping, which
+        // `self` keeps alive over the call; the kernel writes it by address, so no Rust reference
+        // is involved.
+        let got = unsafe { libc::readv(source.as_raw_fd(), pieces.as_ptr(), count as i32) };
+        let got = u64::try_from(got).map_err(|_| io::Error::last_os_error())?;
+        cursor.advance(got);
+        Ok(got)
+    }
+
+    /// Copies bytes to where the cursor stands, which has room for them.
+    pub(crate) fn write_bytes(&self, mut bytes: &[u8], cursor: &mut Cursor<'_>) {
+        while !bytes.is_empty() {
+            let mut rooms = cursor.remaining().filter(|region| region.len_bytes > 0);
+            let Region { offset_bytes, len_bytes } = rooms.next().expect("room for the bytes");
+            let (now, later) = bytes.split_at(bytes.len().min(len_bytes as usize));
+            self.copy_from(Region { offset_bytes, len_bytes: now.len() as u64 }, now);
+            cursor.advance(now.len() as u64);
+            bytes = later;
+        }
+    }
+
+    fn start_of(&self, region: Region) -> *mut u8 {
+        let Some(start) = self.mapping.start_of(region) else {
+            let Region { offset_bytes, len_bytes } = region;
+            panic!("region {offset_bytes}+{len_bytes} of a slot of {} bytes", self.len_bytes());
+        };
+        start.as_ptr()
+    }
+}
+
+fn free_bytes(dir: &Path) -> rustix::io::Result<u64> {
+    let stat = rustix::fs::statvfs(dir)?;
+    Ok(stat.f_bavail * stat.f_frsize)
+}

@@ -1,0 +1,78 @@
+//! The worker's side of one session: permissions, and the line to the path's thread.
+
+use std::sync::Arc;
+
+use tokio::sync::oneshot;
+
+use super::path::{Line, Order, Outgoing};
+use super::wire::RemoteMemory;
+use crate::link::terms::{LinkError, LinkKind};
+use crate::link::words::{ToReceiver, ToWorker};
+use crate::link::worker_permits::{Rendered, Rendering, WorkerPermits};
+use crate::memory::part::PartBuffer;
+use crate::memory::place::{self, PartPlace, PlaceError};
+use crate::memory::staging::{StagingBuffer, StagingPool};
+use crate::metrics;
+
+/// What the worker knows of its receiver.
+#[derive(Debug)]
+pub(super) struct Session {
+    /// Of a slot only its length in bytes: the path knows the rest.
+    pub(super) permits: Arc<WorkerPermits<u64>>,
+    staging: StagingPool<()>,
+    line: Line,
+}
+
+/// What a part keeps: its buffer goes back first.
+#[derive(Debug)]
+struct Kept {
+    _staging: StagingBuffer<()>,
+    _rendering: Rendering<u64, Line>,
+}
+
+// === impl Session ===
+
+impl Session {
+    pub(super) fn new(line: Line, staging_buffers: usize) -> Self {
+        let kind = LinkKind::Ucx;
+        let staging = StagingPool::plain(staging_buffers, metrics::staging_in_use(kind));
+        let permits = Arc::new(WorkerPermits::new(kind, Rendered::InStaging));
+        Self { permits, staging, line }
+    }
+
+    /// Waits for slot and permission, then for a buffer.
+    pub(super) async fn begin(&self, place: PartPlace) -> Result<PartBuffer, LinkError> {
+        let slot_bytes = self.permits.permitted_slot(&place).await?;
+        place::check(&place, slot_bytes)?;
+        let staging = self.permits.staging(&place, &self.staging).await?;
+        let rendering = self.permits.render(&place, self.line.clone())?;
+        let memory = Arc::clone(staging.mapping());
+        let kept = Kept { _staging: staging, _rendering: rendering };
+        Ok(PartBuffer::in_staging(place, memory, kept)?)
+    }
+
+    /// Hands the part over; the receiver is told when it is there.
+    pub(super) fn send(
+        &self,
+        part: PartBuffer,
+    ) -> Result<oneshot::Receiver<Result<(), LinkError>>, LinkError> {
+        if part.keeper::<Kept>().is_none() {
+            return Err(PlaceError::new("the buffer is of another link").into());
+        }
+        self.permits.spend(part.place())?;
+        let (done, outcome) = oneshot::channel();
+        let receipt = ToReceiver::Written { lease: part.lease() }.encode();
+        self.line.order(Order::Deliver(Box::new(Outgoing { part, receipt, done })));
+        Ok(outcome)
+    }
+
+    /// A receiver's word; `Err`: why the session ends. The path has learnt of slots by then.
+    pub(super) fn hear(&self, word: ToWorker<RemoteMemory>) -> Result<(), String> {
+        self.permits.hear(word.map(|memory| memory.len_bytes), &self.line)
+    }
+
+    /// Says goodbye after all parts that were sent.
+    pub(super) fn leave(&self) {
+        self.line.order(Order::Leave(ToReceiver::Bye.encode()));
+    }
+}

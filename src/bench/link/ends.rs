@@ -1,0 +1,124 @@
+//! Both ends of every link that is measured.
+
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::Path;
+use std::sync::Arc;
+
+use headwater_transport::links::{self, ConnectChoices, ListenChoices};
+use headwater_transport::rdma::{RdmaConnect, RdmaListen};
+use headwater_transport::tcp::{TcpConnect, TcpListen};
+use headwater_transport::ucx::UcxConnect;
+use headwater_transport::{
+    Arrival, DEFAULT_SHM_DIR, LinkError, LinkKind, LinkOffer, PeerId, SessionKey, SlotId,
+    SlotMemory, WorkerLink,
+};
+use tokio::sync::mpsc;
+
+use super::orders::Invited;
+use super::plan::{Plan, WorkerPlan};
+use super::talk::WorkerTalk;
+use super::ways::Route;
+
+/// Parts that are on their way at a time over a link that copies or writes them.
+pub(super) const PARTS_AT_ONCE: usize = 4;
+
+/// A receiver's end.
+pub(super) struct Listening {
+    pub(super) route: Route,
+    pub(super) peer: PeerId,
+    pub(super) end: links::Listening,
+    key: SessionKey,
+}
+
+/// The receiver's ends, with all slots; and a sentence on each that this machine cannot have.
+pub(super) async fn listen(
+    plan: &Plan,
+    arrivals: &mpsc::UnboundedSender<Arrival>,
+) -> io::Result<(Vec<Listening>, Vec<String>)> {
+    let (mut listening, mut absent) = (Vec::new(), Vec::new());
+    let slots: Vec<Arc<SlotMemory>> = (0..plan.slots)
+        .map(|_| SlotMemory::shared(Path::new(DEFAULT_SHM_DIR), plan.slot_bytes(), false))
+        .map(|memory| memory.map(Arc::new).map_err(io::Error::other))
+        .collect::<io::Result<_>>()?;
+    for (number, route) in (1..).zip(Route::ALL) {
+        let wanted = plan.links.contains(&route.kind());
+        if !wanted || (route == Route::TcpTls && plan.tls.is_none()) {
+            continue;
+        }
+        let opened = listen_one(plan, route, arrivals.clone()).await.and_then(|end| {
+            let mut slots = (0..).zip(&slots);
+            let mut add = |(slot, memory)| end.link.add_slot(SlotId(slot), Arc::clone(memory));
+            slots.try_for_each(&mut add)?;
+            Ok(end)
+        });
+        match opened {
+            Ok(end) => {
+                let (peer, key) = (PeerId(number), SessionKey::random()?);
+                end.link.admit(peer, key.clone());
+                listening.push(Listening { route, peer, end, key });
+            }
+            // Every machine has these.
+            Err(error) if matches!(route.kind(), LinkKind::Shm | LinkKind::Tcp) => {
+                return Err(io::Error::other(error));
+            }
+            Err(error) => absent.push(error.to_string()),
+        }
+    }
+    Ok((listening, absent))
+}
+
+async fn listen_one(
+    plan: &Plan,
+    route: Route,
+    arrivals: mpsc::UnboundedSender<Arrival>,
+) -> Result<links::Listening, LinkError> {
+    let slots_bytes = plan.slot_bytes() * u64::from(plan.slots);
+    let choices = ListenChoices {
+        tcp: TcpListen {
+            bind: SocketAddr::from(([127, 0, 0, 1], 0)),
+            tls: plan.tls.clone().filter(|_| route == Route::TcpTls),
+            ..TcpListen::default()
+        },
+        rdma: RdmaListen { port: plan.rdma_port.clone(), slots_bytes, ..RdmaListen::default() },
+        ..ListenChoices::default()
+    };
+    links::listen(route.kind(), &choices, arrivals).await
+}
+
+/// The worker's end of an invited link.
+pub(super) async fn connect(
+    invited: &Invited,
+    own: &WorkerPlan,
+    talk: &WorkerTalk,
+) -> Result<Arc<dyn WorkerLink>, LinkError> {
+    let Invited { route, address, key } = invited;
+    let offer = LinkOffer { kind: route.kind(), address: address.clone() };
+    let staging_buffers = PARTS_AT_ONCE + 2;
+    let choices = ConnectChoices {
+        tcp: TcpConnect {
+            staging_buffers,
+            tls: own.tls.clone().filter(|_| *route == Route::TcpTls),
+            ..TcpConnect::default()
+        },
+        rdma: RdmaConnect {
+            port: own.rdma_port.clone(),
+            staging_buffers,
+            queue_pairs: own.rdma_queue_pairs,
+            ..RdmaConnect::default()
+        },
+        ucx: UcxConnect { staging_buffers, ..UcxConnect::default() },
+        ..ConnectChoices::default()
+    };
+    links::connect(&offer, key, &choices, talk).await
+}
+
+// === impl Listening ===
+
+impl Listening {
+    pub(super) fn invite(&self) -> Invited {
+        let offer = self.end.link.offer(Ipv4Addr::LOCALHOST.into());
+        let (address, key) = (offer.address, self.key.clone());
+        Invited { route: self.route, address, key }
+    }
+}
