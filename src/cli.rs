@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, CommandFactory as _, Parser, Subcommand};
-use headwater_config::{DatasetEntry, HubNeed, Setting};
+use clap::{CommandFactory as _, Parser, Subcommand};
+use headwater_config::{HubNeed, Setting};
 
 use crate::cmd::{
     augment, autoscale, bench, config, datasets, doctor, plan, publish, receive, run, storage,
@@ -58,33 +58,6 @@ pub(crate) enum Verb {
     Doctor(doctor::Flags),
     /// Prints the effective configuration: every key, its unit and where its value came from
     Config(config::Flags),
-}
-
-/// Datasets on the command line.
-#[derive(Clone, Debug, Default, Args)]
-pub(crate) struct DatasetFlags {
-    /// A dataset, as in `photos=data/photos-{000000..000003}.tar`, or one of the hub, as in
-    /// `hub:photos/train`; where a storage tier serves it, its name is enough; may be repeated
-    #[arg(long = "dataset", value_name = "NAME=SHARDS", value_parser = parse_dataset)]
-    pub(crate) datasets: Vec<DatasetEntry>,
-}
-
-fn parse_dataset(text: &str) -> Result<DatasetEntry, String> {
-    DatasetEntry::parse(text).map_err(|error| error.to_string())
-}
-
-/// The place of a training rank on the command line.
-#[derive(Clone, Debug, Default, Args)]
-pub(crate) struct RankFlags {
-    /// Rank
-    #[arg(long, value_name = "N")]
-    rank: Option<u32>,
-    /// Number of ranks
-    #[arg(long, value_name = "N")]
-    world_size: Option<u32>,
-    /// Samples in the rank's batch
-    #[arg(long, value_name = "N")]
-    batch: Option<u32>,
 }
 
 /// All that `--set` says, in order.
@@ -160,53 +133,4 @@ impl Verb {
             Self::Augment(_) | Self::Autoscale(_) | Self::Config(_) | Self::Doctor(_) => None,
         }
     }
-}
-
-// === impl RankFlags ===
-
-impl RankFlags {
-    /// What the flags set.
-    pub(crate) fn settings(&self) -> impl Iterator<Item = Setting> {
-        [
-            given("--rank", "receiver.rank", self.rank),
-            given("--world-size", "receiver.world_size", self.world_size),
-            given("--batch", "receiver.batch_samples", self.batch),
-        ]
-        .into_iter()
-        .flatten()
-    }
-}
-
-// === impl DatasetFlags ===
-
-impl DatasetFlags {
-    /// What the flags set.
-    pub(crate) fn settings(&self) -> Option<Setting> {
-        let list = toml::Value::try_from(&self.datasets).ok()?;
-        (!self.datasets.is_empty()).then(|| Setting::flag("--dataset", "dataset", list))
-    }
-}
-
-/// The hub on the command line.
-#[derive(Clone, Debug, Default, Args)]
-pub(crate) struct HubFlags {
-    /// Folder of the hub [default: hub.root, or see docs/datasets.md]
-    #[arg(long, value_name = "DIR")]
-    root: Option<PathBuf>,
-}
-
-// === impl HubFlags ===
-
-impl HubFlags {
-    /// What the flag sets.
-    pub(crate) fn settings(&self) -> Option<Setting> {
-        // Quoted: a folder may be called `2024`.
-        let quoted = |path: &PathBuf| toml::Value::from(path.display().to_string());
-        given("--root", "hub.root", self.root.as_ref().map(quoted))
-    }
-}
-
-/// A setting where the flag was given.
-pub(crate) fn given(flag: &str, key: &str, value: Option<impl ToString>) -> Option<Setting> {
-    value.map(|value| Setting::flag(flag, key, value))
 }

@@ -9,7 +9,9 @@ mod bench;
 mod cli;
 mod cmd;
 mod contact_sheet;
+mod dispatch;
 mod doctor;
+mod flags;
 mod hub;
 mod pack;
 mod plan;
@@ -24,7 +26,7 @@ use std::process::ExitCode;
 
 fn main() -> ExitCode {
     let cli = cli::Cli::read();
-    match cmd::dispatch(&cli) {
+    match dispatch::dispatch(&cli) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("headwater: {}", sentence::sentence(&error));

@@ -100,7 +100,6 @@ fn what_cannot_be_sized_is_refused_with_the_remedy() {
             &["plan", "--size", "--rate", "9", "--recipe", "dinov3"][..],
             &["`dinov3`", "--bench"][..],
         ),
-        (&["plan"][..], &["--step"][..]),
     ] {
         let output = plan(arguments);
         assert!(!output.status.success(), "{arguments:?}");

@@ -6,8 +6,8 @@ use headwater_augment::Augment;
 use headwater_config::{Config, Setting};
 use headwater_telemetry::Phase;
 
-use crate::cli::given;
 use crate::cmd::serving::{Serving, announce};
+use crate::flags::given;
 
 /// Flags of `augment`.
 #[derive(Clone, Debug, Args)]

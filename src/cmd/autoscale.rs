@@ -6,8 +6,8 @@ use headwater_config::{Config, Setting};
 use headwater_telemetry::Phase;
 
 use crate::autoscale::{Rounds, describe, pause};
-use crate::cli::given;
 use crate::cmd::serving::Serving;
+use crate::flags::given;
 
 /// Flags of `autoscale`.
 #[derive(Clone, Debug, Args)]

@@ -15,8 +15,8 @@ use serde_json::json;
 
 use crate::bench::link::{self as links, Plan, WorkerPlan};
 use crate::bench::{Pipeline, Round};
-use crate::cli::{DatasetFlags, given};
 use crate::cmd::runtime;
+use crate::flags::{DatasetFlags, given};
 use crate::screen::Screen;
 use crate::shutdown::Shutdown;
 

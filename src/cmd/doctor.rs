@@ -8,9 +8,9 @@ use headwater_config::{Config, HubNeed, Loaded, Setting};
 use headwater_inventory::Machine;
 use serde_json::json;
 
-use crate::cli::{DatasetFlags, given};
 use crate::cmd::runtime;
 use crate::doctor::{Check, Inventory, Patient, Verdict, examine, link};
+use crate::flags::{DatasetFlags, given};
 
 /// Flags of `doctor`.
 #[derive(Clone, Debug, Args)]

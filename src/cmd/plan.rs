@@ -6,8 +6,8 @@ use anyhow::{Context, Result};
 use clap::Args;
 use headwater_config::{Config, Setting};
 
-use crate::cli::{DatasetFlags, RankFlags, given};
 use crate::cmd::runtime;
+use crate::flags::{DatasetFlags, RankFlags, given};
 use crate::plan::{Planner, render};
 use crate::sizing::{self, SizeFlags};
 

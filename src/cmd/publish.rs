@@ -7,10 +7,10 @@ use headwater_core::counted;
 use headwater_receiver::Receiver;
 use headwater_telemetry::Phase;
 
-use crate::cli::given;
 use crate::cmd::runtime;
 use crate::cmd::serving::{Serving, announce};
 use crate::cmd::stream::{StreamFlags, keep_place, next};
+use crate::flags::given;
 use crate::publish::{Publisher, describe};
 use crate::shutdown::Shutdown;
 

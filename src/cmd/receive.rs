@@ -15,10 +15,10 @@ use headwater_receiver::{Batch, Receiver};
 use headwater_telemetry::Phase;
 use serde_json::json;
 
-use crate::cli::given;
 use crate::cmd::runtime;
 use crate::cmd::serving::Serving;
 use crate::cmd::stream::{StreamFlags, keep_place, next};
+use crate::flags::given;
 use crate::screen::Screen;
 
 /// Flags of `receive`.

@@ -7,8 +7,8 @@ use clap::Args;
 use headwater_config::{Config, Setting};
 use headwater_receiver::ReceiverConfig;
 
-use crate::cli::{DatasetFlags, given};
 use crate::cmd::runtime;
+use crate::flags::{DatasetFlags, given};
 use crate::run::{Embedded, Fed, Feed, Processes, Tiers, report, scrape};
 use crate::screen::Screen;
 use crate::shutdown::Shutdown;

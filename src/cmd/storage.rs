@@ -8,8 +8,8 @@ use headwater_config::{Config, Setting};
 use headwater_storage::Storage;
 use headwater_telemetry::Phase;
 
-use crate::cli::{DatasetFlags, given};
 use crate::cmd::serving::{Serving, announce};
+use crate::flags::{DatasetFlags, given};
 
 /// Flags of `storage`.
 #[derive(Clone, Debug, Args)]

@@ -7,7 +7,7 @@ use clap::Args;
 use headwater_config::Setting;
 use headwater_receiver::{Batch, Receiver};
 
-use crate::cli::{DatasetFlags, RankFlags, given};
+use crate::flags::{DatasetFlags, RankFlags, given};
 use crate::shutdown::Shutdown;
 
 /// How often signals are looked for while no batch comes.

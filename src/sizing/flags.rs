@@ -6,7 +6,8 @@ use anyhow::{Result, bail, ensure};
 use clap::Args;
 use headwater_config::Config;
 
-use super::model::{Hardware, Job, Photos, Size, size};
+use super::model::{Hardware, Job, Size, size};
+use super::rates::Photos;
 use super::rates::core_rate;
 
 /// What a job and its nodes are like, beside what is configured.

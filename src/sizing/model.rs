@@ -3,7 +3,7 @@
 use headwater_core::{Layout, Recipe};
 use serde::Serialize;
 
-use super::rates::{CoreRate, GRPC_CPU_S_PER_GB, RECEIVER_MS, TCP_CPU_S_PER_GB};
+use super::rates::{CoreRate, GRPC_CPU_S_PER_GB, Photos, RECEIVER_MS, TCP_CPU_S_PER_GB};
 
 const GIGA: f64 = 1e9;
 /// Memory for each thread that renders: an image of 12 megapixels as planes, and its views.
@@ -28,13 +28,6 @@ pub(crate) struct Job {
     /// Shards that are read at a time: those of the shuffle block.
     pub(crate) shuffle_block: u32,
     pub(crate) augment_staging_bytes: f64,
-}
-
-/// The mean photograph.
-#[derive(Clone, Copy, Debug, Serialize)]
-pub(crate) struct Photos {
-    pub(crate) bytes: f64,
-    pub(crate) pixels: f64,
 }
 
 /// What one node of each tier has.

@@ -5,8 +5,6 @@ use std::path::Path;
 use anyhow::{Context, Result, bail, ensure};
 use serde::{Deserialize, Serialize};
 
-use super::model::Photos;
-
 /// CPU seconds that a GB over the `tcp` link takes at each end: half of the 0.51 of both.
 /// Source: docs/benchmarks/links.md, the largest of three runs.
 pub(super) const TCP_CPU_S_PER_GB: f64 = 0.255;
@@ -29,6 +27,13 @@ const MEASURED: [(&str, f64, &str); 2] = [
     ("dinov2", 1000.0 / 434.1, "docs/benchmarks/recipe.md: 434.1 images/s"),
     ("imagenet-train", 0.86 * 1000.0 / 758.1, "docs/benchmarks/recipe.md: 0.86 of a bare decode"),
 ];
+
+/// The mean photograph.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub(crate) struct Photos {
+    pub(crate) bytes: f64,
+    pub(crate) pixels: f64,
+}
 
 /// Images per second of one core of an augment worker.
 #[derive(Clone, Debug, PartialEq, Serialize)]

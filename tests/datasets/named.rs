@@ -67,7 +67,9 @@ fn what_cannot_be_meant_is_refused() {
     fs::write(place.path("headwater.toml"), both).unwrap();
     place.refused(&["--check-config"], &["`x`", "leave one out"]);
     fs::write(place.path("headwater.toml"), "[[dataset]]\nname = \"x\"\n").unwrap();
-    place.refused(&["--check-config"], &["`x`", "`shards` or `hub`"]);
+    place.printed(&["--check-config"]);
+    let node = ["storage", "--listen", "127.0.0.1:0"];
+    place.refused(&node, &["`x` has no shards here", "`shards` or `hub`"]);
 }
 
 #[test]

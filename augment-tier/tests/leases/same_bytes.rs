@@ -1,5 +1,6 @@
 use headwater_core::SampleRef;
 use headwater_proto::augment::FailureKind;
+use headwater_storage_client::host_name;
 use headwater_transport::LinkKind;
 
 use crate::support::receiver::Receiver;
@@ -14,7 +15,8 @@ async fn delivers_what_the_renderer_makes(kind: LinkKind) {
     assert_eq!(receiver.welcome.link, kind.name());
     assert_eq!(receiver.welcome.credits, 6);
     assert!(receiver.welcome.backend.starts_with("cpu "), "{}", receiver.welcome.backend);
-    assert_eq!(receiver.welcome.worker, worker.address.to_string());
+    let name = format!("{}:{}", host_name(), worker.address.port());
+    assert_eq!(receiver.welcome.worker, name);
     // Two shards, out of order, one sample twice with another pass; then the batch's other end.
     let again = SampleRef { pass: 1, ..sample(1, 7) };
     let mixed = [sample(1, 7), sample(0, 63), sample(1, 0), again, sample(0, 2)];

@@ -8,8 +8,8 @@ use pyo3::prelude::*;
 
 use crate::batch::Batch;
 use crate::errors::{BusyError, raised};
-use crate::loader::Shared;
 use crate::pace::Ticket;
+use crate::shared::Shared;
 
 /// How long is waited between two looks for signals such as Ctrl-C.
 const SIGNALS_EVERY: Duration = Duration::from_millis(100);

@@ -19,6 +19,7 @@ mod options;
 mod pace;
 mod reduce;
 mod sample;
+mod shared;
 mod signature;
 mod telemetry;
 mod tensor;

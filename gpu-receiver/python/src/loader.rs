@@ -1,10 +1,9 @@
 //! The loader: a receiver that Python opens, iterates, moves and asks.
 
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
-use headwater_core::Manifest;
 use headwater_core::sampler::{State, Term};
 use headwater_receiver::{Callbacks, Position, Receiver, ReceiverError};
 use pyo3::exceptions::PyTypeError;
@@ -14,12 +13,13 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use crate::device::allocator;
-use crate::errors::{ClosedError, ConfigError, StateError, raised};
+use crate::errors::{ConfigError, StateError, raised};
 use crate::iteration::Iteration;
 use crate::opening::{open, refuse_dataloader_workers};
 use crate::options;
 use crate::pace::Pace;
 use crate::reduce::amax_reduce;
+use crate::shared::Shared;
 use crate::signature::signature;
 use crate::{json, telemetry};
 
@@ -52,38 +52,6 @@ use crate::{json, telemetry};
 #[pyclass(frozen, module = "headwater")]
 pub(crate) struct Loader {
     shared: Arc<Shared>,
-}
-
-/// What a loader and its iterations share. Its locks are only taken for moments or without the
-/// interpreter's lock, so that neither waits for the other.
-pub(crate) struct Shared {
-    receiver: Mutex<Option<Arc<Receiver>>>,
-    /// The datasets, in their order.
-    pub(crate) manifests: Arc<[Arc<Manifest>]>,
-    pace: Mutex<Pace>,
-    made_in: u32,
-}
-
-// === impl Shared ===
-
-impl Shared {
-    /// The receiver, in the process that opened it.
-    pub(crate) fn receiver(&self) -> PyResult<Arc<Receiver>> {
-        if !self.is_at_home() {
-            return Err(raised(ReceiverError::Forked { made_in: self.made_in }));
-        }
-        let receiver = self.receiver.lock().unwrap_or_else(PoisonError::into_inner);
-        receiver.clone().ok_or_else(|| ClosedError::new_err("the loader was closed"))
-    }
-
-    pub(crate) fn pace(&self) -> MutexGuard<'_, Pace> {
-        self.pace.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Whether this is the process that opened it; in a forked one a lock may never open.
-    pub(crate) fn is_at_home(&self) -> bool {
-        std::process::id() == self.made_in
-    }
 }
 
 // === impl Loader ===
@@ -129,13 +97,7 @@ impl Loader {
         if receiver.config().resume {
             pace.moved_to(receiver.position());
         }
-        let shared = Shared {
-            manifests: receiver.manifests().into(),
-            receiver: Mutex::new(Some(Arc::new(receiver))),
-            pace: Mutex::new(pace),
-            made_in: std::process::id(),
-        };
-        Ok(Self { shared: Arc::new(shared) })
+        Ok(Self { shared: Arc::new(Shared::new(receiver, pace)) })
     }
 
     /// Begins an iteration over an epoch. One that is under way ends: its next batch is a
@@ -319,12 +281,7 @@ impl Loader {
     /// Ends all sessions and threads. Batches that are held stay valid.
     fn close(&self, py: Python<'_>) {
         if self.shared.is_at_home() {
-            py.detach(|| {
-                let mut slot = self.shared.receiver.lock().unwrap_or_else(PoisonError::into_inner);
-                let receiver = slot.take();
-                drop(slot);
-                drop(receiver);
-            });
+            py.detach(|| self.shared.close());
         }
     }
 

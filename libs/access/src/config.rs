@@ -7,6 +7,7 @@ use headwater_config_derive::Keys;
 use serde::{Deserialize, Serialize};
 
 use crate::AccessError;
+use crate::tls::{Certificates, server_name};
 
 const HANDSHAKE_TIMEOUT_MS_DEFAULT: u64 = 10_000;
 
@@ -32,14 +33,6 @@ pub struct AccessConfig {
     /// Time for a caller to finish the TLS handshake, in ms.
     #[key(unit = "milliseconds")]
     pub handshake_timeout_ms: u64,
-}
-
-/// The three files of TLS.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Certificates<'a> {
-    pub(crate) ca: &'a Path,
-    pub(crate) cert: &'a Path,
-    pub(crate) key: &'a Path,
 }
 
 // === impl AccessConfig ===
@@ -86,7 +79,7 @@ impl AccessConfig {
             let (key, value) = ("handshake_timeout_ms", self.handshake_timeout_ms.to_string());
             return Err(AccessError::Config { key, value, rule: "must be from 1 to 600000" });
         }
-        if !self.server_name.is_empty() && crate::tls::server_name(&self.server_name).is_none() {
+        if !self.server_name.is_empty() && server_name(&self.server_name).is_none() {
             let (key, value) = ("server_name", format!("\"{}\"", self.server_name));
             return Err(AccessError::Config { key, value, rule: "must be a host name or address" });
         }

@@ -1,5 +1,6 @@
 //! Certificates on both sides, TLS 1.3.
 
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio_rustls::rustls::crypto::ring;
@@ -9,13 +10,20 @@ use tokio_rustls::rustls::server::WebPkiClientVerifier;
 use tokio_rustls::rustls::{ClientConfig, RootCertStore, ServerConfig};
 
 use crate::AccessError;
-use crate::config::Certificates;
 use crate::files::{NamedFile, Stamp};
 
 /// gRPC is HTTP/2.
 const GRPC: &[u8] = b"h2";
 /// The `tcp` link: a caller of one kind gets nowhere at a listener of the other.
 const DATA: &[u8] = b"headwater-data";
+
+/// The three files of TLS.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Certificates<'a> {
+    pub(crate) ca: &'a Path,
+    pub(crate) cert: &'a Path,
+    pub(crate) key: &'a Path,
+}
 
 /// What both sides of a handshake need, as the files have it now.
 pub(crate) struct Tls {

@@ -5,7 +5,7 @@ use figment::Figment;
 use figment::error::Kind;
 
 use crate::error::ConfigError;
-use crate::layers::origin;
+use crate::origin::origin;
 use crate::sections::Section;
 
 /// Keys that are listed where none is near the one that was written.

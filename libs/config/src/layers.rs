@@ -11,6 +11,7 @@ use crate::error::ConfigError;
 use crate::fault;
 use crate::hub::{HubRoot, Surroundings};
 use crate::launcher;
+use crate::origin::{FROM_DEFAULT, is_default, origin};
 use crate::setting::{Setting, listed};
 
 /// The file that is read when none is named.
@@ -23,8 +24,6 @@ const CONFIG_ENV: &str = "HEADWATER_CONFIG";
 const LOG_ENV: &str = "HEADWATER_LOG";
 /// The key that it sets.
 const LOG_KEY: &str = "telemetry.log";
-/// What a key that nobody set is said to come from.
-pub const FROM_DEFAULT: &str = "default";
 
 /// Where configuration may come from.
 #[derive(Clone, Debug, Default)]
@@ -219,15 +218,6 @@ fn read(path: &Path, named_by: &str) -> Result<String, ConfigError> {
         named_by: named_by.to_owned(),
         source,
     })
-}
-
-/// Name of the layer that a key came from.
-pub(crate) fn origin(figment: &Figment, key: &str) -> Option<String> {
-    figment.find_metadata(key).map(|metadata| metadata.name.to_string())
-}
-
-fn is_default(figment: &Figment, key: &str) -> bool {
-    origin(figment, key).is_none_or(|name| name == FROM_DEFAULT)
 }
 
 // === impl Layer ===

@@ -15,6 +15,7 @@ pub mod draw;
 pub mod dtype;
 pub mod fields;
 pub mod fp8;
+pub mod geometry;
 pub mod layout;
 pub mod manifest;
 pub mod masks;

@@ -113,10 +113,28 @@ impl Users {
     }
 }
 
+// === impl Uploader ===
+
+impl Uploader {
+    /// A twin of `len_bytes`, at least the slot's own length, for a slot.
+    ///
+    /// # Errors
+    /// The GPU has no memory for it, or the slot cannot be locked in memory.
+    pub fn slot(
+        self: &Arc<Self>,
+        host: Arc<SlotMemory>,
+        len_bytes: u64,
+    ) -> Result<DeviceSlot, CudaError> {
+        assert!(len_bytes >= host.len_bytes(), "a twin of {len_bytes} bytes");
+        let memory = DeviceMemory::take(self.gpu(), self.allocator(), len_bytes)?;
+        DeviceSlot::new(Arc::clone(self), host, memory, len_bytes)
+    }
+}
+
 // === impl DeviceSlot ===
 
 impl DeviceSlot {
-    pub(crate) fn new(
+    fn new(
         uploader: Arc<Uploader>,
         host: Arc<SlotMemory>,
         memory: DeviceMemory,

@@ -1,17 +1,15 @@
 //! What copies slots to one GPU, and back.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::OnceLock;
 
 use headwater_core::Dtype;
 use headwater_core::cast::Normalise;
-use headwater_transport::SlotMemory;
 
 use crate::cubin_cache::CubinCache;
-use crate::device_slot::DeviceSlot;
 use crate::error::CudaError;
 use crate::expander::Expander;
 use crate::gpu::Gpu;
-use crate::memory::{DeviceAllocator, DeviceMemory};
+use crate::memory::DeviceAllocator;
 use crate::peer_writes::PeerWrites;
 use crate::reader::Readers;
 
@@ -72,25 +70,15 @@ impl Uploader {
         self.peer_writes.get_or_init(|| PeerWrites::of(&self.gpu)).clone()
     }
 
+    pub(crate) fn allocator(&self) -> Option<&dyn DeviceAllocator> {
+        self.allocator.as_deref()
+    }
+
     pub(crate) fn expander(&self) -> &Expander {
         self.expander.as_ref().expect("an uploader that normalises")
     }
 
     pub(crate) fn readers(&self) -> &Readers {
         &self.readers
-    }
-
-    /// A twin of `len_bytes`, at least the slot's own length, for a slot.
-    ///
-    /// # Errors
-    /// The GPU has no memory for it, or the slot cannot be locked in memory.
-    pub fn slot(
-        self: &Arc<Self>,
-        host: Arc<SlotMemory>,
-        len_bytes: u64,
-    ) -> Result<DeviceSlot, CudaError> {
-        assert!(len_bytes >= host.len_bytes(), "a twin of {len_bytes} bytes");
-        let memory = DeviceMemory::take(&self.gpu, self.allocator.as_deref(), len_bytes)?;
-        DeviceSlot::new(Arc::clone(self), host, memory, len_bytes)
     }
 }

@@ -98,7 +98,8 @@ impl Bench {
             slots: plan.slots,
         };
         let mut worker = ReceiverTalk::new(start(&invitation.encode())?)?;
-        for (route, reason) in worker.until_ready(&links)? {
+        let rdma = links.iter().find_map(|listening| listening.end.rdma.clone());
+        for (route, reason) in worker.until_ready(rdma.as_deref())? {
             links.retain(|listening| listening.route != route);
             absent.push(reason);
         }

@@ -7,10 +7,9 @@ use std::io::{self, BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout};
 
 use async_trait::async_trait;
-use headwater_transport::rdma::Exchange;
+use headwater_transport::rdma::{Exchange, RdmaReceiver};
 use headwater_transport::{LinkError, LinkKind};
 
-use super::ends::Listening;
 use super::orders::{Order, Spent, hex, unhex};
 use super::ways::Route;
 
@@ -39,9 +38,12 @@ impl ReceiverTalk {
         Ok(Self { child, orders, answers: BufReader::new(answers) })
     }
 
-    /// Answers the worker until it has connected what it can; with a sentence on each link that it
-    /// cannot.
-    pub(super) fn until_ready(&mut self, links: &[Listening]) -> io::Result<Vec<(Route, String)>> {
+    /// Answers the worker, for the `rdma` link where there is one, until it has connected what it
+    /// can; with a sentence on each link that it cannot.
+    pub(super) fn until_ready(
+        &mut self,
+        rdma: Option<&dyn RdmaReceiver>,
+    ) -> io::Result<Vec<(Route, String)>> {
         let mut without = Vec::new();
         loop {
             let line = self.line()?;
@@ -49,7 +51,6 @@ impl ReceiverTalk {
             match words[..] {
                 [READY] => return Ok(without),
                 [ASK, request] => {
-                    let rdma = links.iter().find_map(|listening| listening.end.rdma.as_ref());
                     let (rdma, request) = rdma.zip(unhex(request)).ok_or_else(|| unknown(&line))?;
                     let answer = rdma.answer(&request);
                     writeln!(self.orders, "{}", hex(&answer))?;

@@ -6,7 +6,7 @@ use headwater_config::Loaded;
 use headwater_config::hub::{Split, SplitName};
 use headwater_core::counted;
 
-use crate::cli::HubFlags;
+use crate::flags::HubFlags;
 
 /// Flags of `datasets add`.
 #[derive(Clone, Debug, Args)]

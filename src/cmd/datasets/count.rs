@@ -5,7 +5,7 @@ use clap::Args;
 use headwater_config::Loaded;
 use headwater_config::hub::{Hub, Reference};
 
-use crate::cli::HubFlags;
+use crate::flags::HubFlags;
 use crate::hub::measure;
 use crate::screen::Screen;
 

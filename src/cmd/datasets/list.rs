@@ -6,8 +6,8 @@ use headwater_config::Config;
 use headwater_core::{Manifest, counted};
 use headwater_storage::Storage;
 
-use crate::cli::DatasetFlags;
 use crate::cmd::runtime;
+use crate::flags::DatasetFlags;
 use crate::run::bytes;
 use crate::screen::Screen;
 

@@ -6,7 +6,7 @@ use headwater_config::Loaded;
 use headwater_config::hub::{Hub, Split, SplitName};
 use headwater_core::counted;
 
-use crate::cli::HubFlags;
+use crate::flags::HubFlags;
 use crate::hub::{Sizes, measure};
 use crate::run::bytes;
 use crate::screen::Screen;

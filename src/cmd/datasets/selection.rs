@@ -8,7 +8,7 @@ use headwater_config::hub::{Hub, Reference, Split};
 use headwater_config::{Loaded, Setting};
 use headwater_storage::find_shards;
 
-use crate::cli::{DatasetFlags, HubFlags};
+use crate::flags::{DatasetFlags, HubFlags};
 
 /// Datasets of the hub, all of them by default, or the configured ones.
 #[derive(Clone, Debug, Args)]

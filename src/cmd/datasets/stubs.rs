@@ -9,7 +9,7 @@ use headwater_config::Loaded;
 use headwater_config::hub::{Hub, Split};
 use headwater_core::counted;
 
-use crate::cli::HubFlags;
+use crate::flags::HubFlags;
 use crate::hub::{measure, module_name, stubs};
 use crate::screen::Screen;
 

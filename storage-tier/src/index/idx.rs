@@ -6,6 +6,7 @@
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
+use super::fault::IdxFault;
 use super::scan::Scan;
 use super::text::TextIndex;
 use crate::StorageError;
@@ -31,12 +32,6 @@ pub(super) struct Outline {
     pub(super) samples: u64,
     /// Where the last entries start, the very last one first.
     pub(super) last_starts: Vec<u64>,
-}
-
-/// What is wrong with an index, and in which line or entry.
-pub(super) struct IdxFault {
-    pub(super) place: String,
-    pub(super) fault: String,
 }
 
 // === impl Idx ===
@@ -94,22 +89,6 @@ impl Idx {
             Content::Offsets(offsets) => check_offsets(offsets, scan, shard_bytes),
         };
         checked.map_err(|fault| fault.into_error(&self.path))
-    }
-}
-
-// === impl IdxFault ===
-
-impl IdxFault {
-    pub(super) fn line(line: usize, fault: impl Into<String>) -> Self {
-        Self { place: format!("line {line}"), fault: fault.into() }
-    }
-
-    fn entry(entry: usize, fault: impl Into<String>) -> Self {
-        Self { place: format!("entry {entry}"), fault: fault.into() }
-    }
-
-    fn into_error(self, path: &Path) -> StorageError {
-        StorageError::Idx { path: path.to_owned(), place: self.place, fault: self.fault }
     }
 }
 

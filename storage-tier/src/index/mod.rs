@@ -6,6 +6,7 @@
 //! the scan found: an index that does not fit is an error, never a quiet difference.
 
 mod count;
+mod fault;
 mod idx;
 mod inspect;
 mod kept;

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use headwater_core::counted;
 use headwater_core::{IndexedField, ShardIndex};
 
-use super::idx::IdxFault;
+use super::fault::IdxFault;
 
 /// A text index. File names in it are not looked at: tools write them differently.
 pub(super) struct TextIndex {

@@ -3,7 +3,8 @@
 //! Source: torchvision `transforms.RandomResizedCrop.get_params`, `functional.resize` and
 //! `functional.center_crop`; windows of a base: facebookresearch/dinov3 `data/augmentations.py`.
 
-use crate::draw::{CropBox, DrawRng, Extent, Origin};
+use super::key::DrawRng;
+use crate::geometry::{CropBox, Extent, Origin};
 use crate::recipe::CropSpec;
 
 /// Tries before `RandomResizedCrop` falls back to a centred box.

@@ -3,7 +3,8 @@
 //! Source: torchvision `transforms.{RandomHorizontalFlip, RandomApply, ColorJitter,
 //! RandomGrayscale, GaussianBlur, RandomSolarize}`.
 
-use crate::draw::{DrawRng, DrawnOp, JitterStep};
+use super::key::DrawRng;
+use super::params::{DrawnOp, JitterStep};
 use crate::recipe::OpSpec;
 
 /// The operation with its values, or nothing where its gate stays shut.

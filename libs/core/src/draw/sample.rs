@@ -1,8 +1,10 @@
 //! All that is random about one sample.
 
+use super::key::{DrawKey, DrawRng};
+use super::ops;
+use super::params::{DrawnOp, ViewParams};
 use crate::Recipe;
-use crate::draw::{DrawKey, DrawRng, DrawnOp, Extent, ViewParams, ops};
-use crate::recipe::CropSpec;
+use crate::geometry::Extent;
 
 /// The draws of one sample by a recipe. Keeps its memory between samples.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -56,19 +58,6 @@ impl SampleParams {
         for ((number, (spec, extent)), params) in (0..).zip(specs).zip(&mut self.views) {
             let source = spec.crop.base().map_or(image, |base| recipe.bases[base].extent());
             spec.draw_into(source, extent, &mut rng(number), params);
-        }
-    }
-}
-
-// === impl CropSpec ===
-
-impl CropSpec {
-    /// Number of the base that the cut is made of; none where it is the image.
-    #[must_use]
-    pub fn base(&self) -> Option<usize> {
-        match self {
-            Self::Base { base } | Self::WindowOfBase { base, .. } => Some(*base),
-            Self::RandomResized { .. } | Self::CenterAfterResize { .. } => None,
         }
     }
 }

@@ -6,13 +6,16 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::preset::{IMAGENET_MEAN, IMAGENET_STD, RATIO, blur_and_solarize, colour};
-use super::validate::{VIEW_SIDE_MAX, VIEWS_MAX, wrong};
+use super::decoder::JpegDecoder;
+use super::dino::{blur_and_solarize, colour};
+use super::error::{RecipeError, wrong};
+use super::fp8::Fp8Scaling;
+use super::imagenet::{IMAGENET_MEAN, IMAGENET_STD, RATIO};
+use super::passes::ResizePasses;
+use super::scaling::DecodeScaling;
+use super::spec::{BaseSpec, CropSpec, OpSpec, Recipe, TensorSpec, ViewSpec};
+use super::validate::{VIEW_SIDE_MAX, VIEWS_MAX};
 use crate::Dtype;
-use crate::recipe::{
-    BaseSpec, CropSpec, DecodeScaling, Fp8Scaling, JpegDecoder, OpSpec, Recipe, RecipeError,
-    ResizePasses, TensorSpec, ViewSpec,
-};
 
 /// Blur of global view 1, global view 2 and the local views.
 const BLUR: [f64; 3] = [0.0, 0.9, 0.5];

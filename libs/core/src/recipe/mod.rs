@@ -3,255 +3,26 @@
 //! Two recipes with equal digests give equal bytes; the digest is part of a batch's coordinates.
 
 mod decoder;
+mod dino;
 mod dinov3;
+mod error;
 mod fp8;
+mod imagenet;
+mod names;
 mod passes;
 mod preset;
 mod raw;
+mod scales;
 mod scaling;
+mod spec;
 mod validate;
-
-use serde::{Deserialize, Serialize};
-
-use crate::draw::Extent;
-use crate::{Digest, Dtype};
 
 pub use decoder::{HW_DECODER_LOAD_DEFAULT, JpegDecoder};
 pub use dinov3::Dinov3;
+pub use error::RecipeError;
 pub use fp8::{DelayedScaling, FP8_E4M3_MAX, Fp8Scaling, MX_BLOCK};
+pub use names::PRESETS;
 pub use passes::ResizePasses;
-pub use preset::PRESETS;
 pub use raw::{RAW_BYTES_MAX, RawSpec};
 pub use scaling::DecodeScaling;
-pub use validate::RecipeError;
-
-/// A whole recipe: the tensors of a batch and how each of their views is made.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Recipe {
-    /// Mean of each channel (R, G, B) in units of 1/1, that is after division by 255.
-    #[serde(default = "imagenet_mean")]
-    pub mean: [f32; 3],
-    /// Standard deviation of each channel in the same unit.
-    #[serde(default = "imagenet_std")]
-    pub std: [f32; 3],
-    /// Whether an image may be decoded at a fraction of its size. It changes pixels.
-    #[serde(default, skip_serializing_if = "DecodeScaling::is_off")]
-    pub decode_scaling: DecodeScaling,
-    /// Which pass of a resize comes first. It changes pixels.
-    #[serde(
-        default = "ResizePasses::of_unnamed",
-        skip_serializing_if = "ResizePasses::is_horizontal_first"
-    )]
-    pub resize_passes: ResizePasses,
-    /// Who decodes JPEGs. It changes pixels.
-    #[serde(default, skip_serializing_if = "JpegDecoder::is_turbojpeg")]
-    pub decoder: JpegDecoder,
-    /// Share of JPEGs, chosen by a hash of the file, that a GPU's engines are tried with; its kernels
-    /// decode the others. Only with [`JpegDecoder::Nvjpeg`]; it changes pixels.
-    #[serde(default, skip_serializing_if = "decoder::is_none")]
-    pub hw_decoder_load: f64,
-    /// Operations on the whole decoded image, drawn once per sample, before anything is cut.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub image_ops: Vec<OpSpec>,
-    /// Cuts of the image that several views share.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub bases: Vec<BaseSpec>,
-    /// Image tensors in the order in which they lie in the slot.
-    pub tensors: Vec<TensorSpec>,
-    /// Delivers the encoded bytes themselves, after the image tensors.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub raw: Option<RawSpec>,
-    /// What the scales of FP8 tensors follow from.
-    #[serde(default, skip_serializing_if = "Fp8Scaling::is_static")]
-    pub fp8: Fp8Scaling,
-}
-
-/// A cut that views are made of in place of the image; it is in no tensor itself.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct BaseSpec {
-    /// Rows, in pixels.
-    pub height: u32,
-    /// Columns, in pixels.
-    pub width: u32,
-    /// How it is cut from the image and changed.
-    pub view: ViewSpec,
-}
-
-/// One image tensor `[views * batch, 3, height, width]`, crop-major.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct TensorSpec {
-    /// Name of the tensor, an identifier; an attribute of the batch in Python.
-    pub name: String,
-    /// Element type.
-    pub dtype: Dtype,
-    /// Rows of one view, in pixels.
-    pub height: u32,
-    /// Columns of one view, in pixels.
-    pub width: u32,
-    /// The views of each sample, in order.
-    pub views: Vec<ViewSpec>,
-}
-
-/// How one view is cut and changed.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct ViewSpec {
-    /// The cut.
-    pub crop: CropSpec,
-    /// Operations on the uint8 view after the resize, in order.
-    #[serde(default)]
-    pub ops: Vec<OpSpec>,
-}
-
-/// How the box of a view is chosen. The box is always cut first and then resized to the
-/// tensor's size with Pillow's antialiased bicubic filter.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
-pub enum CropSpec {
-    /// torchvision's `RandomResizedCrop`.
-    RandomResized {
-        /// Least and greatest share of the image's area.
-        scale: [f64; 2],
-        /// Least and greatest width / height.
-        ratio: [f64; 2],
-    },
-    /// torchvision's `Resize(resize)` of the shorter side, then `CenterCrop` of the tensor's size.
-    CenterAfterResize {
-        /// Length of the shorter side after the resize, in pixels.
-        resize: u32,
-    },
-    /// A whole base, resized to the tensor's size where it has another one.
-    Base {
-        /// Number of the base.
-        base: usize,
-    },
-    /// A window of a base, at its size. The operations are done to the whole base, before the
-    /// window is cut. Its top and left are multiples of `stride`, all alike, below
-    /// `within - side` rounded down to one.
-    WindowOfBase {
-        /// Number of the base.
-        base: usize,
-        /// Side of the square at the base's top left corner that it lies in, in pixels.
-        within: u32,
-        /// Pixels between two places.
-        stride: u32,
-    },
-}
-
-/// One operation on a uint8 RGB view. Each is drawn from its own gate with probability `p`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "op", rename_all = "snake_case", deny_unknown_fields)]
-pub enum OpSpec {
-    /// Horizontal flip.
-    Flip {
-        /// Probability.
-        p: f64,
-    },
-    /// torchvision's `ColorJitter` in random order.
-    ColorJitter {
-        /// Probability.
-        p: f64,
-        /// Least and greatest brightness factor.
-        brightness: [f64; 2],
-        /// Least and greatest contrast factor.
-        contrast: [f64; 2],
-        /// Least and greatest saturation factor.
-        saturation: [f64; 2],
-        /// Least and greatest hue shift, in turns, within [-0.5, 0.5].
-        hue: [f64; 2],
-    },
-    /// Three equal channels of Pillow's luma.
-    Grayscale {
-        /// Probability.
-        p: f64,
-    },
-    /// torchvision's 9x9 Gaussian blur with reflected edges.
-    GaussianBlur {
-        /// Probability.
-        p: f64,
-        /// Least and greatest standard deviation, in pixels.
-        sigma: [f64; 2],
-    },
-    /// Inverts channel values from `threshold` upwards.
-    Solarize {
-        /// Probability.
-        p: f64,
-        /// First value that is inverted.
-        threshold: u8,
-    },
-}
-
-// === impl Recipe ===
-
-impl Recipe {
-    /// The recipe of a given name; the names are in [`PRESETS`].
-    ///
-    /// # Errors
-    /// No preset has the name.
-    pub fn preset(name: &str, dtype: Dtype) -> Result<Self, RecipeError> {
-        preset::by_name(name, dtype).ok_or_else(|| RecipeError::NoPreset { name: name.to_owned() })
-    }
-
-    /// Identity of the recipe: the digest of its canonical JSON.
-    ///
-    /// # Panics
-    /// Never: a recipe is always representable in JSON.
-    #[must_use]
-    pub fn digest(&self) -> Digest {
-        let json = serde_json::to_vec(self).expect("a recipe is plain data");
-        let mut digester = crate::Digester::new("headwater recipe 1");
-        digester.bytes(&json);
-        digester.finish()
-    }
-
-    /// The recipe of a DINOv3 preset with other options.
-    ///
-    /// # Errors
-    /// No such preset, or an option out of its range.
-    pub fn dinov3(name: &str, options: &Dinov3, dtype: Dtype) -> Result<Self, RecipeError> {
-        dinov3::with_options(name, options, dtype)
-    }
-
-    /// Views made of each sample, over all tensors.
-    #[must_use]
-    pub fn views_per_sample(&self) -> usize {
-        self.tensors.iter().map(|t| t.views.len()).sum()
-    }
-}
-
-// === impl TensorSpec ===
-
-impl TensorSpec {
-    /// Size of one view.
-    #[must_use]
-    pub fn extent(&self) -> Extent {
-        Extent { width: self.width, height: self.height }
-    }
-
-    /// Name of the tensor that has the scales of this one's blocks, where its dtype has blocks.
-    #[must_use]
-    pub fn scales_name(&self) -> Option<String> {
-        (self.dtype == Dtype::Mxfp8E4m3).then(|| format!("{}_scales", self.name))
-    }
-}
-
-// === impl BaseSpec ===
-
-impl BaseSpec {
-    /// Size.
-    #[must_use]
-    pub fn extent(&self) -> Extent {
-        Extent { width: self.width, height: self.height }
-    }
-}
-
-fn imagenet_mean() -> [f32; 3] {
-    preset::IMAGENET_MEAN
-}
-
-fn imagenet_std() -> [f32; 3] {
-    preset::IMAGENET_STD
-}
+pub use spec::{BaseSpec, CropSpec, OpSpec, Recipe, TensorSpec, ViewSpec};

@@ -2,32 +2,60 @@
 //! and `data/transforms.py`.
 //! Those of dinov3 are in the file of its name.
 
+use super::decoder::JpegDecoder;
+use super::dino::{blur_and_solarize, colour};
+use super::dinov3::{self, Dinov3};
+use super::error::RecipeError;
+use super::fp8::Fp8Scaling;
+use super::imagenet::{IMAGENET_MEAN, IMAGENET_STD, RATIO};
+use super::passes::ResizePasses;
+use super::raw::{RAW_BYTES_MAX, RawSpec};
+use super::scaling::DecodeScaling;
+use super::spec::{CropSpec, OpSpec, Recipe, TensorSpec, ViewSpec};
 use crate::Dtype;
-use crate::recipe::dinov3::{self, Dinov3};
-use crate::recipe::{
-    CropSpec, DecodeScaling, Fp8Scaling, JpegDecoder, OpSpec, Recipe, ResizePasses, TensorSpec,
-    ViewSpec,
-};
-
-pub(super) const IMAGENET_MEAN: [f32; 3] = [0.485, 0.456, 0.406];
-pub(super) const IMAGENET_STD: [f32; 3] = [0.229, 0.224, 0.225];
-
-/// Names of the presets with a line on each.
-pub const PRESETS: &[(&str, &str)] = &[
-    ("dinov2", "2x224 + 8x96 as the released code trains: blur 0.0 / 0.9 / 0.5"),
-    ("dinov2-paper", "2x224 + 8x96 as the paper says: blur 1.0 / 0.1 / 0.5"),
-    ("dinov3", "2x256 + 8x112 without flips, as the released code trains the 7B"),
-    ("dinov3-gram", "as dinov3, and 2x512 of the same global crops for the Gram teacher"),
-    ("dinov3-vitl", "2x224 + 8x96 with flips, as the released code trains a ViT-L on ImageNet"),
-    ("imagenet-train", "1x224, random resized crop and flip"),
-    ("imagenet-eval", "1x224, resize to 256 and centre crop"),
-    ("raw", "no decode: the encoded bytes and their number"),
-];
 
 const LOCAL_VIEWS: usize = 8;
-pub(super) const RATIO: [f64; 2] = [3.0 / 4.0, 4.0 / 3.0];
 
-pub(super) fn by_name(name: &str, dtype: Dtype) -> Option<Recipe> {
+// === impl Recipe ===
+
+impl Recipe {
+    /// The recipe of a given name; the names are in [`PRESETS`].
+    ///
+    /// # Errors
+    /// No preset has the name.
+    pub fn preset(name: &str, dtype: Dtype) -> Result<Self, RecipeError> {
+        by_name(name, dtype).ok_or_else(|| RecipeError::NoPreset { name: name.to_owned() })
+    }
+
+    /// The recipe of a DINOv3 preset with other options.
+    ///
+    /// # Errors
+    /// No such preset, or an option out of its range.
+    pub fn dinov3(name: &str, options: &Dinov3, dtype: Dtype) -> Result<Self, RecipeError> {
+        dinov3::with_options(name, options, dtype)
+    }
+
+    /// No image is decoded; a sample's bytes are delivered as they are, `bytes_max` at most.
+    #[must_use]
+    pub fn raw(bytes_max: u32) -> Self {
+        Self {
+            mean: IMAGENET_MEAN,
+            std: IMAGENET_STD,
+            decode_scaling: DecodeScaling::Off,
+            // Nothing is resized: the value that a digest does not show.
+            resize_passes: ResizePasses::HorizontalFirst,
+            decoder: JpegDecoder::Turbojpeg,
+            hw_decoder_load: 0.0,
+            image_ops: Vec::new(),
+            bases: Vec::new(),
+            tensors: Vec::new(),
+            raw: Some(RawSpec { bytes_max }),
+            fp8: Fp8Scaling::Static,
+        }
+    }
+}
+
+fn by_name(name: &str, dtype: Dtype) -> Option<Recipe> {
     // What was published as trained ran with Pillow up to 12; the others go with the current one.
     let (resize_passes, tensors) = match name {
         "dinov2" => (ResizePasses::HorizontalFirst, dino(dtype, [0.0, 0.9, 0.5])),
@@ -42,7 +70,7 @@ pub(super) fn by_name(name: &str, dtype: Dtype) -> Option<Recipe> {
             let view = ViewSpec { crop, ops: Vec::new() };
             (ResizePasses::default(), vec![image(dtype, view)])
         }
-        "raw" => return Some(Recipe::raw(super::RAW_BYTES_MAX)),
+        "raw" => return Some(Recipe::raw(RAW_BYTES_MAX)),
         _ => return dinov3::with_options(name, &Dinov3::default(), dtype).ok(),
     };
     Some(Recipe {
@@ -58,24 +86,6 @@ pub(super) fn by_name(name: &str, dtype: Dtype) -> Option<Recipe> {
         raw: None,
         fp8: Fp8Scaling::Static,
     })
-}
-
-/// Colour jitter and grayscale as all DINO recipes have them.
-pub(super) fn colour() -> [OpSpec; 2] {
-    let jitter = OpSpec::ColorJitter {
-        p: 0.8,
-        brightness: [0.6, 1.4],
-        contrast: [0.6, 1.4],
-        saturation: [0.8, 1.2],
-        hue: [-0.1, 0.1],
-    };
-    [jitter, OpSpec::Grayscale { p: 0.2 }]
-}
-
-/// Blur with this probability, and where asked for the solarisation of the second global view.
-pub(super) fn blur_and_solarize(p: f64, solarize: bool) -> impl Iterator<Item = OpSpec> {
-    let blur = OpSpec::GaussianBlur { p, sigma: [0.1, 2.0] };
-    [blur].into_iter().chain(solarize.then_some(OpSpec::Solarize { p: 0.2, threshold: 128 }))
 }
 
 /// `blur`: probabilities for global view 1, global view 2 and the local views.

@@ -2,9 +2,6 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::preset::{IMAGENET_MEAN, IMAGENET_STD};
-use crate::recipe::{DecodeScaling, Fp8Scaling, JpegDecoder, Recipe, ResizePasses};
-
 /// Most bytes of a sample where nothing else is asked for.
 pub const RAW_BYTES_MAX: u32 = 1 << 20;
 
@@ -24,27 +21,4 @@ impl RawSpec {
     pub const BYTES: &'static str = "image_bytes";
     /// Name of the tensor of their numbers.
     pub const SIZES: &'static str = "image_sizes";
-}
-
-// === impl Recipe ===
-
-impl Recipe {
-    /// No image is decoded; a sample's bytes are delivered as they are, `bytes_max` at most.
-    #[must_use]
-    pub fn raw(bytes_max: u32) -> Self {
-        Self {
-            mean: IMAGENET_MEAN,
-            std: IMAGENET_STD,
-            decode_scaling: DecodeScaling::Off,
-            // Nothing is resized: the value that a digest does not show.
-            resize_passes: ResizePasses::HorizontalFirst,
-            decoder: JpegDecoder::Turbojpeg,
-            hw_decoder_load: 0.0,
-            image_ops: Vec::new(),
-            bases: Vec::new(),
-            tensors: Vec::new(),
-            raw: Some(RawSpec { bytes_max }),
-            fp8: Fp8Scaling::Static,
-        }
-    }
 }

@@ -1,9 +1,11 @@
 //! What makes a recipe usable.
 
+use super::error::{RecipeError, wrong};
+use super::raw::RawSpec;
+use super::spec::{BaseSpec, CropSpec, OpSpec, Recipe, TensorSpec, ViewSpec};
 use crate::Dtype;
-use crate::draw::Extent;
+use crate::geometry::Extent;
 use crate::layout::Layout;
-use crate::recipe::{BaseSpec, CropSpec, OpSpec, PRESETS, RawSpec, Recipe, TensorSpec, ViewSpec};
 
 /// Largest height or width of a view, in pixels.
 pub(super) const VIEW_SIDE_MAX: u32 = 4096;
@@ -13,36 +15,6 @@ pub(super) const VIEWS_MAX: usize = 256;
 const RAW_BYTES_LIMIT: u32 = 1 << 26;
 /// Largest number of bases of a sample.
 const BASES_MAX: usize = 16;
-
-/// Why a recipe cannot be used; names the key.
-#[derive(Debug, thiserror::Error)]
-pub enum RecipeError {
-    /// No preset has this name.
-    #[error("no recipe preset `{name}`: known are {}", preset_names())]
-    NoPreset {
-        /// The name asked for.
-        name: String,
-    },
-    /// A value out of its range.
-    #[error("`recipe.{key}` is {value}: {rule}")]
-    Value {
-        /// Path of the key.
-        key: String,
-        /// The value as text.
-        value: String,
-        /// What it should be.
-        rule: String,
-    },
-}
-
-fn preset_names() -> String {
-    let names: Vec<&str> = PRESETS.iter().map(|(name, _)| *name).collect();
-    names.join(", ")
-}
-
-pub(super) fn wrong(key: String, value: impl ToString, rule: impl Into<String>) -> RecipeError {
-    RecipeError::Value { key, value: value.to_string(), rule: rule.into() }
-}
 
 impl Recipe {
     /// Checks every value.

@@ -1,0 +1,59 @@
+//! What a loader and its iterations share.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use headwater_core::Manifest;
+use headwater_receiver::{Receiver, ReceiverError};
+use pyo3::prelude::*;
+
+use crate::errors::{ClosedError, raised};
+use crate::pace::Pace;
+
+/// The receiver and the pace of its iterations. The locks are only taken for moments or without the
+/// interpreter's lock, so that neither waits for the other.
+pub(crate) struct Shared {
+    receiver: Mutex<Option<Arc<Receiver>>>,
+    /// The datasets, in their order.
+    pub(crate) manifests: Arc<[Arc<Manifest>]>,
+    pace: Mutex<Pace>,
+    made_in: u32,
+}
+
+// === impl Shared ===
+
+impl Shared {
+    pub(crate) fn new(receiver: Receiver, pace: Pace) -> Self {
+        Self {
+            manifests: receiver.manifests().into(),
+            receiver: Mutex::new(Some(Arc::new(receiver))),
+            pace: Mutex::new(pace),
+            made_in: std::process::id(),
+        }
+    }
+
+    /// The receiver, in the process that opened it.
+    pub(crate) fn receiver(&self) -> PyResult<Arc<Receiver>> {
+        if !self.is_at_home() {
+            return Err(raised(ReceiverError::Forked { made_in: self.made_in }));
+        }
+        let receiver = self.receiver.lock().unwrap_or_else(PoisonError::into_inner);
+        receiver.clone().ok_or_else(|| ClosedError::new_err("the loader was closed"))
+    }
+
+    /// Ends the receiver, unless it has ended.
+    pub(crate) fn close(&self) {
+        let mut slot = self.receiver.lock().unwrap_or_else(PoisonError::into_inner);
+        let receiver = slot.take();
+        drop(slot);
+        drop(receiver);
+    }
+
+    pub(crate) fn pace(&self) -> MutexGuard<'_, Pace> {
+        self.pace.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether this is the process that opened it; in a forked one a lock may never open.
+    pub(crate) fn is_at_home(&self) -> bool {
+        std::process::id() == self.made_in
+    }
+}

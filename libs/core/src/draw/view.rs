@@ -1,0 +1,40 @@
+//! Draws one view.
+
+use super::key::DrawRng;
+use super::params::ViewParams;
+use super::{crop, ops};
+use crate::geometry::Extent;
+use crate::recipe::ViewSpec;
+
+// === impl ViewSpec ===
+
+impl ViewSpec {
+    /// Draws one view of an image, or of a base, of size `image` for a tensor of size `view`. The numbers are
+    /// taken in torchvision's order: the tries of the crop, then for each operation its gate
+    /// and, where the gate opens, its values. The recipe must have been validated.
+    #[must_use]
+    pub fn draw(&self, image: Extent, view: Extent, rng: &mut DrawRng) -> ViewParams {
+        let mut params = ViewParams::whole(image);
+        self.draw_into(image, view, rng, &mut params);
+        params
+    }
+
+    /// As [`ViewSpec::draw`], into `params`, whose list of operations keeps its memory.
+    pub fn draw_into(
+        &self,
+        image: Extent,
+        view: Extent,
+        rng: &mut DrawRng,
+        params: &mut ViewParams,
+    ) {
+        let framing = crop::draw(&self.crop, image, view, rng);
+        params.base = self.crop.base();
+        params.crop = framing.crop;
+        params.resized = framing.resized;
+        params.window = framing.window;
+        params.cut = framing.cut;
+        params.ops.clear();
+        params.ops.reserve(self.ops.len());
+        params.ops.extend(self.ops.iter().filter_map(|op| ops::draw(op, rng)));
+    }
+}

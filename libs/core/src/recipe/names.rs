@@ -1,0 +1,13 @@
+//! The names of the presets.
+
+/// Names of the presets with a line on each.
+pub const PRESETS: &[(&str, &str)] = &[
+    ("dinov2", "2x224 + 8x96 as the released code trains: blur 0.0 / 0.9 / 0.5"),
+    ("dinov2-paper", "2x224 + 8x96 as the paper says: blur 1.0 / 0.1 / 0.5"),
+    ("dinov3", "2x256 + 8x112 without flips, as the released code trains the 7B"),
+    ("dinov3-gram", "as dinov3, and 2x512 of the same global crops for the Gram teacher"),
+    ("dinov3-vitl", "2x224 + 8x96 with flips, as the released code trains a ViT-L on ImageNet"),
+    ("imagenet-train", "1x224, random resized crop and flip"),
+    ("imagenet-eval", "1x224, resize to 256 and centre crop"),
+    ("raw", "no decode: the encoded bytes and their number"),
+];
