@@ -253,7 +253,7 @@ equal grow six-epochs
 is_idle() { [ -z "$(ctl squeue --noheader --name=headwater-worker)" ]; }
 until_true 30 "the worker is cancelled" is_idle
 grep -q '^2 workers instead of 1: ranks wait' "$work/grow/autoscale.out" &&
-    grep -q '^1 workers instead of 2: fewer do' "$work/grow/autoscale.out" ||
+    grep -q '^1 worker instead of 2: fewer do' "$work/grow/autoscale.out" ||
     fail "the controller did not step up and down: $(cat "$work/grow/autoscale.out")"
 kill "$(cat "$work/grow/controller.pid")"
 wait "$controller" || fail "the controller did not end well"

@@ -229,15 +229,18 @@ def refusals(options):
     return said
 
 
+def normalised_to_all(driver, options):
+    return [normalised(driver, options, dtype) for dtype in ("bf16", "f16", "f32")]
+
+
 def main():
     what, options = sys.argv[1], json.loads(sys.argv[2])
-    driver = Driver()
     small = {**options, "recipe": SMALL}
     work = {
-        "every_stream": lambda: every_stream(driver, small, 4),
-        "late_reads": lambda: late_reads(driver, small, 12),
-        "normalised": lambda: [normalised(driver, options, d) for d in ("bf16", "f16", "f32")],
-        "allocated": lambda: allocated(driver, small),
+        "every_stream": lambda: every_stream(Driver(), small, 4),
+        "late_reads": lambda: late_reads(Driver(), small, 12),
+        "normalised": lambda: normalised_to_all(Driver(), options),
+        "allocated": lambda: allocated(Driver(), small),
         "refusals": lambda: refusals(small),
         "first_batch": lambda: next(iter(headwater.Loader(device="cuda:0", **small))).digest,
     }

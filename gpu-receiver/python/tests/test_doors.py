@@ -54,7 +54,7 @@ SETTINGS = [
     ("[publish]\nqueue_batches = 2\n[scaling]\nworkers_max = 3\n[autoscale]\nlook_ms = 5", {}, {}),
     ("", LAUNCHED, {}),
     ("", LAUNCHED, {"receiver.rank": 0, "receiver.world_size": 1}),
-    ("[receiver]\nworld_size = 3", LAUNCHED, {}),
+    ("[receiver]\nworld_size = 3\nbatch_samples = 8", LAUNCHED, {}),
     ("", {}, {"receiver.links": "tcp", "receiver.resume_allow": ["seed", "order"]}),
     ("", {}, {"receiver.epoch_end": {"steps": 605}, "receiver.window_batches": 3}),
     ("", {}, {"receiver.epoch_end": "short_last", "receiver.hedge_median_multiple": 2.5}),

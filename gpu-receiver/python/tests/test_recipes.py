@@ -57,7 +57,7 @@ def test_dinov3_for_a_vit_l_is_dinov2(make):
 def test_options_are_refused_by_their_key(make):
     for given, message in [
         (recipe(local_crops_number=3), "dinov3.local_crops_number` is 3: must be even"),
-        ({"preset": "dinov2", "dinov3": {}}, "`dinov3` is beside preset `dinov2`"),
+        ({"preset": "dinov2", "dinov3": {}}, "`recipe.dinov3` is beside preset `dinov2`"),
         ({"preset": "dinov3", "dinov3": {"crops": 3}}, "unknown key `recipe.dinov3.crops`: known keys"),
         ({"preset": "dinov3", "image_ops": [{"op": "grayscale", "p": 1}]}, "recipe.image_ops.*custom"),
     ]:
