@@ -8,6 +8,7 @@ use headwater_config::{HubNeed, Setting};
 use crate::cmd::{
     augment, autoscale, bench, config, datasets, doctor, plan, publish, receive, run, storage,
 };
+use crate::flags::given;
 
 /// Headwater feeds training ranks: storage tier, augment tier, receiver.
 #[derive(Debug, Parser)]
