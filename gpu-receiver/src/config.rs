@@ -24,6 +24,9 @@ pub use device::{Device, GpuDirect};
 /// Heartbeats that may stay out before a worker is given up.
 pub(crate) const HEARTBEATS_MISSED_MAX: u32 = 3;
 
+/// Beyond any use, and a median of weeks times this is still a time.
+const HEDGE_MULTIPLE_MAX: f64 = 1000.0;
+
 /// One dataset of the job.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -121,6 +124,10 @@ pub struct ReceiverConfig {
     /// But never earlier than this, in ms.
     #[key(unit = "milliseconds")]
     pub hedge_floor_ms: u32,
+    /// As long as too few parts have come for a median: a lease is given to a second worker after this
+    /// time, in ms.
+    #[key(unit = "milliseconds")]
+    pub hedge_first_ms: u32,
     /// Times a part may fail before the stream fails; four times as many workers may be lost with
     /// it.
     #[key(unit = "attempts")]
@@ -220,6 +227,7 @@ impl Default for ReceiverConfig {
             heartbeat_ms: 1000,
             hedge_median_multiple: 4.0,
             hedge_floor_ms: 500,
+            hedge_first_ms: 5000,
             attempts_max: 5,
             worker_wait_ms: 60_000,
             on_bad_sample: BadSamplePolicy::Substitute,
@@ -255,6 +263,7 @@ impl ReceiverConfig {
             ("window_batches", self.window_batches, 1024),
             ("part_samples", self.part_samples, 4096),
             ("heartbeat_ms", self.heartbeat_ms, 600_000),
+            ("hedge_first_ms", self.hedge_first_ms, u32::MAX),
             ("attempts_max", self.attempts_max, 1000),
             ("worker_wait_ms", self.worker_wait_ms, u32::MAX),
             ("workers_refresh_ms", self.workers_refresh_ms, u32::MAX),
@@ -274,9 +283,9 @@ impl ReceiverConfig {
             let rule = "must be 0 or more than receiver.window_batches";
             return wrong("slots_max", self.slots_max.to_string(), rule);
         }
-        if self.hedge_median_multiple.is_nan() || self.hedge_median_multiple < 1.0 {
+        if !(1.0..=HEDGE_MULTIPLE_MAX).contains(&self.hedge_median_multiple) {
             let value = self.hedge_median_multiple.to_string();
-            return wrong("hedge_median_multiple", value, "must be at least 1");
+            return wrong("hedge_median_multiple", value, "must be from 1 to 1000");
         }
         for (key, list) in [("storage", &self.storage), ("workers", &self.workers)] {
             if list.is_empty() {

@@ -208,6 +208,7 @@ impl Driver {
         tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
             let filled = self.fill();
+            self.ledger.on_demand(self.mailbox.ready() == 0);
             self.ledger.assign(self.now());
             if let Err(error) = filled.and_then(|()| self.perform()) {
                 self.mailbox.end(Some(error));

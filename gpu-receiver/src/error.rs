@@ -165,6 +165,19 @@ pub enum ReceiverError {
         /// Slots there are.
         slots: usize,
     },
+    /// Workers still write to slots that were taken back from them, and no other slot is free.
+    #[error(
+        "none of {slots} slots is free: {kept} of them are kept by parts that were taken back and that \
+         a worker still writes ({workers}): restart it, or raise receiver.slots_max"
+    )]
+    SlotsKept {
+        /// Slots there are.
+        slots: usize,
+        /// Those that nobody may use.
+        kept: usize,
+        /// The workers' names.
+        workers: String,
+    },
     /// Used in a process forked after it was made.
     #[error(
         "this receiver was made in process {made_in}, not here: make it after fork, or use the \

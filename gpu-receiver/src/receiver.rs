@@ -72,7 +72,8 @@ impl Receiver {
     /// Blocks. Batches come strictly in order of step.
     ///
     /// # Errors
-    /// See [`ReceiverError`]; after `NoWorker` and `SlotsHeld` it may be called again.
+    /// See [`ReceiverError`]; after `NoWorker`, `SlotsHeld` and `SlotsKept` it may be called
+    /// again.
     pub fn next_batch(&self) -> Result<Option<Batch>, ReceiverError> {
         loop {
             if let Some(found) = self.next_within(Duration::from_secs(3600))? {
@@ -84,8 +85,8 @@ impl Receiver {
     /// As [`Receiver::next_batch`], but gives up after `limit` with `Ok(None)`.
     ///
     /// # Errors
-    /// As for [`Receiver::next_batch`]; `NoWorker` and `SlotsHeld` only where they lasted into the
-    /// wait, which may take 50 ms to show.
+    /// As for [`Receiver::next_batch`]; `NoWorker`, `SlotsHeld` and `SlotsKept` only where they
+    /// lasted into the wait, which may take 50 ms to show.
     pub fn next_within(&self, limit: Duration) -> Result<Option<Option<Batch>>, ReceiverError> {
         let runtime = self.runtime()?;
         if self.is_over() {

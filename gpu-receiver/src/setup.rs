@@ -185,6 +185,7 @@ pub(crate) fn ledger_config(config: &ReceiverConfig) -> LedgerConfig {
     LedgerConfig {
         part_samples: config.part_samples,
         late: LateRule {
+            first: Duration::from_millis(config.hedge_first_ms.into()),
             median_multiple: config.hedge_median_multiple,
             floor: Duration::from_millis(config.hedge_floor_ms.into()),
         },

@@ -35,6 +35,7 @@ storage = ["$storage"]
 workers = ["127.0.0.1:7411", "127.0.0.1:7412"]
 heartbeat_ms = ${EPOCH_HEARTBEAT_MS:-300}
 hedge_floor_ms = 60000
+hedge_first_ms = 60000
 epochs = 2
 batch_samples = 8
 part_samples = 2

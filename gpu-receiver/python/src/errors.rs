@@ -47,7 +47,9 @@ pub(crate) fn raised(error: ReceiverError) -> PyErr {
         ReceiverError::NoWorker { .. }
         | ReceiverError::Part { .. }
         | ReceiverError::Disagreement { .. } => WorkerError::new_err(text),
-        ReceiverError::SlotsHeld { .. } => SlotsError::new_err(text),
+        ReceiverError::SlotsHeld { .. } | ReceiverError::SlotsKept { .. } => {
+            SlotsError::new_err(text)
+        }
         ReceiverError::Forked { .. } => ForkError::new_err(text),
         ReceiverError::Busy => BusyError::new_err(text),
         ReceiverError::AmaxReduce { .. } | ReceiverError::Closed { .. } => {

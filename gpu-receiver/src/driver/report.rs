@@ -43,18 +43,30 @@ impl Driver {
             };
             self.mailbox.report(seen, trouble);
         }
+        self.look_for_slots(seen);
+    }
+
+    /// No slot to make a batch in: the trainer has them all, or workers that still write to them.
+    fn look_for_slots(&mut self, seen: Instant) {
         let stuck = self.slots.is_exhausted()
-            && self.slots.quarantined() == 0
             && self.ledger.open_batches() == 0
             && self.mailbox.ready() == 0;
         if !stuck {
             self.state.stuck_since = None;
-        } else if self.state.stuck_since.get_or_insert_with(Instant::now).elapsed()
-            > SLOTS_HELD_AFTER
-        {
-            let trouble = ReceiverError::SlotsHeld { slots: self.slots.len() };
-            self.mailbox.report(seen, trouble);
+            return;
         }
+        let (slots, kept) = (self.slots.len(), self.slots.quarantined());
+        let patience = if kept == 0 { SLOTS_HELD_AFTER } else { self.worker_wait };
+        if self.state.stuck_since.get_or_insert_with(Instant::now).elapsed() <= patience {
+            return;
+        }
+        let trouble = if kept == 0 {
+            ReceiverError::SlotsHeld { slots }
+        } else {
+            let workers = self.ledger.late_writers().join(", ");
+            ReceiverError::SlotsKept { slots, kept, workers }
+        };
+        self.mailbox.report(seen, trouble);
     }
 
     /// Names each broken sample in the log, once.

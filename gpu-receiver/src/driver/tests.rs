@@ -10,6 +10,7 @@ use tokio::time::timeout;
 use super::*;
 use crate::config::GpuDirect;
 use crate::events::{DriverHandle, ways};
+use crate::mailbox::Found;
 use crate::sessions::{DialError, Opened};
 use crate::slots::SlotMaker;
 
@@ -44,10 +45,16 @@ fn order(recipe: &Recipe) -> (Arc<SampleOrder>, Arc<Manifest>) {
 
 /// A driver without workers, which runs.
 fn start() -> (DriverHandle, Arc<SampleOrder>, Arc<Mailbox>) {
-    let recipe = Recipe::preset("imagenet-eval", Dtype::U8).expect("a preset");
     let config = ReceiverConfig { batch_samples: 4, ..ReceiverConfig::default() };
+    let (driver, handle, inbox) = make(&config);
+    let (order, mailbox) = (Arc::clone(&driver.order), Arc::clone(&driver.mailbox));
+    tokio::spawn(driver.run(inbox));
+    (handle, order, mailbox)
+}
+
+fn make(config: &ReceiverConfig) -> (Driver, DriverHandle, DriverInbox) {
+    let recipe = Recipe::preset("imagenet-eval", Dtype::U8).expect("a preset");
     let (order, manifest) = order(&recipe);
-    let mailbox = Arc::new(Mailbox::new(START));
     let (handle, inbox) = ways();
     let make = SlotMaker {
         len_bytes: Layout::new(&recipe, 4).len_bytes(),
@@ -57,12 +64,12 @@ fn start() -> (DriverHandle, Arc<SampleOrder>, Arc<Mailbox>) {
         twins: None,
         gpudirect: GpuDirect::Off,
     };
-    let scaling = Scaling::open(&config, &recipe, None, START, None).expect("static scales");
+    let scaling = Scaling::open(config, &recipe, None, START, None).expect("static scales");
     let parts = DriverParts {
         recipe,
         manifests: vec![manifest],
-        order: Arc::clone(&order),
-        mailbox: Arc::clone(&mailbox),
+        order,
+        mailbox: Arc::new(Mailbox::new(START)),
         stats: Arc::new(Stats::new()),
         scaling: Arc::new(scaling),
         links: Vec::new(),
@@ -72,8 +79,7 @@ fn start() -> (DriverHandle, Arc<SampleOrder>, Arc<Mailbox>) {
         start_cpu: on_a_thread,
         start: START,
     };
-    tokio::spawn(Driver::new(&config, parts).expect("no masks").run(inbox));
-    (handle, order, mailbox)
+    (Driver::new(config, parts).expect("no masks"), handle, inbox)
 }
 
 async fn ask<T>(
@@ -112,4 +118,39 @@ async fn the_driver_answers_while_samples_are_drawn() {
     go_on.send(()).expect("told");
     timeout(LIMIT, weighed).await.expect("an answer").expect("a driver").expect("weights");
     holder.join().expect("no panic").expect("restored");
+}
+
+/// A worker that still writes to the only slot, for a batch that nobody wants any more.
+#[tokio::test(start_paused = true)]
+async fn slots_that_a_late_writer_keeps_are_reported_with_its_name() {
+    let config = ReceiverConfig {
+        batch_samples: 4,
+        window_batches: 1,
+        slots_max: 1,
+        worker_wait_ms: 60_000,
+        ..ReceiverConfig::default()
+    };
+    let (mut driver, _handle, _inbox) = make(&config);
+    let worker = PeerId(1);
+    driver.ledger.on_worker_joined(worker, "rack-3:7402".into(), LinkKind::Shm, 4);
+    driver.fill().expect("samples to draw");
+    let drawn = driver.tasks.join_next().await.expect("a draw");
+    driver.on_task(drawn);
+    driver.fill().expect("a slot");
+    driver.ledger.assign(Duration::ZERO);
+    driver.state.alone_since = None;
+    driver.seek(Position { epoch: 0, step: 3 }).expect("a place");
+    let asked = Instant::now();
+    let steps = |_| 100;
+    for waited_s in [0, 59] {
+        tokio::time::advance(Duration::from_secs(waited_s)).await;
+        driver.look_for_trouble(Instant::now());
+        assert!(matches!(driver.mailbox.take(asked, steps), Ok(Found::Nothing)), "{waited_s} s");
+    }
+    tokio::time::advance(Duration::from_secs(2)).await;
+    driver.look_for_trouble(Instant::now());
+    let Err(error) = driver.mailbox.take(asked, steps) else { panic!("not a word of it") };
+    let said = error.to_string();
+    assert!(said.starts_with("none of 1 slots is free: 1 of them"), "{said}");
+    assert!(said.contains("(rack-3:7402)") && said.contains("receiver.slots_max"), "{said}");
 }

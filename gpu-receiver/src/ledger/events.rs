@@ -123,6 +123,7 @@ impl Ledger {
             self.on_disagreement(id, taken, done.checksum);
         } else if lease.withdrawn {
             crate::metrics::duplicate_dropped();
+            self.on_finished(peer, now);
         } else {
             lease.done = Some(done);
         }
@@ -211,6 +212,7 @@ impl Ledger {
         let (peer, place, samples) = (lease.peer, lease.place(id), lease.samples());
         let landing = lease.landed.expect("a complete lease has landed");
         self.timings.record(now.saturating_sub(lease.given_at));
+        self.on_finished(peer, now);
         // Known: with its worker a lease loses the word that makes it complete.
         let Some(link) = self.workers.get(&peer).map(|worker| worker.link) else { return };
         let bytes = place.regions.iter().map(|region| region.len_bytes).sum();
@@ -243,7 +245,8 @@ impl Ledger {
         for other in others {
             if let Some(lease) = self.leases.get_mut(&other) {
                 lease.expected = Some(copy.clone());
-                let said = lease.done.as_ref().map(|done| done.checksum);
+                let (peer, said) = (lease.peer, lease.done.as_ref().map(|done| done.checksum));
+                self.on_overtaken(peer);
                 if let Some(said) = said.filter(|&said| said != copy.checksum) {
                     self.on_disagreement(other, copy.clone(), said);
                 }
@@ -272,7 +275,7 @@ impl Ledger {
     }
 
     /// A worker's name; its number where it has left.
-    fn name_of(&self, peer: PeerId) -> String {
+    pub(super) fn name_of(&self, peer: PeerId) -> String {
         let left = || format!("number {}", peer.0);
         self.workers.get(&peer).map_or_else(left, |worker| worker.name.clone())
     }

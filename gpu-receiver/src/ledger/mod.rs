@@ -6,12 +6,13 @@
 mod assign;
 mod batch;
 mod events;
+mod hedge;
 mod lease;
 mod slots;
 #[cfg(test)]
 mod tests;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -26,7 +27,8 @@ use batch::Batch;
 use lease::Lease;
 use slots::WriterCounts;
 
-pub use assign::{LateRule, Worker};
+pub use assign::Worker;
+pub use hedge::LateRule;
 
 /// Numbers the batches in the order in which they are to be delivered; never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -143,7 +145,10 @@ pub struct Ledger {
     batches: VecDeque<Batch>,
     leases: BTreeMap<LeaseId, Lease>,
     writers: WriterCounts,
-    timings: assign::Timings,
+    timings: hedge::Timings,
+    /// Parts that have come from all workers, second copies included.
+    finished: u64,
+    trainer_waits: bool,
     next_lease: u64,
     actions: VecDeque<Action>,
 }
@@ -165,7 +170,9 @@ impl Ledger {
     #[must_use]
     pub fn new(config: LedgerConfig, scope: PartScope) -> Self {
         Self {
-            timings: assign::Timings::new(config.late.clone()),
+            timings: hedge::Timings::new(config.late),
+            finished: 0,
+            trainer_waits: false,
             config,
             scope,
             workers: BTreeMap::new(),
@@ -213,6 +220,14 @@ impl Ledger {
     #[must_use]
     pub fn slots_written(&self) -> usize {
         self.writers.slots()
+    }
+
+    /// The names of workers that may still write for leases which were withdrawn, each once.
+    #[must_use]
+    pub fn late_writers(&self) -> Vec<String> {
+        let late = self.leases.values().filter(|lease| lease.writing && lease.withdrawn);
+        let names: BTreeSet<String> = late.map(|lease| self.name_of(lease.peer)).collect();
+        names.into_iter().collect()
     }
 
     /// Batches ordered and not delivered.

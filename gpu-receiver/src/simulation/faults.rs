@@ -7,11 +7,12 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use headwater_core::Digester;
-use tokio::time::{Instant, sleep, sleep_until};
+use tokio::time::{Instant, sleep, sleep_until, timeout_at};
 
 use super::fleet::{Fleet, FleetConfig, World};
 use super::network::chance;
 use super::trainer::{STEP, Trainer};
+use super::wedged::Wedge;
 use super::worker::Health;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,6 +21,8 @@ pub(super) enum Weather {
     Calm,
     /// Everything happens: see [`storm`].
     Storm,
+    /// See [`super::wedged`].
+    Wedged(Wedge),
 }
 
 /// What a run was like.
@@ -41,12 +44,18 @@ pub(super) struct Outcome {
     lasted: Duration,
     /// Share of their time for which trainers waited in the second half of the epoch.
     pub(super) stall: f64,
+    /// The longest that a trainer waited for one batch.
+    pub(super) longest_wait: Duration,
+    /// Leases that each worker was given.
+    pub(super) leases_of: Vec<u64>,
     /// For each fault: the longest wait of each rank's trainer in the seconds after it, sorted.
     waits: Vec<(&'static str, Vec<Duration>)>,
     /// Digest of all deliveries with their times.
     pub(super) trace: u128,
 }
 
+/// Virtual time after which an epoch counts as stuck: many times what any run takes.
+const EPOCH_MAX: Duration = Duration::from_secs(600);
 /// Time after a fault in which waits are put down to it.
 const AFTERMATH: Duration = Duration::from_secs(4);
 
@@ -69,25 +78,37 @@ pub(super) fn run(config: FleetConfig, weather: Weather) -> Outcome {
         .expect("a runtime");
     runtime.block_on(async {
         let mut fleet = Fleet::start(config);
-        fleet.tell_workers(|_| false).await;
+        let hidden = match weather {
+            Weather::Wedged(wedge) => wedge.begin(&fleet.world),
+            Weather::Calm | Weather::Storm => usize::MAX,
+        };
+        fleet.tell_workers(|worker| worker >= hidden).await;
         let started = Instant::now();
         let trainers = std::mem::take(&mut fleet.trainers);
         let fleet = Arc::new(fleet);
-        let happening =
-            (weather == Weather::Storm).then(|| tokio::spawn(storm(Arc::clone(&fleet))));
+        let happening = tokio::spawn(happen(weather, Arc::clone(&fleet)));
         let mut ended = Vec::new();
         for trainer in trainers {
-            ended.push(trainer.await.expect("a trainer does not panic"));
+            let Ok(trainer) = timeout_at(started + EPOCH_MAX, trainer).await else {
+                panic!("stuck: {:?}", fleet.world.scene.network.counts);
+            };
+            ended.push(trainer.expect("a trainer does not panic"));
         }
         let lasted = started.elapsed();
-        if let Some(happening) = happening {
-            happening.abort();
-        }
+        happening.abort();
         let outcome = Outcome::of(&fleet, &ended, started, lasted);
         fleet.stop();
         sleep(Duration::from_secs(2)).await;
         outcome
     })
+}
+
+async fn happen(weather: Weather, fleet: Arc<Fleet>) {
+    match weather {
+        Weather::Calm => {}
+        Weather::Storm => storm(fleet).await,
+        Weather::Wedged(wedge) => wedge.go_on(&fleet).await,
+    }
 }
 
 /// The schedule, each fault's victims drawn from the seed.
@@ -173,6 +194,8 @@ impl Outcome {
             late_writers: writes.iter().map(|(_, late)| late).sum(),
             lasted,
             stall: stall(trainers),
+            longest_wait: longest_wait(trainers),
+            leases_of: fleet.world.workers.iter().map(|worker| load(&worker.leases)).collect(),
             waits: SCHEDULE.iter().map(|fault| waits(fault, trainers, started)).collect(),
             trace: trace.finish().0,
         }
@@ -197,6 +220,11 @@ fn stall(trainers: &[Trainer]) -> f64 {
     let waits: Vec<f64> = late.map(|(_, wait)| wait.as_secs_f64()).collect();
     let waited: f64 = waits.iter().sum();
     waited / (waited + waits.len() as f64 * STEP.as_secs_f64())
+}
+
+fn longest_wait(trainers: &[Trainer]) -> Duration {
+    let waits = trainers.iter().flat_map(|trainer| &trainer.waits);
+    waits.map(|(_, wait)| *wait).max().unwrap_or_default()
 }
 
 /// The longest wait of each rank after a fault.

@@ -21,7 +21,7 @@ use super::network::{Network, chance, count};
 use super::scene::Scene;
 use super::storage::Storage;
 use super::trainer::Trainer;
-use super::worker::{Health, Session, Worker};
+use super::worker::{CREDITS, Health, Session, Worker};
 use crate::config::{GpuDirect, ReceiverConfig, Verify};
 use crate::driver::{CpuWork, Driver, DriverParts, Outcome};
 use crate::events::{Command, DriverHandle, Event, ways};
@@ -57,6 +57,8 @@ pub(super) struct FleetConfig {
     pub(super) steps: u64,
     /// Messages that may be on their way to one worker.
     pub(super) outbox: usize,
+    /// Leases that a worker takes at once.
+    pub(super) credits: u32,
 }
 
 /// Everything that is modelled.
@@ -64,6 +66,7 @@ pub(super) struct World {
     pub(super) scene: Arc<Scene>,
     pub(super) workers: Vec<Arc<Worker>>,
     outbox: usize,
+    credits: u32,
     /// Links of each receiver.
     pub(super) links: Mutex<BTreeMap<usize, Vec<Arc<ModelLink>>>>,
 }
@@ -90,8 +93,8 @@ impl FleetConfig {
     /// As many as there are receivers, in proportion.
     pub(super) fn of(seed: u64, receivers: usize, steps: u64) -> Self {
         let (workers, storage_nodes) = (receivers * 2, (receivers / 10).max(3));
-        let (workers_each, outbox) = (16, MESSAGES);
-        Self { seed, receivers, workers, workers_each, storage_nodes, steps, outbox }
+        let (workers_each, outbox, credits) = (16, MESSAGES, CREDITS);
+        Self { seed, receivers, workers, workers_each, storage_nodes, steps, outbox, credits }
     }
 
     /// The workers of a receiver: a window over all of them, so that each has as many receivers.
@@ -114,6 +117,7 @@ impl World {
             scene: Arc::new(scene),
             workers: (0..config.workers).map(|number| Arc::new(Worker::new(number))).collect(),
             outbox: config.outbox,
+            credits: config.credits,
             links: Mutex::default(),
         }
     }
@@ -144,7 +148,7 @@ impl Dial for ModelDial {
         self.world.scene.network.pass(self.receiver, worker.number).await;
         let health = *worker.health.borrow();
         match health {
-            Health::Serves => {}
+            Health::Serves | Health::Wedged => {}
             Health::Silent => std::future::pending().await,
             Health::Dead | Health::Drains => return Err(refused("connection refused")),
         }
@@ -173,7 +177,7 @@ impl Dial for ModelDial {
             worker: format!("worker-{}", worker.number),
             link: kind.name().to_owned(),
             refused_links: Vec::new(),
-            credits: Worker::credits(),
+            credits: self.world.credits,
             backend: "modelled".to_owned(),
         };
         Ok(Opened { outbox, inbox: Box::pin(ReceiverStream::new(inbox)), welcome })

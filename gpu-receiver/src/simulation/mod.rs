@@ -12,6 +12,7 @@ mod scene;
 mod sizing;
 mod storage;
 mod trainer;
+mod wedged;
 mod worker;
 
 use faults::{Outcome, Weather, run};

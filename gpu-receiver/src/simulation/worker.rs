@@ -23,13 +23,15 @@ use super::scene::Scene;
 const SAMPLE: Duration = Duration::from_millis(40);
 const SPREAD: std::ops::Range<u32> = 70..130;
 pub(super) const THREADS: usize = 2;
-const CREDITS: u32 = 6;
+pub(super) const CREDITS: u32 = 6;
 const HEARTBEATS_MISSED_MAX: u32 = 4;
 
 /// How a worker is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Health {
     Serves,
+    /// Talks as ever, takes leases and lets go of those that are withdrawn, but no work goes on.
+    Wedged,
     /// Takes no more leases, and ends with the last.
     Drains,
     /// The process is gone, its connections are closed.
@@ -44,7 +46,12 @@ pub(super) struct Worker {
     threads: Semaphore,
     /// How many times slower than others.
     pub(super) slowness: AtomicU64,
+    /// Leases that it was given.
+    pub(super) leases: AtomicU64,
 }
+
+/// Leases that a receiver has withdrawn.
+type Withdrawn = watch::Sender<BTreeSet<u64>>;
 
 /// A receiver's session on a worker.
 pub(super) struct Session {
@@ -76,11 +83,7 @@ impl Worker {
     pub(super) fn new(number: usize) -> Self {
         let health = watch::Sender::new(Health::Serves);
         let (threads, slowness) = (Semaphore::new(THREADS), AtomicU64::new(1));
-        Self { number, health, threads, slowness }
-    }
-
-    pub(super) fn credits() -> u32 {
-        CREDITS
+        Self { number, health, threads, slowness, leases: AtomicU64::new(0) }
     }
 
     /// Samples per second of one thread, in the mean.
@@ -121,7 +124,7 @@ impl Worker {
         work: &mut JoinSet<FromWorker>,
     ) {
         let mut health = self.health.subscribe();
-        let mut withdrawn = BTreeSet::new();
+        let withdrawn = Withdrawn::new(BTreeSet::new());
         let mut draining = false;
         let patience = session.heartbeat * HEARTBEATS_MISSED_MAX;
         let mut silent_at = Instant::now() + patience;
@@ -151,16 +154,13 @@ impl Worker {
                         }
                         ToWorker::Lease(lease) => {
                             count(&scene.network.counts.leases);
-                            if withdrawn.remove(&lease.lease) {
-                                failed(&lease, FailureKind::Withdrawn)
-                            } else {
-                                work.spawn(self.part(scene, session, lease));
-                                continue;
-                            }
+                            count(&self.leases);
+                            work.spawn(self.part(scene, session, lease, withdrawn.subscribe()));
+                            continue;
                         }
                         ToWorker::Withdraw(leases) => {
                             count(&scene.network.counts.withdrawals);
-                            withdrawn.extend(leases);
+                            withdrawn.send_modify(|known| known.extend(leases));
                             continue;
                         }
                         // No model asks for a link's answer.
@@ -181,11 +181,20 @@ impl Worker {
         scene: &Arc<Scene>,
         session: &Session,
         lease: PartLease,
+        mut withdrawn: watch::Receiver<BTreeSet<u64>>,
     ) -> impl Future<Output = FromWorker> + Send + use<> {
         let (worker, scene, link) =
             (Arc::clone(self), Arc::clone(scene), Arc::clone(&session.link));
         let (receiver, peer, id) = (session.receiver, session.peer, LeaseId(lease.lease));
         async move {
+            let mut health = worker.health.subscribe();
+            tokio::select! {
+                biased;
+                () = goes_on(&mut health) => {}
+                _ = withdrawn.wait_for(|leases| leases.contains(&lease.lease)) => {
+                    return failed(&lease, FailureKind::Withdrawn);
+                }
+            }
             if !scene.storage.read(lease.samples[0].shard).await {
                 return failed(&lease, FailureKind::Retry);
             }
@@ -198,6 +207,8 @@ impl Worker {
             let slowness = worker.slowness.load(Ordering::Relaxed) as u32;
             let time = SAMPLE * lease.samples.len() as u32 * slowness;
             tokio::time::sleep(time * (SPREAD.start + jitter as u32) / 100).await;
+            // What has begun is not interrupted: it keeps its thread, and the slot where it writes.
+            goes_on(&mut health).await;
             drop(thread);
             scene.network.pass(receiver, worker.number).await;
             if !link.deliver(peer, id) {
@@ -226,6 +237,11 @@ impl Worker {
 /// Resolves when the worker is in one of these states.
 async fn becomes(health: &mut watch::Receiver<Health>, states: &[Health]) {
     let _ = health.wait_for(|health| states.contains(health)).await;
+}
+
+/// Resolves at once, unless the worker is wedged.
+async fn goes_on(health: &mut watch::Receiver<Health>) {
+    let _ = health.wait_for(|health| *health != Health::Wedged).await;
 }
 
 fn failed(lease: &PartLease, kind: FailureKind) -> FromWorker {

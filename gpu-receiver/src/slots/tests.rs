@@ -99,7 +99,11 @@ fn pool(card: &Arc<Card>, gpudirect: GpuDirect, limit: usize) -> SlotPool {
 fn ledger() -> Ledger {
     let config = LedgerConfig {
         part_samples: 4,
-        late: LateRule { median_multiple: 2.0, floor: Duration::from_secs(1) },
+        late: LateRule {
+            first: Duration::from_secs(1),
+            median_multiple: 2.0,
+            floor: Duration::from_secs(1),
+        },
         verify: Verify::All,
         attempts_max: 3,
         retry: Backoff { first: Duration::from_millis(10), longest: Duration::from_millis(10) },

@@ -1,5 +1,6 @@
 //! The ledger among modelled workers, on modelled time, from printed seeds.
 
+mod hedges;
 mod landing;
 mod retries;
 mod rules;

@@ -21,7 +21,7 @@ pub(super) fn ledger() -> Ledger {
 }
 
 fn ledger_that_compares(verify: Verify) -> Ledger {
-    let late = LateRule { median_multiple: 2.0, floor: ms(10) };
+    let late = LateRule { first: ms(5000), median_multiple: 2.0, floor: ms(10) };
     let config = LedgerConfig {
         part_samples: 4,
         late,
@@ -71,7 +71,17 @@ pub(super) fn done(id: LeaseId, samples: usize, checksum: u64) -> PartDone {
     PartDone { lease: id.0, checksum, samples: vec![one; samples], times, fp8_amaxes: Vec::new() }
 }
 
-fn deliver(ledger: &mut Ledger, peer: PeerId, id: LeaseId, samples: usize, now: Duration) {
+pub(super) fn withdrawn(id: LeaseId) -> Failure {
+    Failure { lease: id.0, kind: FailureKind::Withdrawn, message: "withdrawn".into() }
+}
+
+pub(super) fn deliver(
+    ledger: &mut Ledger,
+    peer: PeerId,
+    id: LeaseId,
+    samples: usize,
+    now: Duration,
+) {
     ledger.on_arrived(peer, id, Landing::Host, now);
     ledger.on_done(peer, done(id, samples, 5), now);
     ledger.on_verified(id, true, now);
@@ -268,8 +278,7 @@ fn forgotten_batches_are_withdrawn_and_their_slot_waits_for_its_writers() {
     assert!(!ledger.slot_is_quiet(SLOT));
     ledger.on_quiet(A, id);
     assert!(ledger.slot_is_quiet(SLOT));
-    let message = "withdrawn".to_owned();
-    ledger.on_failed(A, Failure { lease: id.0, kind: FailureKind::Withdrawn, message }, ms(3));
+    ledger.on_failed(A, withdrawn(id), ms(3));
     assert_eq!(ledger.open_leases(), 0);
     assert!(actions(&mut ledger).is_empty());
 }

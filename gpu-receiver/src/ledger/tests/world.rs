@@ -93,7 +93,7 @@ impl World {
         let ledger = Ledger::new(
             LedgerConfig {
                 part_samples: PART_SAMPLES,
-                late: LateRule { median_multiple: 4.0, floor: ms(40) },
+                late: LateRule { first: ms(100), median_multiple: 4.0, floor: ms(40) },
                 verify: Verify::All,
                 attempts_max: 1000,
                 retry: Backoff { first: ms(5), longest: ms(50) },
