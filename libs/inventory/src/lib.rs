@@ -18,6 +18,7 @@ mod network;
 mod pci;
 mod processor;
 mod rdma;
+mod room;
 #[cfg(feature = "trees")]
 pub mod trees;
 
@@ -31,3 +32,4 @@ pub use network::Interface;
 pub use pci::{Distance, PciDevice};
 pub use processor::Processor;
 pub use rdma::{Gid, RdmaDevice, RdmaPort};
+pub use room::MemoryRoom;
