@@ -3,6 +3,7 @@
 
 mod blur;
 mod broken;
+mod cases;
 mod cast;
 mod colour;
 mod decode;

@@ -6,6 +6,7 @@ use headwater_augment::render::{Renderer, ViewSink};
 use headwater_augment::simd::Simd;
 use headwater_core::draw::{DrawnOp, ViewParams};
 
+use crate::cases;
 use crate::draws::{self, Case, Draws, SampleDraws};
 use crate::fixtures::{bytes, difference, json, stacked};
 
@@ -20,14 +21,14 @@ impl ViewSink for Rows {
 
 #[test]
 fn the_draws_of_a_key_never_change() {
-    for (folder, cases) in draws::folders() {
+    for (folder, cases) in cases::folders() {
         assert_eq!(draws::of(&cases), json::<Draws>(&format!("{folder}/draws.json")), "{folder}");
     }
 }
 
 #[test]
 fn whole_views_are_torchvisions() {
-    for (folder, cases) in draws::folders() {
+    for (folder, cases) in cases::folders() {
         let draws = json::<Draws>(&format!("{folder}/draws.json"));
         for &simd in Simd::available() {
             // One renderer for all, so that nothing of one sample is left in the next.
@@ -60,10 +61,9 @@ fn views_are_torchvisions(
         assert_eq!(expected.len(), spec.views.len());
         for (view, expected) in expected.iter().enumerate() {
             let (count, level) = difference(&rows.0[tensor][view], expected.values());
-            let blurred = is_blurred(&sample.tensors[tensor].views[view]);
-            let allowed = if blurred { (expected.values().len() / 1000, 1) } else { (0, 0) };
-            assert!(
-                count <= allowed.0 && level <= allowed.1,
+            assert_eq!(
+                (count, level),
+                (0, 0),
                 "{folder} {image} {} view {view}: {count} values differ by up to {level}",
                 spec.name
             );
@@ -71,7 +71,6 @@ fn views_are_torchvisions(
     }
 }
 
-/// Values at a tie may be rounded to the other side.
 fn is_blurred(view: &ViewParams) -> bool {
     view.ops.iter().any(|op| matches!(op, DrawnOp::GaussianBlur { .. }))
 }

@@ -1,17 +1,20 @@
-//! The blur's two passes over a row in AVX-512: the products and sums of `rows`, in its order,
-//! sixteen at a time.
+//! The blur's two passes over a row in AVX-512: the products and sums of `rows`, sixteen at a time.
 #![allow(unsafe_code)]
 
 use std::arch::x86_64::*;
 
 use crate::image::Planes;
-use crate::ops::blur::rows::{self, Reach, Scratch};
+use crate::ops::blur::kernel::CLEAR;
+use crate::ops::blur::rows::{self, BLOCK, Reach, Scratch};
 use crate::ops::blur::{Kernel, RADIUS};
 use crate::simd::Avx512;
 use crate::simd::x86::{load_f32_16, store_16, store_f32_16};
 
 /// Values of a vector.
-const LANES: usize = 16;
+const LANES: usize = BLOCK;
+
+/// Half to even, and no exception.
+const NEAREST: i32 = _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC;
 
 /// Blurs with standard deviation `sigma` in pixels.
 pub(super) fn apply(_: Avx512, view: &mut Planes, sigma: f32, scratch: &mut Scratch) {
@@ -65,10 +68,29 @@ fn vertical(kernel: &Kernel, reach: &Reach<'_>, to: &mut [u8]) {
             let pair = _mm512_add_ps(before, after);
             sum = _mm512_fmadd_ps(*weight, pair, sum);
         }
+        let off = _mm512_abs_ps(_mm512_sub_ps(sum, _mm512_roundscale_ps::<NEAREST>(sum)));
+        if _mm512_cmp_ps_mask::<_CMP_GT_OQ>(off, _mm512_set1_ps(CLEAR)) != 0 {
+            sum = again(kernel, reach, start);
+        }
         // Rounds half to even, as the default mode of the processor is.
         store_16(block, _mm512_cvtusepi32_epi8(_mm512_cvtps_epi32(sum)));
     }
-    rows::vertical(kernel, &reach.from(done), rest);
+    rows::one_by_one(kernel, reach, done, rest);
+}
+
+/// The sums of the definition from column `first` on.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
+fn again(kernel: &Kernel, reach: &Reach<'_>, first: usize) -> __m512 {
+    let mut sum = _mm512_setzero_ps();
+    for (row, weights) in reach.window.iter().zip(&kernel.window) {
+        let near: &[f32; LANES + 2 * RADIUS] = row[first..].first_chunk().expect("within the ends");
+        for (shift, weight) in weights.iter().enumerate() {
+            let values = load_f32_16(near[shift..].first_chunk().expect("within the ends"));
+            sum = _mm512_fmadd_ps(_mm512_set1_ps(*weight), values, sum);
+        }
+    }
+    sum
 }
 
 #[inline]

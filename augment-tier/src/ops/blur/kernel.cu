@@ -1,9 +1,12 @@
-// CUDA twin of blur/plain.rs, byte for byte: the same additions in the same order, each fused with
-// its product where it is there. A thread goes down a column with the sums of nine rows.
+// CUDA twin of blur/plain.rs, byte for byte. A thread goes down a column with the sums of nine rows:
+// two passes of nine products, and the sum of the definition where they leave a doubt.
 
 #define BLUR_RADIUS 4
 // Rows that a thread makes at a time; eight more are summed across for them.
 #define BLUR_ROWS 32
+// CLEAR and UNSEEN of kernel.rs.
+#define BLUR_CLEAR 4.9902344e-1f
+#define BLUR_UNSEEN 1e-24f
 
 __device__ i32 reflect(i32 at, i32 len) {
     const i32 last = len - 1;
@@ -19,6 +22,25 @@ __device__ f32 blur_across(const u8* row, i32 x, i32 width, const f32* weights) 
         const f32 before = (f32)row[reflect(x - distance, width)];
         const f32 after = (f32)row[reflect(x + distance, width)];
         sum = __fmaf_rn(weights[distance], __fadd_rn(before, after), sum);
+    }
+    return sum;
+}
+
+// A weight of the window, as kernel.rs has it.
+__device__ f32 blur_weight(f32 down, f32 across) {
+    const f32 weight = __fmul_rn(down, across);
+    return weight < BLUR_UNSEEN ? 0.0f : weight;
+}
+
+// The sum of the definition about column x of row y.
+__device__ f32 blur_again(const u8* plane, i32 x, i32 y, i32 width, i32 height, const f32* weights) {
+    f32 sum = 0.0f;
+    for (i32 down = -BLUR_RADIUS; down <= BLUR_RADIUS; down++) {
+        const u8* row = plane + (u64)reflect(y + down, height) * width;
+        for (i32 across = -BLUR_RADIUS; across <= BLUR_RADIUS; across++) {
+            const f32 weight = blur_weight(weights[abs(down)], weights[abs(across)]);
+            sum = __fmaf_rn(weight, (f32)row[reflect(x + across, width)], sum);
+        }
     }
     return sum;
 }
@@ -46,6 +68,7 @@ __device__ void blur(const u8* from, u8* to, u32 width, u32 height, const f32* w
                 const f32 both = __fadd_rn(sums[BLUR_RADIUS - distance], sums[BLUR_RADIUS + distance]);
                 sum = __fmaf_rn(weights[distance], both, sum);
             }
+            if (fabsf(sum - rintf(sum)) > BLUR_CLEAR) sum = blur_again(from + plane, x, y, width, height, weights);
             const f32 level = rintf(sum);
             to[plane + (u64)y * width + x] = (u8)(u32)(level < 255.0f ? level : 255.0f);
             if (y + 1 == end) break;

@@ -1,36 +1,64 @@
 //! The weights of the blur and what lies beyond an edge.
 //!
-//! Source: torchvision `_functional_tensor.py`, `_get_gaussian_kernel1d`.
+//! Source: torchvision `_functional_tensor.py`, `_get_gaussian_kernel1d` and `_get_gaussian_kernel2d`.
 
 /// Pixels on either side of the middle.
 pub const RADIUS: usize = 4;
 
-/// A weight below this changes no sum of levels.
-const UNSEEN: f64 = 1e-24;
+/// Rows and columns of the window.
+pub const SIDE: usize = 2 * RADIUS + 1;
 
-/// Weights by distance from the middle: `weights[0]` once, each other one on both sides.
+/// More than the sums of the twins can differ from the sums of the definition, in levels.
+///
+/// A sum stays below 256, where a rounding moves it by 2^-17 at most. The definition rounds 81
+/// times; that is 0.00062. The two passes round five times each and once more for each pair of rows,
+/// 0.00009. The weights of the window are rounded products, 0.00002. Together that is below 0.00075.
+pub(super) const DOUBT: f32 = 1.0 / 1024.0;
+
+/// How far a sum of the twins may lie from a level to be rounded to it without another look.
+pub(super) const CLEAR: f32 = 0.5 - DOUBT;
+
+/// A weight below this changes no sum of levels.
+const UNSEEN: f32 = 1e-24;
+
+/// Weights of the blur, computed as torch does it: each step in binary32, in the same order.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Kernel {
-    /// Weights by distance, in binary32.
+    /// Weights along one axis by distance from the middle: `weights[0]` once, each other one on
+    /// both sides.
     pub weights: [f32; RADIUS + 1],
+    /// Weights of the window, by row and column: the products of those along the axes.
+    pub window: [[f32; SIDE]; SIDE],
 }
 
 // === impl Kernel ===
 
 impl Kernel {
-    /// exp(-x^2 / 2 sigma^2) over its sum. Computed in binary64 and rounded once; torchvision
-    /// computes in binary32 and is one unit in the last place away at times. Weights that could
-    /// never be seen are 0: processors are very slow with numbers as small as theirs.
+    /// The density exp(-x^2 / 2 sigma^2) over its sum.
+    ///
+    /// The exponential is the binary64 one, rounded. `torch.exp` is Intel MKL's. In about one value
+    /// of a hundred it differs by one unit in the last place. Weights that could never be seen are
+    /// 0: processors are very slow with numbers as small as theirs.
     #[must_use]
     pub fn new(sigma: f32) -> Self {
-        let pdf: [f64; RADIUS + 1] = std::array::from_fn(|distance| {
-            let x = distance as f64 / f64::from(sigma);
-            libm::exp(-0.5 * x * x)
+        let density: [f32; RADIUS + 1] = std::array::from_fn(|distance| {
+            let x = distance as f32 / sigma;
+            libm::exp(f64::from(-0.5 * (x * x))) as f32
         });
-        let sum = pdf[0] + 2.0 * pdf[1..].iter().sum::<f64>();
-        let weight = |p: f64| if p / sum < UNSEEN { 0.0 } else { (p / sum) as f32 };
-        Self { weights: pdf.map(weight) }
+        // `torch.sum` of nine values takes the last one first, then the others from the left.
+        let [d0, d1, d2, d3, d4] = density;
+        let sum = d4 + d4 + d3 + d2 + d1 + d0 + d1 + d2 + d3;
+        let weights = density.map(|value| seen(value / sum));
+        let along = |at: usize| weights[at.abs_diff(RADIUS)];
+        let window = std::array::from_fn(|row| {
+            std::array::from_fn(|column| seen(along(row) * along(column)))
+        });
+        Self { weights, window }
     }
+}
+
+fn seen(weight: f32) -> f32 {
+    if weight < UNSEEN { 0.0 } else { weight }
 }
 
 /// The position in `0 .. len` that stands for `at`: mirrored at the first and at the last
@@ -49,7 +77,7 @@ pub fn reflect(at: isize, len: usize) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::reflect;
+    use super::{CLEAR, RADIUS, UNSEEN, reflect};
 
     #[test]
     fn beyond_an_edge_positions_run_back_and_forth() {
@@ -57,5 +85,17 @@ mod tests {
         assert_eq!(positions, [1, 0, 1, 2, 3, 2, 1, 0, 1, 2, 3, 2, 1, 0, 1, 2, 3][..17]);
         assert_eq!((-4..5).map(|at| reflect(at, 1)).max(), Some(0));
         assert_eq!((-2..4).map(|at| reflect(at, 2)).collect::<Vec<_>>(), [0, 1, 0, 1, 0, 1]);
+    }
+
+    #[test]
+    fn the_kernel_for_gpus_has_the_same_limits() {
+        let source = include_str!("kernel.cu");
+        for line in [
+            format!("#define BLUR_RADIUS {RADIUS}\n"),
+            format!("#define BLUR_CLEAR {CLEAR:e}f\n"),
+            format!("#define BLUR_UNSEEN {UNSEEN:e}f\n"),
+        ] {
+            assert!(source.contains(&line), "{line}");
+        }
     }
 }
