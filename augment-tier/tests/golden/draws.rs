@@ -1,8 +1,8 @@
 //! Samples whose views are compared with torchvision: their draws as JSON, which `fixtures/replay.py` reads.
 
 use headwater_augment::render::RenderKey;
-use headwater_core::draw::{DrawnOp, Extent, SampleParams, ViewParams};
 use headwater_core::Recipe;
+use headwater_core::draw::{DrawnOp, Extent, SampleParams, ViewParams};
 use headwater_core::recipe::{BaseSpec, TensorSpec};
 use serde::{Deserialize, Serialize};
 
