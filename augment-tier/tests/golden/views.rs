@@ -7,7 +7,7 @@ use headwater_augment::simd::Simd;
 use headwater_core::draw::{DrawnOp, ViewParams};
 
 use crate::cases;
-use crate::draws::{self, Case, Draws, SampleDraws};
+use crate::draws::{self, Case, Draws};
 use crate::fixtures::{bytes, difference, json, stacked};
 
 /// Rows by tensor and view.
@@ -29,24 +29,18 @@ fn the_draws_of_a_key_never_change() {
 #[test]
 fn whole_views_are_torchvisions() {
     for (folder, cases) in cases::folders() {
-        let draws = json::<Draws>(&format!("{folder}/draws.json"));
         for &simd in Simd::available() {
             // One renderer for all, so that nothing of one sample is left in the next.
             let mut renderer = Renderer::with_simd(DecodeLimits::default(), simd);
             let renderer = renderer.as_mut().expect("a renderer");
-            for (case, sample) in cases.iter().zip(&draws.samples) {
-                views_are_torchvisions(folder, renderer, case, sample);
+            for case in &cases {
+                views_are_torchvisions(folder, renderer, case);
             }
         }
     }
 }
 
-fn views_are_torchvisions(
-    folder: &str,
-    renderer: &mut Renderer,
-    case: &Case,
-    sample: &SampleDraws,
-) {
+fn views_are_torchvisions(folder: &str, renderer: &mut Renderer, case: &Case) {
     let Case { image, recipe, .. } = case;
     let rows = recipe.tensors.iter().map(|tensor| {
         vec![vec![0xa5; (3 * tensor.width * tensor.height) as usize]; tensor.views.len()]
