@@ -39,6 +39,8 @@ pub struct Fleet {
     storage_at: Option<String>,
     /// Variables of the next node's environment.
     variables: Vec<(String, String)>,
+    /// Control group of the next node.
+    group: Option<PathBuf>,
 }
 
 // === impl Node ===
@@ -57,6 +59,10 @@ impl Node {
     pub fn signal(&self, signal: rustix::process::Signal) {
         let pid = rustix::process::Pid::from_raw(self.child.id() as i32).expect("a pid");
         rustix::process::kill_process(pid, signal).expect("the process is there");
+    }
+
+    pub fn has_ended(&mut self) -> bool {
+        self.child.try_wait().expect("a child").is_some()
     }
 
     /// Waits for the process to end by itself; its exit code.
@@ -121,6 +127,7 @@ impl Fleet {
             started: 0,
             storage_at: None,
             variables: Vec::new(),
+            group: None,
         }
     }
 
@@ -138,6 +145,11 @@ impl Fleet {
     pub fn surround(&mut self, variables: &[(&str, &str)]) {
         let owned = variables.iter().map(|(name, value)| ((*name).into(), (*value).into()));
         self.variables = owned.collect();
+    }
+
+    /// Nodes that are started from now on belong to this control group.
+    pub fn confine(&mut self, group: Option<&Path>) {
+        self.group = group.map(Path::to_owned);
     }
 
     pub fn dir(&self) -> &Path {
@@ -185,6 +197,18 @@ impl Fleet {
         self.workers[number] = Some(self.start_worker(&address, extra));
     }
 
+    /// As [`Fleet::restart_worker`]; whether it came to listen.
+    pub fn try_restart_worker(&mut self, number: usize, extra: &str) -> bool {
+        self.worker(number).kill();
+        let address = self.worker(number).address.clone();
+        let config = self.worker_config(&address, extra);
+        let started = self.try_spawn("augment", &config);
+        if let Ok(node) = &started {
+            assert_eq!(node.address, address, "a worker elsewhere");
+        }
+        started.map(|node| self.workers[number] = Some(node)).is_ok()
+    }
+
     fn start_storage(&mut self, listen: &str) -> Node {
         let index = self.dir.path().join("index");
         let config = format!(
@@ -208,12 +232,14 @@ impl Fleet {
     }
 
     fn start_worker(&mut self, listen: &str, extra: &str) -> Node {
+        let config = self.worker_config(listen, extra);
+        self.spawn("augment", &config)
+    }
+
+    fn worker_config(&self, listen: &str, extra: &str) -> String {
         let storage: Vec<&str> = self.storage.iter().map(|node| node.address.as_str()).collect();
         let storage = self.storage_at.as_deref().map_or(storage, |address| vec![address]);
-        let config = format!(
-            "[augment]\nlisten = \"{listen}\"\nstorage = {storage:?}\nthreads = 1\n{extra}\n"
-        );
-        self.spawn("augment", &config)
+        format!("[augment]\nlisten = \"{listen}\"\nstorage = {storage:?}\nthreads = 1\n{extra}\n")
     }
 
     pub fn worker(&mut self, number: usize) -> &mut Node {
@@ -221,6 +247,14 @@ impl Fleet {
     }
 
     fn spawn(&mut self, verb: &str, config: &str) -> Node {
+        match self.try_spawn(verb, config) {
+            Ok(node) => node,
+            Err(log) => panic!("{verb} does not listen; its log:\n{log}"),
+        }
+    }
+
+    /// A node that listens, or the log of one that does not.
+    fn try_spawn(&mut self, verb: &str, config: &str) -> Result<Node, String> {
         self.started += 1;
         let name = format!("{verb}-{}", self.started);
         let path = self.dir.path().join(format!("{name}.toml"));
@@ -239,6 +273,12 @@ impl Fleet {
             command.args(["netns", "exec", &self.namespace, "unshare", "--uts", "sh", "-c"]);
             command.args(["hostname \"$0\" && exec \"$@\"", &self.namespace, program]);
         }
+        if let Some(group) = &self.group {
+            // Becomes the program itself, as above.
+            command = Command::new("sh");
+            command.args(["-c", "echo $$ > \"$0/cgroup.procs\" && exec \"$@\""]);
+            command.arg(group).arg(program);
+        }
         let mut child = command
             .arg("--config")
             .arg(&path)
@@ -256,9 +296,9 @@ impl Fleet {
         let mut node = Node { address, metrics, child, log };
         match addresses {
             Some((metrics, address)) => (node.metrics, node.address) = (metrics, address),
-            None => panic!("{name} does not listen; its log:\n{}", node.log()),
+            None => return Err(node.log()),
         }
-        node
+        Ok(node)
     }
 
     pub fn config(&mut self) -> ReceiverConfig {

@@ -1,19 +1,23 @@
-//! Workers, storage nodes and the trainer itself are killed, stopped, drained and started again: the
-//! trainer gets the batches that it would have got anyway.
+//! Workers, storage nodes and the trainer itself are killed, stopped, drained and started again; shards,
+//! descriptors and memory are taken away, clocks jump: the trainer gets the batches that it would have
+//! got anyway.
 //!
 //! `HEADWATER_CHAOS_SEED` replays a schedule of faults, `HEADWATER_CHAOS_SECONDS` makes it longer;
 //! `make soak` does, and keeps the report.
 
+mod faults;
+mod report;
+#[path = "../support/mod.rs"]
 mod support;
 
-use std::collections::BTreeMap;
-use std::fmt::Write as _;
-use std::thread::sleep;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use faults::{Fault, Means};
 use headwater_core::draw::DrawRng;
 use headwater_core::{DrawKey, SampleId};
 use headwater_receiver::ReceiverConfig;
+use report::report;
 use rustix::process::Signal;
 use support::fleet::Fleet;
 use support::trainer::{CALM_HEARTBEAT_MS, HEARTBEAT_MS, Ranks, Stream};
@@ -22,32 +26,19 @@ use support::{unix_ms, variable};
 const SECONDS_DEFAULT: u64 = 12;
 const WORKERS: usize = 3;
 const WORLD: u32 = 2;
-/// Without faults the machine makes many batches in this time.
-const PAUSE_MS: [u64; 2] = [100, 900];
 /// Workers beyond the first read over gRPC: a mapped shard would outlive its storage node.
 const OVER_GRPC: &str = "local_map = \"off\"";
 
 /// Steps between checkpoints: a trainer that is killed goes back by so many at most.
 const CHECKPOINT_STEPS: u32 = 5;
-/// Longest time for a process that was asked to end.
-const DRAIN_LIMIT: Duration = Duration::from_secs(60);
-
-/// What is done to the fleet.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Fault {
-    KillWorker,
-    StopWorker,
-    DrainWorker,
-    KillStorage,
-    StopStorage,
-    DrainStorage,
-    KillTrainer,
-}
 
 /// The faults of one run, all drawn from one seed.
 struct Chaos {
     rng: DrawRng,
     fleet: Fleet,
+    means: Means,
+    /// Folder of the shards.
+    shards: PathBuf,
     config: ReceiverConfig,
     ranks: Ranks,
     /// How often the trainer was started, and what its earlier lives took.
@@ -57,20 +48,7 @@ struct Chaos {
     times: Vec<Vec<u64>>,
     /// Faults that were injected, with the time of each.
     injected: Vec<(Fault, u64)>,
-}
-
-// === impl Fault ===
-
-impl Fault {
-    const ALL: [Self; 7] = [
-        Self::KillWorker,
-        Self::StopWorker,
-        Self::DrainWorker,
-        Self::KillStorage,
-        Self::StopStorage,
-        Self::DrainStorage,
-        Self::KillTrainer,
-    ];
+    _place: tempfile::TempDir,
 }
 
 // === impl Chaos ===
@@ -79,9 +57,17 @@ impl Chaos {
     fn new(seed: u64) -> Self {
         let sample = SampleId::new(0, 0);
         let key = DrawKey { seed, epoch: 0, pass: 0, sample, stream: 0 };
-        let mut fleet = Fleet::without_workers(support::data("photos/photos-*.tar"));
-        fleet.add_storage();
+        let place = tempfile::tempdir().expect("a folder");
+        let shards = place.path().join("shards");
+        copy_shards(&shards);
+        let means = Means::find(place.path());
+        let mut fleet = Fleet::empty(shards.join("photos-*.tar"), "");
+        for number in 0..2 {
+            means.surround(&mut fleet, number == 1);
+            fleet.add_storage();
+        }
         for number in 0..WORKERS {
+            means.surround(&mut fleet, number + 1 == WORKERS);
             fleet.add_worker(Self::worker_config(number));
         }
         let config = ReceiverConfig {
@@ -96,7 +82,19 @@ impl Chaos {
         ranks.wait_for(0, 3);
         let times = vec![Vec::new(); WORLD as usize];
         let (taken, injected) = (Stream::new(), Vec::new());
-        Self { rng: key.rng(), fleet, config, ranks, lives: 1, taken, times, injected }
+        Self {
+            rng: key.rng(),
+            fleet,
+            means,
+            shards,
+            config,
+            ranks,
+            lives: 1,
+            taken,
+            times,
+            injected,
+            _place: place,
+        }
     }
 
     fn worker_config(number: usize) -> &'static str {
@@ -113,58 +111,6 @@ impl Chaos {
         ];
         let set: Vec<String> = keys.into_iter().flat_map(|key| ["--set".into(), key]).collect();
         Ranks::start(config, fleet.dir(), &format!("life-{life}"), &set)
-    }
-
-    fn below(&mut self, end: usize) -> usize {
-        ((self.rng.unit() * end as f64) as usize).min(end - 1)
-    }
-
-    fn pause(&mut self) {
-        let [least, most] = PAUSE_MS;
-        let ms = least + self.below((most - least) as usize) as u64;
-        sleep(Duration::from_millis(ms));
-    }
-
-    /// One fault, from its beginning to its end.
-    fn inject(&mut self, fault: Fault) {
-        let (worker, storage) = (self.below(WORKERS), self.below(2));
-        self.injected.push((fault, unix_ms()));
-        match fault {
-            Fault::KillWorker => {
-                self.fleet.worker(worker).kill();
-                self.pause();
-                self.fleet.restart_worker(worker, Self::worker_config(worker));
-            }
-            Fault::StopWorker => {
-                self.fleet.worker(worker).signal(Signal::STOP);
-                // Often longer than its heartbeats may stay out: it wakes as one given up.
-                (0..3).for_each(|_| self.pause());
-                self.fleet.worker(worker).signal(Signal::CONT);
-            }
-            Fault::DrainWorker => {
-                self.fleet.worker(worker).signal(Signal::TERM);
-                let code = self.fleet.worker(worker).wait(DRAIN_LIMIT);
-                assert_eq!(code, Some(0), "a worker that was asked to end");
-                self.fleet.restart_worker(worker, Self::worker_config(worker));
-            }
-            Fault::KillStorage => {
-                self.fleet.storage_node(storage).kill();
-                self.pause();
-                self.fleet.restart_storage_node(storage);
-            }
-            Fault::StopStorage => {
-                self.fleet.storage_node(storage).signal(Signal::STOP);
-                self.pause();
-                self.fleet.storage_node(storage).signal(Signal::CONT);
-            }
-            Fault::DrainStorage => {
-                self.fleet.storage_node(storage).signal(Signal::TERM);
-                let code = self.fleet.storage_node(storage).wait(DRAIN_LIMIT);
-                assert_eq!(code, Some(0), "a storage node that was asked to end");
-                self.fleet.restart_storage_node(storage);
-            }
-            Fault::KillTrainer => self.kill_trainer(),
-        }
     }
 
     /// kill -9 of every rank, then the next life. Ranks that train stay together; these do so by
@@ -207,49 +153,21 @@ impl Chaos {
     }
 }
 
+/// The photographs, where nobody else reads them.
+fn copy_shards(folder: &Path) {
+    std::fs::create_dir(folder).expect("a folder");
+    let photos = std::fs::read_dir(support::data("photos")).expect("photographs");
+    for file in photos.map(|file| file.expect("a file").path()) {
+        if file.extension().is_some_and(|ending| ending == "tar") {
+            std::fs::copy(&file, folder.join(file.file_name().expect("a name"))).expect("a copy");
+        }
+    }
+}
+
 /// Whether one place comes right after the other.
 fn follows(one: Option<&(u64, u64)>, other: Option<&(u64, u64)>) -> bool {
     let (Some(one), Some(other)) = (one, other) else { return false };
     *other == (one.0, one.1 + 1) || *other == (one.0 + 1, 0)
-}
-
-/// How long after a fault no rank got a batch, in ms: from the last batch before it to the first
-/// after it; the worst of the ranks.
-fn gap(at: u64, times: &[Vec<u64>]) -> Option<u64> {
-    let gap = |times: &Vec<u64>| {
-        let after = times.partition_point(|time| *time < at);
-        let (before, after) = (times.get(after.wrapping_sub(1))?, times.get(after)?);
-        Some(after - before)
-    };
-    times.iter().filter_map(gap).max()
-}
-
-/// Median and worst.
-fn spread(mut gaps: Vec<u64>) -> (u64, u64) {
-    gaps.sort_unstable();
-    let median = gaps.get(gaps.len() / 2).copied().unwrap_or_default();
-    (median, gaps.last().copied().unwrap_or_default())
-}
-
-fn report(seed: u64, chaos: &Chaos, batches: usize) -> String {
-    let mut kinds: BTreeMap<Fault, Vec<u64>> = BTreeMap::new();
-    for (fault, at) in &chaos.injected {
-        kinds.entry(*fault).or_default().extend(gap(*at, &chaos.times));
-    }
-    let (median, worst) = spread(kinds.values().flatten().copied().collect());
-    let compared = batches * WORLD as usize;
-    let faults = chaos.injected.len();
-    let mut text = format!(
-        "seed {seed}: {faults} faults; {compared} batches compared, 0 differ; gap at a fault: \
-         median {median} ms, worst {worst} ms"
-    );
-    for (fault, gaps) in kinds {
-        let number = gaps.len();
-        let (median, worst) = spread(gaps);
-        write!(text, "\n{number:>5} {fault:?}: median {median} ms, worst {worst} ms")
-            .expect("text");
-    }
-    text
 }
 
 #[test]
@@ -260,12 +178,13 @@ fn faults_of_every_kind_change_no_batch() {
     let mut chaos = Chaos::new(seed);
     let started = Instant::now();
     // Every kind once at least, however slow the machine is.
+    let faults = chaos.means.faults();
     for round in 0.. {
-        if round >= Fault::ALL.len() && started.elapsed() > lasts {
+        if round >= faults.len() && started.elapsed() > lasts {
             break;
         }
-        let drawn = chaos.below(Fault::ALL.len());
-        chaos.inject(Fault::ALL[if round < Fault::ALL.len() { round } else { drawn }]);
+        let drawn = chaos.below(faults.len());
+        chaos.inject(faults[if round < faults.len() { round } else { drawn }]);
         chaos.pause();
         chaos.ranks.check();
     }
