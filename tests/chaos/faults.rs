@@ -265,6 +265,8 @@ impl Chaos {
             }
             Fault::KillTrainer => self.kill_trainer(),
             Fault::HideShards => {
+                // A node that has just started has no shard open.
+                self.restart_storage(storage);
                 let away = self.shards.with_extension("away");
                 std::fs::rename(&self.shards, &away).expect("a folder");
                 // Once in two times for as long as a file system takes to fail over.
@@ -274,8 +276,14 @@ impl Chaos {
             }
             Fault::StarveOfDescriptors => {
                 let pid = match self.below(2) {
-                    0 => self.fleet.worker(worker).pid(),
-                    _ => self.fleet.storage_node(storage).pid(),
+                    0 => {
+                        self.restart_worker(worker);
+                        self.fleet.worker(worker).pid()
+                    }
+                    _ => {
+                        self.restart_storage(storage);
+                        self.fleet.storage_node(storage).pid()
+                    }
                 };
                 let before = limit_descriptors(pid, Some(open_descriptors(pid)));
                 self.pause();
