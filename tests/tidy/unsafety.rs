@@ -3,7 +3,7 @@
 use crate::tree::{code, files, read, root};
 
 /// Files that hold unsafe code, each with why it cannot do without.
-const ROOMS: [(&str, &str); 51] = [
+const ROOMS: [(&str, &str); 52] = [
     ("libs/core/tests/allocations.rs", "an allocator that counts"),
     ("augment-tier/tests/allocations.rs", "an allocator that counts"),
     ("augment-tier/src/cuda/memory.rs", "memory from the GPU's driver"),
@@ -12,6 +12,7 @@ const ROOMS: [(&str, &str); 51] = [
     ("augment-tier/src/cuda/nvjpeg/fake.rs", "stands in for that library in tests"),
     ("augment-tier/src/cuda/nvjpeg/library.rs", "looks that library's functions up"),
     ("augment-tier/src/cuda/stream.rs", "the GPU's driver is C"),
+    ("augment-tier/src/decode/heap.rs", "tells C's allocator its thresholds"),
     ("augment-tier/src/decode/turbo.rs", "the JPEG library is C"),
     ("augment-tier/src/ops/level.rs", "rounds what is known to be in range"),
     ("augment-tier/src/ops/resize/rearrange.rs", "vectors of several instruction sets"),

@@ -6,6 +6,7 @@
 
 mod cmyk;
 mod error;
+mod heap;
 mod jpeg;
 mod limits;
 mod png;
@@ -60,6 +61,7 @@ impl Decoder {
     /// # Errors
     /// libjpeg-turbo has no memory for its state.
     pub fn new(limits: DecodeLimits) -> Result<Self, DecodeError> {
+        heap::give_large_blocks_back();
         let jpeg = jpeg::JpegDecoder::new(limits)?;
         Ok(Self { limits, jpeg, channels: Vec::new(), image: RgbImage::new() })
     }
