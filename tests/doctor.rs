@@ -234,6 +234,32 @@ fn plain(folder: &Path, args: &[&str]) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
+/// `doctor --gpu` on the emulated GPU, under these variables.
+fn proof(variables: &[(&str, &str)]) -> Said {
+    let cache = tempfile::tempdir().expect("a folder");
+    let folder = cache.path().display();
+    let settings = ["augment", "receiver"].map(|tier| format!("{tier}.cuda_cache_dir={folder}"));
+    let libraries = emulation::cuda().to_str().expect("text");
+    let env = [&[("LD_LIBRARY_PATH", libraries)], variables].concat();
+    doctor(&env, &["--batch", "1", "--gpu", "--set", &settings[0], "--set", &settings[1]])
+}
+
+#[test]
+fn a_gpu_is_put_to_the_proof_and_a_wrong_kernel_is_named() {
+    let said = proof(&[]);
+    let bytes = "makes the processor's bytes";
+    said.has("gpu proof of a worker", "ok", &format!("cuda Emulated GPU {bytes} in"));
+    said.has("gpu proof of a receiver", "ok", &format!("{bytes}: copy of a slot, normalise"));
+    said.has("gpu peer writes", "absent", "GPUDirect RDMA");
+    let said = proof(&[("EMULATED_NVRTC_REPLACE", "(u8)(hue + shift)=>(u8)(hue + shift + 1)")]);
+    said.has("gpu proof of a worker", "wrong", "`hue` gives other bytes than the processor");
+    said.has("gpu proof of a receiver", "ok", bytes);
+    let said = proof(&[("EMULATED_NVRTC_REPLACE", "third << 32=>third << 31")]);
+    said.has("gpu proof of a worker", "ok", bytes);
+    said.has("gpu proof of a receiver", "wrong", "`normalise` gives other bytes");
+    assert_eq!(said.code, Some(1), "{}", said.stderr);
+}
+
 #[test]
 fn cuda_libraries_say_their_versions() {
     let libraries = emulation::cuda().to_str().expect("text");

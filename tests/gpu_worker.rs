@@ -126,7 +126,9 @@ fn a_gpu_that_fails_in_mid_epoch_costs_no_byte_and_is_counted() {
     let reference = epoch(&mut fleet, cpu);
     let settings = cuda(&fleet);
     for call in ["cuLaunchKernel:7", "cuMemcpyDtoHAsync:3", "cuEventSynchronize:4"] {
-        emulate(&mut fleet, emulation::cuda(), &[("EMULATED_CUDA_FAIL", call)]);
+        // Counted from the end of the proof's stream on.
+        let after = ("EMULATED_CUDA_FAIL_AFTER", "cuStreamDestroy");
+        emulate(&mut fleet, emulation::cuda(), &[("EMULATED_CUDA_FAIL", call), after]);
         let gpu = fleet.add_worker(&settings);
         assert!(epoch(&mut fleet, gpu) == reference, "{call}: other batches");
         let worker = fleet.worker(gpu);
@@ -183,6 +185,33 @@ fn a_gpu_that_cannot_be_had_is_refused_by_name() {
     let (code, said) = refused(&mut fleet, libraries, &[], &[forced, "augment.cuda_device=1"]);
     assert_eq!(code, Some(1), "{said}");
     assert!(said.contains("GPU 1: open it: invalid device ordinal"), "{said}");
+}
+
+/// A blur that rounds otherwise: nothing fails, and every byte would be within one level.
+#[test]
+fn a_gpu_that_makes_other_bytes_is_refused_where_it_is_forced_and_left_alone_where_it_is_not() {
+    let mut fleet = fleet();
+    let wrong = ("EMULATED_NVRTC_REPLACE", "rintf(sum)=>truncf(sum)");
+    let named = "Emulated GPU: its proof failed: `blur` gives other bytes than the processor";
+    let (code, said) = refused(&mut fleet, emulation::cuda(), &[wrong], &["augment.backend=cuda"]);
+    assert_eq!(code, Some(1), "{said}");
+    for words in ["augment.backend is `cuda`, but cuda ", named] {
+        assert!(said.contains(words), "{said}");
+    }
+
+    let cpu = fleet.add_worker("backend = \"cpu\"");
+    let reference = epoch(&mut fleet, cpu);
+    let settings = cuda(&fleet).replace("\"cuda\"", "\"auto\"");
+    emulate(&mut fleet, emulation::cuda(), &[wrong]);
+    let auto = fleet.add_worker(&settings);
+    assert!(epoch(&mut fleet, auto) == reference, "other batches");
+    let log = ended(fleet.worker(auto));
+    for said in ["the GPU cannot be used: the processor renders", named, "back end backend=\"cpu "]
+    {
+        assert!(log.contains(said), "no `{said}` in {log}");
+    }
+    let nothing = "at the context's release: 0 device allocations, 0 pinned, 0 streams, 0 events";
+    assert!(log.contains(nothing), "{log}");
 }
 
 /// A machine with a driver and without NVRTC.

@@ -5,8 +5,8 @@
 mod photos;
 
 use headwater_augment::decode::{DecodeLimits, Decoder};
-use headwater_augment::part::{PartPlan, PartSample, PartScales, SliceRow};
-use headwater_augment::render::{RenderKey, Renderer};
+use headwater_augment::part::{PartPlan, PartScales, SliceRow};
+use headwater_augment::render::{PartSample, RenderKey, Renderer};
 use headwater_core::{Dtype, Layout, Recipe, SampleId};
 
 fn main() {

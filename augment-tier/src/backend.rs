@@ -3,7 +3,7 @@
 use headwater_core::Recipe;
 
 use crate::decode::DecodeLimits;
-use crate::render::{RenderError, RenderKey, Rendered, Renderer, ViewSink};
+use crate::render::{PartSample, RenderError, Rendered, Renderer, ViewSink};
 use crate::simd::Simd;
 
 /// Makes one renderer for each thread of the pool.
@@ -42,31 +42,21 @@ pub trait SampleRenderer: Send {
     fn render(
         &mut self,
         recipe: &Recipe,
-        key: RenderKey,
-        encoded: &[u8],
+        sample: &PartSample<'_>,
         out: &mut dyn ViewSink,
     ) -> Result<Rendered, RenderError>;
 
-    /// Renders samples of one recipe, each as [`SampleRenderer::render`] would; one answer for each,
-    /// in their order.
+    /// Renders samples of one recipe, each to its own sink as [`SampleRenderer::render`] would; one
+    /// answer for each, in their order.
     fn render_all(
         &mut self,
         recipe: &Recipe,
-        jobs: &mut [SampleJob<'_>],
+        samples: &[PartSample<'_>],
+        sinks: &mut [&mut dyn ViewSink],
     ) -> Vec<Result<Rendered, RenderError>> {
-        let render = |job: &mut SampleJob<'_>| self.render(recipe, job.key, job.encoded, job.out);
-        jobs.iter_mut().map(render).collect()
+        let both = samples.iter().zip(sinks);
+        both.map(|(sample, out)| self.render(recipe, sample, *out)).collect()
     }
-}
-
-/// A sample to be rendered together with others.
-pub struct SampleJob<'a> {
-    /// What its draws follow from.
-    pub key: RenderKey,
-    /// The image's file.
-    pub encoded: &'a [u8],
-    /// Where its views go.
-    pub out: &'a mut dyn ViewSink,
 }
 
 fn no_nvjpeg(backend: &str) -> String {
@@ -83,9 +73,6 @@ pub struct CpuBackend {
     /// Bounds on images.
     pub limits: DecodeLimits,
 }
-
-/// Lets a sink of any kind through to a function that wants a sized one.
-pub(crate) struct AnySink<'a>(pub(crate) &'a mut dyn ViewSink);
 
 // === impl CpuBackend ===
 
@@ -105,34 +92,13 @@ impl SampleRenderer for Renderer {
     fn render(
         &mut self,
         recipe: &Recipe,
-        key: RenderKey,
-        encoded: &[u8],
+        sample: &PartSample<'_>,
         out: &mut dyn ViewSink,
     ) -> Result<Rendered, RenderError> {
         if !recipe.decoder.is_turbojpeg() {
             // Other pixels than were asked for would go unnoticed.
             return Err(RenderError::Device { reason: no_nvjpeg("the processor") });
         }
-        Self::render(self, recipe, key, encoded, &mut AnySink(out))
-    }
-}
-
-// === impl AnySink ===
-
-impl ViewSink for AnySink<'_> {
-    fn row(&mut self, tensor: usize, view: usize) -> &mut [u8] {
-        self.0.row(tensor, view)
-    }
-
-    fn block_scales(&mut self, tensor: usize, view: usize) -> &mut [u8] {
-        self.0.block_scales(tensor, view)
-    }
-
-    fn fp8_scale(&self, tensor: usize) -> Option<f32> {
-        self.0.fp8_scale(tensor)
-    }
-
-    fn fp8_amax(&mut self, tensor: usize, amax: f32) {
-        self.0.fp8_amax(tensor, amax);
+        Self::render(self, recipe, sample.key, sample.encoded, out)
     }
 }

@@ -19,6 +19,7 @@ const LISTEN_DEFAULT: &str = "127.0.0.1:7402";
 const STORAGE_DEFAULT: &str = "127.0.0.1:7401";
 const STORAGE_WAIT_MS_DEFAULT: u64 = 30_000;
 const STAGING_BYTES_DEFAULT: u64 = 256 << 20;
+const PART_BYTES_MAX_DEFAULT: u64 = 256 << 20;
 const CUDA_MEMORY_BYTES_DEFAULT: u64 = 4 << 30;
 const NVJPEG_MEMORY_BYTES_DEFAULT: u64 = 4 << 30;
 const SESSIONS_MAX_DEFAULT: usize = 256;
@@ -95,9 +96,14 @@ pub struct AugmentConfig {
     /// rest of the leases is read ahead. 0: as many as leases.
     #[key(unit = "parts")]
     pub queue_parts: u32,
-    /// Encoded bytes read ahead for all receivers, estimated from the shards' mean sample.
+    /// Encoded bytes read ahead for all receivers, estimated from the shards' mean sample. A receiver
+    /// holds no more of them than it leaves free.
     #[key(unit = "bytes")]
     pub staging_bytes: u64,
+    /// Most bytes of a part, which a receiver chooses by `receiver.part_samples`; a larger one is
+    /// refused. One receiver's parts under way hold no more together, or 16 MiB for each of `queue_parts`.
+    #[key(unit = "bytes")]
+    pub part_bytes_max: u64,
     /// Links this worker takes, of those a receiver offers: `shm`, `rdma`, `ucx`, `tcp`. With one
     /// name that link is forced: a session that cannot have it fails.
     pub links: Vec<String>,
@@ -158,6 +164,7 @@ impl Default for AugmentConfig {
             leases_in_flight: 0,
             queue_parts: 0,
             staging_bytes: STAGING_BYTES_DEFAULT,
+            part_bytes_max: PART_BYTES_MAX_DEFAULT,
             links: kinds.map(|kind| kind.name().to_owned()).to_vec(),
             rdma_device: String::new(),
             rdma_gid_index: -1,
@@ -175,6 +182,9 @@ impl Default for AugmentConfig {
 }
 
 impl AugmentConfig {
+    /// A part of 16 samples of `dinov2` in bf16. A receiver does not say ahead how large its parts are.
+    pub const PART_BYTES_USUAL: u64 = 16 << 20;
+
     /// Checks every value that stands for itself.
     ///
     /// # Errors
@@ -190,6 +200,7 @@ impl AugmentConfig {
             ("leases_in_flight", self.leases_in_flight.into(), 0, LEASES_MAX.into()),
             ("queue_parts", self.queue_parts.into(), 0, LEASES_MAX.into()),
             ("staging_bytes", self.staging_bytes, 1 << 20, 1 << 40),
+            ("part_bytes_max", self.part_bytes_max, 1 << 10, 1 << 40),
             ("rdma_queue_pairs", self.rdma_queue_pairs.into(), 1, QUEUE_PAIRS_MAX.into()),
             ("decode_pixels_max", self.decode_pixels_max, 1, 1 << 32),
             ("decode_jpeg_scans_max", self.decode_jpeg_scans_max.into(), 1, 1 << 16),
@@ -259,6 +270,12 @@ impl AugmentConfig {
     #[must_use]
     pub fn parts(&self) -> u32 {
         if self.queue_parts == 0 { self.credits() } else { self.queue_parts.min(self.credits()) }
+    }
+
+    /// Bytes that one receiver's parts under way may hold together.
+    #[must_use]
+    pub fn session_part_bytes(&self) -> u64 {
+        self.part_bytes_max.max(u64::from(self.parts()) * Self::PART_BYTES_USUAL)
     }
 
     /// Bounds on images.

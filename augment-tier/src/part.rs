@@ -5,6 +5,7 @@
 
 mod fields;
 mod memory;
+mod rows;
 mod scales;
 
 use std::sync::Arc;
@@ -15,10 +16,11 @@ use headwater_transport::{part_checksum, row_checksum};
 
 pub use fields::{SampleFault, SampleFields};
 pub use memory::{RowBytes, SliceRow};
+pub use rows::{SampleRows, render_into_rows};
 pub use scales::PartScales;
 
-use crate::backend::{SampleJob, SampleRenderer};
-use crate::render::{RenderError, RenderKey, Rendered, ViewSink};
+use crate::backend::SampleRenderer;
+use crate::render::{PartSample, RenderError, Rendered, ViewSink};
 
 /// A recipe, and which region of a part holds which of its views: regions are numbered as
 /// `Layout::part_regions` has them, tensors in order, views in order, the scales of their blocks where
@@ -34,17 +36,6 @@ pub struct PartPlan {
 
 /// Samples that are tried in place of a bad one.
 const SUBSTITUTES_MAX: u32 = 16;
-
-/// One sample of a part.
-#[derive(Clone, Copy, Debug)]
-pub struct PartSample<'a> {
-    /// What its draws follow from.
-    pub key: RenderKey,
-    /// The image's file.
-    pub encoded: &'a [u8],
-    /// Class index; -1 where it has none.
-    pub label: i64,
-}
 
 /// A sample that could not be rendered ends [`render_part`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -109,6 +100,10 @@ impl PartPlan {
         &self.recipe
     }
 
+    fn write_label(&self, sample: &PartSample<'_>, row: &mut impl RowBytes) {
+        row.region_mut(self.labels_region).copy_from_slice(&sample.label.to_le_bytes());
+    }
+
     /// Writes a sample's encoded bytes, zeros after them, and their number.
     fn write_raw(&self, encoded: &[u8], row: &mut impl RowBytes) {
         let (bytes, rest) = row.region_mut(self.labels_region - 2).split_at_mut(encoded.len());
@@ -118,43 +113,35 @@ impl PartPlan {
         row.region_mut(self.labels_region - 1).copy_from_slice(&size.to_le_bytes());
     }
 
-    /// As [`PartPlan::render_sample`] for several samples, which the renderer is given together; one
-    /// answer for each.
+    /// As [`PartPlan::render_sample`] for several samples, each to its own row, which the renderer is
+    /// given together; one answer for each.
     ///
     /// # Panics
     /// As [`PartPlan::render_sample`].
-    pub fn render_samples<S: SampleRow>(
+    pub fn render_samples<R: RowBytes>(
         &self,
         renderer: &mut dyn SampleRenderer,
         scales: &PartScales,
-        samples: &mut [S],
+        samples: &[PartSample<'_>],
+        rows: &mut [&mut R],
     ) -> Vec<Result<(), RenderError>> {
+        let both = samples.iter().zip(rows);
         let together = self.recipe.raw.is_none() && !self.recipe.tensors.is_empty();
         if !together || samples.len() < 2 {
-            let render = |sample: &mut S| {
-                let (sample, row) = sample.split();
-                self.render_sample(renderer, &sample, scales, row)
+            let render = |(sample, row): (_, &mut &mut R)| {
+                self.render_sample(renderer, sample, scales, &mut **row)
             };
-            return samples.iter_mut().map(render).collect();
+            return both.map(render).collect();
         }
-        let mut sinks = Vec::with_capacity(samples.len());
-        for sample in &mut *samples {
-            let (PartSample { key, encoded, .. }, row) = sample.split();
-            sinks.push((key, encoded, RowSink { plan: self, scales, row }));
-        }
-        let mut jobs: Vec<SampleJob<'_>> = sinks
-            .iter_mut()
-            .map(|(key, encoded, out)| SampleJob { key: *key, encoded, out })
-            .collect();
-        let rendered = renderer.render_all(&self.recipe, &mut jobs);
+        let mut sinks: Vec<RowSink<'_, R>> =
+            both.map(|(_, row)| RowSink { plan: self, scales, row: &mut **row }).collect();
+        let mut outs: Vec<&mut dyn ViewSink> = sinks.iter_mut().map(|sink| sink as _).collect();
+        let rendered = renderer.render_all(&self.recipe, samples, &mut outs);
         assert_eq!(rendered.len(), samples.len(), "one answer for each sample");
-        let finish = |(sample, rendered): (&mut S, Result<Rendered, RenderError>)| {
-            rendered?;
-            let (sample, row) = sample.split();
-            row.region_mut(self.labels_region).copy_from_slice(&sample.label.to_le_bytes());
-            Ok(())
+        let finish = |((sample, sink), rendered): ((_, RowSink<'_, R>), Result<_, _>)| {
+            rendered.map(|_: Rendered| self.write_label(sample, sink.row))
         };
-        samples.iter_mut().zip(rendered).map(finish).collect()
+        samples.iter().zip(sinks).zip(rendered).map(finish).collect()
     }
 
     /// Writes one sample's row of every region: views, encoded bytes where the recipe delivers
@@ -179,12 +166,12 @@ impl PartPlan {
         }
         if !self.recipe.tensors.is_empty() {
             let mut sink = RowSink { plan: self, scales, row };
-            renderer.render(&self.recipe, sample.key, sample.encoded, &mut sink)?;
+            renderer.render(&self.recipe, sample, &mut sink)?;
         }
         if self.recipe.raw.is_some() {
             self.write_raw(sample.encoded, row);
         }
-        row.region_mut(self.labels_region).copy_from_slice(&sample.label.to_le_bytes());
+        self.write_label(sample, row);
         Ok(())
     }
 }
@@ -202,15 +189,6 @@ pub fn substitutes_max(samples: u32) -> u32 {
 pub fn next_substitute(asked: u32, tried: u32, samples: u32) -> Option<u32> {
     let substitutes = (tried + samples - asked) % samples;
     (substitutes < substitutes_max(samples)).then_some((tried + 1) % samples)
-}
-
-/// A sample together with its row.
-pub trait SampleRow {
-    /// The row.
-    type Row: RowBytes;
-
-    /// Both.
-    fn split(&mut self) -> (PartSample<'_>, &mut Self::Row);
 }
 
 /// Checks that a sample is not too large to be delivered as it is.
@@ -258,7 +236,7 @@ mod tests {
     use headwater_core::{Layout, SampleId};
 
     use super::*;
-    use crate::render::Rendered;
+    use crate::render::RenderKey;
 
     /// Fills each row with the number of the sample plus ten times its tensor and view.
     struct Painter;
@@ -267,8 +245,7 @@ mod tests {
         fn render(
             &mut self,
             recipe: &Recipe,
-            key: RenderKey,
-            encoded: &[u8],
+            &PartSample { key, encoded, .. }: &PartSample<'_>,
             out: &mut dyn ViewSink,
         ) -> Result<Rendered, RenderError> {
             assert_eq!(encoded, [key.sample.0 as u8]);

@@ -1,8 +1,8 @@
 //! The threads that render, and how they share the work of all sessions.
 //!
-//! A unit is one sample of one part, or as many as the back end is best given together. A free thread takes the next unit from the session whose turn
-//! it is, so that at low load all threads work on one part, and at high load no session waits for
-//! more than one sample of each other one. Plain threads: CPU work never runs on the async ones.
+//! A unit is one sample of one part, or as many as the back end is best given together. A free thread
+//! takes the next unit from the session that has had the least work, so that at low load all threads work on
+//! one part, and at high load sessions have equal shares, whatever they lease. Plain threads: CPU work never runs on the async ones.
 
 mod chosen;
 mod job;
@@ -15,7 +15,7 @@ use std::thread::JoinHandle;
 use std::time::Instant;
 
 pub(crate) use chosen::start;
-pub(crate) use job::{BadUnit, JobEnd, JobResult, RenderJob, RenderUnit};
+pub(crate) use job::{JobEnd, JobResult, QueuedSample, RenderJob, UndecodedSample};
 use queue::FairQueue;
 
 use crate::backend::{Backend, SampleRenderer};
@@ -25,12 +25,12 @@ use crate::metrics;
 /// Work in units that any thread may do, each once.
 pub(crate) trait PoolWork: Send + Sync {
     /// Does one unit.
-    fn run(&self, unit: usize, renderer: &mut dyn SampleRenderer);
+    fn do_unit(&self, unit: usize, renderer: &mut dyn SampleRenderer);
 
-    /// `run` panicked, or there was no renderer for it.
+    /// `do_unit` panicked, or there was no renderer for it.
     fn broken(&self, unit: usize, reason: String);
 
-    /// These units will not be run.
+    /// These units will not be done.
     fn taken_back(&self, units: Range<usize>);
 }
 
@@ -40,12 +40,12 @@ pub(crate) struct Pool {
     threads: Vec<JoinHandle<()>>,
 }
 
-/// Names work in the pool: the session, and the place of its lease in it.
+/// Where work stands in the queue, which names it too: a session has one piece of work of an order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Turn {
+pub(crate) struct QueuePlace {
     /// Number of the session.
     pub(crate) session: u64,
-    /// Lower goes first.
+    /// The lease's number in its session; lower goes first.
     pub(crate) order: u64,
 }
 
@@ -78,7 +78,7 @@ impl Pool {
             let shared = Arc::clone(&pool.shared);
             let thread = std::thread::Builder::new()
                 .name(format!("render-{number}"))
-                .spawn(move || shared.work(renderer))
+                .spawn(move || shared.serve_queue(renderer))
                 .map_err(|source| AugmentError::Threads { threads, source })?;
             pool.threads.push(thread);
         }
@@ -91,10 +91,16 @@ impl Pool {
         self.shared.samples_at_once
     }
 
-    /// Queues `units` units.
-    pub(crate) fn submit(&self, turn: Turn, work: Arc<dyn PoolWork>, units: usize) {
+    /// Queues `units` units of so many bytes each: sessions share the threads by bytes.
+    pub(crate) fn submit(
+        &self,
+        place: QueuePlace,
+        work: Arc<dyn PoolWork>,
+        units: usize,
+        unit_bytes: u64,
+    ) {
         let mut state = self.shared.lock();
-        state.queue.push(turn.session, turn.order, work, units);
+        state.queue.push(place.session, place.order, work, units, unit_bytes);
         state.report();
         drop(state);
         // As many as may be asleep and can find something.
@@ -103,9 +109,9 @@ impl Pool {
 
     /// Takes back the units of this work that no thread has taken; those under way run to their
     /// end.
-    pub(crate) fn take_back(&self, turn: Turn, work: &dyn PoolWork) {
+    pub(crate) fn take_back(&self, place: QueuePlace, work: &dyn PoolWork) {
         let mut state = self.shared.lock();
-        let units = state.queue.remove(turn.session, turn.order);
+        let units = state.queue.remove(place.session, place.order);
         state.report();
         drop(state);
         work.taken_back(units);
@@ -127,11 +133,12 @@ impl Drop for Pool {
 // === impl Shared ===
 
 impl Shared {
-    fn work(&self, renderer: Box<dyn SampleRenderer>) {
+    /// What a thread does until the pool closes.
+    fn serve_queue(&self, renderer: Box<dyn SampleRenderer>) {
         let mut renderer = Some(renderer);
         while let Some((work, unit)) = self.next() {
             let started = Instant::now();
-            if let Err(reason) = self.run(&*work, unit, &mut renderer) {
+            if let Err(reason) = self.do_unit(&*work, unit, &mut renderer) {
                 metrics::panicked();
                 tracing::error!(reason, "rendering a sample broke off");
                 work.broken(unit, reason);
@@ -140,8 +147,8 @@ impl Shared {
         }
     }
 
-    /// Runs one unit. After a panic the renderer is gone: its memory may be half changed.
-    fn run(
+    /// Does one unit. After a panic the renderer is gone: its memory may be half changed.
+    fn do_unit(
         &self,
         work: &dyn PoolWork,
         unit: usize,
@@ -151,8 +158,8 @@ impl Shared {
             Some(renderer) => renderer,
             None => self.backend.renderer().map_err(|error| error.to_string())?,
         };
-        let ran = catch_unwind(AssertUnwindSafe(|| work.run(unit, &mut *taken)));
-        match ran {
+        let done = catch_unwind(AssertUnwindSafe(|| work.do_unit(unit, &mut *taken)));
+        match done {
             Ok(()) => {
                 *renderer = Some(taken);
                 Ok(())

@@ -3,6 +3,7 @@
 //! A pure function of recipe, key and encoded bytes. No clock, no thread, no memory taken per
 //! sample once the buffers have grown to the largest image.
 
+mod caster;
 mod painter;
 
 use headwater_core::draw::{CropBox, DrawKey, Extent, SampleParams, ViewParams};
@@ -10,8 +11,10 @@ use headwater_core::recipe::{BaseSpec, DecodeScaling};
 use headwater_core::{Dtype, Recipe, SampleId};
 
 use crate::decode::{DecodeError, DecodeLimits, Decoder, Wanted};
+use crate::image::Planes;
 use crate::ops::resize::Geometry;
 use crate::simd::Simd;
+use caster::Caster;
 use painter::Painter;
 
 /// What the draws of a sample follow from, beside the view.
@@ -25,6 +28,17 @@ pub struct RenderKey {
     pub pass: u32,
     /// The sample.
     pub sample: SampleId,
+}
+
+/// One sample of a part: all that its row follows from, beside the recipe.
+#[derive(Clone, Copy, Debug)]
+pub struct PartSample<'a> {
+    /// What its draws follow from.
+    pub key: RenderKey,
+    /// The image's file.
+    pub encoded: &'a [u8],
+    /// Class index; -1 where it has none.
+    pub label: i64,
 }
 
 /// Where the views of one sample go.
@@ -109,6 +123,7 @@ pub struct Renderer {
     decoder: Decoder,
     draws: Draws,
     painter: Painter,
+    caster: Caster,
 }
 
 /// What is random about the views of one sample. Known from the image's size, so that no more of
@@ -163,8 +178,8 @@ impl Renderer {
     /// # Errors
     /// The JPEG library has no memory for its state.
     pub fn with_simd(limits: DecodeLimits, simd: Simd) -> Result<Self, RenderError> {
-        let (decoder, painter) = (Decoder::new(limits)?, Painter::new(simd));
-        Ok(Self { decoder, draws: Draws::default(), painter })
+        let (painter, caster) = (Painter::new(simd), Caster::new(simd));
+        Ok(Self { decoder: Decoder::new(limits)?, draws: Draws::default(), painter, caster })
     }
 
     /// The instructions that were chosen.
@@ -184,9 +199,9 @@ impl Renderer {
         recipe: &Recipe,
         key: RenderKey,
         encoded: &[u8],
-        out: &mut impl ViewSink,
+        out: &mut dyn ViewSink,
     ) -> Result<Rendered, RenderError> {
-        let Self { decoder, painter, draws } = self;
+        let Self { decoder, painter, draws, caster } = self;
         let mut source = None;
         decoder.decode_wanted(encoded, |image| {
             source = Some(image);
@@ -199,8 +214,8 @@ impl Renderer {
         let mut number = 0;
         for (tensor, spec) in recipe.tensors.iter().enumerate() {
             for view in 0..spec.views.len() {
-                painter.view(recipe, image, &params.views()[number], spec.extent());
-                write_view(painter, recipe, tensor, view, out)?;
+                let planes = painter.view(recipe, image, &params.views()[number], spec.extent());
+                write_view(caster, recipe, (tensor, view), planes, out)?;
                 number += 1;
             }
         }
@@ -208,25 +223,24 @@ impl Renderer {
     }
 }
 
-/// Writes the view that was made last to its place in `out`.
+/// Writes a view to its place in `out`: number `view` of tensor number `tensor`.
 fn write_view(
-    painter: &mut Painter,
+    caster: &mut Caster,
     recipe: &Recipe,
-    tensor: usize,
-    view: usize,
+    (tensor, view): (usize, usize),
+    planes: &Planes,
     out: &mut dyn ViewSink,
 ) -> Result<(), RenderError> {
     let spec = &recipe.tensors[tensor];
     let scale = out.fp8_scale(tensor).unwrap_or_else(|| recipe.fp8_scale());
-    let table = painter.table(recipe, spec, scale);
     let row = out.row(tensor, view);
     let values = 3 * u64::from(spec.width) * u64::from(spec.height);
     check_row(tensor, view, (values * spec.dtype.size_bytes()) as usize, row.len())?;
-    painter.write(table, row);
+    let scales = caster.write(recipe, spec, scale, planes, row);
     match spec.dtype {
-        Dtype::Fp8E4m3 => out.fp8_amax(tensor, painter.amax(recipe)),
+        Dtype::Fp8E4m3 => out.fp8_amax(tensor, caster.amax(recipe, planes)),
         Dtype::Mxfp8E4m3 => {
-            let (scales, to) = (painter.block_scales(), out.block_scales(tensor, view));
+            let to = out.block_scales(tensor, view);
             check_row(tensor, view, scales.len(), to.len())?;
             to.copy_from_slice(scales);
         }

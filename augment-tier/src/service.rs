@@ -65,7 +65,7 @@ impl augment_server::Augment for AugmentService {
 }
 
 async fn serve(worker: Arc<Worker>, id: u64, messages: Messages, outbox: Outbox) {
-    match session::run(worker, id, messages, outbox.clone()).await {
+    match session::serve(worker, id, messages, outbox.clone()).await {
         Ok(()) => {
             metrics::session_ended("closed");
             tracing::info!(session = id, "session ends");

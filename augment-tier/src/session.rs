@@ -28,7 +28,7 @@ pub(crate) use wire::{Messages, Outbox, answers};
 
 use crate::error::SessionError;
 use crate::metrics::{self, PartOutcome};
-use crate::pool::Turn;
+use crate::pool::QueuePlace;
 use crate::worker::Worker;
 use lease::LeaseWork;
 use open::Session;
@@ -49,7 +49,7 @@ struct Leases {
 }
 
 /// Serves one receiver until it leaves, breaks the protocol, or the worker is to stop.
-pub(crate) async fn run(
+pub(crate) async fn serve(
     worker: Arc<Worker>,
     id: u64,
     messages: Messages,
@@ -186,10 +186,10 @@ impl Leases {
         }
         let withdrawn = self.session.ending.child_token();
         self.open.insert(id, withdrawn.clone());
-        let turn = Turn { session: self.session.id, order: self.begun };
+        let place = QueuePlace { session: self.session.id, order: self.begun };
         self.begun += 1;
-        let work = LeaseWork { session: Arc::clone(&self.session), lease, turn, withdrawn };
-        self.tasks.spawn(async move { (id, work.run().await) });
+        let work = LeaseWork { session: Arc::clone(&self.session), lease, place, withdrawn };
+        self.tasks.spawn(async move { (id, work.fulfil().await) });
         Ok(())
     }
 

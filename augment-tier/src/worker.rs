@@ -1,6 +1,7 @@
 //! What all sessions of a worker share.
 
 mod bad_samples;
+mod staging;
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,15 +16,14 @@ use tokio_util::sync::CancellationToken;
 
 use crate::backend::Backend;
 use crate::config::AugmentConfig;
-use crate::metrics;
 use crate::pool::Pool;
 pub(crate) use bad_samples::BadSample;
 use bad_samples::BadSampleLog;
+use staging::Staging;
+pub(crate) use staging::StagingRoom;
 
 /// Manifests that are kept; beyond that they are fetched anew by the next session.
 const MANIFESTS_KEPT: usize = 64;
-/// Unit of the bound on encoded bytes.
-const STAGING_UNIT_BYTES: u64 = 1024;
 
 pub(crate) struct Worker {
     pub(crate) config: AugmentConfig,
@@ -43,15 +43,9 @@ pub(crate) struct Worker {
     device_lost: CancellationToken,
     sessions: Arc<Semaphore>,
     sessions_begun: AtomicU64,
-    staging: Arc<Semaphore>,
+    /// Encoded bytes read ahead.
+    pub(crate) staging: Arc<Staging>,
     manifests: Mutex<HashMap<String, Arc<Manifest>>>,
-}
-
-/// Room for encoded bytes, given back when dropped.
-#[derive(Debug)]
-pub(crate) struct StagingRoom {
-    permit: Option<OwnedSemaphorePermit>,
-    staging: Arc<Semaphore>,
 }
 
 // === impl Worker ===
@@ -64,7 +58,6 @@ impl Worker {
         storage: StorageClient,
         pool: Pool,
     ) -> Self {
-        let staging = (config.staging_bytes / STAGING_UNIT_BYTES) as usize;
         Self {
             name: config.advertise.clone(),
             access,
@@ -78,7 +71,7 @@ impl Worker {
             device_lost: CancellationToken::new(),
             sessions: Arc::new(Semaphore::new(config.sessions_max)),
             sessions_begun: AtomicU64::new(0),
-            staging: Arc::new(Semaphore::new(staging)),
+            staging: Staging::new(config.staging_bytes),
             manifests: Mutex::default(),
             config,
         }
@@ -121,32 +114,5 @@ impl Worker {
         }
         kept.insert(dataset.name.clone(), Arc::clone(&manifest));
         Ok(manifest)
-    }
-
-    /// Waits for room for so many encoded bytes. More than there is at all is given all of it:
-    /// such a part is read alone.
-    pub(crate) async fn staging(&self, bytes: u64) -> StagingRoom {
-        let all = self.config.staging_bytes / STAGING_UNIT_BYTES;
-        let units = u32::try_from(bytes.div_ceil(STAGING_UNIT_BYTES).min(all)).unwrap_or(u32::MAX);
-        let staging = Arc::clone(&self.staging);
-        let permit = Arc::clone(&staging).acquire_many_owned(units).await.ok();
-        let room = StagingRoom { permit, staging };
-        room.report();
-        room
-    }
-}
-
-// === impl StagingRoom ===
-
-impl StagingRoom {
-    fn report(&self) {
-        metrics::staging_free(self.staging.available_permits() as u64 * STAGING_UNIT_BYTES);
-    }
-}
-
-impl Drop for StagingRoom {
-    fn drop(&mut self) {
-        self.permit = None;
-        self.report();
     }
 }

@@ -12,8 +12,8 @@ use std::cell::Cell;
 use std::sync::Arc;
 
 use headwater_augment::decode::DecodeLimits;
-use headwater_augment::part::{PartPlan, PartSample, PartScales, SliceRow};
-use headwater_augment::render::{RenderKey, Renderer};
+use headwater_augment::part::{PartPlan, PartScales, SliceRow};
+use headwater_augment::render::{PartSample, RenderKey, Renderer};
 use headwater_augment::simd::Simd;
 use headwater_core::recipe::PRESETS;
 use headwater_core::{Dtype, Layout as BatchLayout, Recipe, SampleId};

@@ -39,7 +39,8 @@ impl Twins {
     /// What `receiver.device` asks for; `None` for the CPU. `largest`: layout of a whole batch.
     ///
     /// # Errors
-    /// There is no such GPU, or it cannot be used; says what is missing.
+    /// There is no such GPU, it cannot be used, or it makes other bytes than the processor; says what is
+    /// missing or what differs.
     pub(crate) fn open(
         config: &ReceiverConfig,
         recipe: &Recipe,
@@ -54,7 +55,9 @@ impl Twins {
             uploader = uploader.normalising(&Normalise::of(recipe), dtype, cache.as_ref())?;
         }
         let gpu = uploader.gpu().name().to_owned();
-        let mut twins = Self { uploader: Arc::new(uploader), u8_as, len_bytes: 0 };
+        let uploader = Arc::new(uploader);
+        uploader.prove()?;
+        let mut twins = Self { uploader, u8_as, len_bytes: 0 };
         twins.len_bytes = twins.plan(largest).2;
         tracing::info!(gpu, ordinal, bytes = twins.len_bytes, "batches land on a GPU");
         Ok(Some(twins))

@@ -9,7 +9,7 @@ use headwater_inventory::Machine;
 use serde_json::json;
 
 use crate::cmd::runtime;
-use crate::doctor::{Check, Inventory, Patient, Verdict, examine, link};
+use crate::doctor::{Check, Inventory, Patient, Verdict, examine, link, proof};
 use crate::flags::{DatasetFlags, given};
 
 /// Flags of `doctor`.
@@ -30,6 +30,9 @@ pub(crate) struct Flags {
     /// data are not looked at
     #[arg(long, value_name = "DIR")]
     machine: Option<PathBuf>,
+    /// Has the GPU render and copy made-up samples as well, and compares the bytes with the processor's
+    #[arg(long, conflicts_with_all = ["machine", "link", "serve"])]
+    gpu: bool,
     /// Measures every link to a host on which `headwater doctor --serve` runs
     #[arg(long, value_name = "HOST:PORT", conflicts_with_all = ["machine", "serve"])]
     link: Option<String>,
@@ -71,7 +74,11 @@ pub(crate) fn run(loaded: &Loaded, flags: &Flags) -> Result<()> {
                 ranks: flags.ranks,
                 inventory: Inventory::of(&machine),
             };
-            (examine(&patient), Some(patient.inventory))
+            let mut checks = examine(&patient);
+            if flags.gpu {
+                checks.extend(proof::checks(&config));
+            }
+            (checks, Some(patient.inventory))
         }
     };
     if flags.json {

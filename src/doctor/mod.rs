@@ -9,6 +9,7 @@ pub(crate) mod link;
 mod memory;
 mod nccl;
 mod processor;
+pub(crate) mod proof;
 mod rdma;
 mod storage;
 

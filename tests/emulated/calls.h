@@ -38,10 +38,12 @@ inline const char* setting(const char* name) {
     std::abort();
 }
 
-// Calls that are told to fail: VARIABLE=NAME:NTH[:ERROR],.. of the environment.
+// Calls that are told to fail: VARIABLE=NAME:NTH[:ERROR],.. of the environment. With VARIABLE_AFTER=NAME
+// they are counted from the first call of that name on.
 class Failures {
    public:
     Failures(const char* variable, int usual_error) {
+        if (const char* name = setting((std::string(variable) + "_AFTER").c_str())) after = name;
         const char* text = setting(variable);
         for (std::string rest = text ? text : ""; !rest.empty();) {
             const size_t end = rest.find(',');
@@ -57,6 +59,10 @@ class Failures {
 
     // The error of a call of this name, which is made now; 0: it is not to fail.
     int of(const char* name) {
+        if (!after.empty()) {
+            if (after == name) after.clear();
+            return 0;
+        }
         int error = 0;
         for (Failure& failure : asked)
             if (failure.name == name && failure.left > 0 && --failure.left == 0) error = failure.error;
@@ -70,6 +76,7 @@ class Failures {
         int error;
     };
     std::vector<Failure> asked;
+    std::string after;
 };
 
 }  // namespace emulated

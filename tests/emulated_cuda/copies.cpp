@@ -12,6 +12,13 @@ namespace {
 
 enum class Host { Waits, GoesOn };
 
+// EMULATED_CUDA_CORRUPT: copies from pinned memory spoil a bit of their last byte, as a bad bus does.
+void put(uint8_t* held, const void* from, size_t bytes) {
+    std::memcpy(held, from, bytes);
+    static const bool corrupt = setting("EMULATED_CUDA_CORRUPT");
+    if (corrupt) held[bytes - 1] ^= 1;
+}
+
 // Reads the source when it runs where that is pinned, else now, as CUDA does: a pageable source may
 // be changed as soon as the call returns.
 CUresult upload(const char* name, CUdeviceptr to, const void* from, size_t bytes, CUstream handle,
@@ -23,7 +30,7 @@ CUresult upload(const char* name, CUdeviceptr to, const void* from, size_t bytes
         Users* source = pinned_users(from, bytes, name);
         if (source) {
             const Point done = issue(stream, {target.users, source},
-                                     [=] { std::memcpy(target.held, from, bytes); });
+                                     [=] { put(target.held, from, bytes); });
             if (host == Host::Waits) run_to(done);
             return CUDA_SUCCESS;
         }

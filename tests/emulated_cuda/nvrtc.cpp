@@ -175,6 +175,17 @@ API nvrtcResult nvrtcDestroyProgram(nvrtcProgram* program) {
     return NVRTC_SUCCESS;
 }
 
+// EMULATED_NVRTC_REPLACE=OLD=>NEW: every OLD in a source is NEW, so that a GPU is wrong on purpose.
+static void replace_in(std::string& source) {
+    const char* text = emulated::setting("EMULATED_NVRTC_REPLACE");
+    const std::string both = text ? text : "";
+    const size_t arrow = both.find("=>");
+    if (arrow == std::string::npos) return;
+    const std::string old = both.substr(0, arrow), with = both.substr(arrow + 2);
+    for (size_t at = 0; (at = source.find(old, at)) != std::string::npos; at += with.size())
+        source.replace(at, old.size(), with);
+}
+
 // EMULATED_NVRTC_FAIL: nothing compiles, so that who had no need to compile is known.
 API nvrtcResult nvrtcCompileProgram(nvrtcProgram program, int count, const char* const* options) {
     std::string architecture = "compute_75";
@@ -195,6 +206,7 @@ API nvrtcResult nvrtcCompileProgram(nvrtcProgram program, int count, const char*
         program->log = "emulated NVRTC: EMULATED_NVRTC_FAIL is set\n";
         return NVRTC_ERROR_COMPILATION;
     }
+    replace_in(program->source);
     return compile(*program, architecture, defines);
 }
 

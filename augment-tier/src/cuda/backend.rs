@@ -9,6 +9,7 @@ use headwater_cuda::{CubinCache, CudaError};
 use super::driver::Gpu;
 use super::measure::{KernelTime, MeasureError};
 use super::nvjpeg::NvJpegSettings;
+use super::proof::{self, ProofError};
 use super::renderer::CudaRenderer;
 use super::stream::GpuStream;
 use super::tally::{Counts, Tally};
@@ -70,8 +71,20 @@ impl CudaBackend {
         let cache = settings.cache_dir.as_deref().map(CubinCache::new);
         let gpu = Arc::new(Gpu::open(settings.device, cache.as_ref())?);
         let arena_bytes = settings.memory_bytes / settings.streams.max(1) as u64;
-        let (limits, nvjpeg, tally) = (settings.limits, settings.nvjpeg, Arc::default());
+        let (limits, nvjpeg) = (settings.limits, settings.nvjpeg);
+        let tally = Arc::new(Tally::in_metrics());
         Ok(Self { gpu, arena_bytes, limits, tally, nvjpeg, engines: OnceLock::new() })
+    }
+
+    /// Has the GPU render made-up images by each operation and cast, on a stream that is given back, and
+    /// compares every byte with the processor's. Gives the number of steps.
+    ///
+    /// # Errors
+    /// The first step in which a byte differs, or that the GPU cannot do.
+    pub fn prove(&self) -> Result<usize, ProofError> {
+        let stream = GpuStream::open(&self.gpu, proof::ARENA_BYTES, self.nvjpeg);
+        let stream = stream.map_err(|error| RenderError::Device { reason: error.to_string() })?;
+        CudaRenderer::new(stream, DecodeLimits::default())?.prove()
     }
 
     /// What its renderers have done so far.

@@ -44,10 +44,10 @@ pub struct KernelTime {
 }
 
 /// Samples on a device, with all that kernels read of them.
-pub(super) struct Staged {
-    pub(super) launches: Vec<Launch>,
+struct Staged {
+    launches: Vec<Launch>,
     /// Of each kernel, in the order of [`Kernel::ALL`].
-    pub(super) necessary_bytes: [u64; 2],
+    necessary_bytes: [u64; 2],
 }
 
 /// Why nothing was measured.
@@ -132,6 +132,31 @@ impl<D: Stopwatch> CudaRenderer<D> {
             }
         }
         Ok(times.to_vec())
+    }
+
+    /// Puts samples on the device, which must have room for all of them, with their records.
+    fn stage_all(
+        &mut self,
+        recipe: &Recipe,
+        samples: &[(RenderKey, &[u8])],
+    ) -> Result<Staged, MeasureError> {
+        self.load.clear();
+        self.tables.begin();
+        self.tables.choose(recipe, |_| None);
+        for (number, (key, encoded)) in samples.iter().enumerate() {
+            let image = self.decode(recipe, *key, encoded);
+            let image = image.map_err(|reason| MeasureError::Sample { number, reason })?;
+            let offset = self.add(recipe, number, image);
+            let offset = offset.map_err(|_| MeasureError::NoRoom { number })?;
+            let device = self.device.as_mut().ok_or(MeasureError::Failed)?;
+            device.upload(offset, self.decoder.image().pixels())?;
+        }
+        let sealed = self.load.seal(&self.tables);
+        let device = self.device.as_mut().ok_or(MeasureError::Failed)?;
+        device.upload(sealed.records.0, &sealed.records.1)?;
+        let necessary_bytes = Kernel::ALL.map(|kernel| self.load.necessary_bytes(kernel));
+        self.load.clear();
+        Ok(Staged { launches: sealed.launches, necessary_bytes })
     }
 
     /// Has the device decode JPEGs side by side, so many of them as have room, and waits for that. Of

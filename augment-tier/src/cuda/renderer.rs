@@ -9,25 +9,24 @@ use headwater_core::Recipe;
 use headwater_core::draw::Extent;
 
 use super::arena::{Bounds, NoRoom};
-use super::device::{Device, DeviceError, Kernel};
-use super::jpegs::Pending;
+use super::device::{Device, DeviceError};
+use super::job::{Decoded, Job, Pending};
 use super::load::Load;
-use super::measure::{MeasureError, Staged};
 use super::rows::hand_out;
 use super::tables::Tables;
 use super::tally::{Counts, Tally};
-use crate::backend::{AnySink, SampleJob, SampleRenderer};
+use crate::backend::SampleRenderer;
 use crate::decode::{DecodeLimits, Decoder};
-use crate::render::{Draws, RenderError, RenderKey, Rendered, Renderer, ViewSink};
+use crate::render::{Draws, PartSample, RenderError, RenderKey, Rendered, Renderer, ViewSink};
 
 /// Renders the samples of a part together, on one stream.
 pub struct CudaRenderer<D> {
     /// Gone once it has failed: its memory means nothing then.
     pub(super) device: Option<D>,
-    decoder: Decoder,
+    pub(super) decoder: Decoder,
     pub(super) draws: Draws,
-    load: Load,
-    tables: Tables,
+    pub(super) load: Load,
+    pub(super) tables: Tables,
     /// For samples that no block can hold, and for all once the device is gone.
     cpu: Renderer,
     tally: Arc<Tally>,
@@ -36,19 +35,6 @@ pub struct CudaRenderer<D> {
     /// For those that it leaves, while another image is in the decoder.
     pub(super) judge: Decoder,
 }
-
-/// An image as it lies in the decoder.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Decoded {
-    /// Size in the file.
-    pub(super) source: Extent,
-    /// Size in memory.
-    pub(super) extent: Extent,
-    /// What the sides have been divided by.
-    pub(super) reduction: u32,
-}
-
-pub(super) type Outcomes = Vec<Option<Result<Rendered, RenderError>>>;
 
 // === impl CudaRenderer ===
 
@@ -103,7 +89,7 @@ impl<D: Device> CudaRenderer<D> {
     }
 
     /// Decodes a sample, which stays in the decoder, and draws all about it.
-    fn decode(
+    pub(super) fn decode(
         &mut self,
         recipe: &Recipe,
         key: RenderKey,
@@ -120,7 +106,12 @@ impl<D: Device> CudaRenderer<D> {
     }
 
     /// A place for the sample that was decoded last.
-    fn add(&mut self, recipe: &Recipe, number: usize, image: Decoded) -> Result<u64, NoRoom> {
+    pub(super) fn add(
+        &mut self,
+        recipe: &Recipe,
+        number: usize,
+        image: Decoded,
+    ) -> Result<u64, NoRoom> {
         let Self { draws, load, tables, .. } = self;
         let size = (image.extent, image.reduction);
         load.add(recipe, number, draws.params(), size, tables)
@@ -129,83 +120,44 @@ impl<D: Device> CudaRenderer<D> {
     /// As [`CudaRenderer::add`], after what is there has been handed out where it is in the way.
     pub(super) fn make_room(
         &mut self,
-        recipe: &Recipe,
+        job: &mut Job<'_, '_>,
         number: usize,
         image: Decoded,
-        jobs: &mut [SampleJob<'_>],
-        outcomes: &mut Outcomes,
     ) -> Result<Result<u64, NoRoom>, DeviceError> {
-        self.tables.choose(recipe, |tensor| jobs[number].out.fp8_scale(tensor));
-        let mut added = self.add(recipe, number, image);
+        self.tables.choose(job.recipe, |tensor| job.sinks[number].fp8_scale(tensor));
+        let mut added = self.add(job.recipe, number, image);
         if added == Err(NoRoom::Now) {
-            self.finish(recipe, jobs, outcomes)?;
-            added = self.add(recipe, number, image);
+            self.finish(job)?;
+            added = self.add(job.recipe, number, image);
         }
         Ok(added)
     }
 
     /// Decodes a sample and puts it on the device; `None` where the processor has to render it.
-    fn stage(
-        &mut self,
-        recipe: &Recipe,
-        number: usize,
-        jobs: &mut [SampleJob<'_>],
-        outcomes: &mut Outcomes,
-    ) -> Result<Option<()>, DeviceError> {
-        if !recipe.decoder.is_turbojpeg()
-            && let Some(extent) = self.decoder.jpeg_extent(jobs[number].encoded)
+    fn stage(&mut self, job: &mut Job<'_, '_>, number: usize) -> Result<Option<()>, DeviceError> {
+        let PartSample { key, encoded, .. } = job.samples[number];
+        if !job.recipe.decoder.is_turbojpeg()
+            && let Some(extent) = self.decoder.jpeg_extent(encoded)
         {
-            return self.place(recipe, number, extent, jobs, outcomes).map(Some);
+            return self.place(job, number, extent).map(Some);
         }
-        let image = match self.decode(recipe, jobs[number].key, jobs[number].encoded) {
+        let image = match self.decode(job.recipe, key, encoded) {
             Ok(image) => image,
             Err(error) => {
-                outcomes[number] = Some(Err(error));
+                job.note(number, Err(error));
                 return Ok(Some(()));
             }
         };
-        let Ok(offset) = self.make_room(recipe, number, image, jobs, outcomes)? else {
-            return Ok(None);
-        };
+        let Ok(offset) = self.make_room(job, number, image)? else { return Ok(None) };
         let Some(device) = &mut self.device else { return Ok(None) };
         device.upload(offset, self.decoder.image().pixels())?;
-        outcomes[number] = Some(Ok(Rendered { source: image.source }));
+        job.note(number, Ok(Rendered { source: image.source }));
         Ok(Some(()))
     }
 
-    /// Puts samples on the device, which must have room for all of them, with their records.
-    pub(super) fn stage_all(
-        &mut self,
-        recipe: &Recipe,
-        samples: &[(RenderKey, &[u8])],
-    ) -> Result<Staged, MeasureError> {
-        self.load.clear();
-        self.tables.begin();
-        self.tables.choose(recipe, |_| None);
-        for (number, (key, encoded)) in samples.iter().enumerate() {
-            let image = self.decode(recipe, *key, encoded);
-            let image = image.map_err(|reason| MeasureError::Sample { number, reason })?;
-            let offset = self.add(recipe, number, image);
-            let offset = offset.map_err(|_| MeasureError::NoRoom { number })?;
-            let device = self.device.as_mut().ok_or(MeasureError::Failed)?;
-            device.upload(offset, self.decoder.image().pixels())?;
-        }
-        let sealed = self.load.seal(&self.tables);
-        let device = self.device.as_mut().ok_or(MeasureError::Failed)?;
-        device.upload(sealed.records.0, &sealed.records.1)?;
-        let necessary_bytes = Kernel::ALL.map(|kernel| self.load.necessary_bytes(kernel));
-        self.load.clear();
-        Ok(Staged { launches: sealed.launches, necessary_bytes })
-    }
-
     /// Runs the kernels on what has been staged and hands the rows out.
-    fn finish(
-        &mut self,
-        recipe: &Recipe,
-        jobs: &mut [SampleJob<'_>],
-        outcomes: &mut Outcomes,
-    ) -> Result<(), DeviceError> {
-        self.decode_pending(recipe, jobs, outcomes)?;
+    fn finish(&mut self, job: &mut Job<'_, '_>) -> Result<(), DeviceError> {
+        self.decode_pending(job)?;
         let Some(device) = self.device.as_mut().filter(|_| !self.load.is_empty()) else {
             return Ok(());
         };
@@ -217,13 +169,13 @@ impl<D: Device> CudaRenderer<D> {
         let rows = device.download(sealed.rows.0, sealed.rows.1)?;
         let mut samples = 0;
         for row in self.load.rows() {
-            if matches!(outcomes[row.sample], Some(Err(_))) {
+            if matches!(job.outcomes[row.sample], Some(Err(_))) {
                 continue;
             }
             samples += u64::from((row.tensor, row.view) == (0, 0));
             let bytes = &rows[row.offset as usize..][..row.bytes as usize];
-            if let Err(error) = hand_out(recipe, row, bytes, &mut *jobs[row.sample].out) {
-                outcomes[row.sample] = Some(Err(error));
+            if let Err(error) = hand_out(job.recipe, row, bytes, &mut *job.sinks[row.sample]) {
+                job.note(row.sample, Err(error));
             }
         }
         self.tally.rendered(samples);
@@ -231,24 +183,19 @@ impl<D: Device> CudaRenderer<D> {
         Ok(())
     }
 
-    fn try_all(
-        &mut self,
-        recipe: &Recipe,
-        jobs: &mut [SampleJob<'_>],
-        outcomes: &mut Outcomes,
-    ) -> Result<(), DeviceError> {
+    pub(super) fn try_all(&mut self, job: &mut Job<'_, '_>) -> Result<(), DeviceError> {
         self.load.clear();
         self.tables.begin();
         self.pending.clear();
-        for number in 0..jobs.len() {
-            if self.stage(recipe, number, jobs, outcomes)?.is_none() {
+        for (number, sample) in job.samples.iter().enumerate() {
+            if self.stage(job, number)?.is_none() {
                 self.tally.rendered_beside();
-                let SampleJob { key, encoded, out } = &mut jobs[number];
-                let rendered = self.cpu.render(recipe, *key, encoded, &mut AnySink(*out));
-                outcomes[number] = Some(rendered);
+                let out = &mut *job.sinks[number];
+                let rendered = self.cpu.render(job.recipe, sample.key, sample.encoded, out);
+                job.note(number, rendered);
             }
         }
-        self.finish(recipe, jobs, outcomes)
+        self.finish(job)
     }
 }
 
@@ -256,12 +203,10 @@ impl<D: Device> SampleRenderer for CudaRenderer<D> {
     fn render(
         &mut self,
         recipe: &Recipe,
-        key: RenderKey,
-        encoded: &[u8],
+        sample: &PartSample<'_>,
         out: &mut dyn ViewSink,
     ) -> Result<Rendered, RenderError> {
-        let mut jobs = [SampleJob { key, encoded, out }];
-        self.render_all(recipe, &mut jobs).remove(0)
+        self.render_all(recipe, &[*sample], &mut [out]).remove(0)
     }
 
     /// After a failure of the device the processor renders everything, anew what was on the device:
@@ -270,13 +215,14 @@ impl<D: Device> SampleRenderer for CudaRenderer<D> {
     fn render_all(
         &mut self,
         recipe: &Recipe,
-        jobs: &mut [SampleJob<'_>],
+        samples: &[PartSample<'_>],
+        sinks: &mut [&mut dyn ViewSink],
     ) -> Vec<Result<Rendered, RenderError>> {
         let mut reason = "it failed before, see this worker's log".to_owned();
         if self.device.is_some() {
-            let mut outcomes: Outcomes = vec![None; jobs.len()];
-            let tried = self.try_all(recipe, jobs, &mut outcomes);
-            let Err(error) = tried else { return outcomes.into_iter().flatten().collect() };
+            let mut job = Job::new(recipe, samples, sinks);
+            let tried = self.try_all(&mut job);
+            let Err(error) = tried else { return job.outcomes.into_iter().flatten().collect() };
             let device = self.device.take().map(|device| device.name()).unwrap_or_default();
             tracing::error!(device, %error, "the device failed: it is given up");
             self.tally.failed();
@@ -284,8 +230,8 @@ impl<D: Device> SampleRenderer for CudaRenderer<D> {
         }
         if !recipe.decoder.is_turbojpeg() {
             let lost = RenderError::DeviceLost { reason };
-            return jobs.iter().map(|_| Err(lost.clone())).collect();
+            return samples.iter().map(|_| Err(lost.clone())).collect();
         }
-        self.cpu.render_all(recipe, jobs)
+        self.cpu.render_all(recipe, samples, sinks)
     }
 }

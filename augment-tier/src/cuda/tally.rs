@@ -10,6 +10,8 @@ pub struct Tally {
     on_device: AtomicU64,
     beside_device: AtomicU64,
     failures: AtomicU64,
+    /// Whether the process's metrics count as well.
+    in_metrics: bool,
 }
 
 /// What a [`Tally`] stood at.
@@ -26,6 +28,12 @@ pub struct Counts {
 // === impl Tally ===
 
 impl Tally {
+    /// One whose counts are those of the process's metrics too.
+    #[must_use]
+    pub fn in_metrics() -> Self {
+        Self { in_metrics: true, ..Self::default() }
+    }
+
     /// What it stands at.
     #[must_use]
     pub fn counts(&self) -> Counts {
@@ -38,16 +46,22 @@ impl Tally {
 
     pub(super) fn rendered(&self, samples: u64) {
         self.on_device.fetch_add(samples, Ordering::Relaxed);
-        metrics::rendered_on_device(samples);
+        if self.in_metrics {
+            metrics::rendered_on_device(samples);
+        }
     }
 
     pub(super) fn rendered_beside(&self) {
         self.beside_device.fetch_add(1, Ordering::Relaxed);
-        metrics::rendered_beside_device();
+        if self.in_metrics {
+            metrics::rendered_beside_device();
+        }
     }
 
     pub(super) fn failed(&self) {
         self.failures.fetch_add(1, Ordering::Relaxed);
-        metrics::device_failed();
+        if self.in_metrics {
+            metrics::device_failed();
+        }
     }
 }

@@ -1,6 +1,7 @@
 //! The threads on the back end that the configuration names.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use headwater_cuda::check_driver;
 
@@ -15,8 +16,8 @@ type Started = (Arc<dyn Backend>, Pool);
 
 /// Starts the threads. May take seconds where a GPU is opened for the first time.
 ///
-/// A GPU has been taken only once every thread has its memory there: before that `auto` may still
-/// take the processor.
+/// A GPU has been taken only once it has made the processor's bytes in a proof and every thread has its
+/// memory there: before that `auto` may still take the processor.
 ///
 /// # Errors
 /// A GPU is forced and cannot be had, which says why; or there are no threads, or no memory.
@@ -52,6 +53,12 @@ fn on_processor(config: &AugmentConfig) -> Result<Started, AugmentError> {
 fn on_gpu(config: &AugmentConfig) -> Result<Started, AugmentError> {
     let opened = CudaBackend::open(&config.cuda());
     let gpu = opened.map_err(|error| AugmentError::Gpu { reason: error.to_string() })?;
+    let started = Instant::now();
+    let steps = gpu.prove().map_err(|error| {
+        let reason = format!("{}: {error}", gpu.name());
+        AugmentError::Gpu { reason }
+    })?;
+    tracing::info!(steps, took = ?started.elapsed(), "the GPU makes the processor's bytes");
     on(Arc::new(gpu), config).map_err(|error| match error {
         AugmentError::Renderer(error) if error.is_of_device() => {
             AugmentError::Gpu { reason: error.to_string() }

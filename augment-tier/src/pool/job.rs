@@ -10,12 +10,12 @@ use tokio::sync::oneshot;
 
 use super::PoolWork;
 use crate::backend::SampleRenderer;
-use crate::part::{PartPlan, PartSample, PartScales, SampleRow};
-use crate::render::{RenderError, RenderKey};
+use crate::part::{PartPlan, PartScales};
+use crate::render::{PartSample, RenderError, RenderKey};
 
-/// One sample to be rendered.
+/// A sample that waits to be rendered, with the row that it goes to.
 #[derive(Debug)]
-pub(crate) struct RenderUnit {
+pub(crate) struct QueuedSample {
     /// Its place in the part; the number of `row`.
     pub(crate) position: usize,
     pub(crate) key: RenderKey,
@@ -24,20 +24,9 @@ pub(crate) struct RenderUnit {
     pub(crate) row: PartRow,
 }
 
-// === impl RenderUnit ===
-
-impl SampleRow for RenderUnit {
-    type Row = PartRow;
-
-    fn split(&mut self) -> (PartSample<'_>, &mut PartRow) {
-        let sample = PartSample { key: self.key, encoded: &self.encoded, label: self.label };
-        (sample, &mut self.row)
-    }
-}
-
 /// A sample that cannot be decoded; its row is untouched.
 #[derive(Debug)]
-pub(crate) struct BadUnit {
+pub(crate) struct UndecodedSample {
     pub(crate) position: usize,
     pub(crate) row: PartRow,
     pub(crate) error: RenderError,
@@ -56,7 +45,7 @@ pub(crate) enum JobResult {
     /// The part is whole.
     Sealed { part: PartBuffer, checksum: u64 },
     /// These rows are written, those are to be written from other samples.
-    Rows { good: Vec<PartRow>, bad: Vec<BadUnit> },
+    Rows { good: Vec<PartRow>, bad: Vec<UndecodedSample> },
     /// The job was taken back; its memory has been let go.
     TakenBack,
     /// A bug: a sample did not end in a result.
@@ -70,24 +59,25 @@ pub(crate) struct RenderJob {
     plan: Arc<PartPlan>,
     scales: Arc<PartScales>,
     positions: Vec<usize>,
-    /// Samples of a unit; the last one may have fewer.
+    /// Samples of a unit of the pool; the last one may have fewer.
     at_once: usize,
     state: Mutex<State>,
 }
 
 struct State {
-    units: Vec<Option<RenderUnit>>,
-    /// Units without an end.
+    /// Those that no thread has taken.
+    queued: Vec<Option<QueuedSample>>,
+    /// Samples without an end.
     left: usize,
     outcome: Outcome,
     done: Option<oneshot::Sender<JobEnd>>,
 }
 
-/// What the units that ended have come to.
+/// What the samples that ended have come to.
 #[derive(Default)]
 struct Outcome {
     good: Vec<PartRow>,
-    bad: Vec<BadUnit>,
+    bad: Vec<UndecodedSample>,
     /// With these samples the part is whole.
     completes: bool,
     taken_back: bool,
@@ -96,42 +86,51 @@ struct Outcome {
     render: Duration,
 }
 
+// === impl QueuedSample ===
+
+impl QueuedSample {
+    fn split(&mut self) -> (PartSample<'_>, &mut PartRow) {
+        let Self { key, encoded, label, row, .. } = self;
+        (PartSample { key: *key, encoded, label: *label }, row)
+    }
+}
+
 // === impl RenderJob ===
 
 impl RenderJob {
-    /// Rendering of `units`, at least one. `rest`: the other rows of the part, all written, where
-    /// these units make it whole; it is then sealed by the thread that ends last. `at_once`: how many
+    /// Rendering of `samples`, at least one. `rest`: the other rows of the part, all written, where
+    /// these samples make it whole; it is then sealed by the thread that ends last. `at_once`: how many
     /// of them a thread takes together.
     pub(crate) fn new(
         plan: Arc<PartPlan>,
         scales: Arc<PartScales>,
         at_once: usize,
-        units: Vec<RenderUnit>,
+        samples: Vec<QueuedSample>,
         rest: Option<Vec<PartRow>>,
     ) -> (Arc<Self>, oneshot::Receiver<JobEnd>) {
         let (done, end) = oneshot::channel();
-        let positions = units.iter().map(|unit| unit.position).collect();
+        let positions = samples.iter().map(|sample| sample.position).collect();
         let completes = rest.is_some();
         let good = rest.unwrap_or_default();
         let state = State {
-            left: units.len(),
-            units: units.into_iter().map(Some).collect(),
+            left: samples.len(),
+            queued: samples.into_iter().map(Some).collect(),
             outcome: Outcome { completes, good, ..Outcome::default() },
             done: Some(done),
         };
         (Arc::new(Self { plan, scales, positions, at_once, state: Mutex::new(state) }), end)
     }
 
-    /// How many times a thread takes some of it.
-    pub(crate) fn turns(&self) -> usize {
+    /// Its units in the pool.
+    pub(crate) fn units(&self) -> usize {
         self.positions.len().div_ceil(self.at_once)
     }
 
-    /// The samples of turns of threads.
-    fn samples(&self, turns: &Range<usize>) -> Range<usize> {
+    /// The samples of some units.
+    fn samples(&self, units: &Range<usize>) -> Range<usize> {
         let len = self.positions.len();
-        let first = |turn: usize| turn.saturating_mul(self.at_once).min(len);
-        first(turns.start)..first(turns.end)
+        let first = |unit: usize| unit.saturating_mul(self.at_once).min(len);
+        first(units.start)..first(units.end)
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -139,12 +138,12 @@ impl RenderJob {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes the end of `units` samples; the last one ends the job, on the calling thread.
-    fn settle(&self, units: Range<usize>, note: impl FnOnce(&mut Outcome)) {
+    /// Notes the end of samples; the last one ends the job, on the calling thread.
+    fn settle(&self, samples: Range<usize>, note: impl FnOnce(&mut Outcome)) {
         let mut state = self.lock();
         note(&mut state.outcome);
-        state.left -= units.len();
-        state.units[units].fill_with(|| None);
+        state.left -= samples.len();
+        state.queued[samples].fill_with(|| None);
         if state.left > 0 {
             return;
         }
@@ -157,25 +156,27 @@ impl RenderJob {
 }
 
 impl PoolWork for RenderJob {
-    fn run(&self, turn: usize, renderer: &mut dyn SampleRenderer) {
-        let range = self.samples(&(turn..turn + 1));
-        let take = |unit: &mut Option<RenderUnit>| unit.take().expect("each unit is run once");
-        let mut units: Vec<RenderUnit> =
-            self.lock().units[range.clone()].iter_mut().map(take).collect();
+    fn do_unit(&self, unit: usize, renderer: &mut dyn SampleRenderer) {
+        let range = self.samples(&(unit..unit + 1));
+        let take = |sample: &mut Option<QueuedSample>| sample.take().expect("each is done once");
+        let mut queued: Vec<QueuedSample> =
+            self.lock().queued[range.clone()].iter_mut().map(take).collect();
         let started = Instant::now();
-        let rendered = self.plan.render_samples(renderer, &self.scales, &mut units);
-        for (unit, _) in units.iter_mut().zip(&rendered).filter(|(_, rendered)| rendered.is_ok()) {
+        let (samples, mut rows): (Vec<_>, Vec<_>) =
+            queued.iter_mut().map(QueuedSample::split).unzip();
+        let rendered = self.plan.render_samples(renderer, &self.scales, &samples, &mut rows);
+        for (row, _) in rows.iter_mut().zip(&rendered).filter(|(_, rendered)| rendered.is_ok()) {
             // Here, where its bytes are in this core's cache still.
-            unit.row.checksum();
+            row.checksum();
         }
         let took = started.elapsed();
         self.settle(range, |outcome| {
             outcome.render += took;
-            for (RenderUnit { position, row, .. }, rendered) in units.into_iter().zip(rendered) {
+            for (QueuedSample { position, row, .. }, rendered) in queued.into_iter().zip(rendered) {
                 match rendered {
                     Ok(()) => outcome.good.push(row),
                     Err(error) if error.is_of_sample() => {
-                        outcome.bad.push(BadUnit { position, row, error });
+                        outcome.bad.push(UndecodedSample { position, row, error });
                     }
                     // Not the sample's fault: no other sample would do better.
                     Err(error) if error.is_of_device() => outcome.device = Some((position, error)),
@@ -185,18 +186,18 @@ impl PoolWork for RenderJob {
         });
     }
 
-    fn broken(&self, turn: usize, reason: String) {
-        // After the last unit's end only sealing can panic; the lease then sees a closed channel.
+    fn broken(&self, unit: usize, reason: String) {
+        // After the last sample's end only sealing can panic; the lease then sees a closed channel.
         if self.lock().left > 0 {
-            let range = self.samples(&(turn..turn + 1));
+            let range = self.samples(&(unit..unit + 1));
             let position = self.positions[range.start];
             self.settle(range, |outcome| outcome.broken = Some((position, reason)));
         }
     }
 
-    fn taken_back(&self, turns: Range<usize>) {
-        let any = !turns.is_empty();
-        self.settle(self.samples(&turns), |outcome| outcome.taken_back |= any);
+    fn taken_back(&self, units: Range<usize>) {
+        let any = !units.is_empty();
+        self.settle(self.samples(&units), |outcome| outcome.taken_back |= any);
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::mpsc;
 use headwater_core::Recipe;
 
 use super::*;
-use crate::render::{RenderError, RenderKey, Rendered, ViewSink};
+use crate::render::{PartSample, RenderError, Rendered, ViewSink};
 
 struct NoRenderer;
 
@@ -17,7 +17,7 @@ struct Counting(AtomicUsize);
 /// What a unit did, in the order in which it did it.
 #[derive(Debug, PartialEq, Eq)]
 enum Event {
-    Ran(&'static str, usize),
+    Did(&'static str, usize),
     Broke(usize, String),
     TakenBack(Range<usize>),
 }
@@ -34,8 +34,7 @@ impl SampleRenderer for NoRenderer {
     fn render(
         &mut self,
         _: &Recipe,
-        _: RenderKey,
-        _: &[u8],
+        _: &PartSample<'_>,
         _: &mut dyn ViewSink,
     ) -> Result<Rendered, RenderError> {
         unreachable!("no unit here renders")
@@ -54,12 +53,12 @@ impl Backend for Counting {
 }
 
 impl PoolWork for Told {
-    fn run(&self, unit: usize, _: &mut dyn SampleRenderer) {
+    fn do_unit(&self, unit: usize, _: &mut dyn SampleRenderer) {
         if let Some(gate) = &self.gate {
             gate.lock().unwrap().recv().unwrap();
         }
         assert_ne!(self.panics_at, Some(unit), "unit {unit} breaks");
-        self.events.send(Event::Ran(self.name, unit)).unwrap();
+        self.events.send(Event::Did(self.name, unit)).unwrap();
     }
 
     fn broken(&self, unit: usize, reason: String) {
@@ -71,8 +70,8 @@ impl PoolWork for Told {
     }
 }
 
-fn turn(session: u64) -> Turn {
-    Turn { session, order: 0 }
+fn place(session: u64) -> QueuePlace {
+    QueuePlace { session, order: 0 }
 }
 
 fn next(events: &mpsc::Receiver<Event>) -> Event {
@@ -85,11 +84,11 @@ fn a_panic_breaks_one_unit_and_the_thread_goes_on_with_a_fresh_renderer() {
     let pool = Pool::start(Arc::clone(&backend) as Arc<dyn Backend>, 1).unwrap();
     let (events, told) = mpsc::channel();
     let work = Told { name: "a", events, gate: None, panics_at: Some(1) };
-    pool.submit(turn(1), Arc::new(work), 3);
-    assert_eq!(next(&told), Event::Ran("a", 0));
+    pool.submit(place(1), Arc::new(work), 3, 1);
+    assert_eq!(next(&told), Event::Did("a", 0));
     let Event::Broke(1, reason) = next(&told) else { panic!("unit 1 was to break") };
     assert!(reason.contains("unit 1 breaks"), "{reason}");
-    assert_eq!(next(&told), Event::Ran("a", 2));
+    assert_eq!(next(&told), Event::Did("a", 2));
     assert_eq!(backend.0.load(Ordering::Relaxed), 2);
 }
 
@@ -99,17 +98,22 @@ fn units_that_no_thread_has_taken_can_be_taken_back() {
     let (events, told) = mpsc::channel();
     let (open, gate) = mpsc::channel();
     let (gate, held) = (Some(Mutex::new(gate)), events.clone());
-    pool.submit(turn(1), Arc::new(Told { name: "held", events: held, gate, panics_at: None }), 1);
+    pool.submit(
+        place(1),
+        Arc::new(Told { name: "held", events: held, gate, panics_at: None }),
+        1,
+        1,
+    );
     let work = Arc::new(Told { name: "a", events, gate: None, panics_at: None });
-    pool.submit(turn(2), Arc::clone(&work) as Arc<dyn PoolWork>, 4);
+    pool.submit(place(2), Arc::clone(&work) as Arc<dyn PoolWork>, 4, 1);
     // The one thread is held by the first work: or else it has run some of the second by now.
     while pool.shared.lock().queue.parts() > 1 {
         std::thread::yield_now();
     }
-    pool.take_back(turn(2), &*work);
+    pool.take_back(place(2), &*work);
     assert_eq!(next(&told), Event::TakenBack(0..4));
     open.send(()).unwrap();
-    assert_eq!(next(&told), Event::Ran("held", 0));
+    assert_eq!(next(&told), Event::Did("held", 0));
     drop(pool);
     assert!(told.try_recv().is_err());
 }
@@ -118,9 +122,9 @@ fn units_that_no_thread_has_taken_can_be_taken_back() {
 struct Meeting(std::sync::Barrier, mpsc::Sender<Event>);
 
 impl PoolWork for Meeting {
-    fn run(&self, unit: usize, _: &mut dyn SampleRenderer) {
+    fn do_unit(&self, unit: usize, _: &mut dyn SampleRenderer) {
         self.0.wait();
-        self.1.send(Event::Ran("met", unit)).unwrap();
+        self.1.send(Event::Did("met", unit)).unwrap();
     }
 
     fn broken(&self, _: usize, _: String) {}
@@ -132,8 +136,8 @@ impl PoolWork for Meeting {
 fn one_part_keeps_all_threads_busy() {
     let pool = Pool::start(Arc::new(Counting::default()), 3).unwrap();
     let (events, told) = mpsc::channel();
-    pool.submit(turn(1), Arc::new(Meeting(std::sync::Barrier::new(3), events)), 3);
+    pool.submit(place(1), Arc::new(Meeting(std::sync::Barrier::new(3), events)), 3, 1);
     for _ in 0..3 {
-        assert!(matches!(next(&told), Event::Ran("met", _)));
+        assert!(matches!(next(&told), Event::Did("met", _)));
     }
 }

@@ -1,21 +1,12 @@
-//! All that comes after the decode: bases and views, cut, changed and written.
+//! All that comes between the decode and the cast: bases and views, cut and changed.
 
+use headwater_core::Recipe;
 use headwater_core::draw::{DrawnOp, Extent, JitterStep, ViewParams};
-use headwater_core::recipe::TensorSpec;
-use headwater_core::{Dtype, Recipe};
 
 use crate::image::{Planes, RgbImage};
-use crate::ops::cast::mx::{self, MxTable};
-use crate::ops::cast::{CastTable, Normalise};
 use crate::ops::resize::{Geometry, Resizer};
-use crate::ops::{
-    amax, blur, brightness, cast, contrast, flip, grayscale, hue, saturation, solarize,
-};
+use crate::ops::{blur, brightness, contrast, flip, grayscale, hue, saturation, solarize};
 use crate::simd::Simd;
-
-/// Tables that are kept: one for each dtype of images, for a few recipes, and for FP8 one for each
-/// scale of the batches that are made at the same time.
-const TABLES_MAX: usize = 32;
 
 /// Makes one view after the other, in memory that it keeps.
 #[derive(Debug)]
@@ -27,21 +18,6 @@ pub(super) struct Painter {
     bases: Vec<RgbImage>,
     brush: Brush,
     resizer: Resizer,
-    tables: Vec<CastTable>,
-    mx_tables: Vec<MxTable>,
-    /// Of the view that was written last.
-    block_scales: Vec<u8>,
-    /// The view to be written is in `window`.
-    windowed: bool,
-}
-
-/// Which of a painter's tables.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Table {
-    /// Elements that follow from levels.
-    Cast(usize),
-    /// Elements in blocks with scales.
-    Mx(usize),
 }
 
 /// What operations need.
@@ -61,27 +37,11 @@ impl Painter {
             bases: Vec::new(),
             brush: Brush { simd, blur: blur::Scratch::default() },
             resizer: Resizer::new(simd),
-            tables: Vec::new(),
-            mx_tables: Vec::new(),
-            block_scales: Vec::new(),
-            windowed: false,
         }
     }
 
     pub(super) fn simd(&self) -> Simd {
         self.brush.simd
-    }
-
-    /// The table for a tensor, whose FP8 elements have `scale`; made when it is first needed.
-    pub(super) fn table(&mut self, recipe: &Recipe, spec: &TensorSpec, scale: f32) -> Table {
-        let normalise = Normalise::of(recipe);
-        if spec.dtype == Dtype::Mxfp8E4m3 {
-            let serves = |table: &MxTable| *table.normalise() == normalise;
-            return Table::Mx(kept(&mut self.mx_tables, serves, || MxTable::new(normalise)));
-        }
-        let serves = |table: &CastTable| table.serves(&normalise, spec.dtype, scale);
-        let make = || CastTable::scaled(normalise, spec.dtype, scale);
-        Table::Cast(kept(&mut self.tables, serves, make))
     }
 
     /// Applies operations to a whole image, in place.
@@ -113,54 +73,16 @@ impl Painter {
         image: &RgbImage,
         params: &ViewParams,
         extent: Extent,
-    ) {
-        let Self { view, window, bases, brush, resizer, windowed, .. } = self;
+    ) -> &Planes {
+        let Self { view, window, bases, brush, resizer } = self;
         let source = params.base.map_or(image, |base| &bases[base]);
         let painted = if params.cut.is_some() { params.resized } else { extent };
         let geometry = Geometry::new(params, painted, recipe.resize_passes);
         paint(view, brush, resizer, source, &geometry, &params.ops);
-        if let Some(origin) = params.cut {
-            window.set_window(view, origin, extent);
-        }
-        *windowed = params.cut.is_some();
+        let Some(origin) = params.cut else { return view };
+        window.set_window(view, origin, extent);
+        window
     }
-
-    /// Writes the view that was made last to a row of a tensor.
-    pub(super) fn write(&mut self, table: Table, row: &mut [u8]) {
-        let simd = self.brush.simd;
-        let view = if self.windowed { &self.window } else { &self.view };
-        match table {
-            Table::Cast(table) => cast::write(simd, view, &self.tables[table], row),
-            Table::Mx(table) => {
-                let Extent { width, height } = view.extent();
-                let blocks = (width as usize).div_ceil(mx::BLOCK) * height as usize;
-                self.block_scales.resize(3 * blocks, 0);
-                mx::write(simd, view, &self.mx_tables[table], row, &mut self.block_scales);
-            }
-        }
-    }
-
-    /// The scales of the blocks that were written last.
-    pub(super) fn block_scales(&self) -> &[u8] {
-        &self.block_scales
-    }
-
-    /// The largest magnitude of the view that was made last, normalised for `recipe`.
-    pub(super) fn amax(&self, recipe: &Recipe) -> f32 {
-        let view = if self.windowed { &self.window } else { &self.view };
-        amax::of_view(self.brush.simd, view, &Normalise::of(recipe))
-    }
-}
-
-/// Index of the entry that serves; made when it is not there.
-fn kept<T>(tables: &mut Vec<T>, serves: impl FnMut(&T) -> bool, make: impl FnOnce() -> T) -> usize {
-    tables.iter().position(serves).unwrap_or_else(|| {
-        if tables.len() == TABLES_MAX {
-            tables.clear();
-        }
-        tables.push(make());
-        tables.len() - 1
-    })
 }
 
 /// Cuts and resizes a view of `source` and applies its operations.

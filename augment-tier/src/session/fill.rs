@@ -4,16 +4,17 @@
 //! that can be read and rendered, drawn with the key of the sample asked for. Where and when it
 //! is found out changes nothing.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use headwater_core::SampleRef;
 use headwater_proto::augment::{BadSamplePolicy, Provenance, Substitution, WorkTimes};
 use headwater_transport::{PartBuffer, PartRow};
 
-use super::lease::{LeaseError, LeaseWork};
+use super::lease::{LeaseError, LeaseWork, Piece};
 use super::read::{Found, Wanted};
 use crate::part::{PartScales, SampleFault, next_substitute, substitutes_max};
-use crate::pool::{BadUnit, JobEnd, JobResult, RenderJob, RenderUnit};
+use crate::pool::{JobEnd, JobResult, QueuedSample, RenderJob, UndecodedSample};
 use crate::render::{RenderError, RenderKey};
 use crate::worker::BadSample;
 
@@ -36,17 +37,19 @@ impl LeaseWork {
     pub(super) async fn fill(
         &self,
         buffer: PartBuffer,
-        mut found: Vec<Found>,
+        (mut piece, mut pieces): (Piece, VecDeque<Vec<Wanted>>),
         scales: &Arc<PartScales>,
         times: &mut WorkTimes,
     ) -> Result<(PartBuffer, u64, Vec<Provenance>), LeaseError> {
         let mut places = self.places(buffer);
         let mut written = Vec::new();
         loop {
-            let (units, mut bad) = self.units(&mut places, found);
-            // Where a sample is bad already, others follow: then these units are not the last.
-            let rest = bad.is_empty().then(|| std::mem::take(&mut written));
-            let end = self.render(units, rest, scales).await?;
+            let found = std::mem::take(&mut piece.found);
+            let (samples, mut bad) = self.queued(&mut places, found);
+            // Where a sample is bad already, others follow: then these are not the last.
+            let last = bad.is_empty() && pieces.is_empty();
+            let rest = last.then(|| std::mem::take(&mut written));
+            let end = self.render(samples, rest, scales).await?;
             times.render_us += end.render.as_micros() as u64;
             match end.result {
                 JobResult::Sealed { part, checksum } => {
@@ -54,7 +57,7 @@ impl LeaseWork {
                 }
                 JobResult::Rows { good, bad: undecoded } => {
                     written.extend(good);
-                    for BadUnit { position, row, error } in undecoded {
+                    for UndecodedSample { position, row, error } in undecoded {
                         places[position].row = Some(row);
                         bad.push((position, SampleFault::Image(error)));
                     }
@@ -74,7 +77,13 @@ impl LeaseWork {
                 .into_iter()
                 .map(|(position, fault)| self.replace(&mut places[position], &fault));
             let next = next.collect::<Result<Vec<Wanted>, LeaseError>>()?;
-            found = self.read(next, times).await?;
+            if !next.is_empty() {
+                piece.found = self.read(next, times).await?;
+            } else if let Some(next) = pieces.pop_front() {
+                // Its room goes first: a session that waits for more while it holds some may wait for itself.
+                drop(piece);
+                piece = self.read_ahead(next, times).await?;
+            }
         }
     }
 
@@ -91,13 +100,13 @@ impl LeaseWork {
         rows.into_iter().zip(samples).map(place).collect()
     }
 
-    /// Turns what was read into units for the pool; the others are bad.
-    fn units(
+    /// Turns what was read into samples for the pool; the others are bad.
+    fn queued(
         &self,
         places: &mut [Place],
         found: Vec<Found>,
-    ) -> (Vec<RenderUnit>, Vec<(usize, SampleFault)>) {
-        let mut units = Vec::with_capacity(found.len());
+    ) -> (Vec<QueuedSample>, Vec<(usize, SampleFault)>) {
+        let mut samples = Vec::with_capacity(found.len());
         let mut bad = Vec::new();
         for Found { wanted, key, input } in found {
             let position = wanted.position;
@@ -109,34 +118,35 @@ impl LeaseWork {
                     let row = place.row.take().expect("a row is written once");
                     let key = self.render_key(&wanted.asked);
                     let (encoded, label) = (input.encoded, input.label);
-                    units.push(RenderUnit { position, key, encoded, label, row });
+                    samples.push(QueuedSample { position, key, encoded, label, row });
                 }
                 Err(fault) => bad.push((position, fault)),
             }
         }
-        (units, bad)
+        (samples, bad)
     }
 
     async fn render(
         &self,
-        units: Vec<RenderUnit>,
+        samples: Vec<QueuedSample>,
         rest: Option<Vec<PartRow>>,
         scales: &Arc<PartScales>,
     ) -> Result<JobEnd, LeaseError> {
-        let count = units.len();
+        let count = samples.len();
         let pool = &self.session.worker.pool;
         let plan = self.session.plan.clone();
         let (job, mut end) =
-            RenderJob::new(plan, scales.clone(), pool.samples_at_once(), units, rest);
+            RenderJob::new(plan, scales.clone(), pool.samples_at_once(), samples, rest);
         if count == 0 {
             let result = JobResult::Rows { good: Vec::new(), bad: Vec::new() };
             return Ok(JobEnd { result, render: std::time::Duration::ZERO });
         }
-        pool.submit(self.turn, job.clone(), job.turns());
+        let bytes = self.part_bytes()? * count as u64 / self.lease.samples.len() as u64;
+        pool.submit(self.place, job.clone(), job.units(), bytes / job.units() as u64);
         let ended = tokio::select! {
             ended = &mut end => ended,
             () = self.withdrawn.cancelled() => {
-                pool.take_back(self.turn, &*job);
+                pool.take_back(self.place, &*job);
                 // Samples under way run to their end: until then their threads write.
                 end.await.map(|JobEnd { render, .. }| JobEnd { result: JobResult::TakenBack, render })
             }

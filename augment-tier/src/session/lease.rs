@@ -1,5 +1,6 @@
 //! One lease from its arrival to its end.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -13,16 +14,23 @@ use super::open::Session;
 use super::read::{self, Found, Wanted};
 use crate::error::sentence;
 use crate::part::PartScales;
-use crate::pool::Turn;
+use crate::pool::QueuePlace;
+use crate::worker::StagingRoom;
 
 /// A lease that is being worked on.
 pub(crate) struct LeaseWork {
     pub(super) session: Arc<Session>,
     pub(super) lease: PartLease,
-    /// Its place among the session's leases.
-    pub(super) turn: Turn,
+    /// Where it stands in the pool's queue.
+    pub(super) place: QueuePlace,
     /// The receiver has taken it back, or the session ends.
     pub(super) withdrawn: CancellationToken,
+}
+
+/// Samples of a lease that have been read ahead.
+pub(super) struct Piece {
+    pub(super) found: Vec<Found>,
+    _room: StagingRoom,
 }
 
 /// Why a lease is not delivered.
@@ -37,24 +45,29 @@ pub(crate) enum LeaseError {
 
 impl LeaseWork {
     /// Does the work. When it returns, nothing writes for this lease any more.
-    pub(crate) async fn run(self) -> Result<PartDone, Failure> {
+    pub(crate) async fn fulfil(self) -> Result<PartDone, Failure> {
         self.deliver().await.map_err(|error| error.into_failure(self.lease.lease))
     }
 
     async fn deliver(&self) -> Result<PartDone, LeaseError> {
         let wanted = self.wanted()?;
+        let part_bytes = self.part_bytes()?;
         let scales = Arc::new(self.scales()?);
         let mut times = WorkTimes::default();
-        let room = self.unless_withdrawn(self.session.worker.staging(self.encoded_bytes())).await?;
-        let found = self.read(wanted, &mut times).await?;
+        let mut pieces = self.pieces(wanted);
+        let first = self.read_ahead(pieces.pop_front().unwrap_or_default(), &mut times).await?;
         // Held until the pool is done with the part: what is beyond it has been read ahead. The
-        // semaphore is never closed.
+        // semaphores are never closed.
         let place = self.unless_withdrawn(self.session.parts.acquire()).await?;
+        // Held until the part is on its way.
+        let memory = self.unless_withdrawn(self.session.memory_for(part_bytes)).await?;
         let buffer = self.begin().await?;
-        let (part, checksum, samples) = self.fill(buffer, found, &scales, &mut times).await?;
-        drop((room, place));
+        let (part, checksum, samples) =
+            self.fill(buffer, (first, pieces), &scales, &mut times).await?;
+        drop(place);
         let started = Instant::now();
         self.commit(part).await?;
+        drop(memory);
         times.deliver_us = micros(started);
         let fp8_amaxes = scales.amaxes();
         Ok(PartDone { lease: self.lease.lease, checksum, samples, times, fp8_amaxes })
@@ -85,14 +98,60 @@ impl LeaseWork {
         self.lease.samples.iter().enumerate().map(wanted).collect()
     }
 
-    /// Encoded bytes of the lease, estimated by the mean of each shard.
-    fn encoded_bytes(&self) -> u64 {
-        let mean = |sample: &SampleRef| {
-            let manifest = &self.session.datasets[usize::from(sample.dataset)].manifest;
-            let shard = &manifest.shards()[sample.shard as usize];
-            shard.bytes / u64::from(shard.samples.max(1))
-        };
-        self.lease.samples.iter().map(mean).sum()
+    /// Bytes of the part, which the receiver chooses within this worker's bound.
+    pub(super) fn part_bytes(&self) -> Result<u64, LeaseError> {
+        let samples = self.lease.samples.len();
+        let layout = self.session.layout(self.lease.batch_samples);
+        let regions = layout.part_regions(self.lease.first, samples as u32);
+        let bytes = regions.iter().map(|region| region.len_bytes).sum();
+        let most = self.session.worker.config.part_bytes_max;
+        if bytes <= most {
+            return Ok(bytes);
+        }
+        Err(LeaseError::Fatal(format!(
+            "a part of {} has {bytes} bytes, and augment.part_bytes_max of worker {} is {most}: lower \
+             receiver.part_samples, or raise augment.part_bytes_max",
+            headwater_core::counted(samples, "sample"),
+            self.session.worker.name
+        )))
+    }
+
+    /// Encoded bytes of a sample, estimated by the mean of its shard.
+    fn encoded_bytes(&self, sample: &SampleRef) -> u64 {
+        let manifest = &self.session.datasets[usize::from(sample.dataset)].manifest;
+        let shard = &manifest.shards()[sample.shard as usize];
+        shard.bytes / u64::from(shard.samples.max(1))
+    }
+
+    /// The samples in pieces that are read at a time: a lease of any size leaves room for other sessions.
+    fn pieces(&self, wanted: Vec<Wanted>) -> VecDeque<Vec<Wanted>> {
+        let most = self.session.worker.staging.piece_bytes();
+        let mut pieces: VecDeque<Vec<Wanted>> = VecDeque::new();
+        let mut bytes = 0;
+        for wanted in wanted {
+            let of_sample = self.encoded_bytes(&wanted.asked);
+            bytes += of_sample;
+            match pieces.back_mut().filter(|_| bytes <= most) {
+                Some(piece) => piece.push(wanted),
+                None => {
+                    bytes = of_sample;
+                    pieces.push_back(vec![wanted]);
+                }
+            }
+        }
+        pieces
+    }
+
+    /// Reads a piece as soon as there is room for it; the room is held as long as what was read.
+    pub(super) async fn read_ahead(
+        &self,
+        piece: Vec<Wanted>,
+        times: &mut WorkTimes,
+    ) -> Result<Piece, LeaseError> {
+        let bytes = piece.iter().map(|wanted| self.encoded_bytes(&wanted.asked)).sum();
+        let staging = &self.session.worker.staging;
+        let room = self.unless_withdrawn(staging.take(self.session.id, bytes)).await?;
+        Ok(Piece { found: self.read(piece, times).await?, _room: room })
     }
 
     pub(super) async fn read(

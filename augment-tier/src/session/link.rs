@@ -16,9 +16,6 @@ use tokio::time::timeout;
 use crate::config::AugmentConfig;
 use crate::error::{AugmentError, SessionError};
 
-/// A part of 16 samples of `dinov2` in bf16. A receiver does not say ahead how large its parts are.
-const PART_BYTES_USUAL: u64 = 16 << 20;
-
 /// A connected link, and a sentence on each better one.
 pub(crate) struct Chosen {
     pub(crate) link: Arc<dyn WorkerLink>,
@@ -127,7 +124,7 @@ fn choices(
             handshake_timeout: within.min(rdma::DEFAULT_HANDSHAKE_TIMEOUT),
             staging_buffers,
             queue_pairs: config.rdma_queue_pairs,
-            part_bytes: PART_BYTES_USUAL,
+            part_bytes: AugmentConfig::PART_BYTES_USUAL,
         },
     }
 }

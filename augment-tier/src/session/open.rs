@@ -7,7 +7,7 @@ use headwater_proto::WIRE_VERSION;
 use headwater_proto::augment::{BadSamplePolicy, SessionHello, SessionWelcome};
 use headwater_transport::WorkerLink;
 use headwater_transport::rdma::Exchange;
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio_util::sync::CancellationToken;
 
 use super::link;
@@ -16,6 +16,9 @@ use crate::error::SessionError;
 use crate::metrics::SessionGauge;
 use crate::part::{PartPlan, SampleFields};
 use crate::worker::Worker;
+
+/// What a session's memory for parts is counted in.
+const MEMORY_UNIT_BYTES: u64 = 64 << 10;
 
 /// What all leases of a session share.
 pub(crate) struct Session {
@@ -31,6 +34,9 @@ pub(crate) struct Session {
     pub(crate) link: Arc<dyn WorkerLink>,
     /// Parts that may hold memory.
     pub(crate) parts: Semaphore,
+    /// What they may hold together, in units of [`MEMORY_UNIT_BYTES`].
+    memory: Semaphore,
+    memory_units: u32,
     /// Cancelled when the session ends, and with it every lease.
     pub(crate) ending: CancellationToken,
     /// The last batch size seen: it changes at the end of an epoch, if ever.
@@ -61,6 +67,7 @@ impl Session {
             credits: worker.config.credits(),
             backend: worker.backend.name(),
         };
+        let memory_units = units_of(worker.config.session_part_bytes());
         let session = Self {
             id,
             receiver: hello.receiver,
@@ -70,6 +77,8 @@ impl Session {
             datasets,
             fields,
             parts: Semaphore::new(worker.config.parts() as usize),
+            memory: Semaphore::new(memory_units as usize),
+            memory_units,
             ending: CancellationToken::new(),
             layout: Mutex::new(None),
             _gauge: SessionGauge::new(link.kind()),
@@ -77,6 +86,12 @@ impl Session {
             worker,
         };
         Ok((session, welcome))
+    }
+
+    /// Waits until the session's parts leave room for one of so many bytes.
+    pub(crate) async fn memory_for(&self, part_bytes: u64) -> Option<SemaphorePermit<'_>> {
+        let units = units_of(part_bytes).min(self.memory_units);
+        self.memory.acquire_many(units).await.ok()
     }
 
     /// The layout of a batch of so many samples.
@@ -91,6 +106,11 @@ impl Session {
             }
         }
     }
+}
+
+/// So many bytes in units of a session's memory, one at least.
+fn units_of(bytes: u64) -> u32 {
+    u32::try_from(bytes.div_ceil(MEMORY_UNIT_BYTES)).unwrap_or(u32::MAX).max(1)
 }
 
 /// A GPU may have to be asked, which takes a while the first time.

@@ -37,8 +37,8 @@ pub(crate) struct EmulatedDevice {
     pub(crate) views: Arc<AtomicU32>,
 }
 
-/// The program, compiled on first use.
-fn program(watch: Watch) -> PathBuf {
+/// The program with this text of the kernels, compiled on first use.
+fn program(watch: Watch, text: &str) -> PathBuf {
     static COMPILING: Mutex<()> = Mutex::new(());
     let guard = COMPILING.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
@@ -53,7 +53,7 @@ fn program(watch: Watch) -> PathBuf {
     let emulation = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/emulation");
     let main = emulation.join("main.cpp");
     let mut digester = Digester::new("emulation");
-    digester.bytes(SOURCE.text.as_bytes());
+    digester.bytes(text.as_bytes());
     for file in [&main, &emulation.join("cuda_words.h"), &emulation.join("arithmetic.h")] {
         digester.bytes(&std::fs::read(file).expect("it is beside this file"));
     }
@@ -62,7 +62,7 @@ fn program(watch: Watch) -> PathBuf {
         // Another run of the tests may be at it too: each has names of its own until it is done.
         let unfinished = folder.join(format!("emulation-{name}-{}", std::process::id()));
         let source = unfinished.with_extension("cu");
-        std::fs::write(&source, SOURCE.text).expect("the folder for tests can be written to");
+        std::fs::write(&source, text).expect("the folder for tests can be written to");
         let compiled = Command::new(std::env::var_os("CXX").unwrap_or("g++".into()))
             .args(["-std=c++20", "-ffp-contract=off", "-Wall", "-Wno-unknown-pragmas", "-pthread"])
             .args(options)
@@ -105,7 +105,30 @@ impl EmulatedDevice {
     }
 
     pub(crate) fn with_shared(watch: Watch, arena_bytes: u64, shared_bytes_max: u32) -> Self {
-        let mut process = at_fixed_places(&program(watch), watch)
+        Self::of(
+            at_fixed_places(&program(watch, SOURCE.text), watch),
+            arena_bytes,
+            shared_bytes_max,
+        )
+    }
+
+    /// With one expression of the kernels in place of another: number `number` of `replaced`.
+    pub(crate) fn mutant(replaced: &[(&str, &str)], number: usize, arena_bytes: u64) -> Self {
+        // One program for all mutants, which is told at its start which one it is.
+        let mut text =
+            "#include <cstdlib>\nstatic const int MUTANT = std::atoi(std::getenv(\"MUTANT\"));\n"
+                .to_owned()
+                + SOURCE.text;
+        for (at, (old, new)) in replaced.iter().enumerate() {
+            text = text.replace(old, &format!("(MUTANT == {at} ? {new} : ({old}))"));
+        }
+        let mut program = Command::new(program(Watch::Nothing, &text));
+        program.env("MUTANT", number.to_string());
+        Self::of(program, arena_bytes, 227 << 10)
+    }
+
+    fn of(mut program: Command, arena_bytes: u64, shared_bytes_max: u32) -> Self {
+        let mut process = program
             .env("TSAN_OPTIONS", "halt_on_error=1")
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())

@@ -8,6 +8,7 @@ mod measures;
 mod nvjpeg;
 mod operations;
 mod pictures;
+mod proof;
 mod races;
 mod recipes;
 mod scheduling;

@@ -13,7 +13,7 @@ use headwater_core::{Dtype, Recipe};
 use crate::emulation::{EmulatedDevice, Watch};
 use crate::operations::{recipe, tensor};
 use crate::pictures::{PHOTOS, png, random_png, rng};
-use crate::sinks::{Rows, compare, render_into};
+use crate::sinks::{compare, render_into, untouched};
 
 /// Room for the three photos and all that is made of them.
 pub(crate) const ARENA_BYTES: u64 = 64 << 20;
@@ -74,7 +74,7 @@ fn scales_of_leases_are_those_of_their_samples_and_tables_of_old_ones_go() {
     // More than are kept, and at last the first ones again.
     for batch in (0..12u8).chain([0]) {
         let scales = [Some(100.0 + f32::from(batch)), (batch > 3).then(|| 3.0 * f32::from(batch))];
-        let fresh = || scales.map(|scale| Rows::scaled(&recipe, scale)).to_vec();
+        let fresh = || scales.map(|scale| untouched(&recipe).scaled(scale)).to_vec();
         let (expected, _) = render_into(&mut plain, &recipe, &files, fresh());
         let (found, ends) = render_into(&mut kernels, &recipe, &files, fresh());
         assert!(ends.iter().all(Result::is_ok) && !kernels.has_failed());

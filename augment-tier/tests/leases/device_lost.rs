@@ -1,6 +1,6 @@
 use headwater_augment::AugmentError;
 use headwater_augment::backend::{Backend, SampleRenderer};
-use headwater_augment::render::{RenderError, RenderKey, Rendered, ViewSink};
+use headwater_augment::render::{PartSample, RenderError, Rendered, ViewSink};
 use headwater_core::Recipe;
 use headwater_core::recipe::JpegDecoder;
 use headwater_proto::augment::{FailureKind, FromWorker};
@@ -33,8 +33,7 @@ impl SampleRenderer for Failing {
     fn render(
         &mut self,
         _: &Recipe,
-        _: RenderKey,
-        _: &[u8],
+        _: &PartSample<'_>,
         _: &mut dyn ViewSink,
     ) -> Result<Rendered, RenderError> {
         Err(self.0.clone())

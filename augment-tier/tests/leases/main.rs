@@ -11,6 +11,7 @@ mod device_lost;
 mod drain;
 mod fairness;
 mod fp8;
+mod greedy;
 mod heartbeats;
 mod hello;
 mod limits;

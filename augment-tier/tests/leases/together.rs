@@ -2,8 +2,8 @@
 
 use std::sync::{Arc, Mutex};
 
-use headwater_augment::backend::{Backend, CpuBackend, SampleJob, SampleRenderer};
-use headwater_augment::render::{RenderError, RenderKey, Rendered, ViewSink};
+use headwater_augment::backend::{Backend, CpuBackend, SampleRenderer};
+use headwater_augment::render::{PartSample, RenderError, Rendered, ViewSink};
 use headwater_core::Recipe;
 use headwater_transport::LinkKind;
 
@@ -42,21 +42,21 @@ impl SampleRenderer for Noting {
     fn render(
         &mut self,
         recipe: &Recipe,
-        key: RenderKey,
-        encoded: &[u8],
+        sample: &PartSample<'_>,
         out: &mut dyn ViewSink,
     ) -> Result<Rendered, RenderError> {
         self.given.lock().unwrap().push(1);
-        self.cpu.render(recipe, key, encoded, out)
+        self.cpu.render(recipe, sample, out)
     }
 
     fn render_all(
         &mut self,
         recipe: &Recipe,
-        jobs: &mut [SampleJob<'_>],
+        samples: &[PartSample<'_>],
+        sinks: &mut [&mut dyn ViewSink],
     ) -> Vec<Result<Rendered, RenderError>> {
-        self.given.lock().unwrap().push(jobs.len());
-        self.cpu.render_all(recipe, jobs)
+        self.given.lock().unwrap().push(samples.len());
+        self.cpu.render_all(recipe, samples, sinks)
     }
 }
 

@@ -91,9 +91,21 @@ def test_what_cannot_be_had_names_the_thing_and_the_remedy(consume):
 
 
 def test_a_gpu_that_fails_ends_the_stream_with_its_reason(consume):
-    done = consume("first_batch", check=False, EMULATED_CUDA_FAIL="cuMemcpyHtoDAsync:1")
+    # Counted from the end of the GPU's proof on.
+    fails = {
+        "EMULATED_CUDA_FAIL": "cuMemcpyHtoDAsync:1",
+        "EMULATED_CUDA_FAIL_AFTER": "cuMemHostUnregister",
+    }
+    done = consume("first_batch", check=False, **fails)
     assert done.returncode == 1
     assert "DeviceError" in done.stderr and "copy a batch to it" in done.stderr, done.stderr
+
+
+def test_a_gpu_that_copies_otherwise_is_refused_before_the_first_batch(consume):
+    done = consume("first_batch", check=False, EMULATED_CUDA_CORRUPT="1")
+    assert done.returncode == 1
+    said = done.stderr
+    assert "DeviceError" in said and "its proof failed: `copy of a slot`" in said, said
 
 
 def test_a_gpu_without_room_for_the_slots_says_so(consume):

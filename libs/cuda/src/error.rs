@@ -18,6 +18,16 @@ pub enum CudaError {
         /// What the driver said.
         reason: String,
     },
+    /// The GPU does something otherwise than the processor.
+    #[error("GPU {ordinal}: its proof failed: `{step}` {reason}")]
+    Proof {
+        /// Its number.
+        ordinal: u32,
+        /// What it did.
+        step: &'static str,
+        /// How it went wrong, and what to do.
+        reason: String,
+    },
     /// The kernels are not made for so old a GPU.
     #[error(
         "GPU {ordinal}, {name}, is of architecture {architecture}, and kernels are made for {least} \

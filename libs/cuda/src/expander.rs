@@ -47,7 +47,8 @@ pub(crate) struct Expander {
     function: CudaFunction,
     /// `u32[3, 256]`.
     table: DeviceMemory,
-    element_bytes: u64,
+    normalise: Normalise,
+    dtype: Dtype,
 }
 
 // === impl Expander ===
@@ -74,12 +75,17 @@ impl Expander {
             result::ctx::synchronize()
         };
         upload().map_err(gpu.failed("upload a table"))?;
-        Ok(Self { function, table, element_bytes: dtype.size_bytes() })
+        Ok(Self { function, table, normalise: *normalise, dtype })
+    }
+
+    /// What its elements are.
+    pub(crate) fn makes(&self) -> (&Normalise, Dtype) {
+        (&self.normalise, self.dtype)
     }
 
     /// Bytes of an element.
     pub(crate) fn element_bytes(&self) -> u64 {
-        self.element_bytes
+        self.dtype.size_bytes()
     }
 
     /// Asks a stream of the same GPU for it; `slot`: address of the slot's first byte.
@@ -95,7 +101,7 @@ impl Expander {
     ) -> Result<(), DriverError> {
         let Expansion { levels, elements, mut plane, planes } = expansion;
         let (mut from, mut to) = (slot + levels, slot + elements);
-        let (mut table, mut element_bytes) = (self.table.address(), self.element_bytes);
+        let (mut table, mut element_bytes) = (self.table.address(), self.element_bytes());
         let mut arguments = [&mut from, &mut to, &mut table, &mut plane, &mut element_bytes]
             .map(|argument: &mut u64| std::ptr::from_mut(argument).cast::<c_void>());
         let blocks = plane.div_ceil(u64::from(THREADS) * LEVELS_OF_A_THREAD).clamp(1, BLOCKS_MAX);

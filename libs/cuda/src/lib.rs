@@ -17,6 +17,7 @@ mod libraries;
 mod memory;
 mod peer_writes;
 mod pinned;
+mod proof;
 mod reader;
 mod uploader;
 

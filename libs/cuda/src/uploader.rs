@@ -74,6 +74,10 @@ impl Uploader {
         self.allocator.as_deref()
     }
 
+    pub(crate) fn normalises(&self) -> bool {
+        self.expander.is_some()
+    }
+
     pub(crate) fn expander(&self) -> &Expander {
         self.expander.as_ref().expect("an uploader that normalises")
     }

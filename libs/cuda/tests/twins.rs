@@ -10,10 +10,11 @@ use std::os::unix::fs::FileExt as _;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use headwater_core::Region;
+use headwater_core::cast::Normalise;
+use headwater_core::{Dtype, Region};
 use headwater_cuda::{ConsumerStream, DeviceSlot, Uploader};
 use headwater_transport::{DeviceWindow, SlotMemory};
-use support::on_a_gpu;
+use support::{is_emulated, on_a_gpu};
 
 const SLOT_BYTES: u64 = 9 << 20;
 const DMABUF: (&str, &str) = ("EMULATED_CUDA_DMABUF", "1");
@@ -202,6 +203,54 @@ fn a_driver_without_dmabufs_is_named() {
         let reason = twin.dmabuf().map(drop).unwrap_err();
         assert!(reason.contains("no dma-buf"), "{reason}");
     });
+}
+
+/// An uploader that normalises to `dtype`.
+fn normalising(dtype: Dtype) -> Arc<Uploader> {
+    let normalise = Normalise { mean: [0.485, 0.456, 0.406], std: [0.229, 0.224, 0.225] };
+    let uploader = Uploader::open(0, None).expect("the GPU");
+    Arc::new(uploader.normalising(&normalise, dtype, None).expect("a kernel"))
+}
+
+#[test]
+fn a_gpu_that_copies_and_normalises_as_the_processor_does_passes_the_proof() {
+    let test = "a_gpu_that_copies_and_normalises_as_the_processor_does_passes_the_proof";
+    on_a_gpu(test, &[], || {
+        let plain = Arc::new(Uploader::open(0, None).expect("the GPU"));
+        assert_eq!(plain.prove().expect("a proof"), ["copy of a slot"]);
+        for dtype in [Dtype::Bf16, Dtype::F32] {
+            let steps = normalising(dtype).prove().expect("a proof");
+            assert_eq!(steps, ["copy of a slot", "normalise"]);
+        }
+    });
+}
+
+#[test]
+fn a_gpu_whose_copies_are_not_what_was_sent_is_refused() {
+    let test = "a_gpu_whose_copies_are_not_what_was_sent_is_refused";
+    on_a_gpu(test, &[("EMULATED_CUDA_CORRUPT", "1")], || {
+        let uploader = Arc::new(Uploader::open(0, None).expect("the GPU"));
+        let error = uploader.prove().unwrap_err().to_string();
+        assert!(error.starts_with("GPU 0: its proof failed: `copy of a slot`"), "{error}");
+    });
+}
+
+/// The kernel's two ways, by which planes of a whole number of words go and those of any length.
+#[test]
+fn a_gpu_whose_kernel_normalises_otherwise_is_refused() {
+    for (name, mutation) in [
+        ("fours", "third << 32=>third << 31"),
+        ("bytes", "(unsigned short)own[levels[i]]=>own[levels[i]] + 1"),
+    ] {
+        let test = "a_gpu_whose_kernel_normalises_otherwise_is_refused";
+        on_a_gpu(test, &[("EMULATED_NVRTC_REPLACE", mutation)], || {
+            let error = normalising(Dtype::Bf16).prove().unwrap_err().to_string();
+            assert!(error.starts_with("GPU 0: its proof failed: `normalise`"), "{name}: {error}");
+        });
+        if is_emulated() {
+            break;
+        }
+    }
 }
 
 /// Whoever uses batches: a stream with memory of its own.

@@ -12,7 +12,8 @@ use std::path::Path;
 use anyhow::{Context as _, Result};
 use headwater_augment::AugmentConfig;
 use headwater_augment::backend::{Backend as _, CpuBackend};
-use headwater_augment::cuda::CudaBackend;
+use headwater_augment::cuda::{CudaBackend, Step};
+use headwater_core::Dtype;
 
 pub(crate) use nvjpeg::with_nvjpeg;
 pub(crate) use receiver::Uploads;
@@ -20,6 +21,11 @@ pub(crate) use speed::Kernels;
 
 /// Samples that are rendered together.
 const PART_SAMPLES: usize = 32;
+
+/// Each operation alone, on a view of 224 x 224.
+fn operations() -> Vec<Step> {
+    headwater_augment::cuda::operations(224, Dtype::Bf16)
+}
 
 /// A GPU, the processor, and images.
 pub(crate) struct Gpu {

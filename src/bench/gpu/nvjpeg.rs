@@ -7,10 +7,11 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, ensure};
 use headwater_augment::backend::Backend as _;
 use headwater_augment::cuda::JpegsAlone;
+use headwater_augment::part::SampleRows;
 use headwater_core::recipe::JpegDecoder;
 use headwater_core::{Dtype, Recipe};
 
-use super::rows::{Rows, render};
+use super::rows::render;
 use super::{Gpu, PART_SAMPLES};
 
 /// Most that the mean of all differences may be, in levels of 255: another inverse DCT and another
@@ -78,7 +79,7 @@ impl Gpu {
         let mut difference = Difference::default();
         let images = &self.images[..images.min(self.images.len())];
         for images in images.chunks(PART_SAMPLES) {
-            let fresh = || vec![Rows::new(&turbo); images.len()];
+            let fresh = || vec![SampleRows::new(&turbo, 0); images.len()];
             let (mut expected, mut found, mut again) = (fresh(), fresh(), fresh());
             let encoded = || images.iter().map(Vec::as_slice);
             let ends = render(&mut *cpu, &turbo, encoded(), 0, &mut expected);

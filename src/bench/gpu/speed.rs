@@ -9,12 +9,12 @@ use anyhow::Result;
 use headwater_augment::backend::Backend;
 use headwater_augment::cuda::KernelTime;
 use headwater_augment::decode::Decoder;
+use headwater_augment::part::SampleRows;
 use headwater_augment::render::RenderKey;
 use headwater_core::Recipe;
 
-use super::parity::operations;
-use super::rows::{Rows, key, render};
-use super::{Gpu, PART_SAMPLES};
+use super::rows::{key, render};
+use super::{Gpu, PART_SAMPLES, operations};
 
 /// Copies of one measurement of them.
 const COPIES: u32 = 50;
@@ -41,7 +41,7 @@ impl Gpu {
         rounds: u32,
     ) -> Result<Vec<Kernels>> {
         let mut recipes = vec![(name, recipe.clone())];
-        recipes.extend(operations()?);
+        recipes.extend(operations());
         let samples = self.part();
         let measure = |(name, recipe): (&str, Recipe)| {
             let times = self.cuda.measure(&recipe, &samples, rounds)?;
@@ -96,7 +96,7 @@ impl Gpu {
             for mut renderer in renderers {
                 let (parts, rendered) = (&parts, &rendered);
                 scope.spawn(move || {
-                    let mut rows = vec![Rows::new(recipe); PART_SAMPLES];
+                    let mut rows = vec![SampleRows::new(recipe, 0); PART_SAMPLES];
                     let mut good = 0u64;
                     while started.elapsed() < time {
                         let first = parts.fetch_add(1, Ordering::Relaxed) * PART_SAMPLES;

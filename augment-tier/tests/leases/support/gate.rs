@@ -4,7 +4,7 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
 use headwater_augment::backend::{Backend, CpuBackend, SampleRenderer};
-use headwater_augment::render::{RenderError, RenderKey, Rendered, ViewSink};
+use headwater_augment::render::{PartSample, RenderError, RenderKey, Rendered, ViewSink};
 use headwater_core::Recipe;
 
 use super::SOON;
@@ -109,12 +109,11 @@ impl SampleRenderer for GatedRenderer {
     fn render(
         &mut self,
         recipe: &Recipe,
-        key: RenderKey,
-        encoded: &[u8],
+        sample: &PartSample<'_>,
         out: &mut dyn ViewSink,
     ) -> Result<Rendered, RenderError> {
-        pass(&self.gate, key);
-        assert_ne!(encoded, PANICS, "the decoder has a bug");
-        self.inner.render(recipe, key, encoded, out)
+        pass(&self.gate, sample.key);
+        assert_ne!(sample.encoded, PANICS, "the decoder has a bug");
+        self.inner.render(recipe, sample, out)
     }
 }

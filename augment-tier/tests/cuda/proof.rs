@@ -1,0 +1,67 @@
+//! A GPU that does anything otherwise than the definitions is not taken, and says what it was.
+
+use headwater_augment::cuda::{CudaRenderer, ProofError, SOURCE};
+use headwater_augment::decode::DecodeLimits;
+
+use crate::emulation::{EmulatedDevice, Watch};
+
+const ARENA_BYTES: u64 = 16 << 20;
+
+/// Kernels that are wrong in one place: the step that shows it first, an expression that the source has
+/// once, and what stands there instead.
+const MUTANTS: [(&str, &str, &str); 17] = [
+    ("crop and resize", "axis.weights[span.weight + tap]", "axis.weights[span.weight]"),
+    ("flip in the resize", "view.flags & MIRRORED ? view.width - 1 - x : x", "x"),
+    ("flip", "from[i - x + width - 1 - x]", "from[i]"),
+    ("brightness", "blend(0, pixel.blue, factor)", "pixel.blue"),
+    (
+        "contrast",
+        "__dadd_rn(__ddiv_rn((f64)sum, (f64)count), 0.5)",
+        "__ddiv_rn((f64)sum, (f64)count)",
+    ),
+    ("saturation", "blend(gray, pixel.red, factor)", "pixel.red"),
+    ("hue", "(u8)(hue + shift)", "(u8)(hue + shift + 1)"),
+    ("grayscale", "Pixel{gray, gray, gray}", "Pixel{gray, gray, pixel.blue}"),
+    ("blur", "rintf(sum)", "truncf(sum)"),
+    ("solarise", "(u8)(255 - level)", "(u8)(254 - level)"),
+    ("cast to bf16", "(u16)bits", "(u16)(bits + 1)"),
+    ("cast to f32", "((u32*)out)[at] = bits", "(((u32*)out)[at] = bits + 1)"),
+    ("cast to fp8_e4m3", "range.greatest = level", "(range.greatest = level / 2)"),
+    ("cast to mxfp8_e4m3", "(u8)(largest >> 16)", "(u8)0"),
+    ("vertical pass first", "vertical ? row * tile.source_len : column", "vertical ? 0 : column"),
+    ("operations on the image", "view.source_channel", "1"),
+    ("window of a base", "view.cut_left + i % view.out_width", "i % view.out_width"),
+];
+
+fn proof(device: EmulatedDevice) -> Result<usize, ProofError> {
+    CudaRenderer::new(device, DecodeLimits::default()).unwrap().prove()
+}
+
+#[test]
+fn kernels_as_they_are_pass_the_proof() {
+    let steps = proof(EmulatedDevice::start(Watch::Memory, ARENA_BYTES)).unwrap();
+    assert!(steps >= MUTANTS.len(), "{steps} steps");
+}
+
+#[test]
+fn each_mutation_of_a_kernel_is_caught_and_named() {
+    for (_, expression, _) in MUTANTS {
+        let found = SOURCE.text.matches(expression).count();
+        assert_eq!(found, 1, "`{expression}` in the source");
+    }
+    let replaced = MUTANTS.map(|(_, expression, mutation)| (expression, mutation));
+    for (number, (named, ..)) in MUTANTS.iter().enumerate() {
+        match proof(EmulatedDevice::mutant(&replaced, number, ARENA_BYTES)) {
+            Err(ProofError::Differs { step, differ, .. }) => {
+                assert!(step == *named && differ > 0, "{step}, not {named}");
+            }
+            other => panic!("{named}: {other:?}"),
+        }
+    }
+}
+
+#[test]
+fn a_gpu_without_room_for_the_proof_is_not_taken() {
+    let error = proof(EmulatedDevice::start(Watch::Nothing, 20 << 10)).unwrap_err().to_string();
+    assert!(error.contains("it has left images to the processor"), "{error}");
+}

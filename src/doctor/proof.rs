@@ -1,0 +1,63 @@
+//! The GPU at work: what a worker and a receiver hold it to before they take it.
+
+use std::sync::Arc;
+
+use headwater_augment::backend::Backend as _;
+use headwater_augment::cuda::CudaBackend;
+use headwater_config::Config;
+use headwater_core::Dtype;
+use headwater_core::cast::Normalise;
+use headwater_cuda::{CubinCache, Uploader};
+use headwater_receiver::Device;
+
+use crate::doctor::Check;
+
+/// Renders on the GPU, and copies to it; compares the bytes with the processor's.
+pub(crate) fn checks(config: &Config) -> Vec<Check> {
+    let mut checks = vec![worker(config)];
+    checks.extend(receiver(config).unwrap_or_else(|reason| {
+        let remedy = "set receiver.device = \"cpu\" until it is mended";
+        vec![Check::wrong("gpu proof of a receiver", reason, remedy)]
+    }));
+    checks
+}
+
+fn worker(config: &Config) -> Check {
+    let check = "gpu proof of a worker";
+    let opened = CudaBackend::open(&config.augment.cuda()).map_err(|error| error.to_string());
+    let proved = opened.and_then(|gpu| {
+        let steps = gpu.prove().map_err(|error| format!("{}: {error}", gpu.name()))?;
+        Ok(format!("{} makes the processor's bytes in {steps} steps", gpu.name()))
+    });
+    match proved {
+        Ok(found) => Check::ok(check, found),
+        Err(reason) => {
+            Check::wrong(check, reason, "set augment.backend = \"cpu\" until it is mended")
+        }
+    }
+}
+
+fn receiver(config: &Config) -> Result<Vec<Check>, String> {
+    let receiver = &config.receiver;
+    let ordinal = match receiver.device().map_err(|error| error.to_string())? {
+        Device::Cuda(ordinal) => ordinal,
+        Device::Cpu => config.augment.cuda_device,
+    };
+    let recipe = config.recipe.recipe().map_err(|error| error.to_string())?;
+    let dtype = receiver.u8_as().map_err(|error| error.to_string())?.unwrap_or(Dtype::Bf16);
+    let cache = CubinCache::in_folder(&receiver.cuda_cache_dir);
+    let opened = Uploader::open(ordinal, None)
+        .and_then(|uploader| uploader.normalising(&Normalise::of(&recipe), dtype, cache.as_ref()));
+    let uploader = Arc::new(opened.map_err(|error| error.to_string())?);
+    let steps = uploader.prove().map_err(|error| error.to_string())?;
+    let name = uploader.gpu().name();
+    let found = format!("{name} makes the processor's bytes: {}", steps.join(", "));
+    let peer_writes = match uploader.check_peer_writes() {
+        Ok(()) => Check::ok("gpu peer writes", "the driver allows them; a receiver tries one out"),
+        Err(error) => {
+            let remedy = "keep receiver.gpudirect = \"off\": batches go through the host's memory";
+            Check::absent("gpu peer writes", error.to_string(), remedy)
+        }
+    };
+    Ok(vec![Check::ok("gpu proof of a receiver", found), peer_writes])
+}
