@@ -5,9 +5,7 @@
 //! table's elements for all 256 levels of all channels.
 
 use headwater_core::Dtype;
-
-use crate::ops::cast::Normalise;
-use crate::ops::cast::table::CastTable;
+use headwater_core::cast::{LevelElements, Normalise};
 
 /// Units in the last place by which factor and offset are tried about their nearest values.
 const TRIES_ULPS: i32 = 3;
@@ -107,14 +105,19 @@ pub(super) fn pairs(
 // === impl Affine ===
 
 impl Affine {
-    /// Factors and offsets that give the table's elements, if there are any.
-    pub(super) fn find(table: &CastTable) -> Option<Self> {
-        let element = element_of(table.dtype())?;
+    /// Factors and offsets that give these elements of the levels, if there are any.
+    pub(super) fn find(
+        normalise: &Normalise,
+        dtype: Dtype,
+        scale: f32,
+        elements: &LevelElements,
+    ) -> Option<Self> {
+        let element = element_of(dtype)?;
         let gives_all = |channel: usize, pair: Pair| {
-            let levels = table.levels(channel);
+            let levels = &elements[channel];
             (0..=255u8).all(|level| element(value(level, pair)) == levels[usize::from(level)])
         };
-        let channels = pairs(table.normalise(), table.scale(), gives_all)?;
+        let channels = pairs(normalise, scale, gives_all)?;
         Some(Self { channels })
     }
 

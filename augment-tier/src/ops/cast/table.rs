@@ -43,20 +43,14 @@ impl CastTable {
     pub fn scaled(normalise: Normalise, dtype: Dtype, scale: f32) -> Self {
         let scale = if dtype == Dtype::Fp8E4m3 { scale } else { 1.0 };
         let bits = level_elements(&normalise, dtype, scale);
-        let mut table = Self { dtype, normalise, scale, bits, affine: None };
-        table.affine = Affine::find(&table);
-        table
+        let affine = Affine::find(&normalise, dtype, scale, &bits);
+        Self { dtype, normalise, scale, bits, affine }
     }
 
     /// Mean and standard deviation that it was made for.
     #[must_use]
     pub fn normalise(&self) -> &Normalise {
         &self.normalise
-    }
-
-    /// The scale that it was made for; 1 where the type has none.
-    pub(super) fn scale(&self) -> f32 {
-        self.scale
     }
 
     /// Arithmetic that gives the same elements, if any was found.

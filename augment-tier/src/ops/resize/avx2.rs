@@ -4,7 +4,7 @@
 
 use std::arch::x86_64::*;
 
-use crate::ops::resize::quads::{BLOCK_BYTES, LANE_BLOCK, LOW_BITS, Pass, QUAD};
+use crate::ops::resize::layout::{BLOCK_BYTES, LANE_BLOCK, LOW_BITS, Pass, QUAD};
 use crate::ops::resize::taps::PRECISION_BITS;
 use crate::simd::Avx2;
 use crate::simd::x86::store_16;

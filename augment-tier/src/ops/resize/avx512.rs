@@ -4,7 +4,7 @@
 
 use std::arch::x86_64::*;
 
-use crate::ops::resize::quads::{BLOCK_BYTES, LANE_BLOCK, Pass, QUAD};
+use crate::ops::resize::layout::{BLOCK_BYTES, LANE_BLOCK, Pass, QUAD};
 use crate::ops::resize::taps::PRECISION_BITS;
 use crate::simd::Avx512;
 use crate::simd::x86::{store_16, store_64};

@@ -1,8 +1,8 @@
 //! The faster twins: what differs between instruction sets.
 
+use crate::ops::resize::layout::{self, Cut, Pass, QUAD};
 #[cfg(target_arch = "aarch64")]
 use crate::ops::resize::neon;
-use crate::ops::resize::quads::{self, Cut, Pass, QUAD};
 #[cfg(target_arch = "x86_64")]
 use crate::ops::resize::{avx2, avx512, rearrange};
 #[cfg(target_arch = "aarch64")]
@@ -29,7 +29,7 @@ impl Kernels {
     /// The weights of quads as the passes want them, four words for each quad.
     pub(super) fn pack(self, weights: &[i32], words: &mut [[u32; QUAD]]) {
         match self {
-            Self::Avx2(_) => quads::split(weights, words),
+            Self::Avx2(_) => layout::split(weights, words),
             Self::Avx512(proof) => avx512::pack(proof, weights, words),
         }
     }
@@ -90,7 +90,7 @@ impl Kernels {
 impl Kernels {
     #[expect(clippy::unused_self, reason = "as with several sets")]
     pub(super) fn pack(self, weights: &[i32], words: &mut [[u32; QUAD]]) {
-        quads::split(weights, words);
+        layout::split(weights, words);
     }
 
     pub(super) fn pass_block(self, pass: &Pass<'_, 3>, out: &mut [u8], channel_stride: usize) {
@@ -115,7 +115,7 @@ impl Kernels {
 
     #[expect(clippy::unused_self, reason = "as with several sets")]
     pub(super) fn upright(self, columns: &[u8], lanes: usize, plane: &mut [u8], width: usize) {
-        quads::upright_from(columns, lanes, plane, width, 0);
+        layout::upright_from(columns, lanes, plane, width, 0);
     }
 
     pub(super) fn simd(self) -> Simd {

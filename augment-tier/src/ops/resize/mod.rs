@@ -7,6 +7,8 @@ mod avx512;
 mod geometry;
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 mod kernels;
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+mod layout;
 #[cfg(target_arch = "aarch64")]
 mod neon;
 pub mod plain;

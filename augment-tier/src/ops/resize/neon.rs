@@ -4,7 +4,7 @@
 
 use std::arch::aarch64::*;
 
-use crate::ops::resize::quads::{BLOCK_BYTES, Cut, LANE_BLOCK, LOW_BITS, Pass, QUAD, Quads};
+use crate::ops::resize::layout::{BLOCK_BYTES, Cut, LANE_BLOCK, LOW_BITS, Pass, QUAD, Quads};
 use crate::ops::resize::taps::PRECISION_BITS;
 use crate::simd::Neon;
 use crate::simd::neon::{load_16, store_8};

@@ -1,113 +1,18 @@
-//! The memory layout of the faster twins, and the order of their steps.
+//! The order of the faster twins' steps.
 //!
-//! A quad is four neighbours along the axis that is resized, one byte each, so that one
-//! instruction multiplies four taps. Lanes are the positions along the other axis; the quads of
-//! one place lie side by side for all lanes. A horizontal pass goes over quads of columns with a
-//! lane for each row, a vertical pass over quads of rows with a lane for each column, so both
-//! are the same code; between them the bytes are turned. Sixteen lanes at a time, everything
-//! between the image and the turned bytes stays in the nearest cache.
+//! A horizontal pass goes over quads of columns with a lane for each row, a vertical pass over quads of
+//! rows with a lane for each column, so both are the same code; between them the bytes are turned.
+//! Sixteen lanes at a time, everything between the image and the turned bytes stays in the nearest
+//! cache.
 //!
 //! Where the vertical pass comes first, the image is cut the other way and the second pass makes
 //! the view on its side, which is turned upright at the end. Nothing else differs.
 
 use crate::image::{Planes, RgbImage};
 use crate::ops::resize::kernels::Kernels;
+use crate::ops::resize::layout::{BLOCK_BYTES, Cut, LANE_BLOCK, Pass, QUAD, QuadTaps, Quads};
 use crate::ops::resize::{Geometry, Taps, taps};
 use crate::simd::Aligned;
-
-/// Lanes are worked on in multiples of this.
-pub(super) const LANE_BLOCK: usize = 16;
-/// Taps of a quad.
-pub(super) const QUAD: usize = 4;
-/// Bytes of a quad for a block of lanes.
-pub(super) const BLOCK_BYTES: usize = LANE_BLOCK * QUAD;
-
-/// A cut of 16 rows, or of 16 columns, out of an image: into `u8[3, quads, 16, 4]`.
-#[derive(Clone, Copy)]
-pub(super) struct Cut<'a> {
-    pub(super) image: &'a RgbImage,
-    /// The first row; rows beyond the image repeat its last one.
-    pub(super) row: usize,
-    /// The first column; columns beyond the image have any value.
-    pub(super) column: usize,
-    pub(super) quads: usize,
-    pub(super) of: Quads,
-}
-
-/// What four neighbours are.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Quads {
-    /// Four columns; lanes are rows.
-    Columns,
-    /// Four rows; lanes are columns.
-    Rows,
-}
-
-/// One pass over `N` channels.
-pub(super) struct Pass<'a, const N: usize> {
-    /// For each channel the first lane of the first quad.
-    pub(super) sources: [&'a [u8]; N],
-    /// From a quad to the next one, in bytes.
-    pub(super) quad_stride: usize,
-    /// Lanes wanted; a multiple of [`LANE_BLOCK`].
-    pub(super) lanes: usize,
-    pub(super) taps: &'a QuadTaps,
-}
-
-/// Weights of one axis, packed by quads.
-#[derive(Debug, Default)]
-pub(super) struct QuadTaps {
-    spans: Vec<QuadSpan>,
-    words: Vec<[u32; QUAD]>,
-    /// The weights of all spans, each filled up to whole quads with zeros.
-    padded: Vec<i32>,
-    /// Source position of the first quad, and quads in all.
-    first: usize,
-    quads: usize,
-}
-
-/// The quads of one output position.
-#[derive(Clone, Copy, Debug)]
-struct QuadSpan {
-    first_quad: usize,
-    start: usize,
-    end: usize,
-}
-
-/// Bits of the lower part of a weight that is split in two; both parts fit in signed 16 bits.
-pub(super) const LOW_BITS: u32 = 12;
-
-/// Weights split in two: the upper parts of the four of each quad in two words, then the lower parts.
-pub(super) fn split(weights: &[i32], words: &mut [[u32; QUAD]]) {
-    let word = |a: i32, b: i32| (a as u32 & 0xffff) | (b as u32) << 16;
-    let (quads, _) = weights.as_chunks::<QUAD>();
-    for (quad, words) in quads.iter().zip(words) {
-        let high = quad.map(|weight| weight >> LOW_BITS);
-        let low = quad.map(|weight| weight & ((1 << LOW_BITS) - 1));
-        *words = [
-            word(high[0], high[1]),
-            word(high[2], high[3]),
-            word(low[0], low[1]),
-            word(low[2], low[3]),
-        ];
-    }
-}
-
-/// Turns a view on its side, `u8[width, lanes]`, into a plane `u8[height, width]`, from column
-/// `first` on.
-pub(super) fn upright_from(
-    columns: &[u8],
-    lanes: usize,
-    plane: &mut [u8],
-    width: usize,
-    first: usize,
-) {
-    for (y, row) in plane.chunks_exact_mut(width).enumerate() {
-        for (x, value) in row.iter_mut().enumerate().skip(first) {
-            *value = columns[x * lanes + y];
-        }
-    }
-}
 
 /// Memory between views.
 #[derive(Debug, Default)]
@@ -126,54 +31,6 @@ pub(super) struct Scratch {
     /// One channel after the second pass, `u8[positions, lanes]`, where that is not the view's
     /// plane as it is.
     made: Aligned<u8>,
-}
-
-// === impl Pass ===
-
-impl<const N: usize> Pass<'_, N> {
-    /// Panics unless all sources hold all lanes of all quads that the taps name.
-    #[inline(always)]
-    pub(super) fn check(&self) {
-        assert!(self.lanes.is_multiple_of(LANE_BLOCK), "{} lanes", self.lanes);
-        let needed = match self.taps.quads {
-            0 => 0,
-            quads => (quads - 1) * self.quad_stride + self.lanes * QUAD,
-        };
-        assert!(self.sources.iter().all(|source| source.len() >= needed), "{needed} bytes");
-    }
-}
-
-// === impl QuadTaps ===
-
-impl QuadTaps {
-    /// Packs `taps`; the first quad begins where the first of them does.
-    fn pack(&mut self, taps: &Taps, mirrored: bool, kernels: Kernels) {
-        let (start, end) = taps.reach();
-        self.first = start;
-        self.quads = (end - start).div_ceil(QUAD);
-        self.spans.clear();
-        self.padded.clear();
-        let count = taps.len();
-        for output in 0..count {
-            let (first, weights) = taps.at(if mirrored { count - 1 - output } else { output });
-            let (first_quad, lead) = ((first - start) / QUAD, (first - start) % QUAD);
-            let (begin, quads) = (self.padded.len(), (lead + weights.len()).div_ceil(QUAD));
-            self.padded.resize(begin + quads * QUAD, 0);
-            self.padded[begin + lead..][..weights.len()].copy_from_slice(weights);
-            let (start, end) = (begin / QUAD, self.padded.len() / QUAD);
-            self.spans.push(QuadSpan { first_quad, start, end });
-        }
-        self.words.resize(self.padded.len() / QUAD, [0; QUAD]);
-        kernels.pack(&self.padded, &mut self.words);
-    }
-
-    /// For each output position the number of its first quad and its packed weights. No quad
-    /// that is named lies beyond [`QuadTaps::pack`]'s number of quads, on which
-    /// [`Pass::check`] relies.
-    #[inline(always)]
-    pub(super) fn outputs(&self) -> impl Iterator<Item = (usize, &[[u32; QUAD]])> {
-        self.spans.iter().map(|span| (span.first_quad, &self.words[span.start..span.end]))
-    }
 }
 
 // === impl Scratch ===
@@ -200,9 +57,10 @@ impl Scratch {
             Quads::Rows => (&mut self.second, &mut self.first),
         };
         taps::compute(simd, &mut self.taps, &across);
-        horizontal.pack(&self.taps, mirrored, kernels);
+        let words = |weights: &[i32], words: &mut [[u32; QUAD]]| kernels.pack(weights, words);
+        horizontal.pack(&self.taps, mirrored, words);
         taps::compute(simd, &mut self.taps, &down);
-        vertical.pack(&self.taps, false, kernels);
+        vertical.pack(&self.taps, false, words);
         let column = across.base as usize + horizontal.first;
         let row = down.base as usize + vertical.first;
 

@@ -3,7 +3,7 @@
 
 use std::arch::x86_64::*;
 
-use crate::ops::resize::quads::{BLOCK_BYTES, Cut, LANE_BLOCK, QUAD, Quads, upright_from};
+use crate::ops::resize::layout::{BLOCK_BYTES, Cut, LANE_BLOCK, QUAD, Quads, upright_from};
 use crate::simd::x86::{load_16, store_16, store_32, store_64};
 use crate::simd::{Avx2, Avx512};
 
