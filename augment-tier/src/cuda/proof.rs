@@ -16,8 +16,9 @@ use crate::simd::Simd;
 /// Bytes of a stream's arena that suffice for each step.
 pub(super) const ARENA_BYTES: u64 = 16 << 20;
 
-/// Sizes of the images, in pixels: enlarged and shrunk, wide and tall.
-const IMAGES: [(u32, u32); 3] = [(96, 61), (33, 120), (20, 24)];
+/// Sizes of the images, in pixels: enlarged and shrunk, wide and tall. Enough of them for a mean that is
+/// rounded otherwise to show.
+const IMAGES: [(u32, u32); 6] = [(96, 61), (33, 120), (20, 24), (64, 20), (41, 37), (90, 90)];
 
 /// Why a GPU is not fit to render.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
