@@ -22,7 +22,11 @@ const MUTANTS: [(&str, &str, &str); 17] = [
     ("saturation", "blend(gray, pixel.red, factor)", "pixel.red"),
     ("hue", "(u8)(hue + shift)", "(u8)(hue + shift + 1)"),
     ("grayscale", "Pixel{gray, gray, gray}", "Pixel{gray, gray, pixel.blue}"),
-    ("blur", "(u8)(u32)(level < 255.0f ? level : 255.0f)", "(u8)(u32)(level < 254.0f ? level + 1.0f : level)"),
+    (
+        "blur",
+        "(u8)(u32)(level < 255.0f ? level : 255.0f)",
+        "(u8)(u32)(level < 254.0f ? level + 1.0f : level)",
+    ),
     ("solarise", "(u8)(255 - level)", "(u8)(254 - level)"),
     ("cast to bf16", "(u16)bits", "(u16)(bits + 1)"),
     ("cast to f32", "((u32*)out)[at] = bits", "(((u32*)out)[at] = bits + 1)"),
