@@ -290,7 +290,7 @@ fn masks_that_do_not_fit_are_named_by_their_key() {
 }
 
 #[test]
-fn no_shared_memory_is_named_with_the_folder() {
+fn no_folder_for_the_socket_of_shared_memory_is_named() {
     let photos = format!("photos={}", data("photos/photos-000000.tar").display());
     let ended = run(&[
         "run",
@@ -299,7 +299,7 @@ fn no_shared_memory_is_named_with_the_folder() {
         "--set",
         "storage.index_dir=index",
         "--set",
-        "receiver.shm_dir=/nowhere/shm",
+        "receiver.shm_socket_dir=/nowhere/shm",
     ]);
     refused(&ended, &["/nowhere/shm"]);
 }

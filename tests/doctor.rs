@@ -139,11 +139,11 @@ fn a_machine_without_rdma_is_wrong_only_where_rdma_is_forced() {
     assert_eq!(said.code, Some(1));
 }
 
-/// Slots of so many ranks and samples fit in no machine's /dev/shm.
+/// Slots of so many ranks and samples fit in no machine's memory.
 #[test]
 fn slots_that_do_not_fit_and_shards_that_are_not_there_are_wrong() {
     let said = doctor(&[], &["--ranks", "1024", "--batch", "65536"]);
-    assert!(said.wrong().contains(&"slots in /dev/shm"), "{:?}", said.wrong());
+    assert!(said.wrong().contains(&"memory of slots"), "{:?}", said.wrong());
     assert_eq!(said.code, Some(1));
     let said = doctor(&[], &["--batch", "1", "--dataset", "photos=/nonexistent/a-{0..3}.tar"]);
     said.has("dataset photos", "wrong", "/nonexistent/a-0.tar");
@@ -151,7 +151,7 @@ fn slots_that_do_not_fit_and_shards_that_are_not_there_are_wrong() {
     let dataset = format!("photos={}", shards.display());
     let said = doctor(&[], &["--ranks", "1", "--batch", "1", "--dataset", &dataset]);
     said.has("dataset photos", "ok", "4 shards");
-    said.has("slots in /dev/shm", "ok", "1 ranks");
+    said.has("memory of slots", "ok", "1 ranks");
 }
 
 /// The kernel's list of features against what the program itself asks the processor.

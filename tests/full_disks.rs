@@ -1,4 +1,4 @@
-//! File systems that are full: of checkpoints, of indices, of slots. Batches go on or the program
+//! File systems that are full: of checkpoints, of indices. Batches go on or the program
 //! says what is full; no batch changes. Small tmpfs stand for them, which takes root.
 
 mod support;
@@ -116,37 +116,4 @@ fn a_disk_that_is_full_of_checkpoints_and_indices_stops_no_batch() {
     let faulty = ranks.stream();
     assert!(faulty == undisturbed(&config, &folder, faulty.len()), "batches differ");
     println!("{} batches compared", faulty.len());
-}
-
-#[test]
-fn slots_that_were_made_outlive_a_full_shm_and_others_are_refused_by_name() {
-    let mut fleet = Fleet::start(support::data("photos/photos-*.tar"), 1);
-    let folder = fleet.dir().to_owned();
-    // A batch of 8 has 8.4 MB; there is room for the window and one, and a bit.
-    let Some(disk) = SmallDisk::new(&folder, "shm", 64 << 10) else { return };
-    let config = config(&mut fleet);
-    let keys =
-        [format!("receiver.shm_dir={}", disk.folder.display()), "receiver.slots_max=6".into()];
-    let mut ranks = Ranks::start(&config, &folder, "full", &set(&keys));
-    ranks.wait_for(0, 3);
-    disk.fill();
-    let before = ranks.taken(0);
-    // A worker that dies meanwhile takes nothing with it that would be needed.
-    fleet.restart_worker(0, "");
-    ranks.wait_for(0, before + 8);
-    ranks.signal(0, rustix::process::Signal::TERM);
-    ranks.finish();
-    let faulty = ranks.stream();
-    assert!(faulty == undisturbed(&config, &folder, faulty.len()), "batches differ");
-
-    let output = Command::new(env!("CARGO_BIN_EXE_headwater"))
-        .args(["receive", "--dataset", "photos=photos", "--batches", "1", "--links", "shm"])
-        .args(["--storage", &config.storage.join(","), "--workers", &config.workers.join(",")])
-        .args(set(&keys))
-        .output()
-        .expect("the program starts");
-    let said = String::from_utf8(output.stderr).expect("text");
-    let last = said.lines().last().unwrap_or_default();
-    assert!(!output.status.success() && last.contains("does not fit in"), "{said}");
-    assert!(last.contains("receiver.shm_dir"), "{said}");
 }

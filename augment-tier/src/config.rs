@@ -107,6 +107,9 @@ pub struct AugmentConfig {
     /// Links this worker takes, of those a receiver offers: `shm`, `rdma`, `ucx`, `tcp`. With one
     /// name that link is forced: a session that cannot have it fails.
     pub links: Vec<String>,
+    /// Numbers of the users to whose receivers the `shm` link connects, beside this process's own and
+    /// root.
+    pub shm_allow_uids: Vec<u32>,
     /// RDMA device of the `rdma` link: `mlx5_0` or, with its port, `mlx5_0:1`; empty: the first
     /// with an active port.
     pub rdma_device: String,
@@ -166,6 +169,7 @@ impl Default for AugmentConfig {
             staging_bytes: STAGING_BYTES_DEFAULT,
             part_bytes_max: PART_BYTES_MAX_DEFAULT,
             links: kinds.map(|kind| kind.name().to_owned()).to_vec(),
+            shm_allow_uids: Vec::new(),
             rdma_device: String::new(),
             rdma_gid_index: -1,
             rdma_queue_pairs: 1,

@@ -86,10 +86,10 @@ pub struct ReceiverConfig {
     /// Data links offered to workers, best first: `shm`, `rdma`, `ucx`, `tcp`. One that this machine
     /// cannot have is passed over with its reason in the log; a single one is forced.
     pub links: Vec<String>,
-    /// Where slots are made: a tmpfs.
-    pub shm_dir: PathBuf,
     /// Folder for the `shm` link's socket; empty: an abstract socket, which needs none.
     pub shm_socket_dir: PathBuf,
+    /// Numbers of the users whose workers the `shm` link lets in, beside this process's own and root.
+    pub shm_allow_uids: Vec<u32>,
     /// Asks for huge pages for slots.
     pub huge_pages: bool,
     /// Where batches are handed out: `cpu`, or `cuda:0` and so on for a GPU's memory. A GPU takes one
@@ -213,8 +213,8 @@ impl Default for ReceiverConfig {
             slots_max: 0,
             part_samples: 8,
             links: vec!["shm".into(), "rdma".into(), "tcp".into()],
-            shm_dir: "/dev/shm".into(),
             shm_socket_dir: PathBuf::new(),
+            shm_allow_uids: Vec::new(),
             huge_pages: false,
             device: "cpu".into(),
             u8_as: String::new(),

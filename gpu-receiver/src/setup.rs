@@ -125,7 +125,11 @@ fn choices(
     let rdma_only = !(forced && ucx::transports_chosen());
     Ok(ListenChoices {
         encrypted_only: access.encrypts_data(),
-        shm: ShmListen { socket_dir, ..Default::default() },
+        shm: ShmListen {
+            socket_dir,
+            allow_uids: config.shm_allow_uids.clone(),
+            ..Default::default()
+        },
         tcp: TcpListen { bind, advertise_host, tls, ..Default::default() },
         rdma: RdmaListen { port: config.rdma_port(), slots_bytes, ..Default::default() },
         ucx: UcxListen { rdma_only, ..Default::default() },

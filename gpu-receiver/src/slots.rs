@@ -1,7 +1,6 @@
 //! The receiver's slots: which are free, which are in use, which a late writer or a copy still holds.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use headwater_cuda::{CudaError, DeviceSlot};
@@ -39,7 +38,6 @@ pub(crate) struct Slot {
 /// How slots are made.
 pub(crate) struct SlotMaker {
     pub(crate) len_bytes: u64,
-    pub(crate) shm_dir: PathBuf,
     pub(crate) shared: bool,
     pub(crate) huge_pages: bool,
     pub(crate) twins: Option<Twins>,
@@ -52,7 +50,7 @@ pub(crate) struct SlotMaker {
 impl SlotMaker {
     fn make(&self) -> Result<Slot, ReceiverError> {
         let made = if self.shared {
-            SlotMemory::shared(&self.shm_dir, self.len_bytes, self.huge_pages)
+            SlotMemory::shared(self.len_bytes, self.huge_pages)
         } else {
             SlotMemory::private(self.len_bytes, self.huge_pages)
         };

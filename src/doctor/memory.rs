@@ -1,6 +1,6 @@
 //! Memory for slots, limits on locking it, huge pages, open files.
 
-use headwater_inventory::{Limits, Space};
+use headwater_inventory::Limits;
 use headwater_transport::LinkKind;
 
 use crate::doctor::{Check, Patient, gigabytes};
@@ -21,35 +21,16 @@ pub(super) fn checks(patient: &Patient<'_>) -> Vec<Check> {
 /// Whether the slots of all ranks of this host have room.
 fn slots(patient: &Patient<'_>) -> Option<Check> {
     let wanted = patient.slots_bytes()?;
-    let receiver = &patient.config.receiver;
-    if !receiver.links.iter().any(|link| link == LinkKind::Shm.name()) {
-        let free = patient.machine.available_bytes()?;
-        return Some(room("memory of slots", "memory", wanted, free, patient));
-    }
-    let folder = receiver.shm_dir.display().to_string();
-    let check = format!("slots in {folder}");
-    let space = match patient.machine.space(&receiver.shm_dir) {
-        Some(space) => space,
-        None if !patient.is_this => return None, // Nobody records a file system's room.
-        None => {
-            let remedy = "set receiver.shm_dir to a folder of a tmpfs";
-            return Some(Check::wrong(check, "the folder cannot be looked at", remedy));
-        }
-    };
-    let Space { total_bytes, free_bytes, is_tmpfs } = space;
-    if !is_tmpfs {
-        let remedy = "set receiver.shm_dir to a folder of a tmpfs: each write would go to a disk";
-        return Some(Check::wrong(check, "is no memory", remedy));
-    }
-    let holds = format!("{folder} of {}", gigabytes(total_bytes));
-    Some(room(&check, &holds, wanted, free_bytes, patient))
+    let free = patient.machine.available_bytes()?;
+    Some(room(wanted, free, patient))
 }
 
-fn room(check: &str, place: &str, wanted: u64, free: u64, patient: &Patient<'_>) -> Check {
+fn room(wanted: u64, free: u64, patient: &Patient<'_>) -> Check {
+    let check = "memory of slots";
     let receiver = &patient.config.receiver;
     let (ranks, slots) = (patient.ranks(), receiver.slots_limit());
     let found = format!(
-        "{} free in {place}; {ranks} ranks x {slots} slots x {} samples take {}",
+        "{} free; {ranks} ranks x {slots} slots x {} samples take {}",
         gigabytes(free),
         receiver.batch_samples,
         gigabytes(wanted)
@@ -60,8 +41,7 @@ fn room(check: &str, place: &str, wanted: u64, free: u64, patient: &Patient<'_>)
     Check::wrong(
         check,
         found,
-        "enlarge it (mount -o remount,size=..; in a container its size of /dev/shm), remove what \
-         lies there, or lower receiver.slots_max or batch_samples",
+        "lower receiver.slots_max or batch_samples, or run fewer ranks on this host",
     )
 }
 

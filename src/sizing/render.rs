@@ -39,7 +39,7 @@ pub(crate) fn text(size: &Size) -> String {
         100.0 * hardware.busy,
     );
     let head =
-        ["tier", "nodes", "bound by", "cores", "GPUs", "in", "out", "disk", "memory", "/dev/shm"];
+        ["tier", "nodes", "bound by", "cores", "GPUs", "in", "out", "disk", "memory", "in slots"];
     let mut rows = vec![head.map(str::to_owned)];
     rows.extend(size.tiers.iter().map(row));
     for row in &rows {

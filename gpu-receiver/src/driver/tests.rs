@@ -58,7 +58,6 @@ fn make(config: &ReceiverConfig) -> (Driver, DriverHandle, DriverInbox) {
     let (handle, inbox) = ways();
     let make = SlotMaker {
         len_bytes: Layout::new(&recipe, 4).len_bytes(),
-        shm_dir: "/dev/shm".into(),
         shared: false,
         huge_pages: false,
         twins: None,

@@ -141,7 +141,6 @@ impl Receiver {
     ) -> Result<SlotPool, ReceiverError> {
         let make = SlotMaker {
             len_bytes: layout.len_bytes(),
-            shm_dir: self.config.shm_dir.clone(),
             shared: links.iter().any(|listening| listening.link.kind() == LinkKind::Shm),
             huge_pages: self.config.huge_pages,
             twins,

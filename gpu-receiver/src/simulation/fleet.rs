@@ -270,10 +270,8 @@ impl Fleet {
 
     fn slots(&self) -> SlotMaker {
         let len_bytes = Layout::new(&self.recipe, BATCH_SAMPLES).len_bytes();
-        let shm_dir = "/dev/shm".into();
         SlotMaker {
             len_bytes,
-            shm_dir,
             shared: false,
             huge_pages: false,
             twins: None,

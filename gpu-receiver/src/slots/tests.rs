@@ -86,7 +86,6 @@ fn pool(card: &Arc<Card>, gpudirect: GpuDirect, limit: usize) -> SlotPool {
     let twins = Twins::open(&config, &recipe, &layout(), None).expect("the GPU");
     let make = SlotMaker {
         len_bytes: layout().len_bytes(),
-        shm_dir: PathBuf::new(),
         shared: false,
         huge_pages: false,
         twins,

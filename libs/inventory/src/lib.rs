@@ -27,7 +27,7 @@ pub use kernel::KernelRelease;
 pub use library::{JpegEngines, Library, Nvml};
 pub use limits::{Limit, Limits};
 pub use machine::Machine;
-pub use memory::{HugePages, Space};
+pub use memory::HugePages;
 pub use network::Interface;
 pub use pci::{Distance, PciDevice};
 pub use processor::Processor;

@@ -27,6 +27,6 @@ pub use link::terms::{Arrival, LinkError, LinkKind, LinkOffer, PeerId, SessionKe
 pub use memory::checksum::{part_checksum, row_checksum};
 pub use memory::part::{PartBuffer, PartRow};
 pub use memory::place::{LeaseId, MAX_REGIONS, PartPlace, PlaceError, SlotId};
-pub use memory::slot::{DEFAULT_SHM_DIR, SlotError, SlotMemory};
+pub use memory::slot::{SlotError, SlotMemory};
 pub use memory::window::{DeviceWindow, Dmabuf};
 pub use metrics::describe as describe_metrics;

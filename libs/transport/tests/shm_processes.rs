@@ -25,12 +25,11 @@ const PEER: PeerId = PeerId(1);
 const LEASE: LeaseId = LeaseId(1);
 const SILENCE: Duration = Duration::from_millis(400);
 
-/// A receiver with one slot in a directory of its own, and a lease on all of it.
+/// A receiver with one slot, and a lease on all of it.
 struct Receiver {
     link: Arc<dyn ReceiverLink>,
     arrivals: mpsc::UnboundedReceiver<Arrival>,
     memory: Arc<SlotMemory>,
-    dir: tempfile::TempDir,
 }
 
 /// A worker process; killed when dropped.
@@ -48,15 +47,14 @@ fn whole_slot() -> PartPlace {
 
 impl Receiver {
     async fn new(config: &ShmListen) -> Self {
-        let dir = tempfile::tempdir_in("/dev/shm").expect("a directory");
-        let memory = SlotMemory::shared(dir.path(), SLOT_BYTES, false).expect("memory");
+        let memory = SlotMemory::shared(SLOT_BYTES, false).expect("memory");
         let (sender, arrivals) = mpsc::unbounded_channel();
         let link = shm::listen(config, sender).await.expect("a socket");
         let memory = Arc::new(memory);
         link.add_slot(SlotId(0), Arc::clone(&memory)).expect("added");
         link.admit(PEER, KEY);
         link.expect(PEER, whole_slot());
-        Self { link, arrivals, memory, dir }
+        Self { link, arrivals, memory }
     }
 
     async fn next(&mut self) -> Arrival {
@@ -231,17 +229,20 @@ async fn a_dropped_worker_that_is_stopped_is_gone_only_when_it_dies() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn slots_have_no_name_at_any_time() {
+async fn a_slot_has_no_name_and_cannot_be_shortened_while_it_is_written() {
     let mut receiver = Receiver::new(&ShmListen::default()).await;
-    let names = |receiver: &Receiver| std::fs::read_dir(receiver.dir.path()).expect("dir").count();
-    assert_eq!(names(&receiver), 0);
     let mut worker = Worker::start(&receiver, |_| {});
     assert_eq!(receiver.next().await, Arrival::Connected { peer: PEER });
     worker.until("writing");
-    assert_eq!(names(&receiver), 0, "there is nothing that kill -9 could leave behind");
-    worker.signal(Signal::KILL);
-    receiver.next().await;
-    assert_eq!(names(&receiver), 0);
+    let file = receiver.memory.file().expect("a file");
+    let stat = rustix::fs::fstat(file).expect("its status");
+    assert_eq!((stat.st_nlink, stat.st_mode & 0o7777), (0, 0o600), "nothing is left behind");
+    assert_eq!(rustix::fs::ftruncate(file, 0), Err(rustix::io::Errno::PERM));
+    let all = rustix::fs::SealFlags::WRITE | rustix::fs::SealFlags::FUTURE_WRITE;
+    assert_eq!(rustix::fs::fcntl_add_seals(file, all), Err(rustix::io::Errno::PERM));
+    assert!(receiver.is_written().await, "the worker has gone");
+    worker.tell("commit");
+    assert_eq!(receiver.next().await, Arrival::Part { peer: PEER, lease: LEASE });
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -290,14 +291,10 @@ async fn a_socket_in_a_directory_is_removed_by_its_receiver_or_by_the_next() {
 }
 
 #[test]
-fn a_full_file_system_is_an_error_with_numbers_and_a_remedy() {
-    let stat = rustix::fs::statvfs("/dev/shm").expect("a file system");
-    let too_many = (stat.f_blocks + 1) * stat.f_frsize;
-    let error = SlotMemory::shared(Path::new("/dev/shm"), too_many, false).expect_err("too large");
+fn memory_that_is_not_there_is_an_error_with_numbers_and_a_remedy() {
+    let error = SlotMemory::shared(1 << 60, false).expect_err("too large");
     let text = error.to_string();
-    for part in [&too_many.to_string(), "bytes free", "receiver.shm_dir", "fewer"] {
+    for part in [&(1_u64 << 60).to_string(), "fewer or smaller slots"] {
         assert!(text.contains(part), "{text}");
     }
-    let error = SlotMemory::shared(Path::new("/no/such/dir"), 4096, false).expect_err("no dir");
-    assert!(error.to_string().contains("/no/such/dir"));
 }

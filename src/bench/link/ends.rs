@@ -2,7 +2,6 @@
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
-use std::path::Path;
 use std::sync::Arc;
 
 use headwater_transport::links::{self, ConnectChoices, ListenChoices};
@@ -10,7 +9,7 @@ use headwater_transport::rdma::{RdmaConnect, RdmaListen};
 use headwater_transport::tcp::{TcpConnect, TcpListen};
 use headwater_transport::ucx::UcxConnect;
 use headwater_transport::{
-    Arrival, DEFAULT_SHM_DIR, LinkError, LinkKind, LinkOffer, PeerId, SessionKey, SlotId,
+    Arrival, LinkError, LinkKind, LinkOffer, PeerId, SessionKey, SlotId,
     SlotMemory, WorkerLink,
 };
 use tokio::sync::mpsc;
@@ -38,7 +37,7 @@ pub(super) async fn listen(
 ) -> io::Result<(Vec<Listening>, Vec<String>)> {
     let (mut listening, mut absent) = (Vec::new(), Vec::new());
     let slots: Vec<Arc<SlotMemory>> = (0..plan.slots)
-        .map(|_| SlotMemory::shared(Path::new(DEFAULT_SHM_DIR), plan.slot_bytes(), false))
+        .map(|_| SlotMemory::shared(plan.slot_bytes(), false))
         .map(|memory| memory.map(Arc::new).map_err(io::Error::other))
         .collect::<io::Result<_>>()?;
     for (number, route) in (1..).zip(Route::ALL) {

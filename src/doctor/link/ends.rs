@@ -8,7 +8,7 @@ use headwater_config::Config;
 use headwater_inventory::Machine;
 use headwater_transport::links::{self, ConnectChoices, ListenChoices, Listening};
 use headwater_transport::rdma::{Exchange, RdmaConnect, RdmaListen};
-use headwater_transport::shm::ShmListen;
+use headwater_transport::shm::{ShmConnect, ShmListen};
 use headwater_transport::tcp::{TcpConnect, TcpListen};
 use headwater_transport::ucx::{UcxConnect, UcxListen};
 use headwater_transport::{
@@ -30,7 +30,7 @@ pub(super) struct Opened {
 pub(super) async fn open(config: &Config, local: IpAddr) -> (Vec<Opened>, Vec<String>) {
     let receiver = &config.receiver;
     let bytes = PART_BYTES * PARTS_AT_ONCE;
-    let memory = match SlotMemory::shared(&receiver.shm_dir, bytes, false) {
+    let memory = match SlotMemory::shared(bytes, false) {
         Ok(memory) => Arc::new(memory),
         Err(error) => return (Vec::new(), vec![error.to_string()]),
     };
@@ -66,7 +66,11 @@ async fn open_one(
     let chosen = receiver.links.iter().any(|link| link == LinkKind::Ucx.name());
     let (port, slots_bytes) = (receiver.rdma_port(), memory.len_bytes());
     let choices = ListenChoices {
-        shm: ShmListen { socket_dir, ..ShmListen::default() },
+        shm: ShmListen {
+            socket_dir,
+            allow_uids: receiver.shm_allow_uids.clone(),
+            ..ShmListen::default()
+        },
         // Where the control connection came in, data can too.
         tcp: TcpListen { bind: SocketAddr::new(local, 0), ..TcpListen::default() },
         ucx: UcxListen { rdma_only: !chosen, ..UcxListen::default() },
@@ -92,6 +96,10 @@ pub(super) async fn connect(
     let staging_buffers = PARTS_AT_ONCE as usize + 2;
     let augment = &config.augment;
     let choices = ConnectChoices {
+        shm: ShmConnect {
+            allow_uids: augment.shm_allow_uids.clone(),
+            ..ShmConnect::default()
+        },
         tcp: TcpConnect { staging_buffers, ..TcpConnect::default() },
         ucx: UcxConnect { staging_buffers, ..UcxConnect::default() },
         rdma: RdmaConnect {

@@ -2,7 +2,6 @@
 
 use std::collections::HashMap;
 use std::net::{Ipv4Addr, SocketAddr};
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -14,7 +13,6 @@ use headwater_proto::augment::{
 };
 use headwater_proto::v1::augment_client::AugmentClient;
 use headwater_proto::{WIRE_VERSION, v1};
-use headwater_transport::DEFAULT_SHM_DIR;
 use headwater_transport::shm::{self, ShmListen};
 use headwater_transport::tcp::{self, TcpListen};
 use headwater_transport::{
@@ -273,5 +271,5 @@ async fn listen(kind: LinkKind, arrived: mpsc::UnboundedSender<Arrival>) -> Arc<
 }
 
 fn slot(len_bytes: u64) -> Arc<SlotMemory> {
-    Arc::new(SlotMemory::shared(Path::new(DEFAULT_SHM_DIR), len_bytes, false).unwrap())
+    Arc::new(SlotMemory::shared(len_bytes, false).unwrap())
 }

@@ -5,20 +5,18 @@
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
-use std::path::{Path, PathBuf};
 use std::ptr;
 
 use headwater_core::Region;
-use rustix::fs::{FallocateFlags, Mode, OFlags};
-use rustix::io::Errno;
+use rustix::fs::{FallocateFlags, MemfdFlags, Mode, SealFlags};
 use xxhash_rust::xxh3::Xxh3Default;
 
 use super::checksum::part_checksum;
 use super::mapping::Mapping;
 use super::place::Cursor;
 
-/// Where slots are made unless the configuration names another directory.
-pub const DEFAULT_SHM_DIR: &str = "/dev/shm";
+/// Name of shared slots in `/proc/PID/maps`.
+const MEMFD_NAME: &str = "headwater-slot";
 
 /// Bytes hashed or handed out at a time by the methods that copy out of a slot: fits in L2.
 const CHUNK_BYTES: u64 = 64 * 1024;
@@ -36,75 +34,47 @@ pub struct SlotMemory {
     file: Option<OwnedFd>,
 }
 
-/// Why slot memory could not be had. None of these goes away by trying again.
+/// Why slot memory could not be had. It does not go away by trying again.
 #[derive(Debug, thiserror::Error)]
-pub enum SlotError {
-    /// The file system is too small.
-    #[error(
-        "a slot of {wanted_bytes} bytes does not fit in {}, which has {free_bytes} bytes free: \
-         use fewer or smaller slots, enlarge that file system (in a container: the size of \
-         /dev/shm), or set receiver.shm_dir to a larger one", dir.display()
-    )]
-    NoSpace {
-        /// Where.
-        dir: PathBuf,
-        /// Bytes of the slot.
-        wanted_bytes: u64,
-        /// Bytes that unprivileged users may still take there.
-        free_bytes: u64,
-    },
-    /// The directory cannot hold unnamed files.
-    #[error(
-        "cannot make a slot in {}: {source}; receiver.shm_dir must be a writable directory of a \
-         tmpfs such as /dev/shm", dir.display()
-    )]
-    Create {
-        /// Where.
-        dir: PathBuf,
-        /// What the system said.
-        source: io::Error,
-    },
-    /// The memory cannot be mapped.
-    #[error("cannot map a slot of {wanted_bytes} bytes: {source}")]
-    Map {
-        /// Bytes of the slot.
-        wanted_bytes: u64,
-        /// What the system said.
-        source: io::Error,
-    },
+#[error("cannot have a slot of {wanted_bytes} bytes: {source}; use fewer or smaller slots")]
+pub struct SlotError {
+    /// Bytes of the slot.
+    pub wanted_bytes: u64,
+    /// What the system said.
+    pub source: io::Error,
 }
 
 // === impl SlotMemory ===
 
 impl SlotMemory {
-    /// Memory that processes of this host can share: an unnamed file in `dir`, readable by its
-    /// owner only. It has no name at any time, so nothing is left behind however the process ends.
+    /// Memory that processes of this host can share: a memory file, readable by its owner only. It
+    /// has no name at any time, so nothing is left behind however the process ends.
     ///
-    /// All pages are allocated here: a full file system is an error now, not a SIGBUS later.
+    /// All pages are allocated here, and the file is sealed: nobody can make it shorter, so that no
+    /// write of a worker meets memory that is gone (SIGBUS).
     ///
     /// # Errors
-    /// [`SlotError`], with the remedy.
-    pub fn shared(dir: &Path, len_bytes: u64, huge_pages: bool) -> Result<Self, SlotError> {
-        let create = |source: Errno| SlotError::Create { dir: dir.into(), source: source.into() };
-        let flags = OFlags::RDWR | OFlags::TMPFILE | OFlags::CLOEXEC;
-        let file = rustix::fs::open(dir, flags, Mode::RUSR | Mode::WUSR).map_err(create)?;
-        rustix::fs::ftruncate(&file, len_bytes).map_err(create)?;
-        let mapping = Mapping::of_file(&file, len_bytes)
-            .map_err(|source| SlotError::Map { wanted_bytes: len_bytes, source })?;
-        if huge_pages {
-            // tmpfs gives huge pages to faults in an advised mapping, not to fallocate.
-            mapping.prefer_huge_pages();
-            mapping.populate();
-        }
-        match rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, len_bytes) {
-            Ok(()) => Ok(Self { mapping, file: Some(file) }),
-            Err(Errno::NOSPC | Errno::DQUOT) => {
-                drop((mapping, file)); // Gives back what was allocated before space is counted.
-                let free_bytes = free_bytes(dir).map_err(create)?;
-                Err(SlotError::NoSpace { dir: dir.into(), wanted_bytes: len_bytes, free_bytes })
+    /// The system does not have that much memory, or no memory files (Linux before 3.17).
+    pub fn shared(len_bytes: u64, huge_pages: bool) -> Result<Self, SlotError> {
+        let failed = |source: io::Error| SlotError { wanted_bytes: len_bytes, source };
+        let make = || -> io::Result<Self> {
+            let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+            let file = rustix::fs::memfd_create(MEMFD_NAME, flags)?;
+            rustix::fs::fchmod(&file, Mode::RUSR | Mode::WUSR)?;
+            rustix::fs::ftruncate(&file, len_bytes)?;
+            let mapping = Mapping::of_file(&file, len_bytes)?;
+            if huge_pages {
+                // Huge pages are given to faults in an advised mapping, not to fallocate.
+                mapping.prefer_huge_pages();
+                mapping.populate();
             }
-            Err(source) => Err(create(source)),
-        }
+            rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, len_bytes)?;
+            // No further seals either: one against writing would stop the other workers.
+            let seals = SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL;
+            rustix::fs::fcntl_add_seals(&file, seals)?;
+            Ok(Self { mapping, file: Some(file) })
+        };
+        make().map_err(failed)
     }
 
     /// Memory that no other process can have.
@@ -113,7 +83,7 @@ impl SlotMemory {
     /// The system has not that much memory.
     pub fn private(len_bytes: u64, huge_pages: bool) -> Result<Self, SlotError> {
         let mapping = Mapping::anonymous(len_bytes)
-            .map_err(|source| SlotError::Map { wanted_bytes: len_bytes, source })?;
+            .map_err(|source| SlotError { wanted_bytes: len_bytes, source })?;
         if huge_pages {
             mapping.prefer_huge_pages();
         }
@@ -285,9 +255,4 @@ impl SlotMemory {
         };
         start.as_ptr()
     }
-}
-
-fn free_bytes(dir: &Path) -> rustix::io::Result<u64> {
-    let stat = rustix::fs::statvfs(dir)?;
-    Ok(stat.f_bavail * stat.f_frsize)
 }

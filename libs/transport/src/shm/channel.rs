@@ -49,11 +49,6 @@ impl Channel {
         false
     }
 
-    /// User of the process at the other end.
-    pub(super) fn peer_uid(&self) -> io::Result<u32> {
-        self.socket.peer_uid()
-    }
-
     /// Resolves when nothing is queued.
     pub(super) async fn flushed(&self) {
         loop {

@@ -12,7 +12,7 @@ pub struct ShmListen {
     /// Directory for the socket. `None`: a name in the abstract namespace, which leaves no file but
     /// is only seen within one network namespace; containers need a shared directory.
     pub socket_dir: Option<PathBuf>,
-    /// Users whose workers are let in, beside the receiver's own.
+    /// Users whose workers are let in, beside the receiver's own and root.
     pub allow_uids: Vec<u32>,
     /// Time for a new connection to present its key.
     pub handshake_timeout: Duration,
@@ -21,6 +21,9 @@ pub struct ShmListen {
 /// The worker's choices.
 #[derive(Clone, Debug)]
 pub struct ShmConnect {
+    /// Users whose receivers are connected to, beside the worker's own and root: a receiver chooses
+    /// the memory that this process writes to.
+    pub allow_uids: Vec<u32>,
     /// Time for the receiver to answer.
     pub handshake_timeout: Duration,
 }
@@ -41,6 +44,6 @@ impl Default for ShmListen {
 
 impl Default for ShmConnect {
     fn default() -> Self {
-        Self { handshake_timeout: DEFAULT_HANDSHAKE_TIMEOUT }
+        Self { allow_uids: Vec::new(), handshake_timeout: DEFAULT_HANDSHAKE_TIMEOUT }
     }
 }

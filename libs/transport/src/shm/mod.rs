@@ -4,8 +4,12 @@
 //! file descriptors, permissions, withdrawals and commits. Its messages are in
 //! docs/wire-format.md.
 //!
+//! **What a worker can know.** A receiver chooses the memory that a worker writes to. So a worker
+//! connects to receivers of its own user, of root and of those it is told only, and takes memory that
+//! is sealed against being made shorter: a write to memory that is gone would kill the process.
+//!
 //! **What a receiver can know.** A worker maps whole slots, so a permission binds an honest worker
-//! only: whoever may connect (same user, right key) is trusted with the slots. The socket is the
+//! only: whoever may connect (right user, right key) is trusted with the slots. The socket is the
 //! proof of life: the worker closes it after its last mapping is gone, and the kernel closes it
 //! only when the last thread of a dead worker has left its memory. So the end of the stream means
 //! that no byte can be written any more, and nothing less does: a stopped (SIGSTOP) worker stays
@@ -26,6 +30,7 @@ mod receiver;
 mod slot;
 #[allow(unsafe_code)] // Registering a descriptor with tokio.
 mod socket;
+mod users;
 pub(crate) mod wire;
 mod worker;
 

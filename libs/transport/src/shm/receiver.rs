@@ -12,6 +12,7 @@ use tokio::task::{AbortHandle, JoinSet};
 use super::channel::Channel;
 use super::choices::ShmListen;
 use super::socket::{self, PacketSocket};
+use super::users::Users;
 use super::wire::{Hello, VERSION, encode_refusal};
 use crate::link::contract::ReceiverLink;
 use crate::link::key::random_bytes;
@@ -53,7 +54,7 @@ struct SocketFile(PathBuf);
 /// Who may connect, and how long it may take.
 #[derive(Debug)]
 struct Door {
-    uids: Vec<u32>,
+    users: Users,
     handshake_timeout: Duration,
     handshakes: Semaphore,
 }
@@ -76,10 +77,8 @@ impl ShmReceiver {
             })
         })?;
         let permits = Arc::new(Permits::new(LinkKind::Shm, false, arrivals));
-        let mut uids = config.allow_uids.clone();
-        uids.push(rustix::process::geteuid().as_raw());
         let door = Door {
-            uids,
+            users: Users::new(&config.allow_uids),
             handshake_timeout: config.handshake_timeout,
             handshakes: Semaphore::new(MAX_HANDSHAKES),
         };
@@ -178,7 +177,13 @@ async fn accept_all(listener: PacketSocket, permits: Arc<Permits>, door: Arc<Doo
     loop {
         while connections.try_join_next().is_some() {}
         match listener.accept().await {
+            // Before it costs a place: whoever is refused here holds up nobody.
             Ok(socket) => {
+                if let Err(reason) = door.users.check(socket.peer_uid(), "receiver.shm_allow_uids")
+                {
+                    turn_away(&Channel::new(socket), &reason);
+                    continue;
+                }
                 connections.spawn(serve(socket, Arc::clone(&permits), Arc::clone(&door)));
             }
             Err(error) => {
@@ -197,15 +202,16 @@ async fn serve(socket: PacketSocket, permits: Arc<Permits>, door: Arc<Door>) {
     drop(permit);
     let peer = match known.unwrap_or_else(|_| Err("no hello in time".into())) {
         Ok(peer) => peer,
-        Err(reason) => {
-            metrics::refused(LinkKind::Shm);
-            tracing::warn!(reason, "shm link refused a connection");
-            channel.post(encode_refusal(&reason), None);
-            return;
-        }
+        Err(reason) => return turn_away(&channel, &reason),
     };
     let reason = listen_to(peer, &channel, &permits).await;
     permits.gone(peer, &reason);
+}
+
+fn turn_away(channel: &Channel, reason: &str) {
+    metrics::refused(LinkKind::Shm);
+    tracing::warn!(reason, "shm link refused a connection");
+    channel.post(encode_refusal(reason), None);
 }
 
 /// Hears the worker to the end of its stream, whatever happens in between: only then is it gone.
@@ -244,10 +250,6 @@ impl Door {
         let packet = packet.ok_or("closed before its hello")?;
         let Hello { version, key } =
             Hello::decode(&packet.bytes).ok_or("not a worker of this protocol")?;
-        let uid = channel.peer_uid().map_err(|error| error.to_string())?;
-        if !self.uids.contains(&uid) {
-            return Err(format!("user {uid} is not let in: run worker and receiver as one user"));
-        }
         if version != VERSION {
             return Err(format!("shm link version {version}; this receiver speaks {VERSION}"));
         }

@@ -3,10 +3,16 @@
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
+use rustix::fs::SealFlags;
 use tokio::sync::OnceCell;
 
 use crate::link::terms::{LinkError, LinkKind};
 use crate::memory::mapping::Mapping;
+
+/// File systems of memory: `TMPFS_MAGIC` in `linux/magic.h`.
+const TMPFS: rustix::fs::FsWord = 0x0102_1994;
+/// Unit of `st_blocks`.
+const BLOCK_BYTES: u64 = 512;
 
 /// A slot that was announced; mapped when it is first needed.
 #[derive(Debug)]
@@ -19,8 +25,13 @@ pub(super) struct Slot {
 // === impl Slot ===
 
 impl Slot {
-    pub(super) fn new(file: OwnedFd, len_bytes: u64) -> Arc<Self> {
-        Arc::new(Self { file, len_bytes, mapping: OnceCell::new() })
+    /// Takes a receiver's memory, if it stays what it is.
+    ///
+    /// # Errors
+    /// It may be taken away or is not all there: writing to it could kill this process.
+    pub(super) fn new(file: OwnedFd, len_bytes: u64) -> Result<Arc<Self>, String> {
+        check(&file, len_bytes)?;
+        Ok(Arc::new(Self { file, len_bytes, mapping: OnceCell::new() }))
     }
 
     /// The slot's memory. The first call maps it and faults its pages in, off the async threads.
@@ -35,15 +46,34 @@ impl Slot {
     }
 
     fn map(&self) -> Result<Mapping, String> {
-        let stat = rustix::fs::fstat(&self.file).map_err(|error| error.to_string())?;
-        // A shorter file would kill this process with SIGBUS in the middle of a part.
-        if u64::try_from(stat.st_size).is_ok_and(|size| size < self.len_bytes) {
-            let (have, want) = (stat.st_size, self.len_bytes);
-            return Err(format!("the slot's file has {have} bytes, not the {want} announced"));
-        }
         let mapping = Mapping::of_file(&self.file, self.len_bytes)
             .map_err(|error| format!("cannot map a slot of {} bytes: {error}", self.len_bytes))?;
         mapping.populate();
         Ok(mapping)
     }
+}
+
+/// A page that is beyond the end of its file, or that cannot be had, is a SIGBUS in the middle of a
+/// part. Seals come first: after them the length stays.
+fn check(file: &OwnedFd, len_bytes: u64) -> Result<(), String> {
+    let said = |error: rustix::io::Errno| format!("a slot's memory cannot be looked at: {error}");
+    let seals = rustix::fs::fcntl_get_seals(file).unwrap_or(SealFlags::empty());
+    if !seals.contains(SealFlags::SHRINK) {
+        return Err("a slot's memory is not sealed (F_SEAL_SHRINK): its receiver could take it away \
+                    while it is written"
+            .to_owned());
+    }
+    // A memory file of reserved huge pages may run out of them.
+    if rustix::fs::fstatfs(file).map_err(said)?.f_type != TMPFS {
+        return Err("a slot's memory is of another kind than memfd_create makes".to_owned());
+    }
+    let stat = rustix::fs::fstat(file).map_err(said)?;
+    let (size, there) = (stat.st_size as u64, stat.st_blocks as u64 * BLOCK_BYTES);
+    if size.min(there) < len_bytes {
+        return Err(format!(
+            "a slot's memory has {size} bytes, of which {there} are there, not the {len_bytes} \
+             announced"
+        ));
+    }
+    Ok(())
 }

@@ -10,6 +10,7 @@ use super::channel::Channel;
 use super::choices::ShmConnect;
 use super::slot::Slot;
 use super::socket::{Packet, PacketSocket};
+use super::users::Users;
 use super::wire::{Hello, VERSION, decode_refusal};
 use crate::link::contract::WorkerLink;
 use crate::link::terms::{LinkError, LinkKind, LinkOffer, SessionKey};
@@ -48,7 +49,7 @@ impl ShmWorker {
         key: &SessionKey,
         config: &ShmConnect,
     ) -> Result<Self, LinkError> {
-        let greet = greet(&offer.address, key);
+        let greet = greet(&offer.address, key, Users::new(&config.allow_uids));
         let late = |_| LinkKind::Shm.setup("the receiver did not answer in time");
         let channel =
             tokio::time::timeout(config.handshake_timeout, greet).await.map_err(late)??;
@@ -136,13 +137,13 @@ impl Session {
         let word = ToWorker::decode(&packet.bytes).ok_or("the receiver sent no known message")?;
         let word = word.try_map(|len_bytes| {
             let file = packet.fd.ok_or("a slot came without its file")?;
-            Ok::<_, String>(Slot::new(file, len_bytes))
+            Slot::new(file, len_bytes)
         })?;
         self.permits.hear(word, &self.channel)
     }
 }
 
-async fn greet(name: &[u8], key: &SessionKey) -> Result<Channel, LinkError> {
+async fn greet(name: &[u8], key: &SessionKey, users: Users) -> Result<Channel, LinkError> {
     let kind = LinkKind::Shm;
     let socket = PacketSocket::connect(name).await.map_err(|error| {
         kind.setup(format!(
@@ -151,6 +152,9 @@ async fn greet(name: &[u8], key: &SessionKey) -> Result<Channel, LinkError> {
             String::from_utf8_lossy(name)
         ))
     })?;
+    // Before it is told the key.
+    let known = users.check(socket.peer_uid(), "augment.shm_allow_uids");
+    known.map_err(|reason| kind.setup(format!("the receiver's {reason}")))?;
     // Where it cannot be sent, the receiver's reason may be there to read all the same.
     socket.send(&Hello { version: VERSION, key: key.0 }.encode(), None).await.ok();
     let answer = socket.receive().await.map_err(|error| kind.setup(error.to_string()))?;

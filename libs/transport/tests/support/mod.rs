@@ -6,12 +6,10 @@ pub(crate) mod counts;
 pub(crate) mod faulty;
 
 use std::net::SocketAddr;
-use std::path::Path;
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use headwater_transport::DEFAULT_SHM_DIR;
 use headwater_transport::conformance::Harness;
 use headwater_transport::links::Listening;
 use headwater_transport::rdma::{self, Exchange, RdmaConnect, RdmaListen, RdmaReceiver};
@@ -49,7 +47,7 @@ impl Harness for Shm {
     }
 
     fn slot(&self, len_bytes: u64) -> Arc<SlotMemory> {
-        let memory = SlotMemory::shared(Path::new(DEFAULT_SHM_DIR), len_bytes, false);
+        let memory = SlotMemory::shared(len_bytes, false);
         Arc::new(memory.expect("shared memory"))
     }
 
