@@ -88,6 +88,9 @@ pub enum SessionError {
         /// How long was waited, in milliseconds.
         waited_ms: u64,
     },
+    /// Another receiver took its place before it said hello.
+    #[error("no hello before as many other receivers came as may wait: try again")]
+    TurnedOut,
     /// Another message came first, or hello came again.
     #[error("{what}: the first message of a session, and only that, is hello")]
     HelloOrder {
@@ -234,7 +237,7 @@ impl SessionError {
             | Self::Recipe { .. }
             | Self::NoLink { tried: false, .. } => SessionErrorKind::Mismatch,
             Self::Storage { source, .. } if !source.is_retryable() => SessionErrorKind::Mismatch,
-            Self::Full { .. } => SessionErrorKind::Full,
+            Self::Full { .. } | Self::TurnedOut => SessionErrorKind::Full,
             Self::HelloLate { .. } | Self::Silent { .. } | Self::NotReading => {
                 SessionErrorKind::Late
             }

@@ -4,6 +4,7 @@ mod server;
 
 use std::sync::Arc;
 
+use headwater_access::Standing;
 use headwater_proto::WIRE_VERSION;
 use headwater_proto::augment::ToWorker;
 use headwater_proto::v1;
@@ -18,7 +19,7 @@ pub use server::{Augment, bind};
 use crate::error::{SessionError, SessionErrorKind};
 use crate::metrics;
 use crate::session::{self, Messages, Outbox};
-use crate::worker::Worker;
+use crate::worker::{Stranger, Worker};
 
 /// Answers of one session, as they go out.
 type Outgoing = std::pin::Pin<
@@ -48,13 +49,13 @@ impl augment_server::Augment for AugmentService {
         if worker.drain.is_cancelled() {
             return Err(status(&SessionError::Closing));
         }
-        let max = worker.config.sessions_max;
-        let (place, id) = worker.admit().ok_or_else(|| status(&SessionError::Full { max }))?;
+        let standing = request.extensions().get::<Standing>().cloned();
+        let place = worker.strangers.enter(standing.as_ref().map(|peer| peer.peer().ip()));
+        let (id, stranger) = (worker.number_session(), Stranger { place, standing });
         let messages: Messages = Box::pin(request.into_inner().map(receive));
         let (outbox, answers) = session::answers(worker.config.credits());
         self.sessions.spawn(async move {
-            serve(worker, id, messages, outbox).await;
-            drop(place);
+            serve(worker, id, messages, outbox, stranger).await;
         });
         let answers = ReceiverStream::new(answers).map(|answer| match answer {
             Ok(answer) => Ok(v1::FromWorker::from(answer)),
@@ -64,8 +65,14 @@ impl augment_server::Augment for AugmentService {
     }
 }
 
-async fn serve(worker: Arc<Worker>, id: u64, messages: Messages, outbox: Outbox) {
-    match session::serve(worker, id, messages, outbox.clone()).await {
+async fn serve(
+    worker: Arc<Worker>,
+    id: u64,
+    messages: Messages,
+    outbox: Outbox,
+    stranger: Stranger,
+) {
+    match session::serve(worker, id, messages, outbox.clone(), stranger).await {
         Ok(()) => {
             metrics::session_ended("closed");
             tracing::info!(session = id, "session ends");

@@ -29,7 +29,7 @@ pub(crate) use wire::{Messages, Outbox, answers};
 use crate::error::SessionError;
 use crate::metrics::{self, PartOutcome};
 use crate::pool::QueuePlace;
-use crate::worker::Worker;
+use crate::worker::{Stranger, Worker};
 use lease::LeaseWork;
 use open::Session;
 use wire::Inbox;
@@ -48,18 +48,22 @@ struct Leases {
     draining: bool,
 }
 
-/// Serves one receiver until it leaves, breaks the protocol, or the worker is to stop.
+/// Serves one receiver until it leaves, breaks the protocol, or the worker is to stop. It is a stranger
+/// until its hello: only then it takes one of the sessions that there may be.
 pub(crate) async fn serve(
     worker: Arc<Worker>,
     id: u64,
     messages: Messages,
     outbox: Outbox,
+    Stranger { place, standing }: Stranger,
 ) -> Result<(), SessionError> {
     let (within, missed_max) = (worker.config.hello_timeout(), worker.config.heartbeats_missed_max);
     let (mut inbox, hello) = tokio::select! {
         () = worker.stop.cancelled() => return Err(SessionError::Closing),
         opened = Inbox::open(messages, within, missed_max) => opened?,
+        () = place => return Err(SessionError::TurnedOut),
     };
+    let _place = worker.admit(standing.as_ref())?;
     let Some((session, welcome)) = open(&worker, id, hello, &mut inbox, &outbox).await? else {
         return Ok(());
     };

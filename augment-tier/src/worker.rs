@@ -7,8 +7,9 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use headwater_access::Access;
+use headwater_access::{Access, Standing};
 use headwater_core::Manifest;
+use headwater_lobby::{Lobby, Place};
 use headwater_proto::augment::DatasetRef;
 use headwater_storage_client::{StorageClient, StorageClientError};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -16,6 +17,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::backend::Backend;
 use crate::config::AugmentConfig;
+use crate::error::SessionError;
 use crate::pool::Pool;
 pub(crate) use bad_samples::BadSample;
 use bad_samples::BadSampleLog;
@@ -41,11 +43,19 @@ pub(crate) struct Worker {
     /// Why the device is gone that a recipe needs; cancels `device_lost`.
     lost: OnceLock<String>,
     device_lost: CancellationToken,
+    /// Receivers that have not said hello yet.
+    pub(crate) strangers: Lobby,
     sessions: Arc<Semaphore>,
     sessions_begun: AtomicU64,
     /// Encoded bytes read ahead.
     pub(crate) staging: Arc<Staging>,
     manifests: Mutex<HashMap<String, Arc<Manifest>>>,
+}
+
+/// A receiver that has not said hello yet.
+pub(crate) struct Stranger {
+    pub(crate) place: Place,
+    pub(crate) standing: Option<Standing>,
 }
 
 // === impl Worker ===
@@ -69,6 +79,7 @@ impl Worker {
             stop: CancellationToken::new(),
             lost: OnceLock::new(),
             device_lost: CancellationToken::new(),
+            strangers: Lobby::new("sessions", config.security.strangers_max as usize),
             sessions: Arc::new(Semaphore::new(config.sessions_max)),
             sessions_begun: AtomicU64::new(0),
             staging: Staging::new(config.staging_bytes),
@@ -90,10 +101,23 @@ impl Worker {
         self.lost.get().cloned().unwrap_or_default()
     }
 
-    /// A place for one more session and its number, unique in this process.
-    pub(crate) fn admit(&self) -> Option<(OwnedSemaphorePermit, u64)> {
-        let place = Arc::clone(&self.sessions).try_acquire_owned().ok()?;
-        Some((place, self.sessions_begun.fetch_add(1, Ordering::Relaxed)))
+    /// The number of one more session, unique in this process.
+    pub(crate) fn number_session(&self) -> u64 {
+        self.sessions_begun.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// A place for a session whose receiver has said hello, over a connection that stays from now on.
+    ///
+    /// # Errors
+    /// There are as many as may be.
+    pub(crate) fn admit(
+        &self,
+        standing: Option<&Standing>,
+    ) -> Result<OwnedSemaphorePermit, SessionError> {
+        let max = self.config.sessions_max;
+        let place = Arc::clone(&self.sessions).try_acquire_owned().ok();
+        let place = place.filter(|_| standing.is_none_or(Standing::let_in));
+        place.ok_or(SessionError::Full { max })
     }
 
     /// The manifest of a dataset: the one meant if it is known here, else what the storage tier

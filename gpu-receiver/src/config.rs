@@ -11,7 +11,7 @@ use headwater_core::Recipe;
 use headwater_core::masks::{MaskPlan, MaskSpec};
 use headwater_core::sampler::{Between, CurriculumPoint, EpochEnd, Order, Term};
 use headwater_discovery::Places;
-use headwater_proto::augment::BadSamplePolicy;
+use headwater_proto::augment::{BadSamplePolicy, HEARTBEAT_MS_MAX};
 use headwater_transport::LinkKind;
 use headwater_transport::rdma::RdmaPort;
 use serde::{Deserialize, Serialize};
@@ -262,7 +262,7 @@ impl ReceiverConfig {
             ("batch_samples", self.batch_samples, 1 << 16),
             ("window_batches", self.window_batches, 1024),
             ("part_samples", self.part_samples, 4096),
-            ("heartbeat_ms", self.heartbeat_ms, 600_000),
+            ("heartbeat_ms", self.heartbeat_ms, HEARTBEAT_MS_MAX),
             ("hedge_first_ms", self.hedge_first_ms, u32::MAX),
             ("attempts_max", self.attempts_max, 1000),
             ("worker_wait_ms", self.worker_wait_ms, u32::MAX),

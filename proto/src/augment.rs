@@ -6,7 +6,9 @@ mod lease;
 
 pub use done::{Failure, FailureKind, PartDone, Provenance, Substitution, WorkTimes};
 pub use headwater_core::BadSamplePolicy;
-pub use hello::{DatasetRef, LinkAnswer, LinkOffer, LinkRequest, SessionHello, SessionWelcome};
+pub use hello::{
+    DatasetRef, HEARTBEAT_MS_MAX, LinkAnswer, LinkOffer, LinkRequest, SessionHello, SessionWelcome,
+};
 pub use lease::{LEASE_SAMPLES_MAX, PartLease};
 
 use crate::v1;

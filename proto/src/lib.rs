@@ -20,3 +20,6 @@ pub const WIRE_VERSION: u32 = 4;
 
 /// Largest gRPC message either side accepts, in bytes.
 pub const MESSAGE_MAX_BYTES: usize = 64 << 20;
+
+/// Largest message of a request, or of a receiver to a worker, in bytes: only answers hold samples.
+pub const REQUEST_MAX_BYTES: usize = 1 << 20;

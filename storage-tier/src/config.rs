@@ -15,6 +15,8 @@ const BLOCK_BYTES_MAX: usize = 32 << 20;
 const READERS_DEFAULT: usize = 16;
 const CONNECTIONS_DEFAULT: usize = 4096;
 const REQUESTS_DEFAULT: usize = 4096;
+const REQUESTS_ARRIVING_DEFAULT: usize = 512;
+const REQUEST_TIMEOUT_MS_DEFAULT: u64 = 10_000;
 const CONCURRENT_READS_DEFAULT: usize = 256;
 const WAITING_READS_DEFAULT: usize = 1024;
 const OPEN_SHARDS_DEFAULT: usize = 512;
@@ -43,13 +45,21 @@ pub struct StorageConfig {
     /// Threads that wait for the disk at the same time, at the start and while serving.
     #[key(unit = "threads")]
     pub readers: usize,
-    /// Connections at the same time; a further one is closed at once.
+    /// Connections at the same time that have had a request let in; a further one is refused. How
+    /// many others there may be is `security.strangers_max`.
     #[key(unit = "connections")]
     pub connections_max: usize,
     /// Requests at the same time, over all connections, until their answers begin; a further one
     /// is refused, and tried again by the caller.
     #[key(unit = "requests")]
     pub requests_max: usize,
+    /// Requests at the same time that have begun and are not whole yet; beyond them the oldest of the
+    /// host with the most is refused.
+    #[key(unit = "requests")]
+    pub requests_arriving_max: usize,
+    /// Time for a request to arrive whole, in ms.
+    #[key(unit = "milliseconds")]
+    pub request_timeout_ms: u64,
     /// Reads answered at the same time; further ones wait.
     #[key(unit = "reads")]
     pub max_concurrent_reads: usize,
@@ -104,6 +114,8 @@ impl Default for StorageConfig {
             readers: READERS_DEFAULT,
             connections_max: CONNECTIONS_DEFAULT,
             requests_max: REQUESTS_DEFAULT,
+            requests_arriving_max: REQUESTS_ARRIVING_DEFAULT,
+            request_timeout_ms: REQUEST_TIMEOUT_MS_DEFAULT,
             max_concurrent_reads: CONCURRENT_READS_DEFAULT,
             max_waiting_reads: WAITING_READS_DEFAULT,
             open_shards_max: OPEN_SHARDS_DEFAULT,
@@ -144,10 +156,14 @@ impl StorageConfig {
         if !(1..=BLOCK_BYTES_MAX).contains(&self.block_bytes) {
             return fault("block_bytes", &self.block_bytes, "must be 1 to 33554432");
         }
+        if !(1..=600_000).contains(&self.request_timeout_ms) {
+            return fault("request_timeout_ms", &self.request_timeout_ms, "must be 1 to 600000");
+        }
         let counts = [
             ("readers", self.readers),
             ("connections_max", self.connections_max),
             ("requests_max", self.requests_max),
+            ("requests_arriving_max", self.requests_arriving_max),
             ("max_concurrent_reads", self.max_concurrent_reads),
             ("max_waiting_reads", self.max_waiting_reads),
             ("open_shards_max", self.open_shards_max),

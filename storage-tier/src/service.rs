@@ -3,19 +3,19 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use headwater_access::shedding;
+use headwater_access::{Intake, shedding};
 use headwater_proto::storage::{
     ReadQuery, ServedDataset, ShardPlace, ShardQuery, StorageWelcome, manifest_pieces,
 };
 use headwater_proto::v1::storage_server::{Storage as StorageRpc, StorageServer};
-use headwater_proto::{MESSAGE_MAX_BYTES, WIRE_VERSION, v1};
+use headwater_proto::{MESSAGE_MAX_BYTES, REQUEST_MAX_BYTES, WIRE_VERSION, v1};
 use headwater_storage_client::{host_id, host_name};
 use prost::Message as _;
 use tokio::net::TcpListener;
 use tokio::sync::{mpsc, oneshot};
 use tokio_stream::Stream;
 use tokio_stream::wrappers::ReceiverStream;
-use tonic::service::interceptor::InterceptedService;
+use tonic::service::interceptor::InterceptorLayer;
 use tonic::transport::Server;
 use tonic::{Request, Response, Status};
 
@@ -24,7 +24,7 @@ use crate::{Storage, StorageConfig, StorageError, metrics};
 /// Larger frames than HTTP/2's 16 KiB save work on both sides.
 const FRAME_BYTES: u32 = 1 << 20;
 /// Requests of one connection that are answered at the same time.
-const CONNECTION_STREAMS: u32 = 1024;
+const CONNECTION_STREAMS: u32 = 256;
 /// Bytes of a request's headers; ours have a few hundred.
 const HEADER_BYTES_MAX: u32 = 16 << 10;
 const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(20);
@@ -75,16 +75,24 @@ impl Storage {
         let service = Service { node: self.node_name(address), storage: self.clone() };
         let access = self.access().describe();
         tracing::info!(%address, node = service.node, access, "storage node serves");
-        let service = StorageServer::new(service).max_decoding_message_size(MESSAGE_MAX_BYTES);
-        let service = InterceptedService::new(service, self.access().guard());
-        let incoming = self.access().incoming(listener, self.config().connections_max);
+        let service = StorageServer::new(service).max_decoding_message_size(REQUEST_MAX_BYTES);
+        let incoming = self.access().incoming(listener, self.config().connections_max, "storage");
+        let config = self.config();
+        let intake = Intake::new(
+            "storage_requests",
+            config.requests_arriving_max,
+            Duration::from_millis(config.request_timeout_ms),
+            REQUEST_MAX_BYTES,
+        );
         let (told, stop) = oneshot::channel();
         let server = Server::builder()
             .max_frame_size(FRAME_BYTES)
             .max_concurrent_streams(CONNECTION_STREAMS)
             .http2_max_header_list_size(HEADER_BYTES_MAX)
             .http2_keepalive_interval(Some(KEEP_ALIVE_INTERVAL))
-            .layer(shedding(self.config().requests_max))
+            .layer(InterceptorLayer::new(self.access().guard()))
+            .layer(intake)
+            .layer(shedding(config.requests_max))
             .add_service(service)
             .serve_with_incoming_shutdown(incoming, async {
                 shutdown.await;

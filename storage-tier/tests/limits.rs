@@ -5,13 +5,17 @@ mod support;
 use std::time::Duration;
 
 use headwater_proto::v1::storage_client::StorageClient as Grpc;
-use headwater_proto::{MESSAGE_MAX_BYTES, WIRE_VERSION, v1};
+use headwater_proto::{REQUEST_MAX_BYTES, WIRE_VERSION, v1};
 use headwater_storage::StorageConfig;
 use headwater_storage_client::{DatasetRef, FieldSelection, LocalMap, StorageClient};
 use support::{Node, client_config, config, shard};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
 use tonic::transport::Channel;
 use tonic::{Code, Request};
 
+const SOON: Duration = Duration::from_secs(60);
 const HELLO: v1::StorageHello = v1::StorageHello { wire_version: WIRE_VERSION };
 
 /// A node over one shard of 50 samples of 400 kB; `change` may alter its configuration.
@@ -28,7 +32,7 @@ async fn call(node: &Node) -> Grpc<Channel> {
 }
 
 #[tokio::test]
-async fn a_connection_too_many_is_closed_and_finds_a_place_later() {
+async fn a_connection_too_many_is_refused_and_finds_a_place_later() {
     let folder = tempfile::tempdir().unwrap();
     let node = node(&folder, |config| config.connections_max = 1);
     let mut first = call(&node).await;
@@ -99,7 +103,7 @@ async fn messages_and_headers_beyond_their_size_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     let node = node(&folder, |_| {});
     let mut grpc = call(&node).await;
-    let dataset = "x".repeat(MESSAGE_MAX_BYTES);
+    let dataset = "x".repeat(REQUEST_MAX_BYTES);
     let status = grpc.get_manifest(v1::ManifestRequest { dataset }).await.unwrap_err();
     assert_eq!(status.code(), Code::OutOfRange);
     assert!(status.message().contains("too large"), "{status}");
@@ -107,4 +111,82 @@ async fn messages_and_headers_beyond_their_size_are_refused() {
     request.metadata_mut().insert("x-long", "x".repeat(64 << 10).parse().unwrap());
     grpc.hello(request).await.unwrap_err();
     call(&node).await.hello(HELLO).await.expect("the node serves on");
+}
+
+/// A call of `get_manifest` whose request never gets beyond its first bytes, on a connection of its own.
+struct Unfinished {
+    stream: TcpStream,
+}
+
+/// A frame of HTTP/2 (RFC 9113, 4.1).
+fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
+    let length = (payload.len() as u32).to_be_bytes();
+    [&length[1..], &[kind, flags], &stream.to_be_bytes(), payload].concat()
+}
+
+impl Unfinished {
+    /// Begins so many requests, each with some of the bytes that it announces.
+    async fn begin(node: &Node, requests: u32) -> Self {
+        let mut stream = TcpStream::connect(&node.address).await.unwrap();
+        let mut bytes = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec();
+        bytes.extend(frame(4, 0, 0, &[]));
+        // Literals without an index (RFC 7541, 6.2.2).
+        let mut headers = Vec::new();
+        for (name, value) in [
+            (":method", "POST"),
+            (":scheme", "http"),
+            (":path", "/headwater.v1.Storage/GetManifest"),
+            (":authority", "node"),
+            ("content-type", "application/grpc"),
+            ("te", "trailers"),
+        ] {
+            headers.push(0);
+            for text in [name, value] {
+                headers.push(text.len() as u8);
+                headers.extend(text.as_bytes());
+            }
+        }
+        for request in 0..requests {
+            let number = 2 * request + 1;
+            bytes.extend(frame(1, 4, number, &headers));
+            let announced = [&[0][..], &(60_000_u32).to_be_bytes(), &[7; 100]].concat();
+            bytes.extend(frame(0, 0, number, &announced));
+        }
+        stream.write_all(&bytes).await.unwrap();
+        Self { stream }
+    }
+
+    /// Reads until the node has answered a request, by an error.
+    async fn refused(&mut self) {
+        let mut head = [0; 9];
+        loop {
+            self.stream.read_exact(&mut head).await.unwrap();
+            let length = u32::from_be_bytes([0, head[0], head[1], head[2]]);
+            let mut payload = vec![0; length as usize];
+            self.stream.read_exact(&mut payload).await.unwrap();
+            if head[3] == 1 {
+                return;
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn requests_that_never_end_hold_up_nobody_and_are_given_up() {
+    let folder = tempfile::tempdir().unwrap();
+    let node = node(&folder, |config| {
+        (config.requests_max, config.requests_arriving_max) = (4, 8);
+        config.request_timeout_ms = 500;
+    });
+    let mut unfinished = Vec::new();
+    for _ in 0..4 {
+        unfinished.push(Unfinished::begin(&node, 200).await);
+    }
+    let mut grpc = call(&node).await;
+    for _ in 0..100 {
+        grpc.hello(HELLO).await.expect("an answer beside them");
+    }
+    for connection in &mut unfinished {
+        timeout(SOON, connection.refused()).await.expect("it is given up");
+    }
 }

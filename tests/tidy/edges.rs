@@ -3,7 +3,7 @@
 use crate::tree::{code, files, read};
 
 /// Folder of a crate, and the crates of this project that it may depend on, in its tests too.
-const MAY_DEPEND: [(&str, &[&str]); 21] = [
+const MAY_DEPEND: [(&str, &[&str]); 22] = [
     ("benches/peers/crates", &["augment", "core"]),
     ("tests/arm", &["core"]),
     (
@@ -19,7 +19,7 @@ const MAY_DEPEND: [(&str, &[&str]); 21] = [
             "transport",
         ],
     ),
-    ("libs/access", &["config-derive"]),
+    ("libs/access", &["config-derive", "lobby"]),
     ("libs/autoscale", &["config-derive"]),
     // Above the tiers: it holds all their sections. Only the program and the wheel depend on it.
     (
@@ -43,9 +43,10 @@ const MAY_DEPEND: [(&str, &[&str]); 21] = [
     ("libs/dylib", &[]),
     ("libs/inventory", &["dylib"]),
     ("libs/kubernetes", &[]),
-    ("libs/telemetry", &["config-derive"]),
+    ("libs/lobby", &[]),
+    ("libs/telemetry", &["config-derive", "lobby"]),
     ("proto", &["core"]),
-    ("libs/transport", &["core", "dylib"]),
+    ("libs/transport", &["core", "dylib", "lobby"]),
     ("libs/storage-client", &["access", "core", "discovery", "proto"]),
     (
         "storage-tier",
@@ -59,6 +60,7 @@ const MAY_DEPEND: [(&str, &[&str]); 21] = [
             "core",
             "cuda",
             "dylib",
+            "lobby",
             "proto",
             "transport",
             "telemetry",

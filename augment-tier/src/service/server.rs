@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use headwater_access::{Access, shedding};
-use headwater_proto::MESSAGE_MAX_BYTES;
+use headwater_proto::{MESSAGE_MAX_BYTES, REQUEST_MAX_BYTES};
 use headwater_proto::v1::augment_server::AugmentServer;
 use headwater_storage_client::{StorageClient, host_name};
 use tokio::net::TcpListener;
@@ -26,6 +26,10 @@ use crate::worker::Worker;
 const CONNECTIONS_PER_SESSION: usize = 2;
 /// Bytes of a request's headers; ours have a few hundred.
 const HEADER_BYTES_MAX: u32 = 16 << 10;
+/// Requests of one connection at a time: a receiver has one, and the next while that ends.
+const CONNECTION_STREAMS: u32 = 16;
+/// Between two questions of HTTP/2 whether a receiver is still there; it has as long to answer.
+const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(20);
 /// Time for the last messages to leave once every session has ended.
 const LAST_WORDS: Duration = Duration::from_millis(200);
 
@@ -120,14 +124,16 @@ impl Augment {
         let sessions = TaskTracker::new();
         let service = AugmentService { worker: Arc::clone(&worker), sessions: sessions.clone() };
         let service = AugmentServer::new(service)
-            .max_decoding_message_size(MESSAGE_MAX_BYTES)
+            .max_decoding_message_size(REQUEST_MAX_BYTES)
             .max_encoding_message_size(MESSAGE_MAX_BYTES);
-        let service = InterceptedService::new(service, access.guard());
+        let service = InterceptedService::new(service, access.token_guard());
         let sessions_max = worker.config.sessions_max;
-        let incoming = access.incoming(listener, CONNECTIONS_PER_SESSION * sessions_max);
+        let incoming = access.incoming(listener, CONNECTIONS_PER_SESSION * sessions_max, "augment");
         let drain = worker.drain.clone();
         let server = Server::builder()
+            .max_concurrent_streams(CONNECTION_STREAMS)
             .http2_max_header_list_size(HEADER_BYTES_MAX)
+            .http2_keepalive_interval(Some(KEEP_ALIVE_INTERVAL))
             .layer(shedding(sessions_max))
             .add_service(service)
             .serve_with_incoming_shutdown(incoming, drain.cancelled_owned());

@@ -1,40 +1,40 @@
 use headwater_augment::AugmentConfig;
+use headwater_proto::v1;
 use headwater_transport::LinkKind;
-use tokio::io::AsyncReadExt as _;
 use tokio::net::TcpStream;
-use tokio::time::{sleep, timeout};
+use tokio::sync::mpsc;
+use tokio::time::sleep;
+use tokio_stream::wrappers::ReceiverStream;
 
 use crate::support::gate::Gate;
-use crate::support::receiver::{Receiver, hello};
+use crate::support::receiver::{Receiver, connect};
 use crate::support::storage::TestStorage;
 use crate::support::worker::{TestWorker, config};
-use crate::support::{A_WHILE, SOON, samples, shards};
+use crate::support::{A_WHILE, samples, shards};
 
 /// Larger than all that may be read ahead.
 static PAD: [u8; 2 << 20] = [0; 2 << 20];
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_connection_too_many_is_closed_at_once_and_finds_a_place_later() {
+async fn callers_who_say_nothing_keep_no_receiver_out_however_many_they_are() {
     let storage = TestStorage::start(shards::photos());
-    let config = AugmentConfig { sessions_max: 1, ..config(&storage) };
+    let config = AugmentConfig { sessions_max: 2, ..config(&storage) };
     let worker = TestWorker::start_with(config, Gate::default().backend()).await;
-    // Two for each session there may be. The first bytes of a server show that it has taken one.
-    let mut taken = Vec::new();
-    for _ in 0..2 {
-        let mut stream = TcpStream::connect(worker.address).await.unwrap();
-        timeout(SOON, stream.read_exact(&mut [0])).await.expect("an answer").unwrap();
-        taken.push(stream);
+    let mut silent = Vec::new();
+    for _ in 0..515 {
+        silent.push(TcpStream::connect(worker.address).await.unwrap());
     }
-    let mut third = TcpStream::connect(worker.address).await.unwrap();
-    let heard = timeout(SOON, third.read(&mut [0])).await.expect("an end");
-    assert!(heard.map_or(true, |bytes| bytes == 0), "three where there may be two");
-    drop(taken);
-    let another_try = async {
-        while Receiver::open_with(worker.address, hello(&storage), LinkKind::Tcp).await.is_err() {
-            sleep(A_WHILE).await;
+    // Nor do those who begin a session and never say hello.
+    let mut speechless = Vec::new();
+    for _ in 0..20 {
+        let mut client = connect(worker.address).await;
+        for _ in 0..15 {
+            let (unsaid, queue) = mpsc::channel::<v1::ToWorker>(1);
+            let answers = client.work(ReceiverStream::new(queue)).await;
+            speechless.push((unsaid, answers));
         }
-    };
-    timeout(SOON, another_try).await.expect("a place");
+    }
+    Receiver::open(worker.address, &storage, LinkKind::Tcp).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

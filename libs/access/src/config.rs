@@ -10,6 +10,8 @@ use crate::AccessError;
 use crate::tls::{Certificates, server_name};
 
 const HANDSHAKE_TIMEOUT_MS_DEFAULT: u64 = 10_000;
+const FIRST_REQUEST_TIMEOUT_MS_DEFAULT: u64 = 10_000;
+const STRANGERS_MAX_DEFAULT: u32 = 256;
 
 /// Who may talk to this process, and how it shows who it is.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, Keys)]
@@ -33,6 +35,14 @@ pub struct AccessConfig {
     /// Time for a caller to finish the TLS handshake, in ms.
     #[key(unit = "milliseconds")]
     pub handshake_timeout_ms: u64,
+    /// Time for a caller to have a request let in, once it is connected and the TLS handshake is
+    /// done, in ms; then it is disconnected.
+    #[key(unit = "milliseconds")]
+    pub first_request_timeout_ms: u64,
+    /// Callers at a time that have had no request let in yet. A further one takes the place of the
+    /// first to come of the host with the most of them.
+    #[key(unit = "callers")]
+    pub strangers_max: u32,
 }
 
 // === impl AccessConfig ===
@@ -47,6 +57,8 @@ impl Default for AccessConfig {
             tcp_tls: false,
             server_name: String::new(),
             handshake_timeout_ms: HANDSHAKE_TIMEOUT_MS_DEFAULT,
+            first_request_timeout_ms: FIRST_REQUEST_TIMEOUT_MS_DEFAULT,
+            strangers_max: STRANGERS_MAX_DEFAULT,
         }
     }
 }
@@ -75,9 +87,18 @@ impl AccessConfig {
                 rule: "needs ca_file, cert_file, key_file",
             });
         }
-        if !(1..=600_000).contains(&self.handshake_timeout_ms) {
-            let (key, value) = ("handshake_timeout_ms", self.handshake_timeout_ms.to_string());
-            return Err(AccessError::Config { key, value, rule: "must be from 1 to 600000" });
+        for (key, value) in [
+            ("handshake_timeout_ms", self.handshake_timeout_ms),
+            ("first_request_timeout_ms", self.first_request_timeout_ms),
+        ] {
+            if !(1..=600_000).contains(&value) {
+                let (value, rule) = (value.to_string(), "must be from 1 to 600000");
+                return Err(AccessError::Config { key, value, rule });
+            }
+        }
+        if !(1..=65_536).contains(&self.strangers_max) {
+            let (key, value) = ("strangers_max", self.strangers_max.to_string());
+            return Err(AccessError::Config { key, value, rule: "must be from 1 to 65536" });
         }
         if !self.server_name.is_empty() && server_name(&self.server_name).is_none() {
             let (key, value) = ("server_name", format!("\"{}\"", self.server_name));
@@ -97,5 +118,9 @@ impl AccessConfig {
 
     pub(crate) fn handshake_timeout(&self) -> Duration {
         Duration::from_millis(self.handshake_timeout_ms)
+    }
+
+    pub(crate) fn first_request_timeout(&self) -> Duration {
+        Duration::from_millis(self.first_request_timeout_ms)
     }
 }

@@ -7,29 +7,29 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use headwater_lobby::{Lobby, Place};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+use tokio::sync::{Semaphore, mpsc};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 use tokio_stream::wrappers::ReceiverStream;
-use tonic::transport::server::{Connected, TcpConnectInfo};
+use tonic::transport::server::Connected;
 
-use crate::{Access, alive};
+use crate::{Access, Standing, alive};
 
-/// Handshakes at the same time; further callers wait in the kernel's queue.
-const HANDSHAKES_MAX: usize = 256;
 /// Connections that the server has not taken yet.
 const TAKEN_AHEAD: usize = 64;
 /// Pause after the system refused a connection, as when descriptors run out.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// A connection that may be used.
+/// A connection that may be used until its standing ends: it has some seconds to have a request let
+/// in, and gives way to newcomers until then.
 #[derive(Debug)]
 pub struct Connection {
     stream: Stream,
-    /// Its place among those that there may be.
-    _place: OwnedSemaphorePermit,
+    standing: Standing,
+    seated: bool,
 }
 
 #[derive(Debug)]
@@ -43,91 +43,102 @@ enum Stream {
 // === impl Access ===
 
 impl Access {
-    /// The connections of a listener, `connections_max` at a time: a further one is closed at
-    /// once. With TLS, handshakes go on beside one another; a caller that fails at it is logged
-    /// and left out. Ends when the stream is dropped.
+    /// The connections of a listener. Those that have had no request let in have places of their
+    /// own (`strangers_max`) and little time; `connections_max` of the others there may be. With
+    /// TLS, handshakes go on beside one another; a caller that fails at it is logged and left out.
+    /// Ends when the stream is dropped. `door` names the server in metrics.
     #[must_use]
     pub fn incoming(
         &self,
         listener: TcpListener,
         connections_max: usize,
+        door: &'static str,
     ) -> ReceiverStream<io::Result<Connection>> {
         let (take, taken) = mpsc::channel(TAKEN_AHEAD);
-        let places = Places { free: Arc::new(Semaphore::new(connections_max)), refusing: false };
-        tokio::spawn(accept(self.clone(), listener, places, take));
+        let entrance = Entrance {
+            access: self.clone(),
+            lobby: Lobby::new(door, self.inner.config.strangers_max as usize),
+            seats: Arc::new(Semaphore::new(connections_max)),
+            take,
+        };
+        tokio::spawn(entrance.accept(listener));
         ReceiverStream::new(taken)
     }
 }
 
-/// How many connections there may still be.
-struct Places {
-    free: Arc<Semaphore>,
-    /// The last one was refused.
-    refusing: bool,
-}
-
-// === impl Places ===
-
-impl Places {
-    /// A place for a caller; `None`: none is free, which is logged once for a row of them.
-    fn take(&mut self, peer: SocketAddr) -> Option<OwnedSemaphorePermit> {
-        let place = Arc::clone(&self.free).try_acquire_owned().ok();
-        if place.is_none() && !std::mem::replace(&mut self.refusing, true) {
-            tracing::warn!(%peer, "as many connections as may be: further callers are refused");
-        }
-        self.refusing = place.is_none();
-        place
-    }
-}
-
-async fn accept(
+/// Where callers come in.
+struct Entrance {
     access: Access,
-    listener: TcpListener,
-    mut places: Places,
+    lobby: Lobby,
+    seats: Arc<Semaphore>,
     take: mpsc::Sender<io::Result<Connection>>,
-) {
-    let handshakes = Arc::new(Semaphore::new(HANDSHAKES_MAX));
-    loop {
-        let accepted = tokio::select! {
-            accepted = listener.accept() => accepted,
-            () = take.closed() => return,
-        };
-        let (stream, peer) = match accepted {
-            // An IPv4 caller of a server that listens on `[::]`.
-            Ok((stream, peer)) => (stream, canonical(peer)),
-            Err(error) => {
-                tracing::warn!(%error, "a connection could not be taken");
-                tokio::time::sleep(PAUSE).await;
-                continue;
+}
+
+// === impl Entrance ===
+
+impl Entrance {
+    async fn accept(self, listener: TcpListener) {
+        loop {
+            let accepted = tokio::select! {
+                accepted = listener.accept() => accepted,
+                () = self.take.closed() => return,
+            };
+            match accepted {
+                // An IPv4 caller of a server that listens on `[::]`.
+                Ok((stream, peer)) => self.receive(stream, canonical(peer)),
+                Err(error) => {
+                    tracing::warn!(%error, "a connection could not be taken");
+                    tokio::time::sleep(PAUSE).await;
+                }
             }
-        };
-        let Some(place) = places.take(peer) else { continue };
+        }
+    }
+
+    /// Goes on with one caller beside the others.
+    fn receive(&self, stream: TcpStream, peer: SocketAddr) {
         if let Err(error) = stream.set_nodelay(true).and_then(|()| alive::configure(&stream)) {
             tracing::debug!(%peer, %error, "a connection is gone already");
-            continue;
+            return;
         }
-        let Some(tls) = &access.inner.tls else {
-            let connection = Connection { stream: Stream::Plain(stream), _place: place };
-            if take.send(Ok(connection)).await.is_err() {
-                return;
-            }
-            continue;
-        };
-        let Ok(permit) = Arc::clone(&handshakes).acquire_owned().await else { return };
-        let acceptor = TlsAcceptor::from(tls.grpc().server);
-        let (take, limit) = (take.clone(), access.inner.config.handshake_timeout());
+        let place = self.lobby.enter(Some(peer.ip()));
+        let acceptor = self.access.inner.tls.as_ref().map(|tls| TlsAcceptor::from(tls.grpc().server));
+        let config = &self.access.inner.config;
+        let limits = (config.handshake_timeout(), config.first_request_timeout());
+        let (seats, take) = (Arc::clone(&self.seats), self.take.clone());
         tokio::spawn(async move {
-            let _permit = permit;
-            match tokio::time::timeout(limit, acceptor.accept(stream)).await {
-                Ok(Ok(stream)) => {
-                    let stream = Stream::Tls(Box::new(stream));
-                    let _ = take.send(Ok(Connection { stream, _place: place })).await;
+            let shaken = shake(acceptor, stream, place, limits.0).await;
+            match shaken {
+                Ok((stream, place)) => {
+                    let standing = Standing::new(peer, seats, place, limits.1);
+                    let _ = take.send(Ok(Connection::new(stream, standing))).await;
                 }
-                Ok(Err(error)) => tracing::warn!(%peer, %error, "a caller is refused"),
-                Err(_) => tracing::warn!(%peer, "a caller does not finish its TLS handshake"),
+                // Counted: somebody who comes by the thousand is not to fill the log as well.
+                Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {
+                    tracing::debug!(%peer, %error, "a caller is turned out");
+                }
+                Err(error) => tracing::warn!(%peer, %error, "a caller is refused"),
             }
         });
     }
+}
+
+/// With TLS where there is an acceptor. A caller may be turned out meanwhile.
+async fn shake(
+    acceptor: Option<TlsAcceptor>,
+    stream: TcpStream,
+    mut place: Place,
+    limit: Duration,
+) -> io::Result<(Stream, Place)> {
+    let Some(acceptor) = acceptor else { return Ok((Stream::Plain(stream), place)) };
+    let shaken = tokio::select! {
+        shaken = tokio::time::timeout(limit, acceptor.accept(stream)) => shaken,
+        () = &mut place => {
+            let reason = "another took its place before its TLS handshake was done";
+            return Err(io::Error::new(io::ErrorKind::ConnectionAborted, reason));
+        }
+    };
+    let late = |_| io::Error::other("it does not finish its TLS handshake");
+    Ok((Stream::Tls(Box::new(shaken.map_err(late)??)), place))
 }
 
 /// An IPv4 address that came in over IPv6 as people write it: not `[::ffff:127.0.0.1]`.
@@ -138,26 +149,36 @@ pub(crate) fn canonical(address: SocketAddr) -> SocketAddr {
 // === impl Connection ===
 
 impl Connection {
+    fn new(stream: Stream, standing: Standing) -> Self {
+        Self { stream, standing, seated: false }
+    }
+
+    /// What the connection has shown, for what is not gRPC: there a [`Guard`](crate::Guard) judges.
+    #[must_use]
+    pub fn standing(&self) -> Standing {
+        self.standing.clone()
+    }
+
     pub(crate) fn tcp(&self) -> &TcpStream {
         match &self.stream {
             Stream::Plain(stream) => stream,
             Stream::Tls(stream) => stream.get_ref().0,
         }
     }
+}
 
-    fn peer(&self) -> Option<SocketAddr> {
-        self.tcp().peer_addr().ok().map(canonical)
+/// Requests carry it: see [`Guard`](crate::Guard).
+impl Connected for Connection {
+    type ConnectInfo = Standing;
+
+    fn connect_info(&self) -> Standing {
+        self.standing.clone()
     }
 }
 
-impl Connected for Connection {
-    type ConnectInfo = TcpConnectInfo;
-
-    fn connect_info(&self) -> Self::ConnectInfo {
-        TcpConnectInfo {
-            local_addr: self.tcp().local_addr().ok().map(canonical),
-            remote_addr: self.peer(),
-        }
+impl Drop for Connection {
+    fn drop(&mut self) {
+        self.standing.leave();
     }
 }
 
@@ -167,7 +188,11 @@ impl AsyncRead for Connection {
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        match &mut self.get_mut().stream {
+        let connection = self.get_mut();
+        if !connection.seated {
+            connection.seated = connection.standing.poll(context)?;
+        }
+        match &mut connection.stream {
             Stream::Plain(stream) => Pin::new(stream).poll_read(context, buffer),
             Stream::Tls(stream) => Pin::new(stream).poll_read(context, buffer),
         }

@@ -9,7 +9,7 @@ use tonic::service::Interceptor;
 use tonic::{Request, Status};
 
 use crate::files::{NamedFile, Stamp};
-use crate::{Access, AccessError};
+use crate::{Access, AccessError, Standing};
 
 const HEADER: &str = "authorization";
 const SCHEME: &str = "Bearer ";
@@ -40,6 +40,8 @@ pub struct Bearer {
 #[derive(Clone, Debug)]
 pub struct Guard {
     token: Option<Arc<Token>>,
+    /// Whether a request that is let in gives its connection a seat.
+    seats: bool,
 }
 
 // === impl Access ===
@@ -51,10 +53,16 @@ impl Access {
         Bearer { token: self.inner.token.clone() }
     }
 
-    /// For servers.
+    /// For servers whose callers have shown enough with a request that is let in.
     #[must_use]
     pub fn guard(&self) -> Guard {
-        Guard { token: self.inner.token.clone() }
+        Guard { token: self.inner.token.clone(), seats: true }
+    }
+
+    /// For servers that want to hear more first, and call [`Standing::let_in`] themselves.
+    #[must_use]
+    pub fn token_guard(&self) -> Guard {
+        Guard { token: self.inner.token.clone(), seats: false }
     }
 }
 
@@ -131,9 +139,18 @@ impl Interceptor for Bearer {
 
 impl Interceptor for Guard {
     fn call(&mut self, request: Request<()>) -> Result<Request<()>, Status> {
-        let Some(token) = &self.token else { return Ok(request) };
+        let standing = request.extensions().get::<Standing>();
+        let peer = standing.map(Standing::peer);
+        let let_in = || match !self.seats || standing.is_none_or(Standing::let_in) {
+            true => Ok(()),
+            false => {
+                tracing::warn!(?peer, "a caller is refused: as many are connected as may be");
+                Err(Status::resource_exhausted("as many callers are connected as may be: try again"))
+            }
+        };
+        let Some(token) = &self.token else { return let_in().map(|()| request) };
         let refused = |problem: &str| {
-            tracing::warn!(peer = ?request.remote_addr(), problem, "a caller is refused");
+            tracing::warn!(?peer, problem, "a caller is refused");
             let remedy = "give both sides the same file as security.token_file";
             Status::unauthenticated(format!("{problem}: {remedy}"))
         };
@@ -143,7 +160,7 @@ impl Interceptor for Guard {
         let wanted = token.current();
         // The time this takes tells the token's length at most.
         if bool::from(given.as_encoded_bytes().ct_eq(wanted.as_encoded_bytes())) {
-            Ok(request)
+            let_in().map(|()| request)
         } else {
             Err(refused("the caller's token is not this job's"))
         }

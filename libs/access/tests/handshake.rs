@@ -84,9 +84,10 @@ async fn answered(port: u16, ca: &str, pair: Option<&Pair>) -> bool {
 
 /// Answers a byte to every byte of every connection.
 async fn serve(access: Access, listener: TcpListener) {
-    let mut incoming = access.incoming(listener, 1000);
+    let mut incoming = access.incoming(listener, 1000, "test");
     while let Some(connection) = incoming.next().await {
         let mut connection = connection.expect("a connection");
+        assert!(connection.standing().let_in());
         tokio::spawn(async move {
             while let Ok(byte) = connection.read_u8().await {
                 connection.write_u8(byte).await.ok();
@@ -118,9 +119,24 @@ async fn only_a_certificate_of_our_authority_gets_a_connection() {
     assert!(cut.is_ok(), "a silent caller is kept");
 }
 
+/// Whether the other end keeps the connection.
+fn is_open(stream: &TcpStream) -> bool {
+    let read = stream.try_read(&mut [0]);
+    read.is_err_and(|error| error.kind() == std::io::ErrorKind::WouldBlock)
+}
+
+async fn until(what: &str, mut done: impl FnMut() -> bool) {
+    let waiting = async {
+        while !done() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(60), waiting).await.expect(what);
+}
+
 #[tokio::test]
-async fn beside_as_many_handshakes_as_may_be_a_further_caller_waits_for_one_to_end() {
-    const HANDSHAKES_MAX: usize = 256;
+async fn callers_who_shake_no_hands_hold_up_nobody_however_many_they_are() {
+    const STRANGERS_MAX: usize = 256;
     let folder = tempfile::tempdir().expect("a folder");
     let (ours, ca) = authority();
     let pair = sign(&ours, 3000);
@@ -129,13 +145,67 @@ async fn beside_as_many_handshakes_as_may_be_a_further_caller_waits_for_one_to_e
     let port = listener.local_addr().expect("an address").port();
     tokio::spawn(serve(access, listener));
     let mut silent = Vec::new();
-    for _ in 0..HANDSHAKES_MAX {
+    for _ in 0..500 {
         silent.push(TcpStream::connect(("127.0.0.1", port)).await.expect("a listener"));
     }
-    let mut answer = Box::pin(answered(port, &ca, Some(&pair)));
-    let early = tokio::time::timeout(Duration::from_millis(300), &mut answer).await;
-    assert!(early.is_err(), "more handshakes at a time than may be");
-    drop(silent.pop());
-    let answered = tokio::time::timeout(Duration::from_secs(60), answer).await;
-    assert_eq!(answered, Ok(true), "its turn never comes");
+    let answered = tokio::time::timeout(Duration::from_secs(60), answered(port, &ca, Some(&pair)));
+    assert_eq!(answered.await, Ok(true), "its turn never comes");
+    until("all stand who came", || {
+        silent.retain(is_open);
+        silent.len() <= STRANGERS_MAX
+    })
+    .await;
+}
+
+/// Takes connections and lets those in that say something; what they say is left unread.
+async fn serve_talkers(access: Access, listener: TcpListener, connections_max: usize) {
+    let mut incoming = access.incoming(listener, connections_max, "test");
+    while let Some(connection) = incoming.next().await {
+        let mut connection = connection.expect("a connection");
+        tokio::spawn(async move {
+            let standing = connection.standing();
+            while connection.read_u8().await.is_ok() {
+                connection.write_u8(standing.let_in().into()).await.ok();
+            }
+        });
+    }
+}
+
+async fn said(stream: &mut TcpStream) -> Option<u8> {
+    stream.write_all(b"?").await.ok()?;
+    stream.read_u8().await.ok()
+}
+
+#[tokio::test]
+async fn a_caller_without_a_request_is_cut_off_and_one_with_it_stays() {
+    let config = AccessConfig {
+        first_request_timeout_ms: 300,
+        strangers_max: 4,
+        ..AccessConfig::default()
+    };
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let port = listener.local_addr().expect("an address").port();
+    tokio::spawn(serve_talkers(Access::open(&config).expect("no files"), listener, 2));
+    let dial = || TcpStream::connect(("127.0.0.1", port));
+    let mut honest = dial().await.expect("a listener");
+    assert_eq!(said(&mut honest).await, Some(1));
+    let mut silent = Vec::new();
+    for _ in 0..100 {
+        silent.push(dial().await.expect("a listener"));
+    }
+    let mut second = dial().await.expect("a listener");
+    assert_eq!(said(&mut second).await, Some(1), "beside a hundred silent ones");
+    let mut third = dial().await.expect("a listener");
+    assert_eq!(said(&mut third).await, Some(0), "three where there may be two");
+    until("silent callers stand", || {
+        silent.retain(is_open);
+        silent.is_empty() && !is_open(&third)
+    })
+    .await;
+    assert_eq!(said(&mut honest).await, Some(1), "it was let in once and stays");
+    drop((honest, second));
+    let again = async {
+        while said(&mut dial().await.expect("a listener")).await != Some(1) {}
+    };
+    tokio::time::timeout(Duration::from_secs(60), again).await.expect("a seat given back");
 }

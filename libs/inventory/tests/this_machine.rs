@@ -1,6 +1,5 @@
 //! What is read of the machine that the tests run on, beside what other programs say of it.
 
-use std::path::Path;
 use std::process::Command;
 
 use headwater_inventory::Machine;

@@ -48,6 +48,23 @@ async fn metrics_and_health_are_served_on_any_port() {
         assert!(text.contains(line), "no `{line}` in\n{text}");
     }
 
+    // Callers who ask for nothing hold up nobody, and are not kept.
+    let mut silent = Vec::new();
+    for _ in 0..300 {
+        silent.push(TcpStream::connect(server.address()).await.unwrap());
+    }
+    assert!(get(server.address(), "/metrics").await.contains("headwater_build_info"));
+    let is_open = |stream: &TcpStream| {
+        let read = stream.try_read(&mut [0]);
+        read.is_err_and(|error| error.kind() == std::io::ErrorKind::WouldBlock)
+    };
+    let ended = async {
+        while silent.iter().any(is_open) {
+            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+        }
+    };
+    tokio::time::timeout(std::time::Duration::from_secs(60), ended).await.expect("all are closed");
+
     let taken = TelemetryConfig { metrics_listen: server.address().to_string(), ..config };
     let error = start_metrics(&taken, health).await.unwrap_err();
     assert!(matches!(error, TelemetryError::Listen { .. }), "{error}");

@@ -6,6 +6,9 @@ use headwater_core::{BadSamplePolicy, Digest, PartScope, PartSettings, Recipe};
 use super::{MessageError, digest, fault};
 use crate::v1;
 
+/// Most milliseconds between heartbeats that a receiver may ask for: a worker keeps a silent one's
+/// session for some heartbeats.
+pub const HEARTBEAT_MS_MAX: u32 = 60_000;
 /// Most bytes of a link's address.
 const ADDRESS_MAX_BYTES: usize = 4096;
 
@@ -26,7 +29,7 @@ pub struct SessionHello {
     pub datasets: Vec<DatasetRef>,
     /// Data links, best first.
     pub links: Vec<LinkOffer>,
-    /// Time between heartbeats, in milliseconds; at least 1.
+    /// Time between heartbeats, in milliseconds; 1 to [`HEARTBEAT_MS_MAX`].
     pub heartbeat_ms: u32,
     /// What to do with a broken sample.
     pub on_bad_sample: BadSamplePolicy,
@@ -138,8 +141,9 @@ impl TryFrom<v1::Hello> for SessionHello {
             let count = hello.datasets.len();
             return Err(fault("datasets", format!("has {count} entries, not 1 to {DATASETS_MAX}")));
         }
-        if hello.heartbeat_ms == 0 {
-            return Err(fault("heartbeat_ms", "is 0"));
+        if !(1..=HEARTBEAT_MS_MAX).contains(&hello.heartbeat_ms) {
+            let asked = format!("is {}, must be 1 to {HEARTBEAT_MS_MAX}", hello.heartbeat_ms);
+            return Err(fault("heartbeat_ms", asked));
         }
         if hello.image_field.is_empty() {
             return Err(fault("image_field", "is empty"));
@@ -360,6 +364,22 @@ mod tests {
         for count in [0, 4097] {
             let error = with(count).unwrap_err().to_string();
             assert!(error.contains(&format!("`datasets` has {count} entries")), "{error}");
+        }
+    }
+
+    #[test]
+    fn nobody_may_be_silent_for_longer_than_a_minute_between_heartbeats() {
+        let with = |heartbeat_ms: u32| {
+            let hello = v1::Hello {
+                heartbeat_ms,
+                ..hello(Recipe::preset("dinov2", Dtype::U8).unwrap())
+            };
+            SessionHello::try_from(hello).map(|hello| hello.heartbeat_ms)
+        };
+        assert_eq!(with(60_000).unwrap(), 60_000);
+        for asked in [0, 60_001, u32::MAX] {
+            let error = with(asked).unwrap_err().to_string();
+            assert!(error.contains(&format!("`heartbeat_ms` is {asked}")), "{error}");
         }
     }
 

@@ -28,7 +28,7 @@ pub(crate) async fn serve(config: &Config, address: &str) -> Result<()> {
         .with_context(|| format!("cannot listen on `{address}`"))?;
     announce("doctor on", listener.local_addr()?);
     let shutdown = Shutdown::listen()?;
-    let mut callers = access.incoming(listener, CALLERS_MAX);
+    let mut callers = access.incoming(listener, CALLERS_MAX, "doctor");
     let serving = async {
         while let Some(connection) = callers.next().await {
             let served = async { one(config, &access, connection?).await };
@@ -46,11 +46,15 @@ pub(crate) async fn serve(config: &Config, address: &str) -> Result<()> {
 
 async fn one(config: &Config, access: &Access, connection: Connection) -> Result<()> {
     let (local, peer) = connection.ends()?;
+    let standing = connection.standing();
     let mut control = Control::new(Box::new(connection));
     let hello: Hello = control.heard().await?;
     if let Some(refusal) = refusal(access, &hello) {
         control.say(&Answer::Refused(refusal.clone())).await?;
         bail!("{refusal}");
+    }
+    if !standing.let_in() {
+        bail!("as many callers are served as may be");
     }
     let (mut links, closed) = ends::open(config, local.ip()).await;
     control.say(&Answer::Welcome(welcome(&links, closed, local.ip(), peer.ip()))).await?;

@@ -80,7 +80,7 @@ pub(crate) async fn first_answer(
     timeout(SOON, inbox.message()).await.expect("an answer")
 }
 
-async fn connect(worker: SocketAddr) -> AugmentClient<tonic::transport::Channel> {
+pub(crate) async fn connect(worker: SocketAddr) -> AugmentClient<tonic::transport::Channel> {
     AugmentClient::connect(format!("http://{worker}")).await.unwrap()
 }
 

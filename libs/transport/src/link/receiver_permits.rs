@@ -19,6 +19,9 @@ use crate::metrics::{self, Direction};
 
 /// What a worker is told that comes a second time.
 pub(crate) const ALREADY_CONNECTED: &str = "the session is already connected";
+/// What a caller is told whose place went to a later one before it had shown its key.
+pub(crate) const TURNED_OUT: &str =
+    "no key was shown before as many others came as may wait: try again";
 
 /// The way to one connected worker. Its calls are short and never call the permits.
 pub(crate) trait Line: Clone + Debug + Send {

@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::{Semaphore, mpsc};
+use headwater_lobby::Lobby;
+use tokio::sync::mpsc;
 use tokio::task::{AbortHandle, JoinSet};
 
 use super::channel::Channel;
@@ -16,7 +17,7 @@ use super::users::Users;
 use super::wire::{Hello, VERSION, encode_refusal};
 use crate::link::contract::ReceiverLink;
 use crate::link::key::random_bytes;
-use crate::link::receiver_permits::{ALREADY_CONNECTED, Line, ReceiverPermits};
+use crate::link::receiver_permits::{ALREADY_CONNECTED, Line, ReceiverPermits, TURNED_OUT};
 use crate::link::terms::{Arrival, LinkError, LinkKind, LinkOffer, PeerId, SessionKey, Withdrawal};
 use crate::link::words::{ToReceiver, ToWorker};
 use crate::memory::place::{LeaseId, PartPlace, SlotId};
@@ -24,7 +25,7 @@ use crate::memory::slot::SlotMemory;
 use crate::metrics;
 
 /// Connections that may be about to present their key at one time.
-const MAX_HANDSHAKES: usize = 64;
+const STRANGERS_MAX: usize = 64;
 
 /// Pause after a failed accept, for instance for want of file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
@@ -56,7 +57,7 @@ struct SocketFile(PathBuf);
 struct Door {
     users: Users,
     handshake_timeout: Duration,
-    handshakes: Semaphore,
+    lobby: Lobby,
 }
 
 // === impl ShmReceiver ===
@@ -80,7 +81,7 @@ impl ShmReceiver {
         let door = Door {
             users: Users::new(&config.allow_uids),
             handshake_timeout: config.handshake_timeout,
-            handshakes: Semaphore::new(MAX_HANDSHAKES),
+            lobby: Lobby::new("shm", STRANGERS_MAX),
         };
         let task = tokio::spawn(accept_all(socket, Arc::clone(&permits), Arc::new(door)));
         Ok(Self { permits, name, file, task: task.abort_handle() })
@@ -195,12 +196,13 @@ async fn accept_all(listener: PacketSocket, permits: Arc<Permits>, door: Arc<Doo
 }
 
 async fn serve(socket: PacketSocket, permits: Arc<Permits>, door: Arc<Door>) {
-    let Ok(permit) = door.handshakes.try_acquire() else { return };
     let channel = Arc::new(Channel::new(socket));
-    let knock = door.knock(&channel, &permits);
-    let known = tokio::time::timeout(door.handshake_timeout, knock).await;
-    drop(permit);
-    let peer = match known.unwrap_or_else(|_| Err("no hello in time".into())) {
+    let knock = tokio::time::timeout(door.handshake_timeout, door.knock(&channel, &permits));
+    let known = tokio::select! {
+        known = knock => known.unwrap_or_else(|_| Err("no hello in time".into())),
+        () = door.lobby.enter(None) => Err(TURNED_OUT.into()),
+    };
+    let peer = match known {
         Ok(peer) => peer,
         Err(reason) => return turn_away(&channel, &reason),
     };

@@ -6,8 +6,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use headwater_lobby::Lobby;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::mpsc;
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::{Instant, timeout_at};
 
@@ -21,13 +22,14 @@ use super::wire::{
     encode_answer,
 };
 use crate::link::contract::ReceiverLink;
+use crate::link::receiver_permits::TURNED_OUT;
 use crate::link::terms::{Arrival, LinkError, LinkKind, LinkOffer, PeerId, SessionKey, Withdrawal};
 use crate::memory::place::{LeaseId, PartPlace, SlotId};
 use crate::memory::slot::SlotMemory;
 use crate::metrics;
 
 /// Connections that may be about to present their key at one time.
-const MAX_HANDSHAKES: usize = 64;
+const STRANGERS_MAX: usize = 64;
 
 /// Pause after a failed accept, for instance for want of file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
@@ -56,7 +58,7 @@ struct Shared {
 #[derive(Debug)]
 struct Door {
     config: TcpListen,
-    handshakes: Semaphore,
+    lobby: Lobby,
 }
 
 /// A connection that was let in.
@@ -89,8 +91,8 @@ impl TcpReceiver {
         let bound = listener.local_addr().map_err(setup)?;
         let permits = Permits::new(LinkKind::Tcp, true, arrivals);
         let shared = Arc::new(Shared { permits, largest_slot_bytes: AtomicU64::new(0) });
-        let handshakes = Semaphore::new(MAX_HANDSHAKES);
-        let door = Arc::new(Door { config: config.clone(), handshakes });
+        let lobby = Lobby::new("tcp", STRANGERS_MAX);
+        let door = Arc::new(Door { config: config.clone(), lobby });
         let task = tokio::spawn(accept_all(listener, Arc::clone(&shared), door));
         let (host, encrypted) = (config.advertise_host.clone(), config.tls.is_some());
         let advertised = Advertised { host, bound, encrypted };
@@ -161,15 +163,21 @@ async fn accept_all(listener: TcpListener, shared: Arc<Shared>, door: Arc<Door>)
 }
 
 async fn serve(stream: TcpStream, from: SocketAddr, shared: Arc<Shared>, door: Arc<Door>) {
-    let Ok(permit) = door.handshakes.try_acquire() else { return };
     let stream = Arc::new(stream);
-    let known = door.knock(&stream, &shared.permits).await;
-    drop(permit);
+    let known = tokio::select! {
+        known = door.knock(&stream, &shared.permits) => known,
+        () = door.lobby.enter(Some(from.ip())) => {
+            Err(Refused { reason: TURNED_OUT.into(), halves: None })
+        }
+    };
     let (of, reader, writer) = match known {
         Ok(known) => known,
         Err(Refused { reason, halves }) => {
             metrics::refused(LinkKind::Tcp);
-            tracing::warn!(%from, reason, "tcp link refused a connection");
+            match halves.is_none() && reason == TURNED_OUT {
+                true => tracing::debug!(%from, reason, "tcp link refused a connection"),
+                false => tracing::warn!(%from, reason, "tcp link refused a connection"),
+            }
             if let Some(halves) = halves {
                 let _ = tokio::time::timeout(REFUSAL_TIMEOUT, tell(halves, &reason)).await;
             }

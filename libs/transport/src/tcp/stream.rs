@@ -21,6 +21,8 @@ const KEEPALIVE_IDLE: Duration = Duration::from_secs(10);
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(5);
 /// Unanswered questions after which the connection is broken.
 const KEEPALIVE_COUNT: u32 = 3;
+/// Time for the other end to acknowledge what was sent; no keepalive runs meanwhile.
+const UNACKNOWLEDGED: Duration = Duration::from_secs(30);
 
 /// The reading half of a connection.
 #[derive(Debug)]
@@ -47,7 +49,7 @@ pub(super) fn configure(stream: &TcpStream) -> io::Result<()> {
     sockopt::set_tcp_keepidle(stream, KEEPALIVE_IDLE)?;
     sockopt::set_tcp_keepintvl(stream, KEEPALIVE_INTERVAL)?;
     sockopt::set_tcp_keepcnt(stream, KEEPALIVE_COUNT)?;
-    Ok(())
+    Ok(sockopt::set_tcp_user_timeout(stream, UNACKNOWLEDGED.as_millis() as u32)?)
 }
 
 /// The receiver's side of a new connection.
