@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use headwater_access::{Access, shedding};
-use headwater_proto::{MESSAGE_MAX_BYTES, REQUEST_MAX_BYTES};
 use headwater_proto::v1::augment_server::AugmentServer;
+use headwater_proto::{MESSAGE_MAX_BYTES, REQUEST_MAX_BYTES};
 use headwater_storage_client::{StorageClient, host_name};
 use tokio::net::TcpListener;
 use tokio::time::{sleep, timeout};

@@ -104,10 +104,7 @@ fn choices(
     let name = access.and_then(Access::server_name);
     let client = access.and_then(Access::data_client);
     ConnectChoices {
-        shm: ShmConnect {
-            allow_uids: config.shm_allow_uids.clone(),
-            handshake_timeout: within,
-        },
+        shm: ShmConnect { allow_uids: config.shm_allow_uids.clone(), handshake_timeout: within },
         tcp: TcpConnect {
             tls: client.map(|current| ConnectTls::new(current, name)),
             encrypted_only: access.is_some_and(Access::encrypts_data),

@@ -67,7 +67,9 @@ impl Intake {
 
 fn refused(error: BoxError, limit: usize) -> Status {
     if error.is::<http_body_util::LengthLimitError>() {
-        return Status::out_of_range(format!("message too large: a request has {limit} bytes at most"));
+        return Status::out_of_range(format!(
+            "message too large: a request has {limit} bytes at most"
+        ));
     }
     Status::from_error(error)
 }

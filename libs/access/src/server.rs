@@ -101,7 +101,8 @@ impl Entrance {
             return;
         }
         let place = self.lobby.enter(Some(peer.ip()));
-        let acceptor = self.access.inner.tls.as_ref().map(|tls| TlsAcceptor::from(tls.grpc().server));
+        let acceptor =
+            self.access.inner.tls.as_ref().map(|tls| TlsAcceptor::from(tls.grpc().server));
         let config = &self.access.inner.config;
         let limits = (config.handshake_timeout(), config.first_request_timeout());
         let (seats, take) = (Arc::clone(&self.seats), self.take.clone());

@@ -28,8 +28,13 @@ struct Inner {
 #[derive(Debug)]
 enum State {
     /// In the lobby, for so long.
-    Stranger { place: Place, patience: Pin<Box<Sleep>> },
-    Seated { _seat: OwnedSemaphorePermit },
+    Stranger {
+        place: Place,
+        patience: Pin<Box<Sleep>>,
+    },
+    Seated {
+        _seat: OwnedSemaphorePermit,
+    },
     /// The connection is gone.
     Left,
 }

@@ -145,7 +145,9 @@ impl Interceptor for Guard {
             true => Ok(()),
             false => {
                 tracing::warn!(?peer, "a caller is refused: as many are connected as may be");
-                Err(Status::resource_exhausted("as many callers are connected as may be: try again"))
+                Err(Status::resource_exhausted(
+                    "as many callers are connected as may be: try again",
+                ))
             }
         };
         let Some(token) = &self.token else { return let_in().map(|()| request) };

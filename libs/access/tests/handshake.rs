@@ -178,11 +178,8 @@ async fn said(stream: &mut TcpStream) -> Option<u8> {
 
 #[tokio::test]
 async fn a_caller_without_a_request_is_cut_off_and_one_with_it_stays() {
-    let config = AccessConfig {
-        first_request_timeout_ms: 300,
-        strangers_max: 4,
-        ..AccessConfig::default()
-    };
+    let config =
+        AccessConfig { first_request_timeout_ms: 300, strangers_max: 4, ..AccessConfig::default() };
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let port = listener.local_addr().expect("an address").port();
     tokio::spawn(serve_talkers(Access::open(&config).expect("no files"), listener, 2));
@@ -204,8 +201,6 @@ async fn a_caller_without_a_request_is_cut_off_and_one_with_it_stays() {
     .await;
     assert_eq!(said(&mut honest).await, Some(1), "it was let in once and stays");
     drop((honest, second));
-    let again = async {
-        while said(&mut dial().await.expect("a listener")).await != Some(1) {}
-    };
+    let again = async { while said(&mut dial().await.expect("a listener")).await != Some(1) {} };
     tokio::time::timeout(Duration::from_secs(60), again).await.expect("a seat given back");
 }

@@ -123,7 +123,8 @@ impl Callers {
         let most = counts.values().copied().max().unwrap_or_default();
         let mut inside = self.inside.iter();
         let first = inside.find(|(_, caller)| counts[&caller.host] == most);
-        if let Some(caller) = first.map(|(&number, _)| number).and_then(|n| self.inside.remove(&n)) {
+        if let Some(caller) = first.map(|(&number, _)| number).and_then(|n| self.inside.remove(&n))
+        {
             // Gone meanwhile: then its place is free as well.
             let _ = caller.turn_out.send(());
         }

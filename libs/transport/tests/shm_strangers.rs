@@ -74,13 +74,8 @@ impl Drop for Stranger {
 }
 
 fn socket() -> OwnedFd {
-    rustix::net::socket_with(
-        AddressFamily::UNIX,
-        SocketType::SEQPACKET,
-        SocketFlags::CLOEXEC,
-        None,
-    )
-    .expect("a socket")
+    rustix::net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)
+        .expect("a socket")
 }
 
 fn address(name: &str) -> SocketAddrUnix {
@@ -130,7 +125,7 @@ fn stranger() {
 /// Length of the next packet.
 fn receive(socket: BorrowedFd<'_>) -> usize {
     let mut bytes = [0; 256];
-    let mut space = [MaybeUninit::uninit(); 0];
+    let mut space: [MaybeUninit<u8>; 0] = [];
     let mut control = RecvAncillaryBuffer::new(&mut space);
     let mut into = [IoSliceMut::new(&mut bytes)];
     let got = rustix::net::recvmsg(socket, &mut into, &mut control, RecvFlags::empty());

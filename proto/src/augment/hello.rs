@@ -370,10 +370,8 @@ mod tests {
     #[test]
     fn nobody_may_be_silent_for_longer_than_a_minute_between_heartbeats() {
         let with = |heartbeat_ms: u32| {
-            let hello = v1::Hello {
-                heartbeat_ms,
-                ..hello(Recipe::preset("dinov2", Dtype::U8).unwrap())
-            };
+            let hello =
+                v1::Hello { heartbeat_ms, ..hello(Recipe::preset("dinov2", Dtype::U8).unwrap()) };
             SessionHello::try_from(hello).map(|hello| hello.heartbeat_ms)
         };
         assert_eq!(with(60_000).unwrap(), 60_000);

@@ -9,8 +9,7 @@ use headwater_transport::rdma::{RdmaConnect, RdmaListen};
 use headwater_transport::tcp::{TcpConnect, TcpListen};
 use headwater_transport::ucx::UcxConnect;
 use headwater_transport::{
-    Arrival, LinkError, LinkKind, LinkOffer, PeerId, SessionKey, SlotId,
-    SlotMemory, WorkerLink,
+    Arrival, LinkError, LinkKind, LinkOffer, PeerId, SessionKey, SlotId, SlotMemory, WorkerLink,
 };
 use tokio::sync::mpsc;
 

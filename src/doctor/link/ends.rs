@@ -96,10 +96,7 @@ pub(super) async fn connect(
     let staging_buffers = PARTS_AT_ONCE as usize + 2;
     let augment = &config.augment;
     let choices = ConnectChoices {
-        shm: ShmConnect {
-            allow_uids: augment.shm_allow_uids.clone(),
-            ..ShmConnect::default()
-        },
+        shm: ShmConnect { allow_uids: augment.shm_allow_uids.clone(), ..ShmConnect::default() },
         tcp: TcpConnect { staging_buffers, ..TcpConnect::default() },
         ucx: UcxConnect { staging_buffers, ..UcxConnect::default() },
         rdma: RdmaConnect {
@@ -109,7 +106,6 @@ pub(super) async fn connect(
             part_bytes: PART_BYTES,
             ..RdmaConnect::default()
         },
-        ..ConnectChoices::default()
     };
     let control = Mutex::new(control);
     links::connect(offer, key, &choices, &Conversation { control, number }).await

@@ -59,9 +59,11 @@ fn check(file: &OwnedFd, len_bytes: u64) -> Result<(), String> {
     let said = |error: rustix::io::Errno| format!("a slot's memory cannot be looked at: {error}");
     let seals = rustix::fs::fcntl_get_seals(file).unwrap_or(SealFlags::empty());
     if !seals.contains(SealFlags::SHRINK) {
-        return Err("a slot's memory is not sealed (F_SEAL_SHRINK): its receiver could take it away \
+        return Err(
+            "a slot's memory is not sealed (F_SEAL_SHRINK): its receiver could take it away \
                     while it is written"
-            .to_owned());
+                .to_owned(),
+        );
     }
     // A memory file of reserved huge pages may run out of them.
     if rustix::fs::fstatfs(file).map_err(said)?.f_type != TMPFS {
