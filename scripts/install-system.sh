@@ -43,6 +43,8 @@ if [ "${1:-}" = tests ] && [ "$(id -u)" -eq 0 ] && command -v apt-get >/dev/null
     need promtool prometheus
     # Hosts of their own for tests that pull cables.
     need ip iproute2
+    # Turns the clocks of processes.
+    [ -e "/usr/lib/$(uname -m)-linux-gnu/faketime/libfaketimeMT.so.1" ] || missing="$missing libfaketime"
     # UCX for the ucx link, and its headers to compare structures with.
     [ -e /usr/include/ucp/api/ucp.h ] || missing="$missing libucx0 libucx-dev"
     # Verbs over soft-RoCE in a kernel of its own (tests/rdma), and the header to compare with.
