@@ -1,8 +1,9 @@
 //! Compiles the .proto files with protox, so that no protoc has to be installed.
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let files = ["proto/headwater/v1/storage.proto", "proto/headwater/v1/augment.proto"];
-    for file in files {
+    let names = ["storage", "augment", "identity"];
+    let files = names.map(|name| format!("proto/headwater/v1/{name}.proto"));
+    for file in &files {
         println!("cargo::rerun-if-changed={file}");
     }
     let descriptors = protox::compile(files, ["proto"])?;

@@ -8,6 +8,7 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
 use support::data;
+use support::fleet::Fleet;
 
 struct Ended {
     code: Option<i32>,
@@ -318,4 +319,30 @@ fn wrong_usage_is_told_apart_from_failure() {
         assert_eq!(ended.code, Some(2), "{args:?}: {}", ended.stderr);
         assert!(ended.stdout.is_empty());
     }
+}
+
+/// The addresses of the two tiers exchanged. The receiver also says whom it waits for.
+#[test]
+fn a_tier_in_place_of_the_other_is_named() {
+    let mut fleet = Fleet::start(data("photos/photos-000003.tar"), 1);
+    let (storage, worker) = (fleet.storage().address.clone(), fleet.worker(0).address.clone());
+    let no_storage = format!(
+        "headwater: storage node {worker}: an augment worker answers there, not a storage node: give the \
+         address that `headwater storage` listens on"
+    );
+    refused(&run(&["augment", "--listen", "127.0.0.1:0", "--storage", &worker]), &[&no_storage]);
+    let receive = |storage: &str, workers: &str| {
+        let wait = ["--set", "receiver.worker_wait_ms=4000"];
+        let from = ["receive", "--storage", storage, "--workers", workers, "--dataset", "photos"];
+        run(&[&from[..], &wait[..]].concat())
+    };
+    refused(&receive(&worker, &worker), &[&no_storage]);
+    let ended = receive(&storage, &storage);
+    let no_worker = "a storage node answers there, not an augment worker: give the address that \
+                     `headwater augment` listens on";
+    let last = ended.stderr.lines().last().expect("a sentence");
+    assert!(last.starts_with("headwater: ") && last.contains(no_worker), "{last}");
+    assert_eq!(ended.code, Some(1));
+    let waiting = format!("waiting for a worker workers=\"{storage}\"");
+    assert_eq!(ended.stderr.matches(&waiting).count(), 1, "{}", ended.stderr);
 }

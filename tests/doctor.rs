@@ -11,6 +11,7 @@ use std::process::{Child, Command, Stdio};
 use headwater_inventory::trees;
 use serde_json::Value;
 use support::data;
+use support::fleet::Fleet;
 
 /// What a run of the doctor said.
 struct Said {
@@ -61,6 +62,12 @@ impl Said {
         let (was, said) = self.check(name);
         assert_eq!(was, verdict, "{name}: {said}");
         assert!(said.contains(found), "{name}: no `{found}` in `{said}`");
+    }
+
+    /// Names of all checks.
+    fn checks(&self) -> Vec<&str> {
+        let checks = self.report["checks"].as_array().expect("checks").iter();
+        checks.map(|check| check["check"].as_str().expect("a name")).collect()
     }
 
     fn wrong(&self) -> Vec<&str> {
@@ -129,14 +136,70 @@ fn a_rack_is_asked_for_the_settings_of_its_job_file() {
 fn a_machine_without_rdma_is_wrong_only_where_rdma_is_forced() {
     let said = recorded(trees::PLAIN, &[], &[]);
     assert_eq!(said.code, Some(0), "{}", said.stderr);
-    said.has("rdma", "absent", "no device");
-    said.has("gpu", "absent", "no NVIDIA GPU");
-    said.has("nccl", "absent", "no GPU");
     said.has("processor", "absent", "plain kernels");
     said.has("locked memory", "ok", "the privilege");
     let said = recorded(trees::PLAIN, &[], &["--set", "augment.links=rdma"]);
     assert_eq!(said.wrong(), ["rdma"]);
     assert_eq!(said.code, Some(1));
+}
+
+#[test]
+fn hardware_that_nobody_asked_for_is_not_mentioned() {
+    let said = recorded(trees::PLAIN, &[], &[]);
+    let names = ["configuration", "processor", "locked memory", "open files", "huge pages"];
+    assert_eq!(said.checks(), names);
+    let asked = ["augment.backend=cuda", "receiver.device=cuda:0", "recipe.decoder=nvjpeg"];
+    for setting in asked {
+        let said = recorded(trees::PLAIN, &[], &["--set", setting]);
+        said.has("gpu", "wrong", "no NVIDIA GPU on PCI");
+    }
+}
+
+#[test]
+fn tiers_and_datasets_that_are_configured_are_asked() {
+    let mut fleet = Fleet::start(data("photos/photos-000003.tar"), 1);
+    let (storage, worker) = (fleet.storage().address.clone(), fleet.worker(0).address.clone());
+    let ask = |storage: &str, workers: &str, dataset: &str| {
+        let storage = format!("receiver.storage={storage}");
+        let workers = format!("receiver.workers={workers}");
+        let place = ["--ranks", "1", "--batch", "1", "--dataset", dataset];
+        doctor(&[], &[&place[..], &["--set", &storage, "--set", &workers]].concat())
+    };
+    let (storage_check, worker_check) =
+        (format!("storage node {storage}"), format!("worker {worker}"));
+    let well = ask(&storage, &worker, "photos");
+    assert_eq!(well.code, Some(0), "{:?}", well.wrong());
+    let release = format!(", release {}", env!("CARGO_PKG_VERSION"));
+    well.has(&storage_check, "ok", &release);
+    well.has(&worker_check, "ok", &release);
+    well.has("dataset photos", "ok", "41 samples in 1 shard are served");
+
+    let exchanged = ask(&worker, &storage, "photos");
+    assert_eq!(exchanged.wrong().len(), 2, "{:?}", exchanged.wrong());
+    let found = "an augment worker answers there, not a storage node: give the address that \
+                 `headwater storage` listens on";
+    exchanged.has(&format!("storage node {worker}"), "wrong", found);
+    let found = "a storage node answers there, not an augment worker";
+    exchanged.has(&format!("worker {storage}"), "wrong", found);
+
+    let other = ask(&storage, "127.0.0.1:1", "pictures");
+    other.has("worker 127.0.0.1:1", "wrong", "cannot reach 127.0.0.1:1: Connection refused");
+    other.has("dataset pictures", "wrong", "no dataset `pictures` here, there are: photos");
+    assert_eq!(other.code, Some(1));
+}
+
+#[test]
+fn a_tier_with_another_token_says_so() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("token");
+    std::fs::write(&path, "0123456789abcdef").expect("a file");
+    let token = format!("token_file = \"{}\"", path.display());
+    let mut fleet = Fleet::secured(data("photos/photos-000003.tar"), &token);
+    let storage = fleet.storage().address.clone();
+    let setting = format!("receiver.storage={storage}");
+    let said = doctor(&[], &["--ranks", "1", "--batch", "1", "--set", &setting]);
+    let found = "the caller has no token: give both sides the same file as security.token_file";
+    said.has(&format!("storage node {storage}"), "wrong", found);
 }
 
 /// Slots of so many ranks and samples fit in no machine's memory.

@@ -7,6 +7,7 @@ use headwater_access::{Access, Reached};
 use headwater_proto::augment::{
     FromWorker, LinkAnswer, LinkOffer, LinkRequest, SessionHello, ToWorker,
 };
+use headwater_proto::identity::{self, Identity, Tier};
 use headwater_proto::v1::augment_client::AugmentClient;
 use headwater_proto::{MESSAGE_MAX_BYTES, WIRE_VERSION};
 use headwater_transport::ReceiverLink;
@@ -52,7 +53,7 @@ async fn open(
     let passing = |reason: String| DialError { reason, hopeless: false };
     let Reached { caller, local } = connect(&dial.access, address).await.map_err(passing)?;
     hello.links = links.iter().map(|link| offer(link.offer(local))).collect();
-    let mut client = AugmentClient::new(caller)
+    let mut client = AugmentClient::new(caller.clone())
         .max_decoding_message_size(MESSAGE_MAX_BYTES)
         .max_encoding_message_size(MESSAGE_MAX_BYTES);
     let (outbox, queue) = mpsc::channel::<ToWorker>(OUTBOX_MESSAGES);
@@ -68,7 +69,14 @@ async fn open(
                 | Code::Unauthenticated
         ),
     };
-    let mut inbox = client.work(messages).await.map_err(refused)?.into_inner();
+    let mut inbox = match client.work(messages).await {
+        Ok(inbox) => inbox.into_inner(),
+        Err(status) => {
+            let instead = identity::instead(caller, Tier::Augment, &status).await;
+            let mistaken = |reason| DialError { reason, hopeless: true };
+            return Err(instead.map_or_else(|| refused(status), mistaken));
+        }
+    };
     let welcome = loop {
         let message = inbox.message().await.map_err(refused)?;
         let message = message.ok_or_else(|| passing("worker closed the stream".into()))?;
@@ -116,6 +124,22 @@ async fn answer(
     // It makes queue pairs: calls into the kernel that may take milliseconds.
     let answered = tokio::task::spawn_blocking(move || link.answer(&request)).await;
     answered.map(|answer| LinkAnswer { answer }).map_err(|error| error.to_string())
+}
+
+/// What answers at `host:port`, of whichever tier.
+///
+/// # Errors
+/// A sentence: nobody answers there, or not to this caller.
+pub async fn who(access: &Access, address: &str) -> Result<Identity, String> {
+    let asked = async {
+        let Reached { caller, .. } = connect(access, address).await?;
+        identity::who(caller).await.map_err(|status| match status.code() {
+            Code::Unimplemented => "another program, or an earlier release, answers there".into(),
+            _ => status.message().to_owned(),
+        })
+    };
+    let late = |_| format!("{address} does not answer within {} s", CONNECT_TIMEOUT.as_secs());
+    tokio::time::timeout(CONNECT_TIMEOUT, asked).await.map_err(late)?
 }
 
 async fn connect(access: &Access, address: &str) -> Result<Reached, String> {

@@ -126,6 +126,8 @@ struct DriverState {
     /// Since when no worker is there, and what was heard last.
     alone_since: Option<Instant>,
     last_refusal: String,
+    /// Whether the log has said whom is waited for.
+    waiting_said: bool,
     stuck_since: Option<Instant>,
 }
 
@@ -147,6 +149,7 @@ impl DriverState {
             started: Instant::now(),
             alone_since: Some(Instant::now()),
             last_refusal: "none answered yet".into(),
+            waiting_said: false,
             stuck_since: None,
         }
     }

@@ -37,6 +37,7 @@ mod slots;
 mod stats;
 
 pub use batch::{Batch, Fp8Meta};
+pub use client::who;
 pub use config::{DatasetUse, Device, GpuDirect, ReceiverConfig, Verify};
 pub use device::DeviceBatch;
 pub use error::ReceiverError;

@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 pub mod augment;
+pub mod identity;
 pub mod storage;
 
 /// The generated types and services. Only this crate and each tier's `service.rs` name them.

@@ -9,7 +9,7 @@ use headwater_inventory::Machine;
 use serde_json::json;
 
 use crate::cmd::runtime;
-use crate::doctor::{Check, Inventory, Patient, Verdict, examine, link, proof};
+use crate::doctor::{Check, Inventory, Patient, Verdict, examine, link, proof, storage, tiers};
 use crate::flags::{DatasetFlags, given};
 
 /// Flags of `doctor`.
@@ -78,6 +78,9 @@ pub(crate) fn run(loaded: &Loaded, flags: &Flags) -> Result<()> {
             if flags.gpu {
                 checks.extend(proof::checks(&config));
             }
+            if is_this {
+                checks.extend(runtime()?.block_on(of_the_job(loaded, &config)));
+            }
             (checks, Some(patient.inventory))
         }
     };
@@ -91,6 +94,13 @@ pub(crate) fn run(loaded: &Loaded, flags: &Flags) -> Result<()> {
         checks.iter().for_each(|check| println!("{check}"));
     }
     verdict(&checks)
+}
+
+/// The data and the other tiers that are configured.
+async fn of_the_job(loaded: &Loaded, config: &Config) -> Vec<Check> {
+    let mut checks = storage::checks(config).await;
+    checks.extend(tiers::checks(loaded, &config.dataset).await);
+    checks
 }
 
 /// The configuration with the shards of datasets of the hub, where they can be found; what cannot

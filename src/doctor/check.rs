@@ -53,6 +53,10 @@ impl Check {
         Self { verdict: Verdict::Wrong, ..Self::absent(check, found, remedy) }
     }
 
+    pub(crate) fn is_ok(&self) -> bool {
+        self.verdict == Verdict::Ok
+    }
+
     /// Wrong where `needed`, else absent.
     pub(crate) fn lacking(
         needed: bool,

@@ -12,9 +12,14 @@ const PEER_MODULE: &str = "nvidia_peermem";
 pub(super) fn checks(patient: &Patient<'_>) -> Vec<Check> {
     let gpus = &patient.inventory.gpus;
     if gpus.is_empty() {
-        let remedy = "images are decoded and augmented by the processor; where there is a GPU, \
-                      show it to the container";
-        return vec![Check::absent("gpu", "no NVIDIA GPU on PCI", remedy)];
+        // Where nothing asks for a GPU, that there is none is no news.
+        let asked = patient.asks_for_gpu();
+        let remedy = "show it to the container, or set augment.backend and receiver.device to cpu \
+                      and recipe.decoder to turbojpeg";
+        return asked
+            .then(|| Check::wrong("gpu", "no NVIDIA GPU on PCI", remedy))
+            .into_iter()
+            .collect();
     }
     let mut checks = vec![driver(patient.inventory.nvidia_driver.as_ref())];
     for gpu in gpus {

@@ -2,21 +2,41 @@
 
 use headwater_dylib::{CUDA_DRIVER, Dylib, IBVERBS, NVJPEG, NVML, NVRTC, UCX};
 use headwater_inventory::Library;
+use headwater_transport::LinkKind;
 
-use crate::doctor::{Check, Patient};
+use crate::doctor::{Check, Patient, Verdict};
 
 pub(super) fn checks(patient: &Patient<'_>) -> Vec<Check> {
     let inventory = &patient.inventory;
     let (gpu, rdma) = (inventory.has_gpu(), inventory.has_rdma());
-    let mut checks = vec![
-        verbs(rdma),
+    let mut checks = for_network(patient, rdma);
+    checks.extend(for_gpu(gpu));
+    // A library that nothing here would use need not be there; one that cannot be opened is told.
+    let no_card = inventory.rdma_devices.is_empty() && !patient.forces(LinkKind::Rdma);
+    let no_gpu = inventory.gpus.is_empty() && !patient.asks_for_gpu();
+    let idle = |check: &Check| match check.check.as_str() {
+        "libibverbs" | "ucx" => no_card && !patient.forces(LinkKind::Ucx),
+        _ => no_gpu,
+    };
+    checks.retain(|check| check.verdict != Verdict::Absent || !idle(check));
+    checks
+}
+
+fn for_network(patient: &Patient<'_>, rdma: bool) -> Vec<Check> {
+    vec![
+        verbs(rdma || patient.forces(LinkKind::Rdma)),
         plain(
             "ucx",
             &UCX,
             Library::ucx_version,
-            false,
+            patient.forces(LinkKind::Ucx),
             "apt-get install libucx0; it is the second way to rdma, and the one on EFA",
         ),
+    ]
+}
+
+fn for_gpu(gpu: bool) -> Vec<Check> {
+    let mut checks = vec![
         plain(
             "cuda driver library",
             &CUDA_DRIVER,

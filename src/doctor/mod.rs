@@ -11,8 +11,10 @@ mod nccl;
 mod processor;
 pub(crate) mod proof;
 mod rdma;
-mod storage;
+pub(crate) mod storage;
+pub(crate) mod tiers;
 
+use headwater_augment::BackendChoice;
 use headwater_core::Layout;
 use headwater_inventory::{Gpu, Machine, NvidiaDriver, RdmaDevice};
 use headwater_transport::LinkKind;
@@ -51,9 +53,8 @@ pub(crate) fn examine(patient: &Patient<'_>) -> Vec<Check> {
     checks.extend(rdma::checks(patient));
     checks.extend(gpus::checks(patient));
     if patient.is_this {
-        // Libraries and data of a recorded machine are not at hand.
+        // Libraries of a recorded machine are not at hand.
         checks.extend(libraries::checks(patient));
-        checks.extend(storage::checks(patient.config));
     }
     checks.extend(nccl::checks(patient));
     checks
@@ -106,6 +107,15 @@ impl Patient<'_> {
         let recipe = self.config.recipe.recipe().ok()?;
         let slot_bytes = Layout::new(&recipe, receiver.batch_samples).len_bytes();
         Some(slot_bytes * receiver.slots_limit() as u64 * self.ranks())
+    }
+
+    /// Whether something is configured that only a GPU does.
+    pub(crate) fn asks_for_gpu(&self) -> bool {
+        let config = self.config;
+        let decodes = config.recipe.recipe().is_ok_and(|recipe| !recipe.decoder.is_turbojpeg());
+        decodes
+            || config.augment.backend == BackendChoice::Cuda
+            || config.receiver.device.starts_with("cuda")
     }
 
     /// Whether a link is the only one that receiver or worker may take.

@@ -7,6 +7,9 @@ use crate::doctor::{Check, Patient};
 
 pub(super) fn checks(patient: &Patient<'_>) -> Vec<Check> {
     let devices = &patient.inventory.rdma_devices;
+    if devices.is_empty() && !patient.forces(LinkKind::Rdma) {
+        return Vec::new(); // Nobody asked for it.
+    }
     let mut checks = vec![summary(patient)];
     for device in devices {
         checks.extend(device.ports.iter().map(|port| of_port(device, port)));
@@ -22,14 +25,12 @@ fn summary(patient: &Patient<'_>) -> Check {
     if usable > 0 {
         return Check::ok("rdma", found);
     }
-    let forced = patient.forces(LinkKind::Rdma);
     if devices.is_empty() {
-        return Check::lacking(
-            forced,
+        return Check::wrong(
             "rdma",
             "no device in /sys/class/infiniband",
-            "batches come over tcp from other hosts; where there is a card, load its driver \
-             (mlx5_ib, efa) and show its devices to the container (/dev/infiniband)",
+            "load the card's driver (mlx5_ib, efa) and show its devices to the container \
+             (/dev/infiniband), or name other links too",
         );
     }
     let remedy = "see each port below; until then batches come over tcp from other hosts";

@@ -1,35 +1,30 @@
 //! The shards that are configured.
 
-use std::fs::File;
-use std::io::Read as _;
 use std::path::PathBuf;
 
 use anyhow::{Context as _, Result};
 use headwater_config::{Config, DatasetEntry};
 use headwater_core::counted;
-use headwater_storage::find_shards;
+use headwater_storage::{DatasetConfig, Storage, StorageConfig, find_shards};
 
 use crate::doctor::Check;
 
-/// The first bytes of a shard are read, as a sign that the rest can be.
-const LOOK_BYTES: usize = 512;
-
-pub(super) fn checks(config: &Config) -> Vec<Check> {
-    if config.dataset.is_empty() {
-        let remedy = "write [[dataset]] where a storage node runs; others need none";
-        return vec![Check::absent("storage", "no dataset is configured", remedy)];
+/// A check for each dataset whose shards are named here.
+pub(crate) async fn checks(config: &Config) -> Vec<Check> {
+    let mut checks = Vec::new();
+    for entry in config.dataset.iter().filter(|entry| entry.has_shards()) {
+        checks.push(dataset(config, entry).await);
     }
-    config.dataset.iter().map(dataset).collect()
+    checks
 }
 
-fn dataset(entry: &DatasetEntry) -> Check {
+async fn dataset(config: &Config, entry: &DatasetEntry) -> Check {
     let served = entry.served();
     let check = format!("dataset {}", served.name);
-    match look(&served.shards) {
-        Ok((count, first)) => {
-            let found =
-                format!("{}, the first, {}, can be read", counted(count, "shard"), first.display());
-            Check::ok(check, found)
+    match look(config, &served).await {
+        Ok((count, first, samples)) => {
+            let (count, first) = (counted(count, "shard"), first.display());
+            Check::ok(check, format!("{count}, the first, {first}, has {samples} samples"))
         }
         Err(error) => Check::wrong(
             check,
@@ -39,12 +34,14 @@ fn dataset(entry: &DatasetEntry) -> Check {
     }
 }
 
-fn look(patterns: &[String]) -> Result<(usize, PathBuf)> {
-    let shards = find_shards(patterns)?;
+/// How many shards there are, the first, and how many samples it has. The others may be thousands.
+async fn look(config: &Config, served: &DatasetConfig) -> Result<(usize, PathBuf, u64)> {
+    let shards = find_shards(&served.shards)?;
     let first = shards.first().context("no shard")?.clone();
-    let mut bytes = [0; LOOK_BYTES];
-    File::open(&first)
-        .and_then(|mut file| file.read(&mut bytes))
-        .with_context(|| format!("cannot read {}", first.display()))?;
-    Ok((shards.len(), first))
+    let name = first.to_str().context("a shard's path is not UTF-8")?.to_owned();
+    let alone = DatasetConfig { name: served.name.clone(), shards: vec![name] };
+    let opened = StorageConfig { datasets: vec![alone], index_dir: None, ..config.storage.clone() };
+    let storage = Storage::open(opened).await?;
+    let samples = storage.manifests().map(|manifest| manifest.samples()).sum();
+    Ok((shards.len(), first, samples))
 }

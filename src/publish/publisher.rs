@@ -14,6 +14,8 @@ use crate::shutdown::Shutdown;
 
 /// How often signals are looked for while clients have no room, in ms.
 const LOOK_MS: i64 = 100;
+/// How long a batch may find no room before the log says so.
+const WAITING_AFTER: Duration = Duration::from_secs(5);
 const BATCHES: &str = "headwater_publish_batches_total";
 const BYTES: &str = "headwater_publish_bytes_total";
 const SUBSCRIPTIONS: &str = "headwater_publish_subscriptions";
@@ -75,6 +77,7 @@ impl Publisher {
     /// # Errors
     /// ZeroMQ refuses.
     pub(crate) fn wait_for_subscribers(&mut self, shutdown: &Shutdown) -> Result<()> {
+        let mut said = false;
         while shutdown.check().is_ok() {
             self.notice()?;
             let few =
@@ -82,6 +85,17 @@ impl Publisher {
             let waiting: Vec<&Outlet> = self.outlets.iter().filter(few).collect();
             if waiting.is_empty() {
                 break;
+            }
+            if !std::mem::replace(&mut said, true) {
+                let wanted = self.subscribers_min;
+                for Outlet { name, subscriptions, .. } in &waiting {
+                    tracing::info!(
+                        address = name,
+                        subscriptions,
+                        wanted,
+                        "waiting for subscribers"
+                    );
+                }
             }
             poll(&waiting)?;
         }
@@ -97,7 +111,7 @@ impl Publisher {
         self.notice()?;
         let started = Instant::now();
         let mut waiting: Vec<&Outlet> = self.outlets.iter().collect();
-        let mut patience = None;
+        let (mut patience, mut said) = (None, false);
         loop {
             let mut full = Vec::new();
             for outlet in waiting {
@@ -127,6 +141,10 @@ impl Publisher {
                         names.join(", ")
                     );
                 }
+            }
+            if started.elapsed() > WAITING_AFTER && !std::mem::replace(&mut said, true) {
+                let names: Vec<&str> = full.iter().map(|outlet| outlet.name.as_str()).collect();
+                tracing::warn!(addresses = names.join(", "), "waiting for a client with room");
             }
             poll(&full)?;
             waiting = full;

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use headwater_access::{Intake, shedding};
+use headwater_proto::identity::{self, Tier};
 use headwater_proto::storage::{
     ReadQuery, ServedDataset, ShardPlace, ShardQuery, StorageWelcome, manifest_pieces,
 };
@@ -75,6 +76,7 @@ impl Storage {
         let service = Service { node: self.node_name(address), storage: self.clone() };
         let access = self.access().describe();
         tracing::info!(%address, node = service.node, access, "storage node serves");
+        let identity = identity::served(Tier::Storage, &service.node);
         let service = StorageServer::new(service).max_decoding_message_size(REQUEST_MAX_BYTES);
         let incoming = self.access().incoming(listener, self.config().connections_max, "storage");
         let config = self.config();
@@ -94,6 +96,7 @@ impl Storage {
             .layer(intake)
             .layer(shedding(config.requests_max))
             .add_service(service)
+            .add_service(identity)
             .serve_with_incoming_shutdown(incoming, async {
                 shutdown.await;
                 let _ = told.send(());

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use headwater_access::{Access, shedding};
+use headwater_proto::identity::{self, Tier};
 use headwater_proto::v1::augment_server::AugmentServer;
 use headwater_proto::{MESSAGE_MAX_BYTES, REQUEST_MAX_BYTES};
 use headwater_storage_client::{StorageClient, host_name};
@@ -121,6 +122,8 @@ impl Augment {
         let threads = worker.config.threads();
         let guarded = access.describe();
         tracing::info!(address, name, backend, threads, access = guarded, "augment worker serves");
+        let identity = identity::served(Tier::Augment, name);
+        let identity = InterceptedService::new(identity, access.token_guard());
         let sessions = TaskTracker::new();
         let service = AugmentService { worker: Arc::clone(&worker), sessions: sessions.clone() };
         let service = AugmentServer::new(service)
@@ -136,6 +139,7 @@ impl Augment {
             .http2_keepalive_interval(Some(KEEP_ALIVE_INTERVAL))
             .layer(shedding(sessions_max))
             .add_service(service)
+            .add_service(identity)
             .serve_with_incoming_shutdown(incoming, drain.cancelled_owned());
         tokio::pin!(server);
         let mut lost = None;

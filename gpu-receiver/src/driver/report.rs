@@ -11,6 +11,8 @@ use crate::stats::Levels;
 
 /// How long every slot must have been in the trainer's hands before it is told.
 const SLOTS_HELD_AFTER: Duration = Duration::from_secs(5);
+/// How long no worker must have been there before the log says whom is waited for.
+const WAITING_AFTER: Duration = Duration::from_secs(3);
 
 impl Driver {
     /// Shows how full everything is.
@@ -30,12 +32,9 @@ impl Driver {
     /// was looked at.
     pub(super) fn look_for_trouble(&mut self, seen: Instant) {
         let alone = self.state.alone_since.map_or(Duration::ZERO, |since| since.elapsed());
+        self.say_whom_is_waited_for(alone);
         if alone > self.worker_wait {
-            let addresses: Vec<&str> = self.state.keepers.keys().map(String::as_str).collect();
-            let workers = match addresses.as_slice() {
-                [] => "an address that receiver.workers leads to".to_owned(),
-                addresses => addresses.join(", "),
-            };
+            let workers = self.awaited();
             let trouble = ReceiverError::NoWorker {
                 waited_s: alone.as_secs(),
                 last: self.state.last_refusal.clone(),
@@ -44,6 +43,26 @@ impl Driver {
             self.mailbox.report(seen, trouble);
         }
         self.look_for_slots(seen);
+    }
+
+    /// The workers that there should be.
+    fn awaited(&self) -> String {
+        let addresses: Vec<&str> = self.state.keepers.keys().map(String::as_str).collect();
+        match addresses.as_slice() {
+            [] => "an address that receiver.workers leads to".to_owned(),
+            addresses => addresses.join(", "),
+        }
+    }
+
+    /// Once for each time without workers.
+    fn say_whom_is_waited_for(&mut self, alone: Duration) {
+        if alone <= WAITING_AFTER {
+            self.state.waiting_said = false;
+        } else if !std::mem::replace(&mut self.state.waiting_said, true) {
+            let (workers, last) = (self.awaited(), &self.state.last_refusal);
+            let limit_s = self.worker_wait.as_secs();
+            tracing::warn!(workers, last, limit_s, "waiting for a worker");
+        }
     }
 
     /// No slot to make a batch in: the trainer has them all, or workers that still write to them.

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use headwater_access::{Access, Caller, Reached};
 use headwater_core::Manifest;
+use headwater_proto::identity::{self, Tier};
 use headwater_proto::storage::{
     EncodedSample, ManifestAssembly, MessageError, ReadQuery, ShardPlace, ShardQuery,
     StorageFailure, StorageWelcome,
@@ -206,9 +207,15 @@ impl Node {
         let endpoint = self.endpoint.clone().map_err(Fault::Unreachable)?;
         let connected = self.access.connect(&endpoint).await;
         let Reached { caller, .. } = connected.map_err(|e| Fault::Unreachable(innermost(&e)))?;
-        let mut grpc = Grpc::new(caller).max_decoding_message_size(MESSAGE_MAX_BYTES);
+        let mut grpc = Grpc::new(caller.clone()).max_decoding_message_size(MESSAGE_MAX_BYTES);
         let hello = v1::StorageHello { wire_version: WIRE_VERSION };
-        let welcome = grpc.hello(hello).await.map_err(Fault::Status)?.into_inner();
+        let welcome = match grpc.hello(hello).await {
+            Ok(welcome) => welcome.into_inner(),
+            Err(refused) => {
+                let instead = identity::instead(caller, Tier::Storage, &refused).await;
+                return Err(instead.map_or(Fault::Status(refused), Fault::Mistaken));
+            }
+        };
         let welcome = StorageWelcome::try_from(welcome).map_err(Fault::Version)?;
         Ok(Connection { generation, grpc, welcome: welcome.into() })
     }
@@ -264,6 +271,9 @@ impl Node {
                 kind: StorageFailure::WrongVersion,
                 message: error.to_string(),
             },
+            Fault::Mistaken(message) => {
+                StorageClientError::Node { node, kind: StorageFailure::WrongVersion, message }
+            }
             Fault::Message(source) => StorageClientError::Message { node, source },
         };
         metrics::node_failed(&self.address, error.kind());
@@ -286,6 +296,8 @@ enum Fault {
     Unreachable(String),
     TimedOut,
     Version(MessageError),
+    /// Something else answers there.
+    Mistaken(String),
     Message(MessageError),
 }
 

@@ -1,0 +1,123 @@
+//! What answers at an address: storage nodes and workers both say what they are.
+//!
+//! A caller that reached the wrong tier learns it here. So does the doctor, which asks nothing else.
+
+use tonic::body::Body;
+use tonic::client::GrpcService;
+use tonic::codegen::{Body as HttpBody, Bytes, StdError};
+use tonic::{Code, Request, Response, Status};
+
+use crate::v1::identity_client::IdentityClient;
+use crate::v1::identity_server::{Identity as IdentityRpc, IdentityServer};
+use crate::{WIRE_VERSION, v1};
+
+/// A tier that serves gRPC.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tier {
+    /// The storage tier.
+    Storage,
+    /// The augment tier.
+    Augment,
+}
+
+/// What answers at an address.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Identity {
+    /// Its tier; `None`: one that this release does not know.
+    pub tier: Option<Tier>,
+    /// Its name in logs and metrics.
+    pub name: String,
+    /// See [`WIRE_VERSION`].
+    pub wire_version: u32,
+    /// Release of the program.
+    pub release: String,
+}
+
+/// Answers for one process.
+#[derive(Clone, Debug)]
+pub struct Answerer {
+    tier: Tier,
+    name: String,
+}
+
+/// The service, for a process of `tier` that calls itself `name`.
+#[must_use]
+pub fn served(tier: Tier, name: &str) -> IdentityServer<Answerer> {
+    IdentityServer::new(Answerer { tier, name: name.to_owned() })
+}
+
+/// Asks the server at the other end.
+///
+/// # Errors
+/// It does not answer, refuses the caller, or does not know the question.
+pub async fn who<C>(caller: C) -> Result<Identity, Status>
+where
+    C: GrpcService<Body>,
+    C::Error: Into<StdError>,
+    C::ResponseBody: HttpBody<Data = Bytes> + Send + 'static,
+    <C::ResponseBody as HttpBody>::Error: Into<StdError> + Send,
+{
+    let reply = IdentityClient::new(caller).who(v1::WhoRequest {}).await?.into_inner();
+    let tier = [Tier::Storage, Tier::Augment].into_iter().find(|tier| tier.word() == reply.tier);
+    let v1::WhoReply { name, wire_version, release, .. } = reply;
+    Ok(Identity { tier, name, wire_version, release })
+}
+
+/// What answers in place of a tier that was called: the sentence for `refused`, or nothing where
+/// that is an answer of the tier itself.
+pub async fn instead<C>(caller: C, wanted: Tier, refused: &Status) -> Option<String>
+where
+    C: GrpcService<Body>,
+    C::Error: Into<StdError>,
+    C::ResponseBody: HttpBody<Data = Bytes> + Send + 'static,
+    <C::ResponseBody as HttpBody>::Error: Into<StdError> + Send,
+{
+    // A server says no more than this of a service that it does not have.
+    if refused.code() != Code::Unimplemented || !refused.message().is_empty() {
+        return None;
+    }
+    Some(wanted.mistaken_for(who(caller).await.ok().and_then(|identity| identity.tier)))
+}
+
+// === impl Tier ===
+
+impl Tier {
+    /// With its article.
+    #[must_use]
+    pub const fn noun(self) -> &'static str {
+        match self {
+            Self::Storage => "a storage node",
+            Self::Augment => "an augment worker",
+        }
+    }
+
+    /// What is wrong and what to do where `found` answers in place of this tier.
+    #[must_use]
+    pub fn mistaken_for(self, found: Option<Self>) -> String {
+        let found = found.map_or("another program", Self::noun);
+        let (wanted, verb) = (self.noun(), self.word());
+        format!(
+            "{found} answers there, not {wanted}: give the address that `headwater {verb}` listens on"
+        )
+    }
+
+    /// In messages, and the verb of the program.
+    const fn word(self) -> &'static str {
+        match self {
+            Self::Storage => "storage",
+            Self::Augment => "augment",
+        }
+    }
+}
+
+#[tonic::async_trait]
+impl IdentityRpc for Answerer {
+    async fn who(&self, _: Request<v1::WhoRequest>) -> Result<Response<v1::WhoReply>, Status> {
+        Ok(Response::new(v1::WhoReply {
+            tier: self.tier.word().to_owned(),
+            name: self.name.clone(),
+            wire_version: WIRE_VERSION,
+            release: env!("CARGO_PKG_VERSION").to_owned(),
+        }))
+    }
+}
