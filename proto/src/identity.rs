@@ -72,6 +72,10 @@ where
     C::ResponseBody: HttpBody<Data = Bytes> + Send + 'static,
     <C::ResponseBody as HttpBody>::Error: Into<StdError> + Send,
 {
+    // What a client makes of an answer that is no HTTP/2.
+    if refused.code() == Code::Internal && refused.message().starts_with("h2 protocol error") {
+        return Some(wanted.mistaken_for(None));
+    }
     // A server says no more than this of a service that it does not have.
     if refused.code() != Code::Unimplemented || !refused.message().is_empty() {
         return None;

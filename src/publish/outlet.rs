@@ -1,5 +1,7 @@
 //! One address with its socket.
 
+use std::net::SocketAddr;
+
 use anyhow::{Context, Result};
 use headwater_config::publish::{Address, Framing, Kind, PublishConfig};
 use headwater_receiver::Batch;
@@ -58,6 +60,10 @@ impl Outlet {
         }
         let bound = socket.get_last_endpoint()?.unwrap_or_else(|_| place.clone());
         let rest = bound.split_once("://").map_or(bound.as_str(), |(_, rest)| rest);
+        // A socket of both kinds has IPv4 addresses in brackets of IPv6.
+        let canonical = rest.parse().map(|at: SocketAddr| (at.ip().to_canonical(), at.port()));
+        let rest =
+            canonical.map_or_else(|_| rest.to_owned(), |at| SocketAddr::from(at).to_string());
         let name = format!("{scheme}://{rest}");
         let framing = config.framing;
         Ok(Self { socket, kind: address.kind, framing, name, subscriptions: 0 })

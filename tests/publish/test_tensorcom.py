@@ -151,6 +151,24 @@ def test_a_subscriber_that_does_not_read_loses_batches_and_holds_nobody_up(tiers
     assert got < 4 * len(reference)
 
 
+def logged(publisher, text: str):
+    end = time.monotonic() + LIMIT_S
+    while text not in publisher.log.read_text():
+        assert time.monotonic() < end, publisher.log.read_text()
+        time.sleep(0.05)
+
+
+def test_the_log_says_which_clients_are_waited_for(tiers):
+    subscribed = tiers.publish("--urls", "zpub://127.0.0.1:0", "--subscribers", "2")
+    (url,) = subscribed.said("publishing on")
+    # An IPv4 address as people write it, though the socket takes IPv6 too.
+    assert url.startswith("zpub://127.0.0.1:")
+    logged(subscribed, f'waiting for subscribers address="{url}" subscriptions=0 wanted=2')
+    pushed = tiers.publish("--urls", "zrpush://127.0.0.1:0")
+    (url,) = pushed.said("publishing on")
+    logged(pushed, f'waiting for a client with room addresses="{url}"')
+
+
 def test_a_publisher_that_is_asked_to_end_does(tiers):
     publisher = tiers.publish(
         "--urls", "zrpush://127.0.0.1:0", "--set", "publish.linger_ms=300",
