@@ -52,6 +52,11 @@ async fn open(
 ) -> Result<Opened, DialError> {
     let passing = |reason: String| DialError { reason, hopeless: false };
     let Reached { caller, local } = connect(&dial.access, address).await.map_err(passing)?;
+    // Before the session, whose request a storage node would hear out to its end first.
+    let identity = identity::who(caller.clone()).await.ok().and_then(|identity| identity.tier);
+    if identity.is_some_and(|tier| tier != Tier::Augment) {
+        return Err(DialError { reason: Tier::Augment.mistaken_for(identity), hopeless: true });
+    }
     hello.links = links.iter().map(|link| offer(link.offer(local))).collect();
     let mut client = AugmentClient::new(caller.clone())
         .max_decoding_message_size(MESSAGE_MAX_BYTES)

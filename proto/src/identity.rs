@@ -72,13 +72,16 @@ where
     C::ResponseBody: HttpBody<Data = Bytes> + Send + 'static,
     <C::ResponseBody as HttpBody>::Error: Into<StdError> + Send,
 {
-    // What a client makes of an answer that is no HTTP/2.
-    if refused.code() == Code::Internal && refused.message().starts_with("h2 protocol error") {
-        return Some(wanted.mistaken_for(None));
-    }
-    // A server says no more than this of a service that it does not have.
-    if refused.code() != Code::Unimplemented || !refused.message().is_empty() {
-        return None;
+    let said = refused.message();
+    match refused.code() {
+        // What a client makes of an answer that is no HTTP/2.
+        Code::Internal if said.starts_with("h2 protocol error") => {
+            return Some(wanted.mistaken_for(None));
+        }
+        // A service that the server does not have; a page that a web server does not have.
+        Code::Unimplemented
+            if said.is_empty() || said.starts_with("grpc-status header missing") => {}
+        _ => return None,
     }
     Some(wanted.mistaken_for(who(caller).await.ok().and_then(|identity| identity.tier)))
 }
