@@ -16,7 +16,10 @@ REFERENCE = ROOT / "docs" / "configuration.md"
 SCHEMA = ROOT / "helm" / "headwater" / "values.schema.json"
 
 # What may also be something else than its default's kind.
-OTHER_KINDS = {("receiver", "epoch_end"): {"type": ["string", "object"]}}
+OTHER_KINDS = {
+    ("receiver", "epoch_end"): {"type": ["string", "object"]},
+    ("receiver", "resume"): {"type": ["boolean", "string"]},
+}
 HEADING = re.compile(r"## `(\[\[?)(\w+)\]\]?`")
 ROW = re.compile(r"\| `(\w+)` \| (.+?) \|")
 

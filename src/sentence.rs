@@ -1,7 +1,9 @@
 //! An error and its causes as one line.
 
+use headwater_core::printable;
+
 /// Joins an error's chain. A cause that the text already holds is not said twice: some errors
-/// put their source into their own sentence.
+/// put their source into their own sentence. Names from files may hold anything: a terminal gets text.
 pub(crate) fn sentence(error: &anyhow::Error) -> String {
     let mut text = String::new();
     for cause in error.chain() {
@@ -14,7 +16,7 @@ pub(crate) fn sentence(error: &anyhow::Error) -> String {
             text.push_str(&cause);
         }
     }
-    text
+    printable(&text).into_owned()
 }
 
 #[cfg(test)]
@@ -28,5 +30,11 @@ mod tests {
         let error = error.context("storage tier").unwrap_err();
         let text = super::sentence(&error);
         assert_eq!(text, "storage tier: cannot listen: address in use (os error 98)");
+    }
+
+    #[test]
+    fn what_a_file_has_in_its_names_does_not_reach_the_terminal() {
+        let error = anyhow!("shard `\u{1b}]0;gone\u{7}.tar` is broken");
+        assert_eq!(super::sentence(&error), r"shard `\u{1b}]0;gone\u{7}.tar` is broken");
     }
 }

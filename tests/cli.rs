@@ -306,6 +306,25 @@ fn no_folder_for_the_socket_of_shared_memory_is_named() {
 }
 
 #[test]
+fn slots_that_no_memory_holds_are_refused_at_the_start_with_numbers_and_keys() {
+    let set = [
+        "receiver.batch_samples=65536",
+        "receiver.window_batches=900",
+        "receiver.slots_max=1000",
+        "receiver.links=tcp",
+    ];
+    let set = set.iter().flat_map(|setting| ["--set", setting]);
+    let args: Vec<&str> = ["receive", "--dataset", "photos"].into_iter().chain(set).collect();
+    // No tier runs: nothing is asked before.
+    let fit = "lower receiver.batch_samples (65536) to ";
+    let remedy = "receiver.window_batches or receiver.slots_max";
+    refused(
+        &run(&args),
+        &["1000 slots of ", " bytes do not fit in memory, which has ", fit, remedy],
+    );
+}
+
+#[test]
 fn no_dataset_is_refused_with_how_to_give_one() {
     refused(&run(&["storage"]), &["no dataset", "--dataset NAME=SHARDS", "[[dataset]]"]);
     let ended = run(&["--set", "storage.datasets=[{name=\"a\",shards=[\"b\"]}]", "storage"]);
@@ -337,7 +356,7 @@ fn a_tier_in_place_of_the_other_is_named() {
     );
     refused(&run(&["augment", "--listen", "127.0.0.1:0", "--storage", &metrics]), &[&nobody]);
     let receive = |storage: &str, workers: &str| {
-        let wait = ["--set", "receiver.worker_wait_ms=4000"];
+        let wait = ["--set", "receiver.worker_wait_ms=6000"];
         let from = ["receive", "--storage", storage, "--workers", workers, "--dataset", "photos"];
         run(&[&from[..], &wait[..]].concat())
     };
@@ -348,6 +367,6 @@ fn a_tier_in_place_of_the_other_is_named() {
     let last = ended.stderr.lines().last().expect("a sentence");
     assert!(last.starts_with("headwater: ") && last.contains(no_worker), "{last}");
     assert_eq!(ended.code, Some(1));
-    let waiting = format!("waiting for a worker workers=\"{storage}\"");
+    let waiting = format!("no augment worker for 5 s: {storage}: {no_worker}");
     assert_eq!(ended.stderr.matches(&waiting).count(), 1, "{}", ended.stderr);
 }

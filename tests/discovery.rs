@@ -143,3 +143,25 @@ fn workers_that_are_set_take_the_place_of_those_that_are_found() {
     let error = receiver.set_workers(&["n[2-1]:1".to_owned()]).expect_err("no such range");
     assert!(error.to_string().starts_with("receiver.workers has `n[2-1]:1`"), "{error}");
 }
+
+#[test]
+fn a_receiver_without_workers_names_them_in_its_log_with_what_keeps_each() {
+    let mut fleet = Fleet::empty(&support::data("photos/photos-*.tar"), "");
+    fleet.add_storage();
+    let storage = fleet.config().storage.join(",");
+    let output = std::process::Command::new(env!("CARGO_BIN_EXE_headwater"))
+        .args(["receive", "--dataset", "photos=photos", "--storage", &storage, "--batches", "1"])
+        .args(["--workers", "127.0.0.1:1,nowhere.invalid:7402"])
+        .args(["--set", "receiver.worker_wait_ms=6000"])
+        .output()
+        .expect("the program starts");
+    let said = String::from_utf8(output.stderr).expect("text");
+    let warned = said.lines().find(|line| line.contains("no augment worker for 5 s: "));
+    let warned = warned.unwrap_or_else(|| panic!("not a word of it:\n{said}"));
+    for wanted in ["127.0.0.1:1: cannot reach", "refused", "nowhere.invalid:7402: cannot reach"] {
+        assert!(warned.contains(wanted), "no `{wanted}` in: {warned}");
+    }
+    assert!(!output.status.success());
+    let last = said.lines().last().unwrap_or_default();
+    assert!(last.contains("no augment worker for 6 s: 127.0.0.1:1: "), "{last}");
+}

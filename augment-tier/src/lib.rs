@@ -22,6 +22,7 @@ pub mod ops;
 pub mod part;
 mod pool;
 pub mod render;
+mod room;
 mod service;
 mod session;
 pub mod simd;

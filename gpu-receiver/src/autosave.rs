@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use headwater_core::AmaxState;
 use headwater_core::sampler::Sampler;
 
-use crate::checkpoint::CheckpointFolder;
-use crate::config::ReceiverConfig;
+use crate::checkpoint::{CheckpointError, CheckpointFolder};
+use crate::config::{ReceiverConfig, Resume};
 use crate::error::ReceiverError;
 use crate::position::Position;
 
@@ -48,10 +48,22 @@ pub(crate) fn resumed(
     config: &ReceiverConfig,
 ) -> Result<(Sampler, Position, Option<AmaxState>), ReceiverError> {
     let start = Position { epoch: 0, step: 0 };
-    if !config.resume {
+    if config.resume == Resume::No {
         return Ok((sampler, start, None));
     }
-    let Some((path, state)) = config.checkpoints().newest()? else {
+    let folder = config.checkpoints();
+    let newest = match folder.newest() {
+        Err(error @ CheckpointError::NoneWhole { .. }) if config.resume == Resume::Fresh => {
+            tracing::warn!(%error, "begins at the start, as receiver.resume asks");
+            // Of larger steps than what is written from now on, they would be taken for newer.
+            if config.rank == 0 {
+                folder.set_broken_aside()?;
+            }
+            None
+        }
+        newest => newest?,
+    };
+    let Some((path, state)) = newest else {
         tracing::info!(dir = %config.checkpoint_dir.display(), "no checkpoint: from the start");
         return Ok((sampler, start, None));
     };

@@ -46,7 +46,7 @@ pub enum CheckpointError {
     /// There are checkpoints, and none can be read.
     #[error(
         "none of the {count} checkpoints in {} can be read, the newest because {newest}; restore one, or \
-         leave receiver.resume out to begin at the start", dir.display()
+         set receiver.resume to \"fresh\" to begin at the start", dir.display()
     )]
     NoneWhole {
         /// The folder.
@@ -84,10 +84,16 @@ impl CheckpointFolder {
             file.write_all(b"\n")?;
             file.sync_all()
         });
-        written.map_err(at("write", &temporary))?;
-        fs::rename(&temporary, &path).map_err(at("name", &path))?;
+        let named = written
+            .map_err(at("write", &temporary))
+            .and_then(|()| fs::rename(&temporary, &path).map_err(at("name", &path)));
+        if let Err(error) = named {
+            // Of a disk that is full each attempt would keep a bit more.
+            let _ = fs::remove_file(&temporary);
+            return Err(error);
+        }
         File::open(&self.dir).and_then(|dir| dir.sync_all()).map_err(at("sync", &self.dir))?;
-        self.remove_old();
+        self.remove_old(&path);
         Ok(path)
     }
 
@@ -119,6 +125,22 @@ impl CheckpointFolder {
         }
     }
 
+    /// Takes checkpoints that cannot be read out of the way: each keeps its name, with `.broken` after
+    /// it.
+    ///
+    /// # Errors
+    /// The folder cannot be listed, or a file not be named anew.
+    pub fn set_broken_aside(&self) -> Result<(), CheckpointError> {
+        for (_, path) in self.list()? {
+            if read(&path).is_err() {
+                let mut aside = path.clone().into_os_string();
+                aside.push(".broken");
+                fs::rename(&path, &aside).map_err(at("name", &path))?;
+            }
+        }
+        Ok(())
+    }
+
     /// Steps and files, oldest first.
     fn list(&self) -> Result<Vec<(u64, PathBuf)>, CheckpointError> {
         let entries = match fs::read_dir(&self.dir) {
@@ -137,9 +159,10 @@ impl CheckpointFolder {
         Ok(found)
     }
 
-    fn remove_old(&self) {
+    /// Removes all but the newest; what was just written stays also where others have larger steps.
+    fn remove_old(&self, written: &Path) {
         let Ok(found) = self.list() else { return };
-        for (_, path) in found.iter().rev().skip(self.keep) {
+        for (_, path) in found.iter().rev().skip(self.keep).filter(|(_, path)| path != written) {
             if let Err(error) = fs::remove_file(path) {
                 tracing::warn!(path = %path.display(), %error, "old checkpoint stays");
             }
@@ -228,8 +251,35 @@ mod tests {
             folder.newest().expect_err("to begin at the start is not to resume").to_string();
         assert!(error.contains("none of the 2 checkpoints"), "{error}");
         assert!(error.contains("dl_state_000000003.json is not a checkpoint"), "{error}");
-        assert!(error.contains("leave receiver.resume out"), "{error}");
-        let error = read(&dir.path().join("dl_state_000000002.json")).expect_err("torn");
-        assert!(error.to_string().contains("dl_state_000000002.json is not a checkpoint"));
+        assert!(error.contains("set receiver.resume to \"fresh\""), "{error}");
+        folder.set_broken_aside().expect("named anew");
+        assert!(folder.newest().expect("nothing is broken any more").is_none());
+        let aside = dir.path().join("dl_state_000000002.json.broken");
+        let error = read(&aside).expect_err("torn");
+        assert!(error.to_string().contains("dl_state_000000002.json.broken is not a checkpoint"));
+    }
+
+    #[test]
+    fn an_attempt_that_fails_leaves_nothing_behind() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let folder = CheckpointFolder::new(dir.path(), 3);
+        for step in 1..4 {
+            // No file can take a folder's name.
+            let taken = dir.path().join(format!("dl_state_00000000{step}.json"));
+            fs::create_dir(&taken).expect("a folder");
+            folder.write(step, &state(step)).expect_err("the name is taken");
+            fs::remove_dir(&taken).expect("a folder");
+        }
+        assert_eq!(fs::read_dir(dir.path()).expect("listed").count(), 0);
+    }
+
+    #[test]
+    fn what_is_written_stays_beside_checkpoints_of_larger_steps() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let folder = CheckpointFolder::new(dir.path(), 2);
+        for step in [9000, 9500, 500] {
+            folder.write(step, &state(1)).expect("written");
+        }
+        assert!(dir.path().join("dl_state_000000500.json").exists());
     }
 }

@@ -1,6 +1,7 @@
 //! Configuration of a receiver: `[receiver]` in `headwater.toml`.
 
 mod device;
+mod resume;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -11,7 +12,7 @@ use headwater_core::Recipe;
 use headwater_core::masks::{MaskPlan, MaskSpec};
 use headwater_core::sampler::{Between, CurriculumPoint, EpochEnd, Order, Term};
 use headwater_discovery::Places;
-use headwater_proto::augment::{BadSamplePolicy, HEARTBEAT_MS_MAX};
+use headwater_proto::augment::{BadSamplePolicy, HEARTBEAT_MS_MAX, NAME_MAX_BYTES};
 use headwater_transport::LinkKind;
 use headwater_transport::rdma::RdmaPort;
 use serde::{Deserialize, Serialize};
@@ -20,9 +21,13 @@ use crate::checkpoint::CheckpointFolder;
 use crate::error::ReceiverError;
 
 pub use device::{Device, GpuDirect};
+pub use resume::Resume;
 
 /// Heartbeats that may stay out before a worker is given up.
 pub(crate) const HEARTBEATS_MISSED_MAX: u32 = 3;
+
+/// Digits of a rank and the stroke before it, and some.
+const RANK_DIGITS_MAX: usize = 24;
 
 /// Beyond any use, and a median of weeks times this is still a time.
 const HEDGE_MULTIPLE_MAX: f64 = 1000.0;
@@ -163,8 +168,9 @@ pub struct ReceiverConfig {
     /// Checkpoints that are kept.
     #[key(unit = "checkpoints")]
     pub checkpoint_keep: u32,
-    /// Begins at the newest whole checkpoint of `checkpoint_dir`, where there is one.
-    pub resume: bool,
+    /// Begins at the newest whole checkpoint of `checkpoint_dir`, where there is one: `true`, or `"fresh"`
+    /// to begin at the start where all of them are broken, which is an error else.
+    pub resume: Resume,
     /// What may differ between the checkpoint and this configuration: `seed`, `order`,
     /// `shuffle-block`, `global-batch`, `world-size`, `epoch-end`, `weights`, `manifest`, `recipe`.
     pub resume_allow: Vec<Term>,
@@ -240,7 +246,7 @@ impl Default for ReceiverConfig {
             checkpoint_dir: PathBuf::new(),
             checkpoint_every_steps: 500,
             checkpoint_keep: 3,
-            resume: false,
+            resume: Resume::No,
             resume_allow: Vec::new(),
             epochs: 0,
             prefetch_next_epoch: true,
@@ -276,6 +282,11 @@ impl ReceiverConfig {
                 return Err(ReceiverError::Range { key, value, most });
             }
         }
+        // With the rank after it, it is the receiver's name at workers.
+        if self.job.len() + RANK_DIGITS_MAX > NAME_MAX_BYTES {
+            let value = format!("a name of {} bytes", self.job.len());
+            return wrong("job", value, "must have at most 1000 bytes");
+        }
         if self.rank >= self.world_size {
             return wrong("rank", self.rank.to_string(), "must be below receiver.world_size");
         }
@@ -293,9 +304,9 @@ impl ReceiverConfig {
             }
             places(key, list)?;
         }
-        if self.resume && self.checkpoint_dir.as_os_str().is_empty() {
+        if self.resume != Resume::No && self.checkpoint_dir.as_os_str().is_empty() {
             let rule = "needs receiver.checkpoint_dir";
-            return wrong("resume", "true".into(), rule);
+            return wrong("resume", self.resume.to_string(), rule);
         }
         if self.image_field.is_empty() {
             return wrong("image_field", "\"\"".into(), "name the field of the image");

@@ -15,7 +15,7 @@ use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use headwater_core::sampler::SamplerError;
-use headwater_core::{Layout, Manifest, Recipe};
+use headwater_core::{Layout, Manifest, Recipe, Reminder};
 use headwater_proto::augment::{FromWorker, ToWorker};
 use headwater_transport::{Arrival, LeaseId, LinkKind, PeerId, ReceiverLink, SlotId, Withdrawal};
 use tokio::sync::{mpsc, oneshot, watch};
@@ -123,11 +123,13 @@ struct DriverState {
     /// The order of samples is being changed: nothing is drawn meanwhile.
     reordering: bool,
     started: Instant,
-    /// Since when no worker is there, and what was heard last.
+    /// Since when no worker is there.
     alone_since: Option<Instant>,
-    last_refusal: String,
-    /// Whether the log has said whom is waited for.
-    waiting_said: bool,
+    /// What was heard last of each worker that has no session.
+    refusals: BTreeMap<String, String>,
+    /// Why no workers are found where they are looked for; empty: they are.
+    missing: String,
+    reminder: Reminder,
     stuck_since: Option<Instant>,
 }
 
@@ -148,8 +150,9 @@ impl DriverState {
             reordering: false,
             started: Instant::now(),
             alone_since: Some(Instant::now()),
-            last_refusal: "none answered yet".into(),
-            waiting_said: false,
+            refusals: BTreeMap::new(),
+            missing: String::new(),
+            reminder: Reminder::default(),
             stuck_since: None,
         }
     }
@@ -283,7 +286,7 @@ impl Driver {
                 self.restore(state, allow, reply);
             }
             Event::Command(Command::SetWorkers(workers)) => self.set_workers(workers),
-            Event::Command(Command::WorkersMissing(reason)) => self.state.last_refusal = reason,
+            Event::Command(Command::WorkersMissing(reason)) => self.state.missing = reason,
         }
     }
 

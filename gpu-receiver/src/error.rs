@@ -100,16 +100,14 @@ pub enum ReceiverError {
     Link(#[from] headwater_transport::LinkError),
     /// No augment worker came within the limit.
     #[error(
-        "no augment worker for {waited_s} s: {last}; start one at {workers}, or raise \
+        "no augment worker for {waited_s} s: {awaited}; start one there, correct receiver.workers, or raise \
          receiver.worker_wait_ms"
     )]
     NoWorker {
         /// Seconds waited.
         waited_s: u64,
-        /// The last failure.
-        last: String,
-        /// The addresses that were tried.
-        workers: String,
+        /// The addresses that were tried, each with what came of it.
+        awaited: String,
     },
     /// One part failed too often, or for good.
     #[error(
@@ -177,6 +175,23 @@ pub enum ReceiverError {
         kept: usize,
         /// The workers' names.
         workers: String,
+    },
+    /// The slots have no room.
+    #[error(
+        "{slots} slots of {slot_bytes} bytes do not fit in memory, which has {free_bytes} bytes free (by {}): \
+         lower {lower}receiver.window_batches or receiver.slots_max, or give it more", from.display()
+    )]
+    Room {
+        /// Slots there may be.
+        slots: u64,
+        /// Bytes of each.
+        slot_bytes: u64,
+        /// Bytes that may still be taken.
+        free_bytes: u64,
+        /// The file that says so.
+        from: std::path::PathBuf,
+        /// `receiver.batch_samples` and what would fit, where anything would; with a comma.
+        lower: String,
     },
     /// Used in a process forked after it was made.
     #[error(

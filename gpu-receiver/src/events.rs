@@ -48,7 +48,7 @@ pub(crate) enum Command {
     Restore(Box<State>, Vec<Term>, oneshot::Sender<Result<Restored, ReceiverError>>),
     /// The workers there should be.
     SetWorkers(Vec<String>),
-    /// Why no workers are found where they are looked for.
+    /// Why no workers are found where they are looked for; empty: they are.
     WorkersMissing(String),
 }
 

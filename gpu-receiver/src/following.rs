@@ -40,13 +40,14 @@ pub(crate) async fn follow_workers(
     }
 }
 
-/// Once for as long as they stay the same.
+/// Once for as long as they stay the same, and when there are none any more.
 async fn tell(troubles: &[DiscoveryError], events: &mpsc::Sender<Event>) {
-    for trouble in troubles {
-        tracing::warn!(error = %trouble, "looking for workers goes on");
-        let told = Event::Command(Command::WorkersMissing(trouble.to_string()));
-        let _ = events.send(told).await;
+    let troubles: Vec<String> = troubles.iter().map(ToString::to_string).collect();
+    for error in &troubles {
+        tracing::warn!(error, "looking for workers goes on");
     }
+    let told = Event::Command(Command::WorkersMissing(troubles.join("; ")));
+    let _ = events.send(told).await;
 }
 
 fn log_change(before: &[String], now: &[String]) {

@@ -27,6 +27,7 @@ mod metrics;
 mod names;
 mod position;
 mod receiver;
+mod room;
 mod sample_order;
 mod scaling;
 mod sessions;
@@ -38,7 +39,7 @@ mod stats;
 
 pub use batch::{Batch, Fp8Meta};
 pub use client::who;
-pub use config::{DatasetUse, Device, GpuDirect, ReceiverConfig, Verify};
+pub use config::{DatasetUse, Device, GpuDirect, ReceiverConfig, Resume, Verify};
 pub use device::DeviceBatch;
 pub use error::ReceiverError;
 pub use position::Position;

@@ -64,6 +64,28 @@ pub(crate) fn fault(field: &'static str, fault: impl Into<String>) -> MessageErr
     MessageError { field, fault: fault.into() }
 }
 
+/// Most bytes of a name: of a receiver, a worker, a dataset, a field, a link. They stand in log lines.
+pub const NAME_MAX_BYTES: usize = 1024;
+/// Most bytes of a sentence for the log; of a longer one the beginning is kept.
+pub const SENTENCE_MAX_BYTES: usize = 4096;
+
+/// A name that is not longer than names are.
+pub(crate) fn name(field: &'static str, name: String) -> Result<String, MessageError> {
+    match name.len() {
+        0..=NAME_MAX_BYTES => Ok(name),
+        len => Err(fault(field, format!("has {len} bytes, more than {NAME_MAX_BYTES}"))),
+    }
+}
+
+/// A sentence, or its beginning.
+pub(crate) fn sentence(mut sentence: String) -> String {
+    if sentence.len() > SENTENCE_MAX_BYTES {
+        sentence.truncate(sentence.floor_char_boundary(SENTENCE_MAX_BYTES));
+        sentence.push_str("..");
+    }
+    sentence
+}
+
 pub(crate) fn digest(
     field: &'static str,
     bytes: &[u8],
@@ -113,7 +135,7 @@ impl TryFrom<v1::FromWorker> for FromWorker {
     fn try_from(message: v1::FromWorker) -> Result<Self, MessageError> {
         use v1::from_worker::Message;
         match message.message.ok_or_else(|| fault("message", "is missing"))? {
-            Message::Welcome(welcome) => Ok(Self::Welcome(welcome.into())),
+            Message::Welcome(welcome) => Ok(Self::Welcome(welcome.try_into()?)),
             Message::Done(done) => Ok(Self::Done(done.try_into()?)),
             Message::Failed(failed) => Ok(Self::Failed(failed.try_into()?)),
             Message::Heartbeat(beat) => Ok(Self::Heartbeat(beat.sequence)),

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use headwater_config::publish::PublishConfig;
-use headwater_core::{Dtype, Recipe};
+use headwater_core::{Dtype, Recipe, Reminder};
 use headwater_receiver::Batch;
 use metrics::{Unit, counter, gauge, histogram};
 
@@ -14,8 +14,6 @@ use crate::shutdown::Shutdown;
 
 /// How often signals are looked for while clients have no room, in ms.
 const LOOK_MS: i64 = 100;
-/// How long a batch may find no room before the log says so.
-const WAITING_AFTER: Duration = Duration::from_secs(5);
 const BATCHES: &str = "headwater_publish_batches_total";
 const BYTES: &str = "headwater_publish_bytes_total";
 const SUBSCRIPTIONS: &str = "headwater_publish_subscriptions";
@@ -77,7 +75,7 @@ impl Publisher {
     /// # Errors
     /// ZeroMQ refuses.
     pub(crate) fn wait_for_subscribers(&mut self, shutdown: &Shutdown) -> Result<()> {
-        let mut said = false;
+        let (started, mut reminder) = (Instant::now(), Reminder::default());
         while shutdown.check().is_ok() {
             self.notice()?;
             let few =
@@ -86,16 +84,9 @@ impl Publisher {
             if waiting.is_empty() {
                 break;
             }
-            if !std::mem::replace(&mut said, true) {
-                let wanted = self.subscribers_min;
-                for Outlet { name, subscriptions, .. } in &waiting {
-                    tracing::info!(
-                        address = name,
-                        subscriptions,
-                        wanted,
-                        "waiting for subscribers"
-                    );
-                }
+            if reminder.is_due(started.elapsed()) {
+                let lacking: Vec<String> = waiting.iter().map(|o| self.lacking(o)).collect();
+                tracing::warn!("waits for subscribers: {}", lacking.join("; "));
             }
             poll(&waiting)?;
         }
@@ -111,7 +102,8 @@ impl Publisher {
         self.notice()?;
         let started = Instant::now();
         let mut waiting: Vec<&Outlet> = self.outlets.iter().collect();
-        let (mut patience, mut said) = (None, false);
+        let mut patience = None;
+        let mut reminder = Reminder::default();
         loop {
             let mut full = Vec::new();
             for outlet in waiting {
@@ -130,25 +122,31 @@ impl Publisher {
                 histogram!(BLOCKED).record(started.elapsed().as_secs_f64());
                 return Ok(());
             }
+            if reminder.is_due(started.elapsed()) {
+                let (epoch, step) = (batch.epoch(), batch.step());
+                let names = names(&full);
+                tracing::warn!("epoch {epoch} step {step} waits: no client of {names} has room");
+            }
             if shutdown.check().is_err() {
                 let end = *patience.get_or_insert_with(|| Instant::now() + self.linger);
                 if Instant::now() > end {
-                    let names: Vec<&str> = full.iter().map(|outlet| outlet.name.as_str()).collect();
                     bail!(
                         "epoch {} step {} did not reach {}: no client had room for it",
                         batch.epoch(),
                         batch.step(),
-                        names.join(", ")
+                        names(&full)
                     );
                 }
-            }
-            if started.elapsed() > WAITING_AFTER && !std::mem::replace(&mut said, true) {
-                let names: Vec<&str> = full.iter().map(|outlet| outlet.name.as_str()).collect();
-                tracing::warn!(addresses = names.join(", "), "waiting for a client with room");
             }
             poll(&full)?;
             waiting = full;
         }
+    }
+
+    /// What an address waits for.
+    fn lacking(&self, outlet: &Outlet) -> String {
+        let Outlet { name, subscriptions, .. } = outlet;
+        format!("{name} has {subscriptions} of {} (publish.subscribers_min)", self.subscribers_min)
     }
 
     fn notice(&mut self) -> Result<()> {
@@ -169,6 +167,11 @@ impl Publisher {
         chunks.extend(self.fp8_scale_inv.map(tenbin::scale_inv));
         Ok(chunks)
     }
+}
+
+fn names(outlets: &[&Outlet]) -> String {
+    let names: Vec<&str> = outlets.iter().map(|outlet| outlet.name.as_str()).collect();
+    names.join(", ")
 }
 
 fn poll(outlets: &[&Outlet]) -> Result<()> {

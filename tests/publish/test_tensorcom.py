@@ -151,24 +151,6 @@ def test_a_subscriber_that_does_not_read_loses_batches_and_holds_nobody_up(tiers
     assert got < 4 * len(reference)
 
 
-def logged(publisher, text: str):
-    end = time.monotonic() + LIMIT_S
-    while text not in publisher.log.read_text():
-        assert time.monotonic() < end, publisher.log.read_text()
-        time.sleep(0.05)
-
-
-def test_the_log_says_which_clients_are_waited_for(tiers):
-    subscribed = tiers.publish("--urls", "zpub://127.0.0.1:0", "--subscribers", "2")
-    (url,) = subscribed.said("publishing on")
-    # An IPv4 address as people write it, though the socket takes IPv6 too.
-    assert url.startswith("zpub://127.0.0.1:")
-    logged(subscribed, f'waiting for subscribers address="{url}" subscriptions=0 wanted=2')
-    pushed = tiers.publish("--urls", "zrpush://127.0.0.1:0")
-    (url,) = pushed.said("publishing on")
-    logged(pushed, f'waiting for a client with room addresses="{url}"')
-
-
 def test_a_publisher_that_is_asked_to_end_does(tiers):
     publisher = tiers.publish(
         "--urls", "zrpush://127.0.0.1:0", "--set", "publish.linger_ms=300",
@@ -183,3 +165,30 @@ def test_a_publisher_that_is_asked_to_end_does(tiers):
     # Nobody took the first batch: that is said, and the place is not kept as if somebody had.
     assert publisher.end() == 1
     assert "epoch 0 step 0 did not reach zrpush://" in publisher.log.read_text()
+
+
+def waits(publisher, what: str) -> str:
+    """What the log has from `what` on, once it is there."""
+    end = time.monotonic() + LIMIT_S
+    while what not in (log := publisher.log.read_text()):
+        assert publisher.process.poll() is None and time.monotonic() < end, log
+        time.sleep(0.05)
+    return log[log.index(what) :]
+
+
+def test_a_publisher_says_whom_it_waits_for(tiers):
+    publisher = tiers.publish("--urls", "zpub://127.0.0.1:0", "--subscribers", "2")
+    (url,) = publisher.said("publishing on")
+    # An IPv4 address as people write it, though the socket takes IPv6 too.
+    assert url.startswith("zpub://127.0.0.1:")
+    said = waits(publisher, "waits for subscribers: ")
+    assert said.startswith(f"waits for subscribers: {url} has 0 of 2 (publish.subscribers_min)")
+    publisher.process.terminate()
+    assert publisher.end() == 0, publisher.log.read_text()
+
+    publisher = tiers.publish("--urls", "zrpush://127.0.0.1:0", "--set", "publish.linger_ms=1")
+    (url,) = publisher.said("publishing on")
+    said = waits(publisher, "epoch 0 step 0 waits: ")
+    assert said.startswith(f"epoch 0 step 0 waits: no client of {url} has room")
+    publisher.process.terminate()
+    assert publisher.end() == 1

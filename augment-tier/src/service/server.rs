@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use headwater_access::{Access, shedding};
+use headwater_inventory::Machine;
 use headwater_proto::identity::{self, Tier};
 use headwater_proto::v1::augment_server::AugmentServer;
 use headwater_proto::{MESSAGE_MAX_BYTES, REQUEST_MAX_BYTES};
@@ -20,6 +21,7 @@ use crate::config::AugmentConfig;
 use crate::error::AugmentError;
 use crate::metrics;
 use crate::pool::{self, Pool};
+use crate::room::check_room;
 use crate::session;
 use crate::worker::Worker;
 
@@ -55,10 +57,11 @@ impl Augment {
     /// the back end that it names.
     ///
     /// # Errors
-    /// A bad value, a forced GPU that cannot be had, a forced link that this program does not have, no
+    /// A bad value, more to read ahead than there is memory, a forced GPU that cannot be had, a forced link that this program does not have, no
     /// storage tier within `storage_wait_ms`, or no threads.
     pub async fn open(config: AugmentConfig) -> Result<Self, AugmentError> {
         config.validate()?;
+        check_room(&Machine::this(), &config)?;
         session::check_forced(&config)?;
         let asked = config.clone();
         // Compiling kernels takes a while.
@@ -76,6 +79,7 @@ impl Augment {
         backend: Arc<dyn Backend>,
     ) -> Result<Self, AugmentError> {
         config.validate()?;
+        check_room(&Machine::this(), &config)?;
         session::check_forced(&config)?;
         let pool = Pool::start(Arc::clone(&backend), config.threads())?;
         Self::with_pool(config, backend, pool).await

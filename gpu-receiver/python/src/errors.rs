@@ -1,5 +1,6 @@
 //! The receiver's errors as Python's exceptions, which `headwater/errors.py` defines.
 
+use headwater_core::printable;
 use headwater_receiver::ReceiverError;
 use pyo3::PyErr;
 
@@ -25,13 +26,14 @@ pub(crate) use imported::*;
 pub(crate) fn raised(error: ReceiverError) -> PyErr {
     use headwater_core::sampler::SamplerError;
 
-    let text = error.to_string();
+    let text = printable(&error.to_string()).into_owned();
     match error {
         ReceiverError::Sampler(SamplerError::Differs(_) | SamplerError::State { .. }) => {
             StateError::new_err(text)
         }
         ReceiverError::Checkpoint(_) | ReceiverError::AmaxState(_) => StateError::new_err(text),
         ReceiverError::Config { .. }
+        | ReceiverError::Room { .. }
         | ReceiverError::Range { .. }
         | ReceiverError::Access(_)
         | ReceiverError::Recipe(_)

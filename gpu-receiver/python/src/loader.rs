@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use headwater_core::sampler::{State, Term};
-use headwater_receiver::{Callbacks, Position, Receiver, ReceiverError};
+use headwater_receiver::{Callbacks, Position, Receiver, ReceiverError, Resume};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
@@ -94,7 +94,7 @@ impl Loader {
         let receiver = open(py, options, callbacks)?;
         telemetry::ready();
         let mut pace = Pace::default();
-        if receiver.config().resume {
+        if receiver.config().resume != Resume::No {
             pace.moved_to(receiver.position());
         }
         Ok(Self { shared: Arc::new(Shared::new(receiver, pace)) })

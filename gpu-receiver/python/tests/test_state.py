@@ -130,8 +130,13 @@ def test_a_resume_from_broken_checkpoints_only_is_refused(make, tmp_path):
         make(**options)
     text = str(refused.value)
     assert text.startswith(f"none of the 2 checkpoints in {tmp_path} can be read, the newest because")
-    assert "dl_state_000000010.json" in text and "leave receiver.resume out" in text
-    assert next(iter(make(checkpoint_dir=tmp_path))).step == 0
+    assert "dl_state_000000010.json" in text and 'set receiver.resume to "fresh"' in text
+    assert next(iter(make(checkpoint_dir=tmp_path, resume="fresh"))).step == 0
+    # They are out of the way of checkpoints that are written from now on.
+    names = sorted(path.name for path in tmp_path.iterdir())
+    assert names == [f"dl_state_{step:09}.json.broken" for step in (5, 10)]
+    with pytest.raises(headwater.ConfigError, match="`newest` is not true, false or \"fresh\""):
+        make(checkpoint_dir=tmp_path, resume="newest")
 
 
 def test_weights_set_on_the_way_are_in_the_state(make):

@@ -9,10 +9,10 @@ use super::Driver;
 use crate::error::ReceiverError;
 use crate::stats::Levels;
 
+/// Workers that are named one by one.
+const AWAITED_MAX: usize = 8;
 /// How long every slot must have been in the trainer's hands before it is told.
 const SLOTS_HELD_AFTER: Duration = Duration::from_secs(5);
-/// How long no worker must have been there before the log says whom is waited for.
-const WAITING_AFTER: Duration = Duration::from_secs(3);
 
 impl Driver {
     /// Shows how full everything is.
@@ -32,37 +32,35 @@ impl Driver {
     /// was looked at.
     pub(super) fn look_for_trouble(&mut self, seen: Instant) {
         let alone = self.state.alone_since.map_or(Duration::ZERO, |since| since.elapsed());
-        self.say_whom_is_waited_for(alone);
+        let waited_s = alone.as_secs();
+        if self.state.alone_since.is_some() && self.state.reminder.is_due(alone) {
+            tracing::warn!("no augment worker for {waited_s} s: {}", self.awaited());
+        }
         if alone > self.worker_wait {
-            let workers = self.awaited();
-            let trouble = ReceiverError::NoWorker {
-                waited_s: alone.as_secs(),
-                last: self.state.last_refusal.clone(),
-                workers,
-            };
+            let trouble = ReceiverError::NoWorker { waited_s, awaited: self.awaited() };
             self.mailbox.report(seen, trouble);
         }
         self.look_for_slots(seen);
     }
 
-    /// The workers that there should be.
+    /// The workers there should be, and what keeps each.
     fn awaited(&self) -> String {
-        let addresses: Vec<&str> = self.state.keepers.keys().map(String::as_str).collect();
-        match addresses.as_slice() {
-            [] => "an address that receiver.workers leads to".to_owned(),
-            addresses => addresses.join(", "),
+        let state = &self.state;
+        let heard = |address: &String| match state.refusals.get(address) {
+            Some(reason) => format!("{address}: {reason}"),
+            None => format!("{address}: no answer yet"),
+        };
+        let mut awaited: Vec<String> = state.keepers.keys().take(AWAITED_MAX).map(heard).collect();
+        if let more @ 1.. = state.keepers.len().saturating_sub(AWAITED_MAX) {
+            awaited.push(format!("and {more} more"));
         }
-    }
-
-    /// Once for each time without workers.
-    fn say_whom_is_waited_for(&mut self, alone: Duration) {
-        if alone <= WAITING_AFTER {
-            self.state.waiting_said = false;
-        } else if !std::mem::replace(&mut self.state.waiting_said, true) {
-            let (workers, last) = (self.awaited(), &self.state.last_refusal);
-            let limit_s = self.worker_wait.as_secs();
-            tracing::warn!(workers, last, limit_s, "waiting for a worker");
+        if !state.missing.is_empty() {
+            awaited.push(state.missing.clone());
         }
+        if awaited.is_empty() {
+            awaited.push("receiver.workers leads to no address yet".to_owned());
+        }
+        awaited.join("; ")
     }
 
     /// No slot to make a batch in: the trainer has them all, or workers that still write to them.

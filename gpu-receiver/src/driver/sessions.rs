@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use headwater_core::Reminder;
 use headwater_transport::{LinkKind, PeerId};
 use tokio::time::Instant;
 
@@ -24,8 +25,9 @@ impl Driver {
                 self.stats.on_worker_joined(peer, &welcome.worker, link.kind());
                 let kind = link.kind();
                 self.state.paths.insert(peer, kind);
-                self.state.sessions.insert(peer, Session { address, link, outbox, _held: held });
                 self.state.alone_since = None;
+                self.state.refusals.remove(&address);
+                self.state.sessions.insert(peer, Session { address, link, outbox, _held: held });
                 self.ledger.on_worker_joined(peer, welcome.worker, kind, welcome.credits);
                 if self.state.gone_early.contains(&(peer, kind)) {
                     self.on_path_gone(peer, kind, "it was gone before it was used");
@@ -35,9 +37,11 @@ impl Driver {
             SessionEvent::Ended { address, reason, hopeless } => {
                 self.end_session(peer);
                 self.state.gone_early.retain(|(early, _)| *early != peer);
-                self.state.last_refusal = format!("{address}: {reason}");
                 if hopeless {
                     tracing::error!(worker = address, reason, "worker cannot serve this receiver");
+                }
+                if self.state.keepers.contains_key(&address) {
+                    self.state.refusals.insert(address, reason);
                 }
             }
             SessionEvent::Said(message) => self.on_message(peer, message),
@@ -51,6 +55,7 @@ impl Driver {
         self.stats.on_worker_left(peer);
         if self.state.sessions.is_empty() {
             self.state.alone_since = Some(Instant::now());
+            self.state.reminder = Reminder::default();
         }
     }
 
@@ -77,6 +82,7 @@ impl Driver {
         let gone = |address: &String| !workers.contains(address);
         let stale: Vec<String> = self.state.keepers.keys().filter(|a| gone(a)).cloned().collect();
         for address in stale {
+            self.state.refusals.remove(&address);
             if let Some(keeper) = self.state.keepers.remove(&address) {
                 keeper.abort();
             }

@@ -18,18 +18,22 @@ use crate::slots::SlotMaker;
 const LIMIT: Duration = Duration::from_secs(60);
 const START: Position = Position { epoch: 0, step: 0 };
 
-/// Nobody to be dialled.
+/// Nobody to be dialled: some addresses refuse, the others say nothing.
 struct Nobody;
 
 #[async_trait::async_trait]
 impl Dial for Nobody {
     async fn dial(
         &self,
-        _: &str,
+        address: &str,
         _: SessionHello,
         _: &[Arc<dyn ReceiverLink>],
     ) -> Result<Opened, DialError> {
-        std::future::pending().await
+        match address {
+            "token:1" => Err(DialError { reason: "the token is wrong".into(), hopeless: true }),
+            "closed:1" => Err(DialError { reason: "connection refused".into(), hopeless: false }),
+            _ => std::future::pending().await,
+        }
     }
 }
 
@@ -152,4 +156,39 @@ async fn slots_that_a_late_writer_keeps_are_reported_with_its_name() {
     let said = error.to_string();
     assert!(said.starts_with("none of 1 slots is free: 1 of them"), "{said}");
     assert!(said.contains("(rack-3:7402)") && said.contains("receiver.slots_max"), "{said}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_receiver_without_workers_says_whom_it_waits_for_and_what_keeps_each() {
+    let config =
+        ReceiverConfig { batch_samples: 4, worker_wait_ms: 7000, ..ReceiverConfig::default() };
+    let (driver, handle, inbox) = make(&config);
+    let mailbox = Arc::clone(&driver.mailbox);
+    tokio::spawn(driver.run(inbox));
+    let command = |command| handle.events.send(Event::Command(command));
+    let wait = async || {
+        let asked = Instant::now();
+        tokio::time::sleep(Duration::from_secs(8)).await;
+        let Err(error) = mailbox.take(asked, |_| 100) else { panic!("not a word of it") };
+        error.to_string()
+    };
+    let trouble = "`dns:workers:1` gives no addresses: no such name".to_owned();
+    command(Command::WorkersMissing(trouble)).await.expect("a driver");
+    let said = wait().await;
+    assert!(said.contains(" s: `dns:workers:1` gives no addresses: no such name; start"), "{said}");
+
+    command(Command::WorkersMissing(String::new())).await.expect("a driver");
+    let workers = ["closed:1", "silent:1", "token:1"].map(str::to_owned).to_vec();
+    command(Command::SetWorkers(workers)).await.expect("a driver");
+    let said = wait().await;
+    let each =
+        "closed:1: connection refused; silent:1: no answer yet; token:1: the token is wrong;";
+    assert!(said.contains(each), "{said}");
+    assert!(!said.contains("dns:workers") && said.contains("receiver.workers"), "{said}");
+
+    let many = (0..20).map(|number| format!("silent-{number:02}:1")).collect();
+    command(Command::SetWorkers(many)).await.expect("a driver");
+    let said = wait().await;
+    assert!(said.contains("silent-07:1: no answer yet; and 12 more;"), "{said}");
+    assert!(!said.contains("closed:1"), "{said}");
 }

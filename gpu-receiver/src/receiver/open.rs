@@ -6,6 +6,7 @@ use headwater_access::Access;
 use headwater_core::sampler::Sampler;
 use headwater_core::{Layout, Recipe};
 use headwater_cuda::DeviceAllocator;
+use headwater_inventory::Machine;
 use headwater_storage_client::Dataset;
 use headwater_transport::LinkKind;
 use headwater_transport::links::Listening;
@@ -22,6 +23,7 @@ use crate::events::{DriverInbox, ways};
 use crate::foresight::tell_storage;
 use crate::mailbox::Mailbox;
 use crate::position::Position;
+use crate::room::check_room;
 use crate::sample_order::SampleOrder;
 use crate::scaling::Scaling;
 use crate::setup::{fetch_datasets, open_links, sampler_config};
@@ -34,7 +36,7 @@ impl Receiver {
     /// Blocks until the storage tier has answered; not to be called on an async thread.
     ///
     /// # Errors
-    /// A wrong configuration, no storage tier within its limit, no memory for slots, no link.
+    /// A wrong configuration, no room for the slots, no storage tier within its limit, no link.
     pub fn open(
         config: ReceiverConfig,
         recipe: Recipe,
@@ -57,6 +59,7 @@ impl Receiver {
         config.validate()?;
         recipe.validate()?;
         config.mask_plan(&recipe)?;
+        check_room(&Machine::this(), &config, &recipe)?;
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(config.threads as usize)
             .thread_name("hw-receiver")

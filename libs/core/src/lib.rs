@@ -1,7 +1,8 @@
 //! What two tiers must compute alike, so that a batch is a pure function of its coordinates:
 //! dtypes, recipes and their digests, the layout of a batch, sample references, manifests,
 //! random draws, masks and the order of samples. And what all tiers do alike: pauses between tries,
-//! counts and names of fields in words.
+//! counts and names of fields in words, text that a terminal can be
+//! shown, when to say that a wait goes on.
 //!
 //! Deliberately absent: files, sockets, clocks, threads, async, logging, any state shared
 //! between calls. Everything here can be computed again anywhere from its arguments.
@@ -20,7 +21,9 @@ pub mod layout;
 pub mod manifest;
 pub mod masks;
 pub mod part;
+mod printable;
 pub mod recipe;
+mod reminder;
 pub mod rendezvous;
 pub mod sample;
 pub mod sampler;
@@ -36,7 +39,9 @@ pub use layout::{Layout, Region, TensorLayout};
 pub use manifest::{Manifest, ManifestError, ShardEntry};
 pub use masks::{MaskKey, MaskPlan, MaskSpec, Masks};
 pub use part::{BadSamplePolicy, PartKey, PartScope, PartSettings, cut};
+pub use printable::printable;
 pub use recipe::{Recipe, RecipeError};
+pub use reminder::Reminder;
 pub use rendezvous::{owner, owner_bounded, rendezvous};
 pub use sample::{SampleId, SampleRef};
 pub use sampler::{BatchPlan, Sampler, SamplerConfig, SamplerError, State};

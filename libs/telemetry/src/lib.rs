@@ -10,6 +10,7 @@
 
 mod config;
 mod error;
+mod escaping;
 mod health;
 mod logs;
 mod recorder;

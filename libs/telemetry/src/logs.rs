@@ -3,6 +3,7 @@
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt::MakeWriter;
 
+use crate::escaping::Escaping;
 use crate::{LogFormat, TelemetryConfig, TelemetryError};
 
 /// Starts logging. `from` names who set the filter of lines; `writer` is where lines go (standard
@@ -15,11 +16,12 @@ where
     W: for<'a> MakeWriter<'a> + Send + Sync + 'static,
 {
     let filter = parse(&config.log, from)?;
-    let lines = tracing_subscriber::fmt().with_env_filter(filter).with_writer(writer);
+    let lines = tracing_subscriber::fmt().with_env_filter(filter);
     let started = match config.log_format {
         // Colours end up as noise in files and in journals, so there are none.
-        LogFormat::Text => lines.with_ansi(false).try_init(),
-        LogFormat::Json => lines.json().flatten_event(true).try_init(),
+        LogFormat::Text => lines.with_ansi(false).with_writer(Escaping(writer)).try_init(),
+        // Has escapes of its own.
+        LogFormat::Json => lines.with_writer(writer).json().flatten_event(true).try_init(),
     };
     started.map_err(|_| TelemetryError::Twice { what: "logs" })
 }

@@ -1,7 +1,7 @@
 //! How a lease ends.
 
 use super::lease::FP8_TENSORS_MAX;
-use super::{LEASE_SAMPLES_MAX, MessageError, fault};
+use super::{LEASE_SAMPLES_MAX, MessageError, fault, sentence};
 use crate::v1;
 
 /// A part was delivered: its bytes are with the link.
@@ -116,7 +116,7 @@ impl From<PartDone> for v1::Done {
 
 impl From<v1::Provenance> for Provenance {
     fn from(p: v1::Provenance) -> Self {
-        let substitution = Substitution { used_index: p.used_index, reason: p.reason };
+        let substitution = Substitution { used_index: p.used_index, reason: sentence(p.reason) };
         Self { key: p.key, label: p.label, substituted: p.substituted.then_some(substitution) }
     }
 }
@@ -158,7 +158,7 @@ impl TryFrom<v1::Failed> for Failure {
             v1::FailureKind::Withdrawn => FailureKind::Withdrawn,
             v1::FailureKind::Unspecified => return Err(fault("kind", "is unspecified")),
         };
-        Ok(Self { lease: failed.lease, kind, message: failed.message })
+        Ok(Self { lease: failed.lease, kind, message: sentence(failed.message) })
     }
 }
 

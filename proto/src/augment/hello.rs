@@ -3,7 +3,7 @@
 use headwater_core::sampler::DATASETS_MAX;
 use headwater_core::{BadSamplePolicy, Digest, PartScope, PartSettings, Recipe};
 
-use super::{MessageError, digest, fault};
+use super::{MessageError, digest, fault, name, sentence};
 use crate::v1;
 
 /// Most milliseconds between heartbeats that a receiver may ask for: a worker keeps a silent one's
@@ -11,6 +11,8 @@ use crate::v1;
 pub const HEARTBEAT_MS_MAX: u32 = 60_000;
 /// Most bytes of a link's address.
 const ADDRESS_MAX_BYTES: usize = 4096;
+/// Most links of a session: there are four kinds, and newer programs may know more.
+const LINKS_MAX: usize = 64;
 
 /// What a receiver wants of a worker, for all leases of the session.
 #[derive(Clone, Debug)]
@@ -141,6 +143,9 @@ impl TryFrom<v1::Hello> for SessionHello {
             let count = hello.datasets.len();
             return Err(fault("datasets", format!("has {count} entries, not 1 to {DATASETS_MAX}")));
         }
+        if hello.links.len() > LINKS_MAX {
+            return Err(fault("links", format!("has {} entries", hello.links.len())));
+        }
         if !(1..=HEARTBEAT_MS_MAX).contains(&hello.heartbeat_ms) {
             let asked = format!("is {}, must be 1 to {HEARTBEAT_MS_MAX}", hello.heartbeat_ms);
             return Err(fault("heartbeat_ms", asked));
@@ -155,7 +160,7 @@ impl TryFrom<v1::Hello> for SessionHello {
         };
         Ok(Self {
             wire_version: hello.wire_version,
-            receiver: hello.receiver,
+            receiver: name("receiver", hello.receiver)?,
             session_key,
             recipe,
             seed: hello.seed,
@@ -167,8 +172,8 @@ impl TryFrom<v1::Hello> for SessionHello {
             links: hello.links.into_iter().map(TryFrom::try_from).collect::<Result<_, _>>()?,
             heartbeat_ms: hello.heartbeat_ms,
             on_bad_sample,
-            image_field: hello.image_field,
-            label_field: hello.label_field,
+            image_field: name("image_field", hello.image_field)?,
+            label_field: name("label_field", hello.label_field)?,
         })
     }
 }
@@ -203,7 +208,7 @@ impl TryFrom<v1::DatasetRef> for DatasetRef {
 
     fn try_from(dataset: v1::DatasetRef) -> Result<Self, MessageError> {
         let manifest = digest("manifest_digest", &dataset.manifest_digest)?;
-        Ok(Self { name: dataset.name, manifest })
+        Ok(Self { name: name("dataset", dataset.name)?, manifest })
     }
 }
 
@@ -222,7 +227,7 @@ impl TryFrom<v1::LinkOffer> for LinkOffer {
         if offer.address.len() > ADDRESS_MAX_BYTES {
             return Err(fault("address", format!("has {} bytes", offer.address.len())));
         }
-        Ok(Self { kind: offer.kind, address: offer.address.to_vec() })
+        Ok(Self { kind: name("kind", offer.kind)?, address: offer.address.to_vec() })
     }
 }
 
@@ -239,7 +244,7 @@ impl TryFrom<v1::LinkRequest> for LinkRequest {
 
     fn try_from(request: v1::LinkRequest) -> Result<Self, MessageError> {
         let bytes = link_bytes("request", &request.request)?;
-        Ok(Self { kind: request.kind, request: bytes })
+        Ok(Self { kind: name("kind", request.kind)?, request: bytes })
     }
 }
 
@@ -275,16 +280,22 @@ fn link_bytes(field: &'static str, bytes: &[u8]) -> Result<Vec<u8>, MessageError
 
 // === impl SessionWelcome ===
 
-impl From<v1::Welcome> for SessionWelcome {
-    fn from(welcome: v1::Welcome) -> Self {
-        Self {
-            wire_version: welcome.wire_version,
-            worker: welcome.worker,
-            link: welcome.link,
-            refused_links: welcome.refused_links,
-            credits: welcome.credits,
-            backend: welcome.backend,
+impl TryFrom<v1::Welcome> for SessionWelcome {
+    type Error = MessageError;
+
+    fn try_from(welcome: v1::Welcome) -> Result<Self, MessageError> {
+        let refused = welcome.refused_links;
+        if refused.len() > LINKS_MAX {
+            return Err(fault("refused_links", format!("has {} entries", refused.len())));
         }
+        Ok(Self {
+            wire_version: welcome.wire_version,
+            worker: name("worker", welcome.worker)?,
+            link: name("link", welcome.link)?,
+            refused_links: refused.into_iter().map(sentence).collect(),
+            credits: welcome.credits,
+            backend: name("backend", welcome.backend)?,
+        })
     }
 }
 
@@ -306,6 +317,7 @@ mod tests {
     use headwater_core::Dtype;
     use headwater_core::recipe::{Dinov3, PRESETS};
 
+    use super::super::SENTENCE_MAX_BYTES;
     use super::*;
 
     fn hello(recipe: Recipe) -> v1::Hello {
@@ -338,6 +350,32 @@ mod tests {
             let arrived = SessionHello::try_from(hello(recipe.clone())).unwrap().recipe;
             assert_eq!(arrived, recipe);
         }
+    }
+
+    #[test]
+    fn names_longer_than_a_log_line_should_have_are_refused_at_the_door() {
+        let recipe = Recipe::preset("dinov2", headwater_core::Dtype::Bf16).unwrap();
+        let long = "n".repeat(10 << 20);
+        let refused = |change: &dyn Fn(&mut v1::Hello)| {
+            let mut hello = hello(recipe.clone());
+            change(&mut hello);
+            SessionHello::try_from(hello).expect_err("refused").to_string()
+        };
+        for (field, said) in [
+            ("receiver", refused(&|hello| hello.receiver = long.clone())),
+            ("image_field", refused(&|hello| hello.image_field = long.clone())),
+            ("label_field", refused(&|hello| hello.label_field = long.clone())),
+            ("dataset", refused(&|hello| hello.datasets[0].name = long.clone())),
+        ] {
+            assert!(said.contains(field) && said.contains("10485760 bytes"), "{said}");
+            assert!(said.len() < 200, "{} bytes", said.len());
+        }
+        let welcome = v1::Welcome { worker: "w".into(), link: "tcp".into(), ..Default::default() };
+        let long_worker = v1::Welcome { worker: long.clone(), ..welcome.clone() };
+        assert!(SessionWelcome::try_from(long_worker).is_err());
+        let sentences = v1::Welcome { refused_links: vec![long], ..welcome };
+        let kept = SessionWelcome::try_from(sentences).expect("the beginning of a sentence");
+        assert_eq!(kept.refused_links[0].len(), SENTENCE_MAX_BYTES + 2);
     }
 
     #[test]

@@ -1,0 +1,38 @@
+//! When somebody who waits says so.
+
+use std::time::Duration;
+
+/// A wait is told of after this time.
+const FIRST: Duration = Duration::from_secs(5);
+/// And again after each such time.
+const AGAIN: Duration = Duration::from_secs(60);
+
+/// Says when a wait is to be told of: after 5 s, then once a minute. One for each wait.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Reminder {
+    told: u32,
+}
+
+// === impl Reminder ===
+
+impl Reminder {
+    /// Whether a wait that has lasted for `waited` is to be told of now; true once for each time.
+    pub fn is_due(&mut self, waited: Duration) -> bool {
+        let due = waited >= FIRST + AGAIN * self.told;
+        self.told += u32::from(due);
+        due
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wait_is_told_of_after_some_seconds_and_then_now_and_then() {
+        let mut reminder = Reminder::default();
+        let told: Vec<u64> =
+            (0..200).filter(|second| reminder.is_due(Duration::from_secs(*second))).collect();
+        assert_eq!(told, [5, 65, 125, 185]);
+    }
+}
