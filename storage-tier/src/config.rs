@@ -17,6 +17,8 @@ const CONNECTIONS_DEFAULT: usize = 4096;
 const REQUESTS_DEFAULT: usize = 4096;
 const REQUESTS_ARRIVING_DEFAULT: usize = 512;
 const REQUEST_TIMEOUT_MS_DEFAULT: u64 = 10_000;
+const ANSWER_BYTES_DEFAULT: u64 = 1 << 30;
+const ANSWER_TIMEOUT_MS_DEFAULT: u64 = 20_000;
 const CONCURRENT_READS_DEFAULT: usize = 256;
 const WAITING_READS_DEFAULT: usize = 1024;
 const OPEN_SHARDS_DEFAULT: usize = 512;
@@ -60,6 +62,13 @@ pub struct StorageConfig {
     /// Time for a request to arrive whole, in ms.
     #[key(unit = "milliseconds")]
     pub request_timeout_ms: u64,
+    /// Bytes of answers that are sent to callers and not read by them yet; beyond them the caller with
+    /// the most is disconnected.
+    #[key(unit = "bytes")]
+    pub answer_bytes_max: u64,
+    /// Time for a caller to read the next piece of an answer, in ms; then it is disconnected.
+    #[key(unit = "milliseconds")]
+    pub answer_timeout_ms: u64,
     /// Reads answered at the same time; further ones wait.
     #[key(unit = "reads")]
     pub max_concurrent_reads: usize,
@@ -116,6 +125,8 @@ impl Default for StorageConfig {
             requests_max: REQUESTS_DEFAULT,
             requests_arriving_max: REQUESTS_ARRIVING_DEFAULT,
             request_timeout_ms: REQUEST_TIMEOUT_MS_DEFAULT,
+            answer_bytes_max: ANSWER_BYTES_DEFAULT,
+            answer_timeout_ms: ANSWER_TIMEOUT_MS_DEFAULT,
             max_concurrent_reads: CONCURRENT_READS_DEFAULT,
             max_waiting_reads: WAITING_READS_DEFAULT,
             open_shards_max: OPEN_SHARDS_DEFAULT,
@@ -156,8 +167,17 @@ impl StorageConfig {
         if !(1..=BLOCK_BYTES_MAX).contains(&self.block_bytes) {
             return fault("block_bytes", &self.block_bytes, "must be 1 to 33554432");
         }
-        if !(1..=600_000).contains(&self.request_timeout_ms) {
-            return fault("request_timeout_ms", &self.request_timeout_ms, "must be 1 to 600000");
+        for (key, value) in [
+            ("request_timeout_ms", self.request_timeout_ms),
+            ("answer_timeout_ms", self.answer_timeout_ms),
+        ] {
+            if !(1..=600_000).contains(&value) {
+                return fault(key, &value, "must be 1 to 600000");
+            }
+        }
+        if !(1 << 20..=1 << 44).contains(&self.answer_bytes_max) {
+            let rule = "must be 1048576 to 17592186044416";
+            return fault("answer_bytes_max", &self.answer_bytes_max, rule);
         }
         let counts = [
             ("readers", self.readers),

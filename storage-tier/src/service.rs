@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use headwater_access::{Intake, shedding};
+use headwater_access::{Answers, Intake, shedding};
 use headwater_proto::identity::{self, Tier};
 use headwater_proto::storage::{
     ReadQuery, ServedDataset, ShardPlace, ShardQuery, StorageWelcome, manifest_pieces,
@@ -86,6 +86,8 @@ impl Storage {
             Duration::from_millis(config.request_timeout_ms),
             REQUEST_MAX_BYTES,
         );
+        let patience = Duration::from_millis(config.answer_timeout_ms);
+        let answers = Answers::new("storage", config.answer_bytes_max, patience);
         let (told, stop) = oneshot::channel();
         let server = Server::builder()
             .max_frame_size(FRAME_BYTES)
@@ -93,6 +95,7 @@ impl Storage {
             .http2_max_header_list_size(HEADER_BYTES_MAX)
             .http2_keepalive_interval(Some(KEEP_ALIVE_INTERVAL))
             .layer(InterceptorLayer::new(self.access().guard()))
+            .layer(answers)
             .layer(intake)
             .layer(shedding(config.requests_max))
             .add_service(service)
@@ -189,6 +192,8 @@ impl StorageRpc for Service {
         tokio::spawn(async move {
             let _permit = permit;
             for block in blocks {
+                // Before it is made: a caller who does not read has one in the channel at most.
+                let Ok(room) = send.reserve().await else { return };
                 let indices = query.indices[block].to_vec();
                 let made = storage.block(&shard, indices, &query.fields).await;
                 let message = made.map_err(|e| refuse(&e)).map(|samples| {
@@ -197,7 +202,8 @@ impl StorageRpc for Service {
                     v1::SampleBlock { samples: samples.into_iter().map(Into::into).collect() }
                 });
                 let failed = message.is_err();
-                if send.send(message).await.is_err() || failed {
+                room.send(message);
+                if failed {
                     return;
                 }
             }

@@ -4,6 +4,7 @@ mod support;
 
 use std::time::Duration;
 
+use headwater_core::Digest;
 use headwater_proto::v1::storage_client::StorageClient as Grpc;
 use headwater_proto::{REQUEST_MAX_BYTES, WIRE_VERSION, v1};
 use headwater_storage::StorageConfig;
@@ -189,4 +190,65 @@ async fn requests_that_never_end_hold_up_nobody_and_are_given_up() {
     for connection in &mut unfinished {
         timeout(SOON, connection.refused()).await.expect("it is given up");
     }
+}
+
+fn read(manifest: Digest) -> v1::ReadRequest {
+    v1::ReadRequest {
+        dataset: "d".to_owned(),
+        manifest_digest: manifest.to_bytes().to_vec().into(),
+        shard: 0,
+        indices: (0..50).collect(),
+        fields: Vec::new(),
+    }
+}
+
+/// A node with unread answers on twenty connections, and a caller that it knows.
+async fn unread(
+    folder: &tempfile::TempDir,
+    change: impl FnOnce(&mut StorageConfig),
+) -> (Node, StorageClient, Digest) {
+    let node = node(folder, change);
+    let known = StorageClient::connect(client_config(&[&node], LocalMap::Off)).await.unwrap();
+    let manifest = known.manifest("d").await.unwrap().digest();
+    for _ in 0..20 {
+        let mut greedy = call(&node).await;
+        let request = read(manifest);
+        tokio::spawn(async move {
+            // Held for as long as the node lets it.
+            let answer = greedy.read_samples(request).await;
+            tokio::time::sleep(SOON).await;
+            drop(answer);
+        });
+    }
+    (node, known, manifest)
+}
+
+async fn reads(known: &StorageClient, manifest: Digest) -> usize {
+    let dataset = known.dataset(&DatasetRef { name: "d".to_owned(), manifest });
+    let all: Vec<u32> = (0..50).collect();
+    let fields = FieldSelection::all();
+    let samples = timeout(SOON, dataset.read(0, &all, &fields)).await.expect("its turn comes");
+    samples.unwrap().len()
+}
+
+#[tokio::test]
+async fn who_leaves_answers_unread_is_cut_off_and_the_next_gets_its_turn() {
+    let folder = tempfile::tempdir().unwrap();
+    let change = |config: &mut StorageConfig| {
+        (config.max_concurrent_reads, config.answer_timeout_ms) = (2, 300);
+    };
+    let (_node, known, manifest) = unread(&folder, change).await;
+    assert_eq!(reads(&known, manifest).await, 50);
+}
+
+#[tokio::test]
+async fn beyond_the_bytes_that_may_be_unread_the_one_with_the_most_is_cut_off() {
+    let folder = tempfile::tempdir().unwrap();
+    let change = |config: &mut StorageConfig| {
+        (config.max_concurrent_reads, config.answer_bytes_max) = (12, 20 << 20);
+        config.answer_timeout_ms = 600_000;
+    };
+    let (_node, known, manifest) = unread(&folder, change).await;
+    // Five of them have 4 MiB each; the others are cut off, one after another.
+    assert_eq!(reads(&known, manifest).await, 50);
 }

@@ -11,6 +11,7 @@
 #![forbid(unsafe_code)]
 
 mod alive;
+mod answers;
 mod client;
 mod config;
 mod data;
@@ -26,6 +27,7 @@ mod token;
 
 use std::sync::Arc;
 
+pub use answers::{Answers, Watched};
 pub use client::{Caller, Reached};
 pub use config::AccessConfig;
 pub use error::AccessError;

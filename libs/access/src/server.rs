@@ -29,7 +29,6 @@ const PAUSE: Duration = Duration::from_millis(100);
 pub struct Connection {
     stream: Stream,
     standing: Standing,
-    seated: bool,
 }
 
 #[derive(Debug)]
@@ -151,7 +150,7 @@ pub(crate) fn canonical(address: SocketAddr) -> SocketAddr {
 
 impl Connection {
     fn new(stream: Stream, standing: Standing) -> Self {
-        Self { stream, standing, seated: false }
+        Self { stream, standing }
     }
 
     /// What the connection has shown, for what is not gRPC: there a [`Guard`](crate::Guard) judges.
@@ -190,9 +189,7 @@ impl AsyncRead for Connection {
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let connection = self.get_mut();
-        if !connection.seated {
-            connection.seated = connection.standing.poll(context)?;
-        }
+        connection.standing.poll(context)?;
         match &mut connection.stream {
             Stream::Plain(stream) => Pin::new(stream).poll_read(context, buffer),
             Stream::Tls(stream) => Pin::new(stream).poll_read(context, buffer),

@@ -4,7 +4,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use headwater_lobby::Place;
@@ -23,6 +23,8 @@ struct Inner {
     /// One for each connection that there may be.
     seats: Arc<Semaphore>,
     state: Mutex<State>,
+    /// Of the connection's task, to hear that it has to end.
+    waker: Mutex<Option<Waker>>,
 }
 
 #[derive(Debug)]
@@ -35,8 +37,8 @@ enum State {
     Seated {
         _seat: OwnedSemaphorePermit,
     },
-    /// The connection is gone.
-    Left,
+    /// The connection is to end, or is gone.
+    Out(&'static str),
 }
 
 // === impl Standing ===
@@ -49,7 +51,7 @@ impl Standing {
         patience: Duration,
     ) -> Self {
         let state = Mutex::new(State::Stranger { place, patience: Box::pin(sleep(patience)) });
-        Self { inner: Arc::new(Inner { peer, seats, state }) }
+        Self { inner: Arc::new(Inner { peer, seats, state, waker: Mutex::default() }) }
     }
 
     /// The caller's end.
@@ -64,7 +66,7 @@ impl Standing {
         let mut state = self.lock();
         match *state {
             State::Seated { .. } => true,
-            State::Left => false,
+            State::Out(_) => false,
             State::Stranger { .. } => {
                 let seat = Arc::clone(&self.inner.seats).try_acquire_owned().ok();
                 let seated = seat.map(|seat| *state = State::Seated { _seat: seat });
@@ -73,11 +75,22 @@ impl Standing {
         }
     }
 
-    /// Whether the connection has a seat; an error when it may not wait for one any longer.
-    pub(crate) fn poll(&self, context: &mut Context<'_>) -> io::Result<bool> {
+    /// Whether the connection may go on; an error when it may not, or may not wait for a seat any
+    /// longer.
+    pub(crate) fn poll(&self, context: &mut Context<'_>) -> io::Result<()> {
         let mut state = self.lock();
-        let State::Stranger { place, patience } = &mut *state else {
-            return Ok(true);
+        let (place, patience) = match &mut *state {
+            State::Stranger { place, patience } => (place, patience),
+            State::Out(reason) => {
+                return Err(io::Error::new(io::ErrorKind::ConnectionAborted, *reason));
+            }
+            State::Seated { .. } => {
+                let mut waker = self.inner.waker.lock().unwrap_or_else(PoisonError::into_inner);
+                if !waker.as_ref().is_some_and(|waker| waker.will_wake(context.waker())) {
+                    *waker = Some(context.waker().clone());
+                }
+                return Ok(());
+            }
         };
         if Pin::new(place).poll(context).is_ready() {
             let reason = "another caller took its place before a request of it was let in";
@@ -87,12 +100,20 @@ impl Standing {
             let reason = "no request of it was let in within security.first_request_timeout_ms";
             return Err(io::Error::new(io::ErrorKind::TimedOut, reason));
         }
-        Ok(false)
+        Ok(())
+    }
+
+    /// Ends the connection, seated or not; whether it had not ended yet.
+    pub(crate) fn expel(&self, reason: &'static str) -> bool {
+        let was = std::mem::replace(&mut *self.lock(), State::Out(reason));
+        let mut waker = self.inner.waker.lock().unwrap_or_else(PoisonError::into_inner);
+        waker.take().into_iter().for_each(Waker::wake);
+        !matches!(was, State::Out(_))
     }
 
     /// Gives place and seat back, whoever still knows of this.
     pub(crate) fn leave(&self) {
-        *self.lock() = State::Left;
+        *self.lock() = State::Out("it is gone");
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
