@@ -13,8 +13,8 @@ use headwater_core::masks::{MaskPlan, MaskSpec};
 use headwater_core::sampler::{Between, CurriculumPoint, EpochEnd, Order, Term};
 use headwater_discovery::Places;
 use headwater_proto::augment::{BadSamplePolicy, HEARTBEAT_MS_MAX, NAME_MAX_BYTES};
-use headwater_transport::LinkKind;
 use headwater_transport::rdma::RdmaPort;
+use headwater_transport::{LinkKind, SLOTS_MAX};
 use serde::{Deserialize, Serialize};
 
 use crate::checkpoint::CheckpointFolder;
@@ -266,7 +266,7 @@ impl ReceiverConfig {
         let counts = [
             ("world_size", self.world_size, 1 << 16),
             ("batch_samples", self.batch_samples, 1 << 16),
-            ("window_batches", self.window_batches, 1024),
+            ("window_batches", self.window_batches, SLOTS_MAX as u32 - 4),
             ("part_samples", self.part_samples, 4096),
             ("heartbeat_ms", self.heartbeat_ms, HEARTBEAT_MS_MAX),
             ("hedge_first_ms", self.hedge_first_ms, u32::MAX),
@@ -289,6 +289,10 @@ impl ReceiverConfig {
         }
         if self.rank >= self.world_size {
             return wrong("rank", self.rank.to_string(), "must be below receiver.world_size");
+        }
+        if self.slots_limit() > SLOTS_MAX {
+            let rule = "must be 1024 at most, as many as a worker takes";
+            return wrong("slots_max", self.slots_max.to_string(), rule);
         }
         if self.slots_max != 0 && self.slots_max <= self.window_batches {
             let rule = "must be 0 or more than receiver.window_batches";

@@ -26,7 +26,7 @@ pub use link::contract::{ReceiverLink, WorkerLink};
 pub use link::terms::{Arrival, LinkError, LinkKind, LinkOffer, PeerId, SessionKey, Withdrawal};
 pub use memory::checksum::{part_checksum, row_checksum};
 pub use memory::part::{PartBuffer, PartRow};
-pub use memory::place::{LeaseId, MAX_REGIONS, PartPlace, PlaceError, SlotId};
+pub use memory::place::{LeaseId, MAX_REGIONS, PartPlace, PlaceError, SLOTS_MAX, SlotId};
 pub use memory::slot::{SlotError, SlotMemory};
 pub use memory::window::{DeviceWindow, Dmabuf};
 pub use metrics::describe as describe_metrics;

@@ -16,6 +16,7 @@ const REGISTRATIONS: &str = "headwater_link_registrations_total";
 const REGISTERED: &str = "headwater_link_registered_bytes_total";
 const COPIED: &str = "headwater_link_copied_bytes_total";
 const STAGING: &str = "headwater_link_staging_in_use";
+const SLOTS: &str = "headwater_link_slots_mapped";
 const PEERS: &str = "headwater_link_peers";
 
 /// Way of bytes, seen from this process.
@@ -50,6 +51,7 @@ pub fn describe() {
             metrics::describe_counter!(name, Unit::Bytes, help);
         }
         metrics::describe_gauge!(STAGING, "Staging buffers that hold a part, by link");
+        metrics::describe_gauge!(SLOTS, "Receivers' slots that this worker maps");
         metrics::describe_gauge!(PEERS, "Peers with a data path, by link");
     });
 }
@@ -103,4 +105,9 @@ pub(crate) fn staging_in_use(kind: LinkKind) -> Gauge {
 /// Peers with a data path now.
 pub(crate) fn peers(kind: LinkKind, change: f64) {
     gauge!(PEERS, "link" => kind.name()).increment(change);
+}
+
+/// Receivers' slots that this process maps now.
+pub(crate) fn slots_mapped(count: usize) {
+    gauge!(SLOTS).set(count as f64);
 }

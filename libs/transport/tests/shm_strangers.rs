@@ -226,3 +226,63 @@ async fn memory_that_could_be_taken_away_is_not_mapped() {
         assert!(error.contains(why), "{what}: {error}");
     }
 }
+
+/// Descriptors that this process has open.
+fn descriptors() -> usize {
+    std::fs::read_dir("/proc/self/fd").expect("own descriptors").count()
+}
+
+/// What a worker says to a receiver that sends `packets` and reads nothing, and how many descriptors are
+/// open then. A packet may come with memory for a slot.
+async fn flooded(
+    name: &str,
+    packets: impl Iterator<Item = (Vec<u8>, bool)> + Send + 'static,
+) -> (String, usize) {
+    let file = memory_file(SealFlags::SHRINK, SLOT_BYTES, SLOT_BYTES);
+    let listener = listening(name);
+    let receiver = tokio::task::spawn_blocking(move || {
+        let worker = rustix::net::accept(&listener).expect("a worker");
+        receive(worker.as_fd());
+        send(worker.as_fd(), &[1], None);
+        for (packet, has_file) in packets {
+            let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+            let mut control = SendAncillaryBuffer::new(&mut space);
+            let files = [file.as_fd()];
+            if has_file {
+                control.push(SendAncillaryMessage::ScmRights(&files));
+            }
+            let packet = [IoSlice::new(&packet)];
+            // The worker has had enough.
+            if rustix::net::sendmsg(&worker, &packet, &mut control, SendFlags::NOSIGNAL).is_err() {
+                break;
+            }
+        }
+        worker
+    });
+    let worker = shm::connect(&offer(name), &KEY, &ShmConnect::default()).await.expect("connected");
+    let said =
+        tokio::time::timeout(PATIENCE, worker.closed()).await.expect("the worker has enough");
+    let open = descriptors();
+    drop(worker);
+    receiver.await.expect("it ends");
+    (said.to_string(), open)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_receiver_without_measure_is_left_and_takes_no_descriptors() {
+    let length = SLOT_BYTES.to_le_bytes();
+    let slots =
+        (0..100_000_u32).map(move |slot| ([&[2][..], &slot.to_le_bytes(), &length].concat(), true));
+    let (said, open) = flooded(&unique("slots"), slots).await;
+    assert!(said.contains("1025 slots in this session, 1024 at most"), "{said}");
+    assert!(open < 500, "{open} descriptors");
+    let leases =
+        (0..1_000_000_u64).map(|lease| ([&[4][..], &lease.to_le_bytes(), &[0; 8]].concat(), false));
+    let (said, _) = flooded(&unique("leases"), leases).await;
+    assert!(said.contains("8193 permitted leases"), "{said}");
+    // Each is answered, and no answer is read.
+    let withdrawn =
+        (0..10_000_000_u64).map(|lease| ([&[5][..], &lease.to_le_bytes()].concat(), false));
+    let (said, _) = flooded(&unique("withdrawn"), withdrawn).await;
+    assert!(said.contains("does not read what it is told"), "{said}");
+}

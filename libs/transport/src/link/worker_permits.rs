@@ -11,12 +11,15 @@ use super::recent::Recent;
 use super::terms::{LinkError, LinkKind};
 use super::words::{ToReceiver, ToWorker};
 use crate::memory::part::PartBuffer;
-use crate::memory::place::{self, LeaseId, PartPlace, PlaceError, SlotId};
+use crate::memory::place::{self, LeaseId, PartPlace, PlaceError, SLOTS_MAX, SlotId};
 use crate::memory::staging::{StagingBuffer, StagingPool};
 
 /// Withdrawn leases that are remembered, for a `begin` that comes after the withdrawal. One that
 /// is forgotten is still not permitted.
 const REMEMBERED_WITHDRAWALS: usize = 4096;
+
+/// Leases at a time that a receiver may permit in one session; more than any worker gives credits for.
+const PERMITS_MAX: usize = 8192;
 
 /// How a worker answers its receiver. Where the path is gone, words are swallowed.
 pub(crate) trait Voice: Debug + Send + Sync {
@@ -89,11 +92,19 @@ impl<S: Clone> WorkerPermits<S> {
     pub(crate) fn hear(&self, word: ToWorker<S>, voice: &impl Voice) -> Result<(), String> {
         match word {
             ToWorker::Slot { slot, terms } => {
-                self.change(|state| state.slots.insert(slot, terms));
+                let slots = self.change(|state| {
+                    state.slots.insert(slot, terms);
+                    state.slots.len()
+                });
+                within("slots", slots, SLOTS_MAX)?;
             }
             ToWorker::Forget { slot } => drop(self.change(|state| state.slots.remove(&slot))),
             ToWorker::Expect { lease, fingerprint } => {
-                self.change(|state| state.permitted.insert(lease, fingerprint));
+                let permitted = self.change(|state| {
+                    state.permitted.insert(lease, fingerprint);
+                    state.permitted.len()
+                });
+                within("permitted leases", permitted, PERMITS_MAX)?;
             }
             ToWorker::Withdraw { lease } => {
                 if self.change(|state| state.withdraw(lease)) {
@@ -267,6 +278,14 @@ impl<S> WorkerPermits<S> {
     fn lock(&self) -> MutexGuard<'_, State<S>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// A receiver that asks for more than it can use is not to take a worker's memory from others.
+fn within(what: &str, count: usize, most: usize) -> Result<(), String> {
+    if count <= most {
+        return Ok(());
+    }
+    Err(format!("the receiver has {count} {what} in this session, {most} at most"))
 }
 
 // === impl State ===

@@ -5,6 +5,9 @@ use std::sync::Arc;
 use headwater_core::Region;
 use xxhash_rust::xxh3::Xxh3Default;
 
+/// Most slots of one receiver.
+pub const SLOTS_MAX: usize = 1024;
+
 /// Most regions a part may have: tensors times views, far above any recipe.
 pub const MAX_REGIONS: usize = 1024;
 

@@ -14,6 +14,8 @@ use crate::memory::slot::SlotMemory;
 #[derive(Debug)]
 pub(super) struct Channel {
     queue: Mutex<VecDeque<Outgoing>>,
+    /// Packets that may wait; one more ends the connection.
+    waiting_max: usize,
     changed: Notify,
     socket: PacketSocket,
 }
@@ -27,8 +29,9 @@ struct Outgoing {
 // === impl Channel ===
 
 impl Channel {
-    pub(super) fn new(socket: PacketSocket) -> Self {
-        Self { queue: Mutex::default(), changed: Notify::new(), socket }
+    /// `waiting_max` bounds what waits for the other end to read.
+    pub(super) fn new(socket: PacketSocket, waiting_max: usize) -> Self {
+        Self { queue: Mutex::default(), waiting_max, changed: Notify::new(), socket }
     }
 
     /// Sends now if that is possible and says so; otherwise it is sent from within
@@ -64,7 +67,7 @@ impl Channel {
     pub(super) async fn receive(&self) -> io::Result<Option<Packet>> {
         tokio::select! {
             packet = self.socket.receive() => packet,
-            never = self.send_queued() => match never {},
+            error = self.send_queued() => Err(error),
         }
     }
 
@@ -83,16 +86,24 @@ impl Channel {
         self.changed.notify_waiters();
     }
 
-    async fn send_queued(&self) -> std::convert::Infallible {
+    /// Ends only when too much waits.
+    async fn send_queued(&self) -> io::Error {
         loop {
             let changed = self.changed.notified();
+            if self.queue.lock().unwrap_or_else(PoisonError::into_inner).len() > self.waiting_max {
+                return io::Error::other("the other end does not read what it is told");
+            }
             let next = self.front();
             let Some((bytes, slot)) = next else {
                 changed.await;
                 continue;
             };
             let fd = slot.as_ref().and_then(|memory| memory.file());
-            self.socket.send(&bytes, fd).await.ok();
+            tokio::select! {
+                _ = self.socket.send(&bytes, fd) => {}
+                // Perhaps more than may wait.
+                () = changed => continue,
+            }
             // No await since the packet left: a cancelled future cannot send it twice.
             self.queue.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
             self.changed.notify_waiters();

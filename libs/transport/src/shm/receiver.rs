@@ -27,6 +27,9 @@ use crate::metrics;
 /// Connections that may be about to present their key at one time.
 const STRANGERS_MAX: usize = 64;
 
+/// Packets that wait for one worker: this end posts no more than it has slots and leases open.
+const WAITING_MAX: usize = usize::MAX;
+
 /// Pause after a failed accept, for instance for want of file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
@@ -182,7 +185,7 @@ async fn accept_all(listener: PacketSocket, permits: Arc<Permits>, door: Arc<Doo
             Ok(socket) => {
                 if let Err(reason) = door.users.check(socket.peer_uid(), "receiver.shm_allow_uids")
                 {
-                    turn_away(&Channel::new(socket), &reason);
+                    turn_away(&Channel::new(socket, WAITING_MAX), &reason);
                     continue;
                 }
                 connections.spawn(serve(socket, Arc::clone(&permits), Arc::clone(&door)));
@@ -196,7 +199,7 @@ async fn accept_all(listener: PacketSocket, permits: Arc<Permits>, door: Arc<Doo
 }
 
 async fn serve(socket: PacketSocket, permits: Arc<Permits>, door: Arc<Door>) {
-    let channel = Arc::new(Channel::new(socket));
+    let channel = Arc::new(Channel::new(socket, WAITING_MAX));
     let knock = tokio::time::timeout(door.handshake_timeout, door.knock(&channel, &permits));
     let known = tokio::select! {
         known = knock => known.unwrap_or_else(|_| Err("no hello in time".into())),

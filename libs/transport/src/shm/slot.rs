@@ -2,24 +2,32 @@
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use rustix::fs::SealFlags;
 use tokio::sync::OnceCell;
 
-use crate::link::terms::{LinkError, LinkKind};
 use crate::memory::mapping::Mapping;
+use crate::metrics;
 
 /// File systems of memory: `TMPFS_MAGIC` in `linux/magic.h`.
 const TMPFS: rustix::fs::FsWord = 0x0102_1994;
 /// Unit of `st_blocks`.
 const BLOCK_BYTES: u64 = 512;
 
-/// A slot that was announced; mapped when it is first needed.
+/// Slots that this process maps at a time, for all receivers: each takes one of the 65,530 mappings that
+/// Linux gives a process.
+const MAPPED_MAX: usize = 16_384;
+
+static MAPPED: AtomicUsize = AtomicUsize::new(0);
+
+/// A slot that was announced. It is mapped at once and its descriptor closed; its pages come when it is
+/// first needed.
 #[derive(Debug)]
 pub(super) struct Slot {
-    file: OwnedFd,
     pub(super) len_bytes: u64,
-    mapping: OnceCell<Arc<Mapping>>,
+    mapping: Arc<Mapping>,
+    populated: OnceCell<()>,
 }
 
 // === impl Slot ===
@@ -28,28 +36,38 @@ impl Slot {
     /// Takes a receiver's memory, if it stays what it is.
     ///
     /// # Errors
-    /// It may be taken away or is not all there: writing to it could kill this process.
+    /// It may be taken away or is not all there: writing to it could kill this process. Or as many
+    /// slots are mapped here as may be.
     pub(super) fn new(file: OwnedFd, len_bytes: u64) -> Result<Arc<Self>, String> {
         check(&file, len_bytes)?;
-        Ok(Arc::new(Self { file, len_bytes, mapping: OnceCell::new() }))
-    }
-
-    /// The slot's memory. The first call maps it and faults its pages in, off the async threads.
-    pub(super) async fn mapping(self: &Arc<Self>) -> Result<Arc<Mapping>, LinkError> {
-        let map = || async {
-            let slot = Arc::clone(self);
-            let mapped = tokio::task::spawn_blocking(move || slot.map()).await;
-            let mapped = mapped.unwrap_or_else(|error| Err(error.to_string()));
-            mapped.map(Arc::new).map_err(|reason| LinkKind::Shm.setup(reason))
+        let mapped = MAPPED.fetch_add(1, Ordering::Relaxed);
+        let mapping = match mapped < MAPPED_MAX {
+            true => Mapping::of_file(&file, len_bytes).map_err(|error| error.to_string()),
+            false => Err(format!("this worker maps {MAPPED_MAX} slots already, for all receivers")),
         };
-        self.mapping.get_or_try_init(map).await.cloned()
+        let mapping = mapping.map_err(|reason| {
+            MAPPED.fetch_sub(1, Ordering::Relaxed);
+            format!("cannot map a slot of {len_bytes} bytes: {reason}")
+        })?;
+        metrics::slots_mapped(mapped + 1);
+        Ok(Arc::new(Self { len_bytes, mapping: Arc::new(mapping), populated: OnceCell::new() }))
     }
 
-    fn map(&self) -> Result<Mapping, String> {
-        let mapping = Mapping::of_file(&self.file, self.len_bytes)
-            .map_err(|error| format!("cannot map a slot of {} bytes: {error}", self.len_bytes))?;
-        mapping.populate();
-        Ok(mapping)
+    /// The slot's memory. The first call faults its pages in, off the async threads.
+    pub(super) async fn mapping(self: &Arc<Self>) -> Arc<Mapping> {
+        let populate = || async {
+            let mapping = Arc::clone(&self.mapping);
+            // Where it fails, pages come one by one.
+            let _ = tokio::task::spawn_blocking(move || mapping.populate()).await;
+        };
+        self.populated.get_or_init(populate).await;
+        Arc::clone(&self.mapping)
+    }
+}
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        metrics::slots_mapped(MAPPED.fetch_sub(1, Ordering::Relaxed) - 1);
     }
 }
 

@@ -20,6 +20,10 @@ use crate::memory::part::PartBuffer;
 use crate::memory::place::{self, LeaseId, PartPlace, PlaceError};
 use crate::metrics::{self, Direction};
 
+/// Packets that wait for the receiver to read: answers to withdrawals and commits, of leases that it had
+/// open. One that asks and never reads is cut off.
+const WAITING_MAX: usize = 16_384;
+
 /// Maps slots as the receiver announces them.
 type Permits = WorkerPermits<Arc<Slot>>;
 /// What a part keeps.
@@ -71,7 +75,7 @@ impl WorkerLink for ShmWorker {
     async fn begin(&self, place: PartPlace) -> Result<PartBuffer, LinkError> {
         let slot = self.permits.permitted_slot(&place).await?;
         place::check(&place, slot.len_bytes)?;
-        let mapping = slot.mapping().await?;
+        let mapping = slot.mapping().await;
         let Some(channel) = self.channel.upgrade() else {
             return Err(LinkKind::Shm.closed("the session has ended"));
         };
@@ -162,7 +166,7 @@ async fn greet(name: &[u8], key: &SessionKey, users: Users) -> Result<Channel, L
         return Err(kind.refused("it closed the connection"));
     };
     match (ToWorker::<u64>::decode(&bytes), decode_refusal(&bytes)) {
-        (Some(ToWorker::Standing), _) => Ok(Channel::new(socket)),
+        (Some(ToWorker::Standing), _) => Ok(Channel::new(socket, WAITING_MAX)),
         (_, Some(reason)) => Err(kind.refused(reason)),
         _ => Err(kind.refused("it answered something else than a receiver's message")),
     }
