@@ -145,7 +145,7 @@ fn a_worker_renders_only_for_the_jobs_own_and_the_batches_are_the_same() {
         .map(|lines| {
             let mut fleet = Fleet::secured(&shards, &lines.join("\n"));
             // Over gRPC, so that all of it is encrypted.
-            fleet.add_worker("local_map = \"off\"");
+            fleet.add_worker("local_files = \"off\"");
             let config = ReceiverConfig { world_size: 1, ..fleet.config() };
             let extra = [arguments(&lines), two.to_vec()].concat();
             let mut ranks = Ranks::start(&config, fleet.dir(), "rank", &extra);

@@ -29,7 +29,7 @@ fn pulled_cables_change_no_batch() {
     // The shards are there on both hosts, as on a parallel file system; these read over gRPC.
     for host in &hosts {
         fleet.settle(&host.there, &host.namespace);
-        fleet.add_worker("local_map = \"off\"");
+        fleet.add_worker("local_files = \"off\"");
     }
     let config = ReceiverConfig {
         world_size: 2,
@@ -56,7 +56,7 @@ fn pulled_cables_change_no_batch() {
     let taken = ranks.taken(0);
     ranks.wait_for(0, taken + 10);
     hosts[1].plug();
-    fleet.restart_worker(1, "local_map = \"off\"");
+    fleet.restart_worker(1, "local_files = \"off\"");
     // Both cables at once: nobody is left until they are back.
     hosts.iter().for_each(Host::pull);
     sleep(Duration::from_millis(4000));

@@ -91,7 +91,7 @@ fn a_disk_that_is_full_of_checkpoints_and_indices_stops_no_batch() {
     disk.fill();
     fleet.add_storage();
     assert!(fleet.storage().log().contains("indices are not kept"), "nothing is said of them");
-    fleet.add_worker("local_map = \"off\"");
+    fleet.add_worker("local_files = \"off\"");
     let config = config(&mut fleet);
     let checkpoints = folder.join("index/checkpoints");
     disk.free();

@@ -48,7 +48,7 @@ fn weather_of_every_kind_changes_no_batch() {
     fleet.reach_storage_at(&storage.address);
     let mut ways = vec![storage];
     for number in 0..2 {
-        fleet.add_worker("local_map = \"off\"");
+        fleet.add_worker("local_files = \"off\"");
         ways.push(Proxy::new("127.0.0.1:0", &fleet.worker(number).address.clone()));
     }
     // Workers are told another address of this host than the one that the rank listens on.

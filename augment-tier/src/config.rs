@@ -1,12 +1,13 @@
 //! Configuration of an augment worker: `[augment]` in `headwater.toml`.
 
 use std::num::NonZeroUsize;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use headwater_access::AccessConfig;
 use headwater_config_derive::Keys;
 use headwater_cuda::CubinCache;
-use headwater_storage_client::{LocalMap, StorageClientConfig, StorageClientError};
+use headwater_storage_client::{LocalFiles, StorageClientConfig, StorageClientError};
 use headwater_transport::LinkKind;
 use headwater_transport::rdma::{QUEUE_PAIRS_MAX, RdmaPort};
 use serde::{Deserialize, Serialize};
@@ -61,8 +62,15 @@ pub struct AugmentConfig {
     /// and may be tried again. Also the wait at the start.
     #[key(unit = "milliseconds")]
     pub storage_wait_ms: u64,
-    /// Whether shards of the same host are mapped instead of sent: `auto` or `off`.
-    pub local_map: LocalMap,
+    /// Whether shards of the same host are read as files instead of sent: `auto` or `off`.
+    pub local_files: LocalFiles,
+    /// Folders that such files must lie in, all links and `..` followed, whatever a storage node says;
+    /// a shard elsewhere is sent. Empty: the folders of the datasets' shards in the same configuration,
+    /// and where it has none, no file is read.
+    pub local_roots: Vec<PathBuf>,
+    /// Folders of the datasets' shards; from `[[dataset]]` in the file.
+    #[serde(skip)]
+    pub dataset_folders: Vec<PathBuf>,
     /// Threads that render; 0: one per core.
     #[key(unit = "threads")]
     pub threads: usize,
@@ -155,7 +163,9 @@ impl Default for AugmentConfig {
             advertise: String::new(),
             storage: vec![STORAGE_DEFAULT.to_owned()],
             storage_wait_ms: STORAGE_WAIT_MS_DEFAULT,
-            local_map: LocalMap::Auto,
+            local_files: LocalFiles::Auto,
+            local_roots: Vec::new(),
+            dataset_folders: Vec::new(),
             threads: 0,
             backend: BackendChoice::Auto,
             cuda_device: 0,
@@ -308,10 +318,18 @@ impl AugmentConfig {
         }
     }
 
+    /// Folders that shards may be read from as files.
+    #[must_use]
+    pub fn local_roots(&self) -> Vec<PathBuf> {
+        let given = !self.local_roots.is_empty();
+        if given { self.local_roots.clone() } else { self.dataset_folders.clone() }
+    }
+
     pub(crate) fn storage_client(&self) -> StorageClientConfig {
         StorageClientConfig {
             nodes: self.storage.clone(),
-            local_map: self.local_map,
+            local_files: self.local_files,
+            local_roots: self.local_roots(),
             wait_limit_ms: self.storage_wait_ms,
             wait_limit_key: "augment.storage_wait_ms",
             access: self.security.clone(),
@@ -393,7 +411,7 @@ mod tests {
     fn an_unknown_key_is_refused() {
         let read = serde_json::from_str::<AugmentConfig>;
         assert_eq!(read("{}").unwrap(), AugmentConfig::default());
-        assert!(read(r#"{"local_map": "off"}"#).is_ok());
+        assert!(read(r#"{"local_files": "off"}"#).is_ok());
         let error = read(r#"{"thread": 3}"#).unwrap_err().to_string();
         assert!(error.contains("`thread`"), "{error}");
     }

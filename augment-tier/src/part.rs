@@ -20,7 +20,7 @@ pub use rows::{SampleRows, render_into_rows};
 pub use scales::PartScales;
 
 use crate::backend::SampleRenderer;
-use crate::render::{PartSample, RenderError, Rendered, ViewSink};
+use crate::render::{BadImage, PartSample, RenderError, Rendered, ViewSink};
 
 /// A recipe, and which region of a part holds which of its views: regions are numbered as
 /// `Layout::part_regions` has them, tensors in order, views in order, the scales of their blocks where
@@ -194,13 +194,13 @@ pub fn next_substitute(asked: u32, tried: u32, samples: u32) -> Option<u32> {
 /// Checks that a sample is not too large to be delivered as it is.
 ///
 /// # Errors
-/// It is.
-pub fn check_bytes(raw: RawSpec, encoded: &[u8]) -> Result<(), RenderError> {
+/// It is: the sample is bad.
+pub fn check_bytes(raw: RawSpec, encoded: &[u8]) -> Result<(), BadImage> {
     let (bytes, bytes_max) = (encoded.len(), raw.bytes_max);
     if bytes <= bytes_max as usize {
         return Ok(());
     }
-    Err(RenderError::TooManyBytes { bytes, bytes_max })
+    Err(BadImage::TooManyBytes { bytes, bytes_max })
 }
 
 /// The rows of one sample as a renderer asks for them.
@@ -340,7 +340,7 @@ mod tests {
         assert!(raw_part([b"abcd", b"abcd"], 4).is_ok());
         let PartError { position, error } = raw_part([b"abcd", b"abcde"], 4).unwrap_err();
         assert_eq!(position, 1);
-        assert!(error.is_of_sample());
+        assert!(matches!(error, RenderError::Bad(_)));
         assert!(error.to_string().contains("5 bytes, more than 4: raise recipe.raw_bytes_max"));
     }
 }

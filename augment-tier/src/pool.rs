@@ -21,17 +21,27 @@ use queue::FairQueue;
 use crate::backend::{Backend, SampleRenderer};
 use crate::error::AugmentError;
 use crate::metrics;
+use crate::render::RenderError;
 
 /// Work in units that any thread may do, each once.
 pub(crate) trait PoolWork: Send + Sync {
     /// Does one unit.
     fn do_unit(&self, unit: usize, renderer: &mut dyn SampleRenderer);
 
-    /// `do_unit` panicked, or there was no renderer for it.
-    fn broken(&self, unit: usize, reason: String);
+    /// `do_unit` did not come to its end.
+    fn undone(&self, unit: usize, why: Undone);
 
     /// These units will not be done.
     fn taken_back(&self, units: Range<usize>);
+}
+
+/// Why a unit was not run to its end.
+#[derive(Debug)]
+pub(crate) enum Undone {
+    /// It panicked, with these words.
+    Panic(String),
+    /// There is no memory for a renderer, now that a panic has cost the last one.
+    NoRenderer(RenderError),
 }
 
 /// The threads. Dropping it waits for the units under way; nothing else is begun.
@@ -138,10 +148,12 @@ impl Shared {
         let mut renderer = Some(renderer);
         while let Some((work, unit)) = self.next() {
             let started = Instant::now();
-            if let Err(reason) = self.do_unit(&*work, unit, &mut renderer) {
-                metrics::panicked();
-                tracing::error!(reason, "rendering a sample broke off");
-                work.broken(unit, reason);
+            if let Err(why) = self.do_unit(&*work, unit, &mut renderer) {
+                if let Undone::Panic(_) = why {
+                    metrics::panicked();
+                }
+                tracing::error!(?why, "rendering a sample broke off");
+                work.undone(unit, why);
             }
             metrics::pool_busy(started.elapsed());
         }
@@ -153,10 +165,10 @@ impl Shared {
         work: &dyn PoolWork,
         unit: usize,
         renderer: &mut Option<Box<dyn SampleRenderer>>,
-    ) -> Result<(), String> {
+    ) -> Result<(), Undone> {
         let mut taken = match renderer.take() {
             Some(renderer) => renderer,
-            None => self.backend.renderer().map_err(|error| error.to_string())?,
+            None => self.backend.renderer().map_err(Undone::NoRenderer)?,
         };
         let done = catch_unwind(AssertUnwindSafe(|| work.do_unit(unit, &mut *taken)));
         match done {
@@ -164,7 +176,7 @@ impl Shared {
                 *renderer = Some(taken);
                 Ok(())
             }
-            Err(panic) => Err(format!("panic: {}", text_of(&*panic))),
+            Err(panic) => Err(Undone::Panic(format!("panic: {}", text_of(&*panic)))),
         }
     }
 

@@ -10,7 +10,7 @@ use headwater_core::draw::{CropBox, DrawKey, Extent, SampleParams, ViewParams};
 use headwater_core::recipe::{BaseSpec, DecodeScaling};
 use headwater_core::{Dtype, Recipe, SampleId};
 
-use crate::decode::{DecodeError, DecodeLimits, Decoder, Wanted};
+use crate::decode::{DecodeError, DecodeFailure, DecodeLimits, Decoder, Wanted};
 use crate::image::Planes;
 use crate::ops::resize::Geometry;
 use crate::simd::Simd;
@@ -71,13 +71,14 @@ pub struct Rendered {
     pub source: Extent,
 }
 
-/// Why a sample could not be rendered.
+/// A verdict on a sample's bytes: they follow the recipe nowhere. Only this may put another sample in
+/// its place.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum RenderError {
-    /// The bytes are no image that is read here. Nothing has been written.
+pub enum BadImage {
+    /// The bytes are no image that is read here.
     #[error(transparent)]
     Decode(#[from] DecodeError),
-    /// The recipe delivers encoded bytes, and these are too many. Nothing has been written.
+    /// The recipe delivers encoded bytes, and these are too many.
     #[error(
         "has {bytes} bytes, more than {bytes_max}: raise recipe.raw_bytes_max, or leave it out"
     )]
@@ -86,6 +87,20 @@ pub enum RenderError {
         bytes: usize,
         /// What the recipe allows.
         bytes_max: u32,
+    },
+}
+
+/// Why a sample could not be rendered.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RenderError {
+    /// The sample is bad. Nothing has been written.
+    #[error(transparent)]
+    Bad(#[from] BadImage),
+    /// Something is short for now, such as memory. Nothing has been written.
+    #[error("{reason}")]
+    Passing {
+        /// What was said.
+        reason: String,
     },
     /// The device cannot do it: it lacks memory, or the decoder that the recipe asks for. Nothing
     /// has been written.
@@ -135,17 +150,12 @@ pub struct Draws {
 
 // === impl RenderError ===
 
-impl RenderError {
-    /// Whether the sample is at fault, so that another one may do better.
-    #[must_use]
-    pub fn is_of_sample(&self) -> bool {
-        matches!(self, Self::Decode(_) | Self::TooManyBytes { .. })
-    }
-
-    /// Whether this worker's device is at fault, so that another worker may do better.
-    #[must_use]
-    pub fn is_of_device(&self) -> bool {
-        matches!(self, Self::Device { .. } | Self::DeviceLost { .. })
+impl From<DecodeFailure> for RenderError {
+    fn from(failure: DecodeFailure) -> Self {
+        match failure {
+            DecodeFailure::Bytes(error) => Self::Bad(error.into()),
+            DecodeFailure::Passing { .. } => Self::Passing { reason: failure.to_string() },
+        }
     }
 }
 

@@ -11,7 +11,7 @@ use headwater_core::sampler::{Curriculum, SamplerConfig};
 use headwater_core::{Backoff, Manifest, Recipe};
 use headwater_proto::WIRE_VERSION;
 use headwater_proto::augment::{DatasetRef, SessionHello};
-use headwater_storage_client::{Dataset, LocalMap, StorageClient, StorageClientConfig};
+use headwater_storage_client::{Dataset, LocalFiles, StorageClient, StorageClientConfig};
 use headwater_transport::links::{self, ListenChoices, Listening};
 use headwater_transport::rdma::RdmaListen;
 use headwater_transport::shm::ShmListen;
@@ -37,7 +37,7 @@ pub(crate) async fn fetch_datasets(
 ) -> Result<(Vec<Arc<Manifest>>, Vec<Dataset>), ReceiverError> {
     let client = StorageClient::connect(StorageClientConfig {
         nodes: config.storage.clone(),
-        local_map: LocalMap::Off,
+        local_files: LocalFiles::Off,
         access: config.security.clone(),
         wait_limit_ms: config.worker_wait_ms.into(),
         wait_limit_key: "receiver.worker_wait_ms",
@@ -47,10 +47,9 @@ pub(crate) async fn fetch_datasets(
     let mut manifests = Vec::with_capacity(datasets.len());
     let mut handles = Vec::with_capacity(datasets.len());
     for DatasetUse { name, .. } in datasets {
-        let manifest = client.manifest(name).await?;
-        handles
-            .push(client.dataset(&DatasetRef { name: name.clone(), manifest: manifest.digest() }));
-        manifests.push(Arc::new(manifest));
+        let manifest = Arc::new(client.manifest(name).await?);
+        handles.push(client.dataset(Arc::clone(&manifest)));
+        manifests.push(manifest);
     }
     check_fields(&manifests, &config.image_field, &config.label_field)?;
     Ok((manifests, handles))

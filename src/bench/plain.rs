@@ -15,7 +15,7 @@ use headwater_augment::part::{PartPlan, PartScales, SampleFields, SliceRow};
 use headwater_augment::render::{PartSample, RenderKey};
 use headwater_core::{Layout, Recipe, SampleRef};
 use headwater_receiver::ReceiverConfig;
-use headwater_storage_client::{DatasetRef, StorageClient, StorageClientConfig};
+use headwater_storage_client::{StorageClient, StorageClientConfig};
 
 /// The regions of one part.
 type Part = Vec<Vec<u8>>;
@@ -48,7 +48,7 @@ impl Plain {
         let mut known: HashMap<(u16, u32, u32), Vec<u8>> = HashMap::new();
         let mut manifests = Vec::new();
         for name in datasets {
-            manifests.push(client.manifest(name).await?);
+            manifests.push(Arc::new(client.manifest(name).await?));
         }
         let mut samples = Vec::with_capacity(taken.len());
         for (epoch, sample) in taken {
@@ -57,10 +57,8 @@ impl Plain {
             let encoded = if let Some(encoded) = known.get(&place) {
                 encoded.clone()
             } else {
-                let reference =
-                    DatasetRef { name: manifest.dataset().to_owned(), manifest: manifest.digest() };
                 let wanted = [sample.index];
-                let dataset = client.dataset(&reference);
+                let dataset = client.dataset(Arc::clone(manifest));
                 let read = dataset.read(sample.shard, &wanted, fields.selection()).await?;
                 let image = fields.image(read.first().context("a sample is missing")?)?;
                 known.entry(place).or_insert(image.to_vec()).clone()

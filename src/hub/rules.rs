@@ -10,7 +10,7 @@ use headwater_augment::part::SampleFields;
 use headwater_config::Config;
 use headwater_core::{ShardIndex, fields};
 use headwater_storage::InspectedShard;
-use headwater_storage_client::{EncodedSample, FieldSelection, MappedShard};
+use headwater_storage_client::{EncodedSample, FieldSelection, IndexedShard};
 
 use super::sums::sha256;
 
@@ -71,7 +71,7 @@ impl Rules {
         };
         let shard = inspected.shard();
         let index = shard.index();
-        found.bytes = shard.map().identity().bytes;
+        found.bytes = shard.file().identity().bytes;
         found.samples = index.samples().into();
         if let Some(fault) = inspected.fault() {
             found.shard(fault.sentence());
@@ -90,9 +90,12 @@ impl Rules {
             ));
         }
         if let Some(sum) = sum {
-            let is = sha256(shard.map().as_slice());
-            if is != sum {
-                found.shard(format!("SHA-256 is {is}, should be {sum}: the file was changed"));
+            match sha256(&shard.file().reader(0)) {
+                Ok(is) if is == sum => {}
+                Ok(is) => {
+                    found.shard(format!("SHA-256 is {is}, should be {sum}: the file was changed"));
+                }
+                Err(error) => found.shard(error.to_string()),
             }
         }
         let mut decoder = match Decoder::new(self.limits) {
@@ -111,7 +114,7 @@ impl Rules {
 
     fn samples(
         &self,
-        shard: &MappedShard,
+        shard: &IndexedShard,
         range: std::ops::Range<u32>,
         decoder: &mut Decoder,
         found: &mut Found,
@@ -119,15 +122,14 @@ impl Rules {
         let all = FieldSelection::all();
         let indices: Vec<u32> = range.collect();
         // One by one where one of them cannot be had, so that the others still are.
+        let one = |index: &u32| shard.read(&[*index], &all).map(|mut one| one.remove(0));
         let samples: Vec<_> = match shard.read(&indices, &all) {
             Ok(samples) => samples.into_iter().map(Ok).collect(),
-            Err(_) => {
-                let one = |index: &u32| shard.read(&[*index], &all).map(|mut one| one.remove(0));
-                indices.iter().map(one).collect()
-            }
+            Err(_) => indices.iter().map(one).collect(),
         };
         for (index, sample) in indices.into_iter().zip(samples) {
             let reasons = match sample {
+                Ok(EncodedSample { fields: Err(verdict), .. }) => vec![verdict.to_string()],
                 Ok(sample) => self.reasons(&sample, decoder),
                 Err(error) => vec![error.to_string()],
             };
@@ -152,7 +154,7 @@ impl Rules {
 
     /// The fields of a sample that has no image.
     fn found_instead(&self, sample: &EncodedSample) -> String {
-        let found: Vec<&str> = sample.fields.iter().map(|(name, _)| name.as_str()).collect();
+        let found: Vec<&str> = sample.fields().map(|(name, _)| name.as_str()).collect();
         fields::found_instead(&found, &self.image)
     }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
@@ -10,6 +11,8 @@ use sha2::{Digest as _, Sha256};
 /// Name of the file.
 pub(crate) const SUMS_FILE: &str = "SHA256SUMS";
 const HEX_DIGITS: usize = 64;
+/// Bytes that are read and digested at a time.
+const BLOCK_BYTES: usize = 256 << 10;
 
 /// What the shards of a dataset should be.
 #[derive(Debug, Default)]
@@ -69,8 +72,19 @@ pub(crate) fn sum_line(sum: &str, name: &str) -> String {
 }
 
 /// SHA-256 in hexadecimal digits.
-pub(crate) fn sha256(bytes: &[u8]) -> String {
-    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
+///
+/// # Errors
+/// The bytes cannot be read.
+pub(crate) fn sha256(mut bytes: impl Read) -> io::Result<String> {
+    let mut digest = Sha256::new();
+    let mut block = vec![0; BLOCK_BYTES];
+    loop {
+        match bytes.read(&mut block)? {
+            0 => break,
+            read => digest.update(&block[..read]),
+        }
+    }
+    Ok(digest.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
 #[cfg(test)]
@@ -82,7 +96,7 @@ mod tests {
 
     #[test]
     fn lines_are_those_of_sha256sum() {
-        assert_eq!(sha256(b"abc"), OF_ABC);
+        assert_eq!(sha256(&b"abc"[..]).unwrap(), OF_ABC);
         let line = sum_line(OF_ABC, "a b.tar");
         assert_eq!(parse(line.trim_end()), Some((OF_ABC.to_owned(), "a b.tar")));
         assert_eq!(parse(&format!("{OF_ABC} *a.tar")), Some((OF_ABC.to_owned(), "a.tar")));

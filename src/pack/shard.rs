@@ -42,13 +42,14 @@ pub(crate) fn write_shard(plan: &ShardPlan<'_>, path: &Path) -> Result<Written> 
 
     let shard = InspectedShard::open(path).with_context(what)?;
     let samples = shard.shard().index().samples() as usize;
-    let bytes = shard.shard().map().identity().bytes;
+    let bytes = shard.shard().file().identity().bytes;
     if shard.fault().is_some() || samples != plan.images.len() || bytes != plan.bytes {
         let (planned, name) = (plan.images.len(), &plan.name);
         let planned = counted(planned, "sample");
         bail!("shard `{name}` reads back as {samples} of {planned}: is the disk sound");
     }
-    Ok(Written { sha256: sha256(shard.shard().map().as_slice()), idx: shard.dali_idx() })
+    let sha256 = sha256(&shard.shard().file().reader(0)).with_context(what)?;
+    Ok(Written { sha256, idx: shard.dali_idx() })
 }
 
 fn read(image: &Image) -> Result<Vec<u8>> {

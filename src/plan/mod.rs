@@ -6,8 +6,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
-use headwater_augment::decode::Decoder;
-use headwater_augment::part::{SampleFields, check_bytes, next_substitute};
+use headwater_augment::decode::{DecodeFailure, Decoder};
+use headwater_augment::part::{SampleFault, SampleFields, check_bytes, next_substitute};
 use headwater_augment::render::RenderKey;
 use headwater_core::draw::{DrawnOp, Extent, SampleParams, ViewParams};
 use headwater_core::sampler::{BatchPlan, Sampler};
@@ -15,9 +15,7 @@ use headwater_core::{Manifest, Recipe, SampleRef};
 use headwater_proto::augment::BadSamplePolicy;
 use headwater_receiver::{checkpoint, sampler_config};
 use headwater_storage::Storage;
-use headwater_storage_client::{
-    Dataset, DatasetRef, EncodedSample, StorageClient, StorageClientConfig, StorageFailure,
-};
+use headwater_storage_client::{Dataset, EncodedSample, StorageClient, StorageClientConfig};
 use serde::Serialize;
 use tokio::task::JoinSet;
 
@@ -129,16 +127,16 @@ impl Planner {
             access,
             wait_limit_ms,
             wait_limit_key: "receiver.worker_wait_ms",
-            local_map: config.augment.local_map,
+            local_files: config.augment.local_files,
+            local_roots: config.augment_tier()?.local_roots(),
             ..Default::default()
         })
         .await?;
         let (mut manifests, mut datasets) = (Vec::new(), Vec::new());
         for dataset in config.dataset_uses()? {
-            let manifest = client.manifest(&dataset.name).await?;
-            let reference = DatasetRef { name: dataset.name, manifest: manifest.digest() };
-            datasets.push(client.dataset(&reference));
-            manifests.push(Arc::new(manifest));
+            let manifest = Arc::new(client.manifest(&dataset.name).await?);
+            datasets.push(client.dataset(Arc::clone(&manifest)));
+            manifests.push(manifest);
         }
         Ok(Self {
             config: Config { receiver: receiver.clone(), ..config.clone() },
@@ -232,14 +230,9 @@ impl Planner {
         let (mut first, mut index) = (None, asked.index);
         loop {
             let dataset = &self.datasets[usize::from(asked.dataset)];
-            let read = dataset.read(asked.shard, &[index], self.fields.selection()).await;
-            let tried = match read {
-                Ok(read) => self.try_sample(&read, decoder),
-                Err(error) if error.kind() == StorageFailure::BrokenShard => Err(error.into()),
-                // Storage that does not answer says nothing of the sample.
-                Err(error) => return Err(error.into()),
-            };
-            match tried {
+            // Storage that does not answer says nothing of the sample.
+            let read = dataset.read(asked.shard, &[index], self.fields.selection()).await?;
+            match self.try_sample(&read, decoder)? {
                 Ok(usable) => return Ok((index, usable, first)),
                 Err(fault) => {
                     first.get_or_insert(format!("shard `{}` sample {index}: {fault}", shard.name));
@@ -256,18 +249,34 @@ impl Planner {
         }
     }
 
-    fn try_sample(&self, read: &[EncodedSample], decoder: &mut Decoder) -> Result<Usable> {
-        let sample = read.first().context("it is not there")?;
-        let label = self.fields.label(sample)?;
-        let encoded = self.fields.image(sample)?;
-        if let Some(raw) = self.recipe.raw {
-            check_bytes(raw, &encoded)?;
-        }
-        let image = match self.recipe.tensors.is_empty() {
-            true => None,
-            false => Some(decoder.decode(&encoded)?.extent()),
+    /// The sample, or the verdict on it.
+    fn try_sample(
+        &self,
+        read: &[EncodedSample],
+        decoder: &mut Decoder,
+    ) -> Result<Result<Usable, SampleFault>> {
+        let sample = read.first().context("the storage tier has sent no sample")?;
+        let found = self.fields.label(sample).and_then(|label| {
+            let encoded = self.fields.image(sample)?;
+            if let Some(raw) = self.recipe.raw {
+                check_bytes(raw, &encoded).map_err(SampleFault::Image)?;
+            }
+            Ok((label, encoded))
+        });
+        let (label, encoded) = match found {
+            Ok(found) => found,
+            Err(fault) => return Ok(Err(fault)),
         };
-        Ok(Usable { key: sample.key.clone(), label, image })
+        let key = sample.key.clone();
+        if self.recipe.tensors.is_empty() {
+            return Ok(Ok(Usable { key, label, image: None }));
+        }
+        match decoder.decode(&encoded) {
+            Ok(image) => Ok(Ok(Usable { key, label, image: Some(image.extent()) })),
+            Err(DecodeFailure::Bytes(error)) => Ok(Err(SampleFault::Image(error.into()))),
+            // It says nothing of the sample.
+            Err(error @ DecodeFailure::Passing { .. }) => Err(error.into()),
+        }
     }
 
     /// The views with the names of their tensors.
@@ -283,7 +292,7 @@ impl Planner {
 
 #[cfg(test)]
 mod tests {
-    use headwater_storage_client::LocalMap;
+    use headwater_storage_client::LocalFiles;
 
     use super::*;
     use headwater_config::DatasetEntry;
@@ -295,7 +304,7 @@ mod tests {
         let dataset = vec![DatasetEntry::parse(shards).unwrap()];
         let mut config = Config { dataset, ..Config::default() };
         config.storage.index_dir = Some(index.path().to_owned());
-        config.augment.local_map = LocalMap::Off;
+        config.augment.local_files = LocalFiles::Off;
         config.receiver.worker_wait_ms = 100;
         let mut planner = Planner::look(&config).await.unwrap();
         assert!(planner.plan(0, 0, None).await.is_ok());

@@ -8,7 +8,7 @@ use headwater_receiver::Snapshot;
 
 use crate::run::{Counters, Fed};
 
-const MAPPED: &str = "headwater_storage_read_bytes_total{way=\"mapped\"}";
+const FILE: &str = "headwater_storage_read_bytes_total{way=\"file\"}";
 const GRPC: &str = "headwater_storage_read_bytes_total{way=\"grpc\"}";
 
 /// The report as text. `counters` are those of the workers.
@@ -46,9 +46,9 @@ pub(crate) fn report(fed: &Fed, counters: &Counters) -> String {
 
 fn storage(stats: &Snapshot, images: u64, counters: &Counters) -> [String; 4] {
     let rate = format!("{} by one reader", rate(stats, images, |times| times.read_us));
-    let (mapped, grpc) = (bytes(counters.get(MAPPED)), bytes(counters.get(GRPC)));
+    let (file, grpc) = (bytes(counters.get(FILE)), bytes(counters.get(GRPC)));
     let median = median(stats, |times| times.read_us);
-    ["storage".into(), rate, format!("{mapped} mapped, {grpc} by gRPC"), format!("read {median}")]
+    ["storage".into(), rate, format!("{file} from files, {grpc} by gRPC"), format!("read {median}")]
 }
 
 fn augment(stats: &Snapshot, images: u64) -> [String; 4] {

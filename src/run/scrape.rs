@@ -9,7 +9,7 @@ use anyhow::{Context, Result};
 
 const LIMIT: Duration = Duration::from_secs(2);
 
-/// Values by name with labels, as in `headwater_storage_read_bytes_total{way="mapped"}`.
+/// Values by name with labels, as in `headwater_storage_read_bytes_total{way="file"}`.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Counters {
     values: BTreeMap<String, f64>,
@@ -77,10 +77,10 @@ mod tests {
     #[test]
     fn counters_of_several_processes_add_up() {
         let mut counters = Counters::default();
-        let text = "HTTP/1.1 200 OK\r\n\r\n# HELP a b\na_total{way=\"mapped\"} 3\nb 1.5\n";
+        let text = "HTTP/1.1 200 OK\r\n\r\n# HELP a b\na_total{way=\"file\"} 3\nb 1.5\n";
         counters.add(&Counters::of(text));
         counters.add(&Counters::of(text));
-        assert_eq!(counters.get("a_total{way=\"mapped\"}"), 6);
+        assert_eq!(counters.get("a_total{way=\"file\"}"), 6);
         assert_eq!(counters.get("b"), 3);
         assert_eq!(counters.get("c"), 0);
     }

@@ -1,15 +1,14 @@
-//! How many samples a second one node serves to one client: mapped, and over gRPC.
+//! How many samples a second one node serves to one client: from its files, and over gRPC.
 //!
 //! `BLOCK_BYTES` in the environment sets the size of a block.
 //!
 //!     cargo run --release -p headwater-storage --example read_speed -- 'shards-{000..002}.tar'
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use headwater_storage::{DatasetConfig, Storage, StorageConfig, listen};
-use headwater_storage_client::{
-    DatasetRef, FieldSelection, LocalMap, StorageClient, StorageClientConfig,
-};
+use headwater_storage_client::{FieldSelection, LocalFiles, StorageClient, StorageClientConfig};
 
 const PART_SAMPLES: usize = 64;
 const READS_AT_ONCE: usize = 4;
@@ -32,15 +31,20 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let listener = listen("127.0.0.1:0").await?;
     let address = listener.local_addr()?.to_string();
     tokio::spawn(async move { storage.serve_on(listener, std::future::pending()).await });
-    for way in [LocalMap::Auto, LocalMap::Off, LocalMap::Auto, LocalMap::Off] {
+    for way in [LocalFiles::Auto, LocalFiles::Off, LocalFiles::Auto, LocalFiles::Off] {
         let nodes = vec![address.clone()];
-        let config = StorageClientConfig { nodes, local_map: way, ..Default::default() };
+        let config = StorageClientConfig {
+            nodes,
+            local_files: way,
+            local_roots: vec!["/".into()],
+            ..Default::default()
+        };
         let client = StorageClient::connect(config).await?;
         let cpu_before = cpu_seconds()?;
         let (samples, seconds) = run(&client).await?;
         let cpu = cpu_seconds()? - cpu_before;
         let bytes = client.bytes_read();
-        let megabytes = (bytes.mapped + bytes.grpc) as f64 / 1e6;
+        let megabytes = (bytes.file + bytes.grpc) as f64 / 1e6;
         println!(
             "{way:?}: {:.0} samples/s, {:.0} MB/s; per CPU second {:.0} samples, {:.0} MB ({bytes:?})",
             samples as f64 / seconds,
@@ -63,11 +67,11 @@ fn cpu_seconds() -> Result<f64, Box<dyn std::error::Error>> {
 /// Reads parts of neighbouring samples, several at once, and touches one byte of each page.
 async fn run(client: &StorageClient) -> Result<(usize, f64), Box<dyn std::error::Error>> {
     let manifest = client.manifest("d").await?;
-    let dataset = DatasetRef { name: "d".to_owned(), manifest: manifest.digest() };
+    let manifest = Arc::new(manifest);
     let started = Instant::now();
     let mut readers = tokio::task::JoinSet::new();
     for reader in 0..READS_AT_ONCE {
-        let (dataset, manifest) = (client.dataset(&dataset), manifest.clone());
+        let (dataset, manifest) = (client.dataset(manifest.clone()), manifest.clone());
         readers.spawn(async move {
             let (mut samples, mut part) = (0, reader);
             while started.elapsed() < RUN {
@@ -78,8 +82,7 @@ async fn run(client: &StorageClient) -> Result<(usize, f64), Box<dyn std::error:
                     (0..PART_SAMPLES as u32).map(|i| (first + i) % count).collect();
                 let read = dataset.read(shard as u32, &indices, &FieldSelection::all()).await;
                 for sample in read.expect("the node is there") {
-                    let bytes =
-                        sample.fields.iter().flat_map(|(_, data)| data.iter().step_by(4096));
+                    let bytes = sample.fields().flat_map(|(_, data)| data.iter().step_by(4096));
                     std::hint::black_box(bytes.fold(0u8, |sum, byte| sum ^ byte));
                     samples += 1;
                 }

@@ -7,7 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use headwater_core::{Manifest, ShardEntry};
-use headwater_storage_client::ShardMap;
+use headwater_storage_client::{FileIdentity, ShardFile};
 
 use crate::find::{find_shards, roots};
 use crate::index::Indexer;
@@ -22,12 +22,15 @@ pub(crate) struct Dataset {
     pub(crate) manifest: Manifest,
     /// Absolute paths, in the order of the manifest.
     pub(crate) paths: Vec<PathBuf>,
+    /// What the files were when they were indexed, in that order.
+    pub(crate) identities: Vec<FileIdentity>,
 }
 
 /// What is known of a shard once it is indexed.
 struct Indexed {
     entry: ShardEntry,
     fields: Vec<String>,
+    identity: FileIdentity,
 }
 
 /// Finds and indexes all datasets on threads of its own, `readers` at a time. Blocking.
@@ -50,8 +53,12 @@ pub(crate) fn index_datasets(
     let mut indexed = index_shards(&paths, config.readers, indexer, tell)?.into_iter();
     let mut datasets = Vec::new();
     for (name, paths) in found {
-        let shards = indexed.by_ref().take(paths.len());
-        let (entries, fields): (Vec<_>, Vec<_>) = shards.map(|s| (s.entry, s.fields)).unzip();
+        let (mut entries, mut fields, mut identities) = (Vec::new(), Vec::new(), Vec::new());
+        for shard in indexed.by_ref().take(paths.len()) {
+            entries.push(shard.entry);
+            fields.push(shard.fields);
+            identities.push(shard.identity);
+        }
         let manifest = Manifest::new(name, fields.concat(), entries)?;
         tracing::info!(
             dataset = manifest.dataset(),
@@ -60,7 +67,7 @@ pub(crate) fn index_datasets(
             digest = %manifest.digest(),
             "dataset is indexed"
         );
-        datasets.push(Dataset { manifest, paths });
+        datasets.push(Dataset { manifest, paths, identities });
     }
     tracing::info!(seconds = started.elapsed().as_secs_f64(), "all datasets are indexed");
     Ok(datasets)
@@ -132,16 +139,15 @@ fn work(
 }
 
 fn index_shard(path: &Path, indexer: &Indexer) -> Result<Indexed, StorageError> {
-    let map = ShardMap::open(path)?;
-    let (index, source) = indexer.index(&map)?;
+    let file = ShardFile::open(path)?;
+    let (index, source) = indexer.index(&file)?;
+    // What was scanned is this very file.
+    file.check_unchanged()?;
     metrics::indexed(source);
     // A name that is not UTF-8 is shown as well as it can be; the path itself stays as it is.
     let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    let entry = ShardEntry {
-        name,
-        samples: index.samples(),
-        bytes: map.identity().bytes,
-        digest: index.digest(),
-    };
-    Ok(Indexed { entry, fields: index.field_names().to_vec() })
+    let identity = file.identity();
+    let (samples, bytes, digest) = (index.samples(), identity.bytes, index.digest());
+    let entry = ShardEntry { name, samples, bytes, digest };
+    Ok(Indexed { entry, fields: index.field_names().to_vec(), identity })
 }

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use headwater_core::shard_index::ShardIndexError;
 use headwater_core::{ManifestError, counted};
 use headwater_proto::storage::{MessageError, StorageFailure};
-use headwater_storage_client::{MapError, ShardReadError};
+use headwater_storage_client::{ShardFileError, ShardReadError};
 
 /// Why a storage node cannot start or cannot answer.
 #[derive(Debug, thiserror::Error)]
@@ -49,9 +49,9 @@ pub enum StorageError {
         /// Where it is, all links and `..` followed.
         leads_to: PathBuf,
     },
-    /// A shard that cannot be opened or was changed.
+    /// A shard that cannot be opened or read, or was changed.
     #[error(transparent)]
-    Map(#[from] MapError),
+    File(#[from] ShardFileError),
     /// A shard that is no whole tar archive.
     #[error(
         "shard `{path}` is broken at byte {at}: {fault}; fetch or write it again, \
@@ -119,7 +119,10 @@ pub enum StorageError {
     #[error(transparent)]
     Manifest(#[from] ManifestError),
     /// A shard that is not what it was when the node started.
-    #[error("shard `{path}` was changed since the node started: restart the storage node")]
+    #[error(
+        "shard `{path}` was changed since the node started: put the former file back, or restart the \
+         storage node and start the job anew"
+    )]
     ShardChanged {
         /// Path of the shard.
         path: PathBuf,
@@ -214,19 +217,21 @@ impl StorageError {
             Self::Overloaded { .. } => StorageFailure::Overloaded,
             Self::WrongVersion { .. } => StorageFailure::WrongVersion,
             Self::Message(_) => StorageFailure::BadRequest,
-            Self::Map(_)
+            // A shard that was indexed at the start and cannot be now has been changed since, or the
+            // system is short of something. Neither says anything about a sample.
+            Self::File(_)
+            | Self::Outside { .. }
             | Self::BrokenTar { .. }
             | Self::EmptyFile { .. }
             | Self::Compressed { .. }
             | Self::Samples { .. }
             | Self::Idx { .. }
             | Self::IdxRead { .. }
-            | Self::ShardChanged { .. } => StorageFailure::BrokenShard,
+            | Self::ShardChanged { .. } => StorageFailure::ShardAway,
             Self::Config { .. }
             | Self::Access(_)
             | Self::Pattern { .. }
             | Self::NoMatch { .. }
-            | Self::Outside { .. }
             | Self::Manifest(_)
             | Self::Listen { .. }
             | Self::Serve { .. }

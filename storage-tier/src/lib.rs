@@ -1,8 +1,8 @@
 //! Storage tier: finds, indexes and serves encoded samples.
 //!
 //! At the start the shards are found ([`DatasetConfig::shards`]), indexed and made into one
-//! manifest per dataset. Then samples are sent as slices of the mapped shards; a caller on the same
-//! host is told where the shard lies and maps it itself (`headwater-storage-client`).
+//! manifest per dataset. Then samples are read and sent; a caller on the same host is told where the
+//! shard lies and reads it itself (`headwater-storage-client`).
 //!
 //! Tools that look after shards without serving them use [`InspectedShard`] and [`count_samples`].
 //!

@@ -195,7 +195,7 @@ impl StorageRpc for Service {
                 // Before it is made: a caller who does not read has one in the channel at most.
                 let Ok(room) = send.reserve().await else { return };
                 let indices = query.indices[block].to_vec();
-                let made = storage.block(&shard, indices, &query.fields).await;
+                let made = storage.block(&query, &shard, indices).await;
                 let message = made.map_err(|e| refuse(&e)).map(|samples| {
                     let bytes = samples.iter().map(|sample| sample.bytes()).sum();
                     metrics::served(samples.len(), bytes);
@@ -217,13 +217,14 @@ impl StorageRpc for Service {
     ) -> Result<Response<v1::LocateReply>, Status> {
         let query = ShardQuery::try_from(request.into_inner()).map_err(refuse_message)?;
         let shard = self.storage.shard(&query).await.map_err(|e| refuse(&e))?;
-        let file = shard.map().identity();
+        let file = shard.file().identity();
         let place = ShardPlace {
             host_id: host_id().to_owned(),
-            path: Some(shard.map().path().to_owned()),
+            path: Some(shard.file().path().to_owned()),
             device: file.device,
             inode: file.inode,
             bytes: file.bytes,
+            modified_ns: file.modified_ns,
             index: shard.index().clone(),
         };
         let mut reply = v1::LocateReply::from(place);

@@ -6,8 +6,8 @@ use std::time::Instant;
 
 use headwater_access::Access;
 use headwater_core::{Digest, Manifest};
-use headwater_proto::storage::{EncodedSample, FieldSelection, ReadQuery, ShardQuery};
-use headwater_storage_client::{MappedShard, OpenShards, ShardMap};
+use headwater_proto::storage::{EncodedSample, ReadQuery, ShardQuery};
+use headwater_storage_client::{IndexedShard, OpenShards, ShardFile};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::spawn_blocking;
 
@@ -30,7 +30,7 @@ struct Inner {
     datasets: Vec<Dataset>,
     indexer: Indexer,
     /// By number of the dataset and of the shard.
-    open: OpenShards<(usize, u32), MappedShard>,
+    open: OpenShards<(usize, u32), IndexedShard>,
     /// One permit for each thread that may wait for the disk.
     readers: Arc<Semaphore>,
     /// Those who answer reads, and those who wait to.
@@ -114,7 +114,7 @@ impl Storage {
     }
 
     /// The shard, open.
-    pub(crate) async fn shard(&self, query: &ShardQuery) -> Result<MappedShard, StorageError> {
+    pub(crate) async fn shard(&self, query: &ShardQuery) -> Result<IndexedShard, StorageError> {
         let at = self.checked(&query.dataset, query.manifest, query.shard)?;
         self.open_shard(at, query.shard).await
     }
@@ -124,7 +124,7 @@ impl Storage {
     pub(crate) async fn plan(
         &self,
         query: &ReadQuery,
-    ) -> Result<(MappedShard, Vec<BlockRange>), StorageError> {
+    ) -> Result<(IndexedShard, Vec<BlockRange>), StorageError> {
         let at = self.checked(&query.dataset, query.manifest, query.shard)?;
         let shard = self.open_shard(at, query.shard).await?;
         let blocks = divide(&shard, query, self.inner.config.block_bytes as u64)?;
@@ -134,15 +134,20 @@ impl Storage {
     /// One block of samples, in memory.
     pub(crate) async fn block(
         &self,
-        shard: &MappedShard,
+        query: &ReadQuery,
+        shard: &IndexedShard,
         indices: Vec<u32>,
-        fields: &FieldSelection,
     ) -> Result<Vec<EncodedSample>, StorageError> {
         let started = Instant::now();
-        let (shard, fields) = (shard.clone(), fields.clone());
-        let samples = self.on_reader(move || Ok(shard.read(&indices, &fields)?)).await?;
+        let (shard, fields) = (shard.clone(), query.fields.clone());
+        let read = self.on_reader(move || Ok(shard.read(&indices, &fields)?)).await;
         metrics::paged_in(started.elapsed());
-        Ok(samples)
+        if read.is_err() {
+            // Another file may have its name by now, or the same one may be readable again.
+            let dataset = self.dataset(&query.dataset)?;
+            self.inner.open.forget(&(dataset, query.shard));
+        }
+        read
     }
 
     /// Starts to fetch shards, soonest first. How many of them are being fetched now: the rest is
@@ -176,9 +181,8 @@ impl Storage {
 
     async fn fetch(self, dataset: usize, shard: u32, permit: OwnedSemaphorePermit) {
         if let Ok(open) = self.open_shard(dataset, shard).await {
-            let whole = std::iter::once(0..open.map().identity().bytes);
             // What goes wrong here is met again, and told, when the shard is read.
-            let _ = self.on_reader(move || Ok(open.map().page_in(whole)?)).await;
+            let _ = self.on_reader(move || Ok(open.file().fetch()?)).await;
         }
         self.prefetching().remove(&(dataset, shard));
         drop(permit);
@@ -213,18 +217,22 @@ impl Storage {
         Ok(at)
     }
 
-    async fn open_shard(&self, dataset: usize, shard: u32) -> Result<MappedShard, StorageError> {
+    async fn open_shard(&self, dataset: usize, shard: u32) -> Result<IndexedShard, StorageError> {
         let storage = self.clone();
         let open = move || {
-            let Dataset { manifest, paths } = &storage.inner.datasets[dataset];
+            let Dataset { manifest, paths, identities } = &storage.inner.datasets[dataset];
             let path = &paths[shard as usize];
             // A link may have taken the shard's place since the start.
             roots::check(std::slice::from_ref(path), &storage.inner.config.roots)?;
-            let map = ShardMap::open(path)?;
-            let (index, _) = storage.inner.indexer.index(&map)?;
+            let file = ShardFile::open(path)?;
+            let changed = || StorageError::ShardChanged { path: path.clone() };
+            // Before the scan: half a file that somebody is writing is changed, not broken.
+            if !file.identity().is_unchanged(&identities[shard as usize]) {
+                return Err(changed());
+            }
+            let (index, _) = storage.inner.indexer.index(&file)?;
             let unchanged = index.digest() == manifest.shards()[shard as usize].digest;
-            let opened = MappedShard::new(map, index).filter(|_| unchanged);
-            opened.ok_or_else(|| StorageError::ShardChanged { path: path.clone() })
+            IndexedShard::new(file, index).filter(|_| unchanged).ok_or_else(changed)
         };
         let key = (dataset, shard);
         let opened = self.inner.open.get_or_open(key, self.on_reader(open)).await;
@@ -248,7 +256,7 @@ impl Storage {
 
 /// Divides the samples of a read into blocks of at most `block_bytes`, at least one sample each.
 fn divide(
-    shard: &MappedShard,
+    shard: &IndexedShard,
     query: &ReadQuery,
     block_bytes: u64,
 ) -> Result<Vec<BlockRange>, StorageError> {
@@ -283,8 +291,8 @@ mod tests {
             index.field("jpg", 0, bytes).unwrap();
             index.field("txt", 0, 900).unwrap();
         }
-        let map = ShardMap::open(file.path()).unwrap();
-        let shard = MappedShard::new(map, index.finish()).unwrap();
+        let file = ShardFile::open(file.path()).unwrap();
+        let shard = IndexedShard::new(file, index.finish()).unwrap();
         let blocks = |fields: &[&str], indices: &[u32]| {
             let query = ReadQuery {
                 dataset: String::new(),

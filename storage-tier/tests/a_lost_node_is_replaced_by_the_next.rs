@@ -5,8 +5,7 @@ mod support;
 use std::time::Duration;
 
 use headwater_storage_client::{
-    Dataset, DatasetRef, EncodedSample, FieldSelection, LocalMap, StorageClient,
-    StorageClientConfig,
+    Dataset, EncodedSample, FieldSelection, LocalFiles, StorageClient, StorageClientConfig,
 };
 use support::{Node, client_config, config, shard};
 
@@ -27,10 +26,10 @@ async fn setup() -> Setup {
     }
     let config = config(folder.path(), &paths);
     let nodes = [Node::start(config.clone()), Node::start(config)];
-    let client_config = client_config(&[&nodes[0], &nodes[1]], LocalMap::Off);
+    let client_config = client_config(&[&nodes[0], &nodes[1]], LocalFiles::Off);
     let client = StorageClient::connect(client_config).await.unwrap();
     let manifest = client.manifest("d").await.unwrap();
-    let dataset = client.dataset(&DatasetRef { name: "d".to_owned(), manifest: manifest.digest() });
+    let dataset = client.dataset(manifest.into());
     Setup { nodes, dataset, folder }
 }
 
@@ -82,13 +81,13 @@ async fn nodes_that_come_and_go_on_a_list_are_found_while_reads_go_on() {
     let client_config = StorageClientConfig {
         nodes: vec![format!("file:{}", list.display())],
         refresh_ms: 20,
-        local_map: LocalMap::Off,
+        local_files: LocalFiles::Off,
         wait_limit_ms: 60_000,
         ..StorageClientConfig::default()
     };
     let client = StorageClient::connect(client_config).await.unwrap();
-    let manifest = client.manifest("d").await.unwrap().digest();
-    let dataset = client.dataset(&DatasetRef { name: "d".to_owned(), manifest });
+    let manifest = client.manifest("d").await.unwrap();
+    let dataset = client.dataset(manifest.into());
     let read = async || dataset.read(0, &[3, 1], &FieldSelection::all()).await.unwrap();
     let keys = |samples: Vec<EncodedSample>| samples.into_iter().map(|s| s.key).collect::<Vec<_>>();
     let before = keys(read().await);

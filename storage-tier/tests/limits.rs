@@ -8,7 +8,7 @@ use headwater_core::Digest;
 use headwater_proto::v1::storage_client::StorageClient as Grpc;
 use headwater_proto::{REQUEST_MAX_BYTES, WIRE_VERSION, v1};
 use headwater_storage::StorageConfig;
-use headwater_storage_client::{DatasetRef, FieldSelection, LocalMap, StorageClient};
+use headwater_storage_client::{FieldSelection, LocalFiles, StorageClient};
 use support::{Node, client_config, config, shard};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
@@ -47,7 +47,7 @@ async fn a_connection_too_many_is_refused_and_finds_a_place_later() {
     first.hello(HELLO).await.expect("the first one stands");
     drop(first);
     // The client that the tiers use tries until there is room.
-    let client = StorageClient::connect(client_config(&[&node], LocalMap::Off)).await.unwrap();
+    let client = StorageClient::connect(client_config(&[&node], LocalFiles::Off)).await.unwrap();
     client.manifest("d").await.unwrap();
 }
 
@@ -59,11 +59,11 @@ async fn a_request_too_many_is_shed_with_a_sentence() {
     };
     let node = node(&folder, limits);
     let mut grpc = call(&node).await;
-    let known = StorageClient::connect(client_config(&[&node], LocalMap::Off)).await.unwrap();
-    let manifest = known.manifest("d").await.unwrap().digest();
+    let known = StorageClient::connect(client_config(&[&node], LocalFiles::Off)).await.unwrap();
+    let manifest = known.manifest("d").await.unwrap();
     let read = v1::ReadRequest {
         dataset: "d".to_owned(),
-        manifest_digest: manifest.to_bytes().to_vec().into(),
+        manifest_digest: manifest.digest().to_bytes().to_vec().into(),
         shard: 0,
         indices: (0..50).collect(),
         fields: Vec::new(),
@@ -89,7 +89,7 @@ async fn a_request_too_many_is_shed_with_a_sentence() {
     assert_eq!(status.code(), Code::ResourceExhausted);
     assert!(status.message().contains("raise requests_max"), "{status}");
     // Who comes back with pauses gets through once there is room.
-    let dataset = known.dataset(&DatasetRef { name: "d".to_owned(), manifest });
+    let dataset = known.dataset(manifest.into());
     let comes_back = tokio::spawn(async move {
         dataset.read(0, &[1], &FieldSelection::all()).await.map(|samples| samples.len())
     });

@@ -6,7 +6,7 @@ use std::os::unix::fs::symlink;
 use std::path::PathBuf;
 
 use headwater_storage::{Storage, StorageConfig, StorageError};
-use headwater_storage_client::{DatasetRef, FieldSelection, LocalMap, StorageClient};
+use headwater_storage_client::{FieldSelection, LocalFiles, StorageClient};
 use support::{Node, client_config, config, shard};
 
 async fn open(root: &std::path::Path, shards: &[PathBuf]) -> Result<Storage, StorageError> {
@@ -49,11 +49,11 @@ async fn a_shard_that_becomes_a_link_after_the_start_is_refused() {
     let config =
         StorageConfig { roots: vec![root.clone()], ..config(&root, std::slice::from_ref(&own)) };
     let node = Node::start(config);
-    let client = StorageClient::connect(client_config(&[&node], LocalMap::Off)).await.unwrap();
-    let manifest = client.manifest("d").await.unwrap().digest();
+    let client = StorageClient::connect(client_config(&[&node], LocalFiles::Off)).await.unwrap();
+    let manifest = client.manifest("d").await.unwrap();
     std::fs::remove_file(&own).unwrap();
     symlink(&secret, &own).unwrap();
-    let dataset = client.dataset(&DatasetRef { name: "d".to_owned(), manifest });
+    let dataset = client.dataset(manifest.into());
     let read = dataset.read(0, &[0], &FieldSelection::all()).await;
     assert!(read.is_err(), "the file that the link leads to is given out");
 }

@@ -2,7 +2,7 @@
 
 mod support;
 
-use headwater_storage_client::{DatasetRef, FieldSelection, LocalMap, StorageClient};
+use headwater_storage_client::{FieldSelection, LocalFiles, StorageClient};
 use support::{Node, client_config, config, open_bytes};
 use tar::{Builder, EntryType, Header};
 
@@ -19,15 +19,15 @@ async fn served(bytes: &[u8]) -> Vec<(String, Vec<Vec<u8>>)> {
     let path = folder.path().join("a.tar");
     std::fs::write(&path, bytes).unwrap();
     let node = Node::start(config(folder.path(), &[path]));
-    let client = StorageClient::connect(client_config(&[&node], LocalMap::Off)).await.unwrap();
+    let client = StorageClient::connect(client_config(&[&node], LocalFiles::Off)).await.unwrap();
     let manifest = client.manifest("d").await.unwrap();
-    let dataset = client.dataset(&DatasetRef { name: "d".to_owned(), manifest: manifest.digest() });
     let all: Vec<u32> = (0..manifest.samples() as u32).collect();
+    let dataset = client.dataset(manifest.into());
     let samples = dataset.read(0, &all, &FieldSelection::all()).await.unwrap();
     let fields = |fields: Vec<(String, _)>| -> Vec<Vec<u8>> {
         fields.into_iter().map(|(_, bytes)| AsRef::<[u8]>::as_ref(&bytes).to_vec()).collect()
     };
-    samples.into_iter().map(|sample| (sample.key, fields(sample.fields))).collect()
+    samples.into_iter().map(|sample| (sample.key, fields(sample.fields.unwrap()))).collect()
 }
 
 #[tokio::test]

@@ -4,15 +4,14 @@ mod support;
 
 use std::sync::Arc;
 
+use headwater_core::{Manifest, ShardEntry};
 use headwater_storage::{Storage, StorageConfig, StorageError, listen, serve};
-use headwater_storage_client::{
-    DatasetRef, FieldSelection, LocalMap, StorageClient, StorageFailure,
-};
-use support::{Node, client_config, config, shard, tar};
+use headwater_storage_client::{FieldSelection, LocalFiles, StorageClient, StorageFailure};
+use support::{Node, client_config, config, sentence, shard, tar};
 
 struct Setup {
     client: StorageClient,
-    dataset: DatasetRef,
+    manifest: Arc<Manifest>,
     #[allow(dead_code)]
     node: Node,
     #[allow(dead_code)]
@@ -29,10 +28,9 @@ async fn setup(shards: &[Vec<u8>], change: impl FnOnce(&mut StorageConfig)) -> S
     let mut config = config(folder.path(), &paths);
     change(&mut config);
     let node = Node::start(config);
-    let client = StorageClient::connect(client_config(&[&node], LocalMap::Off)).await.unwrap();
-    let manifest = client.manifest("d").await.unwrap();
-    let dataset = DatasetRef { name: "d".to_owned(), manifest: manifest.digest() };
-    Setup { client, dataset, node, folder }
+    let client = StorageClient::connect(client_config(&[&node], LocalFiles::Off)).await.unwrap();
+    let manifest = Arc::new(client.manifest("d").await.unwrap());
+    Setup { client, manifest, node, folder }
 }
 
 #[tokio::test]
@@ -43,7 +41,7 @@ async fn the_manifest_is_the_one_that_the_node_has() {
     let config = config(folder.path(), &[path]);
     let storage = Storage::open(config.clone()).await.unwrap();
     let node = Node::start(config);
-    let client = StorageClient::connect(client_config(&[&node], LocalMap::Off)).await.unwrap();
+    let client = StorageClient::connect(client_config(&[&node], LocalFiles::Off)).await.unwrap();
     let manifest = client.manifest("d").await.unwrap();
     assert_eq!(Some(&manifest), storage.manifests().next());
     assert_eq!((manifest.samples(), manifest.shards()[0].name.as_str()), (5, "a.tar"));
@@ -53,27 +51,28 @@ async fn the_manifest_is_the_one_that_the_node_has() {
 async fn samples_come_in_the_order_asked_for_with_the_fields_wanted() {
     let bytes = [shard(0, 20, 3000), shard(20, 20, 3000)];
     let setup = setup(&bytes, |config| config.block_bytes = 8000).await;
-    let dataset = setup.client.dataset(&setup.dataset);
+    let dataset = setup.client.dataset(setup.manifest.clone());
     let fields = FieldSelection::parse(&["cls", "png|jpg"]).unwrap();
     let indices = [19, 0, 7, 7, 3];
     let samples = dataset.read(1, &indices, &fields).await.unwrap();
     for (sample, index) in samples.iter().zip(indices) {
         let number = index + 20;
         assert_eq!((sample.index, &sample.key), (index, &format!("{number:06}")));
-        let names: Vec<_> = sample.fields.iter().map(|(name, _)| name.as_str()).collect();
+        let names: Vec<_> = sample.fields().map(|(name, _)| name.as_str()).collect();
         assert_eq!(names, ["cls", "jpg"]);
-        assert_eq!(sample.fields[0].1, number.to_string());
+        assert_eq!(sample.field("cls").unwrap()[..], *number.to_string().as_bytes());
         let jpg = (0..3000 + number).map(|at| (at * 31 + number) as u8).collect::<Vec<_>>();
-        assert_eq!(sample.fields[1].1, jpg);
+        assert_eq!(sample.field("jpg").unwrap()[..], jpg);
     }
     assert_eq!(samples.len(), indices.len());
     let sum = samples.iter().map(|s| s.bytes()).sum::<u64>();
     assert_eq!(setup.client.bytes_read().grpc, sum);
 
     let all = dataset.read(0, &[3], &FieldSelection::all()).await.unwrap();
-    assert_eq!(all[0].fields.len(), 2);
+    assert_eq!(all[0].fields().count(), 2);
     let none = FieldSelection::parse(&["txt"]).unwrap();
-    assert!(dataset.read(0, &[3], &none).await.unwrap()[0].fields.is_empty());
+    let read = dataset.read(0, &[3], &none).await.unwrap();
+    assert_eq!(read[0].fields, Ok(Vec::new()));
     assert!(dataset.read(0, &[], &fields).await.unwrap().is_empty());
 }
 
@@ -82,7 +81,7 @@ async fn a_sample_larger_than_a_block_travels_alone() {
     let big = vec![7; 3 << 20];
     let bytes = tar(&[("a.jpg", b"1"), ("b.jpg", &big), ("c.jpg", b"")]);
     let setup = setup(&[bytes], |config| config.block_bytes = 1 << 20).await;
-    let dataset = setup.client.dataset(&setup.dataset);
+    let dataset = setup.client.dataset(setup.manifest.clone());
     let samples = dataset.read(0, &[0, 1, 2], &FieldSelection::all()).await.unwrap();
     assert_eq!(samples.iter().map(|s| s.bytes()).collect::<Vec<_>>(), [1, 3 << 20, 0]);
 }
@@ -91,40 +90,47 @@ async fn a_sample_larger_than_a_block_travels_alone() {
 async fn what_cannot_be_answered_is_refused_by_kind_with_a_sentence() {
     let setup = setup(&[shard(0, 3, 10)], |_| {}).await;
     let all = FieldSelection::all();
-    let other = DatasetRef { name: "other".to_owned(), ..setup.dataset.clone() };
-    let stale = DatasetRef { manifest: headwater_core::Digest(5), ..setup.dataset.clone() };
+    let shards = setup.manifest.shards();
+    let manifest = |name: &str, shards: Vec<ShardEntry>| {
+        Arc::new(Manifest::new(name.to_owned(), Vec::new(), shards).unwrap())
+    };
+    let other = manifest("other", shards.to_vec());
+    let grown = ShardEntry { samples: 4, ..shards[0].clone() };
+    let stale = manifest("d", vec![grown]);
     let cases = [
         (&other, 0, 0, StorageFailure::UnknownDataset, "no dataset `other` here, there are: d"),
         (&stale, 0, 0, StorageFailure::ManifestChanged, "fetch the manifest again"),
-        (&setup.dataset, 1, 0, StorageFailure::OutOfRange, "has 1 shard, number 1"),
-        (&setup.dataset, 0, 3, StorageFailure::OutOfRange, "has 3 samples, number 3"),
+        (&setup.manifest, 1, 0, StorageFailure::OutOfRange, "no sample 0 in shard number 1"),
+        (&setup.manifest, 0, 3, StorageFailure::OutOfRange, "no sample 3 in shard number 0"),
     ];
-    for (dataset, shard, index, kind, sentence) in cases {
-        let error = setup.client.dataset(dataset).read(shard, &[index], &all).await.unwrap_err();
+    for (manifest, shard, index, kind, sentence) in cases {
+        let dataset = setup.client.dataset(manifest.clone());
+        let error = dataset.read(shard, &[index], &all).await.unwrap_err();
         assert_eq!((error.kind(), error.is_retryable()), (kind, false), "{error}");
         assert!(error.to_string().contains(sentence), "{error}");
     }
     let error = setup.client.manifest("other").await.unwrap_err();
     assert_eq!(error.kind(), StorageFailure::UnknownDataset);
-    let advised = setup.client.dataset(&setup.dataset).prefetch(&[0, 1]).await;
+    let advised = setup.client.dataset(setup.manifest.clone()).prefetch(&[0, 1]).await;
     assert_eq!(advised.failures[0].kind(), StorageFailure::OutOfRange);
 }
 
 #[tokio::test]
 async fn a_shard_that_is_written_to_is_refused_and_named() {
     let setup = setup(&[shard(0, 3, 10)], |_| {}).await;
-    let dataset = setup.client.dataset(&setup.dataset);
+    let dataset = setup.client.dataset(setup.manifest.clone());
     let all = FieldSelection::all();
     dataset.read(0, &[0], &all).await.unwrap();
     let path = setup.folder.path().join("0.tar");
     std::fs::write(&path, shard(0, 3, 11)).unwrap();
     let error = dataset.read(0, &[0], &all).await.unwrap_err();
-    assert_eq!(error.kind(), StorageFailure::BrokenShard);
-    assert!(error.to_string().contains("0.tar` was changed"), "{error}");
+    assert_eq!((error.kind(), error.is_retryable()), (StorageFailure::Unavailable, true));
+    let said = sentence(&error);
+    assert!(said.contains("0.tar` was changed"), "{said}");
 }
 
 async fn read_at_once(setup: &Setup, readers: u32) {
-    let dataset = Arc::new(setup.client.dataset(&setup.dataset));
+    let dataset = Arc::new(setup.client.dataset(setup.manifest.clone()));
     let reads = (0..readers).map(|i| {
         let dataset = dataset.clone();
         tokio::spawn(async move {
@@ -152,7 +158,7 @@ async fn reads_beyond_the_limits_wait_and_all_succeed() {
 async fn prefetch_says_how_many_shards_it_takes() {
     let shards: Vec<_> = (0..4).map(|i| shard(i * 100, 100, 100_000)).collect();
     let setup = setup(&shards, |config| config.prefetch_shards_max = 2).await;
-    let dataset = setup.client.dataset(&setup.dataset);
+    let dataset = setup.client.dataset(setup.manifest.clone());
     assert!(dataset.prefetch(&[]).await.shards.is_empty());
     // The same shard again needs no further room.
     let taken = dataset.prefetch(&[0, 0, 1, 2, 3]).await.shards.len();

@@ -27,7 +27,7 @@ const SECONDS_DEFAULT: u64 = 12;
 const WORKERS: usize = 3;
 const WORLD: u32 = 2;
 /// Workers beyond the first read over gRPC: a mapped shard would outlive its storage node.
-const OVER_GRPC: &str = "local_map = \"off\"";
+const OVER_GRPC: &str = "local_files = \"off\"";
 
 /// Steps between checkpoints: a trainer that is killed goes back by so many at most.
 const CHECKPOINT_STEPS: u32 = 5;

@@ -169,7 +169,7 @@ impl<D: Stopwatch> CudaRenderer<D> {
         files: &[&[u8]],
         engine_load: f64,
     ) -> Result<Vec<bool>, MeasureError> {
-        let sized = files.iter().filter_map(|file| Some((*file, self.jpeg_extent(file)?)));
+        let sized = files.iter().filter_map(|file| Some((*file, self.jpeg_extent(file).ok()??)));
         let sized: Vec<(&[u8], Extent)> = sized.collect();
         let device = self.device_mut().ok_or(MeasureError::Failed)?;
         let mut end = 0;

@@ -16,7 +16,7 @@ use super::rows::hand_out;
 use super::tables::Tables;
 use super::tally::{Counts, Tally};
 use crate::backend::SampleRenderer;
-use crate::decode::{DecodeLimits, Decoder};
+use crate::decode::{DecodeFailure, DecodeLimits, Decoder};
 use crate::render::{Draws, PartSample, RenderError, RenderKey, Rendered, Renderer, ViewSink};
 
 /// Renders the samples of a part together, on one stream.
@@ -84,7 +84,7 @@ impl<D: Device> CudaRenderer<D> {
     }
 
     /// Size of a JPEG that a device may be given.
-    pub(super) fn jpeg_extent(&mut self, encoded: &[u8]) -> Option<Extent> {
+    pub(super) fn jpeg_extent(&mut self, encoded: &[u8]) -> Result<Option<Extent>, DecodeFailure> {
         self.decoder.jpeg_extent(encoded)
     }
 
@@ -136,10 +136,16 @@ impl<D: Device> CudaRenderer<D> {
     /// Decodes a sample and puts it on the device; `None` where the processor has to render it.
     fn stage(&mut self, job: &mut Job<'_, '_>, number: usize) -> Result<Option<()>, DeviceError> {
         let PartSample { key, encoded, .. } = job.samples[number];
-        if !job.recipe.decoder.is_turbojpeg()
-            && let Some(extent) = self.decoder.jpeg_extent(encoded)
-        {
-            return self.place(job, number, extent).map(Some);
+        if !job.recipe.decoder.is_turbojpeg() {
+            match self.decoder.jpeg_extent(encoded) {
+                Ok(Some(extent)) => return self.place(job, number, extent).map(Some),
+                Ok(None) => {}
+                // The processor would make other pixels of it than the device.
+                Err(passing) => {
+                    job.note(number, Err(passing.into()));
+                    return Ok(Some(()));
+                }
+            }
         }
         let image = match self.decode(job.recipe, key, encoded) {
             Ok(image) => image,

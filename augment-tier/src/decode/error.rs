@@ -1,6 +1,21 @@
-//! Why bytes are not an image.
+//! Why bytes are not an image, and why it could not be found out.
 
-/// Why bytes could not be decoded. None of these is worth a second try with the same bytes.
+/// Why an image was not decoded.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum DecodeFailure {
+    /// A verdict on its bytes.
+    #[error(transparent)]
+    Bytes(#[from] DecodeError),
+    /// It says nothing about the bytes: there is no memory, or the library has said something that is
+    /// not known to follow from them. Another time or another worker may decode them.
+    #[error("the image decoder failed: {reason}")]
+    Passing {
+        /// What it said.
+        reason: String,
+    },
+}
+
+/// Why bytes cannot be decoded: a verdict, which follows from them and from the limits alone.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DecodeError {
     /// The image ends before all of its pixels.
@@ -10,12 +25,10 @@ pub enum DecodeError {
         detail: String,
     },
     /// Nothing that is known here begins like this.
-    #[error("not an image: {len_bytes} bytes that begin with {head} are no JPEG, PNG or WebP")]
+    #[error("not an image: its {len_bytes} bytes are no JPEG, PNG or WebP")]
     NotAnImage {
-        /// Number of bytes.
+        /// Number of bytes. What they are stays untold: whose they are is not known here.
         len_bytes: usize,
-        /// The first bytes in hexadecimal.
-        head: String,
     },
     /// More pixels than the limits allow.
     #[error("image is too large: {width}x{height} pixels, at most {pixels_max} in all")]
@@ -72,8 +85,7 @@ impl DecodeError {
     }
 
     pub(super) fn not_an_image(encoded: &[u8]) -> Self {
-        let head: Vec<String> = encoded.iter().take(8).map(|b| format!("{b:02x}")).collect();
-        Self::NotAnImage { len_bytes: encoded.len(), head: head.join(" ") }
+        Self::NotAnImage { len_bytes: encoded.len() }
     }
 
     pub(super) fn truncated(detail: impl ToString) -> Self {

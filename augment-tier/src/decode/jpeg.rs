@@ -2,8 +2,8 @@
 
 use headwater_core::draw::{CropBox, Extent};
 
-use crate::decode::turbo::{Format, Header, Order, Turbo, TurboError};
-use crate::decode::{DecodeError, DecodeLimits, Wanted, cmyk, scan};
+use crate::decode::turbo::{Format, Header, NO_SIZE, Order, Turbo, TurboError};
+use crate::decode::{DecodeError, DecodeFailure, DecodeLimits, Wanted, cmyk, scan};
 use crate::image::{RgbImage, at_least};
 
 /// Beginnings of the messages of libjpeg's warnings (`jerror.h`, `JWRN_*`) after which it still
@@ -18,6 +18,52 @@ const WARNINGS: &[&str] = &[
 
 /// The warning of a source that has run out of bytes.
 const PREMATURE_END: &str = "Premature end of JPEG file";
+
+/// Beginnings of the library's errors (`jerror.h`, `JERR_*`; `turbojpeg.c`) that follow from the bytes.
+/// All others, those of a later release too, are not taken for a word on the image: a lack of memory
+/// has a message like the rest.
+const OF_THE_BYTES: &[&str] = &[
+    "Arithmetic table 0x",
+    "Bogus DAC ",
+    "Bogus DHT index",
+    "Bogus DQT index",
+    "Bogus Huffman table definition",
+    "Bogus JPEG colorspace",
+    "Bogus marker length",
+    "Bogus sampling factors",
+    "Component index",
+    "DCT coefficient",
+    "Didn't expect more than one scan",
+    "Empty JPEG image",
+    "Empty input file",
+    "Fractional sampling not implemented",
+    "Huffman code size table overflow",
+    "Huffman table 0x",
+    "IDCT output block size",
+    "Image too wide for this implementation",
+    "Invalid JPEG file structure",
+    "Invalid component ID",
+    "Invalid progressive/lossless parameters",
+    "Invalid restart interval",
+    "JPEG datastream contains no image",
+    "Maximum supported image dimension",
+    "Missing Huffman code table entry",
+    "Not a JPEG file",
+    "Premature end of input file",
+    "Progressive JPEG image has more than",
+    "Quantization table 0x",
+    "Requested feature",
+    "Sampling factors too large",
+    "Sorry, arithmetic coding is not implemented",
+    "Too many color components",
+    "Unsupported JPEG ",
+    "Unsupported color conversion request",
+    "Unsupported marker type",
+    "Warning: unknown JFIF revision",
+    "tj3DecompressHeader(): Could not determine colorspace",
+    "tj3DecompressHeader(): Invalid data returned in header",
+    NO_SIZE,
+];
 
 /// Columns that are decoded beyond the wanted ones on the left and on the right. Smooth upsampling
 /// looks at the next one, and at the edge of what is decoded there is none; and where less than three
@@ -37,15 +83,15 @@ enum Warned {
     Yes,
 }
 
-fn fresh(limits: DecodeLimits) -> Result<Turbo, DecodeError> {
-    let broken = |error: TurboError| DecodeError::unsupported(format!("no JPEG decoder: {error}"));
-    Turbo::new(limits.jpeg_scans_max).map_err(broken)
+fn fresh(limits: DecodeLimits) -> Result<Turbo, DecodeFailure> {
+    let passing = |error: TurboError| DecodeFailure::Passing { reason: error.0 };
+    Turbo::new(limits.jpeg_scans_max).map_err(passing)
 }
 
 // === impl JpegDecoder ===
 
 impl JpegDecoder {
-    pub(super) fn new(limits: DecodeLimits) -> Result<Self, DecodeError> {
+    pub(super) fn new(limits: DecodeLimits) -> Result<Self, DecodeFailure> {
         Ok(Self { limits, turbo: fresh(limits)? })
     }
 
@@ -56,7 +102,7 @@ impl JpegDecoder {
         choose: &mut dyn FnMut(Extent) -> Wanted,
         channels: &mut Vec<u8>,
         image: &mut RgbImage,
-    ) -> Result<(), DecodeError> {
+    ) -> Result<(), DecodeFailure> {
         let complete = scan::is_complete(encoded);
         let mut chosen = None;
         let mut first = |image| *chosen.insert(choose(image));
@@ -67,7 +113,7 @@ impl JpegDecoder {
         // An image that was not read to its end leaves marks in the library's state, and the
         // next one would be read wrongly.
         self.turbo = fresh(self.limits)?;
-        if complete {
+        if complete && !matches!(outcome, Err(DecodeFailure::Passing { .. })) {
             // How damage shows may depend on the part that was wanted; the whole is the judge.
             let mut all = |image| {
                 let Wanted { reduction, .. } = chosen.unwrap_or_else(|| choose(image));
@@ -80,19 +126,28 @@ impl JpegDecoder {
     }
 
     /// Size of an image that is whole, within the limits and of three colours or gray.
-    pub(super) fn extent(&mut self, encoded: &[u8]) -> Option<Extent> {
+    ///
+    /// # Errors
+    /// There is no memory to find that out.
+    pub(super) fn extent(&mut self, encoded: &[u8]) -> Result<Option<Extent>, DecodeFailure> {
         if !scan::is_complete(encoded) || scan::count(encoded) > self.limits.jpeg_scans_max as usize
         {
-            return None;
+            return Ok(None);
         }
-        let header = self.turbo.open(encoded).map(|frame| frame.header());
-        if header.is_err() {
-            // As after a failed decode; without memory for a fresh one this one goes on.
-            self.turbo = fresh(self.limits).ok()?;
-        }
-        let header = header.ok().filter(|header| !header.four_inks)?;
+        let header = match self.turbo.open(encoded).map(|frame| frame.header()) {
+            Ok(header) => header,
+            Err(error) => {
+                // As after a failed decode.
+                self.turbo = fresh(self.limits)?;
+                return match refusal(true, error.0) {
+                    DecodeFailure::Bytes(_) => Ok(None),
+                    passing @ DecodeFailure::Passing { .. } => Err(passing),
+                };
+            }
+        };
         let Extent { width, height } = header.extent;
-        self.limits.admit(u64::from(width), u64::from(height)).ok()
+        let admitted = self.limits.admit(u64::from(width), u64::from(height));
+        Ok(admitted.ok().filter(|_| !header.four_inks))
     }
 
     fn decode_with_state(
@@ -102,7 +157,7 @@ impl JpegDecoder {
         choose: &mut dyn FnMut(Extent) -> Wanted,
         channels: &mut Vec<u8>,
         image: &mut RgbImage,
-    ) -> Result<Warned, DecodeError> {
+    ) -> Result<Warned, DecodeFailure> {
         let refusal = |error: TurboError| refusal(complete, error.0);
         let frame = self.turbo.open(encoded).map_err(refusal)?;
         let header = frame.header();
@@ -148,9 +203,35 @@ fn part(header: &Header, wanted: Wanted) -> Option<Wanted> {
 }
 
 /// libjpeg fills what is missing with gray and only warns; the reference refuses such a file.
-fn refusal(complete: bool, text: String) -> DecodeError {
-    if text.starts_with(PREMATURE_END) || !complete {
-        return DecodeError::truncated(text);
+fn refusal(complete: bool, text: String) -> DecodeFailure {
+    let mut known = OF_THE_BYTES.iter().chain(WARNINGS).chain([&PREMATURE_END]);
+    if !known.any(|beginning| text.starts_with(beginning)) {
+        return DecodeFailure::Passing { reason: text };
     }
-    DecodeError::corrupt(text)
+    if text.starts_with(PREMATURE_END) || !complete {
+        return DecodeError::truncated(text).into();
+    }
+    DecodeError::corrupt(text).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lack_of_memory_and_what_is_not_known_are_no_word_on_the_image() {
+        let passing = |text: &str, complete| {
+            matches!(refusal(complete, text.to_owned()), DecodeFailure::Passing { .. })
+        };
+        let texts = [
+            "Insufficient memory (case 4)",
+            "Memory limit exceeded",
+            "tj3Decompress8(): Memory allocation failure",
+            "Something of a later release",
+        ];
+        assert!(texts.iter().all(|text| passing(text, true) && passing(text, false)));
+        assert!(!passing("Bogus Huffman table definition", true));
+        assert!(!passing("Corrupt JPEG data: bad Huffman code", true));
+        assert!(!passing("Premature end of JPEG file", false));
+    }
 }

@@ -15,7 +15,7 @@ mod turbo;
 mod wanted;
 mod webp;
 
-pub use error::{DecodeError, DecodeErrorKind};
+pub use error::{DecodeError, DecodeErrorKind, DecodeFailure};
 pub use limits::DecodeLimits;
 pub use wanted::Wanted;
 
@@ -60,7 +60,7 @@ impl Decoder {
     ///
     /// # Errors
     /// libjpeg-turbo has no memory for its state.
-    pub fn new(limits: DecodeLimits) -> Result<Self, DecodeError> {
+    pub fn new(limits: DecodeLimits) -> Result<Self, DecodeFailure> {
         heap::give_large_blocks_back();
         let jpeg = jpeg::JpegDecoder::new(limits)?;
         Ok(Self { limits, jpeg, channels: Vec::new(), image: RgbImage::new() })
@@ -69,8 +69,9 @@ impl Decoder {
     /// Decodes a whole image. It stays until the next call.
     ///
     /// # Errors
-    /// The bytes are no image, or one that is damaged, incomplete, too large or not supported.
-    pub fn decode(&mut self, encoded: &[u8]) -> Result<&RgbImage, DecodeError> {
+    /// The bytes are no image, or one that is damaged, incomplete, too large or not supported; or there
+    /// is no memory to find that out.
+    pub fn decode(&mut self, encoded: &[u8]) -> Result<&RgbImage, DecodeFailure> {
         self.decode_wanted(encoded, Wanted::all)
     }
 
@@ -87,7 +88,7 @@ impl Decoder {
         &mut self,
         encoded: &[u8],
         mut choose: impl FnMut(Extent) -> Wanted,
-    ) -> Result<&RgbImage, DecodeError> {
+    ) -> Result<&RgbImage, DecodeFailure> {
         let Self { limits, jpeg, channels, image } = self;
         match Format::sniff(encoded) {
             Some(Format::Jpeg) => jpeg.decode(encoded, &mut choose, channels, image)?,
@@ -99,16 +100,21 @@ impl Decoder {
                 webp::decode(encoded, limits, channels, image)?;
                 choose(image.extent());
             }
-            None => return Err(DecodeError::not_an_image(encoded)),
+            None => return Err(DecodeError::not_an_image(encoded).into()),
         }
         Ok(image)
     }
 
     /// Size of a JPEG by its header, where it may be left to another decoder than this one: it is
     /// complete and within the limits, and its colours are not four inks.
-    pub(crate) fn jpeg_extent(&mut self, encoded: &[u8]) -> Option<Extent> {
-        let is_jpeg = Format::sniff(encoded) == Some(Format::Jpeg);
-        is_jpeg.then(|| self.jpeg.extent(encoded)).flatten()
+    ///
+    /// # Errors
+    /// There is no memory to find that out.
+    pub(crate) fn jpeg_extent(&mut self, encoded: &[u8]) -> Result<Option<Extent>, DecodeFailure> {
+        match Format::sniff(encoded) {
+            Some(Format::Jpeg) => self.jpeg.extent(encoded),
+            _ => Ok(None),
+        }
     }
 
     /// The image that was decoded last.

@@ -5,7 +5,7 @@ use std::io::{Cursor, ErrorKind};
 
 use png::{BitDepth, ColorType, DecodingError, Limits, Transformations};
 
-use crate::decode::{DecodeError, DecodeLimits, spread};
+use crate::decode::{DecodeError, DecodeFailure, DecodeLimits, spread};
 use crate::image::{RgbImage, at_least};
 
 /// Memory that the decoder may take beside the pixels, in bytes.
@@ -16,7 +16,7 @@ pub(super) fn decode(
     limits: &DecodeLimits,
     channels: &mut Vec<u8>,
     image: &mut RgbImage,
-) -> Result<(), DecodeError> {
+) -> Result<(), DecodeFailure> {
     let work = Limits { bytes: WORK_BYTES_MAX };
     let mut decoder = png::Decoder::new_with_limits(Cursor::new(encoded), work);
     decoder.set_ignore_text_chunk(true);
@@ -49,12 +49,18 @@ pub(super) fn decode(
     Ok(())
 }
 
-fn refusal(error: &DecodingError) -> DecodeError {
+fn refusal(error: &DecodingError) -> DecodeFailure {
     match error {
         DecodingError::IoError(io) if io.kind() == ErrorKind::UnexpectedEof => {
-            DecodeError::truncated("unexpected end of PNG file")
+            DecodeError::truncated("unexpected end of PNG file").into()
         }
-        DecodingError::LimitsExceeded => DecodeError::unsupported("PNG chunks of more than 64 MiB"),
-        other => DecodeError::corrupt(other),
+        DecodingError::LimitsExceeded => {
+            DecodeError::unsupported("PNG chunks of more than 64 MiB").into()
+        }
+        DecodingError::Format(_) => DecodeError::corrupt(error).into(),
+        // Of the bytes there is no I/O, and parameters are this module's.
+        DecodingError::IoError(_) | DecodingError::Parameter(_) => {
+            DecodeFailure::Passing { reason: error.to_string() }
+        }
     }
 }

@@ -10,6 +10,9 @@ use turbojpeg_sys as sys;
 
 use crate::decode::Wanted;
 
+/// What is said of a header without a size.
+pub(super) const NO_SIZE: &str = "the header has no size";
+
 /// One decompressor of the library.
 #[derive(Debug)]
 pub(super) struct Turbo {
@@ -92,7 +95,7 @@ impl Turbo {
         let (width, height) =
             (side(sys::TJPARAM_TJPARAM_JPEGWIDTH), side(sys::TJPARAM_TJPARAM_JPEGHEIGHT));
         if width == 0 || height == 0 {
-            return Err(TurboError("the header has no size".into()));
+            return Err(TurboError(NO_SIZE.into()));
         }
         let header = Header {
             extent: Extent { width, height },

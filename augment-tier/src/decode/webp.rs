@@ -4,7 +4,7 @@ use std::io::{Cursor, ErrorKind};
 
 use image_webp::{DecodingError, WebPDecoder};
 
-use crate::decode::{DecodeError, DecodeLimits, spread};
+use crate::decode::{DecodeError, DecodeFailure, DecodeLimits, spread};
 use crate::image::{RgbImage, at_least};
 
 pub(super) fn decode(
@@ -12,7 +12,7 @@ pub(super) fn decode(
     limits: &DecodeLimits,
     channels: &mut Vec<u8>,
     image: &mut RgbImage,
-) -> Result<(), DecodeError> {
+) -> Result<(), DecodeFailure> {
     let mut decoder = WebPDecoder::new(Cursor::new(encoded)).map_err(|e| refusal(&e))?;
     let (width, height) = decoder.dimensions();
     let extent = limits.admit(u64::from(width), u64::from(height))?;
@@ -26,12 +26,14 @@ pub(super) fn decode(
     decoder.read_image(rgb).map_err(|e| refusal(&e))
 }
 
-fn refusal(error: &DecodingError) -> DecodeError {
+fn refusal(error: &DecodingError) -> DecodeFailure {
     match error {
         DecodingError::IoError(io) if io.kind() == ErrorKind::UnexpectedEof => {
-            DecodeError::truncated("unexpected end of WebP file")
+            DecodeError::truncated("unexpected end of WebP file").into()
         }
-        DecodingError::UnsupportedFeature(feature) => DecodeError::unsupported(feature),
-        other => DecodeError::corrupt(other),
+        DecodingError::IoError(io) => DecodeFailure::Passing { reason: io.to_string() },
+        DecodingError::UnsupportedFeature(feature) => DecodeError::unsupported(feature).into(),
+        // Its own words on the bytes; memory beyond a limit is asked of it by none.
+        other => DecodeError::corrupt(other).into(),
     }
 }

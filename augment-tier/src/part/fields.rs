@@ -1,10 +1,11 @@
 //! Which fields of a sample are its image and its label, and what can be wrong with a sample.
 
 use bytes::Bytes;
+use headwater_core::counted;
 use headwater_proto::augment::MessageError;
-use headwater_storage_client::{EncodedSample, FieldSelection};
+use headwater_storage_client::{BadBytes, EncodedSample, FieldSelection};
 
-use crate::render::RenderError;
+use crate::render::BadImage;
 
 /// Most bytes of a label that an error message shows.
 const LABEL_SHOWN_BYTES: usize = 32;
@@ -18,7 +19,8 @@ pub struct SampleFields {
 }
 
 /// Why a sample cannot be in a batch. The same for everyone who tries: no clock, no machine and
-/// no other sample has a part in it.
+/// no other sample has a part in it. What it is made of are verdicts too, so that no error of a system
+/// can become one.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SampleFault {
     /// It has none of the fields that may hold an image.
@@ -33,18 +35,15 @@ pub enum SampleFault {
          pack` does, or set receiver.label_field to another field, or to \"\" for no labels"
     )]
     Label {
-        /// The start of what stands there.
+        /// What stands there, or how much.
         text: String,
     },
     /// Its image cannot be decoded.
     #[error(transparent)]
-    Image(RenderError),
-    /// Its bytes cannot be had, although the shard's other samples can.
-    #[error("{sentence}")]
-    Unreadable {
-        /// What the storage tier says.
-        sentence: String,
-    },
+    Image(BadImage),
+    /// Its bytes cannot be sent by anybody.
+    #[error(transparent)]
+    Unreadable(BadBytes),
 }
 
 // === impl SampleFields ===
@@ -73,8 +72,11 @@ impl SampleFields {
     /// The image's file.
     ///
     /// # Errors
-    /// The sample has none.
+    /// The sample has none, or is bad.
     pub fn image(&self, sample: &EncodedSample) -> Result<Bytes, SampleFault> {
+        if let Err(verdict) = &sample.fields {
+            return Err(SampleFault::Unreadable(verdict.clone()));
+        }
         let missing = || SampleFault::NoImage { wanted: self.image.join("|") };
         first(sample, &self.image).cloned().ok_or_else(missing)
     }
@@ -86,11 +88,19 @@ impl SampleFields {
     pub fn label(&self, sample: &EncodedSample) -> Result<i64, SampleFault> {
         let Some(bytes) = first(sample, &self.label) else { return Ok(-1) };
         let text = std::str::from_utf8(bytes.trim_ascii()).ok();
-        text.and_then(|text| text.parse().ok()).ok_or_else(|| {
-            let shown = &bytes[..bytes.len().min(LABEL_SHOWN_BYTES)];
-            SampleFault::Label { text: shown.escape_ascii().to_string() }
-        })
+        text.and_then(|text| text.parse().ok())
+            .ok_or_else(|| SampleFault::Label { text: shown(bytes) })
     }
+}
+
+/// A short word as it stands there; of anything else no more than its size, since whose bytes they
+/// are is not known here.
+fn shown(bytes: &[u8]) -> String {
+    let word = std::str::from_utf8(bytes).ok().filter(|text| {
+        let plain = |c: char| c.is_alphanumeric() || " _-.,".contains(c);
+        text.len() <= LABEL_SHOWN_BYTES && text.trim().chars().all(plain)
+    });
+    word.map_or_else(|| counted(bytes.len(), "byte"), |word| word.trim().to_owned())
 }
 
 fn first<'a>(sample: &'a EncodedSample, names: &[String]) -> Option<&'a Bytes> {
@@ -103,7 +113,15 @@ mod tests {
 
     fn sample(fields: &[(&str, &'static [u8])]) -> EncodedSample {
         let fields = fields.iter().map(|(n, b)| (n.to_string(), Bytes::from_static(b))).collect();
-        EncodedSample { index: 0, key: "k".into(), fields }
+        EncodedSample { index: 0, key: "k".into(), fields: Ok(fields) }
+    }
+
+    #[test]
+    fn a_verdict_of_the_storage_tier_is_the_samples_fault() {
+        let fields = SampleFields::parse("jpg", "cls").unwrap();
+        let verdict = BadBytes::verdict("too long");
+        let bad = EncodedSample { fields: Err(verdict.clone()), ..sample(&[]) };
+        assert_eq!(fields.image(&bad), Err(SampleFault::Unreadable(verdict)));
     }
 
     #[test]
@@ -126,11 +144,17 @@ mod tests {
             assert!(matches!(label(bad), Err(SampleFault::Label { .. })), "{bad:?}");
         }
         assert_eq!(
-            label(b"ca\"t\xff").unwrap_err().to_string(),
-            "label `ca\\\"t\\xff` is not a whole number of 64 bits: write class numbers, as `headwater \
+            label(b"tabby cat").unwrap_err().to_string(),
+            "label `tabby cat` is not a whole number of 64 bits: write class numbers, as `headwater \
              datasets pack` does, or set receiver.label_field to another field, or to \"\" for no \
              labels"
         );
+        for foreign in
+            [&b"ca\"t\xff"[..], b"root:$6$secret", b"a word of more than thirty-two bytes"]
+        {
+            let said = label(foreign).unwrap_err().to_string();
+            assert!(said.starts_with(&format!("label `{} bytes` is", foreign.len())), "{said}");
+        }
         assert_eq!(fields.label(&sample(&[("jpg", b"1")])).unwrap(), -1);
         let none = SampleFields::parse("jpg", "").unwrap();
         assert_eq!(none.label(&sample(&[("cls", b"cat")])).unwrap(), -1);

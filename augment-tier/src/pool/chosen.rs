@@ -10,6 +10,7 @@ use crate::backend::{Backend, CpuBackend};
 use crate::config::{AugmentConfig, BackendChoice};
 use crate::cuda::CudaBackend;
 use crate::error::AugmentError;
+use crate::render::RenderError;
 
 /// A back end and the threads that have their renderers of it.
 type Started = (Arc<dyn Backend>, Pool);
@@ -60,9 +61,9 @@ fn on_gpu(config: &AugmentConfig) -> Result<Started, AugmentError> {
     })?;
     tracing::info!(steps, took = ?started.elapsed(), "the GPU makes the processor's bytes");
     on(Arc::new(gpu), config).map_err(|error| match error {
-        AugmentError::Renderer(error) if error.is_of_device() => {
-            AugmentError::Gpu { reason: error.to_string() }
-        }
+        AugmentError::Renderer(
+            error @ (RenderError::Device { .. } | RenderError::DeviceLost { .. }),
+        ) => AugmentError::Gpu { reason: error.to_string() },
         error => error,
     })
 }

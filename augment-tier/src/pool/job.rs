@@ -8,10 +8,10 @@ use bytes::Bytes;
 use headwater_transport::{PartBuffer, PartRow};
 use tokio::sync::oneshot;
 
-use super::PoolWork;
+use super::{PoolWork, Undone};
 use crate::backend::SampleRenderer;
 use crate::part::{PartPlan, PartScales};
-use crate::render::{PartSample, RenderError, RenderKey};
+use crate::render::{BadImage, PartSample, RenderError, RenderKey};
 
 /// A sample that waits to be rendered, with the row that it goes to.
 #[derive(Debug)]
@@ -24,12 +24,12 @@ pub(crate) struct QueuedSample {
     pub(crate) row: PartRow,
 }
 
-/// A sample that cannot be decoded; its row is untouched.
+/// A sample that is bad; its row is untouched.
 #[derive(Debug)]
 pub(crate) struct UndecodedSample {
     pub(crate) position: usize,
     pub(crate) row: PartRow,
-    pub(crate) error: RenderError,
+    pub(crate) error: BadImage,
 }
 
 /// What became of a job.
@@ -50,8 +50,8 @@ pub(crate) enum JobResult {
     TakenBack,
     /// A bug: a sample did not end in a result.
     Broken { position: usize, reason: String },
-    /// This worker's device cannot render this sample; another worker may.
-    Device { position: usize, error: RenderError },
+    /// This worker cannot render this sample now; another one may, or this one later.
+    Passing { position: usize, error: RenderError },
 }
 
 /// Some or all samples of one part.
@@ -82,7 +82,7 @@ struct Outcome {
     completes: bool,
     taken_back: bool,
     broken: Option<(usize, String)>,
-    device: Option<(usize, RenderError)>,
+    passing: Option<(usize, RenderError)>,
     render: Duration,
 }
 
@@ -175,23 +175,32 @@ impl PoolWork for RenderJob {
             for (QueuedSample { position, row, .. }, rendered) in queued.into_iter().zip(rendered) {
                 match rendered {
                     Ok(()) => outcome.good.push(row),
-                    Err(error) if error.is_of_sample() => {
+                    Err(RenderError::Bad(error)) => {
                         outcome.bad.push(UndecodedSample { position, row, error });
                     }
                     // Not the sample's fault: no other sample would do better.
-                    Err(error) if error.is_of_device() => outcome.device = Some((position, error)),
-                    Err(error) => outcome.broken = Some((position, error.to_string())),
+                    Err(
+                        error @ (RenderError::Passing { .. }
+                        | RenderError::Device { .. }
+                        | RenderError::DeviceLost { .. }),
+                    ) => outcome.passing = Some((position, error)),
+                    Err(error @ RenderError::RowLength { .. }) => {
+                        outcome.broken = Some((position, error.to_string()));
+                    }
                 }
             }
         });
     }
 
-    fn broken(&self, unit: usize, reason: String) {
+    fn undone(&self, unit: usize, why: Undone) {
         // After the last sample's end only sealing can panic; the lease then sees a closed channel.
         if self.lock().left > 0 {
             let range = self.samples(&(unit..unit + 1));
             let position = self.positions[range.start];
-            self.settle(range, |outcome| outcome.broken = Some((position, reason)));
+            self.settle(range, |outcome| match why {
+                Undone::Panic(reason) => outcome.broken = Some((position, reason)),
+                Undone::NoRenderer(error) => outcome.passing = Some((position, error)),
+            });
         }
     }
 
@@ -205,11 +214,11 @@ impl PoolWork for RenderJob {
 
 impl Outcome {
     fn into_end(self) -> JobEnd {
-        let Self { good, bad, completes, taken_back, broken, device, render } = self;
+        let Self { good, bad, completes, taken_back, broken, passing, render } = self;
         let result = if let Some((position, reason)) = broken {
             JobResult::Broken { position, reason }
-        } else if let Some((position, error)) = device {
-            JobResult::Device { position, error }
+        } else if let Some((position, error)) = passing {
+            JobResult::Passing { position, error }
         } else if taken_back {
             JobResult::TakenBack
         } else if completes && bad.is_empty() {

@@ -66,7 +66,7 @@ impl LeaseWork {
                 JobResult::Broken { position, reason } => {
                     return Err(LeaseError::Fatal(self.named(&places[position], &reason)));
                 }
-                JobResult::Device { position, error } => {
+                JobResult::Passing { position, error } => {
                     if let RenderError::DeviceLost { reason } = &error {
                         self.session.worker.lose_device(reason);
                     }

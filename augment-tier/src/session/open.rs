@@ -139,7 +139,8 @@ async fn open_datasets(
             let (theirs, ours) = (dataset.manifest, manifest.digest());
             return Err(SessionError::Manifest { dataset: name(), theirs, ours });
         }
-        datasets.push(SessionDataset { reader: worker.storage.dataset(dataset), manifest });
+        let reader = worker.storage.dataset(Arc::clone(&manifest));
+        datasets.push(SessionDataset { reader, manifest });
     }
     Ok(datasets)
 }

@@ -6,9 +6,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use futures::{StreamExt, TryStreamExt};
 use headwater_core::{Manifest, SampleRef};
-use headwater_storage_client::{Dataset, EncodedSample, StorageClientError, StorageFailure};
+use headwater_storage_client::{Dataset, EncodedSample, StorageClientError};
 
-use crate::error::sentence;
 use crate::part::{SampleFault, SampleFields};
 
 /// Shards of one lease that are read at the same time.
@@ -36,7 +35,7 @@ pub(crate) struct Wanted {
 #[derive(Debug)]
 pub(crate) struct Found {
     pub(crate) wanted: Wanted,
-    /// Its key; its number where the key is not known.
+    /// Its key.
     pub(crate) key: String,
     pub(crate) input: Result<Input, SampleFault>,
 }
@@ -51,7 +50,7 @@ pub(crate) struct Input {
 /// Reads samples, those of one shard together. The answer is in no particular order.
 ///
 /// # Errors
-/// The storage tier does not answer, or what is asked for is not there.
+/// The storage tier does not answer, or what is asked for is not there. Neither is a word on a sample.
 pub(crate) async fn read(
     datasets: &[SessionDataset],
     fields: &SampleFields,
@@ -76,43 +75,19 @@ async fn read_shard(
     wanted: Vec<Wanted>,
 ) -> Result<Vec<Found>, StorageClientError> {
     let indices: Vec<u32> = wanted.iter().map(|wanted| wanted.index).collect();
-    match reader.read(shard, &indices, fields.selection()).await {
-        Ok(samples) => {
-            let both = wanted.into_iter().zip(samples);
-            Ok(both.map(|(wanted, sample)| Found::of(wanted, &sample, fields)).collect())
-        }
-        // One sample of them is broken, or the shard is: told apart one by one.
-        Err(error) if error.kind() == StorageFailure::BrokenShard => {
-            let mut found = Vec::with_capacity(wanted.len());
-            for wanted in wanted {
-                found.push(match reader.read(shard, &[wanted.index], fields.selection()).await {
-                    Ok(samples) if samples.len() == 1 => Found::of(wanted, &samples[0], fields),
-                    Ok(_) => return Err(error),
-                    Err(e) if e.kind() == StorageFailure::BrokenShard => {
-                        Found::unreadable(wanted, &e)
-                    }
-                    Err(e) => return Err(e),
-                });
-            }
-            Ok(found)
-        }
-        Err(error) => Err(error),
-    }
+    let samples = reader.read(shard, &indices, fields.selection()).await?;
+    let both = wanted.into_iter().zip(samples);
+    Ok(both.map(|(wanted, sample)| Found::of(wanted, sample, fields)).collect())
 }
 
 // === impl Found ===
 
 impl Found {
-    fn of(wanted: Wanted, sample: &EncodedSample, fields: &SampleFields) -> Self {
-        let input = fields.image(sample).and_then(|encoded| {
-            let label = fields.label(sample)?;
+    fn of(wanted: Wanted, sample: EncodedSample, fields: &SampleFields) -> Self {
+        let input = fields.image(&sample).and_then(|encoded| {
+            let label = fields.label(&sample)?;
             Ok(Input { encoded, label })
         });
-        Self { wanted, key: sample.key.clone(), input }
-    }
-
-    fn unreadable(wanted: Wanted, error: &StorageClientError) -> Self {
-        let input = Err(SampleFault::Unreadable { sentence: sentence(error) });
-        Self { wanted, key: format!("number {}", wanted.index), input }
+        Self { wanted, key: sample.key, input }
     }
 }

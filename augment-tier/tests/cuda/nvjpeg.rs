@@ -3,7 +3,7 @@
 use headwater_augment::backend::SampleRenderer;
 use headwater_augment::cuda::{CudaRenderer, Device, DeviceError, JpegError, JpegImage, Launch};
 use headwater_augment::decode::{DecodeErrorKind, DecodeLimits, Decoder};
-use headwater_augment::render::{RenderError, Renderer};
+use headwater_augment::render::{BadImage, RenderError, Renderer};
 use headwater_augment::simd::Simd;
 use headwater_core::recipe::JpegDecoder;
 use headwater_core::{Dtype, Recipe};
@@ -164,7 +164,7 @@ fn a_file_that_the_device_leaves_and_the_processor_refuses_is_a_bad_sample() {
     let (rows, ends) = render(&mut kernels, &nvjpeg, &[PHOTOS[0], &broken, cut, PHOTOS[2]]);
     assert!(ends[0].is_ok() && ends[3].is_ok());
     for number in [1, 2] {
-        let RenderError::Decode(error) = ends[number].clone().unwrap_err() else {
+        let RenderError::Bad(BadImage::Decode(error)) = ends[number].clone().unwrap_err() else {
             panic!("{ends:?}");
         };
         assert_ne!(error.kind(), DecodeErrorKind::Unsupported);

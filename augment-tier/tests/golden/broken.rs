@@ -1,12 +1,17 @@
 //! Bytes that are no whole image are refused, with the kind and a sentence that say why.
 
-use headwater_augment::decode::{DecodeError, DecodeErrorKind, DecodeLimits, Decoder};
+use headwater_augment::decode::{
+    DecodeError, DecodeErrorKind, DecodeFailure, DecodeLimits, Decoder,
+};
 
 use crate::fixtures::bytes;
 
 fn refusal(encoded: &[u8], limits: DecodeLimits) -> DecodeError {
     let mut decoder = Decoder::new(limits).expect("a decoder");
-    decoder.decode(encoded).expect_err("not a whole image")
+    match decoder.decode(encoded).expect_err("not a whole image") {
+        DecodeFailure::Bytes(error) => error,
+        DecodeFailure::Passing { reason } => panic!("no verdict: {reason}"),
+    }
 }
 
 #[test]

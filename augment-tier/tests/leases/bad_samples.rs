@@ -61,8 +61,8 @@ async fn a_bad_label_a_missing_image_and_an_unreadable_sample_are_bad_samples_to
         (1, "label `cat` is not a whole number"),
         (2, "no field `jpg|jpeg|png`"),
         (4, "sample number 4 cannot be read"),
-        (5, "shard `photos-000003.tar` sample `number 5`"),
-        (6, "not an image: 0 bytes"),
+        (5, "shard `photos-000003.tar` sample `"),
+        (6, "not an image: its 0 bytes"),
     ];
     stand_in(&TestStorage::start(shards), &[0, 3, 3, 3, 7, 7, 7, 7], &reasons).await;
 }

@@ -1,5 +1,6 @@
-use headwater_proto::augment::FailureKind;
+use headwater_proto::augment::{FailureKind, FromWorker};
 use headwater_transport::LinkKind;
+use tonic::{Code, Status};
 
 use crate::support::receiver::Receiver;
 use crate::support::storage::TestStorage;
@@ -27,4 +28,31 @@ async fn while_storage_is_away_leases_may_be_tried_again_and_succeed_when_it_is_
     let done = receiver.done().await;
     let expected = expect::part(&storage, &receiver.hello, 3, &part);
     assert!(bytes == expected && done.checksum == expect::checksum(&receiver.hello, &expected));
+}
+
+/// A code says nothing of a sample, whichever it is: another one in its place would change the batch.
+#[tokio::test(flavor = "multi_thread")]
+async fn no_refusal_of_a_storage_node_puts_another_sample_into_a_part() {
+    let storage = TestStorage::start(shards::photos());
+    let worker = TestWorker::start(&storage).await;
+    let mut receiver = Receiver::open(worker.address, &storage, LinkKind::Tcp).await;
+    let part = samples(0, 0..3);
+    let expected = expect::part(&storage, &receiver.hello, 0, &part);
+    let codes = (1..17).map(Code::from_i32);
+    for (lease, code) in (1..).zip(codes) {
+        // More than once: samples may be asked for one by one.
+        storage.refusals.lock().unwrap().extend(vec![Status::new(code, "not now"); 2]);
+        receiver.lease(lease, 0, 0, &part).await;
+        match receiver.next().await {
+            Ok(Some(FromWorker::Done(done))) => {
+                assert!(receiver.part(lease).await == expected, "{code:?}");
+                assert!(done.samples.iter().all(|sample| sample.substituted.is_none()), "{code:?}");
+            }
+            Ok(Some(FromWorker::Failed(failure))) => {
+                assert!(failure.message.contains("not now"), "{code:?}: {}", failure.message);
+            }
+            other => panic!("{code:?}: {other:?}"),
+        }
+        storage.refusals.lock().unwrap().clear();
+    }
 }

@@ -94,13 +94,15 @@ impl Config {
         Ok(storage)
     }
 
-    /// An augment worker's configuration, access included.
+    /// An augment worker's configuration, access and the datasets' folders included.
     ///
     /// # Errors
     /// A value cannot work.
     pub fn augment_tier(&self) -> Result<AugmentConfig, ConfigError> {
         self.security.validate()?;
-        let augment = AugmentConfig { security: self.security.clone(), ..self.augment.clone() };
+        let dataset_folders = self.dataset.iter().flat_map(DatasetEntry::folders).collect();
+        let security = self.security.clone();
+        let augment = AugmentConfig { security, dataset_folders, ..self.augment.clone() };
         augment.validate()?;
         Ok(augment)
     }

@@ -1,5 +1,7 @@
 //! `[[dataset]]`: what there is to train on.
 
+use std::path::PathBuf;
+
 use headwater_config_derive::Keys;
 use headwater_receiver::DatasetUse;
 use headwater_storage::DatasetConfig;
@@ -159,10 +161,27 @@ impl DatasetEntry {
         DatasetConfig { name, shards }
     }
 
+    /// The folders that its shards lie in, as far as the patterns say without a look at the disk.
+    pub(crate) fn folders(&self) -> Vec<PathBuf> {
+        let patterns = match &self.shards {
+            Some(Shards::One(pattern)) => std::slice::from_ref(pattern),
+            Some(Shards::Many(patterns)) => patterns,
+            None => &[],
+        };
+        patterns.iter().map(|pattern| folder(pattern)).collect()
+    }
+
     /// As a receiver mixes it.
     pub(crate) fn used(&self) -> DatasetUse {
         DatasetUse { name: self.name.clone(), weight: self.weight }
     }
+}
+
+/// The folder above all that a pattern may name.
+fn folder(pattern: &str) -> PathBuf {
+    let plain = pattern.split(['*', '?', '[', '{']).next().unwrap_or_default();
+    let folder = plain.rfind('/').map_or("./", |slash| &plain[..=slash]);
+    PathBuf::from(folder)
 }
 
 /// Whether a text is shards whose name was forgotten.
@@ -185,6 +204,16 @@ mod tests {
         for bad in ["", "a.tar", "a/*", "=b", "a=", "hub:", "hub:../a", "x=hub:a b"] {
             assert!(parse(bad).is_err(), "{bad}");
         }
+    }
+
+    #[test]
+    fn folders_are_those_above_the_patterns() {
+        let of = |shards: &str| DatasetEntry::parse(&format!("a={shards}")).unwrap().folders();
+        assert_eq!(of("/data/a/x-{000..127}.tar"), [PathBuf::from("/data/a/")]);
+        assert_eq!(of("/data/{a,b}/x.tar"), [PathBuf::from("/data/")]);
+        assert_eq!(of("/data/*/x.tar"), [PathBuf::from("/data/")]);
+        assert_eq!(of("x.tar"), [PathBuf::from("./")]);
+        assert!(DatasetEntry::parse("a=hub:b/train").unwrap().folders().is_empty());
     }
 
     #[test]

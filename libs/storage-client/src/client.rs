@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use headwater_core::{Backoff, Digest, Digester, Manifest};
+use headwater_core::{Backoff, Digest, Digester, Manifest, ShardEntry};
 use headwater_proto::storage::{
-    DatasetRef, EncodedSample, FieldSelection, ReadQuery, ShardQuery, StorageFailure,
+    EncodedSample, FieldSelection, ReadQuery, ShardQuery, StorageFailure,
 };
 use headwater_proto::v1::PrefetchRequest;
 use tokio::time::{Instant, sleep};
@@ -16,7 +16,7 @@ use crate::metrics::{ReadCounts, Way};
 use crate::node::Node;
 use crate::nodes::{Nodes, order};
 use crate::{
-    BytesRead, LocalMap, MappedShard, ShardReadError, StorageClientConfig, StorageClientError,
+    BytesRead, IndexedShard, LocalFiles, ShardReadError, StorageClientConfig, StorageClientError,
     metrics,
 };
 
@@ -27,7 +27,7 @@ const BACKOFF: Backoff =
 const BACKOFF_OVERLOADED: Backoff =
     Backoff { first: Duration::from_millis(50), longest: Duration::from_millis(200) };
 
-/// A reader of storage nodes. Cheap to clone; clones share connections and mapped shards.
+/// A reader of storage nodes. Cheap to clone; clones share connections and open shards.
 #[derive(Clone, Debug)]
 pub struct StorageClient {
     inner: Arc<Inner>,
@@ -37,7 +37,7 @@ pub struct StorageClient {
 #[derive(Clone, Debug)]
 pub struct Dataset {
     client: StorageClient,
-    dataset: Arc<DatasetRef>,
+    manifest: Arc<Manifest>,
 }
 
 /// What came of advice.
@@ -74,7 +74,7 @@ impl StorageClient {
         config.validate()?;
         let nodes = Nodes::find(&config).await?;
         metrics::describe();
-        let local = LocalShards::new(config.mapped_shards_max);
+        let local = LocalShards::new(config.local_shards_max, config.local_roots.clone());
         let inner = Inner {
             config,
             nodes,
@@ -107,8 +107,8 @@ impl StorageClient {
     /// A handle for reading samples of a dataset, as its manifest numbers them. Does not ask the
     /// nodes: a dataset that they do not serve shows at the first read.
     #[must_use]
-    pub fn dataset(&self, dataset: &DatasetRef) -> Dataset {
-        Dataset { client: self.clone(), dataset: Arc::new(dataset.clone()) }
+    pub fn dataset(&self, manifest: Arc<Manifest>) -> Dataset {
+        Dataset { client: self.clone(), manifest }
     }
 
     /// Bytes of sample data read so far, by way.
@@ -121,42 +121,48 @@ impl StorageClient {
 // === impl Dataset ===
 
 impl Dataset {
-    /// Name and manifest digest.
+    /// What the dataset consists of.
     #[must_use]
-    pub fn reference(&self) -> &DatasetRef {
-        &self.dataset
+    pub fn manifest(&self) -> &Arc<Manifest> {
+        &self.manifest
     }
 
-    /// Samples of one shard, in the order asked for; of each, the fields wanted that it has.
-    /// Cancel-safe. A node that fails is passed over for the next.
+    /// Samples of one shard, in the order asked for; of each, the fields wanted that it has, or the
+    /// verdict on it. Cancel-safe. What one node, or this host, cannot read is asked of the next.
     ///
     /// # Errors
-    /// Unknown dataset, another manifest, no such shard or sample, a broken shard; or no node
-    /// answers for `wait_limit_ms`, which alone may be retried.
+    /// Unknown dataset, another manifest, no such shard or sample; or no node can read it for
+    /// `wait_limit_ms`, which alone may be retried. None of them says anything about a sample.
     pub async fn read(
         &self,
         shard: u32,
         indices: &[u32],
         fields: &FieldSelection,
     ) -> Result<Vec<EncodedSample>, StorageClientError> {
-        if indices.is_empty() {
-            return Ok(Vec::new());
-        }
+        let Some(first) = indices.first() else { return Ok(Vec::new()) };
         let started = Instant::now();
         let inner = &self.client.inner;
-        let (samples, way) = match self.mapped(shard).await {
-            Some(mapped) => (self.read_mapped(mapped, shard, indices, fields).await?, Way::Mapped),
+        let entry = self.manifest.shards().get(shard as usize);
+        let beyond = |index: &&u32| entry.is_none_or(|entry| **index >= entry.samples);
+        let (Some(entry), None) = (entry, indices.iter().find(beyond)) else {
+            let dataset = self.manifest.dataset().to_owned();
+            let index = *indices.iter().find(beyond).unwrap_or(first);
+            return Err(StorageClientError::NoSample { dataset, shard, index });
+        };
+        let (samples, way) = match self.read_file(shard, entry, indices, fields).await {
+            Some(samples) => (samples, Way::File),
             None => {
                 let query = Arc::new(ReadQuery {
-                    dataset: self.dataset.name.clone(),
-                    manifest: self.dataset.manifest,
+                    dataset: self.manifest.dataset().to_owned(),
+                    manifest: self.manifest.digest(),
                     shard,
                     indices: indices.to_vec(),
                     fields: fields.clone(),
                 });
+                let shard_bytes = entry.bytes;
                 let read = move |node: Arc<Node>| {
                     let query = query.clone();
-                    async move { node.read(&query).await }
+                    async move { node.read(&query, shard_bytes).await }
                 };
                 (inner.on_some_node(self.place_of(shard), read).await?, Way::Grpc)
             }
@@ -206,47 +212,54 @@ impl Dataset {
 
     /// How many of the shards the node takes up: the first ones.
     async fn tell(&self, node: &Node, shards: Vec<u32>) -> Result<u32, StorageClientError> {
-        let dataset = self.dataset.name.clone();
-        let manifest_digest = self.dataset.manifest.to_bytes().to_vec().into();
+        let dataset = self.manifest.dataset().to_owned();
+        let manifest_digest = self.manifest.digest().to_bytes().to_vec().into();
         node.prefetch(PrefetchRequest { dataset, manifest_digest, shards }).await
     }
 
-    async fn mapped(&self, shard: u32) -> Option<MappedShard> {
+    /// From the shard's file, where it lies on this host. `None`: the nodes are to be asked, also
+    /// where the file cannot be read now.
+    async fn read_file(
+        &self,
+        shard: u32,
+        entry: &ShardEntry,
+        indices: &[u32],
+        fields: &FieldSelection,
+    ) -> Option<Vec<EncodedSample>> {
+        let opened = self.local_shard(shard, entry).await?;
+        let (indices, fields) = (indices.to_vec(), fields.clone());
+        let read = tokio::task::spawn_blocking(move || opened.read(&indices, &fields)).await;
+        let error: ShardReadError = match read {
+            Ok(Ok(samples)) => return Some(samples),
+            Ok(Err(error)) => error,
+            Err(panic) => std::panic::resume_unwind(panic.into_panic()),
+        };
+        self.client.inner.local.forget(&self.shard_query(shard));
+        let cause = std::error::Error::source(&error).map(ToString::to_string);
+        tracing::warn!(%error, cause, "a shard's file cannot be read here: nodes are asked for it");
+        None
+    }
+
+    async fn local_shard(&self, shard: u32, entry: &ShardEntry) -> Option<IndexedShard> {
         let inner = &self.client.inner;
-        if inner.config.local_map == LocalMap::Off {
+        if inner.config.local_files == LocalFiles::Off {
             return None;
         }
         let nodes = inner.nodes.now();
         let order = order(&nodes, self.place_of(shard));
         let ordered: Vec<&Node> = order.into_iter().map(|at| &*nodes[at]).collect();
-        inner.local.get(&ordered, &self.shard_query(shard)).await
-    }
-
-    async fn read_mapped(
-        &self,
-        mapped: MappedShard,
-        shard: u32,
-        indices: &[u32],
-        fields: &FieldSelection,
-    ) -> Result<Vec<EncodedSample>, StorageClientError> {
-        let (indices, fields) = (indices.to_vec(), fields.clone());
-        let read = tokio::task::spawn_blocking(move || mapped.read(&indices, &fields)).await;
-        let samples = read.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()));
-        if let Err(ShardReadError::Map(_)) = &samples {
-            self.client.inner.local.forget(&self.shard_query(shard));
-        }
-        Ok(samples?)
+        inner.local.get(&ordered, &self.shard_query(shard), entry).await
     }
 
     fn shard_query(&self, shard: u32) -> ShardQuery {
-        let DatasetRef { name, manifest } = &*self.dataset;
-        ShardQuery { dataset: name.clone(), manifest: *manifest, shard }
+        let dataset = self.manifest.dataset().to_owned();
+        ShardQuery { dataset, manifest: self.manifest.digest(), shard }
     }
 
     /// What decides which node a shard belongs to; the same for all callers.
     fn place_of(&self, shard: u32) -> Digest {
         let mut digester = Digester::new("headwater shard place 1");
-        digester.bytes(&self.dataset.manifest.to_bytes()).number(shard.into()).finish()
+        digester.bytes(&self.manifest.digest().to_bytes()).number(shard.into()).finish()
     }
 }
 
@@ -288,7 +301,7 @@ impl Inner {
             }
             if rounds == 1 {
                 let limit_ms = self.config.wait_limit_ms;
-                tracing::warn!(error = %error, limit_ms, "no storage node answers, trying again");
+                tracing::warn!(error = %error, limit_ms, "no storage node can answer, trying again");
             }
             sleep(pause).await;
         }

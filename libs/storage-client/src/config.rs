@@ -1,5 +1,6 @@
 //! How storage nodes are reached.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use headwater_access::AccessConfig;
@@ -13,7 +14,7 @@ const NODE_DEFAULT: &str = "127.0.0.1:7401";
 const CONNECT_TIMEOUT_MS_DEFAULT: u64 = 5_000;
 const ANSWER_TIMEOUT_MS_DEFAULT: u64 = 30_000;
 const WAIT_LIMIT_MS_DEFAULT: u64 = 300_000;
-const MAPPED_SHARDS_DEFAULT: usize = 256;
+const LOCAL_SHARDS_DEFAULT: usize = 256;
 const REFRESH_MS_DEFAULT: u64 = 5_000;
 
 /// Where the storage nodes are and how long to wait for them. Who reads samples has keys of its own
@@ -25,8 +26,10 @@ pub struct StorageClientConfig {
     pub nodes: Vec<String>,
     /// Time between two looks for nodes by `dns:`, `file:` and the like, in milliseconds.
     pub refresh_ms: u64,
-    /// Whether shards of the same host are mapped.
-    pub local_map: LocalMap,
+    /// Whether shards of the same host are read as files.
+    pub local_files: LocalFiles,
+    /// Folders that such files must lie in, all links and `..` followed; none: nothing is read so.
+    pub local_roots: Vec<PathBuf>,
     /// Longest time to set up a connection, in milliseconds.
     pub connect_timeout_ms: u64,
     /// Longest time between two messages of an answer, in milliseconds.
@@ -35,17 +38,17 @@ pub struct StorageClientConfig {
     pub wait_limit_ms: u64,
     /// The key by which people set `wait_limit_ms`, for error messages.
     pub wait_limit_key: &'static str,
-    /// Shards kept mapped at once; the least recently used one is let go.
-    pub mapped_shards_max: usize,
+    /// Shards kept open at once; the least recently used one is let go.
+    pub local_shards_max: usize,
     /// How the nodes are known, and this reader to them.
     pub access: AccessConfig,
 }
 
-/// Whether shards that lie on the same host are mapped rather than asked for.
+/// Whether shards that lie on the same host are read as files rather than asked for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum LocalMap {
-    /// Where host, device, inode and size are the same.
+pub enum LocalFiles {
+    /// Where it is the very same file, in a folder that is allowed.
     #[default]
     Auto,
     /// Never: all bytes come over gRPC.
@@ -59,12 +62,13 @@ impl Default for StorageClientConfig {
         Self {
             nodes: vec![NODE_DEFAULT.to_owned()],
             refresh_ms: REFRESH_MS_DEFAULT,
-            local_map: LocalMap::Auto,
+            local_files: LocalFiles::Auto,
+            local_roots: Vec::new(),
             connect_timeout_ms: CONNECT_TIMEOUT_MS_DEFAULT,
             answer_timeout_ms: ANSWER_TIMEOUT_MS_DEFAULT,
             wait_limit_ms: WAIT_LIMIT_MS_DEFAULT,
             wait_limit_key: "wait_limit_ms",
-            mapped_shards_max: MAPPED_SHARDS_DEFAULT,
+            local_shards_max: LOCAL_SHARDS_DEFAULT,
             access: AccessConfig::default(),
         }
     }
@@ -102,8 +106,8 @@ impl StorageClientConfig {
         if let Some((key, value)) = times.into_iter().find(|(_, value)| *value == 0) {
             return fault(key, &value, "must be at least 1");
         }
-        if self.mapped_shards_max == 0 {
-            return fault("mapped_shards_max", &0, "must be at least 1; `local_map` turns it off");
+        if self.local_shards_max == 0 {
+            return fault("local_shards_max", &0, "must be at least 1; `local_files` turns it off");
         }
         Ok(())
     }

@@ -3,8 +3,6 @@
 use headwater_discovery::DiscoveryError;
 use headwater_proto::storage::{MessageError, StorageFailure};
 
-use crate::ShardReadError;
-
 /// Why a manifest or samples could not be had.
 #[derive(Debug, thiserror::Error)]
 pub enum StorageClientError {
@@ -42,8 +40,8 @@ pub enum StorageClientError {
     },
     /// No node answered for as long as the configuration allows.
     #[error(
-        "no storage node could serve the request for {waited_ms} ms (tried {nodes}): \
-         check that they run and can be reached, or raise `{limit_key}`"
+        "no storage node could serve the request for {waited_ms} ms (tried {nodes}): check that they \
+         run, can be reached and can read their shards, or raise `{limit_key}`"
     )]
     NoNode {
         /// Addresses of the nodes tried.
@@ -59,9 +57,16 @@ pub enum StorageClientError {
     /// Certificates or token cannot be used.
     #[error(transparent)]
     Access(#[from] headwater_access::AccessError),
-    /// A mapped shard could not be read.
-    #[error(transparent)]
-    Shard(#[from] ShardReadError),
+    /// A sample that the manifest does not have.
+    #[error("dataset `{dataset}` has no sample {index} in shard number {shard}")]
+    NoSample {
+        /// Name of the dataset.
+        dataset: String,
+        /// Number of the shard.
+        shard: u32,
+        /// Number of the sample.
+        index: u32,
+    },
 }
 
 // === impl StorageClientError ===
@@ -76,7 +81,7 @@ impl StorageClientError {
             Self::Message { .. } => StorageFailure::Internal,
             Self::Discovery(error) if !error.is_retryable() => StorageFailure::BadRequest,
             Self::NoNode { .. } | Self::Discovery(_) => StorageFailure::Unavailable,
-            Self::Shard(error) => error.kind(),
+            Self::NoSample { .. } => StorageFailure::OutOfRange,
         }
     }
 

@@ -1,33 +1,52 @@
 //! Shards that lie on this host and are visible here as the same files.
+//!
+//! A node's word names the file; what may be read is this process's own configuration's word, and
+//! what a shard is follows from the manifest.
 
-use std::path::Path;
+use std::io;
+use std::path::{Path, PathBuf};
 
-use headwater_core::Digest;
+use headwater_core::{Digest, ShardEntry};
 use headwater_proto::storage::{ShardPlace, ShardQuery};
 
 use crate::node::Node;
-use crate::{FileIdentity, MapError, MappedShard, OpenShards, ShardMap, host_id, metrics};
+use crate::{FileIdentity, IndexedShard, OpenShards, ShardFile, host_id, metrics};
 
-/// The shards mapped so far.
+/// The shards opened so far.
 #[derive(Debug)]
 pub(crate) struct LocalShards {
     /// By manifest and number of the shard.
-    shards: OpenShards<(Digest, u32), MappedShard>,
+    shards: OpenShards<(Digest, u32), IndexedShard>,
+    /// Folders that files may lie in.
+    roots: Vec<PathBuf>,
+}
+
+/// The shard cannot be read here as a file: it is to be read over gRPC, and if something is wrong
+/// with it, that way meets it too and tells the caller.
+struct NotLocal {
+    reason: String,
+    /// Something is short for now: the next shard may do better.
+    passing: bool,
 }
 
 // === impl LocalShards ===
 
 impl LocalShards {
-    pub(crate) fn new(limit: usize) -> Self {
-        Self { shards: OpenShards::new(limit) }
+    pub(crate) fn new(limit: usize, roots: Vec<PathBuf>) -> Self {
+        Self { shards: OpenShards::new(limit), roots }
     }
 
-    /// The shard as a map; `None` where no connected node of this host has it, or its file is not
-    /// visible here.
-    pub(crate) async fn get(&self, nodes: &[&Node], query: &ShardQuery) -> Option<MappedShard> {
+    /// The shard as a file; `None` where no connected node of this host has it, or its file is not
+    /// visible here, may not be read, or is not the one of the manifest.
+    pub(crate) async fn get(
+        &self,
+        nodes: &[&Node],
+        query: &ShardQuery,
+        entry: &ShardEntry,
+    ) -> Option<IndexedShard> {
         let key = (query.manifest, query.shard);
-        let found = self.shards.get_or_open(key, find(nodes, query)).await;
-        metrics::mapped_shards(self.shards.len());
+        let found = self.shards.get_or_open(key, self.find(nodes, query, entry)).await;
+        metrics::local_shards(self.shards.len());
         found.ok()
     }
 
@@ -35,52 +54,108 @@ impl LocalShards {
     pub(crate) fn forget(&self, query: &ShardQuery) {
         self.shards.forget(&(query.manifest, query.shard));
     }
-}
 
-/// The shard cannot be mapped: it is to be read over gRPC, and if something is wrong with it, that
-/// way meets it too and tells the caller.
-struct NotLocal;
-
-async fn find(nodes: &[&Node], query: &ShardQuery) -> Result<MappedShard, NotLocal> {
-    for node in nodes {
-        if !node.may_be_mapped(host_id()) {
-            continue;
-        }
-        let Ok(place) = node.locate(query).await else {
-            continue;
-        };
-        let opened = tokio::task::spawn_blocking(move || open(place)).await;
-        match opened.unwrap_or_else(|panic| Err(panic.to_string())) {
-            Ok(shard) => return Ok(shard),
-            Err(reason) if node.set_unmappable() => {
-                let node = node.address();
-                tracing::info!(node, reason, "node is on this host, but is read over grpc");
+    async fn find(
+        &self,
+        nodes: &[&Node],
+        query: &ShardQuery,
+        entry: &ShardEntry,
+    ) -> Result<IndexedShard, ()> {
+        for node in nodes {
+            if !node.may_have_local_files(host_id()) {
+                continue;
             }
-            Err(_) => {}
+            let Ok(place) = node.locate(query).await else {
+                continue;
+            };
+            let (roots, entry) = (self.roots.clone(), entry.clone());
+            let opened = tokio::task::spawn_blocking(move || open(place, &entry, &roots)).await;
+            match opened.unwrap_or_else(|panic| Err(NotLocal::lasting(panic.to_string()))) {
+                Ok(shard) => return Ok(shard),
+                Err(NotLocal { passing: true, reason }) => {
+                    tracing::debug!(node = node.address(), reason, "a shard is read over grpc");
+                }
+                Err(NotLocal { reason, .. }) if node.set_remote() => {
+                    let node = node.address();
+                    tracing::info!(node, reason, "node is on this host, but is read over grpc");
+                }
+                Err(_) => {}
+            }
         }
+        Err(())
     }
-    Err(NotLocal)
 }
 
-/// Maps a shard, if it is the very file that the node has. The reason, if not.
-fn open(place: ShardPlace) -> Result<MappedShard, String> {
+// === impl NotLocal ===
+
+impl NotLocal {
+    fn lasting(reason: impl Into<String>) -> Self {
+        Self { reason: reason.into(), passing: false }
+    }
+
+    fn because(path: &Path, error: &io::Error) -> Self {
+        let absent = [io::ErrorKind::NotFound, io::ErrorKind::PermissionDenied];
+        let reason = format!("`{}`: {error}", path.display());
+        Self { reason, passing: !absent.contains(&error.kind()) }
+    }
+}
+
+/// Opens a shard, if it is the one of the manifest, the very file that the node has, and lies where
+/// this process may read. The reason, if not.
+fn open(
+    place: ShardPlace,
+    entry: &ShardEntry,
+    roots: &[PathBuf],
+) -> Result<IndexedShard, NotLocal> {
     if place.host_id != host_id() {
-        return Err("its host id changed".to_owned());
+        return Err(NotLocal::lasting("its host id changed"));
     }
-    let path = place.path.as_deref().ok_or("the shard has no path")?;
-    let map = ShardMap::open(path).map_err(|error| not_visible(path, &error))?;
-    let FileIdentity { device, inode, bytes, .. } = map.identity();
-    if (device, inode, bytes) != (place.device, place.inode, place.bytes) {
-        return Err(format!("`{}` is another file here", path.display()));
+    let path = place.path.as_deref().ok_or_else(|| NotLocal::lasting("the shard has no path"))?;
+    let shown = path.display();
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    if name != entry.name.as_str()
+        || (place.bytes, place.index.digest()) != (entry.bytes, entry.digest)
+    {
+        let reason = format!("`{shown}` is not the shard `{}` of the manifest", entry.name);
+        return Err(NotLocal::lasting(reason));
     }
-    MappedShard::new(map, place.index).ok_or_else(|| "its index does not fit".to_owned())
+    let real = allowed(path, roots)?;
+    let file = ShardFile::open(&real)
+        .map_err(|error| NotLocal { passing: error.is_shortage(), reason: error.to_string() })?;
+    let there = FileIdentity {
+        device: place.device,
+        inode: place.inode,
+        bytes: place.bytes,
+        modified_ns: place.modified_ns,
+    };
+    if file.identity() != there {
+        return Err(NotLocal::lasting(format!("`{shown}` is another file here")));
+    }
+    IndexedShard::new(file, place.index).ok_or_else(|| NotLocal::lasting("its index does not fit"))
 }
 
-fn not_visible(path: &Path, error: &MapError) -> String {
-    match error {
-        MapError::Open { source, .. } => format!("`{}`: {source}", path.display()),
-        other => other.to_string(),
+/// Where a path leads, all links and `..` followed, if that is in one of the folders.
+fn allowed(path: &Path, roots: &[PathBuf]) -> Result<PathBuf, NotLocal> {
+    if !path.is_absolute() {
+        return Err(NotLocal::lasting(format!("`{}` is no absolute path", path.display())));
     }
+    // Looked up first: a folder that is not there allows nothing.
+    let roots = roots.iter().filter_map(|root| root.canonicalize().ok());
+    let roots: Vec<PathBuf> = roots.collect();
+    if roots.is_empty() {
+        return Err(NotLocal::lasting(
+            "no folder of this host may be read: set `augment.local_roots`, or name the datasets with \
+             their shards in this worker's configuration too",
+        ));
+    }
+    let real = path.canonicalize().map_err(|error| NotLocal::because(path, &error))?;
+    if roots.iter().any(|root| real.starts_with(root)) {
+        return Ok(real);
+    }
+    Err(NotLocal::lasting(format!(
+        "`{}` is in none of the folders that may be read: add its folder to `augment.local_roots`",
+        path.display()
+    )))
 }
 
 #[cfg(test)]
@@ -90,30 +165,64 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_very_same_file_is_mapped() {
-        let file = tempfile::NamedTempFile::new().unwrap();
-        file.as_file().set_len(100).unwrap();
-        let identity = FileIdentity::of(&file.as_file().metadata().unwrap());
+    fn only_the_very_file_of_the_manifest_in_an_allowed_folder_is_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.tar");
+        std::fs::write(&path, [0; 100]).unwrap();
+        let identity = FileIdentity::of(&path.metadata().unwrap());
+        let mut index = ShardIndexBuilder::default();
+        index.sample("k").unwrap();
+        index.field("jpg", 20, 70).unwrap();
+        let index = index.finish();
+        let digest = index.digest();
+        let entry = ShardEntry { name: "a.tar".to_owned(), samples: 1, bytes: 100, digest };
         let place = || ShardPlace {
             host_id: host_id().to_owned(),
-            path: Some(file.path().to_owned()),
+            path: Some(path.clone()),
             device: identity.device,
             inode: identity.inode,
             bytes: identity.bytes,
-            index: ShardIndexBuilder::default().finish(),
+            modified_ns: identity.modified_ns,
+            index: index.clone(),
         };
-        let reason = |place| open(place).map(|_| ()).unwrap_err();
-        assert!(open(place()).is_ok());
+        let roots = [folder.path().to_owned()];
+        let reason = |place| open(place, &entry, &roots).map(|_| ()).err().unwrap().reason;
+        assert!(open(place(), &entry, &roots).is_ok());
         assert!(reason(ShardPlace { host_id: "other".to_owned(), ..place() }).contains("host"));
         assert!(reason(ShardPlace { path: None, ..place() }).contains("no path"));
         assert!(reason(ShardPlace { inode: identity.inode + 1, ..place() }).contains("another"));
         assert!(reason(ShardPlace { device: identity.device + 1, ..place() }).contains("another"));
-        assert!(reason(ShardPlace { bytes: 99, ..place() }).contains("another"));
+        assert!(reason(ShardPlace { modified_ns: 1, ..place() }).contains("another"));
+        assert!(reason(ShardPlace { bytes: 99, ..place() }).contains("of the manifest"));
+        assert!(reason(ShardPlace { path: Some("a.tar".into()), ..place() }).contains("absolute"));
         let missing = Some("/nowhere/a.tar".into());
         assert!(reason(ShardPlace { path: missing, ..place() }).contains("/nowhere/a.tar"));
-        let mut index = ShardIndexBuilder::default();
-        index.sample("k").unwrap();
-        index.field("jpg", 90, 11).unwrap();
-        assert!(reason(ShardPlace { index: index.finish(), ..place() }).contains("does not fit"));
+
+        // Another index than the manifest's, though it lies within the file.
+        let mut other = ShardIndexBuilder::default();
+        other.sample("k").unwrap();
+        other.field("jpg", 0, 100).unwrap();
+        let other = other.finish();
+        assert!(reason(ShardPlace { index: other, ..place() }).contains("of the manifest"));
+    }
+
+    #[test]
+    fn no_file_outside_the_folders_is_read_whatever_leads_there() {
+        let (inside, outside) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let secret = outside.path().join("a.tar");
+        std::fs::write(&secret, b"secret").unwrap();
+        let link = inside.path().join("a.tar");
+        std::os::unix::fs::symlink(&secret, &link).unwrap();
+        let dots = inside.path().join("..").join(outside.path().file_name().unwrap()).join("a.tar");
+        let roots = [inside.path().to_owned()];
+        for path in [&secret, &link, &dots] {
+            let refused = allowed(path, &roots).err().unwrap();
+            assert!(refused.reason.contains("`augment.local_roots`"), "{}", refused.reason);
+            assert!(!refused.passing);
+            assert!(allowed(path, &[]).err().unwrap().reason.contains("no folder"));
+            assert!(allowed(path, &["/nowhere".into()]).is_err());
+        }
+        let real = secret.canonicalize().unwrap();
+        assert_eq!(allowed(&link, &[outside.path().to_owned()]).ok(), Some(real));
     }
 }

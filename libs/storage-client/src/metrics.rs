@@ -10,13 +10,13 @@ const READ_BYTES: &str = "headwater_storage_read_bytes_total";
 const READ_SAMPLES: &str = "headwater_storage_read_samples_total";
 const READ_SECONDS: &str = "headwater_storage_read_seconds";
 const NODE_FAILURES: &str = "headwater_storage_node_failures_total";
-const MAPPED_SHARDS: &str = "headwater_storage_mapped_shards";
+const LOCAL_SHARDS: &str = "headwater_storage_local_shards";
 
 /// How samples came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Way {
-    /// As slices of a mapped file.
-    Mapped,
+    /// From a file of this host.
+    File,
     /// Over gRPC.
     Grpc,
 }
@@ -24,8 +24,8 @@ pub(crate) enum Way {
 /// Bytes of sample data that a client has read, by way.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BytesRead {
-    /// As slices of a mapped file, in bytes.
-    pub mapped: u64,
+    /// From files of this host, in bytes.
+    pub file: u64,
     /// Over gRPC, in bytes.
     pub grpc: u64,
 }
@@ -33,7 +33,7 @@ pub struct BytesRead {
 /// Counts for one client, besides the process-wide metrics.
 #[derive(Debug, Default)]
 pub(crate) struct ReadCounts {
-    mapped: AtomicU64,
+    file: AtomicU64,
     grpc: AtomicU64,
 }
 
@@ -44,22 +44,22 @@ pub(crate) fn describe() {
         metrics::describe_counter!(
             READ_BYTES,
             metrics::Unit::Bytes,
-            "Bytes of sample data read from the storage tier, by way (mapped or grpc)"
+            "Bytes of sample data read from the storage tier, by way (file or grpc)"
         );
         metrics::describe_counter!(
             READ_SAMPLES,
-            "Samples read from the storage tier, by way (mapped or grpc)"
+            "Samples read from the storage tier, by way (file or grpc)"
         );
         metrics::describe_histogram!(
             READ_SECONDS,
             metrics::Unit::Seconds,
-            "Time of one read of samples from the storage tier, by way (mapped or grpc)"
+            "Time of one read of samples from the storage tier, by way (file or grpc)"
         );
         metrics::describe_counter!(
             NODE_FAILURES,
             "Requests that a storage node failed or refused, by node and kind"
         );
-        metrics::describe_gauge!(MAPPED_SHARDS, "Shards of this host that are mapped");
+        metrics::describe_gauge!(LOCAL_SHARDS, "Shards of this host that are read as files");
     });
 }
 
@@ -67,8 +67,8 @@ pub(crate) fn node_failed(node: &str, kind: StorageFailure) {
     metrics::counter!(NODE_FAILURES, "node" => node.to_owned(), "kind" => kind.name()).increment(1);
 }
 
-pub(crate) fn mapped_shards(count: usize) {
-    metrics::gauge!(MAPPED_SHARDS).set(count as f64);
+pub(crate) fn local_shards(count: usize) {
+    metrics::gauge!(LOCAL_SHARDS).set(count as f64);
 }
 
 // === impl Way ===
@@ -76,7 +76,7 @@ pub(crate) fn mapped_shards(count: usize) {
 impl Way {
     fn name(self) -> &'static str {
         match self {
-            Self::Mapped => "mapped",
+            Self::File => "file",
             Self::Grpc => "grpc",
         }
     }
@@ -87,7 +87,7 @@ impl Way {
 impl ReadCounts {
     pub(crate) fn add(&self, way: Way, samples: usize, bytes: u64, took: Duration) {
         let count = match way {
-            Way::Mapped => &self.mapped,
+            Way::File => &self.file,
             Way::Grpc => &self.grpc,
         };
         count.fetch_add(bytes, Ordering::Relaxed);
@@ -98,7 +98,7 @@ impl ReadCounts {
 
     pub(crate) fn bytes(&self) -> BytesRead {
         BytesRead {
-            mapped: self.mapped.load(Ordering::Relaxed),
+            file: self.file.load(Ordering::Relaxed),
             grpc: self.grpc.load(Ordering::Relaxed),
         }
     }

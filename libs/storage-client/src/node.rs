@@ -18,6 +18,7 @@ use tokio::time::{Instant, timeout};
 use tonic::Status;
 use tonic::transport::Endpoint;
 
+use crate::answer::Answer;
 use crate::{StorageClientConfig, StorageClientError, metrics};
 
 /// What one stream may have on its way to us: enough for some blocks, so that the node never waits
@@ -51,8 +52,8 @@ struct Health {
     resting_until: Option<Instant>,
     /// Boot id of its host while it is connected.
     host_id: String,
-    /// Its shards cannot be mapped here; found out by trying.
-    unmappable: bool,
+    /// Its shards are not files that may be read here; found out by trying.
+    remote: bool,
 }
 
 #[derive(Debug, Default)]
@@ -104,16 +105,17 @@ impl Node {
         self.health().resting_until.is_some_and(|until| Instant::now() < until)
     }
 
-    /// Whether the node is connected and runs on the host of that id, and mapping its shards has
-    /// not failed yet.
-    pub(crate) fn may_be_mapped(&self, host_id: &str) -> bool {
+    /// Whether the node is connected and runs on the host of that id, and reading its shards' files
+    /// has not failed yet.
+    pub(crate) fn may_have_local_files(&self, host_id: &str) -> bool {
         let health = self.health();
-        !host_id.is_empty() && health.host_id == host_id && !health.unmappable
+        !host_id.is_empty() && health.host_id == host_id && !health.remote
     }
 
-    /// Does not try to map this node's shards again on this connection; says whether that is news.
-    pub(crate) fn set_unmappable(&self) -> bool {
-        !std::mem::replace(&mut self.health().unmappable, true)
+    /// Does not try to read this node's shards as files again on this connection; says whether that is
+    /// news.
+    pub(crate) fn set_remote(&self) -> bool {
+        !std::mem::replace(&mut self.health().remote, true)
     }
 
     /// Connects and says hello, unless that was done.
@@ -136,23 +138,23 @@ impl Node {
         self.settle(connection.generation, answer.await).await
     }
 
+    /// Samples of a shard of so many bytes. What is sent beyond those asked for is an error, and no
+    /// more of it is read.
     pub(crate) async fn read(
         &self,
         query: &ReadQuery,
+        shard_bytes: u64,
     ) -> Result<Vec<EncodedSample>, StorageClientError> {
         let mut connection = self.connection().await?;
         let answer = async {
             let request = v1::ReadRequest::from(query.clone());
             let mut blocks =
                 self.in_time(connection.grpc.read_samples(request)).await?.into_inner();
-            let mut samples = Vec::with_capacity(query.indices.len());
+            let mut answer = Answer::new(query, shard_bytes);
             while let Some(block) = self.in_time(blocks.message()).await? {
-                for sample in block.samples {
-                    samples.push(EncodedSample::try_from(sample).map_err(Fault::Message)?);
-                }
+                answer.push(block).map_err(Fault::Message)?;
             }
-            check_answer(query, &samples).map_err(Fault::Message)?;
-            Ok(samples)
+            answer.finish().map_err(Fault::Message)
         };
         self.settle(connection.generation, answer.await).await
     }
@@ -301,48 +303,10 @@ enum Fault {
     Message(MessageError),
 }
 
-/// The samples must be those asked for, in that order.
-fn check_answer(query: &ReadQuery, samples: &[EncodedSample]) -> Result<(), MessageError> {
-    let fault = |fault| Err(MessageError { field: "samples", fault });
-    let pairs = query.indices.iter().zip(samples);
-    if let Some((asked, sample)) = pairs.into_iter().find(|(asked, s)| **asked != s.index) {
-        return fault(format!("has number {} where {asked} was asked for", sample.index));
-    }
-    if samples.len() != query.indices.len() {
-        return fault(format!("has {} of {} asked for", samples.len(), query.indices.len()));
-    }
-    Ok(())
-}
-
 fn innermost(error: &dyn std::error::Error) -> String {
     let mut error = error;
     while let Some(source) = error.source() {
         error = source;
     }
     error.to_string()
-}
-
-#[cfg(test)]
-mod tests {
-    use headwater_core::Digest;
-    use headwater_proto::storage::FieldSelection;
-
-    use super::*;
-
-    #[test]
-    fn an_answer_that_is_not_what_was_asked_for_is_refused() {
-        let query = ReadQuery {
-            dataset: "d".to_owned(),
-            manifest: Digest(0),
-            shard: 0,
-            indices: vec![4, 2],
-            fields: FieldSelection::all(),
-        };
-        let check = |indices: &[u32]| {
-            let sample = |&index: &u32| EncodedSample { index, key: String::new(), fields: vec![] };
-            check_answer(&query, &indices.iter().map(sample).collect::<Vec<_>>()).is_ok()
-        };
-        assert!(check(&[4, 2]));
-        assert!(!check(&[2, 4]) && !check(&[4]) && !check(&[4, 2, 2]) && !check(&[]));
-    }
 }

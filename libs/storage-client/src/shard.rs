@@ -1,25 +1,29 @@
-//! A mapped shard with its index: samples without a copy.
+//! A shard's file with its index: samples by number.
 
 use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use headwater_core::{IndexedField, ShardIndex, counted};
-use headwater_proto::storage::{EncodedSample, FieldSelection, SAMPLE_MAX_BYTES, StorageFailure};
+use headwater_proto::storage::{
+    BadBytes, EncodedSample, FieldSelection, SAMPLE_MAX_BYTES, StorageFailure,
+};
 
-use crate::{MapError, ShardMap};
+use crate::{ShardFile, ShardFileError};
 
-/// Ranges this close together are paged in as one: the gap is a tar header or a small field.
-const GAP_BYTES: u64 = 64 << 10;
+/// Fields of a sample this close together are read as one: the gap is a tar header or a small field.
+const GAP_BYTES: u64 = 4 << 10;
 
-/// A shard and where its samples lie in it.
+/// A shard and where its samples lie in it. Clones share the file.
 #[derive(Clone, Debug)]
-pub struct MappedShard {
-    map: Arc<ShardMap>,
+pub struct IndexedShard {
+    file: Arc<ShardFile>,
     index: Arc<ShardIndex>,
 }
 
-/// Why samples of a mapped shard cannot be had.
+/// Why samples of a shard cannot be had now. What is wrong with one sample alone is no error but a
+/// [`BadBytes`] in its place.
 #[derive(Debug, thiserror::Error)]
 pub enum ShardReadError {
     /// There is no such sample.
@@ -32,22 +36,9 @@ pub enum ShardReadError {
         /// How many there are.
         samples: u32,
     },
-    /// The fields asked for are more than one message may carry.
-    #[error(
-        "sample `{key}` of shard `{path}` has {bytes} bytes in the fields asked for, \
-         limit {SAMPLE_MAX_BYTES}: ask for fewer fields or make the sample smaller"
-    )]
-    TooLarge {
-        /// Path of the shard.
-        path: PathBuf,
-        /// Key of the sample.
-        key: String,
-        /// Sum of its fields, in bytes.
-        bytes: u64,
-    },
     /// The file does not yield its bytes.
     #[error(transparent)]
-    Map(#[from] MapError),
+    File(#[from] ShardFileError),
 }
 
 // === impl ShardReadError ===
@@ -58,25 +49,25 @@ impl ShardReadError {
     pub fn kind(&self) -> StorageFailure {
         match self {
             Self::OutOfRange { .. } => StorageFailure::OutOfRange,
-            Self::TooLarge { .. } | Self::Map(_) => StorageFailure::BrokenShard,
+            Self::File(_) => StorageFailure::ShardAway,
         }
     }
 }
 
-// === impl MappedShard ===
+// === impl IndexedShard ===
 
-impl MappedShard {
-    /// Joins a map and its index; `None` where the index points beyond the end of the file.
+impl IndexedShard {
+    /// Joins a file and its index; `None` where the index points beyond the end of the file.
     #[must_use]
-    pub fn new(map: ShardMap, index: ShardIndex) -> Option<Self> {
-        let fits = index.end() <= map.identity().bytes;
-        fits.then(|| Self { map: Arc::new(map), index: Arc::new(index) })
+    pub fn new(file: ShardFile, index: ShardIndex) -> Option<Self> {
+        let fits = index.end() <= file.identity().bytes;
+        fits.then(|| Self { file: Arc::new(file), index: Arc::new(index) })
     }
 
     /// The file.
     #[must_use]
-    pub fn map(&self) -> &ShardMap {
-        &self.map
+    pub fn file(&self) -> &ShardFile {
+        &self.file
     }
 
     /// Its samples.
@@ -85,52 +76,54 @@ impl MappedShard {
         &self.index
     }
 
-    /// Sum of the fields wanted that a sample has, in bytes. Does not touch the file.
+    /// Sum of the fields wanted that a sample has, in bytes; 0 where they are more than may be read.
+    /// Does not touch the file.
     ///
     /// # Errors
-    /// No such sample, or one over [`SAMPLE_MAX_BYTES`].
+    /// No such sample.
     pub fn sample_bytes(&self, index: u32, fields: &FieldSelection) -> Result<u64, ShardReadError> {
         let picked = self.picked(index, fields)?;
-        self.within_limit(index, picked.iter().map(|field| field.bytes).sum())
+        Ok(self.too_large(index, &picked).map_or(sum(&picked), |_| 0))
     }
 
-    /// Fetches samples from the disk and gives them out as slices of the map, in the order asked
-    /// for. Blocking: not for async threads.
+    /// Reads samples, in the order asked for. One whose fields are over [`SAMPLE_MAX_BYTES`] is bad.
+    /// Blocking: not for async threads.
     ///
     /// # Errors
-    /// No such sample, one over [`SAMPLE_MAX_BYTES`], or a file that was changed or cannot be
-    /// read.
+    /// No such sample, or a file that was changed or cannot be read.
     pub fn read(
         &self,
         indices: &[u32],
         fields: &FieldSelection,
     ) -> Result<Vec<EncodedSample>, ShardReadError> {
-        let mut ranges = Ranges::default();
-        let samples = indices
-            .iter()
-            .map(|&index| self.sample(index, fields, &mut ranges))
-            .collect::<Result<Vec<_>, _>>()?;
-        self.map.page_in(ranges.0)?;
+        let read = indices.iter().map(|&index| self.sample(index, fields));
+        let samples = read.collect::<Result<Vec<_>, _>>()?;
+        // After the bytes have been read: they are then those that were indexed.
+        self.file.check_unchanged()?;
         Ok(samples)
     }
 
-    fn sample(
-        &self,
-        index: u32,
-        fields: &FieldSelection,
-        ranges: &mut Ranges,
-    ) -> Result<EncodedSample, ShardReadError> {
+    fn sample(&self, index: u32, fields: &FieldSelection) -> Result<EncodedSample, ShardReadError> {
         let picked = self.picked(index, fields)?;
-        let fields = picked.iter().map(|field| {
-            ranges.add(field.offset..field.offset + field.bytes);
-            let data = self.map.slice(field.offset, field.bytes).expect("checked in `new`");
-            (field.name.to_owned(), data)
-        });
-        let fields = fields.collect();
         let key = self.index.key(index).unwrap_or_default().to_owned();
-        let sample = EncodedSample { index, key, fields };
-        self.within_limit(index, sample.bytes())?;
-        Ok(sample)
+        if let Some(verdict) = self.too_large(index, &picked) {
+            return Ok(EncodedSample { index, key, fields: Err(verdict) });
+        }
+        let mut runs: Vec<(Range<u64>, Bytes)> = Vec::new();
+        for run in runs_of(&picked) {
+            let bytes = self.file.read_at(run.start, run.end - run.start)?;
+            runs.push((run, bytes.into()));
+        }
+        let data = |field: &IndexedField<'_>| {
+            let holds = |(run, _): &&(Range<u64>, Bytes)| run.contains(&field.offset);
+            let held = runs.iter().find(holds).map(|(run, bytes)| {
+                let start = (field.offset - run.start) as usize;
+                bytes.slice(start..start + field.bytes as usize)
+            });
+            // A field without a byte may lie in no run.
+            (field.name.to_owned(), held.unwrap_or_default())
+        };
+        Ok(EncodedSample { index, key, fields: Ok(picked.iter().map(data).collect()) })
     }
 
     fn picked(
@@ -140,7 +133,7 @@ impl MappedShard {
     ) -> Result<Vec<IndexedField<'_>>, ShardReadError> {
         let samples = self.index.samples();
         if index >= samples {
-            let path = self.map.path().to_owned();
+            let path = self.file.path().to_owned();
             return Err(ShardReadError::OutOfRange { path, index, samples });
         }
         let present: Vec<_> = self.index.fields(index).collect();
@@ -148,27 +141,107 @@ impl MappedShard {
         Ok(picked.into_iter().map(|at| present[at]).collect())
     }
 
-    fn within_limit(&self, index: u32, bytes: u64) -> Result<u64, ShardReadError> {
-        if bytes > SAMPLE_MAX_BYTES {
-            let path = self.map.path().to_owned();
-            let key = self.index.key(index).unwrap_or_default().to_owned();
-            return Err(ShardReadError::TooLarge { path, key, bytes });
-        }
-        Ok(bytes)
+    /// The verdict on a sample with more bytes than one message may carry. The limit is the
+    /// protocol's, the sizes are those of the index, which the manifest's digest covers.
+    fn too_large(&self, index: u32, picked: &[IndexedField<'_>]) -> Option<BadBytes> {
+        let bytes = sum(picked);
+        (bytes > SAMPLE_MAX_BYTES).then(|| {
+            BadBytes::verdict(format!(
+                "sample `{}` of shard `{}` has {bytes} bytes in the fields asked for, limit \
+                 {SAMPLE_MAX_BYTES}: ask for fewer fields or make the sample smaller",
+                self.index.key(index).unwrap_or_default(),
+                self.file.path().display(),
+            ))
+        })
     }
 }
 
-/// Ranges of a file, those that follow each other closely joined.
-#[derive(Default)]
-struct Ranges(Vec<Range<u64>>);
+fn sum(picked: &[IndexedField<'_>]) -> u64 {
+    picked.iter().fold(0, |sum, field| sum.saturating_add(field.bytes))
+}
 
-impl Ranges {
-    fn add(&mut self, range: Range<u64>) {
-        match self.0.last_mut() {
-            Some(last) if last.start <= range.start && range.start <= last.end + GAP_BYTES => {
+/// Ranges of the file that hold the fields, those that follow each other closely joined.
+fn runs_of(picked: &[IndexedField<'_>]) -> Vec<Range<u64>> {
+    let mut ranges: Vec<Range<u64>> =
+        picked.iter().map(|field| field.offset..field.offset + field.bytes).collect();
+    ranges.retain(|range| !range.is_empty());
+    ranges.sort_unstable_by_key(|range| range.start);
+    let mut runs: Vec<Range<u64>> = Vec::new();
+    for range in ranges {
+        match runs.last_mut() {
+            Some(last) if range.start <= last.end + GAP_BYTES => {
                 last.end = last.end.max(range.end);
             }
-            _ => self.0.push(range),
+            _ => runs.push(range),
         }
+    }
+    runs
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Seek, SeekFrom, Write};
+
+    use headwater_core::ShardIndexBuilder;
+
+    use super::*;
+
+    fn shard() -> (tempfile::NamedTempFile, IndexedShard) {
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        let content: Vec<u8> = (0..100_000u32).map(|i| (i / 7) as u8).collect();
+        file.write_all(&content).unwrap();
+        file.as_file().set_len(SAMPLE_MAX_BYTES + 200_000).unwrap();
+        let mut index = ShardIndexBuilder::default();
+        index.sample("small").unwrap();
+        index.field("cls", 50_000, 3).unwrap();
+        index.field("jpg", 1000, 9000).unwrap();
+        index.field("txt", 10_100, 20).unwrap();
+        index.field("empty", 99_999, 0).unwrap();
+        index.sample("large").unwrap();
+        index.field("jpg", 0, SAMPLE_MAX_BYTES + 1).unwrap();
+        index.field("cls", 50_000, 1).unwrap();
+        let opened = ShardFile::open(file.path()).unwrap();
+        (file, IndexedShard::new(opened, index.finish()).unwrap())
+    }
+
+    #[test]
+    fn fields_that_lie_together_are_read_together_and_each_is_its_own() {
+        let (_file, shard) = shard();
+        let read = shard.read(&[0], &FieldSelection::all()).unwrap().remove(0);
+        let byte = |at: u32| (at / 7) as u8;
+        let expect = |at: u32, len: u32| (at..at + len).map(byte).collect::<Vec<u8>>();
+        assert_eq!(read.field("jpg").unwrap()[..], expect(1000, 9000));
+        assert_eq!(read.field("txt").unwrap()[..], expect(10_100, 20));
+        assert_eq!(read.field("cls").unwrap()[..], expect(50_000, 3));
+        assert_eq!(read.field("empty").unwrap().len(), 0);
+        let picked: Vec<_> = shard.index().fields(0).collect();
+        assert_eq!(runs_of(&picked), [1000..10_120, 50_000..50_003]);
+    }
+
+    #[test]
+    fn a_sample_that_is_too_large_is_bad_for_these_fields_and_no_error() {
+        let (_file, shard) = shard();
+        let all = FieldSelection::all();
+        let read = shard.read(&[1, 0], &all).unwrap();
+        let verdict = read[0].fields.as_ref().unwrap_err().to_string();
+        assert!(verdict.contains("`large`") && verdict.contains("limit"), "{verdict}");
+        assert!(read[1].fields.is_ok());
+        assert_eq!(shard.sample_bytes(1, &all).unwrap(), 0);
+        let label = FieldSelection::parse(&["cls"]).unwrap();
+        assert!(shard.read(&[1], &label).unwrap()[0].fields.is_ok());
+        assert!(matches!(shard.read(&[2], &label), Err(ShardReadError::OutOfRange { .. })));
+    }
+
+    #[test]
+    fn a_file_that_is_written_to_is_refused_whatever_was_read_of_it() {
+        let (mut file, shard) = shard();
+        shard.read(&[0], &FieldSelection::all()).unwrap();
+        // Another time of change, though a coarse clock may not have moved on.
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        file.as_file_mut().seek(SeekFrom::Start(0)).unwrap();
+        file.write_all(b"other").unwrap();
+        let error = shard.read(&[0], &FieldSelection::all()).unwrap_err();
+        assert_eq!(error.kind(), StorageFailure::ShardAway);
+        assert!(matches!(error, ShardReadError::File(ShardFileError::Changed { .. })), "{error}");
     }
 }

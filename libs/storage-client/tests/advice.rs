@@ -4,10 +4,10 @@
 use std::sync::{Arc, Mutex};
 
 use futures::stream::Empty;
-use headwater_core::Digest;
+use headwater_core::{Digest, Manifest, ShardEntry};
 use headwater_proto::v1::storage_server::{Storage, StorageServer};
 use headwater_proto::{WIRE_VERSION, v1};
-use headwater_storage_client::{Dataset, DatasetRef, LocalMap, StorageClient, StorageClientConfig};
+use headwater_storage_client::{Dataset, LocalFiles, StorageClient, StorageClientConfig};
 use tonic::transport::Server;
 use tonic::transport::server::TcpIncoming;
 use tonic::{Request, Response, Status};
@@ -83,10 +83,20 @@ async fn start(room: Option<u32>) -> (Node, String) {
 }
 
 async fn dataset(nodes: Vec<String>) -> Dataset {
-    let config =
-        StorageClientConfig { nodes, local_map: LocalMap::Off, ..StorageClientConfig::default() };
+    let config = StorageClientConfig {
+        nodes,
+        local_files: LocalFiles::Off,
+        ..StorageClientConfig::default()
+    };
     let client = StorageClient::connect(config).await.unwrap();
-    client.dataset(&DatasetRef { name: "d".to_owned(), manifest: Digest(7) })
+    let shard = |number: u32| ShardEntry {
+        name: format!("{number}.tar"),
+        samples: 1,
+        bytes: 1024,
+        digest: Digest(number.into()),
+    };
+    let manifest = Manifest::new("d".to_owned(), Vec::new(), (0..64).map(shard).collect());
+    client.dataset(Arc::new(manifest.unwrap()))
 }
 
 fn heard(node: &Node) -> Vec<u32> {

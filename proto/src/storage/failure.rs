@@ -1,4 +1,7 @@
 //! What can go wrong between a caller and a storage node: the one map to gRPC codes.
+//!
+//! None of it says anything about a sample: that is a [`BadBytes`](super::BadBytes), which travels
+//! in the answer.
 
 use tonic::Code;
 
@@ -17,8 +20,8 @@ pub enum StorageFailure {
     WrongVersion,
     /// The caller has not the job's token.
     Unauthenticated,
-    /// A shard or its index is broken or was changed.
-    BrokenShard,
+    /// A shard cannot be read there now: its file is away, was changed, or the system refuses.
+    ShardAway,
     /// The node is at its limit.
     Overloaded,
     /// The node does not answer or is going away.
@@ -40,7 +43,7 @@ impl StorageFailure {
         Self::BadRequest,
         Self::WrongVersion,
         Self::Unauthenticated,
-        Self::BrokenShard,
+        Self::ShardAway,
         Self::Overloaded,
         Self::Unavailable,
         Self::TimedOut,
@@ -57,7 +60,7 @@ impl StorageFailure {
             Self::BadRequest => Code::InvalidArgument,
             Self::WrongVersion => Code::Unimplemented,
             Self::Unauthenticated => Code::Unauthenticated,
-            Self::BrokenShard => Code::DataLoss,
+            Self::ShardAway => Code::Aborted,
             Self::Overloaded => Code::ResourceExhausted,
             Self::Unavailable => Code::Unavailable,
             Self::TimedOut => Code::DeadlineExceeded,
@@ -72,10 +75,23 @@ impl StorageFailure {
         Self::ALL.into_iter().find(|kind| kind.code() == code).unwrap_or(Self::Unavailable)
     }
 
-    /// Whether the same request may succeed later or at another node.
+    /// Whether the same request may succeed later or at another node: unless the request itself
+    /// is what cannot be answered.
     #[must_use]
     pub const fn is_retryable(self) -> bool {
-        matches!(self, Self::Overloaded | Self::Unavailable | Self::TimedOut)
+        match self {
+            Self::UnknownDataset
+            | Self::ManifestChanged
+            | Self::OutOfRange
+            | Self::BadRequest
+            | Self::WrongVersion
+            | Self::Unauthenticated => false,
+            Self::ShardAway
+            | Self::Overloaded
+            | Self::Unavailable
+            | Self::TimedOut
+            | Self::Internal => true,
+        }
     }
 
     /// Short name for metrics.
@@ -88,7 +104,7 @@ impl StorageFailure {
             Self::BadRequest => "bad_request",
             Self::WrongVersion => "wrong_version",
             Self::Unauthenticated => "unauthenticated",
-            Self::BrokenShard => "broken_shard",
+            Self::ShardAway => "shard_away",
             Self::Overloaded => "overloaded",
             Self::Unavailable => "unavailable",
             Self::TimedOut => "timed_out",

@@ -31,6 +31,8 @@ pub struct ShardPlace {
     pub inode: u64,
     /// Size of the file in bytes.
     pub bytes: u64,
+    /// When it was changed last, in nanoseconds since 1970.
+    pub modified_ns: i64,
     /// Its samples; every field lies within the file.
     pub index: ShardIndex,
 }
@@ -82,6 +84,7 @@ impl TryFrom<v1::LocateReply> for ShardPlace {
             device: reply.device,
             inode: reply.inode,
             bytes: reply.bytes,
+            modified_ns: reply.modified_ns,
             index,
         })
     }
@@ -110,6 +113,7 @@ impl From<ShardPlace> for v1::LocateReply {
             device: place.device,
             inode: place.inode,
             bytes: place.bytes,
+            modified_ns: place.modified_ns,
             samples,
         }
     }
@@ -129,6 +133,7 @@ mod tests {
             device: 1,
             inode: 2,
             bytes: 1024,
+            modified_ns: -3,
             index: builder.finish(),
         }
     }

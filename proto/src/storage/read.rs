@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use headwater_core::Digest;
 
-use super::FieldSelection;
+use super::{BadBytes, FieldSelection};
 use crate::augment::{MessageError, digest, fault};
 use crate::{MESSAGE_MAX_BYTES, v1};
 
@@ -28,6 +28,9 @@ pub struct ReadQuery {
     pub fields: FieldSelection,
 }
 
+/// A field's name and its bytes.
+pub type Field = (String, Bytes);
+
 /// One sample as it lies in its shard.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EncodedSample {
@@ -35,8 +38,8 @@ pub struct EncodedSample {
     pub index: u32,
     /// Key, as in the shard.
     pub key: String,
-    /// Name and bytes of each field wanted that the sample has, in the order wanted.
-    pub fields: Vec<(String, Bytes)>,
+    /// Each field wanted that the sample has, in the order wanted; or why nobody can have them.
+    pub fields: Result<Vec<Field>, BadBytes>,
 }
 
 // === impl ReadQuery ===
@@ -78,13 +81,18 @@ impl EncodedSample {
     /// Sum of the fields' sizes, in bytes.
     #[must_use]
     pub fn bytes(&self) -> u64 {
-        self.fields.iter().map(|(_, data)| data.len() as u64).sum()
+        self.fields().map(|(_, data)| data.len() as u64).sum()
     }
 
     /// Bytes of a field, its name compared without regard to ASCII case.
     #[must_use]
     pub fn field(&self, name: &str) -> Option<&Bytes> {
-        self.fields.iter().find(|(n, _)| n.eq_ignore_ascii_case(name)).map(|(_, data)| data)
+        self.fields().find(|(n, _)| n.eq_ignore_ascii_case(name)).map(|(_, data)| data)
+    }
+
+    /// The fields; none where nobody can have them.
+    pub fn fields(&self) -> impl Iterator<Item = &Field> {
+        self.fields.iter().flatten()
     }
 }
 
@@ -92,7 +100,14 @@ impl TryFrom<v1::Sample> for EncodedSample {
     type Error = MessageError;
 
     fn try_from(sample: v1::Sample) -> Result<Self, MessageError> {
-        let mut fields: Vec<(String, Bytes)> = Vec::with_capacity(sample.fields.len());
+        if !sample.bad.is_empty() {
+            if !sample.fields.is_empty() {
+                return Err(fault("bad", format!("of `{}` stands beside fields", sample.key)));
+            }
+            let fields = Err(BadBytes::verdict(sample.bad));
+            return Ok(Self { index: sample.index, key: sample.key, fields });
+        }
+        let mut fields: Vec<Field> = Vec::with_capacity(sample.fields.len());
         for v1::Field { name, data } in sample.fields {
             if name.is_empty() || fields.iter().any(|(n, _)| *n == name) {
                 let fault_text = format!("of `{}` holds `{name}`, empty or twice", sample.key);
@@ -100,15 +115,19 @@ impl TryFrom<v1::Sample> for EncodedSample {
             }
             fields.push((name, data));
         }
-        Ok(Self { index: sample.index, key: sample.key, fields })
+        Ok(Self { index: sample.index, key: sample.key, fields: Ok(fields) })
     }
 }
 
 impl From<EncodedSample> for v1::Sample {
     fn from(sample: EncodedSample) -> Self {
-        let fields =
-            sample.fields.into_iter().map(|(name, data)| v1::Field { name, data }).collect();
-        Self { index: sample.index, key: sample.key, fields }
+        let EncodedSample { index, key, fields } = sample;
+        let (fields, bad) = match fields {
+            Ok(fields) => (fields, String::new()),
+            Err(verdict) => (Vec::new(), verdict.to_string()),
+        };
+        let fields = fields.into_iter().map(|(name, data)| v1::Field { name, data }).collect();
+        Self { index, key, fields, bad }
     }
 }
 
@@ -143,11 +162,23 @@ mod tests {
     #[test]
     fn a_sample_with_a_field_twice_is_refused() {
         let field = v1::Field { name: "jpg".to_owned(), data: Bytes::from_static(b"x") };
-        let sample = v1::Sample { index: 0, key: "k".to_owned(), fields: vec![field.clone(); 2] };
-        let error = EncodedSample::try_from(sample).unwrap_err().to_string();
+        let one = v1::Sample { key: "k".to_owned(), fields: vec![field], ..Default::default() };
+        let twice = v1::Sample { fields: [&one.fields[..], &one.fields].concat(), ..one.clone() };
+        let error = EncodedSample::try_from(twice).unwrap_err().to_string();
         assert!(error.contains("`k`") && error.contains("`jpg`"), "{error}");
-        let sample = v1::Sample { index: 0, key: "k".to_owned(), fields: vec![field] };
-        let sample = EncodedSample::try_from(sample).unwrap();
+        let sample = EncodedSample::try_from(one).unwrap();
         assert_eq!((sample.bytes(), sample.field("JPG")), (1, Some(&Bytes::from_static(b"x"))));
+    }
+
+    #[test]
+    fn a_verdict_survives_the_wire_and_stands_alone() {
+        let fields = Err(BadBytes::verdict("too long"));
+        let sample = EncodedSample { index: 3, key: "k".to_owned(), fields };
+        let wire = v1::Sample::from(sample.clone());
+        assert_eq!(EncodedSample::try_from(wire.clone()).unwrap(), sample);
+        assert_eq!((sample.bytes(), sample.field("jpg")), (0, None));
+        let field = v1::Field { name: "jpg".to_owned(), data: Bytes::new() };
+        let both = v1::Sample { fields: vec![field], ..wire };
+        assert_eq!(EncodedSample::try_from(both).unwrap_err().field, "bad");
     }
 }

@@ -6,7 +6,7 @@ pub(crate) mod roots;
 use std::path::{Path, PathBuf};
 
 use glob::MatchOptions;
-use headwater_storage_client::{MapError, ShardMap};
+use headwater_storage_client::{ShardFile, ShardFileError};
 
 use crate::StorageError;
 
@@ -66,9 +66,10 @@ fn find_glob(pattern: &str, paths: &mut Vec<PathBuf>) -> Result<(), StorageError
 }
 
 fn existing(path: &Path) -> Result<PathBuf, StorageError> {
-    let open_error = |source| StorageError::Map(MapError::Open { path: path.to_owned(), source });
+    let open_error =
+        |source| StorageError::File(ShardFileError::Open { path: path.to_owned(), source });
     let metadata = std::fs::metadata(path).map_err(open_error)?;
-    ShardMap::check_kind(path, &metadata)?;
+    ShardFile::check_kind(path, &metadata)?;
     std::path::absolute(path).map_err(open_error)
 }
 

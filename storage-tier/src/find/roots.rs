@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use headwater_storage_client::MapError;
+use headwater_storage_client::ShardFileError;
 
 use crate::StorageError;
 
@@ -16,7 +16,8 @@ pub(crate) fn check(shards: &[PathBuf], roots: &[PathBuf]) -> Result<(), Storage
         return Ok(());
     }
     let real = |path: &Path| {
-        let open = |source| StorageError::Map(MapError::Open { path: path.to_owned(), source });
+        let open =
+            |source| StorageError::File(ShardFileError::Open { path: path.to_owned(), source });
         path.canonicalize().map_err(open)
     };
     let roots: Vec<PathBuf> = roots.iter().map(|root| real(root)).collect::<Result<_, _>>()?;

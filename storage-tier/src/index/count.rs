@@ -3,10 +3,10 @@
 
 use std::path::Path;
 
-use headwater_storage_client::{FileIdentity, ShardMap};
+use headwater_storage_client::{FileIdentity, ShardFile};
 
 use super::idx::Idx;
-use super::scan::{scan, scan_bytes};
+use super::scan::{scan, scan_from};
 use super::{IdxForm, idx_beside};
 use crate::StorageError;
 
@@ -28,12 +28,12 @@ pub struct SampleCount {
 /// # Errors
 /// A shard that cannot be read or, where it has to be scanned, is broken.
 pub fn count_samples(path: &Path) -> Result<SampleCount, StorageError> {
-    let map = ShardMap::open(path)?;
-    let bytes = map.identity().bytes;
-    if let Some((samples, form)) = by_idx(&map) {
+    let file = ShardFile::open(path)?;
+    let bytes = file.identity().bytes;
+    if let Some((samples, form)) = by_idx(&file) {
         return Ok(SampleCount { samples, bytes, by_idx: Some(form) });
     }
-    let scan = scan(&map)?;
+    let scan = scan(&file)?;
     if let Some(fault) = scan.fault {
         let (at, fault) = (fault.at, fault.what);
         return Err(StorageError::BrokenTar { path: path.to_owned(), at, fault });
@@ -41,17 +41,17 @@ pub fn count_samples(path: &Path) -> Result<SampleCount, StorageError> {
     Ok(SampleCount { samples: scan.index.samples().into(), bytes, by_idx: None })
 }
 
-fn by_idx(map: &ShardMap) -> Option<(u64, IdxForm)> {
-    let path = idx_beside(map.path())?;
+fn by_idx(file: &ShardFile) -> Option<(u64, IdxForm)> {
+    let path = idx_beside(file.path())?;
     let written = FileIdentity::of(&std::fs::metadata(&path).ok()?).modified_ns;
-    if written < map.identity().modified_ns {
+    if written < file.identity().modified_ns {
         return None;
     }
     let idx = Idx::read(&path).ok()?;
     let outline = idx.outline()?;
     let mut samples = outline.samples;
     for start in outline.last_starts {
-        match samples_from(map, start)? {
+        match samples_from(file, start)? {
             // The end of the archive, as Megatron-Energon's indices have it.
             0 if !idx.is_v12() => samples -= 1,
             1 => {
@@ -65,11 +65,10 @@ fn by_idx(map: &ShardMap) -> Option<(u64, IdxForm)> {
 }
 
 /// Samples from a byte of the archive to its end, which has to be whole.
-fn samples_from(map: &ShardMap, start: u64) -> Option<u32> {
-    let tail = map.as_slice().get(usize::try_from(start).ok()?..)?;
-    if tail.is_empty() {
+fn samples_from(file: &ShardFile, start: u64) -> Option<u32> {
+    if file.identity().bytes.checked_sub(start)? == 0 {
         return Some(0);
     }
-    let scan = scan_bytes(tail, map.path()).ok()?;
+    let scan = scan_from(file, start).ok()?;
     scan.fault.is_none().then(|| scan.index.samples())
 }

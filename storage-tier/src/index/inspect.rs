@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use headwater_storage_client::{MappedShard, ShardMap};
+use headwater_storage_client::{IndexedShard, ShardFile};
 
 use super::idx::Idx;
 use super::scan::{Scan, scan};
@@ -12,7 +12,7 @@ use crate::StorageError;
 /// A shard that was scanned, broken or not.
 #[derive(Debug)]
 pub struct InspectedShard {
-    shard: MappedShard,
+    shard: IndexedShard,
     scan: Scan,
 }
 
@@ -28,29 +28,29 @@ pub enum IdxForm {
 // === impl InspectedShard ===
 
 impl InspectedShard {
-    /// Maps and scans a shard. Blocking.
+    /// Opens and scans a shard. Blocking.
     ///
     /// # Errors
     /// A file that cannot be read; samples that cannot be told apart or are too many. A shard that
     /// breaks off is no error here: see [`InspectedShard::fault`].
     pub fn open(path: &Path) -> Result<Self, StorageError> {
-        let map = ShardMap::open(path)?;
-        let scan = scan(&map)?;
-        let shard = MappedShard::new(map, scan.index.clone());
+        let file = ShardFile::open(path)?;
+        let scan = scan(&file)?;
+        let shard = IndexedShard::new(file, scan.index.clone());
         let shard = shard.ok_or_else(|| StorageError::ShardChanged { path: path.to_owned() })?;
         Ok(Self { shard, scan })
     }
 
     /// Its samples, as far as they are whole.
     #[must_use]
-    pub fn shard(&self) -> &MappedShard {
+    pub fn shard(&self) -> &IndexedShard {
         &self.shard
     }
 
     /// Why the rest of the shard holds no samples, where it breaks off.
     #[must_use]
     pub fn fault(&self) -> Option<StorageError> {
-        let path = self.shard.map().path().to_owned();
+        let path = self.shard.file().path().to_owned();
         let fault = self.scan.fault.as_ref()?;
         Some(StorageError::BrokenTar { path, at: fault.at, fault: fault.what.clone() })
     }
@@ -60,11 +60,11 @@ impl InspectedShard {
     /// # Errors
     /// An index that cannot be read or does not fit; names the line or entry.
     pub fn check_idx(&self) -> Result<Option<IdxForm>, StorageError> {
-        let map = self.shard.map();
-        let Some(idx) = idx_beside(map.path()).map(|path| Idx::read(&path)).transpose()? else {
+        let file = self.shard.file();
+        let Some(idx) = idx_beside(file.path()).map(|path| Idx::read(&path)).transpose()? else {
             return Ok(None);
         };
-        idx.check(&self.scan, map.identity().bytes)?;
+        idx.check(&self.scan, file.identity().bytes)?;
         Ok(Some(if idx.is_v12() { IdxForm::DaliV12 } else { IdxForm::Other }))
     }
 

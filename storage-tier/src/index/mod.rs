@@ -16,7 +16,7 @@ mod text;
 use std::path::{Path, PathBuf};
 
 use headwater_core::ShardIndex;
-use headwater_storage_client::ShardMap;
+use headwater_storage_client::ShardFile;
 
 use crate::config::{OnBrokenShard, index_fallback_dir};
 use crate::{StorageConfig, StorageError};
@@ -64,29 +64,32 @@ impl Indexer {
         Self { kept, on_broken_shard: config.on_broken_shard }
     }
 
-    /// The index of a mapped shard.
+    /// The index of an open shard.
     ///
     /// # Errors
     /// A shard that is no whole tar archive, or an `.idx` that cannot be read or does not fit.
-    pub(crate) fn index(&self, map: &ShardMap) -> Result<(ShardIndex, IndexSource), StorageError> {
-        let beside = idx_beside(map.path());
-        let stamp = Stamp::of(map.identity(), beside.as_deref());
-        if let Some(index) = self.kept.load(map.path(), stamp) {
+    pub(crate) fn index(
+        &self,
+        file: &ShardFile,
+    ) -> Result<(ShardIndex, IndexSource), StorageError> {
+        let beside = idx_beside(file.path());
+        let stamp = Stamp::of(file.identity(), beside.as_deref());
+        if let Some(index) = self.kept.load(file.path(), stamp) {
             return Ok((index, IndexSource::Kept));
         }
         let idx = beside.as_deref().map(idx::Idx::read).transpose()?;
         if let Some(idx) = &idx {
-            map.will_need(idx.header_ranges());
+            file.will_need(idx.header_ranges());
         }
-        let scan = scan::scan(map)?;
+        let scan = scan::scan(file)?;
         if let Some(fault) = &scan.fault {
-            let index = self.accept_broken(map, fault, scan.index.clone())?;
+            let index = self.accept_broken(file, fault, scan.index.clone())?;
             return Ok((index, IndexSource::Scan));
         }
         if let Some(idx) = &idx {
-            idx.check(&scan, map.identity().bytes)?;
+            idx.check(&scan, file.identity().bytes)?;
         }
-        self.kept.store(map.path(), stamp, &scan.index);
+        self.kept.store(file.path(), stamp, &scan.index);
         Ok((scan.index, if idx.is_some() { IndexSource::Idx } else { IndexSource::Scan }))
     }
 
@@ -94,11 +97,11 @@ impl Indexer {
     /// held against it, since that is of the whole shard.
     fn accept_broken(
         &self,
-        map: &ShardMap,
+        file: &ShardFile,
         fault: &scan::Fault,
         index: ShardIndex,
     ) -> Result<ShardIndex, StorageError> {
-        let (path, at, fault) = (map.path().to_owned(), fault.at, fault.what.clone());
+        let (path, at, fault) = (file.path().to_owned(), fault.at, fault.what.clone());
         let error = StorageError::BrokenTar { path, at, fault };
         match self.on_broken_shard {
             OnBrokenShard::Fail => Err(error),

@@ -5,17 +5,16 @@
 //! that follows the first dot of the file name; members that follow each other and are equal up to
 //! that dot are one sample. A sparse member's bytes do not lie in one piece: it is a fault.
 
-use std::io::Cursor;
 use std::path::Path;
 
 use headwater_core::{ShardIndex, ShardIndexBuilder, counted};
-use headwater_storage_client::ShardMap;
+use headwater_storage_client::{ShardFile, ShardReader};
 
 use crate::StorageError;
 
 const BLOCK_BYTES: u64 = 512;
 /// How far behind the end marker another archive is looked for.
-const JOINED_SEARCH_BYTES: usize = 1 << 20;
+const JOINED_SEARCH_BYTES: u64 = 1 << 20;
 
 /// What was found in a shard.
 #[derive(Debug)]
@@ -64,17 +63,14 @@ struct Samples {
 /// Scans a shard. Waits for the disk.
 ///
 /// # Errors
-/// Samples that cannot be told apart or are too many. A shard that breaks off is not an error
-/// here: see [`Scan::fault`].
-pub(super) fn scan(map: &ShardMap) -> Result<Scan, StorageError> {
-    let path = map.path();
-    match map.as_slice() {
-        [] => Err(StorageError::EmptyFile { path: path.to_owned() }),
-        bytes => match compressed(bytes, path) {
-            Some(error) => Err(error),
-            None => scan_bytes(bytes, path),
-        },
+/// A file that cannot be read; samples that cannot be told apart or are too many. A shard that breaks
+/// off is not an error here: see [`Scan::fault`].
+pub(super) fn scan(file: &ShardFile) -> Result<Scan, StorageError> {
+    let head = file.reader(0).peek(0, BLOCK_BYTES)?;
+    if head.is_empty() {
+        return Err(StorageError::EmptyFile { path: file.path().to_owned() });
     }
+    compressed(&head, file.path()).map_or_else(|| scan_from(file, 0), Err)
 }
 
 /// First bytes of files that a compressor wrote: its name, and the command that undoes it. None of
@@ -97,19 +93,26 @@ fn compressed(bytes: &[u8], path: &Path) -> Option<StorageError> {
     Some(StorageError::Compressed { path: path.to_owned(), form, command })
 }
 
-/// As [`scan`], of bytes that are an archive or the end of one; `path` is named in errors.
-pub(super) fn scan_bytes(bytes: &[u8], path: &Path) -> Result<Scan, StorageError> {
-    let samples_error = |source| StorageError::Samples { path: path.to_owned(), source };
+/// As [`scan`], of a file that is an archive, or the end of one, from a byte on. Offsets count from
+/// there.
+pub(super) fn scan_from(file: &ShardFile, base: u64) -> Result<Scan, StorageError> {
+    let samples_error = |source| StorageError::Samples { path: file.path().to_owned(), source };
+    let bytes = file.reader(base);
     let mut samples = Samples::default();
-    let mut archive = tar::Archive::new(Cursor::new(bytes));
+    let mut archive = tar::Archive::new(&bytes);
     let mut end = 0;
     let mut fault = None;
     let entries = archive.entries_with_seek().expect("a fresh archive is at its start");
     for entry in entries {
-        let member = entry.map_err(|e| broken_header(bytes, end, &e)).and_then(|mut entry| {
-            let sparse = is_sparse(&mut entry);
-            Member::of(&entry, sparse, end, bytes.len() as u64).map(|m| (m, after(&entry)))
-        });
+        let member =
+            entry.map_err(|e| broken_header(bytes.len(), end, &e)).and_then(|mut entry| {
+                let sparse = is_sparse(&mut entry);
+                Member::of(&entry, sparse, end, bytes.len()).map(|m| (m, after(&entry)))
+            });
+        if let Some(fault) = bytes.take_fault() {
+            // Whatever the parser makes of it: it is not the archive that is at fault.
+            return Err(fault.into());
+        }
         match member {
             Ok((member, after)) => {
                 end = after;
@@ -125,8 +128,8 @@ pub(super) fn scan_bytes(bytes: &[u8], path: &Path) -> Result<Scan, StorageError
         }
     }
     if fault.is_none() {
-        fault = bad_end(bytes, end);
-        if fault.as_ref().is_some_and(|fault| fault.at == bytes.len() as u64) {
+        fault = bad_end(&bytes, end)?;
+        if fault.as_ref().is_some_and(|fault| fault.at == bytes.len()) {
             samples.drop_if_cut(None);
         }
     }
@@ -143,14 +146,14 @@ struct Member {
     bytes: u64,
 }
 
-type CursorEntry<'a, 'b> = tar::Entry<'a, Cursor<&'b [u8]>>;
+type ShardEntry<'a, 'b> = tar::Entry<'a, &'b ShardReader<'b>>;
 
 // === impl Member ===
 
 impl Member {
     /// The member, unless it is left out. A member that is cut off is a fault, with its key.
     fn of(
-        entry: &CursorEntry<'_, '_>,
+        entry: &ShardEntry<'_, '_>,
         sparse: bool,
         earliest: u64,
         shard_bytes: u64,
@@ -197,7 +200,7 @@ fn split(path: &str) -> Option<(&str, &str)> {
 }
 
 /// In GNU's old form, by type, or in its PAX forms, whose type is that of any file.
-fn is_sparse(entry: &mut CursorEntry<'_, '_>) -> bool {
+fn is_sparse(entry: &mut ShardEntry<'_, '_>) -> bool {
     let said = |key: &[u8]| key.starts_with(b"GNU.sparse.");
     entry.header().entry_type().is_gnu_sparse()
         || entry.pax_extensions().ok().flatten().is_some_and(|mut extensions| {
@@ -205,14 +208,13 @@ fn is_sparse(entry: &mut CursorEntry<'_, '_>) -> bool {
         })
 }
 
-fn after(entry: &CursorEntry<'_, '_>) -> u64 {
+fn after(entry: &ShardEntry<'_, '_>) -> u64 {
     let sparse = entry.header().entry_type().is_gnu_sparse();
     let stored = entry.header().entry_size().ok().filter(|_| sparse).unwrap_or(entry.size());
     entry.raw_file_position().saturating_add(stored).next_multiple_of(BLOCK_BYTES)
 }
 
-fn broken_header(bytes: &[u8], end: u64, error: &std::io::Error) -> (Option<String>, Fault) {
-    let len = bytes.len() as u64;
+fn broken_header(len: u64, end: u64, error: &std::io::Error) -> (Option<String>, Fault) {
     let what = if len.saturating_sub(end) < BLOCK_BYTES {
         format!("the file ends at {len}, within a header")
     } else {
@@ -222,20 +224,19 @@ fn broken_header(bytes: &[u8], end: u64, error: &std::io::Error) -> (Option<Stri
 }
 
 /// What is wrong with the end of an archive whose members are all whole.
-fn bad_end(bytes: &[u8], end: u64) -> Option<Fault> {
-    let rest = usize::try_from(end).ok().and_then(|end| bytes.get(end..)).unwrap_or_default();
+fn bad_end(bytes: &ShardReader<'_>, end: u64) -> Result<Option<Fault>, StorageError> {
+    let rest = bytes.peek(end, JOINED_SEARCH_BYTES)?;
     if rest.len() < BLOCK_BYTES as usize {
         let what = "the end marker is missing, so samples may be too".to_owned();
-        return Some(Fault { at: bytes.len() as u64, what });
+        return Ok(Some(Fault { at: bytes.len(), what }));
     }
-    let mut blocks = rest.chunks_exact(BLOCK_BYTES as usize).take(JOINED_SEARCH_BYTES / 512);
-    let zeros = blocks.position(|block| block.iter().any(|&byte| byte != 0))?;
-    let block = &rest[zeros * BLOCK_BYTES as usize..];
-    (block[257..].starts_with(b"ustar")).then(|| Fault {
+    let mut blocks = rest.chunks_exact(BLOCK_BYTES as usize).enumerate();
+    let filled = blocks.find(|(_, block)| block.iter().any(|&byte| byte != 0));
+    Ok(filled.filter(|(_, block)| block[257..].starts_with(b"ustar")).map(|(zeros, _)| Fault {
         at: end + zeros as u64 * BLOCK_BYTES,
         what: "a second archive follows the end marker of the first; join them with `tar -A`"
             .to_owned(),
-    })
+    }))
 }
 
 // === impl Samples ===

@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use headwater_storage::{DatasetConfig, Storage, StorageConfig, StorageError, listen};
-use headwater_storage_client::{LocalMap, StorageClientConfig};
+use headwater_storage_client::{LocalFiles, StorageClientConfig};
 
 /// A tar archive of the members given, in order, with its end marker.
 pub(crate) fn tar(members: &[(&str, &[u8])]) -> Vec<u8> {
@@ -98,11 +98,18 @@ impl Drop for Node {
 }
 
 /// How a client reaches these nodes.
-pub(crate) fn client_config(nodes: &[&Node], local_map: LocalMap) -> StorageClientConfig {
+pub(crate) fn client_config(nodes: &[&Node], local_files: LocalFiles) -> StorageClientConfig {
     StorageClientConfig {
         nodes: nodes.iter().map(|node| node.address.clone()).collect(),
-        local_map,
+        local_files,
+        local_roots: vec!["/".into()],
         wait_limit_ms: 2_000,
         ..StorageClientConfig::default()
     }
+}
+
+/// An error with its causes.
+pub(crate) fn sentence(error: &dyn std::error::Error) -> String {
+    let causes = std::iter::successors(error.source(), |cause| cause.source());
+    causes.fold(error.to_string(), |line, cause| format!("{line}: {cause}"))
 }

@@ -3,8 +3,8 @@
 
 use std::net::SocketAddr;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 
 use headwater_core::Manifest;
 use headwater_proto::storage::manifest_pieces;
@@ -23,6 +23,8 @@ pub(crate) struct TestStorage {
     pub(crate) shards: Arc<Vec<TestShard>>,
     pub(crate) manifest: Manifest,
     reads: Arc<AtomicUsize>,
+    /// How the next reads are refused, the last one first.
+    pub(crate) refusals: Arc<Mutex<Vec<Status>>>,
     runtime: Option<Runtime>,
 }
 
@@ -30,6 +32,7 @@ struct Node {
     shards: Arc<Vec<TestShard>>,
     manifest: Manifest,
     reads: Arc<AtomicUsize>,
+    refusals: Arc<Mutex<Vec<Status>>>,
 }
 
 type Answers<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
@@ -43,6 +46,7 @@ impl TestStorage {
             manifest: manifest(DATASET, &shards),
             shards: Arc::new(shards),
             reads: Arc::default(),
+            refusals: Arc::default(),
             runtime: None,
         };
         storage.restart();
@@ -75,6 +79,7 @@ impl TestStorage {
             shards: Arc::clone(&self.shards),
             manifest: self.manifest.clone(),
             reads: Arc::clone(&self.reads),
+            refusals: Arc::clone(&self.refusals),
         };
         runtime.spawn(async move {
             let listener = tokio::net::TcpListener::from_std(listener).unwrap();
@@ -129,19 +134,23 @@ impl Storage for Node {
         self.reads.fetch_add(1, Ordering::SeqCst);
         let v1::ReadRequest { shard, indices, fields, .. } = request.into_inner();
         let shard = &self.shards[shard as usize];
-        if let Some(index) = indices.iter().find(|index| shard.unreadable.contains(index)) {
-            return Err(Status::data_loss(format!("sample number {index} cannot be read")));
+        if let Some(refusal) = self.refusals.lock().unwrap().pop() {
+            return Err(refusal);
         }
         let wanted = headwater_proto::storage::FieldSelection::parse(&fields).unwrap();
         let sample = |&index: &u32| {
             let sample = &shard.samples[index as usize];
+            if shard.unreadable.contains(&index) {
+                let bad = format!("sample number {index} cannot be read");
+                return v1::Sample { index, key: sample.key.clone(), bad, fields: Vec::new() };
+            }
             let picked = wanted.pick(sample.fields.iter().map(|(name, _)| name.as_str()));
             let field = |at: usize| {
                 let (name, data) = sample.fields[at].clone();
                 v1::Field { name, data }
             };
             let fields = picked.into_iter().map(field).collect();
-            v1::Sample { index, key: sample.key.clone(), fields }
+            v1::Sample { index, key: sample.key.clone(), fields, bad: String::new() }
         };
         let block = v1::SampleBlock { samples: indices.iter().map(sample).collect() };
         Ok(Response::new(Box::pin(tokio_stream::iter([Ok(block)]))))
