@@ -26,6 +26,8 @@ use std::process::ExitCode;
 
 fn main() -> ExitCode {
     let cli = cli::Cli::read();
+    // Tiers share out what there is; children inherit it.
+    headwater_access::raise_open_files();
     match dispatch::dispatch(&cli) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {

@@ -19,6 +19,7 @@ use crate::error::AugmentError;
 const LISTEN_DEFAULT: &str = "127.0.0.1:7402";
 const STORAGE_DEFAULT: &str = "127.0.0.1:7401";
 const STORAGE_WAIT_MS_DEFAULT: u64 = 30_000;
+const LOCAL_SHARDS_MAX_DEFAULT: usize = 256;
 const STAGING_BYTES_DEFAULT: u64 = 256 << 20;
 const PART_BYTES_MAX_DEFAULT: u64 = 256 << 20;
 const CUDA_MEMORY_BYTES_DEFAULT: u64 = 4 << 30;
@@ -68,6 +69,9 @@ pub struct AugmentConfig {
     /// a shard elsewhere is sent. Empty: the folders of the datasets' shards in the same configuration,
     /// and where it has none, no file is read.
     pub local_roots: Vec<PathBuf>,
+    /// Shards kept open as files; the least recently used one is closed.
+    #[key(unit = "shards")]
+    pub local_shards_max: usize,
     /// Folders of the datasets' shards; from `[[dataset]]` in the file.
     #[serde(skip)]
     pub dataset_folders: Vec<PathBuf>,
@@ -165,6 +169,7 @@ impl Default for AugmentConfig {
             storage_wait_ms: STORAGE_WAIT_MS_DEFAULT,
             local_files: LocalFiles::Auto,
             local_roots: Vec::new(),
+            local_shards_max: LOCAL_SHARDS_MAX_DEFAULT,
             dataset_folders: Vec::new(),
             threads: 0,
             backend: BackendChoice::Auto,
@@ -219,6 +224,7 @@ impl AugmentConfig {
             ("decode_pixels_max", self.decode_pixels_max, 1, 1 << 32),
             ("decode_jpeg_scans_max", self.decode_jpeg_scans_max.into(), 1, 1 << 16),
             ("sessions_max", self.sessions_max as u64, 1, 1 << 16),
+            ("local_shards_max", self.local_shards_max as u64, 1, 1 << 16),
             ("hello_timeout_ms", self.hello_timeout_ms, 1, 1 << 32),
             ("link_timeout_ms", self.link_timeout_ms, 1, 1 << 32),
             ("heartbeats_missed_max", self.heartbeats_missed_max.into(), 1, 1000),
@@ -330,6 +336,7 @@ impl AugmentConfig {
             nodes: self.storage.clone(),
             local_files: self.local_files,
             local_roots: self.local_roots(),
+            local_shards_max: self.local_shards_max,
             wait_limit_ms: self.storage_wait_ms,
             wait_limit_key: "augment.storage_wait_ms",
             access: self.security.clone(),

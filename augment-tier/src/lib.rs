@@ -18,6 +18,7 @@ pub mod decode;
 mod error;
 pub mod image;
 mod metrics;
+mod open_files;
 pub mod ops;
 pub mod part;
 mod pool;

@@ -17,6 +17,7 @@ mod error;
 mod find;
 mod index;
 mod metrics;
+mod open_files;
 mod read_queue;
 mod service;
 mod storage;

@@ -66,6 +66,7 @@ impl Storage {
         mut tell: impl FnMut(usize, usize) + Send + 'static,
     ) -> Result<Self, StorageError> {
         config.validate()?;
+        let config = config.fitted()?;
         metrics::describe();
         metrics::limits(&config);
         let access = Access::open(&config.security)?;

@@ -1,7 +1,7 @@
 //! Storage nodes and augment workers as processes of their own.
 
 use std::fs::File;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc;
@@ -41,6 +41,10 @@ pub struct Fleet {
     variables: Vec<(String, String)>,
     /// Control group of the next node.
     group: Option<PathBuf>,
+    /// Further lines of `[storage]`.
+    storage_lines: String,
+    /// Files that the next node may have open; `None`: as this process.
+    open_files: Option<u32>,
 }
 
 // === impl Node ===
@@ -75,6 +79,21 @@ impl Node {
             std::thread::sleep(Duration::from_millis(10));
         }
         panic!("process did not end; its log:\n{}", self.log());
+    }
+
+    /// A counter over all labels that hold `label`, 0 where it has not counted yet.
+    pub fn counter(&self, name: &str, label: &str) -> u64 {
+        let mut stream = std::net::TcpStream::connect(&self.metrics).expect("metrics are served");
+        stream
+            .write_all(b"GET /metrics HTTP/1.1\r\nHost: node\r\nConnection: close\r\n\r\n")
+            .expect("a request");
+        let mut text = String::new();
+        stream.read_to_string(&mut text).expect("an answer");
+        let values = text.lines().filter_map(|line| {
+            let labels = line.strip_prefix(name).filter(|l| l.starts_with(['{', ' ']))?;
+            labels.contains(label).then(|| labels.rsplit(' ').next()?.parse::<u64>().ok())?
+        });
+        values.sum()
     }
 
     pub fn log(&self) -> String {
@@ -128,6 +147,8 @@ impl Fleet {
             storage_at: None,
             variables: Vec::new(),
             group: None,
+            storage_lines: String::new(),
+            open_files: None,
         }
     }
 
@@ -150,6 +171,16 @@ impl Fleet {
     /// Nodes that are started from now on belong to this control group.
     pub fn confine(&mut self, group: Option<&Path>) {
         self.group = group.map(Path::to_owned);
+    }
+
+    /// Storage nodes that are started from now on have these lines in their `[storage]` too.
+    pub fn store(&mut self, lines: &str) {
+        lines.clone_into(&mut self.storage_lines);
+    }
+
+    /// Nodes that are started from now on may have so many files open, and may not raise that.
+    pub fn limit_open_files(&mut self, files: Option<u32>) {
+        self.open_files = files;
     }
 
     pub fn dir(&self) -> &Path {
@@ -212,9 +243,10 @@ impl Fleet {
     fn start_storage(&mut self, listen: &str) -> Node {
         let index = self.dir.path().join("index");
         let config = format!(
-            "[storage]\nlisten = \"{listen}\"\nindex_dir = \"{}\"\n\
+            "[storage]\nlisten = \"{listen}\"\nindex_dir = \"{}\"\n{}\n\
              [[dataset]]\nname = \"photos\"\nshards = [\"{}\"]\n",
             index.display(),
+            self.storage_lines,
             self.shards
         );
         self.spawn("storage", &config)
@@ -239,7 +271,11 @@ impl Fleet {
     fn worker_config(&self, listen: &str, extra: &str) -> String {
         let storage: Vec<&str> = self.storage.iter().map(|node| node.address.as_str()).collect();
         let storage = self.storage_at.as_deref().map_or(storage, |address| vec![address]);
-        format!("[augment]\nlisten = \"{listen}\"\nstorage = {storage:?}\nthreads = 1\n{extra}\n")
+        format!(
+            "[augment]\nlisten = \"{listen}\"\nstorage = {storage:?}\nthreads = 1\n{extra}\n\
+             [[dataset]]\nname = \"photos\"\nshards = [\"{}\"]\n",
+            self.shards
+        )
     }
 
     pub fn worker(&mut self, number: usize) -> &mut Node {
@@ -278,6 +314,11 @@ impl Fleet {
             command = Command::new("sh");
             command.args(["-c", "echo $$ > \"$0/cgroup.procs\" && exec \"$@\""]);
             command.arg(group).arg(program);
+        }
+        if let Some(files) = self.open_files {
+            assert!(self.namespace.is_empty(), "a node of this namespace");
+            command = Command::new("sh");
+            command.args(["-c", "ulimit -n \"$0\" && exec \"$@\"", &files.to_string(), program]);
         }
         let mut child = command
             .arg("--config")

@@ -61,7 +61,8 @@ impl PoolWork for Told {
         self.events.send(Event::Did(self.name, unit)).unwrap();
     }
 
-    fn broken(&self, unit: usize, reason: String) {
+    fn undone(&self, unit: usize, why: Undone) {
+        let Undone::Panic(reason) = why else { panic!("{why:?}") };
         self.events.send(Event::Broke(unit, reason)).unwrap();
     }
 
@@ -127,7 +128,7 @@ impl PoolWork for Meeting {
         self.1.send(Event::Did("met", unit)).unwrap();
     }
 
-    fn broken(&self, _: usize, _: String) {}
+    fn undone(&self, _: usize, _: Undone) {}
 
     fn taken_back(&self, _: Range<usize>) {}
 }

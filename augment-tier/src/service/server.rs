@@ -62,6 +62,7 @@ impl Augment {
     pub async fn open(config: AugmentConfig) -> Result<Self, AugmentError> {
         config.validate()?;
         check_room(&Machine::this(), &config)?;
+        let config = config.fitted()?;
         session::check_forced(&config)?;
         let asked = config.clone();
         // Compiling kernels takes a while.
@@ -80,6 +81,7 @@ impl Augment {
     ) -> Result<Self, AugmentError> {
         config.validate()?;
         check_room(&Machine::this(), &config)?;
+        let config = config.fitted()?;
         session::check_forced(&config)?;
         let pool = Pool::start(Arc::clone(&backend), config.threads())?;
         Self::with_pool(config, backend, pool).await

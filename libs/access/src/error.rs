@@ -1,4 +1,4 @@
-//! What can be wrong with certificates and token.
+//! What can be wrong with certificates, token and the number of open files.
 
 use std::io;
 use std::path::PathBuf;
@@ -43,5 +43,16 @@ pub enum AccessError {
         path: PathBuf,
         /// What is wrong; never the content itself.
         problem: String,
+    },
+    /// The process may open too few files.
+    #[error(
+        "the limit of open files is {limit}, and {least} are needed at least: raise it, by `ulimit -n` \
+         or LimitNOFILE of the service"
+    )]
+    OpenFiles {
+        /// Files that it may open.
+        limit: u64,
+        /// What it needs.
+        least: u64,
     },
 }

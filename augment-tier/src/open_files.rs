@@ -1,0 +1,37 @@
+//! A configuration made to fit the number of files that this process may have open.
+
+use headwater_access::Descriptors;
+
+use crate::config::AugmentConfig;
+use crate::error::AugmentError;
+
+/// Descriptors of one receiver: two connections, the data link, and one in passing.
+const OF_A_SESSION: usize = 4;
+
+// === impl AugmentConfig ===
+
+impl AugmentConfig {
+    /// The same with no more sessions and open shards than the process may have. What was lowered is
+    /// logged with its key and the remedy.
+    ///
+    /// # Errors
+    /// The limit of open files is too low for any use.
+    pub(crate) fn fitted(mut self) -> Result<Self, AugmentError> {
+        let files = self.local_shards_max;
+        let wanted = Descriptors { files, connections: OF_A_SESSION * self.sessions_max };
+        let granted = Descriptors::share(wanted)?;
+        if granted == wanted {
+            return Ok(self);
+        }
+        self.local_shards_max = granted.files.max(1);
+        self.sessions_max = (granted.connections / OF_A_SESSION).max(1);
+        tracing::warn!(
+            augment.sessions_max = self.sessions_max,
+            augment.local_shards_max = self.local_shards_max,
+            wanted = wanted.files + wanted.connections,
+            "the limit of open files is lower than these keys ask for, so they are lowered: raise it \
+             (`ulimit -Hn`, LimitNOFILE of the service)"
+        );
+        Ok(self)
+    }
+}

@@ -1,0 +1,75 @@
+//! A configuration made to fit the number of files that this process may have open.
+
+use headwater_access::Descriptors;
+
+use crate::{StorageConfig, StorageError};
+
+/// Descriptors of a thread that opens a shard: its file, and an index beside it.
+const FILES_OF_A_READER: usize = 2;
+
+// === impl StorageConfig ===
+
+impl StorageConfig {
+    /// The same with no more connections and files than the process may have. What was lowered is
+    /// logged with its key and the remedy.
+    ///
+    /// # Errors
+    /// The limit of open files is too low for any use.
+    pub(crate) fn fitted(self) -> Result<Self, StorageError> {
+        let granted = Descriptors::share(self.descriptors())?;
+        Ok(self.within(granted))
+    }
+
+    /// What this configuration may come to need.
+    fn descriptors(&self) -> Descriptors {
+        // A read holds its shard although that may have been let go meanwhile.
+        let files =
+            self.open_shards_max + self.max_concurrent_reads + FILES_OF_A_READER * self.readers;
+        Descriptors { files, connections: self.connections_max }
+    }
+
+    fn within(mut self, granted: Descriptors) -> Self {
+        let wanted = self.descriptors();
+        if granted == wanted {
+            return self;
+        }
+        if granted.files < wanted.files {
+            self.readers = self.readers.min(granted.files / 8).max(1);
+            self.max_concurrent_reads = self.max_concurrent_reads.min(granted.files / 4).max(1);
+            let left = granted.files.saturating_sub(FILES_OF_A_READER * self.readers);
+            self.open_shards_max = left.saturating_sub(self.max_concurrent_reads).max(1);
+        }
+        self.connections_max = granted.connections;
+        tracing::warn!(
+            storage.connections_max = self.connections_max,
+            storage.open_shards_max = self.open_shards_max,
+            storage.max_concurrent_reads = self.max_concurrent_reads,
+            storage.readers = self.readers,
+            wanted = wanted.files + wanted.connections,
+            "the limit of open files is lower than these keys ask for, so they are lowered: raise it \
+             (`ulimit -Hn`, LimitNOFILE of the service)"
+        );
+        self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_lowered_fits_and_nothing_is_lowered_where_all_fits() {
+        let config = StorageConfig::default();
+        assert_eq!(config.clone().within(config.descriptors()), config);
+        for files in [16, 17, 100, 500] {
+            let granted = Descriptors { files, connections: 16 };
+            let fitted = config.clone().within(granted);
+            let needs = fitted.descriptors();
+            assert!(needs.files <= files && needs.connections == 16, "{files}: {needs:?}");
+            assert!(fitted.open_shards_max >= 4 && fitted.readers >= 1, "{files}");
+        }
+        let granted = Descriptors { connections: 100, ..config.descriptors() };
+        let fitted = StorageConfig { connections_max: 100, ..config.clone() };
+        assert_eq!(config.within(granted), fitted);
+    }
+}
