@@ -119,7 +119,7 @@ fn shards_that_are_away_for_moments_change_no_batch() {
     };
     let digests = disturbed(hide, || {
         taken(config, BATCHES, || {
-            fleet.storage().counter("headwater_storage_refusals_total", "shard_away") >= 5
+            fleet.storage().counter("headwater_storage_refused_requests_total", "shard_away") >= 5
         })
     });
     assert_undisturbed(&digests);
@@ -173,7 +173,7 @@ fn a_node_whose_descriptors_run_out_and_come_back_changes_no_batch() {
     let digests = disturbed(run_out, || {
         taken(config, BATCHES, || {
             allow(4096);
-            fleet.storage().counter("headwater_storage_refusals_total", "shard_away") >= 5
+            fleet.storage().counter("headwater_storage_refused_requests_total", "shard_away") >= 5
         })
     });
     assert_undisturbed(&digests);
@@ -243,7 +243,7 @@ fn a_shard_that_is_cut_in_use_and_written_again_changes_no_batch() {
     };
     let digests = disturbed(rewrite, || {
         taken(config, BATCHES, || {
-            fleet.storage().counter("headwater_storage_refusals_total", "shard_away") >= 3
+            fleet.storage().counter("headwater_storage_refused_requests_total", "shard_away") >= 3
         })
     });
     assert_undisturbed(&digests);
@@ -254,7 +254,8 @@ fn a_shard_that_stays_cut_ends_the_stream_by_its_name_and_no_process() {
     let photos = Photos::new();
     let mut fleet = Fleet::empty(photos.pattern(), "");
     fleet.add_storage();
-    WAYS.into_iter().for_each(|way| drop(fleet.add_worker(&format!("{way}\nstorage_wait_ms = 500"))));
+    WAYS.into_iter()
+        .for_each(|way| drop(fleet.add_worker(&format!("{way}\nstorage_wait_ms = 500"))));
     let receiver = Fleet::open(ReceiverConfig { attempts_max: 2, ..config(&mut fleet) });
     receiver.next_batch().expect("a batch").expect("the stream goes on");
     cut(&photos.shards[2]);

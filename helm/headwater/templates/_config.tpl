@@ -144,7 +144,7 @@ links: [tcp]
 {{- $tier := index . 1 -}}
 {{- $sections := dict
   "storage" (list "dataset" "hub" "storage")
-  "augment" (list "augment")
+  "augment" (list "dataset" "augment")
   "receiver" (list "dataset" "curriculum" "hub" "recipe" "receiver")
   "publish" (list "dataset" "curriculum" "hub" "recipe" "receiver" "publish")
   "autoscale" (list "autoscale" "scaling") -}}

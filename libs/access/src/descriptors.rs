@@ -26,7 +26,9 @@ pub struct Descriptors {
 /// then in force, `None`: no limit.
 pub fn raise_open_files() -> Option<u64> {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
-    if current != maximum && setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum }).is_ok() {
+    if current != maximum
+        && setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum }).is_ok()
+    {
         return maximum;
     }
     current
@@ -51,8 +53,7 @@ impl Descriptors {
             return Err(AccessError::OpenFiles { limit, least: RESERVE + SHARED_MIN });
         }
         let room = usize::try_from(room).unwrap_or(usize::MAX);
-        let connections =
-            wanted.connections.min((room / 2).max(room.saturating_sub(wanted.files)));
+        let connections = wanted.connections.min((room / 2).max(room.saturating_sub(wanted.files)));
         Ok(Self { files: wanted.files.min(room - connections), connections })
     }
 }
