@@ -67,7 +67,7 @@ fn taken(config: ReceiverConfig, least: usize, mut met: impl FnMut() -> bool) ->
     while digests.len() < least || !met() {
         assert!(Instant::now() < end, "no fault is met in {} batches", digests.len());
         let batch = receiver.next_batch().expect("a batch").expect("the stream goes on");
-        let substituted = batch.samples().iter().find(|sample| sample.substituted.is_some());
+        let substituted = batch.provenance().iter().find(|sample| sample.substituted.is_some());
         assert!(substituted.is_none(), "batch {}: {substituted:?}", digests.len());
         digests.push(batch.digest().expect("on the host"));
     }

@@ -43,9 +43,9 @@ impl FaultyFiles {
         assert!(output.status.success(), "faulty_files does not build");
         let built = String::from_utf8(output.stdout).expect("a path");
         let path = folder.join("faulty-files");
-        let control = File::options().read(true).write(true).create(true).truncate(true);
-        let control = control.open(&path).expect("a file of control");
-        control.set_len(32).expect("a file of control");
+        std::fs::write(&path, [0; 32]).expect("a file of control");
+        let control =
+            File::options().read(true).write(true).open(&path).expect("a file of control");
         let library = Path::new(built.trim_end()).join("libfaulty_files.so");
         Self { control, path, library }
     }

@@ -3,7 +3,7 @@
 use crate::tree::{code, files, read, root};
 
 /// Files that hold unsafe code, each with why it cannot do without.
-const ROOMS: [(&str, &str); 52] = [
+const ROOMS: [(&str, &str); 51] = [
     ("libs/core/tests/allocations.rs", "an allocator that counts"),
     ("augment-tier/tests/allocations.rs", "an allocator that counts"),
     ("augment-tier/src/cuda/memory.rs", "memory from the GPU's driver"),
@@ -33,7 +33,6 @@ const ROOMS: [(&str, &str); 52] = [
     ("libs/dylib/src/table.rs", "looks functions up by name"),
     ("libs/dylib/tests/broken_libraries.rs", "calls libraries of its own"),
     ("libs/inventory/src/library.rs", "calls libraries"),
-    ("libs/storage-client/src/map.rs", "maps shards"),
     ("libs/transport/src/memory/mapping.rs", "mmap and munmap"),
     ("libs/transport/src/memory/part.rs", "rendering memory as slices"),
     ("libs/transport/src/memory/part/rows.rs", "rows of one part on several threads"),
