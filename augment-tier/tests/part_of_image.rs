@@ -3,7 +3,7 @@
 #[path = "support/photos.rs"]
 mod photos;
 
-use headwater_augment::decode::{DecodeErrorKind, DecodeLimits, Decoder, Wanted};
+use headwater_augment::decode::{DecodeErrorKind, DecodeFailure, DecodeLimits, Decoder, Wanted};
 use headwater_augment::image::RgbImage;
 use headwater_core::SampleId;
 use headwater_core::draw::{CropBox, DrawKey, DrawRng, Extent};
@@ -18,7 +18,10 @@ fn rng(seed: u64) -> DrawRng {
 fn decode(encoded: &[u8], wanted: Option<Wanted>) -> Result<RgbImage, DecodeErrorKind> {
     let mut decoder = Decoder::new(DecodeLimits::default()).expect("a decoder");
     let wanted = |image| wanted.map_or(Wanted::all(image), |wanted| within(wanted, image));
-    let image = decoder.decode_wanted(encoded, wanted).map_err(|error| error.kind())?;
+    let image = decoder.decode_wanted(encoded, wanted).map_err(|error| match error {
+        DecodeFailure::Bytes(error) => error.kind(),
+        DecodeFailure::Passing { reason } => panic!("no verdict: {reason}"),
+    })?;
     Ok(RgbImage::from_pixels(image.extent(), image.pixels().to_vec()))
 }
 
