@@ -146,7 +146,7 @@ fn workers_that_are_set_take_the_place_of_those_that_are_found() {
 
 #[test]
 fn a_receiver_without_workers_names_them_in_its_log_with_what_keeps_each() {
-    let mut fleet = Fleet::empty(&support::data("photos/photos-*.tar"), "");
+    let mut fleet = Fleet::empty(support::data("photos/photos-*.tar"), "");
     fleet.add_storage();
     let storage = fleet.config().storage.join(",");
     let output = std::process::Command::new(env!("CARGO_BIN_EXE_headwater"))
