@@ -146,7 +146,14 @@ fn a_machine_without_rdma_is_wrong_only_where_rdma_is_forced() {
 #[test]
 fn hardware_that_nobody_asked_for_is_not_mentioned() {
     let said = recorded(trees::PLAIN, &[], &[]);
-    let names = ["configuration", "processor", "locked memory", "open files", "huge pages"];
+    let names = [
+        "configuration",
+        "processor",
+        "memory of slots",
+        "locked memory",
+        "open files",
+        "huge pages",
+    ];
     assert_eq!(said.checks(), names);
     let asked = ["augment.backend=cuda", "receiver.device=cuda:0", "recipe.decoder=nvjpeg"];
     for setting in asked {
