@@ -72,18 +72,26 @@ where
     C::ResponseBody: HttpBody<Data = Bytes> + Send + 'static,
     <C::ResponseBody as HttpBody>::Error: Into<StdError> + Send,
 {
-    let said = refused.message();
-    match refused.code() {
-        // What a client makes of an answer that is no HTTP/2.
-        Code::Internal if said.starts_with("h2 protocol error") => {
-            return Some(wanted.mistaken_for(None));
-        }
-        // A service that the server does not have; a page that a web server does not have.
-        Code::Unimplemented
-            if said.is_empty() || said.starts_with("grpc-status header missing") => {}
-        _ => return None,
+    if is_no_grpc(refused) {
+        return Some(wanted.mistaken_for(None));
+    }
+    if !is_of_no_service(refused) {
+        return None;
     }
     Some(wanted.mistaken_for(who(caller).await.ok().and_then(|identity| identity.tier)))
+}
+
+/// What a client makes of an answer that is no HTTP/2.
+fn is_no_grpc(refused: &Status) -> bool {
+    refused.code() == Code::Internal && refused.message().starts_with("h2 protocol error")
+}
+
+/// What a server says of a service that it does not have, and a client of a page that a web server
+/// does not have. An answer of the tier itself has a sentence.
+fn is_of_no_service(refused: &Status) -> bool {
+    let said = refused.message();
+    refused.code() == Code::Unimplemented
+        && (said.is_empty() || said.starts_with("grpc-status header missing"))
 }
 
 // === impl Tier ===
@@ -126,5 +134,33 @@ impl IdentityRpc for Answerer {
             wire_version: WIRE_VERSION,
             release: env!("CARGO_PKG_VERSION").to_owned(),
         }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_of_the_tier_itself_is_told_from_that_of_another_program() {
+        assert!(is_of_no_service(&Status::unimplemented("")));
+        let page = "grpc-status header missing, mapped from HTTP status code 404";
+        assert!(is_of_no_service(&Status::unimplemented(page)));
+        let version = "caller speaks wire version 4, this node 3: use one release";
+        assert!(!is_of_no_service(&Status::unimplemented(version)));
+        assert!(!is_of_no_service(&Status::unavailable("")));
+        assert!(is_no_grpc(&Status::internal("h2 protocol error: http2 error")));
+        assert!(!is_no_grpc(&Status::internal("a fault of the node")));
+        assert!(!is_no_grpc(&Status::unauthenticated("the caller has no token")));
+    }
+
+    #[test]
+    fn what_answers_in_place_of_a_tier_is_named_with_the_remedy() {
+        let storage_for_worker = "a storage node answers there, not an augment worker: give the \
+                                  address that `headwater augment` listens on";
+        assert_eq!(Tier::Augment.mistaken_for(Some(Tier::Storage)), storage_for_worker);
+        let stranger = "another program answers there, not a storage node: give the address that \
+                        `headwater storage` listens on";
+        assert_eq!(Tier::Storage.mistaken_for(None), stranger);
     }
 }

@@ -241,3 +241,15 @@ impl AsyncWrite for Connection {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::canonical;
+
+    #[test]
+    fn an_ipv4_caller_of_a_socket_of_both_kinds_is_shown_as_people_write_it() {
+        let shown = |address: &str| canonical(address.parse().expect("an address")).to_string();
+        assert_eq!(shown("[::ffff:127.0.0.1]:7401"), "127.0.0.1:7401");
+        assert_eq!(shown("[fd00::7]:7401"), "[fd00::7]:7401");
+    }
+}
