@@ -8,7 +8,7 @@ use headwater_core::{Dtype, Recipe, Reminder};
 use headwater_receiver::Batch;
 use metrics::{Unit, counter, gauge, histogram};
 
-use super::outlet::Outlet;
+use super::outlet::{Outlet, RESETS};
 use super::tenbin::{self, Chunk};
 use crate::shutdown::Shutdown;
 
@@ -34,6 +34,9 @@ pub(crate) fn describe() {
     metrics::describe_counter!(BATCHES, "Batches handed to clients' queues, by address");
     metrics::describe_counter!(BYTES, Unit::Bytes, "Bytes of those batches, by address");
     metrics::describe_gauge!(SUBSCRIPTIONS, "Subscriptions so far, by address");
+    let help =
+        "Times that all clients of an address were let go of, because one subscribed without end";
+    metrics::describe_counter!(RESETS, help);
     let help = "Time a batch waited until the slowest client had room";
     metrics::describe_histogram!(BLOCKED, Unit::Seconds, help);
 }
