@@ -4,7 +4,7 @@ mod support;
 
 use std::time::Duration;
 
-use headwater_core::Digest;
+use headwater_core::{Digest, Manifest};
 use headwater_proto::v1::storage_client::StorageClient as Grpc;
 use headwater_proto::{REQUEST_MAX_BYTES, WIRE_VERSION, v1};
 use headwater_storage::StorageConfig;
@@ -206,13 +206,13 @@ fn read(manifest: Digest) -> v1::ReadRequest {
 async fn unread(
     folder: &tempfile::TempDir,
     change: impl FnOnce(&mut StorageConfig),
-) -> (Node, StorageClient, Digest) {
+) -> (Node, StorageClient, Manifest) {
     let node = node(folder, change);
-    let known = StorageClient::connect(client_config(&[&node], LocalMap::Off)).await.unwrap();
-    let manifest = known.manifest("d").await.unwrap().digest();
+    let known = StorageClient::connect(client_config(&[&node], LocalFiles::Off)).await.unwrap();
+    let manifest = known.manifest("d").await.unwrap();
     for _ in 0..20 {
         let mut greedy = call(&node).await;
-        let request = read(manifest);
+        let request = read(manifest.digest());
         tokio::spawn(async move {
             // Held for as long as the node lets it.
             let answer = greedy.read_samples(request).await;
@@ -223,8 +223,8 @@ async fn unread(
     (node, known, manifest)
 }
 
-async fn reads(known: &StorageClient, manifest: Digest) -> usize {
-    let dataset = known.dataset(&DatasetRef { name: "d".to_owned(), manifest });
+async fn reads(known: &StorageClient, manifest: Manifest) -> usize {
+    let dataset = known.dataset(manifest.into());
     let all: Vec<u32> = (0..50).collect();
     let fields = FieldSelection::all();
     let samples = timeout(SOON, dataset.read(0, &all, &fields)).await.expect("its turn comes");
