@@ -185,7 +185,7 @@ fn a_node_whose_descriptors_run_out_and_come_back_changes_no_batch() {
 fn a_node_of_few_descriptors_keeps_some_for_its_files_whoever_calls() {
     let mut fleet = Fleet::empty(data("photos/photos-*.tar"), "");
     fleet.store(ONE_SHARD);
-    fleet.limit_open_files(Some(64));
+    fleet.limit_open_files(Some(128));
     fleet.add_storage();
     fleet.limit_open_files(None);
     fleet.add_worker(WAYS[1]);
@@ -212,7 +212,7 @@ fn a_limit_that_is_of_no_use_is_refused_by_name() {
     for verb in [&["storage", "--dataset", "a=tests/data/photos/*.tar"][..], &["augment"]] {
         let folder = tempfile::tempdir().expect("a folder");
         let output = Command::new("sh")
-            .args(["-c", "ulimit -n 40 && exec \"$@\"", "sh", env!("CARGO_BIN_EXE_headwater")])
+            .args(["-c", "ulimit -n 64 && exec \"$@\"", "sh", env!("CARGO_BIN_EXE_headwater")])
             .args(["--set", &format!("storage.index_dir={}", folder.path().display())])
             .args(verb)
             .args(["--listen", "127.0.0.1:0"])
@@ -221,7 +221,7 @@ fn a_limit_that_is_of_no_use_is_refused_by_name() {
             .expect("the program");
         let said = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(1), "{verb:?}: {said}");
-        assert!(said.contains("the limit of open files is 40, and 48 are needed"), "{said}");
+        assert!(said.contains("the limit of open files is 64, and 112 are needed"), "{said}");
     }
 }
 

@@ -25,7 +25,8 @@ impl StorageConfig {
         // A read holds its shard although that may have been let go meanwhile.
         let files =
             self.open_shards_max + self.max_concurrent_reads + FILES_OF_A_READER * self.readers;
-        Descriptors { files, connections: self.connections_max }
+        let connections = self.connections_max + self.security.strangers_max as usize;
+        Descriptors { files, connections }
     }
 
     fn within(mut self, granted: Descriptors) -> Self {
@@ -39,12 +40,15 @@ impl StorageConfig {
             let left = granted.files.saturating_sub(FILES_OF_A_READER * self.readers);
             self.open_shards_max = left.saturating_sub(self.max_concurrent_reads).max(1);
         }
-        self.connections_max = granted.connections;
+        let strangers = (self.security.strangers_max as usize).min(granted.connections / 4).max(1);
+        self.security.strangers_max = strangers as u32;
+        self.connections_max = granted.connections - strangers;
         tracing::warn!(
             storage.connections_max = self.connections_max,
             storage.open_shards_max = self.open_shards_max,
             storage.max_concurrent_reads = self.max_concurrent_reads,
             storage.readers = self.readers,
+            security.strangers_max = self.security.strangers_max,
             wanted = wanted.files + wanted.connections,
             "the limit of open files is lower than these keys ask for, so they are lowered: raise it \
              (`ulimit -Hn`, LimitNOFILE of the service)"
@@ -69,7 +73,8 @@ mod tests {
             assert!(fitted.open_shards_max >= 4 && fitted.readers >= 1, "{files}");
         }
         let granted = Descriptors { connections: 100, ..config.descriptors() };
-        let fitted = StorageConfig { connections_max: 100, ..config.clone() };
-        assert_eq!(config.within(granted), fitted);
+        let fitted = config.clone().within(granted);
+        assert_eq!((fitted.connections_max, fitted.security.strangers_max), (75, 25));
+        assert_eq!(fitted.open_shards_max, config.open_shards_max);
     }
 }

@@ -8,8 +8,8 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use crate::AccessError;
 
 /// Descriptors that a process has beside those that are shared out: streams, listeners, timers, a log,
-/// a metrics page.
-const RESERVE: u64 = 32;
+/// and 64 callers of its metrics page.
+const RESERVE: u64 = 96;
 /// With less than this for both there is no use in starting.
 const SHARED_MIN: u64 = 16;
 
@@ -71,19 +71,19 @@ mod tests {
     #[test]
     fn files_and_connections_have_a_share_each_that_fits_the_limit() {
         assert_eq!(share(1 << 20, 800, 4096), (800, 4096));
-        assert_eq!(share(1024, 800, 4096), (496, 496));
-        assert_eq!(share(1024, 100, 4096), (100, 892));
-        assert_eq!(share(1024, 800, 200), (792, 200));
-        assert_eq!(share(64, 800, 4096), (16, 16));
+        assert_eq!(share(1024, 800, 4096), (464, 464));
+        assert_eq!(share(1024, 100, 4096), (100, 828));
+        assert_eq!(share(1024, 800, 200), (728, 200));
+        assert_eq!(share(128, 800, 4096), (16, 16));
     }
 
     #[test]
     fn a_limit_that_is_too_low_is_named_with_the_remedy() {
         let wanted = Descriptors { files: 800, connections: 4096 };
-        let error = Descriptors::share_of(40, wanted).unwrap_err().to_string();
+        let error = Descriptors::share_of(64, wanted).unwrap_err().to_string();
         assert_eq!(
             error,
-            "the limit of open files is 40, and 48 are needed at least: raise it, by `ulimit -n` or \
+            "the limit of open files is 64, and 112 are needed at least: raise it, by `ulimit -n` or \
              LimitNOFILE of the service"
         );
     }
