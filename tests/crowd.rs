@@ -8,7 +8,7 @@ use std::net::TcpStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::{JoinHandle, sleep, spawn};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use headwater_receiver::ReceiverConfig;
 use support::fleet::Fleet;
@@ -18,7 +18,7 @@ use support::trainer::Ranks;
 const CALLERS: usize = 150;
 /// Requests that each greedy caller begins.
 const REQUESTS: u32 = 50;
-const BATCHES: usize = 12;
+const BATCHES: usize = 30;
 
 /// What a caller sends before it falls silent.
 #[derive(Clone)]
@@ -157,13 +157,17 @@ fn idle_half_open_and_greedy_callers_change_no_batch_of_an_honest_rank() {
 
     let folder = fleet.dir().to_owned();
     let only = ["--batches".to_owned(), BATCHES.to_string()];
+    let started = Instant::now();
     let mut ranks = Ranks::start(&config, &folder, "crowded", &only);
     ranks.finish();
+    let took = started.elapsed();
     let crowded = ranks.stream();
     assert_eq!(crowded.len(), BATCHES);
-    println!("{} calls", crowd.connected.load(Ordering::SeqCst));
+    let calls = crowd.connected.load(Ordering::SeqCst);
     drop(crowd);
+    let started = Instant::now();
     let mut ranks = Ranks::start(&config, &folder, "alone", &only);
     ranks.finish();
+    println!("{BATCHES} batches: {took:?} beside {calls} calls, {:?} without", started.elapsed());
     assert!(crowded == ranks.stream(), "batches differ");
 }
