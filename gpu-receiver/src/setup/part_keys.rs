@@ -16,7 +16,7 @@ use crate::config::ReceiverConfig;
 const OF_PARTS: [&str; 4] = ["seed", "on_bad_sample", "image_field", "label_field"];
 
 /// Other values of the keys that are not text, whole numbers or switches.
-const OTHER_VALUES: [(&str, &str); 13] = [
+const OTHER_VALUES: [(&str, &str); 14] = [
     ("order", r#""per-rank""#),
     ("epoch_end", r#""short_last""#),
     ("gpudirect", r#""on""#),
@@ -28,6 +28,7 @@ const OTHER_VALUES: [(&str, &str); 13] = [
     ("curriculum_between", r#""linear""#),
     ("masks", r#"{"patch": 16}"#),
     ("resume_allow", r#"["seed"]"#),
+    ("shm_allow_uids", "[7]"),
     ("links", r#"["tcp"]"#),
     ("workers", r#"["elsewhere:7402"]"#),
 ];
