@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Resource, Rlimit, Signal, prlimit};
 
+use crate::support::faulty_files::FaultyFiles;
 use crate::support::fleet::Fleet;
 use crate::support::unix_ms;
 use crate::{Chaos, WORKERS};
@@ -44,6 +45,8 @@ pub(crate) enum Fault {
     JumpClocks,
     /// The kernel kills a worker for its memory.
     KillForMemory,
+    /// Calls on shards fail by chance in every node.
+    FailFiles,
 }
 
 /// What this machine lets a test do, and what it needs for it.
@@ -53,6 +56,7 @@ pub(crate) struct Means {
     /// A folder of control groups for memory.
     cgroups: Option<Cgroups>,
     can_wedge: bool,
+    files: FaultyFiles,
 }
 
 /// Where control groups for memory can be made.
@@ -67,7 +71,7 @@ struct Wedge(Child);
 // === impl Fault ===
 
 impl Fault {
-    pub(crate) const ALL: [Self; 12] = [
+    pub(crate) const ALL: [Self; 13] = [
         Self::KillWorker,
         Self::StopWorker,
         Self::DrainWorker,
@@ -80,6 +84,7 @@ impl Fault {
         Self::WedgeWorker,
         Self::JumpClocks,
         Self::KillForMemory,
+        Self::FailFiles,
     ];
 }
 
@@ -89,7 +94,8 @@ impl Means {
     /// Finds out, and says what there is not.
     pub(crate) fn find(folder: &Path) -> Self {
         let clock = faketime().map(|_| folder.join("clock"));
-        let means = Self { clock, cgroups: Cgroups::find(), can_wedge: Wedge::is_allowed() };
+        let files = FaultyFiles::new(folder);
+        let means = Self { clock, cgroups: Cgroups::find(), can_wedge: Wedge::is_allowed(), files };
         if let Some(clock) = &means.clock {
             turn(clock, 0);
         }
@@ -116,14 +122,17 @@ impl Means {
         Fault::ALL.into_iter().filter(can).collect()
     }
 
-    /// Nodes that are started from now on follow the clock that jumps, or the true one.
+    /// Nodes that are started from now on meet files that fail, and follow the clock that jumps or
+    /// the true one.
     pub(crate) fn surround(&self, fleet: &mut Fleet, follows: bool) {
+        let [(preload, files), control] = self.files.variables();
         let (Some(clock), Some(library)) = (self.clock.as_ref().filter(|_| follows), faketime())
         else {
-            return fleet.surround(&[]);
+            return fleet.surround(&[(preload, files), control]);
         };
         fleet.surround(&[
-            ("LD_PRELOAD", library),
+            (preload, &format!("{files}:{library}")),
+            control,
             ("FAKETIME_TIMESTAMP_FILE", clock.to_str().expect("text")),
             ("FAKETIME_DONT_FAKE_MONOTONIC", "1"),
             ("FAKETIME_CACHE_DURATION", "1"),
@@ -304,6 +313,13 @@ impl Chaos {
                 }
             }
             Fault::KillForMemory => self.kill_for_memory(worker),
+            Fault::FailFiles => {
+                let seed = self.below(1 << 30) as u64;
+                let per_mille = [20, 300][self.below(2)];
+                self.means.files.fail(per_mille, seed);
+                (0..2).for_each(|_| self.pause());
+                self.means.files.heal();
+            }
         }
     }
 

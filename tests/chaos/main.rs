@@ -26,8 +26,11 @@ use support::{unix_ms, variable};
 const SECONDS_DEFAULT: u64 = 12;
 const WORKERS: usize = 3;
 const WORLD: u32 = 2;
-/// Workers beyond the first read over gRPC: a mapped shard would outlive its storage node.
+/// Workers beyond the first read over gRPC: a file that they have open would outlive its storage node.
 const OVER_GRPC: &str = "local_files = \"off\"";
+/// Shards are opened anew again and again.
+const ONE_SHARD: &str = "open_shards_max = 1";
+const ONE_LOCAL_SHARD: &str = "local_shards_max = 1";
 
 /// Steps between checkpoints: a trainer that is killed goes back by so many at most.
 const CHECKPOINT_STEPS: u32 = 5;
@@ -62,6 +65,7 @@ impl Chaos {
         copy_shards(&shards);
         let means = Means::find(place.path());
         let mut fleet = Fleet::empty(shards.join("photos-*.tar"), "");
+        fleet.store(ONE_SHARD);
         for number in 0..2 {
             means.surround(&mut fleet, number == 1);
             fleet.add_storage();
@@ -98,7 +102,7 @@ impl Chaos {
     }
 
     fn worker_config(number: usize) -> &'static str {
-        if number == 0 { "" } else { OVER_GRPC }
+        if number == 0 { ONE_LOCAL_SHARD } else { OVER_GRPC }
     }
 
     /// A life of the trainer, which goes on from the newest checkpoint of the one before.

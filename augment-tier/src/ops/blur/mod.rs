@@ -1,7 +1,7 @@
 //! Gaussian blur, 9 x 9.
 //!
 //! The definition adds 81 products for each pixel. The twins add 18, in two passes. Both sums differ
-//! by less than [`kernel::DOUBT`]; so a pixel whose sum of 18 lies further than that from a tie is
+//! by less than `kernel::DOUBT`; so a pixel whose sum of 18 lies further than that from a tie is
 //! rounded to the same level. The others, about one of 500, are summed again as the definition does.
 
 #[cfg(target_arch = "x86_64")]
