@@ -75,7 +75,7 @@ pub enum JitterStep {
 // === impl ViewParams ===
 
 impl ViewParams {
-    /// The whole image at its own size, unchanged: a place for [`ViewSpec::draw_into`].
+    /// The whole image at its own size, unchanged: a place for [`crate::recipe::ViewSpec::draw_into`].
     #[must_use]
     pub fn whole(image: Extent) -> Self {
         Self {

@@ -19,7 +19,7 @@ const LOCAL_VIEWS: usize = 8;
 // === impl Recipe ===
 
 impl Recipe {
-    /// The recipe of a given name; the names are in [`PRESETS`].
+    /// The recipe of a given name; the names are in [`crate::recipe::PRESETS`].
     ///
     /// # Errors
     /// No preset has the name.
