@@ -53,14 +53,14 @@ fn a_trainer_before_workers_before_storage_waits_and_gets_its_batches() {
     let few = ["--batches", "3", "--log", "info"].map(str::to_owned);
     let mut ranks = Ranks::start(&config, &folder, "early", &few);
     let rank_log = folder.join("early-rank-0.log");
-    until_log_says(&rank_log, "no storage node answers, trying again");
+    until_log_says(&rank_log, "no storage node can answer, trying again");
     let worker_log = folder.join("worker.log");
     let started =
         headwater(&["augment", "--listen", &worker, "--storage", &storage, "--log", "info"])
             .stderr(File::create(&worker_log).expect("a log"))
             .spawn();
     let _worker = Worker(started.expect("a worker"));
-    until_log_says(&worker_log, "no storage node answers, trying again");
+    until_log_says(&worker_log, "no storage node can answer, trying again");
     // Nobody has given up meanwhile.
     ranks.check();
     fleet.add_storage_at(&storage);
@@ -69,7 +69,7 @@ fn a_trainer_before_workers_before_storage_waits_and_gets_its_batches() {
     // Each said once what it waits for, not at every try.
     for log in [rank_log, worker_log] {
         let text = fs::read_to_string(&log).expect("a log");
-        assert_eq!(text.matches("no storage node answers").count(), 1, "{text}");
+        assert_eq!(text.matches("no storage node can answer").count(), 1, "{text}");
     }
 }
 

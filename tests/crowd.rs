@@ -131,7 +131,7 @@ impl Drop for Crowd {
 fn idle_half_open_and_greedy_callers_change_no_batch_of_an_honest_rank() {
     let shards = support::data("photos/photos-*.tar");
     let mut fleet = Fleet::without_workers(&shards);
-    fleet.add_worker("local_map = \"off\"");
+    fleet.add_worker("local_files = \"off\"");
     let config = ReceiverConfig {
         batch_samples: 8,
         epochs: 1_000_000,

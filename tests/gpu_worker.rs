@@ -228,7 +228,10 @@ fn without_nvrtc_a_gpu_is_refused_where_it_is_forced_and_left_alone_where_it_is_
     assert!(said.contains("NVRTC (libnvrtc.so) is not found"), "{said}");
 
     emulate(&mut fleet, &driver, &[]);
-    let auto = fleet.add_worker("backend = \"auto\"\ncuda_memory_bytes = 67108864");
+    let kernels = fleet.dir().join("no kernels").display().to_string();
+    let auto = fleet.add_worker(&format!(
+        "backend = \"auto\"\ncuda_memory_bytes = 67108864\ncuda_cache_dir = \"{kernels}\""
+    ));
     let log = fleet.worker(auto).log();
     assert!(log.contains("the GPU cannot be used: the processor renders"), "{log}");
     assert!(log.contains("NVRTC (libnvrtc.so) is not found"), "{log}");

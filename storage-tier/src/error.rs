@@ -239,12 +239,6 @@ impl StorageError {
         }
     }
 
-    /// Whether the same request may succeed later or at another node.
-    #[must_use]
-    pub fn is_retryable(&self) -> bool {
-        self.kind().is_retryable()
-    }
-
     /// The error and its causes in one line.
     #[must_use]
     pub fn sentence(&self) -> String {
