@@ -131,7 +131,8 @@ impl Means {
             return fleet.surround(&[(preload, files), control]);
         };
         fleet.surround(&[
-            (preload, &format!("{files}:{library}")),
+            // In this order: libfaketime opens files before the other is ready.
+            (preload, &format!("{library}:{files}")),
             control,
             ("FAKETIME_TIMESTAMP_FILE", clock.to_str().expect("text")),
             ("FAKETIME_DONT_FAKE_MONOTONIC", "1"),
