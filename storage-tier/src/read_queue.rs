@@ -83,7 +83,8 @@ mod tests {
         assert!(third.as_mut().now_or_never().is_none());
         let error = queue.enter().now_or_never().expect("at once").unwrap_err();
         assert!(
-            error.kind().is_retryable() && error.to_string().contains("(2, `storage.max_waiting_reads`)")
+            error.kind().is_retryable()
+                && error.to_string().contains("(2, `storage.max_waiting_reads`)")
         );
         drop(first);
         assert!(third.as_mut().now_or_never().is_none(), "in the order in which they came");
