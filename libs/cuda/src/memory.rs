@@ -67,7 +67,11 @@ impl DeviceMemory {
         let Some(allocator) = allocator else {
             return Own::take(gpu, len_bytes).map_err(|error| refused(said(error)));
         };
-        let memory = allocator.allocate(gpu.ordinal(), len_bytes).map_err(refused)?;
+        let memory = {
+            // Slots are made on any thread, and an allocator may want the context of its GPU there.
+            let _current = Current::of(gpu.context()).map_err(|error| refused(said(error)))?;
+            allocator.allocate(gpu.ordinal(), len_bytes).map_err(refused)?
+        };
         check(gpu, memory.address).map_err(refused)?;
         // Whoever had it before may still be at it: an allocator that keeps order on a stream of its own
         // gives memory back before the work on it is done.
