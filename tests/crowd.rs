@@ -2,6 +2,8 @@
 //! rank: it gets every batch, and each is the same. No token and no certificates: everybody may call.
 
 mod support;
+#[path = "../storage-tier/tests/support/unfinished.rs"]
+mod unfinished;
 
 use std::io::Write as _;
 use std::net::TcpStream;
@@ -13,6 +15,7 @@ use std::time::{Duration, Instant};
 use headwater_receiver::ReceiverConfig;
 use support::fleet::Fleet;
 use support::trainer::Ranks;
+use unfinished::unfinished;
 
 /// Of each kind, for each address.
 const CALLERS: usize = 150;
@@ -32,41 +35,6 @@ struct Crowd {
     stop: Arc<AtomicBool>,
     connected: Arc<AtomicUsize>,
     thread: Option<JoinHandle<()>>,
-}
-
-/// A frame of HTTP/2 (RFC 9113, 4.1).
-fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
-    let length = (payload.len() as u32).to_be_bytes();
-    [&length[1..], &[kind, flags], &stream.to_be_bytes(), payload].concat()
-}
-
-/// Requests of a method that have begun, with some of the bytes that they announce.
-fn unfinished(path: &str, requests: u32) -> Vec<u8> {
-    let mut bytes = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec();
-    bytes.extend(frame(4, 0, 0, &[]));
-    let mut headers = Vec::new();
-    for (name, value) in [
-        (":method", "POST"),
-        (":scheme", "http"),
-        (":path", path),
-        (":authority", "node"),
-        ("content-type", "application/grpc"),
-        ("te", "trailers"),
-    ] {
-        // A literal without an index (RFC 7541, 6.2.2).
-        headers.push(0);
-        for text in [name, value] {
-            headers.push(text.len() as u8);
-            headers.extend(text.as_bytes());
-        }
-    }
-    for request in 0..requests {
-        let number = 2 * request + 1;
-        bytes.extend(frame(1, 4, number, &headers));
-        let begun = [&[0][..], &60_000_u32.to_be_bytes(), &[7; 100]].concat();
-        bytes.extend(frame(0, 0, number, &begun));
-    }
-    bytes
 }
 
 // === impl Caller ===

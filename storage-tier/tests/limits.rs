@@ -1,6 +1,8 @@
 //! Callers beyond a limit are told so, at once, and nobody else is harmed.
 
 mod support;
+#[path = "support/unfinished.rs"]
+mod unfinished;
 
 use std::time::Duration;
 
@@ -15,6 +17,7 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tonic::transport::Channel;
 use tonic::{Code, Request};
+use unfinished::unfinished;
 
 const SOON: Duration = Duration::from_secs(60);
 const HELLO: v1::StorageHello = v1::StorageHello { wire_version: WIRE_VERSION };
@@ -119,40 +122,11 @@ struct Unfinished {
     stream: TcpStream,
 }
 
-/// A frame of HTTP/2 (RFC 9113, 4.1).
-fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
-    let length = (payload.len() as u32).to_be_bytes();
-    [&length[1..], &[kind, flags], &stream.to_be_bytes(), payload].concat()
-}
-
 impl Unfinished {
     /// Begins so many requests, each with some of the bytes that it announces.
     async fn begin(node: &Node, requests: u32) -> Self {
         let mut stream = TcpStream::connect(&node.address).await.unwrap();
-        let mut bytes = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec();
-        bytes.extend(frame(4, 0, 0, &[]));
-        // Literals without an index (RFC 7541, 6.2.2).
-        let mut headers = Vec::new();
-        for (name, value) in [
-            (":method", "POST"),
-            (":scheme", "http"),
-            (":path", "/headwater.v1.Storage/GetManifest"),
-            (":authority", "node"),
-            ("content-type", "application/grpc"),
-            ("te", "trailers"),
-        ] {
-            headers.push(0);
-            for text in [name, value] {
-                headers.push(text.len() as u8);
-                headers.extend(text.as_bytes());
-            }
-        }
-        for request in 0..requests {
-            let number = 2 * request + 1;
-            bytes.extend(frame(1, 4, number, &headers));
-            let announced = [&[0][..], &(60_000_u32).to_be_bytes(), &[7; 100]].concat();
-            bytes.extend(frame(0, 0, number, &announced));
-        }
+        let bytes = unfinished("/headwater.v1.Storage/GetManifest", requests);
         stream.write_all(&bytes).await.unwrap();
         Self { stream }
     }
