@@ -13,9 +13,11 @@ use headwater_core::sampler::{Sampler, SamplerConfig, State, Term};
 use headwater_core::{Digest, Dtype, Layout, Manifest, Recipe, ShardEntry, TensorLayout};
 use headwater_discovery::Places;
 use headwater_proto::augment::{FromWorker, ToWorker};
-use headwater_proto::storage::{EncodedSample, ReadQuery, ShardPlace, ShardQuery, StorageWelcome};
+use headwater_proto::storage::{
+    EncodedSample, ReadQuery, ShardPlace, ShardPlan, ShardQuery, StorageWelcome,
+};
 use headwater_proto::v1::{self, Message as _};
-use headwater_storage::{InspectedShard, count_samples};
+use headwater_storage::{FormatKind, InspectedShard, count_samples, read_through};
 use headwater_storage_client::FieldSelection;
 
 #[path = "../src/publish/tenbin.rs"]
@@ -72,16 +74,119 @@ pub(crate) fn idx(bytes: &[u8]) {
     let _ = fs::remove_dir_all(folder);
 }
 
+/// What a shard may unpack to: more than a good file of the sizes that are tried.
+const UNPACKED_BYTES_MAX: u64 = 16 << 20;
+
+/// A file of Parquet: its footer, and the pages that this leads to.
+pub(crate) fn parquet_footer(bytes: &[u8]) {
+    let folder = folder("parquet");
+    let path = folder.join("a.parquet");
+    fs::write(&path, bytes).expect("a file");
+    let _ = read_through(&path, FormatKind::Parquet, UNPACKED_BYTES_MAX);
+    let _ = fs::remove_dir_all(folder);
+}
+
+/// A file of TFRecord, compressed or not.
+pub(crate) fn tfrecord(bytes: &[u8]) {
+    let folder = folder("tfrecord");
+    let path = folder.join("a.tfrecord");
+    fs::write(&path, bytes).expect("a file");
+    if let Ok(samples) = read_through(&path, FormatKind::TfRecord, UNPACKED_BYTES_MAX) {
+        assert!(samples > 0, "a file without records is refused");
+    }
+    let _ = fs::remove_dir_all(folder);
+}
+
+/// A file in a folder of its own, read as a format.
+fn read_file(name: &str, bytes: &[u8], format: FormatKind) {
+    let folder = folder(&name.replace('.', "-"));
+    let path = folder.join(name);
+    fs::write(&path, bytes).expect("a file");
+    let _ = read_through(&path, format, UNPACKED_BYTES_MAX);
+    let _ = fs::remove_dir_all(folder);
+}
+
+/// A file of NumPy: an array, or a zip archive of arrays.
+pub(crate) fn npy(bytes: &[u8]) {
+    read_file("a.npy", bytes, FormatKind::Npy);
+}
+
+/// A file of HDF5.
+pub(crate) fn hdf5(bytes: &[u8]) {
+    read_file("a.h5", bytes, FormatKind::Hdf5);
+}
+
+/// Lines; the first byte says of what kind.
+pub(crate) fn lines(bytes: &[u8]) {
+    let Some((kind, bytes)) = bytes.split_first() else { return };
+    match kind % 4 {
+        0 => read_file("a.csv", bytes, FormatKind::Csv),
+        1 => read_file("a.tsv", bytes, FormatKind::Tsv),
+        2 => read_file("a.jsonl", bytes, FormatKind::Jsonl),
+        _ => read_file("a.txt", bytes, FormatKind::Text),
+    }
+}
+
+/// Any bytes as the metadata of good chunks of Zarr, of both versions.
+pub(crate) fn zarr_metadata(bytes: &[u8]) {
+    const SHARDED: &[u8] =
+        include_bytes!("../tests/data/formats/arrays/zarr/v3-sharded.zarr/c/0/0/0");
+    const LZ4: &[u8] = include_bytes!("../tests/data/formats/arrays/zarr/v2-lz4.zarr/0.0.0");
+    for (metadata, chunk, content) in [("zarr.json", "c/0/0/0", SHARDED), (".zarray", "0.0.0", LZ4)]
+    {
+        let folder = folder("zarr");
+        let chunk = folder.join(chunk);
+        fs::create_dir_all(chunk.parent().expect("a folder")).expect("a folder");
+        fs::write(chunk, content).expect("a chunk");
+        fs::write(folder.join(metadata), bytes).expect("metadata");
+        let _ = read_through(&folder, FormatKind::Zarr, UNPACKED_BYTES_MAX);
+        let _ = fs::remove_dir_all(folder);
+    }
+}
+
+/// Any bytes as the index of good tokens.
+pub(crate) fn tokens_idx(bytes: &[u8]) {
+    const TOKENS: &[u8] = include_bytes!("../tests/data/formats/arrays/tokens/short.bin");
+    let folder = folder("tokens");
+    fs::write(folder.join("a.bin"), TOKENS).expect("tokens");
+    fs::write(folder.join("a.idx"), bytes).expect("an index");
+    if let Ok(samples) = read_through(&folder.join("a.bin"), FormatKind::Tokens, 0) {
+        assert!(samples < TOKENS.len() as u64, "more sequences than bytes");
+    }
+    let _ = fs::remove_dir_all(folder);
+}
+
+/// Any bytes as the index of good shards of MDS.
+pub(crate) fn mds_index(bytes: &[u8]) {
+    let folder = folder("mds");
+    let shards: [(&str, &[u8]); 2] = [
+        ("shard.00001.mds", include_bytes!("../tests/data/formats/mds/raw/shard.00001.mds")),
+        (
+            "shard.00001.mds.zstd",
+            include_bytes!("../tests/data/formats/mds/zstd/shard.00001.mds.zstd"),
+        ),
+    ];
+    for (name, shard) in shards {
+        fs::write(folder.join(name), shard).expect("a shard");
+    }
+    fs::write(folder.join("index.json"), bytes).expect("an index");
+    if let Ok(samples) = read_through(&folder, FormatKind::Mds, UNPACKED_BYTES_MAX) {
+        assert!(samples > 0, "an index without samples is refused");
+    }
+    let _ = fs::remove_dir_all(folder);
+}
+
 /// Messages of both protocols; the first byte says which.
 pub(crate) fn message(bytes: &[u8]) {
     let Some((kind, bytes)) = bytes.split_first() else { return };
-    match kind % 7 {
+    match kind % 8 {
         0 => drop(v1::ToWorker::decode(bytes).map(ToWorker::try_from)),
         1 => drop(v1::FromWorker::decode(bytes).map(FromWorker::try_from)),
         2 => drop(v1::ReadRequest::decode(bytes).map(ReadQuery::try_from)),
         3 => drop(v1::Sample::decode(bytes).map(EncodedSample::try_from)),
         4 => drop(v1::LocateRequest::decode(bytes).map(ShardQuery::try_from)),
         5 => drop(v1::LocateReply::decode(bytes).map(ShardPlace::try_from)),
+        6 => drop(v1::PrefetchRequest::decode(bytes).map(ShardPlan::try_from)),
         _ => drop(v1::StorageWelcome::decode(bytes).map(StorageWelcome::try_from)),
     }
 }

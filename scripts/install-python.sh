@@ -13,6 +13,7 @@ $pip -r scripts/requirements.txt
 # Without what it names as its needs, torch among them: reading takes none of it.
 $pip --no-deps tensorcom==0.1.0
 $pip --no-deps -r scripts/requirements-frameworks.txt
+$pip --no-deps -r scripts/requirements-formats.txt
 # Beside torch's own libraries, where only they look.
 libraries=$(echo "$dir"/lib/python3*/site-packages/torch/lib)
 "$dir/bin/python" scripts/torch_stub.py "$libraries" "$libraries"

@@ -62,6 +62,19 @@ pytest_in() {
     failed=$((failed + broken))
 }
 
+# Object stores on a real S3 server, moto from PyPI.
+s3_tests() {
+    echo "== S3"
+    HEADWATER_MOTO_SERVER=$PWD/$venv/bin/moto_server cargo test --workspace --lib \
+        -- --ignored a_real_s3_server_conforms 2>&1 | tee "$logs/s3"
+    local status=${PIPESTATUS[0]} ran
+    grep '^test result: ' "$logs/s3" >"$logs/s3-results"
+    ran=$(sum passed "$logs/s3-results")
+    passed=$((passed + ran))
+    skipped=$((skipped - ran))
+    [ "$status" -eq 0 ] && [ "$ran" -eq 1 ] || { failed=$((failed + 1)) && echo "FAILED: S3"; }
+}
+
 # On a real SLURM of this machine; loudly skipped where there can be none.
 slurm_tests() {
     echo "== SLURM"
@@ -145,6 +158,7 @@ check 'format' cargo fmt --all --check
 check 'clippy' cargo clippy --workspace --all-targets --quiet -- -D warnings
 check 'rustdoc' docs
 rust_tests
+s3_tests
 cuda_tests
 slurm_tests
 emulated_verbs_tests

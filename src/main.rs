@@ -2,7 +2,7 @@
 //!
 //! Deliberately absent: what the tiers do. The program reads the configuration, starts what it is
 //! asked to, and says in one line what went wrong.
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 mod autoscale;
 mod bench;

@@ -4,6 +4,7 @@ use std::io::{self, IsTerminal as _, Write as _};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
+use headwater_core::printable;
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use tracing_subscriber::fmt::MakeWriter;
 
@@ -40,9 +41,10 @@ impl Screen {
         self.write(format!("{text}\n").as_bytes());
     }
 
-    /// Writes a line of the result to standard output, with the bars out of the way.
+    /// Writes a line of the result to standard output, with the bars out of the way. Names from files
+    /// may hold anything: a terminal gets text.
     pub(crate) fn print(&self, text: &str) {
-        self.bars.suspend(|| println!("{text}"));
+        self.bars.suspend(|| println!("{}", printable(text)));
     }
 
     /// Shows how far something of `total` pieces is, as a bar where there is a terminal.

@@ -104,6 +104,15 @@ fn an_unknown_key_in_the_file_is_named_with_the_file_and_the_nearest_key() {
     let ended = run_in(folder.path(), &[], &["config"]);
     let said = "headwater.toml: unknown key `storage.listen_on`: did you mean `storage.listen`?";
     refused(&ended, &[said]);
+    // One that was elsewhere once.
+    let moved = "`augment.decode_pixels_max` is `recipe.decode_pixels_max` now: it decides";
+    refused(
+        &run(&["--set", "augment.decode_pixels_max=1", "config"]),
+        &[moved, "image_pixels_max"],
+    );
+    let moved = "`augment.decode_jpeg_scans_max` is `recipe.decode_jpeg_scans_max` now: it decides";
+    let by_env = [("HEADWATER_AUGMENT__DECODE_JPEG_SCANS_MAX", "1")];
+    refused(&run_in(folder.path(), &by_env, &["--config", "/dev/null", "config"]), &[moved]);
     // Nothing is near.
     let ended = run(&["--set", "hub.zone=1", "config"]);
     refused(&ended, &["--set hub.zone: unknown key `hub.zone`: known keys of `hub` are root"]);

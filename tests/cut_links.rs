@@ -1,10 +1,12 @@
 //! Workers on hosts of their own whose cables are pulled in mid-epoch: connections that are cut,
-//! and ones that are half open because the other end died unheard.
+//! and ones that are half open because the other end died unheard. What the other end of a cable had
+//! open is given up.
 
 mod support;
 
+use std::net::{Ipv4Addr, TcpStream};
 use std::thread::sleep;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use headwater_receiver::ReceiverConfig;
 use rustix::process::Signal;
@@ -14,6 +16,9 @@ use support::trainer::{CALM_HEARTBEAT_MS, HEARTBEAT_MS, Ranks};
 
 /// Longer than heartbeats may stay out, and shorter.
 const CUTS_MS: [u64; 3] = [300, 1500, 4000];
+/// A connection whose other end is gone is given up within a minute. A machine with much else to do
+/// takes its time.
+const GIVEN_UP: Duration = Duration::from_secs(240);
 
 #[test]
 fn pulled_cables_change_no_batch() {
@@ -76,4 +81,81 @@ fn pulled_cables_change_no_batch() {
     undisturbed.finish();
     assert!(cut == undisturbed.stream(), "batches differ from a run whose cables stayed");
     println!("{} batches of two ranks compared", cut.len());
+}
+
+/// Connections between two addresses that the network of a process has open, as its kernel writes them.
+fn open_between(pid: u32, one: &str, other: &str) -> Vec<String> {
+    /// Established, and closed by the other end only.
+    const OPEN: [&str; 2] = ["01", "08"];
+    /// Of sockets that listen to both families, and those of one: what precedes the address.
+    const TABLES: [(&str, &str); 2] = [("tcp6", "0000000000000000FFFF0000"), ("tcp", "")];
+    let hex = |address: &str| {
+        let octets = address.parse::<Ipv4Addr>().expect("an address").octets();
+        format!("{:08X}:", u32::from_ne_bytes(octets))
+    };
+    let mut found = Vec::new();
+    for (table, mapped) in TABLES {
+        let [one, other] = [one, other].map(|address| format!("{mapped}{}", hex(address)));
+        let table = std::fs::read_to_string(format!("/proc/{pid}/net/{table}")).unwrap_or_default();
+        let open = |line: &&str| {
+            let mut columns = line.split_whitespace().skip(1);
+            let [local, remote, state] = [(); 3].map(|()| columns.next().unwrap_or_default());
+            local.starts_with(&one) && remote.starts_with(&other) && OPEN.contains(&state)
+        };
+        found.extend(table.lines().filter(open).map(str::to_owned));
+    }
+    found
+}
+
+#[test]
+fn connections_with_a_host_that_has_vanished_end_at_every_tier() {
+    if let Err(reason) = available() {
+        println!("SKIPPED: {reason}");
+        return;
+    }
+    let host = Host::new();
+    let mut fleet = Fleet::empty(support::data("photos/photos-*.tar"), "");
+    fleet.settle(&host.here, "");
+    fleet.add_storage();
+    let near = fleet.add_worker("local_files = \"off\"");
+    fleet.settle(&host.there, &host.namespace);
+    let far = fleet.add_worker("local_files = \"off\"");
+    let config = ReceiverConfig {
+        batch_samples: 8,
+        epochs: 1_000_000,
+        // Nobody is given up for missing heartbeats.
+        heartbeat_ms: CALM_HEARTBEAT_MS,
+        links: vec!["tcp".into()],
+        ..fleet.config()
+    };
+    let folder = fleet.dir().to_owned();
+    let mut ranks = Ranks::start(&config, &folder, "vanished", &[]);
+    ranks.wait_for(0, 3);
+    let scrape = TcpStream::connect(&fleet.worker(far).metrics).expect("metrics are served");
+    let own = scrape.local_addr().expect("an address").port();
+    let own = format!(":{own:04X} ");
+    // Of the storage node and of the rank; and of the worker with each of them and with a scraper.
+    let pids = [fleet.worker(near).pid(), fleet.worker(far).pid()];
+    let open = || {
+        let mut here = open_between(pids[0], &host.here, &host.there);
+        // The scraper's own end: it is this test that holds it.
+        here.retain(|line| !line.contains(&own));
+        [here, open_between(pids[1], &host.there, &host.here)]
+    };
+    let [here, there] = open().map(|open| open.len());
+    assert!(here >= 3 && there >= 4, "{here} and {there} connections");
+    host.pull();
+    let taken = ranks.taken(0);
+    let pulled = Instant::now();
+    while let left = open().concat()
+        && !left.is_empty()
+    {
+        assert!(pulled.elapsed() < GIVEN_UP, "still open:\n{}", left.join("\n"));
+        sleep(Duration::from_millis(100));
+    }
+    println!("{here} and {there} connections ended after {:?}", pulled.elapsed());
+    ranks.wait_for(0, taken + 10);
+    ranks.signal(0, Signal::TERM);
+    ranks.finish();
+    drop(scrape);
 }

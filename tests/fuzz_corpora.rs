@@ -63,3 +63,43 @@ fn tensors_of_any_shape_reach_tensorcoms_clients_as_they_are() {
 fn recipes_of_any_bytes_can_be_laid_out_or_are_refused() {
     replay("recipe", doors::recipe);
 }
+
+#[test]
+fn parquet_of_any_bytes_is_read_or_refused() {
+    replay("parquet_footer", doors::parquet_footer);
+}
+
+#[test]
+fn tfrecords_of_any_bytes_are_read_or_refused() {
+    replay("tfrecord", doors::tfrecord);
+}
+
+#[test]
+fn indices_of_mds_of_any_bytes_are_read_or_refused() {
+    replay("mds_index", doors::mds_index);
+}
+
+#[test]
+fn files_of_numpy_are_read_or_refused() {
+    replay("npy", doors::npy);
+}
+
+#[test]
+fn files_of_hdf5_are_read_or_refused() {
+    replay("hdf5", doors::hdf5);
+}
+
+#[test]
+fn metadata_of_zarr_fits_or_is_refused() {
+    replay("zarr_metadata", doors::zarr_metadata);
+}
+
+#[test]
+fn indices_of_tokens_fit_or_are_refused() {
+    replay("tokens_idx", doors::tokens_idx);
+}
+
+#[test]
+fn lines_of_any_bytes_are_records_or_refused() {
+    replay("lines", doors::lines);
+}

@@ -74,7 +74,7 @@ fn a_key_that_does_not_exist_is_found() {
     let found = |path: &str, text: &str| keys::unknown_in(path, text);
     let in_code = "let a = receiver.open(\n    \"see receiver.{key}, or \\\n     raise receiver.tcp_bind\");\n";
     assert_eq!(found("src/x.rs", in_code), ["src/x.rs:3: there is no key `receiver.tcp_bind`"]);
-    assert_eq!(found("src/x.rs", "/// Read from `storage.cache`.\n").len(), 1);
+    assert_eq!(found("src/x.rs", "/// Read from `storage.caches`.\n").len(), 1);
     assert_eq!(found("docs/x.md", "set `HEADWATER_RECEIVER__RANKS`, storage.md\n").len(), 1);
     assert_eq!(found("docs/x.md", "`config.augment.storages` or receiver.masks.patch\n").len(), 1);
     assert!(found("docs/x.md", "`HEADWATER_SECTION__KEY`, `storage.replicas`\n").is_empty());

@@ -23,7 +23,7 @@ impl ViewSink for Rows {
 fn main() {
     let Some(photos) = photos::read() else { return };
     let mut decoder = Decoder::new(DecodeLimits::default()).expect("a decoder");
-    let mut renderer = Renderer::new(DecodeLimits::default()).expect("a renderer");
+    let mut renderer = Renderer::new().expect("a renderer");
     println!("{} {}", photos.len(), renderer.simd().name());
     for (round, line) in std::io::stdin().lock().lines().enumerate() {
         match line.expect("a line").trim() {

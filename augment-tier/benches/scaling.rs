@@ -8,7 +8,6 @@ mod photos;
 
 use std::time::{Duration, Instant};
 
-use headwater_augment::decode::DecodeLimits;
 use headwater_augment::render::{Draws, RenderKey, Renderer, ViewSink};
 use headwater_core::draw::Extent;
 use headwater_core::recipe::{CropSpec, DecodeScaling, ViewSpec};
@@ -68,7 +67,7 @@ fn main() {
 
 fn measure(photos: &[Vec<u8>], resize: u32, rounds: usize) -> [Tally; 4] {
     let recipes = [DecodeScaling::Off, DecodeScaling::Auto].map(|scaling| recipe(resize, scaling));
-    let mut renderer = Renderer::new(DecodeLimits::default()).expect("a renderer");
+    let mut renderer = Renderer::new().expect("a renderer");
     let side = recipes[0].tensors[0].width as usize;
     let mut rows = [Row(vec![0; 3 * side * side]), Row(vec![0; 3 * side * side])];
     let mut tallies = [Tally { decibels_min: f64::INFINITY, ..Tally::default() }; 4];

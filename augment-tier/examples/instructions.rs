@@ -28,7 +28,7 @@ fn main() {
             let mut memory: Vec<Vec<u8>> =
                 regions.iter().map(|region| vec![0; region.len_bytes as usize]).collect();
             let mut memory: Vec<&mut [u8]> = memory.iter_mut().map(Vec::as_mut_slice).collect();
-            let mut renderer = Renderer::new(DecodeLimits::default()).expect("a renderer");
+            let mut renderer = Renderer::new().expect("a renderer");
             let plan = PartPlan::new(recipe.into());
             let scales = PartScales::of(plan.recipe());
             for (number, encoded) in photos.enumerate() {

@@ -7,7 +7,6 @@
 
 use std::io::Write;
 
-use headwater_augment::decode::DecodeLimits;
 use headwater_augment::render::{RenderKey, Renderer, ViewSink};
 use headwater_core::{Dtype, Recipe, SampleId};
 
@@ -38,7 +37,7 @@ fn main() {
         vec![vec![0; (3 * tensor.width * tensor.height) as usize]; tensor.views.len()]
     });
     let mut rows = Rows(rows.collect());
-    let mut renderer = Renderer::new(DecodeLimits::default()).expect("a renderer");
+    let mut renderer = Renderer::new().expect("a renderer");
     let mut out = std::io::stdout().lock();
     for (number, image) in words.enumerate() {
         let encoded = std::fs::read(&image).expect("an image file");

@@ -2,7 +2,6 @@
 
 use headwater_core::Recipe;
 
-use crate::decode::DecodeLimits;
 use crate::render::{PartSample, RenderError, Rendered, Renderer, ViewSink};
 use crate::simd::Simd;
 
@@ -69,10 +68,7 @@ fn no_nvjpeg(backend: &str) -> String {
 
 /// The processor.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct CpuBackend {
-    /// Bounds on images.
-    pub limits: DecodeLimits,
-}
+pub struct CpuBackend;
 
 // === impl CpuBackend ===
 
@@ -82,7 +78,7 @@ impl Backend for CpuBackend {
     }
 
     fn renderer(&self) -> Result<Box<dyn SampleRenderer>, RenderError> {
-        Ok(Box::new(Renderer::new(self.limits)?))
+        Ok(Box::new(Renderer::new()?))
     }
 }
 

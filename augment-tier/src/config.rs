@@ -13,12 +13,14 @@ use headwater_transport::rdma::{QUEUE_PAIRS_MAX, RdmaPort};
 use serde::{Deserialize, Serialize};
 
 use crate::cuda::{CudaSettings, NvJpegSettings};
-use crate::decode::DecodeLimits;
 use crate::error::AugmentError;
+use headwater_core::recipe::DecodeLimits;
 
 const LISTEN_DEFAULT: &str = "127.0.0.1:7402";
 const STORAGE_DEFAULT: &str = "127.0.0.1:7401";
 const STORAGE_WAIT_MS_DEFAULT: u64 = 30_000;
+const STORAGE_HEDGE_MS_DEFAULT: u64 = 100;
+const STORAGE_HEDGE_PERCENT_DEFAULT: u32 = 5;
 const LOCAL_SHARDS_MAX_DEFAULT: usize = 256;
 const STAGING_BYTES_DEFAULT: u64 = 256 << 20;
 const PART_BYTES_MAX_DEFAULT: u64 = 256 << 20;
@@ -63,6 +65,13 @@ pub struct AugmentConfig {
     /// and may be tried again. Also the wait at the start.
     #[key(unit = "milliseconds")]
     pub storage_wait_ms: u64,
+    /// Shortest time after which a read that its storage node has not answered is asked of the next one
+    /// too, in ms; 0: never. Where one read in twenty takes longer, that is the time instead.
+    #[key(unit = "milliseconds")]
+    pub storage_hedge_ms: u64,
+    /// Most reads that are asked of a second storage node so, in percent of all.
+    #[key(unit = "percent")]
+    pub storage_hedge_percent: u32,
     /// Whether shards of the same host are read as files instead of sent: `auto` or `off`.
     pub local_files: LocalFiles,
     /// Folders that such files must lie in, all links and `..` followed, whatever a storage node says;
@@ -131,12 +140,10 @@ pub struct AugmentConfig {
     /// Queue pairs per receiver over which the `rdma` link spreads parts.
     #[key(unit = "queue pairs")]
     pub rdma_queue_pairs: u32,
-    /// Most pixels of an image, width times height; a larger one is a bad sample.
+    /// Most pixels of an image, width times height, that this worker's threads have memory for. A receiver
+    /// whose `recipe.decode_pixels_max` is larger is refused.
     #[key(unit = "pixels")]
-    pub decode_pixels_max: u64,
-    /// Most scans of a progressive JPEG.
-    #[key(unit = "scans")]
-    pub decode_jpeg_scans_max: u32,
+    pub image_pixels_max: u64,
     /// Most receivers at once.
     #[key(unit = "sessions")]
     pub sessions_max: usize,
@@ -167,6 +174,8 @@ impl Default for AugmentConfig {
             advertise: String::new(),
             storage: vec![STORAGE_DEFAULT.to_owned()],
             storage_wait_ms: STORAGE_WAIT_MS_DEFAULT,
+            storage_hedge_ms: STORAGE_HEDGE_MS_DEFAULT,
+            storage_hedge_percent: STORAGE_HEDGE_PERCENT_DEFAULT,
             local_files: LocalFiles::Auto,
             local_roots: Vec::new(),
             local_shards_max: LOCAL_SHARDS_MAX_DEFAULT,
@@ -188,8 +197,7 @@ impl Default for AugmentConfig {
             rdma_device: String::new(),
             rdma_gid_index: -1,
             rdma_queue_pairs: 1,
-            decode_pixels_max: DecodeLimits::PIXELS_MAX_DEFAULT,
-            decode_jpeg_scans_max: DecodeLimits::JPEG_SCANS_MAX_DEFAULT,
+            image_pixels_max: DecodeLimits::PIXELS_MAX_DEFAULT,
             sessions_max: SESSIONS_MAX_DEFAULT,
             hello_timeout_ms: HELLO_TIMEOUT_MS_DEFAULT,
             link_timeout_ms: LINK_TIMEOUT_MS_DEFAULT,
@@ -210,6 +218,8 @@ impl AugmentConfig {
     /// Names the first key whose value cannot work.
     pub fn validate(&self) -> Result<(), AugmentError> {
         let counts = [
+            ("storage_hedge_ms", self.storage_hedge_ms, 0, 600_000),
+            ("storage_hedge_percent", self.storage_hedge_percent.into(), 0, 100),
             ("threads", self.threads as u64, 0, THREADS_MAX as u64),
             ("cuda_device", self.cuda_device.into(), 0, 1 << 10),
             ("cuda_memory_bytes", self.cuda_memory_bytes, 64 << 20, 1 << 44),
@@ -221,8 +231,7 @@ impl AugmentConfig {
             ("staging_bytes", self.staging_bytes, 1 << 20, 1 << 40),
             ("part_bytes_max", self.part_bytes_max, 1 << 10, 1 << 40),
             ("rdma_queue_pairs", self.rdma_queue_pairs.into(), 1, QUEUE_PAIRS_MAX.into()),
-            ("decode_pixels_max", self.decode_pixels_max, 1, 1 << 32),
-            ("decode_jpeg_scans_max", self.decode_jpeg_scans_max.into(), 1, 1 << 16),
+            ("image_pixels_max", self.image_pixels_max, 1, 1 << 32),
             ("sessions_max", self.sessions_max as u64, 1, 1 << 16),
             ("local_shards_max", self.local_shards_max as u64, 1, 1 << 16),
             ("hello_timeout_ms", self.hello_timeout_ms, 1, 1 << 32),
@@ -298,15 +307,6 @@ impl AugmentConfig {
         self.part_bytes_max.max(u64::from(self.parts()) * Self::PART_BYTES_USUAL)
     }
 
-    /// Bounds on images.
-    #[must_use]
-    pub fn decode_limits(&self) -> DecodeLimits {
-        DecodeLimits {
-            pixels_max: self.decode_pixels_max,
-            jpeg_scans_max: self.decode_jpeg_scans_max,
-        }
-    }
-
     /// What is wanted of a GPU.
     #[must_use]
     pub fn cuda(&self) -> CudaSettings {
@@ -315,7 +315,6 @@ impl AugmentConfig {
             memory_bytes: self.cuda_memory_bytes,
             streams: self.threads(),
             cache_dir: CubinCache::folder(&self.cuda_cache_dir),
-            limits: self.decode_limits(),
             nvjpeg: NvJpegSettings {
                 memory_bytes: self.nvjpeg_memory_bytes / self.threads().max(1) as u64,
                 width_hint: self.nvjpeg_width_hint,
@@ -339,6 +338,8 @@ impl AugmentConfig {
             local_shards_max: self.local_shards_max,
             wait_limit_ms: self.storage_wait_ms,
             wait_limit_key: "augment.storage_wait_ms",
+            hedge_ms: self.storage_hedge_ms,
+            hedge_percent: self.storage_hedge_percent,
             access: self.security.clone(),
             ..StorageClientConfig::default()
         }

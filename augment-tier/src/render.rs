@@ -7,10 +7,10 @@ mod caster;
 mod painter;
 
 use headwater_core::draw::{CropBox, DrawKey, Extent, SampleParams, ViewParams};
-use headwater_core::recipe::{BaseSpec, DecodeScaling};
+use headwater_core::recipe::{BaseSpec, DecodeLimits, DecodeScaling};
 use headwater_core::{Dtype, Recipe, SampleId};
 
-use crate::decode::{DecodeError, DecodeFailure, DecodeLimits, Decoder, Wanted};
+use crate::decode::{DecodeError, DecodeFailure, Decoder, Wanted};
 use crate::image::Planes;
 use crate::ops::resize::Geometry;
 use crate::simd::Simd;
@@ -174,22 +174,22 @@ impl RenderKey {
 // === impl Renderer ===
 
 impl Renderer {
-    /// A renderer that refuses images beyond `limits` and takes the fastest instructions of this
-    /// processor.
+    /// A renderer that takes the fastest instructions of this processor.
     ///
     /// # Errors
     /// The JPEG library has no memory for its state.
-    pub fn new(limits: DecodeLimits) -> Result<Self, RenderError> {
-        Self::with_simd(limits, Simd::best())
+    pub fn new() -> Result<Self, RenderError> {
+        Self::with_simd(Simd::best())
     }
 
     /// As [`Renderer::new`] with instructions of choice, which change no byte.
     ///
     /// # Errors
     /// The JPEG library has no memory for its state.
-    pub fn with_simd(limits: DecodeLimits, simd: Simd) -> Result<Self, RenderError> {
+    pub fn with_simd(simd: Simd) -> Result<Self, RenderError> {
         let (painter, caster) = (Painter::new(simd), Caster::new(simd));
-        Ok(Self { decoder: Decoder::new(limits)?, draws: Draws::default(), painter, caster })
+        let decoder = Decoder::new(DecodeLimits::default())?;
+        Ok(Self { decoder, draws: Draws::default(), painter, caster })
     }
 
     /// The instructions that were chosen.
@@ -212,6 +212,7 @@ impl Renderer {
         out: &mut dyn ViewSink,
     ) -> Result<Rendered, RenderError> {
         let Self { decoder, painter, draws, caster } = self;
+        decoder.set_limits(recipe.decode_limits)?;
         let mut source = None;
         decoder.decode_wanted(encoded, |image| {
             source = Some(image);
@@ -322,4 +323,22 @@ fn around(a: CropBox, b: CropBox) -> CropBox {
     let right = (a.left + a.width).max(b.left + b.width);
     let bottom = (a.top + a.height).max(b.top + b.height);
     CropBox { left, top, width: right - left, height: bottom - top }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_word_on_the_bytes_is_a_verdict() {
+        let passing = DecodeFailure::Passing { reason: "no memory".into() };
+        let found = RenderError::from(passing);
+        assert!(
+            matches!(&found, RenderError::Passing { reason } if reason.contains("no memory")),
+            "{found}"
+        );
+        let verdict = DecodeError::TooLarge { width: 9, height: 9, pixels_max: 80 };
+        let bad = RenderError::Bad(BadImage::Decode(verdict.clone()));
+        assert_eq!(RenderError::from(DecodeFailure::from(verdict)), bad);
+    }
 }

@@ -11,7 +11,6 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::sync::Arc;
 
-use headwater_augment::decode::DecodeLimits;
 use headwater_augment::part::{PartPlan, PartScales, SliceRow};
 use headwater_augment::render::{PartSample, RenderKey, Renderer};
 use headwater_augment::simd::Simd;
@@ -66,7 +65,7 @@ fn warm_allocations(recipe: Recipe, simd: Simd, photos: &[Vec<u8>]) -> Vec<u64> 
     let mut memory: Vec<Vec<u8>> = regions.iter().map(|r| vec![0; r.len_bytes as usize]).collect();
     let plan = PartPlan::new(Arc::new(recipe));
     let scales = PartScales::of(plan.recipe());
-    let mut renderer = Renderer::with_simd(DecodeLimits::default(), simd).expect("a renderer");
+    let mut renderer = Renderer::with_simd(simd).expect("a renderer");
     let mut counts = Vec::with_capacity(2 * photos.len());
     let mut rows: Vec<&mut [u8]> = memory.iter_mut().map(Vec::as_mut_slice).collect();
     for _ in 0..2 {

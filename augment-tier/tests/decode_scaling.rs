@@ -3,7 +3,6 @@
 #[path = "support/photos.rs"]
 mod photos;
 
-use headwater_augment::decode::DecodeLimits;
 use headwater_augment::render::{Draws, RenderKey, Renderer, ViewSink};
 use headwater_augment::simd::Simd;
 use headwater_core::draw::{Extent, ViewParams};
@@ -58,7 +57,7 @@ impl ViewSink for Row {
 
 fn evaluated(photo: &[u8], decode_scaling: DecodeScaling, simd: Simd) -> Vec<u8> {
     let mut row = Row(vec![0; 3 * 224 * 224]);
-    let mut renderer = Renderer::with_simd(DecodeLimits::default(), simd).expect("a renderer");
+    let mut renderer = Renderer::with_simd(simd).expect("a renderer");
     let recipe = recipe("imagenet-eval", decode_scaling);
     renderer.render(&recipe, key(1), photo, &mut row).expect("a photograph");
     row.0

@@ -70,14 +70,15 @@ fn encoded() -> [Vec<u8>; 4] {
 /// Renders each image on one thread and then waits twice, so that memory can be read while the
 /// renderer holds what it keeps.
 fn render(images: &[&[u8]], measure: &Barrier) {
+    let decode_limits = DecodeLimits { pixels_max: PIXELS_MAX, ..DecodeLimits::default() };
     let recipe = Recipe::preset("dinov2", Dtype::Bf16).expect("a preset");
+    let recipe = Recipe { decode_limits, ..recipe };
     let regions = Layout::new(&recipe, 1).part_regions(0, 1);
     let mut memory: Vec<_> = regions.iter().map(|r| vec![0u8; r.len_bytes as usize]).collect();
     let mut rows: Vec<&mut [u8]> = memory.iter_mut().map(Vec::as_mut_slice).collect();
     let plan = PartPlan::new(Arc::new(recipe));
     let scales = PartScales::of(plan.recipe());
-    let limits = DecodeLimits { pixels_max: PIXELS_MAX, ..DecodeLimits::default() };
-    let mut renderer = Renderer::new(limits).expect("a renderer");
+    let mut renderer = Renderer::new().expect("a renderer");
     for (number, encoded) in images.iter().enumerate() {
         let key = RenderKey { seed: 3, epoch: 1, pass: 0, sample: SampleId(number as u64) };
         let sample = PartSample { key, encoded, label: 0 };

@@ -1,25 +1,28 @@
 //! Tells the storage tier which shards the sampler will come to, ahead of the leases.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
+use std::time::Duration;
 
 use headwater_storage_client::Dataset;
 use tokio::sync::watch;
+use tokio::time::Instant;
 
 use crate::position::Position;
 use crate::sample_order::SampleOrder;
 
 /// Shards told at a time, per dataset.
 const SHARDS_AHEAD: usize = 32;
-/// Shards remembered as told, per dataset, so that each is told once while it is near.
-const REMEMBERED: usize = 4 * SHARDS_AHEAD;
+/// A plan that stays the same is told again after so long, while batches go on: nodes come and go,
+/// and forget who is silent for five minutes.
+const REPEAT: Duration = Duration::from_secs(60);
 
-/// Shards that storage nodes were told of and fetch, oldest first.
+/// What the nodes were told of a dataset last.
 #[derive(Clone, Default)]
-struct Told(VecDeque<u32>);
+struct Told(Option<(Vec<u32>, Instant)>);
 
-/// Follows the place up to which batches are ordered and tells what comes behind it. Ends with
-/// the sender. Advice only: shards that no node takes up are told again at the next step.
+/// Follows the place up to which batches are ordered and tells what comes behind it, in place of what
+/// was told before: another place or other weights make another plan. Ends with the sender, and takes
+/// the plans back then. Advice only: whether anybody hears it changes no batch.
 pub(crate) async fn tell_storage(
     order: Arc<SampleOrder>,
     datasets: Vec<Dataset>,
@@ -32,32 +35,38 @@ pub(crate) async fn tell_storage(
         let drawn = tokio::task::spawn_blocking(move || order.shards_ahead(at, SHARDS_AHEAD)).await;
         let Ok(Ok(ahead)) = drawn else { continue };
         for ((dataset, shards), told) in datasets.iter().zip(ahead).zip(&mut told) {
-            let news = told.news(shards);
-            if news.is_empty() {
-                continue;
-            }
-            let heard = dataset.prefetch(&news).await;
-            told.remember(heard.shards);
-            for error in heard.failures {
-                tracing::debug!(%error, "a storage node did not hear which shards come");
+            if told.is_news(&shards, Instant::now()) {
+                tell(dataset, &shards).await;
+                told.remember(shards, Instant::now());
             }
         }
+    }
+    for (dataset, _) in
+        datasets.iter().zip(&told).filter(|(_, told)| told.is_news(&[], Instant::now()))
+    {
+        tell(dataset, &[]).await;
+    }
+}
+
+async fn tell(dataset: &Dataset, shards: &[u32]) {
+    for error in dataset.prefetch(shards).await {
+        tracing::debug!(%error, "a storage node did not hear which shards come");
     }
 }
 
 // === impl Told ===
 
 impl Told {
-    /// Those of them that are not taken up yet.
-    fn news(&self, mut shards: Vec<u32>) -> Vec<u32> {
-        shards.retain(|shard| !self.0.contains(shard));
-        shards
+    fn is_news(&self, shards: &[u32], now: Instant) -> bool {
+        match &self.0 {
+            None => !shards.is_empty(),
+            Some((before, _)) if before != shards => true,
+            Some((_, at)) => !shards.is_empty() && now >= *at + REPEAT,
+        }
     }
 
-    fn remember(&mut self, shards: Vec<u32>) {
-        self.0.extend(shards);
-        let surplus = self.0.len().saturating_sub(REMEMBERED);
-        self.0.drain(..surplus);
+    fn remember(&mut self, shards: Vec<u32>, now: Instant) {
+        self.0 = Some((shards, now));
     }
 }
 
@@ -66,18 +75,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn shards_that_no_node_takes_up_are_told_again() {
-        let mut told = Told::default();
-        assert_eq!(told.news(vec![4, 1, 3, 2]), [4, 1, 3, 2]);
-        // Two nodes: one takes up the second and the fourth of them, one has no room.
-        told.remember(vec![1, 2]);
-        assert_eq!(told.news(vec![1, 3, 2, 5, 4]), [3, 5, 4]);
-    }
-
-    #[test]
-    fn what_was_told_long_ago_is_told_again() {
-        let mut told = Told::default();
-        told.remember((0..REMEMBERED as u32 + 2).collect());
-        assert_eq!(told.news(vec![0, 1, 2]), [0, 1]);
+    fn a_plan_is_told_when_it_changes_and_again_after_a_while() {
+        let (mut told, now) = (Told::default(), Instant::now());
+        assert!(!told.is_news(&[], now), "there is nothing to take back");
+        assert!(told.is_news(&[4, 1], now));
+        told.remember(vec![4, 1], now);
+        assert!(!told.is_news(&[4, 1], now + REPEAT / 2));
+        assert!(told.is_news(&[4, 1], now + REPEAT));
+        assert!(told.is_news(&[1, 4], now), "in another order");
+        assert!(told.is_news(&[], now), "taken back");
+        told.remember(Vec::new(), now);
+        assert!(!told.is_news(&[], now + REPEAT));
     }
 }

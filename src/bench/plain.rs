@@ -105,7 +105,7 @@ impl Plain {
     }
 
     fn work(&self, next: &AtomicUsize, parts: &mut [Part]) -> Result<()> {
-        let mut renderer = CpuBackend::default().renderer()?;
+        let mut renderer = CpuBackend.renderer()?;
         let plan = PartPlan::new(Arc::clone(&self.recipe));
         let scales = PartScales::of(&self.recipe);
         for turn in 0.. {

@@ -1,6 +1,7 @@
 //! `headwater bench`: measures.
 
 mod gpu;
+mod storage;
 
 use std::process::{Command, Stdio};
 
@@ -31,6 +32,8 @@ pub(crate) enum Verb {
     Pipeline(PipelineFlags),
     /// The GPU back end beside the processor's: the same bytes, and how fast
     Gpu(gpu::GpuFlags),
+    /// Samples from the kernel's cache: over gRPC, as files of this host, and by a plain scan of a map
+    Storage(storage::StorageFlags),
 }
 
 /// Flags of `bench link`.
@@ -79,7 +82,11 @@ pub(crate) struct PipelineFlags {
 
 impl Verb {
     pub(crate) fn settings(&self) -> Vec<Setting> {
-        let Self::Pipeline(flags) = self else { return Vec::new() };
+        let flags = match self {
+            Self::Pipeline(flags) => flags,
+            Self::Storage(flags) => return flags.datasets.settings().into_iter().collect(),
+            Self::Link(_) | Self::Gpu(_) => return Vec::new(),
+        };
         [
             flags.datasets.settings(),
             given("--threads", "augment.threads", flags.threads),
@@ -97,6 +104,7 @@ pub(crate) fn run(config: Config, verb: &Verb, screen: &Screen) -> Result<()> {
         Verb::Link(flags) => link(&config, flags),
         Verb::Pipeline(flags) => pipeline(config, flags, screen),
         Verb::Gpu(flags) => gpu::run(&config, flags),
+        Verb::Storage(flags) => storage::run(&config, flags),
     }
 }
 

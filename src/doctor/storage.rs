@@ -1,11 +1,9 @@
 //! The shards that are configured.
 
-use std::path::PathBuf;
-
-use anyhow::{Context as _, Result};
+use anyhow::Result;
 use headwater_config::{Config, DatasetEntry};
 use headwater_core::counted;
-use headwater_storage::{DatasetConfig, Storage, StorageConfig, find_shards};
+use headwater_storage::{DatasetConfig, FirstPlace, first_place};
 
 use crate::doctor::Check;
 
@@ -22,9 +20,9 @@ async fn dataset(config: &Config, entry: &DatasetEntry) -> Check {
     let served = entry.served();
     let check = format!("dataset {}", served.name);
     match look(config, &served).await {
-        Ok((count, first, samples)) => {
-            let (count, first) = (counted(count, "shard"), first.display());
-            Check::ok(check, format!("{count}, the first, {first}, has {samples} samples"))
+        Ok(FirstPlace { places, name, samples }) => {
+            let count = counted(places, "shard");
+            Check::ok(check, format!("{count}, the first, {name}, has {samples} samples"))
         }
         Err(error) => Check::wrong(
             check,
@@ -34,14 +32,9 @@ async fn dataset(config: &Config, entry: &DatasetEntry) -> Check {
     }
 }
 
-/// How many shards there are, the first, and how many samples it has. The others may be thousands.
-async fn look(config: &Config, served: &DatasetConfig) -> Result<(usize, PathBuf, u64)> {
-    let shards = find_shards(&served.shards)?;
-    let first = shards.first().context("no shard")?.clone();
-    let name = first.to_str().context("a shard's path is not UTF-8")?.to_owned();
-    let alone = DatasetConfig { name: served.name.clone(), shards: vec![name] };
-    let opened = StorageConfig { datasets: vec![alone], index_dir: None, ..config.storage.clone() };
-    let storage = Storage::open(opened).await?;
-    let samples = storage.manifests().map(|manifest| manifest.samples()).sum();
-    Ok((shards.len(), first, samples))
+/// How many places there are, the first, and how many samples it has. The others may be thousands.
+async fn look(config: &Config, served: &DatasetConfig) -> Result<FirstPlace> {
+    let (storage, served) = (config.storage.clone(), served.clone());
+    let looked = tokio::task::spawn_blocking(move || first_place(&storage, &served)).await?;
+    Ok(looked?)
 }

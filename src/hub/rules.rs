@@ -10,7 +10,7 @@ use headwater_augment::part::SampleFields;
 use headwater_config::Config;
 use headwater_core::{ShardIndex, fields};
 use headwater_storage::InspectedShard;
-use headwater_storage_client::{EncodedSample, FieldSelection, IndexedShard};
+use headwater_storage_client::{EncodedSample, FieldSelection, IndexedShard, ObjectReader};
 
 use super::sums::sha256;
 
@@ -49,14 +49,14 @@ pub(crate) struct Fault {
 // === impl Rules ===
 
 impl Rules {
-    /// The rules by which `[receiver]` and `[augment]` read samples.
+    /// The rules by which `[receiver]` and `[recipe]` read samples.
     pub(crate) fn new(config: &Config) -> Result<Self> {
         let label = &config.receiver.label_field;
         let fields = SampleFields::parse(&config.receiver.image_field, label)
             .context("receiver.image_field and receiver.label_field")?;
         let label = label.split('|').filter(|name| !name.is_empty()).map(str::to_owned).collect();
         let image = config.receiver.image_field.clone();
-        Ok(Self { fields, image, label, limits: config.augment.decode_limits() })
+        Ok(Self { fields, image, label, limits: config.recipe.decode_limits() })
     }
 
     /// Reads a whole shard. `sum` is the SHA-256 that it should have, where that is known.
@@ -71,7 +71,7 @@ impl Rules {
         };
         let shard = inspected.shard();
         let index = shard.index();
-        found.bytes = shard.file().identity().bytes;
+        found.bytes = shard.object().bytes();
         found.samples = index.samples().into();
         if let Some(fault) = inspected.fault() {
             found.shard(fault.sentence());
@@ -90,7 +90,7 @@ impl Rules {
             ));
         }
         if let Some(sum) = sum {
-            match sha256(&shard.file().reader(0)) {
+            match sha256(&ObjectReader::new(shard.object(), 0)) {
                 Ok(is) if is == sum => {}
                 Ok(is) => {
                     found.shard(format!("SHA-256 is {is}, should be {sum}: the file was changed"));

@@ -7,6 +7,7 @@ use std::path::Path;
 use anyhow::{Context, Result, bail};
 use headwater_core::counted;
 use headwater_storage::InspectedShard;
+use headwater_storage_client::ObjectReader;
 
 use super::{Image, ShardPlan};
 use crate::hub::sha256;
@@ -42,13 +43,13 @@ pub(crate) fn write_shard(plan: &ShardPlan<'_>, path: &Path) -> Result<Written> 
 
     let shard = InspectedShard::open(path).with_context(what)?;
     let samples = shard.shard().index().samples() as usize;
-    let bytes = shard.shard().file().identity().bytes;
+    let bytes = shard.shard().object().bytes();
     if shard.fault().is_some() || samples != plan.images.len() || bytes != plan.bytes {
         let (planned, name) = (plan.images.len(), &plan.name);
         let planned = counted(planned, "sample");
         bail!("shard `{name}` reads back as {samples} of {planned}: is the disk sound");
     }
-    let sha256 = sha256(&shard.shard().file().reader(0)).with_context(what)?;
+    let sha256 = sha256(&ObjectReader::new(shard.shard().object(), 0)).with_context(what)?;
     Ok(Written { sha256, idx: shard.dali_idx() })
 }
 

@@ -159,7 +159,7 @@ impl Planner {
         let batch = sampler.batch(epoch, step)?;
         let shares = sampler.weights(epoch, step);
         let names = self.manifests.iter().map(|manifest| manifest.dataset().to_owned());
-        let mut decoder = Decoder::new(self.config.augment.decode_limits())?;
+        let mut decoder = Decoder::new(self.config.recipe.decode_limits())?;
         let mut samples = Vec::with_capacity(batch.samples.len());
         for sample in &batch.samples {
             samples.push(self.sample(&batch, sample, &mut decoder).await?);

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use anyhow::Result;
 use headwater_core::draw::{DrawnOp, JitterStep, Origin, ViewParams};
+use headwater_core::printable;
 use serde_json::{Value, to_value};
 
 use super::{Planned, PlannedSample, PlannedView};
@@ -49,12 +50,13 @@ fn sample_text(number: usize, sample: &PlannedSample) -> String {
         Some(image) => format!("{}x{} pixels", image.width, image.height),
         None => "not decoded".to_owned(),
     };
-    let mut text = format!(
-        "{number:>4}  {dataset} / {shard} / {index} (pass {pass}): key {key}, label {label}, {size}\n",
+    let line = format!(
+        "{number:>4}  {dataset} / {shard} / {index} (pass {pass}): key {key}, label {label}, {size}"
     );
+    let mut text = format!("{}\n", printable(&line));
     if let Some(substitution) = &sample.substitution {
         let (used, reason) = (substitution.used_index, &substitution.reason);
-        text += &format!("      sample {used} stands there: {reason}\n");
+        text += &format!("      sample {used} stands there: {}\n", printable(reason));
     }
     if !sample.image_ops.is_empty() {
         let ops: Vec<String> = sample.image_ops.iter().map(op_text).collect();

@@ -1,15 +1,19 @@
 //! What a storage node serves and within which bounds.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use headwater_access::AccessConfig;
+use headwater_cache::{CacheConfig, CacheLevel};
 use headwater_config_derive::Keys;
 use serde::{Deserialize, Serialize};
 
-use crate::StorageError;
+use crate::source::SourceUrl;
+use crate::{FormatKind, StorageError};
 
 const LISTEN_DEFAULT: &str = "127.0.0.1:7401";
-const BLOCK_BYTES_DEFAULT: usize = 4 << 20;
+/// Few enough to stay in a core's cache from the file to the socket.
+const BLOCK_BYTES_DEFAULT: usize = 512 << 10;
 /// A sample larger than a block travels alone; blocks beyond this would not fit a message.
 const BLOCK_BYTES_MAX: usize = 32 << 20;
 const READERS_DEFAULT: usize = 16;
@@ -22,7 +26,18 @@ const ANSWER_TIMEOUT_MS_DEFAULT: u64 = 20_000;
 const CONCURRENT_READS_DEFAULT: usize = 256;
 const WAITING_READS_DEFAULT: usize = 1024;
 const OPEN_SHARDS_DEFAULT: usize = 512;
-const PREFETCH_SHARDS_DEFAULT: usize = 8;
+/// Limit of the cache in `~/.cache`: shards that are in use, not a whole dataset.
+const USUAL_CACHE_BYTES: u64 = 32 << 30;
+const PREFETCH_WINDOW_DEFAULT: usize = 8;
+/// Each has a thread, of those of the runtime that readers take as well.
+const PREFETCH_WINDOW_MAX: usize = 256;
+const PREFETCH_BYTES_DEFAULT: u64 = 16 << 30;
+const DRAIN_TIMEOUT_MS_DEFAULT: u64 = 20_000;
+const CACHE_TIMEOUT_MS_DEFAULT: u64 = 300_000;
+const SOURCE_TIMEOUT_MS_DEFAULT: u64 = 30_000;
+const SOURCE_RETRY_MS_DEFAULT: u64 = 60_000;
+const SOURCE_REQUESTS_DEFAULT: usize = 64;
+const HUB: &str = "https://huggingface.co";
 
 /// Configuration of one storage node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, Keys)]
@@ -35,8 +50,8 @@ pub struct StorageConfig {
     /// The datasets served.
     #[key(skip)]
     pub datasets: Vec<DatasetConfig>,
-    /// Folders that shards must lie in, all links and `..` followed; a shard elsewhere stops the
-    /// start. Empty: anywhere.
+    /// Folders that shards must lie in, all links and `..` followed, and URLs that theirs must lie
+    /// below, as `s3://bucket/folder`; a shard elsewhere stops the start. Empty: anywhere.
     pub roots: Vec<PathBuf>,
     /// Folder for the indices that are made. Without one they lie beside their shards, or, where
     /// that folder cannot be written to, in `~/.cache/headwater/index`.
@@ -78,9 +93,42 @@ pub struct StorageConfig {
     /// Shards kept open; the least recently used one is closed.
     #[key(unit = "shards")]
     pub open_shards_max: usize,
-    /// Shards fetched ahead at the same time.
+    /// Shards fetched ahead at the same time, each by a thread beside `readers`. The longer the source
+    /// takes for one operation, the more of them hide that.
     #[key(unit = "shards")]
-    pub prefetch_shards_max: usize,
+    pub shard_prefetch_window: usize,
+    /// Bytes of shards that are fetched ahead and not left behind by those who announced them. One
+    /// caller holds no more of them than it leaves free.
+    #[key(unit = "bytes")]
+    pub prefetch_bytes: u64,
+    /// Time for answers under way to finish when the node is asked to stop, in ms.
+    #[key(unit = "milliseconds")]
+    pub drain_timeout_ms: u64,
+    /// Folders that keep what is fetched or unpacked, for all processes of this user on the host:
+    /// `dir`, a folder of a local file system, and `bytes`, the most that it holds. One, or two: what
+    /// leaves the first, in memory, goes to the second, on a drive. Empty: nothing is kept.
+    pub cache: Vec<CacheLevel>,
+    /// How long an entry of the cache may be waited for that another process fetches, in ms; then it
+    /// is read through.
+    #[key(unit = "milliseconds")]
+    pub cache_timeout_ms: u64,
+    /// Whether the cache takes files of this host's own drives too. Otherwise it takes what lies on file
+    /// systems of other hosts, in object stores and behind URLs, and what has to be unpacked.
+    pub cache_all: bool,
+    /// Whether other users of this user's group may read the files of the cache.
+    pub cache_group_read: bool,
+    /// Time for one request to an object store, a web server or the hub, in ms: for the whole answer,
+    /// of up to 8 MiB.
+    #[key(unit = "milliseconds")]
+    pub source_timeout_ms: u64,
+    /// Time in which such a request is made again, with growing pauses, before it is an error, in ms.
+    #[key(unit = "milliseconds")]
+    pub source_retry_ms: u64,
+    /// Such requests in flight at the same time, for all sources together.
+    #[key(unit = "requests")]
+    pub source_requests_max: usize,
+    /// Where `hf://` leads; empty: `HF_ENDPOINT`, or `https://huggingface.co`.
+    pub hub_endpoint: String,
     /// What to do with a shard whose end is missing.
     pub on_broken_shard: OnBrokenShard,
     /// Who may read; `[security]` in the file.
@@ -94,8 +142,48 @@ pub struct StorageConfig {
 pub struct DatasetConfig {
     /// Name by which it is asked for.
     pub name: String,
-    /// Its shards in order: paths, globs, and braces as in `train-{000000..000127}.tar`.
+    /// Its shards in order: paths, globs, and braces as in `train-{000000..000127}.tar`; folders for
+    /// formats whose samples lie in folders.
     pub shards: Vec<String>,
+    /// Format of the shards.
+    #[serde(default)]
+    pub format: FormatKind,
+    /// For folders of images: a CSV or JSONL file with a line for each image, or `none`. Empty: the
+    /// class is the folder.
+    #[serde(default)]
+    pub labels: String,
+    /// Columns, arrays or features that become fields; none: all that there are.
+    #[serde(default)]
+    pub columns: Vec<String>,
+    /// For tokens: length of a sequence.
+    #[serde(default)]
+    pub sequence_length: Option<u32>,
+    /// Samples of one shard, for formats that have no shards of their own.
+    #[serde(default = "shard_samples_default")]
+    pub shard_samples: u32,
+}
+
+/// Most samples of such a shard: workers are told where each of them lies in one message.
+const SHARD_SAMPLES_MAX: u32 = 65_536;
+/// Samples of one shard where files do not say.
+const SHARD_SAMPLES_DEFAULT: u32 = 1024;
+
+fn shard_samples_default() -> u32 {
+    SHARD_SAMPLES_DEFAULT
+}
+
+impl Default for DatasetConfig {
+    fn default() -> Self {
+        Self {
+            name: String::new(),
+            shards: Vec::new(),
+            format: FormatKind::Auto,
+            labels: String::new(),
+            columns: Vec::new(),
+            sequence_length: None,
+            shard_samples: SHARD_SAMPLES_DEFAULT,
+        }
+    }
 }
 
 /// What to do with a shard whose end is missing.
@@ -130,7 +218,17 @@ impl Default for StorageConfig {
             max_concurrent_reads: CONCURRENT_READS_DEFAULT,
             max_waiting_reads: WAITING_READS_DEFAULT,
             open_shards_max: OPEN_SHARDS_DEFAULT,
-            prefetch_shards_max: PREFETCH_SHARDS_DEFAULT,
+            shard_prefetch_window: PREFETCH_WINDOW_DEFAULT,
+            prefetch_bytes: PREFETCH_BYTES_DEFAULT,
+            drain_timeout_ms: DRAIN_TIMEOUT_MS_DEFAULT,
+            cache: Vec::new(),
+            cache_timeout_ms: CACHE_TIMEOUT_MS_DEFAULT,
+            cache_all: false,
+            cache_group_read: false,
+            source_timeout_ms: SOURCE_TIMEOUT_MS_DEFAULT,
+            source_retry_ms: SOURCE_RETRY_MS_DEFAULT,
+            source_requests_max: SOURCE_REQUESTS_DEFAULT,
+            hub_endpoint: String::new(),
             on_broken_shard: OnBrokenShard::Fail,
             security: AccessConfig::default(),
         }
@@ -163,6 +261,18 @@ impl StorageConfig {
             if dataset.shards.is_empty() {
                 return fault("datasets.shards", &"[]", "name the shards of every dataset");
             }
+            if !(1..=SHARD_SAMPLES_MAX).contains(&dataset.shard_samples) {
+                let rule = "must be 1 to 65536";
+                return fault("datasets.shard_samples", &dataset.shard_samples, rule);
+            }
+        }
+        for root in self.roots.iter().filter_map(|root| root.to_str()) {
+            if SourceUrl::is_one(root) && SourceUrl::parse(root).is_err() {
+                return fault("roots", &root, "name folders, and URLs as `s3://bucket/folder`");
+            }
+        }
+        if !(self.hub_endpoint.is_empty() || SourceUrl::is_one(&self.hub_endpoint)) {
+            return fault("hub_endpoint", &self.hub_endpoint, "write `https://host`");
         }
         if !(1..=BLOCK_BYTES_MAX).contains(&self.block_bytes) {
             return fault("block_bytes", &self.block_bytes, "must be 1 to 33554432");
@@ -170,14 +280,29 @@ impl StorageConfig {
         for (key, value) in [
             ("request_timeout_ms", self.request_timeout_ms),
             ("answer_timeout_ms", self.answer_timeout_ms),
+            ("source_timeout_ms", self.source_timeout_ms),
+            ("source_retry_ms", self.source_retry_ms),
         ] {
             if !(1..=600_000).contains(&value) {
                 return fault(key, &value, "must be 1 to 600000");
             }
         }
-        if !(1 << 20..=1 << 44).contains(&self.answer_bytes_max) {
-            let rule = "must be 1048576 to 17592186044416";
-            return fault("answer_bytes_max", &self.answer_bytes_max, rule);
+        if !(1..=86_400_000).contains(&self.cache_timeout_ms) {
+            return fault("cache_timeout_ms", &self.cache_timeout_ms, "must be 1 to 86400000");
+        }
+        self.cache().map_or(Ok(()), |cache| cache.validate())?;
+        for (key, value) in
+            [("answer_bytes_max", self.answer_bytes_max), ("prefetch_bytes", self.prefetch_bytes)]
+        {
+            if !(1 << 20..=1 << 44).contains(&value) {
+                return fault(key, &value, "must be 1048576 to 17592186044416");
+            }
+        }
+        if self.drain_timeout_ms > 600_000 {
+            return fault("drain_timeout_ms", &self.drain_timeout_ms, "must be 0 to 600000");
+        }
+        if !(1..=PREFETCH_WINDOW_MAX).contains(&self.shard_prefetch_window) {
+            return fault("shard_prefetch_window", &self.shard_prefetch_window, "must be 1 to 256");
         }
         let counts = [
             ("readers", self.readers),
@@ -187,20 +312,89 @@ impl StorageConfig {
             ("max_concurrent_reads", self.max_concurrent_reads),
             ("max_waiting_reads", self.max_waiting_reads),
             ("open_shards_max", self.open_shards_max),
-            ("prefetch_shards_max", self.prefetch_shards_max),
+            ("source_requests_max", self.source_requests_max),
         ];
         match counts.into_iter().find(|(_, count)| !(1..=1 << 16).contains(count)) {
             Some((key, count)) => fault(key, &count, "must be 1 to 65536"),
             None => Ok(()),
         }
     }
+
+    /// Where shards are unpacked to when no cache is configured: a folder beside the indices'; `None`
+    /// where there is no home.
+    pub(crate) fn usual_cache() -> Option<CacheConfig> {
+        Some(CacheConfig {
+            levels: vec![CacheLevel { dir: usual_cache_dir()?, bytes: USUAL_CACHE_BYTES }],
+            timeout: Duration::from_millis(CACHE_TIMEOUT_MS_DEFAULT),
+            group_read: false,
+        })
+    }
+
+    /// How the cache is opened; `None` without one.
+    pub(crate) fn cache(&self) -> Option<CacheConfig> {
+        (!self.cache.is_empty()).then(|| CacheConfig {
+            levels: self.cache.clone(),
+            timeout: Duration::from_millis(self.cache_timeout_ms),
+            group_read: self.cache_group_read,
+        })
+    }
 }
 
 /// Folder for indices that cannot lie beside their shards; `None` where there is no home.
 pub(crate) fn index_fallback_dir() -> Option<PathBuf> {
+    Some(home_cache()?.join("index"))
+}
+
+/// Folder of the cache that a node uses when it has none configured and shards to unpack; `None` where
+/// there is no home.
+#[must_use]
+pub fn usual_cache_dir() -> Option<PathBuf> {
+    Some(home_cache()?.join("shards"))
+}
+
+fn home_cache() -> Option<PathBuf> {
     let absolute = |name| std::env::var_os(name).map(PathBuf::from).filter(|p| p.is_absolute());
     let cache = absolute("XDG_CACHE_HOME").or_else(|| Some(absolute("HOME")?.join(".cache")))?;
-    Some(cache.join("headwater").join("index"))
+    Some(cache.join("headwater"))
+}
+
+/// Where the hub is, and what opens it.
+#[derive(Clone)]
+pub(crate) struct HubAccess {
+    /// As `https://host`.
+    pub(crate) endpoint: String,
+    /// Never in a message.
+    pub(crate) token: Option<String>,
+}
+
+// === impl HubAccess ===
+
+impl HubAccess {
+    /// By the configuration, then by what the hub's own tools read: `HF_ENDPOINT`; `HF_TOKEN`, or the
+    /// file that `huggingface-cli login` writes.
+    pub(crate) fn of(config: &StorageConfig) -> Self {
+        let variable = |name| std::env::var(name).ok().filter(|value| !value.trim().is_empty());
+        let own = Some(config.hub_endpoint.clone()).filter(|endpoint| !endpoint.is_empty());
+        let endpoint = own.or_else(|| variable("HF_ENDPOINT")).unwrap_or_else(|| HUB.to_owned());
+        let home = || {
+            let cache = variable("XDG_CACHE_HOME").map(PathBuf::from);
+            let cache = cache.or_else(|| Some(PathBuf::from(variable("HOME")?).join(".cache")));
+            variable("HF_HOME").map(PathBuf::from).or_else(|| Some(cache?.join("huggingface")))
+        };
+        let file =
+            || variable("HF_TOKEN_PATH").map(PathBuf::from).or_else(|| Some(home()?.join("token")));
+        let read =
+            || std::fs::read_to_string(file()?).ok().filter(|token| !token.trim().is_empty());
+        let token = variable("HF_TOKEN").or_else(read).map(|token| token.trim().to_owned());
+        Self { endpoint, token }
+    }
+}
+
+impl std::fmt::Debug for HubAccess {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let token = if self.token.is_some() { "some" } else { "none" };
+        write!(out, "HubAccess({}, token: {token})", self.endpoint)
+    }
 }
 
 #[cfg(test)]
@@ -208,7 +402,11 @@ mod tests {
     use super::*;
 
     fn good() -> StorageConfig {
-        let dataset = DatasetConfig { name: "d".to_owned(), shards: vec!["a.tar".to_owned()] };
+        let dataset = DatasetConfig {
+            name: "d".to_owned(),
+            shards: vec!["a.tar".to_owned()],
+            ..DatasetConfig::default()
+        };
         StorageConfig { datasets: vec![dataset], ..Default::default() }
     }
 
@@ -222,14 +420,23 @@ mod tests {
             ("`datasets` = `[]`", StorageConfig::default()),
             ("`datasets.name` = `d`", StorageConfig { datasets: twice, ..good() }),
             ("`block_bytes` = `0`", StorageConfig { block_bytes: 0, ..good() }),
+            ("`cache_timeout_ms` = `0`", StorageConfig { cache_timeout_ms: 0, ..good() }),
+            (
+                "dir = `shm`",
+                StorageConfig {
+                    cache: vec![CacheLevel { dir: "shm".into(), bytes: 1 << 30 }],
+                    ..good()
+                },
+            ),
             ("`readers` = `0`", StorageConfig { readers: 0, ..good() }),
             (
-                "`prefetch_shards_max` = `70000`",
-                StorageConfig { prefetch_shards_max: 70_000, ..good() },
+                "`shard_prefetch_window` = `70000`",
+                StorageConfig { shard_prefetch_window: 70_000, ..good() },
             ),
+            ("`prefetch_bytes` = `0`", StorageConfig { prefetch_bytes: 0, ..good() }),
         ];
         for (expected, config) in cases {
-            let error = config.validate().unwrap_err().to_string();
+            let error = config.validate().unwrap_err().sentence();
             assert!(error.contains(expected), "{error}");
         }
     }

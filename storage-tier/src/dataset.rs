@@ -1,17 +1,19 @@
 //! Datasets: their shards found and indexed, each with its manifest.
 
-use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use headwater_core::{Manifest, ShardEntry};
-use headwater_storage_client::{FileIdentity, ShardFile};
+use headwater_core::{Digest, Manifest, ShardEntry};
 
-use crate::find::{find_shards, roots};
-use crate::index::Indexer;
-use crate::{StorageConfig, StorageError, metrics};
+use crate::config::index_fallback_dir;
+use crate::find::find_places;
+use crate::format::{Format, Formats, Opened, Outline};
+use crate::kept::KeptIndices;
+use crate::source::{Place, Sources};
+use crate::{DatasetConfig, StorageConfig, StorageError, metrics};
 
 /// How often the log is told how far the indexing is.
 const PROGRESS: Duration = Duration::from_secs(10);
@@ -20,17 +22,57 @@ const PROGRESS: Duration = Duration::from_secs(10);
 #[derive(Debug)]
 pub(crate) struct Dataset {
     pub(crate) manifest: Manifest,
-    /// Absolute paths, in the order of the manifest.
-    pub(crate) paths: Vec<PathBuf>,
-    /// What the files were when they were indexed, in that order.
-    pub(crate) identities: Vec<FileIdentity>,
+    /// In the order of the manifest.
+    pub(crate) shards: Vec<ServedShard>,
 }
 
-/// What is known of a shard once it is indexed.
-struct Indexed {
-    entry: ShardEntry,
-    fields: Vec<String>,
-    identity: FileIdentity,
+/// Where a shard comes from.
+#[derive(Clone, Debug)]
+pub(crate) struct ServedShard {
+    from: Arc<Origin>,
+    /// Its number in its place.
+    number: u32,
+    /// What the place's objects were when they were indexed.
+    version: Digest,
+}
+
+/// A place, and how its bytes are to be read.
+#[derive(Debug)]
+struct Origin {
+    place: Place,
+    format: Arc<dyn Format>,
+}
+
+// === impl ServedShard ===
+
+impl ServedShard {
+    /// What people call the place that it lies in.
+    pub(crate) fn name(&self) -> String {
+        self.from.place.name()
+    }
+
+    /// What its place's objects were when they were indexed.
+    pub(crate) fn version(&self) -> Digest {
+        self.version
+    }
+
+    /// Whether a copy on this host is worth having.
+    pub(crate) fn is_distant(&self) -> bool {
+        self.from.format.reads_in_place() && self.from.place.is_distant()
+    }
+
+    /// The object or folder that it lies in.
+    pub(crate) fn place(&self) -> &Place {
+        &self.from.place
+    }
+
+    /// Opens it. Waits for its source.
+    ///
+    /// # Errors
+    /// It is not what it was, or cannot be read now.
+    pub(crate) fn open(&self) -> Result<Opened, StorageError> {
+        self.from.format.open(&self.from.place, self.number, self.version)
+    }
 }
 
 /// Finds and indexes all datasets on threads of its own, `readers` at a time. Blocking.
@@ -39,25 +81,34 @@ struct Indexed {
 /// The first shard, in order, that cannot be served; or shards that make no manifest.
 pub(crate) fn index_datasets(
     config: &StorageConfig,
-    indexer: &Indexer,
+    sources: &Sources,
+    kept: &Arc<KeptIndices>,
     tell: &mut dyn FnMut(usize, usize),
 ) -> Result<Vec<Dataset>, StorageError> {
     let started = Instant::now();
-    let mut found = Vec::new();
+    let mut found: Vec<(String, usize)> = Vec::new();
+    let mut origins = Vec::new();
     for dataset in &config.datasets {
-        let paths = find_shards(&dataset.shards)?;
-        roots::check(&paths, &config.roots)?;
-        found.push((dataset.name.clone(), paths));
+        let mut formats = Formats::new(config, dataset, kept.clone());
+        let places = find_places(&dataset.shards, sources)?;
+        found.push((dataset.name.clone(), places.len()));
+        for place in places {
+            let format = formats.of(&place)?;
+            origins.push(Arc::new(Origin { place, format }));
+        }
     }
-    let paths: Vec<&PathBuf> = found.iter().flat_map(|(_, paths)| paths).collect();
-    let mut indexed = index_shards(&paths, config.readers, indexer, tell)?.into_iter();
+    let mut outlines = outline_all(&origins, config.readers, tell)?.into_iter().zip(origins);
     let mut datasets = Vec::new();
-    for (name, paths) in found {
-        let (mut entries, mut fields, mut identities) = (Vec::new(), Vec::new(), Vec::new());
-        for shard in indexed.by_ref().take(paths.len()) {
-            entries.push(shard.entry);
-            fields.push(shard.fields);
-            identities.push(shard.identity);
+    for (name, places) in found {
+        let (mut entries, mut fields, mut shards) = (Vec::new(), Vec::new(), Vec::new());
+        for (outlines, from) in outlines.by_ref().take(places) {
+            for (number, outline) in outlines.into_iter().enumerate() {
+                let Outline { name, samples, bytes, digest, version, .. } = outline;
+                let number = number as u32;
+                shards.push(ServedShard { from: from.clone(), number, version });
+                entries.push(ShardEntry { name, samples, bytes, digest });
+                fields.push(outline.fields);
+            }
         }
         let manifest = Manifest::new(name, fields.concat(), entries)?;
         tracing::info!(
@@ -67,27 +118,56 @@ pub(crate) fn index_datasets(
             digest = %manifest.digest(),
             "dataset is indexed"
         );
-        datasets.push(Dataset { manifest, paths, identities });
+        datasets.push(Dataset { manifest, shards });
     }
     tracing::info!(seconds = started.elapsed().as_secs_f64(), "all datasets are indexed");
     Ok(datasets)
 }
 
-fn index_shards(
-    paths: &[&PathBuf],
+/// What a dataset begins with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FirstPlace {
+    /// Files and folders that its patterns name.
+    pub places: usize,
+    /// The first of them.
+    pub name: String,
+    /// How many samples that one has.
+    pub samples: u64,
+}
+
+/// Finds all places of a dataset and looks at the first one. Blocking.
+///
+/// # Errors
+/// Patterns that name nothing; a first place that cannot be served.
+pub fn first_place(
+    config: &StorageConfig,
+    dataset: &DatasetConfig,
+) -> Result<FirstPlace, StorageError> {
+    let places = find_places(&dataset.shards, &Sources::new(config))?;
+    let kept = Arc::new(KeptIndices::new(config.index_dir.clone(), index_fallback_dir()));
+    let Some(first) = places.first() else {
+        return Err(StorageError::NoMatch { pattern: dataset.shards.join(", ") });
+    };
+    let outlines = Formats::new(config, dataset, kept).of(first)?.outlines(first)?;
+    let samples = outlines.iter().map(|outline| u64::from(outline.samples)).sum();
+    Ok(FirstPlace { places: places.len(), name: first.name(), samples })
+}
+
+/// The outlines of all places, in their order.
+fn outline_all(
+    origins: &[Arc<Origin>],
     readers: usize,
-    indexer: &Indexer,
     tell: &mut dyn FnMut(usize, usize),
-) -> Result<Vec<Indexed>, StorageError> {
+) -> Result<Vec<Vec<Outline>>, StorageError> {
     let next = AtomicUsize::new(0);
-    let mut results: Vec<Option<Indexed>> = Vec::new();
-    results.resize_with(paths.len(), || None);
+    let mut results: Vec<Option<Vec<Outline>>> = Vec::new();
+    results.resize_with(origins.len(), || None);
     let mut first_error: Option<(usize, StorageError)> = None;
     thread::scope(|scope| {
         let (send, receive) = channel();
-        for _ in 0..readers.min(paths.len()) {
+        for _ in 0..readers.min(origins.len()) {
             let send = send.clone();
-            scope.spawn(|| work(paths, indexer, &next, send));
+            scope.spawn(|| work(origins, &next, send));
         }
         drop(send);
         let (mut done, mut told) = (0, Instant::now());
@@ -96,11 +176,11 @@ fn index_shards(
                 Ok((at, Ok(shard))) => {
                     results[at] = Some(shard);
                     done += 1;
-                    tell(done, paths.len());
+                    tell(done, origins.len());
                 }
                 Ok((at, Err(error))) => {
                     // No more are begun; those before this one still come in.
-                    next.store(paths.len(), Ordering::Relaxed);
+                    next.store(origins.len(), Ordering::Relaxed);
                     if first_error.as_ref().is_none_or(|(first, _)| at < *first) {
                         first_error = Some((at, error));
                     }
@@ -109,7 +189,7 @@ fn index_shards(
                 Err(RecvTimeoutError::Disconnected) => break,
             }
             if told.elapsed() >= PROGRESS {
-                tracing::info!(done, of = paths.len(), "shards are being indexed");
+                tracing::info!(done, of = origins.len(), "shards are being indexed");
                 told = Instant::now();
             }
         }
@@ -120,34 +200,21 @@ fn index_shards(
     }
 }
 
-/// Takes one shard after the other until there is none left or nobody listens.
+/// Takes one place after the other until there is none left or nobody listens.
 fn work(
-    paths: &[&PathBuf],
-    indexer: &Indexer,
+    origins: &[Arc<Origin>],
     next: &AtomicUsize,
-    send: Sender<(usize, Result<Indexed, StorageError>)>,
+    send: Sender<(usize, Result<Vec<Outline>, StorageError>)>,
 ) {
     loop {
         let at = next.fetch_add(1, Ordering::Relaxed);
-        let Some(path) = paths.get(at) else {
+        let Some(origin) = origins.get(at) else {
             return;
         };
-        if send.send((at, index_shard(path, indexer))).is_err() {
+        let outlines = origin.format.outlines(&origin.place);
+        outlines.iter().flatten().for_each(|outline| metrics::indexed(outline.by));
+        if send.send((at, outlines)).is_err() {
             return;
         }
     }
-}
-
-fn index_shard(path: &Path, indexer: &Indexer) -> Result<Indexed, StorageError> {
-    let file = ShardFile::open(path)?;
-    let (index, source) = indexer.index(&file)?;
-    // What was scanned is this very file.
-    file.check_unchanged()?;
-    metrics::indexed(source);
-    // A name that is not UTF-8 is shown as well as it can be; the path itself stays as it is.
-    let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    let identity = file.identity();
-    let (samples, bytes, digest) = (index.samples(), identity.bytes, index.digest());
-    let entry = ShardEntry { name, samples, bytes, digest };
-    Ok(Indexed { entry, fields: index.field_names().to_vec(), identity })
 }

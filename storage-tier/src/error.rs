@@ -1,12 +1,11 @@
 //! What can go wrong in the storage tier, for a person and for a machine.
 
 use std::io;
-use std::path::PathBuf;
 
 use headwater_core::shard_index::ShardIndexError;
 use headwater_core::{ManifestError, counted};
 use headwater_proto::storage::{MessageError, StorageFailure};
-use headwater_storage_client::{ShardFileError, ShardReadError};
+use headwater_storage_client::{ObjectError, ShardFileError, ShardReadError};
 
 /// Why a storage node cannot start or cannot answer.
 #[derive(Debug, thiserror::Error)]
@@ -24,6 +23,9 @@ pub enum StorageError {
     /// Certificates or token cannot be used.
     #[error(transparent)]
     Access(#[from] headwater_access::AccessError),
+    /// The cache cannot be opened.
+    #[error("`storage.cache` cannot be used")]
+    Cache(#[from] headwater_cache::CacheError),
     /// A name of shards that cannot be read.
     #[error("shards `{pattern}`: {fault}")]
     Pattern {
@@ -38,79 +40,98 @@ pub enum StorageError {
         /// The glob.
         pattern: String,
     },
-    /// A shard that does not lie where shards may.
-    #[error(
-        "shard `{}` leads to `{}`, which is in no folder of `storage.roots`: \
-         move it there, or add its folder", path.display(), leads_to.display()
-    )]
-    Outside {
-        /// As it was named.
-        path: PathBuf,
-        /// Where it is, all links and `..` followed.
-        leads_to: PathBuf,
-    },
-    /// A shard that cannot be opened or read, or was changed.
+    /// A shard that cannot be opened or read, was changed, or does not lie where shards may.
     #[error(transparent)]
-    File(#[from] ShardFileError),
+    Object(#[from] ObjectError),
     /// A shard that is no whole tar archive.
     #[error(
-        "shard `{path}` is broken at byte {at}: {fault}; fetch or write it again, \
+        "shard `{name}` is broken at byte {at}: {fault}; fetch or write it again, \
          or set `on_broken_shard = \"skip_tail\"` to serve the samples before it"
     )]
     BrokenTar {
-        /// Path of the shard.
-        path: PathBuf,
+        /// The shard, as people write it.
+        name: String,
         /// First byte that cannot be used.
         at: u64,
         /// What is wrong there.
         fault: String,
     },
     /// A file without a byte.
-    #[error("shard `{path}` is an empty file: fetch or write it again, or leave it out")]
+    #[error("shard `{name}` is an empty file: fetch or write it again, or leave it out")]
     EmptyFile {
-        /// Path of the file.
-        path: PathBuf,
+        /// The file, as people write it.
+        name: String,
     },
     /// An archive that was compressed as a whole.
     #[error(
-        "shard `{path}` is compressed ({form}), so that its samples cannot be read one by one: \
+        "shard `{name}` is compressed ({form}), so that its samples cannot be read one by one: \
          write it as a plain tar archive, as `{command}` does"
     )]
     Compressed {
-        /// Path of the file.
-        path: PathBuf,
+        /// The file, as people write it.
+        name: String,
         /// How it was compressed.
         form: &'static str,
         /// What undoes it.
         command: String,
     },
     /// Samples that cannot be told apart or are too many.
-    #[error("shard `{path}`")]
+    #[error("shard `{name}`")]
     Samples {
-        /// Path of the shard.
-        path: PathBuf,
+        /// The shard, as people write it.
+        name: String,
         /// What is wrong.
         #[source]
         source: ShardIndexError,
     },
     /// An index file that is not one of the shard beside it.
     #[error(
-        "index `{path}` does not fit its shard: {place}: {fault}; \
+        "index `{name}` does not fit its shard: {place}: {fault}; \
          make it again, or remove it to have the shard scanned"
     )]
     Idx {
-        /// Path of the index.
-        path: PathBuf,
+        /// The index, as people write it.
+        name: String,
         /// Line or entry.
         place: String,
         /// What is wrong there.
         fault: String,
     },
     /// An index file that cannot be read.
-    #[error("index `{path}` cannot be read: allow it, or remove the file")]
+    #[error("index `{name}` cannot be read: allow it, or remove the file")]
     IdxRead {
-        /// Path of the index.
-        path: PathBuf,
+        /// The index, as people write it.
+        name: String,
+        /// What its source said.
+        #[source]
+        source: ObjectError,
+    },
+    /// Bytes that are not of the format that they should be of.
+    #[error("shard `{name}` is broken: {place}: {fault}; fetch or write it again")]
+    Broken {
+        /// The object, as people write it.
+        name: String,
+        /// Byte, row, line, entry.
+        place: String,
+        /// What is wrong there.
+        fault: String,
+    },
+    /// An object that is whole, but cannot be served as it is.
+    #[error("`{name}` cannot be served: {reason}")]
+    Unserved {
+        /// The object, as people write it.
+        name: String,
+        /// Why, and the remedy.
+        reason: String,
+    },
+    /// A shard for whose unpacked samples there is no room.
+    #[error(
+        "the samples of shard `{name}` cannot be unpacked: make room in `storage.cache` or in the \
+         folder of TMPDIR"
+    )]
+    Unpack {
+        /// The shard, as people write it.
+        name: String,
         /// What the system said.
         #[source]
         source: io::Error,
@@ -120,12 +141,12 @@ pub enum StorageError {
     Manifest(#[from] ManifestError),
     /// A shard that is not what it was when the node started.
     #[error(
-        "shard `{path}` was changed since the node started: put the former file back, or restart the \
+        "shard `{name}` was changed since the node started: put the former file back, or restart the \
          storage node and start the job anew"
     )]
     ShardChanged {
-        /// Path of the shard.
-        path: PathBuf,
+        /// The shard, as people write it.
+        name: String,
     },
     /// The address is taken or not ours.
     #[error("cannot listen on `{address}`: free the port or set `listen` to another one")]
@@ -190,6 +211,9 @@ pub enum StorageError {
         /// The limit.
         waiting: usize,
     },
+    /// The node was told to stop.
+    #[error("this storage node is about to end: ask another one")]
+    Draining,
     /// The caller speaks another version of the protocol.
     #[error("caller speaks wire version {theirs}, this node {ours}: use one release")]
     WrongVersion {
@@ -205,7 +229,22 @@ pub enum StorageError {
 
 // === impl StorageError ===
 
+impl From<ShardFileError> for StorageError {
+    fn from(error: ShardFileError) -> Self {
+        Self::Object(error.into())
+    }
+}
+
 impl StorageError {
+    /// What is wrong with bytes, and where.
+    pub(crate) fn broken(
+        name: impl Into<String>,
+        place: impl Into<String>,
+        fault: impl Into<String>,
+    ) -> Self {
+        Self::Broken { name: name.into(), place: place.into(), fault: fault.into() }
+    }
+
     /// Kind of the fault, as it travels to the caller.
     #[must_use]
     pub fn kind(&self) -> StorageFailure {
@@ -215,12 +254,15 @@ impl StorageError {
             Self::NoShard { .. } => StorageFailure::OutOfRange,
             Self::Read(error) => error.kind(),
             Self::Overloaded { .. } => StorageFailure::Overloaded,
+            Self::Draining => StorageFailure::Draining,
             Self::WrongVersion { .. } => StorageFailure::WrongVersion,
             Self::Message(_) => StorageFailure::BadRequest,
             // A shard that was indexed at the start and cannot be now has been changed since, or the
             // system is short of something. Neither says anything about a sample.
-            Self::File(_)
-            | Self::Outside { .. }
+            Self::Object(_)
+            | Self::Broken { .. }
+            | Self::Unserved { .. }
+            | Self::Unpack { .. }
             | Self::BrokenTar { .. }
             | Self::EmptyFile { .. }
             | Self::Compressed { .. }
@@ -230,6 +272,7 @@ impl StorageError {
             | Self::ShardChanged { .. } => StorageFailure::ShardAway,
             Self::Config { .. }
             | Self::Access(_)
+            | Self::Cache(_)
             | Self::Pattern { .. }
             | Self::NoMatch { .. }
             | Self::Manifest(_)
@@ -237,6 +280,11 @@ impl StorageError {
             | Self::Serve { .. }
             | Self::Panic => StorageFailure::Internal,
         }
+    }
+
+    /// Whether a shard has only made room for others in the cache.
+    pub(crate) fn is_evicted(&self) -> bool {
+        matches!(self, Self::Read(error) if error.is_evicted())
     }
 
     /// The error and its causes in one line.
@@ -250,5 +298,39 @@ impl StorageError {
             cause = error.source();
         }
         sentence
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A caller that is told otherwise gives up at once, though another node may have the shard.
+    #[test]
+    fn a_shard_that_cannot_be_read_or_indexed_now_is_away() {
+        let name = || "a.tar".to_owned();
+        let fault = || "odd".to_owned();
+        let gone = || ObjectError::NotFound { name: name() };
+        let said = || io::Error::from(io::ErrorKind::Other);
+        let away = [
+            gone().into(),
+            ObjectError::Changed { name: name() }.into(),
+            ObjectError::Forbidden(fault()).into(),
+            ObjectError::Read { name: name(), source: Box::new(said()) }.into(),
+            StorageError::Read(gone().into()),
+            StorageError::BrokenTar { name: name(), at: 512, fault: fault() },
+            StorageError::EmptyFile { name: name() },
+            StorageError::Compressed { name: name(), form: "gzip", command: fault() },
+            StorageError::Idx { name: name(), place: fault(), fault: fault() },
+            StorageError::IdxRead { name: name(), source: gone() },
+            StorageError::Broken { name: name(), place: fault(), fault: fault() },
+            StorageError::Unserved { name: name(), reason: fault() },
+            StorageError::Unpack { name: name(), source: said() },
+            StorageError::ShardChanged { name: name() },
+        ];
+        for error in away {
+            assert_eq!(error.kind(), StorageFailure::ShardAway, "{error}");
+            assert!(error.kind().is_retryable(), "{error}");
+        }
     }
 }

@@ -4,27 +4,42 @@
 //! manifest per dataset. Then samples are read and sent; a caller on the same host is told where the
 //! shard lies and reads it itself (`headwater-storage-client`).
 //!
+//! Two seams divide the work: a source (`source`) gives ranges of bytes of named objects, a format
+//! (`format`) finds samples in objects of any source. What is far away, and what has to be unpacked, goes
+//! through the host's cache (`through_cache`).
+//!
 //! Tools that look after shards without serving them use [`InspectedShard`] and [`count_samples`].
 //!
-//! Deliberately absent: decoding, order of samples, any memory of who asked for what, a cache of
-//! sample bytes beside the kernel's, object stores, encryption, watching for new shards. A dataset
+//! Deliberately absent: decoding, order of samples, any memory of who read what (who wants what next
+//! is remembered, to fetch it ahead), writing to sources, encryption, watching for new shards. A dataset
 //! is what it was when the node started; shards must not be written to meanwhile.
 #![forbid(unsafe_code)]
 
 mod config;
 mod dataset;
+mod drain;
 mod error;
 mod find;
-mod index;
+mod format;
+mod kept;
+mod look_ahead;
 mod metrics;
 mod open_files;
 mod read_queue;
+mod read_through;
 mod service;
+mod source;
 mod storage;
+mod through_cache;
+mod unpacked;
 
-pub use config::{DatasetConfig, OnBrokenShard, StorageConfig};
+pub use config::{DatasetConfig, OnBrokenShard, StorageConfig, usual_cache_dir};
+pub use dataset::{FirstPlace, first_place};
 pub use error::StorageError;
 pub use find::find_shards;
-pub use index::{IdxForm, InspectedShard, SampleCount, count_samples};
+pub use format::{FormatKind, IdxForm, InspectedShard, SampleCount, count_samples};
+pub use headwater_cache::CacheLevel;
+#[doc(hidden)]
+pub use read_through::read_through;
 pub use service::{listen, serve};
 pub use storage::Storage;

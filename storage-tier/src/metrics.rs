@@ -3,10 +3,10 @@
 use std::sync::Once;
 use std::time::Duration;
 
-use headwater_proto::storage::StorageFailure;
+use headwater_proto::storage::{PLAN_SHARDS_MAX, StorageFailure};
 
 use crate::StorageConfig;
-use crate::index::IndexSource;
+use crate::look_ahead::{Fill, Outcome};
 
 const INDEXED_SHARDS: &str = "headwater_storage_indexed_shards_total";
 const SERVED_BYTES: &str = "headwater_storage_served_bytes_total";
@@ -19,16 +19,28 @@ const READS_LIMIT: &str = "headwater_storage_reads_in_flight_limit";
 const WAITING: &str = "headwater_storage_reads_waiting";
 const WAITING_LIMIT: &str = "headwater_storage_reads_waiting_limit";
 const PAGE_IN_SECONDS: &str = "headwater_storage_page_in_seconds";
-const PREFETCHED_SHARDS: &str = "headwater_storage_prefetched_shards_total";
+const PREFETCHES: &str = "headwater_storage_prefetches_total";
+const PREFETCH_PLANS: &str = "headwater_storage_prefetch_plans";
+const PREFETCH_PLANS_LIMIT: &str = "headwater_storage_prefetch_plans_limit";
+const PREFETCH_WAITING: &str = "headwater_storage_prefetch_shards_waiting";
+const PREFETCH_WAITING_LIMIT: &str = "headwater_storage_prefetch_shards_waiting_limit";
+const PREFETCH_SHARDS: &str = "headwater_storage_prefetch_shards_in_flight";
+const PREFETCH_SHARDS_LIMIT: &str = "headwater_storage_prefetch_shards_in_flight_limit";
+const PREFETCH_BYTES: &str = "headwater_storage_prefetch_bytes";
+const PREFETCH_BYTES_LIMIT: &str = "headwater_storage_prefetch_bytes_limit";
+const SOURCE_BYTES: &str = "headwater_storage_source_bytes_total";
+const SOURCE_REQUESTS: &str = "headwater_storage_source_requests_in_flight";
+const SOURCE_RETRIES: &str = "headwater_storage_source_retries_total";
 
 /// Says what the metrics mean; once per process.
 pub(crate) fn describe() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
+        headwater_storage_client::describe_buffers();
         use metrics::Unit::{Bytes, Seconds};
         metrics::describe_counter!(
             INDEXED_SHARDS,
-            "Shards indexed, by source (kept from last time, scan checked against an idx, scan)"
+            "Shards indexed, by source (kept from last time, scan checked against an idx, scan, footer)"
         );
         metrics::describe_counter!(SERVED_BYTES, Bytes, "Bytes of sample data sent over gRPC");
         metrics::describe_counter!(SERVED_SAMPLES, "Samples sent over gRPC");
@@ -44,8 +56,27 @@ pub(crate) fn describe() {
             Seconds,
             "Time to have one block of samples in memory, waiting for a reader included"
         );
-        metrics::describe_counter!(PREFETCHED_SHARDS, "Shards that were asked to be fetched ahead");
+        describe_look_ahead();
+        metrics::describe_counter!(SOURCE_BYTES, Bytes, "Bytes read from distant sources");
+        metrics::describe_gauge!(SOURCE_REQUESTS, "Requests to distant sources in flight");
+        metrics::describe_counter!(SOURCE_RETRIES, "Requests to distant sources made again");
     });
+}
+
+fn describe_look_ahead() {
+    use metrics::Unit::Bytes;
+    metrics::describe_counter!(
+        PREFETCHES,
+        "Shards fetched ahead, by outcome (fetched, cancelled as the plan changed, failed)"
+    );
+    metrics::describe_gauge!(PREFETCH_PLANS, "Callers' plans of what they want next, by dataset");
+    metrics::describe_gauge!(PREFETCH_PLANS_LIMIT, "Plans that are remembered");
+    metrics::describe_gauge!(PREFETCH_WAITING, "Shards that are announced and not fetched yet");
+    metrics::describe_gauge!(PREFETCH_WAITING_LIMIT, "Shards that all plans together may name");
+    metrics::describe_gauge!(PREFETCH_SHARDS, "Shards being fetched ahead");
+    metrics::describe_gauge!(PREFETCH_SHARDS_LIMIT, "Shards that may be fetched ahead at a time");
+    metrics::describe_gauge!(PREFETCH_BYTES, Bytes, "Shards fetched ahead and still announced");
+    metrics::describe_gauge!(PREFETCH_BYTES_LIMIT, Bytes, "What these may be");
 }
 
 pub(crate) fn limits(config: &StorageConfig) {
@@ -54,8 +85,8 @@ pub(crate) fn limits(config: &StorageConfig) {
     metrics::gauge!(WAITING_LIMIT).set(config.max_waiting_reads as f64);
 }
 
-pub(crate) fn indexed(source: IndexSource) {
-    metrics::counter!(INDEXED_SHARDS, "source" => source.name()).increment(1);
+pub(crate) fn indexed(source: &'static str) {
+    metrics::counter!(INDEXED_SHARDS, "source" => source).increment(1);
 }
 
 pub(crate) fn served(samples: usize, bytes: u64) {
@@ -80,6 +111,40 @@ pub(crate) fn paged_in(took: Duration) {
     metrics::histogram!(PAGE_IN_SECONDS).record(took.as_secs_f64());
 }
 
-pub(crate) fn prefetched(shards: u32) {
-    metrics::counter!(PREFETCHED_SHARDS).increment(shards.into());
+pub(crate) fn prefetch_limits(plans: usize, window: usize, bytes: u64) {
+    metrics::gauge!(PREFETCH_PLANS_LIMIT).set(plans as f64);
+    metrics::gauge!(PREFETCH_WAITING_LIMIT).set((plans * PLAN_SHARDS_MAX) as f64);
+    metrics::gauge!(PREFETCH_SHARDS_LIMIT).set(window as f64);
+    metrics::gauge!(PREFETCH_BYTES_LIMIT).set(bytes as f64);
+}
+
+pub(crate) fn prefetches(fill: Fill) {
+    metrics::gauge!(PREFETCH_PLANS).set(fill.plans as f64);
+    metrics::gauge!(PREFETCH_WAITING).set(fill.waiting as f64);
+    metrics::gauge!(PREFETCH_SHARDS).set(fill.in_flight as f64);
+    metrics::gauge!(PREFETCH_BYTES).set(fill.bytes as f64);
+}
+
+pub(crate) fn prefetched(outcome: Outcome) {
+    let outcome = match outcome {
+        Outcome::Fetched => "fetched",
+        Outcome::Cancelled => "cancelled",
+        Outcome::Failed => "failed",
+    };
+    metrics::counter!(PREFETCHES, "outcome" => outcome).increment(1);
+}
+
+/// Bytes that came from a distant source.
+pub(crate) fn source_bytes(bytes: u64) {
+    metrics::counter!(SOURCE_BYTES).increment(bytes);
+}
+
+/// How many requests to distant sources are in flight.
+pub(crate) fn source_requests(in_flight: usize) {
+    metrics::gauge!(SOURCE_REQUESTS).set(in_flight as f64);
+}
+
+/// A request to a distant source is made again.
+pub(crate) fn source_retried() {
+    metrics::counter!(SOURCE_RETRIES).increment(1);
 }

@@ -23,8 +23,10 @@ impl StorageConfig {
     /// What this configuration may come to need.
     fn descriptors(&self) -> Descriptors {
         // A read holds its shard although that may have been let go meanwhile.
-        let files =
-            self.open_shards_max + self.max_concurrent_reads + FILES_OF_A_READER * self.readers;
+        let held = self.max_concurrent_reads + self.shard_prefetch_window;
+        // A request to a distant source has a connection.
+        let waiting = FILES_OF_A_READER * self.readers + self.source_requests_max;
+        let files = self.open_shards_max + held + waiting;
         let connections = self.connections_max + self.security.strangers_max as usize;
         Descriptors { files, connections }
     }
@@ -37,8 +39,12 @@ impl StorageConfig {
         if granted.files < wanted.files {
             self.readers = self.readers.min(granted.files / 8).max(1);
             self.max_concurrent_reads = self.max_concurrent_reads.min(granted.files / 4).max(1);
-            let left = granted.files.saturating_sub(FILES_OF_A_READER * self.readers);
-            self.open_shards_max = left.saturating_sub(self.max_concurrent_reads).max(1);
+            self.shard_prefetch_window = self.shard_prefetch_window.min(granted.files / 8).max(1);
+            self.source_requests_max = self.source_requests_max.min(granted.files / 8).max(1);
+            let waiting = FILES_OF_A_READER * self.readers + self.source_requests_max;
+            let left = granted.files.saturating_sub(waiting);
+            let held = self.max_concurrent_reads + self.shard_prefetch_window;
+            self.open_shards_max = left.saturating_sub(held).max(1);
         }
         let strangers = (self.security.strangers_max as usize).min(granted.connections / 4).max(1);
         self.security.strangers_max = strangers as u32;
@@ -48,6 +54,8 @@ impl StorageConfig {
             storage.open_shards_max = self.open_shards_max,
             storage.max_concurrent_reads = self.max_concurrent_reads,
             storage.readers = self.readers,
+            storage.shard_prefetch_window = self.shard_prefetch_window,
+            storage.source_requests_max = self.source_requests_max,
             security.strangers_max = self.security.strangers_max,
             wanted = wanted.files + wanted.connections,
             "the limit of open files is lower than these keys ask for, so they are lowered: raise it \

@@ -1,25 +1,40 @@
-//! The storage service over gRPC. The only file of this tier that names tonic and prost.
+//! The storage service over gRPC. Only this file and its folder name tonic and prost in this tier.
 
+mod answer;
+
+use std::convert::Infallible;
 use std::net::SocketAddr;
+use std::path::Path;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
-use headwater_access::{Answers, Intake, shedding};
+use headwater_access::{Answers, Intake, answer_in_chunks, shedding, whole_request};
+use headwater_core::ShardIndex;
 use headwater_proto::identity::{self, Tier};
 use headwater_proto::storage::{
-    ReadQuery, ServedDataset, ShardPlace, ShardQuery, StorageWelcome, manifest_pieces,
+    READ_SAMPLES_PATH, ReadQuery, ServedDataset, ShardPlace, ShardPlan, ShardQuery, StorageWelcome,
+    block_chunks, manifest_pieces, request_message,
 };
 use headwater_proto::v1::storage_server::{Storage as StorageRpc, StorageServer};
 use headwater_proto::{MESSAGE_MAX_BYTES, REQUEST_MAX_BYTES, WIRE_VERSION, v1};
-use headwater_storage_client::{host_id, host_name};
+use headwater_storage_client::{CachedObject, ShardFile, host_id, host_name};
 use prost::Message as _;
 use tokio::net::TcpListener;
 use tokio::sync::{mpsc, oneshot};
-use tokio_stream::Stream;
 use tokio_stream::wrappers::ReceiverStream;
+use tokio_stream::{Stream, StreamExt as _};
+use tonic::body::Body;
+use tonic::codegen::http;
+use tonic::server::NamedService;
 use tonic::service::interceptor::InterceptorLayer;
 use tonic::transport::Server;
 use tonic::{Request, Response, Status};
 
+use answer::ReadAnswer;
+
+use crate::drain::Drain;
 use crate::{Storage, StorageConfig, StorageError, metrics};
 
 /// Larger frames than HTTP/2's 16 KiB save work on both sides.
@@ -29,8 +44,6 @@ const CONNECTION_STREAMS: u32 = 256;
 /// Bytes of a request's headers; ours have a few hundred.
 const HEADER_BYTES_MAX: u32 = 16 << 10;
 const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(20);
-/// How long answers may go on after the node was told to stop.
-const DRAIN: Duration = Duration::from_secs(5);
 /// Blocks of one answer that are made ahead of what was sent.
 const BLOCKS_AHEAD: usize = 1;
 
@@ -60,7 +73,8 @@ pub async fn listen(address: &str) -> Result<TcpListener, StorageError> {
 // === impl Storage ===
 
 impl Storage {
-    /// Serves on a listener until `shutdown`; answers under way may go on for five seconds.
+    /// Serves on a listener until `shutdown`. Then whoever asks is told to ask another node, answers
+    /// under way may go on for `drain_timeout_ms`, and the rest is broken off.
     ///
     /// # Errors
     /// The server stopped on its own.
@@ -73,11 +87,16 @@ impl Storage {
             address: self.config().listen.clone(),
             source,
         })?;
-        let service = Service { node: self.node_name(address), storage: self.clone() };
+        let drain = Arc::<Drain>::default();
+        let service =
+            Service { node: self.node_name(address), storage: self.clone(), drain: drain.clone() };
+        let service = Arc::new(service);
         let access = self.access().describe();
         tracing::info!(%address, node = service.node, access, "storage node serves");
         let identity = identity::served(Tier::Storage, &service.node);
-        let service = StorageServer::new(service).max_decoding_message_size(REQUEST_MAX_BYTES);
+        let rest = StorageServer::from_arc(Arc::clone(&service));
+        let rest = rest.max_decoding_message_size(REQUEST_MAX_BYTES);
+        let service = Doors { service, rest };
         let incoming = self.access().incoming(listener, self.config().connections_max, "storage");
         let config = self.config();
         let intake = Intake::new(
@@ -100,18 +119,24 @@ impl Storage {
             .layer(shedding(config.requests_max))
             .add_service(service)
             .add_service(identity)
-            .serve_with_incoming_shutdown(incoming, async {
+            .serve_with_incoming_shutdown(incoming, async move {
                 shutdown.await;
                 let _ = told.send(());
+                drain.notice().await;
             });
+        let late = Duration::from_millis(config.drain_timeout_ms);
         let drained = async {
             // A server that ended on its own leaves the sender behind: nothing to wait for.
             let _ = stop.await;
-            tokio::time::sleep(DRAIN).await;
+            tracing::info!(%address, "storage node drains");
+            tokio::time::sleep(late).await;
         };
         tokio::select! {
             served = server => served.map_err(|e| StorageError::Serve { source: Box::new(e) })?,
-            () = drained => tracing::warn!("storage node stops with answers under way"),
+            () = drained => {
+                let drain_timeout_ms = late.as_millis();
+                tracing::warn!(drain_timeout_ms, "storage node stops with answers under way");
+            }
         }
         tracing::info!(%address, "storage node stopped");
         Ok(())
@@ -129,6 +154,55 @@ impl Storage {
 struct Service {
     node: String,
     storage: Storage,
+    drain: Arc<Drain>,
+}
+
+/// The service's methods, one of them without tonic's buffers: samples go from where they were read to
+/// the socket.
+#[derive(Clone, Debug)]
+struct Doors {
+    service: Arc<Service>,
+    rest: StorageServer<Service>,
+}
+
+// === impl Doors ===
+
+impl NamedService for Doors {
+    const NAME: &'static str = StorageServer::<Service>::NAME;
+}
+
+impl tower::Service<http::Request<Body>> for Doors {
+    type Response = http::Response<Body>;
+    type Error = Infallible;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Infallible>> + Send>>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        tower::Service::<http::Request<Body>>::poll_ready(&mut self.rest, context)
+    }
+
+    fn call(&mut self, request: http::Request<Body>) -> Self::Future {
+        if request.uri().path() != READ_SAMPLES_PATH {
+            return Box::pin(self.rest.call(request));
+        }
+        let service = Arc::clone(&self.service);
+        Box::pin(
+            async move { Ok(service.answer_read(request).await.unwrap_or_else(Status::into_http)) },
+        )
+    }
+}
+
+// === impl Service ===
+
+impl Service {
+    /// [`StorageRpc::read_samples`] as it is called over HTTP.
+    async fn answer_read(
+        &self,
+        request: http::Request<Body>,
+    ) -> Result<http::Response<Body>, Status> {
+        let request = request_message(whole_request(request).await?).map_err(refuse_message)?;
+        let blocks = self.read_samples(Request::new(request)).await?.into_inner();
+        Ok(answer_in_chunks(blocks.map(|block| block.map(block_chunks))))
+    }
 }
 
 /// Errors are counted and logged here, where they leave the node.
@@ -136,7 +210,7 @@ fn refuse(error: &StorageError) -> Status {
     let (kind, sentence) = (error.kind(), error.sentence());
     metrics::refused(kind);
     tracing::debug!(kind = kind.name(), error = sentence, "request is refused");
-    Status::new(kind.code(), sentence)
+    kind.status(sentence)
 }
 
 fn refuse_message(error: impl Into<StorageError>) -> Status {
@@ -157,6 +231,7 @@ impl StorageRpc for Service {
         if theirs != WIRE_VERSION {
             return Err(refuse(&StorageError::WrongVersion { theirs, ours: WIRE_VERSION }));
         }
+        self.drain.request().map_err(|e| refuse(&e))?;
         let datasets = self.storage.manifests().map(|manifest| ServedDataset {
             name: manifest.dataset().to_owned(),
             manifest: manifest.digest(),
@@ -174,6 +249,7 @@ impl StorageRpc for Service {
         &self,
         request: Request<v1::ManifestRequest>,
     ) -> Result<Response<Self::GetManifestStream>, Status> {
+        self.drain.request().map_err(|e| refuse(&e))?;
         let manifest =
             self.storage.manifest(&request.into_inner().dataset).map_err(|e| refuse(&e))?;
         let pieces: Vec<_> = manifest_pieces(manifest).map(Ok).collect();
@@ -184,6 +260,7 @@ impl StorageRpc for Service {
         &self,
         request: Request<v1::ReadRequest>,
     ) -> Result<Response<Self::ReadSamplesStream>, Status> {
+        self.drain.request().map_err(|e| refuse(&e))?;
         let query = ReadQuery::try_from(request.into_inner()).map_err(refuse_message)?;
         let permit = self.storage.begin_read().await.map_err(|e| refuse(&e))?;
         let (shard, blocks) = self.storage.plan(&query).await.map_err(|e| refuse(&e))?;
@@ -191,21 +268,9 @@ impl StorageRpc for Service {
         let storage = self.storage.clone();
         tokio::spawn(async move {
             let _permit = permit;
-            for block in blocks {
-                // Before it is made: a caller who does not read has one in the channel at most.
-                let Ok(room) = send.reserve().await else { return };
-                let indices = query.indices[block].to_vec();
-                let made = storage.block(&query, &shard, indices).await;
-                let message = made.map_err(|e| refuse(&e)).map(|samples| {
-                    let bytes = samples.iter().map(|sample| sample.bytes()).sum();
-                    metrics::served(samples.len(), bytes);
-                    v1::SampleBlock { samples: samples.into_iter().map(Into::into).collect() }
-                });
-                let failed = message.is_err();
-                room.send(message);
-                if failed {
-                    return;
-                }
+            let answer = ReadAnswer { storage, query, shard, send };
+            if let Err(Some(status)) = answer.send(blocks).await {
+                let _ = answer.send.send(Err(status)).await;
             }
         });
         Ok(Response::new(ReceiverStream::new(receive)))
@@ -215,17 +280,21 @@ impl StorageRpc for Service {
         &self,
         request: Request<v1::LocateRequest>,
     ) -> Result<Response<v1::LocateReply>, Status> {
+        self.drain.request().map_err(|e| refuse(&e))?;
         let query = ShardQuery::try_from(request.into_inner()).map_err(refuse_message)?;
         let shard = self.storage.shard(&query).await.map_err(|e| refuse(&e))?;
-        let file = shard.file().identity();
+        let (file, cached) = (shard.object().file(), shard.object().cached());
+        let identity = file.map(ShardFile::identity);
+        let path = file.map(ShardFile::path).or(cached.map(CachedObject::path));
         let place = ShardPlace {
             host_id: host_id().to_owned(),
-            path: Some(shard.file().path().to_owned()),
-            device: file.device,
-            inode: file.inode,
-            bytes: file.bytes,
-            modified_ns: file.modified_ns,
-            index: shard.index().clone(),
+            path: path.map(Path::to_owned),
+            device: identity.map_or(0, |file| file.device),
+            inode: identity.map_or(0, |file| file.inode),
+            bytes: shard.object().bytes(),
+            modified_ns: identity.map_or(0, |file| file.modified_ns),
+            index: cached.map_or_else(|| shard.index().clone(), |_| ShardIndex::default()),
+            cached: cached.map(CachedObject::source_version),
         };
         let mut reply = v1::LocateReply::from(place);
         if reply.encoded_len() > MESSAGE_MAX_BYTES {
@@ -240,13 +309,9 @@ impl StorageRpc for Service {
         &self,
         request: Request<v1::PrefetchRequest>,
     ) -> Result<Response<v1::PrefetchReply>, Status> {
-        let v1::PrefetchRequest { dataset, manifest_digest, shards } = request.into_inner();
-        // The shard of this query stands for all: each is checked again on its own.
-        let query = v1::LocateRequest { dataset, manifest_digest, shard: 0 };
-        let ShardQuery { dataset, manifest, .. } =
-            ShardQuery::try_from(query).map_err(refuse_message)?;
-        let accepted =
-            self.storage.prefetch(&dataset, manifest, &shards).map_err(|e| refuse(&e))?;
-        Ok(Response::new(v1::PrefetchReply { accepted }))
+        self.drain.request().map_err(|e| refuse(&e))?;
+        let plan = ShardPlan::try_from(request.into_inner()).map_err(refuse_message)?;
+        self.storage.prefetch(&plan).map_err(|e| refuse(&e))?;
+        Ok(Response::new(v1::PrefetchReply {}))
     }
 }

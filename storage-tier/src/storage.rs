@@ -1,20 +1,27 @@
 //! A storage node without its network: what it serves, and reading from it.
 
-use std::collections::HashSet;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::ops::Range;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
+use bytes::Bytes;
 use headwater_access::Access;
+use headwater_cache::{Cache, CacheLevel};
 use headwater_core::{Digest, Manifest};
-use headwater_proto::storage::{EncodedSample, ReadQuery, ShardQuery};
-use headwater_storage_client::{IndexedShard, OpenShards, ShardFile};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use headwater_proto::storage::{EncodedSample, FieldSelection, ReadQuery, ShardPlan, ShardQuery};
+use headwater_storage_client::{IndexedShard, LeftOut, OpenShards, ShardReadError};
+use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
 
+use crate::config::index_fallback_dir;
 use crate::dataset::{Dataset, index_datasets};
-use crate::find::roots;
-use crate::index::Indexer;
+use crate::format::Opened;
+use crate::kept::KeptIndices;
+use crate::look_ahead::{Fetch, LookAhead, Outcome};
 use crate::read_queue::{ReadPermit, ReadQueue};
+use crate::source::{Sources, Sums};
+use crate::through_cache::{self, Known};
 use crate::{StorageConfig, StorageError, metrics};
 
 /// A storage node whose datasets are indexed. Cheap to clone.
@@ -28,17 +35,18 @@ struct Inner {
     config: StorageConfig,
     access: Access,
     datasets: Vec<Dataset>,
-    indexer: Indexer,
+    cache: Option<Cache>,
+    /// What whole shards should be.
+    sums: Sums,
+    /// For shards that have to be unpacked, where none is configured.
+    usual_cache: OnceLock<Option<Cache>>,
     /// By number of the dataset and of the shard.
     open: OpenShards<(usize, u32), IndexedShard>,
     /// One permit for each thread that may wait for the disk.
     readers: Arc<Semaphore>,
     /// Those who answer reads, and those who wait to.
     reads: ReadQueue,
-    /// One permit for each shard that may be fetched ahead.
-    prefetches: Arc<Semaphore>,
-    /// Shards that are being fetched ahead.
-    prefetching: Mutex<HashSet<(usize, u32)>>,
+    look_ahead: LookAhead,
 }
 
 /// Samples of one request that go into one block: a range of its indices.
@@ -70,22 +78,25 @@ impl Storage {
         metrics::describe();
         metrics::limits(&config);
         let access = Access::open(&config.security)?;
-        let indexer = Indexer::new(&config);
         let indexing = spawn_blocking(move || {
-            let datasets = index_datasets(&config, &indexer, &mut tell)?;
-            Ok::<_, StorageError>((config, datasets, indexer))
+            let cache = config.cache().map(|cache| Cache::open(&cache)).transpose()?;
+            let kept = KeptIndices::new(config.index_dir.clone(), index_fallback_dir());
+            let sources = Sources::new(&config);
+            let datasets = index_datasets(&config, &sources, &Arc::new(kept), &mut tell)?;
+            Ok::<_, StorageError>((config, datasets, cache))
         });
-        let (config, datasets, indexer) = indexing.await.map_err(|_| StorageError::Panic)??;
+        let (config, datasets, cache) = indexing.await.map_err(|_| StorageError::Panic)??;
         let inner = Inner {
             open: OpenShards::new(config.open_shards_max),
             readers: Arc::new(Semaphore::new(config.readers)),
             reads: ReadQueue::new(config.max_concurrent_reads, config.max_waiting_reads),
-            prefetches: Arc::new(Semaphore::new(config.prefetch_shards_max)),
-            prefetching: Mutex::default(),
+            look_ahead: LookAhead::new(config.shard_prefetch_window, config.prefetch_bytes),
             config,
             access,
             datasets,
-            indexer,
+            cache,
+            sums: Sums::default(),
+            usual_cache: OnceLock::new(),
         };
         Ok(Self { inner: Arc::new(inner) })
     }
@@ -96,6 +107,21 @@ impl Storage {
         &self.inner.config
     }
 
+    /// The cache of what is fetched or unpacked, where one is configured.
+    #[must_use]
+    pub fn cache(&self) -> Option<&Cache> {
+        self.inner.cache.as_ref()
+    }
+
+    /// The cache for a shard: the one that is configured, or, where it has to be unpacked, the usual one.
+    fn cache_for(&self, opened: &Opened) -> Option<&Cache> {
+        let usual = || self.inner.usual_cache.get_or_init(usual_cache).as_ref();
+        match opened {
+            Opened::InPlace(_) => self.cache(),
+            Opened::Packed(_) => self.cache().or_else(usual),
+        }
+    }
+
     pub(crate) fn access(&self) -> &Access {
         &self.inner.access
     }
@@ -103,6 +129,24 @@ impl Storage {
     /// Manifests of the datasets served, in the order of the configuration.
     pub fn manifests(&self) -> impl Iterator<Item = &Manifest> {
         self.inner.datasets.iter().map(|dataset| &dataset.manifest)
+    }
+
+    /// Samples of one shard, without a network: for tools of the same process.
+    ///
+    /// # Errors
+    /// No such dataset, shard or sample; a shard that cannot be read now.
+    pub async fn read(
+        &self,
+        dataset: &str,
+        shard: u32,
+        indices: &[u32],
+        fields: &FieldSelection,
+    ) -> Result<Vec<EncodedSample>, StorageError> {
+        let manifest = self.manifest(dataset)?.digest();
+        let at = self.checked(dataset, manifest, shard)?;
+        let opened = self.open_shard(at, shard).await?;
+        let (indices, fields) = (indices.to_vec(), fields.clone());
+        self.on_reader(move || Ok(opened.read(&indices, &fields)?)).await
     }
 
     pub(crate) fn manifest(&self, dataset: &str) -> Result<&Manifest, StorageError> {
@@ -139,59 +183,93 @@ impl Storage {
         shard: &IndexedShard,
         indices: Vec<u32>,
     ) -> Result<Vec<EncodedSample>, StorageError> {
+        let fields = query.fields.clone();
+        self.read_shard(query, shard, move |shard| shard.read(&indices, &fields)).await
+    }
+
+    /// A sample of over `block_bytes` bytes but for its large fields, and where those lie.
+    pub(crate) async fn large_sample(
+        &self,
+        query: &ReadQuery,
+        shard: &IndexedShard,
+        index: u32,
+    ) -> Result<(EncodedSample, Vec<LeftOut>), StorageError> {
+        let (fields, most) = (query.fields.clone(), self.inner.config.block_bytes as u64);
+        let read = move |shard: &IndexedShard| shard.read_without(index, &fields, most);
+        self.read_shard(query, shard, read).await
+    }
+
+    /// A piece of a large field, in memory.
+    pub(crate) async fn piece(
+        &self,
+        query: &ReadQuery,
+        shard: &IndexedShard,
+        range: Range<u64>,
+    ) -> Result<Bytes, StorageError> {
+        self.read_shard(query, shard, move |shard| shard.read_range(range.clone())).await
+    }
+
+    /// Reads from a shard, once more from its source where the cache had to let go of it.
+    async fn read_shard<T: Send + 'static>(
+        &self,
+        query: &ReadQuery,
+        shard: &IndexedShard,
+        read: impl Fn(&IndexedShard) -> Result<T, ShardReadError> + Clone + Send + 'static,
+    ) -> Result<T, StorageError> {
         let started = Instant::now();
-        let (shard, fields) = (shard.clone(), query.fields.clone());
-        let read = self.on_reader(move || Ok(shard.read(&indices, &fields)?)).await;
+        let (from, first) = (shard.clone(), read.clone());
+        let mut got = self.on_reader(move || Ok(first(&from)?)).await;
+        if got.as_ref().is_err_and(StorageError::is_evicted) {
+            let dataset = self.dataset(&query.dataset)?;
+            self.inner.open.forget(&(dataset, query.shard));
+            let again = self.open_shard(dataset, query.shard).await?;
+            got = self.on_reader(move || Ok(read(&again)?)).await;
+        }
         metrics::paged_in(started.elapsed());
-        if read.is_err() {
+        if got.is_err() {
             // Another file may have its name by now, or the same one may be readable again.
             let dataset = self.dataset(&query.dataset)?;
             self.inner.open.forget(&(dataset, query.shard));
         }
-        read
+        got
     }
 
-    /// Starts to fetch shards, soonest first. How many of them are being fetched now: the rest is
-    /// beyond `prefetch_shards_max`.
-    pub(crate) fn prefetch(
-        &self,
-        dataset: &str,
-        manifest: Digest,
-        shards: &[u32],
-    ) -> Result<u32, StorageError> {
-        for &shard in shards {
-            self.checked(dataset, manifest, shard)?;
+    /// Takes up what a caller will want next, in place of what it said of the dataset before.
+    pub(crate) fn prefetch(&self, plan: &ShardPlan) -> Result<(), StorageError> {
+        let at = self.dataset(&plan.dataset)?;
+        let mut shards = Vec::with_capacity(plan.shards.len());
+        for &shard in &plan.shards {
+            self.checked(&plan.dataset, plan.manifest, shard)?;
+            let bytes = self.inner.datasets[at].manifest.shards()[shard as usize].bytes;
+            shards.push(((at, shard), bytes));
         }
-        let at = self.dataset(dataset)?;
-        let mut accepted = 0;
-        for &shard in shards {
-            if !self.prefetching().insert((at, shard)) {
-                accepted += 1;
-                continue;
-            }
-            let Ok(permit) = self.inner.prefetches.clone().try_acquire_owned() else {
-                self.prefetching().remove(&(at, shard));
-                break;
-            };
-            accepted += 1;
-            metrics::prefetched(1);
-            tokio::spawn(self.clone().fetch(at, shard, permit));
+        self.inner.look_ahead.announce((plan.caller, at), shards);
+        while let Some(fetch) = self.inner.look_ahead.next() {
+            tokio::spawn(self.clone().fetch_ahead(fetch));
         }
-        Ok(accepted)
+        Ok(())
     }
 
-    async fn fetch(self, dataset: usize, shard: u32, permit: OwnedSemaphorePermit) {
-        if let Ok(open) = self.open_shard(dataset, shard).await {
+    /// Fetches a shard, and the ones after it, until there is none.
+    async fn fetch_ahead(self, first: Fetch) {
+        let mut next = Some(first);
+        while let Some(fetch) = next {
             // What goes wrong here is met again, and told, when the shard is read.
-            let _ = self.on_reader(move || Ok(open.file().fetch()?)).await;
+            let outcome = self.fetch(&fetch).await.unwrap_or(Outcome::Failed);
+            self.inner.look_ahead.done(fetch.shard, outcome);
+            next = self.inner.look_ahead.next();
         }
-        self.prefetching().remove(&(dataset, shard));
-        drop(permit);
     }
 
-    fn prefetching(&self) -> std::sync::MutexGuard<'_, HashSet<(usize, u32)>> {
-        // No panic can happen while the lock is held.
-        self.inner.prefetching.lock().unwrap_or_else(PoisonError::into_inner)
+    async fn fetch(&self, fetch: &Fetch) -> Result<Outcome, StorageError> {
+        let (dataset, shard) = fetch.shard;
+        let open = self.open_shard(dataset, shard).await?;
+        let wanted = fetch.wanted.clone();
+        // A thread beside the readers: who waits for samples does not wait for it.
+        let fetched =
+            spawn_blocking(move || open.object().fetch(&|| wanted.load(Ordering::Relaxed)));
+        let whole = fetched.await.map_err(|_| StorageError::Panic)??;
+        Ok(if whole { Outcome::Fetched } else { Outcome::Cancelled })
     }
 
     fn dataset(&self, name: &str) -> Result<usize, StorageError> {
@@ -221,19 +299,22 @@ impl Storage {
     async fn open_shard(&self, dataset: usize, shard: u32) -> Result<IndexedShard, StorageError> {
         let storage = self.clone();
         let open = move || {
-            let Dataset { manifest, paths, identities } = &storage.inner.datasets[dataset];
-            let path = &paths[shard as usize];
-            // A link may have taken the shard's place since the start.
-            roots::check(std::slice::from_ref(path), &storage.inner.config.roots)?;
-            let file = ShardFile::open(path)?;
-            let changed = || StorageError::ShardChanged { path: path.clone() };
-            // Before the scan: half a file that somebody is writing is changed, not broken.
-            if !file.identity().is_unchanged(&identities[shard as usize]) {
+            let Dataset { manifest, shards } = &storage.inner.datasets[dataset];
+            let entry = &manifest.shards()[shard as usize];
+            let served = &shards[shard as usize];
+            let changed = || StorageError::ShardChanged { name: served.name() };
+            let opened = served.open()?;
+            if let Opened::InPlace(opened) = &opened
+                && opened.index().digest() != entry.digest
+            {
                 return Err(changed());
             }
-            let (index, _) = storage.inner.indexer.index(&file)?;
-            let unchanged = index.digest() == manifest.shards()[shard as usize].digest;
-            IndexedShard::new(file, index).filter(|_| unchanged).ok_or_else(changed)
+            let (version, is_distant) = (served.version(), served.is_distant());
+            let sum = &|| storage.inner.sums.of(served.place());
+            let known = Known { name: served.name(), entry, version, is_distant, sum };
+            let opened = through_cache::open(storage.cache_for(&opened), opened, &known)?;
+            let unchanged = opened.index().samples() == entry.samples;
+            Some(opened).filter(|_| unchanged).ok_or_else(changed)
         };
         let key = (dataset, shard);
         let opened = self.inner.open.get_or_open(key, self.on_reader(open)).await;
@@ -253,6 +334,25 @@ impl Storage {
         });
         work.await.map_err(|_| StorageError::Panic)?
     }
+}
+
+/// The cache of a node that has none configured and shards to unpack. Without one they are unpacked each
+/// time that they are opened.
+fn usual_cache() -> Option<Cache> {
+    let config = StorageConfig::usual_cache()?;
+    let made = std::fs::create_dir_all(&config.levels[0].dir);
+    let opened = made
+        .map_err(|error| error.to_string())
+        .and_then(|()| Cache::open(&config).map_err(|error| StorageError::from(error).sentence()));
+    let CacheLevel { dir, bytes } = &config.levels[0];
+    match &opened {
+        Ok(_) => tracing::info!(?dir, bytes, "shards are unpacked into the usual cache"),
+        Err(error) => tracing::warn!(
+            error,
+            "shards are unpacked each time that they are opened: set `storage.cache` to a folder"
+        ),
+    }
+    opened.ok()
 }
 
 /// Divides the samples of a read into blocks of at most `block_bytes`, at least one sample each.
@@ -278,7 +378,7 @@ fn divide(
 #[cfg(test)]
 mod tests {
     use headwater_core::{Digest, ShardIndexBuilder};
-    use headwater_proto::storage::FieldSelection;
+    use headwater_storage_client::ShardFile;
 
     use super::*;
 
@@ -293,7 +393,7 @@ mod tests {
             index.field("txt", 0, 900).unwrap();
         }
         let file = ShardFile::open(file.path()).unwrap();
-        let shard = IndexedShard::new(file, index.finish()).unwrap();
+        let shard = IndexedShard::new(Arc::new(file), index.finish()).unwrap();
         let blocks = |fields: &[&str], indices: &[u32]| {
             let query = ReadQuery {
                 dataset: String::new(),

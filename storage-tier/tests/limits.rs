@@ -10,7 +10,7 @@ use headwater_core::{Digest, Manifest};
 use headwater_proto::v1::storage_client::StorageClient as Grpc;
 use headwater_proto::{REQUEST_MAX_BYTES, WIRE_VERSION, v1};
 use headwater_storage::StorageConfig;
-use headwater_storage_client::{FieldSelection, LocalFiles, StorageClient};
+use headwater_storage_client::{FieldSelection, LocalFiles, StorageClient, StorageClientConfig};
 use support::{Node, client_config, config, shard};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
@@ -182,7 +182,10 @@ async fn unread(
     change: impl FnOnce(&mut StorageConfig),
 ) -> (Node, StorageClient, Manifest) {
     let node = node(folder, change);
-    let known = StorageClient::connect(client_config(&[&node], LocalFiles::Off)).await.unwrap();
+    // However long a busy machine takes to cut the others off.
+    let config = client_config(&[&node], LocalFiles::Off);
+    let config = StorageClientConfig { wait_limit_ms: SOON.as_millis() as u64, ..config };
+    let known = StorageClient::connect(config).await.unwrap();
     let manifest = known.manifest("d").await.unwrap();
     for _ in 0..20 {
         let mut greedy = call(&node).await;
@@ -220,7 +223,7 @@ async fn beyond_the_bytes_that_may_be_unread_the_one_with_the_most_is_cut_off() 
     let folder = tempfile::tempdir().unwrap();
     let change = |config: &mut StorageConfig| {
         (config.max_concurrent_reads, config.answer_bytes_max) = (12, 20 << 20);
-        config.answer_timeout_ms = 600_000;
+        (config.answer_timeout_ms, config.block_bytes) = (600_000, 4 << 20);
     };
     let (_node, known, manifest) = unread(&folder, change).await;
     // Five of them have 4 MiB each; the others are cut off, one after another.

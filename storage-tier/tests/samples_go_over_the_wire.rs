@@ -87,6 +87,19 @@ async fn a_sample_larger_than_a_block_travels_alone() {
 }
 
 #[tokio::test]
+async fn a_sample_larger_than_a_message_travels_in_pieces_and_is_the_same_as_from_the_file() {
+    let large: Vec<u8> =
+        (0..100_000_001u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
+    let bytes = tar(&[("a.cls", b"3"), ("a.npy", &large), ("b.cls", b"4")]);
+    let setup = setup(&[bytes], |_| {}).await;
+    let dataset = setup.client.dataset(setup.manifest.clone());
+    let samples = dataset.read(0, &[1, 0, 1], &FieldSelection::all()).await.unwrap();
+    assert_eq!(samples.iter().map(|s| s.bytes()).collect::<Vec<_>>(), [1, 100_000_002, 1]);
+    assert!(samples[1].field("npy").unwrap()[..] == large[..], "other bytes");
+    assert_eq!((&samples[1].field("cls").unwrap()[..], &samples[1].key[..]), (&b"3"[..], "a"));
+}
+
+#[tokio::test]
 async fn what_cannot_be_answered_is_refused_by_kind_with_a_sentence() {
     let setup = setup(&[shard(0, 3, 10)], |_| {}).await;
     let all = FieldSelection::all();
@@ -112,7 +125,7 @@ async fn what_cannot_be_answered_is_refused_by_kind_with_a_sentence() {
     let error = setup.client.manifest("other").await.unwrap_err();
     assert_eq!(error.kind(), StorageFailure::UnknownDataset);
     let advised = setup.client.dataset(setup.manifest.clone()).prefetch(&[0, 1]).await;
-    assert_eq!(advised.failures[0].kind(), StorageFailure::OutOfRange);
+    assert_eq!(advised[0].kind(), StorageFailure::OutOfRange);
 }
 
 #[tokio::test]
@@ -152,17 +165,6 @@ async fn reads_beyond_the_limits_wait_and_all_succeed() {
         (config.max_concurrent_reads, config.max_waiting_reads) = (1, 1);
     });
     read_at_once(&waits_at_the_caller.await, 8).await;
-}
-
-#[tokio::test]
-async fn prefetch_says_how_many_shards_it_takes() {
-    let shards: Vec<_> = (0..4).map(|i| shard(i * 100, 100, 100_000)).collect();
-    let setup = setup(&shards, |config| config.prefetch_shards_max = 2).await;
-    let dataset = setup.client.dataset(setup.manifest.clone());
-    assert!(dataset.prefetch(&[]).await.shards.is_empty());
-    // The same shard again needs no further room.
-    let taken = dataset.prefetch(&[0, 0, 1, 2, 3]).await.shards.len();
-    assert!((3..=5).contains(&taken), "{taken}");
 }
 
 #[tokio::test]

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Resource, Rlimit, Signal, prlimit};
 
+use crate::liar::Liar;
 use crate::support::faulty_files::FaultyFiles;
 use crate::support::fleet::Fleet;
 use crate::support::unix_ms;
@@ -22,6 +23,9 @@ const DRAIN_LIMIT: Duration = Duration::from_secs(60);
 const CGROUP_BYTES: u64 = 24 << 20;
 /// Longest time for the kernel to find that it is too much.
 const CGROUP_LIMIT: Duration = Duration::from_secs(20);
+/// Lies after which a storage node that lies is put right again, and the longest time for them.
+const LIES: usize = 10;
+const LIES_LIMIT: Duration = Duration::from_secs(10);
 /// How far clocks jump, either way, in seconds.
 const JUMPS_S: [i64; 4] = [-86_400, -3, 3, 86_400];
 
@@ -47,6 +51,8 @@ pub(crate) enum Fault {
     KillForMemory,
     /// Calls on shards fail by chance in every node.
     FailFiles,
+    /// Another answers at a storage node's address, and lies.
+    TellLies,
 }
 
 /// What this machine lets a test do, and what it needs for it.
@@ -71,7 +77,7 @@ struct Wedge(Child);
 // === impl Fault ===
 
 impl Fault {
-    pub(crate) const ALL: [Self; 13] = [
+    pub(crate) const ALL: [Self; 14] = [
         Self::KillWorker,
         Self::StopWorker,
         Self::DrainWorker,
@@ -85,6 +91,7 @@ impl Fault {
         Self::JumpClocks,
         Self::KillForMemory,
         Self::FailFiles,
+        Self::TellLies,
     ];
 }
 
@@ -321,7 +328,26 @@ impl Chaos {
                 (0..2).for_each(|_| self.pause());
                 self.means.files.heal();
             }
+            Fault::TellLies => self.tell_lies(worker, storage),
         }
+    }
+
+    /// Puts a liar where a storage node was; a worker that starts meanwhile hears it first.
+    fn tell_lies(&mut self, worker: usize, storage: usize) {
+        let truth = self.fleet.storage_node(1 - storage).address.clone();
+        let node = self.fleet.storage_node(storage);
+        node.kill();
+        let address = node.address.clone();
+        let first = self.below(1 << 20);
+        let liar = Liar::stand_in(&address, &truth, &self.forged, first);
+        self.restart_worker(worker);
+        let end = Instant::now() + LIES_LIMIT;
+        while liar.told() < LIES && Instant::now() < end {
+            sleep(Duration::from_millis(20));
+        }
+        self.lies += liar.told();
+        drop(liar);
+        self.restart_storage(storage);
     }
 
     pub(crate) fn restart_worker(&mut self, number: usize) {

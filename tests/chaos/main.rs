@@ -1,11 +1,12 @@
 //! Workers, storage nodes and the trainer itself are killed, stopped, drained and started again; shards,
-//! descriptors and memory are taken away, clocks jump: the trainer gets the batches that it would have
-//! got anyway.
+//! descriptors and memory are taken away, clocks jump, a storage node lies: the trainer gets the batches
+//! that it would have got anyway.
 //!
 //! `HEADWATER_CHAOS_SEED` replays a schedule of faults, `HEADWATER_CHAOS_SECONDS` makes it longer;
 //! `make soak` does, and keeps the report.
 
 mod faults;
+mod liar;
 mod report;
 #[path = "../support/mod.rs"]
 mod support;
@@ -42,6 +43,8 @@ struct Chaos {
     means: Means,
     /// Folder of the shards.
     shards: PathBuf,
+    /// Folder of files that must not be taken for them.
+    forged: PathBuf,
     config: ReceiverConfig,
     ranks: Ranks,
     /// How often the trainer was started, and what its earlier lives took.
@@ -51,6 +54,8 @@ struct Chaos {
     times: Vec<Vec<u64>>,
     /// Faults that were injected, with the time of each.
     injected: Vec<(Fault, u64)>,
+    /// Lies that storage nodes told.
+    lies: usize,
     _place: tempfile::TempDir,
 }
 
@@ -63,6 +68,8 @@ impl Chaos {
         let place = tempfile::tempdir().expect("a folder");
         let shards = place.path().join("shards");
         copy_shards(&shards);
+        let forged = place.path().join("forged");
+        liar::forge(&shards, &forged);
         let means = Means::find(place.path());
         let mut fleet = Fleet::empty(shards.join("photos-*.tar"), "");
         fleet.store(ONE_SHARD);
@@ -91,12 +98,14 @@ impl Chaos {
             fleet,
             means,
             shards,
+            forged,
             config,
             ranks,
             lives: 1,
             taken,
             times,
             injected,
+            lies: 0,
             _place: place,
         }
     }

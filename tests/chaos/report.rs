@@ -31,10 +31,10 @@ pub(crate) fn report(seed: u64, chaos: &Chaos, batches: usize) -> String {
     }
     let (median, worst) = spread(kinds.values().flatten().copied().collect());
     let compared = batches * WORLD as usize;
-    let faults = chaos.injected.len();
+    let (faults, lies) = (chaos.injected.len(), chaos.lies);
     let mut text = format!(
-        "seed {seed}: {faults} faults; {compared} batches compared, 0 differ; gap at a fault: \
-         median {median} ms, worst {worst} ms"
+        "seed {seed}: {faults} faults, {lies} lies told; {compared} batches compared, 0 differ; gap at \
+         a fault: median {median} ms, worst {worst} ms"
     );
     for (fault, gaps) in kinds {
         let number = gaps.len();

@@ -37,7 +37,7 @@ fn a_label_field_that_no_sample_has() {
     refused(
         "jpg",
         "class.txt",
-        "headwater: receiver: no sample of dataset `photos` has a label `cls` (receiver.label_field), only \
+        "headwater: receiver: no sample of dataset `photos` has a label `cls|label` (receiver.label_field), only \
          `class.txt`, `jpg`: name one of these, or set receiver.label_field to \"\" to do without \
          labels",
     );
@@ -55,7 +55,7 @@ fn an_image_field_that_no_sample_has_and_dotted_names() {
     refused(
         "crop.jpg",
         "cls",
-        "headwater: receiver: no sample of dataset `photos` has an image `jpg|jpeg|png|webp` \
+        "headwater: receiver: no sample of dataset `photos` has an image `jpg|jpeg|png|webp|image|img` \
          (receiver.image_field), only `cls`, `crop.jpg` (a field is all that follows the first dot \
          of a file's name): name one of these, or rename the files",
     );

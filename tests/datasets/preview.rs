@@ -89,3 +89,20 @@ fn no_hub_is_told_with_where_it_should_be() {
     let ended = place.run_with(&[], &["datasets", "preview", "--root", "nowhere"]);
     refused(&ended, &["nowhere", "--root", "datasets add"]);
 }
+
+#[test]
+fn samples_of_files_that_are_in_no_hub_are_shown() {
+    let place = Place::new();
+    let folder = place.path("photos/dogs");
+    std::fs::create_dir_all(&folder).unwrap();
+    std::fs::write(folder.join("1.jpg"), [0xff, 0xd8, 0, 1]).unwrap();
+    let shown = place.printed(&["datasets", "preview", "photos"]);
+    assert!(shown.starts_with("1 sample in 1 shard"), "{shown}");
+    assert!(shown.contains("photos#0 0: dogs/1.jpg\n"), "{shown}");
+    assert!(shown.contains("  cls: `0`\n  class: `dogs`\n"), "{shown}");
+    let shown = place.printed(&["datasets", "preview", "--format", "folder", "photos"]);
+    assert!(shown.contains("dogs/1.jpg"), "{shown}");
+    let refused = place.run(&["datasets", "preview", "--format", "zip", "photos"]);
+    assert_eq!(refused.code, Some(2), "{}", refused.stderr);
+    assert!(refused.stderr.contains("`zip`") && refused.stderr.contains("`folder`"));
+}

@@ -44,7 +44,10 @@ fn missing_images_and_labels_are_named() {
     let place = Place::new();
     place.put(TRAIN, "bad/no-image.tar");
     let ended = place.run(&["datasets", "validate"]);
-    tells(&ended, &["no-image.tar: sample 3, ", "no field `jpg|jpeg|png|webp`, only `cls`"]);
+    tells(
+        &ended,
+        &["no-image.tar: sample 3, ", "no field `jpg|jpeg|png|webp|image|img`, only `cls`"],
+    );
     assert_eq!(lines(&ended), 4);
 
     let ended = place.run(&["--set", "receiver.label_field=json", "datasets", "validate"]);
@@ -175,8 +178,10 @@ fn what_is_no_shard_at_all_is_told_with_the_remedy() {
     let folder = place.in_hub(TRAIN, "").display().to_string();
     let folder = folder.trim_end_matches('/');
     let list = ["datasets", "list", "--dataset", &format!("x={folder}")];
-    let said =
-        format!("shard `{folder}` is a folder: name the shards in it, as in `{folder}/*.tar`");
+    let said = format!(
+        "`{folder}` cannot be served: no image lies in that folder: name the shards in it, as in \
+         `{folder}/*.tar`"
+    );
     place.refused(&list, &[&said]);
 }
 
@@ -186,7 +191,7 @@ fn a_field_with_dots_is_shown_and_explained() {
     let shard = put(&place, "dotted.tar", &tar(&[("a.b.jpg", b"x"), ("a.b.cls", b"1")]));
     let ended = place.run(&["--set", "receiver.label_field=", "datasets", "validate"]);
     let line = format!(
-        "{shard}: sample 0, `a`: no field `jpg|jpeg|png|webp`, only `b.jpg`, `b.cls` (a field is all \
+        "{shard}: sample 0, `a`: no field `jpg|jpeg|png|webp|image|img`, only `b.jpg`, `b.cls` (a field is all \
          that follows the first dot of a file's name)"
     );
     assert!(ended.stdout.lines().any(|l| l == line), "{}", ended.stdout);
@@ -203,4 +208,17 @@ fn a_label_that_is_text_is_told_with_the_remedy() {
            `headwater datasets pack` does, or set receiver.label_field to another field, or to \
            \"\" for no labels"],
     );
+}
+
+#[test]
+fn names_in_a_shard_cannot_act_on_the_terminal() {
+    let place = Place::new();
+    let key = "\u{1b}[2Jgone\u{7}";
+    let [no_image, again] = [format!("{key}.cls"), format!("{key}.json")];
+    put(&place, "named.tar", &tar(&[(&no_image, b"1"), ("b.cls", b"1"), (&again, b"{}")]));
+    let ended = place.run(&["datasets", "validate"]);
+    tells(&ended, &["sample 0, `\\u{1b}[2Jgone\\u{7}`: no field"]);
+    tells(&ended, &["has 2 samples with key `\\u{1b}[2Jgone\\u{7}`"]);
+    let acts = |text: &str| text.chars().any(|c| c.is_control() && c != '\n');
+    assert!(!acts(&ended.stdout) && !acts(&ended.stderr), "{}{}", ended.stdout, ended.stderr);
 }

@@ -3,7 +3,7 @@
 use crate::tree::{code, files, read};
 
 /// Folder of a crate, and the crates of this project that it may depend on, in its tests too.
-const MAY_DEPEND: [(&str, &[&str]); 22] = [
+const MAY_DEPEND: [(&str, &[&str]); 23] = [
     ("benches/peers/crates", &["augment", "core"]),
     ("tests/arm", &["core"]),
     (
@@ -21,6 +21,7 @@ const MAY_DEPEND: [(&str, &[&str]); 22] = [
     ),
     ("libs/access", &["config-derive", "lobby"]),
     ("libs/autoscale", &["config-derive"]),
+    ("libs/cache", &[]),
     // Above the tiers: it holds all their sections. Only the program and the wheel depend on it.
     (
         "libs/config",
@@ -47,10 +48,19 @@ const MAY_DEPEND: [(&str, &[&str]); 22] = [
     ("libs/telemetry", &["config-derive", "core", "lobby"]),
     ("proto", &["core"]),
     ("libs/transport", &["core", "dylib", "lobby"]),
-    ("libs/storage-client", &["access", "core", "discovery", "proto"]),
+    ("libs/storage-client", &["access", "cache", "core", "discovery", "proto"]),
     (
         "storage-tier",
-        &["access", "config-derive", "core", "proto", "transport", "telemetry", "storage-client"],
+        &[
+            "access",
+            "cache",
+            "config-derive",
+            "core",
+            "proto",
+            "transport",
+            "telemetry",
+            "storage-client",
+        ],
     ),
     (
         "augment-tier",
@@ -95,6 +105,8 @@ const ROOMS: [(&str, &[&str], &[&str]); 5] = [
     ("cudarc", &["augment-tier", "libs/cuda"], &["augment-tier/src/", "libs/cuda/"]),
 ];
 const GRPC_CRATES: &[&str] = &[
+    // For its tests.
+    "",
     "proto",
     "libs/access",
     "libs/storage-client",
@@ -113,6 +125,7 @@ const GRPC_FILES: &[&str] = &[
     "augment-tier/tests/",
     "gpu-receiver/src/client.rs",
     "gpu-receiver/tests/",
+    "tests/chaos/",
 ];
 
 /// Dependencies that are not allowed.

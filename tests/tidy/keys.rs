@@ -12,7 +12,7 @@ const SPEAKS: [&str; 11] =
 /// Where names are examples, or wrong on purpose.
 const NOT_READ: [&str; 4] = ["tests/", "benches/", "fuzz/", "Cargo.toml"];
 /// What stands behind a dot in the name of a file.
-const ENDINGS: [&str; 8] = ["rs", "toml", "py", "md", "json", "sh", "yaml", "sbatch"];
+const ENDINGS: [&str; 9] = ["parquet", "rs", "toml", "py", "md", "json", "sh", "yaml", "sbatch"];
 /// What looks like a key and is something else.
 const OTHERS: [(&str, &str); 4] = [
     // Names in `hub.py`, which `headwater datasets stubs` writes.

@@ -65,7 +65,7 @@ pub(crate) fn measure(photos: &[Vec<u8>], recipe: &Recipe, simd: Simd, rounds: u
         vec![vec![0; len as usize]; tensor.views.len()]
     });
     let mut rows = Rows { rows: rows.collect() };
-    let mut renderer = Renderer::with_simd(DecodeLimits::default(), simd).expect("a renderer");
+    let mut renderer = Renderer::with_simd(simd).expect("a renderer");
     let mut parts = Parts::new(recipe, simd);
     let mut whole = Duration::ZERO;
     let mut decode = Duration::ZERO;

@@ -14,7 +14,6 @@ use super::renderer::CudaRenderer;
 use super::stream::GpuStream;
 use super::tally::{Counts, Tally};
 use crate::backend::{Backend, SampleRenderer};
-use crate::decode::DecodeLimits;
 use crate::render::{RenderError, RenderKey};
 
 /// What a worker wants of a GPU.
@@ -28,8 +27,6 @@ pub struct CudaSettings {
     pub streams: usize,
     /// Folder for compiled kernels.
     pub cache_dir: Option<PathBuf>,
-    /// Bounds on images.
-    pub limits: DecodeLimits,
     /// The GPU's own decoder, for recipes that ask for it; its memory is that of one stream.
     pub nvjpeg: NvJpegSettings,
 }
@@ -38,7 +35,6 @@ pub struct CudaSettings {
 pub struct CudaBackend {
     gpu: Arc<Gpu>,
     arena_bytes: u64,
-    limits: DecodeLimits,
     tally: Arc<Tally>,
     nvjpeg: NvJpegSettings,
     /// Whether nvJPEG has engines here, or why there is none; known when first asked for.
@@ -71,9 +67,9 @@ impl CudaBackend {
         let cache = settings.cache_dir.as_deref().map(CubinCache::new);
         let gpu = Arc::new(Gpu::open(settings.device, cache.as_ref())?);
         let arena_bytes = settings.memory_bytes / settings.streams.max(1) as u64;
-        let (limits, nvjpeg) = (settings.limits, settings.nvjpeg);
+        let nvjpeg = settings.nvjpeg;
         let tally = Arc::new(Tally::in_metrics());
-        Ok(Self { gpu, arena_bytes, limits, tally, nvjpeg, engines: OnceLock::new() })
+        Ok(Self { gpu, arena_bytes, tally, nvjpeg, engines: OnceLock::new() })
     }
 
     /// Has the GPU render made-up images by each operation and cast, on a stream that is given back, and
@@ -84,7 +80,7 @@ impl CudaBackend {
     pub fn prove(&self) -> Result<usize, ProofError> {
         let stream = GpuStream::open(&self.gpu, proof::ARENA_BYTES, self.nvjpeg);
         let stream = stream.map_err(|error| RenderError::Device { reason: error.to_string() })?;
-        CudaRenderer::new(stream, DecodeLimits::default())?.prove()
+        CudaRenderer::new(stream)?.prove()
     }
 
     /// What its renderers have done so far.
@@ -134,7 +130,7 @@ impl CudaBackend {
     fn stream(&self) -> Result<CudaRenderer<GpuStream>, RenderError> {
         let stream = GpuStream::open(&self.gpu, self.arena_bytes, self.nvjpeg);
         let stream = stream.map_err(|error| RenderError::Device { reason: error.to_string() })?;
-        Ok(CudaRenderer::new(stream, self.limits)?.counted_by(Arc::clone(&self.tally)))
+        Ok(CudaRenderer::new(stream)?.counted_by(Arc::clone(&self.tally)))
     }
 }
 

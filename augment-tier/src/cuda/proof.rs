@@ -8,7 +8,6 @@ use super::device::{Device, DeviceError};
 use super::job::Job;
 use super::renderer::CudaRenderer;
 use super::steps::{self, Step};
-use crate::decode::DecodeLimits;
 use crate::part::{SampleRows, render_into_rows};
 use crate::render::{PartSample, RenderError, RenderKey, Renderer, ViewSink};
 use crate::simd::Simd;
@@ -84,7 +83,7 @@ impl<D: Device> CudaRenderer<D> {
     /// # Errors
     /// The first step in which a byte differs, or that the device cannot do.
     pub fn prove(&mut self) -> Result<usize, ProofError> {
-        let mut plain = Renderer::with_simd(DecodeLimits::default(), Simd::Plain)?;
+        let mut plain = Renderer::with_simd(Simd::Plain)?;
         let files: Vec<Vec<u8>> =
             (0..).zip(IMAGES).map(|(number, size)| image(number, size)).collect();
         let key = |number| RenderKey { seed: 14, epoch: 0, pass: 0, sample: SampleId(number) };

@@ -43,7 +43,8 @@ impl<D: Device> CudaRenderer<D> {
     ///
     /// # Errors
     /// The JPEG library has no memory for its state.
-    pub fn new(device: D, limits: DecodeLimits) -> Result<Self, RenderError> {
+    pub fn new(device: D) -> Result<Self, RenderError> {
+        let limits = DecodeLimits::default();
         let bounds = Bounds {
             arena_bytes: device.arena_bytes(),
             shared_bytes_max: device.shared_bytes_max(),
@@ -54,7 +55,7 @@ impl<D: Device> CudaRenderer<D> {
             draws: Draws::default(),
             load: Load::new(bounds),
             tables: Tables::default(),
-            cpu: Renderer::new(limits)?,
+            cpu: Renderer::new()?,
             tally: Arc::default(),
             pending: Vec::new(),
             judge: Decoder::new(limits)?,
@@ -81,6 +82,12 @@ impl<D: Device> CudaRenderer<D> {
 
     pub(super) fn device_mut(&mut self) -> Option<&mut D> {
         self.device.as_mut()
+    }
+
+    /// Takes a recipe's bounds on images.
+    fn set_limits(&mut self, recipe: &Recipe) -> Result<(), RenderError> {
+        self.decoder.set_limits(recipe.decode_limits)?;
+        Ok(self.judge.set_limits(recipe.decode_limits)?)
     }
 
     /// Size of a JPEG that a device may be given.
@@ -225,6 +232,9 @@ impl<D: Device> SampleRenderer for CudaRenderer<D> {
         sinks: &mut [&mut dyn ViewSink],
     ) -> Vec<Result<Rendered, RenderError>> {
         let mut reason = "it failed before, see this worker's log".to_owned();
+        if let Err(passing) = self.set_limits(recipe) {
+            return samples.iter().map(|_| Err(passing.clone())).collect();
+        }
         if self.device.is_some() {
             let mut job = Job::new(recipe, samples, sinks);
             let tried = self.try_all(&mut job);

@@ -9,7 +9,7 @@
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 static GIVEN: std::sync::Once = std::sync::Once::new();
 /// Blocks from this size on are mapped on their own and go back to the system when freed; no more
-/// than this stays free on top of a heap. Above the blocks of 4 MiB in which storage answers come.
+/// than this stays free on top of a heap. Above what storage answers come in.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 const LARGE_BLOCK_BYTES: i32 = 8 << 20;
 

@@ -3,7 +3,7 @@
 use headwater_core::draw::{CropBox, Extent};
 
 use crate::decode::turbo::{Format, Header, NO_SIZE, Order, Turbo, TurboError};
-use crate::decode::{DecodeError, DecodeFailure, DecodeLimits, Wanted, cmyk, scan};
+use crate::decode::{DecodeError, DecodeFailure, DecodeLimits, Wanted, admit, cmyk, scan};
 use crate::image::{RgbImage, at_least};
 
 /// Beginnings of the messages of libjpeg's warnings (`jerror.h`, `JWRN_*`) after which it still
@@ -95,6 +95,15 @@ impl JpegDecoder {
         Ok(Self { limits, turbo: fresh(limits)? })
     }
 
+    /// Takes other bounds. The library's state, which has that of the scans, is made anew for it.
+    pub(super) fn set_limits(&mut self, limits: DecodeLimits) -> Result<(), DecodeFailure> {
+        if limits.jpeg_scans_max != self.limits.jpeg_scans_max {
+            self.turbo = fresh(limits)?;
+        }
+        self.limits = limits;
+        Ok(())
+    }
+
     /// Decodes what `choose` wants of an image of the size that the header says.
     pub(super) fn decode(
         &mut self,
@@ -146,7 +155,7 @@ impl JpegDecoder {
             }
         };
         let Extent { width, height } = header.extent;
-        let admitted = self.limits.admit(u64::from(width), u64::from(height));
+        let admitted = admit(&self.limits, u64::from(width), u64::from(height));
         Ok(admitted.ok().filter(|_| !header.four_inks))
     }
 
@@ -162,7 +171,7 @@ impl JpegDecoder {
         let frame = self.turbo.open(encoded).map_err(refusal)?;
         let header = frame.header();
         let Extent { width, height } = header.extent;
-        let extent = self.limits.admit(u64::from(width), u64::from(height))?;
+        let extent = admit(&self.limits, u64::from(width), u64::from(height))?;
         let Wanted { reduction, window } = choose(extent);
         let reduction = if header.block_columns.is_some() { reduction } else { 1 };
         let mut wanted = Wanted::reduced(extent, reduction);

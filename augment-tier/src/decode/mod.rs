@@ -16,10 +16,11 @@ mod wanted;
 mod webp;
 
 pub use error::{DecodeError, DecodeErrorKind, DecodeFailure};
-pub use limits::DecodeLimits;
+pub use headwater_core::recipe::DecodeLimits;
 pub use wanted::Wanted;
 
 use headwater_core::draw::Extent;
+use limits::admit;
 
 use crate::image::RgbImage;
 
@@ -64,6 +65,16 @@ impl Decoder {
         heap::give_large_blocks_back();
         let jpeg = jpeg::JpegDecoder::new(limits)?;
         Ok(Self { limits, jpeg, channels: Vec::new(), image: RgbImage::new() })
+    }
+
+    /// Takes other bounds for the images to come.
+    ///
+    /// # Errors
+    /// libjpeg-turbo has no memory for its state; the bounds are then what they were.
+    pub fn set_limits(&mut self, limits: DecodeLimits) -> Result<(), DecodeFailure> {
+        self.jpeg.set_limits(limits)?;
+        self.limits = limits;
+        Ok(())
     }
 
     /// Decodes a whole image. It stays until the next call.

@@ -5,7 +5,7 @@ use std::io::{Cursor, ErrorKind};
 
 use png::{BitDepth, ColorType, DecodingError, Limits, Transformations};
 
-use crate::decode::{DecodeError, DecodeFailure, DecodeLimits, spread};
+use crate::decode::{DecodeError, DecodeFailure, DecodeLimits, admit, spread};
 use crate::image::{RgbImage, at_least};
 
 /// Memory that the decoder may take beside the pixels, in bytes.
@@ -22,7 +22,7 @@ pub(super) fn decode(
     decoder.set_ignore_text_chunk(true);
     decoder.set_ignore_iccp_chunk(true);
     let info = decoder.read_header_info().map_err(|e| refusal(&e))?;
-    let extent = limits.admit(u64::from(info.width), u64::from(info.height))?;
+    let extent = admit(limits, u64::from(info.width), u64::from(info.height))?;
     let wide_gray = info.color_type == ColorType::Grayscale && info.bit_depth == BitDepth::Sixteen;
     decoder.set_transformations(if wide_gray {
         Transformations::IDENTITY
@@ -61,6 +61,22 @@ fn refusal(error: &DecodingError) -> DecodeFailure {
         // Of the bytes there is no I/O, and parameters are this module's.
         DecodingError::IoError(_) | DecodingError::Parameter(_) => {
             DecodeFailure::Passing { reason: error.to_string() }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+
+    use super::*;
+
+    #[test]
+    fn only_an_end_of_the_file_is_an_error_of_io_that_says_something_of_the_image() {
+        let failure = |kind: ErrorKind| refusal(&DecodingError::IoError(io::Error::from(kind)));
+        assert!(matches!(failure(ErrorKind::UnexpectedEof), DecodeFailure::Bytes(_)));
+        for kind in [ErrorKind::OutOfMemory, ErrorKind::Interrupted, ErrorKind::Other] {
+            assert!(matches!(failure(kind), DecodeFailure::Passing { .. }), "{kind}");
         }
     }
 }

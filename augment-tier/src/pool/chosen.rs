@@ -48,7 +48,7 @@ fn has_no_driver() -> bool {
 }
 
 fn on_processor(config: &AugmentConfig) -> Result<Started, AugmentError> {
-    on(Arc::new(CpuBackend { limits: config.decode_limits() }), config)
+    on(Arc::new(CpuBackend), config)
 }
 
 fn on_gpu(config: &AugmentConfig) -> Result<Started, AugmentError> {

@@ -115,6 +115,15 @@ fn units_of(bytes: u64) -> u32 {
 
 /// A GPU may have to be asked, which takes a while the first time.
 async fn check_recipe(worker: &Worker, hello: &SessionHello) -> Result<(), SessionError> {
+    let (asked, most) = (hello.recipe.decode_limits.pixels_max, worker.config.image_pixels_max);
+    if asked > most {
+        // Refused, not rendered with another bound: that would change which samples are bad.
+        let reason = format!(
+            "recipe.decode_pixels_max is {asked}, and augment.image_pixels_max {most} there: raise the \
+             worker's, which takes memory, or lower the recipe's, which makes larger images bad samples"
+        );
+        return Err(SessionError::Recipe { reason });
+    }
     if hello.recipe.decoder.is_turbojpeg() {
         return Ok(());
     }

@@ -1,7 +1,6 @@
 //! A device that fails costs time and no byte.
 
 use headwater_augment::cuda::{CudaRenderer, Device, DeviceError, Launch};
-use headwater_augment::decode::DecodeLimits;
 use headwater_augment::render::Renderer;
 use headwater_augment::simd::Simd;
 use headwater_core::{Dtype, Recipe};
@@ -57,12 +56,11 @@ impl Device for Failing {
 
 #[test]
 fn a_device_that_fails_at_any_moment_changes_no_byte() {
-    let limits = DecodeLimits::default();
     let recipe = Recipe::preset("imagenet-train", Dtype::Bf16).unwrap();
-    let mut plain = Renderer::with_simd(limits, Simd::Plain).unwrap();
+    let mut plain = Renderer::with_simd(Simd::Plain).unwrap();
     for calls_left in 0.. {
         let device = EmulatedDevice::start(Watch::Nothing, 3 << 20);
-        let mut kernels = CudaRenderer::new(Failing { device, calls_left }, limits).unwrap();
+        let mut kernels = CudaRenderer::new(Failing { device, calls_left }).unwrap();
         compare(&mut plain, &mut kernels, &recipe, &PHOTOS, &calls_left);
         compare(&mut plain, &mut kernels, &recipe, &PHOTOS, &(calls_left, "again"));
         let failed = kernels.has_failed();

@@ -5,7 +5,6 @@ use std::time::Duration;
 use headwater_augment::cuda::{
     Counts, CudaRenderer, Device, DeviceError, Kernel, Launch, MeasureError, Stopwatch,
 };
-use headwater_augment::decode::DecodeLimits;
 use headwater_core::recipe::{CropSpec, ViewSpec};
 use headwater_core::{Dtype, Recipe};
 
@@ -63,7 +62,7 @@ impl Stopwatch for Clocked {
 
 fn clocked(arena_bytes: u64) -> CudaRenderer<Clocked> {
     let device = EmulatedDevice::start(Watch::Nothing, arena_bytes);
-    CudaRenderer::new(Clocked(device), DecodeLimits::default()).unwrap()
+    CudaRenderer::new(Clocked(device)).unwrap()
 }
 
 #[test]

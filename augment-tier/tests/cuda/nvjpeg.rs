@@ -92,11 +92,11 @@ fn start(
     fails: Option<JpegError>,
 ) -> CudaRenderer<Decoding> {
     let device = EmulatedDevice::start(Watch::Nothing, arena_bytes);
-    CudaRenderer::new(Decoding { device, leaves, fails }, DecodeLimits::default()).unwrap()
+    CudaRenderer::new(Decoding { device, leaves, fails }).unwrap()
 }
 
 fn plain() -> Renderer {
-    Renderer::with_simd(DecodeLimits::default(), Simd::Plain).unwrap()
+    Renderer::with_simd(Simd::Plain).unwrap()
 }
 
 /// The same recipe for either decoder.

@@ -1,7 +1,6 @@
 //! Random operations in any order on random images, and operations one by one on many colours.
 
 use headwater_augment::cuda::CudaRenderer;
-use headwater_augment::decode::DecodeLimits;
 use headwater_augment::render::Renderer;
 use headwater_augment::simd::Simd;
 use headwater_core::draw::DrawRng;
@@ -58,12 +57,11 @@ fn random_recipe(rng: &mut DrawRng) -> Recipe {
 
 #[test]
 fn operations_in_any_order_give_the_bytes_of_the_definitions() {
-    let limits = DecodeLimits::default();
     let mut rng = rng(7);
-    let mut plain = Renderer::with_simd(limits, Simd::Plain).unwrap();
+    let mut plain = Renderer::with_simd(Simd::Plain).unwrap();
     for shared_bytes_max in [227 << 10, 12 << 10] {
         let device = EmulatedDevice::with_shared(Watch::Memory, ARENA_BYTES, shared_bytes_max);
-        let mut kernels = CudaRenderer::new(device, limits).unwrap();
+        let mut kernels = CudaRenderer::new(device).unwrap();
         for round in 0..25 {
             let recipe = random_recipe(&mut rng);
             let files: Vec<Vec<u8>> = (0..2)
@@ -85,10 +83,9 @@ fn operations_in_any_order_give_the_bytes_of_the_definitions() {
 #[test]
 fn each_operation_alone_changes_all_colours_as_its_definition_does() {
     const SIDE: u32 = 512;
-    let limits = DecodeLimits::default();
     let device = EmulatedDevice::start(Watch::Nothing, ARENA_BYTES);
-    let mut kernels = CudaRenderer::new(device, limits).unwrap();
-    let mut plain = Renderer::with_simd(limits, Simd::Plain).unwrap();
+    let mut kernels = CudaRenderer::new(device).unwrap();
+    let mut plain = Renderer::with_simd(Simd::Plain).unwrap();
     let mut rng = rng(8);
     let mut pixels: Vec<u8> = (0..3 * SIDE * SIDE).map(|_| rng.below(256) as u8).collect();
     for (number, pixel) in pixels.chunks_exact_mut(3).take(4096).enumerate() {

@@ -1,7 +1,6 @@
 //! A GPU that does anything otherwise than the definitions is not taken, and says what it was.
 
 use headwater_augment::cuda::{CudaRenderer, ProofError, SOURCE};
-use headwater_augment::decode::DecodeLimits;
 
 use crate::emulation::{EmulatedDevice, Watch};
 
@@ -38,7 +37,7 @@ const MUTANTS: [(&str, &str, &str); 17] = [
 ];
 
 fn proof(device: EmulatedDevice) -> Result<usize, ProofError> {
-    CudaRenderer::new(device, DecodeLimits::default()).unwrap().prove()
+    CudaRenderer::new(device).unwrap().prove()
 }
 
 #[test]

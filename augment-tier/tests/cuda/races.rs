@@ -1,7 +1,6 @@
 //! Threads of a block never meet in memory without a barrier in between.
 
 use headwater_augment::cuda::CudaRenderer;
-use headwater_augment::decode::DecodeLimits;
 use headwater_augment::render::Renderer;
 use headwater_augment::simd::Simd;
 use headwater_core::recipe::{CropSpec, OpSpec, ViewSpec};
@@ -31,12 +30,11 @@ fn everything(size: (u32, u32), dtype: Dtype) -> Recipe {
 
 #[test]
 fn no_two_threads_touch_the_same_memory_without_a_barrier_in_between() {
-    let limits = DecodeLimits::default();
-    let mut plain = Renderer::with_simd(limits, Simd::Plain).unwrap();
+    let mut plain = Renderer::with_simd(Simd::Plain).unwrap();
     let mut rng = rng(9);
     for shared_bytes_max in [227 << 10, 12 << 10] {
         let device = EmulatedDevice::with_shared(Watch::Races, ARENA_BYTES, shared_bytes_max);
-        let mut kernels = CudaRenderer::new(device, limits).unwrap();
+        let mut kernels = CudaRenderer::new(device).unwrap();
         for (size, dtype) in [
             ((64, 48), Dtype::Bf16),
             ((7, 3), Dtype::Bf16),

@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use headwater_augment::cuda::CudaRenderer;
-use headwater_augment::decode::DecodeLimits;
 use headwater_augment::render::Renderer;
 use headwater_augment::simd::Simd;
 use headwater_core::recipe::{CropSpec, Dinov3, ViewSpec};
@@ -19,11 +18,10 @@ use crate::sinks::{compare, render_into, untouched};
 pub(crate) const ARENA_BYTES: u64 = 64 << 20;
 
 fn check(recipe: &Recipe, shared_bytes_max: u32) {
-    let limits = DecodeLimits::default();
     let device = EmulatedDevice::with_shared(Watch::Memory, ARENA_BYTES, shared_bytes_max);
     let views = Arc::clone(&device.views);
-    let mut kernels = CudaRenderer::new(device, limits).unwrap();
-    let mut plain = Renderer::with_simd(limits, Simd::Plain).unwrap();
+    let mut kernels = CudaRenderer::new(device).unwrap();
+    let mut plain = Renderer::with_simd(Simd::Plain).unwrap();
     compare(&mut plain, &mut kernels, recipe, &PHOTOS, &recipe.tensors);
     assert!(!kernels.has_failed());
     let bases = recipe.bases.len() + recipe.image_ops.len().min(1);
@@ -66,10 +64,9 @@ fn tensors_may_have_dtypes_of_their_own() {
 #[test]
 fn scales_of_leases_are_those_of_their_samples_and_tables_of_old_ones_go() {
     let recipe = Recipe::preset("imagenet-train", Dtype::Fp8E4m3).unwrap();
-    let limits = DecodeLimits::default();
-    let mut plain = Renderer::with_simd(limits, Simd::Plain).unwrap();
+    let mut plain = Renderer::with_simd(Simd::Plain).unwrap();
     let device = EmulatedDevice::start(Watch::Nothing, ARENA_BYTES);
-    let mut kernels = CudaRenderer::new(device, limits).unwrap();
+    let mut kernels = CudaRenderer::new(device).unwrap();
     let files = [PHOTOS[0], PHOTOS[1]];
     // More than are kept, and at last the first ones again.
     for batch in (0..12u8).chain([0]) {
@@ -85,14 +82,13 @@ fn scales_of_leases_are_those_of_their_samples_and_tables_of_old_ones_go() {
 #[test]
 fn warps_share_the_blocks_of_a_view() {
     let view = ViewSpec { crop: CropSpec::CenterAfterResize { resize: 70 }, ops: Vec::new() };
-    let limits = DecodeLimits::default();
-    let mut plain = Renderer::with_simd(limits, Simd::Plain).unwrap();
+    let mut plain = Renderer::with_simd(Simd::Plain).unwrap();
     let file = random_png(&mut rng(4), 90, 71);
     for (threads, size) in [(64, (70, 9)), (256, (33, 31)), (32, (64, 5))] {
         for dtype in [Dtype::Mxfp8E4m3, Dtype::Fp8E4m3] {
             let recipe = recipe(vec![tensor(dtype, size, view.clone())]);
             let device = EmulatedDevice::start(Watch::Memory, ARENA_BYTES).with_threads(threads);
-            let mut kernels = CudaRenderer::new(device, limits).unwrap();
+            let mut kernels = CudaRenderer::new(device).unwrap();
             compare(&mut plain, &mut kernels, &recipe, &[&file], &(threads, size, dtype));
             assert!(!kernels.has_failed());
         }
@@ -114,10 +110,9 @@ fn blocks_at_the_ends_of_rows_and_odd_normalisations_are_the_definitions_too() {
             let mut recipe = recipe(vec![tensor(dtype, size, view.clone())]);
             (recipe.mean, recipe.std) = (mean, std);
             let black = png(80, 80, &[0; 3 * 80 * 80]);
-            let limits = DecodeLimits::default();
-            let mut plain = Renderer::with_simd(limits, Simd::Plain).unwrap();
+            let mut plain = Renderer::with_simd(Simd::Plain).unwrap();
             let device = EmulatedDevice::start(Watch::Memory, ARENA_BYTES);
-            let mut kernels = CudaRenderer::new(device, limits).unwrap();
+            let mut kernels = CudaRenderer::new(device).unwrap();
             let files = [&random_png(&mut rng, 90, 71)[..], &black];
             compare(&mut plain, &mut kernels, &recipe, &files, &(size, dtype));
             assert!(!kernels.has_failed());

@@ -3,7 +3,6 @@
 use std::sync::{Arc, Mutex};
 
 use headwater_augment::cuda::{CudaRenderer, Device, DeviceError, Kernel, Launch};
-use headwater_augment::decode::DecodeLimits;
 use headwater_augment::render::Renderer;
 use headwater_augment::simd::Simd;
 use headwater_core::{Dtype, Recipe};
@@ -50,7 +49,7 @@ fn noted(arena_bytes: u64) -> (CudaRenderer<Noted>, Arc<Mutex<Vec<Launch>>>) {
     let device = EmulatedDevice::start(Watch::Nothing, arena_bytes);
     let launches = Arc::default();
     let noted = Noted { device, launches: Arc::clone(&launches) };
-    (CudaRenderer::new(noted, DecodeLimits::default()).unwrap(), launches)
+    (CudaRenderer::new(noted).unwrap(), launches)
 }
 
 #[test]
@@ -72,7 +71,7 @@ fn all_views_of_all_samples_take_one_launch_of_each_kind_and_size() {
 fn a_part_that_does_not_fit_is_rendered_piece_by_piece() {
     let recipe = Recipe::preset("dinov2", Dtype::Bf16).unwrap();
     let (mut kernels, launches) = noted(4 << 20);
-    let mut plain = Renderer::with_simd(DecodeLimits::default(), Simd::Plain).unwrap();
+    let mut plain = Renderer::with_simd(Simd::Plain).unwrap();
     compare(&mut plain, &mut kernels, &recipe, &PHOTOS, &"in pieces");
     let launches = launches.lock().unwrap();
     let pieces = launches.iter().filter(|launch| launch.kernel == Kernel::ResizeTiles).count();
@@ -85,7 +84,7 @@ fn a_part_that_does_not_fit_is_rendered_piece_by_piece() {
 fn a_sample_that_never_fits_is_rendered_by_the_processor_among_others_that_do() {
     let recipe = Recipe::preset("imagenet-eval", Dtype::F32).unwrap();
     let (mut kernels, launches) = noted(3 << 20);
-    let mut plain = Renderer::with_simd(DecodeLimits::default(), Simd::Plain).unwrap();
+    let mut plain = Renderer::with_simd(Simd::Plain).unwrap();
     let large = random_png(&mut rng(3), 1200, 1000);
     let files = [PHOTOS[0], &large, PHOTOS[1]];
     compare(&mut plain, &mut kernels, &recipe, &files, &"one is too large");
@@ -98,7 +97,7 @@ fn a_sample_that_never_fits_is_rendered_by_the_processor_among_others_that_do() 
 fn a_broken_sample_is_named_and_leaves_its_rows_and_the_others_alone() {
     let recipe = Recipe::preset("imagenet-train", Dtype::U8).unwrap();
     let (mut kernels, _) = noted(ARENA_BYTES);
-    let mut plain = Renderer::with_simd(DecodeLimits::default(), Simd::Plain).unwrap();
+    let mut plain = Renderer::with_simd(Simd::Plain).unwrap();
     let files = [PHOTOS[0], &PHOTOS[1][..500], b"no image", PHOTOS[2]];
     compare(&mut plain, &mut kernels, &recipe, &files, &"two are broken");
     let (rows, ends) = render(&mut kernels, &recipe, &files);

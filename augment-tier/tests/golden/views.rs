@@ -1,10 +1,11 @@
 //! Whole views, from the encoded bytes through the recipe, equal torchvision's with the same
 //! draws.
 
-use headwater_augment::decode::DecodeLimits;
-use headwater_augment::render::{Renderer, ViewSink};
+use headwater_augment::render::{RenderError, Renderer, ViewSink};
 use headwater_augment::simd::Simd;
+use headwater_core::Recipe;
 use headwater_core::draw::{DrawnOp, ViewParams};
+use headwater_core::recipe::{DecodeLimits, TensorSpec};
 
 use crate::cases;
 use crate::draws::{self, Case, Draws};
@@ -31,7 +32,7 @@ fn whole_views_are_torchvisions() {
     for (folder, cases) in cases::folders() {
         for &simd in Simd::available() {
             // One renderer for all, so that nothing of one sample is left in the next.
-            let mut renderer = Renderer::with_simd(DecodeLimits::default(), simd);
+            let mut renderer = Renderer::with_simd(simd);
             let renderer = renderer.as_mut().expect("a renderer");
             for case in &cases {
                 views_are_torchvisions(folder, renderer, case);
@@ -62,6 +63,37 @@ fn views_are_torchvisions(folder: &str, renderer: &mut Renderer, case: &Case) {
                 spec.name
             );
         }
+    }
+}
+
+/// Receivers with other bounds take turns at the same renderer.
+#[test]
+fn the_recipe_decides_which_images_are_too_large_whatever_was_rendered_before() {
+    let [(_, cases), _] = cases::folders();
+    let Case { recipe, key, .. } = &cases[0];
+    let mut renderer = Renderer::new().expect("a renderer");
+    let mut said = |file: &str, decode_limits| {
+        let recipe = Recipe { decode_limits, ..recipe.clone() };
+        let row = |tensor: &TensorSpec| vec![0; (3 * tensor.width * tensor.height) as usize];
+        let rows = recipe.tensors.iter().map(|tensor| vec![row(tensor); tensor.views.len()]);
+        let mut rows = Rows(rows.collect());
+        match renderer.render(&recipe, *key, &bytes(file), &mut rows) {
+            Ok(_) => String::new(),
+            Err(RenderError::Bad(verdict)) => verdict.to_string(),
+            Err(other) => panic!("no verdict: {other}"),
+        }
+    };
+    let usual = DecodeLimits::default();
+    let [few_pixels, few_scans] =
+        [DecodeLimits { pixels_max: 5000, ..usual }, DecodeLimits { jpeg_scans_max: 3, ..usual }];
+    let (baseline, progressive) = ("decode/baseline-420.jpg", "decode/progressive-420.jpg");
+    for _ in 0..2 {
+        assert_eq!(said(baseline, usual) + &said(progressive, usual), "");
+        let too_large = said(baseline, few_pixels);
+        assert!(too_large.contains("83x61") && too_large.contains("at most 5000"), "{too_large}");
+        assert_eq!(said(baseline, few_scans), "");
+        let scans = said(progressive, few_scans);
+        assert!(scans.contains("more than 3 scans"), "{scans}");
     }
 }
 

@@ -76,15 +76,18 @@ async fn a_worker_whose_decoder_is_lost_gives_its_leases_back_and_ends_with_the_
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_sample_that_a_device_has_no_room_for_is_given_back_and_the_worker_goes_on() {
+async fn a_sample_that_there_is_no_room_for_is_given_back_and_the_worker_goes_on() {
     let storage = TestStorage::start(shards::photos());
-    let full = RenderError::Device { reason: "raise augment.nvjpeg_memory_bytes".into() };
-    let (worker, mut receiver) = start(full, &storage).await;
-    for lease in 1..=2 {
-        receiver.lease(lease, 0, 0, &samples(0, 0..4)).await;
-        let failure = receiver.failed(FailureKind::Retry).await;
-        assert_eq!(failure.lease, lease);
-        assert!(failure.message.contains("raise augment.nvjpeg_memory_bytes"), "{failure:?}");
+    let reason = || "raise augment.nvjpeg_memory_bytes".to_owned();
+    let device = RenderError::Device { reason: reason() };
+    for full in [device, RenderError::Passing { reason: reason() }] {
+        let (worker, mut receiver) = start(full, &storage).await;
+        for lease in 1..=2 {
+            receiver.lease(lease, 0, 0, &samples(0, 0..4)).await;
+            let failure = receiver.failed(FailureKind::Retry).await;
+            assert_eq!(failure.lease, lease);
+            assert!(failure.message.contains(&reason()), "{failure:?}");
+        }
+        assert!(!worker.has_exited());
     }
-    assert!(!worker.has_exited());
 }

@@ -57,6 +57,24 @@ async fn a_recipe_that_wants_a_decoder_of_a_gpu_is_refused_by_a_worker_without_o
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_recipe_of_larger_images_than_a_worker_has_memory_for_is_refused() {
+    let storage = TestStorage::start(shards::photos());
+    let config = AugmentConfig { image_pixels_max: 1 << 20, ..config(&storage) };
+    let worker = TestWorker::start_with(config, Gate::default().backend()).await;
+    let open = async |pixels_max| {
+        let mut hello = hello(&storage);
+        hello.recipe.decode_limits.pixels_max = pixels_max;
+        Receiver::open_with(worker.address, hello, LinkKind::Tcp).await
+    };
+    let status = open((1 << 20) + 1).await.err().unwrap();
+    assert_eq!(status.code(), Code::FailedPrecondition);
+    for part in ["recipe.decode_pixels_max is 1048577", "augment.image_pixels_max 1048576"] {
+        assert!(status.message().contains(part), "{status}");
+    }
+    assert!(open(1 << 20).await.is_ok());
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn an_unknown_dataset_is_refused_by_name() {
     let storage = TestStorage::start(shards::photos());
     let worker = TestWorker::start(&storage).await;

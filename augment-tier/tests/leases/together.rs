@@ -33,7 +33,7 @@ impl Backend for Together {
     }
 
     fn renderer(&self) -> Result<Box<dyn SampleRenderer>, RenderError> {
-        let cpu = CpuBackend::default().renderer()?;
+        let cpu = CpuBackend.renderer()?;
         Ok(Box::new(Noting { cpu, given: Arc::clone(&self.given) }))
     }
 }

@@ -49,7 +49,7 @@ struct Unread {
 struct Table {
     begun: u64,
     bytes: u64,
-    /// The last piece of each answer, while it is not sent.
+    /// The last piece of each answer, and what is ready to follow it, while it is not sent.
     pieces: BTreeMap<u64, Piece>,
 }
 
@@ -65,6 +65,8 @@ struct Answer {
     body: Body,
     standing: Standing,
     number: u64,
+    /// Bytes of the piece that was asked for last and of what was ready to follow it at first.
+    lot_bytes: u64,
     unread: Arc<Unread>,
 }
 
@@ -136,6 +138,7 @@ where
                     body: Body::new(body),
                     number: unread.number(),
                     standing,
+                    lot_bytes: 0,
                     unread,
                 }),
                 None => Body::new(body),
@@ -155,12 +158,19 @@ impl HttpBody for Answer {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, tonic::Status>>> {
-        self.unread.sent(self.number);
+        // What the service holds ready belongs to the lot before, which counts until all of it is taken.
+        if self.body.size_hint().lower() == 0 {
+            self.unread.sent(self.number);
+            self.lot_bytes = 0;
+        }
         let frame = ready!(Pin::new(&mut self.body).poll_frame(context));
         if let Some(Ok(frame)) = &frame
             && let Some(data) = frame.data_ref()
         {
-            self.unread.add(self.number, &self.standing, data.len() as u64);
+            if self.lot_bytes == 0 {
+                self.lot_bytes = data.len() as u64 + self.body.size_hint().lower();
+            }
+            self.unread.add(self.number, &self.standing, self.lot_bytes);
         }
         Poll::Ready(frame)
     }
@@ -193,7 +203,9 @@ impl Unread {
         let mut table = self.lock();
         let piece = Piece { standing: standing.clone(), bytes, since: Instant::now() };
         table.bytes += bytes;
-        table.pieces.insert(number, piece);
+        if let Some(before) = table.pieces.insert(number, piece) {
+            table.bytes -= before.bytes;
+        }
         self.report(&table);
         if table.bytes > self.bytes_max {
             let mut sums: HashMap<SocketAddr, (u64, &Standing)> = HashMap::new();

@@ -12,6 +12,7 @@
 
 mod alive;
 mod answers;
+mod chunks;
 mod client;
 mod config;
 mod data;
@@ -29,6 +30,7 @@ mod token;
 use std::sync::Arc;
 
 pub use answers::{Answers, Watched};
+pub use chunks::{Taken, answer_in_chunks, call_for_chunks, whole_request};
 pub use client::{Caller, Reached};
 pub use config::AccessConfig;
 pub use descriptors::{Descriptors, raise_open_files};

@@ -5,7 +5,7 @@ use headwater_augment::AugmentConfig;
 use headwater_autoscale::Policy;
 use headwater_core::sampler::CurriculumPoint;
 use headwater_receiver::{DatasetUse, ReceiverConfig};
-use headwater_storage::{DatasetConfig, StorageConfig};
+use headwater_storage::{DatasetConfig, StorageConfig, usual_cache_dir};
 use headwater_telemetry::TelemetryConfig;
 use serde::{Deserialize, Serialize};
 
@@ -100,7 +100,9 @@ impl Config {
     /// A value cannot work.
     pub fn augment_tier(&self) -> Result<AugmentConfig, ConfigError> {
         self.security.validate()?;
-        let dataset_folders = self.dataset.iter().flat_map(DatasetEntry::folders).collect();
+        let datasets = self.dataset.iter().flat_map(DatasetEntry::folders);
+        let caches = self.storage.cache.iter().map(|level| level.dir.clone());
+        let dataset_folders = datasets.chain(caches).chain(usual_cache_dir()).collect();
         let security = self.security.clone();
         let augment = AugmentConfig { security, dataset_folders, ..self.augment.clone() };
         augment.validate()?;

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use headwater_config_derive::Keys;
 use headwater_receiver::DatasetUse;
-use headwater_storage::DatasetConfig;
+use headwater_storage::{DatasetConfig, FormatKind};
 use serde::{Deserialize, Serialize};
 
 use crate::ConfigError;
@@ -22,13 +22,29 @@ pub struct DatasetEntry {
     #[serde(skip_serializing_if = "String::is_empty")]
     pub name: String,
     /// Its shards in order, one string or a list of them: paths, globs, and braces as in
-    /// `train-{000000..000127}.tar`.
+    /// `train-{000000..000127}.tar`; folders for formats whose samples lie in folders.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub shards: Option<Shards>,
     /// In place of `shards`, a dataset of the hub: `CONFIDENTIALITY/MODALITY/NAME/SPLIT`, or
     /// `NAME/SPLIT` or `NAME` where there is one only.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hub: Option<String>,
+    /// Format of the shards. `auto`: by the ending of each name, and for folders by what is in them.
+    #[serde(skip_serializing_if = "is_default")]
+    pub format: FormatKind,
+    /// For folders of images: a CSV or JSONL file in the folder with a line for each image, or `none`.
+    /// Empty: `metadata.csv` or `metadata.jsonl` if one is there, else the class is the folder.
+    #[serde(skip_serializing_if = "is_default")]
+    pub labels: String,
+    /// Columns, arrays or features that become fields. Default: all that there are.
+    #[serde(skip_serializing_if = "is_default")]
+    pub columns: Vec<String>,
+    /// For tokens: length of a sequence.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sequence_length: Option<u32>,
+    /// Samples of one shard, for formats that have no shards of their own. Default: 1024.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub shard_samples: Option<u32>,
     /// Share in the mix, relative to the other datasets'. Default: the number of samples.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub weight: Option<f64>,
@@ -77,7 +93,7 @@ impl DatasetEntry {
         };
         let hub = shards.strip_prefix(HUB).map(str::to_owned);
         let shards = hub.is_none().then(|| Shards::One(shards.to_owned()));
-        let entry = Self { name: name.to_owned(), shards, hub, weight: None };
+        let entry = Self { name: name.to_owned(), shards, hub, ..Self::default() };
         entry.validate().map(|()| entry)
     }
 
@@ -139,7 +155,7 @@ impl DatasetEntry {
             "" => split.name.to_string(),
             name => name.to_owned(),
         };
-        Ok(Self { name, shards, hub: None, weight: self.weight })
+        Ok(Self { name, shards, hub: None, ..self.clone() })
     }
 
     /// Whether it says where its shards are.
@@ -158,7 +174,16 @@ impl DatasetEntry {
             None => vec![format!("{HUB}{hub}")],
         };
         let name = if self.name.is_empty() { hub } else { self.name.clone() };
-        DatasetConfig { name, shards }
+        let shard_samples = DatasetConfig::default().shard_samples;
+        DatasetConfig {
+            name,
+            shards,
+            format: self.format,
+            labels: self.labels.clone(),
+            columns: self.columns.clone(),
+            sequence_length: self.sequence_length,
+            shard_samples: self.shard_samples.unwrap_or(shard_samples),
+        }
     }
 
     /// The folders that its shards lie in, as far as the patterns say without a look at the disk.
@@ -168,13 +193,18 @@ impl DatasetEntry {
             Some(Shards::Many(patterns)) => patterns,
             None => &[],
         };
-        patterns.iter().map(|pattern| folder(pattern)).collect()
+        let files = patterns.iter().filter(|pattern| !pattern.contains("://"));
+        files.map(|pattern| folder(pattern)).collect()
     }
 
     /// As a receiver mixes it.
     pub(crate) fn used(&self) -> DatasetUse {
         DatasetUse { name: self.name.clone(), weight: self.weight }
     }
+}
+
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
 }
 
 /// The folder above all that a pattern may name.
@@ -213,6 +243,7 @@ mod tests {
         assert_eq!(of("/data/{a,b}/x.tar"), [PathBuf::from("/data/")]);
         assert_eq!(of("/data/*/x.tar"), [PathBuf::from("/data/")]);
         assert_eq!(of("x.tar"), [PathBuf::from("./")]);
+        assert!(of("s3://bucket/x-{0..7}.tar").is_empty());
         assert!(DatasetEntry::parse("a=hub:b/train").unwrap().folders().is_empty());
     }
 

@@ -10,6 +10,13 @@ use crate::sections::Section;
 
 /// Keys that are listed where none is near the one that was written.
 const LISTED_MAX: usize = 16;
+/// Sections and keys that were elsewhere once, the section where they are now, and the reason.
+const MOVED: [(&str, &str, &str, &str); 2] = [
+    ("augment", "decode_pixels_max", "recipe", DECIDES),
+    ("augment", "decode_jpeg_scans_max", "recipe", DECIDES),
+];
+const DECIDES: &str = "it decides which samples are bad, so all workers must have the same; a worker's \
+                       own bound is `augment.image_pixels_max`";
 /// How alike two names are, from 0 to 1, when one may be meant for the other.
 const ALIKE_MIN: f64 = 0.8;
 
@@ -28,8 +35,11 @@ pub(crate) fn explained(figment: &Figment, error: figment::Error) -> ConfigError
             };
             let key = [within, std::slice::from_ref(name)].concat();
             let known = known.iter().copied().filter(|known| is_written(within, known));
-            let remedy = remedy(name, &known.collect::<Vec<_>>(), within);
-            (key.join("."), format!("unknown key `{}`: {remedy}", spelled(&key)))
+            let problem = moved(&key).unwrap_or_else(|| {
+                let remedy = remedy(name, &known.collect::<Vec<_>>(), within);
+                format!("unknown key `{}`: {remedy}", spelled(&key))
+            });
+            (key.join("."), problem)
         }
         Kind::MissingField(name) => {
             (path.join("."), format!("`{}` needs a key `{name}`: write it", spelled(path)))
@@ -69,6 +79,14 @@ fn remedy(name: &str, known: &[&str], within: &[String]) -> String {
     } else {
         format!("`headwater config` lists the keys of {place}")
     }
+}
+
+/// What to say of a key that is elsewhere now.
+fn moved(key: &[String]) -> Option<String> {
+    let [section, name] = key else { return None };
+    let (.., now, reason) =
+        MOVED.iter().find(|(before, key, ..)| before == section && key == name)?;
+    Some(format!("`{section}.{name}` is `{now}.{name}` now: {reason}"))
 }
 
 /// Whether a field of a section's struct is a key of the file. Fields further down all are.

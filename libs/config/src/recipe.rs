@@ -2,8 +2,8 @@
 
 use headwater_config_derive::Keys;
 use headwater_core::recipe::{
-    BaseSpec, DecodeScaling, Dinov3, Fp8Scaling, HW_DECODER_LOAD_DEFAULT, JpegDecoder, OpSpec,
-    RAW_BYTES_MAX, ResizePasses, TensorSpec,
+    BaseSpec, DecodeLimits, DecodeScaling, Dinov3, Fp8Scaling, HW_DECODER_LOAD_DEFAULT,
+    JpegDecoder, OpSpec, RAW_BYTES_MAX, ResizePasses, TensorSpec,
 };
 use headwater_core::{Dtype, Recipe};
 use serde::{Deserialize, Serialize};
@@ -47,6 +47,13 @@ pub struct RecipeConfig {
     /// where they take them; kernels decode the others. Part of what identifies a batch.
     #[key(unit = "none")]
     pub hw_decoder_load: f64,
+    /// Most pixels of an image, width times height; a larger one is a bad sample. Workers need memory for
+    /// it: `augment.image_pixels_max`. Part of what identifies a batch.
+    #[key(unit = "pixels")]
+    pub decode_pixels_max: u64,
+    /// Most scans of a progressive JPEG; one with more is a bad sample. Part of what identifies a batch.
+    #[key(unit = "scans")]
+    pub decode_jpeg_scans_max: u32,
     /// Options of the presets whose names begin with `dinov3`: `global_crops_size`,
     /// `global_crops_scale`, `local_crops_number`, `local_crops_size`, `local_crops_scale`,
     /// `gram_crops_size`, `share_color_jitter`, `localcrops_subset_of_globalcrops`, `patch_size`,
@@ -85,6 +92,8 @@ impl Default for RecipeConfig {
                 resize_passes: None,
                 decoder: JpegDecoder::Turbojpeg,
                 hw_decoder_load: HW_DECODER_LOAD_DEFAULT,
+                decode_pixels_max: DecodeLimits::PIXELS_MAX_DEFAULT,
+                decode_jpeg_scans_max: DecodeLimits::JPEG_SCANS_MAX_DEFAULT,
                 dinov3: None,
                 raw_bytes_max: RAW_BYTES_MAX,
                 fp8: Fp8Scaling::Static,
@@ -114,6 +123,7 @@ impl RecipeConfig {
                 resize_passes: self.resize_passes.unwrap_or_default(),
                 decoder: *decoder,
                 hw_decoder_load,
+                decode_limits: self.decode_limits(),
                 image_ops: self.image_ops.clone(),
                 bases: self.bases.clone(),
                 tensors: self.tensors.clone(),
@@ -135,6 +145,7 @@ impl RecipeConfig {
                     resize_passes: self.resize_passes.unwrap_or(preset.resize_passes),
                     decoder: *decoder,
                     hw_decoder_load,
+                    decode_limits: self.decode_limits(),
                     fp8: *fp8,
                     ..preset
                 }
@@ -142,6 +153,15 @@ impl RecipeConfig {
         };
         recipe.validate()?;
         Ok(recipe)
+    }
+
+    /// Which images are too large.
+    #[must_use]
+    pub fn decode_limits(&self) -> DecodeLimits {
+        DecodeLimits {
+            pixels_max: self.decode_pixels_max,
+            jpeg_scans_max: self.decode_jpeg_scans_max,
+        }
     }
 
     /// Whether the tensors are written out.

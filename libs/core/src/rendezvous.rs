@@ -92,6 +92,19 @@ mod tests {
     }
 
     #[test]
+    fn a_node_added_to_three_takes_a_quarter_and_nothing_moves_between_the_others() {
+        let shards: Vec<Digest> = keys().take(1000).collect();
+        let after = nodes(4);
+        let moved = shards.iter().filter(|&&shard| {
+            let (was, is) = (owner(shard, &after[..3]), owner(shard, &after));
+            assert!(was == is || is == Some(3), "from {was:?} to {is:?}");
+            was != is
+        });
+        // The names are fixed, and so is what moves; 250 is a quarter.
+        assert_eq!(moved.count(), 245);
+    }
+
+    #[test]
     fn nodes_are_chosen_equally_often_in_any_company() {
         let nodes = nodes(8);
         let mut firsts = [0_u32; 8];

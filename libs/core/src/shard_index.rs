@@ -17,17 +17,25 @@ pub struct ShardIndex {
     names: Vec<String>,
     fields: Vec<PackedField>,
     field_ends: Vec<u32>,
+    /// Values of fields that lie in no shard, one after the other.
+    inline: Vec<u8>,
 }
+
+/// Marks the offset of a field whose bytes are in [`ShardIndex::inline`].
+const INLINE: u64 = 1 << 63;
 
 /// One field of a sample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IndexedField<'a> {
     /// Name, as in the shard.
     pub name: &'a str,
-    /// Where its bytes start in the shard.
+    /// Where its bytes start in the shard; 0 where they are in the index.
     pub offset: u64,
     /// How many bytes it has.
     pub bytes: u64,
+    /// Its bytes, where they lie in no shard: a class that follows from a folder's name, a number
+    /// that a file holds in another form.
+    pub inline: Option<&'a [u8]>,
 }
 
 /// Builds a [`ShardIndex`] sample by sample.
@@ -96,17 +104,24 @@ impl ShardIndex {
             Some(&end) => start_of(&self.field_ends, sample) as usize..end as usize,
             None => 0..0,
         };
-        self.fields[range].iter().map(|field| IndexedField {
-            name: &self.names[field.name as usize],
-            offset: field.offset,
-            bytes: field.bytes,
+        self.fields[range].iter().map(|field| {
+            let name = &self.names[field.name as usize];
+            let inline = self.inline_bytes(field);
+            let offset = if inline.is_some() { 0 } else { field.offset };
+            IndexedField { name, offset, bytes: field.bytes, inline }
         })
+    }
+
+    fn inline_bytes(&self, field: &PackedField) -> Option<&[u8]> {
+        let start = (field.offset & !INLINE) as usize;
+        (field.offset & INLINE != 0).then(|| &self.inline[start..start + field.bytes as usize])
     }
 
     /// First byte after all fields: the least size the shard must have.
     #[must_use]
     pub fn end(&self) -> u64 {
-        self.fields.iter().map(|field| field.offset + field.bytes).max().unwrap_or(0)
+        let in_shard = self.fields.iter().filter(|field| field.offset & INLINE == 0);
+        in_shard.map(|field| field.offset + field.bytes).max().unwrap_or(0)
     }
 
     /// Digest of all that is in the index, however it was made.
@@ -119,7 +134,11 @@ impl ShardIndex {
             digester.bytes(self.key(sample).unwrap_or_default().as_bytes());
             digester.number(fields.len() as u64);
             for field in fields {
-                digester.bytes(field.name.as_bytes()).number(field.offset).number(field.bytes);
+                digester.bytes(field.name.as_bytes());
+                match field.inline {
+                    Some(value) => digester.number(u64::MAX).bytes(value),
+                    None => digester.number(field.offset).number(field.bytes),
+                };
             }
         }
         digester.finish()
@@ -153,18 +172,40 @@ impl ShardIndexBuilder {
     ///
     /// # Errors
     /// The sample has a field of that name; too many names or fields; an offset and size whose sum
-    /// is over 2^64 - 1.
+    /// is over 2^63 - 1.
     ///
     /// # Panics
     /// No sample was started.
     pub fn field(&mut self, name: &str, offset: u64, bytes: u64) -> Result<(), ShardIndexError> {
+        if offset.checked_add(bytes).is_none_or(|end| end & INLINE != 0) {
+            return Err(too_many("bytes", INLINE - 1, "the index is broken, make it again"));
+        }
+        self.push(name, offset, bytes)
+    }
+
+    /// Adds a field with its bytes to the sample started last, for small values.
+    ///
+    /// # Errors
+    /// As [`ShardIndexBuilder::field`]; or more than 4 GiB of such values.
+    ///
+    /// # Panics
+    /// No sample was started.
+    pub fn inline(&mut self, name: &str, value: &[u8]) -> Result<(), ShardIndexError> {
+        let start = self.index.inline.len();
+        if start + value.len() > u32::MAX as usize {
+            let remedy = "make smaller shards";
+            return Err(too_many("bytes of values in the index", u32::MAX.into(), remedy));
+        }
+        self.push(name, start as u64 | INLINE, value.len() as u64)?;
+        self.index.inline.extend_from_slice(value);
+        Ok(())
+    }
+
+    fn push(&mut self, name: &str, offset: u64, bytes: u64) -> Result<(), ShardIndexError> {
         let sample = self.index.samples().checked_sub(1).expect("a sample was started");
         if self.index.fields(sample).any(|field| field.name == name) {
             let key = self.index.key(sample).unwrap_or_default().to_owned();
             return Err(ShardIndexError::FieldTwice { key, field: name.to_owned() });
-        }
-        if offset.checked_add(bytes).is_none() {
-            return Err(too_many("bytes", u64::MAX, "the index is broken, make it again"));
         }
         let name = self.name(name)?;
         self.index.fields.push(PackedField { name, offset, bytes });
@@ -236,6 +277,28 @@ mod tests {
         moved.field("jpg", 2560, 9).unwrap();
         assert_ne!(moved.finish().digest(), two_samples().digest());
         assert_eq!(two_samples().digest(), two_samples().digest());
+    }
+
+    #[test]
+    fn a_value_in_the_index_is_part_of_its_digest_and_of_no_file() {
+        let with = |label: &[u8]| {
+            let mut builder = ShardIndexBuilder::default();
+            builder.sample("k").unwrap();
+            builder.field("jpg", 512, 7).unwrap();
+            builder.inline("cls", label).unwrap();
+            builder.inline("empty", b"").unwrap();
+            builder.finish()
+        };
+        let index = with(b"12");
+        assert_eq!(index.end(), 519);
+        let values: Vec<_> = index.fields(0).map(|field| field.inline).collect();
+        assert_eq!(values, [None, Some(&b"12"[..]), Some(b"")]);
+        assert_ne!(index.digest(), with(b"13").digest());
+        let mut builder = ShardIndexBuilder::default();
+        builder.sample("k").unwrap();
+        assert!(builder.field("jpg", 1 << 63, 0).is_err());
+        assert!(builder.inline("jpg", b"x").is_ok() && builder.inline("jpg", b"y").is_err());
+        assert_eq!(builder.finish().fields(0).next().unwrap().inline, Some(&b"x"[..]));
     }
 
     #[test]

@@ -2,7 +2,8 @@
 
 use std::collections::HashSet;
 
-use headwater_proto::storage::{EncodedSample, MessageError, ReadQuery};
+use bytes::BytesMut;
+use headwater_proto::storage::{EncodedSample, MessageError, ReadQuery, SAMPLE_MAX_BYTES};
 use headwater_proto::v1;
 
 /// The samples so far.
@@ -10,6 +11,8 @@ use headwater_proto::v1;
 pub(crate) struct Answer<'a> {
     query: &'a ReadQuery,
     samples: Vec<EncodedSample>,
+    /// The sample that is coming in pieces.
+    pieces: Option<Pieces>,
     /// Numbers of the samples that have come: one asked for twice comes twice.
     seen: HashSet<u32>,
     /// Bytes that samples of the shard may still have.
@@ -22,7 +25,7 @@ impl<'a> Answer<'a> {
     /// An answer to a query for samples of a shard of so many bytes.
     pub(crate) fn new(query: &'a ReadQuery, shard_bytes: u64) -> Self {
         let samples = Vec::with_capacity(query.indices.len());
-        Self { query, samples, seen: HashSet::new(), left_bytes: shard_bytes }
+        Self { query, samples, pieces: None, seen: HashSet::new(), left_bytes: shard_bytes }
     }
 
     /// Takes the next block.
@@ -34,6 +37,7 @@ impl<'a> Answer<'a> {
             return fault("has an empty block".to_owned());
         }
         for sample in block.samples {
+            let Some(sample) = self.joined(sample)? else { continue };
             let sample = EncodedSample::try_from(sample)?;
             let Some(&asked) = self.query.indices.get(self.samples.len()) else {
                 return fault(format!("has more than the {} asked for", self.samples.len()));
@@ -53,6 +57,23 @@ impl<'a> Answer<'a> {
         Ok(())
     }
 
+    /// A sample that is whole; `None` while pieces of it are to come.
+    fn joined(&mut self, sample: v1::Sample) -> Result<Option<v1::Sample>, MessageError> {
+        let pieces = match self.pieces.take() {
+            Some(mut pieces) => {
+                pieces.push(sample)?;
+                pieces
+            }
+            None if sample.fields.iter().all(|field| field.more == 0) => return Ok(Some(sample)),
+            None => Pieces::begin(sample, self.left_bytes)?,
+        };
+        if pieces.fields.iter().any(|(_, left)| *left > 0) {
+            self.pieces = Some(pieces);
+            return Ok(None);
+        }
+        Ok(Some(pieces.finish()))
+    }
+
     /// The samples, when the node has ended its answer.
     ///
     /// # Errors
@@ -63,6 +84,60 @@ impl<'a> Answer<'a> {
             return fault(format!("has {has} of {asked} asked for"));
         }
         Ok(self.samples)
+    }
+}
+
+/// A sample of which a part has come.
+#[derive(Debug)]
+struct Pieces {
+    sample: v1::Sample,
+    /// Of each field: what has come, in memory for all of it, and how much is to come.
+    fields: Vec<(BytesMut, u64)>,
+}
+
+// === impl Pieces ===
+
+impl Pieces {
+    /// Takes memory for what is announced, which is at most what the shard has and a sample may have.
+    fn begin(sample: v1::Sample, left_bytes: u64) -> Result<Self, MessageError> {
+        let sizes =
+            sample.fields.iter().map(|field| field.more.saturating_add(field.data.len() as u64));
+        let announced = sizes.fold(0u64, u64::saturating_add);
+        if announced > left_bytes.min(SAMPLE_MAX_BYTES) {
+            let text = "announces a sample of more bytes than the shard or a sample may have";
+            return fault(text.to_owned());
+        }
+        let begun = |field: &v1::Field| {
+            let mut whole = BytesMut::with_capacity(field.data.len() + field.more as usize);
+            whole.extend_from_slice(&field.data);
+            (whole, field.more)
+        };
+        Ok(Self { fields: sample.fields.iter().map(begun).collect(), sample })
+    }
+
+    fn push(&mut self, piece: v1::Sample) -> Result<(), MessageError> {
+        let [field] = &piece.fields[..] else {
+            return fault("has a piece that is not of one field".to_owned());
+        };
+        let mut known = self.sample.fields.iter().zip(&mut self.fields);
+        let known = known.find(|(known, (_, left))| known.name == field.name && *left > 0);
+        let Some((_, (whole, left))) = known.filter(|_| piece.index == self.sample.index) else {
+            return fault(format!("has a piece of `{}`, which is not under way", field.name));
+        };
+        let bytes = field.data.len() as u64;
+        if bytes == 0 || bytes.checked_add(field.more) != Some(*left) {
+            return fault(format!("has a piece of `{}` that does not fit", field.name));
+        }
+        whole.extend_from_slice(&field.data);
+        *left = field.more;
+        Ok(())
+    }
+
+    fn finish(mut self) -> v1::Sample {
+        for (field, (whole, _)) in self.sample.fields.iter_mut().zip(self.fields) {
+            (field.data, field.more) = (whole.freeze(), 0);
+        }
+        self.sample
     }
 }
 
@@ -89,7 +164,7 @@ mod tests {
 
     /// Samples of ten bytes each.
     fn block(indices: &[u32]) -> v1::SampleBlock {
-        let field = v1::Field { name: "jpg".to_owned(), data: vec![7; 10].into() };
+        let field = v1::Field { name: "jpg".to_owned(), data: vec![7; 10].into(), more: 0 };
         let sample =
             |&index| v1::Sample { index, fields: vec![field.clone()], ..Default::default() };
         v1::SampleBlock { samples: indices.iter().map(sample).collect() }
@@ -119,5 +194,35 @@ mod tests {
         assert!(said(&query, 99, &[&[4, 2, 4], &[4]]).unwrap_err().contains("more than the 3"));
         assert!(said(&query, 19, &[&[4, 2]]).unwrap_err().contains("more bytes than the shard"));
         assert!(said(&query, 99, &[&[4], &[]]).unwrap_err().contains("empty block"));
+    }
+
+    #[test]
+    fn pieces_are_joined_and_only_those_that_fit() {
+        let query = query(&[4]);
+        let piece = |index, name: &str, bytes: usize, more| {
+            let field = v1::Field { name: name.to_owned(), data: vec![7; bytes].into(), more };
+            let sample = v1::Sample { index, fields: vec![field], ..Default::default() };
+            v1::SampleBlock { samples: vec![sample] }
+        };
+        let read = |pieces: Vec<v1::SampleBlock>| {
+            let mut answer = Answer::new(&query, 100);
+            let pushed = pieces.into_iter().try_for_each(|piece| answer.push(piece));
+            let finished = pushed.and_then(|()| answer.finish());
+            finished.map(|samples| samples[0].bytes()).map_err(|error| error.to_string())
+        };
+        let first = || piece(4, "a", 0, 30);
+        assert_eq!(read(vec![first(), piece(4, "a", 20, 10), piece(4, "a", 10, 0)]), Ok(30));
+        let refused = |pieces, why: &str| {
+            let said = read(pieces).unwrap_err();
+            assert!(said.contains(why), "{said}");
+        };
+        refused(vec![first(), piece(4, "a", 20, 11)], "does not fit");
+        refused(vec![first(), piece(4, "a", 0, 30)], "does not fit");
+        refused(vec![first(), piece(4, "a", 20, u64::MAX)], "does not fit");
+        refused(vec![first(), piece(4, "b", 20, 10)], "not under way");
+        refused(vec![first(), piece(5, "a", 20, 10)], "not under way");
+        refused(vec![first()], "0 of 1");
+        refused(vec![piece(4, "a", 1, 100)], "more bytes than the shard");
+        refused(vec![piece(4, "a", 1, u64::MAX)], "more bytes than the shard");
     }
 }

@@ -6,15 +6,18 @@ use std::time::Duration;
 
 use headwater_core::{Backoff, Digest, Digester, Manifest, ShardEntry};
 use headwater_proto::storage::{
-    EncodedSample, FieldSelection, ReadQuery, ShardQuery, StorageFailure,
+    EncodedSample, FieldSelection, PLAN_SHARDS_MAX, ReadQuery, ShardPlan, ShardQuery,
+    StorageFailure,
 };
-use headwater_proto::v1::PrefetchRequest;
+use rustix::rand::{GetRandomFlags, getrandom};
 use tokio::time::{Instant, sleep};
 
+use crate::hedging::Hedging;
 use crate::local::LocalShards;
 use crate::metrics::{ReadCounts, Way};
 use crate::node::Node;
 use crate::nodes::{Nodes, order};
+use crate::round::ask_in_order;
 use crate::{
     BytesRead, IndexedShard, LocalFiles, ShardReadError, StorageClientConfig, StorageClientError,
     metrics,
@@ -40,22 +43,15 @@ pub struct Dataset {
     manifest: Arc<Manifest>,
 }
 
-/// What came of advice.
-#[derive(Debug, Default)]
-pub struct Advised {
-    /// Shards that a node takes up, in no order. The others were beyond the nodes' room and may be
-    /// named again later.
-    pub shards: Vec<u32>,
-    /// Nodes that did not hear it; others heard it in their place.
-    pub failures: Vec<StorageClientError>,
-}
-
 #[derive(Debug)]
 struct Inner {
     config: StorageClientConfig,
     nodes: Arc<Nodes>,
     local: LocalShards,
     counts: ReadCounts,
+    hedging: Option<Hedging>,
+    /// By which nodes know this client's plans from others'.
+    caller: Digest,
     /// Counts pauses, so that no two are alike.
     pauses: AtomicU64,
 }
@@ -76,10 +72,12 @@ impl StorageClient {
         metrics::describe();
         let local = LocalShards::new(config.local_shards_max, config.local_roots.clone());
         let inner = Inner {
+            hedging: Hedging::new(config.hedge_ms, config.hedge_percent),
             config,
             nodes,
             local,
             counts: ReadCounts::default(),
+            caller: draw_caller(),
             pauses: AtomicU64::new(0),
         };
         let client = Self { inner: Arc::new(inner) };
@@ -87,7 +85,7 @@ impl StorageClient {
         let nodes = client.inner.nodes.now();
         futures::future::join_all(nodes.iter().map(|node| node.hello())).await;
         let hello = |node: Arc<Node>| async move { node.hello().await };
-        client.inner.on_some_node(Digest(0), hello).await?;
+        client.inner.on_some_node(Digest(0), None, hello).await?;
         Ok(client)
     }
 
@@ -101,7 +99,7 @@ impl StorageClient {
             let dataset = dataset.clone();
             async move { node.manifest(&dataset).await }
         };
-        self.inner.on_some_node(Digest(0), ask).await
+        self.inner.on_some_node(Digest(0), None, ask).await
     }
 
     /// A handle for reading samples of a dataset, as its manifest numbers them. Does not ask the
@@ -128,7 +126,8 @@ impl Dataset {
     }
 
     /// Samples of one shard, in the order asked for; of each, the fields wanted that it has, or the
-    /// verdict on it. Cancel-safe. What one node, or this host, cannot read is asked of the next.
+    /// verdict on it. Cancel-safe. What one node, or this host, cannot read is asked of the next; so is,
+    /// within `hedge_percent`, what one node takes long to answer.
     ///
     /// # Errors
     /// Unknown dataset, another manifest, no such shard or sample; or no node can read it for
@@ -164,7 +163,8 @@ impl Dataset {
                     let query = query.clone();
                     async move { node.read(&query, shard_bytes).await }
                 };
-                (inner.on_some_node(self.place_of(shard), read).await?, Way::Grpc)
+                let (place, hedging) = (self.place_of(shard), inner.hedging.as_ref());
+                (inner.on_some_node(place, hedging, read).await?, Way::Grpc)
             }
         };
         let bytes = samples.iter().map(EncodedSample::bytes).sum();
@@ -172,49 +172,61 @@ impl Dataset {
         Ok(samples)
     }
 
-    /// Tells each node which of its shards are wanted next, soonest first. The shards of a node that
-    /// fails are told to the next in their order, where reads of them go too.
+    /// Tells the nodes which shards are wanted next, soonest first; of more than [`PLAN_SHARDS_MAX`]
+    /// the first. That takes the place of what this client and its clones said of the dataset before.
+    /// Each node hears of the shards that are its own, and of those of a node that fails, in their order.
     ///
-    /// Nothing depends on the advice: callers may pass over any failure.
-    pub async fn prefetch(&self, shards: &[u32]) -> Advised {
+    /// Nothing depends on it: callers may pass over any failure. Those of the nodes that did not hear
+    /// are returned.
+    pub async fn prefetch(&self, shards: &[u32]) -> Vec<StorageClientError> {
+        let shards = &shards[..shards.len().min(PLAN_SHARDS_MAX)];
         let nodes = self.client.inner.nodes.now();
-        let mut advised = Advised::default();
+        let mut failures = Vec::new();
         let mut deaf = vec![false; nodes.len()];
-        let mut untold = shards.to_vec();
-        while !untold.is_empty() && deaf.contains(&false) {
-            let mut by_node: Vec<Vec<u32>> = vec![Vec::new(); nodes.len()];
-            for shard in untold.drain(..) {
-                let order = order(&nodes, self.place_of(shard));
-                let next = order.into_iter().find(|&at| !deaf[at]);
-                by_node[next.expect("one may hear")].push(shard);
-            }
-            let told = by_node.into_iter().enumerate().filter(|(_, shards)| !shards.is_empty());
-            let tell = |(at, shards): (usize, Vec<u32>)| {
-                let told = self.tell(&nodes[at], shards.clone());
-                async move { (at, shards, told.await) }
+        let mut told: Vec<Option<Vec<u32>>> = vec![None; nodes.len()];
+        loop {
+            let plans = self.divide(&nodes, shards, &deaf);
+            let news = plans.into_iter().enumerate().filter(|(at, plan)| {
+                // One that failed a moment ago has nothing to forget that would be worth a wait.
+                let idle = plan.is_empty() && nodes[*at].is_resting();
+                !deaf[*at] && !idle && told[*at].as_ref() != Some(plan)
+            });
+            let tell = |(at, plan): (usize, Vec<u32>)| {
+                let told = self.tell(&nodes[at], plan.clone());
+                async move { (at, plan, told.await) }
             };
-            for (at, mut shards, told) in futures::future::join_all(told.map(tell)).await {
-                match told {
-                    Ok(accepted) => {
-                        shards.truncate(accepted as usize);
-                        advised.shards.extend(shards);
-                    }
+            let heard = futures::future::join_all(news.map(tell)).await;
+            if heard.is_empty() {
+                return failures;
+            }
+            for (at, plan, heard) in heard {
+                match heard {
+                    Ok(()) => told[at] = Some(plan),
                     Err(error) => {
                         deaf[at] = true;
-                        untold.extend(shards);
-                        advised.failures.push(error);
+                        failures.push(error);
                     }
                 }
             }
         }
-        advised
     }
 
-    /// How many of the shards the node takes up: the first ones.
-    async fn tell(&self, node: &Node, shards: Vec<u32>) -> Result<u32, StorageClientError> {
+    /// Which shards each node is told of, in their order; none where all are deaf.
+    fn divide(&self, nodes: &[Arc<Node>], shards: &[u32], deaf: &[bool]) -> Vec<Vec<u32>> {
+        let mut plans: Vec<Vec<u32>> = vec![Vec::new(); nodes.len()];
+        for &shard in shards {
+            let order = order(nodes, self.place_of(shard));
+            if let Some(at) = order.into_iter().find(|&at| !deaf[at]) {
+                plans[at].push(shard);
+            }
+        }
+        plans
+    }
+
+    async fn tell(&self, node: &Node, shards: Vec<u32>) -> Result<(), StorageClientError> {
         let dataset = self.manifest.dataset().to_owned();
-        let manifest_digest = self.manifest.digest().to_bytes().to_vec().into();
-        node.prefetch(PrefetchRequest { dataset, manifest_digest, shards }).await
+        let (manifest, caller) = (self.manifest.digest(), self.client.inner.caller);
+        node.prefetch(ShardPlan { dataset, manifest, caller, shards }).await
     }
 
     /// From the shard's file, where it lies on this host. `None`: the nodes are to be asked, also
@@ -266,11 +278,12 @@ impl Dataset {
 // === impl Inner ===
 
 impl Inner {
-    /// Asks one node after the other until one gives an answer. Where all failed and one of them
+    /// Asks the nodes until one gives an answer ([`ask_in_order`]). Where all failed and one of them
     /// for good, that is the error; where all may be tried again, they are, until the limit.
     async fn on_some_node<T, F>(
         &self,
         place: Digest,
+        hedging: Option<&Hedging>,
         ask: impl Fn(Arc<Node>) -> F,
     ) -> Result<T, StorageClientError>
     where
@@ -279,17 +292,13 @@ impl Inner {
         let started = Instant::now();
         let mut rounds = 0;
         loop {
-            let mut last = None;
             // Others may be there in the next round.
             let nodes = self.nodes.now();
-            for at in order(&nodes, place) {
-                match ask(nodes[at].clone()).await {
-                    Ok(answer) => return Ok(answer),
-                    Err(error) if error.is_retryable() => last = last.or(Some(error)),
-                    Err(error) => last = last.filter(|e| !e.is_retryable()).or(Some(error)),
-                }
-            }
-            let Some(error) = last else { unreachable!("a list with nobody on it is not taken") };
+            let ordered: Vec<_> = order(&nodes, place).into_iter().map(|at| &nodes[at]).collect();
+            let error = match ask_in_order(&ordered, hedging, &ask).await {
+                Ok(answer) => return Ok(answer),
+                Err(error) => error,
+            };
             if !error.is_retryable() {
                 return Err(error);
             }
@@ -326,6 +335,15 @@ impl Inner {
             source: Box::new(error),
         }
     }
+}
+
+/// A number that no other client has. Without random numbers of the system, which is not seen on any
+/// that is in use, it is this process's own.
+fn draw_caller() -> Digest {
+    let mut drawn = [0; 16];
+    let filled = getrandom(&mut drawn[..], GetRandomFlags::NONBLOCK).unwrap_or(0);
+    let process = u64::from(std::process::id());
+    Digester::new("headwater caller 1").bytes(&drawn[..filled]).number(process).finish()
 }
 
 #[cfg(test)]

@@ -14,6 +14,8 @@ const NODE_DEFAULT: &str = "127.0.0.1:7401";
 const CONNECT_TIMEOUT_MS_DEFAULT: u64 = 5_000;
 const ANSWER_TIMEOUT_MS_DEFAULT: u64 = 30_000;
 const WAIT_LIMIT_MS_DEFAULT: u64 = 300_000;
+const HEDGE_MS_DEFAULT: u64 = 100;
+const HEDGE_PERCENT_DEFAULT: u32 = 5;
 const LOCAL_SHARDS_DEFAULT: usize = 256;
 const REFRESH_MS_DEFAULT: u64 = 5_000;
 
@@ -38,6 +40,11 @@ pub struct StorageClientConfig {
     pub wait_limit_ms: u64,
     /// The key by which people set `wait_limit_ms`, for error messages.
     pub wait_limit_key: &'static str,
+    /// Shortest time after which a read that its node has not answered is asked of the next one too, in
+    /// milliseconds; 0: never. It is longer where reads take longer as a rule.
+    pub hedge_ms: u64,
+    /// Most reads that are asked of a second node so, in percent of all.
+    pub hedge_percent: u32,
     /// Shards kept open at once; the least recently used one is let go.
     pub local_shards_max: usize,
     /// How the nodes are known, and this reader to them.
@@ -68,6 +75,8 @@ impl Default for StorageClientConfig {
             answer_timeout_ms: ANSWER_TIMEOUT_MS_DEFAULT,
             wait_limit_ms: WAIT_LIMIT_MS_DEFAULT,
             wait_limit_key: "wait_limit_ms",
+            hedge_ms: HEDGE_MS_DEFAULT,
+            hedge_percent: HEDGE_PERCENT_DEFAULT,
             local_shards_max: LOCAL_SHARDS_DEFAULT,
             access: AccessConfig::default(),
         }

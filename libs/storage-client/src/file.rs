@@ -4,15 +4,17 @@
 //! out of the kernel's cache costs next to nothing beside decoding (docs/benchmarks/storage.md), and
 //! makes whatever becomes of the file an error here.
 
-use std::cell::{Cell, RefCell};
 use std::fs::{File, Metadata, OpenOptions};
-use std::io::{self, Read, Seek, SeekFrom};
+use std::io;
 use std::num::NonZeroU64;
 use std::ops::Range;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
+use bytes::Bytes;
 use rustix::fs::{Advice, OFlags, fadvise};
+
+use crate::buffers;
 
 /// Bytes that are fetched at a time, into memory that is thrown away: few enough for a core's cache.
 const FETCH_BYTES: u64 = 256 << 10;
@@ -89,18 +91,6 @@ pub enum ShardFileError {
     },
 }
 
-/// A place in a shard's file from which a parser reads on. What goes wrong with the file is kept
-/// apart from what the parser makes of it: ask [`ShardReader::take_fault`] before the parser's own
-/// error is believed.
-#[derive(Debug)]
-pub struct ShardReader<'a> {
-    file: &'a ShardFile,
-    /// Where the part that is read begins; offsets count from there.
-    base: u64,
-    at: Cell<u64>,
-    fault: RefCell<Option<ShardFileError>>,
-}
-
 // === impl FileIdentity ===
 
 impl FileIdentity {
@@ -173,10 +163,9 @@ impl ShardFile {
     ///
     /// # Errors
     /// The file has become shorter, or the disk fails.
-    pub fn read_at(&self, offset: u64, bytes: u64) -> Result<Vec<u8>, ShardFileError> {
-        let mut to = vec![0; usize::try_from(bytes).unwrap_or(usize::MAX)];
-        self.read_exact_at(&mut to, offset)?;
-        Ok(to)
+    pub fn read_at(&self, offset: u64, bytes: u64) -> Result<Bytes, ShardFileError> {
+        let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
+        buffers::filled(bytes, |to| self.read_exact_at(to, offset))
     }
 
     fn read_exact_at(&self, to: &mut [u8], offset: u64) -> Result<(), ShardFileError> {
@@ -192,12 +181,6 @@ impl ShardFile {
         }
     }
 
-    /// A reader of the file from a byte on.
-    #[must_use]
-    pub fn reader(&self, base: u64) -> ShardReader<'_> {
-        ShardReader { file: self, base, at: Cell::new(0), fault: RefCell::default() }
-    }
-
     /// Asks the kernel to fetch ranges soon; does not wait. Advice: ranges beyond the end and
     /// refusals of the kernel are passed over.
     pub fn will_need(&self, ranges: impl IntoIterator<Item = Range<u64>>) {
@@ -208,18 +191,22 @@ impl ShardFile {
         }
     }
 
-    /// Reads the whole file into the kernel's cache, so that reading it afterwards does not wait.
-    /// Blocking: not for async threads.
+    /// Reads the whole file into the kernel's cache, so that reading it afterwards does not wait, for as
+    /// long as it is `wanted`; whether that was to the end. Blocking: not for async threads.
     ///
     /// # Errors
     /// The file was changed since it was opened, or the disk fails.
-    pub fn fetch(&self) -> Result<(), ShardFileError> {
+    pub fn fetch(&self, wanted: &dyn Fn() -> bool) -> Result<bool, ShardFileError> {
         let mut scratch = vec![0; FETCH_BYTES.min(self.identity.bytes) as usize];
         for start in (0..self.identity.bytes).step_by(FETCH_BYTES as usize) {
+            if !wanted() {
+                return Ok(false);
+            }
             let bytes = FETCH_BYTES.min(self.identity.bytes - start) as usize;
             self.read_exact_at(&mut scratch[..bytes], start)?;
         }
-        self.check_unchanged()
+        self.check_unchanged()?;
+        Ok(true)
     }
 
     /// Checks that the file is what it was when it was opened. What was read of it before this was
@@ -251,68 +238,6 @@ impl ShardFileError {
     }
 }
 
-// === impl ShardReader ===
-
-impl ShardReader<'_> {
-    /// Bytes from the reader's first to the file's end.
-    #[must_use]
-    pub fn len(&self) -> u64 {
-        self.file.identity.bytes.saturating_sub(self.base)
-    }
-
-    /// Whether there is nothing to read.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    /// Up to `bytes` bytes from an offset on; fewer at the file's end.
-    ///
-    /// # Errors
-    /// As [`ShardFile::read_at`].
-    pub fn peek(&self, offset: u64, bytes: u64) -> Result<Vec<u8>, ShardFileError> {
-        let bytes = bytes.min(self.len().saturating_sub(offset));
-        self.file.read_at(self.base.saturating_add(offset), bytes)
-    }
-
-    /// What went wrong with the file since this was asked last.
-    #[must_use]
-    pub fn take_fault(&self) -> Option<ShardFileError> {
-        self.fault.take()
-    }
-}
-
-impl Read for &ShardReader<'_> {
-    fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
-        let at = self.at.get();
-        let bytes = (to.len() as u64).min(self.len().saturating_sub(at)) as usize;
-        match self.file.read_exact_at(&mut to[..bytes], self.base.saturating_add(at)) {
-            Ok(()) => {
-                self.at.set(at + bytes as u64);
-                Ok(bytes)
-            }
-            Err(fault) => {
-                let said = io::Error::other(fault.to_string());
-                self.fault.replace(Some(fault));
-                Err(said)
-            }
-        }
-    }
-}
-
-impl Seek for &ShardReader<'_> {
-    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
-        let at = match to {
-            SeekFrom::Start(at) => Some(at),
-            SeekFrom::Current(by) => self.at.get().checked_add_signed(by),
-            SeekFrom::End(by) => self.len().checked_add_signed(by),
-        };
-        let at = at.ok_or(io::ErrorKind::InvalidInput)?;
-        self.at.set(at);
-        Ok(at)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::io::Write;
@@ -332,17 +257,10 @@ mod tests {
         let held = file(&content);
         let shard = ShardFile::open(held.path()).unwrap();
         shard.will_need(iter::once(0..u64::MAX));
-        shard.fetch().unwrap();
+        assert!(shard.fetch(&|| true).unwrap());
+        assert!(!shard.fetch(&|| false).unwrap(), "not wanted, so not read to its end");
         assert_eq!(shard.read_at(5000, 10_000).unwrap(), content[5000..15_000]);
-        assert_eq!(shard.read_at(600_000, 0).unwrap(), b"");
-        let reader = shard.reader(100);
-        assert_eq!((reader.len(), reader.peek(599_898, 9).unwrap().len()), (599_900, 2));
-        let mut from = &reader;
-        from.seek(SeekFrom::Current(400_000)).unwrap();
-        let mut rest = Vec::new();
-        from.read_to_end(&mut rest).unwrap();
-        assert_eq!(rest, content[400_100..]);
-        assert!(reader.take_fault().is_none());
+        assert!(shard.read_at(600_000, 0).unwrap().is_empty());
     }
 
     /// With a map the process would end here.
@@ -353,11 +271,7 @@ mod tests {
         held.as_file().set_len(100).unwrap();
         let changed = |read: Result<(), _>| matches!(read, Err(ShardFileError::Changed { .. }));
         assert!(changed(shard.read_at(4096, 10).map(drop)));
-        assert!(changed(shard.fetch()) && changed(shard.check_unchanged()));
-        let reader = shard.reader(0);
-        let said = (&reader).read_to_end(&mut Vec::new()).unwrap_err().to_string();
-        assert!(said.contains("was changed while it was in use"), "{said}");
-        assert!(changed(reader.take_fault().map_or(Ok(()), Err)));
+        assert!(changed(shard.fetch(&|| true).map(drop)) && changed(shard.check_unchanged()));
     }
 
     #[test]
@@ -373,6 +287,6 @@ mod tests {
             said("/dev/null"),
             "shard `/dev/null` is not a regular file: name a tar archive"
         );
-        assert!(ShardFile::open(file(b"").path()).unwrap().reader(0).is_empty());
+        assert_eq!(ShardFile::open(file(b"").path()).unwrap().identity().bytes, 0);
     }
 }

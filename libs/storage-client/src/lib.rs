@@ -25,26 +25,33 @@
 #![forbid(unsafe_code)]
 
 mod answer;
+mod buffers;
+mod cached;
 mod client;
 mod config;
 mod error;
 mod file;
+mod hedging;
 mod host;
 mod local;
 mod metrics;
 mod node;
 mod nodes;
+mod object;
 mod open_shards;
+mod round;
 mod shard;
 
-pub use client::{Advised, Dataset, StorageClient};
+pub use cached::CachedObject;
+pub use client::{Dataset, StorageClient};
 pub use config::{LocalFiles, StorageClientConfig};
 pub use error::StorageClientError;
-pub use file::{FileIdentity, ShardFile, ShardFileError, ShardReader};
+pub use file::{FileIdentity, ShardFile, ShardFileError};
 pub use host::{host_id, host_name};
-pub use metrics::BytesRead;
+pub use metrics::{BytesRead, describe_buffers};
+pub use object::{Object, ObjectError, ObjectReader};
 pub use open_shards::OpenShards;
-pub use shard::{IndexedShard, ShardReadError};
+pub use shard::{IndexedShard, LeftOut, ShardReadError};
 
 pub use headwater_proto::storage::{
     BadBytes, DatasetRef, EncodedSample, FieldSelection, READ_SAMPLES_MAX, SAMPLE_MAX_BYTES,

@@ -5,12 +5,13 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use headwater_core::{Digest, ShardEntry};
+use headwater_core::{Digest, ShardEntry, cached_shard_key};
 use headwater_proto::storage::{ShardPlace, ShardQuery};
 
 use crate::node::Node;
-use crate::{FileIdentity, IndexedShard, OpenShards, ShardFile, host_id, metrics};
+use crate::{CachedObject, FileIdentity, IndexedShard, OpenShards, ShardFile, host_id, metrics};
 
 /// The shards opened so far.
 #[derive(Debug)]
@@ -112,6 +113,9 @@ fn open(
     }
     let path = place.path.as_deref().ok_or_else(|| NotLocal::lasting("the shard has no path"))?;
     let shown = path.display();
+    if let Some(version) = place.cached {
+        return open_cached(path, version, entry, roots);
+    }
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     if name != entry.name.as_str()
         || (place.bytes, place.index.digest()) != (entry.bytes, entry.digest)
@@ -131,7 +135,28 @@ fn open(
     if file.identity() != there {
         return Err(NotLocal::lasting(format!("`{shown}` is another file here")));
     }
-    IndexedShard::new(file, place.index).ok_or_else(|| NotLocal::lasting("its index does not fit"))
+    IndexedShard::new(Arc::new(file), place.index)
+        .ok_or_else(|| NotLocal::lasting("its index does not fit"))
+}
+
+/// Opens a shard in the host's cache. Its key follows from the manifest's digest, so that no other
+/// shard's entry is taken for it.
+fn open_cached(
+    path: &Path,
+    version: Digest,
+    entry: &ShardEntry,
+    roots: &[PathBuf],
+) -> Result<IndexedShard, NotLocal> {
+    let real = allowed(path, roots)?;
+    let key = cached_shard_key(entry.digest, version);
+    let opened = CachedObject::open(&real, key, version);
+    // Entries come and go.
+    let passing = |reason: String| NotLocal { reason, passing: true };
+    let object = opened.map_err(|error| passing(error.to_string()))?;
+    let index = object.index().filter(|index| index.samples() == entry.samples);
+    let unfit = || passing(format!("`{}` holds no index of this shard", path.display()));
+    let index = index.ok_or_else(unfit)?;
+    IndexedShard::new(Arc::new(object), index).ok_or_else(unfit)
 }
 
 /// Where a path leads, all links and `..` followed, if that is in one of the folders.
@@ -183,6 +208,7 @@ mod tests {
             inode: identity.inode,
             bytes: identity.bytes,
             modified_ns: identity.modified_ns,
+            cached: None,
             index: index.clone(),
         };
         let roots = [folder.path().to_owned()];

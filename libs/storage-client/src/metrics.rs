@@ -10,7 +10,12 @@ const READ_BYTES: &str = "headwater_storage_read_bytes_total";
 const READ_SAMPLES: &str = "headwater_storage_read_samples_total";
 const READ_SECONDS: &str = "headwater_storage_read_seconds";
 const NODE_FAILURES: &str = "headwater_storage_node_failures_total";
+const NODE_DRAINS: &str = "headwater_storage_node_drains_total";
+const HEDGED_READS: &str = "headwater_storage_hedged_reads_total";
+const HEDGES_WON: &str = "headwater_storage_hedges_won_total";
+const HEDGES_WITHHELD: &str = "headwater_storage_hedges_withheld_total";
 const LOCAL_SHARDS: &str = "headwater_storage_local_shards";
+const SPARE_BYTES: &str = "headwater_storage_spare_buffer_bytes";
 
 /// How samples came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,16 +64,60 @@ pub(crate) fn describe() {
             NODE_FAILURES,
             "Requests that a storage node failed or refused, by node and kind"
         );
+        metrics::describe_counter!(
+            NODE_DRAINS,
+            "Times that a storage node said that it is about to end, by node; no failure"
+        );
+        metrics::describe_counter!(
+            HEDGED_READS,
+            "Reads that a second node was asked for as well because the first took long"
+        );
+        metrics::describe_counter!(HEDGES_WON, "Those of them that the second node answered first");
+        metrics::describe_counter!(
+            HEDGES_WITHHELD,
+            "Reads that took long without a second node being asked: the share of hedged reads was \
+             reached"
+        );
         metrics::describe_gauge!(LOCAL_SHARDS, "Shards of this host that are read as files");
+        describe_buffers();
     });
+}
+
+/// Says what the memory's metric means, for a process that reads files and asks no node: a node.
+pub fn describe_buffers() {
+    metrics::describe_gauge!(
+        SPARE_BYTES,
+        metrics::Unit::Bytes,
+        "Bytes of memory that files were read into and that wait to be used again"
+    );
 }
 
 pub(crate) fn node_failed(node: &str, kind: StorageFailure) {
     metrics::counter!(NODE_FAILURES, "node" => node.to_owned(), "kind" => kind.name()).increment(1);
 }
 
+pub(crate) fn node_drains(node: &str) {
+    metrics::counter!(NODE_DRAINS, "node" => node.to_owned()).increment(1);
+}
+
+pub(crate) fn hedged() {
+    metrics::counter!(HEDGED_READS).increment(1);
+}
+
+pub(crate) fn hedge_won() {
+    metrics::counter!(HEDGES_WON).increment(1);
+}
+
+pub(crate) fn hedge_withheld() {
+    metrics::counter!(HEDGES_WITHHELD).increment(1);
+}
+
 pub(crate) fn local_shards(count: usize) {
     metrics::gauge!(LOCAL_SHARDS).set(count as f64);
+}
+
+pub(crate) fn spare_bytes(bytes: usize) {
+    metrics::gauge!(SPARE_BYTES).set(bytes as f64);
 }
 
 // === impl Way ===

@@ -4,12 +4,12 @@
 use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use headwater_access::{Access, Caller, Reached};
+use headwater_access::{Access, Caller, Reached, Taken, call_for_chunks};
 use headwater_core::Manifest;
 use headwater_proto::identity::{self, Tier};
 use headwater_proto::storage::{
-    EncodedSample, ManifestAssembly, MessageError, ReadQuery, ShardPlace, ShardQuery,
-    StorageFailure, StorageWelcome,
+    BlockAssembly, EncodedSample, ManifestAssembly, MessageError, READ_SAMPLES_PATH, ReadQuery,
+    ShardPlace, ShardPlan, ShardQuery, StorageFailure, StorageWelcome, request_bytes,
 };
 use headwater_proto::v1::storage_client::StorageClient as Grpc;
 use headwater_proto::{MESSAGE_MAX_BYTES, WIRE_VERSION, v1};
@@ -33,6 +33,8 @@ const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(10);
 const KEEP_ALIVE_TIMEOUT: Duration = Duration::from_secs(10);
 /// A node that failed is asked last for so long.
 const REST: Duration = Duration::from_secs(2);
+/// A node that said that it is about to end is asked last for so long.
+const REST_DRAINING: Duration = Duration::from_secs(10);
 
 /// A storage node that may or may not be there.
 #[derive(Debug)]
@@ -54,6 +56,8 @@ struct Health {
     host_id: String,
     /// Its shards are not files that may be read here; found out by trying.
     remote: bool,
+    /// It said that it is about to end.
+    draining: bool,
 }
 
 #[derive(Debug, Default)]
@@ -68,6 +72,8 @@ struct State {
 struct Connection {
     generation: u64,
     grpc: Grpc<Caller>,
+    /// The same connection, for what does without tonic's buffers.
+    caller: Caller,
     welcome: Arc<StorageWelcome>,
 }
 
@@ -147,11 +153,13 @@ impl Node {
     ) -> Result<Vec<EncodedSample>, StorageClientError> {
         let mut connection = self.connection().await?;
         let answer = async {
-            let request = v1::ReadRequest::from(query.clone());
-            let mut blocks =
-                self.in_time(connection.grpc.read_samples(request)).await?.into_inner();
+            let request = request_bytes(&v1::ReadRequest::from(query.clone()));
+            let asked = call_for_chunks(&mut connection.caller, READ_SAMPLES_PATH, request);
+            let mut chunks = self.in_time(asked).await?;
+            let mut blocks = BlockAssembly::default();
             let mut answer = Answer::new(query, shard_bytes);
-            while let Some(block) = self.in_time(blocks.message()).await? {
+            // Limited for each block: bytes that trickle in do not keep a read for ever.
+            while let Some(block) = self.in_time(next_block(&mut chunks, &mut blocks)).await? {
                 answer.push(block).map_err(Fault::Message)?;
             }
             answer.finish().map_err(Fault::Message)
@@ -172,14 +180,11 @@ impl Node {
         self.settle(connection.generation, answer.await).await
     }
 
-    pub(crate) async fn prefetch(
-        &self,
-        request: v1::PrefetchRequest,
-    ) -> Result<u32, StorageClientError> {
+    pub(crate) async fn prefetch(&self, plan: ShardPlan) -> Result<(), StorageClientError> {
         let mut connection = self.connection().await?;
         let answer = async {
-            let reply = self.in_time(connection.grpc.prefetch(request)).await?;
-            Ok(reply.into_inner().accepted)
+            let request = v1::PrefetchRequest::from(plan);
+            self.in_time(connection.grpc.prefetch(request)).await.map(drop)
         };
         self.settle(connection.generation, answer.await).await
     }
@@ -213,21 +218,24 @@ impl Node {
         let hello = v1::StorageHello { wire_version: WIRE_VERSION };
         let welcome = match grpc.hello(hello).await {
             Ok(welcome) => welcome.into_inner(),
+            Err(refused) if StorageFailure::of(&refused) == StorageFailure::Draining => {
+                return Err(Fault::Status(refused));
+            }
             Err(refused) => {
                 let instead = identity::instead(caller, Tier::Storage, &refused).await;
                 return Err(instead.map_or(Fault::Status(refused), Fault::Mistaken));
             }
         };
         let welcome = StorageWelcome::try_from(welcome).map_err(Fault::Version)?;
-        Ok(Connection { generation, grpc, welcome: welcome.into() })
+        Ok(Connection { generation, grpc, caller, welcome: welcome.into() })
     }
 
-    async fn in_time<T>(
+    async fn in_time<T, E: Into<Fault>>(
         &self,
-        answer: impl Future<Output = Result<T, Status>>,
+        answer: impl Future<Output = Result<T, E>>,
     ) -> Result<T, Fault> {
         match timeout(self.answer_timeout, answer).await {
-            Ok(result) => result.map_err(Fault::Status),
+            Ok(result) => result.map_err(Into::into),
             Err(_) => Err(Fault::TimedOut),
         }
     }
@@ -241,7 +249,7 @@ impl Node {
             Ok(value) => Ok(value),
             Err(fault) => {
                 let error = self.failed(fault);
-                if matches!(error.kind(), StorageFailure::Unavailable | StorageFailure::TimedOut) {
+                if is_away(error.kind()) {
                     let mut state = self.state.lock().await;
                     state.connection.take_if(|connection| connection.generation == generation);
                 }
@@ -255,7 +263,7 @@ impl Node {
         let node = self.address.clone();
         let error = match fault {
             Fault::Status(status) => {
-                let kind = StorageFailure::of(status.code());
+                let kind = StorageFailure::of(&status);
                 StorageClientError::Node { node, kind, message: status.message().to_owned() }
             }
             Fault::Unreachable(message) => StorageClientError::Node {
@@ -278,18 +286,38 @@ impl Node {
             }
             Fault::Message(source) => StorageClientError::Message { node, source },
         };
-        metrics::node_failed(&self.address, error.kind());
-        if matches!(error.kind(), StorageFailure::Unavailable | StorageFailure::TimedOut) {
-            let resting_until = Some(Instant::now() + REST);
-            *self.health() = Health { resting_until, ..Health::default() };
+        match error.kind() {
+            StorageFailure::Draining => self.drains(),
+            kind => metrics::node_failed(&self.address, kind),
+        }
+        if is_away(error.kind()) {
+            let draining = error.kind() == StorageFailure::Draining;
+            let resting_until = Some(Instant::now() + if draining { REST_DRAINING } else { REST });
+            *self.health() = Health { resting_until, draining, ..Health::default() };
         }
         error
+    }
+
+    /// Tells once that the node is about to end: that is no failure.
+    fn drains(&self) {
+        if !self.health().draining {
+            metrics::node_drains(&self.address);
+            tracing::info!(address = self.address, "storage node drains: others are asked");
+        }
     }
 
     fn health(&self) -> MutexGuard<'_, Health> {
         // No panic can happen while the lock is held.
         self.health.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Whether a node that failed so is asked last for a while, over a new connection.
+fn is_away(kind: StorageFailure) -> bool {
+    matches!(
+        kind,
+        StorageFailure::Unavailable | StorageFailure::Draining | StorageFailure::TimedOut
+    )
 }
 
 /// What came of a request, before it is put into words.
@@ -301,6 +329,31 @@ enum Fault {
     /// Something else answers there.
     Mistaken(String),
     Message(MessageError),
+}
+
+impl From<Status> for Fault {
+    fn from(status: Status) -> Self {
+        Self::Status(status)
+    }
+}
+
+/// The next block of an answer; `None` where it ends.
+async fn next_block(
+    chunks: &mut Taken,
+    blocks: &mut BlockAssembly,
+) -> Result<Option<v1::SampleBlock>, Fault> {
+    loop {
+        if let Some(block) = blocks.block().map_err(Fault::Message)? {
+            return Ok(Some(block));
+        }
+        match chunks.next().await? {
+            Some(chunk) => blocks.push(chunk),
+            None => {
+                blocks.finish().map_err(Fault::Message)?;
+                return Ok(None);
+            }
+        }
+    }
 }
 
 fn innermost(error: &dyn std::error::Error) -> String {

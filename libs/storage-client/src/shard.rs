@@ -1,7 +1,6 @@
-//! A shard's file with its index: samples by number.
+//! A shard's bytes with its index: samples by number.
 
 use std::ops::Range;
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -10,16 +9,25 @@ use headwater_proto::storage::{
     BadBytes, EncodedSample, FieldSelection, SAMPLE_MAX_BYTES, StorageFailure,
 };
 
-use crate::{ShardFile, ShardFileError};
+use crate::{Object, ObjectError};
 
 /// Fields of a sample this close together are read as one: the gap is a tar header or a small field.
 const GAP_BYTES: u64 = 4 << 10;
 
-/// A shard and where its samples lie in it. Clones share the file.
+/// A shard and where its samples lie in it. Clones share the object.
 #[derive(Clone, Debug)]
 pub struct IndexedShard {
-    file: Arc<ShardFile>,
+    object: Arc<dyn Object>,
     index: Arc<ShardIndex>,
+}
+
+/// A large field that was not read with its sample.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LeftOut {
+    /// Its place among the sample's fields.
+    pub place: usize,
+    /// Where its bytes lie, for [`IndexedShard::read_range`].
+    pub range: Range<u64>,
 }
 
 /// Why samples of a shard cannot be had now. What is wrong with one sample alone is no error but a
@@ -27,18 +35,18 @@ pub struct IndexedShard {
 #[derive(Debug, thiserror::Error)]
 pub enum ShardReadError {
     /// There is no such sample.
-    #[error("shard `{path}` has {}, number {index} was asked for", counted(*.samples, "sample"))]
+    #[error("shard `{name}` has {}, number {index} was asked for", counted(*.samples, "sample"))]
     OutOfRange {
-        /// Path of the shard.
-        path: PathBuf,
+        /// The shard, as people write it.
+        name: String,
         /// Number asked for.
         index: u32,
         /// How many there are.
         samples: u32,
     },
-    /// The file does not yield its bytes.
+    /// The object does not yield its bytes.
     #[error(transparent)]
-    File(#[from] ShardFileError),
+    Object(#[from] ObjectError),
 }
 
 // === impl ShardReadError ===
@@ -49,25 +57,31 @@ impl ShardReadError {
     pub fn kind(&self) -> StorageFailure {
         match self {
             Self::OutOfRange { .. } => StorageFailure::OutOfRange,
-            Self::File(_) => StorageFailure::ShardAway,
+            Self::Object(_) => StorageFailure::ShardAway,
         }
+    }
+
+    /// Whether the shard has only made room for others in the host's cache.
+    #[must_use]
+    pub fn is_evicted(&self) -> bool {
+        matches!(self, Self::Object(ObjectError::Evicted { .. }))
     }
 }
 
 // === impl IndexedShard ===
 
 impl IndexedShard {
-    /// Joins a file and its index; `None` where the index points beyond the end of the file.
+    /// Joins an object and its index; `None` where the index points beyond the object's end.
     #[must_use]
-    pub fn new(file: ShardFile, index: ShardIndex) -> Option<Self> {
-        let fits = index.end() <= file.identity().bytes;
-        fits.then(|| Self { file: Arc::new(file), index: Arc::new(index) })
+    pub fn new(object: Arc<dyn Object>, index: ShardIndex) -> Option<Self> {
+        let fits = index.end() <= object.bytes();
+        fits.then(|| Self { object, index: Arc::new(index) })
     }
 
-    /// The file.
+    /// What its bytes are read from.
     #[must_use]
-    pub fn file(&self) -> &ShardFile {
-        &self.file
+    pub fn object(&self) -> &dyn Object {
+        &*self.object
     }
 
     /// Its samples.
@@ -96,25 +110,69 @@ impl IndexedShard {
         indices: &[u32],
         fields: &FieldSelection,
     ) -> Result<Vec<EncodedSample>, ShardReadError> {
-        let read = indices.iter().map(|&index| self.sample(index, fields));
+        let read = indices.iter().map(|&index| self.sample(index, fields, u64::MAX));
         let samples = read.collect::<Result<Vec<_>, _>>()?;
         // After the bytes have been read: they are then those that were indexed.
-        self.file.check_unchanged()?;
+        self.object.check_unchanged()?;
         Ok(samples)
     }
 
-    fn sample(&self, index: u32, fields: &FieldSelection) -> Result<EncodedSample, ShardReadError> {
+    /// A sample as [`Self::read`] gives it, but fields of over `bytes_max` bytes are empty; and where
+    /// those lie. Blocking: not for async threads.
+    ///
+    /// # Errors
+    /// As [`Self::read`].
+    pub fn read_without(
+        &self,
+        index: u32,
+        fields: &FieldSelection,
+        bytes_max: u64,
+    ) -> Result<(EncodedSample, Vec<LeftOut>), ShardReadError> {
+        let sample = self.sample(index, fields, bytes_max)?;
+        self.object.check_unchanged()?;
+        let mut large = Vec::new();
+        if sample.fields.is_ok() {
+            for (place, field) in self.picked(index, fields)?.into_iter().enumerate() {
+                if !is_read(&field, bytes_max) {
+                    large.push(LeftOut { place, range: field.offset..field.offset + field.bytes });
+                }
+            }
+        }
+        Ok((sample, large))
+    }
+
+    /// Bytes of the shard. Blocking: not for async threads.
+    ///
+    /// # Errors
+    /// A shard that was changed or cannot be read.
+    pub fn read_range(&self, range: Range<u64>) -> Result<Bytes, ShardReadError> {
+        let bytes = self.object.read(range)?;
+        self.object.check_unchanged()?;
+        Ok(bytes)
+    }
+
+    fn sample(
+        &self,
+        index: u32,
+        fields: &FieldSelection,
+        bytes_max: u64,
+    ) -> Result<EncodedSample, ShardReadError> {
         let picked = self.picked(index, fields)?;
         let key = self.index.key(index).unwrap_or_default().to_owned();
         if let Some(verdict) = self.too_large(index, &picked) {
             return Ok(EncodedSample { index, key, fields: Err(verdict) });
         }
-        let mut runs: Vec<(Range<u64>, Bytes)> = Vec::new();
-        for run in runs_of(&picked) {
-            let bytes = self.file.read_at(run.start, run.end - run.start)?;
-            runs.push((run, bytes.into()));
-        }
+        let near: Vec<_> = picked.iter().filter(|f| is_read(f, bytes_max)).copied().collect();
+        let runs = runs_of(&near);
+        let read = self.object.read_many(&runs)?;
+        let runs: Vec<(Range<u64>, Bytes)> = runs.into_iter().zip(read).collect();
         let data = |field: &IndexedField<'_>| {
+            if let Some(value) = field.inline {
+                return (field.name.to_owned(), Bytes::copy_from_slice(value));
+            }
+            if !is_read(field, bytes_max) {
+                return (field.name.to_owned(), Bytes::new());
+            }
             let holds = |(run, _): &&(Range<u64>, Bytes)| run.contains(&field.offset);
             let held = runs.iter().find(holds).map(|(run, bytes)| {
                 let start = (field.offset - run.start) as usize;
@@ -133,15 +191,15 @@ impl IndexedShard {
     ) -> Result<Vec<IndexedField<'_>>, ShardReadError> {
         let samples = self.index.samples();
         if index >= samples {
-            let path = self.file.path().to_owned();
-            return Err(ShardReadError::OutOfRange { path, index, samples });
+            let name = self.object.name();
+            return Err(ShardReadError::OutOfRange { name, index, samples });
         }
         let present: Vec<_> = self.index.fields(index).collect();
         let picked = fields.pick(present.iter().map(|field| field.name));
         Ok(picked.into_iter().map(|at| present[at]).collect())
     }
 
-    /// The verdict on a sample with more bytes than one message may carry. The limit is the
+    /// The verdict on a sample with more bytes than one may have. The limit is the
     /// protocol's, the sizes are those of the index, which the manifest's digest covers.
     fn too_large(&self, index: u32, picked: &[IndexedField<'_>]) -> Option<BadBytes> {
         let bytes = sum(picked);
@@ -150,10 +208,15 @@ impl IndexedShard {
                 "sample `{}` of shard `{}` has {bytes} bytes in the fields asked for, limit \
                  {SAMPLE_MAX_BYTES}: ask for fewer fields or make the sample smaller",
                 self.index.key(index).unwrap_or_default(),
-                self.file.path().display(),
+                self.object.name(),
             ))
         })
     }
+}
+
+/// Whether a field is read with its sample: it is small enough, or in the index.
+fn is_read(field: &IndexedField<'_>, bytes_max: u64) -> bool {
+    field.bytes <= bytes_max || field.inline.is_some()
 }
 
 fn sum(picked: &[IndexedField<'_>]) -> u64 {
@@ -162,8 +225,9 @@ fn sum(picked: &[IndexedField<'_>]) -> u64 {
 
 /// Ranges of the file that hold the fields, those that follow each other closely joined.
 fn runs_of(picked: &[IndexedField<'_>]) -> Vec<Range<u64>> {
+    let range = |field: &IndexedField<'_>| field.offset..field.offset + field.bytes;
     let mut ranges: Vec<Range<u64>> =
-        picked.iter().map(|field| field.offset..field.offset + field.bytes).collect();
+        picked.iter().filter(|field| field.inline.is_none()).map(range).collect();
     ranges.retain(|range| !range.is_empty());
     ranges.sort_unstable_by_key(|range| range.start);
     let mut runs: Vec<Range<u64>> = Vec::new();
@@ -185,6 +249,7 @@ mod tests {
     use headwater_core::ShardIndexBuilder;
 
     use super::*;
+    use crate::{ShardFile, ShardFileError};
 
     fn shard() -> (tempfile::NamedTempFile, IndexedShard) {
         let mut file = tempfile::NamedTempFile::new().unwrap();
@@ -197,11 +262,12 @@ mod tests {
         index.field("jpg", 1000, 9000).unwrap();
         index.field("txt", 10_100, 20).unwrap();
         index.field("empty", 99_999, 0).unwrap();
+        index.inline("label", b"tench").unwrap();
         index.sample("large").unwrap();
         index.field("jpg", 0, SAMPLE_MAX_BYTES + 1).unwrap();
         index.field("cls", 50_000, 1).unwrap();
         let opened = ShardFile::open(file.path()).unwrap();
-        (file, IndexedShard::new(opened, index.finish()).unwrap())
+        (file, IndexedShard::new(Arc::new(opened), index.finish()).unwrap())
     }
 
     #[test]
@@ -214,6 +280,7 @@ mod tests {
         assert_eq!(read.field("txt").unwrap()[..], expect(10_100, 20));
         assert_eq!(read.field("cls").unwrap()[..], expect(50_000, 3));
         assert_eq!(read.field("empty").unwrap().len(), 0);
+        assert_eq!(read.field("label").unwrap()[..], *b"tench");
         let picked: Vec<_> = shard.index().fields(0).collect();
         assert_eq!(runs_of(&picked), [1000..10_120, 50_000..50_003]);
     }
@@ -242,6 +309,9 @@ mod tests {
         file.write_all(b"other").unwrap();
         let error = shard.read(&[0], &FieldSelection::all()).unwrap_err();
         assert_eq!(error.kind(), StorageFailure::ShardAway);
-        assert!(matches!(error, ShardReadError::File(ShardFileError::Changed { .. })), "{error}");
+        assert!(matches!(
+            error,
+            ShardReadError::Object(ObjectError::File(ShardFileError::Changed { .. }))
+        ));
     }
 }

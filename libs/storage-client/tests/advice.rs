@@ -1,6 +1,7 @@
-//! Advice on the shards that come next reaches every node that lives, and says which shards were
-//! taken up. The nodes here answer hello and advice, nothing else.
+//! What shards come next reaches every node that lives, each its own in their order, and takes the
+//! place of what was said before. The nodes here answer hello and that, nothing else.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use futures::stream::Empty;
@@ -12,12 +13,14 @@ use tonic::transport::Server;
 use tonic::transport::server::TcpIncoming;
 use tonic::{Request, Response, Status};
 
-/// A node that takes up so many shards of each advice, the first ones; `None`: it fails.
+/// Manifest and shards.
+type Told = (Vec<u8>, Vec<u32>);
+
 #[derive(Clone)]
 struct Node {
-    room: Option<u32>,
-    /// The shards that it was advised of, call by call.
-    heard: Arc<Mutex<Vec<Vec<u32>>>>,
+    fails: Arc<AtomicBool>,
+    /// Who told it of which shards, call by call.
+    heard: Arc<Mutex<Vec<Told>>>,
 }
 
 #[tonic::async_trait]
@@ -61,18 +64,18 @@ impl Storage for Node {
         &self,
         request: Request<v1::PrefetchRequest>,
     ) -> Result<Response<v1::PrefetchReply>, Status> {
-        let shards = request.into_inner().shards;
-        let most = shards.len() as u32;
-        self.heard.lock().unwrap().push(shards);
-        let room = self.room.ok_or_else(|| Status::unavailable("about to end"))?;
-        let accepted = room.min(most);
-        Ok(Response::new(v1::PrefetchReply { accepted }))
+        let v1::PrefetchRequest { caller, shards, .. } = request.into_inner();
+        self.heard.lock().unwrap().push((caller.to_vec(), shards));
+        if self.fails.load(Ordering::SeqCst) {
+            return Err(Status::unavailable("about to end"));
+        }
+        Ok(Response::new(v1::PrefetchReply {}))
     }
 }
 
 /// Starts a node; its address.
-async fn start(room: Option<u32>) -> (Node, String) {
-    let node = Node { room, heard: Arc::default() };
+async fn start(fails: bool) -> (Node, String) {
+    let node = Node { fails: Arc::new(fails.into()), heard: Arc::default() };
     let incoming = TcpIncoming::bind("127.0.0.1:0".parse().unwrap()).unwrap();
     let address = incoming.local_addr().unwrap().to_string();
     let serve = Server::builder()
@@ -99,53 +102,66 @@ async fn dataset(nodes: Vec<String>) -> Dataset {
     client.dataset(Arc::new(manifest.unwrap()))
 }
 
-fn heard(node: &Node) -> Vec<u32> {
-    node.heard.lock().unwrap().concat()
+/// What a node was told last.
+fn plan(node: &Node) -> Vec<u32> {
+    node.heard.lock().unwrap().last().map(|(_, shards)| shards.clone()).unwrap_or_default()
+}
+
+/// Whether the nodes' plans are these shards, each at one node and in their order.
+fn assert_divided(nodes: &[&Node], wanted: &[u32]) {
+    let mut all = Vec::new();
+    for node in nodes {
+        let plan = plan(node);
+        let places = plan.iter().map(|shard| wanted.iter().position(|other| other == shard));
+        let places: Vec<usize> = places.map(|place| place.expect("a shard wanted")).collect();
+        assert!(places.is_sorted(), "{plan:?} is not in the order wanted");
+        all.extend(plan);
+    }
+    all.sort_unstable();
+    let mut wanted = wanted.to_vec();
+    wanted.sort_unstable();
+    assert_eq!(all, wanted);
 }
 
 #[tokio::test]
-async fn shards_that_are_taken_up_are_named_one_by_one() {
-    let (full, full_address) = start(Some(1)).await;
-    let (roomy, roomy_address) = start(Some(100)).await;
-    let dataset = dataset(vec![full_address, roomy_address]).await;
-    let wanted: Vec<u32> = (0..32).collect();
-    let advised = dataset.prefetch(&wanted).await;
-    assert!(advised.failures.is_empty());
+async fn each_node_hears_of_its_own_shards_and_a_new_plan_takes_the_place_of_the_former() {
+    let ((one, one_address), (other, other_address)) = (start(false).await, start(false).await);
+    let addresses = vec![one_address, other_address];
+    let dataset = dataset(addresses.clone()).await;
+    let wanted: Vec<u32> = (0..64).rev().collect();
+    assert!(dataset.prefetch(&wanted).await.is_empty());
+    assert!(plan(&one).len() > 1 && plan(&other).len() > 1, "one node has all shards: no test");
+    assert_divided(&[&one, &other], &wanted);
+    let after_a_seek = [40, 2, 63];
+    assert!(dataset.clone().prefetch(&after_a_seek).await.is_empty());
+    assert_divided(&[&one, &other], &after_a_seek);
+    assert!(dataset.prefetch(&[]).await.is_empty());
+    let heard = one.heard.lock().unwrap().clone();
+    assert_eq!((heard.len(), heard[2].1.len()), (3, 0), "it is taken back");
+    assert!(heard.iter().all(|(caller, _)| caller.len() == 16 && *caller == heard[0].0));
 
-    let (of_full, of_roomy) = (heard(&full), heard(&roomy));
-    assert!(of_full.len() > 1 && of_roomy.len() > 1, "one node has all shards: no test");
-    let mut expected: Vec<u32> = of_full[..1].iter().chain(&of_roomy).copied().collect();
-    expected.sort_unstable();
-    let mut taken = advised.shards;
-    taken.sort_unstable();
-    assert_eq!(taken, expected);
+    self::dataset(addresses).await.prefetch(&wanted).await;
+    let another = one.heard.lock().unwrap().last().unwrap().0.clone();
+    assert_ne!(another, heard[0].0, "another caller's plan takes no place");
 }
 
 #[tokio::test]
 async fn a_node_that_fails_is_named_and_its_shards_are_told_to_the_next() {
-    let (first, first_address) = start(Some(100)).await;
-    let (failing, failing_address) = start(None).await;
-    let (last, last_address) = start(Some(100)).await;
+    let (first, first_address) = start(false).await;
+    let (failing, failing_address) = start(true).await;
+    let (last, last_address) = start(false).await;
     let dataset = dataset(vec![first_address, failing_address.clone(), last_address]).await;
-    let wanted: Vec<u32> = (0..64).collect();
-    let advised = dataset.prefetch(&wanted).await;
-    assert!(!heard(&failing).is_empty(), "it was not asked: no test");
-
-    let mut taken = advised.shards;
-    taken.sort_unstable();
-    assert_eq!(taken, wanted);
-    let mut told = [heard(&first), heard(&last)].concat();
-    told.sort_unstable();
-    assert_eq!(told, wanted, "each shard is told to one node that lives");
-    let said: Vec<String> = advised.failures.iter().map(ToString::to_string).collect();
+    let wanted: Vec<u32> = (0..64).rev().collect();
+    let failures = dataset.prefetch(&wanted).await;
+    assert!(!plan(&failing).is_empty(), "it was not asked: no test");
+    assert_divided(&[&first, &last], &wanted);
+    let said: Vec<String> = failures.iter().map(ToString::to_string).collect();
     assert!(said.len() == 1 && said[0].contains(&failing_address), "{said:?}");
 }
 
 #[tokio::test]
 async fn advice_that_nobody_hears_ends() {
-    let (_, one) = start(None).await;
-    let (_, other) = start(None).await;
-    let advised = dataset(vec![one, other]).await.prefetch(&[1, 2, 3]).await;
-    assert!(advised.shards.is_empty());
-    assert_eq!(advised.failures.len(), 2);
+    let (_, one) = start(true).await;
+    let (_, other) = start(true).await;
+    assert_eq!(dataset(vec![one, other]).await.prefetch(&[1, 2, 3]).await.len(), 2);
 }

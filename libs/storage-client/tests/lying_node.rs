@@ -64,7 +64,7 @@ impl Storage for Liar {
         &self,
         _: Request<v1::ReadRequest>,
     ) -> Result<Response<Self::ReadSamplesStream>, Status> {
-        let field = v1::Field { name: "jpg".to_owned(), data: vec![7; 1000].into() };
+        let field = v1::Field { name: "jpg".to_owned(), data: vec![7; 1000].into(), more: 0 };
         let sample = v1::Sample { fields: vec![field], ..Default::default() };
         let block = v1::SampleBlock { samples: vec![sample] };
         let sent = self.sent.clone();
@@ -87,6 +87,7 @@ impl Storage for Liar {
             inode: identity.inode,
             bytes: identity.bytes,
             modified_ns: identity.modified_ns,
+            cached: None,
             index: self.index.clone(),
         };
         Ok(Response::new(place.into()))
@@ -96,7 +97,7 @@ impl Storage for Liar {
         &self,
         _: Request<v1::PrefetchRequest>,
     ) -> Result<Response<v1::PrefetchReply>, Status> {
-        Ok(Response::new(v1::PrefetchReply { accepted: 0 }))
+        Ok(Response::new(v1::PrefetchReply {}))
     }
 }
 

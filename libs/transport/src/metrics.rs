@@ -18,12 +18,48 @@ const COPIED: &str = "headwater_link_copied_bytes_total";
 const STAGING: &str = "headwater_link_staging_in_use";
 const SLOTS: &str = "headwater_link_slots_mapped";
 const PEERS: &str = "headwater_link_peers";
+const PERMITTED: &str = "headwater_link_leases_permitted";
+const WORDS: &str = "headwater_link_words_waiting";
 
 /// Way of bytes, seen from this process.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Direction {
     In,
     Out,
+}
+
+/// What one session or connection adds to a gauge that all of them share; nothing once it is dropped.
+#[derive(Debug)]
+pub(crate) struct Share {
+    gauge: Gauge,
+    noted: usize,
+}
+
+// === impl Share ===
+
+impl Share {
+    fn new(gauge: Gauge) -> Self {
+        Self { gauge, noted: 0 }
+    }
+
+    /// It is so much now.
+    pub(crate) fn note(&mut self, now: usize) {
+        if now != self.noted {
+            self.gauge.increment(now as f64 - self.noted as f64);
+            self.noted = now;
+        }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn noted(&self) -> usize {
+        self.noted
+    }
+}
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        self.note(0);
+    }
 }
 
 /// Says what the metrics mean; once per process.
@@ -53,6 +89,11 @@ pub fn describe() {
         metrics::describe_gauge!(STAGING, "Staging buffers that hold a part, by link");
         metrics::describe_gauge!(SLOTS, "Receivers' slots that this worker maps");
         metrics::describe_gauge!(PEERS, "Peers with a data path, by link");
+        metrics::describe_gauge!(
+            PERMITTED,
+            "Leases that receivers permit this worker to write, by link"
+        );
+        metrics::describe_gauge!(WORDS, "Words that peers have not taken yet, by link");
     });
 }
 
@@ -110,4 +151,36 @@ pub(crate) fn peers(kind: LinkKind, change: f64) {
 /// Receivers' slots that this process maps now.
 pub(crate) fn slots_mapped(count: usize) {
     gauge!(SLOTS).set(count as f64);
+}
+
+/// Leases that a receiver permits a worker to write.
+pub(crate) fn leases_permitted(kind: LinkKind) -> Share {
+    Share::new(gauge!(PERMITTED, "link" => kind.name()))
+}
+
+/// Words that a peer has not taken yet.
+pub(crate) fn words_waiting(kind: LinkKind) -> Share {
+    Share::new(gauge!(WORDS, "link" => kind.name()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    use super::*;
+
+    #[test]
+    fn a_gauge_is_the_sum_of_those_who_share_it_and_forgets_who_is_gone() {
+        let stored = Arc::new(AtomicU64::new(0));
+        let share = || Share::new(Gauge::from_arc(Arc::clone(&stored)));
+        let shown = || f64::from_bits(stored.load(Ordering::SeqCst));
+        let (mut one, mut other) = (share(), share());
+        one.note(3);
+        other.note(4);
+        one.note(1);
+        assert_eq!(shown(), 5.0);
+        drop(other);
+        assert_eq!(shown(), 1.0);
+    }
 }

@@ -3,7 +3,12 @@
 //! None of it says anything about a sample: that is a [`BadBytes`](super::BadBytes), which travels
 //! in the answer.
 
-use tonic::Code;
+use tonic::metadata::{MetadataMap, MetadataValue};
+use tonic::{Code, Status};
+
+/// Where a status says which of the kinds with one code it is.
+const STATE: &str = "headwater-state";
+const DRAINING: &str = "draining";
 
 /// Kind of a storage node's refusal or fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -26,6 +31,8 @@ pub enum StorageFailure {
     Overloaded,
     /// The node does not answer or is going away.
     Unavailable,
+    /// The node is about to end and begins nothing more: another one is to be asked, at once.
+    Draining,
     /// No answer in time.
     TimedOut,
     /// A fault of the node itself.
@@ -36,7 +43,7 @@ pub enum StorageFailure {
 
 impl StorageFailure {
     /// All kinds.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::UnknownDataset,
         Self::ManifestChanged,
         Self::OutOfRange,
@@ -46,13 +53,14 @@ impl StorageFailure {
         Self::ShardAway,
         Self::Overloaded,
         Self::Unavailable,
+        Self::Draining,
         Self::TimedOut,
         Self::Internal,
     ];
 
-    /// The gRPC code that stands for this kind.
-    #[must_use]
-    pub const fn code(self) -> Code {
+    /// The gRPC code of this kind. A caller that does not know [`Self::Draining`] takes it for a node
+    /// that is going away.
+    const fn code(self) -> Code {
         match self {
             Self::UnknownDataset => Code::NotFound,
             Self::ManifestChanged => Code::FailedPrecondition,
@@ -62,17 +70,33 @@ impl StorageFailure {
             Self::Unauthenticated => Code::Unauthenticated,
             Self::ShardAway => Code::Aborted,
             Self::Overloaded => Code::ResourceExhausted,
-            Self::Unavailable => Code::Unavailable,
+            Self::Unavailable | Self::Draining => Code::Unavailable,
             Self::TimedOut => Code::DeadlineExceeded,
             Self::Internal => Code::Internal,
         }
     }
 
-    /// The kind that a gRPC code stands for; codes that no node sends count as faults of the
+    /// The gRPC status that says so to a caller.
+    #[must_use]
+    pub fn status(self, sentence: impl Into<String>) -> Status {
+        let mut said = MetadataMap::new();
+        if self == Self::Draining {
+            said.insert(STATE, MetadataValue::from_static(DRAINING));
+        }
+        Status::with_metadata(self.code(), sentence, said)
+    }
+
+    /// The kind that a gRPC status stands for; codes that no node sends count as faults of the
     /// connection.
     #[must_use]
-    pub fn of(code: Code) -> Self {
-        Self::ALL.into_iter().find(|kind| kind.code() == code).unwrap_or(Self::Unavailable)
+    pub fn of(status: &Status) -> Self {
+        let draining = |state: &MetadataValue<_>| state.as_bytes() == DRAINING.as_bytes();
+        if status.code() == Code::Unavailable && status.metadata().get(STATE).is_some_and(draining)
+        {
+            return Self::Draining;
+        }
+        let of_code = Self::ALL.into_iter().find(|kind| kind.code() == status.code());
+        of_code.unwrap_or(Self::Unavailable)
     }
 
     /// Whether the same request may succeed later or at another node: unless the request itself
@@ -89,6 +113,7 @@ impl StorageFailure {
             Self::ShardAway
             | Self::Overloaded
             | Self::Unavailable
+            | Self::Draining
             | Self::TimedOut
             | Self::Internal => true,
         }
@@ -107,6 +132,7 @@ impl StorageFailure {
             Self::ShardAway => "shard_away",
             Self::Overloaded => "overloaded",
             Self::Unavailable => "unavailable",
+            Self::Draining => "draining",
             Self::TimedOut => "timed_out",
             Self::Internal => "internal",
         }
@@ -118,15 +144,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_kind_survives_the_way_through_its_code() {
+    fn every_kind_survives_the_way_through_its_status() {
         for kind in StorageFailure::ALL {
-            assert_eq!(StorageFailure::of(kind.code()), kind);
+            assert_eq!(StorageFailure::of(&kind.status("why")), kind);
         }
     }
 
     #[test]
     fn an_unknown_code_may_be_retried() {
-        assert!(StorageFailure::of(Code::Unknown).is_retryable());
-        assert!(StorageFailure::of(Code::Cancelled).is_retryable());
+        assert!(StorageFailure::of(&Status::unknown("")).is_retryable());
+        assert!(StorageFailure::of(&Status::cancelled("")).is_retryable());
     }
 }

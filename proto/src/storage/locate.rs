@@ -33,8 +33,10 @@ pub struct ShardPlace {
     pub bytes: u64,
     /// When it was changed last, in nanoseconds since 1970.
     pub modified_ns: i64,
-    /// Its samples; every field lies within the file.
+    /// Its samples; every field lies within the file. Empty for an entry of the cache.
     pub index: ShardIndex,
+    /// For an entry of the host's cache, the version of the shard at its source.
+    pub cached: Option<Digest>,
 }
 
 // === impl ShardQuery ===
@@ -68,11 +70,17 @@ impl TryFrom<v1::LocateReply> for ShardPlace {
         for sample in &reply.samples {
             builder.sample(&sample.key).map_err(|e| fault("samples", e.to_string()))?;
             for field in &sample.fields {
-                builder
-                    .field(&field.name, field.offset, field.bytes)
-                    .map_err(|e| fault("samples.fields", e.to_string()))?;
+                let added = match &field.inline {
+                    Some(value) => builder.inline(&field.name, value),
+                    None => builder.field(&field.name, field.offset, field.bytes),
+                };
+                added.map_err(|e| fault("samples.fields", e.to_string()))?;
             }
         }
+        let cached = match reply.cached_version.is_empty() {
+            true => None,
+            false => Some(digest("cached_version", &reply.cached_version)?),
+        };
         let index = builder.finish();
         if index.end() > reply.bytes {
             let text = format!("end at {}, the shard at {}", index.end(), reply.bytes);
@@ -86,6 +94,7 @@ impl TryFrom<v1::LocateReply> for ShardPlace {
             bytes: reply.bytes,
             modified_ns: reply.modified_ns,
             index,
+            cached,
         })
     }
 }
@@ -100,7 +109,8 @@ impl From<ShardPlace> for v1::LocateReply {
                 .map(|field| v1::IndexedField {
                     name: field.name.to_owned(),
                     offset: field.offset,
-                    bytes: field.bytes,
+                    bytes: if field.inline.is_some() { 0 } else { field.bytes },
+                    inline: field.inline.map(|value| value.to_vec().into()),
                 })
                 .collect(),
         };
@@ -115,6 +125,7 @@ impl From<ShardPlace> for v1::LocateReply {
             bytes: place.bytes,
             modified_ns: place.modified_ns,
             samples,
+            cached_version: place.cached.map(|v| v.to_bytes().to_vec()).unwrap_or_default().into(),
         }
     }
 }
@@ -127,6 +138,7 @@ mod tests {
         let mut builder = ShardIndexBuilder::default();
         builder.sample("k").unwrap();
         builder.field("jpg", 512, 100).unwrap();
+        builder.inline("cls", b"7").unwrap();
         ShardPlace {
             host_id: "h".to_owned(),
             path: Some("/data/a.tar".into()),
@@ -135,6 +147,7 @@ mod tests {
             bytes: 1024,
             modified_ns: -3,
             index: builder.finish(),
+            cached: Some(Digest(5)),
         }
     }
 

@@ -5,13 +5,14 @@ use headwater_core::Digest;
 
 use super::{BadBytes, FieldSelection};
 use crate::augment::{MessageError, digest, fault};
-use crate::{MESSAGE_MAX_BYTES, v1};
+use crate::v1;
 
 /// Largest number of samples of one request.
 pub const READ_SAMPLES_MAX: usize = 1 << 16;
 
-/// Largest sum of the fields of one sample, in bytes: one sample must fit into a message.
-pub const SAMPLE_MAX_BYTES: u64 = MESSAGE_MAX_BYTES as u64 - (1 << 20);
+/// Largest sum of the fields of one sample, in bytes. A sample with more is bad, however it is read, and
+/// batches follow from that: so this is the protocol's, and no node's or worker's own to set.
+pub const SAMPLE_MAX_BYTES: u64 = 256 << 20;
 
 /// A request for samples of one shard.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -108,7 +109,13 @@ impl TryFrom<v1::Sample> for EncodedSample {
             return Ok(Self { index: sample.index, key: sample.key, fields });
         }
         let mut fields: Vec<Field> = Vec::with_capacity(sample.fields.len());
-        for v1::Field { name, data } in sample.fields {
+        for v1::Field { name, data, more } in sample.fields {
+            if more > 0 {
+                return Err(fault(
+                    "fields",
+                    format!("of `{}` holds a part of `{name}`", sample.key),
+                ));
+            }
             if name.is_empty() || fields.iter().any(|(n, _)| *n == name) {
                 let fault_text = format!("of `{}` holds `{name}`, empty or twice", sample.key);
                 return Err(fault("fields", fault_text));
@@ -126,7 +133,8 @@ impl From<EncodedSample> for v1::Sample {
             Ok(fields) => (fields, String::new()),
             Err(verdict) => (Vec::new(), verdict.to_string()),
         };
-        let fields = fields.into_iter().map(|(name, data)| v1::Field { name, data }).collect();
+        let fields =
+            fields.into_iter().map(|(name, data)| v1::Field { name, data, more: 0 }).collect();
         Self { index, key, fields, bad }
     }
 }
@@ -161,7 +169,7 @@ mod tests {
 
     #[test]
     fn a_sample_with_a_field_twice_is_refused() {
-        let field = v1::Field { name: "jpg".to_owned(), data: Bytes::from_static(b"x") };
+        let field = v1::Field { name: "jpg".to_owned(), data: Bytes::from_static(b"x"), more: 0 };
         let one = v1::Sample { key: "k".to_owned(), fields: vec![field], ..Default::default() };
         let twice = v1::Sample { fields: [&one.fields[..], &one.fields].concat(), ..one.clone() };
         let error = EncodedSample::try_from(twice).unwrap_err().to_string();
@@ -177,7 +185,7 @@ mod tests {
         let wire = v1::Sample::from(sample.clone());
         assert_eq!(EncodedSample::try_from(wire.clone()).unwrap(), sample);
         assert_eq!((sample.bytes(), sample.field("jpg")), (0, None));
-        let field = v1::Field { name: "jpg".to_owned(), data: Bytes::new() };
+        let field = v1::Field { name: "jpg".to_owned(), data: Bytes::new(), more: 0 };
         let both = v1::Sample { fields: vec![field], ..wire };
         assert_eq!(EncodedSample::try_from(both).unwrap_err().field, "bad");
     }

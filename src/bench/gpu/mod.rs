@@ -45,7 +45,7 @@ impl Gpu {
     pub(crate) fn open(config: &AugmentConfig, folder: &Path) -> Result<Self> {
         let images = photos::read(folder)?;
         let cuda = CudaBackend::open(&config.cuda()).context("there is no GPU to measure")?;
-        let cpu = CpuBackend { limits: config.decode_limits() };
+        let cpu = CpuBackend;
         Ok(Self { cuda, cpu, threads: config.threads(), images })
     }
 

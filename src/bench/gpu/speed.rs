@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 use headwater_augment::backend::Backend;
 use headwater_augment::cuda::KernelTime;
-use headwater_augment::decode::Decoder;
+use headwater_augment::decode::{DecodeLimits, Decoder};
 use headwater_augment::part::SampleRows;
 use headwater_augment::render::RenderKey;
 use headwater_core::Recipe;
@@ -53,7 +53,7 @@ impl Gpu {
     /// A part of images that can be decoded.
     fn part(&self) -> Vec<(RenderKey, &[u8])> {
         let decodes = |encoded: &&[u8]| {
-            let decoder = Decoder::new(self.cpu.limits);
+            let decoder = Decoder::new(DecodeLimits::default());
             decoder.is_ok_and(|mut decoder| decoder.decode(encoded).is_ok())
         };
         let images = self.images.iter().map(Vec::as_slice).filter(decodes);
@@ -62,7 +62,7 @@ impl Gpu {
 
     /// Images per second that the processor decodes whole, on so many threads.
     pub(crate) fn decode(&self, threads: usize, time: Duration) -> Result<f64> {
-        let decoders = (0..threads).map(|_| Decoder::new(self.cpu.limits));
+        let decoders = (0..threads).map(|_| Decoder::new(DecodeLimits::default()));
         let decoders = decoders.collect::<Result<Vec<_>, _>>()?;
         let (next, started) = (AtomicUsize::new(0), Instant::now());
         let decoded = AtomicUsize::new(0);

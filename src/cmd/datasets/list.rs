@@ -3,7 +3,7 @@
 use anyhow::Result;
 use clap::Args;
 use headwater_config::Config;
-use headwater_core::{Manifest, counted};
+use headwater_core::{Manifest, counted, printable};
 use headwater_storage::Storage;
 
 use crate::cmd::runtime;
@@ -30,9 +30,9 @@ pub(super) fn run(config: &Config, flags: &Flags, screen: &Screen) -> Result<()>
     };
     let storage = runtime()?.block_on(Storage::open_telling(storage, tell))?;
     for manifest in storage.manifests() {
-        println!("{}", head(manifest));
+        println!("{}", printable(&head(manifest)));
         for shard in manifest.shards().iter().filter(|_| flags.shards) {
-            let (name, samples) = (&shard.name, shard.samples);
+            let (name, samples) = (printable(&shard.name), shard.samples);
             let samples = counted(samples, "sample");
             println!("  {name}: {samples}, {}, index {}", bytes(shard.bytes), shard.digest);
         }

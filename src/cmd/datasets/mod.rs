@@ -7,6 +7,7 @@ mod index;
 mod list;
 mod pack;
 mod preview;
+mod samples;
 mod selection;
 mod stubs;
 mod validate;
@@ -22,7 +23,7 @@ use crate::screen::Screen;
 pub(crate) enum Verb {
     /// Lists the configured datasets: shards, samples, bytes, fields, digest
     List(list::Flags),
-    /// Shows the hub as a tree with counts and bytes
+    /// Shows the hub as a tree with counts and bytes, or the first samples of any files
     Preview(preview::Flags),
     /// Counts the samples of a dataset of the hub
     Count(count::Flags),
@@ -69,6 +70,9 @@ impl Verb {
 pub(crate) fn run(loaded: &Loaded, verb: &Verb, screen: &Screen) -> Result<()> {
     match verb {
         Verb::List(flags) => list::run(&loaded.config, flags, screen),
+        Verb::Preview(flags) if flags.samples.are_given() => {
+            samples::run(&loaded.config, &flags.samples)
+        }
         Verb::Preview(_) => preview::run(loaded, screen),
         Verb::Count(flags) => count::run(loaded, flags, screen),
         Verb::Add(flags) => add::run(loaded, flags),

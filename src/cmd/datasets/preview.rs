@@ -16,6 +16,8 @@ use crate::screen::Screen;
 pub(crate) struct Flags {
     #[command(flatten)]
     pub(super) hub: HubFlags,
+    #[command(flatten)]
+    pub(super) samples: super::samples::Flags,
 }
 
 /// A line of the tree.
@@ -36,10 +38,10 @@ pub(super) fn run(loaded: &Loaded, screen: &Screen) -> Result<()> {
     grow(&measured, 0, "", &mut rows);
     print!("{}", table(&rows));
     for fault in faults {
-        println!("not counted: {}", fault.sentence());
+        screen.print(&format!("not counted: {}", fault.sentence()));
     }
     for stray in hub.strays() {
-        println!("left out: {}: {}", stray.path.display(), stray.why);
+        screen.print(&format!("left out: {}: {}", stray.path.display(), stray.why));
     }
     if measured.is_empty() {
         println!("no datasets yet: begin one with `headwater datasets add`");

@@ -55,13 +55,13 @@ pub(super) fn run(loaded: &Loaded, flags: &Flags, screen: &Screen) -> Result<()>
         })?;
         drop(progress);
         let Tally { shards, samples, bytes: size, summed, broken_samples, broken_shards } = tally;
-        println!(
+        screen.print(&format!(
             "{name}: {} in {}, {}, {summed} with a checksum: {}",
             counted(samples, "sample"),
             counted(shards, "shard"),
             bytes(size),
             broken(broken_samples, broken_shards)
-        );
+        ));
         total.broken_samples += broken_samples;
         total.broken_shards += broken_shards;
     }

@@ -1,17 +1,19 @@
 //! Which files the shards of a dataset are.
 
 mod braces;
-pub(crate) mod roots;
-
+mod distant;
 use std::path::{Path, PathBuf};
 
 use glob::MatchOptions;
 use headwater_storage_client::{ShardFile, ShardFileError};
 
 use crate::StorageError;
+use crate::source::{Place, SourceUrl, Sources};
+
+pub(crate) use distant::find_distant;
 
 /// Endings of files that lie beside shards and are none.
-const INDEX_ENDINGS: [&str; 2] = [".idx", crate::index::KEPT_ENDING];
+const INDEX_ENDINGS: [&str; 2] = [".idx", crate::kept::KEPT_ENDING];
 
 /// The shards' absolute paths: braces in the order in which they expand, globs sorted by name.
 /// Files that are named must exist; that they are read is not tried here.
@@ -21,19 +23,54 @@ const INDEX_ENDINGS: [&str; 2] = [".idx", crate::index::KEPT_ENDING];
 pub fn find_shards(patterns: &[String]) -> Result<Vec<PathBuf>, StorageError> {
     let mut paths = Vec::new();
     for pattern in patterns {
-        let fault = |fault| StorageError::Pattern { pattern: pattern.clone(), fault };
         if let Some((scheme, _)) = pattern.split_once("://") {
-            return Err(fault(format!("`{scheme}` is not served yet: name files of this host")));
+            let fault = format!("`{scheme}` is not looked at here: name files of this host");
+            return Err(StorageError::Pattern { pattern: pattern.clone(), fault });
         }
-        for name in braces::expand(pattern).map_err(fault)? {
-            if name.contains(['*', '?', '[']) {
-                find_glob(&name, &mut paths)?;
-            } else {
-                paths.push(existing(Path::new(&name))?);
-            }
-        }
+        find_local(pattern, &mut paths)?;
+    }
+    for path in &paths {
+        let open_error = |source| ShardFileError::Open { path: path.clone(), source };
+        ShardFile::check_kind(path, &std::fs::metadata(path).map_err(open_error)?)?;
     }
     Ok(paths)
+}
+
+/// The places that patterns name, as [`find_shards`] orders them; folders too.
+///
+/// # Errors
+/// As [`find_shards`]; a source that does not answer, or a place that may not be read.
+pub(crate) fn find_places(
+    patterns: &[String],
+    sources: &Sources,
+) -> Result<Vec<Place>, StorageError> {
+    let mut places = Vec::new();
+    for pattern in patterns {
+        if SourceUrl::is_one(pattern) {
+            find_distant(pattern, sources.distant(), &mut places)?;
+            continue;
+        }
+        let mut paths = Vec::new();
+        find_local(pattern, &mut paths)?;
+        for path in paths {
+            let place = Place { source: sources.local(), path };
+            place.stat()?;
+            places.push(place);
+        }
+    }
+    Ok(places)
+}
+
+fn find_local(pattern: &str, paths: &mut Vec<PathBuf>) -> Result<(), StorageError> {
+    let fault = |fault| StorageError::Pattern { pattern: pattern.to_owned(), fault };
+    for name in braces::expand(pattern).map_err(fault)? {
+        if name.contains(['*', '?', '[']) {
+            find_glob(&name, paths)?;
+        } else {
+            paths.push(existing(Path::new(&name))?);
+        }
+    }
+    Ok(())
 }
 
 fn find_glob(pattern: &str, paths: &mut Vec<PathBuf>) -> Result<(), StorageError> {
@@ -66,11 +103,9 @@ fn find_glob(pattern: &str, paths: &mut Vec<PathBuf>) -> Result<(), StorageError
 }
 
 fn existing(path: &Path) -> Result<PathBuf, StorageError> {
-    let open_error =
-        |source| StorageError::File(ShardFileError::Open { path: path.to_owned(), source });
-    let metadata = std::fs::metadata(path).map_err(open_error)?;
-    ShardFile::check_kind(path, &metadata)?;
-    std::path::absolute(path).map_err(open_error)
+    let open_error = |source| ShardFileError::Open { path: path.to_owned(), source };
+    std::fs::metadata(path).map_err(open_error)?;
+    Ok(std::path::absolute(path).map_err(open_error)?)
 }
 
 #[cfg(test)]

@@ -1,10 +1,19 @@
 //! What several tests need: archives, and nodes that serve them.
 #![allow(dead_code)]
 
+pub(crate) mod counted;
+pub(crate) mod gate;
+
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use headwater_storage::{DatasetConfig, Storage, StorageConfig, StorageError, listen};
-use headwater_storage_client::{LocalFiles, StorageClientConfig};
+use headwater_storage_client::{EncodedSample, FieldSelection, LocalFiles, StorageClientConfig};
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
+
+use counted::Counts;
 
 /// A tar archive of the members given, in order, with its end marker.
 pub(crate) fn tar(members: &[(&str, &[u8])]) -> Vec<u8> {
@@ -38,7 +47,7 @@ pub(crate) fn data(name: &str) -> PathBuf {
 pub(crate) fn config(folder: &Path, shards: &[PathBuf]) -> StorageConfig {
     let shards = shards.iter().map(|path| path.display().to_string()).collect();
     StorageConfig {
-        datasets: vec![DatasetConfig { name: "d".to_owned(), shards }],
+        datasets: vec![DatasetConfig { name: "d".to_owned(), shards, ..DatasetConfig::default() }],
         index_dir: Some(folder.join("index")),
         ..StorageConfig::default()
     }
@@ -55,7 +64,11 @@ pub(crate) async fn open_bytes(bytes: &[u8]) -> Result<Storage, StorageError> {
 /// A storage node with a runtime of its own, so that it can be killed like a process.
 pub(crate) struct Node {
     pub(crate) address: String,
+    /// What it has counted.
+    pub(crate) counts: Counts,
     runtime: Option<tokio::runtime::Runtime>,
+    stop: Option<oneshot::Sender<()>>,
+    ended: Option<JoinHandle<Result<(), StorageError>>>,
 }
 
 impl Node {
@@ -65,26 +78,48 @@ impl Node {
 
     pub(crate) fn start_on(address: &str, config: StorageConfig) -> Self {
         let address = address.to_owned();
+        let counts = Counts::new();
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(2)
+            .on_thread_start(move || counts.count_on_this_thread())
             .enable_all()
             .build()
             .unwrap();
+        let (stop, told) = oneshot::channel::<()>();
         // A thread of its own: a runtime must not wait within another one.
-        let (runtime, address) = std::thread::spawn(move || {
+        let (runtime, address, ended) = std::thread::spawn(move || {
+            counts.count_on_this_thread();
             let listener = runtime.block_on(listen(&address)).unwrap();
             let address = listener.local_addr().unwrap().to_string();
             let storage = runtime.block_on(Storage::open(config)).unwrap();
-            runtime.spawn(async move { storage.serve_on(listener, std::future::pending()).await });
-            (runtime, address)
+            let ended = runtime.spawn(async move {
+                let told = async { told.await.unwrap_or_default() };
+                storage.serve_on(listener, told).await
+            });
+            (runtime, address, ended)
         })
         .join()
         .unwrap();
-        Self { address, runtime: Some(runtime) }
+        Self { address, counts, runtime: Some(runtime), stop: Some(stop), ended: Some(ended) }
+    }
+
+    /// Asks the node to stop, as SIGTERM does.
+    pub(crate) fn ask_to_stop(&mut self) {
+        self.stop.take().expect("asked once").send(()).expect("it serves");
+    }
+
+    /// Waits until the node has stopped.
+    pub(crate) async fn ended(&mut self) {
+        let ended = self.ended.take().expect("waited for once");
+        timeout(Duration::from_secs(60), ended).await.expect("stops").unwrap().unwrap();
     }
 
     /// Ends the node at once, its connections with it.
     pub(crate) fn kill(&mut self) {
+        // Whoever is not asked to stop goes on serving.
+        if let Some(stop) = self.stop.take() {
+            std::mem::forget(stop);
+        }
         if let Some(runtime) = self.runtime.take() {
             runtime.shutdown_background();
         }
@@ -106,6 +141,18 @@ pub(crate) fn client_config(nodes: &[&Node], local_files: LocalFiles) -> Storage
         wait_limit_ms: 2_000,
         ..StorageClientConfig::default()
     }
+}
+
+/// All samples of dataset `d`, in order.
+pub(crate) async fn all_samples(storage: &Storage) -> Result<Vec<EncodedSample>, StorageError> {
+    let manifest = storage.manifests().next().expect("a dataset");
+    let mut samples = Vec::new();
+    for (at, shard) in manifest.shards().iter().enumerate() {
+        let indices: Vec<u32> = (0..shard.samples).collect();
+        let all = FieldSelection::all();
+        samples.extend(storage.read("d", at as u32, &indices, &all).await?);
+    }
+    Ok(samples)
 }
 
 /// An error with its causes.

@@ -1,7 +1,6 @@
 //! The bytes a part must have: each row rendered directly and put where the batch's layout says,
 //! without anything of the pool, the plan of a part, or the links.
 
-use headwater_augment::decode::DecodeLimits;
 use headwater_augment::render::{RenderKey, Renderer, ViewSink};
 use headwater_core::{Layout, SampleRef};
 use headwater_proto::augment::SessionHello;
@@ -50,7 +49,7 @@ pub(crate) fn part_of(
     let regions = layout.part_regions(first, asked.len() as u32);
     let bytes = vec![0; layout.len_bytes() as usize];
     let mut batch = Batch { layout, bytes, row: 0 };
-    let mut renderer = Renderer::new(DecodeLimits::default()).unwrap();
+    let mut renderer = Renderer::new().unwrap();
     for (k, (asked, (sample, label))) in asked.iter().zip(used).enumerate() {
         batch.row = first as usize + k;
         let id = storage.manifest.sample_id(asked).unwrap();

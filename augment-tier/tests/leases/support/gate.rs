@@ -98,7 +98,7 @@ impl Backend for Gated {
     }
 
     fn renderer(&self) -> Result<Box<dyn SampleRenderer>, RenderError> {
-        let inner = CpuBackend::default().renderer()?;
+        let inner = CpuBackend.renderer()?;
         Ok(Box::new(GatedRenderer { gate: Arc::clone(&self.0), inner }))
     }
 }

@@ -147,7 +147,7 @@ impl Storage for Node {
             let picked = wanted.pick(sample.fields.iter().map(|(name, _)| name.as_str()));
             let field = |at: usize| {
                 let (name, data) = sample.fields[at].clone();
-                v1::Field { name, data }
+                v1::Field { name, data, more: 0 }
             };
             let fields = picked.into_iter().map(field).collect();
             v1::Sample { index, key: sample.key.clone(), fields, bad: String::new() }
@@ -167,6 +167,6 @@ impl Storage for Node {
         &self,
         _: Request<v1::PrefetchRequest>,
     ) -> Result<Response<v1::PrefetchReply>, Status> {
-        Ok(Response::new(v1::PrefetchReply { accepted: 0 }))
+        Ok(Response::new(v1::PrefetchReply {}))
     }
 }

@@ -11,6 +11,7 @@ use super::dino::{blur_and_solarize, colour};
 use super::error::{RecipeError, wrong};
 use super::fp8::Fp8Scaling;
 use super::imagenet::{IMAGENET_MEAN, IMAGENET_STD, RATIO};
+use super::limits::DecodeLimits;
 use super::passes::ResizePasses;
 use super::scaling::DecodeScaling;
 use super::spec::{BaseSpec, CropSpec, OpSpec, Recipe, TensorSpec, ViewSpec};
@@ -164,6 +165,7 @@ impl Settled {
             resize_passes: ResizePasses::HorizontalFirst,
             decoder: JpegDecoder::Turbojpeg,
             hw_decoder_load: 0.0,
+            decode_limits: DecodeLimits::default(),
             image_ops: if self.shared_jitter { colour().to_vec() } else { Vec::new() },
             bases: if has_bases { vec![base; 2] } else { Vec::new() },
             tensors,

@@ -8,6 +8,7 @@ use super::dinov3::{self, Dinov3};
 use super::error::RecipeError;
 use super::fp8::Fp8Scaling;
 use super::imagenet::{IMAGENET_MEAN, IMAGENET_STD, RATIO};
+use super::limits::DecodeLimits;
 use super::passes::ResizePasses;
 use super::raw::{RAW_BYTES_MAX, RawSpec};
 use super::scaling::DecodeScaling;
@@ -46,6 +47,7 @@ impl Recipe {
             resize_passes: ResizePasses::HorizontalFirst,
             decoder: JpegDecoder::Turbojpeg,
             hw_decoder_load: 0.0,
+            decode_limits: DecodeLimits::default(),
             image_ops: Vec::new(),
             bases: Vec::new(),
             tensors: Vec::new(),
@@ -80,6 +82,7 @@ fn by_name(name: &str, dtype: Dtype) -> Option<Recipe> {
         resize_passes,
         decoder: JpegDecoder::Turbojpeg,
         hw_decoder_load: 0.0,
+        decode_limits: DecodeLimits::default(),
         image_ops: Vec::new(),
         bases: Vec::new(),
         tensors,

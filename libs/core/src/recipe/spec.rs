@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::decoder::{self, JpegDecoder};
 use super::fp8::Fp8Scaling;
 use super::imagenet::{IMAGENET_MEAN, IMAGENET_STD};
+use super::limits::DecodeLimits;
 use super::passes::ResizePasses;
 use super::raw::RawSpec;
 use super::scaling::DecodeScaling;
@@ -37,6 +38,9 @@ pub struct Recipe {
     /// decode the others. Only with [`JpegDecoder::Nvjpeg`]; it changes pixels.
     #[serde(default, skip_serializing_if = "decoder::is_none")]
     pub hw_decoder_load: f64,
+    /// Which images are too large. It decides which samples are bad.
+    #[serde(default, skip_serializing_if = "DecodeLimits::is_default")]
+    pub decode_limits: DecodeLimits,
     /// Operations on the whole decoded image, drawn once per sample, before anything is cut.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub image_ops: Vec<OpSpec>,

@@ -44,6 +44,7 @@ impl Recipe {
         }
         self.fp8.validate()?;
         self.validate_decoder()?;
+        self.decode_limits.validate()?;
         for (index, op) in self.image_ops.iter().enumerate() {
             validate_image_op(&format!("image_ops[{index}]"), op)?;
         }

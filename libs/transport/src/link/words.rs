@@ -7,6 +7,12 @@ use std::convert::Infallible;
 
 use crate::memory::place::{LeaseId, SlotId};
 
+/// Words that may wait for a receiver to take them: answers to withdrawals and commits, of leases that it
+/// had open. One that asks and never listens is left.
+pub(crate) const WORDS_WAITING_MAX: usize = 16_384;
+/// Why it is left.
+pub(crate) const NOT_TAKEN: &str = "the other end does not read what it is told";
+
 /// What a worker needs to write to a slot, beside the slot's number.
 pub(crate) trait SlotTerms: Sized {
     fn encode(&self, bytes: &mut Vec<u8>);

@@ -13,6 +13,7 @@ use super::words::{ToReceiver, ToWorker};
 use crate::memory::part::PartBuffer;
 use crate::memory::place::{self, LeaseId, PartPlace, PlaceError, SLOTS_MAX, SlotId};
 use crate::memory::staging::{StagingBuffer, StagingPool};
+use crate::metrics;
 
 /// Withdrawn leases that are remembered, for a `begin` that comes after the withdrawal. One that
 /// is forgotten is still not permitted.
@@ -53,6 +54,8 @@ struct State<S> {
     rendering: HashMap<LeaseId, Busy>,
     withdrawn: Recent,
     closed: Option<String>,
+    /// Says how many are permitted.
+    gauge: metrics::Share,
 }
 
 #[derive(Debug)]
@@ -81,6 +84,7 @@ impl<S: Clone> WorkerPermits<S> {
             rendering: HashMap::new(),
             withdrawn: Recent::new(REMEMBERED_WITHDRAWALS),
             closed: None,
+            gauge: metrics::leases_permitted(kind),
         };
         Self { kind, rendered, state: Mutex::new(state), changed: Notify::new() }
     }
@@ -186,6 +190,7 @@ impl<S: Clone> WorkerPermits<S> {
         let slot = state.slots.get(&place.slot).cloned();
         let slot = slot.ok_or(LinkError::Withdrawn { lease: place.lease })?;
         state.permitted.remove(&place.lease);
+        state.tell();
         Ok(slot)
     }
 
@@ -270,7 +275,10 @@ impl<S: Clone> WorkerPermits<S> {
 
 impl<S> WorkerPermits<S> {
     fn change<T>(&self, change: impl FnOnce(&mut State<S>) -> T) -> T {
-        let changed = change(&mut self.lock());
+        let mut state = self.lock();
+        let changed = change(&mut state);
+        state.tell();
+        drop(state);
         self.changed.notify_waiters();
         changed
     }
@@ -291,6 +299,10 @@ fn within(what: &str, count: usize, most: usize) -> Result<(), String> {
 // === impl State ===
 
 impl<S> State<S> {
+    fn tell(&mut self) {
+        self.gauge.note(self.permitted.len());
+    }
+
     /// Whether nobody renders the lease, so that the receiver is to hear so at once.
     fn withdraw(&mut self, lease: LeaseId) -> bool {
         self.permitted.remove(&lease);
@@ -320,5 +332,31 @@ impl<S, V: Voice> Drop for Rendering<S, V> {
         if busy.is_some_and(|busy| busy.answer_due) {
             self.voice.say(ToReceiver::Quiet { lease });
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    impl Voice for () {
+        fn say(&self, _: ToReceiver) {}
+    }
+
+    #[test]
+    fn permitted_leases_are_bounded_and_their_gauge_follows_them() {
+        let permits = WorkerPermits::<()>::new(LinkKind::Tcp, Rendered::InStaging);
+        let expect = |lease| ToWorker::Expect { lease: LeaseId(lease), fingerprint: lease };
+        let noted = || permits.lock().gauge.noted();
+        for lease in 0..PERMITS_MAX as u64 {
+            permits.hear(expect(lease), &()).expect("as many as may be");
+        }
+        assert_eq!(noted(), PERMITS_MAX);
+        let beyond = permits.hear(expect(u64::MAX), &()).unwrap_err();
+        assert!(beyond.contains("8193 permitted leases"), "{beyond}");
+        for lease in 0..8 {
+            permits.hear(ToWorker::Withdraw { lease: LeaseId(lease) }, &()).expect("withdrawn");
+        }
+        assert_eq!(noted(), PERMITS_MAX + 1 - 8);
     }
 }

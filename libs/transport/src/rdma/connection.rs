@@ -11,6 +11,9 @@ use super::lane::{Event, Lane, Outgoing, RECEIVES, SENDS_MAX};
 use super::verbs::{Completion, Completions, Request};
 use super::wire::{Endpoint, RemoteMemory};
 use crate::link::key::random_bytes;
+use crate::link::terms::LinkKind;
+use crate::link::words::{NOT_TAKEN, WORDS_WAITING_MAX};
+use crate::metrics;
 
 /// Pairs of one session and their completions.
 #[derive(Debug)]
@@ -18,6 +21,8 @@ pub(super) struct Connection {
     adapter: Arc<Adapter>,
     completions: Arc<Completions>,
     lanes: Mutex<Lanes>,
+    /// Messages and parts that may wait for the peer; one more ends the connection.
+    waiting_max: usize,
     faulted: Notify,
 }
 
@@ -28,12 +33,23 @@ struct Lanes {
     /// Gets the next part.
     turn: usize,
     fault: Option<String>,
+    /// Says how much waits.
+    gauge: metrics::Share,
+}
+
+// === impl Lanes ===
+
+impl Lanes {
+    fn tell(&mut self) {
+        self.gauge.note(self.all.iter().map(Lane::waiting).sum());
+    }
 }
 
 // === impl Connection ===
 
 impl Connection {
-    /// So many pairs, not connected yet. `writable`: the peer may write to registered memory.
+    /// So many pairs, not connected yet. `writable`: the peer may write to registered memory. It is a
+    /// worker then, which is told of its own leases only; a receiver could ask without end.
     pub(super) fn new(adapter: &Arc<Adapter>, pairs: u32, writable: bool) -> io::Result<Self> {
         let limits = adapter.limits;
         let depth = SENDS_MAX.min(limits.queue_entries);
@@ -46,8 +62,11 @@ impl Connection {
             Lane::new(number, domain, &completions, port, writable, depth, first_packet)
         };
         let all = (0..pairs as usize).map(lane).collect::<io::Result<_>>()?;
-        let lanes = Mutex::new(Lanes { all, turn: 0, fault: None });
-        Ok(Self { adapter: Arc::clone(adapter), completions, lanes, faulted: Notify::new() })
+        let gauge = metrics::words_waiting(LinkKind::Rdma);
+        let lanes = Mutex::new(Lanes { all, turn: 0, fault: None, gauge });
+        let waiting_max = if writable { usize::MAX } else { WORDS_WAITING_MAX };
+        let (adapter, faulted) = (Arc::clone(adapter), Notify::new());
+        Ok(Self { adapter, completions, lanes, waiting_max, faulted })
     }
 
     /// Whether the port takes pairs all the way to sending: one is connected to itself. EFA's
@@ -183,15 +202,22 @@ impl Connection {
     /// Destroys the pairs: no device touches any memory on their behalf when this returns. Parts
     /// that were in their hands are dropped after that.
     pub(super) fn destroy(&self) {
-        let lanes = std::mem::take(&mut self.lock().all);
+        let mut lanes = self.lock();
+        let all = std::mem::take(&mut lanes.all);
+        lanes.tell();
         drop(lanes);
+        drop(all);
     }
 
     fn put(&self, put: impl FnOnce(&mut Lanes) -> Option<&mut Lane>) {
         let mut lanes = self.lock();
         let Some(lane) = put(&mut lanes) else { return };
-        if let Err(error) = lane.pump() {
-            lanes.fault.get_or_insert_with(|| format!("cannot post: {error}"));
+        let pumped = lane.pump().map_err(|error| format!("cannot post: {error}"));
+        let full = || Err(NOT_TAKEN.to_owned());
+        let outcome = if lane.waiting() > self.waiting_max { full() } else { pumped };
+        lanes.tell();
+        if let Err(fault) = outcome {
+            lanes.fault.get_or_insert(fault);
             drop(lanes);
             self.faulted.notify_waiters();
         }
@@ -216,6 +242,7 @@ impl Connection {
                     events.push(Event::Broken(format!("cannot post: {error}")));
                 }
             }
+            lanes.tell();
         }
     }
 

@@ -174,6 +174,11 @@ impl Lane {
         self.waiting.len() + self.posted.len()
     }
 
+    /// Messages and parts that the device has no room for yet.
+    pub(super) fn waiting(&self) -> usize {
+        self.waiting.len()
+    }
+
     /// Requests that the device may still act upon.
     pub(super) fn outstanding(&self) -> u64 {
         self.sent - self.ended + u64::from(self.receiving)

@@ -2,22 +2,32 @@
 
 use std::collections::VecDeque;
 use std::io;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
 
 use super::socket::{Packet, PacketSocket};
+use crate::link::terms::LinkKind;
+use crate::link::words::NOT_TAKEN;
 use crate::memory::slot::SlotMemory;
+use crate::metrics;
 
 /// Keeps the order of posts: what the socket does not take at once waits in a queue, which holds
 /// no more than the leases and slots that the receiver has open.
 #[derive(Debug)]
 pub(super) struct Channel {
-    queue: Mutex<VecDeque<Outgoing>>,
+    queue: Mutex<Queue>,
     /// Packets that may wait; one more ends the connection.
     waiting_max: usize,
     changed: Notify,
     socket: PacketSocket,
+}
+
+/// What waits, and the gauge that says how much.
+#[derive(Debug)]
+struct Queue {
+    waiting: VecDeque<Outgoing>,
+    gauge: metrics::Share,
 }
 
 #[derive(Debug)]
@@ -26,19 +36,31 @@ struct Outgoing {
     slot: Option<Arc<SlotMemory>>,
 }
 
+// === impl Queue ===
+
+impl Queue {
+    fn change<T>(&mut self, change: impl FnOnce(&mut VecDeque<Outgoing>) -> T) -> T {
+        let changed = change(&mut self.waiting);
+        self.gauge.note(self.waiting.len());
+        changed
+    }
+}
+
 // === impl Channel ===
 
 impl Channel {
     /// `waiting_max` bounds what waits for the other end to read.
     pub(super) fn new(socket: PacketSocket, waiting_max: usize) -> Self {
-        Self { queue: Mutex::default(), waiting_max, changed: Notify::new(), socket }
+        let gauge = metrics::words_waiting(LinkKind::Shm);
+        let queue = Mutex::new(Queue { waiting: VecDeque::new(), gauge });
+        Self { queue, waiting_max, changed: Notify::new(), socket }
     }
 
     /// Sends now if that is possible and says so; otherwise it is sent from within
     /// [`Self::receive`]. A dead socket swallows it: its end is seen by the receiving side.
     pub(super) fn post(&self, bytes: Vec<u8>, slot: Option<Arc<SlotMemory>>) -> bool {
-        let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
-        if queue.is_empty() {
+        let mut queue = self.lock();
+        if queue.waiting.is_empty() {
             let fd = slot.as_ref().and_then(|memory| memory.file());
             match self.socket.send_now(&bytes, fd) {
                 Ok(()) => return true,
@@ -46,7 +68,7 @@ impl Channel {
                 Err(_) => return false,
             }
         }
-        queue.push_back(Outgoing { bytes, slot });
+        queue.change(|waiting| waiting.push_back(Outgoing { bytes, slot }));
         drop(queue);
         self.changed.notify_waiters();
         false
@@ -56,7 +78,7 @@ impl Channel {
     pub(super) async fn flushed(&self) {
         loop {
             let changed = self.changed.notified();
-            if self.queue.lock().unwrap_or_else(PoisonError::into_inner).is_empty() {
+            if self.lock().waiting.is_empty() {
                 return;
             }
             changed.await;
@@ -73,8 +95,8 @@ impl Channel {
 
     /// The other end reads what was sent and then the end of the stream.
     pub(super) fn end_sending(&self) {
-        let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
-        queue.clear();
+        let mut queue = self.lock();
+        queue.change(VecDeque::clear);
         self.socket.end_sending();
         drop(queue);
         self.changed.notify_waiters();
@@ -82,7 +104,7 @@ impl Channel {
 
     /// Lets go of what is queued, and of whoever waits for it to be sent.
     pub(super) fn discard_queued(&self) {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        self.lock().change(VecDeque::clear);
         self.changed.notify_waiters();
     }
 
@@ -90,8 +112,8 @@ impl Channel {
     async fn send_queued(&self) -> io::Error {
         loop {
             let changed = self.changed.notified();
-            if self.queue.lock().unwrap_or_else(PoisonError::into_inner).len() > self.waiting_max {
-                return io::Error::other("the other end does not read what it is told");
+            if self.lock().waiting.len() > self.waiting_max {
+                return io::Error::other(NOT_TAKEN);
             }
             let next = self.front();
             let Some((bytes, slot)) = next else {
@@ -105,13 +127,17 @@ impl Channel {
                 () = changed => continue,
             }
             // No await since the packet left: a cancelled future cannot send it twice.
-            self.queue.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
+            self.lock().change(VecDeque::pop_front);
             self.changed.notify_waiters();
         }
     }
 
+    fn lock(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn front(&self) -> Option<(Vec<u8>, Option<Arc<SlotMemory>>)> {
-        let queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
-        queue.front().map(|next| (next.bytes.clone(), next.slot.clone()))
+        let queue = self.lock();
+        queue.waiting.front().map(|next| (next.bytes.clone(), next.slot.clone()))
     }
 }

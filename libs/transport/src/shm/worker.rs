@@ -14,15 +14,11 @@ use super::users::Users;
 use super::wire::{Hello, VERSION, decode_refusal};
 use crate::link::contract::WorkerLink;
 use crate::link::terms::{LinkError, LinkKind, LinkOffer, SessionKey};
-use crate::link::words::{ToReceiver, ToWorker};
+use crate::link::words::{ToReceiver, ToWorker, WORDS_WAITING_MAX};
 use crate::link::worker_permits::{Rendered, Rendering, Voice, WorkerPermits};
 use crate::memory::part::PartBuffer;
 use crate::memory::place::{self, LeaseId, PartPlace, PlaceError};
 use crate::metrics::{self, Direction};
-
-/// Packets that wait for the receiver to read: answers to withdrawals and commits, of leases that it had
-/// open. One that asks and never reads is cut off.
-const WAITING_MAX: usize = 16_384;
 
 /// Maps slots as the receiver announces them.
 type Permits = WorkerPermits<Arc<Slot>>;
@@ -166,7 +162,7 @@ async fn greet(name: &[u8], key: &SessionKey, users: Users) -> Result<Channel, L
         return Err(kind.refused("it closed the connection"));
     };
     match (ToWorker::<u64>::decode(&bytes), decode_refusal(&bytes)) {
-        (Some(ToWorker::Standing), _) => Ok(Channel::new(socket, WAITING_MAX)),
+        (Some(ToWorker::Standing), _) => Ok(Channel::new(socket, WORDS_WAITING_MAX)),
         (_, Some(reason)) => Err(kind.refused(reason)),
         _ => Err(kind.refused("it answered something else than a receiver's message")),
     }

@@ -10,11 +10,12 @@ use tokio::sync::oneshot;
 use super::port::{Bell, Endpoint, Port, RemoteKey, Request};
 use super::threads;
 use super::wire::RemoteMemory;
-use crate::link::terms::LinkError;
-use crate::link::words::ToReceiver;
+use crate::link::terms::{LinkError, LinkKind};
+use crate::link::words::{NOT_TAKEN, ToReceiver, WORDS_WAITING_MAX};
 use crate::link::worker_permits::Voice;
 use crate::memory::part::PartBuffer;
 use crate::memory::place::SlotId;
+use crate::metrics;
 
 /// Time for what is on its way to reach a peer that is being left; a dead one takes nothing.
 const LEAVE_LIMIT: Duration = Duration::from_secs(2);
@@ -68,6 +69,8 @@ pub(super) struct Path {
     slots: HashMap<SlotId, (RemoteMemory, RemoteKey)>,
     /// Each with the bytes that UCX reads.
     messages: VecDeque<(Request, Vec<u8>)>,
+    /// Says how many they are.
+    gauge: metrics::Share,
     parts: VecDeque<Flight>,
     /// Number of the next message, each way: UCX does not promise their order.
     sent: u32,
@@ -115,6 +118,7 @@ impl Path {
             orders,
             slots: HashMap::new(),
             messages: VecDeque::new(),
+            gauge: metrics::words_waiting(LinkKind::Ucx),
             parts: VecDeque::new(),
             sent: 0,
             heard: 0,
@@ -190,10 +194,14 @@ impl Path {
 
     /// Sends a message after those before it.
     pub(super) fn send(&mut self, message: &[u8]) -> Result<(), String> {
+        if self.messages.len() >= WORDS_WAITING_MAX {
+            return Err(NOT_TAKEN.to_owned());
+        }
         let bytes = [&self.sent.to_le_bytes()[..], message].concat();
         self.sent = self.sent.wrapping_add(1);
         if let Some(request) = self.port.send(&self.endpoint, &bytes)? {
             self.messages.push_back((request, bytes));
+            self.gauge.note(self.messages.len());
         }
         Ok(())
     }
@@ -287,6 +295,7 @@ impl Path {
                 false
             }
         });
+        self.gauge.note(self.messages.len());
         failed.map_or(Ok(()), Err)
     }
 

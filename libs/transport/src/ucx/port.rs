@@ -22,6 +22,10 @@ use super::library::Library;
 /// Number of the only kind of active message.
 const MESSAGE: u32 = 0;
 
+/// Rounds of UCX's work after which what arrived is looked at: a peer that never pauses would fill
+/// the inbox meanwhile.
+const PROGRESS_MAX: usize = 1024;
+
 type Inbox = Mutex<VecDeque<Vec<u8>>>;
 type Fault = Mutex<Option<Status>>;
 
@@ -126,10 +130,14 @@ impl Port {
         Ok(bytes)
     }
 
-    /// Lets UCX work until it has nothing to do, and gives what arrived.
+    /// Lets UCX work until it has nothing to do, or for a while, and gives what arrived.
     pub(super) fn progress(&self) -> Vec<Vec<u8>> {
-        // SAFETY: called on the worker's own thread; its callbacks only touch inbox and faults.
-        while unsafe { (self.context.library.functions.worker_progress)(self.handle) } != 0 {}
+        for _ in 0..PROGRESS_MAX {
+            // SAFETY: called on the worker's own thread; its callbacks only touch inbox and faults.
+            if unsafe { (self.context.library.functions.worker_progress)(self.handle) } == 0 {
+                break;
+            }
+        }
         self.inbox.lock().unwrap_or_else(PoisonError::into_inner).drain(..).collect()
     }
 

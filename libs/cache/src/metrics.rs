@@ -1,0 +1,89 @@
+//! What is counted.
+
+use std::sync::Once;
+use std::time::Duration;
+
+use crate::Unavailable;
+
+const HITS: &str = "headwater_cache_hits_total";
+const MISSES: &str = "headwater_cache_misses_total";
+const WAITS: &str = "headwater_cache_waits_total";
+const WAIT_SECONDS: &str = "headwater_cache_wait_seconds";
+const FILLS: &str = "headwater_cache_fills_total";
+const FILLED_BYTES: &str = "headwater_cache_filled_bytes_total";
+const EVICTIONS: &str = "headwater_cache_evictions_total";
+const DAMAGED: &str = "headwater_cache_damaged_total";
+const READ_THROUGH: &str = "headwater_cache_read_through_total";
+const BYTES: &str = "headwater_cache_bytes";
+const BYTES_LIMIT: &str = "headwater_cache_bytes_limit";
+/// Leave to fill that was had sooner than this was not waited for.
+const AT_ONCE: Duration = Duration::from_millis(1);
+
+/// Says what the metrics mean; once per process.
+pub(crate) fn describe() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        use metrics::Unit::{Bytes, Seconds};
+        metrics::describe_counter!(HITS, "Cache entries that were there when asked for, by level");
+        metrics::describe_counter!(MISSES, "Cache entries that were not there when asked for");
+        metrics::describe_counter!(
+            WAITS,
+            "Times that another filler of a cache entry was waited for"
+        );
+        metrics::describe_histogram!(WAIT_SECONDS, Seconds, "Time of such a wait");
+        metrics::describe_counter!(FILLS, "Cache entries written, by level; sent down included");
+        metrics::describe_counter!(FILLED_BYTES, Bytes, "Payload of these");
+        metrics::describe_counter!(
+            EVICTIONS,
+            "Cache entries evicted, by level and by where they went (down or away)"
+        );
+        metrics::describe_counter!(DAMAGED, "Cache entries removed because they were no good");
+        metrics::describe_counter!(
+            READ_THROUGH,
+            "Times that the cache was of no use, by reason (no_room, timeout, io)"
+        );
+        metrics::describe_gauge!(BYTES, Bytes, "Bytes of all processes' entries, by level");
+        metrics::describe_gauge!(BYTES_LIMIT, Bytes, "Limit of these, by level");
+    });
+}
+
+pub(crate) fn hit(level: &'static str) {
+    metrics::counter!(HITS, "level" => level).increment(1);
+}
+
+pub(crate) fn missed() {
+    metrics::counter!(MISSES).increment(1);
+}
+
+pub(crate) fn waited(took: Duration) {
+    if took >= AT_ONCE {
+        metrics::counter!(WAITS).increment(1);
+        metrics::histogram!(WAIT_SECONDS).record(took.as_secs_f64());
+    }
+}
+
+pub(crate) fn filled(level: &'static str, bytes: u64) {
+    metrics::counter!(FILLS, "level" => level).increment(1);
+    metrics::counter!(FILLED_BYTES, "level" => level).increment(bytes);
+}
+
+pub(crate) fn evicted(level: &'static str, is_kept: bool) {
+    let to = if is_kept { "down" } else { "away" };
+    metrics::counter!(EVICTIONS, "level" => level, "to" => to).increment(1);
+}
+
+pub(crate) fn damaged() {
+    metrics::counter!(DAMAGED).increment(1);
+}
+
+pub(crate) fn read_through(error: &Unavailable) {
+    metrics::counter!(READ_THROUGH, "reason" => error.name()).increment(1);
+}
+
+pub(crate) fn used(level: &'static str, bytes: u64) {
+    metrics::gauge!(BYTES, "level" => level).set(bytes as f64);
+}
+
+pub(crate) fn limit(level: &'static str, bytes: u64) {
+    metrics::gauge!(BYTES_LIMIT, "level" => level).set(bytes as f64);
+}

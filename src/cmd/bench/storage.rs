@@ -1,0 +1,57 @@
+//! `headwater bench storage`.
+
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+use clap::Args;
+use headwater_config::Config;
+
+use crate::bench::storage::{Bench, Report, Way};
+use crate::cmd::runtime;
+use crate::flags::DatasetFlags;
+use crate::shutdown::Shutdown;
+
+/// Flags of `bench storage`.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct StorageFlags {
+    #[command(flatten)]
+    pub(super) datasets: DatasetFlags,
+    /// Seconds of one measurement
+    #[arg(long, value_name = "S", default_value_t = 3)]
+    seconds: u64,
+    /// Rounds; medians are shown
+    #[arg(long, value_name = "N", default_value_t = 5)]
+    rounds: u32,
+    /// One object of JSON
+    #[arg(long)]
+    json: bool,
+}
+
+pub(super) fn run(config: &Config, flags: &StorageFlags) -> Result<()> {
+    ensure!(flags.rounds > 0 && flags.seconds > 0, "nothing to measure");
+    let storage = config.storage_tier()?;
+    let runtime = runtime()?;
+    let shutdown = {
+        let _within = runtime.enter();
+        Shutdown::listen()?
+    };
+    let bench = Bench::start(runtime, storage, shutdown, Duration::from_secs(flags.seconds))?;
+    let mut rounds = Vec::new();
+    // The first round fills caches and is not counted.
+    for number in 0..=flags.rounds {
+        let mut round = Vec::new();
+        for way in Way::ALL {
+            round.push(bench.measure(way)?);
+        }
+        if let (true, Ok(round)) = (number > 0, round.try_into()) {
+            rounds.push(round);
+        }
+    }
+    let report = Report { samples: bench.samples(), bytes: bench.bytes(), rounds };
+    if flags.json {
+        println!("{}", report.json());
+    } else {
+        println!("{report}");
+    }
+    Ok(())
+}

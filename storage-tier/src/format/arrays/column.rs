@@ -1,0 +1,101 @@
+//! An array whose rows along its first axis become a field of samples.
+
+use super::Element;
+use crate::StorageError;
+
+/// Largest row, in bytes: more than a sample may have, and one is held while arrays are unpacked.
+const ROW_BYTES_MAX: u64 = 256 << 20;
+
+/// An array in C order, each row of which is a sample's field.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Column {
+    /// Name of the field.
+    pub(crate) name: String,
+    pub(crate) element: Element,
+    /// Length of the first axis.
+    pub(crate) rows: u64,
+    /// Lengths of the other axes.
+    pub(crate) row_shape: Vec<u64>,
+    /// Size of a row; not 0.
+    pub(crate) row_bytes: u64,
+}
+
+// === impl Column ===
+
+impl Column {
+    /// An array of the file `file`.
+    ///
+    /// # Errors
+    /// It has no axis, rows without a byte or too large ones, or numbers of several bytes whose most
+    /// significant byte comes first.
+    pub(crate) fn new(
+        file: &str,
+        name: &str,
+        element: Element,
+        shape: &[u64],
+    ) -> Result<Self, StorageError> {
+        let unserved = |reason: String| {
+            let (name, reason) = (file.to_owned(), format!("array `{name}` {reason}"));
+            StorageError::Unserved { name, reason }
+        };
+        let [rows, row_shape @ ..] = shape else {
+            return Err(unserved("has no axis: leave it out with `columns`".to_owned()));
+        };
+        let elements =
+            row_shape.iter().try_fold(1u64, |product, &length| product.checked_mul(length));
+        let row_bytes = elements.and_then(|count| count.checked_mul(element.bytes.into()));
+        let row_bytes = row_bytes.filter(|bytes| (1..=ROW_BYTES_MAX).contains(bytes));
+        let Some(row_bytes) = row_bytes else {
+            let limits = format!("a row has to have 1 to {ROW_BYTES_MAX} bytes");
+            return Err(unserved(format!("has the shape {shape:?}: {limits}")));
+        };
+        if element.big_endian && !(row_shape.is_empty() && element.has_text()) {
+            let remedy = "write it in little-endian order, as `array.astype('<f4')` does";
+            return Err(unserved(format!("is of type {}: {remedy}", element.name())));
+        }
+        let (name, row_shape, rows) = (name.to_owned(), row_shape.to_vec(), *rows);
+        Ok(Self { name, element, rows, row_shape, row_bytes })
+    }
+
+    /// Whether a row is one value, which is delivered as text.
+    pub(crate) fn is_text(&self) -> bool {
+        self.row_shape.is_empty() && self.element.has_text()
+    }
+
+    /// Bytes of all rows; `None` where they are more than a number holds.
+    pub(crate) fn bytes(&self) -> Option<u64> {
+        self.rows.checked_mul(self.row_bytes)
+    }
+
+    /// A row's value as text.
+    ///
+    /// # Errors
+    /// A string that is not UTF-8.
+    pub(crate) fn text(&self, file: &str, row: u64, bytes: &[u8]) -> Result<String, StorageError> {
+        self.element.text(bytes).ok_or_else(|| StorageError::Broken {
+            name: file.to_owned(),
+            place: format!("array `{}`, row {row}", self.name),
+            fault: "the text is not UTF-8".to_owned(),
+        })
+    }
+
+    /// Name and text of the fields that say how a row's bytes are to be read: `NAME.dtype` with
+    /// NumPy's name of the type, and `NAME.shape` with the lengths of the row's axes, as `3,32,32`.
+    /// None for values that are text.
+    pub(crate) fn notes(&self) -> Vec<(String, String)> {
+        if self.is_text() {
+            return Vec::new();
+        }
+        let lengths: Vec<String> = self.row_shape.iter().map(u64::to_string).collect();
+        vec![
+            (format!("{}.dtype", self.name), self.element.name()),
+            (format!("{}.shape", self.name), lengths.join(",")),
+        ]
+    }
+
+    /// Names of all fields that come of it.
+    pub(crate) fn field_names(&self) -> Vec<String> {
+        let notes = self.notes().into_iter().map(|(name, _)| name);
+        std::iter::once(self.name.clone()).chain(notes).collect()
+    }
+}

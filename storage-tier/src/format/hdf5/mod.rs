@@ -1,0 +1,110 @@
+//! HDF5, and NetCDF-4, which is HDF5: rows of arrays along the first axis are samples.
+//!
+//! Arrays that lie in the file as they are, are read in place; where one of them lies in chunks, all
+//! are unpacked. Filters: gzip, shuffle, fletcher32, lzf, szip, nbit, scale-offset.
+//! docs/adr/029-hdf5-without-its-library.md says why the library is not used.
+
+mod file;
+mod lzf;
+mod rows;
+
+use std::sync::Arc;
+
+use headwater_core::{Digest, Digester};
+use headwater_storage_client::Object;
+
+use super::arrays::{self, RowsInPlace, Table};
+use super::{Format, Opened, Outline};
+use crate::source::{Place, Version};
+use crate::{DatasetConfig, StorageError};
+use file::{Array, File};
+use rows::Hdf5Rows;
+
+/// Reads HDF5 files.
+#[derive(Debug)]
+pub(crate) struct Hdf5 {
+    columns: Vec<String>,
+    shard_samples: u32,
+}
+
+/// The arrays of one file.
+struct Arrays {
+    file: File,
+    arrays: Vec<Array>,
+    table: Table,
+    /// Where each one's first row lies, if all lie as they are.
+    starts: Option<Vec<u64>>,
+}
+
+// === impl Hdf5 ===
+
+impl Hdf5 {
+    pub(crate) fn new(dataset: &DatasetConfig) -> Self {
+        let DatasetConfig { columns, shard_samples, .. } = dataset.clone();
+        Self { columns, shard_samples }
+    }
+
+    fn read(&self, place: &Place, object: Arc<dyn Object>) -> Result<Arrays, StorageError> {
+        let file = File::open(object)?;
+        let arrays = file.arrays(&self.columns)?;
+        let columns = arrays.iter().map(|array| array.column.clone()).collect();
+        let table = Table::new(place, columns)?;
+        let starts = arrays.iter().map(|array| array.start).collect();
+        Ok(Arrays { file, arrays, table, starts })
+    }
+
+    fn shard_rows(&self, read: &Arrays) -> u64 {
+        let first = |array: &Array| Some(u64::from(*array.dataset.chunks()?.first()?));
+        let chunk = read.arrays.iter().filter_map(first).max().unwrap_or(1);
+        read.table.packed_rows(self.shard_samples, chunk)
+    }
+}
+
+impl Format for Hdf5 {
+    fn outlines(&self, place: &Place) -> Result<Vec<Outline>, StorageError> {
+        let object = arrays::open(place, None)?;
+        let version = Version::of(&*object).digest();
+        let read = self.read(place, object.clone())?;
+        let (object, table) = (&object, &read.table);
+        if let Some(offsets) = &read.starts {
+            let rows = RowsInPlace { object, place, table, offsets, version };
+            return rows.outlines(self.shard_samples.into());
+        }
+        // Where each chunk lies, and its size: what was read to know that follows from the samples.
+        for array in read.arrays.iter().filter(|array| array.dataset.chunks().is_some()) {
+            let chunks = array.dataset.iter_chunks();
+            let place = format!("array `{}`", array.column.name);
+            chunks.map_err(|error| read.file.failed(&place, &error))?;
+        }
+        let mut digester = Digester::new("headwater hdf5's arrays 1");
+        digester.bytes(&read.file.read_so_far().to_bytes());
+        for column in &read.table.columns {
+            digester.bytes(column.name.as_bytes());
+        }
+        object.check_unchanged()?;
+        let (rows, digest) = (self.shard_rows(&read), digester.finish());
+        arrays::packed_outlines(place, table, rows, digest, version)
+    }
+
+    fn open(&self, place: &Place, shard: u32, version: Digest) -> Result<Opened, StorageError> {
+        let object = arrays::open(place, Some(version))?;
+        let read = self.read(place, object.clone())?;
+        if let Some(offsets) = &read.starts {
+            let (object, table) = (&object, &read.table);
+            let rows = RowsInPlace { object, place, table, offsets, version };
+            return rows.open(self.shard_samples.into(), shard);
+        }
+        let shard_rows = self.shard_rows(&read);
+        let rows = arrays::shard_of(&read.table.name, read.table.rows, shard_rows, shard)?;
+        let Arrays { file, arrays, table, .. } = read;
+        let stem = arrays::key_stem(place);
+        Ok(Opened::Packed(Box::new(Hdf5Rows { file, arrays, table, stem, rows })))
+    }
+
+    fn reads_in_place(&self) -> bool {
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,100 @@
+use super::*;
+use crate::format::arrays::trial::{self, Held};
+use crate::format::conformance;
+
+fn kind(file: &str) -> LineKind {
+    match file.trim_end_matches(".gz").rsplit_once('.').unwrap().1 {
+        "csv" => LineKind::Csv,
+        "tsv" => LineKind::Tsv,
+        "jsonl" => LineKind::Json,
+        _ => LineKind::Text,
+    }
+}
+
+fn lines(dataset: &DatasetConfig) -> Box<dyn Format> {
+    Box::new(Lines::new(kind(&dataset.shards[0]), dataset))
+}
+
+fn read(file: &str, bytes: &[u8]) -> Result<Vec<trial::Sample>, StorageError> {
+    let dataset = DatasetConfig { shard_samples: 2, ..DatasetConfig::default() };
+    trial::samples(&Lines::new(kind(file), &dataset), &Held::place(file, bytes.to_vec()))
+}
+
+#[test]
+fn lines_give_the_values_that_python_reads() {
+    trial::fixtures("lines/", 14, lines);
+}
+
+#[test]
+fn any_bytes_are_samples_or_an_error() {
+    for file in ["lines/plain.csv", "lines/plain.jsonl", "lines/plain.txt", "lines/zipped.csv.gz"] {
+        trial::mutate(file, 1, &Lines::new(kind(file), &DatasetConfig::default()));
+    }
+}
+
+#[test]
+fn what_is_wrong_is_named_with_its_record() {
+    let cases = [
+        ("a.csv", &b"a,b\n1,2\n3\n"[..], "record 2"),
+        ("a.csv", b"a,a\n1,2\n", "column 2 is named `a`"),
+        ("a.csv", b"a,b\n1,\xff\n", "not UTF-8"),
+        ("a.jsonl", b"{\"a\":1}\n\n[]\n", "record 2: it is no JSON object"),
+        ("a.jsonl", b"{\"a\":1,\"a\":2}\n", "two values named `a`"),
+        ("a.txt", b"one\n\xff\n", "record 2: it is not UTF-8"),
+        ("a.txt.gz", b"\x1f\x8b\x08\0\0", "record 1"),
+    ];
+    for (file, bytes, words) in cases {
+        let error = read(file, bytes).unwrap_err().to_string();
+        assert!(error.contains(words) && error.contains(file), "{error}");
+    }
+    assert!(matches!(read("a.txt", b""), Err(StorageError::EmptyFile { .. })));
+}
+
+#[test]
+fn a_shard_is_the_same_whoever_opens_it() {
+    let text = b"n,t\r\n0,\"a\r\nb\"\r\n1,\r\n\r\n2,c\r\n3,\"\"\"d\"\r\n4,e".to_vec();
+    let dataset = DatasetConfig { shard_samples: 2, ..DatasetConfig::default() };
+    let place = Held::place("a.csv", text);
+    let here = Lines::new(LineKind::Csv, &dataset);
+    let outlines = here.outlines(&place).unwrap();
+    assert_eq!(outlines.iter().map(|outline| outline.samples).collect::<Vec<_>>(), [2, 2, 1]);
+    // Another process has not gone through the file.
+    let elsewhere = Lines::new(LineKind::Csv, &dataset);
+    for (shard, outline) in outlines.iter().enumerate() {
+        let unpack = |lines: &Lines| {
+            let opened = lines.open(&place, shard as u32, outline.version).unwrap();
+            trial::unpacked(opened).unwrap()
+        };
+        assert_eq!(unpack(&here), unpack(&elsewhere));
+    }
+}
+
+#[test]
+fn an_endless_record_is_refused_within_bounds() {
+    use std::io::Write;
+    let level = flate2::Compression::fast();
+    let mut gzip = flate2::write::GzEncoder::new(Vec::new(), level);
+    gzip.write_all(b"a,b\n1,\"").unwrap();
+    for _ in 0..65 {
+        gzip.write_all(&vec![b'x'; 1 << 20]).unwrap();
+    }
+    let bytes = gzip.finish().unwrap();
+    for file in ["a.csv.gz", "a.txt.gz"] {
+        let error = read(file, &bytes).unwrap_err().to_string();
+        assert!(error.contains("longer than 67108864 bytes"), "{error}");
+    }
+}
+
+#[test]
+fn it_keeps_the_contract_of_formats() {
+    for file in ["lines/plain.csv", "lines/plain.jsonl", "lines/plain.txt", "lines/zipped.csv.gz"] {
+        let dataset = DatasetConfig { shard_samples: 3, ..DatasetConfig::default() };
+        let make = || -> Arc<dyn Format> { Arc::new(Lines::new(kind(file), &dataset)) };
+        conformance::check(&make, &Place::of_file(&trial::path(file)));
+    }
+}
+
+#[test]
+fn files_that_the_package_writes_now_give_their_samples() {
+    trial::written_now("lines", 14, lines);
+}

@@ -1,0 +1,129 @@
+//! Mosaic MDS: a folder of shards with an index.json, as the package `streaming` writes it.
+//!
+//! Plain shards are read in place; those compressed with zstd are unpacked. docs/formats.md has it for
+//! users.
+
+mod column;
+mod index;
+mod layout;
+mod packed;
+mod raw;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use headwater_core::{Digest, Digester, ShardIndex};
+use headwater_storage_client::{IndexedShard, Object};
+
+use super::{Format, Opened, Outline, kept_as};
+use crate::kept::{KeptIndices, Stamp};
+use crate::source::{Place, Version};
+use crate::{DatasetConfig, StorageError};
+use index::{Index, Shard};
+use packed::Zstd;
+
+/// Folders of MDS.
+#[derive(Debug)]
+pub(crate) struct Mds {
+    columns: Arc<[String]>,
+    kept: Arc<KeptIndices>,
+}
+
+// === impl Mds ===
+
+impl Mds {
+    pub(crate) fn new(dataset: &DatasetConfig, kept: Arc<KeptIndices>) -> Self {
+        Self { columns: dataset.columns.clone().into(), kept }
+    }
+
+    /// The index of an open shard that is not compressed, and how it was come by.
+    fn raw_index(
+        &self,
+        index: &Index,
+        shard: &Shard,
+        object: &dyn Object,
+    ) -> Result<(ShardIndex, &'static str), StorageError> {
+        let place = kept_as(&index.place.beside(&shard.file().basename), &self.columns);
+        let stamp = Stamp::new(&Version::of(object), Some(&index.version));
+        if let Some(kept) = self.kept.load(&place, stamp) {
+            return Ok((kept, "kept"));
+        }
+        let found = raw::index(object, shard, &self.columns)?;
+        object.check_unchanged()?;
+        self.kept.store(&place, stamp, &found);
+        Ok((found, "idx"))
+    }
+
+    fn outline(&self, index: &Index, shard: Shard) -> Result<Outline, StorageError> {
+        let object = index.place.beside(&shard.file().basename).open()?;
+        let version = version(index, &*object);
+        let name = format!("{}/{}", index.folder, shard.file().basename);
+        if shard.zip_data.is_none() {
+            let (found, by) = self.raw_index(index, &shard, &*object)?;
+            return Ok(Outline {
+                name,
+                samples: found.samples(),
+                bytes: object.bytes(),
+                fields: found.field_names().to_vec(),
+                digest: found.digest(),
+                by,
+                version,
+            });
+        }
+        let packed = Zstd { object, shard, columns: self.columns.clone() };
+        packed.check()?;
+        Ok(Outline {
+            name,
+            samples: packed.shard.samples,
+            bytes: packed.bytes(),
+            digest: packed.digest()?,
+            fields: packed.fields(),
+            by: "idx",
+            version,
+        })
+    }
+}
+
+impl Format for Mds {
+    fn outlines(&self, place: &Place) -> Result<Vec<Outline>, StorageError> {
+        let mut index = Index::read(place)?;
+        let shards = std::mem::take(&mut index.shards);
+        shards.into_iter().map(|shard| self.outline(&index, shard)).collect()
+    }
+
+    fn open(&self, place: &Place, shard: u32, told: Digest) -> Result<Opened, StorageError> {
+        let changed = || StorageError::ShardChanged { name: place.name() };
+        let mut index = Index::read(place)?;
+        if shard as usize >= index.shards.len() {
+            return Err(changed());
+        }
+        let shard = index.shards.swap_remove(shard as usize);
+        let object = index.place.beside(&shard.file().basename).open()?;
+        if version(&index, &*object) != told {
+            return Err(StorageError::ShardChanged { name: object.name() });
+        }
+        if shard.zip_data.is_some() {
+            return Ok(Opened::Packed(Box::new(Zstd {
+                object,
+                shard,
+                columns: self.columns.clone(),
+            })));
+        }
+        let (found, _) = self.raw_index(&index, &shard, &*object)?;
+        Ok(Opened::InPlace(IndexedShard::new(object, found).ok_or_else(changed)?))
+    }
+
+    fn reads_in_place(&self) -> bool {
+        true
+    }
+}
+
+/// Changes with the index and the shard.
+fn version(index: &Index, object: &dyn Object) -> Digest {
+    let mut digester = Digester::new("headwater mds version 1");
+    for version in [index.version.digest(), Version::of(object).digest()] {
+        digester.bytes(&version.to_bytes());
+    }
+    digester.finish()
+}

@@ -1,0 +1,132 @@
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use bytes::Bytes;
+
+use super::*;
+use crate::format::conformance::{self, Memory};
+use crate::format::fixtures;
+
+fn format(folder: &tempfile::TempDir) -> Mds {
+    of(folder, &[])
+}
+
+/// Reads these columns.
+fn of(folder: &tempfile::TempDir, columns: &[&str]) -> Mds {
+    let columns = columns.iter().map(|&name| name.to_owned()).collect();
+    let kept = Arc::new(KeptIndices::new(Some(folder.path().to_owned()), None));
+    Mds::new(&DatasetConfig { columns, ..DatasetConfig::default() }, kept)
+}
+
+fn folder() -> tempfile::TempDir {
+    tempfile::tempdir().unwrap()
+}
+
+/// The files of a folder of the fixtures.
+fn objects(name: &str) -> BTreeMap<PathBuf, Bytes> {
+    let folder = fixtures::data().join("mds").join(name);
+    let read = |entry: std::io::Result<std::fs::DirEntry>| {
+        let path = entry.unwrap().path();
+        let bytes = std::fs::read(&path).unwrap();
+        (Path::new("set").join(path.file_name().unwrap()), bytes.into())
+    };
+    std::fs::read_dir(folder).unwrap().map(read).collect()
+}
+
+fn refused(index: &str) -> String {
+    let mut objects = objects("raw");
+    objects.insert("set/index.json".into(), Bytes::from(index.to_owned()));
+    let place = Place { source: Arc::new(Memory::new(objects)), path: "set".into() };
+    format(&folder()).outlines(&place).unwrap_err().to_string()
+}
+
+#[test]
+fn folders_of_the_package_give_what_it_reads_of_them() {
+    let kept = folder();
+    fixtures::hold(&format(&kept), "mds", &fixtures::data());
+    fixtures::hold(&format(&kept), "mds", &fixtures::data());
+}
+
+#[test]
+fn a_folder_that_the_package_writes_now_gives_what_it_reads_of_it() {
+    fixtures::hold_written_now(&format(&folder()), "mds");
+}
+
+#[test]
+fn the_index_itself_may_be_named() {
+    let source = Arc::new(Memory::new(objects("raw")));
+    let outlines = |path: &str| {
+        let place = Place { source: source.clone(), path: path.into() };
+        format(&folder()).outlines(&place).unwrap()
+    };
+    assert_eq!(outlines("set"), outlines("set/index.json"));
+}
+
+#[test]
+fn only_the_columns_named_are_read_whatever_the_others_are() {
+    let kept = folder();
+    for name in ["raw", "zstd"] {
+        let mut objects = objects(name);
+        let all = fixtures::data().join("mds").join(name);
+        let all = fixtures::read(&format(&kept), &Place::of_file(&all)).unwrap();
+        let index = objects[Path::new("set/index.json")].to_vec();
+        // An encoding that is refused where it is wanted.
+        let index = String::from_utf8(index).unwrap().replace("\"json\"", "\"pkl\"");
+        objects.insert("set/index.json".into(), index.into());
+        let place = Place { source: Arc::new(Memory::new(objects)), path: "set".into() };
+        assert!(format(&kept).outlines(&place).is_err());
+        let few = fixtures::read(&of(&kept, &["label", "image"]), &place).unwrap();
+        for (few, all) in few.iter().zip(&all) {
+            for (few, all) in few.samples.iter().zip(&all.samples) {
+                assert_eq!(few.fields.keys().collect::<Vec<_>>(), ["image", "label"]);
+                assert!(few.fields.iter().all(|(name, value)| all.fields[name] == *value));
+            }
+        }
+    }
+}
+
+#[test]
+fn what_cannot_be_served_is_refused_by_name() {
+    let good = String::from_utf8(objects("raw")[Path::new("set/index.json")].to_vec()).unwrap();
+    for (old, new, says) in [
+        ("\"jpeg\"", "\"pil\"", "`pil`"),
+        ("\"jpeg\"", "\"list[jpeg]\"", "`list[jpeg]`"),
+        ("shard.00000.mds", "../shard.00000.mds", "../shard.00000.mds"),
+        ("\"samples\": 7", "\"samples\": 8", "number of samples"),
+        ("\"column_sizes\": [null", "\"column_sizes\": [7", "`array`"),
+        ("\"format\": \"mds\"", "\"format\": \"json\"", "not mds 2"),
+    ] {
+        assert!(good.contains(old), "{old}");
+        let error = refused(&good.replacen(old, new, 1));
+        assert!(error.contains(says), "{says}: {error}");
+    }
+}
+
+/// Keeps no index.
+fn unkept() -> Mds {
+    let kept = Arc::new(KeptIndices::new(Some("/proc/nowhere".into()), None));
+    Mds::new(&DatasetConfig::default(), kept)
+}
+
+#[test]
+fn mds_keeps_the_contract_of_formats() {
+    for name in ["raw", "zstd"] {
+        let place = Place::of_file(&fixtures::data().join("mds").join(name));
+        let make = || Arc::new(unkept()) as Arc<dyn Format>;
+        assert_eq!(conformance::check(&make, &place).len(), 8);
+    }
+}
+
+#[test]
+fn broken_bytes_are_refused_and_nothing_panics() {
+    let format = unkept();
+    let set = Path::new("set");
+    // In place, a byte of a value is not checked, as in a tar. An index may have another name in it.
+    for (name, file) in [("raw", "shard.00001.mds"), ("raw", "index.json"), ("zstd", "index.json")]
+    {
+        fixtures::hold_broken(&format, &objects(name), set, &set.join(file), 1, |_| true);
+    }
+    // Compressed, every byte is.
+    let path = set.join("shard.00001.mds.zstd");
+    fixtures::hold_broken(&format, &objects("zstd"), set, &path, 1, |_| false);
+}

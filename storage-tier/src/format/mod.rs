@@ -1,0 +1,157 @@
+//! How samples lie in files: one module a format.
+//!
+//! A format reads objects of any source; it never asks which. docs/extending.md lists what to touch
+//! to add one; every format passes `storage-tier/src/format/conformance.rs`.
+
+mod arrays;
+mod choice;
+#[cfg(test)]
+pub(crate) mod conformance;
+#[cfg(test)]
+mod fixtures;
+mod folder;
+#[cfg(feature = "format-hdf5")]
+mod hdf5;
+mod lines;
+#[cfg(feature = "format-mds")]
+mod mds;
+mod npy;
+#[cfg(feature = "format-parquet")]
+mod parquet;
+mod tar;
+#[cfg(feature = "format-tfrecord")]
+mod tfrecord;
+mod tokens;
+#[cfg(feature = "format-zarr")]
+mod zarr;
+
+use std::fmt::Debug;
+
+use headwater_core::Digest;
+use headwater_storage_client::IndexedShard;
+
+use crate::StorageError;
+use crate::source::Place;
+
+pub use choice::FormatKind;
+pub(crate) use choice::Formats;
+pub(crate) use folder::Folder;
+#[cfg(feature = "format-hdf5")]
+pub(crate) use hdf5::Hdf5;
+pub(crate) use lines::{LineKind, Lines};
+#[cfg(feature = "format-mds")]
+pub(crate) use mds::Mds;
+pub(crate) use npy::Npy;
+#[cfg(feature = "format-parquet")]
+pub(crate) use parquet::Parquet;
+pub(crate) use tar::Tar;
+pub use tar::{IdxForm, InspectedShard, SampleCount, count_samples};
+#[cfg(feature = "format-tfrecord")]
+pub(crate) use tfrecord::TfRecord;
+pub(crate) use tokens::Tokens;
+#[cfg(feature = "format-zarr")]
+pub(crate) use zarr::Zarr;
+
+/// A way in which samples lie in objects. All calls wait for the source: not for async threads.
+///
+/// The contract:
+/// - A place (an object, or a folder of them) has one or more shards, in an order that follows from
+///   its bytes and names alone. So do the samples of a shard, their keys, fields and bytes: whoever
+///   reads the same bytes, from any source, at any time, gets the same, and equal digests.
+/// - [`Format::outlines`] reads as little as it can: it is called once for each place when a node
+///   starts, of thousands.
+/// - [`Format::open`] is called before samples of a shard are read, much later, perhaps in another
+///   process. What it gives has the outline's digest and number of samples, or it is an error.
+/// - A field's bytes are what decoders and label parsers expect: an encoded image, a number in ASCII
+///   decimal, text in UTF-8. A row of an array is its elements in C order, little-endian, with the
+///   fields `NAME.dtype` (by NumPy's name) and `NAME.shape` (`3,32,32`) beside it, so that it can be
+///   read where it lies. A value that is missing is a field that is missing.
+/// - Bytes are untrusted: no size is believed before it is held against the object's, no loop ends
+///   later than the object does, nothing panics. What is wrong with bytes is
+///   [`StorageError::Broken`], with the place in the file; errors of the source are handed on.
+pub(crate) trait Format: Debug + Send + Sync {
+    /// The shards of a place, in order.
+    ///
+    /// # Errors
+    /// Bytes that cannot be read, or are not of this format.
+    fn outlines(&self, place: &Place) -> Result<Vec<Outline>, StorageError>;
+
+    /// One of them, by its number. `version` is the outline's.
+    ///
+    /// # Errors
+    /// As [`Format::outlines`]; [`StorageError::ShardChanged`] for another version, before its bytes are
+    /// looked at.
+    fn open(&self, place: &Place, shard: u32, version: Digest) -> Result<Opened, StorageError>;
+
+    /// Whether samples are read from the place's own bytes, so that a shard of a distant source is
+    /// fetched whole into the node's cache. Otherwise shards are unpacked into it. A format of which
+    /// some shards are compressed says `true`, and opens those as [`Opened::Packed`].
+    fn reads_in_place(&self) -> bool;
+}
+
+/// What is known of a shard without reading its samples.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Outline {
+    /// Unique within the dataset: the object's name without its folder, and what tells several shards
+    /// of one object apart, as in `train-0001.parquet#3`.
+    pub(crate) name: String,
+    /// Number of samples.
+    pub(crate) samples: u32,
+    /// For shards read in place, the size of the object. For others, no less than all samples' bytes.
+    pub(crate) bytes: u64,
+    /// Names of the fields.
+    pub(crate) fields: Vec<String>,
+    /// Follows from the samples, or from bytes that do not stay the same when a sample changes, as a
+    /// footer with its offsets; never from a time, a path, or a source.
+    pub(crate) digest: Digest,
+    /// How the index was come by, for metrics: `scan`, `kept`, `idx`, `footer`.
+    pub(crate) by: &'static str,
+    /// What tells that the place's objects are still the same: their versions, digested.
+    pub(crate) version: Digest,
+}
+
+/// A shard that can be read.
+#[derive(Debug)]
+pub(crate) enum Opened {
+    /// Its samples lie in its object as they are.
+    InPlace(IndexedShard),
+    /// Its samples have to be unpacked first; once, into the node's cache.
+    Packed(Box<dyn Packed>),
+}
+
+/// A shard whose samples do not lie in its object as they are.
+pub(crate) trait Packed: Debug + Send {
+    /// Hands on every sample, in order. The same calls with the same bytes each time.
+    ///
+    /// # Errors
+    /// Bytes that cannot be read or unpacked; what the sink says.
+    fn unpack(&mut self, sink: &mut dyn SampleSink) -> Result<(), StorageError>;
+}
+
+/// Takes samples one after the other.
+pub(crate) trait SampleSink {
+    /// Begins the next sample.
+    ///
+    /// # Errors
+    /// Too many samples or bytes of keys, or no room.
+    fn sample(&mut self, key: &str) -> Result<(), StorageError>;
+
+    /// Adds a field to the sample that was begun last.
+    ///
+    /// # Errors
+    /// The sample has a field of that name, or there is no room.
+    fn field(&mut self, name: &str, bytes: &[u8]) -> Result<(), StorageError>;
+}
+
+/// What the index of a shard is kept under, which has these columns only.
+#[cfg(any(feature = "format-mds", feature = "format-tfrecord"))]
+fn kept_as(place: &Place, columns: &[String]) -> Place {
+    if columns.is_empty() {
+        return place.clone();
+    }
+    let mut digester = headwater_core::Digester::new("headwater columns 1");
+    for name in columns {
+        digester.bytes(name.as_bytes());
+    }
+    place.beside(&format!("{}.{}", place.file_name(), digester.finish()))
+}

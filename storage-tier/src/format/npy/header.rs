@@ -1,0 +1,200 @@
+//! The header of a `.npy` file: <https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html>.
+//!
+//! Magic, version, length, and a Python dictionary of which only these forms occur: strings, `True`
+//! and `False`, and tuples of whole numbers.
+
+use crate::format::arrays::Element;
+
+const MAGIC: [u8; 6] = *b"\x93NUMPY";
+/// Magic, version, and the length in its longer form.
+pub(super) const PREFIX_BYTES: u64 = 12;
+/// Longest dictionary. NumPy's own reader stops at 10,000 bytes.
+const DICTIONARY_BYTES_MAX: u64 = 1 << 16;
+/// Most axes; NumPy's limit.
+const AXES_MAX: usize = 64;
+
+/// Where an array's header ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Extent {
+    start: u64,
+    /// First byte of the elements.
+    pub(super) end: u64,
+}
+
+/// What a header says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Header {
+    pub(super) element: Element,
+    pub(super) shape: Vec<u64>,
+}
+
+/// Why a header cannot be used.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Fault {
+    /// It is none.
+    Broken(String),
+    /// It is one, of an array that is not served.
+    Unserved(String),
+}
+
+enum Value<'a> {
+    Text(&'a str),
+    Truth(bool),
+    Numbers(Vec<u64>),
+    /// A list: the fields of a structured type.
+    List,
+}
+
+// === impl Extent ===
+
+impl Extent {
+    /// From a file's first bytes, up to [`PREFIX_BYTES`] of them.
+    pub(super) fn of(prefix: &[u8]) -> Result<Self, Fault> {
+        if prefix.len() < 10 || prefix[..6] != MAGIC {
+            return Err(Fault::Broken("it does not begin as a `.npy` file does".to_owned()));
+        }
+        let (start, bytes) = match (prefix[6], prefix.get(8..12)) {
+            (1, _) => (10, u64::from(u16::from_le_bytes([prefix[8], prefix[9]]))),
+            (2 | 3, Some(&[a, b, c, d])) => (12, u64::from(u32::from_le_bytes([a, b, c, d]))),
+            (version, _) => {
+                return Err(Fault::Broken(format!("version {version} of the header is not known")));
+            }
+        };
+        if bytes > DICTIONARY_BYTES_MAX {
+            let fault = format!("the header has {bytes} bytes, limit {DICTIONARY_BYTES_MAX}");
+            return Err(Fault::Broken(fault));
+        }
+        Ok(Self { start, end: start + bytes })
+    }
+}
+
+// === impl Header ===
+
+impl Header {
+    /// From all bytes before the elements.
+    pub(super) fn parse(bytes: &[u8], extent: Extent) -> Result<Self, Fault> {
+        let broken = |what: &str| Fault::Broken(what.to_owned());
+        let dictionary = bytes.get(extent.start as usize..extent.end as usize);
+        let dictionary = dictionary.ok_or_else(|| broken("the header is cut off"))?;
+        let text = std::str::from_utf8(dictionary).map_err(|_| broken("the header is not text"))?;
+        let no_dictionary = || broken("the header is no dictionary");
+        let mut rest = text.trim().strip_prefix('{').ok_or_else(no_dictionary)?;
+        let (mut descr, mut fortran, mut shape) = (None, None, None);
+        loop {
+            rest = rest.trim_start();
+            if rest.starts_with('}') {
+                break;
+            }
+            let (key, after) = quoted(rest).ok_or_else(no_dictionary)?;
+            let after = after.trim_start().strip_prefix(':').ok_or_else(no_dictionary)?;
+            let (value, after) = value(after.trim_start()).ok_or_else(no_dictionary)?;
+            match (key, value) {
+                ("descr", found) => descr = Some(found),
+                ("fortran_order", Value::Truth(found)) => fortran = Some(found),
+                ("shape", Value::Numbers(found)) => shape = Some(found),
+                _ => return Err(Fault::Broken(format!("the header's `{key}` is not understood"))),
+            }
+            rest = after.trim_start();
+            rest = rest.strip_prefix(',').unwrap_or(rest);
+        }
+        let (Some(descr), Some(fortran), Some(shape)) = (descr, fortran, shape) else {
+            return Err(broken("the header lacks `descr`, `fortran_order` or `shape`"));
+        };
+        let element = element(descr)?;
+        if fortran && shape.iter().filter(|&&length| length > 1).count() > 1 {
+            let remedy = "write it anew after `array = numpy.ascontiguousarray(array)`";
+            return Err(Fault::Unserved(format!("it is in Fortran order: {remedy}")));
+        }
+        Ok(Self { element, shape })
+    }
+}
+
+fn element(descr: Value<'_>) -> Result<Element, Fault> {
+    let Value::Text(name) = descr else {
+        let remedy = "write each of its fields as an array of its own";
+        return Err(Fault::Unserved(format!("its type is structured: {remedy}")));
+    };
+    if name.trim_start_matches(['|', '<', '>', '=']).starts_with('O') {
+        let remedy = "write arrays of numbers or of strings of a fixed width";
+        return Err(Fault::Unserved(format!("it holds Python objects: {remedy}")));
+    }
+    let unknown = || Fault::Unserved(format!("its type `{}` is not known", name.escape_debug()));
+    Element::parse(name).ok_or_else(unknown)
+}
+
+/// A string in quotes without escapes, and what follows it.
+fn quoted(text: &str) -> Option<(&str, &str)> {
+    let quote = text.chars().next().filter(|char| matches!(char, '\'' | '"'))?;
+    text[1..].split_once(quote)
+}
+
+fn value(text: &str) -> Option<(Value<'_>, &str)> {
+    if let Some(rest) = text.strip_prefix("True") {
+        return Some((Value::Truth(true), rest));
+    }
+    if let Some(rest) = text.strip_prefix("False") {
+        return Some((Value::Truth(false), rest));
+    }
+    if let Some(rest) = text.strip_prefix('(') {
+        let (inside, rest) = rest.split_once(')')?;
+        let numbers = inside.split(',').map(str::trim).filter(|number| !number.is_empty());
+        let plain = |number: &str| {
+            // Python 2 wrote long numbers with an L.
+            let number = number.strip_suffix('L').unwrap_or(number);
+            number.bytes().all(|byte| byte.is_ascii_digit()).then(|| number.parse().ok())?
+        };
+        let numbers: Vec<u64> = numbers.map(plain).collect::<Option<_>>()?;
+        return (numbers.len() <= AXES_MAX).then_some((Value::Numbers(numbers), rest));
+    }
+    if let Some(rest) = text.strip_prefix('[') {
+        return Some((Value::List, rest.rsplit_once(']')?.1));
+    }
+    quoted(text).map(|(text, rest)| (Value::Text(text), rest))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn header(dictionary: &str) -> Result<Header, Fault> {
+        let mut bytes = [&MAGIC[..], &[1, 0], &(dictionary.len() as u16).to_le_bytes()].concat();
+        bytes.extend_from_slice(dictionary.as_bytes());
+        let extent = Extent::of(&bytes[..12.min(bytes.len())])?;
+        assert_eq!(extent.end, bytes.len() as u64);
+        Header::parse(&bytes, extent)
+    }
+
+    #[test]
+    fn what_numpy_writes_is_understood() {
+        let read = header("{'descr': '<f4', 'fortran_order': False, 'shape': (3, 2), }  \n");
+        assert_eq!(read.unwrap().shape, [3, 2]);
+        let read = header("{\"descr\":\"|u1\",\"shape\":(7L,),\"fortran_order\":True}").unwrap();
+        assert_eq!((read.shape, read.element.bytes), (vec![7], 1));
+        let read = header("{'descr': '<f4', 'fortran_order': False, 'shape': ()}").unwrap();
+        assert!(read.shape.is_empty());
+    }
+
+    #[test]
+    fn what_is_not_served_is_refused_by_name() {
+        let refused = |descr: &str, order: &str| {
+            let text = format!("{{'descr': {descr}, 'fortran_order': {order}, 'shape': (3, 2), }}");
+            match header(&text) {
+                Err(Fault::Unserved(reason)) => reason,
+                other => panic!("{other:?}"),
+            }
+        };
+        assert!(refused("'<f4'", "True").contains("Fortran order"));
+        assert!(refused("'|O'", "False").contains("Python objects"));
+        assert!(refused("[('a', '<f4'), ('b', '<i2')]", "False").contains("structured"));
+        assert!(refused("'<q9'", "False").contains("`<q9`"));
+    }
+
+    #[test]
+    fn what_is_no_header_is_broken() {
+        for text in ["", "{", "{'descr'", "{'shape': (1, -2)}", "{'descr': '<f4', 'shape': (1,)}"] {
+            assert!(matches!(header(text), Err(Fault::Broken(_))), "{text}");
+        }
+        assert!(matches!(Extent::of(b"\x93NUMPY\x09\0\0\0\0\0"), Err(Fault::Broken(_))));
+        assert!(matches!(Extent::of(b"\x93NUMPY\x02\0\0\0\0\x7f"), Err(Fault::Broken(_))));
+    }
+}

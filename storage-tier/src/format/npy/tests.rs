@@ -1,0 +1,59 @@
+use super::*;
+use crate::format::arrays::trial;
+use crate::format::conformance;
+
+fn npy(dataset: &DatasetConfig) -> Box<dyn Format> {
+    Box::new(Npy::new(dataset))
+}
+
+#[test]
+fn arrays_give_the_samples_that_numpy_reads() {
+    trial::fixtures("npy/", 18, npy);
+    trial::fixtures("npz/", 9, npy);
+}
+
+#[test]
+fn any_bytes_are_samples_or_an_error() {
+    let format = npy(&DatasetConfig::default());
+    trial::mutate("npy/rows.npy", 1, &*format);
+    trial::mutate("npz/stored.npz", 3, &*format);
+    trial::mutate("npz/deflated.npz", 2, &*format);
+}
+
+#[test]
+fn a_deflated_array_that_does_not_fit_its_checksum_is_broken() {
+    let place = trial::read_place("npz/deflated.npz");
+    let bytes = place.open().unwrap();
+    let mut bytes = bytes.read(0..bytes.bytes()).unwrap().to_vec();
+    let entry = bytes.windows(4).position(|four| four == b"PK\x01\x02").unwrap();
+    bytes[entry + 16] ^= 1;
+    let place = trial::Held::place("a.npz", bytes);
+    let error = trial::samples(&*npy(&DatasetConfig::default()), &place).unwrap_err();
+    assert!(error.to_string().contains("checksum"), "{error}");
+}
+
+#[test]
+fn rows_are_found_without_reading_them() {
+    let dictionary = "{'descr': '|u1', 'fortran_order': False, 'shape': (64, 9000), }\n";
+    let mut whole = [&b"\x93NUMPY\x01\x00"[..], &(dictionary.len() as u16).to_le_bytes()].concat();
+    whole.extend_from_slice(dictionary.as_bytes());
+    let header = whole.len() as u64;
+    whole.resize(whole.len() + 64 * 9000, 7);
+    let (place, reads) = trial::Held::watched("a.npy", whole);
+    let found = Npy::new(&DatasetConfig::default()).outlines(&place).unwrap();
+    assert_eq!(found[0].samples, 64);
+    assert!(reads.lock().unwrap().iter().all(|range| range.end <= header));
+}
+
+#[test]
+fn it_keeps_the_contract_of_formats() {
+    for file in ["npy/rows.npy", "npz/stored.npz"] {
+        let make = || -> Arc<dyn Format> { Arc::new(Npy::new(&DatasetConfig::default())) };
+        conformance::check(&make, &Place::of_file(&trial::path(file)));
+    }
+}
+
+#[test]
+fn files_that_the_package_writes_now_give_their_samples() {
+    trial::written_now("npy", 27, npy);
+}

@@ -1,0 +1,117 @@
+//! Parquet, as the Hugging Face hub lays out sets of images. A row group is a shard.
+//!
+//! From the footer alone follows what a file has; a row group is unpacked as a whole. What becomes a
+//! field, and of which name: [`columns`]. docs/formats.md has it for users.
+
+mod cells;
+mod columns;
+mod footer;
+#[cfg(test)]
+mod tests;
+mod thrift;
+mod unpack;
+
+use std::sync::Arc;
+
+use headwater_core::{Digest, Digester};
+use headwater_storage_client::Object;
+use parquet::file::metadata::RowGroupMetaData;
+
+use super::{Format, Opened, Outline};
+use crate::source::{Place, Version};
+use crate::{DatasetConfig, StorageError};
+use footer::Footer;
+use unpack::RowGroup;
+
+/// Bytes of a number in ASCII, at most.
+const NUMBER_BYTES: u64 = 26;
+/// What a repeated value is taken to have where the footer does not say it.
+const REPEATED_BYTES: u64 = 64;
+
+/// Files of Parquet.
+#[derive(Debug)]
+pub(crate) struct Parquet {
+    columns: Vec<String>,
+}
+
+// === impl Parquet ===
+
+impl Parquet {
+    pub(crate) fn new(dataset: &DatasetConfig) -> Self {
+        Self { columns: dataset.columns.clone() }
+    }
+}
+
+impl Format for Parquet {
+    fn outlines(&self, place: &Place) -> Result<Vec<Outline>, StorageError> {
+        let object = place.open()?;
+        let footer = footer::read(&*object, &self.columns)?;
+        let version = Version::of(&*object).digest();
+        let name = place.file_name();
+        let outline = |&(number, _): &(usize, u64)| {
+            let group = footer.metadata.row_group(number);
+            Outline {
+                name: format!("{name}#{number}"),
+                samples: group.num_rows() as u32,
+                bytes: footer.group_bytes(group),
+                fields: footer.columns.names(),
+                digest: footer.digest(number),
+                by: "footer",
+                version,
+            }
+        };
+        Ok(footer.groups.iter().map(outline).collect())
+    }
+
+    fn open(&self, place: &Place, shard: u32, version: Digest) -> Result<Opened, StorageError> {
+        let object: Arc<dyn Object> = place.open()?;
+        let changed = || StorageError::ShardChanged { name: place.name() };
+        if Version::of(&*object).digest() != version {
+            return Err(changed());
+        }
+        let footer = footer::read(&*object, &self.columns)?;
+        let &(number, first_row) = footer.groups.get(shard as usize).ok_or_else(changed)?;
+        let file_name = place.file_name();
+        let stem = file_name.strip_suffix(".parquet").unwrap_or(&file_name).to_owned();
+        Ok(Opened::Packed(Box::new(RowGroup { object, footer, number, first_row, stem })))
+    }
+
+    fn reads_in_place(&self) -> bool {
+        false
+    }
+}
+
+// === impl Footer ===
+
+impl Footer {
+    /// Changes with the footer, the row group, and what of it is read.
+    fn digest(&self, group: usize) -> Digest {
+        let mut digester = Digester::new("headwater parquet row group 1");
+        digester.number(group as u64).bytes(&self.bytes);
+        for name in self.columns.names() {
+            digester.bytes(name.as_bytes());
+        }
+        for leaf in self.columns.leaves() {
+            digester.number(leaf as u64);
+        }
+        digester.finish()
+    }
+
+    /// No less than the fields of all rows have, where the footer tells how long repeated values are;
+    /// a guess where it does not.
+    fn group_bytes(&self, group: &RowGroupMetaData) -> u64 {
+        let rows = group.num_rows() as u64;
+        let bytes = |column: &columns::Column| {
+            let chunk = group.column(column.leaf);
+            let told = chunk.unencoded_byte_array_data_bytes();
+            let known = told.and_then(|bytes| u64::try_from(bytes).ok());
+            let repeated =
+                if chunk.dictionary_page_offset().is_some() { REPEATED_BYTES } else { 0 };
+            let names = column.classes.iter().flat_map(|(_, names)| names);
+            let name = names.map(String::len).max().unwrap_or(0) as u64;
+            let values = known.unwrap_or(chunk.uncompressed_size().max(0) as u64 + rows * repeated);
+            values + rows * (NUMBER_BYTES + name)
+        };
+        self.columns.fields.iter().map(bytes).fold(0, u64::saturating_add)
+    }
+}

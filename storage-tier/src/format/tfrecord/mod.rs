@@ -1,0 +1,139 @@
+//! TFRecord files of `tf.train.Example`, read in place; compressed with gzip, they are unpacked.
+//!
+//! Bytes of features are fields where they lie; numbers are values of the index. docs/formats.md has
+//! it for users.
+
+mod crc;
+mod example;
+mod idx;
+mod packed;
+mod reach;
+mod scan;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use headwater_core::{Digest, ShardIndex};
+use headwater_storage_client::{IndexedShard, Object};
+
+use super::{Format, Opened, Outline, kept_as};
+use crate::kept::{KeptIndices, Stamp};
+use crate::source::{Place, Version};
+use crate::{DatasetConfig, StorageError};
+use idx::Idx;
+use packed::Gzip;
+use reach::Window;
+
+/// What a file that gzip wrote begins with.
+const GZIP: &[u8] = b"\x1f\x8b";
+
+/// Files of TFRecord.
+#[derive(Debug)]
+pub(crate) struct TfRecord {
+    columns: Arc<[String]>,
+    kept: Arc<KeptIndices>,
+}
+
+// === impl TfRecord ===
+
+impl TfRecord {
+    pub(crate) fn new(dataset: &DatasetConfig, kept: Arc<KeptIndices>) -> Self {
+        Self { columns: dataset.columns.clone().into(), kept }
+    }
+
+    fn gzip(&self, object: Arc<dyn Object>, place: &Place) -> Gzip {
+        Gzip { object, stem: stem(place), columns: self.columns.clone() }
+    }
+
+    /// The index of an open file, and how it was come by.
+    fn index(
+        &self,
+        place: &Place,
+        object: &dyn Object,
+    ) -> Result<(ShardIndex, &'static str), StorageError> {
+        let mut idx = None;
+        for place in idx::places(place) {
+            if idx.is_none() {
+                idx = place.open_if_there()?;
+            }
+        }
+        let stamp = Stamp::new(&Version::of(object), idx.as_deref().map(Version::of).as_ref());
+        let kept_as = kept_as(place, &self.columns);
+        if let Some(index) = self.kept.load(&kept_as, stamp) {
+            return Ok((index, "kept"));
+        }
+        let idx = idx.map(|idx| Idx::read(&*idx, object.bytes())).transpose()?;
+        let records = idx.as_ref().map(|idx| &idx.records[..]).unwrap_or_default();
+        let starts = records.iter().map(|(start, _)| *start).collect();
+        let window = Window::new(object, place.source.is_local(), starts);
+        let scan = scan::scan(object, &stem(place), &self.columns, window)?;
+        object.check_unchanged()?;
+        if let Some(idx) = &idx {
+            idx.check(&scan.records)?;
+        }
+        self.kept.store(&kept_as, stamp, &scan.index);
+        Ok((scan.index, if idx.is_some() { "idx" } else { "scan" }))
+    }
+}
+
+impl Format for TfRecord {
+    fn outlines(&self, place: &Place) -> Result<Vec<Outline>, StorageError> {
+        let object = place.open()?;
+        let version = Version::of(&*object).digest();
+        let name = place.file_name();
+        if is_packed(&*object)? {
+            let summary = self.gzip(object, place).summary()?;
+            return Ok(vec![Outline {
+                name,
+                samples: summary.samples,
+                bytes: summary.bytes,
+                digest: summary.digest(),
+                fields: summary.fields,
+                by: "scan",
+                version,
+            }]);
+        }
+        let (index, by) = self.index(place, &*object)?;
+        Ok(vec![Outline {
+            name,
+            samples: index.samples(),
+            bytes: object.bytes(),
+            fields: index.field_names().to_vec(),
+            digest: index.digest(),
+            by,
+            version,
+        }])
+    }
+
+    fn open(&self, place: &Place, _shard: u32, version: Digest) -> Result<Opened, StorageError> {
+        let object = place.open()?;
+        let changed = || StorageError::ShardChanged { name: object.name() };
+        if Version::of(&*object).digest() != version {
+            return Err(changed());
+        }
+        if is_packed(&*object)? {
+            return Ok(Opened::Packed(Box::new(self.gzip(object, place))));
+        }
+        let (index, _) = self.index(place, &*object)?;
+        Ok(Opened::InPlace(IndexedShard::new(object.clone(), index).ok_or_else(changed)?))
+    }
+
+    fn reads_in_place(&self) -> bool {
+        true
+    }
+}
+
+/// What keys begin with: the file's name without its endings.
+fn stem(place: &Place) -> String {
+    let name = place.file_name();
+    let name = name.strip_suffix(".gz").unwrap_or(&name);
+    let ending = [".tfrecord", ".tfrecords", ".tfrec"].iter().find_map(|e| name.strip_suffix(e));
+    ending.unwrap_or(name).to_owned()
+}
+
+fn is_packed(object: &dyn Object) -> Result<bool, StorageError> {
+    let head = object.read(0..object.bytes().min(scan::HEAD_BYTES))?;
+    // A record may have a length with these bytes; its checksum tells.
+    Ok(head.starts_with(GZIP) && scan::length(&head).is_err())
+}

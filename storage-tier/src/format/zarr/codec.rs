@@ -1,0 +1,131 @@
+//! From a chunk's bytes as they are stored to its elements.
+
+use std::io::Read;
+
+use super::blosc;
+
+/// What intermediate codecs may add to a chunk's bytes.
+const SLACK_BYTES: usize = 64 << 10;
+
+/// One step between elements and stored bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Codec {
+    Gzip,
+    Zlib,
+    Zstd,
+    Blosc,
+    /// Four bytes behind the others.
+    Crc32c,
+}
+
+// === impl Codec ===
+
+impl Codec {
+    /// By its name in metadata.
+    pub(super) fn of(name: &str) -> Option<Self> {
+        match name {
+            "gzip" => Some(Self::Gzip),
+            "zlib" | "numcodecs.zlib" => Some(Self::Zlib),
+            "zstd" => Some(Self::Zstd),
+            "blosc" => Some(Self::Blosc),
+            "crc32c" => Some(Self::Crc32c),
+            _ => None,
+        }
+    }
+
+    fn undo(self, bytes: Vec<u8>, limit: usize) -> Result<Vec<u8>, String> {
+        match self {
+            Self::Gzip => inflate(flate2::read::MultiGzDecoder::new(&bytes[..]), limit),
+            Self::Zlib => inflate(flate2::read::ZlibDecoder::new(&bytes[..]), limit),
+            Self::Zstd => unpack_zstd(&bytes, limit),
+            Self::Blosc => blosc::unpack(&bytes, limit),
+            Self::Crc32c => check_crc32c(bytes),
+        }
+    }
+}
+
+/// Undoes codecs, the last first; the chunk has to have `expected` bytes.
+///
+/// # Errors
+/// Says in a sentence what is wrong with the bytes.
+pub(super) fn decode(
+    mut bytes: Vec<u8>,
+    codecs: &[Codec],
+    expected: usize,
+) -> Result<Vec<u8>, String> {
+    for codec in codecs.iter().rev() {
+        bytes = codec.undo(bytes, expected + SLACK_BYTES)?;
+    }
+    match bytes.len() == expected {
+        true => Ok(bytes),
+        false => Err(format!("it has {} bytes instead of {expected}", bytes.len())),
+    }
+}
+
+/// Reads what a decoder gives, up to `limit` bytes; memory grows with what comes.
+pub(super) fn inflate(decoder: impl Read, limit: usize) -> Result<Vec<u8>, String> {
+    let mut bytes = Vec::new();
+    let read = decoder.take(limit as u64 + 1).read_to_end(&mut bytes);
+    read.map_err(|error| error.to_string())?;
+    match bytes.len() <= limit {
+        true => Ok(bytes),
+        false => Err(format!("it has more than {limit} bytes")),
+    }
+}
+
+pub(super) fn unpack_zstd(bytes: &[u8], limit: usize) -> Result<Vec<u8>, String> {
+    let decoder = zstd::stream::read::Decoder::with_buffer(bytes);
+    let mut decoder = decoder.map_err(|error| error.to_string())?;
+    // A frame may ask for a window of memory: no more than 128 MiB of it.
+    decoder.window_log_max(27).map_err(|error| error.to_string())?;
+    inflate(decoder, limit)
+}
+
+fn check_crc32c(mut bytes: Vec<u8>) -> Result<Vec<u8>, String> {
+    let at = bytes.len().checked_sub(4).ok_or("it has no room for a checksum")?;
+    let said = bytes.split_off(at);
+    match crc32c(&bytes).to_le_bytes() == said[..] {
+        true => Ok(bytes),
+        false => Err("it does not have its checksum (CRC-32C)".to_owned()),
+    }
+}
+
+/// CRC-32C, Castagnoli's polynomial: RFC 3720, appendix B.4.
+fn crc32c(bytes: &[u8]) -> u32 {
+    const TABLE: [u32; 256] = {
+        let mut table = [0; 256];
+        let mut at = 0;
+        while at < 256 {
+            let (mut value, mut bit) = (at as u32, 0);
+            while bit < 8 {
+                value = (value >> 1) ^ (0x82f6_3b78 & 0u32.wrapping_sub(value & 1));
+                bit += 1;
+            }
+            table[at] = value;
+            at += 1;
+        }
+        table
+    };
+    !bytes.iter().fold(!0, |crc, &byte| (crc >> 8) ^ TABLE[(crc as u8 ^ byte) as usize])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_checksum_is_castagnolis() {
+        // RFC 3720, appendix B.4.
+        assert_eq!(crc32c(&[0; 32]), 0x8a91_36aa);
+        assert_eq!(crc32c(&[0xff; 32]), 0x62a8_ab43);
+        assert_eq!(crc32c(b"123456789"), 0xe306_9283);
+    }
+
+    #[test]
+    fn a_bomb_is_refused_before_it_fills_memory() {
+        let bomb = zstd::encode_all(&vec![0u8; 8 << 20][..], 3).unwrap();
+        assert!(bomb.len() < 4096);
+        let error = decode(bomb, &[Codec::Zstd], 1000).unwrap_err();
+        assert!(error.contains("more than"), "{error}");
+    }
+}

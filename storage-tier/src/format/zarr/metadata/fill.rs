@@ -1,0 +1,53 @@
+//! Values of chunks that are not there.
+
+use serde_json::Value;
+
+use super::Fault;
+use crate::format::arrays::{Element, Kind};
+
+/// An element's bytes, from its form in JSON.
+pub(super) fn bytes(element: Element, value: &Value) -> Result<Vec<u8>, Fault> {
+    let width = element.bytes as usize;
+    let unserved = || Fault::Unserved(format!("its fill value {value} is not supported"));
+    let little = match (element.kind, value) {
+        (_, Value::Null) => vec![0; width],
+        // Strings and bytes are empty unless they are written, by far the most often.
+        (Kind::Bytes | Kind::Text | Kind::Opaque, Value::String(text)) if text.is_empty() => {
+            vec![0; width]
+        }
+        (Kind::Bytes | Kind::Text, Value::Number(number)) if number.as_u64() == Some(0) => {
+            vec![0; width]
+        }
+        (Kind::Bool, Value::Bool(truth)) => vec![u8::from(*truth)],
+        (Kind::Bool | Kind::Int | Kind::Uint | Kind::Time | Kind::Duration, Value::Number(n)) => {
+            let signed = n.as_i64().map(i64::to_le_bytes);
+            let bytes = signed.or_else(|| n.as_u64().map(u64::to_le_bytes)).ok_or_else(unserved)?;
+            bytes[..width].to_vec()
+        }
+        (Kind::Float, value) => {
+            let number = match value {
+                Value::Number(number) => number.as_f64(),
+                Value::String(name) => match name.as_str() {
+                    "NaN" => Some(f64::NAN),
+                    "Infinity" => Some(f64::INFINITY),
+                    "-Infinity" => Some(f64::NEG_INFINITY),
+                    _ => None,
+                },
+                _ => None,
+            };
+            let number = number.ok_or_else(unserved)?;
+            match width {
+                2 => half::f16::from_f64(number).to_le_bytes().to_vec(),
+                4 => (number as f32).to_le_bytes().to_vec(),
+                _ => number.to_le_bytes().to_vec(),
+            }
+        }
+        // Complex numbers: parts of zero only.
+        (Kind::Complex, Value::Array(parts)) if parts.iter().all(|p| p.as_f64() == Some(0.0)) => {
+            vec![0; width]
+        }
+        _ => return Err(unserved()),
+    };
+    let big = element.big_endian && element.kind != Kind::Text;
+    Ok(if big { little.into_iter().rev().collect() } else { little })
+}

@@ -1,0 +1,53 @@
+//! `.zarray`: version 2.
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::{ArrayMetadata, Codec, Fault, Keys, fill, parsed, unknown_codec};
+use crate::format::arrays::Element;
+
+#[derive(Deserialize)]
+struct Text {
+    shape: Vec<u64>,
+    chunks: Vec<u64>,
+    dtype: Value,
+    compressor: Option<Compressor>,
+    #[serde(default)]
+    fill_value: Value,
+    order: String,
+    filters: Option<Vec<Compressor>>,
+    dimension_separator: Option<char>,
+}
+
+#[derive(Deserialize)]
+struct Compressor {
+    id: String,
+}
+
+pub(super) fn read(json: &[u8]) -> Result<ArrayMetadata, Fault> {
+    let text: Text = parsed(json)?;
+    let element = text.dtype.as_str().and_then(Element::parse).ok_or_else(|| {
+        let remedy = "write arrays of numbers or of strings of a fixed width";
+        Fault::Unserved(format!("its type {} is not supported: {remedy}", text.dtype))
+    })?;
+    if text.order != "C" && text.shape.len() > 1 {
+        let remedy = "write it anew with `order=\"C\"`";
+        return Err(Fault::Unserved(format!("its chunks are in Fortran order: {remedy}")));
+    }
+    if let Some(filter) = text.filters.iter().flatten().next() {
+        return Err(unknown_codec(&filter.id));
+    }
+    let codec = text
+        .compressor
+        .map(|compressor| Codec::of(&compressor.id).ok_or_else(|| unknown_codec(&compressor.id)));
+    Ok(ArrayMetadata {
+        element,
+        shape: text.shape,
+        outer: text.chunks.clone(),
+        inner: text.chunks,
+        codecs: codec.transpose()?.into_iter().collect(),
+        sharding: None,
+        keys: Keys { prefixed: false, separator: text.dimension_separator.unwrap_or('.') },
+        fill: fill::bytes(element, &text.fill_value)?,
+    })
+}

@@ -1,0 +1,155 @@
+//! `zarr.json`: version 3.
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::{ArrayMetadata, Codec, Fault, Keys, Sharding, fill, parsed, unknown_codec};
+use crate::format::arrays::Element;
+
+#[derive(Deserialize)]
+struct Node {
+    node_type: String,
+}
+
+#[derive(Deserialize)]
+struct Text {
+    shape: Vec<u64>,
+    data_type: Value,
+    chunk_grid: Named,
+    chunk_key_encoding: Named,
+    #[serde(default)]
+    fill_value: Value,
+    codecs: Vec<Named>,
+    #[serde(default)]
+    storage_transformers: Vec<Value>,
+}
+
+/// An extension point: a name, and what it needs.
+#[derive(Deserialize)]
+struct Named {
+    name: String,
+    #[serde(default)]
+    configuration: Value,
+}
+
+#[derive(Deserialize)]
+struct ShardingText {
+    chunk_shape: Vec<u64>,
+    codecs: Vec<Named>,
+    index_codecs: Vec<Named>,
+    #[serde(default)]
+    index_location: Option<String>,
+}
+
+pub(super) fn read(json: &[u8]) -> Result<Option<ArrayMetadata>, Fault> {
+    match parsed::<Node>(json)?.node_type.as_str() {
+        "group" => return Ok(None),
+        "array" => {}
+        other => {
+            let other = other.escape_debug();
+            return Err(Fault::Broken(format!("its metadata: `{other}` is no kind of node")));
+        }
+    }
+    let text: Text = parsed(json)?;
+    if !text.storage_transformers.is_empty() {
+        return Err(Fault::Unserved("it has storage transformers: write it without".to_owned()));
+    }
+    let outer = match text.chunk_grid.name.as_str() {
+        "regular" => lengths(&text.chunk_grid.configuration)?,
+        other => return Err(unsupported("chunk grid", other)),
+    };
+    let separator = text.chunk_key_encoding.configuration.get("separator").and_then(Value::as_str);
+    let separator = separator.map(|text| text.chars().next().unwrap_or('/'));
+    let keys = match text.chunk_key_encoding.name.as_str() {
+        "default" => Keys { prefixed: true, separator: separator.unwrap_or('/') },
+        "v2" => Keys { prefixed: false, separator: separator.unwrap_or('.') },
+        other => return Err(unsupported("chunk key encoding", other)),
+    };
+    let (mut codecs, mut inner, mut sharding) = (text.codecs, outer.clone(), None);
+    if let [Named { name, configuration }] = &mut codecs[..]
+        && name == "sharding_indexed"
+    {
+        let found: ShardingText = serde_json::from_value(configuration.take())
+            .map_err(|error| Fault::Broken(format!("its sharding: {error}")))?;
+        let (index_codecs, big_endian) = steps(&found.index_codecs, 1)?;
+        if big_endian {
+            return Err(unsupported("byte order of the index", "big"));
+        }
+        let index_first = found.index_location.as_deref() == Some("start");
+        sharding = Some(Sharding { index_codecs, index_first });
+        inner = found.chunk_shape;
+        codecs = found.codecs;
+    }
+    let (codecs, big_endian) = steps(&codecs, text.shape.len())?;
+    let element = element(&text.data_type, big_endian)?;
+    let fill = fill::bytes(element, &text.fill_value)?;
+    let shape = text.shape;
+    Ok(Some(ArrayMetadata { element, shape, outer, inner, codecs, sharding, keys, fill }))
+}
+
+fn lengths(configuration: &Value) -> Result<Vec<u64>, Fault> {
+    let lengths = configuration.get("chunk_shape").and_then(Value::as_array);
+    let lengths = lengths.and_then(|lengths| lengths.iter().map(Value::as_u64).collect());
+    lengths.ok_or_else(|| Fault::Broken("its metadata: the chunks have no shape".to_owned()))
+}
+
+/// The codecs behind `bytes`, and whether elements begin with their most significant byte.
+fn steps(codecs: &[Named], axes: usize) -> Result<(Vec<Codec>, bool), Fault> {
+    let (mut steps, mut big_endian) = (Vec::new(), None);
+    for Named { name, configuration } in codecs {
+        match (name.as_str(), big_endian) {
+            ("bytes", None) => {
+                let order = configuration.get("endian").and_then(Value::as_str);
+                big_endian = Some(order == Some("big"));
+            }
+            ("transpose", None) => {
+                let order = configuration.get("order").and_then(Value::as_array);
+                let plain = order.is_some_and(|order| {
+                    order.len() == axes
+                        && order
+                            .iter()
+                            .enumerate()
+                            .all(|(at, axis)| axis.as_u64() == Some(at as u64))
+                });
+                if !plain {
+                    let remedy = "write it without `transpose`";
+                    return Err(Fault::Unserved(format!("its axes are transposed: {remedy}")));
+                }
+            }
+            (name, Some(_)) => steps.push(Codec::of(name).ok_or_else(|| unknown_codec(name))?),
+            (name, None) => return Err(unknown_codec(name)),
+        }
+    }
+    let big_endian = big_endian.ok_or_else(|| unknown_codec("none but `bytes`"))?;
+    Ok((steps, big_endian))
+}
+
+fn element(data_type: &Value, big_endian: bool) -> Result<Element, Fault> {
+    let unserved = || {
+        let remedy = "write arrays of numbers";
+        Fault::Unserved(format!("its type {data_type} is not supported: {remedy}"))
+    };
+    let name = match data_type.as_str().ok_or_else(unserved)? {
+        "bool" => "b1",
+        "int8" => "i1",
+        "int16" => "i2",
+        "int32" => "i4",
+        "int64" => "i8",
+        "uint8" => "u1",
+        "uint16" => "u2",
+        "uint32" => "u4",
+        "uint64" => "u8",
+        "float16" => "f2",
+        "float32" => "f4",
+        "float64" => "f8",
+        "complex64" => "c8",
+        "complex128" => "c16",
+        _ => return Err(unserved()),
+    };
+    let order = if big_endian { '>' } else { '<' };
+    Element::parse(&format!("{order}{name}")).ok_or_else(unserved)
+}
+
+fn unsupported(what: &str, name: &str) -> Fault {
+    Fault::Unserved(format!("its {what} `{}` is not supported", name.escape_debug()))
+}

@@ -1,0 +1,219 @@
+//! Indices kept from one start to the next.
+//!
+//! A file holds: the magic, the stamp of the shard and of its `.idx`, the size and digest of what
+//! follows, and the index. It counts only if all of it is as it should be; anything else is made
+//! again. It is written under another name and renamed, so that nobody sees half of it.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::{fs, io};
+
+use headwater_core::{Digest, ShardIndex};
+use std::os::unix::fs::PermissionsExt;
+
+use crate::source::{Place, Version};
+
+/// Ending of the files in which indices are kept.
+pub(crate) const KEPT_ENDING: &str = ".hwidx";
+
+const MAGIC: [u8; 8] = *b"HWINDEX2";
+/// Magic, stamp, size, digest.
+const HEAD_BYTES: usize = 8 + 2 * 24 + 8 + 16;
+
+/// Keeps indices beside their shards or in a folder.
+#[derive(Debug)]
+pub(crate) struct KeptIndices {
+    /// Where all of them lie; without one, beside their shards.
+    folder: Option<PathBuf>,
+    /// For shards whose own folder cannot be written to.
+    fallback: Option<PathBuf>,
+    /// The log was told that indices cannot be kept.
+    told: AtomicBool,
+}
+
+/// From which files an index was made; another stamp means another index.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Stamp {
+    shard_bytes: u64,
+    shard_version: Digest,
+    /// Both 0 where there is no `.idx`.
+    idx_bytes: u64,
+    idx_version: Digest,
+}
+
+// === impl Stamp ===
+
+impl Stamp {
+    pub(crate) fn new(shard: &Version, idx: Option<&Version>) -> Self {
+        Self {
+            shard_bytes: shard.bytes,
+            shard_version: shard.digest(),
+            idx_bytes: idx.map_or(0, |idx| idx.bytes),
+            idx_version: idx.map_or(Digest(0), Version::digest),
+        }
+    }
+
+    fn to_bytes(self) -> [u8; 48] {
+        let mut bytes = [0; 48];
+        bytes[..8].copy_from_slice(&self.shard_bytes.to_le_bytes());
+        bytes[8..24].copy_from_slice(&self.shard_version.to_bytes());
+        bytes[24..32].copy_from_slice(&self.idx_bytes.to_le_bytes());
+        bytes[32..].copy_from_slice(&self.idx_version.to_bytes());
+        bytes
+    }
+}
+
+// === impl KeptIndices ===
+
+impl KeptIndices {
+    pub(crate) fn new(folder: Option<PathBuf>, fallback: Option<PathBuf>) -> Self {
+        Self { folder, fallback, told: AtomicBool::new(false) }
+    }
+
+    /// The index kept for a shard, if it is whole and of that stamp.
+    pub(crate) fn load(&self, shard: &Place, stamp: Stamp) -> Option<ShardIndex> {
+        let load = |path: &PathBuf| decode(&fs::read(path).ok()?, stamp);
+        self.places(shard).iter().find_map(load)
+    }
+
+    /// Keeps an index in the first place that can be written to. Where there is none, it is made
+    /// again at the next start.
+    pub(crate) fn store(&self, shard: &Place, stamp: Stamp, index: &ShardIndex) {
+        let bytes = encode(index, stamp);
+        let mut last = None;
+        for place in self.places(shard) {
+            match write(&place, &bytes) {
+                Ok(()) => return,
+                Err(error) => last = Some((place, error)),
+            }
+        }
+        if let Some((place, error)) = last
+            && !self.told.swap(true, Ordering::Relaxed)
+        {
+            let place = place.display();
+            tracing::warn!(%place, %error, "indices are not kept: set `index_dir` to a folder");
+        }
+    }
+
+    fn places(&self, shard: &Place) -> Vec<PathBuf> {
+        let name = if shard.source.is_local() {
+            shard.path.as_os_str().as_encoded_bytes().to_vec()
+        } else {
+            shard.name().into_bytes()
+        };
+        let digest = Digest::of(&name);
+        let in_folder = |folder: &Path| folder.join(format!("{digest}{KEPT_ENDING}"));
+        if let Some(folder) = &self.folder {
+            return vec![in_folder(folder)];
+        }
+        let beside = shard.source.is_local().then(|| {
+            let mut beside = shard.path.clone().into_os_string();
+            beside.push(KEPT_ENDING);
+            PathBuf::from(beside)
+        });
+        let fallback = self.fallback.as_deref().map(in_folder);
+        beside.into_iter().chain(fallback).collect()
+    }
+}
+
+fn write(place: &Path, bytes: &[u8]) -> io::Result<()> {
+    let folder = place.parent().unwrap_or(Path::new("."));
+    fs::create_dir_all(folder)?;
+    // Others may read what one user has made.
+    let permissions = fs::Permissions::from_mode(0o644);
+    let mut file = tempfile::Builder::new()
+        .prefix(".")
+        .suffix(KEPT_ENDING)
+        .permissions(permissions)
+        .tempfile_in(folder)?;
+    file.write_all(bytes)?;
+    file.persist(place)?;
+    Ok(())
+}
+
+fn encode(index: &ShardIndex, stamp: Stamp) -> Vec<u8> {
+    let body = index.to_bytes();
+    let digest = Digest::of(&body).to_bytes();
+    let size = (body.len() as u64).to_le_bytes();
+    [&MAGIC[..], &stamp.to_bytes(), &size, &digest, &body].concat()
+}
+
+fn decode(bytes: &[u8], stamp: Stamp) -> Option<ShardIndex> {
+    let (head, body) = bytes.split_at_checked(HEAD_BYTES)?;
+    let digest = Digest::of(body).to_bytes();
+    let size = (body.len() as u64).to_le_bytes();
+    if head != [&MAGIC[..], &stamp.to_bytes(), &size, &digest].concat() {
+        return None;
+    }
+    ShardIndex::from_bytes(body).filter(|index| index.end() <= stamp.shard_bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use headwater_core::ShardIndexBuilder;
+
+    use super::*;
+
+    fn index() -> ShardIndex {
+        let mut builder = ShardIndexBuilder::default();
+        for (key, offset) in [("a", 512), ("b", 2048)] {
+            builder.sample(key).unwrap();
+            builder.field("jpg", offset, 10).unwrap();
+            builder.field("cls", offset + 1024, 0).unwrap();
+            builder.inline("folder", key.as_bytes()).unwrap();
+        }
+        builder.finish()
+    }
+
+    fn stamp() -> Stamp {
+        Stamp::new(&Version { bytes: 10_240, tag: "-5".to_owned() }, None)
+    }
+
+    #[test]
+    fn an_index_comes_back_under_its_own_stamp_only() {
+        let bytes = encode(&index(), stamp());
+        assert_eq!(decode(&bytes, stamp()), Some(index()));
+        assert_eq!(decode(&bytes, Stamp { shard_version: Digest(4), ..stamp() }), None);
+        assert_eq!(decode(&bytes, Stamp { idx_bytes: 1, ..stamp() }), None);
+    }
+
+    #[test]
+    fn no_broken_file_is_believed() {
+        let bytes = encode(&index(), stamp());
+        for at in 0..bytes.len() {
+            let mut broken = bytes.clone();
+            broken[at] ^= 1;
+            assert_eq!(decode(&broken, stamp()), None, "byte {at}");
+            assert_eq!(decode(&bytes[..at], stamp()), None, "cut at {at}");
+        }
+    }
+
+    #[test]
+    fn an_index_is_kept_beside_its_shard_or_in_the_folder() {
+        let folder = tempfile::tempdir().unwrap();
+        let shard = Place::of_file(&folder.path().join("a.tar"));
+        let kept = KeptIndices::new(None, None);
+        kept.store(&shard, stamp(), &index());
+        assert_eq!(kept.load(&shard, stamp()), Some(index()));
+        let beside = folder.path().join("a.tar.hwidx");
+        assert_eq!(fs::metadata(&beside).unwrap().permissions().mode() & 0o777, 0o644);
+
+        let other = KeptIndices::new(Some(folder.path().join("deep/down")), None);
+        assert_eq!(other.load(&shard, stamp()), None);
+        other.store(&shard, stamp(), &index());
+        assert_eq!(other.load(&shard, stamp()), Some(index()));
+        assert_eq!(fs::read_dir(folder.path().join("deep/down")).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn where_the_shards_folder_cannot_be_written_to_the_fallback_is_used() {
+        let folder = tempfile::tempdir().unwrap();
+        let kept = KeptIndices::new(None, Some(folder.path().to_owned()));
+        // Nobody may make files there, not even root.
+        let shards = ["/proc/a.tar", "/proc/b.tar"].map(|path| Place::of_file(Path::new(path)));
+        shards.iter().for_each(|shard| kept.store(shard, stamp(), &index()));
+        assert_eq!(kept.load(&shards[0], stamp()), Some(index()));
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2);
+    }
+}

@@ -1,0 +1,145 @@
+//! Checksums of whole objects, from the `SHA256SUMS` beside them, as `sha256sum` writes it.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use headwater_storage_client::{Object, ObjectError};
+use sha2::{Digest as _, Sha256};
+
+use super::Place;
+
+/// Name of the file.
+pub(crate) const SUMS_FILE: &str = "SHA256SUMS";
+/// The longest one that is read, in bytes.
+const FILE_BYTES_MAX: u64 = 64 << 20;
+/// Bytes that are fetched and digested at a time.
+const STEP_BYTES: u64 = 16 << 20;
+/// Bytes of one piece of those.
+const PIECE_BYTES: u64 = 4 << 20;
+
+/// SHA-256 of an object.
+pub(crate) type Sum = [u8; 32];
+
+/// What the objects of a folder should be, by the last part of their names.
+type FolderSums = Arc<BTreeMap<String, Sum>>;
+
+/// What objects should be, read once for each folder.
+#[derive(Debug, Default)]
+pub(crate) struct Sums {
+    by_folder: Mutex<HashMap<String, FolderSums>>,
+}
+
+/// Other bytes than they should be.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "it has SHA-256 {got} and should have {wanted} by the `{SUMS_FILE}` beside it: upload it again, \
+     or write `{SUMS_FILE}` anew"
+)]
+struct OtherSum {
+    got: String,
+    wanted: String,
+}
+
+/// A line of a file of sums that says nothing.
+#[derive(Debug, thiserror::Error)]
+#[error("line {0}: write it by `sha256sum *.tar > {SUMS_FILE}`")]
+struct BadLine(usize);
+
+// === impl Sums ===
+
+impl Sums {
+    /// What an object should be, if that is written down beside it.
+    ///
+    /// # Errors
+    /// The file of sums cannot be read.
+    pub(crate) fn of(&self, place: &Place) -> Result<Option<Sum>, ObjectError> {
+        let beside = place.beside(SUMS_FILE);
+        let folder = beside.name();
+        let known =
+            self.by_folder.lock().unwrap_or_else(PoisonError::into_inner).get(&folder).cloned();
+        let sums = match known {
+            Some(sums) => sums,
+            None => {
+                let read = Arc::new(read_sums(&beside)?);
+                let mut known = self.by_folder.lock().unwrap_or_else(PoisonError::into_inner);
+                known.entry(folder).or_insert(read).clone()
+            }
+        };
+        Ok(sums.get(&place.file_name()).copied())
+    }
+}
+
+fn read_sums(file: &Place) -> Result<BTreeMap<String, Sum>, ObjectError> {
+    let Some(object) = file.open_if_there()? else { return Ok(BTreeMap::new()) };
+    let name = object.name();
+    let bad = |line| ObjectError::Read { name: name.clone(), source: Box::new(BadLine(line)) };
+    if object.bytes() > FILE_BYTES_MAX {
+        return Err(bad(1));
+    }
+    let bytes = object.read(0..object.bytes())?;
+    let text = String::from_utf8_lossy(&bytes);
+    let mut sums = BTreeMap::new();
+    for (at, line) in text.lines().enumerate() {
+        let (sum, object) = parse(line).ok_or_else(|| bad(at + 1))?;
+        sums.insert(object.to_owned(), sum);
+    }
+    Ok(sums)
+}
+
+/// Sum and name of a line; a `*` before the name says that the file is binary.
+fn parse(line: &str) -> Option<(Sum, &str)> {
+    let (hex, name) = line.split_once(' ')?;
+    let name = name.strip_prefix([' ', '*'])?;
+    if name.is_empty() || name.contains('/') || hex.len() != 64 || !hex.is_ascii() {
+        return None;
+    }
+    let mut sum = [0; 32];
+    for (at, byte) in sum.iter_mut().enumerate() {
+        *byte = u8::from_str_radix(&hex[2 * at..2 * at + 2], 16).ok()?;
+    }
+    Some((sum, name))
+}
+
+/// Hands on a whole object, in order, and holds it against `sum`. What was handed on before an error is
+/// for nothing: whoever keeps it begins anew, once if [`is_other_sum`].
+///
+/// # Errors
+/// It cannot be read, is something else, or what the sink says.
+pub(crate) fn read_whole<E: From<ObjectError>>(
+    object: &dyn Object,
+    sum: Option<&Sum>,
+    sink: &mut dyn FnMut(&[u8]) -> Result<(), E>,
+) -> Result<(), E> {
+    let mut digest = Sha256::new();
+    let mut at = 0;
+    while at < object.bytes() {
+        let end = object.bytes().min(at + STEP_BYTES);
+        let starts = (at..end).step_by(PIECE_BYTES as usize);
+        let pieces: Vec<_> = starts.map(|start| start..end.min(start + PIECE_BYTES)).collect();
+        for bytes in object.read_many(&pieces)? {
+            if sum.is_some() {
+                digest.update(&bytes);
+            }
+            sink(&bytes)?;
+        }
+        at = end;
+    }
+    // What was read is of the version that was opened.
+    object.check_unchanged()?;
+    let Some(wanted) = sum else { return Ok(()) };
+    let got: Sum = digest.finalize().into();
+    if got == *wanted {
+        return Ok(());
+    }
+    let source = Box::new(OtherSum { got: hex(&got), wanted: hex(wanted) });
+    Err(ObjectError::Read { name: object.name(), source }.into())
+}
+
+/// Whether an object was something else than its checksum says.
+pub(crate) fn is_other_sum(error: &ObjectError) -> bool {
+    matches!(error, ObjectError::Read { source, .. } if source.is::<OtherSum>())
+}
+
+fn hex(sum: &Sum) -> String {
+    sum.iter().map(|byte| format!("{byte:02x}")).collect()
+}

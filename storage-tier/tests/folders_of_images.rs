@@ -1,0 +1,115 @@
+//! Folders of images, read in place: their order, their classes, their labels.
+
+use std::path::Path;
+
+use headwater_storage::{DatasetConfig, FormatKind, Storage, StorageConfig};
+
+mod support;
+
+fn folder(files: &[(&str, &str)]) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, content) in files {
+        let path = folder.path().join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, content).unwrap();
+    }
+    folder
+}
+
+fn dataset(folder: &Path) -> DatasetConfig {
+    DatasetConfig {
+        name: "d".to_owned(),
+        shards: vec![folder.display().to_string()],
+        shard_samples: 2,
+        ..DatasetConfig::default()
+    }
+}
+
+/// Each sample as `key field=value field=value`.
+async fn samples(dataset: DatasetConfig) -> Result<Vec<String>, String> {
+    let config = StorageConfig { datasets: vec![dataset], ..Default::default() };
+    let storage = Storage::open(config).await.map_err(|error| error.sentence())?;
+    let mut shown = Vec::new();
+    for sample in support::all_samples(&storage).await.map_err(|error| error.sentence())? {
+        let text = |data: &[u8]| String::from_utf8_lossy(data).into_owned();
+        let fields = sample.fields().map(|(name, data)| format!(" {name}={}", text(data)));
+        shown.push(format!("{}{}", sample.key, fields.collect::<String>()));
+    }
+    Ok(shown)
+}
+
+#[tokio::test]
+async fn class_folders_are_numbered_as_image_folder_numbers_them() {
+    let files = [
+        ("b/2.jpg", "B2"),
+        ("a/sub-x/0.png", "AX"),
+        ("a/sub/0.JPEG", "AS"),
+        ("a/9.jpg", "A9"),
+        ("a/notes.txt", "no image"),
+        ("a/.hidden.jpg", "hidden"),
+    ];
+    let folder = folder(&files);
+    let found = samples(dataset(folder.path())).await.unwrap();
+    let expected = [
+        "a/9.jpg jpg=A9 cls=0 class=a",
+        "a/sub/0.JPEG jpeg=AS cls=0 class=a",
+        "a/sub-x/0.png png=AX cls=0 class=a",
+        "b/2.jpg jpg=B2 cls=1 class=b",
+    ];
+    assert_eq!(found, expected);
+    let unlabelled = DatasetConfig { labels: "none".to_owned(), ..dataset(folder.path()) };
+    assert_eq!(samples(unlabelled).await.unwrap()[0], "a/9.jpg jpg=A9");
+    let named = DatasetConfig { format: FormatKind::Folder, ..dataset(folder.path()) };
+    assert_eq!(samples(named).await.unwrap(), expected);
+}
+
+#[tokio::test]
+async fn a_file_of_labels_gives_fields_and_numbers() {
+    let csv = "file_name,label,text\n1.jpg,dog,\"a dog, lying\"\n0.jpg,cat,\n2.jpg,dog,two\n";
+    let images = [("0.jpg", "0"), ("1.jpg", "1"), ("2.jpg", "2")];
+    let folder = folder(&[&images[..], &[("metadata.csv", csv)]].concat());
+    let found = samples(dataset(folder.path())).await.unwrap();
+    let expected = [
+        "0.jpg jpg=0 label=cat cls=0",
+        "1.jpg jpg=1 label=dog text=a dog, lying cls=1",
+        "2.jpg jpg=2 label=dog text=two cls=1",
+    ];
+    assert_eq!(found, expected);
+
+    let lines = "{\"file_name\":\"0.jpg\",\"label\":7,\"box\":[1,2]}\n\
+                 {\"file_name\":\"1.jpg\",\"label\":3}\n{\"file_name\":\"2.jpg\",\"text\":null}\n";
+    std::fs::write(folder.path().join("other.jsonl"), lines).unwrap();
+    let with = |labels: &str| DatasetConfig { labels: labels.to_owned(), ..dataset(folder.path()) };
+    let error = samples(with("other.jsonl")).await.unwrap_err();
+    assert!(error.contains("other.jsonl") && error.contains("`2.jpg`"), "{error}");
+    std::fs::write(
+        folder.path().join("other.jsonl"),
+        lines.replace("\"text\":null", "\"label\":-1"),
+    )
+    .unwrap();
+    let found = samples(with("other.jsonl")).await.unwrap();
+    assert_eq!(found[0], "0.jpg jpg=0 box=[1,2] label=7 cls=7");
+    assert_eq!(found[2], "2.jpg jpg=2 label=-1 cls=-1");
+    let error = samples(with("none.csv")).await.unwrap_err();
+    assert!(error.contains("none.csv") && error.contains("`labels`"), "{error}");
+}
+
+#[tokio::test]
+async fn what_cannot_be_told_is_refused_by_name() {
+    let mixed = folder(&[("a/0.jpg", "0"), ("1.jpg", "1")]);
+    let error = samples(dataset(mixed.path())).await.unwrap_err();
+    assert!(error.contains("`1.jpg` lies beside folders") && error.contains("none"), "{error}");
+    let empty = folder(&[("a.tar", "")]);
+    let error = samples(dataset(empty.path())).await.unwrap_err();
+    assert!(error.contains("no image") && error.contains("*.tar"), "{error}");
+}
+
+#[tokio::test]
+async fn an_image_that_changes_ends_the_read_by_its_name() {
+    let folder = folder(&[("0.jpg", "0"), ("1.jpg", "1"), ("2.jpg", "2")]);
+    let config = StorageConfig { datasets: vec![dataset(folder.path())], ..Default::default() };
+    let storage = Storage::open(config).await.unwrap();
+    std::fs::write(folder.path().join("1.jpg"), "other").unwrap();
+    let error = support::all_samples(&storage).await.unwrap_err().sentence();
+    assert!(error.contains("1.jpg") && error.contains("was changed"), "{error}");
+}
