@@ -13,6 +13,7 @@ mod imported {
     import_exception!(headwater.errors, ConfigError);
     import_exception!(headwater.errors, DeviceError);
     import_exception!(headwater.errors, ForkError);
+    import_exception!(headwater.errors, ImageError);
     import_exception!(headwater.errors, LinkError);
     import_exception!(headwater.errors, SlotsError);
     import_exception!(headwater.errors, StateError);

@@ -8,6 +8,7 @@
 mod batch;
 mod device;
 mod dlpack;
+mod encoded;
 mod errors;
 mod iteration;
 mod json;
@@ -18,11 +19,13 @@ mod opening;
 mod options;
 mod pace;
 mod reduce;
+mod render;
 mod sample;
 mod shared;
 mod signature;
 mod telemetry;
 mod tensor;
+mod threads;
 
 use pyo3::prelude::*;
 
@@ -35,6 +38,8 @@ mod native {
     use super::iteration::Iteration;
     #[pymodule_export]
     use super::loader::Loader;
+    #[pymodule_export]
+    use super::render::{Renderer, decode, render};
     #[pymodule_export]
     use super::sample::Sample;
     #[pymodule_export]

@@ -37,6 +37,19 @@ pub(crate) fn gather(config: Option<&Path>, keywords: Table) -> Result<Options, 
     gathered(config, keywords).map_err(|error| error.to_string())
 }
 
+/// The recipe of keywords `recipe` and `dtype` alone, whatever file or environment say.
+///
+/// # Errors
+/// As [`gather`].
+pub(crate) fn recipe([recipe, dtype]: &[Option<Value>; 2]) -> Result<Recipe, String> {
+    let given = [("recipe", recipe), ("dtype", dtype)];
+    let given =
+        given.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value.clone()?)));
+    let read =
+        || Loaded::read(&Sources::of_overrides(settings(given.collect())?))?.config.recipe.recipe();
+    read().map_err(|error: ConfigError| error.to_string())
+}
+
 fn gathered(config: Option<&Path>, keywords: Table) -> Result<Options, ConfigError> {
     let sources = Sources::of_process(config, "keyword config", settings(keywords)?);
     let mut loaded = Loaded::read(&sources)?;

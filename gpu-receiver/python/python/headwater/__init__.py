@@ -8,7 +8,7 @@
 """
 
 from . import errors, fp8
-from ._native import Batch, Iteration, Loader, Sample, Tensor, __version__
+from ._native import Batch, Iteration, Loader, Renderer, Sample, Tensor, __version__, decode, render
 from .errors import (
     BusyError,
     ClosedError,
@@ -16,6 +16,7 @@ from .errors import (
     DeviceError,
     ForkError,
     HeadwaterError,
+    ImageError,
     LinkError,
     SlotsError,
     StateError,
@@ -32,9 +33,11 @@ __all__ = [
     "DeviceError",
     "ForkError",
     "HeadwaterError",
+    "ImageError",
     "Iteration",
     "LinkError",
     "Loader",
+    "Renderer",
     "Sample",
     "SlotsError",
     "StateError",
@@ -43,6 +46,8 @@ __all__ = [
     "TorchBatch",
     "WorkerError",
     "__version__",
+    "decode",
     "errors",
     "fp8",
+    "render",
 ]

@@ -11,6 +11,7 @@ from .errors import ConfigError as ConfigError
 from .errors import DeviceError as DeviceError
 from .errors import ForkError as ForkError
 from .errors import HeadwaterError as HeadwaterError
+from .errors import ImageError as ImageError
 from .errors import LinkError as LinkError
 from .errors import SlotsError as SlotsError
 from .errors import StateError as StateError
@@ -26,9 +27,11 @@ __all__ = [
     "DeviceError",
     "ForkError",
     "HeadwaterError",
+    "ImageError",
     "Iteration",
     "LinkError",
     "Loader",
+    "Renderer",
     "Sample",
     "SlotsError",
     "StateError",
@@ -37,8 +40,10 @@ __all__ = [
     "TorchBatch",
     "WorkerError",
     "__version__",
+    "decode",
     "errors",
     "fp8",
+    "render",
 ]
 
 __version__: str
@@ -103,6 +108,10 @@ class Sample:
     def shard(self) -> str: ...
     @property
     def index(self) -> int: ...
+    @property
+    def id(self) -> int: ...
+    @property
+    def pass_index(self) -> int: ...
     @property
     def key(self) -> str: ...
     @property
@@ -226,3 +235,45 @@ class Loader:
     def set_workers(self, workers: Sequence[str]) -> None: ...
     def stats(self) -> dict[str, Any]: ...
     def close(self) -> None: ...
+
+_Encoded = Union[bytes, bytearray, memoryview, _Path, Any]
+
+@final
+class Renderer:
+    """A recipe, ready to be applied to images: what a worker does, as a function."""
+
+    def __new__(
+        cls,
+        recipe: Union[None, _Path, Mapping[str, Any]] = None,
+        *,
+        dtype: Any = None,
+        seed: int = 0,
+        threads: int = 1,
+    ) -> Renderer: ...
+    def __call__(
+        self,
+        images: Iterable[_Encoded],
+        *,
+        ids: Optional[Sequence[int]] = None,
+        epoch: int = 0,
+        passes: Optional[Sequence[int]] = None,
+        labels: Optional[Sequence[int]] = None,
+    ) -> dict[str, Tensor]: ...
+    def __getnewargs_ex__(self) -> tuple[tuple[Any], dict[str, Any]]: ...
+
+def render(
+    images: Iterable[_Encoded],
+    recipe: Union[None, _Path, Mapping[str, Any]] = None,
+    *,
+    dtype: Any = None,
+    seed: int = 0,
+    ids: Optional[Sequence[int]] = None,
+    epoch: int = 0,
+    passes: Optional[Sequence[int]] = None,
+    labels: Optional[Sequence[int]] = None,
+    threads: int = 1,
+) -> dict[str, Tensor]:
+    """Renders images by a recipe: ``Renderer(recipe, ..)(images, ..)``."""
+
+def decode(images: Iterable[_Encoded], *, threads: int = 1) -> list[Tensor]:
+    """Decodes images to ``u8[height, width, 3]``, R G B."""
