@@ -8,7 +8,6 @@ mod autoscale;
 mod bench;
 mod cli;
 mod cmd;
-mod contact_sheet;
 mod dispatch;
 mod doctor;
 mod flags;

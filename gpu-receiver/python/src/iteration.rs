@@ -59,7 +59,9 @@ impl Iteration {
                 Ok(Taken::End)
             }
             Some(Some(received)) => {
-                Ok(Taken::Batch(Batch::new(received, Arc::clone(&self.shared.manifests))))
+                let Shared { manifests, recipe, .. } = &*self.shared;
+                let batch = Batch::new(received, Arc::clone(manifests), Arc::clone(recipe));
+                Ok(Taken::Batch(batch))
             }
         }
     }

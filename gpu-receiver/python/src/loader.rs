@@ -258,7 +258,7 @@ impl Loader {
         telemetry::address()
     }
 
-    /// Figures since the loader was made.
+    /// Figures since the loader was made, a `headwater.Stats`: a dict that prints as a table.
     fn stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let figures = self.with(py, |receiver| Ok(receiver.stats()))?;
         let stats = json!({
@@ -275,7 +275,8 @@ impl Loader {
             "part_render_us": figures.median_us(|times| times.render_us),
             "part_deliver_us": figures.median_us(|times| times.deliver_us),
         });
-        json::to_python(py, &stats)
+        let stats = json::to_python(py, &stats)?;
+        py.import("headwater.notebook")?.getattr("Stats")?.call1((stats,))
     }
 
     /// Ends all sessions and threads. Batches that are held stay valid.

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use headwater_core::Manifest;
+use headwater_core::{Manifest, Recipe};
 use headwater_receiver::{Receiver, ReceiverError};
 use pyo3::prelude::*;
 
@@ -15,6 +15,8 @@ pub(crate) struct Shared {
     receiver: Mutex<Option<Arc<Receiver>>>,
     /// The datasets, in their order.
     pub(crate) manifests: Arc<[Arc<Manifest>]>,
+    /// What its images are made by.
+    pub(crate) recipe: Arc<Recipe>,
     pace: Mutex<Pace>,
     made_in: u32,
 }
@@ -25,6 +27,7 @@ impl Shared {
     pub(crate) fn new(receiver: Receiver, pace: Pace) -> Self {
         Self {
             manifests: receiver.manifests().into(),
+            recipe: Arc::new(receiver.recipe().clone()),
             receiver: Mutex::new(Some(Arc::new(receiver))),
             pace: Mutex::new(pace),
             made_in: std::process::id(),

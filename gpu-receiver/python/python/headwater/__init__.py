@@ -23,6 +23,7 @@ from .errors import (
     StorageError,
     WorkerError,
 )
+from .notebook import Stats
 from .torch_batch import TorchBatch
 
 __all__ = [
@@ -41,6 +42,7 @@ __all__ = [
     "Sample",
     "SlotsError",
     "StateError",
+    "Stats",
     "StorageError",
     "Tensor",
     "TorchBatch",
