@@ -16,7 +16,7 @@ out=$2
 shift 2
 target=${CARGO_TARGET_DIR:-$PWD/target}
 # maturin packs what is in this folder. It reads a link's file after it has had cargo build it.
-scripts=gpu-receiver/python/headwater.data/scripts
+scripts=gpu-receiver/python/headwater._native.data/scripts
 trap 'rm -rf "${scripts%/*}"' EXIT
 export CARGO="$PWD/scripts/workspace-cargo.sh"
 # cargo-zigbuild looks for the `python3` that has zig.
