@@ -322,7 +322,7 @@ def test_a_script_for_dino_loader_runs_on_two_ranks_and_goes_on_after_it_was_los
     (tmp_path / "0").symlink_to(tmp_path)
     (tmp_path / "1").mkdir()
     for error in srun(script, tmp_path / "%t", 0, expect=1):
-        assert "StateError: rank 0 resumes at epoch 1 step 11, and rank 1 at epoch 0 step 0" in error
+        assert "StateError: rank 0 resumes at epoch 2 step 0, and rank 1 at epoch 0 step 0" in error
         assert "must be a folder that all ranks share" in error
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Iterable, Iterator, Sequence
+from numbers import Integral
 from typing import TYPE_CHECKING, Any, Optional, Union
 
 from .. import Loader, fp8
@@ -179,10 +180,10 @@ def _recipe(aug_cfg: Any, config: LoaderConfig) -> dict[str, Any]:
 def _device(device_id: Any) -> str:
     import torch
 
-    if not isinstance(device_id, int):
+    if not isinstance(device_id, Integral):
         return str(device_id)
     if torch.cuda.is_available():
-        return f"cuda:{process_group.device_index(device_id)}"
+        return f"cuda:{process_group.device_index(int(device_id))}"
     _log.info("batches are on the CPU, as PyTorch finds no GPU")
     return "cpu"
 
