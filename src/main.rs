@@ -18,7 +18,6 @@ mod plan;
 mod publish;
 mod run;
 mod screen;
-mod sentence;
 mod shutdown;
 mod sizing;
 
@@ -31,7 +30,7 @@ fn main() -> ExitCode {
     match dispatch::dispatch(&cli) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("headwater: {}", sentence::sentence(&error));
+            eprintln!("headwater: {}", headwater_core::sentence(error.as_ref()));
             ExitCode::FAILURE
         }
     }
