@@ -51,7 +51,12 @@ impl Iteration {
                  the loader was moved elsewhere",
             ));
         }
-        match receiver.next_within(SIGNALS_EVERY).map_err(raised)? {
+        let found = receiver.next_within(SIGNALS_EVERY);
+        if !matches!(found, Ok(Some(_))) {
+            // They know why nothing comes.
+            self.shared.check_services()?;
+        }
+        match found.map_err(raised)? {
             None => Ok(Taken::Nothing),
             Some(None) => {
                 self.finished.store(true, Ordering::Relaxed);

@@ -1,11 +1,13 @@
 //! The Python module `headwater`: a receiver as an iterable loader, its tensors through DLPack.
 //!
 //! Knows Python's conventions (iteration, states, arrays, exceptions) and turns them into calls of
-//! the receiver. Deliberately absent: anything that decides what is in a batch or when it comes,
+//! the receiver; where it is given data, starts services for them. Deliberately absent: anything that
+//! decides what is in a batch or when it comes,
 //! and any array library; NumPy and PyTorch are imported when a method that names them is called.
 #![deny(unsafe_code)]
 
 mod batch;
+mod data;
 mod device;
 mod dlpack;
 mod encoded;
@@ -13,11 +15,13 @@ mod errors;
 mod iteration;
 mod json;
 mod loader;
+mod local;
 mod masks;
 mod memory;
 mod opening;
 mod options;
 mod pace;
+mod progress;
 mod reduce;
 mod render;
 mod sample;

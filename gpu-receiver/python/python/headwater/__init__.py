@@ -2,7 +2,7 @@
 
     import headwater
 
-    loader = headwater.Loader("headwater.toml")
+    loader = headwater.Loader("photos/", recipe="dinov2", batch_size=32)
     for batch in loader:
         crops = batch.global_crops.torch()
 """

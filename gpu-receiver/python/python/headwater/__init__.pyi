@@ -63,6 +63,8 @@ _Term = Literal[
     "manifest",
     "recipe",
 ]
+# Paths, patterns or URLs.
+_Data = Union[_Path, Sequence[_Path]]
 _Dataset = Union[str, Mapping[str, Any], tuple[str, float]]
 
 @final
@@ -185,8 +187,10 @@ class Loader:
 
     def __new__(
         cls,
-        config: Optional[_Path] = None,
+        # Or the path of a configuration file, which ends with `.toml`.
+        data: Union[_Data, Mapping[str, _Data], None] = None,
         *,
+        config: Optional[_Path] = None,
         datasets: Union[str, Sequence[_Dataset], None] = None,
         recipe: Union[_Path, Mapping[str, Any], None] = None,
         # Or PyTorch's own, as `torch.bfloat16`.
@@ -201,6 +205,10 @@ class Loader:
         device: Any = None,
         device_allocator: Union[str, Callable[[int], Any], None] = None,
         amax_reduce: Optional[Callable[[list[float]], Sequence[float]]] = None,
+        # With `data`.
+        embedded: Optional[Literal["threads"]] = None,
+        augment_threads: Optional[int] = None,
+        progress: Optional[Callable[[int, int], object]] = None,
         # Every other key of [receiver]; docs/configuration.md lists them.
         **options: Any,
     ) -> Loader: ...
