@@ -67,3 +67,15 @@ def ibot_loss(targets, outputs, weights, rows):
     `weights` is `batch.masks_weight`, by which each of the `rows` images counts alike.
     """
     return (_cross_entropy(targets, outputs) * weights).sum() / rows
+
+
+def information(targets):
+    """How much a target says of its image, in nats: the entropy of the mean target less the mean entropy.
+
+    It goes to 0 when the model collapses, which lowers the losses as well: watch both.
+    """
+
+    def entropy(probabilities):
+        return torch.special.entr(probabilities).sum(-1)
+
+    return (entropy(targets.mean(0)) - entropy(targets).mean()).item()

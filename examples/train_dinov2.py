@@ -12,7 +12,7 @@ import math
 from pathlib import Path
 
 import torch
-from dino_loss import Center, Head, dino_loss, ibot_loss
+from dino_loss import Center, Head, dino_loss, ibot_loss, information
 from loading import arguments, open_loader
 from torch import nn
 from vision_transformer import VisionTransformer
@@ -33,8 +33,8 @@ def parse():
     parser.add_argument("--dim", type=int, default=192, help="width of the transformer")
     parser.add_argument("--depth", type=int, default=3, help="blocks of the transformer")
     parser.add_argument("--prototypes", type=int, default=512, help="outputs of each head")
-    parser.add_argument("--lr", type=float, default=1e-3, help="largest learning rate")
-    parser.add_argument("--momentum", type=float, default=0.97, help="teacher's momentum at the start; 1 at the end")
+    parser.add_argument("--lr", type=float, default=5e-4, help="largest learning rate")
+    parser.add_argument("--momentum", type=float, default=0.99, help="teacher's momentum at the start; 1 at the end")
     parser.add_argument("--temperature", type=float, default=0.04, help="teacher's temperature after its warm-up")
     parser.add_argument("--device", default="cpu", help="where the model is")
     return parser.parse_args()
@@ -83,7 +83,7 @@ class Training:
         self.optimizer = torch.optim.AdamW(self.student.parameters())
 
     def loss(self, batch):
-        """DINO's loss and iBOT's loss of a batch."""
+        """DINO's loss and iBOT's loss of a batch, and the information in the targets of each."""
         options, samples = self.options, len(batch.labels)
         warm = min(1.0, self.step / (0.3 * options.steps))
         temperature = 0.04 + (options.temperature - 0.04) * warm
@@ -97,15 +97,16 @@ class Training:
         head = self.student.dino_head
         dino = dino_loss(class_targets, head(global_classes), head(local_classes), samples)
         outputs = self.student.ibot_head(patches.flatten(0, 1)[batch.mask_indices])
-        return dino, ibot_loss(patch_targets, outputs, batch.masks_weight, len(batch.masks))
+        ibot = ibot_loss(patch_targets, outputs, batch.masks_weight, len(batch.masks))
+        return dino, ibot, information(class_targets), information(patch_targets)
 
     def train_step(self, batch):
-        """One step of the student and of the teacher; gives the two losses."""
+        """One step of the student and of the teacher; gives what its log has."""
         step, steps = self.step, self.options.steps
         for group in self.optimizer.param_groups:
             group["lr"] = cosine(step, steps, self.options.lr, 1e-6, warmup=steps // 10)
             group["weight_decay"] = cosine(step, steps, 0.04, 0.4)
-        dino, ibot = self.loss(batch)
+        dino, ibot, of_classes, of_patches = self.loss(batch)
         self.optimizer.zero_grad()
         (dino + ibot).backward()
         nn.utils.clip_grad_norm_(self.student.parameters(), 3.0)
@@ -115,7 +116,12 @@ class Training:
             for kept, new in zip(self.teacher.parameters(), self.student.parameters()):
                 kept.lerp_(new, 1 - momentum)
         self.step += 1
-        return dino.item(), ibot.item()
+        return {
+            "dino": dino.item(),
+            "ibot": ibot.item(),
+            "class_information": of_classes,
+            "patch_information": of_patches,
+        }
 
     def parts(self):
         return {
@@ -166,15 +172,16 @@ def main():
     with loader:
         for batch in batches(loader):
             place = {"step": training.step, "epoch": batch.epoch, "step_of_epoch": batch.step}
-            dino, ibot = training.train_step(batch.to(options.device))
+            done = training.train_step(batch.to(options.device))
             if log:
-                print(json.dumps({**place, "dino": dino, "ibot": ibot}), file=log)
+                print(json.dumps({**place, **done}), file=log)
             if training.step % 10 == 0:
-                print(f"step {training.step:5}  dino {dino:.4f}  ibot {ibot:.4f}", flush=True)
-            done = training.step >= end
-            if options.checkpoint and (done or training.step % options.checkpoint_every == 0):
+                shown = "  ".join(f"{name} {value:.4f}" for name, value in done.items())
+                print(f"step {training.step:5}  {shown}", flush=True)
+            is_last = training.step >= end
+            if options.checkpoint and (is_last or training.step % options.checkpoint_every == 0):
                 training.save(loader)
-            if done:
+            if is_last:
                 break
 
 

@@ -168,6 +168,7 @@ check 'the wheel compiles no dependency again' nothing_twice
 pytest_in gpu-receiver/python/tests
 pytest_in tests/helm
 pytest_in tests/publish
+pytest_in tests/examples
 
 echo "$passed passed, $failed failed, $skipped skipped"
 [ "$failed" -eq 0 ]

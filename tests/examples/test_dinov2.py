@@ -12,7 +12,7 @@ STEPS, STOP = 120, 53
 EPOCH = 256 // 16
 SHORT = (
     "photos --batch-size 16 --size 32 --local-size 16 --locals 2 --dim 64 --depth 2 --prototypes 128 "
-    f"--lr 2e-3 --momentum 0.97 --steps {STEPS}"
+    f"--steps {STEPS}"
 ).split()
 
 
@@ -20,8 +20,8 @@ def losses(log: Path) -> list[dict]:
     return [json.loads(line) for line in log.read_text().splitlines()]
 
 
-def mean(lines: list[dict]) -> float:
-    return sum(line["dino"] + line["ibot"] for line in lines) / len(lines)
+def mean(lines: list[dict], *names: str) -> float:
+    return sum(line[name] for line in lines for name in names) / len(lines)
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +34,11 @@ def test_the_loss_falls_and_a_run_stopped_in_mid_epoch_goes_on_to_the_last_bit(r
     run("train_dinov2.py", *SHORT, "--log", str(trained / "log"), "--checkpoint", str(trained / "dino.pt"))
     whole = losses(trained / "log")
     assert [line["step"] for line in whole] == list(range(STEPS))
-    assert mean(whole[-10:]) < 0.9 * mean(whole[:10])
+    first, last = whole[:10], whole[-10:]
+    assert mean(last, "dino", "ibot") < 0.95 * mean(first, "dino", "ibot")
+    # A model that collapses has falling losses too.
+    assert mean(last, "class_information") > 0.9 * mean(first, "class_information")
+    assert mean(last, "patch_information") > mean(first, "patch_information")
 
     stopped = [*SHORT, "--checkpoint", "dino.pt", "--log", "log"]
     run("train_dinov2.py", *stopped, "--stop-after", str(STOP))
@@ -50,4 +54,4 @@ def test_a_linear_layer_finds_classes_in_the_features(run, trained):
     accuracy, samples = re.search(r"accuracy ([\d.]+) of (\d+) samples", out).groups()
     assert int(samples) == 41
     # By chance: 0.011.
-    assert float(accuracy) > 0.08
+    assert float(accuracy) > 0.15
