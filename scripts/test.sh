@@ -169,6 +169,7 @@ pytest_in gpu-receiver/python/tests
 pytest_in tests/helm
 pytest_in tests/publish
 pytest_in tests/wheel
+pytest_in tests/examples
 
 echo "$passed passed, $failed failed, $skipped skipped"
 [ "$failed" -eq 0 ]
