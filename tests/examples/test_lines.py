@@ -12,12 +12,13 @@ import pytest
 from conftest import EXAMPLES, LIMIT_S, ROOT, environment
 
 SCRIPTS = sorted(path for path in EXAMPLES.glob("*.py") if '__name__ == "__main__"' in path.read_text())
+COMMAND = re.compile(r"^    (python (?:[^\n]*\\\n)*[^\n]*)$", re.MULTILINE)
 
 
 def line_of(script) -> str:
     """The first command of a script's docstring, on one line."""
-    text = ast.get_docstring(ast.parse(script.read_text()))
-    return " ".join(re.search(r"^    (python (?:.*\\\n)*.*)$", text, re.MULTILINE)[1].replace("\\\n", " ").split())
+    text = ast.get_docstring(ast.parse(script.read_text()), clean=False)
+    return " ".join(COMMAND.search(text)[1].replace("\\\n", " ").split())
 
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.name)
