@@ -13,7 +13,7 @@ from pathlib import Path
 import headwater
 import pytest
 import stand_in_engine
-from conftest import PHOTOS, PROJECT
+from conftest import PHOTOS, PROJECT, program
 from ranks import srun
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
@@ -355,6 +355,7 @@ def test_without_addresses_the_loader_starts_services_for_the_shards(tmp_path, m
     if "data" not in inspect.signature(headwater.Loader).parameters:
         pytest.skip("this headwater.Loader starts no services")
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HEADWATER_PROGRAM", program())
     specs = [
         DatasetSpec("photos", shards=[str(PHOTOS / "photos-000001.tar")], weight=1.0),
         DatasetSpec("others", shards=[PHOTOS / "photos-000003.tar"], weight=0.0),
