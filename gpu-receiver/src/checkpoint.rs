@@ -58,6 +58,9 @@ pub enum CheckpointError {
     },
 }
 
+/// Whole checkpoints, and what is wrong with the others.
+type Found = (Vec<(PathBuf, State)>, Vec<CheckpointError>);
+
 // === impl CheckpointFolder ===
 
 impl CheckpointFolder {
@@ -140,7 +143,7 @@ impl CheckpointFolder {
 
     /// Whole checkpoints, the one furthest in the stream last, and what is wrong with the others. Of
     /// two at one place the one with the larger step in its name comes later.
-    fn read_all(&self) -> Result<(Vec<(PathBuf, State)>, Vec<CheckpointError>), CheckpointError> {
+    fn read_all(&self) -> Result<Found, CheckpointError> {
         let (mut whole, mut broken) = (Vec::new(), Vec::new());
         for (_, path) in self.list()? {
             match read(&path) {

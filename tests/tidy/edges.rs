@@ -3,7 +3,7 @@
 use crate::tree::{code, files, read};
 
 /// Folder of a crate, and the crates of this project that it may depend on, in its tests too.
-const MAY_DEPEND: [(&str, &[&str]); 24] = [
+const MAY_DEPEND: [(&str, &[&str]); 25] = [
     ("benches/peers/crates", &["augment", "core"]),
     ("tests/arm", &["core"]),
     (
@@ -38,6 +38,7 @@ const MAY_DEPEND: [(&str, &[&str]); 24] = [
         ],
     ),
     ("libs/config/derive", &[]),
+    ("libs/contact-sheet", &["core", "receiver"]),
     ("libs/core", &["config-derive"]),
     ("libs/cuda", &["core", "dylib", "transport"]),
     ("libs/discovery", &["kubernetes"]),
@@ -95,7 +96,10 @@ const MAY_DEPEND: [(&str, &[&str]); 24] = [
             "storage-client",
         ],
     ),
-    ("gpu-receiver/python", &["config", "core", "cuda", "local", "receiver", "telemetry"]),
+    (
+        "gpu-receiver/python",
+        &["augment", "config", "contact-sheet", "core", "cuda", "local", "receiver", "telemetry"],
+    ),
 ];
 
 /// A library, the folders whose crates may depend on it, and the files that may name it.

@@ -20,7 +20,7 @@ const SIGNALS_EVERY: Duration = Duration::from_millis(100);
 enum News {
     /// So many shards are indexed, of so many.
     Indexing(usize, usize),
-    Opened(PyResult<Opened>),
+    Opened(Box<PyResult<Opened>>),
 }
 
 /// A receiver, and the services on this host that it uses, where it has any.
@@ -42,14 +42,14 @@ pub(crate) fn open(
     let work = move || {
         let opened = opened(options, callbacks, &tell, &watched);
         // Whoever waited may be gone: then this ends what was opened.
-        let _ = tell.send(News::Opened(opened));
+        let _ = tell.send(News::Opened(Box::new(opened)));
     };
     std::thread::Builder::new().name("hw-open".into()).spawn(work)?;
     let told = Mutex::new(told);
     let mut wait = || -> PyResult<Option<Opened>> {
         let receive = || told.lock().expect("used here only").recv_timeout(SIGNALS_EVERY);
         match py.detach(receive) {
-            Ok(News::Opened(opened)) => return opened.map(Some),
+            Ok(News::Opened(opened)) => return (*opened).map(Some),
             Ok(News::Indexing(done, of)) => progress.tell(py, done, of)?,
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => {

@@ -69,8 +69,12 @@ pub(crate) fn recipe([recipe, dtype]: &[Option<Value>; 2]) -> Result<Recipe, Str
     let given = [("recipe", recipe), ("dtype", dtype)];
     let given =
         given.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value.clone()?)));
-    let read =
-        || Loaded::read(&Sources::of_overrides(settings(None, given.collect())?))?.config.recipe.recipe();
+    let read = || {
+        Loaded::read(&Sources::of_overrides(settings(None, given.collect())?))?
+            .config
+            .recipe
+            .recipe()
+    };
     read().map_err(|error: ConfigError| error.to_string())
 }
 

@@ -33,7 +33,7 @@ const OTHERS: u32 = 0o077;
 
 /// The folder.
 #[derive(Clone, Debug)]
-pub(crate) struct Folder {
+pub(crate) struct RuntimeFolder {
     path: PathBuf,
 }
 
@@ -43,9 +43,9 @@ pub(crate) struct Lock {
     file: File,
 }
 
-// === impl Folder ===
+// === impl RuntimeFolder ===
 
-impl Folder {
+impl RuntimeFolder {
     /// Finds it, makes it where it is missing, and makes sure that it is this user's own.
     pub(crate) fn open() -> Result<Self, LocalError> {
         let own = rustix::process::geteuid().as_raw();
@@ -150,14 +150,14 @@ mod tests {
     fn a_folder_that_others_may_enter_or_that_is_a_link_is_refused() {
         let top = tempfile::tempdir().unwrap();
         let path = top.path().join("own");
-        assert!(Folder::at(path.clone()).is_ok());
+        assert!(RuntimeFolder::at(path.clone()).is_ok());
         assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, FOLDER_MODE);
-        assert!(Folder::at(path.clone()).is_ok(), "the second time");
+        assert!(RuntimeFolder::at(path.clone()).is_ok(), "the second time");
         let link = top.path().join("link");
         std::os::unix::fs::symlink(&path, &link).unwrap();
-        assert!(matches!(Folder::at(link), Err(LocalError::Folder { .. })));
+        assert!(matches!(RuntimeFolder::at(link), Err(LocalError::Folder { .. })));
         fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
-        let error = Folder::at(path.clone()).unwrap_err().to_string();
+        let error = RuntimeFolder::at(path.clone()).unwrap_err().to_string();
         assert!(error.contains(&path.display().to_string()), "{error}");
         assert!(error.contains("XDG_RUNTIME_DIR"), "{error}");
     }
@@ -165,7 +165,7 @@ mod tests {
     #[test]
     fn what_killed_services_left_is_removed_and_nothing_else() {
         let top = tempfile::tempdir().unwrap();
-        let folder = Folder::at(top.path().join("own")).unwrap();
+        let folder = RuntimeFolder::at(top.path().join("own")).unwrap();
         let (dead, alive) = (Digest(1), Digest(2));
         let running = Token::make(&folder, &alive.to_string()).unwrap();
         fs::write(folder.token(&dead.to_string()), "token").unwrap();

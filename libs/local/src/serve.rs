@@ -21,7 +21,7 @@ use crate::attendance::Attendance;
 use crate::bell::Bell;
 use crate::board::Board;
 use crate::client::Client;
-use crate::folder::Folder;
+use crate::folder::RuntimeFolder;
 use crate::token::Token;
 use crate::words::Hello;
 use crate::{Embedded, LocalError};
@@ -39,7 +39,7 @@ const NOT_FOR_US: [SignalKind; 5] = [
 
 /// A socket on which loaders are attended to.
 struct Door {
-    folder: Folder,
+    folder: RuntimeFolder,
     socket: PathBuf,
     listener: UnixListener,
     /// The process that started this one, until it has made a loader.
@@ -77,7 +77,7 @@ pub fn serve(
             drop(signal(kind).map_err(LocalError::Threads)?);
         }
     }
-    let folder = Folder::of(socket)?;
+    let folder = RuntimeFolder::of(socket)?;
     let name = socket.file_stem().unwrap_or_default().to_string_lossy();
     let token = Token::make(&folder, &name)?;
     let mut config = config;
@@ -184,8 +184,11 @@ impl Door {
 
     /// Attends to all who wait at the door; says whether there was anybody.
     fn let_in(&self) -> io::Result<bool> {
+        if self.is_shut {
+            return Ok(false);
+        }
         let mut came = false;
-        while !self.is_shut {
+        loop {
             let stream = match self.listener.accept() {
                 Ok((stream, _)) => stream,
                 Err(error) if error.kind() == ErrorKind::WouldBlock => break,

@@ -14,7 +14,7 @@ use headwater_augment::BackendChoice;
 use headwater_config::{Config, FROM_DEFAULT, Loaded};
 use headwater_core::Digest;
 
-use crate::folder::Folder;
+use crate::folder::RuntimeFolder;
 use crate::key::key;
 use crate::lines::Lines;
 use crate::threads::InThreads;
@@ -96,7 +96,7 @@ impl Services {
         watch: &Watch<'_>,
     ) -> Result<Self, LocalError> {
         let config = wanted.settled()?;
-        let folder = Folder::open()?;
+        let folder = RuntimeFolder::open()?;
         let socket = folder.socket(wanted.key(&config));
         let hello = wanted.hello(&config)?;
         let found = || program::find(scripts, |name| std::env::var_os(name));

@@ -8,7 +8,7 @@ use headwater_config::Config;
 use headwater_core::Digest;
 use tokio::runtime::{Builder, Runtime};
 
-use crate::folder::Folder;
+use crate::folder::RuntimeFolder;
 use crate::services::{LOOK, Watch};
 use crate::token::Token;
 use crate::words::Ready;
@@ -63,7 +63,7 @@ impl InThreads {
 
     fn start(config: &Config, threads: usize, watch: &Watch<'_>) -> Result<Self, LocalError> {
         let number = STARTED.fetch_add(1, Ordering::Relaxed);
-        let folder = Folder::open()?;
+        let folder = RuntimeFolder::open()?;
         folder.sweep(&folder.lock()?);
         let token = Token::make(&folder, &format!("{}-{number}", process::id()))?;
         let mut config = config.clone();

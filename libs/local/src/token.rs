@@ -10,7 +10,7 @@ use rustix::fs::{FlockOperation, flock};
 use rustix::rand::{GetRandomFlags, getrandom};
 
 use crate::LocalError;
-use crate::folder::Folder;
+use crate::folder::RuntimeFolder;
 
 const BYTES: usize = 32;
 const MODE: u32 = 0o600;
@@ -27,7 +27,7 @@ pub(crate) struct Token {
 
 impl Token {
     /// Draws a token and writes it to a file of that name.
-    pub(crate) fn make(folder: &Folder, name: &str) -> Result<Self, LocalError> {
+    pub(crate) fn make(folder: &RuntimeFolder, name: &str) -> Result<Self, LocalError> {
         let path = folder.token(name);
         let made = write(&path);
         let fault =

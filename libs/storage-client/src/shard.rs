@@ -173,8 +173,10 @@ impl IndexedShard {
         for (index, picked, verdict, own) in wanted {
             let (runs, read) = (&runs[own.clone()], &read[own]);
             let named = |field: &IndexedField<'_>| {
-                let is_read = is_read(field, bytes_max);
-                let data = is_read.then(|| data_of(field, runs, read)).unwrap_or_default();
+                let data = match is_read(field, bytes_max) {
+                    true => data_of(field, runs, read),
+                    false => Bytes::new(),
+                };
                 (field.name.to_owned(), data)
             };
             let key = self.index.key(index).unwrap_or_default().to_owned();
