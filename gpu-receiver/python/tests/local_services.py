@@ -66,10 +66,14 @@ class Watched:
 
     def __init__(self, pid: int):
         self.pid = pid
-        self.descriptor = os.pidfd_open(pid)
+        try:
+            self.descriptor = os.pidfd_open(pid)
+        except ProcessLookupError:
+            # It ended since it was found.
+            self.descriptor = None
 
     def has_ended(self, limit_s: float = LIMIT_S) -> bool:
-        return bool(select.select([self.descriptor], [], [], limit_s)[0])
+        return self.descriptor is None or bool(select.select([self.descriptor], [], [], limit_s)[0])
 
 
 def only(runtime: Path) -> Watched:

@@ -153,6 +153,8 @@ def test_a_program_that_is_not_there_or_is_another_one_is_named(monkeypatch, tmp
     with pytest.raises(headwater.WorkerError, match="unrecognized subcommand"):
         load(SHARD)
     monkeypatch.delenv("HEADWATER_PROGRAM")
+    # Before PATH come the folders in which this very package may have put its program.
+    monkeypatch.setattr("headwater._scripts.folders", list)
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(headwater.WorkerError, match=f"`{other}`: error: unrecognized"):
         load(SHARD)
