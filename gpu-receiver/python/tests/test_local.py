@@ -1,6 +1,8 @@
 """Loaders that start their services themselves: what they deliver, who shares them, how they end."""
 
+import contextlib
 import os
+import pty
 import signal
 import socket
 import subprocess
@@ -29,7 +31,9 @@ def runtime(monkeypatch):
         monkeypatch.delenv(name, raising=False)
     yield folder
     for pid in running(folder):
-        os.kill(pid, signal.SIGKILL)
+        # One that was told to end may have done so.
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
     remove(folder)
 
 
@@ -362,6 +366,27 @@ def test_ctrl_c_ends_the_wait_for_indices(place, runtime):
                 assert all(one.has_ended() for one in services)
             process.communicate("end\n")
         assert process.returncode == 0
+
+
+@BOTH
+def test_a_terminal_shows_how_far_indexing_is_in_one_line(place, runtime):
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        url = f"http://127.0.0.1:{server.getsockname()[1]}/a.tar"
+        terminal, end = pty.openpty()
+        command = [sys.executable, "-c", SLOW, url, *place.values()]
+        pipe = subprocess.PIPE
+        with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=end, text=True) as process:
+            os.close(end)
+            said = b""
+            while not said.endswith(b"indexed"):
+                said += os.read(terminal, 1024)
+            process.send_signal(signal.SIGINT)
+            assert process.stdout.readline() == "interrupted\n"
+            process.communicate("end\n")
+        line = b"\r\x1b[Kheadwater: the data is being indexed"
+        assert said == line
+        assert os.read(terminal, 1024) == b"\r\x1b[K"
+        os.close(terminal)
 
 
 def test_another_thread_that_closes_the_loader_ends_them(runtime):

@@ -15,7 +15,7 @@ const CGROUPS: &str = "/sys/fs/cgroup";
 const OWN_CGROUPS: &str = "/proc/self/cgroup";
 const ONLINE: &str = "/sys/devices/system/cpu/online";
 
-/// Numbers of cores, written as the kernel does: `0-3,8`.
+/// Numbers of cores, written as the kernel does: `0-3,8`. None: they are not known, and any will do.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub struct Cores {
@@ -25,17 +25,18 @@ pub struct Cores {
 // === impl Cores ===
 
 impl Cores {
-    /// Those that the calling thread may run on.
-    ///
-    /// # Errors
-    /// The system does not say, as on machines of more than 1,024 cores.
-    pub fn of_this_thread() -> io::Result<Self> {
-        let set = sched_getaffinity(None)?;
-        Ok(Self { numbers: (0..CpuSet::MAX_CPU).filter(|&core| set.is_set(core)).collect() })
+    /// Those that the calling thread may run on; none on machines of more than 1,024 cores.
+    #[must_use]
+    pub fn of_this_thread() -> Self {
+        let Ok(set) = sched_getaffinity(None) else { return Self::default() };
+        Self { numbers: (0..CpuSet::MAX_CPU).filter(|&core| set.is_set(core)).collect() }
     }
 
     /// Keeps the calling thread, and those that it starts from now on, to these cores.
     pub(crate) fn bind_this_thread(&self) -> io::Result<()> {
+        if self.numbers.is_empty() {
+            return Ok(());
+        }
         let mut set = CpuSet::new();
         self.numbers.iter().filter(|&&core| core < CpuSet::MAX_CPU).for_each(|&c| set.set(c));
         Ok(sched_setaffinity(None, &set)?)
@@ -93,8 +94,9 @@ impl TryFrom<String> for Cores {
 #[must_use]
 pub fn threads_for(cores: &Cores, ranks: u32) -> usize {
     let usable = available_parallelism().map_or(1, NonZeroUsize::get);
-    let all = cores_of_job().filter(|all| *all >= cores.len()).unwrap_or(cores.len());
-    let ranks = ranks_on(usable, cores.len(), all, ranks);
+    let allowed = if cores.len() == 0 { usable } else { cores.len() };
+    let all = cores_of_job().map_or(allowed, |all| all.max(allowed));
+    let ranks = ranks_on(usable, allowed, all, ranks);
     usable.saturating_sub(ranks).max(1)
 }
 
@@ -177,11 +179,11 @@ mod tests {
     #[test]
     fn a_thread_may_be_kept_to_fewer_cores() {
         let bound = std::thread::spawn(|| {
-            let all = Cores::of_this_thread().unwrap();
+            let all = Cores::of_this_thread();
             let first = all.numbers.first().copied();
             let one = Cores { numbers: first.into_iter().collect() };
             one.bind_this_thread().unwrap();
-            let inherited = std::thread::spawn(|| Cores::of_this_thread().unwrap());
+            let inherited = std::thread::spawn(Cores::of_this_thread);
             (one, inherited.join().unwrap())
         });
         let (one, inherited) = bound.join().unwrap();

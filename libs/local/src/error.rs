@@ -62,8 +62,8 @@ pub enum LocalError {
     },
     /// The process of the local services is gone.
     #[error(
-        "the local services have ended without a word, perhaps killed for want of memory: make the \
-         loader again, with `load_state_dict` of its last state"
+        "the local services have ended unexpectedly, perhaps because memory ran out: make the \
+         loader again and load its last state"
     )]
     Lost,
     /// A tier has ended unasked.

@@ -98,7 +98,7 @@ impl Services {
         let config = wanted.settled()?;
         let folder = Folder::open()?;
         let socket = folder.socket(wanted.key(&config));
-        let hello = wanted.hello(&config)?;
+        let hello = wanted.hello(&config);
         let found = || program::find(scripts, |name| std::env::var_os(name));
         for _ in 0..TRIES {
             watch.check()?;
@@ -133,7 +133,7 @@ impl Services {
         let ranks = wanted.local_ranks.max(1) as usize;
         let threads = match config.augment.threads {
             // Each rank has a worker of its own: they share the cores.
-            0 => (wanted.hello(&config)?.threads / ranks).max(1),
+            0 => (wanted.hello(&config).threads / ranks).max(1),
             threads => threads,
         };
         let threads = InThreads::get(wanted.key(&config), &config, threads, watch)?;
@@ -231,13 +231,13 @@ impl Wanted {
         key(config, &job::identity(|name| std::env::var(name).ok()))
     }
 
-    fn hello(&self, config: &Config) -> Result<Hello, LocalError> {
-        let cores = Cores::of_this_thread().map_err(LocalError::Threads)?;
+    fn hello(&self, config: &Config) -> Hello {
+        let cores = Cores::of_this_thread();
         let threads = match config.augment.threads {
             0 => threads_for(&cores, self.local_ranks),
             threads => threads,
         };
-        Ok(Hello { cores, threads })
+        Hello { cores, threads }
     }
 }
 
