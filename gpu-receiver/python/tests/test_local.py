@@ -3,6 +3,7 @@
 import contextlib
 import os
 import pty
+import shutil
 import signal
 import socket
 import subprocess
@@ -88,6 +89,15 @@ def test_a_folder_of_images_is_all_that_is_needed(folder, place, runtime):
         assert len(left_in(runtime)) == (1 if place else 2), "a token, and a socket"
 
 
+def test_images_without_labels_need_no_word_on_labels(folder, tmp_path):
+    for path in folder.rglob("*.jpg"):
+        shutil.copy(path, tmp_path)
+    with load(tmp_path, embedded="threads") as loader:
+        assert next(iter(loader)).labels.numpy().tolist() == [-1] * 4
+    with pytest.raises(headwater.ConfigError, match="no sample of dataset `data` has a label `cls`"):
+        load(tmp_path, embedded="threads", label_field="cls")
+
+
 @BOTH
 @pytest.mark.parametrize(
     "data",
@@ -133,6 +143,16 @@ def test_what_is_wrong_is_raised_with_its_name_and_the_remedy(number, place, run
     with pytest.raises(error, match=said) as caught:
         load(data, **options, **place, progress=lambda *_: services.extend(running(runtime)))
     assert type(caught.value) is error
+    for pid in running(runtime):
+        assert Watched(pid).has_ended()
+
+
+@BOTH
+def test_a_worker_that_cannot_start_is_raised_too(place, runtime, monkeypatch):
+    monkeypatch.setenv("HEADWATER_AUGMENT__BACKEND", "cuda")
+    monkeypatch.setenv("HEADWATER_AUGMENT__CUDA_DEVICE", "1000")
+    with pytest.raises(headwater.ConfigError, match="augment.backend is `cuda`, but"):
+        load(SHARD, **place)
     for pid in running(runtime):
         assert Watched(pid).has_ended()
 

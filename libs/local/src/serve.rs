@@ -82,10 +82,7 @@ pub fn serve(
     let token = Token::make(&folder, &name)?;
     let mut config = config;
     token.guard(&mut config);
-    let fault = |error: io::Error| LocalError::Folder {
-        path: socket.to_owned(),
-        reason: error.to_string(),
-    };
+    let fault = |error: io::Error| LocalError::folder(socket, &error);
     let listener = UnixListener::bind(socket).map_err(fault)?;
     listener.set_nonblocking(true).map_err(fault)?;
     let board = Arc::new(Board::new(token.path().to_owned()));
