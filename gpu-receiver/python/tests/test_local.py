@@ -409,6 +409,15 @@ def test_a_terminal_shows_how_far_indexing_is_in_one_line(place, runtime):
         os.close(terminal)
 
 
+@BOTH
+def test_only_who_has_the_token_is_served(place):
+    with load(SHARD, **place) as loader:
+        config = loader.config
+        found = {key: config[key] for key in ("storage", "workers")}
+        with pytest.raises(headwater.StorageError, match="the caller has no token"):
+            headwater.Loader(datasets="data", recipe=SMALL, worker_wait_ms=1, **found)
+
+
 def test_another_thread_that_closes_the_loader_ends_them(runtime):
     loader = load(SHARD)
     services = only(runtime)

@@ -4,6 +4,7 @@ use std::convert::Infallible;
 use std::fs;
 use std::io::{self, ErrorKind};
 use std::os::unix::net::UnixListener;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread;
@@ -114,9 +115,13 @@ fn run_tiers(
     board: Arc<Board>,
     needed: UnboundedReceiver<Hello>,
 ) -> impl FnOnce() + Send + 'static {
-    move || match runtime.block_on(tiers(&config, &board, needed)) {
-        Ok(never) => match never {},
-        Err(error) => board.fail(&error),
+    move || {
+        let run = || runtime.block_on(tiers(&config, &board, needed));
+        // Loaders would wait for ever for a thread that is gone.
+        match catch_unwind(AssertUnwindSafe(run)).unwrap_or(Err(LocalError::Panic)) {
+            Ok(never) => match never {},
+            Err(error) => board.fail(&error),
+        }
     }
 }
 
