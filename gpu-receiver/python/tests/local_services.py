@@ -12,7 +12,7 @@ from pathlib import Path
 
 from conftest import PHOTOS, SMALL, program
 
-LIMIT_S = 10
+LIMIT_S = 120
 
 # What every rank begins with: a loader over the folder of the first argument, and its first batch.
 RANK = """
