@@ -20,13 +20,15 @@ const SIGNALS_EVERY: Duration = Duration::from_millis(100);
 enum News {
     /// So many shards are indexed, of so many.
     Indexing(usize, usize),
+    /// There are services, which may end while the receiver waits for them.
+    Served(Arc<Services>),
     Opened(Box<PyResult<Opened>>),
 }
 
 /// A receiver, and the services on this host that it uses, where it has any.
 pub(crate) struct Opened {
     pub(crate) receiver: Receiver,
-    pub(crate) services: Option<Services>,
+    pub(crate) services: Option<Arc<Services>>,
 }
 
 /// Opens the receiver on a thread of its own, so that Ctrl-C ends the wait for the storage tier.
@@ -39,6 +41,7 @@ pub(crate) fn open(
     let (tell, told) = channel();
     let cancelled = Arc::new(AtomicBool::new(false));
     let watched = Arc::clone(&cancelled);
+    let is_local = options.local.is_some();
     let work = move || {
         let opened = opened(options, callbacks, &tell, &watched);
         // Whoever waited may be gone: then this ends what was opened.
@@ -46,15 +49,23 @@ pub(crate) fn open(
     };
     std::thread::Builder::new().name("hw-open".into()).spawn(work)?;
     let told = Mutex::new(told);
+    let mut services: Option<Arc<Services>> = None;
     let mut wait = || -> PyResult<Option<Opened>> {
         let receive = || told.lock().expect("used here only").recv_timeout(SIGNALS_EVERY);
         match py.detach(receive) {
             Ok(News::Opened(opened)) => return (*opened).map(Some),
             Ok(News::Indexing(done, of)) => progress.tell(py, done, of)?,
-            Err(RecvTimeoutError::Timeout) => {}
+            Ok(News::Served(served)) => services = Some(served),
+            Err(RecvTimeoutError::Timeout) => {
+                let check = |services: &Arc<Services>| services.check().map_err(raised_local);
+                services.as_ref().map_or(Ok(()), check)?;
+            }
             Err(RecvTimeoutError::Disconnected) => {
                 return Err(ClosedError::new_err("the receiver could not be opened: it panicked"));
             }
+        }
+        if services.is_none() && is_local {
+            progress.show();
         }
         py.check_signals()?;
         Ok(None)
@@ -78,10 +89,11 @@ fn opened(
     cancelled: &AtomicBool,
 ) -> PyResult<Opened> {
     let Options { mut receiver, recipe, datasets, local, .. } = options;
-    let tell = |done, of| drop(tell.send(News::Indexing(done, of)));
-    let watch = Watch { tell: &tell, cancelled };
+    let indexing = |done, of| drop(tell.send(News::Indexing(done, of)));
+    let watch = Watch { tell: &indexing, cancelled };
     let services = local.map(|local| local.start(&mut receiver, &watch));
-    let services = services.transpose().map_err(raised_local)?;
+    let services = services.transpose().map_err(raised_local)?.map(Arc::new);
+    let _ = services.clone().map(|services| tell.send(News::Served(services)));
     let receiver = Receiver::open_with(receiver, recipe, &datasets, callbacks).map_err(raised)?;
     Ok(Opened { receiver, services })
 }

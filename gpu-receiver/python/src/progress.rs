@@ -16,7 +16,9 @@ const CLEAR: &str = "\r\x1b[K";
 pub(crate) struct Progress {
     function: Option<Py<PyAny>>,
     started: Instant,
-    is_shown: bool,
+    told: Option<(usize, usize)>,
+    /// What stands on the terminal.
+    shown: String,
 }
 
 // === impl Progress ===
@@ -29,28 +31,40 @@ impl Progress {
             options.del_item("progress")?;
         }
         let function = function.map(Bound::unbind);
-        Ok(Self { function, started: Instant::now(), is_shown: false })
+        Ok(Self { function, started: Instant::now(), told: None, shown: String::new() })
     }
 
     /// So many shards are indexed, of so many.
     pub(crate) fn tell(&mut self, py: Python<'_>, done: usize, of: usize) -> PyResult<()> {
         if let Some(function) = &self.function {
             function.call1(py, (done, of))?;
-            return Ok(());
         }
-        let is_first = || local_rank(|name| std::env::var(name).ok()).unwrap_or(0) == 0;
-        if self.started.elapsed() > PATIENCE && io::stderr().is_terminal() && is_first() {
-            self.is_shown = true;
-            // Whoever closed it does not read it.
-            let _ = write!(io::stderr(), "{CLEAR}headwater: {done} of {of} shards are indexed");
-        }
+        self.told = Some((done, of));
         Ok(())
+    }
+
+    /// Shows on a terminal what was told last, once there has been some waiting.
+    pub(crate) fn show(&mut self) {
+        let is_first = || local_rank(|name| std::env::var(name).ok()).unwrap_or(0) == 0;
+        let is_shown = self.function.is_none() && self.started.elapsed() > PATIENCE;
+        if !(is_shown && io::stderr().is_terminal() && is_first()) {
+            return;
+        }
+        let text = match self.told {
+            Some((done, of)) => format!("headwater: {done} of {of} shards are indexed"),
+            None => "headwater: the data is being indexed".to_owned(),
+        };
+        if text != self.shown {
+            // Whoever closed it does not read it.
+            let _ = write!(io::stderr(), "{CLEAR}{text}");
+            self.shown = text;
+        }
     }
 }
 
 impl Drop for Progress {
     fn drop(&mut self) {
-        if self.is_shown {
+        if !self.shown.is_empty() {
             let _ = write!(io::stderr(), "{CLEAR}");
         }
     }

@@ -16,7 +16,7 @@ use crate::pace::Pace;
 pub(crate) struct Shared {
     receiver: Mutex<Option<Arc<Receiver>>>,
     /// Services of this host, where it has any; left after the receiver has ended.
-    services: Mutex<Option<Services>>,
+    services: Mutex<Option<Arc<Services>>>,
     /// The datasets, in their order.
     pub(crate) manifests: Arc<[Arc<Manifest>]>,
     /// What its images are made by.
@@ -64,7 +64,7 @@ impl Shared {
         self.services().as_ref().map_or(Ok(()), |services| services.check().map_err(raised_local))
     }
 
-    fn services(&self) -> MutexGuard<'_, Option<Services>> {
+    fn services(&self) -> MutexGuard<'_, Option<Arc<Services>>> {
         self.services.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

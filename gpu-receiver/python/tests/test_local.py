@@ -1,6 +1,9 @@
 """Loaders that start their services themselves: what they deliver, who shares them, how they end."""
 
+import contextlib
 import os
+import pty
+import shutil
 import signal
 import socket
 import subprocess
@@ -29,7 +32,9 @@ def runtime(monkeypatch):
         monkeypatch.delenv(name, raising=False)
     yield folder
     for pid in running(folder):
-        os.kill(pid, signal.SIGKILL)
+        # One that was told to end may have done so.
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
     remove(folder)
 
 
@@ -84,6 +89,15 @@ def test_a_folder_of_images_is_all_that_is_needed(folder, place, runtime):
         assert len(left_in(runtime)) == (1 if place else 2), "a token, and a socket"
 
 
+def test_images_without_labels_need_no_word_on_labels(folder, tmp_path):
+    for path in folder.rglob("*.jpg"):
+        shutil.copy(path, tmp_path)
+    with load(tmp_path, embedded="threads") as loader:
+        assert next(iter(loader)).labels.numpy().tolist() == [-1] * 4
+    with pytest.raises(headwater.ConfigError, match="no sample of dataset `data` has a label `cls`"):
+        load(tmp_path, embedded="threads", label_field="cls")
+
+
 @BOTH
 @pytest.mark.parametrize(
     "data",
@@ -129,6 +143,16 @@ def test_what_is_wrong_is_raised_with_its_name_and_the_remedy(number, place, run
     with pytest.raises(error, match=said) as caught:
         load(data, **options, **place, progress=lambda *_: services.extend(running(runtime)))
     assert type(caught.value) is error
+    for pid in running(runtime):
+        assert Watched(pid).has_ended()
+
+
+@BOTH
+def test_a_worker_that_cannot_start_is_raised_too(place, runtime, monkeypatch):
+    monkeypatch.setenv("HEADWATER_AUGMENT__BACKEND", "cuda")
+    monkeypatch.setenv("HEADWATER_AUGMENT__CUDA_DEVICE", "1000")
+    with pytest.raises(headwater.ConfigError, match="augment.backend is `cuda`, but"):
+        load(SHARD, **place)
     for pid in running(runtime):
         assert Watched(pid).has_ended()
 
@@ -364,6 +388,36 @@ def test_ctrl_c_ends_the_wait_for_indices(place, runtime):
                 assert all(one.has_ended() for one in services)
             process.communicate("end\n")
         assert process.returncode == 0
+
+
+@BOTH
+def test_a_terminal_shows_how_far_indexing_is_in_one_line(place, runtime):
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        url = f"http://127.0.0.1:{server.getsockname()[1]}/a.tar"
+        terminal, end = pty.openpty()
+        command = [sys.executable, "-c", SLOW, url, *place.values()]
+        pipe = subprocess.PIPE
+        with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=end, text=True) as process:
+            os.close(end)
+            said = b""
+            while not said.endswith(b"indexed"):
+                said += os.read(terminal, 1024)
+            process.send_signal(signal.SIGINT)
+            assert process.stdout.readline() == "interrupted\n"
+            process.communicate("end\n")
+        line = b"\r\x1b[Kheadwater: the data is being indexed"
+        assert said == line
+        assert os.read(terminal, 1024) == b"\r\x1b[K"
+        os.close(terminal)
+
+
+@BOTH
+def test_only_who_has_the_token_is_served(place):
+    with load(SHARD, **place) as loader:
+        config = loader.config
+        found = {key: config[key] for key in ("storage", "workers")}
+        with pytest.raises(headwater.StorageError, match="the caller has no token"):
+            headwater.Loader(datasets="data", recipe=SMALL, worker_wait_ms=1, **found)
 
 
 def test_another_thread_that_closes_the_loader_ends_them(runtime):

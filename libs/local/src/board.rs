@@ -6,8 +6,9 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use crate::bell::Bell;
+use crate::cores::Cores;
 use crate::words::{Answer, Ready};
-use crate::{Cores, LocalError, LocalErrorKind};
+use crate::{LocalError, LocalErrorKind};
 
 /// Written by the thread that runs the tiers, read by those that attend to loaders.
 #[derive(Debug)]

@@ -15,27 +15,27 @@ const CGROUPS: &str = "/sys/fs/cgroup";
 const OWN_CGROUPS: &str = "/proc/self/cgroup";
 const ONLINE: &str = "/sys/devices/system/cpu/online";
 
-/// Numbers of cores, written as the kernel does: `0-3,8`.
+/// Numbers of cores, written as the kernel does: `0-3,8`. None: they are not known, and any will do.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
-pub struct Cores {
+pub(crate) struct Cores {
     numbers: BTreeSet<usize>,
 }
 
 // === impl Cores ===
 
 impl Cores {
-    /// Those that the calling thread may run on.
-    ///
-    /// # Errors
-    /// The system does not say, as on machines of more than 1,024 cores.
-    pub fn of_this_thread() -> io::Result<Self> {
-        let set = sched_getaffinity(None)?;
-        Ok(Self { numbers: (0..CpuSet::MAX_CPU).filter(|&core| set.is_set(core)).collect() })
+    /// Those that the calling thread may run on; none on machines of more than 1,024 cores.
+    pub(crate) fn of_this_thread() -> Self {
+        let Ok(set) = sched_getaffinity(None) else { return Self::default() };
+        Self { numbers: (0..CpuSet::MAX_CPU).filter(|&core| set.is_set(core)).collect() }
     }
 
     /// Keeps the calling thread, and those that it starts from now on, to these cores.
     pub(crate) fn bind_this_thread(&self) -> io::Result<()> {
+        if self.numbers.is_empty() {
+            return Ok(());
+        }
         let mut set = CpuSet::new();
         self.numbers.iter().filter(|&&core| core < CpuSet::MAX_CPU).for_each(|&c| set.set(c));
         Ok(sched_setaffinity(None, &set)?)
@@ -87,24 +87,42 @@ impl TryFrom<String> for Cores {
     }
 }
 
-/// Threads that may render on this thread's cores beside the ranks of this host: one for each core
-/// that this process may use (its affinity, its cgroup's quota), less one for each rank that runs on
-/// the same cores; one at least. `ranks` is how many there are on this host.
-#[must_use]
-pub fn threads_for(cores: &Cores, ranks: u32) -> usize {
-    let usable = available_parallelism().map_or(1, NonZeroUsize::get);
-    let all = cores_of_job().filter(|all| *all >= cores.len()).unwrap_or(cores.len());
-    let ranks = ranks_on(usable, cores.len(), all, ranks);
-    usable.saturating_sub(ranks).max(1)
+/// Room for threads that render, on cores that ranks run on too.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Room {
+    /// Cores' worth of time that there is: the affinity, or the cgroup's quota where that is less.
+    usable: usize,
+    /// Ranks that run on these cores.
+    ranks: usize,
 }
 
-/// How many of the ranks run on the `allowed` cores of one of them. All, where these are the job's
-/// cores or a quota is what limits; else as many as its share of `all` cores.
-fn ranks_on(usable: usize, allowed: usize, all: usize, ranks: u32) -> usize {
-    let ranks = ranks.max(1) as usize;
-    match usable < allowed {
-        true => ranks,
-        false => (ranks * allowed).div_ceil(all.max(1)),
+// === impl Room ===
+
+impl Room {
+    /// That on this thread's `cores`, where so many ranks of the job are on this host.
+    pub(crate) fn on(cores: &Cores, ranks: u32) -> Self {
+        let usable = available_parallelism().map_or(1, NonZeroUsize::get);
+        let allowed = if cores.len() == 0 { usable } else { cores.len() };
+        Self::of(usable, allowed, cores_of_job().unwrap_or(allowed), ranks)
+    }
+
+    /// Where a quota limits, it is all the ranks'. Else a rank that may run on `allowed` of `all` cores
+    /// of the job is taken to share these with as many of the others.
+    fn of(usable: usize, allowed: usize, all: usize, ranks: u32) -> Self {
+        let ranks = ranks.max(1) as usize;
+        let share = (ranks * allowed).div_ceil(all.max(allowed).max(1));
+        Self { usable, ranks: if usable < allowed { ranks } else { share } }
+    }
+
+    /// Threads of a worker that renders for all ranks on these cores: one for each core, less one for
+    /// each rank; one at least.
+    pub(crate) fn threads(self) -> usize {
+        self.usable.saturating_sub(self.ranks).max(1)
+    }
+
+    /// Threads of a worker that renders for one of them.
+    pub(crate) fn threads_of_one(self) -> usize {
+        (self.usable.saturating_sub(self.ranks) / self.ranks.max(1)).max(1)
     }
 }
 
@@ -153,14 +171,19 @@ mod tests {
     #[test]
     fn a_worker_has_the_cores_that_the_ranks_leave() {
         // 128 cores, 8 ranks that may use all of them: 120 are left.
-        assert_eq!(ranks_on(128, 128, 128, 8), 8);
-        // Each rank is bound to 16 of them: 15 are left of those.
-        assert_eq!(ranks_on(16, 16, 128, 8), 1);
+        let threads = |usable, allowed, ranks| {
+            let room = Room::of(usable, allowed, 128, ranks);
+            (room.threads(), room.threads_of_one())
+        };
+        assert_eq!(threads(128, 128, 8), (120, 15));
+        // Each rank is bound to 16 of them.
+        assert_eq!(threads(16, 16, 8), (15, 15));
         // Four of them share a socket.
-        assert_eq!(ranks_on(64, 64, 128, 8), 4);
+        assert_eq!(threads(64, 64, 8), (60, 15));
         // A quota of 12 cores holds for all ranks, whatever their affinity.
-        assert_eq!(ranks_on(12, 128, 128, 8), 8);
-        assert_eq!(ranks_on(2, 2, 2, 0), 1);
+        assert_eq!(threads(12, 128, 8), (4, 1));
+        assert_eq!(threads(2, 128, 8), (1, 1));
+        assert_eq!(threads(128, 128, 0), (127, 127));
     }
 
     #[test]
@@ -177,11 +200,11 @@ mod tests {
     #[test]
     fn a_thread_may_be_kept_to_fewer_cores() {
         let bound = std::thread::spawn(|| {
-            let all = Cores::of_this_thread().unwrap();
+            let all = Cores::of_this_thread();
             let first = all.numbers.first().copied();
             let one = Cores { numbers: first.into_iter().collect() };
             one.bind_this_thread().unwrap();
-            let inherited = std::thread::spawn(|| Cores::of_this_thread().unwrap());
+            let inherited = std::thread::spawn(Cores::of_this_thread);
             (one, inherited.join().unwrap())
         });
         let (one, inherited) = bound.join().unwrap();

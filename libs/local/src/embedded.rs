@@ -11,14 +11,15 @@ use tokio::runtime::{Builder, Handle};
 use tokio::sync::{oneshot, watch};
 use tokio::task::{JoinError, JoinSet};
 
-use crate::{Cores, LocalError};
+use crate::LocalError;
+use crate::cores::Cores;
 
 /// Where services of one host listen: on this machine only, at a free port.
 pub const ANY_PORT: &str = "127.0.0.1:0";
 /// Threads of the runtime of a worker that has cores of its own. They move messages; the pool renders.
 const WORKER_RUNTIME_THREADS: usize = 2;
 
-/// The tiers' tasks. Dropping this ends them and waits for their end.
+/// The tiers' tasks. Dropping this ends them; outside of async code, it waits for their end.
 #[derive(Debug)]
 pub struct Embedded {
     handle: Handle,
@@ -86,7 +87,7 @@ impl Embedded {
     ///
     /// # Errors
     /// What the augment tier says.
-    pub async fn add_worker_on(
+    pub(crate) async fn add_worker_on(
         &mut self,
         cores: Cores,
         threads: usize,
@@ -135,7 +136,7 @@ impl Embedded {
     }
 
     /// Waits for the end of a tier that was not asked to end, and says why it did.
-    pub async fn ended(&mut self) -> LocalError {
+    pub(crate) async fn ended(&mut self) -> LocalError {
         match self.tasks.join_next().await {
             Some(end) => why(end),
             None => LocalError::Panic,
@@ -146,8 +147,11 @@ impl Embedded {
 impl Drop for Embedded {
     fn drop(&mut self) {
         let _ = self.stop.send(true);
-        // They bound their drain themselves.
-        self.handle.block_on(async { while self.tasks.join_next().await.is_some() {} });
+        // Async code cannot wait here, as where a worker does not start: then the tasks are broken off.
+        if Handle::try_current().is_err() {
+            // They bound their drain themselves.
+            self.handle.block_on(async { while self.tasks.join_next().await.is_some() {} });
+        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! Why there are no local services.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use headwater_augment::AugmentError;
 use headwater_config::ConfigError;
@@ -62,8 +62,8 @@ pub enum LocalError {
     },
     /// The process of the local services is gone.
     #[error(
-        "the local services have ended without a word, perhaps killed for want of memory: make the \
-         loader again, with `load_state_dict` of its last state"
+        "the local services have ended unexpectedly, perhaps because memory ran out: make the \
+         loader again and load its last state"
     )]
     Lost,
     /// A tier has ended unasked.
@@ -95,6 +95,11 @@ pub enum LocalErrorKind {
 // === impl LocalError ===
 
 impl LocalError {
+    /// Something is wrong with the folder of sockets, or a file in it.
+    pub(crate) fn folder(path: &Path, reason: &impl ToString) -> Self {
+        Self::Folder { path: path.to_owned(), reason: reason.to_string() }
+    }
+
     /// Which kind it is.
     #[must_use]
     pub fn kind(&self) -> LocalErrorKind {

@@ -70,18 +70,17 @@ impl RuntimeFolder {
     }
 
     fn at(path: PathBuf) -> Result<Self, LocalError> {
-        let fault = |reason: String| LocalError::Folder { path: path.clone(), reason };
+        let fault = |error: io::Error| LocalError::folder(&path, &error);
         match DirBuilder::new().mode(FOLDER_MODE).create(&path) {
-            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
-                return Err(fault(error.to_string()));
-            }
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(fault(error)),
             _ => {}
         }
         // A link would lead to a folder that somebody else may put others in the place of.
-        let found = fs::symlink_metadata(&path).map_err(|error| fault(error.to_string()))?;
+        let found = fs::symlink_metadata(&path).map_err(fault)?;
         let own = rustix::process::geteuid().as_raw();
         if !found.is_dir() || found.uid() != own || found.mode() & OTHERS != 0 {
-            return Err(fault("it is not a folder that this user alone may enter".to_owned()));
+            let reason = "it is not a folder that only this user can enter";
+            return Err(LocalError::folder(&path, &reason));
         }
         Ok(Self { path })
     }
@@ -97,8 +96,7 @@ impl RuntimeFolder {
     /// Waits for the lock; nobody holds it for longer than it takes to start a process.
     pub(crate) fn lock(&self) -> Result<Lock, LocalError> {
         let path = self.path.join(LOCK);
-        let fault =
-            |error: io::Error| LocalError::Folder { path: path.clone(), reason: error.to_string() };
+        let fault = |error: io::Error| LocalError::folder(&path, &error);
         let mut options = OpenOptions::new();
         let options = options.create(true).truncate(false).write(true).mode(FILE_MODE);
         let file = options.open(&path).map_err(fault)?;

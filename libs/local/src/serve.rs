@@ -4,6 +4,7 @@ use std::convert::Infallible;
 use std::fs;
 use std::io::{self, ErrorKind};
 use std::os::unix::net::UnixListener;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread;
@@ -82,10 +83,7 @@ pub fn serve(
     let token = Token::make(&folder, &name)?;
     let mut config = config;
     token.guard(&mut config);
-    let fault = |error: io::Error| LocalError::Folder {
-        path: socket.to_owned(),
-        reason: error.to_string(),
-    };
+    let fault = |error: io::Error| LocalError::folder(socket, &error);
     let listener = UnixListener::bind(socket).map_err(fault)?;
     listener.set_nonblocking(true).map_err(fault)?;
     let board = Arc::new(Board::new(token.path().to_owned()));
@@ -117,9 +115,13 @@ fn run_tiers(
     board: Arc<Board>,
     needed: UnboundedReceiver<Hello>,
 ) -> impl FnOnce() + Send + 'static {
-    move || match runtime.block_on(tiers(&config, &board, needed)) {
-        Ok(never) => match never {},
-        Err(error) => board.fail(&error),
+    move || {
+        let run = || runtime.block_on(tiers(&config, &board, needed));
+        // Loaders would wait for ever for a thread that is gone.
+        match catch_unwind(AssertUnwindSafe(run)).unwrap_or(Err(LocalError::Panic)) {
+            Ok(never) => match never {},
+            Err(error) => board.fail(&error),
+        }
     }
 }
 

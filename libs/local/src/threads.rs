@@ -3,6 +3,7 @@
 use std::process;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak, mpsc};
+use std::thread;
 
 use headwater_config::Config;
 use headwater_core::Digest;
@@ -87,8 +88,9 @@ impl InThreads {
         });
         while !starting.is_finished() {
             if let Err(cancelled) = watch.check() {
-                // Making an index cannot be broken off; it ends by itself.
-                runtime.shutdown_background();
+                // Making an index cannot be broken off, and needs the runtime until it ends.
+                let ends = move || drop((runtime.block_on(starting), runtime, token));
+                let _ = thread::Builder::new().name("hw-local-end".into()).spawn(ends);
                 return Err(cancelled);
             }
             if let Ok((done, of)) = told.recv_timeout(LOOK) {

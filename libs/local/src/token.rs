@@ -30,9 +30,7 @@ impl Token {
     pub(crate) fn make(folder: &RuntimeFolder, name: &str) -> Result<Self, LocalError> {
         let path = folder.token(name);
         let made = write(&path);
-        let fault =
-            |error: io::Error| LocalError::Folder { path: path.clone(), reason: error.to_string() };
-        let file = made.map_err(fault)?;
+        let file = made.map_err(|error| LocalError::folder(&path, &error))?;
         Ok(Self { path, _file: file })
     }
 

@@ -7,7 +7,8 @@ use std::path::PathBuf;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::{Cores, LocalErrorKind};
+use crate::LocalErrorKind;
+use crate::cores::Cores;
 
 /// The services' lines.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

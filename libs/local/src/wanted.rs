@@ -1,0 +1,69 @@
+//! What a loader wants of services on its host.
+
+use headwater_augment::BackendChoice;
+use headwater_config::{Config, FROM_DEFAULT, Loaded};
+use headwater_core::Digest;
+
+use crate::cores::{Cores, Room};
+use crate::key::key;
+use crate::words::Hello;
+use crate::{LocalError, job};
+
+/// What a loader wants served.
+#[derive(Clone, Debug)]
+pub struct Wanted {
+    /// Datasets with their shards, and what is configured of both tiers. Addresses, `[security]` and
+    /// metrics do not count.
+    pub config: Config,
+    /// How many ranks of the job are on this host.
+    pub local_ranks: u32,
+}
+
+// === impl Wanted ===
+
+impl Wanted {
+    /// What a configuration says, for so many ranks on this host. Unless it names a back end, that is the
+    /// processor: GPUs of a host with ranks are busy.
+    #[must_use]
+    pub fn new(loaded: &Loaded, local_ranks: u32) -> Self {
+        let mut config = loaded.config.clone();
+        if loaded.origin("augment.backend") == FROM_DEFAULT {
+            config.augment.backend = BackendChoice::Cpu;
+        }
+        Self { config, local_ranks }
+    }
+
+    /// The configuration as services of one host have it.
+    pub(crate) fn settled(&self) -> Result<Config, LocalError> {
+        let Config { dataset, storage, augment, mut telemetry, .. } = self.config.clone();
+        // Each rank shows its own.
+        telemetry.metrics_listen.clear();
+        let config = Config { dataset, storage, augment, telemetry, ..Config::default() };
+        config.storage_tier()?;
+        config.augment_tier()?;
+        Ok(config)
+    }
+
+    /// Which services these are.
+    pub(crate) fn key(&self, config: &Config) -> Digest {
+        key(config, &job::identity(|name| std::env::var(name).ok()))
+    }
+
+    /// What services that are shared have to know of this rank.
+    pub(crate) fn hello(&self, config: &Config) -> Hello {
+        let cores = Cores::of_this_thread();
+        let threads = match config.augment.threads {
+            0 => Room::on(&cores, self.local_ranks).threads(),
+            threads => threads,
+        };
+        Hello { cores, threads }
+    }
+
+    /// Threads that render for this rank only.
+    pub(crate) fn threads_of_one(&self, config: &Config) -> usize {
+        match config.augment.threads {
+            0 => Room::on(&Cores::of_this_thread(), self.local_ranks).threads_of_one(),
+            threads => threads,
+        }
+    }
+}
