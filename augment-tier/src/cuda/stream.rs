@@ -77,7 +77,7 @@ impl GpuStream {
         let arena = unsafe { result::malloc_sync(arena_bytes as usize) };
         let arena = arena.map_err(|error| no_memory(gpu, arena_bytes, error))?;
         let jpegs = JpegsOnGpu {
-            context: Arc::clone(gpu.context()),
+            gpu: Arc::clone(gpu),
             stream: Arc::clone(&stream),
             settings: nvjpeg,
         };
