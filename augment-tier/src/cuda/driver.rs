@@ -12,7 +12,7 @@ use super::source::SOURCE;
 
 /// A GPU with the kernels on it. Streams share it.
 pub(super) struct Gpu {
-    /// Go before the context that they were made in.
+    /// Dropped before the context that they were made in.
     pub(super) jpegs: Handles,
     pub(super) gpu: headwater_cuda::Gpu,
     pub(super) kernels: [CudaFunction; 2],

@@ -1,4 +1,4 @@
-//! The GPU's engines: whole batches of baseline JPEGs.
+//! The GPU's JPEG engines, which decode batches of baseline JPEGs.
 #![allow(unsafe_code)]
 
 use std::ffi::{c_int, c_void};
@@ -11,14 +11,15 @@ use super::library::{Image, OUTPUT_RGBI, Opaque, SUBSAMPLING_444, Status};
 use super::{Codec, CodecError, Hint, Placed};
 use crate::decode::coded::Checker;
 
-/// The engines, for one stream of a GPU. Their memory is the library's own: it asks no allocator for it.
+/// The engines, on one stream of a GPU. The library allocates their memory itself, and calls no allocator of
+/// the handle's.
 pub(super) struct Engine {
     state: Made,
     parser: Parser,
     checker: Checker,
     /// The GPU's stream, `cudaStream_t`.
     cuda_stream: *mut c_void,
-    /// Images of the batch that the state was made ready for.
+    /// Images of the batch that the state is prepared for; 0: of none.
     batch: usize,
     hint: Hint,
     handle: Arc<Handle>,
@@ -57,7 +58,7 @@ impl Engine {
         }
         self.batch = 0;
         let (handle, state, count) = (self.handle.get(), self.state.get(), images as c_int);
-        // Even of a single pixel: the library then takes its memory out of a pool.
+        // Called even without a hint, as then the library keeps its memory in a pool.
         let Hint { width, height } = self.hint;
         let (width, height) = (width.max(1) as c_int, height.max(1) as c_int);
         let library = &self.handle.library;
@@ -75,8 +76,8 @@ impl Engine {
 }
 
 impl Codec for Engine {
-    /// An engine stops where coded pixels are damaged or end early, and leaves what it had decoded before in
-    /// the rest of the image, without a word. So it is given none of those.
+    /// Takes whole files only. An engine stops where the coded pixels are damaged or end too early. It
+    /// reports no error, and the rest of the image shows pixels of one that it decoded before.
     fn takes(&mut self, encoded: &[u8], extent: Extent) -> Result<bool, CodecError> {
         let handle = &*self.handle;
         let refused = |parser: &Parser, number: &mut i32| {

@@ -1,5 +1,5 @@
-//! nvJPEG's handles, of which all streams of a GPU share one for each way to decode: to make one takes a
-//! third of a second, and one after the other.
+//! nvJPEG's handles. All streams of a GPU share one handle for each back end: the library takes a third of
+//! a second to make one, and makes them one after the other.
 #![allow(unsafe_code)]
 
 use std::ffi::c_uint;
@@ -14,27 +14,27 @@ use super::{CodecError, Placed};
 /// Colours of an image that is taken: gray, or three of them.
 const COMPONENTS: [c_uint; 2] = [1, 3];
 
-/// The handles of a GPU, made when somebody asks first. The GPU's context is current then.
+/// The handles of a GPU. Each is made when it is first asked for, with the GPU's context current.
 #[derive(Default)]
 pub(in crate::cuda) struct Handles {
     kernels: Mutex<Option<Arc<Handle>>>,
-    /// Known to be none where the GPU has no engines.
+    /// `Some(None)`: the GPU has no engines.
     engine: Mutex<Option<Option<Arc<Handle>>>>,
 }
 
-/// nvJPEG with one back end. It says of itself that threads may share it.
+/// nvJPEG with one back end. Threads may share it (nvJPEG's guide, "Thread Safety").
 pub(super) struct Handle {
     made: Made,
     pub(super) library: Library,
 }
 
-/// Something that the library has made, which is destroyed with this.
+/// An object of the library's, destroyed when this is dropped.
 pub(super) struct Made {
     made: Opaque,
     destroy: unsafe extern "C" fn(Opaque) -> Status,
 }
 
-/// Reads headers. Goes before its handle.
+/// Reads the headers of files. Must be dropped before its handle.
 pub(super) struct Parser {
     stream: Made,
     params: Made,
@@ -49,7 +49,7 @@ unsafe impl Sync for Made {}
 // === impl Handles ===
 
 impl Handles {
-    /// That of the kernels.
+    /// The handle for the kernels.
     ///
     /// # Errors
     /// nvJPEG is not there, or refuses the GPU.
@@ -63,7 +63,7 @@ impl Handles {
         Ok(Arc::clone(kernels.insert(handle)))
     }
 
-    /// That of the engines, where the GPU has them: the same answer to each stream.
+    /// The handle for the engines; `None` if the GPU has none. All streams get the same answer.
     ///
     /// # Errors
     /// nvJPEG is not there, or the GPU fails.
@@ -87,7 +87,7 @@ impl Handles {
 // === impl Handle ===
 
 impl Handle {
-    /// A handle; none where the GPU has nothing for the back end.
+    /// Makes a handle; `None` if the GPU does not have the back end.
     ///
     /// # Errors
     /// The GPU fails.
@@ -95,8 +95,7 @@ impl Handle {
         let flags = if backend == Backend::GpuHybrid { SMOOTH_UPSAMPLING } else { 0 };
         let mut made = null_mut();
         // SAFETY: the place is ours, and null stands for the library's own memory.
-        let status =
-            unsafe { (library.create)(backend, null_mut(), null_mut(), flags, &mut made) };
+        let status = unsafe { (library.create)(backend, null_mut(), null_mut(), flags, &mut made) };
         if status.is_of_architecture() {
             return Ok(None);
         }
@@ -105,7 +104,7 @@ impl Handle {
         Ok(Some(Arc::new(Self { made, library: library.clone() })))
     }
 
-    /// For the library.
+    /// The handle as the library knows it.
     pub(super) fn get(&self) -> Opaque {
         self.made.get()
     }
@@ -118,10 +117,10 @@ impl Handle {
         if status == Status::SUCCESS { engines } else { 0 }
     }
 
-    /// What `create` makes.
+    /// Calls `create` and owns what it makes.
     ///
     /// # Safety
-    /// `create` writes to the place that it is given what `destroy` takes.
+    /// What `create` writes to its argument is an object that `destroy` takes.
     pub(super) unsafe fn make(
         doing: &'static str,
         create: impl FnOnce(*mut Opaque) -> Status,
@@ -135,7 +134,7 @@ impl Handle {
 // === impl Made ===
 
 impl Made {
-    /// For the library.
+    /// The object as the library knows it.
     pub(super) fn get(&self) -> Opaque {
         self.made
     }
@@ -168,12 +167,12 @@ impl Parser {
         }
     }
 
-    /// The header that was read last, for the library.
+    /// The library's object with the header that was read last.
     pub(super) fn stream(&self) -> Opaque {
         self.stream.get()
     }
 
-    /// Parameters with the format of [`place`], for the library.
+    /// The library's parameters, which ask for the format of [`place`].
     pub(super) fn params(&self) -> Opaque {
         self.params.get()
     }
@@ -188,7 +187,7 @@ impl Parser {
         check("read a header", status)
     }
 
-    /// Whether an image is as large as its place, has colours that are taken, and `refused` says 0.
+    /// Whether a file has the expected size, three colours or gray, and `refused` writes 0.
     pub(super) fn takes(
         &mut self,
         handle: &Handle,
@@ -215,14 +214,14 @@ impl Parser {
             check("read its size", stream_size(self.stream(), &mut width, &mut height))?;
             check("read its colours", stream_components(self.stream(), &mut components))?;
         }
-        check("ask whether it is taken", refused(self, &mut number))?;
+        check("ask whether it is supported", refused(self, &mut number))?;
         // The memory was laid out by libjpeg-turbo's word on the size.
         let agreed = (width, height) == (extent.width, extent.height);
         Ok(agreed && number == 0 && COMPONENTS.contains(&components))
     }
 }
 
-/// Where an image goes, row by row without padding.
+/// The destination of an image: interleaved rows without padding.
 pub(super) fn place(image: &Placed<'_>) -> Image {
     let mut to = Image { channel: [null_mut(); 4], pitch: [0; 4] };
     to.channel[0] = image.to as *mut u8;

@@ -1,5 +1,5 @@
-//! nvJPEG's kernels: one JPEG after the other, of any kind. While the GPU works on one, the processor
-//! reads the codes of the next.
+//! nvJPEG's kernels, which decode one JPEG after the other, of any kind. While the GPU works on one image,
+//! the processor reads the Huffman codes of the next.
 #![allow(unsafe_code)]
 
 use std::ffi::c_void;
@@ -12,16 +12,16 @@ use super::handle::{Handle, Made, Parser, check, place};
 use super::library::{Allocator, Backend, Opaque};
 use super::{Codec, CodecError, Placed};
 
-/// Images that are on their way at a time: one in the processor's hands, one in the GPU's.
+/// Images under way at a time: one on the processor, one on the GPU.
 const IN_TURN: usize = 2;
 
 /// Waits until the GPU's stream has done all that was asked of it.
 pub(in crate::cuda) type Settle = Box<dyn FnMut() -> Result<(), String> + Send>;
 
-/// The kernels, for one stream of a GPU.
+/// The kernels, on one stream of a GPU.
 pub(super) struct Kernels {
     state: Made,
-    /// Of the state.
+    /// Attached to the state.
     _device: Made,
     decoder: Made,
     turns: [Turn; IN_TURN],
@@ -30,18 +30,18 @@ pub(super) struct Kernels {
     cuda_stream: *mut c_void,
     settle: Settle,
     handle: Arc<Handle>,
-    /// The library holds pointers to them, so they are dropped after all that it has made.
+    /// The library holds pointers to them, so they come after all of its objects.
     budgets: Box<Budgets>,
     _allocators: Box<[Allocator; 2]>,
 }
 
-/// What one image needs until its bytes are on the GPU.
+/// What an image occupies until its bytes are on the GPU.
 struct Turn {
     pinned: Made,
     parser: Parser,
 }
 
-/// Bounds on what they take.
+/// Bounds on the memory that the kernels take.
 pub(super) struct Budgets {
     pub(super) device: Budget,
     /// On the host.
@@ -102,8 +102,8 @@ impl Kernels {
         }
     }
 
-    /// In the order that the library's guide has: the image before is off its buffers before this one's
-    /// bytes go to the GPU, and then the next one may have the buffers of the image before.
+    /// Decodes one image by the three phases of the library's guide. The wait between the first two makes
+    /// sure that the previous image's buffers are free when the next image needs them.
     fn decode_one(&mut self, image: &Placed<'_>) -> Result<(), CodecError> {
         self.turn = (self.turn + 1) % IN_TURN;
         let Self { turns, turn, handle, state, decoder, cuda_stream, .. } = self;
@@ -111,8 +111,8 @@ impl Kernels {
         parser.read(handle, image.encoded)?;
         let (library, get, stream) = (&handle.library, handle.get(), parser.stream());
         let (state, decoder) = (state.get(), decoder.get());
-        // SAFETY: all are alive; the buffer was used for the last time by the image before the last,
-        // which the wait below has seen on the GPU.
+        // SAFETY: all are alive. The image before the last used this buffer, and the wait below has seen
+        // the end of its copy.
         unsafe {
             check("give it", (library.attach_pinned_buffer)(state, pinned.get()))?;
             let decode = library.decode_host;
@@ -134,7 +134,7 @@ impl Kernels {
 impl Codec for Kernels {
     fn takes(&mut self, encoded: &[u8], extent: Extent) -> Result<bool, CodecError> {
         let Self { turns, turn, handle, decoder, .. } = self;
-        // The image before may still be on its way with the other one.
+        // The previous image may still be using the other parser.
         let parser = &mut turns[(*turn + 1) % IN_TURN].parser;
         let refused = |parser: &Parser, number: &mut i32| {
             let supported = handle.library.decoder_supported;

@@ -173,8 +173,7 @@ mod tests {
     fn another_library_under_its_name_is_named_with_what_it_lacks() {
         let another = Dylib { sonames: &["libc.so.6"], ..NVJPEG };
         let error = another.load::<Library>().map(drop).unwrap_err().to_string();
-        for word in ["nvJPEG", "libc.so.6", "nvjpegCreateEx", "nvidia-nvjpeg", "LD_LIBRARY_PATH"]
-        {
+        for word in ["nvJPEG", "libc.so.6", "nvjpegCreateEx", "nvidia-nvjpeg", "LD_LIBRARY_PATH"] {
             assert!(error.contains(word), "{error}");
         }
     }

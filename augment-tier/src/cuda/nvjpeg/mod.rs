@@ -56,10 +56,10 @@ pub struct NvJpegSettings {
 
 /// One way to decode.
 ///
-/// Contract: nothing is under way on the device's stream when `decode` is called, as an engine does not wait
-/// for it. `decode` asks the stream for its work and need not wait; what is asked of the stream after it
-/// finds the pixels. Files and places stay as they are until the stream has been waited for. After an
-/// error of the device nothing may be asked of it any more.
+/// Contract: the device's stream is idle when `decode` is called, because an engine writes at once, whatever
+/// the stream still has to do. `decode` puts work on the stream and need not wait; later work on the
+/// stream sees the pixels. Files and places stay as they are until the stream has been waited for. After
+/// a device error nothing else may be called.
 pub(super) trait Codec: Send {
     /// Whether it takes an image of that size, by its header alone.
     fn takes(&mut self, encoded: &[u8], extent: Extent) -> Result<bool, CodecError>;
@@ -96,11 +96,11 @@ enum Way {
 // === impl NvJpeg ===
 
 impl NvJpeg {
-    /// Opens both ways on a stream of the GPU whose context is current. The kernels have the memory,
-    /// and may have as much of the host's.
+    /// Opens both ways on a stream of the GPU whose context is current. `settings.memory_bytes` bounds
+    /// the kernels' memory on the device, and their pinned memory on the host.
     ///
     /// # Errors
-    /// nvJPEG is not there, or refuses the GPU. Engines that there are none of are no error here.
+    /// nvJPEG is not there, or refuses the GPU. A GPU without engines is no error.
     pub(super) fn open(
         handles: &Handles,
         cuda_stream: *mut std::ffi::c_void,

@@ -105,7 +105,7 @@ impl JpegStream {
         images: &[Placed<'_>],
         engine_load: f64,
     ) -> Result<Vec<bool>, CodecError> {
-        // Engines write at once, whatever the stream has still to do.
+        // The contract of `Codec`: engines do not wait for the stream.
         self.host.settle().map_err(CodecError::Device)?;
         let nvjpeg = self.nvjpeg().map_err(CodecError::Device)?;
         let decoded = nvjpeg.decode(images, engine_load);

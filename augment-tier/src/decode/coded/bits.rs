@@ -2,10 +2,10 @@
 
 use memchr::memchr;
 
-/// Zeros behind the last byte: no word is cut off before bits are missed.
+/// Zeros after the last byte, so that the last bits can be read as part of a word.
 const ZEROS: usize = 16;
 
-/// Bytes of a scan up to a marker, without the zeros that follow bytes of ones there.
+/// The bytes of a scan up to a marker, without the zeros stuffed after bytes 0xff.
 #[derive(Debug, Default)]
 pub(super) struct Stretch {
     bytes: Vec<u8>,
@@ -14,9 +14,9 @@ pub(super) struct Stretch {
 /// Reads the bits of a stretch.
 pub(super) struct Bits<'a> {
     bytes: &'a [u8],
-    /// Bytes that are in the buffer or passed.
+    /// Bytes that are in the buffer or skipped.
     read: usize,
-    /// From the top down. Below `count` there may be more of the same bits.
+    /// The next bits, the first at the top. Below the first `count` there may be some of those that follow.
     buffer: u64,
     count: u32,
 }
@@ -24,14 +24,14 @@ pub(super) struct Bits<'a> {
 // === impl Stretch ===
 
 impl Stretch {
-    /// Takes all up to the first marker; gives the marker and what follows it, `None` where there is none.
+    /// Takes everything up to the first marker. Returns the marker and what follows it, if there is one.
     pub(super) fn take<'a>(&mut self, mut scan: &'a [u8]) -> Option<(u8, &'a [u8])> {
         self.bytes.clear();
         loop {
             let ones = memchr(0xff, scan)?;
             let (before, rest) = scan.split_at(ones);
             self.bytes.extend_from_slice(before);
-            // More bytes of ones may fill the space before a marker.
+            // A marker may be preceded by more bytes 0xff.
             let filling = rest.iter().take_while(|&&byte| byte == 0xff).count();
             let (&marker, rest) = rest[filling..].split_first()?;
             if marker != 0 {
@@ -54,7 +54,7 @@ impl Stretch {
 // === impl Bits ===
 
 impl Bits<'_> {
-    /// Has 56 bits or more in the buffer; `None` where many more have been passed than there are.
+    /// Fills the buffer to 56 bits or more; `None` if far more bits were skipped than there are.
     #[inline]
     pub(super) fn fill(&mut self) -> Option<()> {
         let word = u64::from_be_bytes(*self.bytes.get(self.read..)?.first_chunk()?);
@@ -64,23 +64,23 @@ impl Bits<'_> {
         Some(())
     }
 
-    /// The next bits, from the top down.
+    /// The next bits, the first at the top.
     #[inline]
     pub(super) fn peek(&self) -> u64 {
         self.buffer
     }
 
-    /// Passes over as many bits, at most 56 since the last [`Bits::fill`].
+    /// Skips bits, at most 56 since the last [`Bits::fill`].
     #[inline]
-    pub(super) fn pass(&mut self, count: u32) {
+    pub(super) fn skip(&mut self, count: u32) {
         self.buffer <<= count;
         self.count -= count;
     }
 
-    /// Whether all has been passed but those that fill the last byte, and no more.
+    /// Whether all bits were skipped but the padding of the last byte, and no more than there are.
     pub(super) fn is_at_end(&self) -> bool {
-        let passed = 8 * self.read - self.count as usize;
+        let skipped = 8 * self.read - self.count as usize;
         let all = 8 * (self.bytes.len() - ZEROS);
-        passed <= all && all - passed < 8
+        skipped <= all && all - skipped < 8
     }
 }

@@ -1,20 +1,20 @@
-//! Huffman codes, as far as one has to know them to pass over what they stand for.
+//! Tables of Huffman codes that say how much to skip.
 
 use super::bits::Bits;
 
-/// Bits that are looked up at once.
+/// Bits of a lookup.
 const LOOKED_UP_BITS: u32 = 12;
-/// Numbers that they may be.
+/// Values of those bits.
 const SHORT: usize = 1 << LOOKED_UP_BITS;
 /// Bits of the longest code.
 const LENGTH_MAX: usize = 16;
-/// Bits of the largest first coefficient and of the largest other one, of pixels of 8 bits.
+/// Bits of the largest first coefficient of a block, and of the largest other one, with pixels of 8 bits.
 const FIRST_BITS_MAX: u8 = 11;
 const OTHER_BITS_MAX: u8 = 10;
 
 /// Coefficients of a block.
 const COEFFICIENTS: u32 = 64;
-/// By how much the code for it passes beyond the block.
+/// What the end-of-block code counts as: more coefficients than there are.
 const END_OF_BLOCK: u8 = 128;
 
 /// Which coefficients a table is for.
@@ -26,23 +26,23 @@ pub(super) enum Kind {
     Others,
 }
 
-/// One code, or two: in the lower byte the bits, with those of the coefficient behind each code, none where
-/// such a code is not known; in the upper byte the coefficients that are passed over.
+/// What to skip for one code or two. Lower byte: bits, including the coefficient's bits after each code; 0 for
+/// an unknown code. Upper byte: coefficients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Step(u16);
 
-/// What the next bits begin with: in the lower half a [`Step`] over as many codes as are there whole, in
-/// the upper half over the first of them alone.
+/// What the next bits begin with. Lower half: a [`Step`] over all codes that are complete. Upper half: a
+/// [`Step`] over the first code only.
 type Steps = u32;
 
 /// A table of codes.
 #[derive(Debug)]
 pub(super) struct Codes {
-    /// By the next bits: codes that are not longer than those.
+    /// By the next bits, for codes that are not longer.
     short: Box<[Steps; SHORT]>,
-    /// Of each length the first number that is no code of it any more, in the upper of 16 bits.
+    /// For each length, the first value after its codes, left-aligned in 16 bits.
     ends: [u32; LENGTH_MAX + 1],
-    /// What to add to the number of a code for its place in `steps`.
+    /// For each length, what to add to a code to get its place in `steps`.
     places: [i64; LENGTH_MAX + 1],
     /// In order of codes.
     steps: Vec<Step>,
@@ -51,7 +51,7 @@ pub(super) struct Codes {
 // === impl Codes ===
 
 impl Codes {
-    /// The table of which a file tells how many codes there are of each length, and what they stand for.
+    /// Makes a table from a file's numbers of codes of each length, and the symbols they stand for.
     pub(super) fn new(kind: Kind, counts: &[u8; LENGTH_MAX], symbols: &[u8]) -> Option<Self> {
         let mut codes = Self::default();
         let mut lengths = [0; SHORT];
@@ -83,11 +83,12 @@ impl Codes {
         Some(codes)
     }
 
-    /// Adds the second code where it is there whole; the bits of its coefficient need not be.
+    /// Adds a second code where it is complete. Its coefficient's bits need not be.
     fn pair(&mut self, lengths: &[u8; SHORT]) {
         for next in 0..SHORT {
             let first = Step::first(self.short[next]);
-            if !(1..LOOKED_UP_BITS).contains(&first.bits()) || first.coefficients() >= COEFFICIENTS {
+            if !(1..LOOKED_UP_BITS).contains(&first.bits()) || first.coefficients() >= COEFFICIENTS
+            {
                 continue;
             }
             let behind = (next << first.bits()) % SHORT;
@@ -99,43 +100,43 @@ impl Codes {
         }
     }
 
-    /// Passes over the first coefficient of a block; `None` where there is no such code.
+    /// Skips the first coefficient of a block; `None` if the code is unknown.
     #[inline]
-    pub(super) fn pass_first(&self, bits: &mut Bits<'_>) -> Option<()> {
+    pub(super) fn skip_first(&self, bits: &mut Bits<'_>) -> Option<()> {
         bits.fill()?;
-        self.pass(Step::first(self.steps(bits)), bits).map(|_| ())
+        self.skip(Step::first(self.steps(bits)), bits).map(|_| ())
     }
 
-    /// Passes over all other coefficients of a block; `None` where there is no such code, or they are more.
+    /// Skips the other coefficients of a block; `None` if a code is unknown, or there are too many.
     #[inline]
-    pub(super) fn pass_others(&self, bits: &mut Bits<'_>) -> Option<()> {
+    pub(super) fn skip_others(&self, bits: &mut Bits<'_>) -> Option<()> {
         let mut at = 1;
         while at < COEFFICIENTS {
             bits.fill()?;
-            at += self.pass_some(at, bits)?;
+            at += self.skip_some(at, bits)?;
             if at < COEFFICIENTS {
-                at += self.pass_some(at, bits)?;
+                at += self.skip_some(at, bits)?;
             }
         }
         (at == COEFFICIENTS || at > END_OF_BLOCK.into()).then_some(())
     }
 
-    /// Passes over one code or two; gives the number of coefficients.
+    /// Skips one code or two. Returns the number of coefficients.
     #[inline]
-    fn pass_some(&self, at: u32, bits: &mut Bits<'_>) -> Option<u32> {
+    fn skip_some(&self, at: u32, bits: &mut Bits<'_>) -> Option<u32> {
         let steps = self.steps(bits);
         let first = Step::first(steps);
-        // Behind the last coefficient comes another table.
+        // The code after the last coefficient is in another table.
         let within = at + first.coefficients() < COEFFICIENTS;
-        self.pass(if within { Step::all(steps) } else { first }, bits)
+        self.skip(if within { Step::all(steps) } else { first }, bits)
     }
 
     #[inline]
-    fn pass(&self, mut step: Step, bits: &mut Bits<'_>) -> Option<u32> {
+    fn skip(&self, mut step: Step, bits: &mut Bits<'_>) -> Option<u32> {
         if step.bits() == 0 {
             step = self.find(bits.peek())?;
         }
-        bits.pass(step.bits());
+        bits.skip(step.bits());
         Some(step.coefficients())
     }
 
@@ -144,7 +145,7 @@ impl Codes {
         self.short[(bits.peek() >> (64 - LOOKED_UP_BITS)) as usize]
     }
 
-    /// A code that was not found in `short`: it is too long, or not known.
+    /// Finds a code that is not in `short`: it is longer, or unknown.
     #[cold]
     fn find(&self, next: u64) -> Option<Step> {
         let next = (next >> (64 - LENGTH_MAX)) as u32;
@@ -174,18 +175,18 @@ impl Step {
         Self(u16::from_le_bytes([bits, coefficients]))
     }
 
-    /// What a symbol stands for.
+    /// A step over a code of that length and what its symbol stands for.
     fn of(kind: Kind, length: u8, symbol: u8) -> Self {
         let (zeros, size) = (symbol >> 4, symbol & 15);
         match kind {
             Kind::First if symbol <= FIRST_BITS_MAX => Self::new(length + size, 1),
-            // Nothing but zeros up to the end, or sixteen of them.
+            // Zeros to the end of the block, or sixteen zeros.
             Kind::Others if symbol == 0 => Self::new(length, END_OF_BLOCK),
             Kind::Others if symbol == 0xf0 => Self::new(length, 16),
             Kind::Others if (1..=OTHER_BITS_MAX).contains(&size) => {
                 Self::new(length + size, zeros + 1)
             }
-            // Pixels of 8 bits have no use for it.
+            // Not used with pixels of 8 bits.
             _ => Self::new(0, 0),
         }
     }
@@ -200,7 +201,7 @@ impl Step {
         Self(steps as u16)
     }
 
-    /// Of itself alone.
+    /// The entry of a table where no second code follows.
     fn alone(self) -> Steps {
         u32::from(self.0) << 16 | u32::from(self.0)
     }

@@ -1,4 +1,4 @@
-//! What a file says of its scan before it.
+//! The header of a file, up to its scan.
 
 use super::codes::{Codes, Kind};
 
@@ -8,29 +8,29 @@ const HUFFMAN_TABLES: u8 = 0xc4;
 const RESTART_INTERVAL: u8 = 0xdd;
 const START_OF_SCAN: u8 = 0xda;
 
-/// Pixels of a block, across and down.
+/// Width and height of a block, in pixels.
 const SIDE: u64 = 8;
-/// Tables of each kind that a baseline image may have.
+/// Tables of each kind in a baseline image, at most.
 const TABLES: usize = 2;
-/// Bits of a level.
+/// Bits of a sample.
 const PRECISION: u8 = 8;
-/// What a scan of whole blocks says: from the first coefficient to the last, all bits.
+/// End of the header of a scan of whole blocks: first coefficient, last one, no successive approximation.
 const WHOLE_BLOCKS: [u8; 3] = [0, 63, 0];
 
-/// A file, as far as its scan is concerned.
+/// What is needed to walk through a scan.
 #[derive(Debug)]
 pub(super) struct Header<'a> {
-    /// Units that make up the image.
+    /// Units (MCUs) of the image.
     pub(super) units: u64,
-    /// Units between two restarts; 0: there are none.
+    /// Units between two restart markers; 0: no markers.
     pub(super) restart_interval: u64,
-    /// The colours in a unit, one after the other.
+    /// The colours of a unit, in order.
     pub(super) parts: Vec<Part>,
-    /// What follows the header of the scan.
+    /// The bytes after the header.
     pub(super) scan: &'a [u8],
 }
 
-/// What a unit has of one colour.
+/// One colour of a unit.
 #[derive(Debug)]
 pub(super) struct Part {
     pub(super) blocks: u32,
@@ -39,18 +39,18 @@ pub(super) struct Part {
     others: usize,
 }
 
-/// Tables of codes, kept from one file to the next: most files have the same ones.
+/// Tables of codes. They are kept from one file to the next, as most files have the same ones.
 #[derive(Debug, Default)]
 pub(super) struct Tables {
-    /// Of first coefficients, then of the others.
+    /// Those of first coefficients, then those of the others.
     places: [[Table; TABLES]; 2],
 }
 
 #[derive(Debug, Default)]
 struct Table {
-    /// Whether the file that is read has told it.
-    told: bool,
-    /// The bytes that it was made of.
+    /// Whether the current file defines it.
+    defined: bool,
+    /// The bytes that define it.
     bytes: Vec<u8>,
     codes: Codes,
 }
@@ -69,7 +69,7 @@ struct Frame {
 
 struct Colour {
     id: u8,
-    /// Blocks of a unit.
+    /// Sampling factors: blocks of a unit.
     across: u64,
     down: u64,
 }
@@ -77,8 +77,7 @@ struct Colour {
 // === impl Header ===
 
 impl<'a> Header<'a> {
-    /// Reads all up to the scan; `None` where it is not that of a baseline image whose colours
-    /// are in one scan.
+    /// Reads a header; `None` unless it is that of a baseline image with all colours in one scan.
     pub(super) fn read(encoded: &'a [u8], tables: &mut Tables) -> Option<Self> {
         tables.forget();
         let mut rest = encoded.strip_prefix(&START_OF_IMAGE)?;
@@ -92,7 +91,7 @@ impl<'a> Header<'a> {
             rest = behind;
             match marker {
                 BASELINE_FRAME if said.frame.is_none() => said.frame = Some(Frame::read(segment)?),
-                // Frames of other kinds, and markers that are not for here.
+                // Frames of other kinds, and markers without a segment.
                 0xc0..=0xc3 | 0xc5..=0xcf | 0x00..=0x01 | 0xd0..=0xd9 => return None,
                 HUFFMAN_TABLES => tables.read(segment)?,
                 RESTART_INTERVAL => {
@@ -108,19 +107,19 @@ impl<'a> Header<'a> {
 // === impl Tables ===
 
 impl Tables {
-    /// That of the first coefficients.
+    /// The table of a colour's first coefficients.
     pub(super) fn first(&self, part: &Part) -> &Codes {
         &self.places[0][part.first].codes
     }
 
-    /// That of the other coefficients.
+    /// The table of a colour's other coefficients.
     pub(super) fn others(&self, part: &Part) -> &Codes {
         &self.places[1][part.others].codes
     }
 
-    /// Begins a file, which has told none yet.
+    /// Begins a file.
     fn forget(&mut self) {
-        self.places.iter_mut().flatten().for_each(|table| table.told = false);
+        self.places.iter_mut().flatten().for_each(|table| table.defined = false);
     }
 
     fn read(&mut self, mut segment: &[u8]) -> Option<()> {
@@ -131,23 +130,23 @@ impl Tables {
             let place = self.places.get_mut(usize::from(which >> 4))?;
             let table = place.get_mut(usize::from(which & 15))?;
             if table.bytes != bytes {
-                // What cannot be read must not be found again.
+                // A table that cannot be made must not be found by the next file.
                 table.bytes.clear();
                 let kind = if which >> 4 == 0 { Kind::First } else { Kind::Others };
                 table.codes = Codes::new(kind, counts, &bytes[counts.len()..])?;
                 table.bytes.extend_from_slice(bytes);
             }
-            table.told = true;
+            table.defined = true;
             segment = rest;
         }
         Some(())
     }
 
-    fn is_told(&self, part: &Part) -> bool {
-        let told = |kind: usize, number: usize| {
-            self.places[kind].get(number).is_some_and(|table| table.told)
+    fn are_defined(&self, part: &Part) -> bool {
+        let defined = |kind: usize, number: usize| {
+            self.places[kind].get(number).is_some_and(|table| table.defined)
         };
-        told(0, part.first) && told(1, part.others)
+        defined(0, part.first) && defined(1, part.others)
     }
 }
 
@@ -161,7 +160,7 @@ impl Said {
         if usize::from(count) != frame.colours.len() || end != WHOLE_BLOCKS {
             return None;
         }
-        // A single colour is not interleaved with any: its units are blocks.
+        // The units of a single colour are its blocks.
         let alone = frame.colours.len() == 1;
         let mut parts = Vec::with_capacity(frame.colours.len());
         for (colour, chosen) in frame.colours.iter().zip(chosen.chunks_exact(2)) {
@@ -170,7 +169,7 @@ impl Said {
                 first: usize::from(chosen[1] >> 4),
                 others: usize::from(chosen[1] & 15),
             };
-            if chosen[0] != colour.id || !tables.is_told(&part) {
+            if chosen[0] != colour.id || !tables.are_defined(&part) {
                 return None;
             }
             parts.push(part);
@@ -199,9 +198,8 @@ impl Frame {
             down: u64::from(bytes[1] & 15),
         };
         let colours: Vec<Colour> = colours.chunks_exact(3).map(colour).collect();
-        let sampled = |colour: &Colour| {
-            (1..=4).contains(&colour.across) && (1..=4).contains(&colour.down)
-        };
+        let sampled =
+            |colour: &Colour| (1..=4).contains(&colour.across) && (1..=4).contains(&colour.down);
         let good = whole && precision == PRECISION && colours.iter().all(sampled);
         (good && !colours.is_empty()).then_some(Self { width, height, colours })
     }

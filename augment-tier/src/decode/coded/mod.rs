@@ -1,8 +1,8 @@
-//! Whether the coded pixels of a baseline JPEG are whole, without decoding them.
+//! Checks the coded pixels of a baseline JPEG without decoding them.
 //!
-//! Every code must be in its table, and there must be as many blocks as the header says. A decoder that
-//! stops at the first damage leaves the rest of its memory as it was: only from a whole image do
-//! all decoders make pixels that follow from its bytes alone.
+//! A file is whole if every Huffman code is in its table and there are as many blocks as the header says.
+//! Some decoders stop at the first damage and leave the rest of their memory as it was. Only for a whole
+//! file do the pixels of every decoder follow from the file alone.
 //!
 //! Source: ITU-T T.81, annexes B and F.
 
@@ -15,10 +15,10 @@ use header::{Header, Part, Tables};
 
 /// Marker that ends the image.
 const END_OF_IMAGE: u8 = 0xd9;
-/// The first of the eight restart markers, which take turns.
+/// The first of eight restart markers, which follow each other in a ring.
 const FIRST_RESTART: u8 = 0xd0;
 
-/// Looks at image after image, in memory that it keeps.
+/// Checks file after file. Keeps its memory for the next one.
 #[derive(Debug, Default)]
 pub(crate) struct Checker {
     tables: Tables,
@@ -28,13 +28,13 @@ pub(crate) struct Checker {
 // === impl Checker ===
 
 impl Checker {
-    /// Whether a file is a baseline JPEG of 8 bits with a single scan of all its colours, whose coded
-    /// pixels are undamaged and complete. `false` for all other kinds of JPEG too.
+    /// Whether a file is a baseline JPEG of 8 bits with one scan of all its colours, and that scan is
+    /// whole. `false` for every other kind of JPEG.
     pub(crate) fn is_whole(&mut self, encoded: &[u8]) -> bool {
         self.walk(encoded).is_some()
     }
 
-    /// Passes over each block of the scan; `None` where one is damaged or missing.
+    /// Skips each block of the scan; `None` if one is damaged or missing.
     fn walk(&mut self, encoded: &[u8]) -> Option<()> {
         let Self { tables, stretch } = self;
         let Header { units, restart_interval, parts, mut scan } = Header::read(encoded, tables)?;
@@ -45,7 +45,7 @@ impl Checker {
             let mut bits = stretch.bits();
             for _ in 0..left.min(interval) {
                 for part in &parts {
-                    pass_blocks(part, tables, &mut bits)?;
+                    skip_blocks(part, tables, &mut bits)?;
                 }
             }
             left = left.saturating_sub(interval);
@@ -62,12 +62,12 @@ impl Checker {
     }
 }
 
-/// Passes over the blocks that one colour has in a unit of the scan.
-fn pass_blocks(part: &Part, tables: &Tables, bits: &mut Bits<'_>) -> Option<()> {
+/// Skips the blocks of one colour in a unit of the scan.
+fn skip_blocks(part: &Part, tables: &Tables, bits: &mut Bits<'_>) -> Option<()> {
     let (first, others) = (tables.first(part), tables.others(part));
     for _ in 0..part.blocks {
-        first.pass_first(bits)?;
-        others.pass_others(bits)?;
+        first.skip_first(bits)?;
+        others.skip_others(bits)?;
     }
     Some(())
 }
