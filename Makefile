@@ -4,12 +4,14 @@
 VENV := .venv
 PYTHON := $(VENV)/bin/python
 WHEELS := out/wheels
+# Processors that `make wheel` makes a wheel for.
+ARCHS ?= x86_64 aarch64
 SOAK_SECONDS ?= 1800
 FUZZ_SECONDS ?= 300
 CARGO := cargo
 BIN = $(or $(CARGO_TARGET_DIR),target)/release/headwater
 
-.PHONY: run test test-arm soak simulate fuzz test-k8s test-rdma lint wheel bench build clean system
+.PHONY: run test test-arm test-wheel soak simulate fuzz test-k8s test-rdma lint wheel bench build clean system
 
 run: build
 	mkdir -p out
@@ -18,8 +20,7 @@ run: build
 	    --set storage.index_dir=out/index \
 	    --contact-sheet out/contact_sheet.png
 
-# Only the program, but with the features that the wheel's crates ask for: `make wheel` then
-# compiles none of them again.
+# Only the program, with the features that it has where the whole workspace is built.
 build: system
 	$(CARGO) build --release --workspace --bins
 
@@ -48,10 +49,15 @@ test-rdma: system
 	$(CARGO) build --bin headwater
 	HEADWATER_RDMA_UCX=$(if $(filter vm,$(HEADWATER_RDMA_KERNEL)),,1) tests/rdma/run.sh
 
-# The pixel code on 64-bit ARM, in an emulator.
-test-arm:
+# On 64-bit ARM, in an emulator: the pixel code, and an epoch that is equal to one of x86-64.
+test-arm: wheel
 	scripts/install-system.sh arm
-	tests/arm/run.sh
+	tests/arm/run.sh $(WHEELS)
+
+# What a first visitor does, with the wheel of `make wheel`. `make test` does it with the tests' own wheel.
+test-wheel: wheel $(VENV)/ready
+	scripts/install-system.sh tests
+	HEADWATER_WHEELS=$(WHEELS) $(PYTHON) -m pytest -rP tests/wheel
 
 # Each target for FUZZ_SECONDS; what it finds stays in fuzz/corpus and is replayed by the tests.
 fuzz: system
@@ -67,9 +73,10 @@ lint: system
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
 	RUSTDOCFLAGS='-D warnings' $(CARGO) doc --workspace --no-deps
 
-# Of profile release. The tests build one of their own, of profile dev.
+# A manylinux wheel for each of ARCHS. The tests build one of their own, for this machine.
 wheel: system $(VENV)/wheel-ready
-	scripts/build-wheel.sh release $(VENV) $(WHEELS)
+	scripts/install-system.sh wheel
+	scripts/build-wheel.sh $(VENV) $(WHEELS) $(ARCHS)
 
 bench: build
 	$(BIN) bench link

@@ -1,12 +1,29 @@
 #!/bin/sh
 # Installs the system packages that are missing: a C compiler and make for libjpeg-turbo, cmake and
-# nasm for its fast paths, a C++ compiler for ZeroMQ, and Python's venv; with the word `tests` also SLURM and UCX. Does nothing where
-# all are there.
+# nasm for its fast paths, a C++ compiler for ZeroMQ, and Python's venv; with the word `tests` also SLURM and UCX, with
+# `wheel` the unwinder of the other processor, with `arm` its compiler and emulator. Does nothing where all are there.
 set -eu
 
 missing=
 need() { # need COMMAND PACKAGE
     command -v "$1" >/dev/null 2>&1 || missing="$missing $2"
+}
+
+as_root=
+if [ "$(id -u)" -ne 0 ]; then as_root=sudo; fi
+apt_get() {
+    $as_root env DEBIAN_FRONTEND=noninteractive apt-get -qq "$@"
+}
+install_missing() {
+    echo "installing:$missing"
+    if ! command -v apt-get >/dev/null 2>&1; then
+        echo "no apt-get here: install$missing by hand" >&2
+        return 1
+    fi
+    # Without news of packages, those that are known may do.
+    apt_get update || true
+    # shellcheck disable=SC2086  # The list is words.
+    apt_get install -y --no-install-recommends $missing
 }
 
 need cc gcc
@@ -18,18 +35,7 @@ need nasm nasm
 need python3 python3
 python3 -c 'import ensurepip, venv' >/dev/null 2>&1 || missing="$missing python3-venv"
 
-if [ -n "$missing" ]; then
-    echo "installing:$missing"
-    if ! command -v apt-get >/dev/null 2>&1; then
-        echo "no apt-get here: install$missing by hand" >&2
-        exit 1
-    fi
-    as_root=
-    if [ "$(id -u)" -ne 0 ]; then as_root=sudo; fi
-    $as_root env DEBIAN_FRONTEND=noninteractive apt-get -qq update
-    # shellcheck disable=SC2086  # The list is words.
-    $as_root env DEBIAN_FRONTEND=noninteractive apt-get -qq install -y --no-install-recommends $missing
-fi
+[ -z "$missing" ] || install_missing
 
 # install-system.sh tests: what tests of deployments need besides. Only root can run them, and they
 # say that they are skipped where something is missing.
@@ -43,6 +49,8 @@ if [ "${1:-}" = tests ] && [ "$(id -u)" -eq 0 ] && command -v apt-get >/dev/null
     need promtool prometheus
     # Hosts of their own for tests that pull cables.
     need ip iproute2
+    # The system's Python, which every user may run, installs the wheel.
+    /usr/bin/python3 -c 'import ensurepip, venv' >/dev/null 2>&1 || missing="$missing python3-venv"
     # Turns the clocks of processes.
     [ -e "/usr/lib/$(uname -m)-linux-gnu/faketime/libfaketimeMT.so.1" ] || missing="$missing libfaketime"
     # UCX for the ucx link, and its headers to compare structures with.
@@ -59,11 +67,18 @@ if [ "${1:-}" = tests ] && [ "$(id -u)" -eq 0 ] && command -v apt-get >/dev/null
     need ib_write_bw perftest
     ls /etc/libibverbs.d/rxe.driver >/dev/null 2>&1 || missing="$missing ibverbs-providers"
     if [ -n "$missing" ]; then
-        echo "installing:$missing"
-        # shellcheck disable=SC2086  # The list is words.
-        { apt-get -qq update; DEBIAN_FRONTEND=noninteractive apt-get -qq install -y --no-install-recommends $missing; } ||
-            echo "SKIP: cannot install$missing: tests that need them are skipped" >&2
+        install_missing || echo "SKIP: cannot install$missing: tests that need them are skipped" >&2
     fi
+fi
+
+# install-system.sh wheel: what `make wheel` links to on each processor that is not this one.
+if [ "${1:-}" = wheel ]; then
+    missing=
+    for arch in x86_64:amd64 aarch64:arm64; do
+        [ "${arch%:*}" = "$(uname -m)" ] || [ -e "/usr/${arch%:*}-linux-gnu/lib/libgcc_s.so.1" ] ||
+            missing="$missing libgcc-s1-${arch#*:}-cross"
+    done
+    [ -z "$missing" ] || install_missing
 fi
 
 # install-system.sh arm: what `make test-arm` needs besides.
@@ -71,13 +86,7 @@ if [ "${1:-}" = arm ]; then
     missing=
     need aarch64-linux-gnu-gcc "gcc-aarch64-linux-gnu libc6-dev-arm64-cross"
     need qemu-aarch64-static qemu-user-static
-    if [ -n "$missing" ]; then
-        as_root=
-        if [ "$(id -u)" -ne 0 ]; then as_root=sudo; fi
-        $as_root env DEBIAN_FRONTEND=noninteractive apt-get -qq update
-        # shellcheck disable=SC2086  # The list is words.
-        $as_root env DEBIAN_FRONTEND=noninteractive apt-get -qq install -y --no-install-recommends $missing
-    fi
+    [ -z "$missing" ] || install_missing
 fi
 
 if ! command -v cargo >/dev/null 2>&1; then

@@ -139,7 +139,7 @@ rdma_tests() {
 }
 
 wheel() {
-    scripts/build-wheel.sh dev "$venv" out/test-wheels 2>&1 | tee "$logs/wheel"
+    scripts/build-wheel.sh "$venv" out/test-wheels 2>&1 | tee "$logs/wheel"
     [ "${PIPESTATUS[0]}" -eq 0 ] &&
         "$venv/bin/python" -m pip install --quiet --disable-pip-version-check \
             --no-deps --force-reinstall out/test-wheels/headwater-*.whl
@@ -168,6 +168,8 @@ check 'the wheel compiles no dependency again' nothing_twice
 pytest_in gpu-receiver/python/tests
 pytest_in tests/helm
 pytest_in tests/publish
+pytest_in tests/wheel
+pytest_in tests/examples
 
 echo "$passed passed, $failed failed, $skipped skipped"
 [ "$failed" -eq 0 ]

@@ -6,7 +6,8 @@ use clap::{CommandFactory as _, Parser, Subcommand};
 use headwater_config::{HubNeed, Setting};
 
 use crate::cmd::{
-    augment, autoscale, bench, config, datasets, doctor, plan, publish, receive, run, storage,
+    augment, autoscale, bench, config, datasets, doctor, local, plan, publish, receive, run,
+    storage,
 };
 use crate::flags::given;
 
@@ -57,6 +58,9 @@ pub(crate) enum Verb {
     Bench(bench::Verb),
     /// Looks at this machine: devices, memory, limits, libraries, links; what is wrong, and the remedy
     Doctor(doctor::Flags),
+    /// Serves the loaders of this host that are given data in place of addresses; they start it
+    #[command(hide = true)]
+    Local(local::Flags),
     /// Prints the effective configuration: every key, its unit and where its value came from
     Config(config::Flags),
 }
@@ -107,7 +111,7 @@ impl Cli {
             Some(Verb::Datasets(verb)) => verb.settings(),
             Some(Verb::Bench(verb)) => verb.settings(),
             Some(Verb::Doctor(flags)) => flags.settings(),
-            Some(Verb::Config(_)) | None => Vec::new(),
+            Some(Verb::Local(_) | Verb::Config(_)) | None => Vec::new(),
         });
         settings
     }
@@ -132,6 +136,8 @@ impl Verb {
             Self::Datasets(verb) => verb.reads_configured().then_some(HubNeed::Shards),
             // The doctor's own checks say what is missing.
             Self::Augment(_) | Self::Autoscale(_) | Self::Config(_) | Self::Doctor(_) => None,
+            // Whoever starts it has looked already.
+            Self::Local(_) => None,
         }
     }
 }

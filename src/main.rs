@@ -8,7 +8,6 @@ mod autoscale;
 mod bench;
 mod cli;
 mod cmd;
-mod contact_sheet;
 mod dispatch;
 mod doctor;
 mod flags;
@@ -18,7 +17,6 @@ mod plan;
 mod publish;
 mod run;
 mod screen;
-mod sentence;
 mod shutdown;
 mod sizing;
 
@@ -31,7 +29,7 @@ fn main() -> ExitCode {
     match dispatch::dispatch(&cli) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("headwater: {}", sentence::sentence(&error));
+            eprintln!("headwater: {}", headwater_core::sentence(error.as_ref()));
             ExitCode::FAILURE
         }
     }

@@ -8,7 +8,6 @@
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <fcntl.h>
-#include <stdarg.h>
 #include <stdatomic.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -69,34 +68,7 @@ static int open_at(int folder, const char *path, int flags, mode_t mode) {
     return fd;
 }
 
-#define MODE(flags)                                                                                     \
-    mode_t mode = 0;                                                                                    \
-    if ((flags) & (O_CREAT | O_TMPFILE)) {                                                              \
-        va_list rest;                                                                                   \
-        va_start(rest, flags);                                                                          \
-        mode = va_arg(rest, mode_t);                                                                    \
-        va_end(rest);                                                                                   \
-    }
-
-int open(const char *path, int flags, ...) {
-    MODE(flags)
-    return open_at(AT_FDCWD, path, flags, mode);
-}
-
-int open64(const char *path, int flags, ...) {
-    MODE(flags)
-    return open_at(AT_FDCWD, path, flags, mode);
-}
-
-int openat(int folder, const char *path, int flags, ...) {
-    MODE(flags)
-    return open_at(folder, path, flags, mode);
-}
-
-int openat64(int folder, const char *path, int flags, ...) {
-    MODE(flags)
-    return open_at(folder, path, flags, mode);
-}
+#include "../../tests/faulty_files/open_calls.h"
 
 int close(int fd) {
     if (fd >= 0 && fd < FILES_MAX) inode_of[fd] = 0;

@@ -55,7 +55,7 @@ pub(crate) fn resumed(
     let newest = match folder.newest() {
         Err(error @ CheckpointError::NoneWhole { .. }) if config.resume == Resume::Fresh => {
             tracing::warn!(%error, "begins at the start, as receiver.resume asks");
-            // Of larger steps than what is written from now on, they would be taken for newer.
+            // Otherwise every later start would warn of them again.
             if config.rank == 0 {
                 folder.set_broken_aside()?;
             }

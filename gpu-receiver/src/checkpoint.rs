@@ -13,7 +13,7 @@ const STEP_DIGITS: usize = 9;
 /// Largest file that is read as a state.
 const FILE_MAX_BYTES: u64 = 64 << 20;
 
-/// A folder of checkpoints `dl_state_000001000.json`, numbered by the trainer's step.
+/// A folder of checkpoints `dl_state_000001000.json`, named after the trainer's step.
 ///
 /// One process writes it: rank 0.
 #[derive(Clone, Debug)]
@@ -58,6 +58,9 @@ pub enum CheckpointError {
     },
 }
 
+/// Whole checkpoints, and what is wrong with the others.
+type Found = (Vec<(PathBuf, State)>, Vec<CheckpointError>);
+
 // === impl CheckpointFolder ===
 
 impl CheckpointFolder {
@@ -97,26 +100,23 @@ impl CheckpointFolder {
         Ok(path)
     }
 
-    /// The newest whole checkpoint, by the step in its name; torn and foreign files are passed
-    /// over with a warning that names them. `None` where there are no checkpoints.
+    /// The newest whole checkpoint, which is the one furthest in the stream: trainers may count steps
+    /// from 0 in each epoch or after a resume. Torn and foreign files are passed over with a warning
+    /// that names them. `None` where there are no checkpoints.
     ///
     /// # Errors
     /// The folder is there and cannot be listed, or none of its checkpoints can be read.
     pub fn newest(&self) -> Result<Option<(PathBuf, State)>, CheckpointError> {
-        let found = self.list()?;
-        let count = found.len();
-        let mut newest = None;
-        for (_, path) in found.into_iter().rev() {
-            match read(&path) {
-                Ok(state) => return Ok(Some((path, state))),
-                Err(error) => {
-                    tracing::warn!(%error, "checkpoint passed over");
-                    newest.get_or_insert(error);
-                }
-            }
+        let (mut whole, mut broken) = self.read_all()?;
+        for error in &broken {
+            tracing::warn!(%error, "checkpoint passed over");
+        }
+        if let Some(newest) = whole.pop() {
+            return Ok(Some(newest));
         }
         // To begin at the start would lose, without a word to the trainer, what it resumes.
-        match newest {
+        let count = broken.len();
+        match broken.pop() {
             None => Ok(None),
             Some(newest) => {
                 let (dir, newest) = (self.dir.clone(), Box::new(newest));
@@ -141,7 +141,21 @@ impl CheckpointFolder {
         Ok(())
     }
 
-    /// Steps and files, oldest first.
+    /// Whole checkpoints, the one furthest in the stream last, and what is wrong with the others. Of
+    /// two at one place the one with the larger step in its name comes later.
+    fn read_all(&self) -> Result<Found, CheckpointError> {
+        let (mut whole, mut broken) = (Vec::new(), Vec::new());
+        for (_, path) in self.list()? {
+            match read(&path) {
+                Ok(state) => whole.push((path, state)),
+                Err(error) => broken.push(error),
+            }
+        }
+        whole.sort_by_key(|(_, state)| (state.epoch, state.step));
+        Ok((whole, broken))
+    }
+
+    /// Steps in names, and files, the smallest step first.
     fn list(&self) -> Result<Vec<(u64, PathBuf)>, CheckpointError> {
         let entries = match fs::read_dir(&self.dir) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -159,10 +173,11 @@ impl CheckpointFolder {
         Ok(found)
     }
 
-    /// Removes all but the newest; what was just written stays also where others have larger steps.
+    /// Removes all but the newest whole ones; what was just written stays also where others are
+    /// further in the stream.
     fn remove_old(&self, written: &Path) {
-        let Ok(found) = self.list() else { return };
-        for (_, path) in found.iter().rev().skip(self.keep).filter(|(_, path)| path != written) {
+        let Ok((whole, _)) = self.read_all() else { return };
+        for (path, _) in whole.iter().rev().skip(self.keep).filter(|(path, _)| path != written) {
             if let Err(error) = fs::remove_file(path) {
                 tracing::warn!(path = %path.display(), %error, "old checkpoint stays");
             }
@@ -230,6 +245,21 @@ mod tests {
         let (path, newest) = folder.newest().expect("read").expect("there is one");
         assert!(path.ends_with("dl_state_000000020.json"), "{}", path.display());
         assert_eq!(newest, state(20));
+    }
+
+    #[test]
+    fn the_newest_is_the_one_furthest_in_the_stream_whatever_the_trainer_counts() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let folder = CheckpointFolder::new(dir.path(), 2);
+        // The trainer's count begins again at 0 after a resume.
+        for (step, place) in [(4, 5), (8, 9), (0, 10), (4, 14)] {
+            folder.write(step, &state(place)).expect("written");
+        }
+        let (path, newest) = folder.newest().expect("read").expect("there is one");
+        assert_eq!((newest.step, newest), (14, state(14)));
+        assert!(path.ends_with("dl_state_000000004.json"), "{}", path.display());
+        assert!(dir.path().join("dl_state_000000000.json").exists());
+        assert!(!dir.path().join("dl_state_000000008.json").exists());
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! `headwater run`: all three tiers on this machine, for an epoch.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
@@ -108,10 +108,23 @@ pub(crate) fn run(mut config: Config, flags: &Flags, screen: &Screen) -> Result<
     };
     println!("{}", report(&fed, &counters));
     if let (Some(path), Some(sheet)) = (&flags.contact_sheet, &fed.sheet) {
-        sheet.write(path)?;
-        println!("contact sheet: {}", path.display());
+        if sheet.is_empty() {
+            println!("no contact sheet: recipe `{}` makes no images", config.recipe.preset);
+        } else {
+            write(&sheet.png()?, path)?;
+            println!("contact sheet: {}", path.display());
+        }
     }
     Ok(())
+}
+
+/// Writes a file; folders that are missing are made.
+fn write(bytes: &[u8], path: &Path) -> Result<()> {
+    let what = || format!("cannot write contact sheet `{}`", path.display());
+    if let Some(folder) = path.parent() {
+        std::fs::create_dir_all(folder).with_context(what)?;
+    }
+    std::fs::write(path, bytes).with_context(what)
 }
 
 fn feed(

@@ -64,7 +64,7 @@ fn configuration(config: &Config) -> Check {
     match config.validate() {
         Ok(()) => Check::ok("configuration", "can be used"),
         Err(error) => {
-            let said = crate::sentence::sentence(&error.into());
+            let said = headwater_core::sentence(&error);
             Check::wrong("configuration", said, "correct it; `headwater config` shows what is set")
         }
     }

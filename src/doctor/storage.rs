@@ -26,7 +26,7 @@ async fn dataset(config: &Config, entry: &DatasetEntry) -> Check {
         }
         Err(error) => Check::wrong(
             check,
-            crate::sentence::sentence(&error),
+            headwater_core::sentence(error.as_ref()),
             "mount the file system, correct the pattern, or let this user read it",
         ),
     }

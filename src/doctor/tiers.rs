@@ -120,5 +120,5 @@ async fn served(loaded: &Loaded, nodes: Vec<String>, wanted: &[&DatasetEntry]) -
 }
 
 fn said(error: headwater_storage_client::StorageClientError) -> String {
-    crate::sentence::sentence(&error.into())
+    headwater_core::sentence(&error)
 }

@@ -12,4 +12,4 @@ pub(crate) use each::in_order;
 pub(crate) use python::{module_name, stubs};
 pub(crate) use rules::Rules;
 pub(crate) use sizes::{Sizes, measure};
-pub(crate) use sums::{SUMS_FILE, Sums, sha256, sum_line};
+pub(crate) use sums::{Sums, sha256, sum_line};

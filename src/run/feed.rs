@@ -4,10 +4,10 @@ use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
+use headwater_contact_sheet::Sheet;
 use headwater_core::{Digest, Digester, Recipe, SampleRef, counted};
 use headwater_receiver::{Batch, DatasetUse, Receiver, ReceiverConfig, Snapshot};
 
-use crate::contact_sheet::Sheet;
 use crate::run::Tiers;
 use crate::screen::Screen;
 use crate::shutdown::Shutdown;

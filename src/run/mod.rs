@@ -11,6 +11,7 @@ use std::net::SocketAddr;
 
 use anyhow::Result;
 use headwater_config::Config;
+use headwater_local::ANY_PORT;
 use headwater_receiver::ReceiverConfig;
 
 pub(crate) use embedded::Embedded;
@@ -29,9 +30,6 @@ pub(crate) struct Addresses {
     /// Metrics of every process that holds a worker.
     pub(crate) metrics: Vec<SocketAddr>,
 }
-
-/// Where whatever `run` starts listens: on this machine only, at a free port.
-const ANY_PORT: &str = "127.0.0.1:0";
 
 // === impl Addresses ===
 

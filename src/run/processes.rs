@@ -4,9 +4,10 @@ use std::time::Duration;
 
 use anyhow::{Result, bail};
 use headwater_config::Config;
+use headwater_local::ANY_PORT;
 
 use crate::run::child::Child;
-use crate::run::{ANY_PORT, Addresses, Tiers};
+use crate::run::{Addresses, Tiers};
 use crate::screen::Screen;
 use crate::shutdown::Shutdown;
 

@@ -6,7 +6,7 @@ use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use headwater_core::{Digest, Manifest, ShardEntry};
+use headwater_core::{Digest, Digester, Manifest, ShardEntry};
 
 use crate::config::index_fallback_dir;
 use crate::find::find_places;
@@ -51,9 +51,12 @@ impl ServedShard {
         self.from.place.name()
     }
 
-    /// What its place's objects were when they were indexed.
-    pub(crate) fn version(&self) -> Digest {
-        self.version
+    /// What tells it from every other shard, and from itself before its place's objects were changed:
+    /// two places may hold equal layouts that were written at the same time.
+    pub(crate) fn identity(&self) -> Digest {
+        let mut digester = Digester::new("headwater served shard 1");
+        digester.bytes(self.from.place.whole_name().as_bytes()).number(self.number.into());
+        digester.bytes(&self.version.to_bytes()).finish()
     }
 
     /// Whether a copy on this host is worth having.

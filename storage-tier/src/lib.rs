@@ -42,4 +42,5 @@ pub use headwater_cache::CacheLevel;
 #[doc(hidden)]
 pub use read_through::read_through;
 pub use service::{listen, serve};
+pub use source::{SUMS_FILE, Sum, sum_of_line};
 pub use storage::Storage;

@@ -146,7 +146,7 @@ impl Storage {
         let at = self.checked(dataset, manifest, shard)?;
         let opened = self.open_shard(at, shard).await?;
         let (indices, fields) = (indices.to_vec(), fields.clone());
-        self.on_reader(move || Ok(opened.read(&indices, &fields)?)).await
+        self.read_shard((at, shard), &opened, move |shard| shard.read(&indices, &fields)).await
     }
 
     pub(crate) fn manifest(&self, dataset: &str) -> Result<&Manifest, StorageError> {
@@ -183,8 +183,8 @@ impl Storage {
         shard: &IndexedShard,
         indices: Vec<u32>,
     ) -> Result<Vec<EncodedSample>, StorageError> {
-        let fields = query.fields.clone();
-        self.read_shard(query, shard, move |shard| shard.read(&indices, &fields)).await
+        let (at, fields) = (self.dataset(&query.dataset)?, query.fields.clone());
+        self.read_shard((at, query.shard), shard, move |shard| shard.read(&indices, &fields)).await
     }
 
     /// A sample of over `block_bytes` bytes but for its large fields, and where those lie.
@@ -196,7 +196,7 @@ impl Storage {
     ) -> Result<(EncodedSample, Vec<LeftOut>), StorageError> {
         let (fields, most) = (query.fields.clone(), self.inner.config.block_bytes as u64);
         let read = move |shard: &IndexedShard| shard.read_without(index, &fields, most);
-        self.read_shard(query, shard, read).await
+        self.read_shard((self.dataset(&query.dataset)?, query.shard), shard, read).await
     }
 
     /// A piece of a large field, in memory.
@@ -206,13 +206,15 @@ impl Storage {
         shard: &IndexedShard,
         range: Range<u64>,
     ) -> Result<Bytes, StorageError> {
-        self.read_shard(query, shard, move |shard| shard.read_range(range.clone())).await
+        let read = move |shard: &IndexedShard| shard.read_range(range.clone());
+        self.read_shard((self.dataset(&query.dataset)?, query.shard), shard, read).await
     }
 
-    /// Reads from a shard, once more from its source where the cache had to let go of it.
+    /// Reads from a shard, given by the numbers of its dataset and its own; once more from its source
+    /// where the cache had to let go of it.
     async fn read_shard<T: Send + 'static>(
         &self,
-        query: &ReadQuery,
+        key: (usize, u32),
         shard: &IndexedShard,
         read: impl Fn(&IndexedShard) -> Result<T, ShardReadError> + Clone + Send + 'static,
     ) -> Result<T, StorageError> {
@@ -220,16 +222,14 @@ impl Storage {
         let (from, first) = (shard.clone(), read.clone());
         let mut got = self.on_reader(move || Ok(first(&from)?)).await;
         if got.as_ref().is_err_and(StorageError::is_evicted) {
-            let dataset = self.dataset(&query.dataset)?;
-            self.inner.open.forget(&(dataset, query.shard));
-            let again = self.open_shard(dataset, query.shard).await?;
+            self.inner.open.forget(&key);
+            let again = self.open_shard(key.0, key.1).await?;
             got = self.on_reader(move || Ok(read(&again)?)).await;
         }
         metrics::paged_in(started.elapsed());
         if got.is_err() {
             // Another file may have its name by now, or the same one may be readable again.
-            let dataset = self.dataset(&query.dataset)?;
-            self.inner.open.forget(&(dataset, query.shard));
+            self.inner.open.forget(&key);
         }
         got
     }
@@ -309,10 +309,11 @@ impl Storage {
             {
                 return Err(changed());
             }
-            let (version, is_distant) = (served.version(), served.is_distant());
-            let sum = &|| storage.inner.sums.of(served.place());
+            let cache = storage.cache_for(&opened);
+            let is_distant = cache.is_some() && served.is_distant();
+            let (version, sum) = (served.identity(), &|| storage.inner.sums.of(served.place()));
             let known = Known { name: served.name(), entry, version, is_distant, sum };
-            let opened = through_cache::open(storage.cache_for(&opened), opened, &known)?;
+            let opened = through_cache::open(cache, opened, &known)?;
             let unchanged = opened.index().samples() == entry.samples;
             Some(opened).filter(|_| unchanged).ok_or_else(changed)
         };

@@ -1,12 +1,14 @@
 //! Shards that are read by way of the host's cache: the same bytes, fetched once, whatever becomes of the
 //! entries.
 
+use std::fs::{File, FileTimes};
 use std::path::Path;
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use headwater_storage::{CacheLevel, Storage, StorageConfig};
 use headwater_storage_client::{Dataset, EncodedSample, FieldSelection, LocalFiles, StorageClient};
-use support::{Node, all_samples, client_config, config, shard};
+use support::{Node, all_samples, client_config, config, shard, tar};
 
 mod support;
 
@@ -56,6 +58,25 @@ async fn samples_are_those_of_the_source_over_both_ways() {
     let read = client.bytes_read();
     assert_eq!(read.grpc, 0, "entries of the cache are files of this host");
     assert!(read.file > 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn shards_of_one_layout_and_one_time_of_change_are_told_apart() {
+    let folder = tempfile::tempdir().unwrap();
+    let shards = ["a.tar", "b.tar"].map(|name| folder.path().join(name));
+    for (path, text) in shards.iter().zip(["first one", "other one"]) {
+        std::fs::write(path, tar(&[("0.txt", text.as_bytes())])).unwrap();
+        let times = FileTimes::new().set_modified(SystemTime::UNIX_EPOCH);
+        File::options().write(true).open(path).unwrap().set_times(times).unwrap();
+    }
+    let dir = folder.path().join("cache");
+    std::fs::create_dir_all(&dir).unwrap();
+    let cache = vec![CacheLevel { dir: dir.clone(), bytes: 1 << 20 }];
+    let config = StorageConfig { cache, cache_all: true, ..config(folder.path(), &shards) };
+    let samples = all_samples(&Storage::open(config).await.unwrap()).await.unwrap();
+    let texts: Vec<_> = samples.iter().map(|sample| &sample.field("txt").unwrap()[..]).collect();
+    assert_eq!(texts, [&b"first one"[..], b"other one"]);
+    assert_eq!(entries(&dir).len(), 2);
 }
 
 #[tokio::test(flavor = "multi_thread")]

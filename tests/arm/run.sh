@@ -1,12 +1,48 @@
 #!/bin/sh
-# Compiles the pixel code for 64-bit ARM and runs its tests in an emulator: every NEON twin against the plain
-# operation. Needs gcc-aarch64-linux-gnu and qemu-user-static, which `scripts/install-system.sh arm` installs.
+# 64-bit ARM, in an emulator: run.sh WHEELS. First every NEON twin against the plain operation. Then the
+# programs of both wheels in WHEELS make one epoch of the photographs, which is the same to the last byte.
+# Needs gcc-aarch64-linux-gnu and qemu-user-static, which `scripts/install-system.sh arm` installs.
 set -eu
 
+wheels=$(cd "$1" && pwd)
 cd "$(dirname "$0")"
 target=aarch64-unknown-linux-gnu
-rustup target add "$target"
-export CARGO_TARGET_DIR="${CARGO_TARGET_DIR:-$PWD/../../target}/arm"
-export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER=aarch64-linux-gnu-gcc
-export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER="qemu-aarch64-static -L /usr/aarch64-linux-gnu"
-cargo test --locked --target "$target" --test twins
+emulator="qemu-aarch64-static -L /usr/aarch64-linux-gnu"
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+twins() {
+    rustup target add "$target"
+    export CARGO_TARGET_DIR="${CARGO_TARGET_DIR:-$PWD/../../target}/arm"
+    export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER=aarch64-linux-gnu-gcc
+    export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER="$emulator"
+    cargo test --locked --target "$target" --test twins
+}
+
+program() { # program ARCH: takes the program out of that processor's wheel, and says where it is
+    python3 -m zipfile -e "$wheels"/headwater-*"$1".whl "$work/$1"
+    chmod +x "$work/$1"/headwater-*.data/scripts/headwater
+    echo "$work/$1"/headwater-*.data/scripts/headwater
+}
+
+epoch() { # epoch ARCH COMMAND..: one epoch, and its line with the hash of all batches
+    arch=$1
+    shift
+    env -i PATH="$PATH" "$@" run --dataset "photos=$PWD/../data/photos/photos-000003.tar" \
+        --batch 8 --epochs 1 --seed 20 --threads 2 \
+        --set "storage.index_dir=$work/index-$arch" >"$work/report-$arch"
+    grep '^epoch 0: .* hash ' "$work/report-$arch"
+}
+
+twins
+here=$(program x86_64)
+there=$(program aarch64)
+expected=$(epoch x86_64 "$here")
+echo "x86_64   $expected"
+# shellcheck disable=SC2086  # The emulator and its options.
+emulated=$(epoch aarch64 $emulator "$there")
+echo "aarch64  $emulated"
+if [ "$emulated" != "$expected" ]; then
+    echo "the epoch is another one on aarch64" >&2
+    exit 1
+fi

@@ -9,7 +9,7 @@ here=$(cd "$(dirname "$0")" && pwd)
 mkdir -p "$1"
 out=$(cd "$1" && pwd)
 compiler=${CC:-cc}
-sum=$(cat "$here"/*.c "$here/build.sh" | sha256sum | cut -c 1-16)
+sum=$(cat "$here"/*.[ch] "$here/build.sh" | sha256sum | cut -c 1-16)
 done=$out/faulty-files-$sum
 # Tests that start together wait for the first instead of compiling it all as well.
 exec 9>"$out/faulty-files.lock"

@@ -12,7 +12,6 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <stdarg.h>
 #include <stdatomic.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -118,34 +117,7 @@ static int open_at(int folder, const char *path, int flags, mode_t mode) {
     return opened(real_openat(folder, path, flags, mode), known);
 }
 
-#define MODE(flags)                                                                                     \
-    mode_t mode = 0;                                                                                    \
-    if ((flags) & (O_CREAT | O_TMPFILE)) {                                                              \
-        va_list rest;                                                                                   \
-        va_start(rest, flags);                                                                          \
-        mode = va_arg(rest, mode_t);                                                                    \
-        va_end(rest);                                                                                   \
-    }
-
-int open(const char *path, int flags, ...) {
-    MODE(flags)
-    return open_at(AT_FDCWD, path, flags, mode);
-}
-
-int open64(const char *path, int flags, ...) {
-    MODE(flags)
-    return open_at(AT_FDCWD, path, flags, mode);
-}
-
-int openat(int folder, const char *path, int flags, ...) {
-    MODE(flags)
-    return open_at(folder, path, flags, mode);
-}
-
-int openat64(int folder, const char *path, int flags, ...) {
-    MODE(flags)
-    return open_at(folder, path, flags, mode);
-}
+#include "open_calls.h"
 
 int close(int fd) {
     opened(fd, 0);

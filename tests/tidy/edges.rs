@@ -3,7 +3,7 @@
 use crate::tree::{code, files, read};
 
 /// Folder of a crate, and the crates of this project that it may depend on, in its tests too.
-const MAY_DEPEND: [(&str, &[&str]); 23] = [
+const MAY_DEPEND: [(&str, &[&str]); 25] = [
     ("benches/peers/crates", &["augment", "core"]),
     ("tests/arm", &["core"]),
     (
@@ -38,6 +38,7 @@ const MAY_DEPEND: [(&str, &[&str]); 23] = [
         ],
     ),
     ("libs/config/derive", &[]),
+    ("libs/contact-sheet", &["core", "receiver"]),
     ("libs/core", &["config-derive"]),
     ("libs/cuda", &["core", "dylib", "transport"]),
     ("libs/discovery", &["kubernetes"]),
@@ -45,6 +46,8 @@ const MAY_DEPEND: [(&str, &[&str]); 23] = [
     ("libs/inventory", &["dylib"]),
     ("libs/kubernetes", &[]),
     ("libs/lobby", &[]),
+    // Above the tiers too: it runs two of them. Only the program and the wheel depend on it.
+    ("libs/local", &["augment", "config", "core", "storage"]),
     ("libs/telemetry", &["config-derive", "core", "lobby"]),
     ("proto", &["core"]),
     ("libs/transport", &["core", "dylib", "lobby"]),
@@ -93,7 +96,10 @@ const MAY_DEPEND: [(&str, &[&str]); 23] = [
             "storage-client",
         ],
     ),
-    ("gpu-receiver/python", &["config", "core", "cuda", "receiver", "telemetry"]),
+    (
+        "gpu-receiver/python",
+        &["augment", "config", "contact-sheet", "core", "cuda", "local", "receiver", "telemetry"],
+    ),
 ];
 
 /// A library, the folders whose crates may depend on it, and the files that may name it.

@@ -2,11 +2,12 @@
 
 use std::sync::{Arc, OnceLock};
 
-use headwater_core::Manifest;
+use headwater_contact_sheet::Sheet;
+use headwater_core::{Manifest, Recipe};
 use headwater_receiver::Batch as Received;
-use pyo3::exceptions::{PyAttributeError, PyKeyError};
+use pyo3::exceptions::{PyAttributeError, PyKeyError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::PyDict;
+use pyo3::types::{PyBytes, PyDict};
 
 use crate::errors::raised;
 use crate::masks;
@@ -21,6 +22,7 @@ use crate::tensor::Tensor;
 pub(crate) struct Batch {
     received: Received,
     manifests: Arc<[Arc<Manifest>]>,
+    recipe: Arc<Recipe>,
     masks: OnceLock<Option<Box<[Tensor; 3]>>>,
 }
 
@@ -28,8 +30,12 @@ pub(crate) struct Batch {
 
 impl Batch {
     /// `manifests`: of the loader's datasets, in their order.
-    pub(crate) fn new(received: Received, manifests: Arc<[Arc<Manifest>]>) -> Self {
-        Self { received, manifests, masks: OnceLock::new() }
+    pub(crate) fn new(
+        received: Received,
+        manifests: Arc<[Arc<Manifest>]>,
+        recipe: Arc<Recipe>,
+    ) -> Self {
+        Self { received, manifests, recipe, masks: OnceLock::new() }
     }
 
     fn all(&self) -> impl Iterator<Item = (String, Tensor)> {
@@ -175,6 +181,20 @@ impl Batch {
     }
 
     /// Samples.
+    /// A contact sheet, as a PNG file: a row for each of the first `samples` samples, its views side by side.
+    #[pyo3(signature = (samples=8))]
+    fn contact_sheet<'py>(&self, py: Python<'py>, samples: usize) -> PyResult<Bound<'py, PyBytes>> {
+        let drawn = py.detach(|| Sheet::draw(&self.received, &self.recipe, samples));
+        let file = drawn.map_err(raised)?.png();
+        let file = file.map_err(|error| PyValueError::new_err(format!("no picture: {error}")))?;
+        Ok(PyBytes::new(py, &file))
+    }
+
+    /// For notebooks: what the batch is, and its contact sheet.
+    fn _repr_html_<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        slf.py().import("headwater.notebook")?.call_method1("batch_html", (slf,))
+    }
+
     fn __len__(&self) -> usize {
         self.received.len()
     }

@@ -1,6 +1,7 @@
 //! The receiver's errors as Python's exceptions, which `headwater/errors.py` defines.
 
 use headwater_core::printable;
+use headwater_local::{LocalError, LocalErrorKind};
 use headwater_receiver::ReceiverError;
 use pyo3::PyErr;
 
@@ -13,6 +14,7 @@ mod imported {
     import_exception!(headwater.errors, ConfigError);
     import_exception!(headwater.errors, DeviceError);
     import_exception!(headwater.errors, ForkError);
+    import_exception!(headwater.errors, ImageError);
     import_exception!(headwater.errors, LinkError);
     import_exception!(headwater.errors, SlotsError);
     import_exception!(headwater.errors, StateError);
@@ -57,5 +59,15 @@ pub(crate) fn raised(error: ReceiverError) -> PyErr {
         ReceiverError::AmaxReduce { .. } | ReceiverError::Closed { .. } => {
             ClosedError::new_err(text)
         }
+    }
+}
+
+/// The exception for an error of services on this host.
+pub(crate) fn raised_local(error: LocalError) -> PyErr {
+    let text = printable(&error.to_string()).into_owned();
+    match error.kind() {
+        LocalErrorKind::Config => ConfigError::new_err(text),
+        LocalErrorKind::Storage => StorageError::new_err(text),
+        LocalErrorKind::Services => WorkerError::new_err(text),
     }
 }

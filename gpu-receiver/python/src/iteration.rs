@@ -51,7 +51,12 @@ impl Iteration {
                  the loader was moved elsewhere",
             ));
         }
-        match receiver.next_within(SIGNALS_EVERY).map_err(raised)? {
+        let found = receiver.next_within(SIGNALS_EVERY);
+        if !matches!(found, Ok(Some(_))) {
+            // They know why nothing comes.
+            self.shared.check_services()?;
+        }
+        match found.map_err(raised)? {
             None => Ok(Taken::Nothing),
             Some(None) => {
                 self.finished.store(true, Ordering::Relaxed);
@@ -59,7 +64,9 @@ impl Iteration {
                 Ok(Taken::End)
             }
             Some(Some(received)) => {
-                Ok(Taken::Batch(Batch::new(received, Arc::clone(&self.shared.manifests))))
+                let Shared { manifests, recipe, .. } = &*self.shared;
+                let batch = Batch::new(received, Arc::clone(manifests), Arc::clone(recipe));
+                Ok(Taken::Batch(batch))
             }
         }
     }

@@ -1,28 +1,35 @@
 //! The Python module `headwater`: a receiver as an iterable loader, its tensors through DLPack.
 //!
 //! Knows Python's conventions (iteration, states, arrays, exceptions) and turns them into calls of
-//! the receiver. Deliberately absent: anything that decides what is in a batch or when it comes,
+//! the receiver; where it is given data, starts services for them. Deliberately absent: anything that
+//! decides what is in a batch or when it comes,
 //! and any array library; NumPy and PyTorch are imported when a method that names them is called.
 #![deny(unsafe_code)]
 
 mod batch;
+mod data;
 mod device;
 mod dlpack;
+mod encoded;
 mod errors;
 mod iteration;
 mod json;
 mod loader;
+mod local;
 mod masks;
 mod memory;
 mod opening;
 mod options;
 mod pace;
+mod progress;
 mod reduce;
+mod render;
 mod sample;
 mod shared;
 mod signature;
 mod telemetry;
 mod tensor;
+mod threads;
 
 use pyo3::prelude::*;
 
@@ -35,6 +42,8 @@ mod native {
     use super::iteration::Iteration;
     #[pymodule_export]
     use super::loader::Loader;
+    #[pymodule_export]
+    use super::render::{Renderer, decode, render};
     #[pymodule_export]
     use super::sample::Sample;
     #[pymodule_export]

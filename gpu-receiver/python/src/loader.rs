@@ -15,9 +15,11 @@ use serde_json::{Value, json};
 use crate::device::allocator;
 use crate::errors::{ConfigError, StateError, raised};
 use crate::iteration::Iteration;
+use crate::local::scripts;
 use crate::opening::{open, refuse_dataloader_workers};
-use crate::options;
+use crate::options::{self, Arguments};
 use crate::pace::Pace;
+use crate::progress::Progress;
 use crate::reduce::amax_reduce;
 use crate::shared::Shared;
 use crate::signature::signature;
@@ -29,6 +31,9 @@ use crate::{json, telemetry};
 /// its own have `window_batches` batches ready ahead.
 ///
 /// Arguments:
+///     data: a path, a pattern such as "photos-{000..127}.tar", a URL, a list of them, or a dict of them
+///         by the datasets' names. The loader then starts a storage node and a worker on this host, which
+///         all its ranks share and which end with the last of them. A path of a `.toml` is `config`.
 ///     config: path of a `headwater.toml`; without it the one that `$HEADWATER_CONFIG` names, else
 ///         `headwater.toml` in the working directory.
 ///     datasets: a name, or a list of names, of `(name, weight)` or of `{"name": .., "weight": ..}`.
@@ -43,6 +48,10 @@ use crate::{json, telemetry};
 ///     device: "cpu", or "cuda:0" and so on: where batches are handed out.
 ///     device_allocator: "torch", or a function of a number of bytes that gives an array on the GPU.
 ///     amax_reduce: function that makes each number of a list the largest of all ranks'.
+///     embedded: with `data`, "threads": in threads of this process in place of a process that ranks share.
+///     augment_threads: with `data`, threads that render; without it, one for each core that this process
+///         may use, less one for each rank of this host.
+///     progress: with `data`, a function of two numbers, shards that are indexed and all shards.
 ///
 /// The other keywords are the keys of `[receiver]`; docs/configuration.md has their meaning. A keyword
 /// goes before the environment, the environment before the file; a default holds where none of them
@@ -77,27 +86,36 @@ impl Loader {
 
     /// Opens a receiver. See the class.
     #[new]
-    #[pyo3(signature = (config=None, **options))]
+    #[pyo3(signature = (data=None, *, config=None, **options))]
     fn new(
         py: Python<'_>,
+        data: Option<&Bound<'_, PyAny>>,
         config: Option<PathBuf>,
         options: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<Self> {
         refuse_dataloader_workers(py)?;
-        let callbacks = options.map(callbacks).transpose()?.unwrap_or_default();
-        let keywords = match options.map(|options| given(options)).transpose()? {
-            Some(Value::Object(keywords)) => keywords,
+        let options = options.cloned().unwrap_or_else(|| PyDict::new(py));
+        let callbacks = callbacks(&options)?;
+        let progress = Progress::take(&options)?;
+        let keywords = match given(&options)? {
+            Value::Object(keywords) => keywords,
             _ => serde_json::Map::new(),
         };
-        let options = options::gather(config.as_deref(), keywords).map_err(ConfigError::new_err)?;
+        let arguments = Arguments {
+            data: data.map(json::from_python).transpose()?,
+            config,
+            keywords,
+            scripts: scripts(py)?,
+        };
+        let options = options::gather(arguments).map_err(ConfigError::new_err)?;
         telemetry::start(py, &options.telemetry, &options.log_origin)?;
-        let receiver = open(py, options, callbacks)?;
+        let opened = open(py, options, callbacks, progress)?;
         telemetry::ready();
         let mut pace = Pace::default();
-        if receiver.config().resume != Resume::No {
-            pace.moved_to(receiver.position());
+        if opened.receiver.config().resume != Resume::No {
+            pace.moved_to(opened.receiver.position());
         }
-        Ok(Self { shared: Arc::new(Shared::new(receiver, pace)) })
+        Ok(Self { shared: Arc::new(Shared::new(opened, pace)) })
     }
 
     /// Begins an iteration over an epoch. One that is under way ends: its next batch is a
@@ -258,7 +276,7 @@ impl Loader {
         telemetry::address()
     }
 
-    /// Figures since the loader was made.
+    /// Figures since the loader was made, a `headwater.Stats`: a dict that prints as a table.
     fn stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let figures = self.with(py, |receiver| Ok(receiver.stats()))?;
         let stats = json!({
@@ -275,7 +293,8 @@ impl Loader {
             "part_render_us": figures.median_us(|times| times.render_us),
             "part_deliver_us": figures.median_us(|times| times.deliver_us),
         });
-        json::to_python(py, &stats)
+        let stats = json::to_python(py, &stats)?;
+        py.import("headwater.notebook")?.getattr("Stats")?.call1((stats,))
     }
 
     /// Ends all sessions and threads. Batches that are held stay valid.

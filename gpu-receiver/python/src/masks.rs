@@ -12,8 +12,8 @@ pub(crate) fn tensors(masks: &Masks) -> [Tensor; 3] {
     let masked = vec![masks.indices().len() as u64];
     let indices: Vec<u8> = masks.indices().iter().flat_map(|index| index.to_le_bytes()).collect();
     let weight: Vec<u8> = masks.weight().iter().flat_map(|weight| weight.to_le_bytes()).collect();
-    let tensor = |name, dtype, shape, bytes: &[u8]| {
-        Tensor::owning(name, dtype, shape, Arc::new(Aligned::of(bytes)))
+    let tensor = |name: &str, dtype, shape, bytes: &[u8]| {
+        Tensor::owning(name.to_owned(), dtype, shape, Arc::new(Aligned::of(bytes)))
     };
     let shape = vec![masks.rows() as u64, masks.patches() as u64];
     [

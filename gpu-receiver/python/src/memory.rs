@@ -17,7 +17,7 @@ pub(crate) enum Memory {
     /// In a slot: a tensor of the batch's layout. Keeps the slot from being used again.
     Slot { batch: Batch, index: usize },
     /// In memory of its own.
-    Own { name: &'static str, shape: Vec<u64>, bytes: Arc<Aligned> },
+    Own { name: String, shape: Vec<u64>, bytes: Arc<Aligned> },
 }
 
 /// Bytes that begin at a multiple of 256.
@@ -103,11 +103,9 @@ pub(crate) fn dtype_of(batch: &Batch, index: usize) -> Dtype {
 impl Aligned {
     /// A copy of `bytes`.
     pub(crate) fn of(bytes: &[u8]) -> Self {
-        let len = bytes.len();
-        let mut padded = vec![0; len + ALIGN_BYTES];
-        let skip = padded.as_ptr().align_offset(ALIGN_BYTES);
-        padded[skip..skip + len].copy_from_slice(bytes);
-        Self { padded, skip, len }
+        let mut copy = Self::zeroed(bytes.len());
+        copy.as_mut_slice().copy_from_slice(bytes);
+        copy
     }
 
     /// The first byte, to be read only.
@@ -117,7 +115,18 @@ impl Aligned {
 
     /// The first byte, for a consumer who is alone with it.
     pub(crate) fn as_mut_ptr(&mut self) -> *mut u8 {
-        self.padded[self.skip..].as_mut_ptr()
+        self.as_mut_slice().as_mut_ptr()
+    }
+
+    /// Zeros.
+    pub(crate) fn zeroed(len: usize) -> Self {
+        let padded = vec![0; len + ALIGN_BYTES];
+        let skip = padded.as_ptr().align_offset(ALIGN_BYTES);
+        Self { padded, skip, len }
+    }
+
+    pub(crate) fn as_mut_slice(&mut self) -> &mut [u8] {
+        &mut self.padded[self.skip..self.skip + self.len]
     }
 
     fn as_slice(&self) -> &[u8] {

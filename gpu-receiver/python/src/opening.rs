@@ -1,37 +1,89 @@
-//! Opening a receiver from Python: where it may be done, and how its wait is broken off.
+//! Opening a receiver from Python, with its services: where it may be done, and how its wait is broken off.
 
-use std::sync::Mutex;
-use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use headwater_local::{Services, Watch};
 use headwater_receiver::{Callbacks, Receiver};
 use pyo3::prelude::*;
 
-use crate::errors::{ClosedError, ForkError, raised};
+use crate::errors::{ClosedError, ForkError, raised, raised_local};
 use crate::options::Options;
+use crate::progress::Progress;
 
 /// How long is waited between two looks for signals such as Ctrl-C.
 const SIGNALS_EVERY: Duration = Duration::from_millis(100);
 
+/// What the thread says that opens a receiver.
+enum News {
+    /// So many shards are indexed, of so many.
+    Indexing(usize, usize),
+    Opened(Box<PyResult<Opened>>),
+}
+
+/// A receiver, and the services on this host that it uses, where it has any.
+pub(crate) struct Opened {
+    pub(crate) receiver: Receiver,
+    pub(crate) services: Option<Services>,
+}
+
 /// Opens the receiver on a thread of its own, so that Ctrl-C ends the wait for the storage tier.
-pub(crate) fn open(py: Python<'_>, options: Options, callbacks: Callbacks) -> PyResult<Receiver> {
-    let (answer, answered) = channel();
+pub(crate) fn open(
+    py: Python<'_>,
+    options: Options,
+    callbacks: Callbacks,
+    mut progress: Progress,
+) -> PyResult<Opened> {
+    let (tell, told) = channel();
+    let cancelled = Arc::new(AtomicBool::new(false));
+    let watched = Arc::clone(&cancelled);
     let work = move || {
-        let Options { receiver, recipe, datasets, .. } = options;
-        let _ = answer.send(Receiver::open_with(receiver, recipe, &datasets, callbacks));
+        let opened = opened(options, callbacks, &tell, &watched);
+        // Whoever waited may be gone: then this ends what was opened.
+        let _ = tell.send(News::Opened(Box::new(opened)));
     };
     std::thread::Builder::new().name("hw-open".into()).spawn(work)?;
-    let answered = Mutex::new(answered);
-    loop {
-        let wait = || answered.lock().expect("used here only").recv_timeout(SIGNALS_EVERY);
-        match py.detach(wait) {
-            Ok(opened) => return opened.map_err(raised),
-            Err(RecvTimeoutError::Timeout) => py.check_signals()?,
+    let told = Mutex::new(told);
+    let mut wait = || -> PyResult<Option<Opened>> {
+        let receive = || told.lock().expect("used here only").recv_timeout(SIGNALS_EVERY);
+        match py.detach(receive) {
+            Ok(News::Opened(opened)) => return (*opened).map(Some),
+            Ok(News::Indexing(done, of)) => progress.tell(py, done, of)?,
+            Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => {
                 return Err(ClosedError::new_err("the receiver could not be opened: it panicked"));
             }
         }
+        py.check_signals()?;
+        Ok(None)
+    };
+    loop {
+        match wait() {
+            Ok(None) => {}
+            Ok(Some(opened)) => return Ok(opened),
+            Err(error) => {
+                cancelled.store(true, Ordering::Relaxed);
+                return Err(error);
+            }
+        }
     }
+}
+
+fn opened(
+    options: Options,
+    callbacks: Callbacks,
+    tell: &Sender<News>,
+    cancelled: &AtomicBool,
+) -> PyResult<Opened> {
+    let Options { mut receiver, recipe, datasets, local, .. } = options;
+    let tell = |done, of| drop(tell.send(News::Indexing(done, of)));
+    let watch = Watch { tell: &tell, cancelled };
+    let services = local.map(|local| local.start(&mut receiver, &watch));
+    let services = services.transpose().map_err(raised_local)?;
+    let receiver = Receiver::open_with(receiver, recipe, &datasets, callbacks).map_err(raised)?;
+    Ok(Opened { receiver, services })
 }
 
 /// A loader is one for itself: in a worker of PyTorch's it would be one for each.

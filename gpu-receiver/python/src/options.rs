@@ -1,6 +1,6 @@
 //! A loader's arguments: keywords become settings on top of the file and the environment.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use headwater_config::{
     ConfigError, FROM_DEFAULT, HubNeed, Loaded, Setting, Sources, nearest, read_section,
@@ -10,17 +10,41 @@ use headwater_receiver::{DatasetUse, ReceiverConfig};
 use headwater_telemetry::TelemetryConfig;
 use serde_json::{Map, Value, json};
 
+use crate::data;
+use crate::local::{Local, Place};
+
 /// Keywords that are not keys of `[receiver]`.
-const OWN: [&str; 5] = ["datasets", "recipe", "dtype", "batch_size", "curriculum"];
+const OWN: [&str; 7] =
+    ["datasets", "recipe", "dtype", "batch_size", "curriculum", EMBEDDED, AUGMENT_THREADS];
 /// Keywords that are functions; they are taken out before the others are read.
-const FUNCTIONS: [&str; 2] = ["amax_reduce", "device_allocator"];
+const FUNCTIONS: [&str; 3] = ["amax_reduce", "device_allocator", "progress"];
+/// Keywords on services that the loader starts.
+const EMBEDDED: &str = "embedded";
+const AUGMENT_THREADS: &str = "augment_threads";
+/// Keywords on services that run elsewhere.
+const ADDRESSES: [&str; 2] = ["storage", "workers"];
+/// What `embedded` may be.
+const THREADS: &str = "threads";
+/// Ending of a configuration file, which is no data.
+const CONFIG_ENDING: &str = ".toml";
 /// What is logged unless told otherwise: a library in somebody else's program is quiet.
 const LOG_DEFAULT: &str = "warn";
 
 type Table = Map<String, Value>;
 
+/// What Python gave.
+pub(crate) struct Arguments {
+    pub(crate) data: Option<Value>,
+    pub(crate) config: Option<PathBuf>,
+    pub(crate) keywords: Table,
+    /// Folders that may have the program.
+    pub(crate) scripts: Vec<PathBuf>,
+}
+
 /// All that a receiver is opened with.
 pub(crate) struct Options {
+    /// Services that are to be started, in place of the receiver's addresses.
+    pub(crate) local: Option<Local>,
     pub(crate) receiver: ReceiverConfig,
     pub(crate) recipe: Recipe,
     pub(crate) datasets: Vec<DatasetUse>,
@@ -33,20 +57,43 @@ pub(crate) struct Options {
 ///
 /// # Errors
 /// A sentence that names the place, the key and the remedy.
-pub(crate) fn gather(config: Option<&Path>, keywords: Table) -> Result<Options, String> {
-    gathered(config, keywords).map_err(|error| error.to_string())
+pub(crate) fn gather(arguments: Arguments) -> Result<Options, String> {
+    gathered(arguments).map_err(|error| error.to_string())
 }
 
-fn gathered(config: Option<&Path>, keywords: Table) -> Result<Options, ConfigError> {
-    let sources = Sources::of_process(config, "keyword config", settings(keywords)?);
+/// The recipe of keywords `recipe` and `dtype` alone, whatever file or environment say.
+///
+/// # Errors
+/// As [`gather`].
+pub(crate) fn recipe([recipe, dtype]: &[Option<Value>; 2]) -> Result<Recipe, String> {
+    let given = [("recipe", recipe), ("dtype", dtype)];
+    let given =
+        given.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value.clone()?)));
+    let read = || {
+        Loaded::read(&Sources::of_overrides(settings(None, given.collect())?))?
+            .config
+            .recipe
+            .recipe()
+    };
+    read().map_err(|error: ConfigError| error.to_string())
+}
+
+fn gathered(mut arguments: Arguments) -> Result<Options, ConfigError> {
+    arguments.take_config()?;
+    let place = arguments.take_place()?;
+    let Arguments { data, config, keywords, .. } = arguments;
+    let sources =
+        Sources::of_process(config.as_deref(), "keyword config", settings(data, keywords)?);
     let mut loaded = Loaded::read(&sources)?;
-    loaded.find_in_hub(HubNeed::Names)?;
+    let need = if place.is_some() { HubNeed::Shards } else { HubNeed::Names };
+    loaded.find_in_hub(need)?;
     let log_origin = loaded.origin("telemetry.log");
     let mut telemetry = loaded.config.telemetry.clone();
     if log_origin == FROM_DEFAULT {
         telemetry.log = LOG_DEFAULT.to_owned();
     }
     Ok(Options {
+        local: place.map(|place| Local::new(&loaded, &telemetry, place)),
         receiver: loaded.config.receiver_tier()?,
         recipe: loaded.config.recipe.recipe()?,
         datasets: loaded.config.dataset_uses()?,
@@ -55,8 +102,56 @@ fn gathered(config: Option<&Path>, keywords: Table) -> Result<Options, ConfigErr
     })
 }
 
-/// The keywords as settings, the recipe before what is said of a part of it.
-fn settings(mut keywords: Table) -> Result<Vec<Setting>, ConfigError> {
+// === impl Arguments ===
+
+impl Arguments {
+    /// Takes a configuration file for one, which was the first argument.
+    fn take_config(&mut self) -> Result<(), ConfigError> {
+        let named = self.data.as_ref().and_then(Value::as_str);
+        let Some(named) = named.filter(|data| data.ends_with(CONFIG_ENDING)) else { return Ok(()) };
+        if let Some(config) = &self.config {
+            return Err(ConfigError::Keyword(format!(
+                "`data` is the configuration file `{named}`, and `config` is `{}`: give one file",
+                config.display()
+            )));
+        }
+        self.config = Some(named.into());
+        self.data = None;
+        Ok(())
+    }
+
+    /// Where services are to run, if the loader is to have its own.
+    fn take_place(&mut self) -> Result<Option<Place>, ConfigError> {
+        let wrong = |fault: String| Err(ConfigError::Keyword(fault));
+        if self.data.is_none() {
+            return match [EMBEDDED, AUGMENT_THREADS]
+                .iter()
+                .find(|k| self.keywords.contains_key(**k))
+            {
+                Some(key) => wrong(format!(
+                    "`{key}` goes with `data`, which is not given: services of a cluster have their own"
+                )),
+                None => Ok(None),
+            };
+        }
+        if let Some(key) = ADDRESSES.iter().find(|key| self.keywords.contains_key(**key)) {
+            return wrong(format!(
+                "`data` and `{key}` are both given: with `data` the loader starts services on this host, \
+                 with `storage` and `workers` it uses those of a cluster; leave one out"
+            ));
+        }
+        match self.keywords.remove(EMBEDDED) {
+            None => Ok(Some(Place::Process(std::mem::take(&mut self.scripts)))),
+            Some(Value::String(threads)) if threads == THREADS => Ok(Some(Place::Threads)),
+            Some(other) => {
+                wrong(format!("`embedded` = {other}: give \"threads\", or leave it out"))
+            }
+        }
+    }
+}
+
+/// Data and keywords as settings, the recipe before what is said of a part of it.
+fn settings(data: Option<Value>, mut keywords: Table) -> Result<Vec<Setting>, ConfigError> {
     let known = || receiver_keys().chain(OWN).chain(FUNCTIONS);
     if let Some(unknown) = keywords.keys().find(|name| !known().any(|known| known == *name)) {
         let remedy = match nearest(unknown, known()) {
@@ -75,10 +170,16 @@ fn settings(mut keywords: Table) -> Result<Vec<Setting>, ConfigError> {
     if let Some(recipe) = keywords.remove("recipe") {
         settings.push(recipe_setting(recipe)?);
     }
+    if let Some(data) = data {
+        let datasets = keywords.remove("datasets").map(datasets);
+        let entries = data::entries(data, datasets)?;
+        settings.push(Setting::typed("argument data", "dataset", entries));
+    }
     for (name, value) in keywords {
         let origin = format!("keyword {name}");
         settings.push(match name.as_str() {
             "datasets" => Setting::typed(&origin, "dataset", datasets(value)),
+            AUGMENT_THREADS => Setting::typed(&origin, "augment.threads", value),
             "dtype" => Setting::typed(&origin, "recipe.dtype", value),
             "batch_size" => Setting::typed(&origin, "receiver.batch_samples", value),
             "curriculum" => Setting::typed(&origin, "curriculum", value),

@@ -16,6 +16,10 @@ pub(crate) struct Sample {
     shard: String,
     /// Its number in the shard, from 0.
     index: u32,
+    /// Number that its draws follow from: of the sample that was asked for.
+    id: u64,
+    /// How often its dataset had been gone through in the epoch before.
+    pass_index: u32,
     /// Its key, unique in the shard.
     key: String,
     /// Its label; -1 where it has none.
@@ -38,6 +42,8 @@ impl Sample {
                 shard: manifest.shards()[asked.shard as usize].name.clone(),
                 // Another sample is always taken from the same shard.
                 index: substitution.map_or(asked.index, |other| other.used_index),
+                id: manifest.sample_id(asked).expect("its manifest has it").0,
+                pass_index: asked.pass,
                 key: found.key.clone(),
                 label: found.label,
                 substituted: substitution.map(|other| other.reason.clone()),

@@ -2,19 +2,25 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use headwater_core::Manifest;
+use headwater_core::{Manifest, Recipe};
+use headwater_local::Services;
 use headwater_receiver::{Receiver, ReceiverError};
 use pyo3::prelude::*;
 
-use crate::errors::{ClosedError, raised};
+use crate::errors::{ClosedError, raised, raised_local};
+use crate::opening::Opened;
 use crate::pace::Pace;
 
 /// The receiver and the pace of its iterations. The locks are only taken for moments or without the
 /// interpreter's lock, so that neither waits for the other.
 pub(crate) struct Shared {
     receiver: Mutex<Option<Arc<Receiver>>>,
+    /// Services of this host, where it has any; left after the receiver has ended.
+    services: Mutex<Option<Services>>,
     /// The datasets, in their order.
     pub(crate) manifests: Arc<[Arc<Manifest>]>,
+    /// What its images are made by.
+    pub(crate) recipe: Arc<Recipe>,
     pace: Mutex<Pace>,
     made_in: u32,
 }
@@ -22,10 +28,13 @@ pub(crate) struct Shared {
 // === impl Shared ===
 
 impl Shared {
-    pub(crate) fn new(receiver: Receiver, pace: Pace) -> Self {
+    pub(crate) fn new(opened: Opened, pace: Pace) -> Self {
+        let Opened { receiver, services } = opened;
         Self {
             manifests: receiver.manifests().into(),
+            recipe: Arc::new(receiver.recipe().clone()),
             receiver: Mutex::new(Some(Arc::new(receiver))),
+            services: Mutex::new(services),
             pace: Mutex::new(pace),
             made_in: std::process::id(),
         }
@@ -40,12 +49,23 @@ impl Shared {
         receiver.clone().ok_or_else(|| ClosedError::new_err("the loader was closed"))
     }
 
-    /// Ends the receiver, unless it has ended.
+    /// Ends the receiver, unless it has ended, and leaves its services.
     pub(crate) fn close(&self) {
         let mut slot = self.receiver.lock().unwrap_or_else(PoisonError::into_inner);
         let receiver = slot.take();
         drop(slot);
         drop(receiver);
+        let services = self.services().take();
+        drop(services);
+    }
+
+    /// Whether the services of this host still run, where it has any. Does not wait.
+    pub(crate) fn check_services(&self) -> PyResult<()> {
+        self.services().as_ref().map_or(Ok(()), |services| services.check().map_err(raised_local))
+    }
+
+    fn services(&self) -> MutexGuard<'_, Option<Services>> {
+        self.services.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn pace(&self) -> MutexGuard<'_, Pace> {

@@ -9,16 +9,17 @@ use pyo3::types::{PyDict, PyList};
 use crate::json;
 
 /// Keywords before those of `[receiver]`, with their defaults as Python writes them.
-const FIRST: [(&str, Option<&str>); 3] =
-    [("datasets", None), ("recipe", Some("dinov2")), ("dtype", Some("bf16"))];
+const FIRST: [(&str, Option<&str>); 4] =
+    [("config", None), ("datasets", None), ("recipe", Some("dinov2")), ("dtype", Some("bf16"))];
 /// The key of `[receiver]` that is called `batch_size` here.
 const BATCH: (&str, &str) = ("batch_samples", "batch_size");
 /// Keys that are written only where they are set.
 const UNSET: [&str; 1] = ["masks"];
-/// Keywords that are functions.
-const LAST: [&str; 2] = ["device_allocator", "amax_reduce"];
+/// Keywords that are functions, and those that go with `data`.
+const LAST: [&str; 5] =
+    ["device_allocator", "amax_reduce", "embedded", "augment_threads", "progress"];
 
-/// An `inspect.Signature` of `Loader(config=None, *, ..)`.
+/// An `inspect.Signature` of `Loader(data=None, *, ..)`.
 pub(crate) fn signature(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
     let inspect = py.import("inspect")?;
     let kinds = inspect.getattr("Parameter")?;
@@ -29,7 +30,7 @@ pub(crate) fn signature(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
         parameters.append(kinds.call((name, kinds.getattr(kind)?), Some(&options))?)
     };
     let none = || py.None().into_bound(py);
-    add("config", "POSITIONAL_OR_KEYWORD", none())?;
+    add("data", "POSITIONAL_OR_KEYWORD", none())?;
     let keyword = |name: &str, default| add(name, "KEYWORD_ONLY", default);
     for (name, default) in FIRST {
         keyword(name, default.into_pyobject(py)?.into_any())?;

@@ -35,13 +35,13 @@ impl Tensor {
     }
 
     /// A tensor that lies in no slot.
-    pub(crate) fn owning(
-        name: &'static str,
-        dtype: Dtype,
-        shape: Vec<u64>,
-        bytes: Arc<Aligned>,
-    ) -> Self {
+    pub(crate) fn owning(name: String, dtype: Dtype, shape: Vec<u64>, bytes: Arc<Aligned>) -> Self {
         Self { memory: Memory::Own { name, shape, bytes }, dtype, fp8: None }
+    }
+
+    /// The same with what goes with FP8 elements.
+    pub(crate) fn with_fp8(self, fp8: Option<Fp8Meta>) -> Self {
+        Self { fp8, ..self }
     }
 
     /// `bf16[64, 3, 224, 224]`.

@@ -2,6 +2,7 @@
 
 import csv
 import os
+import signal
 import subprocess
 import time
 from pathlib import Path
@@ -42,6 +43,10 @@ SMALL = {
         },
     ]
 }
+
+
+# A shell in the background has it ignored, which every process that is started here would inherit.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def listed() -> list[dict[str, str]]:

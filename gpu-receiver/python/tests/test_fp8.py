@@ -1,11 +1,11 @@
 """FP8: scales and amaxes, delayed scaling, blocks, and the way into Transformer Engine."""
 
 import sys
-import types
 
 import headwater
 import numpy
 import pytest
+import stand_in_engine
 from headwater import fp8
 
 MEAN, STD = numpy.float32([0.485, 0.456, 0.406]), numpy.float32([0.229, 0.224, 0.225])
@@ -144,29 +144,9 @@ def test_a_float8_tensor_is_made_of_fp8_only_and_says_what_is_missing(make, monk
         fp8.to_transformer_engine(batch.crops)
 
 
-class StandInQuantizer:
-    """Stands in for Transformer Engine 2's Float8Quantizer, which needs a GPU to be installed: keeps what
-    it is given, and dequantises as the kernel does."""
-
-    def __init__(self, scale, amax, fp8_dtype, *, rowwise=True, columnwise=True):
-        self.scale, self.amax, self.dtype, self.columnwise = scale, amax, fp8_dtype, columnwise
-
-    def create_tensor_from_data(self, data, fake_dtype, requires_grad=False, internal=False):
-        import torch
-
-        assert data.dtype == torch.uint8 and not requires_grad and not internal
-        values = data.view(torch.float8_e4m3fn).to(torch.float32) * (1 / self.scale)
-        return types.SimpleNamespace(quantizer=self, data=data, values=values.to(fake_dtype))
-
-
 def test_a_stand_in_for_transformer_engine_is_given_elements_scale_and_amax(make, monkeypatch):
     torch = pytest.importorskip("torch", reason="PyTorch is not installed")
-    for name in ["transformer_engine", "transformer_engine.pytorch", "transformer_engine.pytorch.tensor"]:
-        monkeypatch.setitem(sys.modules, name, types.ModuleType(name))
-    stand_in = types.SimpleNamespace(Float8Quantizer=StandInQuantizer)
-    monkeypatch.setitem(sys.modules, "transformer_engine.pytorch.tensor.float8_tensor", stand_in)
-    dtypes = types.SimpleNamespace(DType=types.SimpleNamespace(kFloat8E4M3="kFloat8E4M3"))
-    monkeypatch.setitem(sys.modules, "transformer_engine_torch", dtypes)
+    stand_in_engine.install(monkeypatch)
     exact = next(iter(make(recipe=recipe("f32")))).crops.torch()
     crops = next(iter(make(recipe=recipe()))).crops
     made = fp8.to_transformer_engine(crops, device="cpu", dtype=torch.bfloat16)

@@ -12,8 +12,8 @@ STUB = Path(headwater.__file__).with_name("__init__.pyi")
 
 def test_the_signature_has_every_argument_with_its_default(make):
     parameters = inspect.signature(headwater.Loader).parameters
-    assert list(parameters)[:5] == ["config", "datasets", "recipe", "dtype", "batch_size"]
-    assert all(p.kind is p.KEYWORD_ONLY for name, p in parameters.items() if name != "config")
+    assert list(parameters)[:6] == ["data", "config", "datasets", "recipe", "dtype", "batch_size"]
+    assert all(p.kind is p.KEYWORD_ONLY for name, p in parameters.items() if name != "data")
     # What a loader that is told nothing else of them has.
     config = make().config
     said = {"storage", "workers", "batch_samples"}
@@ -30,7 +30,7 @@ def test_every_argument_is_one_that_the_loader_takes(make):
     parameters = inspect.signature(headwater.Loader).parameters.items()
     given = {name: parameter.default for name, parameter in parameters}
     # These lead to this test's own tiers.
-    for name in ("config", "datasets", "storage", "workers"):
+    for name in ("data", "config", "datasets", "storage", "workers"):
         del given[name]
     loader = make(**given)
     assert loader.config["batch_samples"] == 32
@@ -39,8 +39,8 @@ def test_every_argument_is_one_that_the_loader_takes(make):
 
 def test_help_shows_the_signature_and_the_arguments():
     text = pydoc.render_doc(headwater.Loader, renderer=pydoc.plaintext)
-    assert "class Loader(builtins.object)\n |  Loader(config=None, *, datasets=None, recipe='dinov2'," in text
-    for argument in ("datasets:", "recipe:", "batch_size:", "rank, world_size:", "device_allocator:"):
+    assert "class Loader(builtins.object)\n |  Loader(data=None, *, config=None, datasets=None, recipe='dinov2'," in text
+    for argument in ("data:", "datasets:", "recipe:", "batch_size:", "rank, world_size:", "device_allocator:"):
         assert argument in text
     assert "load_state_dict(self, /, state_dict, *, allow=None)" in text
     for method in (headwater.Loader, headwater.Batch, headwater.Tensor, headwater.Iteration, headwater.Sample):

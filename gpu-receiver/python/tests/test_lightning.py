@@ -1,9 +1,12 @@
-"""Lightning: the loader is what its Trainer is given."""
+"""Lightning: its Trainer is given the loader, the dataset of it, or a DataLoader of that."""
 
 import pytest
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 lightning = pytest.importorskip("lightning", reason="Lightning is not installed")
+
+from headwater.torch import IterableDataset  # noqa: E402
+from torch.utils.data import DataLoader  # noqa: E402
 
 STEPS = 16  # 64 photographs in batches of 4
 
@@ -55,11 +58,21 @@ def keys(loader):
     return [(batch.epoch, batch.keys) for batch in loader]
 
 
+def stateful(loader):
+    dataloader = pytest.importorskip("torchdata.stateful_dataloader", reason="torchdata is not installed")
+    return dataloader.StatefulDataLoader(IterableDataset(loader), batch_size=None, num_workers=0)
+
+
+def plain(loader):
+    return DataLoader(IterableDataset(loader), batch_size=None, num_workers=0)
+
+
 @pytest.mark.filterwarnings("ignore")
-def test_fit_gets_every_batch_of_every_epoch_once_and_in_order(make):
+@pytest.mark.parametrize("given", [lambda loader: loader, IterableDataset, plain, stateful])
+def test_fit_gets_every_batch_of_every_epoch_once_and_in_order(make, given):
     loader = make()
     expected = keys(loader) + keys(loader)
-    model = Model(make())
+    model = Model(given(make()))
     fit(model, max_epochs=2)
     assert model.seen == expected and len(expected) == 2 * STEPS
 
@@ -78,14 +91,15 @@ def test_a_validation_loader_is_gone_through_after_each_epoch(make):
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_a_fit_that_is_lost_in_mid_epoch_goes_on_with_the_next_batch(make, tmp_path):
+@pytest.mark.parametrize("given", [lambda loader: loader, IterableDataset, stateful])
+def test_a_fit_that_is_lost_in_mid_epoch_goes_on_with_the_next_batch(make, tmp_path, given):
     loader = make()
     expected = keys(loader) + keys(loader)
     checkpoint = tmp_path / "lost.ckpt"
-    lost = Model(make(), lost_after=5, checkpoint=checkpoint)
+    lost = Model(given(make()), lost_after=5, checkpoint=checkpoint)
     with pytest.raises(Lost):
         fit(lost, max_epochs=2)
-    resumed = Model(make())
+    resumed = Model(given(make()))
     fit(resumed, max_epochs=2, resume=checkpoint)
     assert lost.seen == expected[:5]
     assert resumed.seen == expected[5:]

@@ -37,8 +37,8 @@ def command(verb: str) -> str:
 
 
 def script() -> str:
-    found = [block for block in blocks("python") if "headwater.Loader(" in block]
-    assert len(found) == 1, "one training script in README.md"
+    found = [block for block in blocks("python") if "storage=" in block]
+    assert len(found) == 1, "one training script for a cluster in README.md"
     lines = found[0].splitlines(keepends=True)
     assert lines[-1] == "    ...\n", "README's loop ends where the reader's own lines begin"
     if importlib.util.find_spec("torch") is None:

@@ -5,44 +5,55 @@ import pytest
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 stateful = pytest.importorskip("torchdata.stateful_dataloader", reason="torchdata is not installed")
 
+from headwater.torch import IterableDataset  # noqa: E402
 
-class Batches(torch.utils.data.IterableDataset):
-    """As docs/python.md has it."""
-
-    def __init__(self, loader):
-        self.loader = loader
-
-    def __iter__(self):
-        yield from self.loader
-
-    def state_dict(self):
-        return self.loader.state_dict()
-
-    def load_state_dict(self, state):
-        self.loader.load_state_dict(state)
+STEPS = 16  # 64 photographs in batches of 4
 
 
 def dataloader(loader):
-    return stateful.StatefulDataLoader(Batches(loader), batch_size=None, num_workers=0)
+    return stateful.StatefulDataLoader(IterableDataset(loader), batch_size=None, num_workers=0)
+
+
+def keys(batch):
+    return (batch.epoch, [sample.key for sample in batch.samples])
+
+
+def expected(make):
+    loader = make()
+    return [(batch.epoch, batch.keys) for _ in range(3) for batch in loader]
 
 
 @pytest.mark.filterwarnings("ignore")
 def test_it_gives_the_loaders_batches(make):
-    assert [b.keys for b in dataloader(make())] == [b.keys for b in make()]
+    batches = dataloader(make())
+    assert len(batches) == STEPS
+    assert [keys(batch) for _ in range(3) for batch in batches] == expected(make)
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_it_goes_on_in_mid_epoch_with_the_next_batch(make):
-    whole = [batch.digest for batch in make()]
-    stopped = dataloader(make())
-    seen = []
-    for batch in stopped:
-        seen.append(batch.digest)
-        if len(seen) == 5:
-            state = stopped.state_dict()
-            break
+@pytest.mark.parametrize("taken", [5, STEPS, STEPS + 1, 2 * STEPS - 1])
+def test_it_goes_on_with_the_next_batch(make, taken):
+    stopped, seen = dataloader(make()), []
+    while len(seen) < taken:
+        for batch in stopped:
+            seen.append(keys(batch))
+            if len(seen) == taken:
+                state = stopped.state_dict()
+                break
     resumed = dataloader(make())
     resumed.load_state_dict(state)
-    rest = [batch.digest for batch in resumed]
-    assert len(rest) == 11
-    assert seen + rest == whole
+    while len(seen) < 3 * STEPS:
+        seen += [keys(batch) for batch in resumed]
+    assert seen == expected(make)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_state_of_an_epoch_that_is_over_goes_on_with_the_next(make):
+    stopped = dataloader(make())
+    seen = [keys(batch) for batch in stopped]
+    state = stopped.state_dict()
+    resumed = dataloader(make())
+    resumed.load_state_dict(state)
+    while len(seen) < 2 * STEPS:
+        seen += [keys(batch) for batch in resumed]
+    assert seen == expected(make)[: 2 * STEPS]

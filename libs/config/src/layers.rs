@@ -83,6 +83,12 @@ impl Sources {
         Self { file, variables: std::env::vars_os().filter_map(text).collect(), overrides }
     }
 
+    /// These settings and nothing else.
+    #[must_use]
+    pub fn of_overrides(overrides: Vec<Setting>) -> Self {
+        Self { overrides, ..Self::default() }
+    }
+
     /// One text and nothing else; errors call it `place`.
     #[must_use]
     pub fn text(place: &str, text: &str) -> Self {

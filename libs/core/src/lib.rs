@@ -1,7 +1,7 @@
 //! What two tiers must compute alike, so that a batch is a pure function of its coordinates:
 //! dtypes, recipes and their digests, the layout of a batch, sample references, manifests,
 //! random draws, masks and the order of samples. And what all tiers do alike: pauses between tries,
-//! counts and names of fields in words, text that a terminal can be
+//! counts, errors and names of fields in words, text that a terminal can be
 //! shown, when to say that a wait goes on.
 //!
 //! Deliberately absent: files, sockets, clocks, threads, async, logging, any state shared
@@ -28,6 +28,7 @@ mod reminder;
 pub mod rendezvous;
 pub mod sample;
 pub mod sampler;
+mod sentence;
 pub mod shard_index;
 
 pub use backoff::Backoff;
@@ -47,4 +48,5 @@ pub use reminder::Reminder;
 pub use rendezvous::{owner, owner_bounded, rendezvous};
 pub use sample::{SampleId, SampleRef};
 pub use sampler::{BatchPlan, Sampler, SamplerConfig, SamplerError, State};
+pub use sentence::sentence;
 pub use shard_index::{IndexedField, ShardIndex, ShardIndexBuilder};

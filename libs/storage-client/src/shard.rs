@@ -110,8 +110,7 @@ impl IndexedShard {
         indices: &[u32],
         fields: &FieldSelection,
     ) -> Result<Vec<EncodedSample>, ShardReadError> {
-        let read = indices.iter().map(|&index| self.sample(index, fields, u64::MAX));
-        let samples = read.collect::<Result<Vec<_>, _>>()?;
+        let samples = self.samples(indices, fields, u64::MAX)?;
         // After the bytes have been read: they are then those that were indexed.
         self.object.check_unchanged()?;
         Ok(samples)
@@ -128,7 +127,7 @@ impl IndexedShard {
         fields: &FieldSelection,
         bytes_max: u64,
     ) -> Result<(EncodedSample, Vec<LeftOut>), ShardReadError> {
-        let sample = self.sample(index, fields, bytes_max)?;
+        let sample = self.samples(&[index], fields, bytes_max)?.remove(0);
         self.object.check_unchanged()?;
         let mut large = Vec::new();
         if sample.fields.is_ok() {
@@ -151,37 +150,43 @@ impl IndexedShard {
         Ok(bytes)
     }
 
-    fn sample(
+    /// All of them by one call of the object, which may take a network's round trip.
+    fn samples(
         &self,
-        index: u32,
+        indices: &[u32],
         fields: &FieldSelection,
         bytes_max: u64,
-    ) -> Result<EncodedSample, ShardReadError> {
-        let picked = self.picked(index, fields)?;
-        let key = self.index.key(index).unwrap_or_default().to_owned();
-        if let Some(verdict) = self.too_large(index, &picked) {
-            return Ok(EncodedSample { index, key, fields: Err(verdict) });
+    ) -> Result<Vec<EncodedSample>, ShardReadError> {
+        let mut wanted = Vec::with_capacity(indices.len());
+        let mut runs = Vec::new();
+        for &index in indices {
+            let picked = self.picked(index, fields)?;
+            let verdict = self.too_large(index, &picked);
+            let first = runs.len();
+            if verdict.is_none() {
+                runs.extend(runs_of(picked.iter().filter(|field| is_read(field, bytes_max))));
+            }
+            wanted.push((index, picked, verdict, first..runs.len()));
         }
-        let near: Vec<_> = picked.iter().filter(|f| is_read(f, bytes_max)).copied().collect();
-        let runs = runs_of(&near);
         let read = self.object.read_many(&runs)?;
-        let runs: Vec<(Range<u64>, Bytes)> = runs.into_iter().zip(read).collect();
-        let data = |field: &IndexedField<'_>| {
-            if let Some(value) = field.inline {
-                return (field.name.to_owned(), Bytes::copy_from_slice(value));
-            }
-            if !is_read(field, bytes_max) {
-                return (field.name.to_owned(), Bytes::new());
-            }
-            let holds = |(run, _): &&(Range<u64>, Bytes)| run.contains(&field.offset);
-            let held = runs.iter().find(holds).map(|(run, bytes)| {
-                let start = (field.offset - run.start) as usize;
-                bytes.slice(start..start + field.bytes as usize)
-            });
-            // A field without a byte may lie in no run.
-            (field.name.to_owned(), held.unwrap_or_default())
-        };
-        Ok(EncodedSample { index, key, fields: Ok(picked.iter().map(data).collect()) })
+        let mut samples = Vec::with_capacity(wanted.len());
+        for (index, picked, verdict, own) in wanted {
+            let (runs, read) = (&runs[own.clone()], &read[own]);
+            let named = |field: &IndexedField<'_>| {
+                let data = match is_read(field, bytes_max) {
+                    true => data_of(field, runs, read),
+                    false => Bytes::new(),
+                };
+                (field.name.to_owned(), data)
+            };
+            let key = self.index.key(index).unwrap_or_default().to_owned();
+            let fields = match verdict {
+                Some(verdict) => Err(verdict),
+                None => Ok(picked.iter().map(named).collect()),
+            };
+            samples.push(EncodedSample { index, key, fields });
+        }
+        Ok(samples)
     }
 
     fn picked(
@@ -219,15 +224,28 @@ fn is_read(field: &IndexedField<'_>, bytes_max: u64) -> bool {
     field.bytes <= bytes_max || field.inline.is_some()
 }
 
+/// The bytes of a field, out of what was read of the runs; a field without a byte may lie in none.
+fn data_of(field: &IndexedField<'_>, runs: &[Range<u64>], read: &[Bytes]) -> Bytes {
+    if let Some(value) = field.inline {
+        return Bytes::copy_from_slice(value);
+    }
+    let end = field.offset + field.bytes;
+    let holds = |(run, _): &(&Range<u64>, &Bytes)| run.start <= field.offset && end <= run.end;
+    let held = runs.iter().zip(read).find(holds).map(|(run, bytes)| {
+        let start = (field.offset - run.start) as usize;
+        bytes.slice(start..start + field.bytes as usize)
+    });
+    held.unwrap_or_default()
+}
+
 fn sum(picked: &[IndexedField<'_>]) -> u64 {
     picked.iter().fold(0, |sum, field| sum.saturating_add(field.bytes))
 }
 
 /// Ranges of the file that hold the fields, those that follow each other closely joined.
-fn runs_of(picked: &[IndexedField<'_>]) -> Vec<Range<u64>> {
-    let range = |field: &IndexedField<'_>| field.offset..field.offset + field.bytes;
-    let mut ranges: Vec<Range<u64>> =
-        picked.iter().filter(|field| field.inline.is_none()).map(range).collect();
+fn runs_of<'a>(picked: impl IntoIterator<Item = &'a IndexedField<'a>>) -> Vec<Range<u64>> {
+    let picked = picked.into_iter().filter(|field| field.inline.is_none());
+    let mut ranges: Vec<_> = picked.map(|field| field.offset..field.offset + field.bytes).collect();
     ranges.retain(|range| !range.is_empty());
     ranges.sort_unstable_by_key(|range| range.start);
     let mut runs: Vec<Range<u64>> = Vec::new();

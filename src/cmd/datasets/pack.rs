@@ -6,8 +6,9 @@ use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
 use headwater_config::Config;
 use headwater_core::counted;
+use headwater_storage::SUMS_FILE;
 
-use crate::hub::{SUMS_FILE, in_order, sum_line};
+use crate::hub::{in_order, sum_line};
 use crate::pack::{Images, Limits, Staging, plan, write_shard};
 use crate::run::bytes;
 use crate::screen::Screen;

@@ -30,7 +30,8 @@ use headwater_storage_client::{Object, ObjectError};
 
 pub(crate) use local::LocalSource;
 pub(crate) use registry::Registry;
-pub(crate) use sums::{SUMS_FILE, Sum, Sums, is_other_sum, read_whole};
+pub use sums::{SUMS_FILE, Sum, sum_of_line};
+pub(crate) use sums::{Sums, is_other_sum, read_whole};
 pub(crate) use url::SourceUrl;
 
 use crate::StorageConfig;
@@ -201,6 +202,13 @@ impl Place {
         self.source.name(&self.path)
     }
 
+    /// Its name whatever folder the process is in.
+    pub(crate) fn whole_name(&self) -> String {
+        let absolute =
+            self.source.is_local().then(|| std::path::absolute(&self.path).ok()).flatten();
+        self.source.name(absolute.as_deref().unwrap_or(&self.path))
+    }
+
     /// The last part of its name.
     pub(crate) fn file_name(&self) -> String {
         self.path.file_name().unwrap_or_default().to_string_lossy().into_owned()
@@ -212,7 +220,6 @@ impl Place {
     }
 
     /// Something in the same folder.
-    #[allow(dead_code, reason = "until the first such format")]
     pub(crate) fn beside(&self, name: &str) -> Self {
         Self { source: self.source.clone(), path: self.path.with_file_name(name) }
     }

@@ -8,8 +8,8 @@ use sha2::{Digest as _, Sha256};
 
 use super::Place;
 
-/// Name of the file.
-pub(crate) const SUMS_FILE: &str = "SHA256SUMS";
+/// Name of the file of checksums beside shards.
+pub const SUMS_FILE: &str = "SHA256SUMS";
 /// The longest one that is read, in bytes.
 const FILE_BYTES_MAX: u64 = 64 << 20;
 /// Bytes that are fetched and digested at a time.
@@ -18,7 +18,7 @@ const STEP_BYTES: u64 = 16 << 20;
 const PIECE_BYTES: u64 = 4 << 20;
 
 /// SHA-256 of an object.
-pub(crate) type Sum = [u8; 32];
+pub type Sum = [u8; 32];
 
 /// What the objects of a folder should be, by the last part of their names.
 type FolderSums = Arc<BTreeMap<String, Sum>>;
@@ -80,22 +80,25 @@ fn read_sums(file: &Place) -> Result<BTreeMap<String, Sum>, ObjectError> {
     let text = String::from_utf8_lossy(&bytes);
     let mut sums = BTreeMap::new();
     for (at, line) in text.lines().enumerate() {
-        let (sum, object) = parse(line).ok_or_else(|| bad(at + 1))?;
+        let (sum, object) = sum_of_line(line).ok_or_else(|| bad(at + 1))?;
         sums.insert(object.to_owned(), sum);
     }
     Ok(sums)
 }
 
-/// Sum and name of a line; a `*` before the name says that the file is binary.
-fn parse(line: &str) -> Option<(Sum, &str)> {
+/// SHA-256 and name of a line as `sha256sum` writes it, or `None` for any other; a `*` before the name
+/// says that the file is binary.
+#[must_use]
+pub fn sum_of_line(line: &str) -> Option<(Sum, &str)> {
     let (hex, name) = line.split_once(' ')?;
     let name = name.strip_prefix([' ', '*'])?;
-    if name.is_empty() || name.contains('/') || hex.len() != 64 || !hex.is_ascii() {
+    let digits: Vec<_> = hex.chars().map(|digit| digit.to_digit(16)).collect::<Option<_>>()?;
+    if name.is_empty() || name.contains('/') || digits.len() != 64 {
         return None;
     }
     let mut sum = [0; 32];
-    for (at, byte) in sum.iter_mut().enumerate() {
-        *byte = u8::from_str_radix(&hex[2 * at..2 * at + 2], 16).ok()?;
+    for (byte, digits) in sum.iter_mut().zip(digits.chunks(2)) {
+        *byte = (digits[0] * 16 + digits[1]) as u8;
     }
     Some((sum, name))
 }
@@ -142,4 +145,26 @@ pub(crate) fn is_other_sum(error: &ObjectError) -> bool {
 
 fn hex(sum: &Sum) -> String {
     sum.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// FIPS 180-2, appendix B.1.
+    const OF_ABC: &str = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
+
+    #[test]
+    fn lines_are_those_of_sha256sum() {
+        let sum: Sum = Sha256::digest(b"abc").into();
+        assert_eq!(sum_of_line(&format!("{OF_ABC}  a b.tar")), Some((sum, "a b.tar")));
+        assert_eq!(sum_of_line(&format!("{OF_ABC} *a.tar")), Some((sum, "a.tar")));
+        let upper = OF_ABC.to_ascii_uppercase();
+        assert_eq!(sum_of_line(&format!("{upper}  a.tar")), Some((sum, "a.tar")));
+        let signed = OF_ABC.replacen("ba", "+a", 1);
+        let bad = ["", "abc  a.tar", &format!("{signed}  a.tar"), &format!("{OF_ABC}  ../a.tar")];
+        for bad in [&bad[..], &[&format!("{OF_ABC} a.tar"), &format!("{OF_ABC}  ")]].concat() {
+            assert_eq!(sum_of_line(bad), None, "{bad}");
+        }
+    }
 }

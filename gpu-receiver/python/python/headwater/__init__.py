@@ -2,13 +2,13 @@
 
     import headwater
 
-    loader = headwater.Loader("headwater.toml")
+    loader = headwater.Loader("photos/", recipe="dinov2", batch_size=32)
     for batch in loader:
         crops = batch.global_crops.torch()
 """
 
 from . import errors, fp8
-from ._native import Batch, Iteration, Loader, Sample, Tensor, __version__
+from ._native import Batch, Iteration, Loader, Renderer, Sample, Tensor, __version__, decode, render
 from .errors import (
     BusyError,
     ClosedError,
@@ -16,12 +16,14 @@ from .errors import (
     DeviceError,
     ForkError,
     HeadwaterError,
+    ImageError,
     LinkError,
     SlotsError,
     StateError,
     StorageError,
     WorkerError,
 )
+from .notebook import Stats
 from .torch_batch import TorchBatch
 
 __all__ = [
@@ -32,17 +34,22 @@ __all__ = [
     "DeviceError",
     "ForkError",
     "HeadwaterError",
+    "ImageError",
     "Iteration",
     "LinkError",
     "Loader",
+    "Renderer",
     "Sample",
     "SlotsError",
     "StateError",
+    "Stats",
     "StorageError",
     "Tensor",
     "TorchBatch",
     "WorkerError",
     "__version__",
+    "decode",
     "errors",
     "fp8",
+    "render",
 ]

@@ -11,11 +11,13 @@ from .errors import ConfigError as ConfigError
 from .errors import DeviceError as DeviceError
 from .errors import ForkError as ForkError
 from .errors import HeadwaterError as HeadwaterError
+from .errors import ImageError as ImageError
 from .errors import LinkError as LinkError
 from .errors import SlotsError as SlotsError
 from .errors import StateError as StateError
 from .errors import StorageError as StorageError
 from .errors import WorkerError as WorkerError
+from .notebook import Stats as Stats
 from .torch_batch import TorchBatch as TorchBatch
 
 __all__ = [
@@ -26,19 +28,24 @@ __all__ = [
     "DeviceError",
     "ForkError",
     "HeadwaterError",
+    "ImageError",
     "Iteration",
     "LinkError",
     "Loader",
+    "Renderer",
     "Sample",
     "SlotsError",
     "StateError",
+    "Stats",
     "StorageError",
     "Tensor",
     "TorchBatch",
     "WorkerError",
     "__version__",
+    "decode",
     "errors",
     "fp8",
+    "render",
 ]
 
 __version__: str
@@ -56,6 +63,8 @@ _Term = Literal[
     "manifest",
     "recipe",
 ]
+# Paths, patterns or URLs.
+_Data = Union[_Path, Sequence[_Path]]
 _Dataset = Union[str, Mapping[str, Any], tuple[str, float]]
 
 @final
@@ -104,6 +113,10 @@ class Sample:
     @property
     def index(self) -> int: ...
     @property
+    def id(self) -> int: ...
+    @property
+    def pass_index(self) -> int: ...
+    @property
     def key(self) -> str: ...
     @property
     def label(self) -> int: ...
@@ -144,6 +157,8 @@ class Batch:
     def substituted(self) -> dict[int, str]: ...
     @property
     def digest(self) -> str: ...
+    def contact_sheet(self, samples: int = 8) -> bytes: ...
+    def _repr_html_(self) -> str: ...
     @property
     def upperbound(self) -> int: ...
     @property
@@ -172,8 +187,10 @@ class Loader:
 
     def __new__(
         cls,
-        config: Optional[_Path] = None,
+        # Or the path of a configuration file, which ends with `.toml`.
+        data: Union[_Data, Mapping[str, _Data], None] = None,
         *,
+        config: Optional[_Path] = None,
         datasets: Union[str, Sequence[_Dataset], None] = None,
         recipe: Union[_Path, Mapping[str, Any], None] = None,
         # Or PyTorch's own, as `torch.bfloat16`.
@@ -188,6 +205,10 @@ class Loader:
         device: Any = None,
         device_allocator: Union[str, Callable[[int], Any], None] = None,
         amax_reduce: Optional[Callable[[list[float]], Sequence[float]]] = None,
+        # With `data`.
+        embedded: Optional[Literal["threads"]] = None,
+        augment_threads: Optional[int] = None,
+        progress: Optional[Callable[[int, int], object]] = None,
         # Every other key of [receiver]; docs/configuration.md lists them.
         **options: Any,
     ) -> Loader: ...
@@ -224,5 +245,47 @@ class Loader:
     def set_weights(self, weights: Sequence[float]) -> None: ...
     def set_weight_by_name(self, name: str, weight: float) -> None: ...
     def set_workers(self, workers: Sequence[str]) -> None: ...
-    def stats(self) -> dict[str, Any]: ...
+    def stats(self) -> Stats: ...
     def close(self) -> None: ...
+
+_Encoded = Union[bytes, bytearray, memoryview, _Path, Any]
+
+@final
+class Renderer:
+    """A recipe, ready to be applied to images: what a worker does, as a function."""
+
+    def __new__(
+        cls,
+        recipe: Union[None, _Path, Mapping[str, Any]] = None,
+        *,
+        dtype: Any = None,
+        seed: int = 0,
+        threads: int = 1,
+    ) -> Renderer: ...
+    def __call__(
+        self,
+        images: Iterable[_Encoded],
+        *,
+        ids: Optional[Sequence[int]] = None,
+        epoch: int = 0,
+        passes: Optional[Sequence[int]] = None,
+        labels: Optional[Sequence[int]] = None,
+    ) -> dict[str, Tensor]: ...
+    def __getnewargs_ex__(self) -> tuple[tuple[Any], dict[str, Any]]: ...
+
+def render(
+    images: Iterable[_Encoded],
+    recipe: Union[None, _Path, Mapping[str, Any]] = None,
+    *,
+    dtype: Any = None,
+    seed: int = 0,
+    ids: Optional[Sequence[int]] = None,
+    epoch: int = 0,
+    passes: Optional[Sequence[int]] = None,
+    labels: Optional[Sequence[int]] = None,
+    threads: int = 1,
+) -> dict[str, Tensor]:
+    """Renders images by a recipe: ``Renderer(recipe, ..)(images, ..)``."""
+
+def decode(images: Iterable[_Encoded], *, threads: int = 1) -> list[Tensor]:
+    """Decodes images to ``u8[height, width, 3]``, R G B."""

@@ -17,6 +17,10 @@ class StorageError(HeadwaterError):
     """The storage tier cannot be reached or does not have the data."""
 
 
+class ImageError(HeadwaterError, ValueError):
+    """An image given to `decode` or `render` cannot be decoded; the message has its number."""
+
+
 class LinkError(HeadwaterError):
     """No data link can be offered, or there is no memory for batches."""
 

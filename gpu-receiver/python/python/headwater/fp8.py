@@ -41,11 +41,17 @@ def to_transformer_engine(tensor: Tensor, device: Any = "cuda", dtype: Any = Non
     `dtype` is what it presents itself as, torch.float32 where nothing is said. The elements are copied to
     `device`; where that is the CPU, they stay where they are, and so does the batch's memory.
     """
+    return split_to_transformer_engine(tensor, 1, device, dtype)[0]
+
+
+def split_to_transformer_engine(
+    tensor: Tensor, views: int, device: Any = None, dtype: Any = None
+) -> list[Any]:
+    """The same for each view of a tensor, whose rows are crop-major. Without `device` nothing is moved."""
     if tensor.dtype != "fp8_e4m3":
         raise TypeError(f"`{tensor.name}` is {tensor.dtype}: a Float8Tensor is made of fp8_e4m3")
     try:
-        from transformer_engine.pytorch.tensor.float8_tensor import Float8Quantizer
-        from transformer_engine_torch import DType
+        quantizer_type, fp8_dtype = _transformer_engine()
     except ImportError as error:
         raise ImportError(
             "Transformer Engine 2 is not installed: `pip install transformer-engine[pytorch]`, or use "
@@ -53,11 +59,33 @@ def to_transformer_engine(tensor: Tensor, device: Any = "cuda", dtype: Any = Non
         ) from error
     import torch
 
-    def number(value: Optional[float]) -> Any:
-        return torch.tensor([value], dtype=torch.float32, device=device)
+    elements = tensor.torch().view(torch.uint8)
+    if device is not None:
+        elements = elements.to(device)
 
-    quantizer = Float8Quantizer(
-        number(tensor.scale), number(tensor.amax), DType.kFloat8E4M3, columnwise=False
+    def number(value: Optional[float]) -> Any:
+        return torch.tensor([value], dtype=torch.float32, device=elements.device)
+
+    quantizer = quantizer_type(
+        number(tensor.scale), number(tensor.amax), fp8_dtype.kFloat8E4M3, columnwise=False
     )
-    elements = tensor.torch().view(torch.uint8).to(device)
-    return quantizer.create_tensor_from_data(elements, fake_dtype=dtype or torch.float32)
+    return [
+        quantizer.create_tensor_from_data(view, fake_dtype=dtype or torch.float32)
+        for view in elements.chunk(views)
+    ]
+
+
+def transformer_engine_is_here() -> bool:
+    """Whether Transformer Engine 2 can be imported."""
+    try:
+        _transformer_engine()
+    except ImportError:
+        return False
+    return True
+
+
+def _transformer_engine() -> tuple[Any, Any]:
+    from transformer_engine.pytorch.tensor.float8_tensor import Float8Quantizer
+    from transformer_engine_torch import DType
+
+    return Float8Quantizer, DType

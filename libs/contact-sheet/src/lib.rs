@@ -1,14 +1,12 @@
 //! A picture of what came out: a row for each sample, with all its views side by side.
+//!
+//! Deliberately absent: what becomes of the picture.
+#![deny(unsafe_code)]
 
-use std::fs::File;
-use std::io::BufWriter;
-use std::path::Path;
-
-use anyhow::{Context, Result};
 use half::{bf16, f16};
 use headwater_core::recipe::MX_BLOCK;
 use headwater_core::{Dtype, Recipe, TensorLayout};
-use headwater_receiver::Batch;
+use headwater_receiver::{Batch, ReceiverError};
 
 /// Pixels between views.
 const GAP: usize = 4;
@@ -16,7 +14,8 @@ const GAP: usize = 4;
 const PAPER: u8 = 32;
 
 /// An RGB picture.
-pub(crate) struct Sheet {
+#[derive(Debug)]
+pub struct Sheet {
     width: usize,
     height: usize,
     pixels: Vec<u8>,
@@ -33,7 +32,10 @@ struct Scale {
 
 impl Sheet {
     /// Draws the first samples of a batch, at most `samples`.
-    pub(crate) fn draw(batch: &Batch, recipe: &Recipe, samples: usize) -> Result<Self> {
+    ///
+    /// # Errors
+    /// The batch lies on a GPU that does not give it back.
+    pub fn draw(batch: &Batch, recipe: &Recipe, samples: usize) -> Result<Self, ReceiverError> {
         let tensors: Vec<&TensorLayout> =
             batch.layout().tensors().iter().filter(|tensor| is_picture(tensor)).collect();
         let samples = samples.min(batch.len());
@@ -44,7 +46,7 @@ impl Sheet {
         };
         let row = tallest + GAP;
         let width = GAP + tensors.iter().map(columns).sum::<usize>();
-        let height = GAP + samples * row;
+        let height = if tensors.is_empty() { 0 } else { GAP + samples * row };
         let mut sheet = Self { width, height, pixels: vec![PAPER; width * height * 3] };
         let mut left = GAP;
         for tensor in &tensors {
@@ -80,19 +82,25 @@ impl Sheet {
         }
     }
 
-    /// Writes a PNG; folders that are missing are made.
-    pub(crate) fn write(&self, path: &Path) -> Result<()> {
-        let what = || format!("cannot write contact sheet `{}`", path.display());
-        if let Some(folder) = path.parent() {
-            std::fs::create_dir_all(folder).with_context(what)?;
-        }
-        let file = BufWriter::new(File::create(path).with_context(what)?);
-        let mut png = png::Encoder::new(file, self.width as u32, self.height as u32);
+    /// Whether there is nothing to see: the recipe makes no images.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.pixels.is_empty()
+    }
+
+    /// The picture as a PNG file.
+    ///
+    /// # Errors
+    /// It is empty.
+    pub fn png(&self) -> Result<Vec<u8>, png::EncodingError> {
+        let mut file = Vec::new();
+        let mut png = png::Encoder::new(&mut file, self.width as u32, self.height as u32);
         png.set_color(png::ColorType::Rgb);
         png.set_depth(png::BitDepth::Eight);
-        let mut writer = png.write_header().with_context(what)?;
-        writer.write_image_data(&self.pixels).with_context(what)?;
-        writer.finish().with_context(what)
+        let mut writer = png.write_header()?;
+        writer.write_image_data(&self.pixels)?;
+        writer.finish()?;
+        Ok(file)
     }
 }
 
@@ -101,7 +109,7 @@ fn is_picture(tensor: &TensorLayout) -> bool {
 }
 
 /// A tensor and its bytes; elements in blocks as binary32 under their scales.
-fn picture(batch: &Batch, tensor: &TensorLayout) -> Result<(TensorLayout, Vec<u8>)> {
+fn picture(batch: &Batch, tensor: &TensorLayout) -> Result<(TensorLayout, Vec<u8>), ReceiverError> {
     let bytes = batch.tensor_bytes(tensor)?;
     if tensor.dtype != Dtype::Mxfp8E4m3 {
         return Ok((tensor.clone(), bytes));

@@ -1,0 +1,119 @@
+"""The augmentation of a script for dino_loader, as a recipe."""
+
+from __future__ import annotations
+
+import dataclasses
+import warnings
+from dataclasses import dataclass
+from typing import Any, Union
+
+_RATIO = (3 / 4, 4 / 3)
+# What the released code of DINOv2 comes to: docs/recipes.md says why these are not the paper's.
+_BLUR_FIRST, _BLUR_SECOND, _BLUR_LOCAL = 0.0, 0.9, 0.5
+
+_Pair = tuple[float, float]
+_Triple = tuple[float, float, float]
+
+
+@dataclass
+class DINOAugConfig:
+    """DINOv2's views: random crops, flip, colour jitter, grayscale, blur, solarisation.
+
+    With its defaults it is the preset `dinov2`. Subclass it, or give any object that has these fields. A subclass
+    changes a default by a plain attribute or as a dataclass; one that overrides `recipe` may do anything that
+    docs/recipes.md has.
+    """
+
+    n_global_crops: int = 2
+    n_local_crops: int = 8
+    global_crop_size: int = 224
+    local_crop_size: int = 96
+    global_crops_scale: _Pair = (0.32, 1.0)
+    local_crops_scale: _Pair = (0.05, 0.32)
+    #: Of the second global crop; the others are never solarised.
+    solarize_prob: float = 0.2
+    mean: _Triple = (0.485, 0.456, 0.406)
+    std: _Triple = (0.229, 0.224, 0.225)
+
+    def __post_init__(self) -> None:
+        # A subclass without @dataclass has this class's __init__, and with it this class's defaults.
+        for one in dataclasses.fields(DINOAugConfig):
+            default = getattr(type(self), one.name)
+            if getattr(self, one.name) == one.default != default:
+                setattr(self, one.name, default)
+
+    def recipe(self, dtype: str) -> dict[str, Any]:
+        """The table `[recipe]` with crops of a dtype: "bf16", "f32" or "fp8_e4m3"."""
+        return recipe_of(self, dtype)
+
+
+def recipe_of(aug_cfg: Any, dtype: str) -> dict[str, Any]:
+    """The recipe of anything that has the fields of DINOAugConfig."""
+    tensors = [
+        _tensor("global_crops", dtype, aug_cfg.global_crop_size, _global_views(aug_cfg)),
+        _tensor("local_crops", dtype, aug_cfg.local_crop_size, _local_views(aug_cfg)),
+    ]
+    return {
+        "preset": "custom",
+        # As the presets of dinov2 have it, whose code ran with earlier releases of Pillow.
+        "resize_passes": "horizontal-first",
+        "mean": list(aug_cfg.mean),
+        "std": list(aug_cfg.std),
+        "tensors": [tensor for tensor in tensors if tensor["views"]],
+    }
+
+
+def recipe_for(aug_cfg: Any, dtype: str) -> dict[str, Any]:
+    """The recipe that the object makes itself, else the one of its fields."""
+    own = getattr(aug_cfg, "recipe", None)
+    return dict(own(dtype)) if callable(own) else recipe_of(aug_cfg, dtype)
+
+
+def warn_of_unknown(aug_cfg: Any, stacklevel: int) -> None:
+    """Warns of fields that a subclass has added, which change nothing by themselves."""
+    if not isinstance(aug_cfg, DINOAugConfig) or type(aug_cfg).recipe is not DINOAugConfig.recipe:
+        return
+    known = {one.name for one in dataclasses.fields(DINOAugConfig)}
+    for one in dataclasses.fields(aug_cfg):
+        if one.name not in known:
+            warnings.warn(
+                f"{type(aug_cfg).__name__}.{one.name} changes nothing: override `recipe(dtype)` and use it there",
+                stacklevel=stacklevel + 1,
+            )
+
+
+def _global_views(aug_cfg: Any) -> list[dict[str, Any]]:
+    views = []
+    for number in range(aug_cfg.n_global_crops):
+        second = number == 1
+        ops = _ops(_BLUR_SECOND if second else _BLUR_FIRST)
+        if second:
+            ops.append({"op": "solarize", "p": aug_cfg.solarize_prob, "threshold": 128})
+        views.append(_view(aug_cfg.global_crops_scale, ops))
+    return views
+
+
+def _local_views(aug_cfg: Any) -> list[dict[str, Any]]:
+    return [_view(aug_cfg.local_crops_scale, _ops(_BLUR_LOCAL))] * aug_cfg.n_local_crops
+
+
+def _ops(blur_p: float) -> list[dict[str, Any]]:
+    jitter = {
+        "op": "color_jitter",
+        "p": 0.8,
+        "brightness": [0.6, 1.4],
+        "contrast": [0.6, 1.4],
+        "saturation": [0.8, 1.2],
+        "hue": [-0.1, 0.1],
+    }
+    blur = {"op": "gaussian_blur", "p": blur_p, "sigma": [0.1, 2.0]}
+    return [{"op": "flip", "p": 0.5}, jitter, {"op": "grayscale", "p": 0.2}, blur]
+
+
+def _view(scale: _Pair, ops: list[dict[str, Any]]) -> dict[str, Any]:
+    crop = {"kind": "random_resized", "scale": list(scale), "ratio": list(_RATIO)}
+    return {"crop": crop, "ops": ops}
+
+
+def _tensor(name: str, dtype: str, size: int, views: list[dict[str, Any]]) -> dict[str, Union[str, int, list]]:
+    return {"name": name, "dtype": dtype, "height": size, "width": size, "views": views}

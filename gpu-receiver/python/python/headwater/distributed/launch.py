@@ -1,0 +1,116 @@
+"""Which rank a process is, from the variables of its launcher: torchrun, SLURM, or both."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, MutableMapping
+from typing import NamedTuple, Optional
+
+from ..errors import ConfigError
+
+# Rank and number of ranks, from the first launcher that sets both. `headwater.Loader` has the same order.
+_RANKS = (("torchrun", "RANK", "WORLD_SIZE"), ("slurm", "SLURM_PROCID", "SLURM_NTASKS"))
+_PORT_FIRST, _PORTS = 10000, 20000  # below the ports that Linux hands out by itself
+
+
+class Launch(NamedTuple):
+    """A process among those that train together. Without a launcher it is alone."""
+
+    launcher: str
+    rank: int
+    local_rank: int
+    world_size: int
+    master_addr: str
+    master_port: int
+
+
+def launched(env: Mapping[str, str]) -> Launch:
+    """Reads the variables.
+
+    Raises `ConfigError` for a variable that is missing or is not a number.
+    """
+    launcher, rank, world_size = _ranks(env)
+    alone = world_size == 1
+    return Launch(
+        launcher,
+        rank,
+        _local_rank(env, alone),
+        world_size,
+        _master_addr(env, alone),
+        _master_port(env, alone),
+    )
+
+
+def export(launch: Launch, env: MutableMapping[str, str]) -> None:
+    """Sets torchrun's variables where they are not set, so that other libraries know the ranks too."""
+    for name, value in [
+        ("RANK", launch.rank),
+        ("LOCAL_RANK", launch.local_rank),
+        ("WORLD_SIZE", launch.world_size),
+        ("MASTER_ADDR", launch.master_addr),
+        ("MASTER_PORT", launch.master_port),
+    ]:
+        env.setdefault(name, str(value))
+
+
+def first_host(nodelist: str) -> str:
+    """The first host of a SLURM node list: `gpu[07-12,15],cpu1` begins with `gpu07`."""
+    first = re.match(r"(?:[^,\[]|\[[^\]]*\])+", nodelist.strip())
+    if first is None:
+        raise ConfigError(f"`{nodelist}` is not a SLURM node list: set MASTER_ADDR")
+    return re.sub(r"\[([^,\-\]]*)[^\]]*\]", r"\1", first.group())
+
+
+def _ranks(env: Mapping[str, str]) -> tuple[str, int, int]:
+    for launcher, rank_name, size_name in _RANKS:
+        rank, world_size = _number(env, rank_name), _number(env, size_name)
+        if rank is None or world_size is None:
+            continue
+        if rank >= world_size:
+            raise ConfigError(f"{rank_name}={rank} must be below {size_name}={world_size}")
+        return launcher, rank, world_size
+    return "none", 0, 1
+
+
+def _local_rank(env: Mapping[str, str], alone: bool) -> int:
+    for name in ("LOCAL_RANK", "SLURM_LOCALID"):
+        number = _number(env, name)
+        if number is not None:
+            return number
+    if alone:
+        return 0
+    raise ConfigError("LOCAL_RANK is not set: start the ranks with torchrun or srun, or set it")
+
+
+def _master_addr(env: Mapping[str, str], alone: bool) -> str:
+    if env.get("MASTER_ADDR"):
+        return env["MASTER_ADDR"]
+    for name in ("SLURM_STEP_NODELIST", "SLURM_JOB_NODELIST"):
+        if env.get(name):
+            return first_host(env[name])
+    if alone:
+        return "127.0.0.1"
+    raise ConfigError("MASTER_ADDR is not set: start the ranks with torchrun or srun, or set it")
+
+
+def _master_port(env: Mapping[str, str], alone: bool) -> int:
+    port = _number(env, "MASTER_PORT")
+    if port is not None:
+        return port
+    job = _number(env, "SLURM_JOB_ID")
+    if job is not None:
+        # Jobs that share a node, and steps of one job, must not meet at one port.
+        step = _number(env, "SLURM_STEP_ID") or 0
+        return _PORT_FIRST + (job * 31 + step) % _PORTS
+    if alone:
+        return _PORT_FIRST
+    raise ConfigError("MASTER_PORT is not set: start the ranks with torchrun or srun, or set it")
+
+
+def _number(env: Mapping[str, str], name: str) -> Optional[int]:
+    text = env.get(name)
+    if not text:
+        return None
+    if not text.strip().isdecimal():
+        raise ConfigError(f"{name}=`{text}` is not a number")
+    return int(text)

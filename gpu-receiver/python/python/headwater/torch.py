@@ -1,0 +1,111 @@
+"""A `headwater.Loader` as a dataset of PyTorch.
+
+    from headwater.torch import IterableDataset
+    from torch.utils.data import DataLoader
+
+    batches = DataLoader(IterableDataset(loader), batch_size=None, num_workers=0)
+"""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Iterator, Mapping
+from typing import Any, NoReturn, Optional
+
+from torch.utils import data
+from torch.utils.data._utils.collate import default_collate_fn_map
+
+from . import Loader
+from .errors import ConfigError, ForkError
+from .torch_batch import TorchBatch
+
+__all__ = ["IterableDataset"]
+
+_IN_WORKER = (
+    "a headwater.Loader cannot be used in the workers of a DataLoader: its threads and its memory are this "
+    "process's, and have batches ready without them; set num_workers=0"
+)
+# Of Accelerate: they cut batches along the first axis, on which crop-major tensors have different lengths.
+_DIVIDERS = ("DataLoaderDispatcher", "IterableDatasetShard")
+_DIVIDED = (
+    "Accelerate would divide batches that are this rank's already, and cut off views: leave the DataLoader out of "
+    "accelerator.prepare() and use batch.to(accelerator.device); in a single process "
+    "DataLoaderConfiguration(dispatch_batches=False) will do"
+)
+
+
+class IterableDataset(data.IterableDataset):
+    """Whole batches of a loader, as `headwater.TorchBatch`.
+
+    It goes into `DataLoader(dataset, batch_size=None, num_workers=0)`, and torchdata's `StatefulDataLoader` with the
+    same arguments. Lightning takes these, and the dataset itself. Epochs and states are the loader's.
+
+    An iteration raises `ForkError` in a DataLoader's worker, and `ConfigError` where Accelerate would divide batches.
+    """
+
+    def __init__(self, loader: Loader):
+        if not isinstance(loader, Loader):
+            raise TypeError(f"IterableDataset(loader): give a headwater.Loader, not {type(loader).__name__}")
+        self.loader = loader
+        # Epoch of a state that was loaded and not iterated yet.
+        self._loaded_epoch: Optional[int] = None
+
+    def __iter__(self) -> Iterator[TorchBatch]:
+        if data.get_worker_info() is not None:
+            raise ForkError(_IN_WORKER)
+        if _is_divided():
+            raise ConfigError(_DIVIDED)
+        return self._batches()
+
+    def _batches(self) -> Iterator[TorchBatch]:
+        # The loader's iteration begins with the first batch: a state may be loaded before it.
+        self._loaded_epoch = None
+        for batch in self.loader:
+            yield batch.torch()
+
+    def __len__(self) -> int:
+        """Steps of an epoch, the same on every rank."""
+        return len(self.loader)
+
+    def set_epoch(self, epoch: int) -> None:
+        """Makes the next iteration one over this epoch, or what is left of it after `load_state_dict`."""
+        if self._loaded_epoch not in (None, epoch):
+            warnings.warn(
+                f"set_epoch({epoch}) leaves epoch {self._loaded_epoch}, whose state was loaded; to go on there, set "
+                "that epoch (with Accelerate: call set_epoch of the prepared DataLoader)",
+                stacklevel=2,
+            )
+        self._loaded_epoch = None
+        self.loader.set_epoch(epoch)
+
+    def state_dict(self) -> dict[str, Any]:
+        """The place of the next batch, as `headwater.Loader.state_dict`."""
+        return self.loader.state_dict()
+
+    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
+        """Makes the next iteration go on where the state was taken."""
+        self.loader.load_state_dict(state_dict)
+        self._loaded_epoch = self.loader.epoch
+
+    def __reduce__(self) -> NoReturn:
+        # Where workers are not forked, the dataset is sent to them.
+        raise ForkError(_IN_WORKER)
+
+
+def _is_divided() -> bool:
+    """Whether one of Accelerate's dividers asks for the batches."""
+    frame = sys._getframe(2)
+    while frame is not None:
+        if frame.f_globals.get("__name__") == "accelerate.data_loader":
+            if type(frame.f_locals.get("self")).__name__ in _DIVIDERS:
+                return True
+        frame = frame.f_back
+    return False
+
+
+def _refuse_to_collate(batches: list[TorchBatch], **_: Any) -> NoReturn:
+    raise ConfigError("headwater's batches are whole already: give the DataLoader batch_size=None")
+
+
+default_collate_fn_map[TorchBatch] = _refuse_to_collate

@@ -1,0 +1,244 @@
+//! Only the fast part: decoding and augmenting images that the caller has, by the worker's own functions.
+//!
+//! No service, no socket; threads only within a call.
+
+use std::cell::RefCell;
+use std::sync::Arc;
+
+use headwater_augment::decode::Decoder;
+use headwater_augment::part::{PartPlan, PartScales, RowBytes};
+use headwater_augment::render::{PartSample, RenderError, RenderKey, Renderer as Painter};
+use headwater_core::recipe::DecodeLimits;
+use headwater_core::{Dtype, Layout, SampleId};
+use headwater_receiver::Fp8Meta;
+use pyo3::exceptions::{PyMemoryError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyTuple};
+use serde_json::Value;
+
+use crate::encoded::{Encoded, numbers};
+use crate::errors::{ConfigError, ImageError};
+use crate::json;
+use crate::memory::Aligned;
+use crate::options;
+use crate::tensor::Tensor;
+use crate::threads::{Kept, for_each};
+
+thread_local! {
+    static PAINTER: Kept<Painter> = const { RefCell::new(None) };
+    static DECODER: Kept<Decoder> = const { RefCell::new(None) };
+}
+
+/// A recipe, ready to be applied to images: what a worker does, as a function.
+///
+/// A pure function of recipe, seed, epoch, pass, id and the image's bytes: with those of a loader it gives the
+/// very bytes of that loader's batch. Can be pickled, and used after fork and spawn.
+///
+/// Arguments:
+///     recipe: name of a preset, path of a TOML file, or a dict as in `[recipe]`.
+///     dtype: element type of a preset's image tensors, as for `Loader`.
+///     seed: of all draws.
+///     threads: that work during a call.
+///
+/// Raises `ConfigError` for a recipe that is wrong or asks for a GPU's decoder.
+#[pyclass(frozen, module = "headwater")]
+pub(crate) struct Renderer {
+    plan: PartPlan,
+    seed: u64,
+    threads: usize,
+    /// Recipe and dtype as they were given.
+    given: [Option<Value>; 2],
+}
+
+/// A sample's row of every region.
+struct Row<'a>(Vec<&'a mut [u8]>);
+
+// === impl Row ===
+
+impl RowBytes for Row<'_> {
+    fn region_mut(&mut self, i: usize) -> &mut [u8] {
+        self.0[i]
+    }
+}
+
+// === impl Renderer ===
+
+impl Renderer {
+    fn render(
+        &self,
+        py: Python<'_>,
+        encoded: &[Encoded],
+        keys: &[RenderKey],
+        labels: &[i64],
+    ) -> PyResult<Vec<Tensor>> {
+        let samples = u32::try_from(encoded.len()).unwrap_or(u32::MAX);
+        let layout = Layout::new(self.plan.recipe(), samples);
+        let tensors = layout.tensors();
+        let mut buffers: Vec<Aligned> = tensors
+            .iter()
+            .map(|tensor| Aligned::zeroed(layout.tensor_region(tensor).len_bytes as usize))
+            .collect();
+        let mut rows: Vec<Row<'_>> = encoded.iter().map(|_| Row(Vec::new())).collect();
+        for (buffer, tensor) in buffers.iter_mut().zip(tensors) {
+            // Row `view * samples + sample`: each sample is given its views in order.
+            let chunks = buffer.as_mut_slice().chunks_exact_mut(tensor.row_bytes as usize);
+            chunks.enumerate().for_each(|(at, row)| rows[at % encoded.len()].0.push(row));
+        }
+        let scales = PartScales::of(self.plan.recipe());
+        let items: Vec<_> = rows.into_iter().enumerate().collect();
+        let work = |painter: &mut Painter, (at, mut row): (usize, Row<'_>)| {
+            let (key, encoded, label) = (keys[at], encoded[at].bytes(), labels[at]);
+            let sample = PartSample { key, encoded, label };
+            self.plan.render_sample(painter, &sample, &scales, &mut row)
+        };
+        py.detach(|| for_each(&PAINTER, Painter::new, self.threads, items, work))
+            .map_err(|(at, error)| failed(at, &error))?;
+        let recipe = self.plan.recipe();
+        let fp8: Vec<usize> = recipe.fp8_tensors().collect();
+        let meta = |name: &str| {
+            let of = |&tensor: &usize| recipe.tensors[tensor].name == name;
+            let amax = scales.amaxes()[fp8.iter().position(of)?];
+            Some(Fp8Meta { scale: recipe.fp8_scale(), amax })
+        };
+        let owning = |(tensor, bytes): (&headwater_core::TensorLayout, Aligned)| {
+            let (name, shape) = (tensor.name.clone(), tensor.shape(samples));
+            Tensor::owning(name, tensor.dtype, shape, Arc::new(bytes)).with_fp8(meta(&tensor.name))
+        };
+        Ok(tensors.iter().zip(buffers).map(owning).collect())
+    }
+}
+
+#[pymethods]
+impl Renderer {
+    /// Reads the recipe. See the class.
+    #[new]
+    #[pyo3(signature = (recipe=None, *, dtype=None, seed=0, threads=1))]
+    fn new(
+        recipe: Option<&Bound<'_, PyAny>>,
+        dtype: Option<&Bound<'_, PyAny>>,
+        seed: u64,
+        threads: usize,
+    ) -> PyResult<Self> {
+        if threads == 0 {
+            return Err(PyValueError::new_err("`threads` = 0: give 1 or more"));
+        }
+        let value = |given: Option<&Bound<'_, PyAny>>| given.map(json::from_python).transpose();
+        let given = [value(recipe)?, value(dtype)?];
+        let recipe = options::recipe(&given).map_err(ConfigError::new_err)?;
+        if !recipe.decoder.is_turbojpeg() {
+            return Err(ConfigError::new_err(
+                "`recipe.decoder` asks for a GPU's decoder, which only workers have: leave it out",
+            ));
+        }
+        let plan = PartPlan::new(Arc::new(recipe));
+        Ok(Self { plan, seed, threads, given })
+    }
+
+    /// Renders images: the tensors of a batch by their names, without `labels` unless they are given.
+    ///
+    /// Arguments:
+    ///     images: a list of encoded images: `bytes`, an array of u8 with one axis, or a file's path.
+    ///     ids: of each image the number that its draws follow from; a loader has them as
+    ///         `sample.id`. Without them 0, 1, 2 and so on.
+    ///     epoch: the draws' epoch.
+    ///     passes: of each image how often its dataset was gone through before in the epoch,
+    ///         `sample.pass_index`; without them 0.
+    ///     labels: of each image.
+    ///
+    /// Raises `ImageError` for an image that cannot be decoded, whose number it names.
+    #[pyo3(signature = (images, *, ids=None, epoch=0, passes=None, labels=None))]
+    fn __call__<'py>(
+        &self,
+        images: &Bound<'py, PyAny>,
+        ids: Option<Vec<u64>>,
+        epoch: u32,
+        passes: Option<Vec<u32>>,
+        labels: Option<Vec<i64>>,
+    ) -> PyResult<Bound<'py, PyDict>> {
+        let py = images.py();
+        let encoded = Encoded::all(images)?;
+        let count = encoded.len();
+        let with_labels = labels.is_some();
+        let labels = numbers("labels", labels, count, |_| -1)?;
+        let passes = numbers("passes", passes, count, |_| 0)?;
+        let ids = numbers("ids", ids, count, |at| at as u64)?;
+        let key = |(id, pass)| RenderKey { seed: self.seed, epoch, pass, sample: SampleId(id) };
+        let keys: Vec<_> = ids.into_iter().zip(passes).map(key).collect();
+        let tensors = self.render(py, &encoded, &keys, &labels)?;
+        let named = PyDict::new(py);
+        for tensor in tensors {
+            if with_labels || tensor.name() != Layout::LABELS {
+                named.set_item(tensor.name().to_owned(), tensor)?;
+            }
+        }
+        Ok(named)
+    }
+
+    fn __getnewargs_ex__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        let [recipe, dtype] = &self.given;
+        let keywords = PyDict::new(py);
+        keywords.set_item("dtype", json::to_python(py, dtype)?)?;
+        keywords.set_item("seed", self.seed)?;
+        keywords.set_item("threads", self.threads)?;
+        let arguments = PyTuple::new(py, [json::to_python(py, recipe)?])?;
+        PyTuple::new(py, [arguments.into_any(), keywords.into_any()])
+    }
+
+    fn __repr__(&self) -> String {
+        let names: Vec<_> = self.plan.recipe().tensors.iter().map(|t| t.name.as_str()).collect();
+        let (names, seed, threads) = (names.join(", "), self.seed, self.threads);
+        format!("<headwater.Renderer {names} seed={seed} threads={threads}>")
+    }
+}
+
+/// Renders images by a recipe: `Renderer(recipe, ..)(images, ..)`, see there. Whoever calls it often keeps a
+/// `Renderer`, which reads the recipe once.
+#[pyfunction]
+#[pyo3(signature = (
+    images, recipe=None, *, dtype=None, seed=0, ids=None, epoch=0, passes=None, labels=None, threads=1
+))]
+#[expect(clippy::too_many_arguments, reason = "keywords of Python")]
+pub(crate) fn render<'py>(
+    images: &Bound<'py, PyAny>,
+    recipe: Option<&Bound<'py, PyAny>>,
+    dtype: Option<&Bound<'py, PyAny>>,
+    seed: u64,
+    ids: Option<Vec<u64>>,
+    epoch: u32,
+    passes: Option<Vec<u32>>,
+    labels: Option<Vec<i64>>,
+    threads: usize,
+) -> PyResult<Bound<'py, PyDict>> {
+    Renderer::new(recipe, dtype, seed, threads)?.__call__(images, ids, epoch, passes, labels)
+}
+
+/// Decodes images, JPEG, PNG or WebP, to `u8[height, width, 3]`, R G B, the pixels that recipes begin with.
+///
+/// Arguments:
+///     images: a list of encoded images: `bytes`, an array of u8 with one axis, or a file's path.
+///     threads: that work during the call.
+///
+/// Raises `ImageError` for an image that cannot be decoded, whose number it names.
+#[pyfunction]
+#[pyo3(signature = (images, *, threads=1))]
+pub(crate) fn decode(images: &Bound<'_, PyAny>, threads: usize) -> PyResult<Vec<Tensor>> {
+    let encoded = Encoded::all(images)?;
+    let work = |decoder: &mut Decoder, image: &Encoded| {
+        let image = decoder.decode(image.bytes())?;
+        let (height, width) = (image.extent().height.into(), image.extent().width.into());
+        let bytes = Arc::new(Aligned::of(image.pixels()));
+        Ok(Tensor::owning("image".to_owned(), Dtype::U8, vec![height, width, 3], bytes))
+    };
+    let make = || Ok(Decoder::new(DecodeLimits::default())?);
+    let decoded =
+        images.py().detach(|| for_each(&DECODER, make, threads, encoded.iter().collect(), work));
+    decoded.map_err(|(at, error): (usize, RenderError)| failed(at, &error))
+}
+
+fn failed(at: usize, error: &RenderError) -> PyErr {
+    let text = headwater_core::printable(&format!("image {at}: {error}")).into_owned();
+    match error {
+        RenderError::Passing { .. } => PyMemoryError::new_err(text),
+        _ => ImageError::new_err(text),
+    }
+}

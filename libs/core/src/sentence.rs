@@ -1,0 +1,56 @@
+//! An error and its causes as one line.
+
+use std::error::Error;
+
+use crate::printable;
+
+/// Joins an error's chain. A cause that the text already holds is not said twice: some errors
+/// put their source into their own sentence. Names from files may hold anything: a terminal gets text.
+#[must_use]
+pub fn sentence(error: &(dyn Error + 'static)) -> String {
+    let mut text = String::new();
+    for cause in std::iter::successors(Some(error), |&error| error.source()) {
+        let cause = cause.to_string();
+        let cause = cause.split_whitespace().collect::<Vec<_>>().join(" ");
+        if text.is_empty() {
+            text = cause;
+        } else if !text.contains(&cause) {
+            text.push_str(": ");
+            text.push_str(&cause);
+        }
+    }
+    printable(&text).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+
+    use super::*;
+
+    #[derive(Debug, thiserror::Error)]
+    #[error("{said}")]
+    struct Link {
+        said: &'static str,
+        source: Option<Box<dyn Error + Send + Sync>>,
+    }
+
+    fn chain(said: &[&'static str]) -> Link {
+        let source = said.get(1).map(|_| chain(&said[1..]).into());
+        Link { said: said[0], source }
+    }
+
+    #[test]
+    fn a_chain_is_one_line_that_says_nothing_twice() {
+        let last = "address in use\n  (os error 98)";
+        let error = chain(&["storage tier", "cannot listen: address in use (os error 98)", last]);
+        let text = "storage tier: cannot listen: address in use (os error 98)";
+        assert_eq!(sentence(&error), text);
+    }
+
+    #[test]
+    fn what_a_file_has_in_its_names_does_not_reach_the_terminal() {
+        let error = io::Error::other("shard `\u{1b}]0;gone\u{7}.tar` is broken");
+        assert_eq!(sentence(&error), r"shard `\u{1b}]0;gone\u{7}.tar` is broken");
+    }
+}

@@ -1,0 +1,120 @@
+//! Why there are no local services.
+
+use std::io;
+use std::path::PathBuf;
+
+use headwater_augment::AugmentError;
+use headwater_config::ConfigError;
+use headwater_core::sentence;
+use headwater_storage::StorageError;
+use serde::{Deserialize, Serialize};
+
+/// Why local services cannot be had, or have ended.
+#[derive(Debug, thiserror::Error)]
+pub enum LocalError {
+    /// The configuration cannot be used.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// The storage node cannot start or go on.
+    #[error("{}", sentence(.0))]
+    Storage(#[from] StorageError),
+    /// The worker cannot start or go on.
+    #[error("{}", sentence(.0))]
+    Worker(#[from] AugmentError),
+    /// What the process of the local services said of its end.
+    #[error("{text}")]
+    Told {
+        /// Which part of it.
+        kind: LocalErrorKind,
+        /// The sentence.
+        text: String,
+    },
+    /// The folder of sockets cannot be used.
+    #[error(
+        "local services need a folder that only you can enter, and `{}` is not usable: {reason}; set \
+         XDG_RUNTIME_DIR to such a folder", path.display()
+    )]
+    Folder {
+        /// The folder or the file in it.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// The program cannot be found.
+    #[error(
+        "there is no program `headwater` in {}: install the package again, name the program in the \
+         variable HEADWATER_PROGRAM, or give `embedded=\"threads\"`", looked_in.join(", ")
+    )]
+    NoProgram {
+        /// Where it was looked for.
+        looked_in: Vec<String>,
+    },
+    /// The program cannot be started.
+    #[error(
+        "cannot start the local services with `{}`: {reason}; is it the program of this version?",
+        program.display()
+    )]
+    Start {
+        /// The program.
+        program: PathBuf,
+        /// What it or the system said.
+        reason: String,
+    },
+    /// The process of the local services is gone.
+    #[error(
+        "the local services have ended without a word, perhaps killed for want of memory: make the \
+         loader again, with `load_state_dict` of its last state"
+    )]
+    Lost,
+    /// A tier has ended unasked.
+    #[error("a tier of the local services has ended before it was asked to")]
+    Ended,
+    /// No thread could be started.
+    #[error("the local services have no threads: {0}")]
+    Threads(#[source] io::Error),
+    /// A thread of the services' own died.
+    #[error("a thread of the local services stopped by a panic: report it with the log")]
+    Panic,
+    /// Whoever wanted them does not any more.
+    #[error("local services are not wanted any more")]
+    Cancelled,
+}
+
+/// Who has to do something about it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LocalErrorKind {
+    /// A value is wrong.
+    Config,
+    /// The data cannot be served.
+    Storage,
+    /// The services cannot run, or are gone.
+    Services,
+}
+
+// === impl LocalError ===
+
+impl LocalError {
+    /// Which kind it is.
+    #[must_use]
+    pub fn kind(&self) -> LocalErrorKind {
+        match self {
+            Self::Told { kind, .. } => *kind,
+            Self::Config(ConfigError::Storage(error)) | Self::Storage(error) => match error {
+                StorageError::Config { .. } | StorageError::Access(_) => LocalErrorKind::Config,
+                _ => LocalErrorKind::Storage,
+            },
+            Self::Config(_)
+            | Self::Worker(AugmentError::Config { .. } | AugmentError::Gpu { .. })
+            | Self::Folder { .. }
+            | Self::NoProgram { .. } => LocalErrorKind::Config,
+            Self::Worker(_)
+            | Self::Start { .. }
+            | Self::Lost
+            | Self::Ended
+            | Self::Threads(_)
+            | Self::Panic
+            | Self::Cancelled => LocalErrorKind::Services,
+        }
+    }
+}

@@ -1,0 +1,58 @@
+//! Which loaders share their services.
+
+use headwater_config::Config;
+use headwater_core::{Digest, Digester};
+
+use crate::job::namespace;
+
+/// Identity of the services that a loader wants: equal for those of one job that want the same data
+/// served in the same way. `job` tells it from others of the same user.
+///
+/// Neither recipe nor weights count, which services do not know; nor the number of threads, which
+/// follows from each rank's own cores where nobody sets it.
+pub(crate) fn key(config: &Config, job: &str) -> Digest {
+    let mut served = Config {
+        dataset: config.dataset.clone(),
+        storage: config.storage.clone(),
+        augment: config.augment.clone(),
+        ..Config::default()
+    };
+    served.dataset.iter_mut().for_each(|dataset| dataset.weight = None);
+    let served = serde_json::to_vec(&served).expect("plain data");
+    // Paths may be relative. Services of another network namespace cannot be reached, and the numbers
+    // of processes of another one say nothing.
+    let folder = std::env::current_dir().unwrap_or_default();
+    let mut digester = Digester::new("headwater local services 1");
+    for text in [env!("CARGO_PKG_VERSION"), job, &namespace("net"), &namespace("pid")] {
+        digester.bytes(text.as_bytes());
+    }
+    digester.bytes(folder.as_os_str().as_encoded_bytes()).bytes(&served).finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use headwater_config::DatasetEntry;
+
+    use super::*;
+
+    fn config(shards: &str) -> Config {
+        let dataset = vec![DatasetEntry::parse(&format!("data={shards}")).unwrap()];
+        Config { dataset, ..Config::default() }
+    }
+
+    #[test]
+    fn what_the_services_do_not_know_makes_no_others() {
+        let ours = key(&config("photos/"), "job 1");
+        let mut same = config("photos/");
+        same.dataset[0].weight = Some(0.5);
+        same.receiver.seed = 7;
+        assert_eq!(key(&same, "job 1"), ours);
+        let mut others = [config("others/"), config("photos/"), config("photos/")];
+        others[1].storage.readers = 3;
+        others[2].augment.threads = 3;
+        for other in &others {
+            assert_ne!(key(other, "job 1"), ours);
+        }
+        assert_ne!(key(&config("photos/"), "job 2"), ours);
+    }
+}

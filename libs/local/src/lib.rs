@@ -1,0 +1,37 @@
+//! Local services: a storage node and augment workers for the ranks of one job on one host, without
+//! anybody who starts them.
+//!
+//! [`Services::shared`] finds those of the job through a socket in the user's runtime folder, or starts
+//! them: one process, `headwater local`, which runs [`serve`]. It holds one connection for each
+//! loader and ends with the last of them. [`Services::embedded`] starts them in threads of this process.
+//! Both are [`Embedded`], which `headwater run` uses too. docs/adr/032 says why.
+//!
+//! Deliberately absent: the receiver and its recipe, Python, the words of the configuration (they come
+//! whole, as a [`Config`](headwater_config::Config)), and any process but the one that ranks share.
+#![forbid(unsafe_code)]
+
+mod alive;
+mod attendance;
+mod bell;
+mod board;
+mod client;
+mod cores;
+mod embedded;
+mod error;
+mod folder;
+mod job;
+mod key;
+mod lines;
+mod program;
+mod serve;
+mod services;
+mod threads;
+mod token;
+mod words;
+
+pub use cores::{Cores, threads_for};
+pub use embedded::{ANY_PORT, Embedded};
+pub use error::{LocalError, LocalErrorKind};
+pub use job::local_ranks;
+pub use serve::serve;
+pub use services::{Services, Wanted, Watch};

@@ -1,0 +1,234 @@
+//! The process of the local services: runs the tiers as long as loaders are connected to its socket.
+
+use std::convert::Infallible;
+use std::fs;
+use std::io::{self, ErrorKind};
+use std::os::unix::net::UnixListener;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::thread;
+
+use headwater_config::Config;
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::Errno;
+use rustix::process::{Pid, getppid};
+use tokio::runtime::Runtime;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+
+use crate::alive::Life;
+use crate::attendance::Attendance;
+use crate::bell::Bell;
+use crate::board::Board;
+use crate::client::Client;
+use crate::folder::RuntimeFolder;
+use crate::token::Token;
+use crate::words::Hello;
+use crate::{Embedded, LocalError};
+
+/// Loaders at a time. A rank has a few.
+const LOADERS_MAX: usize = 1024;
+/// What a scheduler or a terminal sends to all processes of a job, and means for the ranks.
+const NOT_FOR_US: [SignalKind; 5] = [
+    SignalKind::hangup(),
+    SignalKind::interrupt(),
+    SignalKind::terminate(),
+    SignalKind::user_defined1(),
+    SignalKind::user_defined2(),
+];
+
+/// A socket on which loaders are attended to.
+struct Door {
+    folder: RuntimeFolder,
+    socket: PathBuf,
+    listener: UnixListener,
+    /// The process that started this one, until it has made a loader.
+    starter: Option<Life>,
+    attendance: Arc<Attendance>,
+    board: Arc<Board>,
+    /// Rings when the board changes.
+    changed: Arc<Bell>,
+    needs: UnboundedSender<Hello>,
+    /// Nobody can come any more.
+    is_shut: bool,
+}
+
+/// Serves datasets and workers to the loaders that connect to `socket`. Returns when the last of them
+/// is gone; and where none has come, when `starter` is gone, the process that started this one. Signals
+/// that schedulers send to all processes of a job do not end it. `listening` is called as soon as
+/// loaders may connect. Tiers are running still when this returns: the process should end.
+///
+/// What goes wrong with the tiers is told to the loaders, and is no error here.
+///
+/// # Errors
+/// The socket cannot be made, or the system is short of something.
+pub fn serve(
+    config: Config,
+    socket: &Path,
+    starter: Option<Pid>,
+    listening: impl FnOnce(),
+) -> Result<(), LocalError> {
+    let starter = starter.and_then(Life::of).filter(|_| getppid() == starter);
+    let runtime = Runtime::new().map_err(LocalError::Threads)?;
+    {
+        let _within = runtime.enter();
+        for kind in NOT_FOR_US {
+            // Once listened for, a signal has lost its usual effect for good.
+            drop(signal(kind).map_err(LocalError::Threads)?);
+        }
+    }
+    let folder = RuntimeFolder::of(socket)?;
+    let name = socket.file_stem().unwrap_or_default().to_string_lossy();
+    let token = Token::make(&folder, &name)?;
+    let mut config = config;
+    token.guard(&mut config);
+    let fault = |error: io::Error| LocalError::Folder {
+        path: socket.to_owned(),
+        reason: error.to_string(),
+    };
+    let listener = UnixListener::bind(socket).map_err(fault)?;
+    listener.set_nonblocking(true).map_err(fault)?;
+    let board = Arc::new(Board::new(token.path().to_owned()));
+    let changed = board.listen().map_err(LocalError::Threads)?;
+    let (needs, needed) = unbounded_channel();
+    let tiers = run_tiers(runtime, config, Arc::clone(&board), needed);
+    thread::Builder::new().name("hw-tiers".into()).spawn(tiers).map_err(LocalError::Threads)?;
+    let mut door = Door {
+        folder,
+        socket: socket.to_owned(),
+        listener,
+        starter,
+        attendance: Arc::new(Attendance::new().map_err(LocalError::Threads)?),
+        board,
+        changed,
+        needs,
+        is_shut: false,
+    };
+    listening();
+    door.attend().map_err(fault)?;
+    drop(token);
+    Ok(())
+}
+
+/// Runs the tiers for ever, or until one of them fails.
+fn run_tiers(
+    runtime: Runtime,
+    config: Config,
+    board: Arc<Board>,
+    needed: UnboundedReceiver<Hello>,
+) -> impl FnOnce() + Send + 'static {
+    move || match runtime.block_on(tiers(&config, &board, needed)) {
+        Ok(never) => match never {},
+        Err(error) => board.fail(&error),
+    }
+}
+
+async fn tiers(
+    config: &Config,
+    board: &Arc<Board>,
+    mut needed: UnboundedReceiver<Hello>,
+) -> Result<Infallible, LocalError> {
+    let shown = Arc::clone(board);
+    let mut tiers = Embedded::start(config, move |done, of| shown.set_indexed(done, of)).await?;
+    board.set_storage(tiers.storage(), tiers.fields());
+    loop {
+        tokio::select! {
+            Some(Hello { cores, threads }) = needed.recv() => {
+                if !board.has_worker(&cores) {
+                    let address = tiers.add_worker_on(cores.clone(), threads).await?;
+                    board.add_worker(cores, address);
+                }
+            }
+            error = tiers.ended() => return Err(error),
+        }
+    }
+}
+
+// === impl Door ===
+
+impl Door {
+    /// Lets loaders in until the last of them is gone.
+    fn attend(&mut self) -> io::Result<()> {
+        loop {
+            self.wait()?;
+            self.attendance.left.silence();
+            self.changed.silence();
+            self.let_in()?;
+            if self.board.has_failed() {
+                // Loaders that come from now on start services of their own.
+                self.shut()?;
+            }
+            if self.starter.as_ref().is_some_and(Life::is_over) || self.attendance.has_begun() {
+                self.starter = None;
+            }
+            if self.starter.is_none() && self.attendance.there() == 0 && self.shut()? {
+                return Ok(());
+            }
+        }
+    }
+
+    fn wait(&self) -> io::Result<()> {
+        let mut polled: Vec<PollFd<'_>> = [&self.attendance.left, &*self.changed]
+            .map(|bell| PollFd::new(bell, PollFlags::IN))
+            .into();
+        if !self.is_shut {
+            polled.push(PollFd::new(&self.listener, PollFlags::IN));
+        }
+        let (descriptor, limit) = self.starter.as_ref().map_or((None, None), Life::wait_for);
+        polled.extend(descriptor.map(|life| PollFd::from_borrowed_fd(life, PollFlags::IN)));
+        match poll(&mut polled, limit) {
+            Ok(_) | Err(Errno::INTR) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Attends to all who wait at the door; says whether there was anybody.
+    fn let_in(&self) -> io::Result<bool> {
+        if self.is_shut {
+            return Ok(false);
+        }
+        let mut came = false;
+        loop {
+            let stream = match self.listener.accept() {
+                Ok((stream, _)) => stream,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+                Err(error) if error.kind() == ErrorKind::ConnectionAborted => continue,
+                Err(error) => return Err(error),
+            };
+            stream.set_nonblocking(false)?;
+            if self.attendance.there() >= LOADERS_MAX {
+                tracing::warn!(LOADERS_MAX, "a loader is refused: as many are connected as may be");
+                continue;
+            }
+            came = true;
+            let client = Client {
+                stream,
+                presence: self.attendance.enter(),
+                board: Arc::clone(&self.board),
+                needs: self.needs.clone(),
+            };
+            let attending = thread::Builder::new().name("hw-loader".into());
+            if let Err(error) = attending.spawn(move || client.attend()) {
+                tracing::warn!(%error, "a loader is refused: there are no threads");
+            }
+        }
+        Ok(came)
+    }
+
+    /// Makes sure that nobody comes any more; not if somebody has come at the last moment.
+    fn shut(&mut self) -> io::Result<bool> {
+        if self.is_shut {
+            return Ok(true);
+        }
+        // Whoever finds no services starts others under this lock.
+        let _lock = self.folder.lock().map_err(io::Error::other)?;
+        if self.let_in()? && !self.board.has_failed() {
+            return Ok(false);
+        }
+        self.is_shut = true;
+        match fs::remove_file(&self.socket) {
+            Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
+            _ => Ok(true),
+        }
+    }
+}

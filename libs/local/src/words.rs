@@ -1,0 +1,70 @@
+//! What a loader and the services of its host say to each other: objects of JSON, one a line.
+//!
+//! The services speak first. Both are of one version: another one has another socket.
+
+use std::path::PathBuf;
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use crate::{Cores, LocalErrorKind};
+
+/// The services' lines.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub(crate) enum Answer {
+    /// Somebody attends to this connection.
+    Welcome,
+    /// Indices are being made.
+    Indexing {
+        /// Shards that have one.
+        done: usize,
+        /// All shards.
+        of: usize,
+    },
+    /// The services are ready for this loader.
+    Ready(Ready),
+    /// There are none, or none any more.
+    Failed {
+        /// Who has to do something about it.
+        kind: LocalErrorKind,
+        /// The sentence.
+        text: String,
+    },
+}
+
+/// Where services are.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Ready {
+    /// Address of the storage node.
+    pub(crate) storage: String,
+    /// Names of the fields that the datasets' samples have.
+    pub(crate) fields: Vec<String>,
+    /// Address of the worker on the loader's cores.
+    pub(crate) worker: String,
+    /// File of the token that both want to be shown.
+    pub(crate) token_file: PathBuf,
+}
+
+/// A loader's only line, after it was welcomed.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Hello {
+    /// The cores that it may use.
+    pub(crate) cores: Cores,
+    /// Threads that may render on them.
+    pub(crate) threads: usize,
+}
+
+/// As it is sent.
+pub(crate) fn line(said: &impl Serialize) -> Vec<u8> {
+    let mut line = serde_json::to_vec(said).expect("plain data");
+    line.push(b'\n');
+    line
+}
+
+/// As it was received, without the line's end.
+pub(crate) fn read<T: DeserializeOwned>(line: &[u8]) -> Option<T> {
+    serde_json::from_slice(line).ok()
+}

@@ -1,0 +1,43 @@
+//! `headwater local`: storage node and workers for the ranks of one host.
+//!
+//! The Python loader starts it where it is given data in place of addresses (docs/python.md).
+
+use std::path::PathBuf;
+
+use anyhow::{Context, Result};
+use clap::Args;
+use headwater_config::Config;
+use rustix::process::Pid;
+
+use crate::cmd::serving::announce;
+
+/// Flags of `local`.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct Flags {
+    /// Socket for loaders, in a folder that only this user may enter
+    #[arg(long, value_name = "PATH")]
+    socket: PathBuf,
+    /// Number of the process that started this one: it ends with that one if no loader has come
+    #[arg(long, value_name = "PID")]
+    starter: Option<i32>,
+}
+
+pub(crate) fn run(config: Config, flags: &Flags) -> Result<()> {
+    let starter =
+        flags.starter.map(|pid| Pid::from_raw(pid).context("--starter is 0")).transpose()?;
+    do_not_wait_for_readers();
+    let listening = || announce("listening on", flags.socket.display());
+    Ok(headwater_local::serve(config, &flags.socket, starter, listening)?)
+}
+
+/// Lets log lines be lost where nobody reads them. The process that started this one may have been
+/// stopped, and the others must not wait for it.
+fn do_not_wait_for_readers() {
+    use rustix::fs::{FileType, OFlags, fcntl_getfl, fcntl_setfl, fstat};
+    let errors = std::io::stderr();
+    let is_pipe =
+        fstat(&errors).is_ok_and(|found| FileType::from_raw_mode(found.st_mode) == FileType::Fifo);
+    if is_pipe && let Ok(flags) = fcntl_getfl(&errors) {
+        let _ = fcntl_setfl(&errors, flags | OFlags::NONBLOCK);
+    }
+}
