@@ -106,7 +106,7 @@ fn a_worker_without_a_usable_jpeg_decoder_refuses_recipes_that_ask_for_it() {
     let receiver = Receiver::open(fleet.config(), recipe, &[dataset]);
     let ended = receiver.and_then(|receiver| receiver.next_batch().map(drop));
     let error = ended.expect_err("no worker can").to_string();
-    for word in ["nvJPEG", "libnvjpeg.so.13: it has no nvjpegCreateExV2"] {
+    for word in ["nvJPEG", "libnvjpeg.so.13: it has no nvjpegCreateEx"] {
         assert!(error.contains(word), "no `{word}` in {error}: {}", fleet.worker(0).log());
     }
 }

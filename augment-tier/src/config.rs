@@ -97,12 +97,12 @@ pub struct AugmentConfig {
     /// fit is rendered in pieces.
     #[key(unit = "bytes")]
     pub cuda_memory_bytes: u64,
-    /// Memory of the GPU that nvJPEG takes for itself, shared evenly by the threads; only with
-    /// `recipe.decoder` `nvjpeg`, beside `cuda_memory_bytes`.
+    /// Memory of the GPU that nvJPEG's kernels take for themselves, shared evenly by the threads; only
+    /// with `recipe.decoder` `nvjpeg`, beside `cuda_memory_bytes`. The engines take more, unasked.
     #[key(unit = "bytes")]
     pub nvjpeg_memory_bytes: u64,
-    /// Columns, in pixels, of the largest image that nvJPEG takes memory for ahead; 0: as images
-    /// come.
+    /// Columns, in pixels, of the largest image that the engines take memory for ahead; 0: as
+    /// images come.
     #[key(unit = "pixels")]
     pub nvjpeg_width_hint: u32,
     /// Rows of it, in pixels; 0: as images come.

@@ -1,5 +1,6 @@
 //! Libraries that are opened at run time.
 
+use headwater_core::counted;
 use headwater_dylib::{CUDA_DRIVER, Dylib, IBVERBS, NVJPEG, NVML, NVRTC, UCX};
 use headwater_inventory::Library;
 use headwater_transport::LinkKind;
@@ -131,7 +132,11 @@ fn jpeg(gpu: bool) -> Vec<Check> {
     checks.push(match library.jpeg_engines() {
         Ok(found) => Check::ok(
             "jpeg engines",
-            format!("{} of {} decoders each", found.engines, found.cores_per_engine),
+            format!(
+                "{}, each with {}",
+                counted(found.engines, "engine"),
+                counted(found.cores_per_engine, "core")
+            ),
         ),
         Err(status) => Check::absent(
             "jpeg engines",

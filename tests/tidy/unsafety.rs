@@ -3,13 +3,15 @@
 use crate::tree::{code, files, read, root};
 
 /// Files that hold unsafe code, each with why it cannot do without.
-const ROOMS: [(&str, &str); 52] = [
+const ROOMS: [(&str, &str); 54] = [
     ("libs/core/tests/allocations.rs", "an allocator that counts"),
     ("augment-tier/tests/allocations.rs", "an allocator that counts"),
     ("augment-tier/src/cuda/memory.rs", "memory from the GPU's driver"),
     ("augment-tier/src/cuda/nvjpeg/budget.rs", "nvJPEG asks it for memory"),
-    ("augment-tier/src/cuda/nvjpeg/codec.rs", "nvJPEG is C"),
+    ("augment-tier/src/cuda/nvjpeg/engine.rs", "nvJPEG is C"),
     ("augment-tier/src/cuda/nvjpeg/fake.rs", "stands in for that library in tests"),
+    ("augment-tier/src/cuda/nvjpeg/handle.rs", "nvJPEG is C"),
+    ("augment-tier/src/cuda/nvjpeg/kernels.rs", "nvJPEG is C"),
     ("augment-tier/src/cuda/nvjpeg/library.rs", "looks that library's functions up"),
     ("augment-tier/src/cuda/stream.rs", "the GPU's driver is C"),
     ("augment-tier/src/decode/heap.rs", "tells C's allocator its thresholds"),

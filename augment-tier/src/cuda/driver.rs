@@ -7,10 +7,13 @@ use cudarc::driver::{CudaContext, CudaFunction};
 use headwater_cuda::{CubinCache, CudaError};
 
 use super::device::Kernel;
+use super::nvjpeg::Handles;
 use super::source::SOURCE;
 
 /// A GPU with the kernels on it. Streams share it.
 pub(super) struct Gpu {
+    /// Dropped before the context that they were made in.
+    pub(super) jpegs: Handles,
     pub(super) gpu: headwater_cuda::Gpu,
     pub(super) kernels: [CudaFunction; 2],
     pub(super) shared_bytes_max: u32,
@@ -44,7 +47,8 @@ impl Gpu {
         let [resize, finish] =
             Kernel::ALL.map(|number| kernel(number).map_err(gpu.failed("load kernels")));
         let shared_bytes_max = shared_bytes_max as u32;
-        Ok(Self { gpu, kernels: [resize?, finish?], shared_bytes_max })
+        let kernels = [resize?, finish?];
+        Ok(Self { jpegs: Handles::default(), gpu, kernels, shared_bytes_max })
     }
 
     /// Its name: `NVIDIA H200`.

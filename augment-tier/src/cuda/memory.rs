@@ -4,15 +4,16 @@
 use std::ffi::c_void;
 use std::sync::Arc;
 
-use cudarc::driver::result;
-use cudarc::driver::{CudaContext, CudaStream};
+use cudarc::driver::sys::CUevent_flags;
+use cudarc::driver::{CudaContext, CudaEvent, CudaStream, DriverError, result};
 use headwater_cuda::said;
 
+use super::driver::Gpu;
 use super::nvjpeg::{JpegHost, Kind, Memory, NvJpeg, NvJpegSettings};
 
 /// A stream of a GPU for nvJPEG.
 pub(super) struct JpegsOnGpu {
-    pub(super) context: Arc<CudaContext>,
+    pub(super) gpu: Arc<Gpu>,
     pub(super) stream: Arc<CudaStream>,
     pub(super) settings: NvJpegSettings,
 }
@@ -28,17 +29,27 @@ struct ContextMemory {
 
 impl JpegHost for JpegsOnGpu {
     fn open(&mut self) -> Result<NvJpeg, String> {
-        self.context.bind_to_thread().map_err(said)?;
+        let Self { gpu, stream, settings } = self;
+        gpu.context().bind_to_thread().map_err(said)?;
         let memory = |kind| {
-            let (context, stream) = (Arc::clone(&self.context), Arc::clone(&self.stream));
+            let (context, stream) = (Arc::clone(gpu.context()), Arc::clone(stream));
             Box::new(ContextMemory { context, stream, kind }) as Box<_>
         };
-        NvJpeg::open(self.stream.cu_stream().cast(), self.settings, memory)
+        let done = gpu.context().new_event(Some(CUevent_flags::CU_EVENT_BLOCKING_SYNC));
+        let (done, waited_for) = (done.map_err(said)?, Arc::clone(stream));
+        let settle = Box::new(move || settle(&waited_for, &done).map_err(said));
+        NvJpeg::open(&gpu.jpegs, stream.cu_stream().cast(), *settings, settle, memory)
     }
 
     fn settle(&mut self) -> Result<(), String> {
         self.stream.synchronize().map_err(said)
     }
+}
+
+/// Waits until the stream has done all that was asked of it. The thread sleeps meanwhile.
+fn settle(stream: &CudaStream, done: &CudaEvent) -> Result<(), DriverError> {
+    done.record(stream)?;
+    if done.try_is_complete()? { Ok(()) } else { done.synchronize() }
 }
 
 // === impl ContextMemory ===

@@ -76,11 +76,8 @@ impl GpuStream {
         // not matter: kernels read what was written before.
         let arena = unsafe { result::malloc_sync(arena_bytes as usize) };
         let arena = arena.map_err(|error| no_memory(gpu, arena_bytes, error))?;
-        let jpegs = JpegsOnGpu {
-            context: Arc::clone(gpu.context()),
-            stream: Arc::clone(&stream),
-            settings: nvjpeg,
-        };
+        let jpegs =
+            JpegsOnGpu { gpu: Arc::clone(gpu), stream: Arc::clone(&stream), settings: nvjpeg };
         let jpegs = JpegStream::new(Box::new(jpegs));
         let gpu = Arc::clone(gpu);
         Ok(Self { gpu, stream, done, arena, arena_bytes, staging, staged: 0, rows: None, jpegs })

@@ -5,6 +5,7 @@
 //! [`DecodeLimits`] before memory is taken.
 
 mod cmyk;
+pub(crate) mod coded;
 mod error;
 mod heap;
 mod jpeg;

@@ -8,6 +8,7 @@ mod rows;
 mod speed;
 
 use std::path::Path;
+use std::thread;
 
 use anyhow::{Context as _, Result};
 use headwater_augment::AugmentConfig;
@@ -25,6 +26,24 @@ const PART_SAMPLES: usize = 32;
 /// Each operation alone, on a view of 224 x 224.
 fn operations() -> Vec<Step> {
     headwater_augment::cuda::operations(224, Dtype::Bf16)
+}
+
+/// Those that work on threads of their own, after each has done so once: what only the first image has
+/// to wait for is not measured.
+///
+/// # Errors
+/// The first of one of them fails.
+fn begun<T: Send, E: Send>(
+    workers: Vec<T>,
+    first: impl Fn(&mut T) -> Result<(), E> + Sync,
+) -> Result<Vec<T>, E> {
+    let begin = |mut worker: T| first(&mut worker).map(|()| worker);
+    thread::scope(|scope| {
+        let threads: Vec<_> =
+            workers.into_iter().map(|worker| scope.spawn(|| begin(worker))).collect();
+        let joined = threads.into_iter().map(|thread| thread.join());
+        joined.map(|end| end.unwrap_or_else(|panic| std::panic::resume_unwind(panic))).collect()
+    })
 }
 
 /// A GPU, the processor, and images.

@@ -12,7 +12,7 @@ use headwater_core::recipe::JpegDecoder;
 use headwater_core::{Dtype, Recipe};
 
 use super::rows::render;
-use super::{Gpu, PART_SAMPLES};
+use super::{Gpu, PART_SAMPLES, begun};
 
 /// Most that the mean of all differences may be, in levels of 255: another inverse DCT and another
 /// upsampling of colours differ by fractions of a level, another colour space by many.
@@ -51,6 +51,13 @@ impl Difference {
         let mean_square = self.squares as f64 / self.values.max(1) as f64;
         10.0 * (255.0 * 255.0 / mean_square).log10()
     }
+}
+
+/// The first half of an image, with the marker that ends it.
+fn ended_early(image: &[u8]) -> Vec<u8> {
+    let half = &image[..image.len() / 2];
+    let half = half.strip_suffix(&[0xff]).unwrap_or(half);
+    [half, &[0xff, 0xd9]].concat()
 }
 
 /// A recipe with nvJPEG in the processor's place.
@@ -105,7 +112,28 @@ impl Gpu {
             mean <= MEAN_MAX,
             "views differ by {mean:.2} levels in the mean: not by the decoder"
         );
+        self.compare_damaged(images, &nvjpeg)?;
         Ok(difference)
+    }
+
+    /// Checks that what is made of images that end too early follows from each of them alone.
+    fn compare_damaged(&self, images: &[Vec<u8>], nvjpeg: &Recipe) -> Result<()> {
+        let images: Vec<Vec<u8>> = images.iter().map(|image| ended_early(image)).collect();
+        let mut cuda = self.cuda.renderer()?;
+        for images in images.chunks(PART_SAMPLES) {
+            let fresh = || vec![SampleRows::new(nvjpeg, 0); images.len()];
+            let (mut found, mut again) = (fresh(), fresh());
+            let ends = render(&mut *cuda, nvjpeg, images.iter().map(Vec::as_slice), 0, &mut found);
+            for (at, (image, again)) in images.iter().zip(&mut again).enumerate().rev() {
+                let alone = std::iter::once(image.as_slice());
+                let end = render(&mut *cuda, nvjpeg, alone, 0, std::slice::from_mut(again));
+                ensure!(
+                    end[0].is_ok() == ends[at].is_ok() && *again == found[at],
+                    "nvJPEG makes other pixels of a damaged image without its neighbours"
+                );
+            }
+        }
+        Ok(())
     }
 
     /// Images per second that nvJPEG alone decodes on all threads, and the share that it leaves.
@@ -114,6 +142,10 @@ impl Gpu {
         let decoders = decoders.collect::<Result<Vec<_>, _>>()?;
         let files: Vec<&[u8]> = self.images.iter().map(Vec::as_slice).collect();
         let (next, decoded, left) = (AtomicUsize::new(0), AtomicUsize::new(0), AtomicUsize::new(0));
+        // nvJPEG is opened by the first image.
+        let some = &files[..PART_SAMPLES.min(files.len())];
+        let first = |decoder: &mut JpegsAlone| decoder.decode(some, engine_load).map(drop);
+        let decoders = begun(decoders, first).context("nvJPEG")?;
         let started = Instant::now();
         let ends: Result<Vec<()>> = thread::scope(|scope| {
             let (files, next, decoded, left) = (&files, &next, &decoded, &left);

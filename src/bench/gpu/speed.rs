@@ -14,7 +14,7 @@ use headwater_augment::render::RenderKey;
 use headwater_core::Recipe;
 
 use super::rows::{key, render};
-use super::{Gpu, PART_SAMPLES, operations};
+use super::{Gpu, PART_SAMPLES, begun, operations};
 
 /// Copies of one measurement of them.
 const COPIES: u32 = 50;
@@ -87,22 +87,29 @@ impl Gpu {
     /// The GPU cannot be had, or has left samples to the processor.
     pub(crate) fn back_end(&self, recipe: &Recipe, time: Duration, on_gpu: bool) -> Result<f64> {
         let backend: &dyn Backend = if on_gpu { &self.cuda } else { &self.cpu };
-        let before = self.cuda.counts();
         let renderers = (0..self.threads()).map(|_| backend.renderer());
         let renderers = renderers.collect::<Result<Vec<_>, _>>()?;
+        let part = |first: usize| {
+            let images = self.images.iter().map(Vec::as_slice).cycle();
+            images.skip(first % self.images.len()).take(PART_SAMPLES)
+        };
+        let fresh = || vec![SampleRows::new(recipe, 0); PART_SAMPLES];
+        let renderers = begun(renderers, |renderer| {
+            render(&mut **renderer, recipe, part(0), 0, &mut fresh());
+            anyhow::Ok(())
+        })?;
+        let before = self.cuda.counts();
         let (parts, rendered) = (AtomicUsize::new(0), Mutex::new(0));
         let started = Instant::now();
         thread::scope(|scope| {
             for mut renderer in renderers {
                 let (parts, rendered) = (&parts, &rendered);
                 scope.spawn(move || {
-                    let mut rows = vec![SampleRows::new(recipe, 0); PART_SAMPLES];
+                    let mut rows = fresh();
                     let mut good = 0u64;
                     while started.elapsed() < time {
                         let first = parts.fetch_add(1, Ordering::Relaxed) * PART_SAMPLES;
-                        let images = self.images.iter().map(Vec::as_slice).cycle();
-                        let images = images.skip(first % self.images.len()).take(PART_SAMPLES);
-                        let ends = render(&mut *renderer, recipe, images, first, &mut rows);
+                        let ends = render(&mut *renderer, recipe, part(first), first, &mut rows);
                         good += ends.iter().filter(|end| end.is_ok()).count() as u64;
                     }
                     *rendered.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) += good;

@@ -3,12 +3,16 @@
 #![allow(unsafe_code)]
 
 use std::cell::RefCell;
+use std::collections::HashMap;
 use std::ffi::{c_int, c_uint, c_void};
+use std::sync::Arc;
 
 use super::budget::{Budget, Memory};
-use super::codec::{Budgets, NvCodec};
+use super::engine::Engine;
+use super::handle::Handle;
+use super::kernels::{Budgets, Kernels};
 use super::library::{Allocator, Backend, Image, Library, Opaque, Status};
-use super::{Codec as _, CodecError, Extent, Hint, Placed};
+use super::{Codec, CodecError, Extent, Hint, Placed};
 
 thread_local! {
     /// Each test has a thread of its own, and so a library of its own.
@@ -26,6 +30,14 @@ struct Books {
     components: u32,
     refused: c_int,
     batch: c_int,
+    /// The file whose header was read last, of each parser.
+    parsed: HashMap<usize, (usize, usize)>,
+    /// The file whose codes were read last, and the buffer that it is in.
+    read: (usize, usize),
+    /// The buffer that the state was given last.
+    pinned: usize,
+    /// Buffers that the stream has not read yet.
+    on_their_way: Vec<usize>,
 }
 
 fn call(name: &'static str) -> Status {
@@ -65,12 +77,11 @@ fn destroy(name: &'static str, made: Opaque) -> Status {
 
 unsafe extern "C" fn create(
     _: Backend,
-    device: *mut Allocator,
-    pinned: *mut Allocator,
+    _: *mut c_void,
+    _: *mut c_void,
     _: c_uint,
     to: *mut Opaque,
 ) -> Status {
-    assert!(!device.is_null() && !pinned.is_null(), "memory comes out of the budgets");
     // SAFETY: the codec gives a place for the handle.
     unsafe { make("create", to) }
 }
@@ -107,12 +118,13 @@ unsafe extern "C" fn stream_destroy(made: Opaque) -> Status {
 
 unsafe extern "C" fn stream_parse(
     _: Opaque,
-    _: *const u8,
-    _: usize,
+    file: *const u8,
+    length: usize,
     _: c_int,
     _: c_int,
-    _: Opaque,
+    stream: Opaque,
 ) -> Status {
+    BOOKS.with_borrow_mut(|books| books.parsed.insert(stream as usize, (file as usize, length)));
     call("stream_parse")
 }
 
@@ -153,6 +165,17 @@ unsafe extern "C" fn batch_supported(
     call("batch_supported")
 }
 
+unsafe extern "C" fn decoder_supported(
+    _: Opaque,
+    _: Opaque,
+    _: Opaque,
+    refused: *mut c_int,
+) -> Status {
+    // SAFETY: a place of the caller's.
+    unsafe { *refused = BOOKS.with_borrow(|books| books.refused) };
+    call("decoder_supported")
+}
+
 unsafe extern "C" fn batch_initialise(
     _: Opaque,
     _: Opaque,
@@ -173,7 +196,7 @@ unsafe extern "C" fn batch_preallocate(
     _: c_int,
     _: c_int,
 ) -> Status {
-    assert_eq!((width, height), (640, 480));
+    assert!([(640, 480), (1, 1)].contains(&(width, height)));
     call("batch_preallocate")
 }
 
@@ -196,18 +219,80 @@ unsafe extern "C" fn batch_decode(
     status
 }
 
-unsafe extern "C" fn decode(
+unsafe extern "C" fn decoder_create(_: Opaque, backend: Backend, to: *mut Opaque) -> Status {
+    assert_eq!(backend, Backend::GpuHybrid);
+    // SAFETY: a place of the caller's.
+    unsafe { make("decoder_create", to) }
+}
+
+unsafe extern "C" fn decoder_destroy(made: Opaque) -> Status {
+    destroy("decoder_destroy", made)
+}
+
+unsafe extern "C" fn decoder_state_create(_: Opaque, _: Opaque, to: *mut Opaque) -> Status {
+    // SAFETY: a place of the caller's.
+    unsafe { make("decoder_state_create", to) }
+}
+
+unsafe extern "C" fn buffer_create(_: Opaque, memory: *mut Allocator, to: *mut Opaque) -> Status {
+    assert!(!memory.is_null(), "memory comes out of the budgets");
+    // SAFETY: a place of the caller's.
+    unsafe { make("buffer_create", to) }
+}
+
+unsafe extern "C" fn buffer_destroy(made: Opaque) -> Status {
+    destroy("buffer_destroy", made)
+}
+
+unsafe extern "C" fn attach_device_buffer(_: Opaque, _: Opaque) -> Status {
+    call("attach_device_buffer")
+}
+
+unsafe extern "C" fn attach_pinned_buffer(_: Opaque, buffer: Opaque) -> Status {
+    BOOKS.with_borrow_mut(|books| books.pinned = buffer as usize);
+    call("attach_pinned_buffer")
+}
+
+unsafe extern "C" fn decode_host(
     _: Opaque,
     _: Opaque,
-    file: *const u8,
-    length: usize,
-    _: c_int,
+    _: Opaque,
+    _: Opaque,
+    stream: Opaque,
+) -> Status {
+    BOOKS.with_borrow_mut(|books| {
+        let pinned = books.pinned;
+        assert!(!books.on_their_way.contains(&pinned), "the stream has not read that buffer yet");
+        books.read = books.parsed[&(stream as usize)];
+    });
+    call("decode_host")
+}
+
+unsafe extern "C" fn decode_transfer(
+    _: Opaque,
+    _: Opaque,
+    _: Opaque,
+    _: Opaque,
+    _: *mut c_void,
+) -> Status {
+    BOOKS.with_borrow_mut(|books| {
+        assert!(books.on_their_way.is_empty(), "the image before is still on its way");
+        books.on_their_way.push(books.pinned);
+    });
+    call("decode_transfer")
+}
+
+unsafe extern "C" fn decode_device(
+    _: Opaque,
+    _: Opaque,
+    _: Opaque,
     place: *mut Image,
     _: *mut c_void,
 ) -> Status {
-    // SAFETY: a structure of the caller's.
-    paint(file, length, unsafe { &*place });
-    call("decode")
+    let (file, length) = BOOKS.with_borrow(|books| books.read);
+    // SAFETY: a structure of the caller's; the file is as it was when its header was read.
+    paint(file as *const u8, length, unsafe { &*place });
+    call("decode_device")
 }
 
 /// Writes the file's first byte where the first pixel goes, and its length to the next row.
@@ -238,7 +323,19 @@ fn table() -> Library {
         batch_initialise,
         batch_preallocate,
         batch_decode,
-        decode,
+        decoder_create,
+        decoder_destroy,
+        decoder_supported,
+        decoder_state_create,
+        device_buffer_create: buffer_create,
+        device_buffer_destroy: buffer_destroy,
+        pinned_buffer_create: buffer_create,
+        pinned_buffer_destroy: buffer_destroy,
+        attach_device_buffer,
+        attach_pinned_buffer,
+        decode_host,
+        decode_transfer,
+        decode_device,
     }
 }
 
@@ -251,12 +348,31 @@ impl Memory for NoMemory {
     fn give_back(&self, _address: u64) {}
 }
 
-fn open(backend: Backend, hint: Hint) -> Result<NvCodec, CodecError> {
-    BOOKS.with_borrow_mut(|books| (books.size, books.components) = ((3, 2), 3));
-    let [device, pinned] = [0; 2].map(|_| Budget::new(1 << 20, Box::new(NoMemory)));
-    let budgets = Budgets { device, pinned };
-    NvCodec::open(&table(), backend, std::ptr::null_mut(), budgets, hint)
+fn handle(backend: Backend) -> Result<Option<Arc<Handle>>, String> {
+    BOOKS.with_borrow_mut(|books| (books.size, books.components) = ((17, 16), 3));
+    Handle::open(&table(), backend)
 }
+
+fn engine(hint: Hint) -> Result<Engine, CodecError> {
+    let handle = handle(Backend::Hardware).map_err(CodecError::Device)?;
+    Engine::open(handle.expect("engines"), std::ptr::null_mut(), hint)
+}
+
+fn kernels() -> Result<Kernels, CodecError> {
+    let handle = handle(Backend::GpuHybrid).map_err(CodecError::Device)?;
+    let [device, pinned] = [0; 2].map(|_| Budget::new(1 << 20, Box::new(NoMemory)));
+    let settle = || {
+        BOOKS.with_borrow_mut(|books| books.on_their_way.clear());
+        Ok(())
+    };
+    let budgets = Budgets { device, pinned };
+    let handle = handle.expect("kernels");
+    Kernels::open(handle, std::ptr::null_mut(), Box::new(settle), budgets)
+}
+
+/// Both ways, one at a time: the books are those of one handle.
+const CODECS: [fn() -> Box<dyn Codec>; 2] =
+    [|| Box::new(engine(Hint::default()).unwrap()), || Box::new(kernels().unwrap())];
 
 fn fail(name: &'static str, status: c_int) {
     BOOKS.with_borrow_mut(|books| books.failing = Some((name, status)));
@@ -266,85 +382,4 @@ fn calls(name: &'static str) -> usize {
     BOOKS.with_borrow(|books| books.calls.iter().filter(|call| **call == name).count())
 }
 
-const EXTENT: Extent = Extent { width: 3, height: 2 };
-
-#[test]
-fn whatever_fails_while_it_is_opened_nothing_is_left_behind() {
-    let steps = ["create", "state_create", "stream_create", "params_create", "params_format"];
-    for (at, step) in steps.into_iter().enumerate() {
-        fail(step, 6);
-        let error = open(Backend::Hardware, Hint::default()).err().expect(step);
-        let CodecError::Device(reason) = error else { panic!("{step}: {error:?}") };
-        assert!(reason.ends_with("NVJPEG_STATUS_EXECUTION_FAILED"), "{reason}");
-        let (made, alive) = BOOKS.with_borrow(|books| (books.made, books.alive.len()));
-        assert_eq!(alive, 0, "{step}");
-        assert!(made >= at.min(1), "{step}");
-    }
-    BOOKS.with_borrow_mut(|books| books.failing = None);
-    drop(open(Backend::Hardware, Hint::default()).unwrap());
-    assert_eq!(BOOKS.with_borrow(|books| books.alive.len()), 0);
-}
-
-#[test]
-fn an_image_whose_header_says_another_size_or_more_colours_is_not_taken() {
-    let mut codec = open(Backend::Hardware, Hint::default()).unwrap();
-    assert_eq!(codec.engines(), Ok((7, 1)));
-    assert_eq!(codec.takes(b"file", EXTENT), Ok(true));
-    assert_eq!(codec.takes(b"file", Extent { width: 2, height: 3 }), Ok(false));
-    BOOKS.with_borrow_mut(|books| books.components = 4);
-    assert_eq!(codec.takes(b"file", EXTENT), Ok(false), "four inks");
-    BOOKS.with_borrow_mut(|books| (books.components, books.refused) = (3, 1));
-    assert_eq!(codec.takes(b"file", EXTENT), Ok(false), "the engine's word");
-    BOOKS.with_borrow_mut(|books| books.refused = 0);
-    fail("stream_parse", 3);
-    assert_eq!(codec.takes(b"file", EXTENT), Ok(false), "no JPEG");
-    fail("stream_parse", 6);
-    assert!(matches!(codec.takes(b"file", EXTENT), Err(CodecError::Device(_))));
-}
-
-/// Files of 1, 2 and so on bytes, with memory for each.
-fn decode_some(codec: &mut NvCodec, images: usize) -> Result<Vec<[u8; 18]>, CodecError> {
-    let files: Vec<Vec<u8>> = (1..=images).map(|n| vec![n as u8 + 40; n]).collect();
-    let mut memory = vec![[0u8; 18]; images];
-    let placed: Vec<Placed<'_>> = files
-        .iter()
-        .zip(&mut memory)
-        .map(|(file, to)| Placed { encoded: file, extent: EXTENT, to: to.as_mut_ptr() as u64 })
-        .collect();
-    codec.decode(&placed)?;
-    Ok(memory)
-}
-
-#[test]
-fn each_image_goes_to_its_place_row_behind_row() {
-    for backend in [Backend::Hardware, Backend::GpuHybrid] {
-        let mut codec = open(backend, Hint::default()).unwrap();
-        let memory = decode_some(&mut codec, 3).unwrap();
-        for (number, pixels) in (1u8..).zip(&memory) {
-            assert_eq!((pixels[0], pixels[9]), (number + 40, number), "{backend:?}");
-        }
-    }
-}
-
-#[test]
-fn a_batch_is_prepared_once_for_each_number_of_images_and_anew_after_a_failure() {
-    let mut codec = open(Backend::Hardware, Hint { width: 640, height: 480 }).unwrap();
-    for images in [3, 3, 2, 2] {
-        decode_some(&mut codec, images).unwrap();
-    }
-    assert_eq!((calls("batch_initialise"), calls("batch_preallocate")), (2, 2));
-    fail("batch_decode", 3);
-    assert!(matches!(decode_some(&mut codec, 2), Err(CodecError::Image(_))));
-    BOOKS.with_borrow_mut(|books| books.failing = None);
-    decode_some(&mut codec, 2).unwrap();
-    assert_eq!(calls("batch_initialise"), 3);
-    codec.decode(&[]).unwrap();
-    assert_eq!(calls("batch_initialise"), 3, "no images ask for nothing");
-}
-
-#[test]
-fn a_device_without_memory_is_no_fault_of_an_image() {
-    let mut codec = open(Backend::Hardware, Hint::default()).unwrap();
-    fail("batch_initialise", 5);
-    assert!(matches!(decode_some(&mut codec, 2), Err(CodecError::Memory(_))));
-}
+mod tests;

@@ -11,7 +11,7 @@ use headwater_dylib::{DylibError, NVJPEG};
 /// `NVJPEG_MAX_COMPONENT`.
 const COMPONENTS_MAX: usize = 4;
 
-/// `nvjpegHandle_t`, `nvjpegJpegState_t`, `nvjpegJpegStream_t`, `nvjpegDecodeParams_t`.
+/// `nvjpegHandle_t`, `nvjpegJpegState_t`, `nvjpegBufferPinned_t` and all others of its kind.
 pub(super) type Opaque = *mut c_void;
 
 /// `nvjpegImage_t`.
@@ -42,8 +42,8 @@ pub(super) enum Backend {
 
 /// `NVJPEG_OUTPUT_RGBI`: interleaved, in the first channel.
 pub(super) const OUTPUT_RGBI: c_int = 5;
-/// `NVJPEG_CSS_420`, what cameras and the web make.
-pub(super) const SUBSAMPLING_420: c_int = 2;
+/// `NVJPEG_CSS_444`, for which most memory is taken.
+pub(super) const SUBSAMPLING_444: c_int = 0;
 /// `NVJPEG_FLAGS_UPSAMPLING_WITH_INTERPOLATION`: smooth chroma, as libjpeg-turbo has it.
 pub(super) const SMOOTH_UPSAMPLING: c_uint = 1 << 5;
 
@@ -58,9 +58,8 @@ headwater_dylib::functions! {
     pub(super) struct Library;
     // SAFETY: names and types are those of `nvjpeg.h`, see the top of this file.
     unsafe extern "C" {
-        /// Back end, memory of the device, pinned memory, flags, handle.
-        create: fn(Backend, *mut Allocator, *mut Allocator, c_uint, *mut Opaque) -> Status
-            = "nvjpegCreateExV2";
+        /// Back end, memory of the device, pinned memory, flags, handle. Null: the library's own memory.
+        create: fn(Backend, *mut c_void, *mut c_void, c_uint, *mut Opaque) -> Status = "nvjpegCreateEx";
         destroy: fn(Opaque) -> Status = "nvjpegDestroy";
         hardware: fn(Opaque, *mut c_uint, *mut c_uint) -> Status = "nvjpegGetHardwareDecoderInfo";
         state_create: fn(Opaque, *mut Opaque) -> Status = "nvjpegJpegStateCreate";
@@ -88,9 +87,30 @@ headwater_dylib::functions! {
         /// Handle, state, bytes of each, lengths, places, stream of the GPU.
         batch_decode: fn(Opaque, Opaque, *const *const u8, *const usize, *mut Image, *mut c_void) -> Status
             = "nvjpegDecodeBatched";
-        /// Handle, state, bytes, length, format, place, stream of the GPU.
-        decode: fn(Opaque, Opaque, *const u8, usize, c_int, *mut Image, *mut c_void) -> Status
-            = "nvjpegDecode";
+        decoder_create: fn(Opaque, Backend, *mut Opaque) -> Status = "nvjpegDecoderCreate";
+        decoder_destroy: fn(Opaque) -> Status = "nvjpegDecoderDestroy";
+        /// Decoder, stream, params; 0 where the decoder takes the image.
+        decoder_supported: fn(Opaque, Opaque, Opaque, *mut c_int) -> Status
+            = "nvjpegDecoderJpegSupported";
+        /// Handle, decoder, state, which is destroyed as any.
+        decoder_state_create: fn(Opaque, Opaque, *mut Opaque) -> Status = "nvjpegDecoderStateCreate";
+        device_buffer_create: fn(Opaque, *mut Allocator, *mut Opaque) -> Status
+            = "nvjpegBufferDeviceCreateV2";
+        device_buffer_destroy: fn(Opaque) -> Status = "nvjpegBufferDeviceDestroy";
+        pinned_buffer_create: fn(Opaque, *mut Allocator, *mut Opaque) -> Status
+            = "nvjpegBufferPinnedCreateV2";
+        pinned_buffer_destroy: fn(Opaque) -> Status = "nvjpegBufferPinnedDestroy";
+        /// State, buffer.
+        attach_device_buffer: fn(Opaque, Opaque) -> Status = "nvjpegStateAttachDeviceBuffer";
+        attach_pinned_buffer: fn(Opaque, Opaque) -> Status = "nvjpegStateAttachPinnedBuffer";
+        /// Handle, decoder, state, params, stream.
+        decode_host: fn(Opaque, Opaque, Opaque, Opaque, Opaque) -> Status = "nvjpegDecodeJpegHost";
+        /// Handle, decoder, state, stream, stream of the GPU.
+        decode_transfer: fn(Opaque, Opaque, Opaque, Opaque, *mut c_void) -> Status
+            = "nvjpegDecodeJpegTransferToDevice";
+        /// Handle, decoder, state, place, stream of the GPU.
+        decode_device: fn(Opaque, Opaque, Opaque, *mut Image, *mut c_void) -> Status
+            = "nvjpegDecodeJpegDevice";
     }
 }
 
@@ -112,6 +132,11 @@ impl Status {
     pub(super) const SUCCESS: Self = Self(0);
     /// `NVJPEG_STATUS_ALLOCATOR_FAILURE`.
     pub(super) const ALLOCATOR_FAILURE: Self = Self(5);
+
+    /// Whether the GPU has nothing for a back end: `ARCH_MISMATCH`, `IMPLEMENTATION_NOT_SUPPORTED`.
+    pub(super) fn is_of_architecture(self) -> bool {
+        matches!(self.0, 7 | 9)
+    }
 
     /// Whether the image is at fault, not the device: bad, not supported, or incomplete.
     pub(super) fn is_of_image(self) -> bool {
@@ -148,8 +173,7 @@ mod tests {
     fn another_library_under_its_name_is_named_with_what_it_lacks() {
         let another = Dylib { sonames: &["libc.so.6"], ..NVJPEG };
         let error = another.load::<Library>().map(drop).unwrap_err().to_string();
-        for word in ["nvJPEG", "libc.so.6", "nvjpegCreateExV2", "nvidia-nvjpeg", "LD_LIBRARY_PATH"]
-        {
+        for word in ["nvJPEG", "libc.so.6", "nvjpegCreateEx", "nvidia-nvjpeg", "LD_LIBRARY_PATH"] {
             assert!(error.contains(word), "{error}");
         }
     }

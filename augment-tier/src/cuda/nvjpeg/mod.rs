@@ -6,9 +6,11 @@
 //! processor's decoder, which also is the judge of whether an image is damaged.
 
 mod budget;
-mod codec;
+mod engine;
 #[cfg(test)]
 mod fake;
+mod handle;
+mod kernels;
 mod library;
 mod stream;
 
@@ -17,8 +19,10 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use budget::Budget;
 pub(super) use budget::{Kind, Memory};
-use codec::{Budgets, NvCodec};
-use library::{Backend, Library};
+use engine::Engine;
+pub(super) use handle::Handles;
+pub(super) use kernels::Settle;
+use kernels::{Budgets, Kernels};
 pub(super) use stream::{JpegHost, JpegStream};
 
 /// An image and where on the device its pixels go: interleaved RGB without padding.
@@ -42,7 +46,7 @@ pub(super) struct Hint {
 /// What a worker wants of nvJPEG.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NvJpegSettings {
-    /// Most bytes of the GPU's memory that it takes for itself, over all streams.
+    /// Most bytes of the GPU's memory that its kernels take for themselves, over all streams.
     pub memory_bytes: u64,
     /// Columns of the largest image that memory is taken for ahead; 0: none.
     pub width_hint: u32,
@@ -52,9 +56,10 @@ pub struct NvJpegSettings {
 
 /// One way to decode.
 ///
-/// Contract: `decode` asks the device's stream for it and need not wait. Files and places stay as
-/// they are until the stream has been waited for. After an error of the device nothing may be asked
-/// of it any more.
+/// Contract: the device's stream is idle when `decode` is called, because an engine writes at once, whatever
+/// the stream still has to do. `decode` puts work on the stream and need not wait; later work on the
+/// stream sees the pixels. Files and places stay as they are until the stream has been waited for. After
+/// a device error nothing else may be called.
 pub(super) trait Codec: Send {
     /// Whether it takes an image of that size, by its header alone.
     fn takes(&mut self, encoded: &[u8], extent: Extent) -> Result<bool, CodecError>;
@@ -91,32 +96,26 @@ enum Way {
 // === impl NvJpeg ===
 
 impl NvJpeg {
-    /// Opens both ways on a stream of the GPU whose context is current. Each has half of the memory,
-    /// and may have as much of the host's.
+    /// Opens both ways on a stream of the GPU whose context is current. `settings.memory_bytes` bounds
+    /// the kernels' memory on the device, and their pinned memory on the host.
     ///
     /// # Errors
-    /// nvJPEG is not there, or refuses the GPU. Engines that there are none of are no error here.
+    /// nvJPEG is not there, or refuses the GPU. A GPU without engines is no error.
     pub(super) fn open(
+        handles: &Handles,
         cuda_stream: *mut std::ffi::c_void,
         settings: NvJpegSettings,
+        settle: Settle,
         memory: impl Fn(Kind) -> Box<dyn Memory>,
     ) -> Result<Self, String> {
-        let library = Library::system()?;
         let hint = Hint { width: settings.width_hint, height: settings.height_hint };
-        let budget = |kind| Budget::new(settings.memory_bytes / 2, memory(kind));
-        let budgets = || Budgets { device: budget(Kind::Device), pinned: budget(Kind::Pinned) };
-        let open = |backend| NvCodec::open(library, backend, cuda_stream, budgets(), hint);
-        let kernels = open(Backend::GpuHybrid).map_err(CodecError::into_reason)?;
-        let engine = match open(Backend::Hardware) {
-            Ok(engine) if engine.engines().is_ok_and(|(engines, _)| engines > 0) => Some(engine),
-            Ok(_) => None,
-            Err(error) => {
-                tracing::info!(reason = error.into_reason(), "no JPEG engine");
-                None
-            }
-        };
-        let engine = engine.map(|engine| Box::new(engine) as Box<dyn Codec>);
-        Ok(Self { engine, kernels: Box::new(kernels) })
+        let budget = |kind| Budget::new(settings.memory_bytes, memory(kind));
+        let budgets = Budgets { device: budget(Kind::Device), pinned: budget(Kind::Pinned) };
+        let kernels = Kernels::open(handles.kernels()?, cuda_stream, settle, budgets);
+        let kernels = Box::new(kernels.map_err(CodecError::into_reason)?);
+        let open = |handle| Engine::open(handle, cuda_stream, hint);
+        let engine = handles.engine()?.map(open).transpose().map_err(CodecError::into_reason)?;
+        Ok(Self { engine: engine.map(|engine| Box::new(engine) as Box<dyn Codec>), kernels })
     }
 
     /// Whether the GPU has engines.
