@@ -9,7 +9,8 @@ use headwater_config::{DatasetEntry, Setting};
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct DatasetFlags {
     /// A dataset, as in `photos=data/photos-{000000..000003}.tar`, or one of the hub, as in
-    /// `hub:photos/train`; where a storage tier serves it, its name is enough; may be repeated
+    /// `hub:photos/train`; where a storage tier serves it, its name is enough; with more keys of
+    /// `[[dataset]]`: `{name="wiki", shards="wiki.bin", sequence_length=2048}`; may be repeated
     #[arg(long = "dataset", value_name = "NAME=SHARDS", value_parser = parse_dataset)]
     pub(crate) datasets: Vec<DatasetEntry>,
 }

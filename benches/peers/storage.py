@@ -2,18 +2,22 @@
 `webdataset`, `streaming` (MDS) and `datasets` (Parquet), in turns, from the kernel's cache.
 
 usage: storage.py PROGRAM FOLDER [--rounds N] [--json]
-PROGRAM is `headwater` (a release build), FOLDER holds WebDataset tars with .jpg and .cls members. Wants
-`pip install webdataset mosaicml-streaming datasets pyarrow` in a virtual environment; a package that is
-not there is left out, by name. The same photographs are written as MDS and Parquet to a temporary folder.
+PROGRAM is `headwater` (a release build), FOLDER holds WebDataset tars with .jpg and .cls members. What it
+wants is in requirements-storage.txt beside it, to be installed with --no-deps. A package that is not there
+is left out, by name. The same photographs are written as MDS and Parquet to a temporary folder, and put
+into a bucket of moto, an S3 server in Python on this host.
 
 Each reader gives all samples of an epoch as bytes, without decoding them, and looks at every byte. CPU
-time counts all threads of a process, and of both ends where there are two.
+time counts all threads of a process, and of both ends where there are two; not that of moto.
 """
 
 import argparse
+import contextlib
 import importlib.metadata
 import json
+import os
 import pathlib
+import socket
 import statistics
 import subprocess
 import sys
@@ -21,6 +25,8 @@ import tarfile
 import tempfile
 import time
 import zlib
+
+BUCKET = "photos"
 
 
 def photos(tars):
@@ -45,6 +51,8 @@ def look_at(data):
 class WebDataset:
     name = "webdataset"
     package = "webdataset"
+    # Its files below the folder, for this project's reader.
+    ours = None
 
     def __init__(self, tars, folder):
         import webdataset
@@ -58,6 +66,8 @@ class WebDataset:
 class Mds:
     name = "streaming (MDS)"
     package = "mosaicml-streaming"
+    # Its files below the folder, for this project's reader.
+    ours = "mds"
 
     def __init__(self, tars, folder):
         from streaming import MDSWriter, StreamingDataset
@@ -75,6 +85,8 @@ class Mds:
 class Parquet:
     name = "datasets (Parquet)"
     package = "datasets"
+    # Its files below the folder, for this project's reader.
+    ours = "photos.parquet"
 
     def __init__(self, tars, folder):
         import datasets
@@ -106,37 +118,97 @@ def epoch(reader):
     return samples, total, time.perf_counter() - started, time.process_time() - cpu
 
 
-def ours(program, tars):
+class Bucket:
+    """The tars in a bucket of moto."""
+
+    package = "moto"
+
+    def __init__(self, tars):
+        import boto3
+        import moto.server  # noqa: F401
+
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = free.getsockname()[1]
+        command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
+        self.process = subprocess.Popen(
+            command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
+        self.environment = {
+            "AWS_ENDPOINT_URL": f"http://127.0.0.1:{port}",
+            "AWS_ALLOW_HTTP": "true",
+            "AWS_REGION": "us-east-1",
+            "AWS_ACCESS_KEY_ID": "key",
+            "AWS_SECRET_ACCESS_KEY": "secret",
+        }
+        while True:
+            with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port)):
+                break
+            if self.process.poll() is not None:
+                sys.exit("moto ended")
+            time.sleep(0.05)
+        client = boto3.client(
+            "s3",
+            endpoint_url=self.environment["AWS_ENDPOINT_URL"],
+            region_name="us-east-1",
+            aws_access_key_id="key",
+            aws_secret_access_key="secret",
+        )
+        client.create_bucket(Bucket=BUCKET)
+        for tar in tars:
+            client.put_object(Bucket=BUCKET, Key=tar.name, Body=tar.read_bytes())
+
+    def stop(self):
+        self.process.terminate()
+        self.process.wait()
+
+
+def ours(program, shards, environment=None):
     """The rows of one round of `headwater bench storage`."""
-    command = [program, "bench", "storage", "--dataset", f"photos={tars[0].parent}/*.tar"]
+    command = [program, "bench", "storage", "--dataset", f"photos={shards}"]
     command += ["--json", "--rounds", "1", "--seconds", "2"]
-    done = subprocess.run(command, stdout=subprocess.PIPE, check=True)
-    return json.loads(done.stdout)["rows"]
+    environment = {**os.environ, **(environment or {})}
+    done = subprocess.run(command, stdout=subprocess.PIPE, check=True, env=environment)
+    for way in json.loads(done.stdout)["rows"]:
+        figures = (way["samples_per_s"], way["bytes_per_s"], way["bytes_per_cpu_s"])
+        yield way["way"], figures
+
+
+def rows(program, tars, folder, bucket, peers):
+    """One round: what each reader did."""
+    for way, figures in ours(program, f"{tars[0].parent}/*.tar"):
+        yield f"headwater, tar, {way}", figures
+    for peer in peers:
+        if peer.ours:
+            for way, figures in ours(program, folder / peer.ours):
+                yield f"headwater, {peer.ours}, {way}", figures
+    if bucket:
+        for way, figures in ours(program, f"s3://{BUCKET}/*.tar", bucket.environment):
+            yield f"headwater, S3, {way}", figures
+    for peer in peers:
+        samples, total, seconds, cpu = epoch(peer)
+        yield peer.name, (samples / seconds, total / seconds, total / cpu)
 
 
 def measure(program, tars, folder, rounds):
-    figures, versions, peers = {}, {}, []
-    for peer in (WebDataset, Mds, Parquet):
+    figures, versions, made = {}, {}, []
+    for kind in (WebDataset, Mds, Parquet, Bucket):
         try:
-            peers.append(peer(tars, folder))
-            versions[peer.package] = importlib.metadata.version(peer.package)
+            made.append(kind(tars) if kind is Bucket else kind(tars, folder))
+            versions[kind.package] = importlib.metadata.version(kind.package)
         except ImportError as error:
-            print(f"{peer.name} is left out: {error}", file=sys.stderr)
-    # The first round fills caches and is not counted.
-    for number in range(rounds + 1):
-        row = {}
-        for way in ours(program, tars):
-            row[f"headwater, {way['way']}"] = (
-                way["samples_per_s"],
-                way["bytes_per_s"],
-                way["bytes_per_cpu_s"],
-            )
-        for peer in peers:
-            samples, total, seconds, cpu = epoch(peer)
-            row[peer.name] = (samples / seconds, total / seconds, total / cpu)
-        if number > 0:
-            for name, values in row.items():
-                figures.setdefault(name, []).append(values)
+            print(f"{kind.__name__} is left out: {error}", file=sys.stderr)
+    peers = [one for one in made if not isinstance(one, Bucket)]
+    bucket = next((one for one in made if isinstance(one, Bucket)), None)
+    try:
+        # The first round fills caches and is not counted.
+        for number in range(rounds + 1):
+            for name, values in rows(program, tars, folder, bucket, peers):
+                if number > 0:
+                    figures.setdefault(name, []).append(values)
+    finally:
+        if bucket:
+            bucket.stop()
     medians = {
         name: [statistics.median(column) for column in zip(*values)]
         for name, values in figures.items()
@@ -162,9 +234,9 @@ def main():
         print(json.dumps({"versions": versions, "rows": medians}))
         return
     print(f"Python {sys.version.split()[0]}, {versions}, medians of {arguments.rounds} rounds")
-    print(f"{'way':22} {'samples/s':>10} {'GB/s':>7} {'GB/CPU second':>14}")
+    print(f"{'way':32} {'samples/s':>10} {'GB/s':>7} {'GB/CPU second':>14}")
     for name, (samples, total, per_cpu) in medians.items():
-        print(f"{name:22} {samples:10.0f} {total / 1e9:7.2f} {per_cpu / 1e9:14.2f}")
+        print(f"{name:32} {samples:10.0f} {total / 1e9:7.2f} {per_cpu / 1e9:14.2f}")
 
 
 if __name__ == "__main__":

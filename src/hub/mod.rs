@@ -11,5 +11,5 @@ mod sums;
 pub(crate) use each::in_order;
 pub(crate) use python::{module_name, stubs};
 pub(crate) use rules::Rules;
-pub(crate) use sizes::{Sizes, measure};
-pub(crate) use sums::{Sums, sha256, sum_line};
+pub(crate) use sizes::{Sizes, measure, measure_splits};
+pub(crate) use sums::{sha256, sum_line};

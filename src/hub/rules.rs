@@ -1,18 +1,16 @@
 //! What makes a sample or a shard a broken one: the same as in training, and more.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt;
-use std::path::Path;
+use std::ops::Range;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, anyhow};
 use headwater_augment::decode::{DecodeLimits, Decoder};
 use headwater_augment::part::SampleFields;
 use headwater_config::Config;
 use headwater_core::{ShardIndex, fields};
-use headwater_storage::InspectedShard;
-use headwater_storage_client::{EncodedSample, FieldSelection, IndexedShard, ObjectReader};
-
-use super::sums::sha256;
+use headwater_storage::{Damage, FoundShard, InspectedSamples};
+use headwater_storage_client::{EncodedSample, FieldSelection, IndexedShard, ShardReadError};
 
 /// Samples fetched from the disk at a time.
 const BATCH_SAMPLES: u32 = 32;
@@ -25,13 +23,18 @@ pub(crate) struct Rules {
     /// Names of the field of the label; none: it is not looked at.
     label: Vec<String>,
     limits: DecodeLimits,
+    /// Where the recipe decodes nothing: the most bytes of a sample.
+    raw_bytes_max: Option<u32>,
 }
 
 /// What was found in a shard.
 #[derive(Debug, Default)]
 pub(crate) struct Found {
     pub(crate) samples: u64,
+    /// Of a tar's file; of other shards' fields.
     pub(crate) bytes: u64,
+    /// Whether `SHA256SUMS` says what its file should be.
+    pub(crate) has_sum: bool,
     pub(crate) samples_broken: u64,
     /// The shard itself, its index or its checksum.
     pub(crate) is_broken: bool,
@@ -56,46 +59,65 @@ impl Rules {
             .context("receiver.image_field and receiver.label_field")?;
         let label = label.split('|').filter(|name| !name.is_empty()).map(str::to_owned).collect();
         let image = config.receiver.image_field.clone();
-        Ok(Self { fields, image, label, limits: config.recipe.decode_limits() })
+        let limits = config.recipe.decode_limits();
+        let raw_bytes_max = config.recipe.recipe()?.raw.map(|raw| raw.bytes_max);
+        Ok(Self { fields, image, label, limits, raw_bytes_max })
     }
 
-    /// Reads a whole shard. `sum` is the SHA-256 that it should have, where that is known.
-    pub(crate) fn inspect(&self, path: &Path, sum: Option<&str>) -> Found {
+    /// Whether samples with these fields can be trained on at all.
+    ///
+    /// # Errors
+    /// None of them is the image or the label; says what to configure.
+    pub(crate) fn fit(&self, dataset: &str, found: &[String]) -> Result<()> {
+        let lacks = |what: &str, wanted: &str, key: &str, otherwise: &str| {
+            let only = fields::found_instead(found, wanted);
+            anyhow!(
+                "no sample of dataset `{dataset}` has {what} `{wanted}` ({key}), only {only}: name one \
+                 of these by `--set {key}=NAME`{otherwise}"
+            )
+        };
+        if !fields::has_field(found, &self.image) {
+            let raw = "; `--set recipe.preset=raw` reads what is no image";
+            return Err(lacks("an image", &self.image, "receiver.image_field", raw));
+        }
+        let label = self.label.join("|");
+        if !self.label.is_empty() && !fields::has_field(found, &label) {
+            let without = ", or do without labels by `--set receiver.label_field=`";
+            return Err(lacks("a label", &label, "receiver.label_field", without));
+        }
+        Ok(())
+    }
+
+    /// Reads a whole shard.
+    pub(crate) fn inspect(&self, shard: &FoundShard) -> Found {
         let mut found = Found::default();
-        let inspected = match InspectedShard::open(path) {
+        let InspectedSamples { shard, faults, damage, has_sum, is_tar } = match shard.open() {
             Ok(inspected) => inspected,
             Err(error) => {
                 found.shard(error.sentence());
                 return found;
             }
         };
-        let shard = inspected.shard();
         let index = shard.index();
-        found.bytes = shard.object().bytes();
+        found.has_sum = has_sum;
+        found.bytes = if is_tar { shard.object().bytes() } else { 0 };
         found.samples = index.samples().into();
-        if let Some(fault) = inspected.fault() {
-            found.shard(fault.sentence());
-        } else if let Err(error) = inspected.check_idx() {
-            // The index of a shard that breaks off is of the whole one.
-            found.shard(error.sentence());
-        }
-        if index.samples() == 0 && inspected.fault().is_none() {
+        if is_tar && index.samples() == 0 && faults.is_empty() {
             found.shard(
                 "holds no sample: members need a name KEY.FIELD, as in `000.jpg`".to_owned(),
             );
         }
-        for (key, count) in doubled_keys(index) {
+        faults.iter().for_each(|fault| found.shard(fault.sentence()));
+        for (key, count) in doubled_keys(index).into_iter().filter(|_| is_tar) {
             found.shard(format!(
                 "has {count} samples with key `{key}`: keys must be unique in a shard"
             ));
         }
-        if let Some(sum) = sum {
-            match sha256(&ObjectReader::new(shard.object(), 0)) {
-                Ok(is) if is == sum => {}
-                Ok(is) => {
-                    found.shard(format!("SHA-256 is {is}, should be {sum}: the file was changed"));
-                }
-                Err(error) => found.shard(error.to_string()),
+        let mut damaged = BTreeMap::new();
+        for Damage { sample, fault } in damage {
+            match sample {
+                Some(sample) => drop(damaged.insert(sample, fault)),
+                None => found.shard(fault),
             }
         }
         let mut decoder = match Decoder::new(self.limits) {
@@ -107,49 +129,51 @@ impl Rules {
         };
         for start in (0..index.samples()).step_by(BATCH_SAMPLES as usize) {
             let end = (start + BATCH_SAMPLES).min(index.samples());
-            self.samples(shard, start..end, &mut decoder, &mut found);
+            for (index, sample) in read(&shard, start..end) {
+                if !is_tar {
+                    found.bytes += sample.as_ref().map_or(0, EncodedSample::bytes);
+                }
+                let mut reasons: Vec<_> = damaged.remove(&index).into_iter().collect();
+                reasons.extend(self.reasons(sample, &mut decoder));
+                found.sample(index, shard.index(), reasons);
+            }
         }
         found
     }
 
-    fn samples(
-        &self,
-        shard: &IndexedShard,
-        range: std::ops::Range<u32>,
-        decoder: &mut Decoder,
-        found: &mut Found,
-    ) {
-        let all = FieldSelection::all();
-        let indices: Vec<u32> = range.collect();
-        // One by one where one of them cannot be had, so that the others still are.
-        let one = |index: &u32| shard.read(&[*index], &all).map(|mut one| one.remove(0));
-        let samples: Vec<_> = match shard.read(&indices, &all) {
-            Ok(samples) => samples.into_iter().map(Ok).collect(),
-            Err(_) => indices.iter().map(one).collect(),
-        };
-        for (index, sample) in indices.into_iter().zip(samples) {
-            let reasons = match sample {
-                Ok(EncodedSample { fields: Err(verdict), .. }) => vec![verdict.to_string()],
-                Ok(sample) => self.reasons(&sample, decoder),
-                Err(error) => vec![error.to_string()],
-            };
-            found.sample(index, shard.index(), reasons);
-        }
-    }
-
     /// Why a sample is a broken one.
-    fn reasons(&self, sample: &EncodedSample, decoder: &mut Decoder) -> Vec<String> {
+    fn reasons(
+        &self,
+        sample: Result<EncodedSample, ShardReadError>,
+        decoder: &mut Decoder,
+    ) -> Vec<String> {
+        let sample = match sample {
+            Ok(EncodedSample { fields: Err(verdict), .. }) => return vec![verdict.to_string()],
+            Ok(sample) => sample,
+            Err(error) => return vec![error.to_string()],
+        };
         let mut reasons = Vec::new();
-        match self.fields.image(sample) {
-            Ok(image) => reasons.extend(decoder.decode(&image).err().map(|e| e.to_string())),
-            Err(fault) => reasons.push(format!("{fault}, only {}", self.found_instead(sample))),
+        match self.fields.image(&sample) {
+            Ok(image) => reasons.extend(self.image_fault(&image, decoder)),
+            Err(fault) => reasons.push(format!("{fault}, only {}", self.found_instead(&sample))),
         }
         let has_label = self.label.iter().any(|name| sample.field(name).is_some());
         if !self.label.is_empty() && !has_label {
             reasons.push(format!("no field `{}` with a label", self.label.join("|")));
         }
-        reasons.extend(self.fields.label(sample).err().map(|fault| fault.to_string()));
+        reasons.extend(self.fields.label(&sample).err().map(|fault| fault.to_string()));
         reasons
+    }
+
+    /// Why an image is a broken one: it cannot be decoded, or, where nothing is, is too large.
+    fn image_fault(&self, image: &[u8], decoder: &mut Decoder) -> Option<String> {
+        let Some(most) = self.raw_bytes_max else {
+            return decoder.decode(image).err().map(|error| error.to_string());
+        };
+        let bytes = image.len();
+        (bytes > most as usize).then(|| {
+            format!("it has {bytes} bytes, over the limit of {most} (recipe.raw_bytes_max)")
+        })
     }
 
     /// The fields of a sample that has no image.
@@ -157,6 +181,21 @@ impl Rules {
         let found: Vec<&str> = sample.fields().map(|(name, _)| name.as_str()).collect();
         fields::found_instead(&found, &self.image)
     }
+}
+
+/// Samples of a shard, one by one where one of them cannot be had, so that the others still are.
+fn read(
+    shard: &IndexedShard,
+    range: Range<u32>,
+) -> Vec<(u32, Result<EncodedSample, ShardReadError>)> {
+    let all = FieldSelection::all();
+    let indices: Vec<u32> = range.collect();
+    let one = |index: &u32| shard.read(&[*index], &all).map(|mut one| one.remove(0));
+    let samples: Vec<_> = match shard.read(&indices, &all) {
+        Ok(samples) => samples.into_iter().map(Ok).collect(),
+        Err(_) => indices.iter().map(one).collect(),
+    };
+    indices.into_iter().zip(samples).collect()
 }
 
 /// Keys that several samples have, in the order in which they are found to, with their number.

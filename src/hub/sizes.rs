@@ -1,12 +1,12 @@
-//! How much there is in splits.
+//! How much there is in datasets.
 
-use std::collections::BTreeMap;
 use std::ops::AddAssign;
-use std::path::PathBuf;
 
 use anyhow::Result;
 use headwater_config::hub::Split;
-use headwater_storage::{SampleCount, StorageError, count_samples};
+use headwater_storage::{
+    FormatKind, FoundPlace, Inspector, SampleCount, StorageConfig, StorageError,
+};
 
 use super::in_order;
 use crate::screen::Screen;
@@ -17,52 +17,64 @@ pub(crate) struct Sizes {
     pub(crate) samples: u64,
     pub(crate) shards: u64,
     pub(crate) bytes: u64,
-    /// Shards whose headers were scanned for want of an index that can be believed.
+    /// Tars whose headers were scanned for want of an index that can be believed.
     pub(crate) scanned: u64,
     /// Shards that could not be counted; their samples and bytes are not in the sums.
     pub(crate) broken: u64,
 }
 
-/// The sizes of splits in the order given, and why shards could not be counted.
+/// The sizes of datasets in the order given, and why places could not be counted.
 pub(crate) fn measure(
-    splits: &[&Split],
+    datasets: &[Vec<FoundPlace>],
     threads: usize,
     screen: &Screen,
 ) -> Result<(Vec<Sizes>, Vec<StorageError>)> {
-    let mut shards: Vec<(usize, PathBuf)> = Vec::new();
-    for (at, split) in splits.iter().enumerate() {
-        shards.extend(split.shards()?.into_iter().map(|path| (at, path)));
-    }
-    let progress = screen.progress("shards", shards.len() as u64);
-    let mut sums: BTreeMap<usize, Sizes> = BTreeMap::new();
+    let numbered = datasets.iter().enumerate();
+    let places: Vec<(usize, &FoundPlace)> =
+        numbered.flat_map(|(at, places)| places.iter().map(move |place| (at, place))).collect();
+    let progress = screen.progress("shards", places.len() as u64);
+    let mut sums = vec![Sizes::default(); datasets.len()];
     let mut faults = Vec::new();
     in_order(
-        &shards,
+        &places,
         threads,
         &progress,
-        |(_, path)| count_samples(path),
-        |(at, _), counted| {
-            let sum = sums.entry(*at).or_default();
+        |(_, place)| place.count(),
+        |(at, place), counted| {
             match counted {
-                Ok(count) => *sum += Sizes::from(count),
+                Ok(count) => {
+                    let scanned = place.format() == FormatKind::Tar && count.by_idx.is_none();
+                    sums[*at] += Sizes { scanned: scanned.into(), ..Sizes::from(count) };
+                }
                 Err(error) => {
-                    *sum += Sizes { shards: 1, broken: 1, ..Sizes::default() };
+                    sums[*at] += Sizes { shards: 1, broken: 1, ..Sizes::default() };
                     faults.push(error);
                 }
             }
             Ok(())
         },
     )?;
-    let sizes = (0..splits.len()).map(|at| sums.get(&at).copied().unwrap_or_default());
-    Ok((sizes.collect(), faults))
+    Ok((sums, faults))
+}
+
+/// The sizes of splits of the hub, as [`measure`] gives them.
+pub(crate) fn measure_splits(
+    splits: &[&Split],
+    config: &StorageConfig,
+    screen: &Screen,
+) -> Result<(Vec<Sizes>, Vec<StorageError>)> {
+    let inspector = Inspector::believing_kept_indices(config);
+    let places = |split: &&Split| anyhow::Ok(inspector.tars(&split.shards()?));
+    let datasets = splits.iter().map(places).collect::<Result<Vec<_>>>()?;
+    measure(&datasets, config.readers, screen)
 }
 
 // === impl Sizes ===
 
 impl From<SampleCount> for Sizes {
     fn from(count: SampleCount) -> Self {
-        let SampleCount { samples, bytes, by_idx } = count;
-        Self { samples, shards: 1, bytes, scanned: by_idx.is_none().into(), broken: 0 }
+        let SampleCount { shards, samples, bytes, .. } = count;
+        Self { samples, shards, bytes, ..Self::default() }
     }
 }
 

@@ -84,6 +84,17 @@ pub enum StorageError {
         #[source]
         source: ShardIndexError,
     },
+    /// A file beside which no index of DALI's can be written.
+    #[error(
+        "`{name}` gets no index of DALI's: {why}; storage nodes do without, and `headwater datasets \
+         list` makes the indices that they keep"
+    )]
+    NoDaliIndex {
+        /// The object, as people write it.
+        name: String,
+        /// Why.
+        why: &'static str,
+    },
     /// An index file that is not one of the shard beside it.
     #[error(
         "index `{name}` does not fit its shard: {place}: {fault}; \
@@ -275,6 +286,7 @@ impl StorageError {
             | Self::Cache(_)
             | Self::Pattern { .. }
             | Self::NoMatch { .. }
+            | Self::NoDaliIndex { .. }
             | Self::Manifest(_)
             | Self::Listen { .. }
             | Self::Serve { .. }

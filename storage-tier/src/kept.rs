@@ -24,12 +24,21 @@ const HEAD_BYTES: usize = 8 + 2 * 24 + 8 + 16;
 /// Keeps indices beside their shards or in a folder.
 #[derive(Debug)]
 pub(crate) struct KeptIndices {
+    access: Access,
     /// Where all of them lie; without one, beside their shards.
     folder: Option<PathBuf>,
     /// For shards whose own folder cannot be written to.
     fallback: Option<PathBuf>,
     /// The log was told that indices cannot be kept.
     told: AtomicBool,
+}
+
+/// What is done with kept indices.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Access {
+    ReadAndWrite,
+    Read,
+    None,
 }
 
 /// From which files an index was made; another stamp means another index.
@@ -68,11 +77,24 @@ impl Stamp {
 
 impl KeptIndices {
     pub(crate) fn new(folder: Option<PathBuf>, fallback: Option<PathBuf>) -> Self {
-        Self { folder, fallback, told: AtomicBool::new(false) }
+        Self { access: Access::ReadAndWrite, folder, fallback, told: AtomicBool::new(false) }
+    }
+
+    /// The same indices, read only.
+    pub(crate) fn read_only(self) -> Self {
+        Self { access: Access::Read, ..self }
+    }
+
+    /// No indices: whatever asks for one makes it.
+    pub(crate) fn none() -> Self {
+        Self { access: Access::None, ..Self::new(None, None) }
     }
 
     /// The index kept for a shard, if it is whole and of that stamp.
     pub(crate) fn load(&self, shard: &Place, stamp: Stamp) -> Option<ShardIndex> {
+        if self.access == Access::None {
+            return None;
+        }
         let load = |path: &PathBuf| decode(&fs::read(path).ok()?, stamp);
         self.places(shard).iter().find_map(load)
     }
@@ -80,6 +102,9 @@ impl KeptIndices {
     /// Keeps an index in the first place that can be written to. Where there is none, it is made
     /// again at the next start.
     pub(crate) fn store(&self, shard: &Place, stamp: Stamp, index: &ShardIndex) {
+        if self.access != Access::ReadAndWrite {
+            return;
+        }
         let bytes = encode(index, stamp);
         let mut last = None;
         for place in self.places(shard) {
@@ -204,6 +229,19 @@ mod tests {
         other.store(&shard, stamp(), &index());
         assert_eq!(other.load(&shard, stamp()), Some(index()));
         assert_eq!(fs::read_dir(folder.path().join("deep/down")).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn indices_that_are_read_only_are_not_written_and_none_are_not_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let shard = Place::of_file(&folder.path().join("a.tar"));
+        let read_only = KeptIndices::new(None, None).read_only();
+        read_only.store(&shard, stamp(), &index());
+        KeptIndices::none().store(&shard, stamp(), &index());
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+        KeptIndices::new(None, None).store(&shard, stamp(), &index());
+        assert_eq!(read_only.load(&shard, stamp()), Some(index()));
+        assert_eq!(KeptIndices::none().load(&shard, stamp()), None);
     }
 
     #[test]

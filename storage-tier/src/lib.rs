@@ -8,7 +8,8 @@
 //! (`format`) finds samples in objects of any source. What is far away, and what has to be unpacked, goes
 //! through the host's cache (`through_cache`).
 //!
-//! Tools that look after shards without serving them use [`InspectedShard`] and [`count_samples`].
+//! Tools that look after shards without serving them use [`Inspector`]; for a tar by itself there are
+//! [`InspectedShard`] and [`count_samples`].
 //!
 //! Deliberately absent: decoding, order of samples, any memory of who read what (who wants what next
 //! is remembered, to fetch it ahead), writing to sources, encryption, watching for new shards. A dataset
@@ -21,6 +22,7 @@ mod drain;
 mod error;
 mod find;
 mod format;
+mod inspect;
 mod kept;
 mod look_ahead;
 mod metrics;
@@ -37,8 +39,9 @@ pub use config::{DatasetConfig, OnBrokenShard, StorageConfig, usual_cache_dir};
 pub use dataset::{FirstPlace, first_place};
 pub use error::StorageError;
 pub use find::find_shards;
-pub use format::{FormatKind, IdxForm, InspectedShard, SampleCount, count_samples};
+pub use format::{Damage, FormatKind, IdxForm, InspectedShard, SampleCount, count_samples};
 pub use headwater_cache::CacheLevel;
+pub use inspect::{DaliIndex, FoundPlace, FoundShard, InspectedSamples, Inspector};
 #[doc(hidden)]
 pub use read_through::read_through;
 pub use service::{listen, serve};

@@ -36,6 +36,7 @@ pub fn read_through(path: &Path, format: FormatKind, bytes_max: u64) -> Result<u
     let format = Formats::new(&StorageConfig::default(), &dataset, kept).of(&place)?;
     let mut samples = 0;
     for (number, outline) in format.outlines(&place)?.into_iter().enumerate() {
+        format.verify(&place, number as u32, outline.version)?;
         match format.open(&place, number as u32, outline.version)? {
             Opened::InPlace(shard) => {
                 let numbers: Vec<u32> = (0..shard.index().samples()).collect();

@@ -266,8 +266,7 @@ impl Storage {
         let open = self.open_shard(dataset, shard).await?;
         let wanted = fetch.wanted.clone();
         // A thread beside the readers: who waits for samples does not wait for it.
-        let fetched =
-            spawn_blocking(move || open.object().fetch(&|| wanted.load(Ordering::Relaxed)));
+        let fetched = spawn_blocking(move || open.fetch(&|| wanted.load(Ordering::Relaxed)));
         let whole = fetched.await.map_err(|_| StorageError::Panic)??;
         Ok(if whole { Outcome::Fetched } else { Outcome::Cancelled })
     }

@@ -1,6 +1,7 @@
 //! Shards by way of the host's cache: fetched or unpacked once for all processes.
 
 use std::io::{self, BufWriter, Write};
+use std::ops::Range;
 use std::sync::Arc;
 
 use headwater_cache::{Cache, EntryWriter, FillError, Key};
@@ -9,8 +10,11 @@ use headwater_storage_client::{CachedObject, IndexedShard, Object, ObjectError};
 
 use crate::StorageError;
 use crate::format::{Opened, Packed};
-use crate::source::{Sum, is_other_sum, read_whole};
+use crate::source::{Sum, is_other_sum, read_spans, read_whole};
 use crate::unpacked::{self, Writer};
+
+/// Fields this close together are copied with what lies between them.
+const GAP_BYTES: u64 = 128 << 10;
 
 /// What is known of a shard before its bytes are read.
 pub(crate) struct Known<'a> {
@@ -37,8 +41,9 @@ pub(crate) fn open(
 ) -> Result<IndexedShard, StorageError> {
     match (opened, cache) {
         (Opened::InPlace(shard), Some(cache)) if known.is_distant => {
-            let bytes = shard.object().bytes();
-            let fill = |writer: &mut EntryWriter<'_>| fetch(&shard, known, writer);
+            let spans = spans_of(&shard);
+            let bytes = spans.iter().map(|span| span.end - span.start).sum();
+            let fill = |writer: &mut EntryWriter<'_>| fetch(&shard, &spans, known, writer);
             let entry = match cached(cache, known, bytes, fill) {
                 Err(StorageError::Object(error)) if is_other_sum(&error) => {
                     let error: &dyn std::error::Error = &error;
@@ -80,17 +85,34 @@ fn cached(
     Ok(IndexedShard::new(Arc::new(object), index))
 }
 
-/// Copies a shard, and holds it against its checksum where it has one.
+/// What of its object a shard needs: all of it, unless most of that belongs to other shards.
+fn spans_of(shard: &IndexedShard) -> Vec<Range<u64>> {
+    let whole = shard.object().bytes();
+    let spans = shard.index().spans(GAP_BYTES);
+    let bytes: u64 = spans.iter().map(|span| span.end - span.start).sum();
+    if bytes < whole / 2 { spans } else { std::iter::once(0..whole).collect() }
+}
+
+/// Copies a shard, and holds it against its checksum where it has one and is copied whole. The index of
+/// the copy.
 fn fetch(
     shard: &IndexedShard,
+    spans: &[Range<u64>],
     known: &Known<'_>,
     to: &mut EntryWriter<'_>,
 ) -> Result<ShardIndex, StorageError> {
     let object = shard.object();
-    let sum = (known.sum)()?;
     let mut sink = |bytes: &[u8]| to.write_all(bytes).map_err(|error| no_room(object, error));
-    read_whole(object, sum.as_ref(), &mut sink)?;
-    Ok(shard.index().clone())
+    if let [whole] = spans
+        && *whole == (0..object.bytes())
+    {
+        let sum = (known.sum)()?;
+        read_whole(object, sum.as_ref(), &mut sink)?;
+        return Ok(shard.index().clone());
+    }
+    read_spans(object, spans, &mut sink)?;
+    let index = shard.index().clone().within(spans);
+    index.ok_or_else(|| StorageError::ShardChanged { name: object.name() })
 }
 
 fn no_room(object: &dyn Object, error: headwater_cache::Unavailable) -> StorageError {

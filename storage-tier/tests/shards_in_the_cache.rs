@@ -136,6 +136,40 @@ async fn a_damaged_entry_is_fetched_again() {
     assert_eq!(again, expected);
 }
 
+/// An array of bytes as NumPy writes it.
+fn npy(rows: usize, row_bytes: usize) -> Vec<u8> {
+    let shape = format!("({rows}, {row_bytes})");
+    let header = format!("{{'descr': '|u1', 'fortran_order': False, 'shape': {shape}, }}\n");
+    let mut file = [&b"\x93NUMPY\x01\x00"[..], &(header.len() as u16).to_le_bytes()].concat();
+    file.extend_from_slice(header.as_bytes());
+    file.extend((0..rows * row_bytes).map(|at| (at * 31 % 251) as u8));
+    file
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_a_file_with_several_shards_each_is_kept_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.npy");
+    let (rows, row_bytes) = (24, 200_000);
+    std::fs::write(&path, npy(rows, row_bytes)).unwrap();
+    let dir = folder.path().join("cache");
+    std::fs::create_dir_all(&dir).unwrap();
+    let mut plain = config(folder.path(), &[path]);
+    plain.datasets[0].shard_samples = 4;
+    let cache = vec![CacheLevel { dir: dir.clone(), bytes: 64 << 20 }];
+    let expected = all_samples(&Storage::open(plain.clone()).await.unwrap()).await.unwrap();
+    let node = Node::start(StorageConfig { cache, cache_all: true, ..plain });
+    for way in [LocalFiles::Off, LocalFiles::Auto] {
+        let (_client, dataset) = dataset(&[&node], way).await;
+        assert_eq!(read_all(&dataset).await, expected);
+    }
+    let kept = entries(&dir);
+    assert_eq!(kept.len(), rows / 4);
+    let bytes: u64 = kept.iter().map(|path| path.metadata().unwrap().len()).sum();
+    let of_rows = (rows * row_bytes) as u64;
+    assert!(bytes < of_rows * 11 / 10, "{bytes} bytes are kept of {of_rows}");
+}
+
 /// Files of entries, below a cache's folder.
 fn entries(dir: &Path) -> Vec<std::path::PathBuf> {
     let mut found = Vec::new();

@@ -73,11 +73,16 @@ pub enum HubNeed {
 
 impl DatasetEntry {
     /// A dataset written as `NAME=SHARDS`, `hub:DATASET`, `NAME=hub:DATASET` or, for a receiver,
-    /// `NAME` on the command line.
+    /// `NAME` on the command line; or with all of its keys as a table of TOML in one line,
+    /// `{ name = "wiki", shards = "wiki.bin", sequence_length = 2048 }`.
     ///
     /// # Errors
     /// The text is none of these.
     pub fn parse(text: &str) -> Result<Self, ConfigError> {
+        if text.starts_with('{') && text.ends_with('}') {
+            let entry = Self::parse_table(text)?;
+            return entry.validate().map(|()| entry);
+        }
         let (name, shards) = match text.split_once('=') {
             _ if text.starts_with(HUB) => ("", text),
             Some((name, shards)) if !name.is_empty() && !shards.is_empty() => (name, shards),
@@ -95,6 +100,18 @@ impl DatasetEntry {
         let shards = hub.is_none().then(|| Shards::One(shards.to_owned()));
         let entry = Self { name: name.to_owned(), shards, hub, ..Self::default() };
         entry.validate().map(|()| entry)
+    }
+
+    fn parse_table(text: &str) -> Result<Self, ConfigError> {
+        #[derive(Deserialize)]
+        struct Document {
+            dataset: DatasetEntry,
+        }
+        let document: Result<Document, _> = toml::from_str(&format!("dataset = {text}"));
+        document.map(|document| document.dataset).map_err(|error| {
+            let problem = error.message();
+            ConfigError::Dataset(format!("`{text}` is not a dataset: {problem}"))
+        })
     }
 
     /// Checks all but whether it is there. Only storage nodes need its shards.
@@ -216,7 +233,10 @@ fn folder(pattern: &str) -> PathBuf {
 
 /// Whether a text is shards whose name was forgotten.
 fn looks_like_shards(text: &str) -> bool {
-    text.contains(['*', '{', '?']) || text.ends_with(".tar")
+    text.contains(['*', '{', '?'])
+        || text.contains("://")
+        || text.ends_with('/')
+        || FormatKind::of_name(text).is_some()
 }
 
 #[cfg(test)]
@@ -234,6 +254,23 @@ mod tests {
         for bad in ["", "a.tar", "a/*", "=b", "a=", "hub:", "hub:../a", "x=hub:a b"] {
             assert!(parse(bad).is_err(), "{bad}");
         }
+        for shards in ["a.parquet", "photos/", "b/a.csv.gz", "s3://bucket/a", "a.ZARR"] {
+            let error = parse(shards).unwrap_err().to_string();
+            assert!(error.contains("NAME=SHARDS"), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_dataset_with_options_is_a_table_in_one_line() {
+        let parse = |text| DatasetEntry::parse(text).map_err(|error| error.to_string());
+        let wiki = "{name=\"w\", shards=\"w.bin\", format=\"tokens\", sequence_length=8}";
+        let served = parse(wiki).unwrap().served();
+        assert_eq!((served.name.as_str(), served.format), ("w", FormatKind::Tokens));
+        assert_eq!((served.shards, served.sequence_length), (vec!["w.bin".to_owned()], Some(8)));
+        let error = parse("{name=\"w\", shard=\"w.bin\"}").unwrap_err();
+        assert!(error.contains("`shard`") && error.contains("shards"), "{error}");
+        assert!(parse("{shards=\"w.bin\"}").unwrap_err().contains("`name`"));
+        assert!(parse("{a,b}").is_err());
     }
 
     #[test]

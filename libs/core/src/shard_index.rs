@@ -1,6 +1,7 @@
 //! Where each sample's fields lie in a shard.
 
 use std::collections::HashMap;
+use std::ops::Range;
 
 use crate::manifest::SHARD_SAMPLES_MAX;
 use crate::{Digest, Digester};
@@ -122,6 +123,56 @@ impl ShardIndex {
     pub fn end(&self) -> u64 {
         let in_shard = self.fields.iter().filter(|field| field.offset & INLINE == 0);
         in_shard.map(|field| field.offset + field.bytes).max().unwrap_or(0)
+    }
+
+    /// Bytes of all fields of all samples, those in the index included.
+    #[must_use]
+    pub fn field_bytes(&self) -> u64 {
+        self.fields.iter().fold(0, |sum, field| sum.saturating_add(field.bytes))
+    }
+
+    /// The ranges of the shard that its fields lie in, in their order; those with at most `gap` bytes
+    /// between them are one.
+    #[must_use]
+    pub fn spans(&self, gap: u64) -> Vec<Range<u64>> {
+        let in_shard = self.fields.iter().filter(|field| field.offset & INLINE == 0);
+        let ranges = in_shard.map(|field| field.offset..field.offset + field.bytes);
+        let mut ranges: Vec<_> = ranges.filter(|range| !range.is_empty()).collect();
+        ranges.sort_unstable_by_key(|range| range.start);
+        let mut spans: Vec<Range<u64>> = Vec::new();
+        for range in ranges {
+            match spans.last_mut() {
+                Some(last) if range.start - last.end.min(range.start) <= gap => {
+                    last.end = last.end.max(range.end);
+                }
+                _ => spans.push(range),
+            }
+        }
+        spans
+    }
+
+    /// The index of something that holds these spans of the shard, one after the other; `None` where a
+    /// field lies in none of them. They are in order, as [`ShardIndex::spans`] gives them.
+    #[must_use]
+    pub fn within(mut self, spans: &[Range<u64>]) -> Option<Self> {
+        let mut starts = Vec::with_capacity(spans.len());
+        let mut end = 0;
+        for span in spans {
+            starts.push(end);
+            end += span.end - span.start;
+        }
+        for field in self.fields.iter_mut().filter(|field| field.offset & INLINE == 0) {
+            if field.bytes == 0 {
+                field.offset = 0;
+                continue;
+            }
+            let at = spans.partition_point(|span| span.start <= field.offset).checked_sub(1)?;
+            if field.offset + field.bytes > spans[at].end {
+                return None;
+            }
+            field.offset = starts[at] + (field.offset - spans[at].start);
+        }
+        Some(self)
     }
 
     /// Digest of all that is in the index, however it was made.
@@ -265,6 +316,37 @@ mod tests {
         assert_eq!(index.fields(1).len(), 1);
         assert_eq!(index.fields(2).len(), 0);
         assert_eq!(index.end(), 2569);
+    }
+
+    #[test]
+    fn spans_hold_all_fields_and_become_a_shard_of_their_own() {
+        let mut builder = ShardIndexBuilder::default();
+        builder.sample("0").unwrap();
+        builder.field("a", 5000, 10).unwrap();
+        builder.field("b", 100, 4).unwrap();
+        builder.inline("c", b"seven").unwrap();
+        builder.field("empty", 9999, 0).unwrap();
+        builder.sample("1").unwrap();
+        builder.field("a", 5010, 10).unwrap();
+        builder.field("b", 102, 4).unwrap();
+        builder.field("d", 5030, 1).unwrap();
+        let index = builder.finish();
+        assert_eq!(index.field_bytes(), 10 + 4 + 5 + 10 + 4 + 1);
+        assert_eq!(index.spans(9), [100..106, 5000..5020, 5030..5031]);
+        assert_eq!(index.spans(10), [100..106, 5000..5031]);
+        let within = index.clone().within(&index.spans(10)).unwrap();
+        let shown = |sample| {
+            let shown = |f: IndexedField<'_>| (f.offset, f.bytes, f.inline.map(<[u8]>::to_vec));
+            within.fields(sample).map(shown).collect::<Vec<_>>()
+        };
+        assert_eq!(
+            shown(0),
+            [(6, 10, None), (0, 4, None), (0, 5, Some(b"seven".to_vec())), (0, 0, None)]
+        );
+        assert_eq!(shown(1), [(16, 10, None), (2, 4, None), (36, 1, None)]);
+        assert_eq!(within.end(), 37);
+        assert!(index.clone().within(&index.spans(9)[..2]).is_none());
+        assert!(ShardIndex::default().spans(0).is_empty());
     }
 
     #[test]

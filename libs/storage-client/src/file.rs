@@ -191,19 +191,25 @@ impl ShardFile {
         }
     }
 
-    /// Reads the whole file into the kernel's cache, so that reading it afterwards does not wait, for as
-    /// long as it is `wanted`; whether that was to the end. Blocking: not for async threads.
+    /// Reads ranges into the kernel's cache, so that reading them afterwards does not wait, for as
+    /// long as they are `wanted`; whether that was to the end. Blocking: not for async threads.
     ///
     /// # Errors
     /// The file was changed since it was opened, or the disk fails.
-    pub fn fetch(&self, wanted: &dyn Fn() -> bool) -> Result<bool, ShardFileError> {
+    pub fn fetch(
+        &self,
+        ranges: &[Range<u64>],
+        wanted: &dyn Fn() -> bool,
+    ) -> Result<bool, ShardFileError> {
         let mut scratch = vec![0; FETCH_BYTES.min(self.identity.bytes) as usize];
-        for start in (0..self.identity.bytes).step_by(FETCH_BYTES as usize) {
-            if !wanted() {
-                return Ok(false);
+        for range in ranges {
+            for start in range.clone().step_by(FETCH_BYTES as usize) {
+                if !wanted() {
+                    return Ok(false);
+                }
+                let bytes = FETCH_BYTES.min(range.end - start) as usize;
+                self.read_exact_at(&mut scratch[..bytes], start)?;
             }
-            let bytes = FETCH_BYTES.min(self.identity.bytes - start) as usize;
-            self.read_exact_at(&mut scratch[..bytes], start)?;
         }
         self.check_unchanged()?;
         Ok(true)
@@ -256,9 +262,10 @@ mod tests {
         let content: Vec<u8> = (0..600_000u32).map(|i| (i * 31) as u8).collect();
         let held = file(&content);
         let shard = ShardFile::open(held.path()).unwrap();
+        let whole: Vec<_> = iter::once(0..600_000).collect();
         shard.will_need(iter::once(0..u64::MAX));
-        assert!(shard.fetch(&|| true).unwrap());
-        assert!(!shard.fetch(&|| false).unwrap(), "not wanted, so not read to its end");
+        assert!(shard.fetch(&whole, &|| true).unwrap());
+        assert!(!shard.fetch(&whole, &|| false).unwrap(), "not wanted, so not read to its end");
         assert_eq!(shard.read_at(5000, 10_000).unwrap(), content[5000..15_000]);
         assert!(shard.read_at(600_000, 0).unwrap().is_empty());
     }
@@ -271,7 +278,9 @@ mod tests {
         held.as_file().set_len(100).unwrap();
         let changed = |read: Result<(), _>| matches!(read, Err(ShardFileError::Changed { .. }));
         assert!(changed(shard.read_at(4096, 10).map(drop)));
-        assert!(changed(shard.fetch(&|| true).map(drop)) && changed(shard.check_unchanged()));
+        let whole: Vec<_> = iter::once(0..8192).collect();
+        assert!(changed(shard.fetch(&whole, &|| true).map(drop)));
+        assert!(changed(shard.check_unchanged()));
     }
 
     #[test]

@@ -63,7 +63,7 @@ impl LocalShards {
         entry: &ShardEntry,
     ) -> Result<IndexedShard, ()> {
         for node in nodes {
-            if !node.may_have_local_files(host_id()) {
+            if !node.may_have_local_files(host_id(), query.manifest) {
                 continue;
             }
             let Ok(place) = node.locate(query).await else {
@@ -76,9 +76,14 @@ impl LocalShards {
                 Err(NotLocal { passing: true, reason }) => {
                     tracing::debug!(node = node.address(), reason, "a shard is read over grpc");
                 }
-                Err(NotLocal { reason, .. }) if node.set_remote() => {
-                    let node = node.address();
-                    tracing::info!(node, reason, "node is on this host, but is read over grpc");
+                Err(NotLocal { reason, .. }) if node.set_remote(query.manifest) => {
+                    let (node, dataset) = (node.address(), &query.dataset);
+                    tracing::info!(
+                        node,
+                        dataset,
+                        reason,
+                        "dataset is on this host, but is read over grpc"
+                    );
                 }
                 Err(_) => {}
             }
@@ -117,9 +122,7 @@ fn open(
         return open_cached(path, version, entry, roots);
     }
     let name = path.file_name().unwrap_or_default().to_string_lossy();
-    if name != entry.name.as_str()
-        || (place.bytes, place.index.digest()) != (entry.bytes, entry.digest)
-    {
+    if !is_of_file(&entry.name, &name) || place.index.digest() != entry.digest {
         let reason = format!("`{shown}` is not the shard `{}` of the manifest", entry.name);
         return Err(NotLocal::lasting(reason));
     }
@@ -137,6 +140,13 @@ fn open(
     }
     IndexedShard::new(Arc::new(file), place.index)
         .ok_or_else(|| NotLocal::lasting("its index does not fit"))
+}
+
+/// Whether a shard lies in a file of that name: it is called as the file is, or as one of several in it
+/// (`a.npy#3`), or as a file of a folder (`photos/shard.00000.mds`).
+fn is_of_file(shard: &str, file: &str) -> bool {
+    let last = shard.rsplit_once('/').map_or(shard, |(_, last)| last);
+    last.strip_prefix(file).is_some_and(|rest| rest.is_empty() || rest.starts_with('#'))
 }
 
 /// Opens a shard in the host's cache. Its key follows from the manifest's digest, so that no other

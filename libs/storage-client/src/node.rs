@@ -1,11 +1,12 @@
 //! One storage node: its connection, and the questions it answers. The only file of this crate
 //! that names tonic.
 
+use std::collections::HashSet;
 use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use headwater_access::{Access, Caller, Reached, Taken, call_for_chunks};
-use headwater_core::Manifest;
+use headwater_core::{Digest, Manifest};
 use headwater_proto::identity::{self, Tier};
 use headwater_proto::storage::{
     BlockAssembly, EncodedSample, ManifestAssembly, MessageError, READ_SAMPLES_PATH, ReadQuery,
@@ -54,8 +55,8 @@ struct Health {
     resting_until: Option<Instant>,
     /// Boot id of its host while it is connected.
     host_id: String,
-    /// Its shards are not files that may be read here; found out by trying.
-    remote: bool,
+    /// Manifests of datasets whose shards are no files that may be read here; found out by trying.
+    remote: HashSet<Digest>,
     /// It said that it is about to end.
     draining: bool,
 }
@@ -111,17 +112,17 @@ impl Node {
         self.health().resting_until.is_some_and(|until| Instant::now() < until)
     }
 
-    /// Whether the node is connected and runs on the host of that id, and reading its shards' files
-    /// has not failed yet.
-    pub(crate) fn may_have_local_files(&self, host_id: &str) -> bool {
+    /// Whether the node is connected and runs on the host of that id, and reading files of the dataset
+    /// with that manifest has not failed yet.
+    pub(crate) fn may_have_local_files(&self, host_id: &str, manifest: Digest) -> bool {
         let health = self.health();
-        !host_id.is_empty() && health.host_id == host_id && !health.remote
+        !host_id.is_empty() && health.host_id == host_id && !health.remote.contains(&manifest)
     }
 
-    /// Does not try to read this node's shards as files again on this connection; says whether that is
-    /// news.
-    pub(crate) fn set_remote(&self) -> bool {
-        !std::mem::replace(&mut self.health().remote, true)
+    /// Does not try to read that dataset's shards as files again on this connection; says whether that
+    /// is news.
+    pub(crate) fn set_remote(&self, manifest: Digest) -> bool {
+        self.health().remote.insert(manifest)
     }
 
     /// Connects and says hello, unless that was done.

@@ -49,12 +49,16 @@ pub trait Object: Debug + Send + Sync {
     /// Says which ranges will be read soon. Advice: does not wait, and nothing depends on it.
     fn will_need(&self, _ranges: &[Range<u64>]) {}
 
-    /// Brings all bytes near, where that makes later reads faster, for as long as that is `wanted`, which
-    /// is asked again and again. Whether it was to the end.
+    /// Brings ranges near, where that makes later reads of them faster, for as long as that is `wanted`,
+    /// which is asked again and again. Whether it was to the end.
     ///
     /// # Errors
     /// As [`Object::read_many`].
-    fn fetch(&self, _wanted: &dyn Fn() -> bool) -> Result<bool, ObjectError> {
+    fn fetch(
+        &self,
+        _ranges: &[Range<u64>],
+        _wanted: &dyn Fn() -> bool,
+    ) -> Result<bool, ObjectError> {
         Ok(true)
     }
 
@@ -222,8 +226,8 @@ impl Object for ShardFile {
         ShardFile::will_need(self, ranges.iter().cloned());
     }
 
-    fn fetch(&self, wanted: &dyn Fn() -> bool) -> Result<bool, ObjectError> {
-        Ok(ShardFile::fetch(self, wanted)?)
+    fn fetch(&self, ranges: &[Range<u64>], wanted: &dyn Fn() -> bool) -> Result<bool, ObjectError> {
+        Ok(ShardFile::fetch(self, ranges, wanted)?)
     }
 
     fn file(&self) -> Option<&ShardFile> {

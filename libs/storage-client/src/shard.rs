@@ -11,6 +11,8 @@ use headwater_proto::storage::{
 
 use crate::{Object, ObjectError};
 
+/// Fields this close together are fetched as one.
+const FETCH_GAP_BYTES: u64 = 128 << 10;
 /// Fields of a sample this close together are read as one: the gap is a tar header or a small field.
 const GAP_BYTES: u64 = 4 << 10;
 
@@ -138,6 +140,15 @@ impl IndexedShard {
             }
         }
         Ok((sample, large))
+    }
+
+    /// Brings the bytes of all samples near, for as long as that is `wanted`; whether it was to the end.
+    /// Blocking: not for async threads.
+    ///
+    /// # Errors
+    /// A shard that was changed or cannot be read.
+    pub fn fetch(&self, wanted: &dyn Fn() -> bool) -> Result<bool, ShardReadError> {
+        Ok(self.object.fetch(&self.index.spans(FETCH_GAP_BYTES), wanted)?)
     }
 
     /// Bytes of the shard. Blocking: not for async threads.

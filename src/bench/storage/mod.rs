@@ -1,10 +1,11 @@
-//! How fast samples are read: each way in turn, from files that are in the kernel's cache, every byte
-//! looked at. Beside them the yardstick: a plain scan of the same files through a map.
+//! How fast samples are read: each way in turn that a dataset has, every byte looked at, from files that
+//! are in the kernel's cache. Beside them the yardstick: a plain scan of the same files through a map.
 //!
-//! The node and its reader are in this process, so that its CPU time is that of both ends. A further way
+//! Nodes and their readers are in this process, so that its CPU time is that of both ends. A further way
 //! is a [`Way`] and an arm of [`Bench::reader`].
 
 mod map;
+mod nodes;
 mod report;
 
 use std::path::PathBuf;
@@ -13,17 +14,15 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use headwater_augment::decode::{DecodeLimits, Decoder};
-use headwater_core::Manifest;
-use headwater_storage::{Storage, StorageConfig, find_shards, listen};
-use headwater_storage_client::{
-    Dataset, FieldSelection, LocalFiles, StorageClient, StorageClientConfig,
-};
+use headwater_storage::{StorageConfig, find_shards};
+use headwater_storage_client::{BytesRead, Dataset, FieldSelection, StorageClient};
 use tokio::runtime::Runtime;
 use tokio::task::JoinSet;
 
 use crate::bench::cpu::cpu_time;
 use crate::shutdown::Shutdown;
 
+use nodes::Nodes;
 pub(crate) use report::Report;
 
 /// Samples of one read, neighbours in their shard.
@@ -38,7 +37,9 @@ pub(crate) enum Way {
     Map,
     /// Files of the same host, as a worker reads them.
     File,
-    /// From a node, over gRPC.
+    /// From the host's cache, as a worker reads it.
+    Cache,
+    /// From a node, over gRPC; the node reads files or, of a distant dataset, asks its source each time.
     Grpc,
 }
 
@@ -51,13 +52,12 @@ pub(crate) struct Figures {
     pub(crate) bytes_per_cpu_s: f64,
 }
 
-/// A node, its readers, and the files.
+/// Nodes, their readers, and the files.
 pub(crate) struct Bench {
     runtime: Runtime,
     shutdown: Shutdown,
-    file: StorageClient,
-    grpc: StorageClient,
-    manifests: Vec<Arc<Manifest>>,
+    nodes: Nodes,
+    /// Of files of this host; none: nothing is mapped.
     shards: Vec<PathBuf>,
     length: Duration,
 }
@@ -73,22 +73,33 @@ struct Read {
 
 impl Way {
     /// In the order in which a round takes them.
-    pub(crate) const ALL: [Self; 3] = [Self::Map, Self::File, Self::Grpc];
+    const ALL: [Self; 4] = [Self::Map, Self::File, Self::Cache, Self::Grpc];
 
     /// As tables and JSON have it.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Map => "map",
             Self::File => "file",
+            Self::Cache => "cache",
             Self::Grpc => "grpc",
         }
+    }
+
+    /// Whether what was read between two counts came this way.
+    fn is_straight(self, before: BytesRead, after: BytesRead) -> bool {
+        let other = match self {
+            Self::Map => 0,
+            Self::File | Self::Cache => after.grpc - before.grpc,
+            Self::Grpc => after.file - before.file,
+        };
+        other == 0
     }
 }
 
 // === impl Bench ===
 
 impl Bench {
-    /// Starts a node on a port of its own, and connects to it. A measurement takes `length`.
+    /// Starts nodes on ports of their own, and connects to them. A measurement takes `length`.
     pub(crate) fn start(
         runtime: Runtime,
         config: StorageConfig,
@@ -98,41 +109,46 @@ impl Bench {
         // A worker's allocator is what its first decoder makes it.
         drop(Decoder::new(DecodeLimits::default())?);
         let patterns = config.datasets.iter().flat_map(|dataset| dataset.shards.clone());
-        let shards = find_shards(&patterns.collect::<Vec<_>>())?;
-        let names: Vec<String> = config.datasets.iter().map(|d| d.name.clone()).collect();
-        let access = config.security.clone();
-        let (address, storage) = runtime.block_on(async {
-            let storage = Storage::open(config).await?;
-            let listener = listen("127.0.0.1:0").await?;
-            let address = listener.local_addr().context("a listener has an address")?;
-            let served = storage.clone();
-            tokio::spawn(async move { served.serve_on(listener, std::future::pending()).await });
-            anyhow::Ok((address.to_string(), storage))
-        })?;
-        let connect = |local_files| {
-            StorageClient::connect(StorageClientConfig {
-                nodes: vec![address.clone()],
-                local_files,
-                local_roots: vec!["/".into()],
-                access: access.clone(),
-                ..Default::default()
-            })
-        };
-        let file = runtime.block_on(connect(LocalFiles::Auto))?;
-        let grpc = runtime.block_on(connect(LocalFiles::Off))?;
-        let known = names.iter().map(|name| storage.manifests().find(|m| m.dataset() == name));
-        let manifests = known.flatten().map(|manifest| Arc::new(manifest.clone())).collect();
-        Ok(Self { runtime, shutdown, file, grpc, manifests, shards, length })
+        // Objects elsewhere, and folders, are no files to map.
+        let shards = find_shards(&patterns.collect::<Vec<_>>()).unwrap_or_default();
+        let nodes = runtime.block_on(Nodes::start(config))?;
+        Ok(Self { runtime, shutdown, nodes, shards, length })
+    }
+
+    /// The ways that the datasets have: not all are files of this host.
+    pub(crate) fn ways(&self) -> Result<Vec<Way>> {
+        let mut ways = Vec::new();
+        for way in Way::ALL {
+            let has = match self.reader(way) {
+                None => !self.shards.is_empty(),
+                Some(client) => self.runtime.block_on(self.goes_straight(way, client))?,
+            };
+            ways.extend(has.then_some(way));
+        }
+        Ok(ways)
+    }
+
+    /// Whether a sample of every dataset comes the way that it should.
+    async fn goes_straight(&self, way: Way, client: &StorageClient) -> Result<bool> {
+        let before = client.bytes_read();
+        for manifest in &self.nodes.manifests {
+            let shard = manifest.shards().iter().position(|shard| shard.samples > 0);
+            if let Some(shard) = shard {
+                let dataset = client.dataset(manifest.clone());
+                dataset.read(shard as u32, &[0], &FieldSelection::all()).await?;
+            }
+        }
+        Ok(way.is_straight(before, client.bytes_read()))
     }
 
     /// Samples of the datasets.
     pub(crate) fn samples(&self) -> u64 {
-        self.manifests.iter().map(|manifest| manifest.samples()).sum()
+        self.nodes.manifests.iter().map(|manifest| manifest.samples()).sum()
     }
 
-    /// Bytes of their files.
+    /// Bytes of their shards.
     pub(crate) fn bytes(&self) -> u64 {
-        self.manifests.iter().flat_map(|m| m.shards()).map(|shard| shard.bytes).sum()
+        self.nodes.manifests.iter().flat_map(|m| m.shards()).map(|shard| shard.bytes).sum()
     }
 
     /// One measurement.
@@ -145,10 +161,8 @@ impl Bench {
             Some(client) => {
                 let before = client.bytes_read();
                 let read = self.runtime.block_on(self.read(client, began))?;
-                let after = client.bytes_read();
-                let other = (after.file - before.file, after.grpc - before.grpc);
-                let straight = if way == Way::File { other.1 == 0 } else { other.0 == 0 };
-                ensure!(straight, "`{}` went another way: see the log", way.name());
+                let is_straight = way.is_straight(before, client.bytes_read());
+                ensure!(is_straight, "`{}` went another way: see the log", way.name());
                 read
             }
         };
@@ -163,8 +177,9 @@ impl Bench {
     fn reader(&self, way: Way) -> Option<&StorageClient> {
         match way {
             Way::Map => None,
-            Way::File => Some(&self.file),
-            Way::Grpc => Some(&self.grpc),
+            Way::File => Some(&self.nodes.file),
+            Way::Cache => Some(&self.nodes.cache),
+            Way::Grpc => Some(&self.nodes.grpc),
         }
     }
 
@@ -186,7 +201,7 @@ impl Bench {
 
     async fn read(&self, client: &StorageClient, began: Instant) -> Result<Read> {
         let datasets: Vec<Dataset> =
-            self.manifests.iter().map(|manifest| client.dataset(manifest.clone())).collect();
+            self.nodes.manifests.iter().map(|m| client.dataset(m.clone())).collect();
         let parts: Arc<Vec<_>> = Arc::new(parts(&datasets));
         let mut readers = JoinSet::new();
         for reader in 0..READS_AT_ONCE {

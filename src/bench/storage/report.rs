@@ -11,7 +11,9 @@ use super::{Figures, Way};
 pub(crate) struct Report {
     pub(crate) samples: u64,
     pub(crate) bytes: u64,
-    pub(crate) rounds: Vec<[Figures; Way::ALL.len()]>,
+    pub(crate) ways: Vec<Way>,
+    /// Each in the order of the ways.
+    pub(crate) rounds: Vec<Vec<Figures>>,
 }
 
 // === impl Report ===
@@ -19,8 +21,10 @@ pub(crate) struct Report {
 impl Report {
     /// Medians over the rounds, each of its own.
     fn median(&self, way: Way) -> Figures {
-        let at = Way::ALL.iter().position(|other| *other == way).unwrap_or_default();
-        let of = |figure: fn(&Figures) -> f64| median(self.rounds.iter().map(|r| figure(&r[at])));
+        let at = self.ways.iter().position(|other| *other == way).unwrap_or_default();
+        let of = |figure: fn(&Figures) -> f64| {
+            median(self.rounds.iter().filter_map(|round| round.get(at)).map(figure))
+        };
         Figures {
             samples_per_s: of(|figures| figures.samples_per_s),
             bytes_per_s: of(|figures| figures.bytes_per_s),
@@ -43,7 +47,7 @@ impl Report {
             "samples": self.samples,
             "bytes": self.bytes,
             "rounds": self.rounds.len(),
-            "rows": Way::ALL.map(row),
+            "rows": self.ways.iter().copied().map(row).collect::<Vec<_>>(),
         })
     }
 }
@@ -54,13 +58,16 @@ impl fmt::Display for Report {
         let rounds = self.rounds.len();
         writeln!(f, "{samples} samples in {megabytes:.0} MB, medians of {rounds} rounds")?;
         writeln!(f, "{:6} {:>12} {:>8} {:>14}", "way", "samples/s", "GB/s", "GB/CPU second")?;
-        for way in Way::ALL {
+        for &way in &self.ways {
             let Figures { samples_per_s, bytes_per_s, bytes_per_cpu_s } = self.median(way);
             let (gb, gb_per_cpu_s) = (bytes_per_s / 1e9, bytes_per_cpu_s / 1e9);
             writeln!(f, "{:6} {samples_per_s:12.0} {gb:8.2} {gb_per_cpu_s:14.2}", way.name())?;
         }
         let of = |way| self.median(way).bytes_per_cpu_s;
-        write!(f, "file / map, per CPU second: {:.2}", of(Way::File) / of(Way::Map))
+        if [Way::Map, Way::File].iter().all(|way| self.ways.contains(way)) {
+            write!(f, "file / map, per CPU second: {:.2}", of(Way::File) / of(Way::Map))?;
+        }
+        Ok(())
     }
 }
 
@@ -81,9 +88,11 @@ mod tests {
             bytes_per_s: 1e9 * factor,
             bytes_per_cpu_s: 2e9 * factor,
         };
-        let round = |factor: f64| [figures(4.0 * factor), figures(3.0 * factor), figures(factor)];
+        let round =
+            |factor: f64| vec![figures(4.0 * factor), figures(3.0 * factor), figures(factor)];
         let rounds = vec![round(9.0), round(1.0), round(2.0)];
-        let report = Report { samples: 7, bytes: 2_000_000, rounds };
+        let ways = vec![Way::Map, Way::File, Way::Grpc];
+        let report = Report { samples: 7, bytes: 2_000_000, ways, rounds };
         let rows = &report.json()["rows"];
         assert_eq!(
             rows[1],
@@ -94,5 +103,8 @@ mod tests {
         let table = report.to_string();
         assert!(table.contains("grpc             20     2.00           4.00"), "{table}");
         assert!(table.ends_with("per CPU second: 0.75"), "{table}");
+        let rounds = vec![vec![figures(1.0)]];
+        let distant = Report { ways: vec![Way::Grpc], rounds, ..report }.to_string();
+        assert!(!distant.contains("map") && distant.contains("grpc             10"), "{distant}");
     }
 }

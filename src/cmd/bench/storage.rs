@@ -6,7 +6,7 @@ use anyhow::{Result, ensure};
 use clap::Args;
 use headwater_config::Config;
 
-use crate::bench::storage::{Bench, Report, Way};
+use crate::bench::storage::{Bench, Report};
 use crate::cmd::runtime;
 use crate::flags::DatasetFlags;
 use crate::shutdown::Shutdown;
@@ -36,18 +36,16 @@ pub(super) fn run(config: &Config, flags: &StorageFlags) -> Result<()> {
         Shutdown::listen()?
     };
     let bench = Bench::start(runtime, storage, shutdown, Duration::from_secs(flags.seconds))?;
+    let ways = bench.ways()?;
     let mut rounds = Vec::new();
     // The first round fills caches and is not counted.
     for number in 0..=flags.rounds {
-        let mut round = Vec::new();
-        for way in Way::ALL {
-            round.push(bench.measure(way)?);
-        }
-        if let (true, Ok(round)) = (number > 0, round.try_into()) {
+        let round = ways.iter().map(|way| bench.measure(*way)).collect::<Result<Vec<_>>>()?;
+        if number > 0 {
             rounds.push(round);
         }
     }
-    let report = Report { samples: bench.samples(), bytes: bench.bytes(), rounds };
+    let report = Report { samples: bench.samples(), bytes: bench.bytes(), ways, rounds };
     if flags.json {
         println!("{}", report.json());
     } else {

@@ -1,14 +1,15 @@
-//! `headwater datasets index`: DALI's index, v1.2, beside every shard.
+//! `headwater datasets index`: DALI's index beside every shard: v1.2 for tars, `tfrecord2idx`'s for
+//! TFRecord files.
 
 use std::io::Write as _;
 use std::os::unix::fs::PermissionsExt as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use headwater_config::Loaded;
 use headwater_core::counted;
-use headwater_storage::{IdxForm, InspectedShard, SampleCount, StorageError, count_samples};
+use headwater_storage::{DaliIndex, FormatKind, FoundPlace, IdxForm, Inspector, StorageError};
 
 use super::selection::{Selected, Selection};
 use crate::hub::in_order;
@@ -45,12 +46,17 @@ struct Tally {
 
 pub(super) fn run(loaded: &Loaded, flags: &Flags, screen: &Screen) -> Result<()> {
     let mut broken = 0;
-    for Selected { name, shards } in flags.selection.find(loaded)? {
+    let selected = flags.selection.find(loaded, &Inspector::new(&loaded.config.storage))?;
+    // Before the first is written.
+    for place in selected.iter().flat_map(|selected| &selected.places) {
+        place.dali_index_path()?;
+    }
+    for Selected { name, places } in selected {
         let mut tally = Tally::default();
-        let progress = screen.progress("shards", shards.len() as u64);
+        let progress = screen.progress("shards", places.len() as u64);
         let readers = loaded.config.storage.readers;
-        let work = |shard: &PathBuf| index(shard, flags.force);
-        in_order(&shards, readers, &progress, work, |_, outcome| {
+        let work = |place: &FoundPlace| index(place, flags.force);
+        in_order(&places, readers, &progress, work, |_, outcome| {
             match outcome? {
                 Outcome::Written => tally.written += 1,
                 Outcome::UpToDate => tally.up_to_date += 1,
@@ -88,32 +94,26 @@ impl Tally {
     }
 }
 
-fn index(shard: &Path, force: bool) -> Result<Outcome> {
-    let path = InspectedShard::dali_idx_path(shard);
-    let exists = path.exists();
-    if !force && exists {
+fn index(place: &FoundPlace, force: bool) -> Result<Outcome> {
+    let path = place.dali_index_path()?;
+    let may_stay = !force && path.exists();
+    if may_stay && place.format() == FormatKind::Tar {
         // Without a scan, where the index can be believed.
-        let believed = count_samples(shard).map(|SampleCount { by_idx, .. }| by_idx);
+        let believed = place.count().map(|count| count.by_idx);
         if matches!(believed, Ok(Some(IdxForm::DaliV12))) {
             return Ok(Outcome::UpToDate);
         }
     }
-    let inspected = match InspectedShard::open(shard) {
-        Ok(inspected) => inspected,
+    let DaliIndex { text, there } = match place.dali_index() {
+        Ok(index) => index,
         Err(error) => return Ok(Outcome::Broken(error)),
     };
-    if let Some(fault) = inspected.fault() {
-        return Ok(Outcome::Broken(fault));
+    match there.filter(|_| may_stay) {
+        Some(IdxForm::DaliV12) => return Ok(Outcome::UpToDate),
+        Some(IdxForm::Other) => return Ok(Outcome::OtherForm),
+        None => {}
     }
-    if !force && exists {
-        match inspected.check_idx() {
-            Ok(Some(IdxForm::DaliV12)) => return Ok(Outcome::UpToDate),
-            Ok(Some(IdxForm::Other)) => return Ok(Outcome::OtherForm),
-            // It is of an earlier state of the shard, or of none.
-            Ok(None) | Err(_) => {}
-        }
-    }
-    write(&path, &inspected.dali_idx()).with_context(|| {
+    write(&path, &text).with_context(|| {
         format!(
             "cannot write index `{}`: allow the folder to be written to; storage nodes do without \
              (they keep their own in `storage.index_dir`)",

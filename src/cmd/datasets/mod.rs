@@ -25,11 +25,11 @@ pub(crate) enum Verb {
     List(list::Flags),
     /// Shows the hub as a tree with counts and bytes, or the first samples of any files
     Preview(preview::Flags),
-    /// Counts the samples of a dataset of the hub
+    /// Counts the samples of datasets
     Count(count::Flags),
     /// Begins a dataset in the hub: makes its folders
     Add(add::Flags),
-    /// Writes a DALI index, v1.2, beside every shard
+    /// Writes a DALI index beside every shard that is a tar or a TFRecord file
     Index(index::Flags),
     /// Reads every sample and lists those that are broken
     Validate(validate::Flags),
@@ -46,7 +46,7 @@ impl Verb {
         let (hub, datasets) = match self {
             Self::List(flags) => (None, flags.datasets.settings()),
             Self::Preview(flags) => (flags.hub.settings(), None),
-            Self::Count(flags) => (flags.hub.settings(), None),
+            Self::Count(flags) => flags.selection.settings(),
             Self::Add(flags) => (flags.hub.settings(), None),
             Self::Index(flags) => flags.selection.settings(),
             Self::Validate(flags) => flags.selection.settings(),
@@ -60,6 +60,7 @@ impl Verb {
     pub(crate) fn reads_configured(&self) -> bool {
         match self {
             Self::List(_) => true,
+            Self::Count(flags) => flags.selection.is_configured(),
             Self::Index(flags) => flags.selection.is_configured(),
             Self::Validate(flags) => flags.selection.is_configured(),
             _ => false,

@@ -7,7 +7,7 @@ use headwater_config::hub::{Hub, Split, SplitName};
 use headwater_core::counted;
 
 use crate::flags::HubFlags;
-use crate::hub::{Sizes, measure};
+use crate::hub::{Sizes, measure_splits};
 use crate::run::bytes;
 use crate::screen::Screen;
 
@@ -29,7 +29,7 @@ struct Row {
 pub(super) fn run(loaded: &Loaded, screen: &Screen) -> Result<()> {
     let hub = Hub::open(loaded.hub_root()?)?;
     let splits: Vec<&Split> = hub.splits().iter().collect();
-    let (sizes, faults) = measure(&splits, loaded.config.storage.readers, screen)?;
+    let (sizes, faults) = measure_splits(&splits, &loaded.config.storage, screen)?;
     let measured: Vec<(&SplitName, Sizes)> =
         splits.iter().map(|split| &split.name).zip(sizes).collect();
     let root = hub.root();

@@ -1,12 +1,10 @@
-//! Which shards a verb is about.
-
-use std::path::PathBuf;
+//! Which datasets a verb is about.
 
 use anyhow::Result;
 use clap::Args;
 use headwater_config::hub::{Hub, Reference, Split};
 use headwater_config::{Loaded, Setting};
-use headwater_storage::find_shards;
+use headwater_storage::{FoundPlace, Inspector};
 
 use crate::flags::{DatasetFlags, HubFlags};
 
@@ -26,10 +24,10 @@ pub(crate) struct Selection {
     hub: HubFlags,
 }
 
-/// A dataset's shards.
+/// A dataset and where it lies.
 pub(super) struct Selected {
     pub(super) name: String,
-    pub(super) shards: Vec<PathBuf>,
+    pub(super) places: Vec<FoundPlace>,
 }
 
 // === impl Selection ===
@@ -46,18 +44,20 @@ impl Selection {
     }
 
     /// The datasets that are meant.
-    pub(super) fn find(&self, loaded: &Loaded) -> Result<Vec<Selected>> {
+    pub(super) fn find(&self, loaded: &Loaded, inspector: &Inspector) -> Result<Vec<Selected>> {
         if self.is_configured() {
             let configured = loaded.config.storage_tier()?.datasets.into_iter();
             let found = configured.map(|dataset| {
-                let shards = find_shards(&dataset.shards)?;
-                Ok(Selected { name: dataset.name, shards })
+                let places = inspector.find(&dataset)?;
+                Ok(Selected { name: dataset.name, places })
             });
             return found.collect();
         }
         let hub = Hub::open(loaded.hub_root()?)?;
-        let of_split =
-            |split: &Split| Ok(Selected { name: split.name.to_string(), shards: split.shards()? });
+        let of_split = |split: &Split| {
+            let places = inspector.tars(&split.shards()?);
+            Ok(Selected { name: split.name.to_string(), places })
+        };
         if self.names.is_empty() {
             return hub.splits().iter().map(of_split).collect();
         }

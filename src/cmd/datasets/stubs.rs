@@ -10,7 +10,7 @@ use headwater_config::hub::{Hub, Split};
 use headwater_core::counted;
 
 use crate::flags::HubFlags;
-use crate::hub::{measure, module_name, stubs};
+use crate::hub::{measure_splits, module_name, stubs};
 use crate::screen::Screen;
 
 /// In place of a file: standard output.
@@ -35,7 +35,7 @@ pub(super) fn run(loaded: &Loaded, flags: &Flags, screen: &Screen) -> Result<()>
         let root = hub.root().path.display();
         bail!("the hub `{root}` has no datasets: begin one with `headwater datasets add`");
     }
-    let (sizes, faults) = measure(&splits, loaded.config.storage.readers, screen)?;
+    let (sizes, faults) = measure_splits(&splits, &loaded.config.storage, screen)?;
     for fault in faults {
         // Its dataset has a name all the same.
         screen.line(&format!("not counted: {}", fault.sentence()));

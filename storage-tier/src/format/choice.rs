@@ -1,6 +1,7 @@
 //! Which format the files of a dataset are of.
 
 use std::collections::HashMap;
+use std::fmt;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -53,6 +54,23 @@ pub enum FormatKind {
     Jsonl,
     /// Lines of text.
     Text,
+}
+
+impl FormatKind {
+    /// The format that the ending of a name stands for.
+    #[must_use]
+    pub fn of_name(name: &str) -> Option<Self> {
+        let name = name.to_ascii_lowercase();
+        let ends = |(ending, _): &&(&str, Self)| name.ends_with(ending);
+        ENDINGS.iter().find(ends).map(|(_, kind)| *kind)
+    }
+}
+
+impl fmt::Display for FormatKind {
+    /// As the configuration has it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&format!("{self:?}").to_lowercase())
+    }
 }
 
 /// Endings of file names, and the format that each stands for.
@@ -112,10 +130,26 @@ impl<'a> Formats<'a> {
     /// # Errors
     /// A name that says nothing; options that the format cannot work with.
     pub(crate) fn of(&mut self, place: &Place) -> Result<Arc<dyn Format>, StorageError> {
-        let kind = match self.dataset.format {
-            FormatKind::Auto => guess(place)?,
-            kind => kind,
-        };
+        let kind = self.kind_of(place)?;
+        self.of_kind(kind)
+    }
+
+    /// The name of a place's format.
+    ///
+    /// # Errors
+    /// A place whose name says nothing, and that cannot be looked at.
+    pub(crate) fn kind_of(&self, place: &Place) -> Result<FormatKind, StorageError> {
+        match self.dataset.format {
+            FormatKind::Auto => guess(place),
+            kind => Ok(kind),
+        }
+    }
+
+    /// A format by its name.
+    ///
+    /// # Errors
+    /// This program was built without it.
+    pub(crate) fn of_kind(&mut self, kind: FormatKind) -> Result<Arc<dyn Format>, StorageError> {
         if let Some(made) = self.made.get(&kind) {
             return Ok(made.clone());
         }
@@ -151,7 +185,7 @@ impl<'a> Formats<'a> {
             left_out => {
                 return Err(StorageError::Config {
                     key: "format",
-                    value: format!("{left_out:?}").to_lowercase(),
+                    value: left_out.to_string(),
                     remedy: "this program was built without it: build it with its cargo feature",
                 });
             }
@@ -161,9 +195,8 @@ impl<'a> Formats<'a> {
 
 /// A name without a known ending is taken for a tar, as it always was.
 fn guess(place: &Place) -> Result<FormatKind, StorageError> {
-    let name = place.file_name().to_ascii_lowercase();
-    if let Some((_, kind)) = ENDINGS.iter().find(|(ending, _)| name.ends_with(ending)) {
-        return Ok(*kind);
+    if let Some(kind) = FormatKind::of_name(&place.file_name()) {
+        return Ok(kind);
     }
     Ok(match place.stat()? {
         Stat::Folder if place.join(MDS_INDEX).open_if_there()?.is_some() => FormatKind::Mds,

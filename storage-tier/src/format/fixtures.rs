@@ -64,7 +64,7 @@ pub(super) fn read(format: &dyn Format, place: &Place) -> Result<Vec<Shard<Read>
             Opened::InPlace(shard) => {
                 assert!(format.reads_in_place());
                 assert_eq!(shard.index().digest(), outline.digest);
-                assert_eq!(shard.object().bytes(), outline.bytes);
+                assert!(shard.index().field_bytes() <= outline.bytes);
                 let numbers: Vec<u32> = (0..shard.index().samples()).collect();
                 let read = shard.read(&numbers, &FieldSelection::all())?;
                 let sample = |sample: headwater_proto::storage::EncodedSample| {
@@ -80,6 +80,9 @@ pub(super) fn read(format: &dyn Format, place: &Place) -> Result<Vec<Shard<Read>
                 kept.samples
             }
         };
+        if let Some(damage) = format.verify(place, number as u32, outline.version)?.pop() {
+            return Err(StorageError::broken(place.name(), "a checksum", damage.fault));
+        }
         assert_eq!(samples.len(), outline.samples as usize);
         for name in samples.iter().flat_map(|sample| sample.fields.keys()) {
             assert!(outline.fields.contains(name), "{name} is not in {:?}", outline.fields);

@@ -44,8 +44,8 @@ pub(crate) use mds::Mds;
 pub(crate) use npy::Npy;
 #[cfg(feature = "format-parquet")]
 pub(crate) use parquet::Parquet;
-pub(crate) use tar::Tar;
 pub use tar::{IdxForm, InspectedShard, SampleCount, count_samples};
+pub(crate) use tar::{Tar, count_at};
 #[cfg(feature = "format-tfrecord")]
 pub(crate) use tfrecord::TfRecord;
 pub(crate) use tokens::Tokens;
@@ -83,8 +83,21 @@ pub(crate) trait Format: Debug + Send + Sync {
     /// looked at.
     fn open(&self, place: &Place, shard: u32, version: Digest) -> Result<Opened, StorageError>;
 
+    /// Holds a shard's bytes against the checksums that its files have, as far as [`Format::open`] and
+    /// reading its samples do not: what would take reading all of it each time. For tools that look
+    /// for damage. `version` is the outline's.
+    ///
+    /// # Errors
+    /// As [`Format::open`]. Bytes that do not have their checksum are no error but what is returned.
+    fn verify(
+        &self,
+        place: &Place,
+        shard: u32,
+        version: Digest,
+    ) -> Result<Vec<Damage>, StorageError>;
+
     /// Whether samples are read from the place's own bytes, so that a shard of a distant source is
-    /// fetched whole into the node's cache. Otherwise shards are unpacked into it. A format of which
+    /// copied into the node's cache. Otherwise shards are unpacked into it. A format of which
     /// some shards are compressed says `true`, and opens those as [`Opened::Packed`].
     fn reads_in_place(&self) -> bool;
 }
@@ -97,7 +110,8 @@ pub(crate) struct Outline {
     pub(crate) name: String,
     /// Number of samples.
     pub(crate) samples: u32,
-    /// For shards read in place, the size of the object. For others, no less than all samples' bytes.
+    /// No less than the bytes of all samples' fields, those that are values of the index included: who
+    /// reads takes no more than that. A shard that has its object to itself has that one's size at least.
     pub(crate) bytes: u64,
     /// Names of the fields.
     pub(crate) fields: Vec<String>,
@@ -108,6 +122,15 @@ pub(crate) struct Outline {
     pub(crate) by: &'static str,
     /// What tells that the place's objects are still the same: their versions, digested.
     pub(crate) version: Digest,
+}
+
+/// Bytes that do not have the checksum that is written beside them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Damage {
+    /// Number of the sample in its shard, where the checksum is of one sample only.
+    pub sample: Option<u32>,
+    /// What is wrong.
+    pub fault: String,
 }
 
 /// A shard that can be read.

@@ -139,7 +139,7 @@ impl World {
         }
         // Advice and fetching change nothing.
         object.will_need(&wanted);
-        assert!(object.fetch(&|| true).unwrap());
+        assert!(object.fetch(std::slice::from_ref(&(0..object.bytes())), &|| true).unwrap());
         assert!(object.read(100..200).unwrap() == *slice(&(100..200)));
     }
 

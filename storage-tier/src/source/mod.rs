@@ -31,7 +31,7 @@ use headwater_storage_client::{Object, ObjectError};
 pub(crate) use local::LocalSource;
 pub(crate) use registry::Registry;
 pub use sums::{SUMS_FILE, Sum, sum_of_line};
-pub(crate) use sums::{Sums, is_other_sum, read_whole};
+pub(crate) use sums::{Sums, is_other_sum, read_spans, read_whole};
 pub(crate) use url::SourceUrl;
 
 use crate::StorageConfig;

@@ -1,6 +1,7 @@
 //! Checksums of whole objects, from the `SHA256SUMS` beside them, as `sha256sum` writes it.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use headwater_storage_client::{Object, ObjectError};
@@ -32,8 +33,8 @@ pub(crate) struct Sums {
 /// Other bytes than they should be.
 #[derive(Debug, thiserror::Error)]
 #[error(
-    "it has SHA-256 {got} and should have {wanted} by the `{SUMS_FILE}` beside it: upload it again, \
-     or write `{SUMS_FILE}` anew"
+    "it has SHA-256 {got} and should have {wanted} by the `{SUMS_FILE}` beside it: write it there \
+     again, or write `{SUMS_FILE}` anew"
 )]
 struct OtherSum {
     got: String,
@@ -53,19 +54,39 @@ impl Sums {
     /// # Errors
     /// The file of sums cannot be read.
     pub(crate) fn of(&self, place: &Place) -> Result<Option<Sum>, ObjectError> {
+        Ok(self.beside(place)?.get(&place.file_name()).copied())
+    }
+
+    /// The objects that the files of sums beside these have, and that are not there.
+    ///
+    /// # Errors
+    /// A file of sums cannot be read, or a source does not answer.
+    pub(crate) fn missing(&self, places: &[Place]) -> Result<Vec<Place>, ObjectError> {
+        let mut known: HashSet<String> = places.iter().map(Place::name).collect();
+        let mut missing = Vec::new();
+        for place in places {
+            for name in self.beside(place)?.keys() {
+                let named = place.beside(name);
+                if known.insert(named.name()) && named.open_if_there()?.is_none() {
+                    missing.push(named);
+                }
+            }
+        }
+        Ok(missing)
+    }
+
+    /// What is written in the folder of an object.
+    fn beside(&self, place: &Place) -> Result<FolderSums, ObjectError> {
         let beside = place.beside(SUMS_FILE);
         let folder = beside.name();
         let known =
             self.by_folder.lock().unwrap_or_else(PoisonError::into_inner).get(&folder).cloned();
-        let sums = match known {
-            Some(sums) => sums,
-            None => {
-                let read = Arc::new(read_sums(&beside)?);
-                let mut known = self.by_folder.lock().unwrap_or_else(PoisonError::into_inner);
-                known.entry(folder).or_insert(read).clone()
-            }
-        };
-        Ok(sums.get(&place.file_name()).copied())
+        if let Some(sums) = known {
+            return Ok(sums);
+        }
+        let read = Arc::new(read_sums(&beside)?);
+        let mut known = self.by_folder.lock().unwrap_or_else(PoisonError::into_inner);
+        Ok(known.entry(folder).or_insert(read).clone())
     }
 }
 
@@ -103,6 +124,31 @@ pub fn sum_of_line(line: &str) -> Option<(Sum, &str)> {
     Some((sum, name))
 }
 
+/// Hands on ranges of an object, in order. What was handed on before an error is for nothing.
+///
+/// # Errors
+/// It cannot be read, or what the sink says.
+pub(crate) fn read_spans<E: From<ObjectError>>(
+    object: &dyn Object,
+    spans: &[Range<u64>],
+    sink: &mut dyn FnMut(&[u8]) -> Result<(), E>,
+) -> Result<(), E> {
+    for span in spans {
+        let mut at = span.start;
+        while at < span.end {
+            let end = span.end.min(at + STEP_BYTES);
+            let starts = (at..end).step_by(PIECE_BYTES as usize);
+            let pieces: Vec<_> = starts.map(|start| start..end.min(start + PIECE_BYTES)).collect();
+            for bytes in object.read_many(&pieces)? {
+                sink(&bytes)?;
+            }
+            at = end;
+        }
+    }
+    // What was read is of the version that was opened.
+    Ok(object.check_unchanged()?)
+}
+
 /// Hands on a whole object, in order, and holds it against `sum`. What was handed on before an error is
 /// for nothing: whoever keeps it begins anew, once if [`is_other_sum`].
 ///
@@ -114,21 +160,12 @@ pub(crate) fn read_whole<E: From<ObjectError>>(
     sink: &mut dyn FnMut(&[u8]) -> Result<(), E>,
 ) -> Result<(), E> {
     let mut digest = Sha256::new();
-    let mut at = 0;
-    while at < object.bytes() {
-        let end = object.bytes().min(at + STEP_BYTES);
-        let starts = (at..end).step_by(PIECE_BYTES as usize);
-        let pieces: Vec<_> = starts.map(|start| start..end.min(start + PIECE_BYTES)).collect();
-        for bytes in object.read_many(&pieces)? {
-            if sum.is_some() {
-                digest.update(&bytes);
-            }
-            sink(&bytes)?;
+    read_spans(object, std::slice::from_ref(&(0..object.bytes())), &mut |bytes| {
+        if sum.is_some() {
+            digest.update(bytes);
         }
-        at = end;
-    }
-    // What was read is of the version that was opened.
-    object.check_unchanged()?;
+        sink(bytes)
+    })?;
     let Some(wanted) = sum else { return Ok(()) };
     let got: Sum = digest.finalize().into();
     if got == *wanted {

@@ -27,6 +27,11 @@ import tarfile
 import tempfile
 import types
 
+# Beside this script lie folders that have packages' names: a package that is not installed must not be
+# taken for one of them.
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path = [path for path in sys.path if os.path.abspath(path) != HERE]
+
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
 NAMES = ["cat", "dog", "a horse, grey"]
 

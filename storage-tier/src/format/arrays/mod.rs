@@ -275,7 +275,7 @@ impl RowsInPlace<'_> {
             Ok(Outline {
                 name: shard_name(self.place, number, shards.len()),
                 samples: index.samples(),
-                bytes: self.object.bytes(),
+                bytes: index.field_bytes(),
                 fields: self.table.field_names(),
                 digest: index.digest(),
                 by: "header",

@@ -4,6 +4,7 @@
 //! users.
 
 mod column;
+mod hashes;
 mod index;
 mod layout;
 mod packed;
@@ -16,7 +17,7 @@ use std::sync::Arc;
 use headwater_core::{Digest, Digester, ShardIndex};
 use headwater_storage_client::{IndexedShard, Object};
 
-use super::{Format, Opened, Outline, kept_as};
+use super::{Damage, Format, Opened, Outline, kept_as};
 use crate::kept::{KeptIndices, Stamp};
 use crate::source::{Place, Version};
 use crate::{DatasetConfig, StorageError};
@@ -64,7 +65,7 @@ impl Mds {
             return Ok(Outline {
                 name,
                 samples: found.samples(),
-                bytes: object.bytes(),
+                bytes: object.bytes().max(found.field_bytes()),
                 fields: found.field_names().to_vec(),
                 digest: found.digest(),
                 by,
@@ -93,16 +94,7 @@ impl Format for Mds {
     }
 
     fn open(&self, place: &Place, shard: u32, told: Digest) -> Result<Opened, StorageError> {
-        let changed = || StorageError::ShardChanged { name: place.name() };
-        let mut index = Index::read(place)?;
-        if shard as usize >= index.shards.len() {
-            return Err(changed());
-        }
-        let shard = index.shards.swap_remove(shard as usize);
-        let object = index.place.beside(&shard.file().basename).open()?;
-        if version(&index, &*object) != told {
-            return Err(StorageError::ShardChanged { name: object.name() });
-        }
+        let (index, shard, object) = open_at(place, shard, told)?;
         if shard.zip_data.is_some() {
             return Ok(Opened::Packed(Box::new(Zstd {
                 object,
@@ -111,12 +103,48 @@ impl Format for Mds {
             })));
         }
         let (found, _) = self.raw_index(&index, &shard, &*object)?;
+        let changed = || StorageError::ShardChanged { name: place.name() };
         Ok(Opened::InPlace(IndexedShard::new(object, found).ok_or_else(changed)?))
+    }
+
+    /// Hashes of shards that are read in place; those of others are checked when they are unpacked.
+    fn verify(
+        &self,
+        place: &Place,
+        shard: u32,
+        version: Digest,
+    ) -> Result<Vec<Damage>, StorageError> {
+        let (_, shard, object) = open_at(place, shard, version)?;
+        if shard.zip_data.is_some() {
+            return Ok(Vec::new());
+        }
+        let bytes = object.read(0..object.bytes())?;
+        object.check_unchanged()?;
+        let fault = hashes::fault(&shard.raw_data, &bytes);
+        Ok(fault.map(|fault| Damage { sample: None, fault }).into_iter().collect())
     }
 
     fn reads_in_place(&self) -> bool {
         true
     }
+}
+
+/// A shard of a folder, by its number, and its object, if it is of that version.
+fn open_at(
+    place: &Place,
+    shard: u32,
+    told: Digest,
+) -> Result<(Index, Shard, Arc<dyn Object>), StorageError> {
+    let mut index = Index::read(place)?;
+    if shard as usize >= index.shards.len() {
+        return Err(StorageError::ShardChanged { name: place.name() });
+    }
+    let shard = index.shards.swap_remove(shard as usize);
+    let object = index.place.beside(&shard.file().basename).open()?;
+    if version(&index, &*object) != told {
+        return Err(StorageError::ShardChanged { name: object.name() });
+    }
+    Ok((index, shard, object))
 }
 
 /// Changes with the index and the shard.

@@ -1,15 +1,13 @@
 //! Shards that were compressed with zstd.
 
-use std::fmt::Write;
 use std::io::Read;
 use std::sync::Arc;
 
 use headwater_core::{Digest, Digester};
 use headwater_storage_client::Object;
-use sha2::{Digest as _, Sha256};
-use xxhash_rust::{xxh3, xxh64};
 
 use super::column::Kind;
+use super::hashes;
 use super::index::{File, Shard};
 use super::layout;
 use crate::StorageError;
@@ -107,33 +105,16 @@ impl Zstd {
         Ok(raw)
     }
 
-    /// Holds bytes against the hashes of index.json; those of other kinds than these are not looked at.
+    /// Holds bytes against the hashes of index.json.
     fn hashed(&self, file: &File, bytes: &[u8]) -> Result<(), StorageError> {
-        for (kind, told) in &file.hashes {
-            let found = match kind.as_str() {
-                "sha1" => hex(&sha1::Sha1::digest(bytes)),
-                "sha256" => hex(&Sha256::digest(bytes)),
-                "xxh64" => hex(&xxh64::xxh64(bytes, 0).to_be_bytes()),
-                "xxh3_64" => hex(&xxh3::xxh3_64(bytes).to_be_bytes()),
-                "xxh128" | "xxh3_128" => hex(&xxh3::xxh3_128(bytes).to_be_bytes()),
-                _ => continue,
-            };
-            if found != told.to_ascii_lowercase() {
+        match hashes::fault(file, bytes) {
+            None => Ok(()),
+            Some(fault) => {
                 let place = format!("`{}`", file.basename);
-                let fault = format!("its {kind} is not that of index.json");
-                return Err(StorageError::broken(self.object.name(), place, fault));
+                Err(StorageError::broken(self.object.name(), place, fault))
             }
         }
-        Ok(())
     }
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::new(), |mut text, byte| {
-        // Writing into a string does not fail.
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
 }
 
 impl Packed for Zstd {

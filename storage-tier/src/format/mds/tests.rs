@@ -2,6 +2,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
+use sha2::{Digest as _, Sha256};
 
 use super::*;
 use crate::format::conformance::{self, Memory};
@@ -100,6 +101,32 @@ fn what_cannot_be_served_is_refused_by_name() {
         let error = refused(&good.replacen(old, new, 1));
         assert!(error.contains(says), "{says}: {error}");
     }
+}
+
+#[test]
+fn a_hash_of_a_shard_that_is_read_in_place_is_verified() {
+    let format = format(&folder());
+    let verify = |objects: &BTreeMap<PathBuf, Bytes>| {
+        let source = Arc::new(Memory::new(objects.clone()));
+        let place = Place { source, path: "set".into() };
+        let version = format.outlines(&place).unwrap()[1].version;
+        format.verify(&place, 1, version).unwrap()
+    };
+    let mut objects = objects("raw");
+    let shard = Path::new("set/shard.00001.mds");
+    let sum: String = Sha256::digest(&objects[shard]).iter().map(|b| format!("{b:02x}")).collect();
+    let index = String::from_utf8(objects[Path::new("set/index.json")].to_vec()).unwrap();
+    let (first, last) = index.rsplit_once("\"hashes\": {}").unwrap();
+    let index = format!("{first}\"hashes\": {{\"sha256\": \"{sum}\", \"other\": \"0\"}}{last}");
+    objects.insert("set/index.json".into(), index.into());
+    assert_eq!(verify(&objects), []);
+    let mut broken = objects[shard].to_vec();
+    // Within a picture.
+    *broken.last_mut().unwrap() ^= 1;
+    objects.insert(shard.to_owned(), broken.into());
+    let damage = verify(&objects);
+    assert_eq!(damage.len(), 1);
+    assert!(damage[0].sample.is_none() && damage[0].fault.contains("sha256"), "{damage:?}");
 }
 
 /// Keeps no index.

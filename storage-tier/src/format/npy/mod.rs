@@ -13,7 +13,7 @@ use headwater_core::{Digest, Digester};
 use headwater_storage_client::Object;
 
 use super::arrays::{self, Column, RowsInPlace, Table};
-use super::{Format, Opened, Outline};
+use super::{Damage, Format, Opened, Outline};
 use crate::source::{Place, Version};
 use crate::{DatasetConfig, StorageError};
 use header::{Extent, Fault, Header, PREFIX_BYTES};
@@ -144,6 +144,31 @@ impl Format for Npy {
                 Ok(Opened::Packed(Box::new(NpzRows { object, table, members, stem })))
             }
         }
+    }
+
+    /// Those of stored members of an archive, once for all its shards; deflated ones are checked when
+    /// they are unpacked.
+    fn verify(
+        &self,
+        place: &Place,
+        shard: u32,
+        version: Digest,
+    ) -> Result<Vec<Damage>, StorageError> {
+        let object = arrays::open(place, Some(version))?;
+        if shard > 0 || object.read(0..object.bytes().min(2))?[..] != *b"PK" {
+            return Ok(Vec::new());
+        }
+        let mut damage = Vec::new();
+        for member in Archive::read(&*object)?.members.iter().filter(|member| !member.deflated) {
+            let content = Inflated::new(object.clone(), member, member.start(&*object)?);
+            if !content.has_checksum()? {
+                let name = member.name.escape_debug();
+                let fault = format!("`{name}`: its bytes do not have the archive's checksum");
+                damage.push(Damage { sample: None, fault });
+            }
+        }
+        object.check_unchanged()?;
+        Ok(damage)
     }
 
     fn reads_in_place(&self) -> bool {

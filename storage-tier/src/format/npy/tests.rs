@@ -33,6 +33,28 @@ fn a_deflated_array_that_does_not_fit_its_checksum_is_broken() {
 }
 
 #[test]
+fn a_stored_array_that_was_changed_is_verified_once_for_all_shards() {
+    let format = npy(&DatasetConfig { shard_samples: 4, ..DatasetConfig::default() });
+    let verify = |bytes: Vec<u8>| {
+        let place = trial::Held::place("a.npz", bytes);
+        let outlines = format.outlines(&place).unwrap();
+        assert_eq!(outlines.len(), 2);
+        let of = |shard| format.verify(&place, shard, outlines[0].version).unwrap();
+        [of(0), of(1)]
+    };
+    let place = trial::read_place("npz/stored.npz");
+    let object = place.open().unwrap();
+    let mut bytes = object.read(0..object.bytes()).unwrap().to_vec();
+    assert_eq!(verify(bytes.clone()), [[], []]);
+    let shard = format.open(&place, 0, format.outlines(&place).unwrap()[0].version).unwrap();
+    let Opened::InPlace(shard) = shard else { panic!("it lies in place") };
+    let picture = shard.index().fields(0).find(|field| field.inline.is_none()).unwrap();
+    bytes[picture.offset as usize] ^= 1;
+    let [first, second] = verify(bytes);
+    assert!(second.is_empty() && first.len() == 1 && first[0].fault.contains("image.npy"));
+}
+
+#[test]
 fn rows_are_found_without_reading_them() {
     let dictionary = "{'descr': '|u1', 'fortran_order': False, 'shape': (64, 9000), }\n";
     let mut whole = [&b"\x93NUMPY\x01\x00"[..], &(dictionary.len() as u16).to_le_bytes()].concat();

@@ -12,6 +12,9 @@ use crate::StorageError;
 use crate::format::arrays::{self, Pieces, Table};
 use crate::format::{Packed, SampleSink};
 
+/// Bytes that are read at once where all of them are.
+const STEP_BYTES: u64 = 1 << 20;
+
 /// The rows of an archive's arrays.
 #[derive(Debug)]
 pub(super) struct NpzRows {
@@ -80,6 +83,15 @@ impl Inflated {
         let mut read = vec![0; bytes.min(left) as usize];
         self.fill(&mut read)?;
         Ok(read)
+    }
+
+    /// Reads to the end. Whether all bytes have the archive's checksum.
+    ///
+    /// # Errors
+    /// As [`Inflated::fill`].
+    pub(super) fn has_checksum(mut self) -> Result<bool, StorageError> {
+        while !self.up_to(STEP_BYTES)?.is_empty() {}
+        Ok(self.crc.sum() == self.member.crc32)
     }
 
     /// Holds what was read against the archive's checksum.

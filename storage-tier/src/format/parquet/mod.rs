@@ -17,7 +17,7 @@ use headwater_core::{Digest, Digester};
 use headwater_storage_client::Object;
 use parquet::file::metadata::RowGroupMetaData;
 
-use super::{Format, Opened, Outline};
+use super::{Damage, Format, Opened, Outline};
 use crate::source::{Place, Version};
 use crate::{DatasetConfig, StorageError};
 use footer::Footer;
@@ -74,6 +74,11 @@ impl Format for Parquet {
         let file_name = place.file_name();
         let stem = file_name.strip_suffix(".parquet").unwrap_or(&file_name).to_owned();
         Ok(Opened::Packed(Box::new(RowGroup { object, footer, number, first_row, stem })))
+    }
+
+    /// Those of pages are checked when they are unpacked.
+    fn verify(&self, _: &Place, _: u32, _: Digest) -> Result<Vec<Damage>, StorageError> {
+        Ok(Vec::new())
     }
 
     fn reads_in_place(&self) -> bool {

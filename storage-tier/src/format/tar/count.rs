@@ -11,9 +11,11 @@ use super::scan::{scan, scan_from};
 use crate::StorageError;
 use crate::source::Place;
 
-/// A shard's size.
+/// The size of a shard, or of a file with several.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SampleCount {
+    /// Shards: one in a tar.
+    pub shards: u64,
     /// Samples.
     pub samples: u64,
     /// Size of the file.
@@ -29,17 +31,23 @@ pub struct SampleCount {
 /// # Errors
 /// A shard that cannot be read or, where it has to be scanned, is broken.
 pub fn count_samples(path: &Path) -> Result<SampleCount, StorageError> {
-    let place = Place::of_file(path);
+    count_at(&Place::of_file(path))
+}
+
+/// The same of any source; elsewhere than on this host it is always scanned.
+pub(crate) fn count_at(place: &Place) -> Result<SampleCount, StorageError> {
     let object = place.open()?;
     let bytes = object.bytes();
-    if let Some((samples, form)) = by_idx(&place, &*object) {
-        return Ok(SampleCount { samples, bytes, by_idx: Some(form) });
+    if place.source.is_local()
+        && let Some((samples, form)) = by_idx(place, &*object)
+    {
+        return Ok(SampleCount { shards: 1, samples, bytes, by_idx: Some(form) });
     }
     let scan = scan(&*object)?;
     if let Some(fault) = scan.fault {
         return Err(fault.of(&*object));
     }
-    Ok(SampleCount { samples: scan.index.samples().into(), bytes, by_idx: None })
+    Ok(SampleCount { shards: 1, samples: scan.index.samples().into(), bytes, by_idx: None })
 }
 
 fn by_idx(place: &Place, object: &dyn Object) -> Option<(u64, IdxForm)> {

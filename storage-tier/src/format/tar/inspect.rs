@@ -21,7 +21,7 @@ pub struct InspectedShard {
 /// Of which form an `.idx` is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IdxForm {
-    /// DALI's text, v1.2.
+    /// DALI's text, v1.2; of TFRecord files the only form that there is.
     DaliV12,
     /// DALI's text of v1.1, or binary offsets.
     Other,
@@ -36,7 +36,12 @@ impl InspectedShard {
     /// A file that cannot be read; samples that cannot be told apart or are too many. A shard that
     /// breaks off is no error here: see [`InspectedShard::fault`].
     pub fn open(path: &Path) -> Result<Self, StorageError> {
-        let place = Place::of_file(path);
+        Self::at(&Place::of_file(path))
+    }
+
+    /// The same of any source.
+    pub(crate) fn at(place: &Place) -> Result<Self, StorageError> {
+        let place = place.clone();
         let object = place.open()?;
         let scan = scan(&*object)?;
         let shard = IndexedShard::new(object, scan.index.clone());

@@ -25,6 +25,11 @@ pub(super) fn places(place: &Place) -> [Place; 2] {
     [place.beside(&format!("{stem}.idx")), place.beside(&format!("{name}.idx"))]
 }
 
+/// The index of these records.
+pub(super) fn text(records: &[(u64, u64)]) -> String {
+    records.iter().map(|(offset, size)| format!("{offset} {size}\n")).collect()
+}
+
 // === impl Idx ===
 
 impl Idx {

@@ -12,15 +12,16 @@ mod scan;
 #[cfg(test)]
 mod tests;
 
+use std::path::Path;
 use std::sync::Arc;
 
 use headwater_core::{Digest, ShardIndex};
 use headwater_storage_client::{IndexedShard, Object};
 
-use super::{Format, Opened, Outline, kept_as};
+use super::{Damage, Format, Opened, Outline, kept_as};
 use crate::kept::{KeptIndices, Stamp};
 use crate::source::{Place, Version};
-use crate::{DatasetConfig, StorageError};
+use crate::{DaliIndex, DatasetConfig, IdxForm, StorageError};
 use idx::Idx;
 use packed::Gzip;
 use reach::Window;
@@ -44,6 +45,26 @@ impl TfRecord {
 
     fn gzip(&self, object: Arc<dyn Object>, place: &Place) -> Gzip {
         Gzip { object, stem: stem(place), columns: self.columns.clone() }
+    }
+
+    /// The index that DALI reads of a file, at that path. An index that lies there and does not fit is none.
+    ///
+    /// # Errors
+    /// A file that cannot be read, is broken, or was compressed.
+    pub(crate) fn dali_index(place: &Place, path: &Path) -> Result<DaliIndex, StorageError> {
+        let object = place.open()?;
+        if is_packed(&*object)? {
+            let reason = "it is compressed, so that no index can say where its records lie: unpack \
+                          it with `gunzip`";
+            return Err(StorageError::Unserved { name: place.name(), reason: reason.to_owned() });
+        }
+        let window = Window::new(&*object, place.source.is_local(), Vec::new());
+        let records = scan::scan(&*object, &stem(place), &[], window)?.records;
+        object.check_unchanged()?;
+        let there = Place { path: path.to_owned(), ..place.clone() }.open_if_there()?;
+        let fits = |idx: Arc<dyn Object>| Idx::read(&*idx, object.bytes())?.check(&records);
+        let fits = there.is_some_and(|idx| fits(idx).is_ok());
+        Ok(DaliIndex { text: idx::text(&records), there: fits.then_some(IdxForm::DaliV12) })
     }
 
     /// The index of an open file, and how it was come by.
@@ -98,7 +119,7 @@ impl Format for TfRecord {
         Ok(vec![Outline {
             name,
             samples: index.samples(),
-            bytes: object.bytes(),
+            bytes: object.bytes().max(index.field_bytes()),
             fields: index.field_names().to_vec(),
             digest: index.digest(),
             by,
@@ -107,21 +128,42 @@ impl Format for TfRecord {
     }
 
     fn open(&self, place: &Place, _shard: u32, version: Digest) -> Result<Opened, StorageError> {
-        let object = place.open()?;
-        let changed = || StorageError::ShardChanged { name: object.name() };
-        if Version::of(&*object).digest() != version {
-            return Err(changed());
-        }
+        let object = open_at(place, version)?;
         if is_packed(&*object)? {
             return Ok(Opened::Packed(Box::new(self.gzip(object, place))));
         }
         let (index, _) = self.index(place, &*object)?;
+        let changed = || StorageError::ShardChanged { name: object.name() };
         Ok(Opened::InPlace(IndexedShard::new(object.clone(), index).ok_or_else(changed)?))
+    }
+
+    /// Those of records' data: a scan reads no images.
+    fn verify(
+        &self,
+        place: &Place,
+        _shard: u32,
+        version: Digest,
+    ) -> Result<Vec<Damage>, StorageError> {
+        let object = open_at(place, version)?;
+        if is_packed(&*object)? {
+            return Ok(Vec::new());
+        }
+        let window = Window::new(&*object, place.source.is_local(), Vec::new());
+        let records = scan::scan(&*object, &stem(place), &self.columns, window)?.records;
+        let damage = scan::damage(&*object, &records)?;
+        object.check_unchanged()?;
+        Ok(damage)
     }
 
     fn reads_in_place(&self) -> bool {
         true
     }
+}
+
+fn open_at(place: &Place, version: Digest) -> Result<Arc<dyn Object>, StorageError> {
+    let object = place.open()?;
+    let is_same = Version::of(&*object).digest() == version;
+    is_same.then_some(object).ok_or_else(|| StorageError::ShardChanged { name: place.name() })
 }
 
 /// What keys begin with: the file's name without its endings.

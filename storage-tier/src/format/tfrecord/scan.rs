@@ -7,10 +7,14 @@ use super::crc;
 use super::example::{Fault, Value, features};
 use super::reach::{Reach, Window};
 use crate::StorageError;
+use crate::format::Damage;
 
 /// Length and its checksum; the checksum of the data.
 pub(super) const HEAD_BYTES: u64 = 12;
 pub(super) const FOOT_BYTES: u64 = 4;
+
+/// Bytes of records that are read together where all of them are.
+const TOGETHER_BYTES: u64 = 8 << 20;
 
 /// What was found in a file.
 pub(super) struct Scan {
@@ -67,6 +71,36 @@ pub(super) fn scan(
         return Err(StorageError::EmptyFile { name });
     }
     Ok(Scan { index: index.finish(), records })
+}
+
+/// The records whose data do not have their checksum.
+///
+/// # Errors
+/// The file cannot be read.
+pub(super) fn damage(
+    object: &dyn Object,
+    records: &[(u64, u64)],
+) -> Result<Vec<Damage>, StorageError> {
+    let mut damage = Vec::new();
+    let mut number = 0;
+    while number < records.len() {
+        let start = records[number].0;
+        let near = |(at, bytes): &&(u64, u64)| at + bytes - start <= TOGETHER_BYTES;
+        let together = records[number..].iter().take_while(near).count().max(1);
+        let records = &records[number..number + together];
+        let (last, last_bytes) = records[together - 1];
+        let bytes = object.read(start..last + last_bytes)?;
+        for (at, (begin, size)) in (number..).zip(records) {
+            let record = &bytes[(begin - start) as usize..(begin + size - start) as usize];
+            let (data, foot) = record.split_at(record.len() - FOOT_BYTES as usize);
+            if foot != crc::masked(&data[HEAD_BYTES as usize..]).to_le_bytes() {
+                let fault = format!("the checksum of the record's data is wrong (byte {begin})");
+                damage.push(Damage { sample: Some(at as u32), fault });
+            }
+        }
+        number += together;
+    }
+    Ok(damage)
 }
 
 /// The length that a head has.

@@ -87,6 +87,25 @@ fn examples_of_sequences_are_refused_by_name() {
     assert!(error.contains("SequenceExample") && error.contains("a.tfrecord"), "{error}");
 }
 
+#[test]
+fn a_record_whose_data_were_changed_is_named_by_its_number() {
+    let bytes = file("photos.tfrecord");
+    let second: usize = 951;
+    assert!(String::from_utf8_lossy(&file("photos.idx")).contains(&format!("\n{second} ")));
+    let mut broken = bytes.to_vec();
+    // The last byte of the data; the checksum has four.
+    broken[second - 5] ^= 1;
+    let format = format(&folder());
+    let verify = |bytes: Bytes| {
+        let place = place(&[("a.tfrecord", bytes)]);
+        let version = format.outlines(&place)?[0].version;
+        format.verify(&place, 0, version)
+    };
+    assert_eq!(verify(bytes).unwrap(), []);
+    let damage = verify(broken.into()).unwrap();
+    assert_eq!(damage.iter().map(|damage| damage.sample).collect::<Vec<_>>(), [Some(0)]);
+}
+
 /// Keeps no index.
 fn unkept() -> TfRecord {
     let kept = Arc::new(KeptIndices::new(Some("/proc/nowhere".into()), None));
@@ -105,11 +124,10 @@ fn tfrecords_keep_the_contract_of_formats() {
 #[test]
 fn broken_bytes_are_refused_and_nothing_panics() {
     let format = unkept();
-    // In place, a byte of a value is not checked, as in a tar.
+    // Every byte has a checksum, of those of a value only `verify` looks at it.
     let path = Path::new("a.tfrecord");
     let objects = BTreeMap::from([(path.to_owned(), file("photos.tfrecord"))]);
-    fixtures::hold_broken(&format, &objects, path, path, 2, |_| true);
-    // Compressed, every byte is.
+    fixtures::hold_broken(&format, &objects, path, path, 2, |_| false);
     let path = Path::new("a.tfrecord.gz");
     let objects = BTreeMap::from([(path.to_owned(), file("packed.tfrecord.gz"))]);
     fixtures::hold_broken(&format, &objects, path, path, 2, |_| false);

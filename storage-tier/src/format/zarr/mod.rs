@@ -19,7 +19,7 @@ use headwater_core::{Digest, Digester};
 use headwater_storage_client::ObjectError;
 
 use super::arrays::{self, Column, Table};
-use super::{Format, Opened, Outline};
+use super::{Damage, Format, Opened, Outline};
 use crate::source::{Place, Stat, Version};
 use crate::{DatasetConfig, StorageError};
 use grid::{chunks_of_rows, coordinates};
@@ -258,6 +258,11 @@ impl Format for Zarr {
         }
         let (table, arrays, place) = (node.table, node.arrays, place.clone());
         Ok(Opened::Packed(Box::new(ZarrRows { table, arrays, place, objects, rows })))
+    }
+
+    /// Those of chunks are checked when they are unpacked.
+    fn verify(&self, _: &Place, _: u32, _: Digest) -> Result<Vec<Damage>, StorageError> {
+        Ok(Vec::new())
     }
 
     fn reads_in_place(&self) -> bool {
