@@ -3,7 +3,7 @@
 
 use std::net::SocketAddr;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use headwater_core::Manifest;
@@ -25,6 +25,8 @@ pub(crate) struct TestStorage {
     reads: Arc<AtomicUsize>,
     /// How the next reads are refused, the last one first.
     pub(crate) refusals: Arc<Mutex<Vec<Status>>>,
+    /// Whether reads are never answered.
+    pub(crate) silent: Arc<AtomicBool>,
     runtime: Option<Runtime>,
 }
 
@@ -33,6 +35,7 @@ struct Node {
     manifest: Manifest,
     reads: Arc<AtomicUsize>,
     refusals: Arc<Mutex<Vec<Status>>>,
+    silent: Arc<AtomicBool>,
 }
 
 type Answers<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
@@ -47,6 +50,7 @@ impl TestStorage {
             shards: Arc::new(shards),
             reads: Arc::default(),
             refusals: Arc::default(),
+            silent: Arc::default(),
             runtime: None,
         };
         storage.restart();
@@ -80,6 +84,7 @@ impl TestStorage {
             manifest: self.manifest.clone(),
             reads: Arc::clone(&self.reads),
             refusals: Arc::clone(&self.refusals),
+            silent: Arc::clone(&self.silent),
         };
         runtime.spawn(async move {
             let listener = tokio::net::TcpListener::from_std(listener).unwrap();
@@ -132,6 +137,9 @@ impl Storage for Node {
         request: Request<v1::ReadRequest>,
     ) -> Result<Response<Self::ReadSamplesStream>, Status> {
         self.reads.fetch_add(1, Ordering::SeqCst);
+        if self.silent.load(Ordering::SeqCst) {
+            std::future::pending::<()>().await;
+        }
         let v1::ReadRequest { shard, indices, fields, .. } = request.into_inner();
         let shard = &self.shards[shard as usize];
         if let Some(refusal) = self.refusals.lock().unwrap().pop() {
