@@ -16,6 +16,7 @@ pub(crate) fn is_fast(simd: Simd) -> bool {
 }
 
 /// Puts what the table has for each value in its place.
+#[cfg_attr(not(target_arch = "x86_64"), expect(unused_variables, reason = "it has one way only"))]
 pub(crate) fn map(simd: Simd, values: &mut [u8], table: &[u8; 256]) {
     #[cfg(target_arch = "x86_64")]
     if let Simd::Avx512(proof) = simd
@@ -30,6 +31,7 @@ pub(crate) fn map(simd: Simd, values: &mut [u8], table: &[u8; 256]) {
 ///
 /// # Panics
 /// The two are not of one length.
+#[cfg_attr(not(target_arch = "x86_64"), expect(unused_variables, reason = "it has one way only"))]
 pub(crate) fn map_into(simd: Simd, values: &[u8], table: &[u8; 256], to: &mut [u8]) {
     assert_eq!(values.len(), to.len(), "values and what becomes of them");
     #[cfg(target_arch = "x86_64")]
