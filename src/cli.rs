@@ -6,7 +6,7 @@ use clap::{CommandFactory as _, Parser, Subcommand};
 use headwater_config::{HubNeed, Setting};
 
 use crate::cmd::{
-    augment, autoscale, bench, config, datasets, doctor, local, plan, publish, receive, run,
+    augment, autoscale, bench, config, datasets, doctor, host, local, plan, publish, receive, run,
     storage,
 };
 use crate::flags::given;
@@ -61,6 +61,9 @@ pub(crate) enum Verb {
     /// Serves the loaders of this host that are given data in place of addresses; they start it
     #[command(hide = true)]
     Local(local::Flags),
+    /// Makes the batches that trials of this host share; they start it
+    #[command(hide = true)]
+    Host(host::Flags),
     /// Prints the effective configuration: every key, its unit and where its value came from
     Config(config::Flags),
 }
@@ -111,7 +114,7 @@ impl Cli {
             Some(Verb::Datasets(verb)) => verb.settings(),
             Some(Verb::Bench(verb)) => verb.settings(),
             Some(Verb::Doctor(flags)) => flags.settings(),
-            Some(Verb::Local(_) | Verb::Config(_)) | None => Vec::new(),
+            Some(Verb::Local(_) | Verb::Host(_) | Verb::Config(_)) | None => Vec::new(),
         });
         settings
     }
@@ -137,7 +140,7 @@ impl Verb {
             // The doctor's own checks say what is missing.
             Self::Augment(_) | Self::Autoscale(_) | Self::Config(_) | Self::Doctor(_) => None,
             // Whoever starts it has looked already.
-            Self::Local(_) => None,
+            Self::Local(_) | Self::Host(_) => None,
         }
     }
 }

@@ -6,7 +6,7 @@ use headwater_telemetry::start_logs;
 
 use crate::cli::{Cli, Verb};
 use crate::cmd::{
-    augment, autoscale, bench, config, datasets, doctor, local, plan, publish, receive, run,
+    augment, autoscale, bench, config, datasets, doctor, host, local, plan, publish, receive, run,
     storage,
 };
 use crate::screen::Screen;
@@ -60,6 +60,7 @@ pub(crate) fn dispatch(cli: &Cli) -> Result<()> {
         Some(Verb::Bench(verb)) => bench::run(loaded.config, verb, &screen),
         Some(Verb::Doctor(flags)) => doctor::run(&loaded, flags),
         Some(Verb::Local(flags)) => local::run(loaded.config, flags),
+        Some(Verb::Host(flags)) => host::run(&loaded.config, flags),
         Some(Verb::Config(flags)) => config::run(&loaded, flags),
         None => Ok(()),
     }

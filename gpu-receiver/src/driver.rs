@@ -2,6 +2,7 @@
 
 mod course;
 mod fill;
+mod host;
 mod landing;
 mod report;
 mod sessions;
@@ -36,7 +37,9 @@ use crate::sessions::{Dial, SessionShared};
 use crate::setup::{hello, ledger_config};
 use crate::slots::SlotPool;
 use crate::stats::Stats;
+use host::Host;
 
+pub(crate) use host::{ASKS_AHEAD, HostLink};
 pub(crate) use tasks::{CpuWork, Outcome, on_a_thread};
 
 /// How often late leases and missing workers are looked for.
@@ -71,6 +74,8 @@ pub(crate) struct DriverParts {
     pub(crate) start_cpu: StartCpu,
     /// The batch that is ordered first.
     pub(crate) start: Position,
+    /// Who has batches on this host.
+    pub(crate) host: Option<HostLink>,
 }
 
 /// Adds CPU work to the driver's tasks. Passed in, so that simulations can do it in their one thread.
@@ -102,6 +107,8 @@ pub(crate) struct Driver {
     leaving: watch::Sender<bool>,
     tasks: JoinSet<Outcome>,
     state: DriverState,
+    /// The service of this host, where there is one.
+    host: Option<Host>,
 }
 
 /// The driver's own bookkeeping.
@@ -166,6 +173,13 @@ impl Driver {
     pub(crate) fn new(config: &ReceiverConfig, parts: DriverParts) -> Result<Self, ReceiverError> {
         let hello = hello(config, &parts.recipe, &parts.manifests);
         let scope = hello.part_scope();
+        let host = parts.host.map(|link| Host::new(link, scope.clone()));
+        let mut state = DriverState::new(parts.start);
+        if host.is_some() {
+            // Nobody looks for any.
+            state.alone_since = None;
+            parts.stats.serve_by_host(true);
+        }
         let (leaving, left) = watch::channel(false);
         let (releases, released) = mpsc::channel(config.slots_limit());
         let sessions_shared = Arc::new(SessionShared {
@@ -198,7 +212,8 @@ impl Driver {
             ordered: watch::Sender::new(parts.start),
             leaving,
             tasks: JoinSet::new(),
-            state: DriverState::new(parts.start),
+            state,
+            host,
         })
     }
 
@@ -269,6 +284,7 @@ impl Driver {
         }
         self.slots.settle(&self.ledger);
         self.report_levels(queued_events, queued_releases);
+        self.look_for_host();
         self.look_for_trouble(seen);
     }
 
@@ -285,7 +301,8 @@ impl Driver {
             Event::Command(Command::Restore(state, allow, reply)) => {
                 self.restore(state, allow, reply);
             }
-            Event::Command(Command::SetWorkers(workers)) => self.set_workers(workers),
+            Event::Command(Command::SetWorkers(workers)) => self.look_for_workers(workers),
+            Event::Host(event) => self.on_host(event),
             Event::Command(Command::WorkersMissing(reason)) => self.state.missing = reason,
         }
     }

@@ -11,7 +11,7 @@ use metrics::{Unit, counter, histogram};
 
 /// Counters without labels. They are shown from the start: an alert on a counter that does not grow
 /// cannot fire while the counter is missing.
-const COUNTERS: [(&str, &str); 7] = [
+const COUNTERS: [(&str, &str); 9] = [
     (BATCHES, "Batches made ready for the trainer"),
     (SAMPLES, "Samples in those batches"),
     (PARTS_ON_DEVICE, "Parts that a network card wrote to a GPU's memory"),
@@ -19,6 +19,8 @@ const COUNTERS: [(&str, &str); 7] = [
     (HEDGES, "Leases given to a further worker because one was late"),
     (DUPLICATES, "Parts that came a second time and were dropped"),
     (CHECKPOINT_ERRORS, "Checkpoints that could not be written"),
+    (HOST_BATCHES, "Batches of the host's own service, which its trials share"),
+    (HOST_LEFT, "Times that a trial went on without that service"),
 ];
 
 const BATCHES: &str = "headwater_receiver_batches_total";
@@ -30,6 +32,8 @@ const SUBSTITUTED: &str = "headwater_receiver_substituted_samples_total";
 const HEDGES: &str = "headwater_receiver_hedges_total";
 const DUPLICATES: &str = "headwater_receiver_duplicates_total";
 const CHECKPOINT_ERRORS: &str = "headwater_receiver_checkpoint_errors_total";
+const HOST_BATCHES: &str = "headwater_receiver_host_batches_total";
+const HOST_LEFT: &str = "headwater_receiver_host_left_total";
 const PART_SECONDS: &str = "headwater_receiver_part_seconds";
 const STALL_SECONDS: &str = "headwater_receiver_stall_seconds";
 
@@ -151,6 +155,14 @@ pub(crate) fn begin() {
 pub(crate) fn batch_ready(samples: usize) {
     counter!(BATCHES).increment(1);
     counter!(SAMPLES).increment(samples as u64);
+}
+
+pub(crate) fn host_batch() {
+    counter!(HOST_BATCHES).increment(1);
+}
+
+pub(crate) fn went_alone() {
+    counter!(HOST_LEFT).increment(1);
 }
 
 /// The trainer took a batch after it had waited so long for it.

@@ -23,6 +23,8 @@ pub struct Snapshot {
     pub batches: u64,
     /// Samples in them.
     pub samples: u64,
+    /// Batches of this host's service, which several trials share.
+    pub host_batches: u64,
     /// Parts that arrived, over all links.
     pub parts: u64,
     /// Those of them that a network card has written to a GPU's memory.
@@ -74,6 +76,8 @@ struct Inner {
     /// Time waited since the last batch was taken.
     waited: Duration,
     shares: Shares,
+    /// It has its batches from this host's service, and no workers.
+    is_served: bool,
 }
 
 /// What this receiver adds to the gauges of the process.
@@ -125,6 +129,7 @@ impl Stats {
             next_time: 0,
             waited: Duration::ZERO,
             shares,
+            is_served: false,
         };
         Self { inner: Mutex::new(inner) }
     }
@@ -183,6 +188,19 @@ impl Stats {
         metrics::batch_ready(samples);
     }
 
+    /// It begins or ceases to have its batches from this host's service, without workers.
+    pub(crate) fn serve_by_host(&self, is_served: bool) {
+        let mut inner = self.lock();
+        inner.is_served = is_served;
+        inner.count_workers();
+    }
+
+    /// A batch has come from this host's service.
+    pub(crate) fn on_host_batch(&self) {
+        self.lock().figures.host_batches += 1;
+        metrics::host_batch();
+    }
+
     /// The trainer begins to wait, or goes on waiting.
     pub(crate) fn wait(&self) -> Wait<'_> {
         Wait { stats: self, counted_to: Instant::now() }
@@ -222,7 +240,7 @@ impl Inner {
     fn count_workers(&mut self) {
         let workers = self.peers.len();
         self.shares.workers.set(workers as f64);
-        self.shares.alone.set(f64::from(u8::from(workers == 0)));
+        self.shares.alone.set(f64::from(u8::from(workers == 0 && !self.is_served)));
     }
 }
 

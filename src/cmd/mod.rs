@@ -6,6 +6,7 @@ pub(crate) mod bench;
 pub(crate) mod config;
 pub(crate) mod datasets;
 pub(crate) mod doctor;
+pub(crate) mod host;
 pub(crate) mod local;
 pub(crate) mod plan;
 pub(crate) mod publish;

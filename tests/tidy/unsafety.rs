@@ -52,7 +52,7 @@ const ROOMS: [(&str, &str); 54] = [
     ("libs/transport/src/rdma/verbs/queue_pair.rs", "queue pairs of a C library"),
     ("libs/transport/src/rdma/detection.rs", "a window of tests"),
     ("libs/transport/src/memory/slot.rs", "slot memory by address"),
-    ("libs/transport/src/shm/socket.rs", "descriptors from a socket"),
+    ("libs/transport/src/packets.rs", "descriptors from a socket"),
     ("libs/transport/src/memory/window.rs", "what a GPU's memory must be"),
     ("libs/transport/src/conformance/window.rs", "vouches for memory in a suite of tests"),
     ("src/bench/storage/map.rs", "mmap and munmap, for a yardstick"),

@@ -282,6 +282,7 @@ impl Loader {
         let stats = json!({
             "batches": figures.batches,
             "samples": figures.samples,
+            "host_batches": figures.host_batches,
             "parts": figures.parts,
             "parts_on_device": figures.parts_on_device,
             "substituted": figures.substituted,
@@ -351,7 +352,7 @@ fn callbacks(options: &Bound<'_, PyDict>) -> PyResult<Callbacks> {
     if let Some(device) = options.get_item("device")?.filter(|device| !device.is_none()) {
         options.set_item("device", device.str()?)?;
     }
-    Ok(Callbacks { amax_reduce, device_allocator })
+    Ok(Callbacks { amax_reduce, device_allocator, host: None })
 }
 
 /// The keywords that were given, `None` standing for not given.

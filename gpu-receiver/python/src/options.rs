@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use headwater_config::{
-    ConfigError, FROM_DEFAULT, HubNeed, Loaded, Setting, Sources, nearest, read_section,
+    Config, ConfigError, FROM_DEFAULT, HubNeed, Loaded, Setting, Sources, nearest, read_section,
 };
 use headwater_core::Recipe;
 use headwater_receiver::{DatasetUse, ReceiverConfig};
@@ -43,6 +43,8 @@ pub(crate) struct Arguments {
 
 /// All that a receiver is opened with.
 pub(crate) struct Options {
+    /// What a process of this host is told that makes batches for all its trials, where it is wanted.
+    pub(crate) host: Option<Host>,
     /// Services that are to be started, in place of the receiver's addresses.
     pub(crate) local: Option<Local>,
     pub(crate) receiver: ReceiverConfig,
@@ -51,6 +53,13 @@ pub(crate) struct Options {
     pub(crate) telemetry: TelemetryConfig,
     /// Where the filter of log lines came from.
     pub(crate) log_origin: String,
+}
+
+/// A process that makes the batches of this host.
+pub(crate) struct Host {
+    pub(crate) config: Box<Config>,
+    /// Folders that may have the program.
+    pub(crate) scripts: Vec<PathBuf>,
 }
 
 /// Puts file, environment and keywords together.
@@ -80,6 +89,7 @@ pub(crate) fn recipe([recipe, dtype]: &[Option<Value>; 2]) -> Result<Recipe, Str
 
 fn gathered(mut arguments: Arguments) -> Result<Options, ConfigError> {
     arguments.take_config()?;
+    let scripts = arguments.scripts.clone();
     let place = arguments.take_place()?;
     let Arguments { data, config, keywords, .. } = arguments;
     let sources =
@@ -92,7 +102,12 @@ fn gathered(mut arguments: Arguments) -> Result<Options, ConfigError> {
     if log_origin == FROM_DEFAULT {
         telemetry.log = LOG_DEFAULT.to_owned();
     }
+    let host = loaded.config.receiver.host_share.then(|| {
+        let config = Box::new(loaded.config.clone());
+        Host { config, scripts }
+    });
     Ok(Options {
+        host,
         local: place.map(|place| Local::new(&loaded, &telemetry, place)),
         receiver: loaded.config.receiver_tier()?,
         recipe: loaded.config.recipe.recipe()?,

@@ -261,6 +261,7 @@ impl Fleet {
             events: driver.events.clone(),
             start_cpu: in_turn,
             start,
+            host: None,
         };
         tokio::spawn(Driver::new(&config, parts).expect("no masks").run(inbox));
         let trainer = Trainer::new(rank, mailbox, Arc::clone(&driver.room), order, links);

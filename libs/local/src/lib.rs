@@ -20,6 +20,7 @@ mod cores;
 mod embedded;
 mod error;
 mod folder;
+mod host;
 mod job;
 mod key;
 mod lines;
@@ -33,6 +34,7 @@ mod words;
 
 pub use embedded::{ANY_PORT, Embedded};
 pub use error::{LocalError, LocalErrorKind};
+pub use host::{host_receiver, serve_host};
 pub use job::local_ranks;
 pub use serve::serve;
 pub use services::{Services, Watch};

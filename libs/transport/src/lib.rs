@@ -17,6 +17,8 @@ mod link;
 pub mod links;
 mod memory;
 mod metrics;
+#[allow(unsafe_code)] // Registering a descriptor with tokio.
+pub mod packets;
 pub mod rdma;
 pub mod shm;
 pub mod tcp;
