@@ -3,6 +3,7 @@
 import os
 import re
 import signal
+import tempfile
 import time
 from pathlib import Path
 
@@ -16,16 +17,23 @@ ALL = 64
 
 
 @pytest.fixture
-def share(make, monkeypatch, tmp_path):
+def runtime():
+    """A folder for sockets, whose paths must be short."""
+    with tempfile.TemporaryDirectory(prefix="hw-") as folder:
+        yield Path(folder)
+
+
+@pytest.fixture
+def share(make, monkeypatch, runtime):
     """Makes loaders that share, in a folder of their own."""
-    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(runtime))
     monkeypatch.setenv("HEADWATER_PROGRAM", program())
 
     def loader(**options):
         return make(host_share=True, **{"host_batches": ALL, **options})
 
     yield loader
-    for pid in processes(tmp_path):
+    for pid in processes(runtime):
         os.kill(pid, signal.SIGKILL)
 
 
@@ -63,7 +71,7 @@ def rights(address: int) -> str:
     raise AssertionError("no mapping")
 
 
-def test_loaders_have_equal_batches_in_memory_that_they_can_only_read(make, share, tmp_path):
+def test_loaders_have_equal_batches_in_memory_that_they_can_only_read(make, share, runtime):
     alone = digests(make())
     loaders = [share(), share(job="another")]
     for loader in loaders:
@@ -75,11 +83,11 @@ def test_loaders_have_equal_batches_in_memory_that_they_can_only_read(make, shar
     for loader in loaders:
         assert digests(loader) == alone
         assert loader.stats()["host_batches"] >= len(alone)
-    assert len(processes(tmp_path)) == 1
+    assert len(processes(runtime)) == 1
     for loader in loaders:
         loader.close()
     del batch, array
-    until(lambda: not processes(tmp_path))
+    until(lambda: not processes(runtime))
 
 
 def test_a_batch_that_is_held_keeps_its_bytes_after_its_loader_is_closed(share):
@@ -110,12 +118,12 @@ def test_a_loader_that_goes_elsewhere_has_the_same_batches_as_alone(make, share)
     assert digests(second) == wanted[7:16]
 
 
-def test_loaders_go_on_when_the_process_with_the_copy_is_killed(make, share, tmp_path):
+def test_loaders_go_on_when_the_process_with_the_copy_is_killed(make, share, runtime):
     wanted = digests(make())
     loader = share()
     iteration = iter(loader)
     seen = [next(iteration).digest for _ in range(3)]
-    (pid,) = processes(tmp_path)
+    (pid,) = processes(runtime)
     os.kill(pid, signal.SIGKILL)
     assert seen + digests(iteration) == wanted
     assert loader.stats()["workers"]

@@ -199,9 +199,12 @@ pub fn serve_host(
         error
     });
     let opened = opened.map_err(LocalError::Threads)?;
+    let kept = service.clone();
     let attended = runtime.block_on(door.attend(&listener, starter, service));
-    // Not dropped in order: the process ends, and threads may wait for a tier that does not answer.
+    // The process ends.
     std::mem::forget(runtime);
+    // Leaves the workers in order.
+    drop(kept);
     attended.map_err(fault)?;
     match opened.is_finished().then(|| opened.join()) {
         Some(Ok(Some(error))) => Err(error),
@@ -278,6 +281,8 @@ impl Door {
             if let Err(error) = attended.await {
                 tracing::debug!(%error, "a trial's connection ends");
             }
+            // Before it counts as gone: the last one must not go in a task.
+            drop(service);
             door.there.fetch_sub(1, Ordering::AcqRel);
             door.left.notify_one();
         });
