@@ -11,6 +11,8 @@ mod lease;
 mod link;
 mod open;
 mod read;
+mod shared;
+mod source;
 mod wire;
 
 use std::collections::HashMap;
@@ -23,6 +25,7 @@ use headwater_transport::LeaseId;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
+pub(crate) use lease::LeaseError;
 pub(crate) use link::check_forced;
 pub(crate) use wire::{Messages, Outbox, answers};
 
@@ -192,7 +195,7 @@ impl Leases {
         self.open.insert(id, withdrawn.clone());
         let place = QueuePlace { session: self.session.id, order: self.begun };
         self.begun += 1;
-        let work = LeaseWork { session: Arc::clone(&self.session), lease, place, withdrawn };
+        let work = LeaseWork::new(Arc::clone(&self.session), lease, place, withdrawn);
         self.tasks.spawn(async move { (id, work.fulfil().await) });
         Ok(())
     }

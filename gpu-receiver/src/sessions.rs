@@ -287,6 +287,7 @@ mod tests {
                 refused_links: Vec::new(),
                 credits: 1,
                 backend: "none".into(),
+                shares: false,
             };
             let read = Arc::clone(&self.0);
             let talk = std::iter::repeat_with(move || {

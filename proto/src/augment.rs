@@ -4,7 +4,7 @@ mod done;
 mod hello;
 mod lease;
 
-pub use done::{Failure, FailureKind, PartDone, Provenance, Substitution, WorkTimes};
+pub use done::{Failure, FailureKind, PartDone, PartOrigin, Provenance, Substitution, WorkTimes};
 pub use headwater_core::BadSamplePolicy;
 pub use hello::{
     DatasetRef, HEARTBEAT_MS_MAX, LinkAnswer, LinkOffer, LinkRequest, SessionHello, SessionWelcome,

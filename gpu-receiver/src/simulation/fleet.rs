@@ -179,6 +179,7 @@ impl Dial for ModelDial {
             refused_links: Vec::new(),
             credits: self.world.credits,
             backend: "modelled".to_owned(),
+            shares: self.world.shares,
         };
         Ok(Opened { outbox, inbox: Box::pin(ReceiverStream::new(inbox)), welcome })
     }

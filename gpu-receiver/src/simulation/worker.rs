@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use headwater_core::{Digest, SampleRef};
 use headwater_proto::augment::{
-    Failure, FailureKind, FromWorker, PartDone, PartLease, Provenance, ToWorker, WorkTimes,
+    Failure, FailureKind, FromWorker, PartDone, PartLease, PartOrigin, Provenance, ToWorker, WorkTimes,
 };
 use headwater_transport::{LeaseId, LinkKind, PeerId, ReceiverLink as _};
 use tokio::sync::{Semaphore, mpsc, watch};
@@ -229,6 +229,7 @@ impl Worker {
                 samples,
                 times,
                 fp8_amaxes: Vec::new(),
+                origin: PartOrigin::Computed,
             })
         }
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use headwater_core::{Layout, Region, SampleRef};
+use headwater_core::{Digest, Layout, Region, SampleRef};
 use headwater_proto::augment::{
     BadSamplePolicy, DatasetRef, Failure, FailureKind, FromWorker, LinkOffer, PartDone, PartLease,
     SessionHello, SessionWelcome, ToWorker,
@@ -66,6 +66,7 @@ pub(crate) fn hello(storage: &TestStorage) -> SessionHello {
         on_bad_sample: BadSamplePolicy::Substitute,
         image_field: "jpg|jpeg|png".into(),
         label_field: "cls".into(),
+        stream: Digest(1),
     }
 }
 
