@@ -67,7 +67,10 @@ pub(crate) fn describe() {
         metrics::describe_histogram!(DELIVER_SECONDS, seconds, "Handing a part to its link");
         metrics::describe_counter!(SHARE_PARTS_MADE, "Parts made to be shared; again: once more");
         metrics::describe_counter!(SHARE_PARTS_SHARED, "Leases whose part was kept or waited for");
-        metrics::describe_counter!(SHARE_PARTS_EVICTED, "Parts let go of, and whether wanted still");
+        metrics::describe_counter!(
+            SHARE_PARTS_EVICTED,
+            "Parts let go of, and whether wanted still"
+        );
         metrics::describe_gauge!(SHARE_PARTS, "Parts kept for other receivers");
         metrics::describe_gauge!(SHARE_BYTES, Unit::Bytes, "Of augment.share_bytes, in use");
         metrics::describe_counter!(DEVICE_FAILURES, "GPU streams that failed and were given up");

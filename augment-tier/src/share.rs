@@ -136,8 +136,7 @@ impl Share {
             Found::Makes { waiter: number, making, unwanted, again } => {
                 let origin = if again { PartOrigin::Recomputed } else { PartOrigin::Computed };
                 let share = Arc::clone(self);
-                let making =
-                    Making { share, key, number: making, origin, unwanted, ended: false };
+                let making = Making { share, key, number: making, origin, unwanted, ended: false };
                 Claim::Makes(waiter(number), making)
             }
         }

@@ -164,8 +164,10 @@ impl Driver {
     /// # Errors
     /// Masks that do not fit the recipe.
     pub(crate) fn new(config: &ReceiverConfig, parts: DriverParts) -> Result<Self, ReceiverError> {
-        let hello = hello(config, &parts.recipe, &parts.manifests);
+        let mut hello = hello(config, &parts.recipe, &parts.manifests);
         let scope = hello.part_scope();
+        hello.stream = parts.order.stream(&scope, config.part_samples);
+        let stream = hello.stream;
         let (leaving, left) = watch::channel(false);
         let (releases, released) = mpsc::channel(config.slots_limit());
         let sessions_shared = Arc::new(SessionShared {
@@ -179,7 +181,7 @@ impl Driver {
             leaving: left,
         });
         Ok(Self {
-            ledger: Ledger::new(ledger_config(config), scope),
+            ledger: Ledger::new(ledger_config(config), scope).of_stream(stream),
             slots: parts.slots,
             order: parts.order,
             mailbox: parts.mailbox,

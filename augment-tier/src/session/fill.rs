@@ -175,10 +175,7 @@ impl PartWork {
             return Err(LeaseError::Fatal(format!("{first}; {also}: mend or remove the shard")));
         };
         let manifest = dataset.manifest.digest();
-        self.source
-            .worker
-            .bad_samples
-            .substituted(BadSample { manifest, shard, index }, &sentence);
+        self.source.worker.bad_samples.substituted(BadSample { manifest, shard, index }, &sentence);
         place.wanted.index = next;
         Ok(place.wanted)
     }

@@ -96,8 +96,7 @@ impl LeaseWork {
         self.commit(part).await?;
         drop(memory);
         times.deliver_us = micros(started);
-        let (lease, fp8_amaxes, origin) =
-            (self.lease.lease, scales.amaxes(), PartOrigin::Computed);
+        let (lease, fp8_amaxes, origin) = (self.lease.lease, scales.amaxes(), PartOrigin::Computed);
         Ok(PartDone { lease, checksum, samples, times, fp8_amaxes, origin })
     }
 

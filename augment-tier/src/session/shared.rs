@@ -107,8 +107,7 @@ impl PartWork {
         let bytes = PartMemory::bytes_for(&regions);
         let memory = self.unless_withdrawn(share.memory(bytes)).await??;
         let lender = Arc::clone(share);
-        let buffer =
-            PartBuffer::in_memory(regions, memory, move |memory| lender.give_back(memory));
+        let buffer = PartBuffer::in_memory(regions, memory, move |memory| lender.give_back(memory));
         let buffer = buffer.map_err(|error| LeaseError::Fatal(error.to_string()))?;
         let mut times = WorkTimes::default();
         let mut pieces = self.pieces(self.wanted()?);

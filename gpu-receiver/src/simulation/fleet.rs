@@ -59,6 +59,8 @@ pub(super) struct FleetConfig {
     pub(super) outbox: usize,
     /// Leases that a worker takes at once.
     pub(super) credits: u32,
+    /// Receivers are trials: each wants the same parts, and workers share them.
+    pub(super) trials: bool,
 }
 
 /// Everything that is modelled.
@@ -67,6 +69,7 @@ pub(super) struct World {
     pub(super) workers: Vec<Arc<Worker>>,
     outbox: usize,
     credits: u32,
+    shares: bool,
     /// Links of each receiver.
     pub(super) links: Mutex<BTreeMap<usize, Vec<Arc<ModelLink>>>>,
 }
@@ -94,7 +97,18 @@ impl FleetConfig {
     pub(super) fn of(seed: u64, receivers: usize, steps: u64) -> Self {
         let (workers, storage_nodes) = (receivers * 2, (receivers / 10).max(3));
         let (workers_each, outbox, credits) = (16, MESSAGES, CREDITS);
-        Self { seed, receivers, workers, workers_each, storage_nodes, steps, outbox, credits }
+        let trials = false;
+        Self {
+            seed,
+            receivers,
+            workers,
+            workers_each,
+            storage_nodes,
+            steps,
+            outbox,
+            credits,
+            trials,
+        }
     }
 
     /// The workers of a receiver: a window over all of them, so that each has as many receivers.
@@ -118,6 +132,7 @@ impl World {
             workers: (0..config.workers).map(|number| Arc::new(Worker::new(number))).collect(),
             outbox: config.outbox,
             credits: config.credits,
+            shares: config.trials,
             links: Mutex::default(),
         }
     }

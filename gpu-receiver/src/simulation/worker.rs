@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use headwater_core::{Digest, SampleRef};
 use headwater_proto::augment::{
-    Failure, FailureKind, FromWorker, PartDone, PartLease, PartOrigin, Provenance, ToWorker, WorkTimes,
+    Failure, FailureKind, FromWorker, PartDone, PartLease, PartOrigin, Provenance, ToWorker,
+    WorkTimes,
 };
 use headwater_transport::{LeaseId, LinkKind, PeerId, ReceiverLink as _};
 use tokio::sync::{Semaphore, mpsc, watch};

@@ -45,7 +45,7 @@ pub use part::{BadSamplePolicy, PartKey, PartScope, PartSettings, cut};
 pub use printable::printable;
 pub use recipe::{Recipe, RecipeError};
 pub use reminder::Reminder;
-pub use rendezvous::{owner, owner_bounded, rendezvous};
+pub use rendezvous::{deal, owner, owner_bounded, rendezvous};
 pub use sample::{SampleId, SampleRef};
 pub use sampler::{BatchPlan, Sampler, SamplerConfig, SamplerError, State};
 pub use sentence::sentence;

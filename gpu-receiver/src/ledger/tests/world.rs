@@ -308,7 +308,14 @@ impl World {
                 let samples = samples.collect();
                 let times = WorkTimes::default();
                 let (checksum, fp8_amaxes) = (7, Vec::new());
-                let done = PartDone { lease: id.0, checksum, samples, times, fp8_amaxes, origin: PartOrigin::Computed };
+                let done = PartDone {
+                    lease: id.0,
+                    checksum,
+                    samples,
+                    times,
+                    fp8_amaxes,
+                    origin: PartOrigin::Computed,
+                };
                 self.ledger.on_done(peer, done, self.now);
             }
             Happening::Failed(peer, id) if self.peers.contains(&peer) => {
