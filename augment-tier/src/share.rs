@@ -262,6 +262,3 @@ impl Drop for Lent {
         self.share.freed.notify_waiters();
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -1,12 +1,12 @@
 //! What befalls a fleet, and what came of it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
-use headwater_core::Digester;
+use headwater_core::{Digester, SampleRef};
 use tokio::time::{Instant, sleep, sleep_until, timeout_at};
 
 use super::fleet::{Fleet, FleetConfig, World};
@@ -21,6 +21,8 @@ pub(super) enum Weather {
     Calm,
     /// Everything happens: see [`storm`].
     Storm,
+    /// Workers leave and come back, one after the other.
+    Changes,
     /// See [`super::wedged`].
     Wedged(Wedge),
 }
@@ -48,6 +50,9 @@ pub(super) struct Outcome {
     pub(super) longest_wait: Duration,
     /// Leases that each worker was given.
     pub(super) leases_of: Vec<u64>,
+    /// Parts of trials, and those of them that more than one worker made.
+    pub(super) parts: u64,
+    pub(super) made_again: u64,
     /// For each fault: the longest wait of each rank's trainer in the seconds after it, sorted.
     waits: Vec<(&'static str, Vec<Duration>)>,
     /// Digest of all deliveries with their times.
@@ -80,7 +85,7 @@ pub(super) fn run(config: FleetConfig, weather: Weather) -> Outcome {
         let mut fleet = Fleet::start(config);
         let hidden = match weather {
             Weather::Wedged(wedge) => wedge.begin(&fleet.world),
-            Weather::Calm | Weather::Storm => usize::MAX,
+            Weather::Calm | Weather::Storm | Weather::Changes => usize::MAX,
         };
         fleet.tell_workers(|worker| worker >= hidden).await;
         let started = Instant::now();
@@ -107,6 +112,7 @@ async fn happen(weather: Weather, fleet: Arc<Fleet>) {
     match weather {
         Weather::Calm => {}
         Weather::Storm => storm(fleet).await,
+        Weather::Changes => changes(fleet).await,
         Weather::Wedged(wedge) => wedge.go_on(&fleet).await,
     }
 }
@@ -152,6 +158,19 @@ async fn storm(fleet: Arc<Fleet>) {
     rolling.await.ok();
 }
 
+/// A worker is lost and one drains, every few seconds; each is back before the next goes.
+async fn changes(fleet: Arc<Fleet>) {
+    let world = Arc::clone(&fleet.world);
+    for turn in 0.. {
+        let [lost, drained] = [0, 1].map(|i| (turn * 7 + i * 3) % fleet.config.workers);
+        sleep(Duration::from_secs(4)).await;
+        world.set_health(lost, Health::Dead);
+        world.set_health(drained, Health::Drains);
+        sleep(Duration::from_secs(4)).await;
+        [lost, drained].map(|worker| world.set_health(worker, Health::Serves));
+    }
+}
+
 /// Drains and starts again a twentieth of the workers at a time.
 async fn restart_all(world: Arc<World>, workers: usize) {
     for group in 0..20 {
@@ -167,12 +186,24 @@ async fn restart_all(world: Arc<World>, workers: usize) {
 // === impl Outcome ===
 
 impl Outcome {
+    /// Every trial has every step.
+    #[track_caller]
+    pub(super) fn assert_each_trial_whole(&self) {
+        assert_eq!(self.batches, self.expected, "seed {}: batches", self.seed);
+        assert_eq!(self.damage, 0, "seed {}", self.seed);
+    }
+
     fn of(fleet: &Fleet, trainers: &[Trainer], started: Instant, lasted: Duration) -> Self {
         let config = &fleet.config;
         let counts = &fleet.world.scene.network.counts;
         let load = |counter: &std::sync::atomic::AtomicU64| counter.load(Ordering::Relaxed);
         let writes = trainers.iter().flat_map(|t| t.links.iter().map(|link| link.writes()));
         let writes: Vec<(u64, u64)> = writes.collect();
+        let mut made: BTreeMap<Vec<SampleRef>, u32> = BTreeMap::new();
+        for worker in &fleet.world.workers {
+            let of_worker = worker.made.lock().unwrap_or_else(PoisonError::into_inner);
+            of_worker.keys().for_each(|part| *made.entry(part.clone()).or_default() += 1);
+        }
         let mut trace = Digester::new("headwater simulation 1");
         for trainer in trainers {
             for (since, wait) in &trainer.waits {
@@ -195,6 +226,8 @@ impl Outcome {
             lasted,
             stall: stall(trainers),
             longest_wait: longest_wait(trainers),
+            parts: made.len() as u64,
+            made_again: made.values().filter(|workers| **workers > 1).count() as u64,
             leases_of: fleet.world.workers.iter().map(|worker| load(&worker.leases)).collect(),
             waits: SCHEDULE.iter().map(|fault| waits(fault, trainers, started)).collect(),
             trace: trace.finish().0,

@@ -126,6 +126,7 @@ impl World {
             seed: config.seed,
             network: Network::default(),
             storage: Storage::new(config.storage_nodes),
+            trials: config.trials,
         };
         Self {
             scene: Arc::new(scene),
@@ -241,8 +242,8 @@ impl Fleet {
             .into();
         self.world.links.lock().unwrap_or_else(PoisonError::into_inner).insert(rank, links.clone());
         let config = ReceiverConfig {
-            rank: rank as u32,
-            world_size: self.config.receivers as u32,
+            rank: if self.config.trials { 0 } else { rank as u32 },
+            world_size: if self.config.trials { 1 } else { self.config.receivers as u32 },
             batch_samples: BATCH_SAMPLES,
             part_samples: PART_SAMPLES,
             seed: self.config.seed,
@@ -280,6 +281,7 @@ impl Fleet {
         };
         tokio::spawn(Driver::new(&config, parts).expect("no masks").run(inbox));
         let trainer = Trainer::new(rank, mailbox, Arc::clone(&driver.room), order, links);
+        let trainer = if self.config.trials { trainer.at_own_speed() } else { trainer };
         self.trainers.push(tokio::spawn(trainer.train()));
         self.drivers.push(driver);
     }
@@ -303,7 +305,8 @@ fn in_turn(tasks: &mut JoinSet<Outcome>, work: CpuWork) {
 
 /// Exactly one epoch of the fleet's steps, in shards of 1000 samples and a last one.
 fn manifest(config: &FleetConfig) -> Manifest {
-    let all = config.receivers as u64 * u64::from(BATCH_SAMPLES) * config.steps;
+    let ranks = if config.trials { 1 } else { config.receivers as u64 };
+    let all = ranks * u64::from(BATCH_SAMPLES) * config.steps;
     let shard = |number: u64| ShardEntry {
         name: format!("modelled-{number:06}.tar"),
         samples: (all - number * 1000).min(1000) as u32,

@@ -12,6 +12,7 @@ mod scene;
 mod sizing;
 mod storage;
 mod trainer;
+mod trials;
 mod wedged;
 mod worker;
 

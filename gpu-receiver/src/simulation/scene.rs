@@ -8,4 +8,6 @@ pub(super) struct Scene {
     pub(super) seed: u64,
     pub(super) network: Network,
     pub(super) storage: Storage,
+    /// Receivers want the same parts, and workers make each once.
+    pub(super) trials: bool,
 }

@@ -1,9 +1,9 @@
 //! Modelled workers: sessions, credits, heartbeats and drains as the real ones have them, with a
 //! modelled time for reading and decoding.
 
-use std::collections::BTreeSet;
-use std::sync::Arc;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use headwater_core::{Digest, SampleRef};
@@ -49,7 +49,12 @@ pub(super) struct Worker {
     pub(super) slowness: AtomicU64,
     /// Leases that it was given.
     pub(super) leases: AtomicU64,
+    /// Parts that it made, where it keeps them for other trials.
+    pub(super) made: Mutex<BTreeMap<Vec<SampleRef>, Making>>,
 }
+
+/// A part that is made once for all trials; `true` when it is there.
+type Making = Arc<tokio::sync::Mutex<bool>>;
 
 /// Leases that a receiver has withdrawn.
 type Withdrawn = watch::Sender<BTreeSet<u64>>;
@@ -84,7 +89,8 @@ impl Worker {
     pub(super) fn new(number: usize) -> Self {
         let health = watch::Sender::new(Health::Serves);
         let (threads, slowness) = (Semaphore::new(THREADS), AtomicU64::new(1));
-        Self { number, health, threads, slowness, leases: AtomicU64::new(0) }
+        let made = Mutex::default();
+        Self { number, health, threads, slowness, leases: AtomicU64::new(0), made }
     }
 
     /// Samples per second of one thread, in the mean.
@@ -176,6 +182,11 @@ impl Worker {
         }
     }
 
+    fn making(&self, lease: &PartLease) -> Making {
+        let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(made.entry(lease.samples.clone()).or_default())
+    }
+
     /// One lease from its arrival to its answer.
     fn part(
         self: &Arc<Self>,
@@ -199,6 +210,12 @@ impl Worker {
             if !scene.storage.read(lease.samples[0].shard).await {
                 return failed(&lease, FailureKind::Retry);
             }
+            let making = scene.trials.then(|| worker.making(&lease));
+            let mut made = match &making {
+                Some(making) => Some(making.lock().await),
+                None => None,
+            };
+            let is_made = made.as_deref() == Some(&true);
             let thread = worker.threads.acquire().await.expect("never closed");
             if !link.begin(peer, id) {
                 return failed(&lease, FailureKind::Withdrawn);
@@ -207,10 +224,16 @@ impl Worker {
             let jitter = chance(scene.seed, "decode", [lease.lease, receiver as u64], spread);
             let slowness = worker.slowness.load(Ordering::Relaxed) as u32;
             let time = SAMPLE * lease.samples.len() as u32 * slowness;
-            tokio::time::sleep(time * (SPREAD.start + jitter as u32) / 100).await;
+            if !is_made {
+                tokio::time::sleep(time * (SPREAD.start + jitter as u32) / 100).await;
+            }
+            if let Some(made) = &mut made {
+                **made = true;
+            }
             // What has begun is not interrupted: it keeps its thread, and the slot where it writes.
             goes_on(&mut health).await;
             drop(thread);
+            drop(made);
             scene.network.pass(receiver, worker.number).await;
             if !link.deliver(peer, id) {
                 return failed(&lease, FailureKind::Withdrawn);

@@ -57,7 +57,7 @@ pub fn owner_bounded<N: AsRef<[u8]>>(
 
 /// Deals things to nodes, each thing to the first node of its order that has not had its share: with equal
 /// weights [`rendezvous`]'s order. A node's share is in proportion to its weight, `bound_percent` percent
-/// of that, rounded up. A node that comes or goes moves few things but its own.
+/// of that; places that are left over go to some nodes. A node that comes or goes moves few things but its own.
 ///
 /// Everyone who knows things, names and weights comes to the same answer. Source of the weights: Schindelhauer
 /// and Schomaker, "Weighted distributed hash tables", 2005.
@@ -78,9 +78,18 @@ pub fn deal<N: AsRef<[u8]>>(
     if all == 0 {
         return Vec::new();
     }
-    let percents = things.len() as u128 * u128::from(bound_percent.max(100));
-    let share = |&weight: &u32| (percents * u128::from(weight)).div_ceil(100 * all);
+    let Some(&group) = things.first() else { return Vec::new() };
+    let places = (things.len() as u128 * u128::from(bound_percent.max(100))).div_ceil(100);
+    let share = |&weight: &u32| places * u128::from(weight) / all;
     let mut room: Vec<u128> = weights.iter().map(share).collect();
+    // Not rounded up for all at once: one node less would then give every other one a place more.
+    let rest = places - room.iter().sum::<u128>();
+    let mut by_rest: Vec<usize> = (0..nodes.len()).filter(|&i| weights[i] > 0).collect();
+    by_rest.sort_by_cached_key(|&i| {
+        let missing = places * u128::from(weights[i]) % all;
+        Reverse((missing, rank_key(group, nodes, i)))
+    });
+    by_rest.iter().take(rest as usize).for_each(|&i| room[i] += 1);
     let mut dealt = Vec::with_capacity(things.len());
     for &thing in things {
         let distance = |&i: &usize| {
@@ -183,7 +192,7 @@ mod tests {
             let is = deal(&things, &after, &weights[1..], 125);
             let mut loads = [0; 40];
             was.iter().for_each(|&node| loads[node] += 1);
-            assert!(loads.iter().all(|&load| load <= 1), "{loads:?}");
+            assert!(loads.iter().all(|&load| load <= 2), "{loads:?}");
             for (was, is) in was.iter().zip(&is) {
                 dealt += 1;
                 of_lost += u32::from(before[*was] == lost);
@@ -192,7 +201,7 @@ mod tests {
         }
         assert!(of_lost > dealt / 60, "{of_lost} of {dealt}");
         // Whoever takes a lost node's thing may have no room for one of its own.
-        assert!(moved < dealt / 20, "{moved} of {dealt} moved from one node that stays to another");
+        assert!(moved < dealt / 12, "{moved} of {dealt} moved from one node that stays to another");
     }
 
     #[test]
