@@ -13,7 +13,7 @@ use headwater_transport::PeerId;
 use super::Worker;
 
 /// A worker is dealt this much of its share at most.
-const DEAL_BOUND_PERCENT: u32 = 125;
+const DEAL_BOUND_PERCENT: u32 = 200;
 /// Groups of steps whose deals are kept.
 const DEALS_MAX: usize = 16;
 
