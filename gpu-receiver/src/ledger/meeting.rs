@@ -12,7 +12,8 @@ use headwater_transport::PeerId;
 
 use super::Worker;
 
-/// A worker is dealt this much of its share at most.
+/// A worker is dealt this much of its share at most, rounded up. Less would move more parts when a worker
+/// comes or goes.
 const DEAL_BOUND_PERCENT: u32 = 200;
 /// Groups of steps whose deals are kept.
 const DEALS_MAX: usize = 16;

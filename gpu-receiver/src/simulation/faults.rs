@@ -1,16 +1,17 @@
 //! What befalls a fleet, and what came of it.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::fmt;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
-use headwater_core::{Digester, SampleRef};
+use headwater_core::Digester;
 use tokio::time::{Instant, sleep, sleep_until, timeout_at};
 
 use super::fleet::{Fleet, FleetConfig, World};
 use super::network::chance;
+use super::shares::{MadeParts, Shares};
 use super::trainer::{STEP, Trainer};
 use super::wedged::Wedge;
 use super::worker::Health;
@@ -50,9 +51,8 @@ pub(super) struct Outcome {
     pub(super) longest_wait: Duration,
     /// Leases that each worker was given.
     pub(super) leases_of: Vec<u64>,
-    /// Parts of trials, and those of them that more than one worker made.
-    pub(super) parts: u64,
-    pub(super) made_again: u64,
+    /// Parts of trials.
+    pub(super) made: MadeParts,
     /// For each fault: the longest wait of each rank's trainer in the seconds after it, sorted.
     waits: Vec<(&'static str, Vec<Duration>)>,
     /// Digest of all deliveries with their times.
@@ -167,7 +167,7 @@ async fn changes(fleet: Arc<Fleet>) {
         world.set_health(lost, Health::Dead);
         world.set_health(drained, Health::Drains);
         sleep(Duration::from_secs(4)).await;
-        [lost, drained].map(|worker| world.set_health(worker, Health::Serves));
+        [lost, drained].into_iter().for_each(|worker| world.set_health(worker, Health::Serves));
     }
 }
 
@@ -199,11 +199,7 @@ impl Outcome {
         let load = |counter: &std::sync::atomic::AtomicU64| counter.load(Ordering::Relaxed);
         let writes = trainers.iter().flat_map(|t| t.links.iter().map(|link| link.writes()));
         let writes: Vec<(u64, u64)> = writes.collect();
-        let mut made: BTreeMap<Vec<SampleRef>, u32> = BTreeMap::new();
-        for worker in &fleet.world.workers {
-            let of_worker = worker.made.lock().unwrap_or_else(PoisonError::into_inner);
-            of_worker.keys().for_each(|part| *made.entry(part.clone()).or_default() += 1);
-        }
+        let shares = fleet.world.scene.shares.as_ref();
         let mut trace = Digester::new("headwater simulation 1");
         for trainer in trainers {
             for (since, wait) in &trainer.waits {
@@ -226,8 +222,7 @@ impl Outcome {
             lasted,
             stall: stall(trainers),
             longest_wait: longest_wait(trainers),
-            parts: made.len() as u64,
-            made_again: made.values().filter(|workers| **workers > 1).count() as u64,
+            made: shares.map(Shares::made).unwrap_or_default(),
             leases_of: fleet.world.workers.iter().map(|worker| load(&worker.leases)).collect(),
             waits: SCHEDULE.iter().map(|fault| waits(fault, trainers, started)).collect(),
             trace: trace.finish().0,

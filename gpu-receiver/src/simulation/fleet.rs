@@ -19,6 +19,7 @@ use tokio_stream::wrappers::ReceiverStream;
 use super::link::ModelLink;
 use super::network::{Network, chance, count};
 use super::scene::Scene;
+use super::shares::Shares;
 use super::storage::Storage;
 use super::trainer::Trainer;
 use super::worker::{CREDITS, Health, Session, Worker};
@@ -126,7 +127,7 @@ impl World {
             seed: config.seed,
             network: Network::default(),
             storage: Storage::new(config.storage_nodes),
-            trials: config.trials,
+            shares: config.trials.then(Shares::default),
         };
         Self {
             scene: Arc::new(scene),
@@ -140,6 +141,11 @@ impl World {
 
     pub(super) fn set_health(&self, worker: usize, health: Health) {
         self.workers[worker].health.send_replace(health);
+        if let (Some(shares), Health::Dead | Health::Silent | Health::Drains) =
+            (&self.scene.shares, health)
+        {
+            shares.forget(worker);
+        }
     }
 
     fn link(&self, receiver: usize, kind: LinkKind) -> Option<Arc<ModelLink>> {

@@ -9,6 +9,7 @@ mod fleet;
 mod link;
 mod network;
 mod scene;
+mod shares;
 mod sizing;
 mod storage;
 mod trainer;

@@ -1,6 +1,7 @@
 //! What surrounds every modelled process.
 
 use super::network::Network;
+use super::shares::Shares;
 use super::storage::Storage;
 
 /// The network, the storage nodes, and the seed that everything left to chance follows from.
@@ -8,6 +9,6 @@ pub(super) struct Scene {
     pub(super) seed: u64,
     pub(super) network: Network,
     pub(super) storage: Storage,
-    /// Receivers want the same parts, and workers make each once.
-    pub(super) trials: bool,
+    /// What workers keep, where receivers want the same parts.
+    pub(super) shares: Option<Shares>,
 }

@@ -1,9 +1,9 @@
 //! Modelled workers: sessions, credits, heartbeats and drains as the real ones have them, with a
 //! modelled time for reading and decoding.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use headwater_core::{Digest, SampleRef};
@@ -49,12 +49,7 @@ pub(super) struct Worker {
     pub(super) slowness: AtomicU64,
     /// Leases that it was given.
     pub(super) leases: AtomicU64,
-    /// Parts that it made, where it keeps them for other trials.
-    pub(super) made: Mutex<BTreeMap<Vec<SampleRef>, Making>>,
 }
-
-/// A part that is made once for all trials; `true` when it is there.
-type Making = Arc<tokio::sync::Mutex<bool>>;
 
 /// Leases that a receiver has withdrawn.
 type Withdrawn = watch::Sender<BTreeSet<u64>>;
@@ -89,8 +84,7 @@ impl Worker {
     pub(super) fn new(number: usize) -> Self {
         let health = watch::Sender::new(Health::Serves);
         let (threads, slowness) = (Semaphore::new(THREADS), AtomicU64::new(1));
-        let made = Mutex::default();
-        Self { number, health, threads, slowness, leases: AtomicU64::new(0), made }
+        Self { number, health, threads, slowness, leases: AtomicU64::new(0) }
     }
 
     /// Samples per second of one thread, in the mean.
@@ -182,11 +176,6 @@ impl Worker {
         }
     }
 
-    fn making(&self, lease: &PartLease) -> Making {
-        let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
-        Arc::clone(made.entry(lease.samples.clone()).or_default())
-    }
-
     /// One lease from its arrival to its answer.
     fn part(
         self: &Arc<Self>,
@@ -210,7 +199,8 @@ impl Worker {
             if !scene.storage.read(lease.samples[0].shard).await {
                 return failed(&lease, FailureKind::Retry);
             }
-            let making = scene.trials.then(|| worker.making(&lease));
+            let shares = scene.shares.as_ref();
+            let making = shares.map(|shares| shares.making(worker.number, &lease.samples));
             let mut made = match &making {
                 Some(making) => Some(making.lock().await),
                 None => None,
@@ -225,6 +215,7 @@ impl Worker {
             let slowness = worker.slowness.load(Ordering::Relaxed) as u32;
             let time = SAMPLE * lease.samples.len() as u32 * slowness;
             if !is_made {
+                shares.inspect(|shares| shares.begin(worker.number, &lease.samples));
                 tokio::time::sleep(time * (SPREAD.start + jitter as u32) / 100).await;
             }
             if let Some(made) = &mut made {
