@@ -7,7 +7,9 @@
 mod kept;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
+use headwater_core::streams::StreamNews;
 use headwater_core::{Digest, PartKey};
 use headwater_proto::augment::{PartOrigin, Provenance, WorkTimes};
 use headwater_transport::{PartMemory, WholePart};
@@ -50,6 +52,7 @@ pub(crate) struct Share {
     turn: Turn<()>,
     /// Parts that are being made.
     pub(crate) makings: TaskTracker,
+    started: Instant,
 }
 
 /// How a lease comes to its part.
@@ -104,6 +107,7 @@ impl Share {
             freed: Notify::new(),
             turn: Turn::new(()),
             makings: TaskTracker::new(),
+            started: Instant::now(),
         })
     }
 
@@ -247,6 +251,14 @@ impl Drop for Making {
 }
 
 // === impl Member ===
+
+impl Member {
+    /// Notes how far the session's receiver is, as it says every `heartbeat`.
+    pub(crate) fn heard(&self, step: u64, heartbeat: Duration) -> StreamNews {
+        let now = self.share.started.elapsed();
+        self.share.lock().heard(self.stream, self.session, step, (heartbeat, now))
+    }
+}
 
 impl Drop for Member {
     fn drop(&mut self) {

@@ -3,6 +3,7 @@
 mod course;
 mod fill;
 mod landing;
+mod pace;
 mod report;
 mod sessions;
 mod tasks;
@@ -10,6 +11,7 @@ mod tasks;
 mod tests;
 
 use std::collections::BTreeMap;
+use std::num::NonZero;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
@@ -49,6 +51,8 @@ struct Session {
     address: String,
     link: Arc<dyn ReceiverLink>,
     outbox: mpsc::Sender<ToWorker>,
+    /// The step of the slowest other receiver of the stream there.
+    slowest: Option<u64>,
     _held: oneshot::Sender<()>,
 }
 
@@ -86,6 +90,8 @@ pub(crate) struct Driver {
     scaling: Arc<Scaling>,
     masking: Option<Arc<Masking>>,
     window_batches: usize,
+    /// Steps before the slowest receiver of the stream; `None`: as many as may be.
+    max_lead: Option<NonZero<u32>>,
     worker_wait: Duration,
     /// Epochs beyond the trainer's own that are begun early.
     epochs_ahead: u32,
@@ -131,6 +137,8 @@ struct DriverState {
     missing: String,
     reminder: Reminder,
     stuck_since: Option<Instant>,
+    /// Batches wait for slower receivers.
+    paced: bool,
 }
 
 // === impl DriverState ===
@@ -154,6 +162,7 @@ impl DriverState {
             missing: String::new(),
             reminder: Reminder::default(),
             stuck_since: None,
+            paced: false,
         }
     }
 }
@@ -169,6 +178,7 @@ impl Driver {
         hello.stream = parts.order.stream(&scope, config.part_samples);
         let stream = hello.stream;
         let (leaving, left) = watch::channel(false);
+        let ordered = watch::Sender::new(parts.start);
         let (releases, released) = mpsc::channel(config.slots_limit());
         let sessions_shared = Arc::new(SessionShared {
             hello,
@@ -178,6 +188,8 @@ impl Driver {
             heartbeat: config.heartbeat(),
             next_peer: AtomicU64::new(1),
             names: WorkerNames::default(),
+            ordered: ordered.subscribe(),
+            order: Arc::clone(&parts.order),
             leaving: left,
         });
         Ok(Self {
@@ -190,6 +202,7 @@ impl Driver {
             recipe: parts.recipe,
             scaling: parts.scaling,
             window_batches: config.window_batches as usize,
+            max_lead: NonZero::new(config.max_lead),
             worker_wait: Duration::from_millis(config.worker_wait_ms.into()),
             epochs_ahead: u32::from(config.prefetch_next_epoch),
             epochs: config.epochs,
@@ -197,7 +210,7 @@ impl Driver {
             start_cpu: parts.start_cpu,
             releases,
             released,
-            ordered: watch::Sender::new(parts.start),
+            ordered,
             leaving,
             tasks: JoinSet::new(),
             state: DriverState::new(parts.start),
@@ -307,7 +320,8 @@ impl Driver {
                 }
                 self.ledger.on_credits(peer, credits);
             }
-            FromWorker::Welcome(_) | FromWorker::Heartbeat(_) | FromWorker::LinkRequest(_) => {}
+            FromWorker::Heartbeat(answer) => self.on_news(peer, answer.news),
+            FromWorker::Welcome(_) | FromWorker::LinkRequest(_) => {}
         }
     }
 

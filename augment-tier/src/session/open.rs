@@ -1,10 +1,11 @@
 //! From a hello to a session that can take leases.
 
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use headwater_core::{Digest, Layout};
 use headwater_proto::WIRE_VERSION;
-use headwater_proto::augment::{SessionHello, SessionWelcome};
+use headwater_proto::augment::{Heartbeat, SessionHello, SessionWelcome, StreamNews};
 use headwater_transport::WorkerLink;
 use headwater_transport::rdma::Exchange;
 use tokio::sync::{Semaphore, SemaphorePermit};
@@ -31,7 +32,9 @@ pub(crate) struct Session {
     pub(crate) source: Arc<Source>,
     /// What it wants parts of, as others do perhaps.
     pub(crate) stream: Digest,
-    _member: Member,
+    member: Member,
+    /// Between the receiver's signs of life.
+    heartbeat: Duration,
     pub(crate) link: Arc<dyn WorkerLink>,
     /// Parts that may hold memory.
     pub(crate) parts: Semaphore,
@@ -85,7 +88,8 @@ impl Session {
             receiver: hello.receiver,
             source: Arc::new(source),
             stream: hello.stream,
-            _member: worker.share.enter(hello.stream, id),
+            member: worker.share.enter(hello.stream, id),
+            heartbeat: Duration::from_millis(hello.heartbeat_ms.into()),
             parts: Semaphore::new(worker.config.parts() as usize),
             memory: Semaphore::new(memory_units as usize),
             memory_units,
@@ -96,6 +100,11 @@ impl Session {
             worker,
         };
         Ok((session, welcome))
+    }
+
+    /// Takes a sign of life, and says how far others of the stream are.
+    pub(crate) fn heard(&self, beat: Heartbeat) -> StreamNews {
+        self.member.heard(beat.step, self.heartbeat)
     }
 
     /// Waits until the session's parts leave room for one of so many bytes.

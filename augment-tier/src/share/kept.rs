@@ -4,7 +4,9 @@
 //! the one that was used least recently goes first. One that somebody reads stays.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::time::Duration;
 
+use headwater_core::streams::{StreamNews, Streams};
 use headwater_core::{Digest, PartKey};
 use headwater_transport::PartMemory;
 use tokio::sync::oneshot;
@@ -25,7 +27,7 @@ pub(super) struct Kept {
     evicted: HashMap<PartKey, (u64, Vec<u64>)>,
     evicted_order: BTreeMap<u64, PartKey>,
     /// Sessions of each stream.
-    streams: HashMap<Digest, BTreeSet<u64>>,
+    streams: Streams,
     free: Vec<PartMemory>,
     /// All memory, free or not.
     taken_bytes: u64,
@@ -79,21 +81,27 @@ pub(super) enum Taken {
 
 impl Kept {
     pub(super) fn enter(&mut self, stream: Digest, session: u64) {
-        self.streams.entry(stream).or_default().insert(session);
+        self.streams.enter(stream, session);
     }
 
     pub(super) fn leave(&mut self, stream: Digest, session: u64) {
-        let Some(sessions) = self.streams.get_mut(&stream) else { return };
-        sessions.remove(&session);
-        if sessions.is_empty() {
-            self.streams.remove(&stream);
-        }
+        self.streams.leave(stream, session);
         let of_stream = self.entries.iter().filter_map(|(key, entry)| match entry {
             Entry::Kept(part) if part.stream == stream => Some(*key),
             _ => None,
         });
         let keys: Vec<PartKey> = of_stream.collect();
         keys.into_iter().for_each(|key| self.place(key, None));
+    }
+
+    pub(super) fn heard(
+        &mut self,
+        stream: Digest,
+        session: u64,
+        step: u64,
+        (heartbeat, now): (Duration, Duration),
+    ) -> StreamNews {
+        self.streams.heard(stream, session, step, heartbeat, now)
     }
 
     pub(super) fn claim(
@@ -243,8 +251,7 @@ impl Kept {
     fn place(&mut self, key: PartKey, used: Option<u64>) {
         let Some(Entry::Kept(part)) = self.entries.get_mut(&key) else { return };
         self.order.remove(&(part.wanted, part.used, key));
-        let sessions = self.streams.get(&part.stream);
-        part.wanted = sessions.is_some_and(|all| !all.iter().all(|one| part.had.contains(one)));
+        part.wanted = self.streams.sessions(part.stream).any(|one| !part.had.contains(&one));
         part.used = used.unwrap_or(part.used);
         self.order.insert((part.wanted, part.used, key));
     }

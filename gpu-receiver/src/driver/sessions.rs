@@ -27,7 +27,9 @@ impl Driver {
                 self.state.paths.insert(peer, kind);
                 self.state.alone_since = None;
                 self.state.refusals.remove(&address);
-                self.state.sessions.insert(peer, Session { address, link, outbox, _held: held });
+                self.state
+                    .sessions
+                    .insert(peer, Session { address, link, outbox, slowest: None, _held: held });
                 self.ledger.on_worker_joined(peer, welcome.worker, kind, welcome.credits);
                 if welcome.shares {
                     self.ledger.on_worker_shares(peer);

@@ -12,7 +12,7 @@ use super::batch::Batch;
 use super::hedge::Pace;
 use super::lease::{Lease, PartName};
 use super::meeting::StreamPart;
-use super::{Action, Ledger};
+use super::{Action, BatchOrder, Ledger};
 
 /// A worker may have this much of the mean load before a part goes to the next in its order.
 const LOAD_BOUND_PERCENT: u32 = 125;
@@ -30,6 +30,8 @@ pub struct Worker {
     pub open: u32,
     /// Keeps finished parts for other receivers.
     pub shares: bool,
+    /// The first step, counted over epochs, whose parts receivers of the stream ask it for.
+    pub takes_from: Option<u64>,
     pub(super) pace: Pace,
 }
 
@@ -56,7 +58,8 @@ enum Meet {
 
 impl Worker {
     pub(super) fn new(name: String, link: LinkKind, credits: u32) -> Self {
-        Self { name, link, credits, open: 0, shares: false, pace: Pace::default() }
+        let (open, shares, takes_from) = (0, false, None);
+        Self { name, link, credits, open, shares, takes_from, pace: Pace::default() }
     }
 
     fn has_room(&self, now: Duration) -> bool {
@@ -140,7 +143,8 @@ impl Ledger {
 
     fn stream_part(&self, batch: usize, part: usize) -> StreamPart {
         let Batch { order, parts, .. } = &self.batches[batch];
-        StreamPart { epoch: order.epoch, step: order.step, part, parts: parts.len() }
+        let BatchOrder { epoch, step, job_step, .. } = *order;
+        StreamPart { epoch, step, job_step, part, parts: parts.len() }
     }
 
     /// The worker that the part prefers among those with room: where workers share parts the same for all

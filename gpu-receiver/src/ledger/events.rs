@@ -28,6 +28,15 @@ impl Ledger {
         }
     }
 
+    /// A worker says from which step on it takes parts of the stream; `None`: it does not know yet.
+    pub fn on_takes_from(&mut self, peer: PeerId, step: Option<u64>) {
+        let Some(worker) = self.workers.get_mut(&peer) else { return };
+        if worker.takes_from != step {
+            worker.takes_from = step;
+            self.meeting.on_workers_changed();
+        }
+    }
+
     /// A worker changed the number of leases it takes.
     pub fn on_credits(&mut self, peer: PeerId, credits: u32) {
         if let Some(worker) = self.workers.get_mut(&peer) {

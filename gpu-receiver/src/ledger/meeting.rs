@@ -2,7 +2,9 @@
 //!
 //! What a receiver has open plays no part in it, since that differs from receiver to receiver. The parts
 //! of some steps, as many as there are workers, are dealt together, so that all have about as much to do.
-//! A worker that comes or goes moves few parts but its own.
+//!
+//! A worker that goes moves few parts but its own. A worker that comes takes parts from a step on that it
+//! names itself: so receivers that are behind still find the parts before it where they were made.
 
 use std::collections::BTreeMap;
 
@@ -23,6 +25,8 @@ const DEALS_MAX: usize = 16;
 pub(super) struct StreamPart {
     pub(super) epoch: u32,
     pub(super) step: u64,
+    /// The step counted over epochs.
+    pub(super) job_step: u64,
     /// Its number in the batch, and how many the batch has.
     pub(super) part: usize,
     pub(super) parts: usize,
@@ -61,7 +65,7 @@ impl Meeting {
             .filter(|(_, worker)| worker.credits > 0)
             .map(|(peer, worker)| (*peer, worker))
             .collect();
-        let StreamPart { epoch, step, part: number, parts } = part;
+        let StreamPart { epoch, step, job_step, part: number, parts } = part;
         let steps = steps_at_once(there.len(), parts);
         let first = step / steps * steps;
         let at = (step - first) as usize * parts + number;
@@ -69,9 +73,9 @@ impl Meeting {
         if let Some(dealt) = self.deals.get(&place) {
             return dealt.get(at).copied();
         }
+        let there = taking_part(there, job_step - (step - first));
         let all = (first..first + steps).flat_map(|step| (0..parts).map(move |part| (step, part)));
-        let keys: Vec<Digest> =
-            all.map(|(step, part)| self.key(StreamPart { epoch, step, part, parts })).collect();
+        let keys: Vec<Digest> = all.map(|(step, part)| self.key(epoch, step, part)).collect();
         let names: Vec<&str> = there.iter().map(|(_, worker)| worker.name.as_str()).collect();
         let weights: Vec<u32> = there.iter().map(|(_, worker)| worker.credits).collect();
         let dealt: Vec<PeerId> = deal(&keys, &names, &weights, DEAL_BOUND_PERCENT)
@@ -93,15 +97,25 @@ impl Meeting {
         free: &[(PeerId, &Worker)],
     ) -> Option<PeerId> {
         let names: Vec<&str> = free.iter().map(|(_, worker)| worker.name.as_str()).collect();
-        owner(self.key(part), &names).map(|node| free[node].0)
+        let StreamPart { epoch, step, part, .. } = part;
+        owner(self.key(epoch, step, part), &names).map(|node| free[node].0)
     }
 
     /// Follows from nothing but stream and place: also for steps whose samples are not drawn yet.
-    fn key(&self, StreamPart { epoch, step, part, .. }: StreamPart) -> Digest {
+    fn key(&self, epoch: u32, step: u64, part: usize) -> Digest {
         let mut digester = Digester::new("headwater meeting 1");
         digester.bytes(&self.stream.to_bytes()).number(epoch.into());
         digester.number(step).number(part as u64).finish()
     }
+}
+
+/// Those who take parts of a step; all, where no worker was there so early.
+fn taking_part<'a>(there: Vec<(PeerId, &'a Worker)>, job_step: u64) -> Vec<(PeerId, &'a Worker)> {
+    let takes = |worker: &Worker| worker.takes_from.is_some_and(|from| from <= job_step);
+    if !there.iter().any(|(_, worker)| takes(worker)) {
+        return there;
+    }
+    there.into_iter().filter(|(_, worker)| takes(worker)).collect()
 }
 
 /// Steps whose parts are dealt together: a power of two, so that one worker more or less rarely changes it.

@@ -45,6 +45,8 @@ pub struct BatchOrder {
     pub epoch: u32,
     /// Step within the epoch.
     pub step: u64,
+    /// The step counted over epochs.
+    pub job_step: u64,
     /// Slot it is made in; quiet, and nobody else's.
     pub slot: SlotId,
     /// Layout for its number of samples.

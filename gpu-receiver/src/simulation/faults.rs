@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -22,8 +23,10 @@ pub(super) enum Weather {
     Calm,
     /// Everything happens: see [`storm`].
     Storm,
-    /// Workers leave and come back, one after the other.
-    Changes,
+    /// Every few seconds two workers are lost and two come back.
+    Harsh,
+    /// One worker comes or goes every half minute: 40, then 48, then 36 of them.
+    Elastic,
     /// See [`super::wedged`].
     Wedged(Wedge),
 }
@@ -44,7 +47,9 @@ pub(super) struct Outcome {
     /// Writes that nobody wanted any more, whose slots had to be kept.
     pub(super) late_writers: u64,
     /// Virtual time from start to end.
-    lasted: Duration,
+    pub(super) lasted: Duration,
+    /// Most steps that the first trial was before the last while both trained.
+    pub(super) apart: u64,
     /// Share of their time for which trainers waited in the second half of the epoch.
     pub(super) stall: f64,
     /// The longest that a trainer waited for one batch.
@@ -60,7 +65,7 @@ pub(super) struct Outcome {
 }
 
 /// Virtual time after which an epoch counts as stuck: many times what any run takes.
-const EPOCH_MAX: Duration = Duration::from_secs(600);
+const EPOCH_MAX: Duration = Duration::from_secs(1200);
 /// Time after a fault in which waits are put down to it.
 const AFTERMATH: Duration = Duration::from_secs(4);
 
@@ -74,6 +79,10 @@ const SCHEDULE: [(u64, &str); 6] = [
     (19_000, "a tenth of the workers taken off the list"),
 ];
 
+/// Workers that come later in [`Weather::Elastic`], and how often one comes or goes.
+const LATER: Range<usize> = 40..48;
+const CHANGE: Duration = Duration::from_secs(30);
+
 /// Runs a fleet through an epoch on virtual time.
 pub(super) fn run(config: FleetConfig, weather: Weather) -> Outcome {
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -82,27 +91,29 @@ pub(super) fn run(config: FleetConfig, weather: Weather) -> Outcome {
         .build()
         .expect("a runtime");
     runtime.block_on(async {
-        let mut fleet = Fleet::start(config);
+        let fleet = Arc::new(Fleet::new(config));
         let hidden = match weather {
             Weather::Wedged(wedge) => wedge.begin(&fleet.world),
-            Weather::Calm | Weather::Storm | Weather::Changes => usize::MAX,
+            Weather::Calm | Weather::Storm | Weather::Harsh | Weather::Elastic => usize::MAX,
         };
-        fleet.tell_workers(|worker| worker >= hidden).await;
+        if weather == Weather::Elastic {
+            LATER.for_each(|worker| fleet.world.set_health(worker, Health::Dead));
+        }
         let started = Instant::now();
-        let trainers = std::mem::take(&mut fleet.trainers);
-        let fleet = Arc::new(fleet);
+        let trainers = fleet.start(|worker| worker >= hidden).await;
         let happening = tokio::spawn(happen(weather, Arc::clone(&fleet)));
         let mut ended = Vec::new();
         for trainer in trainers {
             let Ok(trainer) = timeout_at(started + EPOCH_MAX, trainer).await else {
                 panic!("stuck: {:?}", fleet.world.scene.network.counts);
             };
-            ended.push(trainer.expect("a trainer does not panic"));
+            let trainer = trainer.expect("a trainer does not panic");
+            ended.push(trainer);
         }
         let lasted = started.elapsed();
         happening.abort();
         let outcome = Outcome::of(&fleet, &ended, started, lasted);
-        fleet.stop();
+        ended.iter().for_each(|trainer| fleet.stop(trainer.rank));
         sleep(Duration::from_secs(2)).await;
         outcome
     })
@@ -112,7 +123,8 @@ async fn happen(weather: Weather, fleet: Arc<Fleet>) {
     match weather {
         Weather::Calm => {}
         Weather::Storm => storm(fleet).await,
-        Weather::Changes => changes(fleet).await,
+        Weather::Harsh => lose_two_by_two(fleet).await,
+        Weather::Elastic => grow_and_shrink(fleet).await,
         Weather::Wedged(wedge) => wedge.go_on(&fleet).await,
     }
 }
@@ -159,7 +171,7 @@ async fn storm(fleet: Arc<Fleet>) {
 }
 
 /// A worker is lost and one drains, every few seconds; each is back before the next goes.
-async fn changes(fleet: Arc<Fleet>) {
+async fn lose_two_by_two(fleet: Arc<Fleet>) {
     let world = Arc::clone(&fleet.world);
     for turn in 0.. {
         let [lost, drained] = [0, 1].map(|i| (turn * 7 + i * 3) % fleet.config.workers);
@@ -168,6 +180,19 @@ async fn changes(fleet: Arc<Fleet>) {
         world.set_health(drained, Health::Drains);
         sleep(Duration::from_secs(4)).await;
         [lost, drained].into_iter().for_each(|worker| world.set_health(worker, Health::Serves));
+    }
+}
+
+/// Workers come one after the other, and then go: half of them lost, half of them drained.
+async fn grow_and_shrink(fleet: Arc<Fleet>) {
+    let world = Arc::clone(&fleet.world);
+    for worker in LATER {
+        sleep(CHANGE).await;
+        world.set_health(worker, Health::Serves);
+    }
+    for turn in 0..12 {
+        sleep(CHANGE).await;
+        world.set_health(turn * 4, if turn % 2 == 0 { Health::Dead } else { Health::Drains });
     }
 }
 
@@ -209,7 +234,7 @@ impl Outcome {
         }
         Self {
             seed: config.seed,
-            expected: config.receivers as u64 * config.steps,
+            expected: (0..config.receivers).map(|rank| config.steps_of(rank)).sum(),
             delivered: trainers.iter().flat_map(|t| t.samples.iter().copied()).collect(),
             batches: trainers.iter().map(|trainer| trainer.batches).sum(),
             leases: load(&counts.leases),
@@ -220,6 +245,7 @@ impl Outcome {
             damage: writes.iter().map(|(damage, _)| damage).sum(),
             late_writers: writes.iter().map(|(_, late)| late).sum(),
             lasted,
+            apart: apart(trainers),
             stall: stall(trainers),
             longest_wait: longest_wait(trainers),
             made: shares.map(Shares::made).unwrap_or_default(),
@@ -248,6 +274,23 @@ fn stall(trainers: &[Trainer]) -> f64 {
     let waits: Vec<f64> = late.map(|(_, wait)| wait.as_secs_f64()).collect();
     let waited: f64 = waits.iter().sum();
     waited / (waited + waits.len() as f64 * STEP.as_secs_f64())
+}
+
+/// Of trainers that take the same batches.
+fn apart(trainers: &[Trainer]) -> u64 {
+    let mut takes: Vec<(Instant, usize)> = Vec::new();
+    for (number, trainer) in trainers.iter().enumerate() {
+        takes.extend(trainer.waits.iter().map(|(since, wait)| (*since + *wait, number)));
+    }
+    takes.sort_unstable();
+    let mut taken = vec![0_u64; trainers.len()];
+    let mut apart = 0;
+    for (_, number) in takes {
+        taken[number] += 1;
+        let (first, last) = (taken.iter().max(), taken.iter().min());
+        apart = apart.max(first.zip(last).map_or(0, |(first, last)| first - last));
+    }
+    apart
 }
 
 fn longest_wait(trainers: &[Trainer]) -> Duration {

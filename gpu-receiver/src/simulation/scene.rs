@@ -1,5 +1,7 @@
 //! What surrounds every modelled process.
 
+use tokio::time::Instant;
+
 use super::network::Network;
 use super::shares::Shares;
 use super::storage::Storage;
@@ -9,6 +11,7 @@ pub(super) struct Scene {
     pub(super) seed: u64,
     pub(super) network: Network,
     pub(super) storage: Storage,
+    pub(super) started: Instant,
     /// What workers keep, where receivers want the same parts.
     pub(super) shares: Option<Shares>,
 }

@@ -27,6 +27,8 @@ pub(super) struct Trainer {
     /// When it began to wait for a batch, and for how long.
     pub(super) waits: Vec<(Instant, Duration)>,
     step: Duration,
+    /// Steps after which it ends.
+    steps_max: u64,
 }
 
 // === impl Trainer ===
@@ -40,19 +42,18 @@ impl Trainer {
         links: Vec<Arc<ModelLink>>,
     ) -> Self {
         let (samples, waits) = (Vec::new(), Vec::new());
-        let step = STEP;
-        Self { rank, mailbox, room, order, links, samples, batches: 0, waits, step }
+        let (step, steps_max) = (STEP, u64::MAX);
+        Self { rank, mailbox, room, order, links, samples, batches: 0, waits, step, steps_max }
     }
 
-    /// As one of several trials: from 0.9 to 1.3 times as long a step.
-    pub(super) fn at_own_speed(self) -> Self {
-        let step = STEP * (90 + 10 * (self.rank as u32 % 5)) / 100;
-        Self { step, ..self }
+    /// As one of several trials: with steps of so many per cent of the usual time, and maybe not to the end.
+    pub(super) fn as_trial(self, step_percent: u32, steps_max: u64) -> Self {
+        Self { step: STEP * step_percent / 100, steps_max, ..self }
     }
 
     /// Takes an epoch.
     pub(super) async fn train(mut self) -> Self {
-        loop {
+        while self.batches < self.steps_max {
             let since = Instant::now();
             let Some(batch) = self.next().await else { return self };
             self.waits.push((since, since.elapsed()));
@@ -63,6 +64,7 @@ impl Trainer {
             drop(batch);
             self.room.notify_one();
         }
+        self
     }
 
     async fn next(&self) -> Option<Batch> {

@@ -44,6 +44,7 @@ fn order_scaled(ledger: &mut Ledger, serial: u64, samples: u32, fp8_scales: &[f3
         serial: Serial(serial),
         epoch: 0,
         step: serial,
+        job_step: serial,
         slot: SLOT,
         layout: Arc::new(Layout::new(&recipe, samples)),
         samples: (0..samples)

@@ -201,6 +201,7 @@ impl World {
                 serial: Serial(step),
                 epoch: 0,
                 step,
+                job_step: step,
                 slot,
                 layout: Arc::new(Layout::new(&recipe, BATCH_SAMPLES)),
                 samples,
