@@ -81,6 +81,11 @@ pub struct ReceiverConfig {
     /// Batches made ahead of the one the trainer holds.
     #[key(unit = "batches")]
     pub window_batches: u32,
+    /// Most steps before the slowest receiver that wants the same parts of the same workers; 0: no limit.
+    /// Receivers that are farther ahead wait, so that workers need not make its parts once more. One that
+    /// ends or dies holds nobody up.
+    #[key(unit = "steps")]
+    pub max_lead: u32,
     /// Most slots, each for one batch; beyond `window_batches` for those that the trainer holds, that a
     /// late writer keeps or that a GPU has not finished with. 0: `window_batches + 4`.
     #[key(unit = "slots")]
@@ -222,6 +227,7 @@ impl Default for ReceiverConfig {
             shuffle_block: headwater_core::sampler::SHUFFLE_BLOCK_DEFAULT,
             epoch_end: EpochEnd::DropLast,
             window_batches: 4,
+            max_lead: 0,
             slots_max: 0,
             part_samples: 8,
             links: vec!["shm".into(), "rdma".into(), "tcp".into()],

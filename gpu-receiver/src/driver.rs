@@ -4,6 +4,7 @@ mod course;
 mod fill;
 mod host;
 mod landing;
+mod pace;
 mod report;
 mod sessions;
 mod tasks;
@@ -11,6 +12,7 @@ mod tasks;
 mod tests;
 
 use std::collections::BTreeMap;
+use std::num::NonZero;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
@@ -52,6 +54,8 @@ struct Session {
     address: String,
     link: Arc<dyn ReceiverLink>,
     outbox: mpsc::Sender<ToWorker>,
+    /// The step of the slowest other receiver of the stream there.
+    slowest: Option<u64>,
     _held: oneshot::Sender<()>,
 }
 
@@ -91,6 +95,8 @@ pub(crate) struct Driver {
     scaling: Arc<Scaling>,
     masking: Option<Arc<Masking>>,
     window_batches: usize,
+    /// Steps before the slowest receiver of the stream; `None`: as many as may be.
+    max_lead: Option<NonZero<u32>>,
     worker_wait: Duration,
     /// Epochs beyond the trainer's own that are begun early.
     epochs_ahead: u32,
@@ -138,6 +144,8 @@ struct DriverState {
     missing: String,
     reminder: Reminder,
     stuck_since: Option<Instant>,
+    /// Batches wait for slower receivers.
+    paced: bool,
 }
 
 // === impl DriverState ===
@@ -161,6 +169,7 @@ impl DriverState {
             missing: String::new(),
             reminder: Reminder::default(),
             stuck_since: None,
+            paced: false,
         }
     }
 }
@@ -171,7 +180,7 @@ impl Driver {
     /// # Errors
     /// Masks that do not fit the recipe.
     pub(crate) fn new(config: &ReceiverConfig, parts: DriverParts) -> Result<Self, ReceiverError> {
-        let hello = hello(config, &parts.recipe, &parts.manifests);
+        let mut hello = hello(config, &parts.recipe, &parts.manifests);
         let scope = hello.part_scope();
         let host = parts.host.map(|link| Host::new(link, scope.clone()));
         let mut state = DriverState::new(parts.start);
@@ -180,7 +189,10 @@ impl Driver {
             state.alone_since = None;
             parts.stats.serve_by_host(true);
         }
+        hello.stream = parts.order.stream(&scope, config.part_samples);
+        let stream = hello.stream;
         let (leaving, left) = watch::channel(false);
+        let ordered = watch::Sender::new(parts.start);
         let (releases, released) = mpsc::channel(config.slots_limit());
         let sessions_shared = Arc::new(SessionShared {
             hello,
@@ -190,10 +202,12 @@ impl Driver {
             heartbeat: config.heartbeat(),
             next_peer: AtomicU64::new(1),
             names: WorkerNames::default(),
+            ordered: ordered.subscribe(),
+            order: Arc::clone(&parts.order),
             leaving: left,
         });
         Ok(Self {
-            ledger: Ledger::new(ledger_config(config), scope),
+            ledger: Ledger::new(ledger_config(config), scope).of_stream(stream),
             slots: parts.slots,
             order: parts.order,
             mailbox: parts.mailbox,
@@ -202,6 +216,7 @@ impl Driver {
             recipe: parts.recipe,
             scaling: parts.scaling,
             window_batches: config.window_batches as usize,
+            max_lead: NonZero::new(config.max_lead),
             worker_wait: Duration::from_millis(config.worker_wait_ms.into()),
             epochs_ahead: u32::from(config.prefetch_next_epoch),
             epochs: config.epochs,
@@ -209,7 +224,7 @@ impl Driver {
             start_cpu: parts.start_cpu,
             releases,
             released,
-            ordered: watch::Sender::new(parts.start),
+            ordered,
             leaving,
             tasks: JoinSet::new(),
             state,
@@ -322,7 +337,8 @@ impl Driver {
                 }
                 self.ledger.on_credits(peer, credits);
             }
-            FromWorker::Welcome(_) | FromWorker::Heartbeat(_) | FromWorker::LinkRequest(_) => {}
+            FromWorker::Heartbeat(answer) => self.on_news(peer, answer.news),
+            FromWorker::Welcome(_) | FromWorker::LinkRequest(_) => {}
         }
     }
 

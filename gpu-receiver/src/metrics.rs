@@ -11,10 +11,13 @@ use metrics::{Unit, counter, histogram};
 
 /// Counters without labels. They are shown from the start: an alert on a counter that does not grow
 /// cannot fire while the counter is missing.
-const COUNTERS: [(&str, &str); 9] = [
+const COUNTERS: [(&str, &str); 12] = [
     (BATCHES, "Batches made ready for the trainer"),
     (SAMPLES, "Samples in those batches"),
     (PARTS_ON_DEVICE, "Parts that a network card wrote to a GPU's memory"),
+    (PARTS_SHARED, "Parts that workers had made for another receiver"),
+    (PARTS_RECOMPUTED, "Parts that workers made once more: they had let go of them"),
+    (PACE_WAITS, "Times that batches waited for slower receivers of the stream"),
     (SUBSTITUTED, "Samples standing in for broken ones"),
     (HEDGES, "Leases given to a further worker because one was late"),
     (DUPLICATES, "Parts that came a second time and were dropped"),
@@ -28,6 +31,9 @@ const SAMPLES: &str = "headwater_receiver_samples_total";
 const PARTS: &str = "headwater_receiver_parts_total";
 const BYTES: &str = "headwater_receiver_bytes_total";
 const PARTS_ON_DEVICE: &str = "headwater_receiver_parts_on_device_total";
+const PARTS_SHARED: &str = "headwater_receiver_parts_shared_total";
+const PARTS_RECOMPUTED: &str = "headwater_receiver_parts_recomputed_total";
+const PACE_WAITS: &str = "headwater_receiver_pace_waits_total";
 const SUBSTITUTED: &str = "headwater_receiver_substituted_samples_total";
 const HEDGES: &str = "headwater_receiver_hedges_total";
 const DUPLICATES: &str = "headwater_receiver_duplicates_total";
@@ -183,6 +189,15 @@ pub(crate) fn part_done(times: &WorkTimes, substituted: u64) {
     {
         histogram!(PART_SECONDS, "stage" => stage).record(us as f64 * 1e-6);
     }
+}
+
+pub(crate) fn part_origin(shared: u64, recomputed: u64) {
+    counter!(PARTS_SHARED).increment(shared);
+    counter!(PARTS_RECOMPUTED).increment(recomputed);
+}
+
+pub(crate) fn pace_waited() {
+    counter!(PACE_WAITS).increment(1);
 }
 
 pub(crate) fn hedged() {

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use headwater_proto::augment::{PartDone, WorkTimes};
+use headwater_proto::augment::{PartDone, PartOrigin, WorkTimes};
 use headwater_transport::{LinkKind, PeerId};
 use tokio::time::Instant;
 
@@ -29,6 +29,12 @@ pub struct Snapshot {
     pub parts: u64,
     /// Those of them that a network card has written to a GPU's memory.
     pub parts_on_device: u64,
+    /// Parts that workers had made for another receiver.
+    pub parts_shared: u64,
+    /// Parts that workers made once more: they had them no longer.
+    pub parts_recomputed: u64,
+    /// Times that batches waited for slower receivers of the stream, see `receiver.max_lead`.
+    pub pace_waits: u64,
     /// Samples that stand in for broken ones.
     pub substituted: u64,
     /// Encoded bytes that workers read for the parts.
@@ -161,6 +167,11 @@ impl Stats {
         let mut inner = self.lock();
         let substituted = done.samples.iter().filter(|s| s.substituted.is_some()).count() as u64;
         inner.figures.substituted += substituted;
+        let shared = u64::from(done.origin == PartOrigin::Shared);
+        let recomputed = u64::from(done.origin == PartOrigin::Recomputed);
+        inner.figures.parts_shared += shared;
+        inner.figures.parts_recomputed += recomputed;
+        metrics::part_origin(shared, recomputed);
         inner.figures.encoded_bytes += done.times.encoded_bytes;
         let at = inner.next_time;
         inner.next_time = (at + 1) % TIMES_KEPT;
@@ -169,6 +180,11 @@ impl Stats {
             None => inner.figures.times.push(done.times),
         }
         metrics::part_done(&done.times, substituted);
+    }
+
+    pub(crate) fn on_pace_wait(&self) {
+        self.lock().figures.pace_waits += 1;
+        metrics::pace_waited();
     }
 
     pub(crate) fn on_part(&self, link: LinkKind, landing: Landing, bytes: u64) {

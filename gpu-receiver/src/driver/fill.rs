@@ -20,7 +20,11 @@ impl Driver {
     /// The order of samples or a slot cannot be had.
     pub(super) fn fill(&mut self) -> Result<(), ReceiverError> {
         let room = self.ledger.open_batches() + self.mailbox.ready() < self.window_batches;
-        if room && let Some((serial, plan)) = self.state.drawn.take() {
+        if room
+            && self.state.drawn.is_some()
+            && !self.is_too_far_ahead()
+            && let Some((serial, plan)) = self.state.drawn.take()
+        {
             let plan = plan?;
             if let Some(plan) = self.order_next(serial, plan)? {
                 self.state.drawn = Some((serial, Ok(plan)));
@@ -53,8 +57,18 @@ impl Driver {
 
     fn order_batch(&mut self, serial: Serial, plan: Plan, slot: SlotId, fp8_scales: Vec<f32>) {
         let Plan { at: Position { epoch, step }, samples } = plan;
+        let job_step = self.order.job_step(epoch, step);
         let layout = self.layout(samples.len() as u32);
-        self.ledger.order(BatchOrder { serial, epoch, step, slot, layout, samples, fp8_scales });
+        self.ledger.order(BatchOrder {
+            serial,
+            epoch,
+            step,
+            job_step,
+            slot,
+            layout,
+            samples,
+            fp8_scales,
+        });
         self.state.fill = Position { epoch, step: step + 1 };
         self.ordered.send_replace(self.state.fill);
     }

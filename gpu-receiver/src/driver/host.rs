@@ -50,6 +50,8 @@ pub(super) struct Host {
     make_room: Option<MakeRoom>,
     /// The workers there should be then.
     workers: Vec<String>,
+    /// When it was asked or heard of last.
+    heard: Instant,
 }
 
 /// A batch that is asked for.
@@ -58,7 +60,6 @@ struct Asked {
     serial: Serial,
     plan: Plan,
     fp8_scales: Vec<f32>,
-    since: Instant,
 }
 
 // === impl Host ===
@@ -76,6 +77,7 @@ impl Host {
             alone_to: None,
             make_room: Some(make_room),
             workers: Vec::new(),
+            heard: Instant::now(),
         }
     }
 }
@@ -105,7 +107,8 @@ impl Driver {
         let key = host.scope.key(at.epoch, &plan.samples, &fp8_scales);
         // Where the service is gone, that is on its way here.
         let _ = host.asks.try_send(HostAsk { ask, at, key });
-        host.open.push_back(Asked { ask, serial, plan, fp8_scales, since: Instant::now() });
+        host.heard = Instant::now();
+        host.open.push_back(Asked { ask, serial, plan, fp8_scales });
         self.state.fill = Position { step: at.step + 1, ..at };
         None
     }
@@ -118,7 +121,11 @@ impl Driver {
     }
 
     pub(super) fn on_host(&mut self, event: HostEvent) {
+        if let Some(host) = &mut self.host {
+            host.heard = Instant::now();
+        }
         let ended = match event {
+            HostEvent::Alive => Ok(()),
             HostEvent::Batch(ask, batch) => self.on_host_batch(ask, batch),
             HostEvent::Gone(ask, reason) => match self.is_next(ask) {
                 true => self.go_alone(&reason, None),
@@ -161,7 +168,8 @@ impl Driver {
             self.state.fill = Position { epoch, step };
             return self.go_alone("what it gave is no such batch", Some(u32::MAX));
         }
-        let order = BatchOrder { serial, epoch, step, slot, layout, samples, fp8_scales };
+        let job_step = self.order.job_step(epoch, step);
+        let order = BatchOrder { serial, epoch, step, job_step, slot, layout, samples, fp8_scales };
         let on_host = vec![0..count];
         let finished = FinishedBatch { order, on_host, provenance, fp8_amaxes };
         self.stats.on_batch(count as usize);
@@ -210,8 +218,8 @@ impl Driver {
 
     /// A service that does not answer for as long as one waits for a worker is left alone.
     pub(super) fn look_for_host(&mut self) {
-        let Some(asked) = self.host.as_ref().and_then(|host| host.open.front()) else { return };
-        let waited = asked.since.elapsed();
+        let Some(host) = self.host.as_ref().filter(|host| !host.open.is_empty()) else { return };
+        let waited = host.heard.elapsed();
         if waited > self.worker_wait {
             let reason = format!("no answer for {} s", waited.as_secs());
             if let Err(error) = self.go_alone(&reason, Some(u32::MAX)) {

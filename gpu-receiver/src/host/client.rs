@@ -39,6 +39,8 @@ pub(crate) struct HostBatch {
 #[derive(Debug)]
 pub(crate) enum HostEvent {
     Batch(u64, HostBatch),
+    /// It is there, and has nothing to give yet.
+    Alive,
     /// It has not what was asked for.
     Gone(u64, String),
     /// It is not there any more.
@@ -140,6 +142,7 @@ fn understood(
             let batch = HostBatch { slot: SlotId(slot), memory, provenance, fp8_amaxes };
             Ok(Some(HostEvent::Batch(ask, batch)))
         }
+        Answer::Alive => Ok(Some(HostEvent::Alive)),
         Answer::Gone { ask, reason } => Ok(Some(HostEvent::Gone(ask, reason))),
     }
 }

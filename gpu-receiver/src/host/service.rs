@@ -26,6 +26,8 @@ use crate::setup::hello;
 
 /// How long is waited for a batch between two looks whether it is still wanted.
 const LOOK: Duration = Duration::from_millis(100);
+/// How often a trial that waits hears that it is not forgotten.
+const ALIVE_EVERY: Duration = Duration::from_secs(1);
 /// Questions that a trial may have open.
 const ASKS_MAX: usize = 64;
 
@@ -78,7 +80,11 @@ impl HostService {
         let shared = Arc::new(Shared {
             scope,
             receiver,
-            stock: Mutex::new(Stock::new(keep, config.window_batches.into())),
+            stock: Mutex::new(Stock::new(
+                keep,
+                config.window_batches.into(),
+                config.max_lead.into(),
+            )),
             wanted: Condvar::new(),
             changed: Notify::new(),
             ended: AtomicBool::new(false),
@@ -210,6 +216,7 @@ impl Shared {
 impl Client<'_> {
     async fn attended(&mut self, socket: &PacketSocket) -> io::Result<()> {
         let mut inbox = Inbox::default();
+        let mut alive = tokio::time::interval(ALIVE_EVERY);
         loop {
             let changed = self.shared.changed.notified();
             let replies = self.shared.stock().replies(self.id);
@@ -222,6 +229,11 @@ impl Client<'_> {
                     None => return Ok(()),
                 },
                 () = changed => {}
+                _ = alive.tick() => {
+                    if self.shared.stock().open_wants(self.id) > 0 {
+                        frames::send(socket, &Answer::Alive, None).await?;
+                    }
+                }
             }
         }
     }

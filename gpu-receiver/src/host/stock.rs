@@ -59,6 +59,8 @@ pub(super) struct Stock<B> {
     keep: usize,
     /// How far beyond what is kept a trial may ask.
     reach: u64,
+    /// How far a trial may be ahead of the slowest one; 0: as far as it likes.
+    lead: u64,
     clients: BTreeMap<ClientId, Client>,
     /// Why no batch is made any more.
     failed: Option<String>,
@@ -77,10 +79,10 @@ struct Client {
 
 impl<B: Clone> Stock<B> {
     /// `keep`: batches that are kept, at least 1. `reach`: how many batches ahead of what is made a trial
-    /// may ask.
-    pub(super) fn new(keep: usize, reach: u64) -> Self {
+    /// may ask. `lead`: how far it may be ahead of the slowest one; 0: as far as it likes.
+    pub(super) fn new(keep: usize, reach: u64, lead: u64) -> Self {
         let (kept, clients) = (VecDeque::new(), BTreeMap::new());
-        Self { kept, next: 0, keep: keep.max(1), reach, clients, failed: None }
+        Self { kept, next: 0, keep: keep.max(1), reach, lead, clients, failed: None }
     }
 
     pub(super) fn enter(&mut self, client: ClientId) {
@@ -183,11 +185,17 @@ impl<B: Clone> Stock<B> {
         (self.next..self.next + self.reach).contains(&number)
     }
 
+    /// Whether the slowest trial is too far behind for this batch to be made.
+    fn is_too_early(&self, number: u64) -> bool {
+        let slowest = self.clients.values().filter_map(Client::place).min();
+        self.lead > 0 && slowest.is_some_and(|slowest| number >= slowest + self.lead)
+    }
+
     /// Whether no other trial follows what is made here.
     fn is_alone(&self, id: ClientId) -> bool {
         let first = self.next - self.kept.len() as u64;
         let follows = |client: &Client| {
-            let place = client.wants.front().map(|want| want.number).or(client.at);
+            let place = client.place();
             place.is_some_and(|place| (first..self.next + self.reach).contains(&place))
         };
         !self.clients.iter().any(|(&other, client)| other != id && follows(client))
@@ -200,6 +208,9 @@ impl<B: Clone> Stock<B> {
         for client in self.clients.values() {
             let Some(want) = client.wants.front() else { continue };
             if self.is_near(want.number) {
+                if self.is_too_early(want.number) {
+                    continue;
+                }
                 return Demand::Next;
             }
             if !(first..self.next).contains(&want.number) {
@@ -219,6 +230,11 @@ enum Found<B> {
 // === impl Client ===
 
 impl Client {
+    /// Number of the batch that it takes next, if it is given any here.
+    fn place(&self) -> Option<u64> {
+        self.wants.front().map(|want| want.number).or(self.at)
+    }
+
     /// It goes on alone: what it has asked for is void, and it holds up nobody.
     fn leave_course(&mut self) {
         *self = Self::default();
@@ -250,7 +266,7 @@ mod tests {
     }
 
     fn stock(clients: &[ClientId]) -> Stock<u64> {
-        let mut stock = Stock::new(KEEP, REACH);
+        let mut stock = Stock::new(KEEP, REACH, 0);
         clients.iter().for_each(|&client| stock.enter(client));
         stock
     }
@@ -327,6 +343,24 @@ mod tests {
         assert_eq!(ask(&mut stock, A, 8), [batch(8)]);
         stock.leave(A);
         assert_eq!(ask(&mut stock, B, 1000), [batch(1000)]);
+    }
+
+    #[test]
+    fn with_a_limit_who_is_ahead_waits_for_the_slowest_that_is_given_batches() {
+        let mut stock = Stock::new(KEEP, REACH, 3);
+        [A, B].into_iter().for_each(|client| stock.enter(client));
+        assert_eq!(ask(&mut stock, B, 0), [batch(0)]);
+        for number in 0..4 {
+            assert_eq!(ask(&mut stock, A, number), [batch(number)]);
+        }
+        assert_eq!(ask(&mut stock, A, 4), []);
+        assert_eq!(ask(&mut stock, B, 1), [batch(1)]);
+        make(&mut stock);
+        assert_eq!(stock.replies(A), [batch(4)]);
+        assert_eq!(ask(&mut stock, A, 5), []);
+        stock.leave(B);
+        make(&mut stock);
+        assert_eq!(stock.replies(A), [batch(5)]);
     }
 
     #[test]

@@ -35,6 +35,8 @@ pub(super) enum Answer {
         /// Bits of the largest magnitudes of FP8 tensors, which JSON has no infinities for.
         fp8_amaxes: Vec<u32>,
     },
+    /// What was asked for is still waited for.
+    Alive,
     /// It cannot be had here, nor what was asked for after it.
     Gone { ask: u64, reason: String },
 }

@@ -11,7 +11,7 @@ use super::choices::ShmConnect;
 use super::slot::Slot;
 use super::users::Users;
 use super::wire::{Hello, MAX_PACKET_BYTES, VERSION, decode_refusal};
-use crate::link::contract::WorkerLink;
+use crate::link::contract::{SendsWhole, WorkerLink};
 use crate::link::terms::{LinkError, LinkKind, LinkOffer, SessionKey};
 use crate::link::words::{ToReceiver, ToWorker, WORDS_WAITING_MAX};
 use crate::link::worker_permits::{Rendered, Rendering, Voice, WorkerPermits};
@@ -92,6 +92,10 @@ impl WorkerLink for ShmWorker {
         }
         metrics::part(LinkKind::Shm, Direction::Out, part.len_bytes());
         Ok(())
+    }
+
+    fn sends_whole(&self) -> Option<&dyn SendsWhole> {
+        None // The part is to be in the slot.
     }
 
     fn withdraw(&self, lease: LeaseId) {
