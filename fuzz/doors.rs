@@ -20,7 +20,7 @@ use headwater_proto::v1::{self, Message as _};
 use headwater_storage::{FormatKind, InspectedShard, count_samples, read_through};
 use headwater_storage_client::FieldSelection;
 
-#[path = "../src/publish/tenbin.rs"]
+#[path = "../src/tenbin/mod.rs"]
 mod tenbin;
 
 /// Large images would make the fuzzer slow, not find more.

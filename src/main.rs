@@ -19,6 +19,7 @@ mod run;
 mod screen;
 mod shutdown;
 mod sizing;
+mod tenbin;
 
 use std::process::ExitCode;
 

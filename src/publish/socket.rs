@@ -1,4 +1,4 @@
-//! One address with its socket.
+//! A socket that clients take batches from.
 
 use std::collections::HashSet;
 use std::net::SocketAddr;
@@ -6,12 +6,11 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use headwater_config::publish::{Address, Framing, Kind, PublishConfig};
-use headwater_receiver::Batch;
+use headwater_config::publish::{Framing, Kind, PublishConfig, SocketAddress};
 use metrics::counter;
 use zmq::{DONTWAIT, PollEvents, PollItem, SNDMORE, Socket, SocketType};
 
-use super::tenbin::{Chunk, in_one_frame};
+use crate::tenbin::{Chunk, in_one_frame};
 
 /// Times that all clients of an address were let go of.
 pub(super) const RESETS: &str = "headwater_publish_resets_total";
@@ -30,7 +29,7 @@ const NOTICED_MAX: usize = 65_536;
 const FREED_MAX: Duration = Duration::from_secs(5);
 
 /// Sends batches to the clients of one address.
-pub(super) struct Outlet {
+pub(super) struct SocketOutlet {
     socket: Socket,
     settings: Settings,
     /// Topics that somebody is subscribed to: ZeroMQ keeps as many.
@@ -85,19 +84,19 @@ impl Settings {
     }
 }
 
-// === impl Outlet ===
+// === impl SocketOutlet ===
 
-impl Outlet {
+impl SocketOutlet {
     /// Binds or connects.
     ///
     /// # Errors
     /// An address in use, or that is none of this host.
     pub(super) fn open(
         context: &zmq::Context,
-        address: &Address,
+        address: &SocketAddress,
         config: &PublishConfig,
     ) -> Result<Self> {
-        let Address { scheme, place, kind, binds, .. } = address;
+        let SocketAddress { scheme, place, kind, binds } = address;
         let wrong = || format!("cannot publish on `{place}`: is it free, and of this host?");
         let mut settings = Settings {
             context: context.clone(),
@@ -180,7 +179,7 @@ impl Outlet {
         }
     }
 
-    /// To be waited on, until [`Outlet::has_room`] or somebody subscribes.
+    /// To be waited on, until [`SocketOutlet::has_room`] or somebody subscribes.
     pub(super) fn poll_item(&self) -> PollItem<'_> {
         self.socket.as_poll_item(match self.kind {
             Kind::Push => PollEvents::POLLOUT,
@@ -198,13 +197,8 @@ impl Outlet {
     /// meanwhile: then another one has to get it.
     ///
     /// # Errors
-    /// ZeroMQ refuses, a number does not fit.
-    pub(super) fn send(
-        &self,
-        batch: &Batch,
-        chunks: impl Fn(&Batch) -> Result<Vec<Chunk>>,
-    ) -> Result<Option<u64>> {
-        let chunks = chunks(batch)?;
+    /// ZeroMQ refuses.
+    pub(super) fn send(&self, chunks: Vec<Chunk>) -> Result<Option<u64>> {
         let frames = match self.framing {
             Framing::Multipart => {
                 chunks.into_iter().flat_map(|chunk| [chunk.header, chunk.data]).collect()
@@ -231,6 +225,8 @@ impl Outlet {
 
 #[cfg(test)]
 mod tests {
+    use headwater_config::publish::Address;
+
     use super::*;
 
     fn subscriber(context: &zmq::Context, endpoint: &str) -> Socket {
@@ -244,7 +240,7 @@ mod tests {
     }
 
     /// Publishes until the subscriber gets something.
-    fn reaches(outlet: &mut Outlet, subscriber: &Socket) {
+    fn reaches(outlet: &mut SocketOutlet, subscriber: &Socket) {
         let end = Instant::now() + Duration::from_secs(60);
         while subscriber.recv_bytes(DONTWAIT).is_err() {
             assert!(Instant::now() < end, "nothing comes");
@@ -259,8 +255,10 @@ mod tests {
     fn a_client_that_subscribes_without_end_is_let_go_of_and_the_others_come_back() {
         let urls = vec!["zpub://127.0.0.1:0".to_owned()];
         let config = PublishConfig { urls, ..PublishConfig::default() };
-        let address = config.addresses().expect("an address").remove(0);
-        let mut outlet = Outlet::open(&zmq::Context::new(), &address, &config).expect("open");
+        let Address::Socket(address) = config.addresses().expect("an address").remove(0) else {
+            panic!("no socket");
+        };
+        let mut outlet = SocketOutlet::open(&zmq::Context::new(), &address, &config).expect("open");
         let endpoint = outlet.settings.endpoint.clone();
         let clients = zmq::Context::new();
         let honest = subscriber(&clients, &endpoint);

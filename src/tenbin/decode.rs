@@ -72,7 +72,9 @@ pub(crate) fn tensors_of_file(bytes: &[u8]) -> Result<Vec<Tensor<'_>>> {
 /// The chunk at a place, and where the next one begins.
 fn chunk(bytes: &[u8], at: usize) -> Result<(&[u8], usize)> {
     let rest = bytes[at..].strip_prefix(MAGIC).with_context(|| {
-        format!("the chunk at byte {at} does not begin with ~TenBin~: this is not Tensorcom's format")
+        format!(
+            "the chunk at byte {at} does not begin with ~TenBin~: this is not Tensorcom's format"
+        )
     })?;
     let cut = || format!("the chunk at byte {at} ends in its length");
     let (field, rest) = rest.split_first_chunk::<FIELD>().with_context(cut)?;
@@ -193,7 +195,10 @@ mod tests {
         assert!(said(b"GET / HTTP/1.1").contains("does not begin with ~TenBin~"));
         let file = framed(&[&good, &[0; 4]]);
         assert!(said(&file[..12]).contains("chunk at byte 0"), "cut in a length");
-        assert!(said(&file[..97]).contains("chunk at byte 80 says that it has 4"), "cut in a tensor");
+        assert!(
+            said(&file[..97]).contains("chunk at byte 80 says that it has 4"),
+            "cut in a tensor"
+        );
         assert!(said(&file[..80]).contains("1 parts, an odd number"));
         let mut endless = file.clone();
         endless[8..16].copy_from_slice(&i64::MAX.to_le_bytes());

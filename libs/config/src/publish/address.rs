@@ -1,5 +1,7 @@
 //! Tensorcom's addresses: a scheme that says which socket is made and who connects to whom.
 
+use std::fmt;
+
 use super::files::{self, FileSeries};
 
 /// Most addresses that one range of ports stands for.
@@ -36,6 +38,28 @@ pub struct SocketAddress {
     pub scheme: String,
     /// As ZeroMQ wants it, `tcp://host:port` or `ipc:///path`.
     pub place: String,
+}
+
+// === impl Address ===
+
+impl fmt::Display for Address {
+    /// As in `publish.urls`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Socket(socket) => socket.fmt(f),
+            Self::Files(series) => series.fmt(f),
+        }
+    }
+}
+
+// === impl SocketAddress ===
+
+impl fmt::Display for SocketAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { scheme, place, .. } = self;
+        let rest = place.split_once("://").map_or(place.as_str(), |(_, rest)| rest);
+        write!(f, "{scheme}://{rest}")
+    }
 }
 
 /// Addresses that an entry stands for: one, or one for each port of `{7410..7429}`.
@@ -165,6 +189,7 @@ mod tests {
             let parsed = sockets(url);
             assert_eq!((parsed[0].kind, parsed[0].binds), (kind, binds), "{url}");
             assert_eq!(parsed[0].place, place);
+            assert_eq!(parsed[0].to_string(), url);
         }
     }
 

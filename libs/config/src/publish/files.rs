@@ -1,5 +1,6 @@
 //! Files as a place for batches: `file:batches-{000000..}.ten`, one batch in each.
 
+use std::fmt;
 use std::path::PathBuf;
 
 /// What begins the URL of a series of files.
@@ -71,10 +72,24 @@ impl FileSeries {
     }
 }
 
+impl fmt::Display for FileSeries {
+    /// As in `publish.urls`: `file:batches-{000000..}.ten`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { head, tail, digits, first, last } = self;
+        write!(f, "{SCHEME}{head}{{{first:0digits$}..")?;
+        if let Some(last) = last {
+            write!(f, "{last:0digits$}")?;
+        }
+        write!(f, "}}{tail}")
+    }
+}
+
 fn number(text: &str) -> Result<u64, String> {
     let plain = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     let number = (plain && text.len() <= DIGITS_MAX).then(|| text.parse().ok()).flatten();
-    number.ok_or_else(|| format!("`{text}` is not a number of 1 to {DIGITS_MAX} digits: write {EXAMPLE}"))
+    number.ok_or_else(|| {
+        format!("`{text}` is not a number of 1 to {DIGITS_MAX} digits: write {EXAMPLE}")
+    })
 }
 
 #[cfg(test)]
@@ -91,7 +106,12 @@ mod tests {
         let path = |text: &str| Some(text.to_owned());
         assert_eq!(paths("b-{000..}.ten", [0, 1234]), [path("b-000.ten"), path("b-1234.ten")]);
         assert_eq!(paths("/srv/{7..8}.ten", [1, 2]), [path("/srv/8.ten"), None]);
-        assert_eq!(paths("///srv/{00..}x.ten", [9, 10]), [path("/srv/09x.ten"), path("/srv/10x.ten")]);
+        let series = FileSeries::parse("/srv/{007..011}.ten").expect("a series");
+        assert_eq!(series.to_string(), "file:/srv/{007..011}.ten");
+        assert_eq!(
+            paths("///srv/{00..}x.ten", [9, 10]),
+            [path("/srv/09x.ten"), path("/srv/10x.ten")]
+        );
     }
 
     #[test]

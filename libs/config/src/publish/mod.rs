@@ -21,8 +21,8 @@ pub struct PublishConfig {
     /// connect to clients that listen. `{7410..7429}` stands for twenty addresses.
     /// `file:batches-{000000..}.ten` writes each batch to a file.
     pub urls: Vec<String>,
-    /// Whether addresses wait for each other: `together`: the slowest sets the pace of all; `each`: each
-    /// has a place of its own in the stream.
+    /// Who sets the pace: `all`: the slowest address, for all of them; `each`: each address for itself. It has
+    /// a receiver of its own then, with memory and, in a folder of its own, checkpoints.
     pub pace: Pace,
     /// Batches that may wait for one client, in memory of this process: a `push` waits beyond
     /// them, a `pub` drops.
@@ -43,13 +43,13 @@ pub struct PublishConfig {
     pub io_threads: u32,
 }
 
-/// Whether addresses wait for each other.
+/// Who sets the pace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Pace {
-    /// One receiver takes the batches for all: they go at the pace of the slowest.
-    Together,
-    /// A receiver for each, with its own place in the stream.
+    /// One receiver takes the batches for all addresses: they go at the pace of the slowest.
+    All,
+    /// A receiver for each address, with its own place in the stream.
     Each,
 }
 
@@ -69,7 +69,7 @@ impl Default for PublishConfig {
     fn default() -> Self {
         Self {
             urls: vec!["zpub://127.0.0.1:7404".into()],
-            pace: Pace::Together,
+            pace: Pace::All,
             queue_batches: 4,
             subscribers_min: 0,
             framing: Framing::Multipart,

@@ -1,0 +1,112 @@
+//! One address: a socket, or a series of files.
+
+use anyhow::Result;
+use headwater_config::publish::{Address, PublishConfig};
+use headwater_receiver::Batch;
+use zmq::PollItem;
+
+use super::files::FileOutlet;
+use super::message::Encoder;
+use super::socket::SocketOutlet;
+
+/// Takes the batches of one address.
+pub(super) struct Outlet {
+    /// Where it is, as people write it: `zpub://127.0.0.1:7404`.
+    pub(super) name: String,
+    way: Way,
+}
+
+enum Way {
+    Socket(Box<SocketOutlet>),
+    Files(FileOutlet),
+}
+
+// === impl Outlet ===
+
+impl Outlet {
+    /// Binds, connects, or makes the folder. `resumes`: batches may have been taken before.
+    ///
+    /// # Errors
+    /// An address in use, or that is none of this host; a folder that cannot be made.
+    pub(super) fn open(
+        context: &zmq::Context,
+        address: &Address,
+        config: &PublishConfig,
+        resumes: bool,
+    ) -> Result<Self> {
+        Ok(match address {
+            Address::Socket(address) => {
+                let socket = SocketOutlet::open(context, address, config)?;
+                Self { name: socket.name.clone(), way: Way::Socket(Box::new(socket)) }
+            }
+            Address::Files(series) => {
+                let files = FileOutlet::open(series, resumes)?;
+                Self { name: series.to_string(), way: Way::Files(files) }
+            }
+        })
+    }
+
+    /// Subscriptions so far, where what there is no room for is dropped.
+    pub(super) fn subscriptions(&self) -> Option<u32> {
+        match &self.way {
+            Way::Socket(socket) => socket.drops().then_some(socket.subscriptions),
+            Way::Files(_) => None,
+        }
+    }
+
+    /// Counts who has come and gone meanwhile.
+    ///
+    /// # Errors
+    /// ZeroMQ refuses.
+    pub(super) fn notice(&mut self) -> Result<()> {
+        match &mut self.way {
+            Way::Socket(socket) => socket.notice(),
+            Way::Files(_) => Ok(()),
+        }
+    }
+
+    /// To be waited on, until [`Outlet::has_room`] or somebody subscribes. Files have room always.
+    pub(super) fn poll_item(&self) -> Option<PollItem<'_>> {
+        match &self.way {
+            Way::Socket(socket) => Some(socket.poll_item()),
+            Way::Files(_) => None,
+        }
+    }
+
+    /// Whether a batch would be taken at once.
+    ///
+    /// # Errors
+    /// ZeroMQ refuses.
+    pub(super) fn has_room(&self) -> Result<bool> {
+        match &self.way {
+            Way::Socket(socket) => socket.has_room(),
+            Way::Files(_) => Ok(true),
+        }
+    }
+
+    /// Whether the batch of this job-wide step has a place here.
+    pub(super) fn takes(&self, job_step: u64) -> bool {
+        match &self.way {
+            Way::Socket(_) => true,
+            Way::Files(files) => files.takes(job_step),
+        }
+    }
+
+    /// Takes a batch; its bytes, or none where the client went away meanwhile: then another one has to
+    /// get it.
+    ///
+    /// # Errors
+    /// ZeroMQ or the file system refuses; a number does not fit its type.
+    pub(super) fn send(
+        &self,
+        batch: &Batch,
+        job_step: u64,
+        encoder: &Encoder,
+    ) -> Result<Option<u64>> {
+        let chunks = encoder.chunks(batch)?;
+        match &self.way {
+            Way::Socket(socket) => socket.send(chunks),
+            Way::Files(files) => files.send(job_step, &chunks),
+        }
+    }
+}
