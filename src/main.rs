@@ -12,6 +12,7 @@ mod dispatch;
 mod doctor;
 mod flags;
 mod hub;
+mod monitor;
 mod pack;
 mod plan;
 mod publish;
