@@ -33,7 +33,9 @@ pub(crate) fn run(flags: &Flags) -> Result<()> {
     let stream = Stream::open(&flags.tensorcom)?;
     if stream.takes_away() {
         let url = stream.url();
-        eprintln!("{url}: every batch that is seen here is missing at the other clients of that address");
+        eprintln!(
+            "{url}: every batch that is seen here is missing at the other clients of that address"
+        );
     }
     let mut report = Report { json: flags.json, shapes: String::new() };
     if flags.once {
@@ -80,8 +82,12 @@ fn once(stream: &Stream, report: &mut Report, wait: Duration) -> Result<()> {
     }
     let (url, seconds) = (stream.url(), wait.as_secs());
     match window.bad() {
-        Some((bad, error)) => bail!("{bad} messages from {url} were not in Tensorcom's format: {error}"),
-        None => bail!("no batch came from {url} within {seconds} s: does its sender run? see --wait"),
+        Some((bad, error)) => {
+            bail!("{bad} messages from {url} were not in Tensorcom's format: {error}")
+        }
+        None => {
+            bail!("no batch came from {url} within {seconds} s: does its sender run? see --wait")
+        }
     }
 }
 

@@ -12,7 +12,7 @@ use headwater_telemetry::Phase;
 
 use crate::cmd::runtime;
 use crate::cmd::serving::{Serving, announce};
-use crate::cmd::stream::{StreamFlags, keep_place, next};
+use crate::cmd::stream::{StreamFlags, keep_place, next_meanwhile};
 use crate::flags::given;
 use crate::publish::{Publisher, Stream, describe, streams};
 use crate::shutdown::Shutdown;
@@ -128,7 +128,8 @@ impl Course {
             if !publisher.takes(receiver.job_step(epoch, step)) {
                 return Ok(published);
             }
-            let Some(batch) = next(receiver, shutdown)? else { return Ok(published) };
+            let batch = next_meanwhile(receiver, shutdown, || publisher.notice())?;
+            let Some(batch) = batch else { return Ok(published) };
             publisher.publish(&batch, receiver.job_step(batch.epoch(), batch.step()), shutdown)?;
             published += 1;
         }

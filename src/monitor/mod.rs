@@ -6,4 +6,4 @@ mod stream;
 mod window;
 
 pub(crate) use stream::Stream;
-pub(crate) use window::{Seen, Window};
+pub(crate) use window::Window;

@@ -38,7 +38,9 @@ impl Stream {
         socket.set_ipv6(true)?;
         for SocketAddress { binds, place, .. } in &addresses {
             let open = if *binds { socket.bind(place) } else { socket.connect(place) };
-            open.with_context(|| format!("cannot open `{url}`: is {place} free, and of this host?"))?;
+            open.with_context(|| {
+                format!("cannot open `{url}`: is {place} free, and of this host?")
+            })?;
         }
         if !takes_away {
             socket.set_subscribe(b"")?;
@@ -82,7 +84,9 @@ impl Stream {
             match self.socket.recv_msg(DONTWAIT) {
                 Ok(frame) => frames.push(frame),
                 // The frames of a message come together.
-                Err(zmq::Error::EAGAIN | zmq::Error::EINTR) if frames.is_empty() => return Ok(None),
+                Err(zmq::Error::EAGAIN | zmq::Error::EINTR) if frames.is_empty() => {
+                    return Ok(None);
+                }
                 Err(zmq::Error::EINTR) => continue,
                 Err(error) => return Err(error).context(self.url.clone()),
             }

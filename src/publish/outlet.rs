@@ -98,13 +98,13 @@ impl Outlet {
     /// # Errors
     /// ZeroMQ or the file system refuses; a number does not fit its type.
     pub(super) fn send(
-        &self,
+        &mut self,
         batch: &Batch,
         job_step: u64,
         encoder: &Encoder,
     ) -> Result<Option<u64>> {
         let chunks = encoder.chunks(batch)?;
-        match &self.way {
+        match &mut self.way {
             Way::Socket(socket) => socket.send(chunks),
             Way::Files(files) => files.send(job_step, &chunks),
         }

@@ -10,13 +10,14 @@ use metrics::{Unit, counter, gauge, histogram};
 
 use super::message::Encoder;
 use super::outlet::Outlet;
-use super::socket::RESETS;
+use super::socket::{CLIENTS, DISCONNECTS, OVERFLOWS, RESETS};
 use crate::shutdown::Shutdown;
 
 /// How often signals are looked for while clients have no room, in ms.
 const LOOK_MS: i64 = 100;
 const BATCHES: &str = "headwater_publish_batches_total";
 const BYTES: &str = "headwater_publish_bytes_total";
+const STEP: &str = "headwater_publish_step";
 const SUBSCRIPTIONS: &str = "headwater_publish_subscriptions";
 const BLOCKED: &str = "headwater_publish_blocked_seconds";
 
@@ -32,6 +33,11 @@ pub(crate) struct Publisher {
 pub(crate) fn describe() {
     metrics::describe_counter!(BATCHES, "Batches handed to clients' queues, by address");
     metrics::describe_counter!(BYTES, Unit::Bytes, "Bytes of those batches, by address");
+    metrics::describe_gauge!(STEP, "Job-wide step of the batch that is next, by address");
+    metrics::describe_gauge!(CLIENTS, "Connections that there are, by address");
+    metrics::describe_counter!(DISCONNECTS, "Connections that ended, by address");
+    let help = "Times that a subscriber's queue was full, by address: it loses this batch at least";
+    metrics::describe_counter!(OVERFLOWS, help);
     metrics::describe_gauge!(SUBSCRIPTIONS, "Subscriptions so far, by address");
     let help =
         "Times that all clients of an address were let go of, because one subscribed without end";
@@ -110,49 +116,56 @@ impl Publisher {
         job_step: u64,
         shutdown: &Shutdown,
     ) -> Result<()> {
-        self.notice()?;
         let started = Instant::now();
-        let mut waiting: Vec<&Outlet> =
-            self.outlets.iter().filter(|outlet| outlet.takes(job_step)).collect();
+        let places = self.outlets.iter().enumerate();
+        let mut waiting: Vec<usize> =
+            places.filter(|(_, outlet)| outlet.takes(job_step)).map(|(place, _)| place).collect();
         let mut patience = None;
         let mut reminder = Reminder::default();
         loop {
-            let mut full = Vec::new();
-            for outlet in waiting {
-                let sent = match outlet.has_room()? {
-                    true => outlet.send(batch, job_step, &self.encoder)?,
-                    false => None,
-                };
-                if let Some(bytes) = sent {
-                    counter!(BATCHES, "address" => outlet.name.clone()).increment(1);
-                    counter!(BYTES, "address" => outlet.name.clone()).increment(bytes);
-                } else {
-                    full.push(outlet);
-                }
-            }
-            if full.is_empty() {
+            self.notice()?;
+            waiting = self.offer(waiting, batch, job_step)?;
+            if waiting.is_empty() {
                 histogram!(BLOCKED).record(started.elapsed().as_secs_f64());
                 return Ok(());
             }
+            let full: Vec<&Outlet> = waiting.iter().map(|place| &self.outlets[*place]).collect();
+            let (epoch, step) = (batch.epoch(), batch.step());
             if reminder.is_due(started.elapsed()) {
-                let (epoch, step) = (batch.epoch(), batch.step());
                 let names = names(&full);
                 tracing::warn!("epoch {epoch} step {step} waits: no client of {names} has room");
             }
             if shutdown.check().is_err() {
                 let end = *patience.get_or_insert_with(|| Instant::now() + self.linger);
                 if Instant::now() > end {
+                    let names = names(&full);
                     bail!(
-                        "epoch {} step {} did not reach {}: no client had room for it",
-                        batch.epoch(),
-                        batch.step(),
-                        names(&full)
+                        "epoch {epoch} step {step} did not reach {names}: no client had room for it"
                     );
                 }
             }
             poll(&full)?;
-            waiting = full;
         }
+    }
+
+    /// Offers a batch to outlets; those that have no room for it.
+    fn offer(&mut self, places: Vec<usize>, batch: &Batch, job_step: u64) -> Result<Vec<usize>> {
+        let mut full = Vec::new();
+        for place in places {
+            let outlet = &mut self.outlets[place];
+            let sent = match outlet.has_room()? {
+                true => outlet.send(batch, job_step, &self.encoder)?,
+                false => None,
+            };
+            let Some(bytes) = sent else {
+                full.push(place);
+                continue;
+            };
+            counter!(BATCHES, "address" => outlet.name.clone()).increment(1);
+            counter!(BYTES, "address" => outlet.name.clone()).increment(bytes);
+            gauge!(STEP, "address" => outlet.name.clone()).set((job_step + 1) as f64);
+        }
+        Ok(full)
     }
 
     /// What an address waits for.
@@ -161,7 +174,11 @@ impl Publisher {
         format!("{name} has {has} of {} (publish.subscribers_min)", self.subscribers_min)
     }
 
-    fn notice(&mut self) -> Result<()> {
+    /// Counts who has come and gone meanwhile, at all addresses.
+    ///
+    /// # Errors
+    /// ZeroMQ refuses.
+    pub(crate) fn notice(&mut self) -> Result<()> {
         for outlet in &mut self.outlets {
             outlet.notice()?;
             if let Some(subscriptions) = outlet.subscriptions() {

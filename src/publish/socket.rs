@@ -7,13 +7,21 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use headwater_config::publish::{Framing, Kind, PublishConfig, SocketAddress};
-use metrics::counter;
+use metrics::{counter, gauge};
 use zmq::{DONTWAIT, PollEvents, PollItem, SNDMORE, Socket, SocketType};
 
+use super::clients::Clients;
+use super::nodrop::set_nodrop;
 use crate::tenbin::{Chunk, in_one_frame};
 
 /// Times that all clients of an address were let go of.
 pub(super) const RESETS: &str = "headwater_publish_resets_total";
+/// Connections that there are.
+pub(super) const CLIENTS: &str = "headwater_publish_clients";
+/// Connections that ended.
+pub(super) const DISCONNECTS: &str = "headwater_publish_disconnects_total";
+/// Times that a subscriber's queue was found full.
+pub(super) const OVERFLOWS: &str = "headwater_publish_overflows_total";
 /// First byte of what a client sends to subscribe.
 const SUBSCRIBES: u8 = 1;
 
@@ -31,6 +39,7 @@ const FREED_MAX: Duration = Duration::from_secs(5);
 /// Sends batches to the clients of one address.
 pub(super) struct SocketOutlet {
     socket: Socket,
+    clients: Clients,
     settings: Settings,
     /// Topics that somebody is subscribed to: ZeroMQ keeps as many.
     topics: HashSet<Vec<u8>>,
@@ -56,14 +65,14 @@ struct Settings {
 // === impl Settings ===
 
 impl Settings {
-    /// A socket that is neither bound nor connected.
-    fn socket(&self) -> zmq::Result<Socket> {
+    /// A socket that is neither bound nor connected, and who will be at its other end.
+    fn socket(&self) -> zmq::Result<(Socket, Clients)> {
         // As `PUB` on the wire; besides, it tells of subscriptions.
         let kind = match self.kind {
             Kind::Push => SocketType::PUSH,
             Kind::Pub => SocketType::XPUB,
         };
-        let socket = self.context.socket(kind)?;
+        let mut socket = self.context.socket(kind)?;
         // A message of several frames counts once.
         socket.set_sndhwm(self.queue_batches)?;
         socket.set_rcvhwm(UNNOTICED_MAX)?;
@@ -72,11 +81,14 @@ impl Settings {
         socket.set_ipv6(true)?;
         if self.kind == Kind::Pub {
             socket.set_xpub_verbose(true)?;
+            // It shows that a subscriber is full.
+            set_nodrop(&mut socket, true)?;
         } else {
             // Batches wait here for a client that is there, not for one that may come.
             socket.set_immediate(true)?;
         }
-        Ok(socket)
+        let clients = Clients::watch(&self.context, &socket)?;
+        Ok((socket, clients))
     }
 
     fn open(&self, socket: &Socket) -> zmq::Result<()> {
@@ -106,7 +118,7 @@ impl SocketOutlet {
             queue_batches: config.queue_batches as i32,
             linger_ms: config.linger_ms as i32,
         };
-        let socket = settings.socket().with_context(wrong)?;
+        let (socket, clients) = settings.socket().with_context(wrong)?;
         settings.open(&socket).with_context(wrong)?;
         let bound = socket.get_last_endpoint()?.unwrap_or_else(|_| place.clone());
         let rest = bound.split_once("://").map_or(bound.as_str(), |(_, rest)| rest);
@@ -117,7 +129,8 @@ impl SocketOutlet {
         let name = format!("{scheme}://{rest}");
         settings.endpoint.clone_from(&bound);
         let (framing, topics) = (config.framing, HashSet::new());
-        Ok(Self { socket, settings, topics, kind: *kind, framing, name, subscriptions: 0 })
+        let kind = *kind;
+        Ok(Self { socket, clients, settings, topics, kind, framing, name, subscriptions: 0 })
     }
 
     /// Whether it drops what there is no room for.
@@ -125,9 +138,12 @@ impl SocketOutlet {
         self.kind == Kind::Pub
     }
 
-    /// Counts who has subscribed meanwhile. A client that subscribes to topics without end is let go of,
+    /// Counts who has come, gone and subscribed meanwhile. A client that subscribes to topics without end is let go of,
     /// and with it all others: ZeroMQ does not part with one alone. They come back by themselves.
     pub(super) fn notice(&mut self) -> Result<()> {
+        let gone = self.clients.notice().with_context(|| self.name.clone())?;
+        counter!(DISCONNECTS, "address" => self.name.clone()).increment(gone);
+        gauge!(CLIENTS, "address" => self.name.clone()).set(self.clients.connected() as f64);
         for _ in 0..NOTICED_MAX {
             if self.kind != Kind::Pub {
                 break;
@@ -162,10 +178,11 @@ impl SocketOutlet {
             "a client subscribes without end: all are let go of"
         );
         counter!(RESETS, "address" => address.clone()).increment(1);
-        let fresh = self.settings.socket().with_context(|| address.clone())?;
+        let (fresh, clients) = self.settings.socket().with_context(|| address.clone())?;
         self.socket.set_linger(0)?;
         self.topics.clear();
         drop(std::mem::replace(&mut self.socket, fresh));
+        self.clients = clients;
         // What was closed goes in the background.
         let end = Instant::now() + FREED_MAX;
         loop {
@@ -198,20 +215,39 @@ impl SocketOutlet {
     ///
     /// # Errors
     /// ZeroMQ refuses.
-    pub(super) fn send(&self, chunks: Vec<Chunk>) -> Result<Option<u64>> {
-        let frames = match self.framing {
+    pub(super) fn send(&mut self, chunks: Vec<Chunk>) -> Result<Option<u64>> {
+        match self.framing {
             Framing::Multipart => {
-                chunks.into_iter().flat_map(|chunk| [chunk.header, chunk.data]).collect()
+                let first = chunks.first().map(|chunk| chunk.header.clone()).unwrap_or_default();
+                let frames = chunks.into_iter().flat_map(|chunk| [chunk.header, chunk.data]);
+                self.send_frames(frames.collect(), || first)
             }
-            Framing::Single => vec![in_one_frame(&chunks)],
-        };
+            Framing::Single => {
+                self.send_frames(vec![in_one_frame(&chunks)], || in_one_frame(&chunks))
+            }
+        }
+    }
+
+    /// Sends the frames of one message; `first` makes the first of them once more.
+    fn send_frames(
+        &mut self,
+        frames: Vec<Vec<u8>>,
+        first: impl FnOnce() -> Vec<u8>,
+    ) -> Result<Option<u64>> {
         let bytes = frames.iter().map(|frame| frame.len() as u64).sum();
         let last = frames.len().saturating_sub(1);
-        let mut taken = true;
+        let (mut taken, mut first) = (true, Some(first));
         for (number, frame) in frames.into_iter().enumerate() {
             let more = if number < last { SNDMORE } else { 0 };
             // The frame's own memory goes into ZeroMQ; it is not copied again.
-            match self.socket.send(frame, more | DONTWAIT) {
+            let mut sent = self.socket.send(frame, more | DONTWAIT);
+            if sent == Err(zmq::Error::EAGAIN)
+                && self.drops()
+                && let Some(first) = first.take()
+            {
+                sent = self.send_to_others(first(), more);
+            }
+            match sent {
                 Ok(()) => {}
                 Err(zmq::Error::EAGAIN) if number == 0 => return Ok(None),
                 // ZeroMQ takes the frames before back, and waits for the others to throw them away.
@@ -220,6 +256,16 @@ impl SocketOutlet {
             }
         }
         Ok(taken.then_some(bytes))
+    }
+
+    /// Sends a message's first frame, and drops it for the subscribers that are full. ZeroMQ does not say how many
+    /// they are, and passes over them, again without a word, until half of their queue is free.
+    fn send_to_others(&mut self, frame: Vec<u8>, more: i32) -> zmq::Result<()> {
+        counter!(OVERFLOWS, "address" => self.name.clone()).increment(1);
+        set_nodrop(&mut self.socket, false)?;
+        let sent = self.socket.send(frame, more | DONTWAIT);
+        set_nodrop(&mut self.socket, true)?;
+        sent
     }
 }
 

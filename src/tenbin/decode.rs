@@ -59,7 +59,7 @@ pub(crate) fn tensors_of_message<F: AsRef<[u8]>>(frames: &[F]) -> Result<Vec<Ten
 ///
 /// # Errors
 /// The first thing that is not Tensorcom's format.
-pub(crate) fn tensors_of_file(bytes: &[u8]) -> Result<Vec<Tensor<'_>>> {
+fn tensors_of_file(bytes: &[u8]) -> Result<Vec<Tensor<'_>>> {
     let (mut chunks, mut at) = (Vec::new(), 0);
     while at < bytes.len() {
         let (chunk, next) = chunk(bytes, at)?;

@@ -7,7 +7,7 @@
 mod decode;
 mod encode;
 
-pub(crate) use decode::{Tensor, tensors_of_file, tensors_of_message};
+pub(crate) use decode::{Tensor, tensors_of_message};
 pub(crate) use encode::{Chunk, chunk, in_one_frame, scale_inv, write_framed};
 
 /// Begins each chunk of a message in one frame.
