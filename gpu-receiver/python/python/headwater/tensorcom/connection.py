@@ -136,7 +136,7 @@ class Connection:
         self.stats.add(sum(len(part) for part in parts[1::2]))
 
     def recv(self) -> Any:
-        """The next arrays: read-only, and in the memory that ZeroMQ received them in. Blocks until there are some.
+        """The next arrays, in the memory that ZeroMQ received them in, which is theirs. Blocks until there are some.
 
         Raises `MessageError` for a message that is not in Tensorcom's format; the next one may be asked for then.
         `EOFError` behind the last file.

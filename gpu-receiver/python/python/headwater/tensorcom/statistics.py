@@ -17,7 +17,7 @@ class Statistics:
         """Begins again."""
         self.start = self.last = time.monotonic()
         self.count = 0
-        self.total = 0
+        self.total: float = 0
         self.recent: collections.deque[tuple[float, float]] = collections.deque(maxlen=self.horizon)
 
     def add(self, x: float) -> None:

@@ -34,13 +34,12 @@ _BITS = {"bfloat16": ("uint16", "bf16"), "float8_e4m3fn": ("uint8", "e4m3")}
 
 
 def load(fname: Union[str, os.PathLike], infos: Any = False, nocheck: bool = False) -> Any:
-    """The arrays of a `.ten` file, which share one read-only memory; with `infos=True` a pair of them and their infos.
+    """The arrays of a `.ten` file, which share one memory; with `infos=True` a pair of them and their infos.
 
     Raises `MessageError`, which names the file and the byte, where it is not in Tensorcom's format.
     """
     _check_name(fname, nocheck)
-    with open(fname, "rb") as file:
-        data = file.read()
+    data = np.fromfile(fname, np.uint8)
     try:
         return checked(*decode(chunks(memoryview(data))), infos)
     except MessageError as error:
