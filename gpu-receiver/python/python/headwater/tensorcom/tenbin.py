@@ -41,7 +41,7 @@ def load(fname: Union[str, os.PathLike], infos: Any = False, nocheck: bool = Fal
     _check_name(fname, nocheck)
     data = np.fromfile(fname, np.uint8)
     try:
-        return checked(*decode(chunks(memoryview(data))), infos)
+        return checked(*decode(chunks(data.data)), infos)
     except MessageError as error:
         raise MessageError(f"{os.fspath(fname)}: {error}") from None
 
