@@ -16,6 +16,7 @@ Ways take turns in each round; figures are medians over rounds. The table is Mar
 
 import argparse
 import importlib.metadata
+import io
 import itertools
 import json
 import os
@@ -27,13 +28,14 @@ import subprocess
 import sys
 import tarfile
 import tempfile
+import threading
 import time
-import io
 
 LINE_BYTES = 64
 # Different batches that a sender in Python sends again and again.
 PREPARED = 8
-LIMIT_S = 600
+# For one way in one round.
+LIMIT_S = 120
 SEED = 1
 
 
@@ -63,7 +65,9 @@ def take(batches, options):
         "bytes": size / len(times),
         "first": first.hexdigest(),
     }
-    print(json.dumps(report), flush=True)
+    print("report", json.dumps(report), flush=True)
+    # It ends when the parent has looked at its CPU time.
+    sys.stdin.read()
 
 
 def tensorcom_trial(options):
@@ -166,7 +170,7 @@ def tensorsocket_sender(options):
 
     first = free_port()
     ports = [first, *(free_port() for _ in range(3))]
-    producer = TensorProducer(Source(), ports[0], ports[1], tuple(ports[2:]), producer_batch_size=1)
+    producer = TensorProducer(Source(), ports[0], ports[1], tuple(ports[2:]), consumer_max_buffer_size=10)
     print("publishing on", ",".join(map(str, ports)), flush=True)
     while True:
         for _ in producer:
@@ -188,7 +192,9 @@ class Process:
     """A child, its lines, and the CPU time that it took."""
 
     def __init__(self, *command):
-        self.process = subprocess.Popen([str(word) for word in command], stdout=subprocess.PIPE, text=True)
+        environment = {**os.environ, "HEADWATER_LOG": "error"}
+        words = [str(word) for word in command]
+        self.process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment)
 
     def said(self, start):
         """What stands behind `start` in the next line that begins with it."""
@@ -208,8 +214,21 @@ class Process:
         return ticks / os.sysconf("SC_CLK_TCK")
 
     def stop(self):
-        self.process.send_signal(signal.SIGKILL)
+        self.process.kill()
         self.process.wait()
+
+
+class Patience:
+    """Ends processes after a while, so that whoever waits for their next line goes on."""
+
+    def __init__(self, processes):
+        self.timer = threading.Timer(LIMIT_S, lambda: [process.process.kill() for process in processes])
+
+    def __enter__(self):
+        self.timer.start()
+
+    def __exit__(self, *raised):
+        self.timer.cancel()
 
 
 def children(pid):
@@ -260,12 +279,13 @@ class Bench:
         senders, urls = way.senders(self, trials)
         children = [self.child(way.trial, url=url) for url in urls]
         try:
-            for child in children:
-                child.said("ready")
-            processes = [*self.services, *senders, *children]
-            before = sum(process.cpu_s() for process in processes)
-            reports = [json.loads(child.said("{").join(["{", ""])) for child in children]
-            cpu = sum(process.cpu_s() for process in processes) - before
+            with Patience([*senders, *children]):
+                for child in children:
+                    child.said("ready")
+                processes = [*self.services, *senders, *children]
+                before = sum(process.cpu_s() for process in processes)
+                reports = [json.loads(child.said("report ")) for child in children]
+                cpu = sum(process.cpu_s() for process in processes) - before
         finally:
             for process in [*children, *senders]:
                 process.stop()

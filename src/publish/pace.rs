@@ -4,10 +4,13 @@ use std::collections::HashMap;
 
 use anyhow::{Result, ensure};
 use headwater_config::publish::{Address, Pace};
+use headwater_core::Digester;
 use headwater_receiver::ReceiverConfig;
 
 /// Most characters of an address that name a folder.
 const FOLDER_CHARS_MAX: usize = 128;
+/// Digits that tell addresses apart whose characters are the same otherwise.
+const FOLDER_DIGITS: usize = 8;
 
 /// A receiver, and the addresses that get what it takes.
 pub(crate) struct Stream {
@@ -48,9 +51,12 @@ pub(crate) fn streams(
 /// Name of an address's own folder: the same after a restart, also where other addresses have come or gone.
 fn folder(address: &Address, seen: &mut HashMap<String, u32>) -> String {
     let plain = |c: char| if c.is_ascii_alphanumeric() || c == '.' { c } else { '_' };
-    let whole: Vec<char> = address.to_string().chars().map(plain).collect();
+    let url = address.to_string();
+    let whole: Vec<char> = url.chars().map(plain).collect();
     let cut = whole.len().saturating_sub(FOLDER_CHARS_MAX);
-    let name: String = whole[cut..].iter().collect();
+    let readable: String = whole[cut..].iter().collect();
+    let digest = Digester::new("headwater address 1").bytes(url.as_bytes()).finish().to_string();
+    let name = format!("{readable}-{}", &digest[..FOLDER_DIGITS]);
     // Port 0 may be there several times.
     let before = seen.entry(name.clone()).or_insert(0);
     *before += 1;
@@ -79,22 +85,20 @@ mod tests {
 
     #[test]
     fn each_address_keeps_its_folder_of_checkpoints() {
-        let urls = ["zrpush://0.0.0.0:{7410..7411}", "file:out/{00..}.ten"];
-        let expected = [
-            "state/zrpush___0.0.0.0_7410",
-            "state/zrpush___0.0.0.0_7411",
-            "state/file_out__00....ten",
-        ];
-        assert_eq!(folders(&urls), expected.map(PathBuf::from));
+        let all = folders(&["zrpush://0.0.0.0:{7410..7411}", "file:out/{00..}.ten"]);
+        let readable = ["zrpush___0.0.0.0_7410-", "zrpush___0.0.0.0_7411-", "file_out__00.._.ten-"];
+        for (folder, readable) in all.iter().zip(readable) {
+            let name = folder.strip_prefix("state").expect("below it").to_string_lossy();
+            assert!(name.starts_with(readable), "{name}");
+        }
         // One less, another order: nobody goes on with another's place.
-        assert_eq!(
-            folders(&["file:out/{00..}.ten", "zrpush://0.0.0.0:7411"]),
-            [PathBuf::from(expected[2]), PathBuf::from(expected[1]),]
-        );
+        let fewer = folders(&["file:out/{00..}.ten", "zrpush://0.0.0.0:7411"]);
+        assert_eq!(fewer, [all[2].clone(), all[1].clone()]);
         let long = format!("file:{}/{{0..}}.ten", "a".repeat(300));
-        let many = folders(&["zrpush://h:0", "zrpush://h:0", &long]);
-        assert_eq!(many.iter().collect::<HashSet<_>>().len(), 3);
-        assert!(many[2].file_name().expect("a name").len() <= 255);
+        let alike = ["file:a_{0..}.ten", "file:a/{0..}.ten", "zrpush://h:0", "zrpush://h:0", &long];
+        let many = folders(&alike);
+        assert_eq!(many.iter().collect::<HashSet<_>>().len(), alike.len(), "{many:?}");
+        assert!(many[4].file_name().expect("a name").len() <= 255);
     }
 
     #[test]

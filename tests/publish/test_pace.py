@@ -60,9 +60,9 @@ def test_an_address_goes_on_where_it_stopped(tiers, tmp_path):
     # The other one's client never came.
     assert publisher.end() == 1, publisher.log.read_text()
     equal(first, reference[:2])
-    (kept,) = (tmp_path / "state").glob("*_a/*.json")
+    (kept,) = (tmp_path / "state").glob("*_a-*/*.json")
     taken = json.loads(kept.read_text())["step"]
-    assert not list((tmp_path / "state").glob("*_b/*.json"))
+    assert not list((tmp_path / "state").glob("*_b-*/*.json"))
 
     publisher = tiers.publish(*options)
     for place, begin in zip(publisher.said("publishing on", 2), (taken, 0)):

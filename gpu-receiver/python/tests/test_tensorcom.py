@@ -216,6 +216,7 @@ def test_files_are_tensorcoms(tmp_path):
         (chunk(header(b"u1", 1, 4)), "1 parts, an odd number"),
         (b"~TenBin~\0", "ends in its length"),
     ],
+    ids=range(5),
 )
 def test_a_bad_file_is_named(tmp_path, data, said):
     file = tmp_path / "bad.ten"
