@@ -5,6 +5,7 @@ import re
 import time
 
 import headwater.tensorcom
+import zmq
 
 from conftest import LIMIT_S, client
 from test_tensorcom import connection, equal, page
@@ -36,6 +37,7 @@ def test_a_client_that_does_not_read_stops_nobody(tiers, tmp_path):
     slow, quick, late = publisher.said("publishing on", 3)
     # Its own queue takes one batch, and it does not read.
     lagging = headwater.tensorcom.Connection(client(slow), queue_batches=1)
+    lagging.socket.setsockopt(zmq.RCVTIMEO, LIMIT_S * 1000)
     lagging.socket.poll(LIMIT_S * 1000)
     reader = connection(client(quick))
     equal([reader.recv() for _ in reference], reference)
