@@ -1,15 +1,16 @@
 """Batches per second that each of several trials on one host gets, by the ways there are to share them: the sender of
 the PyPI package tensorcom, `headwater publish` over the same sockets, a receiver of Headwater's in each trial, a DataLoader
-over `webdataset` in each, and TensorSocket.
+over `webdataset` in each, and the PyPI package tensorsocket.
 
 usage: fanout.py PROGRAM [--trials 1,4] [--rounds N] [--plot FILE.svg] [--json]
 PROGRAM is `headwater` (a release build); Python has its wheel, pyzmq, tensorcom, NumPy and xxhash. What else it wants is
 in requirements-fanout.txt beside it, to be installed with --no-deps. A package that is not there is left out, by name.
 
 The batches cost next to nothing to make, so that moving them is what is measured: samples of bytes in WebDataset
-tars, put together by the recipe `raw`. The senders of tensorcom and TensorSocket have the receiver's first batches
-in memory, and send these again and again. Each trial looks at one byte of each 64, a cache line; the first batch's bytes
-are compared. CPU time is that of all processes, both ends, from a round's first batch on.
+tars, put together by the recipe `raw`. Tensorcom's sender is there twice: as its examples have it, with a DataLoader
+that reads the same tars, and with the receiver's first batches in memory, which it sends again and again and makes
+none. TensorSocket has these too; on CPU it pickles tensors, as it is made to share those of a GPU. Each trial looks at one byte of each 64, a cache line; the first batch's bytes
+are compared where the order is the same. CPU time is that of all processes, both ends, from a round's first batch on.
 
 Ways take turns in each round; figures are medians over rounds. The table is Markdown.
 """
@@ -99,6 +100,11 @@ def receiver(options):
 
 
 def webdataset_trial(options):
+    take(dataloader(options), options)
+
+
+def dataloader(options):
+    """Batches without end, in an order of their own."""
     import numpy
     import webdataset
     from torch.utils.data import DataLoader
@@ -110,7 +116,7 @@ def webdataset_trial(options):
     tars = sorted(map(str, pathlib.Path(options.folder).glob("*.tar")))
     samples = webdataset.WebDataset(tars, shardshuffle=False, resampled=False).repeat().shuffle(256)
     samples = samples.to_tuple("jpg", "cls").map(sample)
-    take(DataLoader(samples, options.batch, num_workers=1), options)
+    return DataLoader(samples, options.batch, num_workers=options.threads)
 
 
 def tensorsocket_trial(options):
@@ -139,20 +145,30 @@ def prepared(options):
 
 
 def tensorcom_sender(options):
+    send_by_tensorcom(itertools.cycle(prepared(options)), options)
+
+
+def tensorcom_loading_sender(options):
+    import numpy
+
+    batches = dataloader(options)
+    send_by_tensorcom(([images.numpy(), labels.numpy().astype(numpy.int32)] for images, labels in batches), options)
+
+
+def send_by_tensorcom(batches, options):
     """An address for each trial, as nothing is to be lost."""
     import zmq
     from tensorcom import Connection
 
-    batches = prepared(options)
     connections = [Connection("zrpush://127.0.0.1:*") for _ in range(options.senders)]
     for connection in connections:
         port = connection.socket.getsockopt_string(zmq.LAST_ENDPOINT).rsplit(":")[-1]
         # As `headwater publish` has it.
         connection.socket.setsockopt(zmq.SNDHWM, 4)
         print("publishing on", f"zrpush://127.0.0.1:{port}", flush=True)
-    for batch in itertools.cycle(batches):
+    for batch in batches:
         for connection in connections:
-            connection.send(batch, allow64=True)
+            connection.send(batch)
 
 
 def tensorsocket_sender(options):
@@ -318,25 +334,30 @@ def write(folder, options):
 class Way:
     """Who sends what, and what a trial receives it with."""
 
-    def __init__(self, name, trial, package=None):
-        self.name, self.trial, self.package = name, trial, package
+    def __init__(self, name, trial, *packages):
+        self.name, self.trial, self.packages = name, trial, packages
 
-    def is_there(self):
-        try:
-            return self.package is None or bool(importlib.metadata.version(self.package))
-        except importlib.metadata.PackageNotFoundError:
-            return False
+    def missing(self):
+        """Packages that are not installed."""
+        return [package for package in self.packages if not found(package)]
 
     def senders(self, bench, trials):
         """Each trial helps itself."""
         return [], [""] * trials
 
 
+def found(package):
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
 class Python(Way):
     """A sender in Python, with an address for each trial or one for all."""
 
-    def __init__(self, name, sender, *trial, each=True):
-        super().__init__(name, *trial)
+    def __init__(self, name, sender, trial, *packages, each=True):
+        super().__init__(name, trial, *packages)
         self.sender, self.each = sender, each
 
     def senders(self, bench, trials):
@@ -366,14 +387,16 @@ def other_end(url):
     return url.replace("zrpush", "zrpull")
 
 
-TENSORCOM = "tensorcom's sender"
+TENSORCOM = "tensorcom's sender of a DataLoader"
+OTHER_ORDER = (TENSORCOM, "a DataLoader in each trial", "a receiver in each trial")
 WAYS = [
-    Python(TENSORCOM, "tensorcom_sender", "tensorcom_trial", "tensorcom"),
+    Python(TENSORCOM, "tensorcom_loading_sender", "tensorcom_trial", "tensorcom", "webdataset"),
+    Python("tensorcom's sender, batches in memory", "tensorcom_sender", "tensorcom_trial", "tensorcom"),
     Publish("`headwater publish`, tensorcom's client", "tensorcom_trial", "tensorcom"),
     Publish("`headwater publish`, `headwater.tensorcom`", "headwater_client_trial"),
     Way("a receiver in each trial", "receiver_trial"),
-    Way("webdataset, a DataLoader in each trial", "webdataset_trial", "webdataset"),
-    Python("TensorSocket", "tensorsocket_sender", "tensorsocket_trial", "tensorsocket", each=False),
+    Way("a DataLoader in each trial", "webdataset_trial", "webdataset"),
+    Python("TensorSocket, batches in memory", "tensorsocket_sender", "tensorsocket_trial", "tensorsocket", each=False),
 ]
 
 
@@ -383,10 +406,10 @@ def main():
         told = argparse.Namespace(**json.loads(options.told))
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         return globals()[options.role](told)
-    ways = [way for way in WAYS if way.is_there()]
+    ways = [way for way in WAYS if not way.missing()]
     for way in WAYS:
         if way not in ways:
-            print(f"left out: {way.name}, for {way.package} is not installed", file=sys.stderr)
+            print(f"left out: {way.name}, for {', '.join(way.missing())} is not installed", file=sys.stderr)
     with tempfile.TemporaryDirectory() as folder:
         bench = Bench(options, pathlib.Path(folder))
         try:
@@ -409,16 +432,20 @@ def measure(bench, ways):
         for trials in options.trials:
             for way in ways:
                 rounds[way.name, trials].append(bench.run(way, trials))
-    # The same stream: all but who has an order of its own got the same first batch.
-    first = {one for (name, _), each in rounds.items() if not name.startswith(("webdataset", "a receiver")) for figures in each for one in figures["first"]}
+    # Of the receiver's own batches the labels have another type; DataLoaders have other orders.
+    same = [each for (name, _), each in rounds.items() if name not in OTHER_ORDER]
+    first = {one for each in same for figures in each for one in figures["first"]}
     if len(first) > 1:
         sys.exit(f"first batches differ: {first}")
-    median = lambda each, what: statistics.median(figures[what] for figures in each)
-    return {place: {what: median(each, what) for what in ("rate", "cpu_ms", "mb")} for place, each in rounds.items()}
+
+    def medians(each):
+        return {what: statistics.median(figures[what] for figures in each) for what in ("rate", "cpu_ms", "mb")}
+
+    return {place: medians(each) for place, each in rounds.items()}
 
 
 def table(results, options):
-    print("| way | trials | batches/s, each | MB/s, all | times tensorcom's | CPU, ms a batch delivered |")
+    print(f"| way | trials | batches/s, each | MB/s, all | times {TENSORCOM} | CPU, ms a batch delivered |")
     print("| --- | --- | --- | --- | --- | --- |")
     for (name, trials), figures in results.items():
         base = results.get((TENSORCOM, trials), {"rate": float("nan")})["rate"]
@@ -426,7 +453,9 @@ def table(results, options):
         everything = rate * trials * figures["mb"]
         print(f"| {name} | {trials} | {rate:.1f} | {everything:.0f} | {rate / base:.2f} | {figures['cpu_ms']:.1f} |")
     mb = next(iter(results.values()))["mb"]
-    print(f"\nBatches of {options.batch} samples, {mb:.1f} MB; medians of {options.rounds} rounds of {options.count} batches.")
+    versions = {package: found(package) for way in WAYS for package in way.packages if found(package)}
+    print("\n" + ", ".join(f"{package} {version}" for package, version in versions.items()) + ".", end=" ")
+    print(f"Batches of {options.batch} samples, {mb:.1f} MB; medians of {options.rounds} rounds of {options.count} batches.")
 
 
 def plot(results, options):
@@ -455,7 +484,7 @@ def parse():
     parser.add_argument("--samples", type=int, default=1024)
     parser.add_argument("--count", type=int, default=60, help="batches that are timed, for each trial")
     parser.add_argument("--warm-up", type=int, default=8, help="batches before that")
-    parser.add_argument("--threads", type=int, default=1, help="threads of the worker")
+    parser.add_argument("--threads", type=int, default=1, help="threads of the worker, workers of a DataLoader")
     parser.add_argument("--augment-set", action="append", default=[], metavar="KEY=VALUE", help="for the worker")
     parser.add_argument("--publish-set", action="append", default=[], metavar="KEY=VALUE", help="for `headwater publish`")
     parser.add_argument(
