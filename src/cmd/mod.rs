@@ -8,6 +8,7 @@ pub(crate) mod datasets;
 pub(crate) mod doctor;
 pub(crate) mod host;
 pub(crate) mod local;
+pub(crate) mod monitor;
 pub(crate) mod plan;
 pub(crate) mod publish;
 pub(crate) mod receive;
