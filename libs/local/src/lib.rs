@@ -34,6 +34,7 @@ mod words;
 pub use embedded::{ANY_PORT, Embedded};
 pub use error::{LocalError, LocalErrorKind};
 pub use job::local_ranks;
+pub use program::program;
 pub use serve::serve;
 pub use services::{Services, Watch};
 pub use wanted::Wanted;

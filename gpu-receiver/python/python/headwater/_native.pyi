@@ -1,4 +1,6 @@
 # The classes are described in __init__.pyi.
+from typing import Optional
+
 from . import Batch as Batch
 from . import Iteration as Iteration
 from . import Loader as Loader
@@ -9,4 +11,6 @@ from . import __version__ as __version__
 from . import decode as decode
 from . import render as render
 
-__all__ = ["Batch", "Iteration", "Loader", "Renderer", "Sample", "Tensor", "__version__", "decode", "render"]
+__all__ = ["Batch", "Iteration", "Loader", "Renderer", "Sample", "Tensor", "__version__", "decode", "program", "render"]
+
+def program() -> Optional[str]: ...
