@@ -17,7 +17,8 @@ const GONE: usize = 5;
 fn run(place: &Place, shards: &str) -> Command {
     fs::create_dir_all(place.path("cache")).unwrap();
     let dataset = format!("photos={shards}");
-    let cache = format!("storage.cache=[{{dir=\"{}\",bytes=67108864}}]", place.path("cache").display());
+    let cache =
+        format!("storage.cache=[{{dir=\"{}\",bytes=67108864}}]", place.path("cache").display());
     let own = std::process::id().to_string();
     let args = ["--die-with", &own, "run", "--recipe", "imagenet-eval", "--batch", "15"];
     let sets = ["receiver.seed=7", "storage.index_dir=index", "augment.threads=1", &cache];

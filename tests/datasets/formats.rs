@@ -91,7 +91,14 @@ fn succeeded(ended: Ended) -> String {
 }
 
 const VALIDATE: [&str; 9] = [
-    "datasets", "validate", "--configured", "--set", "recipe.preset=raw", "--set", FIELDS, "--set",
+    "datasets",
+    "validate",
+    "--configured",
+    "--set",
+    "recipe.preset=raw",
+    "--set",
+    FIELDS,
+    "--set",
     "receiver.label_field=",
 ];
 
@@ -206,7 +213,8 @@ fn data_that_do_not_have_their_checksum_are_named() {
     fs::write(place.path("a.tfrecord"), &records).unwrap();
     let args = [&VALIDATE[..2], &["--dataset", "a=a.tfrecord"], &VALIDATE[3..]].concat();
     let ended = place.run(&args);
-    let told = |line: &str| line.contains("a.tfrecord: sample 0, `a/0`: ") && line.contains("checksum");
+    let told =
+        |line: &str| line.contains("a.tfrecord: sample 0, `a/0`: ") && line.contains("checksum");
     assert!(ended.stdout.lines().any(told), "{}", ended.stdout);
     refused(&ended, &["1 sample and 0 shards broken"]);
     // Counting reads the heads of records only.
@@ -216,7 +224,8 @@ fn data_that_do_not_have_their_checksum_are_named() {
 #[test]
 fn an_index_of_tfrecord_is_what_tfrecord2idx_writes_and_others_are_refused() {
     let place = Place::new();
-    let (records, theirs) = (data("formats/tfrecord/photos.tfrecord"), data("formats/tfrecord/photos.idx"));
+    let (records, theirs) =
+        (data("formats/tfrecord/photos.tfrecord"), data("formats/tfrecord/photos.idx"));
     fs::copy(records, place.path("a.tfrecord")).unwrap();
     let index = ["datasets", "index", "--dataset", "a=a.tfrecord"];
     assert_eq!(place.printed(&index), "a: 1 written, 0 up to date\n");

@@ -122,7 +122,10 @@ fn open(
         return open_cached(path, version, entry, roots);
     }
     let name = path.file_name().unwrap_or_default().to_string_lossy();
-    if !is_of_file(&entry.name, &name) || place.index.digest() != entry.digest {
+    if !is_of_file(&entry.name, &name)
+        || !has_size(&place, entry.bytes)
+        || place.index.digest() != entry.digest
+    {
         let reason = format!("`{shown}` is not the shard `{}` of the manifest", entry.name);
         return Err(NotLocal::lasting(reason));
     }
@@ -147,6 +150,13 @@ fn open(
 fn is_of_file(shard: &str, file: &str) -> bool {
     let last = shard.rsplit_once('/').map_or(shard, |(_, last)| last);
     last.strip_prefix(file).is_some_and(|rest| rest.is_empty() || rest.starts_with('#'))
+}
+
+/// Whether a shard can have that many bytes by its manifest: those of its fields or, where it has its file
+/// to itself, of the file.
+fn has_size(place: &ShardPlace, bytes: u64) -> bool {
+    let fields = place.index.field_bytes();
+    bytes == fields || bytes == fields.max(place.bytes)
 }
 
 /// Opens a shard in the host's cache. Its key follows from the manifest's digest, so that no other

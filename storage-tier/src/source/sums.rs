@@ -180,8 +180,9 @@ pub(crate) fn is_other_sum(error: &ObjectError) -> bool {
     matches!(error, ObjectError::Read { source, .. } if source.is::<OtherSum>())
 }
 
-fn hex(sum: &Sum) -> String {
-    sum.iter().map(|byte| format!("{byte:02x}")).collect()
+/// Bytes as people write a checksum.
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 #[cfg(test)]

@@ -154,26 +154,24 @@ unsafe extern "C" fn params_format(_: Opaque, format: c_int) -> Status {
     call("params_format")
 }
 
-unsafe extern "C" fn batch_supported(
-    _: Opaque,
-    _: Opaque,
-    _: Opaque,
-    refused: *mut c_int,
-) -> Status {
-    // SAFETY: a place of the caller's.
+/// Answers whether an image is supported.
+///
+/// # Safety
+/// `refused` is a place of the caller's.
+unsafe fn supported(name: &'static str, refused: *mut c_int) -> Status {
+    // SAFETY: as the caller says.
     unsafe { *refused = BOOKS.with_borrow(|books| books.refused) };
-    call("batch_supported")
+    call(name)
 }
 
-unsafe extern "C" fn decoder_supported(
-    _: Opaque,
-    _: Opaque,
-    _: Opaque,
-    refused: *mut c_int,
-) -> Status {
+unsafe extern "C" fn batch_supported(_: Opaque, _: Opaque, _: Opaque, to: *mut c_int) -> Status {
     // SAFETY: a place of the caller's.
-    unsafe { *refused = BOOKS.with_borrow(|books| books.refused) };
-    call("decoder_supported")
+    unsafe { supported("batch_supported", to) }
+}
+
+unsafe extern "C" fn decoder_supported(_: Opaque, _: Opaque, _: Opaque, to: *mut c_int) -> Status {
+    // SAFETY: a place of the caller's.
+    unsafe { supported("decoder_supported", to) }
 }
 
 unsafe extern "C" fn batch_initialise(

@@ -1,11 +1,10 @@
 //! Hashes of shards, as index.json has them.
 
-use std::fmt::Write;
-
 use sha2::{Digest as _, Sha256};
 use xxhash_rust::{xxh3, xxh64};
 
 use super::index::File;
+use crate::source::hex;
 
 /// What is wrong with the bytes of a file, by its hashes. Those of other kinds than these are not looked at.
 pub(super) fn fault(file: &File, bytes: &[u8]) -> Option<String> {
@@ -22,12 +21,4 @@ pub(super) fn fault(file: &File, bytes: &[u8]) -> Option<String> {
     };
     let wrong = file.hashes.iter().find(|(kind, told)| is_other(kind, told));
     wrong.map(|(kind, _)| format!("its {kind} is not that of index.json"))
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::new(), |mut text, byte| {
-        // Writing into a string does not fail.
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
 }

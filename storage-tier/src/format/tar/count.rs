@@ -34,13 +34,11 @@ pub fn count_samples(path: &Path) -> Result<SampleCount, StorageError> {
     count_at(&Place::of_file(path))
 }
 
-/// The same of any source; elsewhere than on this host it is always scanned.
+/// The same of a place on this host.
 pub(crate) fn count_at(place: &Place) -> Result<SampleCount, StorageError> {
     let object = place.open()?;
     let bytes = object.bytes();
-    if place.source.is_local()
-        && let Some((samples, form)) = by_idx(place, &*object)
-    {
+    if let Some((samples, form)) = by_idx(place, &*object) {
         return Ok(SampleCount { shards: 1, samples, bytes, by_idx: Some(form) });
     }
     let scan = scan(&*object)?;

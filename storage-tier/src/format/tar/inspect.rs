@@ -1,6 +1,6 @@
 //! A shard looked at by itself, for tools that look after shards: nothing is kept or served.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use headwater_storage_client::IndexedShard;
 
@@ -78,11 +78,5 @@ impl InspectedShard {
     #[must_use]
     pub fn dali_idx(&self) -> String {
         text::write(self.shard.index())
-    }
-
-    /// Where [`InspectedShard::dali_idx`] belongs: `a.idx` for `a.tar`.
-    #[must_use]
-    pub fn dali_idx_path(shard: &Path) -> PathBuf {
-        shard.with_extension("idx")
     }
 }
