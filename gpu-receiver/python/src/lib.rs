@@ -46,6 +46,8 @@ mod native {
     #[pymodule_export]
     use super::local::program;
     #[pymodule_export]
+    use super::ray::service_config;
+    #[pymodule_export]
     use super::render::{Renderer, decode, render};
     #[pymodule_export]
     use super::sample::Sample;

@@ -110,7 +110,8 @@ impl Loader {
             keywords,
             scripts: scripts(py)?,
         };
-        let options = options::gather(arguments).map_err(ConfigError::new_err)?;
+        let mut options = options::gather(arguments).map_err(ConfigError::new_err)?;
+        following.as_ref().map_or(Ok(()), |service| service.lead(py, &mut options.receiver))?;
         telemetry::start(py, &options.telemetry, &options.log_origin)?;
         let opened = open(py, options, callbacks, progress)?;
         telemetry::ready();
