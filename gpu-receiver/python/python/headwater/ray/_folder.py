@@ -34,7 +34,7 @@ class Folder:
             file.write(text)
         return new.rename(self.path / name)
 
-    def list(self, name: str) -> str:
+    def entry(self, name: str) -> str:
         """The entry of a list of addresses that leads to a file."""
         return f"{_LISTS}{self.path / name}"
 

@@ -29,8 +29,8 @@ class Following:
         folder = Folder()
         self._service, self._state = service, _State(folder)
         # Lists of addresses, as `receiver.storage` and `receiver.workers` have them.
-        self.storage = [folder.list(STORAGE)]
-        self.workers = [folder.list(WORKER)]
+        self.storage = [folder.entry(STORAGE)]
+        self.workers = [folder.entry(WORKER)]
         self.token_file: Optional[str] = None
         if plan.token is not None:
             self.token_file = str(folder.write("token", plan.token))

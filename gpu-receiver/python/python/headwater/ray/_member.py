@@ -98,7 +98,7 @@ class Member:
     def _arguments(self, plan: Plan) -> list[str]:
         arguments = [_VERBS[self._tier], "--listen", f"{self._host}:0"]
         if self._tier == WORKER:
-            arguments += ["--storage", self._folder.list(STORAGE)]
+            arguments += ["--storage", self._folder.entry(STORAGE)]
         if plan.token is not None:
             token = self._folder.write("token", plan.token)
             arguments += ["--set", f"security.token_file={token}"]
