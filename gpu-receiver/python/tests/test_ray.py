@@ -24,6 +24,8 @@ PLACED = {"num_cpus": 0, "resources": {"place": 1}}
 def cluster():
     from ray.cluster_utils import Cluster
 
+    # Ray has its processes give way to all others, which takes minutes on a machine that is busy.
+    os.environ.setdefault("RAY_worker_niceness", "0")
     cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 2, "include_dashboard": False})
     try:
         ray.init(address=cluster.address, log_to_driver=False)
