@@ -118,16 +118,16 @@ def test_batches_are_those_of_services_of_one_host(start, node, expected):
 def test_a_node_that_is_lost_changes_no_byte(start, node, cluster, expected):
     first = node(2)
     service = start(storage_options=PLACED, worker_options=PLACED)
-    before = service.addresses
+    before, watched = service.addresses, [Watched(pid) for pid in pids(service).values()]
     with headwater.Loader(ray="headwater", **READING) as loader:
         iteration = iter(loader)
         digests = [next(iteration).digest for _ in range(4)]
         # Both members restart there.
         node(2)
         cluster.remove_node(first, allow_graceful=False)
+        assert len(watched) == 2 and all(one.has_ended() for one in watched)
         digests += rest(iteration)
-        until(lambda: counts(service) == (1, 1))
-        assert not set(before.storage + before.workers) & set(sum(service.addresses, []))
+        until(lambda: counts(service) == (1, 1) and not set(sum(before, [])) & set(sum(service.addresses, [])))
         assert digests + rest(loader) == expected
 
 
