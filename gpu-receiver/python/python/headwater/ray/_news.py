@@ -38,13 +38,16 @@ class News:
         self._stopped.set()
 
     def _hear(self) -> None:
-        from ray.exceptions import RayActorError
+        from ray.exceptions import RayError
 
         seen = NOTHING_SEEN
         while not self._stopped.is_set():
+            if not library().is_initialized():
+                # This process has left the cluster by ray.shutdown(): what it knows of the service stays.
+                return
             try:
                 view = self._next(seen)
-            except RayActorError:
+            except RayError:
                 # It has ended, or is being restarted.
                 self._stopped.wait(_PAUSE_S)
                 continue
