@@ -11,7 +11,7 @@ FUZZ_SECONDS ?= 300
 CARGO := cargo
 BIN = $(or $(CARGO_TARGET_DIR),target)/release/headwater
 
-.PHONY: run test test-arm test-wheel soak simulate fuzz test-k8s test-rdma lint wheel bench build clean system
+.PHONY: run test test-arm test-ray test-wheel soak simulate fuzz test-k8s test-rdma lint wheel bench build clean system
 
 run: build
 	mkdir -p out
@@ -53,6 +53,16 @@ test-rdma: system
 test-arm: wheel
 	scripts/install-system.sh arm
 	tests/arm/run.sh $(WHEELS)
+
+# On a local cluster of Ray with several nodes, and the searches of the examples. Ray is installed the first time: 75 MB.
+test-ray: system $(VENV)/ready
+	scripts/install-system.sh tests
+	$(PYTHON) -m pip install --quiet --disable-pip-version-check -r scripts/requirements-ray.txt
+	$(CARGO) test --workspace --no-run
+	scripts/build-wheel.sh $(VENV) out/test-wheels
+	$(PYTHON) -m pip install --quiet --disable-pip-version-check --no-deps --force-reinstall \
+	    out/test-wheels/headwater-*.whl
+	$(PYTHON) -m pytest -q gpu-receiver/python/tests/test_ray.py tests/examples/test_search.py
 
 # What a first visitor does, with the wheel of `make wheel`. `make test` does it with the tests' own wheel.
 test-wheel: wheel $(VENV)/ready

@@ -12,17 +12,18 @@ use serde_json::{Map, Value, json};
 
 use crate::data;
 use crate::local::{Local, Place};
+use crate::ray::RAY;
 
 /// Keywords that are not keys of `[receiver]`.
-const OWN: [&str; 7] =
-    ["datasets", "recipe", "dtype", "batch_size", "curriculum", EMBEDDED, AUGMENT_THREADS];
+const OWN: [&str; 8] =
+    ["datasets", "recipe", "dtype", "batch_size", "curriculum", EMBEDDED, AUGMENT_THREADS, RAY];
 /// Keywords that are functions; they are taken out before the others are read.
 const FUNCTIONS: [&str; 3] = ["amax_reduce", "device_allocator", "progress"];
 /// Keywords on services that the loader starts.
 const EMBEDDED: &str = "embedded";
 const AUGMENT_THREADS: &str = "augment_threads";
 /// Keywords on services that run elsewhere.
-const ADDRESSES: [&str; 2] = ["storage", "workers"];
+pub(crate) const ADDRESSES: [&str; 2] = ["storage", "workers"];
 /// What `embedded` may be.
 const THREADS: &str = "threads";
 /// Ending of a configuration file, which is no data.
@@ -149,7 +150,9 @@ impl Arguments {
                 None => Ok(None),
             };
         }
-        if let Some(key) = ADDRESSES.iter().find(|key| self.keywords.contains_key(**key)) {
+        if let Some(key) =
+            [RAY].iter().chain(&ADDRESSES).find(|key| self.keywords.contains_key(**key))
+        {
             return wrong(format!(
                 "`data` and `{key}` are both given: with `data` the loader starts services on this host, \
                  with `storage` and `workers` it uses those of a cluster; leave one out"
@@ -190,6 +193,8 @@ fn settings(data: Option<Value>, mut keywords: Table) -> Result<Vec<Setting>, Co
         let entries = data::entries(data, datasets)?;
         settings.push(Setting::typed("argument data", "dataset", entries));
     }
+    // In its place there are addresses by now.
+    keywords.remove(RAY);
     for (name, value) in keywords {
         let origin = format!("keyword {name}");
         settings.push(match name.as_str() {

@@ -36,6 +36,7 @@ pub use embedded::{ANY_PORT, Embedded};
 pub use error::{LocalError, LocalErrorKind};
 pub use host::{host_receiver, serve_host};
 pub use job::local_ranks;
+pub use program::program;
 pub use serve::serve;
 pub use services::{Services, Watch};
 pub use wanted::Wanted;

@@ -21,6 +21,14 @@ const LISTENING: &str = "listening on ";
 /// Start of the line in which it says why it ends.
 const LAST_WORDS: &str = "headwater: ";
 
+/// The program as [`find`] finds it for this process.
+///
+/// # Errors
+/// There is none.
+pub fn program(scripts: &[PathBuf]) -> Result<PathBuf, LocalError> {
+    find(scripts, |name| std::env::var_os(name))
+}
+
 /// The program: the one that the environment names, else in the `scripts` folders, in their order, else
 /// on the path. `variable` looks a variable of the environment up.
 ///

@@ -78,7 +78,7 @@ impl Services {
         let folder = RuntimeFolder::open()?;
         let socket = folder.socket(wanted.key(&config));
         let hello = wanted.hello(&config);
-        let found = || program::find(scripts, |name| std::env::var_os(name));
+        let found = || program::program(scripts);
         for _ in 0..TRIES {
             watch.check()?;
             if let Some(services) = Self::join(Connection::open(&socket)?, &hello, watch)? {

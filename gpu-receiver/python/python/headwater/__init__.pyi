@@ -201,6 +201,8 @@ class Loader:
         job: Optional[str] = None,
         storage: Union[str, Sequence[str], None] = None,
         workers: Union[str, Sequence[str], None] = None,
+        # In place of these: a service that `headwater.ray.start` has started.
+        ray: Optional[str] = None,
         rank: Optional[int] = None,
         world_size: Optional[int] = None,
         seed: Optional[int] = None,
