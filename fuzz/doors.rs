@@ -308,7 +308,10 @@ pub(crate) fn tensorcom(bytes: &[u8]) {
         assert!(dtype == Dtype::I64 && wide % 2 == 0, "{dtype:?} is refused");
         return;
     };
-    let frame = tenbin::in_one_frame(&[chunk, tenbin::scale_inv(0.5)]);
+    let chunks: [tenbin::Chunk; 2] = [chunk, tenbin::scale_inv(0.5)];
+    let (frame, mut file) = (tenbin::in_one_frame(&chunks), Vec::new());
+    tenbin::write_framed(&chunks, &mut file).expect("memory takes it");
+    assert!(file == frame, "a file differs from a frame");
     let parts = unframed(&frame);
     let [header, body, scale_header, scale] = parts[..] else { panic!("{} parts", parts.len()) };
     let number = |at: usize| i64::from_le_bytes(header[at..at + 8].try_into().expect("a number"));

@@ -9,8 +9,9 @@ in requirements-fanout.txt beside it, to be installed with --no-deps. A package 
 The batches cost next to nothing to make, so that moving them is what is measured: samples of bytes in WebDataset
 tars, put together by the recipe `raw`. Tensorcom's sender is there twice: as its examples have it, with a DataLoader
 that reads the same tars, and with the receiver's first batches in memory, which it sends again and again and makes
-none. TensorSocket has these too; on CPU it pickles tensors, as it is made to share those of a GPU. Each trial looks at one byte of each 64, a cache line; the first batch's bytes
-are compared where the order is the same. CPU time is that of all processes, both ends, from a round's first batch on.
+none. TensorSocket has these too; on CPU it pickles tensors, as it is made to share those of a GPU. Each trial looks at
+one byte of each 64, a cache line. The first batch's bytes are compared where the order is the same. CPU time is that
+of all processes, both ends, from a round's first batch on.
 
 Ways take turns in each round; figures are medians over rounds. The table is Markdown.
 """
@@ -23,185 +24,25 @@ import json
 import os
 import pathlib
 import random
-import signal
 import statistics
 import subprocess
 import sys
 import tarfile
 import tempfile
 import threading
-import time
 
-LINE_BYTES = 64
-# Different batches that a sender in Python sends again and again.
-PREPARED = 8
+import fanout_ends
+from fanout_ends import PREPARED, SEED, receiver
+
 # For one way in one round.
 LIMIT_S = 120
-SEED = 1
-
-
-# === what a trial does ===
-
-
-def take(batches, options):
-    """Takes `options.count` batches after some, and says when, and what the first one was."""
-    import numpy
-    import xxhash
-
-    print("ready", flush=True)
-    times, first, size = [], xxhash.xxh3_128(), 0
-    for number, arrays in enumerate(batches):
-        for array in arrays:
-            flat = numpy.asarray(array).reshape(-1).view(numpy.uint8)
-            int(flat[::LINE_BYTES].sum())
-            if number == 0:
-                first.update(flat)
-            size += flat.nbytes
-        times.append(time.monotonic())
-        if len(times) == options.warm_up + options.count:
-            break
-    report = {
-        "begin": times[options.warm_up - 1],
-        "end": times[-1],
-        "bytes": size / len(times),
-        "first": first.hexdigest(),
-    }
-    print("report", json.dumps(report), flush=True)
-    # It ends when the parent has looked at its CPU time.
-    sys.stdin.read()
-
-
-def tensorcom_trial(options):
-    from tensorcom import Connection
-
-    take(Connection(options.url).items(), options)
-
-
-def headwater_client_trial(options):
-    from headwater.tensorcom import Connection
-
-    take(Connection(options.url), options)
-
-
-def receiver_trial(options):
-    take(([tensor.numpy() for _, tensor in batch.items()] for batch in receiver(options)), options)
-
-
-def receiver(options):
-    """Batches without end."""
-    import headwater
-
-    loader = headwater.Loader(
-        storage=options.storage, workers=options.workers, datasets="samples", seed=SEED, batch_size=options.batch,
-        recipe={"preset": "raw", "raw_bytes_max": options.sample_bytes}, **dict(options.loader_option),
-    )  # fmt: skip
-    while True:
-        yield from loader
-
-
-def webdataset_trial(options):
-    take(dataloader(options), options)
-
-
-def dataloader(options):
-    """Batches without end, in an order of their own."""
-    import numpy
-    import webdataset
-    from torch.utils.data import DataLoader
-
-    def sample(fields):
-        image, label = fields
-        return numpy.frombuffer(image, numpy.uint8).copy(), int(label)
-
-    tars = sorted(map(str, pathlib.Path(options.folder).glob("*.tar")))
-    samples = webdataset.WebDataset(tars, shardshuffle=False, resampled=False).repeat().shuffle(256)
-    samples = samples.to_tuple("jpg", "cls").map(sample)
-    return DataLoader(samples, options.batch, num_workers=options.threads)
-
-
-def tensorsocket_trial(options):
-    from tensorsocket import TensorConsumer
-
-    first, *others = (int(port) for port in options.url.split(","))
-    consumer = TensorConsumer(first, others[0], tuple(others[1:]), batch_size=options.batch)
-
-    def batches():
-        while True:
-            yield from consumer
-
-    take(batches(), options)
-
-
-# === what a sender does ===
-
-
-def prepared(options):
-    import numpy
-
-    with numpy.load(options.prepared) as file:
-        arrays = [file[name] for name in sorted(file.files)]
-    each = len(arrays) // PREPARED
-    return [arrays[at : at + each] for at in range(0, len(arrays), each)]
-
-
-def tensorcom_sender(options):
-    send_by_tensorcom(itertools.cycle(prepared(options)), options)
-
-
-def tensorcom_loading_sender(options):
-    import numpy
-
-    batches = dataloader(options)
-    send_by_tensorcom(([images.numpy(), labels.numpy().astype(numpy.int32)] for images, labels in batches), options)
-
-
-def send_by_tensorcom(batches, options):
-    """An address for each trial, as nothing is to be lost."""
-    import zmq
-    from tensorcom import Connection
-
-    connections = [Connection("zrpush://127.0.0.1:*") for _ in range(options.senders)]
-    for connection in connections:
-        port = connection.socket.getsockopt_string(zmq.LAST_ENDPOINT).rsplit(":")[-1]
-        # As `headwater publish` has it.
-        connection.socket.setsockopt(zmq.SNDHWM, 4)
-        print("publishing on", f"zrpush://127.0.0.1:{port}", flush=True)
-    for batch in batches:
-        for connection in connections:
-            connection.send(batch)
-
-
-def tensorsocket_sender(options):
-    import torch
-    from tensorsocket import TensorProducer
-
-    batches = [[torch.from_numpy(array) for array in batch] for batch in prepared(options)]
-
-    class Source:
-        def __len__(self):
-            return options.warm_up + options.count
-
-        def __iter__(self):
-            return itertools.islice(itertools.cycle(batches), len(self))
-
-    first = free_port()
-    ports = [first, *(free_port() for _ in range(3))]
-    producer = TensorProducer(Source(), ports[0], ports[1], tuple(ports[2:]), consumer_max_buffer_size=10)
-    print("publishing on", ",".join(map(str, ports)), flush=True)
-    while True:
-        for _ in producer:
-            pass
-
-
-def free_port():
-    import socket
-
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        return taken.getsockname()[1]
 
 
 # === the processes ===
+
+
+class Ended(Exception):
+    """A process ended, or was too slow and was ended."""
 
 
 class Process:
@@ -217,7 +58,7 @@ class Process:
         for line in self.process.stdout:
             if line.startswith(start):
                 return line.removeprefix(start).strip()
-        sys.exit(f"{self.process.args[:3]} ended with {self.process.wait()} before it said `{start}`")
+        raise Ended(f"exit status {self.process.wait()} before it said `{start}`")
 
     def cpu_s(self):
         """So far, children that have ended included."""
@@ -288,13 +129,14 @@ class Bench:
         numpy.savez(self.options.prepared, **arrays)
 
     def child(self, role, **told):
-        return Process(sys.executable, __file__, self.options.program, "--role", role, "--told", json.dumps({**vars(self.options), **told}))
+        return Process(sys.executable, fanout_ends.__file__, role, json.dumps({**vars(self.options), **told}))
 
     def run(self, way, trials):
         """Batches a second of a trial, and CPU seconds for each batch that one got."""
         senders, urls = way.senders(self, trials)
         children = [self.child(way.trial, url=url) for url in urls]
         try:
+            # A round of a way that is so slow does not end the others.
             with Patience([*senders, *children]):
                 for child in children:
                     child.said("ready")
@@ -402,10 +244,6 @@ WAYS = [
 
 def main():
     options = parse()
-    if options.role:
-        told = argparse.Namespace(**json.loads(options.told))
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
-        return globals()[options.role](told)
     ways = [way for way in WAYS if not way.missing()]
     for way in WAYS:
         if way not in ways:
@@ -431,7 +269,10 @@ def measure(bench, ways):
     for _ in range(options.rounds):
         for trials in options.trials:
             for way in ways:
-                rounds[way.name, trials].append(bench.run(way, trials))
+                try:
+                    rounds[way.name, trials].append(bench.run(way, trials))
+                except Ended as error:
+                    print(f"no figures of {way.name} for {trials}: {error} ({LIMIT_S} s at most)", file=sys.stderr)
     # Of the receiver's own batches the labels have another type; DataLoaders have other orders.
     same = [each for (name, _), each in rounds.items() if name not in OTHER_ORDER]
     first = {one for each in same for figures in each for one in figures["first"]}
@@ -441,7 +282,7 @@ def measure(bench, ways):
     def medians(each):
         return {what: statistics.median(figures[what] for figures in each) for what in ("rate", "cpu_ms", "mb")}
 
-    return {place: medians(each) for place, each in rounds.items()}
+    return {place: medians(each) for place, each in rounds.items() if each}
 
 
 def table(results, options):
@@ -464,7 +305,8 @@ def plot(results, options):
     figure, panels = pyplot.subplots(1, 2, figsize=(11, 3.8))
     for axes, what, label in zip(panels, ("rate", "cpu_ms"), ("batches/s of each trial", "CPU ms a batch delivered")):
         for name in dict.fromkeys(name for name, _ in results):
-            axes.plot(options.trials, [results[name, trials][what] for trials in options.trials], marker="o", label=name)
+            there = [trials for trials in options.trials if (name, trials) in results]
+            axes.plot(there, [results[name, trials][what] for trials in there], marker="o", label=name)
         axes.set_xlabel("trials on the host")
         axes.set_ylabel(label)
         axes.set_xticks(options.trials)
@@ -493,8 +335,6 @@ def parse():
     )  # fmt: skip
     parser.add_argument("--plot", help="file of the plot, .svg or .png")
     parser.add_argument("--json", action="store_true")
-    parser.add_argument("--role", help=argparse.SUPPRESS)
-    parser.add_argument("--told", help=argparse.SUPPRESS)
     return parser.parse_args()
 
 
