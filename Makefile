@@ -62,7 +62,9 @@ test-ray: system $(VENV)/ready
 	scripts/build-wheel.sh $(VENV) out/test-wheels
 	$(PYTHON) -m pip install --quiet --disable-pip-version-check --no-deps --force-reinstall \
 	    out/test-wheels/headwater-*.whl
-	$(PYTHON) -m pytest -q gpu-receiver/python/tests/test_ray.py tests/examples/test_search.py
+	$(PYTHON) -m pytest -q gpu-receiver/python/tests/test_ray.py
+	HEADWATER_BIN=$(or $(CARGO_TARGET_DIR),$(CURDIR)/target)/debug/headwater \
+	    $(PYTHON) -m pytest -q tests/examples/test_search.py
 
 # What a first visitor does, with the wheel of `make wheel`. `make test` does it with the tests' own wheel.
 test-wheel: wheel $(VENV)/ready
