@@ -11,7 +11,7 @@ FUZZ_SECONDS ?= 300
 CARGO := cargo
 BIN = $(or $(CARGO_TARGET_DIR),target)/release/headwater
 
-.PHONY: run test test-arm test-wheel soak simulate fuzz test-k8s test-rdma lint wheel bench build clean system
+.PHONY: run test test-arm test-ray test-wheel soak simulate fuzz test-k8s test-rdma lint wheel bench build clean system
 
 run: build
 	mkdir -p out
@@ -54,6 +54,18 @@ test-arm: wheel
 	scripts/install-system.sh arm
 	tests/arm/run.sh $(WHEELS)
 
+# On a local cluster of Ray with several nodes, and the searches of the examples. Ray is installed the first time: 75 MB.
+test-ray: system $(VENV)/ready
+	scripts/install-system.sh tests
+	$(PYTHON) -m pip install --quiet --disable-pip-version-check -r scripts/requirements-ray.txt
+	$(CARGO) test --workspace --no-run
+	scripts/build-wheel.sh $(VENV) out/test-wheels
+	$(PYTHON) -m pip install --quiet --disable-pip-version-check --no-deps --force-reinstall \
+	    out/test-wheels/headwater-*.whl
+	$(PYTHON) -m pytest -q gpu-receiver/python/tests/test_ray.py
+	HEADWATER_BIN=$(or $(CARGO_TARGET_DIR),$(CURDIR)/target)/debug/headwater \
+	    $(PYTHON) -m pytest -q tests/examples/test_search.py
+
 # What a first visitor does, with the wheel of `make wheel`. `make test` does it with the tests' own wheel.
 test-wheel: wheel $(VENV)/ready
 	scripts/install-system.sh tests
@@ -62,7 +74,7 @@ test-wheel: wheel $(VENV)/ready
 # Each target for FUZZ_SECONDS; what it finds stays in fuzz/corpus and is replayed by the tests.
 fuzz: system
 	cargo fuzz --version >/dev/null 2>&1 || $(CARGO) install cargo-fuzz --version 0.13.2 --locked
-	set -e; for target in shard idx message frame state config image recipe tensorcom \
+	set -e; for target in shard idx message frame state config image recipe tensorcom ten \
 	    parquet_footer tfrecord mds_index npy hdf5 zarr_metadata tokens_idx lines; do \
 	    RUSTC_BOOTSTRAP=1 $(CARGO) fuzz run -s none $$target -- \
 	        -max_total_time=$(FUZZ_SECONDS) -rss_limit_mb=2048 -timeout=10 -max_len=262144; \

@@ -1,10 +1,12 @@
 """The command-line arguments that the examples share, and the loader that follows from them.
 
 `data` is a path, a pattern or a URL: the loader starts its services on this host. With `--storage` and `--workers` the
-services run already, and `data` is the name of a dataset that they serve.
+services run already, and `data` is the name of a dataset that they serve. So it is where a launcher's variables lead to services
+(HEADWATER_RECEIVER__STORAGE), and with `ray=NAME`.
 """
 
 import argparse
+import os
 
 import headwater
 
@@ -28,6 +30,8 @@ def open_loader(options, data, **settings):
     if options.storage:
         names = list(data) if isinstance(data, dict) else data
         settings.update(storage=options.storage, workers=options.workers, datasets=names)
+    elif "ray" in settings or "HEADWATER_RECEIVER__STORAGE" in os.environ:
+        settings.update(datasets=data)
     else:
         settings.update(data=data)
     settings.setdefault("batch_size", options.batch_size)

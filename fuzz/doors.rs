@@ -20,7 +20,7 @@ use headwater_proto::v1::{self, Message as _};
 use headwater_storage::{FormatKind, InspectedShard, count_samples, read_through};
 use headwater_storage_client::FieldSelection;
 
-#[path = "../src/publish/tenbin.rs"]
+#[path = "../src/tenbin/mod.rs"]
 mod tenbin;
 
 /// Large images would make the fuzzer slow, not find more.
@@ -308,7 +308,10 @@ pub(crate) fn tensorcom(bytes: &[u8]) {
         assert!(dtype == Dtype::I64 && wide % 2 == 0, "{dtype:?} is refused");
         return;
     };
-    let frame = tenbin::in_one_frame(&[chunk, tenbin::scale_inv(0.5)]);
+    let chunks: [tenbin::Chunk; 2] = [chunk, tenbin::scale_inv(0.5)];
+    let (frame, mut file) = (tenbin::in_one_frame(&chunks), Vec::new());
+    tenbin::write_framed(&chunks, &mut file).expect("memory takes it");
+    assert!(file == frame, "a file differs from a frame");
     let parts = unframed(&frame);
     let [header, body, scale_header, scale] = parts[..] else { panic!("{} parts", parts.len()) };
     let number = |at: usize| i64::from_le_bytes(header[at..at + 8].try_into().expect("a number"));
@@ -326,6 +329,24 @@ pub(crate) fn tensorcom(bytes: &[u8]) {
         _ => assert!(body == data, "other bytes"),
     }
     assert_eq!((&scale_header[..2], scale), (&b"f4"[..], &0.5_f32.to_le_bytes()[..]));
+}
+
+/// A `.ten` file, or a message of Tensorcom's in one frame or in two: refused, or tensors that fit it.
+pub(crate) fn ten(bytes: &[u8]) {
+    let fits = |tensors: Vec<tenbin::Tensor>| {
+        for tenbin::Tensor { code, shape, data, .. } in tensors {
+            let width: u64 = code[1..].parse().expect("a width");
+            assert_eq!(
+                shape.iter().product::<u64>() * width,
+                data.len() as u64,
+                "{code} {shape:?}"
+            );
+        }
+    };
+    let _ = tenbin::tensors_of_message(&[bytes]).map(fits);
+    let [cut, rest @ ..] = bytes else { return };
+    let (header, data) = rest.split_at(rest.len().min((*cut).into()));
+    let _ = tenbin::tensors_of_message(&[header, data]).map(fits);
 }
 
 /// The chunks of a frame, as Tensorcom takes it apart.

@@ -6,8 +6,8 @@ use clap::{CommandFactory as _, Parser, Subcommand};
 use headwater_config::{HubNeed, Setting};
 
 use crate::cmd::{
-    augment, autoscale, bench, config, datasets, doctor, local, plan, publish, receive, run,
-    storage,
+    augment, autoscale, bench, config, datasets, doctor, host, local, monitor, plan, publish,
+    receive, run, storage,
 };
 use crate::flags::given;
 
@@ -56,11 +56,16 @@ pub(crate) enum Verb {
     /// Measures
     #[command(subcommand)]
     Bench(bench::Verb),
+    /// Shows what goes on: rates, shapes and types of a stream of batches
+    Monitor(monitor::Flags),
     /// Looks at this machine: devices, memory, limits, libraries, links; what is wrong, and the remedy
     Doctor(doctor::Flags),
     /// Serves the loaders of this host that are given data in place of addresses; they start it
     #[command(hide = true)]
     Local(local::Flags),
+    /// Makes the batches that trials of this host share; they start it
+    #[command(hide = true)]
+    Host(host::Flags),
     /// Prints the effective configuration: every key, its unit and where its value came from
     Config(config::Flags),
 }
@@ -111,7 +116,9 @@ impl Cli {
             Some(Verb::Datasets(verb)) => verb.settings(),
             Some(Verb::Bench(verb)) => verb.settings(),
             Some(Verb::Doctor(flags)) => flags.settings(),
-            Some(Verb::Local(_) | Verb::Config(_)) | None => Vec::new(),
+            Some(Verb::Local(_) | Verb::Host(_) | Verb::Config(_) | Verb::Monitor(_)) | None => {
+                Vec::new()
+            }
         });
         settings
     }
@@ -137,7 +144,8 @@ impl Verb {
             // The doctor's own checks say what is missing.
             Self::Augment(_) | Self::Autoscale(_) | Self::Config(_) | Self::Doctor(_) => None,
             // Whoever starts it has looked already.
-            Self::Local(_) => None,
+            Self::Local(_) | Self::Host(_) => None,
+            Self::Monitor(_) => None,
         }
     }
 }

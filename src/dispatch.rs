@@ -6,8 +6,8 @@ use headwater_telemetry::start_logs;
 
 use crate::cli::{Cli, Verb};
 use crate::cmd::{
-    augment, autoscale, bench, config, datasets, doctor, local, plan, publish, receive, run,
-    storage,
+    augment, autoscale, bench, config, datasets, doctor, host, local, monitor, plan, publish,
+    receive, run, storage,
 };
 use crate::screen::Screen;
 
@@ -58,8 +58,10 @@ pub(crate) fn dispatch(cli: &Cli) -> Result<()> {
         Some(Verb::Plan(flags)) => plan::run(&loaded.config, flags),
         Some(Verb::Datasets(verb)) => datasets::run(&loaded, verb, &screen),
         Some(Verb::Bench(verb)) => bench::run(loaded.config, verb, &screen),
+        Some(Verb::Monitor(flags)) => monitor::run(flags),
         Some(Verb::Doctor(flags)) => doctor::run(&loaded, flags),
         Some(Verb::Local(flags)) => local::run(loaded.config, flags),
+        Some(Verb::Host(flags)) => host::run(&loaded.config, flags),
         Some(Verb::Config(flags)) => config::run(&loaded, flags),
         None => Ok(()),
     }

@@ -12,6 +12,7 @@ mod dispatch;
 mod doctor;
 mod flags;
 mod hub;
+mod monitor;
 mod pack;
 mod plan;
 mod publish;
@@ -19,6 +20,7 @@ mod run;
 mod screen;
 mod shutdown;
 mod sizing;
+mod tenbin;
 
 use std::process::ExitCode;
 

@@ -49,7 +49,7 @@ fn open(
     reduce: Option<AmaxReduce>,
 ) -> Result<Receiver, ReceiverError> {
     let dataset = DatasetUse { name: "photos".into(), weight: None };
-    let callbacks = Callbacks { amax_reduce: reduce, device_allocator: None };
+    let callbacks = Callbacks { amax_reduce: reduce, ..Callbacks::default() };
     Receiver::open_with(config, recipe(dtype), &[dataset], callbacks)
 }
 

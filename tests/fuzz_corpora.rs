@@ -60,6 +60,11 @@ fn tensors_of_any_shape_reach_tensorcoms_clients_as_they_are() {
 }
 
 #[test]
+fn messages_of_tensorcom_of_any_bytes_are_tensors_or_refused() {
+    replay("ten", doors::ten);
+}
+
+#[test]
 fn recipes_of_any_bytes_can_be_laid_out_or_are_refused() {
     replay("recipe", doors::recipe);
 }

@@ -22,6 +22,7 @@ const STORAGE_WAIT_MS_DEFAULT: u64 = 30_000;
 const STORAGE_HEDGE_MS_DEFAULT: u64 = 100;
 const STORAGE_HEDGE_PERCENT_DEFAULT: u32 = 5;
 const LOCAL_SHARDS_MAX_DEFAULT: usize = 256;
+const SHARE_BYTES_MAX: u64 = 1 << 44;
 const STAGING_BYTES_DEFAULT: u64 = 256 << 20;
 const PART_BYTES_MAX_DEFAULT: u64 = 256 << 20;
 const CUDA_MEMORY_BYTES_DEFAULT: u64 = 4 << 30;
@@ -121,6 +122,11 @@ pub struct AugmentConfig {
     /// holds no more of them than it leaves free.
     #[key(unit = "bytes")]
     pub staging_bytes: u64,
+    /// Memory for finished parts that other receivers may want too, in bytes; 0: each receiver's parts are
+    /// made for it alone. Receivers of the same data, recipe and seed then cost little more than one. Room
+    /// for all parts under way is the least that makes sense.
+    #[key(unit = "bytes")]
+    pub share_bytes: u64,
     /// Most bytes of a part, which a receiver chooses by `receiver.part_samples`; a larger one is
     /// refused. One receiver's parts under way hold no more together, or 16 MiB for each of `queue_parts`.
     #[key(unit = "bytes")]
@@ -191,6 +197,7 @@ impl Default for AugmentConfig {
             leases_in_flight: 0,
             queue_parts: 0,
             staging_bytes: STAGING_BYTES_DEFAULT,
+            share_bytes: 0,
             part_bytes_max: PART_BYTES_MAX_DEFAULT,
             links: kinds.map(|kind| kind.name().to_owned()).to_vec(),
             shm_allow_uids: Vec::new(),
@@ -229,6 +236,7 @@ impl AugmentConfig {
             ("leases_in_flight", self.leases_in_flight.into(), 0, LEASES_MAX.into()),
             ("queue_parts", self.queue_parts.into(), 0, LEASES_MAX.into()),
             ("staging_bytes", self.staging_bytes, 1 << 20, 1 << 40),
+            ("share_bytes", self.share_bytes, 0, SHARE_BYTES_MAX),
             ("part_bytes_max", self.part_bytes_max, 1 << 10, 1 << 40),
             ("rdma_queue_pairs", self.rdma_queue_pairs.into(), 1, QUEUE_PAIRS_MAX.into()),
             ("image_pixels_max", self.image_pixels_max, 1, 1 << 32),

@@ -26,6 +26,7 @@ pub mod render;
 mod room;
 mod service;
 mod session;
+mod share;
 pub mod simd;
 mod worker;
 

@@ -21,6 +21,11 @@ const POOL_BUSY: &str = "headwater_augment_pool_busy_seconds";
 const READ_SECONDS: &str = "headwater_augment_read_seconds";
 const RENDER_SECONDS: &str = "headwater_augment_render_seconds";
 const DELIVER_SECONDS: &str = "headwater_augment_deliver_seconds";
+const SHARE_PARTS_MADE: &str = "headwater_augment_share_parts_made_total";
+const SHARE_PARTS_SHARED: &str = "headwater_augment_share_parts_shared_total";
+const SHARE_PARTS_EVICTED: &str = "headwater_augment_share_parts_evicted_total";
+const SHARE_PARTS: &str = "headwater_augment_share_parts";
+const SHARE_BYTES: &str = "headwater_augment_share_bytes";
 const DEVICE_FAILURES: &str = "headwater_augment_device_failures_total";
 const ON_DEVICE: &str = "headwater_augment_samples_on_device_total";
 const BESIDE_DEVICE: &str = "headwater_augment_samples_beside_device_total";
@@ -60,6 +65,14 @@ pub(crate) fn describe() {
         metrics::describe_histogram!(READ_SECONDS, seconds, "Reading a part's samples");
         metrics::describe_histogram!(RENDER_SECONDS, seconds, "Thread time to render a part");
         metrics::describe_histogram!(DELIVER_SECONDS, seconds, "Handing a part to its link");
+        metrics::describe_counter!(SHARE_PARTS_MADE, "Parts made to be shared; again: once more");
+        metrics::describe_counter!(SHARE_PARTS_SHARED, "Leases whose part was kept or waited for");
+        metrics::describe_counter!(
+            SHARE_PARTS_EVICTED,
+            "Parts let go of, and whether wanted still"
+        );
+        metrics::describe_gauge!(SHARE_PARTS, "Parts kept for other receivers");
+        metrics::describe_gauge!(SHARE_BYTES, Unit::Bytes, "Of augment.share_bytes, in use");
         metrics::describe_counter!(DEVICE_FAILURES, "GPU streams that failed and were given up");
         metrics::describe_counter!(ON_DEVICE, "Samples whose views a GPU's kernels have made");
         metrics::describe_counter!(BESIDE_DEVICE, "Samples too large for the GPU's memory");
@@ -82,6 +95,25 @@ pub(crate) fn part_delivered(link: LinkKind, samples: usize, times: &WorkTimes) 
     histogram!(READ_SECONDS).record(seconds(times.read_us));
     histogram!(RENDER_SECONDS).record(seconds(times.render_us));
     histogram!(DELIVER_SECONDS, "link" => link.name()).record(seconds(times.deliver_us));
+}
+
+/// A part was made that others may have too.
+pub(crate) fn part_made(again: bool) {
+    counter!(SHARE_PARTS_MADE, "again" => if again { "yes" } else { "no" }).increment(1);
+}
+
+/// A lease was given a part that was made for another; `how`: it was `kept`, or `waited` for.
+pub(crate) fn part_shared(how: &'static str) {
+    counter!(SHARE_PARTS_SHARED, "how" => how).increment(1);
+}
+
+pub(crate) fn part_evicted(wanted: bool) {
+    counter!(SHARE_PARTS_EVICTED, "wanted" => if wanted { "yes" } else { "no" }).increment(1);
+}
+
+pub(crate) fn share(parts: usize, bytes: u64) {
+    gauge!(SHARE_PARTS).set(parts as f64);
+    gauge!(SHARE_BYTES).set(bytes as f64);
 }
 
 pub(crate) fn substituted() {

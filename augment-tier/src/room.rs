@@ -1,23 +1,26 @@
-//! Whether the memory is there that a worker may take for encoded samples.
+//! Whether the memory is there that a worker may take for encoded samples and shared parts.
 
 use headwater_inventory::Machine;
 
 use crate::config::AugmentConfig;
 use crate::error::AugmentError;
 
-/// Checks `augment.staging_bytes` against the memory that this process may still take.
+/// Checks `augment.staging_bytes`, and `augment.share_bytes` beside it, against the memory that this process may still take.
 ///
 /// # Errors
 /// It is more; with both numbers.
 pub(crate) fn check_room(machine: &Machine, config: &AugmentConfig) -> Result<(), AugmentError> {
     let Some(room) = machine.memory_room() else { return Ok(()) };
-    if config.staging_bytes <= room.free_bytes {
-        return Ok(());
-    }
     let (free, from) = (room.free_bytes, room.from.display());
+    let (key, value, free) = if config.staging_bytes > free {
+        ("staging_bytes", config.staging_bytes, free)
+    } else if config.share_bytes > free - config.staging_bytes {
+        ("share_bytes", config.share_bytes, free - config.staging_bytes)
+    } else {
+        return Ok(());
+    };
     let rule = format!("memory has {free} bytes free (by {from}): lower it, or give it more room");
-    let value = config.staging_bytes.to_string();
-    Err(AugmentError::Config { key: "staging_bytes", value, rule })
+    Err(AugmentError::Config { key, value: value.to_string(), rule })
 }
 
 #[cfg(test)]
@@ -42,5 +45,13 @@ mod tests {
             "{said}"
         );
         assert!(said.contains("/proc/meminfo"), "{said}");
+        let config = AugmentConfig { staging_bytes: 1 << 19, ..AugmentConfig::default() };
+        let sharing = |share_bytes| {
+            let config = AugmentConfig { share_bytes, ..config.clone() };
+            check_room(&machine, &config).map_err(|error| error.to_string())
+        };
+        assert_eq!(sharing(1 << 19), Ok(()));
+        let said = sharing((1 << 19) + 1).expect_err("more than the rest");
+        assert!(said.starts_with("augment.share_bytes is `524289`: memory has 524288"), "{said}");
     }
 }

@@ -11,18 +11,22 @@ mod lease;
 mod link;
 mod open;
 mod read;
+mod shared;
+mod source;
 mod wire;
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use headwater_proto::augment::{
-    Failure, FailureKind, FromWorker, PartDone, PartLease, SessionHello, SessionWelcome, ToWorker,
+    Failure, FailureKind, FromWorker, PartDone, PartLease, SessionHello, SessionWelcome,
+    StreamNews, ToWorker,
 };
 use headwater_transport::LeaseId;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
+pub(crate) use lease::LeaseError;
 pub(crate) use link::check_forced;
 pub(crate) use wire::{Messages, Outbox, answers};
 
@@ -97,7 +101,7 @@ async fn open(
             () = worker.stop.cancelled() => return Err(SessionError::Closing),
             message = inbox.next() => match message? {
                 None => return Ok(None),
-                Some(ToWorker::Heartbeat(sequence)) => outbox.echo(sequence),
+                Some(ToWorker::Heartbeat(beat)) => outbox.echo(beat, StreamNews::default()),
                 Some(ToWorker::Lease(PartLease { lease, .. })) => {
                     return Err(SessionError::Overrun { lease, credits: 0 });
                 }
@@ -158,7 +162,7 @@ impl Leases {
 
     fn take(&mut self, message: ToWorker) -> Result<(), SessionError> {
         match message {
-            ToWorker::Heartbeat(sequence) => self.outbox.echo(sequence),
+            ToWorker::Heartbeat(beat) => self.outbox.echo(beat, self.session.heard(beat)),
             ToWorker::Lease(lease) => return self.begin(lease),
             ToWorker::Withdraw(leases) => leases.iter().for_each(|lease| {
                 // Where it has ended, its end is on the way.
@@ -192,7 +196,7 @@ impl Leases {
         self.open.insert(id, withdrawn.clone());
         let place = QueuePlace { session: self.session.id, order: self.begun };
         self.begun += 1;
-        let work = LeaseWork { session: Arc::clone(&self.session), lease, place, withdrawn };
+        let work = LeaseWork::new(Arc::clone(&self.session), lease, place, withdrawn);
         self.tasks.spawn(async move { (id, work.fulfil().await) });
         Ok(())
     }

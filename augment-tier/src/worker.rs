@@ -19,6 +19,7 @@ use crate::backend::Backend;
 use crate::config::AugmentConfig;
 use crate::error::SessionError;
 use crate::pool::Pool;
+use crate::share::Share;
 pub(crate) use bad_samples::BadSample;
 use bad_samples::BadSampleLog;
 use staging::Staging;
@@ -49,6 +50,7 @@ pub(crate) struct Worker {
     sessions_begun: AtomicU64,
     /// Encoded bytes read ahead.
     pub(crate) staging: Arc<Staging>,
+    pub(crate) share: Arc<Share>,
     manifests: Mutex<HashMap<String, Arc<Manifest>>>,
 }
 
@@ -83,6 +85,7 @@ impl Worker {
             sessions: Arc::new(Semaphore::new(config.sessions_max)),
             sessions_begun: AtomicU64::new(0),
             staging: Staging::new(config.staging_bytes),
+            share: Share::new(config.share_bytes),
             manifests: Mutex::default(),
             config,
         }

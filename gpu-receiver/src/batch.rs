@@ -9,6 +9,7 @@ use tokio::sync::mpsc::Sender;
 
 use crate::device::DeviceBatch;
 use crate::error::ReceiverError;
+use crate::host::Tie;
 use crate::ledger::{FinishedBatch, Serial};
 use crate::masking::Masking;
 
@@ -34,6 +35,8 @@ pub(crate) struct Home {
     pub(crate) device: Option<DeviceBatch>,
     /// Has a place for every slot.
     pub(crate) release: Sender<SlotId>,
+    /// Kept where the memory is that of this host's service.
+    pub(crate) _tie: Option<Arc<Tie>>,
 }
 
 struct Inner {
@@ -67,6 +70,21 @@ impl Batch {
     /// Its place in the order of delivery.
     pub(crate) fn serial(&self) -> Serial {
         self.inner.finished.order.serial
+    }
+
+    /// The slot that it lies in.
+    pub(crate) fn slot(&self) -> SlotId {
+        self.inner.slot
+    }
+
+    /// That slot's memory.
+    pub(crate) fn memory(&self) -> &SlotMemory {
+        &self.inner.home.memory
+    }
+
+    /// The scale of each FP8 tensor, in order.
+    pub(crate) fn fp8_scales(&self) -> &[f32] {
+        &self.inner.finished.order.fp8_scales
     }
 
     /// Epoch.

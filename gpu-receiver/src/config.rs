@@ -81,6 +81,11 @@ pub struct ReceiverConfig {
     /// Batches made ahead of the one the trainer holds.
     #[key(unit = "batches")]
     pub window_batches: u32,
+    /// Most steps before the slowest receiver that wants the same parts of the same workers; 0: no limit.
+    /// Receivers that are farther ahead wait, so that workers need not make its parts once more. One that
+    /// ends or dies holds nobody up.
+    #[key(unit = "steps")]
+    pub max_lead: u32,
     /// Most slots, each for one batch; beyond `window_batches` for those that the trainer holds, that a
     /// late writer keeps or that a GPU has not finished with. 0: `window_batches + 4`.
     #[key(unit = "slots")]
@@ -97,6 +102,12 @@ pub struct ReceiverConfig {
     pub shm_allow_uids: Vec<u32>,
     /// Asks for huge pages for slots.
     pub huge_pages: bool,
+    /// Trials of this host that want the same batches have one copy of them: a process of its own makes
+    /// them once, and each trial maps them, to be read only. A trial that wants others makes its own.
+    pub host_share: bool,
+    /// Batches that this process keeps for trials which are behind the first one.
+    #[key(unit = "batches")]
+    pub host_batches: u32,
     /// Where batches are handed out: `cpu`, or `cuda:0` and so on for a GPU's memory. A GPU takes one
     /// batch's bytes for each slot there is.
     pub device: String,
@@ -216,12 +227,15 @@ impl Default for ReceiverConfig {
             shuffle_block: headwater_core::sampler::SHUFFLE_BLOCK_DEFAULT,
             epoch_end: EpochEnd::DropLast,
             window_batches: 4,
+            max_lead: 0,
             slots_max: 0,
             part_samples: 8,
             links: vec!["shm".into(), "rdma".into(), "tcp".into()],
             shm_socket_dir: PathBuf::new(),
             shm_allow_uids: Vec::new(),
             huge_pages: false,
+            host_share: false,
+            host_batches: 8,
             device: "cpu".into(),
             u8_as: String::new(),
             gpudirect: GpuDirect::Off,
@@ -268,6 +282,7 @@ impl ReceiverConfig {
             ("batch_samples", self.batch_samples, 1 << 16),
             ("window_batches", self.window_batches, SLOTS_MAX as u32 - 4),
             ("part_samples", self.part_samples, 4096),
+            ("host_batches", self.host_batches, 256),
             ("heartbeat_ms", self.heartbeat_ms, HEARTBEAT_MS_MAX),
             ("hedge_first_ms", self.hedge_first_ms, u32::MAX),
             ("attempts_max", self.attempts_max, 1000),
@@ -322,7 +337,13 @@ impl ReceiverConfig {
             masks.validate()?;
         }
         self.link_kinds()?;
-        self.check_device()
+        self.check_device()?;
+        if self.host_share && self.device != "cpu" {
+            let rule = "with receiver.host_share it must be \"cpu\": one copy in the host's memory is shared, \
+                        and each trial copies it to its own GPU";
+            return wrong("device", format!("\"{}\"", self.device), rule);
+        }
+        Ok(())
     }
 
     /// How masks are drawn for the batches of a recipe, where they are asked for.

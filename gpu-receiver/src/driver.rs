@@ -2,7 +2,9 @@
 
 mod course;
 mod fill;
+mod host;
 mod landing;
+mod pace;
 mod report;
 mod sessions;
 mod tasks;
@@ -10,6 +12,7 @@ mod tasks;
 mod tests;
 
 use std::collections::BTreeMap;
+use std::num::NonZero;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
@@ -36,7 +39,9 @@ use crate::sessions::{Dial, SessionShared};
 use crate::setup::{hello, ledger_config};
 use crate::slots::SlotPool;
 use crate::stats::Stats;
+use host::Host;
 
+pub(crate) use host::{ASKS_AHEAD, HostLink};
 pub(crate) use tasks::{CpuWork, Outcome, on_a_thread};
 
 /// How often late leases and missing workers are looked for.
@@ -49,6 +54,8 @@ struct Session {
     address: String,
     link: Arc<dyn ReceiverLink>,
     outbox: mpsc::Sender<ToWorker>,
+    /// The step of the slowest other receiver of the stream there.
+    slowest: Option<u64>,
     _held: oneshot::Sender<()>,
 }
 
@@ -71,6 +78,8 @@ pub(crate) struct DriverParts {
     pub(crate) start_cpu: StartCpu,
     /// The batch that is ordered first.
     pub(crate) start: Position,
+    /// Who has batches on this host.
+    pub(crate) host: Option<HostLink>,
 }
 
 /// Adds CPU work to the driver's tasks. Passed in, so that simulations can do it in their one thread.
@@ -86,6 +95,8 @@ pub(crate) struct Driver {
     scaling: Arc<Scaling>,
     masking: Option<Arc<Masking>>,
     window_batches: usize,
+    /// Steps before the slowest receiver of the stream; `None`: as many as may be.
+    max_lead: Option<NonZero<u32>>,
     worker_wait: Duration,
     /// Epochs beyond the trainer's own that are begun early.
     epochs_ahead: u32,
@@ -102,6 +113,8 @@ pub(crate) struct Driver {
     leaving: watch::Sender<bool>,
     tasks: JoinSet<Outcome>,
     state: DriverState,
+    /// The service of this host, where there is one.
+    host: Option<Host>,
 }
 
 /// The driver's own bookkeeping.
@@ -131,6 +144,8 @@ struct DriverState {
     missing: String,
     reminder: Reminder,
     stuck_since: Option<Instant>,
+    /// Batches wait for slower receivers.
+    paced: bool,
 }
 
 // === impl DriverState ===
@@ -154,6 +169,7 @@ impl DriverState {
             missing: String::new(),
             reminder: Reminder::default(),
             stuck_since: None,
+            paced: false,
         }
     }
 }
@@ -164,9 +180,19 @@ impl Driver {
     /// # Errors
     /// Masks that do not fit the recipe.
     pub(crate) fn new(config: &ReceiverConfig, parts: DriverParts) -> Result<Self, ReceiverError> {
-        let hello = hello(config, &parts.recipe, &parts.manifests);
+        let mut hello = hello(config, &parts.recipe, &parts.manifests);
         let scope = hello.part_scope();
+        let host = parts.host.map(|link| Host::new(link, scope.clone()));
+        let mut state = DriverState::new(parts.start);
+        if host.is_some() {
+            // Nobody looks for any.
+            state.alone_since = None;
+            parts.stats.serve_by_host(true);
+        }
+        hello.stream = parts.order.stream(&scope, config.part_samples);
+        let stream = hello.stream;
         let (leaving, left) = watch::channel(false);
+        let ordered = watch::Sender::new(parts.start);
         let (releases, released) = mpsc::channel(config.slots_limit());
         let sessions_shared = Arc::new(SessionShared {
             hello,
@@ -176,10 +202,12 @@ impl Driver {
             heartbeat: config.heartbeat(),
             next_peer: AtomicU64::new(1),
             names: WorkerNames::default(),
+            ordered: ordered.subscribe(),
+            order: Arc::clone(&parts.order),
             leaving: left,
         });
         Ok(Self {
-            ledger: Ledger::new(ledger_config(config), scope),
+            ledger: Ledger::new(ledger_config(config), scope).of_stream(stream),
             slots: parts.slots,
             order: parts.order,
             mailbox: parts.mailbox,
@@ -188,6 +216,7 @@ impl Driver {
             recipe: parts.recipe,
             scaling: parts.scaling,
             window_batches: config.window_batches as usize,
+            max_lead: NonZero::new(config.max_lead),
             worker_wait: Duration::from_millis(config.worker_wait_ms.into()),
             epochs_ahead: u32::from(config.prefetch_next_epoch),
             epochs: config.epochs,
@@ -195,10 +224,11 @@ impl Driver {
             start_cpu: parts.start_cpu,
             releases,
             released,
-            ordered: watch::Sender::new(parts.start),
+            ordered,
             leaving,
             tasks: JoinSet::new(),
-            state: DriverState::new(parts.start),
+            state,
+            host,
         })
     }
 
@@ -269,6 +299,7 @@ impl Driver {
         }
         self.slots.settle(&self.ledger);
         self.report_levels(queued_events, queued_releases);
+        self.look_for_host();
         self.look_for_trouble(seen);
     }
 
@@ -285,7 +316,8 @@ impl Driver {
             Event::Command(Command::Restore(state, allow, reply)) => {
                 self.restore(state, allow, reply);
             }
-            Event::Command(Command::SetWorkers(workers)) => self.set_workers(workers),
+            Event::Command(Command::SetWorkers(workers)) => self.look_for_workers(workers),
+            Event::Host(event) => self.on_host(event),
             Event::Command(Command::WorkersMissing(reason)) => self.state.missing = reason,
         }
     }
@@ -305,7 +337,8 @@ impl Driver {
                 }
                 self.ledger.on_credits(peer, credits);
             }
-            FromWorker::Welcome(_) | FromWorker::Heartbeat(_) | FromWorker::LinkRequest(_) => {}
+            FromWorker::Heartbeat(answer) => self.on_news(peer, answer.news),
+            FromWorker::Welcome(_) | FromWorker::LinkRequest(_) => {}
         }
     }
 

@@ -8,6 +8,7 @@ use headwater_transport::{Arrival, LinkKind, PeerId, ReceiverLink};
 use tokio::sync::{Notify, mpsc, oneshot, watch};
 
 use crate::error::ReceiverError;
+use crate::host::HostEvent;
 use crate::position::Position;
 
 /// Events that may wait for the driver. Whoever has another one waits too.
@@ -18,6 +19,7 @@ pub(crate) enum Event {
     Session(PeerId, SessionEvent),
     Link(LinkKind, Arrival),
     Command(Command),
+    Host(HostEvent),
 }
 
 /// What a control stream reports.

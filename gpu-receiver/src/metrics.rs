@@ -11,14 +11,19 @@ use metrics::{Unit, counter, histogram};
 
 /// Counters without labels. They are shown from the start: an alert on a counter that does not grow
 /// cannot fire while the counter is missing.
-const COUNTERS: [(&str, &str); 7] = [
+const COUNTERS: [(&str, &str); 12] = [
     (BATCHES, "Batches made ready for the trainer"),
     (SAMPLES, "Samples in those batches"),
     (PARTS_ON_DEVICE, "Parts that a network card wrote to a GPU's memory"),
+    (PARTS_SHARED, "Parts that workers had made for another receiver"),
+    (PARTS_RECOMPUTED, "Parts that workers made once more: they had let go of them"),
+    (PACE_WAITS, "Times that batches waited for slower receivers of the stream"),
     (SUBSTITUTED, "Samples standing in for broken ones"),
     (HEDGES, "Leases given to a further worker because one was late"),
     (DUPLICATES, "Parts that came a second time and were dropped"),
     (CHECKPOINT_ERRORS, "Checkpoints that could not be written"),
+    (HOST_BATCHES, "Batches of the host's own service, which its trials share"),
+    (HOST_LEFT, "Times that a trial went on without that service"),
 ];
 
 const BATCHES: &str = "headwater_receiver_batches_total";
@@ -26,10 +31,15 @@ const SAMPLES: &str = "headwater_receiver_samples_total";
 const PARTS: &str = "headwater_receiver_parts_total";
 const BYTES: &str = "headwater_receiver_bytes_total";
 const PARTS_ON_DEVICE: &str = "headwater_receiver_parts_on_device_total";
+const PARTS_SHARED: &str = "headwater_receiver_parts_shared_total";
+const PARTS_RECOMPUTED: &str = "headwater_receiver_parts_recomputed_total";
+const PACE_WAITS: &str = "headwater_receiver_pace_waits_total";
 const SUBSTITUTED: &str = "headwater_receiver_substituted_samples_total";
 const HEDGES: &str = "headwater_receiver_hedges_total";
 const DUPLICATES: &str = "headwater_receiver_duplicates_total";
 const CHECKPOINT_ERRORS: &str = "headwater_receiver_checkpoint_errors_total";
+const HOST_BATCHES: &str = "headwater_receiver_host_batches_total";
+const HOST_LEFT: &str = "headwater_receiver_host_left_total";
 const PART_SECONDS: &str = "headwater_receiver_part_seconds";
 const STALL_SECONDS: &str = "headwater_receiver_stall_seconds";
 
@@ -153,6 +163,14 @@ pub(crate) fn batch_ready(samples: usize) {
     counter!(SAMPLES).increment(samples as u64);
 }
 
+pub(crate) fn host_batch() {
+    counter!(HOST_BATCHES).increment(1);
+}
+
+pub(crate) fn went_alone() {
+    counter!(HOST_LEFT).increment(1);
+}
+
 /// The trainer took a batch after it had waited so long for it.
 pub(crate) fn batch_taken(waited: Duration) {
     histogram!(STALL_SECONDS).record(waited.as_secs_f64());
@@ -171,6 +189,15 @@ pub(crate) fn part_done(times: &WorkTimes, substituted: u64) {
     {
         histogram!(PART_SECONDS, "stage" => stage).record(us as f64 * 1e-6);
     }
+}
+
+pub(crate) fn part_origin(shared: u64, recomputed: u64) {
+    counter!(PARTS_SHARED).increment(shared);
+    counter!(PARTS_RECOMPUTED).increment(recomputed);
+}
+
+pub(crate) fn pace_waited() {
+    counter!(PACE_WAITS).increment(1);
 }
 
 pub(crate) fn hedged() {

@@ -4,6 +4,7 @@ mod checkpoints;
 mod course;
 mod open;
 
+use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -41,6 +42,9 @@ pub struct Callbacks {
     pub amax_reduce: Option<AmaxReduce>,
     /// Gives the GPU's memory for slots, in the place of the driver.
     pub device_allocator: Option<Box<dyn DeviceAllocator>>,
+    /// A connection to the [`HostService`](crate::HostService) of this host (SOCK_SEQPACKET), from which
+    /// batches are taken as long as it has them.
+    pub host: Option<OwnedFd>,
 }
 
 /// Ready batches, in order. Owns the threads that bring them; dropping it ends all sessions.
@@ -104,7 +108,11 @@ impl Receiver {
                 Found::Batch(batch) => {
                     wait.over();
                     self.on_taken(&batch)?;
-                    self.driver.room.notify_one();
+                    // To wake the driver takes tens of microseconds: not while the window is half full. It
+                    // hears of this batch's slot, too, when the trainer is through with it.
+                    if 2 * self.mailbox.ready() < self.config.window_batches as usize {
+                        self.driver.room.notify_one();
+                    }
                     return Ok(Some(Some(batch)));
                 }
                 Found::EpochEnd => {

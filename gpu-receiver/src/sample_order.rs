@@ -5,8 +5,8 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use headwater_core::SampleRef;
 use headwater_core::sampler::{Restored, Sampler, SamplerError, Shape, State, Term};
+use headwater_core::{Digest, Digester, PartScope, SampleRef};
 
 use crate::error::ReceiverError;
 use crate::position::Position;
@@ -31,6 +31,15 @@ impl SampleOrder {
     pub(crate) fn new(sampler: Sampler) -> Self {
         let shape = Mutex::new(sampler.shape().clone());
         Self { sampler: Mutex::new(sampler), shape }
+    }
+
+    /// Digest of all that the order of a receiver's parts follows from: those with the same one want the
+    /// same parts, as long as their weights are not changed.
+    pub(crate) fn stream(&self, scope: &PartScope, part_samples: u32) -> Digest {
+        let config = serde_json::to_vec(lock(&self.sampler).config()).expect("plain data");
+        let mut digester = Digester::new("headwater stream 1");
+        digester.bytes(&scope.key(0, &[], &[]).0.to_bytes()).bytes(&config);
+        digester.number(part_samples.into()).finish()
     }
 
     /// Steps of an epoch, the same on every rank.

@@ -8,7 +8,9 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use headwater_core::{Backoff, Digest, Digester};
-use headwater_proto::augment::{FromWorker, SessionHello, SessionWelcome, ToWorker};
+use headwater_proto::augment::{
+    FromWorker, Heartbeat, SessionHello, SessionWelcome, StreamNews, ToWorker,
+};
 use headwater_transport::{LinkKind, PeerId, ReceiverLink, SessionKey};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::{Instant, interval, timeout, timeout_at};
@@ -17,6 +19,8 @@ use tokio_stream::{Stream, StreamExt as _};
 use crate::config::HEARTBEATS_MISSED_MAX;
 use crate::events::{Event, SessionEvent};
 use crate::names::WorkerNames;
+use crate::position::Position;
+use crate::sample_order::SampleOrder;
 
 /// Time to reach a worker and be welcomed; includes the worker's own look at the storage tier.
 pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -67,6 +71,9 @@ pub(crate) struct SessionShared {
     pub(crate) heartbeat: Duration,
     pub(crate) next_peer: std::sync::atomic::AtomicU64,
     pub(crate) names: WorkerNames,
+    /// The place that is ordered next, of which workers are told.
+    pub(crate) ordered: watch::Receiver<Position>,
+    pub(crate) order: Arc<SampleOrder>,
     /// Set once: the receiver is about to end.
     pub(crate) leaving: watch::Receiver<bool>,
 }
@@ -195,7 +202,7 @@ async fn pass_messages(
 ) -> String {
     let mut beat = interval(shared.heartbeat);
     let patience = shared.heartbeat * HEARTBEATS_MISSED_MAX;
-    let mut sequence = 0;
+    let (mut sequence, mut news) = (0, StreamNews::default());
     let mut silent_at = Instant::now() + patience;
     let mut leaving = shared.leaving.clone();
     loop {
@@ -211,19 +218,24 @@ async fn pass_messages(
             _ = beat.tick() => {
                 sequence += 1;
                 // A full outbox means that the worker does not read: silence ends the session.
-                let _ = outbox.try_send(ToWorker::Heartbeat(sequence));
+                let Position { epoch, step } = *shared.ordered.borrow();
+                let step = shared.order.job_step(epoch, step);
+                let _ = outbox.try_send(ToWorker::Heartbeat(Heartbeat { sequence, step }));
                 continue;
             }
             message = timeout_at(silent_at, inbox.next()) => message,
         };
         silent_at = Instant::now() + patience;
         let message = match message {
-            Ok(Some(Ok(FromWorker::Heartbeat(_)))) => continue,
+            Ok(Some(Ok(FromWorker::Heartbeat(answer)))) if answer.news == news => continue,
             Ok(Some(Ok(message))) => message,
             Ok(None) => return "worker ended the session".into(),
             Ok(Some(Err(reason))) => return reason,
             Err(_) => return format!("silent for {} ms", patience.as_millis()),
         };
+        if let FromWorker::Heartbeat(answer) = &message {
+            news = answer.news;
+        }
         let said = Event::Session(peer, SessionEvent::Said(message));
         if shared.events.send(said).await.is_err() {
             return "the receiver is closed".into();
@@ -248,7 +260,8 @@ async fn leave(mut inbox: Inbox) -> String {
 mod tests {
     use std::sync::atomic::{AtomicU64, Ordering};
 
-    use headwater_core::{Dtype, Recipe};
+    use headwater_core::sampler::{Sampler, SamplerConfig};
+    use headwater_core::{Dtype, Manifest, Recipe, ShardEntry};
     use headwater_proto::WIRE_VERSION;
     use headwater_transport::tcp;
 
@@ -287,6 +300,7 @@ mod tests {
                 refused_links: Vec::new(),
                 credits: 1,
                 backend: "none".into(),
+                shares: false,
             };
             let read = Arc::clone(&self.0);
             let talk = std::iter::repeat_with(move || {
@@ -306,6 +320,10 @@ mod tests {
         let recipe = Recipe::preset("imagenet-eval", Dtype::U8).unwrap();
         let (events, mut heard) = mpsc::channel(EVENTS_MAX);
         let (_leaving, left) = watch::channel(false);
+        let (_ordered, ordered) = watch::channel(Position { epoch: 0, step: 0 });
+        let shard = ShardEntry { name: "a.tar".into(), samples: 100, bytes: 1, digest: Digest(1) };
+        let manifest = Manifest::new("d".into(), vec![], vec![shard]).unwrap();
+        let sampler = Sampler::new(SamplerConfig::new(1, 1, 0, 4), vec![Arc::new(manifest)]);
         let read = Arc::new(AtomicU64::new(0));
         let shared = Arc::new(SessionShared {
             hello: hello(&ReceiverConfig::default(), &recipe, &[]),
@@ -315,6 +333,8 @@ mod tests {
             heartbeat: Duration::from_secs(1),
             next_peer: AtomicU64::new(1),
             names: WorkerNames::default(),
+            ordered,
+            order: Arc::new(SampleOrder::new(sampler.unwrap())),
             leaving: left,
         });
         let session = tokio::spawn(keep_session(shared, "worker:7402".into()));

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use headwater_access::Access;
 use headwater_core::sampler::{Curriculum, SamplerConfig};
-use headwater_core::{Backoff, Manifest, Recipe};
+use headwater_core::{Backoff, Digest, Manifest, Recipe};
 use headwater_proto::WIRE_VERSION;
 use headwater_proto::augment::{DatasetRef, SessionHello};
 use headwater_storage_client::{Dataset, LocalFiles, StorageClient, StorageClientConfig};
@@ -161,7 +161,7 @@ pub fn sampler_config(
     sampler
 }
 
-/// What this receiver says to workers; its sessions add their keys and links.
+/// What this receiver says to workers. Its driver adds the stream, its sessions their keys and links.
 pub(crate) fn hello(
     config: &ReceiverConfig,
     recipe: &Recipe,
@@ -181,6 +181,7 @@ pub(crate) fn hello(
         on_bad_sample: config.on_bad_sample,
         image_field: config.image_field.clone(),
         label_field: config.label_field.clone(),
+        stream: Digest(0),
     }
 }
 

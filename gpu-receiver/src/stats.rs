@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use headwater_proto::augment::{PartDone, WorkTimes};
+use headwater_proto::augment::{PartDone, PartOrigin, WorkTimes};
 use headwater_transport::{LinkKind, PeerId};
 use tokio::time::Instant;
 
@@ -23,10 +23,18 @@ pub struct Snapshot {
     pub batches: u64,
     /// Samples in them.
     pub samples: u64,
+    /// Batches of this host's service, which several trials share.
+    pub host_batches: u64,
     /// Parts that arrived, over all links.
     pub parts: u64,
     /// Those of them that a network card has written to a GPU's memory.
     pub parts_on_device: u64,
+    /// Parts that workers had made for another receiver.
+    pub parts_shared: u64,
+    /// Parts that workers made once more: they had them no longer.
+    pub parts_recomputed: u64,
+    /// Times that batches waited for slower receivers of the stream, see `receiver.max_lead`.
+    pub pace_waits: u64,
     /// Samples that stand in for broken ones.
     pub substituted: u64,
     /// Encoded bytes that workers read for the parts.
@@ -74,6 +82,8 @@ struct Inner {
     /// Time waited since the last batch was taken.
     waited: Duration,
     shares: Shares,
+    /// It has its batches from this host's service, and no workers.
+    is_served: bool,
 }
 
 /// What this receiver adds to the gauges of the process.
@@ -125,6 +135,7 @@ impl Stats {
             next_time: 0,
             waited: Duration::ZERO,
             shares,
+            is_served: false,
         };
         Self { inner: Mutex::new(inner) }
     }
@@ -156,6 +167,11 @@ impl Stats {
         let mut inner = self.lock();
         let substituted = done.samples.iter().filter(|s| s.substituted.is_some()).count() as u64;
         inner.figures.substituted += substituted;
+        let shared = u64::from(done.origin == PartOrigin::Shared);
+        let recomputed = u64::from(done.origin == PartOrigin::Recomputed);
+        inner.figures.parts_shared += shared;
+        inner.figures.parts_recomputed += recomputed;
+        metrics::part_origin(shared, recomputed);
         inner.figures.encoded_bytes += done.times.encoded_bytes;
         let at = inner.next_time;
         inner.next_time = (at + 1) % TIMES_KEPT;
@@ -164,6 +180,11 @@ impl Stats {
             None => inner.figures.times.push(done.times),
         }
         metrics::part_done(&done.times, substituted);
+    }
+
+    pub(crate) fn on_pace_wait(&self) {
+        self.lock().figures.pace_waits += 1;
+        metrics::pace_waited();
     }
 
     pub(crate) fn on_part(&self, link: LinkKind, landing: Landing, bytes: u64) {
@@ -181,6 +202,19 @@ impl Stats {
         inner.figures.batches += 1;
         inner.figures.samples += samples as u64;
         metrics::batch_ready(samples);
+    }
+
+    /// It begins or ceases to have its batches from this host's service, without workers.
+    pub(crate) fn serve_by_host(&self, is_served: bool) {
+        let mut inner = self.lock();
+        inner.is_served = is_served;
+        inner.count_workers();
+    }
+
+    /// A batch has come from this host's service.
+    pub(crate) fn on_host_batch(&self) {
+        self.lock().figures.host_batches += 1;
+        metrics::host_batch();
     }
 
     /// The trainer begins to wait, or goes on waiting.
@@ -222,7 +256,7 @@ impl Inner {
     fn count_workers(&mut self) {
         let workers = self.peers.len();
         self.shares.workers.set(workers as f64);
-        self.shares.alone.set(f64::from(u8::from(workers == 0)));
+        self.shares.alone.set(f64::from(u8::from(workers == 0 && !self.is_served)));
     }
 }
 

@@ -1,11 +1,14 @@
 //! The strict models of the augment protocol: what a receiver and a worker say to each other.
 
 mod done;
+mod heartbeat;
 mod hello;
 mod lease;
 
-pub use done::{Failure, FailureKind, PartDone, Provenance, Substitution, WorkTimes};
+pub use done::{Failure, FailureKind, PartDone, PartOrigin, Provenance, Substitution, WorkTimes};
 pub use headwater_core::BadSamplePolicy;
+pub use headwater_core::streams::StreamNews;
+pub use heartbeat::{Heartbeat, HeartbeatAnswer};
 pub use hello::{
     DatasetRef, HEARTBEAT_MS_MAX, LinkAnswer, LinkOffer, LinkRequest, SessionHello, SessionWelcome,
 };
@@ -32,8 +35,8 @@ pub enum ToWorker {
     Lease(PartLease),
     /// Leases that are no longer wanted.
     Withdraw(Vec<u64>),
-    /// Sign of life with its sequence number.
-    Heartbeat(u64),
+    /// Sign of life, and how far the receiver is.
+    Heartbeat(Heartbeat),
     /// Answers a link's request.
     LinkAnswer(LinkAnswer),
 }
@@ -47,8 +50,8 @@ pub enum FromWorker {
     Done(PartDone),
     /// A part was not delivered.
     Failed(Failure),
-    /// Sign of life, echoing the sequence number.
-    Heartbeat(u64),
+    /// Sign of life, and how far others are.
+    Heartbeat(HeartbeatAnswer),
     /// How many leases may be open from now on; `draining`: the worker is about to leave.
     Credits {
         /// Leases that may be open.
@@ -107,7 +110,7 @@ impl TryFrom<v1::ToWorker> for ToWorker {
             Message::Hello(hello) => Ok(Self::Hello(Box::new(hello.try_into()?))),
             Message::Lease(lease) => Ok(Self::Lease(lease.try_into()?)),
             Message::Withdraw(withdraw) => Ok(Self::Withdraw(withdraw.leases)),
-            Message::Heartbeat(beat) => Ok(Self::Heartbeat(beat.sequence)),
+            Message::Heartbeat(beat) => Ok(Self::Heartbeat(beat.into())),
             Message::LinkAnswer(answer) => Ok(Self::LinkAnswer(answer.try_into()?)),
         }
     }
@@ -120,7 +123,7 @@ impl From<ToWorker> for v1::ToWorker {
             ToWorker::Hello(hello) => Message::Hello((*hello).into()),
             ToWorker::Lease(lease) => Message::Lease(lease.into()),
             ToWorker::Withdraw(leases) => Message::Withdraw(v1::Withdraw { leases }),
-            ToWorker::Heartbeat(sequence) => Message::Heartbeat(v1::Heartbeat { sequence }),
+            ToWorker::Heartbeat(beat) => Message::Heartbeat(beat.into()),
             ToWorker::LinkAnswer(answer) => Message::LinkAnswer(answer.into()),
         };
         Self { message: Some(message) }
@@ -138,7 +141,7 @@ impl TryFrom<v1::FromWorker> for FromWorker {
             Message::Welcome(welcome) => Ok(Self::Welcome(welcome.try_into()?)),
             Message::Done(done) => Ok(Self::Done(done.try_into()?)),
             Message::Failed(failed) => Ok(Self::Failed(failed.try_into()?)),
-            Message::Heartbeat(beat) => Ok(Self::Heartbeat(beat.sequence)),
+            Message::Heartbeat(beat) => Ok(Self::Heartbeat(beat.into())),
             Message::Credits(v1::Credits { credits, draining }) => {
                 Ok(Self::Credits { credits, draining })
             }
@@ -154,7 +157,7 @@ impl From<FromWorker> for v1::FromWorker {
             FromWorker::Welcome(welcome) => Message::Welcome(welcome.into()),
             FromWorker::Done(done) => Message::Done(done.into()),
             FromWorker::Failed(failed) => Message::Failed(failed.into()),
-            FromWorker::Heartbeat(sequence) => Message::Heartbeat(v1::Heartbeat { sequence }),
+            FromWorker::Heartbeat(answer) => Message::Heartbeat(answer.into()),
             FromWorker::Credits { credits, draining } => {
                 Message::Credits(v1::Credits { credits, draining })
             }

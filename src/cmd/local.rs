@@ -32,7 +32,7 @@ pub(crate) fn run(config: Config, flags: &Flags) -> Result<()> {
 
 /// Lets log lines be lost where nobody reads them. The process that started this one may have been
 /// stopped, and the others must not wait for it.
-fn do_not_wait_for_readers() {
+pub(crate) fn do_not_wait_for_readers() {
     use rustix::fs::{FileType, OFlags, fcntl_getfl, fcntl_setfl, fstat};
     let errors = std::io::stderr();
     let is_pipe =

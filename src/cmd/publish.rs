@@ -1,24 +1,28 @@
-//! `headwater publish`: takes batches as a training rank would, and hands them on over ZeroMQ.
+//! `headwater publish`: takes batches as a training rank would, and hands them on over ZeroMQ or writes them
+//! to files.
 
-use anyhow::Result;
+use std::thread;
+
+use anyhow::{Context, Result, ensure};
 use clap::Args;
 use headwater_config::{Config, Setting};
 use headwater_core::counted;
-use headwater_receiver::Receiver;
+use headwater_receiver::{Position, Receiver, Resume};
 use headwater_telemetry::Phase;
 
 use crate::cmd::runtime;
 use crate::cmd::serving::{Serving, announce};
-use crate::cmd::stream::{StreamFlags, keep_place, next};
+use crate::cmd::stream::{StreamFlags, keep_place, next_meanwhile};
 use crate::flags::given;
-use crate::publish::{Publisher, describe};
+use crate::publish::{Publisher, Stream, describe, streams};
 use crate::shutdown::Shutdown;
 
 /// Flags of `publish`.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Flags {
     /// Addresses as Tensorcom writes them, as in `zpub://0.0.0.0:7404,zrpush://0.0.0.0:{7410..7429}`
-    #[arg(long, value_name = "URL,..")]
+    /// and for files `file:batches-{000000..}.ten`
+    #[arg(long, visible_alias = "to", value_name = "URL,..")]
     urls: Option<String>,
     /// Subscriptions that each `pub` address waits for before the first batch
     #[arg(long, value_name = "N")]
@@ -39,6 +43,12 @@ impl Flags {
     }
 }
 
+/// A receiver with the addresses that it feeds.
+struct Course {
+    receiver: Receiver,
+    publisher: Publisher,
+}
+
 pub(crate) fn run(config: &Config) -> Result<()> {
     let receiver_config = config.receiver_tier()?;
     let datasets = config.dataset_uses()?;
@@ -47,25 +57,81 @@ pub(crate) fn run(config: &Config) -> Result<()> {
     let Serving { health, shutdown } = serving;
     describe();
     let recipe = config.recipe.recipe()?;
+    let settings = &config.publish;
+    let streams = streams(settings.pace, settings.addresses()?, receiver_config)?;
+    let context = zmq::Context::new();
+    context.set_io_threads(settings.io_threads as i32).context("publish.io_threads")?;
     // Before the tiers are asked: an address in use is known at once.
-    let mut publisher = Publisher::open(&config.publish, &recipe)?;
-    let receiver = Receiver::open(receiver_config, recipe, &datasets)?;
-    for name in publisher.names() {
+    let open = |Stream { receiver, addresses }| {
+        let resumes = receiver.resume != Resume::No;
+        let publisher = Publisher::open(&context, &addresses, settings, &recipe, resumes)?;
+        Ok((receiver, publisher))
+    };
+    let opened: Vec<_> = streams.into_iter().map(open).collect::<Result<_>>()?;
+    let begin = |(receiver, publisher)| {
+        let receiver = Receiver::open(receiver, recipe.clone(), &datasets)?;
+        Ok(Course { receiver, publisher })
+    };
+    let courses: Vec<Course> = opened.into_iter().map(begin).collect::<Result<_>>()?;
+    for name in courses.iter().flat_map(|course| course.publisher.names()) {
         announce("publishing on", name);
     }
     health.set(Phase::Ready);
-    let published = feed(&receiver, &mut publisher, &shutdown)?;
-    println!("{} published", counted(published, "batch"));
-    keep_place(&receiver, &shutdown)
+    go(courses, &shutdown)
 }
 
-/// Hands on every batch; how many there were.
-fn feed(receiver: &Receiver, publisher: &mut Publisher, shutdown: &Shutdown) -> Result<u64> {
-    publisher.wait_for_subscribers(shutdown)?;
-    let mut published = 0;
-    while let Some(batch) = next(receiver, shutdown)? {
-        publisher.publish(&batch, shutdown)?;
-        published += 1;
+/// Goes through all courses side by side. What ends one of them leaves the others alone.
+fn go(mut courses: Vec<Course>, shutdown: &Shutdown) -> Result<()> {
+    if let [course] = &mut courses[..] {
+        return course.go(shutdown);
     }
-    Ok(published)
+    let count = courses.len();
+    let failed = thread::scope(|scope| {
+        let course = |mut course: Course| scope.spawn(move || course.go_alone(shutdown));
+        let threads: Vec<_> = courses.into_iter().map(course).collect();
+        let ended = threads.into_iter().map(|thread| thread.join());
+        ended.map(|whole| whole.unwrap_or(false)).filter(|whole| !whole).count()
+    });
+    ensure!(failed == 0, "{failed} of {count} addresses were given up: the log says why");
+    Ok(())
+}
+
+// === impl Course ===
+
+impl Course {
+    /// Hands on every batch, and keeps the place.
+    fn go(&mut self, shutdown: &Shutdown) -> Result<()> {
+        let published = self.feed(shutdown)?;
+        let names: Vec<&str> = self.publisher.names().collect();
+        println!("{} published on {}", counted(published, "batch"), names.join(", "));
+        keep_place(&self.receiver, shutdown)
+    }
+
+    /// As [`Course::go`], beside others: whether it came to its end.
+    fn go_alone(&mut self, shutdown: &Shutdown) -> bool {
+        let ended = self.go(shutdown);
+        if let Err(error) = &ended {
+            let names: Vec<&str> = self.publisher.names().collect();
+            let reason = headwater_core::sentence(error.as_ref());
+            tracing::error!("{} is given up, the others go on: {reason}", names.join(", "));
+        }
+        ended.is_ok()
+    }
+
+    fn feed(&mut self, shutdown: &Shutdown) -> Result<u64> {
+        let Self { receiver, publisher } = self;
+        publisher.wait_for_subscribers(shutdown)?;
+        let mut published = 0;
+        loop {
+            let Position { epoch, step } = receiver.position();
+            // Before it is taken: what nobody has a place for stays in the stream.
+            if !publisher.takes(receiver.job_step(epoch, step)) {
+                return Ok(published);
+            }
+            let batch = next_meanwhile(receiver, shutdown, || publisher.notice())?;
+            let Some(batch) = batch else { return Ok(published) };
+            publisher.publish(&batch, receiver.job_step(batch.epoch(), batch.step()), shutdown)?;
+            published += 1;
+        }
+    }
 }

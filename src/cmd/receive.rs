@@ -4,14 +4,17 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::Write as _;
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::{Context, Result};
 use clap::Args;
 use headwater_config::{Config, Setting};
 use headwater_core::counted;
-use headwater_receiver::{Batch, Receiver};
+use headwater_local::{Watch, host_receiver};
+use headwater_receiver::{Batch, Callbacks, Receiver};
 use headwater_telemetry::Phase;
 use serde_json::json;
 
@@ -67,7 +70,9 @@ pub(crate) fn run(config: &Config, flags: &Flags, screen: &Screen) -> Result<()>
     let Serving { health, shutdown } = serving;
     let mut digests = flags.digests.as_deref().map(open).transpose()?;
     let recipe = config.recipe.recipe()?;
-    let receiver = Receiver::open(receiver_config, recipe, &datasets)?;
+    let host = receiver_config.host_share.then(|| join_host(config)).transpose()?;
+    let callbacks = Callbacks { host, ..Callbacks::default() };
+    let receiver = Receiver::open_with(receiver_config, recipe, &datasets, callbacks)?;
     health.set(Phase::Ready);
 
     let total = flags.batches.unwrap_or(u64::MAX).min(match epochs {
@@ -91,6 +96,14 @@ pub(crate) fn run(config: &Config, flags: &Flags, screen: &Screen) -> Result<()>
     }
     println!("{}", taken.report());
     keep_place(&receiver, &shutdown)
+}
+
+/// A connection to the process that makes the batches of this host.
+fn join_host(config: &Config) -> Result<OwnedFd> {
+    let program = std::env::current_exe().context("this program's own file is not to be found")?;
+    let folder = program.parent().map(Path::to_owned);
+    let watch = Watch { tell: &|_, _| {}, cancelled: &AtomicBool::new(false) };
+    Ok(host_receiver(config, folder.as_slice(), &watch)?)
 }
 
 fn open(path: &Path) -> Result<(PathBuf, File)> {

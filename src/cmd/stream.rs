@@ -53,7 +53,20 @@ impl StreamFlags {
 /// # Errors
 /// The stream fails.
 pub(crate) fn next(receiver: &Receiver, shutdown: &Shutdown) -> Result<Option<Batch>> {
+    next_meanwhile(receiver, shutdown, || Ok(()))
+}
+
+/// As [`next`], and does something several times a second while no batch comes.
+///
+/// # Errors
+/// The stream or what is done meanwhile fails.
+pub(crate) fn next_meanwhile(
+    receiver: &Receiver,
+    shutdown: &Shutdown,
+    mut meanwhile: impl FnMut() -> Result<()>,
+) -> Result<Option<Batch>> {
     loop {
+        meanwhile()?;
         if shutdown.check().is_err() {
             return Ok(None);
         }

@@ -1,38 +1,43 @@
-//! All addresses together: each gets every batch.
+//! Addresses that go through the stream together: each gets every batch.
 
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use headwater_config::publish::PublishConfig;
-use headwater_core::{Dtype, Recipe, Reminder};
+use headwater_config::publish::{Address, PublishConfig};
+use headwater_core::{Recipe, Reminder};
 use headwater_receiver::Batch;
 use metrics::{Unit, counter, gauge, histogram};
 
-use super::outlet::{Outlet, RESETS};
-use super::tenbin::{self, Chunk};
+use super::message::Encoder;
+use super::outlet::Outlet;
+use super::socket::{CLIENTS, DISCONNECTS, OVERFLOWS, RESETS};
 use crate::shutdown::Shutdown;
 
 /// How often signals are looked for while clients have no room, in ms.
 const LOOK_MS: i64 = 100;
 const BATCHES: &str = "headwater_publish_batches_total";
 const BYTES: &str = "headwater_publish_bytes_total";
+const STEP: &str = "headwater_publish_step";
 const SUBSCRIPTIONS: &str = "headwater_publish_subscriptions";
 const BLOCKED: &str = "headwater_publish_blocked_seconds";
 
-/// Hands batches to ZeroMQ. Dropping it waits for clients up to `publish.linger_ms`.
+/// Hands batches to clients and files. Dropping it waits for clients up to `publish.linger_ms`.
 pub(crate) struct Publisher {
     outlets: Vec<Outlet>,
+    encoder: Encoder,
     subscribers_min: u32,
-    labels_wide: bool,
     linger: Duration,
-    /// What FP8 elements are multiplied by, where there are some.
-    fp8_scale_inv: Option<f32>,
 }
 
 /// Says what the metrics mean.
 pub(crate) fn describe() {
     metrics::describe_counter!(BATCHES, "Batches handed to clients' queues, by address");
     metrics::describe_counter!(BYTES, Unit::Bytes, "Bytes of those batches, by address");
+    metrics::describe_gauge!(STEP, "Job-wide step of the batch that is next, by address");
+    metrics::describe_gauge!(CLIENTS, "Connections that there are, by address");
+    metrics::describe_counter!(DISCONNECTS, "Connections that ended, by address");
+    let help = "Times that a subscriber's queue was full, by address: it loses this batch at least";
+    metrics::describe_counter!(OVERFLOWS, help);
     metrics::describe_gauge!(SUBSCRIPTIONS, "Subscriptions so far, by address");
     let help =
         "Times that all clients of an address were let go of, because one subscribed without end";
@@ -44,26 +49,23 @@ pub(crate) fn describe() {
 // === impl Publisher ===
 
 impl Publisher {
-    /// Opens every address.
+    /// Opens addresses. `resumes`: batches may have been taken before.
     ///
     /// # Errors
-    /// See [`PublishConfig::addresses`]; an address that cannot be opened.
-    pub(crate) fn open(config: &PublishConfig, recipe: &Recipe) -> Result<Self> {
-        anyhow::ensure!(
-            recipe.delayed_scaling().is_none(),
-            "recipe.fp8.scaling is \"delayed\": a message has one scale for all tensors; use \"static\""
-        );
-        let context = zmq::Context::new();
-        context.set_io_threads(config.io_threads as i32).context("publish.io_threads")?;
-        let addresses = config.addresses()?;
-        let open = |address| Outlet::open(&context, address, config);
-        let fp8 = recipe.tensors.iter().any(|tensor| tensor.dtype == Dtype::Fp8E4m3);
+    /// An address that cannot be opened; a recipe whose batches cannot be sent.
+    pub(crate) fn open(
+        context: &zmq::Context,
+        addresses: &[Address],
+        config: &PublishConfig,
+        recipe: &Recipe,
+        resumes: bool,
+    ) -> Result<Self> {
+        let open = |address| Outlet::open(context, address, config, resumes);
         Ok(Self {
             outlets: addresses.iter().map(open).collect::<Result<_>>()?,
+            encoder: Encoder::new(recipe, config.labels_wide)?,
             subscribers_min: config.subscribers_min,
-            labels_wide: config.labels_wide,
             linger: Duration::from_millis(config.linger_ms.into()),
-            fp8_scale_inv: fp8.then(|| 1.0 / recipe.fp8_scale()),
         })
     }
 
@@ -81,8 +83,9 @@ impl Publisher {
         let (started, mut reminder) = (Instant::now(), Reminder::default());
         while shutdown.check().is_ok() {
             self.notice()?;
-            let few =
-                |outlet: &&Outlet| outlet.drops() && outlet.subscriptions < self.subscribers_min;
+            let few = |outlet: &&Outlet| {
+                outlet.subscriptions().is_some_and(|count| count < self.subscribers_min)
+            };
             let waiting: Vec<&Outlet> = self.outlets.iter().filter(few).collect();
             if waiting.is_empty() {
                 break;
@@ -96,79 +99,93 @@ impl Publisher {
         Ok(())
     }
 
+    /// Whether any address has a place for the batch of this job-wide step.
+    pub(crate) fn takes(&self, job_step: u64) -> bool {
+        self.outlets.iter().any(|outlet| outlet.takes(job_step))
+    }
+
     /// Hands a batch to every address, to each as soon as it has room. Blocks while a `push`
     /// client's queue is full; a process that is asked to end waits for `publish.linger_ms` more.
     ///
     /// # Errors
-    /// A client that has no room in that time; ZeroMQ refuses; a number does not fit its type.
-    pub(crate) fn publish(&mut self, batch: &Batch, shutdown: &Shutdown) -> Result<()> {
-        self.notice()?;
+    /// A client that has no room in that time; ZeroMQ or the file system refuses; a number does not fit
+    /// its type.
+    pub(crate) fn publish(
+        &mut self,
+        batch: &Batch,
+        job_step: u64,
+        shutdown: &Shutdown,
+    ) -> Result<()> {
         let started = Instant::now();
-        let mut waiting: Vec<&Outlet> = self.outlets.iter().collect();
+        let places = self.outlets.iter().enumerate();
+        let mut waiting: Vec<usize> =
+            places.filter(|(_, outlet)| outlet.takes(job_step)).map(|(place, _)| place).collect();
         let mut patience = None;
         let mut reminder = Reminder::default();
         loop {
-            let mut full = Vec::new();
-            for outlet in waiting {
-                let sent = match outlet.has_room()? {
-                    true => outlet.send(batch, |batch| self.chunks(batch))?,
-                    false => None,
-                };
-                if let Some(bytes) = sent {
-                    counter!(BATCHES, "address" => outlet.name.clone()).increment(1);
-                    counter!(BYTES, "address" => outlet.name.clone()).increment(bytes);
-                } else {
-                    full.push(outlet);
-                }
-            }
-            if full.is_empty() {
+            self.notice()?;
+            waiting = self.offer(waiting, batch, job_step)?;
+            if waiting.is_empty() {
                 histogram!(BLOCKED).record(started.elapsed().as_secs_f64());
                 return Ok(());
             }
+            let full: Vec<&Outlet> = waiting.iter().map(|place| &self.outlets[*place]).collect();
+            let (epoch, step) = (batch.epoch(), batch.step());
             if reminder.is_due(started.elapsed()) {
-                let (epoch, step) = (batch.epoch(), batch.step());
                 let names = names(&full);
                 tracing::warn!("epoch {epoch} step {step} waits: no client of {names} has room");
             }
             if shutdown.check().is_err() {
                 let end = *patience.get_or_insert_with(|| Instant::now() + self.linger);
                 if Instant::now() > end {
+                    let names = names(&full);
                     bail!(
-                        "epoch {} step {} did not reach {}: no client had room for it",
-                        batch.epoch(),
-                        batch.step(),
-                        names(&full)
+                        "epoch {epoch} step {step} did not reach {names}: no client had room for it"
                     );
                 }
             }
             poll(&full)?;
-            waiting = full;
         }
+    }
+
+    /// Offers a batch to outlets; those that have no room for it.
+    fn offer(&mut self, places: Vec<usize>, batch: &Batch, job_step: u64) -> Result<Vec<usize>> {
+        let mut full = Vec::new();
+        for place in places {
+            let outlet = &mut self.outlets[place];
+            let sent = match outlet.has_room()? {
+                true => outlet.send(batch, job_step, &self.encoder)?,
+                false => None,
+            };
+            let Some(bytes) = sent else {
+                full.push(place);
+                continue;
+            };
+            counter!(BATCHES, "address" => outlet.name.clone()).increment(1);
+            counter!(BYTES, "address" => outlet.name.clone()).increment(bytes);
+            gauge!(STEP, "address" => outlet.name.clone()).set((job_step + 1) as f64);
+        }
+        Ok(full)
     }
 
     /// What an address waits for.
     fn lacking(&self, outlet: &Outlet) -> String {
-        let Outlet { name, subscriptions, .. } = outlet;
-        format!("{name} has {subscriptions} of {} (publish.subscribers_min)", self.subscribers_min)
+        let (has, name) = (outlet.subscriptions().unwrap_or_default(), &outlet.name);
+        format!("{name} has {has} of {} (publish.subscribers_min)", self.subscribers_min)
     }
 
-    fn notice(&mut self) -> Result<()> {
+    /// Counts who has come and gone meanwhile, at all addresses.
+    ///
+    /// # Errors
+    /// ZeroMQ refuses.
+    pub(crate) fn notice(&mut self) -> Result<()> {
         for outlet in &mut self.outlets {
             outlet.notice()?;
-            gauge!(SUBSCRIPTIONS, "address" => outlet.name.clone()).set(outlet.subscriptions);
+            if let Some(subscriptions) = outlet.subscriptions() {
+                gauge!(SUBSCRIPTIONS, "address" => outlet.name.clone()).set(subscriptions);
+            }
         }
         Ok(())
-    }
-
-    /// The tensors of a batch, copied out of its slot.
-    fn chunks(&self, batch: &Batch) -> Result<Vec<Chunk>> {
-        let layout = batch.layout();
-        let chunk = |tensor| {
-            tenbin::chunk(tensor, layout.samples(), batch.tensor_bytes(tensor)?, self.labels_wide)
-        };
-        let mut chunks: Vec<Chunk> = layout.tensors().iter().map(chunk).collect::<Result<_>>()?;
-        chunks.extend(self.fp8_scale_inv.map(tenbin::scale_inv));
-        Ok(chunks)
     }
 }
 
@@ -178,7 +195,8 @@ fn names(outlets: &[&Outlet]) -> String {
 }
 
 fn poll(outlets: &[&Outlet]) -> Result<()> {
-    let mut items: Vec<zmq::PollItem> = outlets.iter().map(|outlet| outlet.poll_item()).collect();
+    let mut items: Vec<zmq::PollItem> =
+        outlets.iter().filter_map(|outlet| outlet.poll_item()).collect();
     match zmq::poll(&mut items, LOOK_MS) {
         Ok(_) | Err(zmq::Error::EINTR) => Ok(()),
         Err(error) => Err(error).context("cannot wait for clients"),

@@ -55,6 +55,24 @@ def test_ranks_are_numbered_by_the_job_or_by_a_job_each():
         assert env["WORLD_SIZE"] == "2"
 
 
+def test_trials_are_pods_of_one_rank_with_a_number_and_a_place_each():
+    flags = ["--set-json", 'job.checkpoints.volume={"emptyDir":{}}']
+    (job,) = of_kind(render("trials", f"{NEWEST}.0", *flags), "Job")
+    assert (job["spec"]["completionMode"], job["spec"]["completions"], job["spec"]["parallelism"]) == ("Indexed", 8, 8)
+    env = {entry["name"]: entry for entry in trainer(job)["env"]}
+    assert "job-completion-index" in str(env["HW_TRIAL"]["valueFrom"])
+    assert env["HEADWATER_RECEIVER__CHECKPOINT_DIR"]["value"].endswith("/trial-$(HW_TRIAL)")
+    # Variables are put in place of their names only where they stand before.
+    names = list(env)
+    assert names.index("HW_TRIAL") < names.index("HEADWATER_RECEIVER__CHECKPOINT_DIR")
+    assert [env[name]["value"] for name in ("RANK", "WORLD_SIZE")] == ["0", "1"]
+    assert "HEADWATER_RECEIVER__RANK" not in env
+    old = of_kind(render("trials", "1.20.2"), "Job")
+    numbers = [next(one["value"] for one in trainer(job)["env"] if one["name"] == "HW_TRIAL") for job in old]
+    assert numbers == [str(number) for number in range(8)]
+    assert "leave job.ranks at 1" in refusal("--set", "job.ranks=2", case="trials")
+
+
 def trainer(job):
     return job["spec"]["template"]["spec"]["containers"][0]
 
@@ -101,7 +119,7 @@ def test_what_a_pod_mounts_probes_and_is_reached_by_is_there(case):
         ports = [port["name"] for port in container["ports"]]
         probes = [container[kind] for kind in container if kind.endswith("Probe")]
         assert all(probe["httpGet"] == {"path": "/healthz", "port": "metrics"} for probe in probes)
-        assert len(probes) == 3 or case == "gpu" and container["name"] == "trainer"
+        assert len(probes) == 3 or case in ("gpu", "trials") and container["name"] == "trainer"
         assert "metrics" in ports
     for service in of_kind(objects, "Service"):
         selector = service["spec"]["selector"].items()

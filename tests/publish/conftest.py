@@ -109,4 +109,5 @@ def tiers(tmp_path_factory):
 def client(address: str) -> str:
     """A publisher's address as its client writes it."""
     scheme, rest = address.split("://")
-    return f"{OTHER_END[scheme]}://{rest}"
+    kind, plus, transport = scheme.partition("+")
+    return f"{OTHER_END[kind]}{plus}{transport}://{rest}"

@@ -54,6 +54,7 @@ impl Ranks {
                 .arg("--digests")
                 .arg(&digests)
                 .args(extra)
+                .env("XDG_RUNTIME_DIR", folder)
                 .stdin(Stdio::null())
                 .stdout(Stdio::null())
                 .stderr(std::fs::File::create(log).expect("a log"));

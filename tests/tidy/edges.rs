@@ -46,8 +46,8 @@ const MAY_DEPEND: [(&str, &[&str]); 25] = [
     ("libs/inventory", &["dylib"]),
     ("libs/kubernetes", &[]),
     ("libs/lobby", &[]),
-    // Above the tiers too: it runs two of them. Only the program and the wheel depend on it.
-    ("libs/local", &["augment", "config", "core", "storage"]),
+    // Above the tiers too: it runs them. Only the program and the wheel depend on it.
+    ("libs/local", &["augment", "config", "core", "receiver", "storage", "transport"]),
     ("libs/telemetry", &["config-derive", "core", "lobby"]),
     ("proto", &["core"]),
     ("libs/transport", &["core", "dylib", "lobby"]),

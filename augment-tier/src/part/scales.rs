@@ -31,6 +31,11 @@ impl PartScales {
         (scales.len() == count).then_some(Self { number, scales, amaxes })
     }
 
+    /// The scales, one for each FP8 tensor.
+    pub(crate) fn given(&self) -> &[f32] {
+        &self.scales
+    }
+
     /// The recipe's static scales.
     #[must_use]
     pub fn of(recipe: &Recipe) -> Self {

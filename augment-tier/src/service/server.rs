@@ -194,6 +194,9 @@ async fn drain_sessions(worker: &Worker, sessions: &TaskTracker, server: impl Fu
     }
     worker.stop.cancel();
     sessions.wait().await;
+    // Nobody waits for a part any more: what is being made ends with the samples under way.
+    worker.share.makings.close();
+    worker.share.makings.wait().await;
     if server_runs {
         // Connections that receivers keep open do not keep the worker.
         let _ = timeout(LAST_WORDS, server).await;

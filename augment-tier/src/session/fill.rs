@@ -11,8 +11,9 @@ use headwater_core::SampleRef;
 use headwater_proto::augment::{BadSamplePolicy, Provenance, Substitution, WorkTimes};
 use headwater_transport::{PartBuffer, PartRow};
 
-use super::lease::{LeaseError, LeaseWork, Piece};
+use super::lease::LeaseError;
 use super::read::{Found, Wanted};
+use super::source::{PartWork, Piece};
 use crate::part::{PartScales, SampleFault, next_substitute, substitutes_max};
 use crate::pool::{JobEnd, JobResult, QueuedSample, RenderJob, UndecodedSample};
 use crate::render::{RenderError, RenderKey};
@@ -30,9 +31,9 @@ struct Place {
     reason: Option<String>,
 }
 
-// === impl LeaseWork ===
+// === impl PartWork ===
 
-impl LeaseWork {
+impl PartWork {
     /// Renders the part and seals it: its bytes, their checksum, and what the samples are.
     pub(super) async fn fill(
         &self,
@@ -68,7 +69,7 @@ impl LeaseWork {
                 }
                 JobResult::Passing { position, error } => {
                     if let RenderError::DeviceLost { reason } = &error {
-                        self.session.worker.lose_device(reason);
+                        self.source.worker.lose_device(reason);
                     }
                     return Err(LeaseError::Retry(self.named(&places[position], &error)));
                 }
@@ -88,7 +89,7 @@ impl LeaseWork {
     }
 
     fn places(&self, buffer: PartBuffer) -> Vec<Place> {
-        let samples = &self.lease.samples;
+        let samples = &self.samples;
         let rows = buffer.into_rows(samples.len());
         let place = |(row, &asked): (PartRow, &SampleRef)| Place {
             wanted: Wanted { position: row.row(), asked, index: asked.index },
@@ -133,15 +134,15 @@ impl LeaseWork {
         scales: &Arc<PartScales>,
     ) -> Result<JobEnd, LeaseError> {
         let count = samples.len();
-        let pool = &self.session.worker.pool;
-        let plan = self.session.plan.clone();
+        let pool = &self.source.worker.pool;
+        let plan = self.source.plan.clone();
         let (job, mut end) =
             RenderJob::new(plan, scales.clone(), pool.samples_at_once(), samples, rest);
         if count == 0 {
             let result = JobResult::Rows { good: Vec::new(), bad: Vec::new() };
             return Ok(JobEnd { result, render: std::time::Duration::ZERO });
         }
-        let bytes = self.part_bytes()? * count as u64 / self.lease.samples.len() as u64;
+        let bytes = self.part_bytes * count as u64 / self.samples.len() as u64;
         pool.submit(self.place, job.clone(), job.units(), bytes / job.units() as u64);
         let ended = tokio::select! {
             ended = &mut end => ended,
@@ -160,10 +161,10 @@ impl LeaseWork {
     fn replace(&self, place: &mut Place, fault: &SampleFault) -> Result<Wanted, LeaseError> {
         let sentence = self.named(place, fault);
         let asked = place.wanted.asked;
-        let dataset = &self.session.datasets[usize::from(asked.dataset)];
+        let dataset = &self.source.datasets[usize::from(asked.dataset)];
         let samples = dataset.manifest.shards()[asked.shard as usize].samples;
         let first = place.reason.get_or_insert_with(|| sentence.clone());
-        if self.session.on_bad_sample == BadSamplePolicy::Fail {
+        if self.source.on_bad_sample == BadSamplePolicy::Fail {
             let remedy = "on_bad_sample = \"substitute\" would replace it";
             return Err(LeaseError::Fatal(format!("{sentence}; {remedy}")));
         }
@@ -174,23 +175,20 @@ impl LeaseWork {
             return Err(LeaseError::Fatal(format!("{first}; {also}: mend or remove the shard")));
         };
         let manifest = dataset.manifest.digest();
-        self.session
-            .worker
-            .bad_samples
-            .substituted(BadSample { manifest, shard, index }, &sentence);
+        self.source.worker.bad_samples.substituted(BadSample { manifest, shard, index }, &sentence);
         place.wanted.index = next;
         Ok(place.wanted)
     }
 
     fn render_key(&self, asked: &SampleRef) -> RenderKey {
-        let dataset = &self.session.datasets[usize::from(asked.dataset)];
+        let dataset = &self.source.datasets[usize::from(asked.dataset)];
         let sample = dataset.manifest.sample_id(asked).expect("checked when the lease came");
-        RenderKey { seed: self.session.seed, epoch: self.lease.epoch, pass: asked.pass, sample }
+        RenderKey { seed: self.source.seed, epoch: self.epoch, pass: asked.pass, sample }
     }
 
     /// What is wrong with the sample that is tried for a place, with its shard and key.
     fn named(&self, place: &Place, fault: &dyn std::fmt::Display) -> String {
-        let manifest = &self.session.datasets[usize::from(place.wanted.asked.dataset)].manifest;
+        let manifest = &self.source.datasets[usize::from(place.wanted.asked.dataset)].manifest;
         let shard = &manifest.shards()[place.wanted.asked.shard as usize].name;
         format!("shard `{shard}` sample `{}`: {fault}", place.key)
     }

@@ -1,10 +1,11 @@
 //! From a hello to a session that can take leases.
 
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
-use headwater_core::Layout;
+use headwater_core::{Digest, Layout};
 use headwater_proto::WIRE_VERSION;
-use headwater_proto::augment::{BadSamplePolicy, SessionHello, SessionWelcome};
+use headwater_proto::augment::{Heartbeat, SessionHello, SessionWelcome, StreamNews};
 use headwater_transport::WorkerLink;
 use headwater_transport::rdma::Exchange;
 use tokio::sync::{Semaphore, SemaphorePermit};
@@ -12,9 +13,11 @@ use tokio_util::sync::CancellationToken;
 
 use super::link;
 use super::read::SessionDataset;
+use super::source::Source;
 use crate::error::SessionError;
 use crate::metrics::SessionGauge;
 use crate::part::{PartPlan, SampleFields};
+use crate::share::Member;
 use crate::worker::Worker;
 
 /// What a session's memory for parts is counted in.
@@ -26,11 +29,12 @@ pub(crate) struct Session {
     /// Number of the session in this process.
     pub(crate) id: u64,
     pub(crate) receiver: String,
-    pub(crate) seed: u64,
-    pub(crate) on_bad_sample: BadSamplePolicy,
-    pub(crate) plan: Arc<PartPlan>,
-    pub(crate) datasets: Vec<SessionDataset>,
-    pub(crate) fields: SampleFields,
+    pub(crate) source: Arc<Source>,
+    /// What it wants parts of, as others do perhaps.
+    pub(crate) stream: Digest,
+    member: Member,
+    /// Between the receiver's signs of life.
+    heartbeat: Duration,
     pub(crate) link: Arc<dyn WorkerLink>,
     /// Parts that may hold memory.
     pub(crate) parts: Semaphore,
@@ -66,16 +70,26 @@ impl Session {
             refused_links: refused,
             credits: worker.config.credits(),
             backend: worker.backend.name(),
+            shares: worker.config.share_bytes > 0,
         };
         let memory_units = units_of(worker.config.session_part_bytes());
-        let session = Self {
-            id,
-            receiver: hello.receiver,
+        let scope = hello.part_scope();
+        let source = Source {
+            worker: Arc::clone(&worker),
             seed: hello.seed,
             on_bad_sample: hello.on_bad_sample,
             plan: Arc::new(PartPlan::new(Arc::new(hello.recipe))),
             datasets,
             fields,
+            scope,
+        };
+        let session = Self {
+            id,
+            receiver: hello.receiver,
+            source: Arc::new(source),
+            stream: hello.stream,
+            member: worker.share.enter(hello.stream, id),
+            heartbeat: Duration::from_millis(hello.heartbeat_ms.into()),
             parts: Semaphore::new(worker.config.parts() as usize),
             memory: Semaphore::new(memory_units as usize),
             memory_units,
@@ -86,6 +100,11 @@ impl Session {
             worker,
         };
         Ok((session, welcome))
+    }
+
+    /// Takes a sign of life, and says how far others of the stream are.
+    pub(crate) fn heard(&self, beat: Heartbeat) -> StreamNews {
+        self.member.heard(beat.step, self.heartbeat)
     }
 
     /// Waits until the session's parts leave room for one of so many bytes.
@@ -100,7 +119,7 @@ impl Session {
         match &*last {
             Some(layout) if layout.samples() == samples => Arc::clone(layout),
             _ => {
-                let layout = Arc::new(Layout::new(self.plan.recipe(), samples));
+                let layout = Arc::new(Layout::new(self.source.plan.recipe(), samples));
                 *last = Some(Arc::clone(&layout));
                 layout
             }

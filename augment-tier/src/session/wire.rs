@@ -3,7 +3,9 @@
 use std::pin::Pin;
 use std::time::Duration;
 
-use headwater_proto::augment::{FromWorker, SessionHello, ToWorker};
+use headwater_proto::augment::{
+    FromWorker, Heartbeat, HeartbeatAnswer, SessionHello, StreamNews, ToWorker,
+};
 use tokio::sync::mpsc;
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::time::{Instant, timeout_at};
@@ -107,9 +109,10 @@ impl Outbox {
     }
 
     /// Answers a heartbeat, unless the receiver has stopped reading.
-    pub(crate) fn echo(&self, sequence: u64) {
+    pub(crate) fn echo(&self, beat: Heartbeat, news: StreamNews) {
         if self.answers.capacity() > self.credits + KEPT_FROM_ECHOES {
-            let _ = self.put(Ok(FromWorker::Heartbeat(sequence)));
+            let answer = HeartbeatAnswer { sequence: beat.sequence, news };
+            let _ = self.put(Ok(FromWorker::Heartbeat(answer)));
         }
     }
 

@@ -18,6 +18,7 @@ mod limits;
 mod links;
 mod panics;
 mod same_bytes;
+mod shared;
 mod storage_away;
 mod together;
 mod withdraw;

@@ -89,7 +89,10 @@ impl Iteration {
             match py.detach(|| self.take())? {
                 Taken::Batch(batch) => return Ok(Some(batch)),
                 Taken::End => break,
-                Taken::Nothing => py.check_signals()?,
+                Taken::Nothing => {
+                    py.check_signals()?;
+                    self.shared.check_following(py)?;
+                }
             }
         }
         Ok(None)

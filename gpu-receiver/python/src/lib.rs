@@ -22,6 +22,7 @@ mod opening;
 mod options;
 mod pace;
 mod progress;
+mod ray;
 mod reduce;
 mod render;
 mod sample;
@@ -42,6 +43,10 @@ mod native {
     use super::iteration::Iteration;
     #[pymodule_export]
     use super::loader::Loader;
+    #[pymodule_export]
+    use super::local::program;
+    #[pymodule_export]
+    use super::ray::service_config;
     #[pymodule_export]
     use super::render::{Renderer, decode, render};
     #[pymodule_export]

@@ -20,6 +20,7 @@ use crate::opening::{open, refuse_dataloader_workers};
 use crate::options::{self, Arguments};
 use crate::pace::Pace;
 use crate::progress::Progress;
+use crate::ray::Following;
 use crate::reduce::amax_reduce;
 use crate::shared::Shared;
 use crate::signature::signature;
@@ -43,6 +44,7 @@ use crate::{json, telemetry};
 ///         "mxfp8_e4m3", or PyTorch's `torch.bfloat16` and so on.
 ///     batch_size: samples in this rank's batch.
 ///     storage, workers: addresses of the two tiers, lists of "host:port", or one string "a:1,b:1".
+///     ray: name of a service that `headwater.ray.start` has started, in place of these addresses.
 ///     rank, world_size: this process among those that share the global batch; without them the
 ///         launcher's variables (`RANK`, `WORLD_SIZE`, or SLURM's).
 ///     device: "cpu", or "cuda:0" and so on: where batches are handed out.
@@ -97,6 +99,7 @@ impl Loader {
         let options = options.cloned().unwrap_or_else(|| PyDict::new(py));
         let callbacks = callbacks(&options)?;
         let progress = Progress::take(&options)?;
+        let following = Following::begin(&options)?;
         let keywords = match given(&options)? {
             Value::Object(keywords) => keywords,
             _ => serde_json::Map::new(),
@@ -107,7 +110,8 @@ impl Loader {
             keywords,
             scripts: scripts(py)?,
         };
-        let options = options::gather(arguments).map_err(ConfigError::new_err)?;
+        let mut options = options::gather(arguments).map_err(ConfigError::new_err)?;
+        following.as_ref().map_or(Ok(()), |service| service.lead(py, &mut options.receiver))?;
         telemetry::start(py, &options.telemetry, &options.log_origin)?;
         let opened = open(py, options, callbacks, progress)?;
         telemetry::ready();
@@ -115,7 +119,7 @@ impl Loader {
         if opened.receiver.config().resume != Resume::No {
             pace.moved_to(opened.receiver.position());
         }
-        Ok(Self { shared: Arc::new(Shared::new(opened, pace)) })
+        Ok(Self { shared: Arc::new(Shared::new(opened, following, pace)) })
     }
 
     /// Begins an iteration over an epoch. One that is under way ends: its next batch is a
@@ -282,8 +286,12 @@ impl Loader {
         let stats = json!({
             "batches": figures.batches,
             "samples": figures.samples,
+            "host_batches": figures.host_batches,
             "parts": figures.parts,
             "parts_on_device": figures.parts_on_device,
+            "parts_shared": figures.parts_shared,
+            "parts_recomputed": figures.parts_recomputed,
+            "pace_waits": figures.pace_waits,
             "substituted": figures.substituted,
             "encoded_bytes": figures.encoded_bytes,
             "link_bytes": figures.link_bytes,
@@ -351,7 +359,7 @@ fn callbacks(options: &Bound<'_, PyDict>) -> PyResult<Callbacks> {
     if let Some(device) = options.get_item("device")?.filter(|device| !device.is_none()) {
         options.set_item("device", device.str()?)?;
     }
-    Ok(Callbacks { amax_reduce, device_allocator })
+    Ok(Callbacks { amax_reduce, device_allocator, host: None })
 }
 
 /// The keywords that were given, `None` standing for not given.

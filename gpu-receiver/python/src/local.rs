@@ -77,6 +77,12 @@ fn lead_to(receiver: &mut ReceiverConfig, services: &Services) {
     }
 }
 
+/// Path of the program `headwater` on this host; `None` where there is none.
+#[pyfunction]
+pub(crate) fn program(py: Python<'_>) -> PyResult<Option<PathBuf>> {
+    Ok(headwater_local::program(&scripts(py)?).ok())
+}
+
 /// Folders in which installing the package may have put the program.
 pub(crate) fn scripts(py: Python<'_>) -> PyResult<Vec<PathBuf>> {
     py.import("headwater._scripts")?.call_method0("folders")?.extract()

@@ -1,16 +1,17 @@
 //! Opening a receiver from Python, with its services: where it may be done, and how its wait is broken off.
 
+use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use headwater_local::{Services, Watch};
-use headwater_receiver::{Callbacks, Receiver};
+use headwater_local::{LocalError, Services, Watch, host_receiver};
+use headwater_receiver::{Callbacks, Receiver, ReceiverConfig};
 use pyo3::prelude::*;
 
 use crate::errors::{ClosedError, ForkError, raised, raised_local};
-use crate::options::Options;
+use crate::options::{Host, Options};
 use crate::progress::Progress;
 
 /// How long is waited between two looks for signals such as Ctrl-C.
@@ -88,14 +89,25 @@ fn opened(
     tell: &Sender<News>,
     cancelled: &AtomicBool,
 ) -> PyResult<Opened> {
-    let Options { mut receiver, recipe, datasets, local, .. } = options;
+    let Options { host, mut receiver, recipe, datasets, local, .. } = options;
     let indexing = |done, of| drop(tell.send(News::Indexing(done, of)));
     let watch = Watch { tell: &indexing, cancelled };
     let services = local.map(|local| local.start(&mut receiver, &watch));
     let services = services.transpose().map_err(raised_local)?.map(Arc::new);
     let _ = services.clone().map(|services| tell.send(News::Served(services)));
+    let host =
+        host.map(|host| joined(host, &receiver, &watch)).transpose().map_err(raised_local)?;
+    let callbacks = Callbacks { host, ..callbacks };
     let receiver = Receiver::open_with(receiver, recipe, &datasets, callbacks).map_err(raised)?;
     Ok(Opened { receiver, services })
+}
+
+/// A connection to the process that makes the batches of this host.
+fn joined(host: Host, receiver: &ReceiverConfig, watch: &Watch<'_>) -> Result<OwnedFd, LocalError> {
+    let Host { mut config, scripts } = host;
+    config.security = receiver.security.clone();
+    config.receiver = receiver.clone();
+    host_receiver(&config, &scripts, watch)
 }
 
 /// A loader is one for itself: in a worker of PyTorch's it would be one for each.

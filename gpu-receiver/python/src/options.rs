@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use headwater_config::{
-    ConfigError, FROM_DEFAULT, HubNeed, Loaded, Setting, Sources, nearest, read_section,
+    Config, ConfigError, FROM_DEFAULT, HubNeed, Loaded, Setting, Sources, nearest, read_section,
 };
 use headwater_core::Recipe;
 use headwater_receiver::{DatasetUse, ReceiverConfig};
@@ -12,17 +12,18 @@ use serde_json::{Map, Value, json};
 
 use crate::data;
 use crate::local::{Local, Place};
+use crate::ray::RAY;
 
 /// Keywords that are not keys of `[receiver]`.
-const OWN: [&str; 7] =
-    ["datasets", "recipe", "dtype", "batch_size", "curriculum", EMBEDDED, AUGMENT_THREADS];
+const OWN: [&str; 8] =
+    ["datasets", "recipe", "dtype", "batch_size", "curriculum", EMBEDDED, AUGMENT_THREADS, RAY];
 /// Keywords that are functions; they are taken out before the others are read.
 const FUNCTIONS: [&str; 3] = ["amax_reduce", "device_allocator", "progress"];
 /// Keywords on services that the loader starts.
 const EMBEDDED: &str = "embedded";
 const AUGMENT_THREADS: &str = "augment_threads";
 /// Keywords on services that run elsewhere.
-const ADDRESSES: [&str; 2] = ["storage", "workers"];
+pub(crate) const ADDRESSES: [&str; 2] = ["storage", "workers"];
 /// What `embedded` may be.
 const THREADS: &str = "threads";
 /// Ending of a configuration file, which is no data.
@@ -43,6 +44,8 @@ pub(crate) struct Arguments {
 
 /// All that a receiver is opened with.
 pub(crate) struct Options {
+    /// What a process of this host is told that makes batches for all its trials, where it is wanted.
+    pub(crate) host: Option<Host>,
     /// Services that are to be started, in place of the receiver's addresses.
     pub(crate) local: Option<Local>,
     pub(crate) receiver: ReceiverConfig,
@@ -51,6 +54,13 @@ pub(crate) struct Options {
     pub(crate) telemetry: TelemetryConfig,
     /// Where the filter of log lines came from.
     pub(crate) log_origin: String,
+}
+
+/// A process that makes the batches of this host.
+pub(crate) struct Host {
+    pub(crate) config: Box<Config>,
+    /// Folders that may have the program.
+    pub(crate) scripts: Vec<PathBuf>,
 }
 
 /// Puts file, environment and keywords together.
@@ -80,6 +90,7 @@ pub(crate) fn recipe([recipe, dtype]: &[Option<Value>; 2]) -> Result<Recipe, Str
 
 fn gathered(mut arguments: Arguments) -> Result<Options, ConfigError> {
     arguments.take_config()?;
+    let scripts = arguments.scripts.clone();
     let place = arguments.take_place()?;
     let Arguments { data, config, keywords, .. } = arguments;
     let sources =
@@ -92,7 +103,12 @@ fn gathered(mut arguments: Arguments) -> Result<Options, ConfigError> {
     if log_origin == FROM_DEFAULT {
         telemetry.log = LOG_DEFAULT.to_owned();
     }
+    let host = loaded.config.receiver.host_share.then(|| {
+        let config = Box::new(loaded.config.clone());
+        Host { config, scripts }
+    });
     Ok(Options {
+        host,
         local: place.map(|place| Local::new(&loaded, &telemetry, place)),
         receiver: loaded.config.receiver_tier()?,
         recipe: loaded.config.recipe.recipe()?,
@@ -134,7 +150,9 @@ impl Arguments {
                 None => Ok(None),
             };
         }
-        if let Some(key) = ADDRESSES.iter().find(|key| self.keywords.contains_key(**key)) {
+        if let Some(key) =
+            [RAY].iter().chain(&ADDRESSES).find(|key| self.keywords.contains_key(**key))
+        {
             return wrong(format!(
                 "`data` and `{key}` are both given: with `data` the loader starts services on this host, \
                  with `storage` and `workers` it uses those of a cluster; leave one out"
@@ -175,6 +193,8 @@ fn settings(data: Option<Value>, mut keywords: Table) -> Result<Vec<Setting>, Co
         let entries = data::entries(data, datasets)?;
         settings.push(Setting::typed("argument data", "dataset", entries));
     }
+    // In its place there are addresses by now.
+    keywords.remove(RAY);
     for (name, value) in keywords {
         let origin = format!("keyword {name}");
         settings.push(match name.as_str() {

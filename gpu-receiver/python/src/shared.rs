@@ -10,6 +10,7 @@ use pyo3::prelude::*;
 use crate::errors::{ClosedError, raised, raised_local};
 use crate::opening::Opened;
 use crate::pace::Pace;
+use crate::ray::Following;
 
 /// The receiver and the pace of its iterations. The locks are only taken for moments or without the
 /// interpreter's lock, so that neither waits for the other.
@@ -17,6 +18,8 @@ pub(crate) struct Shared {
     receiver: Mutex<Option<Arc<Receiver>>>,
     /// Services of this host, where it has any; left after the receiver has ended.
     services: Mutex<Option<Arc<Services>>>,
+    /// The service on Ray, where it has one; followed until the receiver has ended.
+    following: Mutex<Option<Arc<Following>>>,
     /// The datasets, in their order.
     pub(crate) manifests: Arc<[Arc<Manifest>]>,
     /// What its images are made by.
@@ -28,13 +31,14 @@ pub(crate) struct Shared {
 // === impl Shared ===
 
 impl Shared {
-    pub(crate) fn new(opened: Opened, pace: Pace) -> Self {
+    pub(crate) fn new(opened: Opened, following: Option<Following>, pace: Pace) -> Self {
         let Opened { receiver, services } = opened;
         Self {
             manifests: receiver.manifests().into(),
             recipe: Arc::new(receiver.recipe().clone()),
             receiver: Mutex::new(Some(Arc::new(receiver))),
             services: Mutex::new(services),
+            following: Mutex::new(following.map(Arc::new)),
             pace: Mutex::new(pace),
             made_in: std::process::id(),
         }
@@ -57,11 +61,22 @@ impl Shared {
         drop(receiver);
         let services = self.services().take();
         drop(services);
+        drop(self.following().take());
     }
 
     /// Whether the services of this host still run, where it has any. Does not wait.
     pub(crate) fn check_services(&self) -> PyResult<()> {
         self.services().as_ref().map_or(Ok(()), |services| services.check().map_err(raised_local))
+    }
+
+    /// An error once the service on Ray has ended, where it has one.
+    pub(crate) fn check_following(&self, py: Python<'_>) -> PyResult<()> {
+        let following = self.following().clone();
+        following.map_or(Ok(()), |following| following.check(py))
+    }
+
+    fn following(&self) -> MutexGuard<'_, Option<Arc<Following>>> {
+        self.following.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn services(&self) -> MutexGuard<'_, Option<Arc<Services>>> {

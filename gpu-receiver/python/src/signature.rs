@@ -15,9 +15,9 @@ const FIRST: [(&str, Option<&str>); 4] =
 const BATCH: (&str, &str) = ("batch_samples", "batch_size");
 /// Keys that are written only where they are set.
 const UNSET: [&str; 1] = ["masks"];
-/// Keywords that are functions, and those that go with `data`.
-const LAST: [&str; 5] =
-    ["device_allocator", "amax_reduce", "embedded", "augment_threads", "progress"];
+/// Keywords that are functions, those that go with `data`, and a service's name.
+const LAST: [&str; 6] =
+    ["device_allocator", "amax_reduce", "embedded", "augment_threads", "progress", "ray"];
 
 /// An `inspect.Signature` of `Loader(data=None, *, ..)`.
 pub(crate) fn signature(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {

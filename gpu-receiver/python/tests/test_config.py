@@ -1,5 +1,7 @@
 """Where a loader's configuration comes from, and what is said when it is wrong."""
 
+import sys
+
 import headwater
 import numpy
 import pytest
@@ -223,3 +225,9 @@ def test_the_launcher_says_the_rank(make, monkeypatch, variables, options, expec
         monkeypatch.setenv(name, value)
     config = make(**options).config
     assert (config["rank"], config["world_size"]) == expected
+
+
+def test_a_service_on_ray_asks_for_ray(monkeypatch):
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(headwater.ConfigError, match="Ray cannot be imported .*: pip install ray"):
+        headwater.Loader(ray="headwater", datasets="photos")

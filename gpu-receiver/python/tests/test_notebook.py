@@ -7,7 +7,7 @@ import re
 import headwater
 import numpy as np
 import pytest
-from conftest import SMALL
+from conftest import SMALL, Node
 
 
 def test_a_batch_shows_its_keys_and_its_pictures(make):
@@ -48,3 +48,20 @@ def test_figures_print_as_a_table(make):
     assert {name for name in lines if name.startswith("link_bytes.")}
     assert len({len(line) for line in str(stats).splitlines()}) == 1
     assert f"<tr><th>samples</th><td>{stats['samples']}</td></tr>" in stats._repr_html_()
+
+
+def test_figures_count_the_parts_that_were_made_for_another_trial(tiers, tmp_path):
+    arguments = ["--listen", "127.0.0.1:0", "--threads", "1", "--storage", tiers.storage]
+    node = Node(tmp_path / "augment.log", "augment", *arguments, "--set", "augment.share_bytes=67108864")
+    try:
+        figures = []
+        for _ in range(2):
+            with headwater.Loader(**tiers.keywords(workers=[node.address])) as loader:
+                steps = sum(1 for _ in loader)
+                figures.append(loader.stats())
+    finally:
+        node.stop()
+    first, second = figures
+    # A batch is one part; the next epoch's may be made already.
+    assert first["parts_shared"] == 0 and second["parts_shared"] >= steps > 0
+    assert second["parts_recomputed"] == 0 and second["pace_waits"] == 0

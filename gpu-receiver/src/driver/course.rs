@@ -78,6 +78,7 @@ impl Driver {
             self.slots.give_back(slot, &self.ledger);
         }
         self.forget_drawn();
+        self.forget_asked();
         self.state.fill = position;
         position
     }

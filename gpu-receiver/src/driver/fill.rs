@@ -20,32 +20,55 @@ impl Driver {
     /// The order of samples or a slot cannot be had.
     pub(super) fn fill(&mut self) -> Result<(), ReceiverError> {
         let room = self.ledger.open_batches() + self.mailbox.ready() < self.window_batches;
-        if room && let Some((serial, plan)) = self.state.drawn.take() {
+        if room
+            && self.state.drawn.is_some()
+            && !self.is_too_far_ahead()
+            && let Some((serial, plan)) = self.state.drawn.take()
+        {
             let plan = plan?;
-            match self.place(plan.at)? {
-                Some((slot, scales)) => self.order_batch(serial, plan, slot, scales),
-                None => self.state.drawn = Some((serial, Ok(plan))),
+            if let Some(plan) = self.order_next(serial, plan)? {
+                self.state.drawn = Some((serial, Ok(plan)));
             }
         }
         self.draw();
         Ok(())
     }
 
-    /// The slot and the FP8 scales of a batch that may be ordered; `None`: not yet.
-    fn place(&mut self, at: Position) -> Result<Option<(SlotId, Vec<f32>)>, ReceiverError> {
+    /// Orders a batch of this host's service, or of the workers; gives it back where that cannot be yet.
+    fn order_next(&mut self, serial: Serial, plan: Plan) -> Result<Option<Plan>, ReceiverError> {
+        let at = plan.at;
         let far = at.epoch > self.mailbox.position().epoch.saturating_add(self.epochs_ahead);
         if far || self.is_over(at.epoch) {
-            return Ok(None);
+            return Ok(Some(plan));
         }
         // Not before the trainer has taken what the scales follow from.
-        let Some(scales) = self.scaling.scales(at) else { return Ok(None) };
-        Ok(self.slots.take()?.map(|slot| (slot, scales)))
+        let Some(scales) = self.scaling.scales(at) else { return Ok(Some(plan)) };
+        if self.host_has(at) {
+            return Ok(self.ask_host(serial, plan, scales));
+        }
+        match self.slots.take()? {
+            Some(slot) => {
+                self.order_batch(serial, plan, slot, scales);
+                Ok(None)
+            }
+            None => Ok(Some(plan)),
+        }
     }
 
     fn order_batch(&mut self, serial: Serial, plan: Plan, slot: SlotId, fp8_scales: Vec<f32>) {
         let Plan { at: Position { epoch, step }, samples } = plan;
+        let job_step = self.order.job_step(epoch, step);
         let layout = self.layout(samples.len() as u32);
-        self.ledger.order(BatchOrder { serial, epoch, step, slot, layout, samples, fp8_scales });
+        self.ledger.order(BatchOrder {
+            serial,
+            epoch,
+            step,
+            job_step,
+            slot,
+            layout,
+            samples,
+            fp8_scales,
+        });
         self.state.fill = Position { epoch, step: step + 1 };
         self.ordered.send_replace(self.state.fill);
     }
@@ -82,7 +105,7 @@ impl Driver {
         self.epochs > 0 && epoch >= self.epochs
     }
 
-    fn layout(&mut self, samples: u32) -> Arc<Layout> {
+    pub(super) fn layout(&mut self, samples: u32) -> Arc<Layout> {
         let make = || Arc::new(Layout::new(&self.recipe, samples));
         Arc::clone(self.state.layouts.entry(samples).or_insert_with(make))
     }

@@ -50,7 +50,7 @@ impl Driver {
             _ => None,
         };
         self.stats.on_batch(finished.order.samples.len());
-        let home = Home { memory, device, release: self.releases.clone() };
+        let home = Home { memory, device, release: self.releases.clone(), _tie: None };
         self.mailbox.put(Batch::new(finished, home, self.masking.clone()));
         Ok(())
     }

@@ -27,8 +27,13 @@ impl Driver {
                 self.state.paths.insert(peer, kind);
                 self.state.alone_since = None;
                 self.state.refusals.remove(&address);
-                self.state.sessions.insert(peer, Session { address, link, outbox, _held: held });
+                self.state
+                    .sessions
+                    .insert(peer, Session { address, link, outbox, slowest: None, _held: held });
                 self.ledger.on_worker_joined(peer, welcome.worker, kind, welcome.credits);
+                if welcome.shares {
+                    self.ledger.on_worker_shares(peer);
+                }
                 if self.state.gone_early.contains(&(peer, kind)) {
                     self.on_path_gone(peer, kind, "it was gone before it was used");
                 }

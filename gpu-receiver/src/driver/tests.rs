@@ -81,6 +81,7 @@ fn make(config: &ReceiverConfig) -> (Driver, DriverHandle, DriverInbox) {
         events: handle.events.clone(),
         start_cpu: on_a_thread,
         start: START,
+        host: None,
     };
     (Driver::new(config, parts).expect("no masks"), handle, inbox)
 }

@@ -4,14 +4,15 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
-use headwater_core::part::PartKey;
 use headwater_core::rendezvous::owner_bounded;
 use headwater_proto::augment::PartLease;
 use headwater_transport::{LeaseId, LinkKind, PartPlace, PeerId};
 
+use super::batch::Batch;
 use super::hedge::Pace;
 use super::lease::{Lease, PartName};
-use super::{Action, Ledger};
+use super::meeting::StreamPart;
+use super::{Action, BatchOrder, Ledger};
 
 /// A worker may have this much of the mean load before a part goes to the next in its order.
 const LOAD_BOUND_PERCENT: u32 = 125;
@@ -27,18 +28,47 @@ pub struct Worker {
     pub credits: u32,
     /// Leases it has not answered.
     pub open: u32,
+    /// Keeps finished parts for other receivers.
+    pub shares: bool,
+    /// The first step, counted over epochs, whose parts receivers of the stream ask it for.
+    pub takes_from: Option<u64>,
     pub(super) pace: Pace,
+}
+
+/// What became of a part that is due.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Given {
+    Leased,
+    /// Its worker has no room; others may have for other parts.
+    Waits,
+    /// No worker has any.
+    NoRoom,
+}
+
+/// Where a part is to be made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Meet {
+    At(PeerId),
+    /// At a worker that has no room now.
+    Wait,
+    Anywhere,
 }
 
 // === impl Worker ===
 
 impl Worker {
     pub(super) fn new(name: String, link: LinkKind, credits: u32) -> Self {
-        Self { name, link, credits, open: 0, pace: Pace::default() }
+        let (open, shares, takes_from) = (0, false, None);
+        Self { name, link, credits, open, shares, takes_from, pace: Pace::default() }
     }
 
     fn has_room(&self, now: Duration) -> bool {
         self.open < self.pace.credits(self.credits, now)
+    }
+
+    /// Whether it has so little to do that it may do what is another's.
+    fn is_idle(&self) -> bool {
+        self.open * 2 <= self.credits
     }
 }
 
@@ -59,28 +89,70 @@ impl Ledger {
     fn lease_due(&mut self, batches: Range<usize>, now: Duration) {
         for batch in batches {
             for part in 0..self.batches[batch].parts.len() {
-                if self.batches[batch].parts[part].is_due(now) && !self.give(batch, part, now) {
+                if self.batches[batch].parts[part].is_due(now)
+                    && self.give(batch, part, now) == Given::NoRoom
+                {
                     return;
                 }
             }
         }
     }
 
-    /// `false` where no worker has room.
-    fn give(&mut self, batch: usize, part: usize, now: Duration) -> bool {
-        let part_state = &self.batches[batch].parts[part];
-        let (key, avoid) = (part_state.key, part_state.avoid);
-        let other = self.choose(key, now, |p| Some(p) != avoid);
-        let peer = other.or_else(|| self.choose(key, now, |_| true));
-        let Some(peer) = peer else { return false };
+    fn give(&mut self, batch: usize, part: usize, now: Duration) -> Given {
+        let avoid = self.batches[batch].parts[part].avoid;
+        if !self.workers.values().any(|worker| worker.has_room(now)) {
+            return Given::NoRoom;
+        }
+        let peer = match self.meet(batch, part, now) {
+            Meet::At(peer) => Some(peer),
+            Meet::Wait => return Given::Waits,
+            Meet::Anywhere => {
+                let other = self.choose(batch, part, now, |p| Some(p) != avoid);
+                other.or_else(|| self.choose(batch, part, now, |_| true))
+            }
+        };
+        let Some(peer) = peer else { return Given::NoRoom };
         self.lease(batch, part, peer, now);
-        true
+        Given::Leased
     }
 
-    /// The worker that the key prefers among those with room and not much more to do than others.
+    /// Where all receivers of the stream have the part made, if that is where it is to go now. A worker
+    /// that has no room is waited for, unless the trainer waits for the part or others have little to do.
+    fn meet(&mut self, batch: usize, part: usize, now: Duration) -> Meet {
+        let stream_part = self.stream_part(batch, part);
+        let Some(peer) = self.meeting.worker_of(stream_part, &self.workers) else {
+            return Meet::Anywhere;
+        };
+        let avoid = self.batches[batch].parts[part].avoid;
+        let worker = &self.workers[&peer];
+        if avoid == Some(peer) || worker.pace.is_stuck() {
+            return Meet::Anywhere;
+        }
+        if worker.has_room(now) {
+            return Meet::At(peer);
+        }
+        if batch < self.urgent() {
+            return Meet::Anywhere;
+        }
+        let idle = |(peer, worker): &(PeerId, &Worker)| {
+            worker.has_room(now) && worker.is_idle() && Some(*peer) != avoid
+        };
+        let idle: Vec<(PeerId, &Worker)> = self.workers().filter(idle).collect();
+        self.meeting.other_worker(stream_part, &idle).map_or(Meet::Wait, Meet::At)
+    }
+
+    fn stream_part(&self, batch: usize, part: usize) -> StreamPart {
+        let Batch { order, parts, .. } = &self.batches[batch];
+        let BatchOrder { epoch, step, job_step, .. } = *order;
+        StreamPart { epoch, step, job_step, part, parts: parts.len() }
+    }
+
+    /// The worker that the part prefers among those with room: where workers share parts the same for all
+    /// receivers, else one that has not much more to do than others.
     pub(super) fn choose(
         &self,
-        key: PartKey,
+        batch: usize,
+        part: usize,
         now: Duration,
         allowed: impl Fn(PeerId) -> bool,
     ) -> Option<PeerId> {
@@ -88,6 +160,10 @@ impl Ledger {
             .workers()
             .filter(|(peer, worker)| worker.has_room(now) && allowed(*peer))
             .collect();
+        if self.workers.values().any(|worker| worker.shares) {
+            return self.meeting.other_worker(self.stream_part(batch, part), &free);
+        }
+        let key = self.batches[batch].parts[part].key;
         let names: Vec<&str> = free.iter().map(|(_, worker)| worker.name.as_str()).collect();
         let loads: Vec<u64> = free.iter().map(|(_, worker)| worker.open.into()).collect();
         let chosen = owner_bounded(key.0, &names, &loads, LOAD_BOUND_PERCENT)?;

@@ -18,6 +18,23 @@ impl Ledger {
     /// A worker's session stands.
     pub fn on_worker_joined(&mut self, peer: PeerId, name: String, link: LinkKind, credits: u32) {
         self.workers.insert(peer, Worker::new(name, link, credits));
+        self.meeting.on_workers_changed();
+    }
+
+    /// A worker that has joined keeps finished parts for other receivers.
+    pub fn on_worker_shares(&mut self, peer: PeerId) {
+        if let Some(worker) = self.workers.get_mut(&peer) {
+            worker.shares = true;
+        }
+    }
+
+    /// A worker says from which step on it takes parts of the stream; `None`: it does not know yet.
+    pub fn on_takes_from(&mut self, peer: PeerId, step: Option<u64>) {
+        let Some(worker) = self.workers.get_mut(&peer) else { return };
+        if worker.takes_from != step {
+            worker.takes_from = step;
+            self.meeting.on_workers_changed();
+        }
     }
 
     /// A worker changed the number of leases it takes.
@@ -25,6 +42,7 @@ impl Ledger {
         if let Some(worker) = self.workers.get_mut(&peer) {
             worker.credits = credits;
         }
+        self.meeting.on_workers_changed();
     }
 
     /// A worker's session is over: its leases go to others. What it may still write stays
@@ -32,6 +50,7 @@ impl Ledger {
     pub fn on_worker_left(&mut self, peer: PeerId, now: Duration) {
         let worker = self.name_of(peer);
         self.workers.remove(&peer);
+        self.meeting.on_workers_changed();
         for (id, _) in self.leases_of(peer) {
             let lease = self.leases.get_mut(&id).expect("listed above");
             lease.word_in = true;

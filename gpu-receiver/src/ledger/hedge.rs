@@ -114,6 +114,10 @@ impl Pace {
         }
     }
 
+    pub(super) fn is_stuck(&self) -> bool {
+        self.stuck.is_some()
+    }
+
     fn is_stuck_with(&self, lease: &Lease) -> bool {
         self.stuck.is_some_and(|stuck| lease.given_at <= stuck.since)
     }
@@ -156,8 +160,7 @@ impl Ledger {
                     continue;
                 }
                 let peers: Vec<PeerId> = holders.iter().map(|lease| lease.peer).collect();
-                let key = self.batches[batch].parts[part].key;
-                if let Some(peer) = self.choose(key, now, |p| !peers.contains(&p)) {
+                if let Some(peer) = self.choose(batch, part, now, |p| !peers.contains(&p)) {
                     crate::metrics::hedged();
                     self.lease(batch, part, peer, now);
                 }

@@ -8,6 +8,7 @@ mod batch;
 mod events;
 mod hedge;
 mod lease;
+mod meeting;
 mod slots;
 #[cfg(test)]
 mod tests;
@@ -17,7 +18,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use headwater_core::part::PartScope;
-use headwater_core::{Backoff, Layout, SampleRef};
+use headwater_core::{Backoff, Digest, Layout, SampleRef};
 use headwater_proto::augment::{PartLease, Provenance};
 use headwater_transport::{LeaseId, LinkKind, PartPlace, PeerId, SlotId};
 
@@ -25,6 +26,7 @@ use crate::config::Verify;
 use crate::error::ReceiverError;
 use batch::Batch;
 use lease::Lease;
+use meeting::Meeting;
 use slots::WriterCounts;
 
 pub use assign::Worker;
@@ -43,6 +45,8 @@ pub struct BatchOrder {
     pub epoch: u32,
     /// Step within the epoch.
     pub step: u64,
+    /// The step counted over epochs.
+    pub job_step: u64,
     /// Slot it is made in; quiet, and nobody else's.
     pub slot: SlotId,
     /// Layout for its number of samples.
@@ -141,6 +145,7 @@ pub struct LedgerConfig {
 pub struct Ledger {
     config: LedgerConfig,
     scope: PartScope,
+    meeting: Meeting,
     workers: BTreeMap<PeerId, Worker>,
     batches: VecDeque<Batch>,
     leases: BTreeMap<LeaseId, Lease>,
@@ -175,6 +180,7 @@ impl Ledger {
             trainer_waits: false,
             config,
             scope,
+            meeting: Meeting::new(Digest(0)),
             workers: BTreeMap::new(),
             batches: VecDeque::new(),
             leases: BTreeMap::new(),
@@ -182,6 +188,13 @@ impl Ledger {
             next_lease: 1,
             actions: VecDeque::new(),
         }
+    }
+
+    /// As a ledger of the receivers of a stream: by its digest they find the same workers for the same
+    /// parts, where workers share them.
+    #[must_use]
+    pub fn of_stream(self, stream: Digest) -> Self {
+        Self { meeting: Meeting::new(stream), ..self }
     }
 
     /// The next thing to do, oldest first.

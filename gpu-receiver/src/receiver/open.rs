@@ -1,5 +1,6 @@
 //! Opening a receiver: manifests, the order of samples, links, slots, the driver.
 
+use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use headwater_access::Access;
@@ -8,19 +9,21 @@ use headwater_core::{Layout, Recipe};
 use headwater_cuda::DeviceAllocator;
 use headwater_inventory::Machine;
 use headwater_storage_client::Dataset;
-use headwater_transport::LinkKind;
 use headwater_transport::links::Listening;
+use headwater_transport::{LinkKind, SLOTS_MAX};
 use tokio::runtime::Handle;
+use tokio::sync::mpsc;
 
 use super::{Callbacks, Receiver};
 use crate::autosave::{AutoSave, resumed};
 use crate::client::GrpcDial;
 use crate::config::{DatasetUse, ReceiverConfig, places};
 use crate::device::Twins;
-use crate::driver::{Driver, DriverParts, on_a_thread};
+use crate::driver::{ASKS_AHEAD, Driver, DriverParts, HostLink, on_a_thread};
 use crate::error::ReceiverError;
 use crate::events::{DriverInbox, ways};
 use crate::foresight::tell_storage;
+use crate::host::{Tie, follow as follow_host};
 use crate::mailbox::Mailbox;
 use crate::position::Position;
 use crate::room::check_room;
@@ -55,11 +58,15 @@ impl Receiver {
         datasets: &[DatasetUse],
         callbacks: Callbacks,
     ) -> Result<Self, ReceiverError> {
-        let Callbacks { amax_reduce: reduce, device_allocator } = callbacks;
+        let Callbacks { amax_reduce: reduce, device_allocator, host } = callbacks;
         config.validate()?;
         recipe.validate()?;
         config.mask_plan(&recipe)?;
-        check_room(&Machine::this(), &config, &recipe)?;
+        match &host {
+            // It has no slots of its own as long as it needs none.
+            Some(_) => check_scaling(&recipe)?,
+            None => check_room(&Machine::this(), &config, &recipe)?,
+        }
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(config.threads as usize)
             .thread_name("hw-receiver")
@@ -89,7 +96,7 @@ impl Receiver {
             following: Mutex::new(None),
             made_in: std::process::id(),
         };
-        runtime.block_on(receiver.start(start, inbox, handles, device_allocator))?;
+        runtime.block_on(receiver.start(start, inbox, handles, device_allocator, host))?;
         receiver.runtime = Some(runtime);
         Ok(receiver)
     }
@@ -100,6 +107,7 @@ impl Receiver {
         inbox: DriverInbox,
         datasets: Vec<Dataset>,
         allocator: Option<Box<dyn DeviceAllocator>>,
+        host: Option<OwnedFd>,
     ) -> Result<(), ReceiverError> {
         let access = Access::open(&self.config.security)?;
         let layout = Layout::new(&self.recipe, self.config.batch_samples);
@@ -108,7 +116,15 @@ impl Receiver {
         let open = open_links(&self.config, &access, slots_bytes, &self.driver.events).await?;
         let links = open.iter().map(|listening| Arc::clone(&listening.link)).collect();
         let rdma = open.iter().find_map(|listening| listening.rdma.clone());
-        let slots = self.slots(&layout, twins, open)?;
+        let mut slots = self.slots(&layout, twins, open);
+        let window = self.config.window_batches as usize + 1;
+        let host = match host {
+            Some(connection) => Some(self.join_host(connection)?),
+            None => {
+                slots.reserve(window)?;
+                None
+            }
+        };
         let parts = DriverParts {
             recipe: self.recipe.clone(),
             manifests: self.manifests.clone(),
@@ -122,6 +138,7 @@ impl Receiver {
             events: self.driver.events.clone(),
             start_cpu: on_a_thread,
             start,
+            host,
         };
         let driver = Driver::new(&self.config, parts)?;
         tokio::spawn(tell_storage(Arc::clone(&self.order), datasets, driver.ordered()));
@@ -135,22 +152,43 @@ impl Receiver {
         Ok(())
     }
 
-    /// Slots for batches of a layout; those of the window are made here.
-    fn slots(
-        &self,
-        layout: &Layout,
-        twins: Option<Twins>,
-        links: Vec<Listening>,
-    ) -> Result<SlotPool, ReceiverError> {
+    /// Begins to ask the service of this host.
+    fn join_host(&self, connection: OwnedFd) -> Result<HostLink, ReceiverError> {
+        let failed = |error: std::io::Error| ReceiverError::Closed { reason: error.to_string() };
+        let tie = Tie::new(&connection).map_err(failed)?;
+        let (asks, asked) = mpsc::channel(ASKS_AHEAD);
+        let (releases, released) = mpsc::channel(SLOTS_MAX);
+        let events = self.driver.events.clone();
+        tokio::spawn(follow_host(connection, Arc::clone(&tie), asked, released, events));
+        let (config, recipe) = (self.config.clone(), self.recipe.clone());
+        let make_room = move |slots: &mut SlotPool| {
+            check_room(&Machine::this(), &config, &recipe)?;
+            slots.reserve(config.window_batches as usize + 1)
+        };
+        Ok(HostLink { asks, releases, tie, make_room: Box::new(make_room) })
+    }
+
+    /// Slots for batches of a layout; none is made yet.
+    fn slots(&self, layout: &Layout, twins: Option<Twins>, links: Vec<Listening>) -> SlotPool {
         let make = SlotMaker {
             len_bytes: layout.len_bytes(),
-            shared: links.iter().any(|listening| listening.link.kind() == LinkKind::Shm),
+            // The service of a host hands its slots out.
+            shared: self.config.host_share
+                || links.iter().any(|listening| listening.link.kind() == LinkKind::Shm),
             huge_pages: self.config.huge_pages,
             twins,
             gpudirect: self.config.gpudirect,
         };
-        let mut slots = SlotPool::new(make, links, self.config.slots_limit());
-        slots.reserve(self.config.window_batches as usize + 1)?;
-        Ok(slots)
+        SlotPool::new(make, links, self.config.slots_limit())
     }
+}
+
+/// Delayed scales follow from what one trial has taken: no other one has the same.
+fn check_scaling(recipe: &Recipe) -> Result<(), ReceiverError> {
+    if recipe.delayed_scaling().is_none() {
+        return Ok(());
+    }
+    let rule = "with recipe.fp8.scaling = \"delayed\" scales follow from each trial's own batches: set \
+                it to false, or use scaling = \"static\"";
+    Err(ReceiverError::Config { key: "host_share", value: "true".into(), rule })
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -11,6 +12,7 @@ use tokio::time::{Instant, sleep, sleep_until, timeout_at};
 
 use super::fleet::{Fleet, FleetConfig, World};
 use super::network::chance;
+use super::shares::{MadeParts, Shares};
 use super::trainer::{STEP, Trainer};
 use super::wedged::Wedge;
 use super::worker::Health;
@@ -21,6 +23,10 @@ pub(super) enum Weather {
     Calm,
     /// Everything happens: see [`storm`].
     Storm,
+    /// Every few seconds two workers are lost and two come back.
+    Harsh,
+    /// One worker comes or goes every half minute: 40, then 48, then 36 of them.
+    Elastic,
     /// See [`super::wedged`].
     Wedged(Wedge),
 }
@@ -41,13 +47,17 @@ pub(super) struct Outcome {
     /// Writes that nobody wanted any more, whose slots had to be kept.
     pub(super) late_writers: u64,
     /// Virtual time from start to end.
-    lasted: Duration,
+    pub(super) lasted: Duration,
+    /// Most steps that the first trial was before the last while both trained.
+    pub(super) apart: u64,
     /// Share of their time for which trainers waited in the second half of the epoch.
     pub(super) stall: f64,
     /// The longest that a trainer waited for one batch.
     pub(super) longest_wait: Duration,
     /// Leases that each worker was given.
     pub(super) leases_of: Vec<u64>,
+    /// Parts of trials.
+    pub(super) made: MadeParts,
     /// For each fault: the longest wait of each rank's trainer in the seconds after it, sorted.
     waits: Vec<(&'static str, Vec<Duration>)>,
     /// Digest of all deliveries with their times.
@@ -55,7 +65,7 @@ pub(super) struct Outcome {
 }
 
 /// Virtual time after which an epoch counts as stuck: many times what any run takes.
-const EPOCH_MAX: Duration = Duration::from_secs(600);
+const EPOCH_MAX: Duration = Duration::from_secs(1200);
 /// Time after a fault in which waits are put down to it.
 const AFTERMATH: Duration = Duration::from_secs(4);
 
@@ -69,6 +79,10 @@ const SCHEDULE: [(u64, &str); 6] = [
     (19_000, "a tenth of the workers taken off the list"),
 ];
 
+/// Workers that come later in [`Weather::Elastic`], and how often one comes or goes.
+const LATER: Range<usize> = 40..48;
+const CHANGE: Duration = Duration::from_secs(30);
+
 /// Runs a fleet through an epoch on virtual time.
 pub(super) fn run(config: FleetConfig, weather: Weather) -> Outcome {
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -77,27 +91,29 @@ pub(super) fn run(config: FleetConfig, weather: Weather) -> Outcome {
         .build()
         .expect("a runtime");
     runtime.block_on(async {
-        let mut fleet = Fleet::start(config);
+        let fleet = Arc::new(Fleet::new(config));
         let hidden = match weather {
             Weather::Wedged(wedge) => wedge.begin(&fleet.world),
-            Weather::Calm | Weather::Storm => usize::MAX,
+            Weather::Calm | Weather::Storm | Weather::Harsh | Weather::Elastic => usize::MAX,
         };
-        fleet.tell_workers(|worker| worker >= hidden).await;
+        if weather == Weather::Elastic {
+            LATER.for_each(|worker| fleet.world.set_health(worker, Health::Dead));
+        }
         let started = Instant::now();
-        let trainers = std::mem::take(&mut fleet.trainers);
-        let fleet = Arc::new(fleet);
+        let trainers = fleet.start(|worker| worker >= hidden).await;
         let happening = tokio::spawn(happen(weather, Arc::clone(&fleet)));
         let mut ended = Vec::new();
         for trainer in trainers {
             let Ok(trainer) = timeout_at(started + EPOCH_MAX, trainer).await else {
                 panic!("stuck: {:?}", fleet.world.scene.network.counts);
             };
-            ended.push(trainer.expect("a trainer does not panic"));
+            let trainer = trainer.expect("a trainer does not panic");
+            ended.push(trainer);
         }
         let lasted = started.elapsed();
         happening.abort();
         let outcome = Outcome::of(&fleet, &ended, started, lasted);
-        fleet.stop();
+        ended.iter().for_each(|trainer| fleet.stop(trainer.rank));
         sleep(Duration::from_secs(2)).await;
         outcome
     })
@@ -107,6 +123,8 @@ async fn happen(weather: Weather, fleet: Arc<Fleet>) {
     match weather {
         Weather::Calm => {}
         Weather::Storm => storm(fleet).await,
+        Weather::Harsh => lose_two_by_two(fleet).await,
+        Weather::Elastic => grow_and_shrink(fleet).await,
         Weather::Wedged(wedge) => wedge.go_on(&fleet).await,
     }
 }
@@ -152,6 +170,32 @@ async fn storm(fleet: Arc<Fleet>) {
     rolling.await.ok();
 }
 
+/// A worker is lost and one drains, every few seconds; each is back before the next goes.
+async fn lose_two_by_two(fleet: Arc<Fleet>) {
+    let world = Arc::clone(&fleet.world);
+    for turn in 0.. {
+        let [lost, drained] = [0, 1].map(|i| (turn * 7 + i * 3) % fleet.config.workers);
+        sleep(Duration::from_secs(4)).await;
+        world.set_health(lost, Health::Dead);
+        world.set_health(drained, Health::Drains);
+        sleep(Duration::from_secs(4)).await;
+        [lost, drained].into_iter().for_each(|worker| world.set_health(worker, Health::Serves));
+    }
+}
+
+/// Workers come one after the other, and then go: half of them lost, half of them drained.
+async fn grow_and_shrink(fleet: Arc<Fleet>) {
+    let world = Arc::clone(&fleet.world);
+    for worker in LATER {
+        sleep(CHANGE).await;
+        world.set_health(worker, Health::Serves);
+    }
+    for turn in 0..12 {
+        sleep(CHANGE).await;
+        world.set_health(turn * 4, if turn % 2 == 0 { Health::Dead } else { Health::Drains });
+    }
+}
+
 /// Drains and starts again a twentieth of the workers at a time.
 async fn restart_all(world: Arc<World>, workers: usize) {
     for group in 0..20 {
@@ -167,12 +211,20 @@ async fn restart_all(world: Arc<World>, workers: usize) {
 // === impl Outcome ===
 
 impl Outcome {
+    /// Every trial has every step.
+    #[track_caller]
+    pub(super) fn assert_each_trial_whole(&self) {
+        assert_eq!(self.batches, self.expected, "seed {}: batches", self.seed);
+        assert_eq!(self.damage, 0, "seed {}", self.seed);
+    }
+
     fn of(fleet: &Fleet, trainers: &[Trainer], started: Instant, lasted: Duration) -> Self {
         let config = &fleet.config;
         let counts = &fleet.world.scene.network.counts;
         let load = |counter: &std::sync::atomic::AtomicU64| counter.load(Ordering::Relaxed);
         let writes = trainers.iter().flat_map(|t| t.links.iter().map(|link| link.writes()));
         let writes: Vec<(u64, u64)> = writes.collect();
+        let shares = fleet.world.scene.shares.as_ref();
         let mut trace = Digester::new("headwater simulation 1");
         for trainer in trainers {
             for (since, wait) in &trainer.waits {
@@ -182,7 +234,7 @@ impl Outcome {
         }
         Self {
             seed: config.seed,
-            expected: config.receivers as u64 * config.steps,
+            expected: (0..config.receivers).map(|rank| config.steps_of(rank)).sum(),
             delivered: trainers.iter().flat_map(|t| t.samples.iter().copied()).collect(),
             batches: trainers.iter().map(|trainer| trainer.batches).sum(),
             leases: load(&counts.leases),
@@ -193,8 +245,10 @@ impl Outcome {
             damage: writes.iter().map(|(damage, _)| damage).sum(),
             late_writers: writes.iter().map(|(_, late)| late).sum(),
             lasted,
+            apart: apart(trainers),
             stall: stall(trainers),
             longest_wait: longest_wait(trainers),
+            made: shares.map(Shares::made).unwrap_or_default(),
             leases_of: fleet.world.workers.iter().map(|worker| load(&worker.leases)).collect(),
             waits: SCHEDULE.iter().map(|fault| waits(fault, trainers, started)).collect(),
             trace: trace.finish().0,
@@ -220,6 +274,23 @@ fn stall(trainers: &[Trainer]) -> f64 {
     let waits: Vec<f64> = late.map(|(_, wait)| wait.as_secs_f64()).collect();
     let waited: f64 = waits.iter().sum();
     waited / (waited + waits.len() as f64 * STEP.as_secs_f64())
+}
+
+/// Of trainers that take the same batches.
+fn apart(trainers: &[Trainer]) -> u64 {
+    let mut takes: Vec<(Instant, usize)> = Vec::new();
+    for (number, trainer) in trainers.iter().enumerate() {
+        takes.extend(trainer.waits.iter().map(|(since, wait)| (*since + *wait, number)));
+    }
+    takes.sort_unstable();
+    let mut taken = vec![0_u64; trainers.len()];
+    let mut apart = 0;
+    for (_, number) in takes {
+        taken[number] += 1;
+        let (first, last) = (taken.iter().max(), taken.iter().min());
+        apart = apart.max(first.zip(last).map_or(0, |(first, last)| first - last));
+    }
+    apart
 }
 
 fn longest_wait(trainers: &[Trainer]) -> Duration {

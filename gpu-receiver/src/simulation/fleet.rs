@@ -1,7 +1,7 @@
 //! A fleet of real receivers among modelled workers and storage nodes, on virtual time.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -13,12 +13,14 @@ use headwater_proto::augment::{FromWorker, SessionHello, SessionWelcome};
 use headwater_transport::links::Listening;
 use headwater_transport::{LinkKind, ReceiverLink};
 use tokio::sync::mpsc;
-use tokio::task::JoinSet;
+use tokio::task::{JoinHandle, JoinSet};
+use tokio::time::{Instant, sleep};
 use tokio_stream::wrappers::ReceiverStream;
 
 use super::link::ModelLink;
 use super::network::{Network, chance, count};
 use super::scene::Scene;
+use super::shares::Shares;
 use super::storage::Storage;
 use super::trainer::Trainer;
 use super::worker::{CREDITS, Health, Session, Worker};
@@ -42,6 +44,8 @@ pub(super) const BATCH: u64 = BATCH_SAMPLES as u64;
 pub(super) const PARTS: u64 = (BATCH_SAMPLES / PART_SAMPLES) as u64;
 /// One worker in so many is on its receivers' host.
 const SHM_EVERY: u64 = 4;
+/// What late trials are late by, or a multiple.
+const LATE: Duration = Duration::from_secs(5);
 /// Messages on their way to one worker, or from it.
 const MESSAGES: usize = 256;
 
@@ -59,6 +63,18 @@ pub(super) struct FleetConfig {
     pub(super) outbox: usize,
     /// Leases that a worker takes at once.
     pub(super) credits: u32,
+    /// Receivers are trials: each wants the same parts, and workers share them.
+    pub(super) trials: Option<Trials>,
+}
+
+/// What trials are like.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Trials {
+    /// One in five begins later, and one in five ends half-way; their steps take about the same time. Else
+    /// they begin together, and the slowest one's steps take 1.44 times as long as the fastest one's.
+    pub(super) come_and_go: bool,
+    /// Steps before the slowest; 0: any number.
+    pub(super) max_lead: u32,
 }
 
 /// Everything that is modelled.
@@ -67,6 +83,7 @@ pub(super) struct World {
     pub(super) workers: Vec<Arc<Worker>>,
     outbox: usize,
     credits: u32,
+    shares: bool,
     /// Links of each receiver.
     pub(super) links: Mutex<BTreeMap<usize, Vec<Arc<ModelLink>>>>,
 }
@@ -75,8 +92,7 @@ pub(super) struct World {
 pub(super) struct Fleet {
     pub(super) config: FleetConfig,
     pub(super) world: Arc<World>,
-    pub(super) trainers: Vec<tokio::task::JoinHandle<Trainer>>,
-    drivers: Vec<DriverHandle>,
+    drivers: Mutex<BTreeMap<usize, DriverHandle>>,
     manifest: Arc<Manifest>,
     recipe: Recipe,
 }
@@ -94,7 +110,39 @@ impl FleetConfig {
     pub(super) fn of(seed: u64, receivers: usize, steps: u64) -> Self {
         let (workers, storage_nodes) = (receivers * 2, (receivers / 10).max(3));
         let (workers_each, outbox, credits) = (16, MESSAGES, CREDITS);
-        Self { seed, receivers, workers, workers_each, storage_nodes, steps, outbox, credits }
+        let trials = None;
+        Self {
+            seed,
+            receivers,
+            workers,
+            workers_each,
+            storage_nodes,
+            steps,
+            outbox,
+            credits,
+            trials,
+        }
+    }
+
+    fn comes_and_goes(&self) -> bool {
+        self.trials.is_some_and(|trials| trials.come_and_go)
+    }
+
+    /// How long a trial's steps take, in per cent.
+    fn step_percent(&self, rank: usize) -> u32 {
+        let place = rank as u32 % 5;
+        if self.comes_and_goes() { 98 + place } else { 90 + 10 * place }
+    }
+
+    /// Steps that a receiver's trainer takes.
+    pub(super) fn steps_of(&self, rank: usize) -> u64 {
+        if self.comes_and_goes() && rank % 5 == 1 { self.steps / 2 } else { self.steps }
+    }
+
+    /// When a receiver starts.
+    pub(super) fn start_of(&self, rank: usize) -> Duration {
+        let late = self.comes_and_goes() && rank % 5 == 3;
+        if late { LATE * (1 + rank as u32 % 3) } else { Duration::ZERO }
     }
 
     /// The workers of a receiver: a window over all of them, so that each has as many receivers.
@@ -112,18 +160,26 @@ impl World {
             seed: config.seed,
             network: Network::default(),
             storage: Storage::new(config.storage_nodes),
+            started: Instant::now(),
+            shares: config.trials.map(|_| Shares::default()),
         };
         Self {
             scene: Arc::new(scene),
             workers: (0..config.workers).map(|number| Arc::new(Worker::new(number))).collect(),
             outbox: config.outbox,
             credits: config.credits,
+            shares: config.trials.is_some(),
             links: Mutex::default(),
         }
     }
 
     pub(super) fn set_health(&self, worker: usize, health: Health) {
         self.workers[worker].health.send_replace(health);
+        if let (Some(shares), Health::Dead | Health::Silent | Health::Drains) =
+            (&self.scene.shares, health)
+        {
+            shares.forget(worker);
+        }
     }
 
     fn link(&self, receiver: usize, kind: LinkKind) -> Option<Arc<ModelLink>> {
@@ -165,6 +221,7 @@ impl Dial for ModelDial {
             Session {
                 receiver: self.receiver,
                 peer,
+                stream: hello.stream,
                 heartbeat,
                 link,
                 inbox: worker_inbox,
@@ -179,6 +236,7 @@ impl Dial for ModelDial {
             refused_links: Vec::new(),
             credits: self.world.credits,
             backend: "modelled".to_owned(),
+            shares: self.world.shares,
         };
         Ok(Opened { outbox, inbox: Box::pin(ReceiverStream::new(inbox)), welcome })
     }
@@ -187,34 +245,75 @@ impl Dial for ModelDial {
 // === impl Fleet ===
 
 impl Fleet {
-    /// Starts every receiver, with a trainer that takes its batches.
-    pub(super) fn start(config: FleetConfig) -> Self {
+    /// A fleet in which nobody has started.
+    pub(super) fn new(config: FleetConfig) -> Self {
         let world = Arc::new(World::new(&config));
         let manifest = Arc::new(manifest(&config));
-        let recipe = recipe();
-        let mut fleet =
-            Self { config, world, trainers: Vec::new(), drivers: Vec::new(), manifest, recipe };
-        for rank in 0..fleet.config.receivers {
-            fleet.start_receiver(rank);
+        let (recipe, drivers) = (recipe(), Mutex::default());
+        Self { config, world, drivers, manifest, recipe }
+    }
+
+    /// Starts every receiver, with a trainer that takes its batches. Tells each which workers there are, less
+    /// those that are left out.
+    pub(super) async fn start(
+        self: &Arc<Self>,
+        left_out: impl Fn(usize) -> bool,
+    ) -> Vec<JoinHandle<Trainer>> {
+        let mut trainers = Vec::new();
+        for rank in 0..self.config.receivers {
+            let late = self.config.start_of(rank);
+            let first = late.is_zero().then(|| self.start_receiver(rank));
+            let fleet = Arc::clone(self);
+            trainers.push(tokio::spawn(async move {
+                let trainer = match first {
+                    Some(trainer) => trainer,
+                    None => fleet.start_later(rank, late).await,
+                };
+                let trainer = trainer.train().await;
+                // A trial that is through leaves the others alone.
+                if fleet.config.trials.is_some() {
+                    fleet.stop(rank);
+                }
+                trainer
+            }));
         }
-        fleet
+        self.tell_workers(left_out).await;
+        trainers
+    }
+
+    async fn start_later(&self, rank: usize, late: Duration) -> Trainer {
+        sleep(late).await;
+        let trainer = self.start_receiver(rank);
+        self.tell(rank, |_| false).await;
+        trainer
     }
 
     /// Tells every receiver which workers there are, less those that are left out.
     pub(super) async fn tell_workers(&self, left_out: impl Fn(usize) -> bool) {
-        for (rank, driver) in self.drivers.iter().enumerate() {
-            let there = self.config.workers_of(rank).filter(|worker| !left_out(*worker));
-            let list = there.map(|worker| format!("worker-{worker}:7402")).collect();
-            driver.events.send(Event::Command(Command::SetWorkers(list))).await.ok();
+        let ranks: Vec<usize> = self.drivers().keys().copied().collect();
+        for rank in ranks {
+            self.tell(rank, &left_out).await;
         }
     }
 
-    /// Ends every receiver.
-    pub(super) fn stop(&self) {
-        self.drivers.iter().for_each(DriverHandle::stop);
+    async fn tell(&self, rank: usize, left_out: impl Fn(usize) -> bool) {
+        let there = self.config.workers_of(rank).filter(|worker| !left_out(*worker));
+        let list = there.map(|worker| format!("worker-{worker}:7402")).collect();
+        let events = self.drivers()[&rank].events.clone();
+        events.send(Event::Command(Command::SetWorkers(list))).await.ok();
     }
 
-    fn start_receiver(&mut self, rank: usize) {
+    /// Ends a receiver.
+    pub(super) fn stop(&self, rank: usize) {
+        self.drivers()[&rank].stop();
+    }
+
+    fn drivers(&self) -> MutexGuard<'_, BTreeMap<usize, DriverHandle>> {
+        self.drivers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn start_receiver(&self, rank: usize) -> Trainer {
+        let trials = self.config.trials;
         let (driver, inbox) = ways();
         let links: Vec<Arc<ModelLink>> = [LinkKind::Shm, LinkKind::Tcp]
             .map(|kind| {
@@ -225,8 +324,9 @@ impl Fleet {
             .into();
         self.world.links.lock().unwrap_or_else(PoisonError::into_inner).insert(rank, links.clone());
         let config = ReceiverConfig {
-            rank: rank as u32,
-            world_size: self.config.receivers as u32,
+            rank: if trials.is_some() { 0 } else { rank as u32 },
+            world_size: if trials.is_some() { 1 } else { self.config.receivers as u32 },
+            max_lead: trials.map_or(0, |trials| trials.max_lead),
             batch_samples: BATCH_SAMPLES,
             part_samples: PART_SAMPLES,
             seed: self.config.seed,
@@ -261,11 +361,17 @@ impl Fleet {
             events: driver.events.clone(),
             start_cpu: in_turn,
             start,
+            host: None,
         };
         tokio::spawn(Driver::new(&config, parts).expect("no masks").run(inbox));
         let trainer = Trainer::new(rank, mailbox, Arc::clone(&driver.room), order, links);
-        self.trainers.push(tokio::spawn(trainer.train()));
-        self.drivers.push(driver);
+        let (config, step_percent) = (&self.config, self.config.step_percent(rank));
+        let trainer = match trials {
+            Some(_) => trainer.as_trial(step_percent, config.steps_of(rank)),
+            None => trainer,
+        };
+        self.drivers().insert(rank, driver);
+        trainer
     }
 
     fn slots(&self) -> SlotMaker {
@@ -287,7 +393,8 @@ fn in_turn(tasks: &mut JoinSet<Outcome>, work: CpuWork) {
 
 /// Exactly one epoch of the fleet's steps, in shards of 1000 samples and a last one.
 fn manifest(config: &FleetConfig) -> Manifest {
-    let all = config.receivers as u64 * u64::from(BATCH_SAMPLES) * config.steps;
+    let ranks = if config.trials.is_some() { 1 } else { config.receivers as u64 };
+    let all = ranks * u64::from(BATCH_SAMPLES) * config.steps;
     let shard = |number: u64| ShardEntry {
         name: format!("modelled-{number:06}.tar"),
         samples: (all - number * 1000).min(1000) as u32,

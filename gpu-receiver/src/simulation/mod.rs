@@ -9,9 +9,11 @@ mod fleet;
 mod link;
 mod network;
 mod scene;
+mod shares;
 mod sizing;
 mod storage;
 mod trainer;
+mod trials;
 mod wedged;
 mod worker;
 

@@ -26,6 +26,9 @@ pub(super) struct Trainer {
     pub(super) batches: u64,
     /// When it began to wait for a batch, and for how long.
     pub(super) waits: Vec<(Instant, Duration)>,
+    step: Duration,
+    /// Steps after which it ends.
+    steps_max: u64,
 }
 
 // === impl Trainer ===
@@ -39,22 +42,29 @@ impl Trainer {
         links: Vec<Arc<ModelLink>>,
     ) -> Self {
         let (samples, waits) = (Vec::new(), Vec::new());
-        Self { rank, mailbox, room, order, links, samples, batches: 0, waits }
+        let (step, steps_max) = (STEP, u64::MAX);
+        Self { rank, mailbox, room, order, links, samples, batches: 0, waits, step, steps_max }
+    }
+
+    /// As one of several trials: with steps of so many per cent of the usual time, and maybe not to the end.
+    pub(super) fn as_trial(self, step_percent: u32, steps_max: u64) -> Self {
+        Self { step: STEP * step_percent / 100, steps_max, ..self }
     }
 
     /// Takes an epoch.
     pub(super) async fn train(mut self) -> Self {
-        loop {
+        while self.batches < self.steps_max {
             let since = Instant::now();
             let Some(batch) = self.next().await else { return self };
             self.waits.push((since, since.elapsed()));
             self.look_at(&batch);
-            tokio::time::sleep(STEP).await;
+            tokio::time::sleep(self.step).await;
             let address = batch.tensor_ptr(&batch.layout().tensors()[0]).expect("on the host");
             self.links.iter().for_each(|link| link.let_go(address as usize));
             drop(batch);
             self.room.notify_one();
         }
+        self
     }
 
     async fn next(&self) -> Option<Batch> {

@@ -2,13 +2,15 @@
 //! modelled time for reading and decoding.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use headwater_core::streams::Streams;
 use headwater_core::{Digest, SampleRef};
 use headwater_proto::augment::{
-    Failure, FailureKind, FromWorker, PartDone, PartLease, Provenance, ToWorker, WorkTimes,
+    Failure, FailureKind, FromWorker, HeartbeatAnswer, PartDone, PartLease, PartOrigin, Provenance,
+    ToWorker, WorkTimes,
 };
 use headwater_transport::{LeaseId, LinkKind, PeerId, ReceiverLink as _};
 use tokio::sync::{Semaphore, mpsc, watch};
@@ -48,6 +50,7 @@ pub(super) struct Worker {
     pub(super) slowness: AtomicU64,
     /// Leases that it was given.
     pub(super) leases: AtomicU64,
+    streams: Mutex<Streams>,
 }
 
 /// Leases that a receiver has withdrawn.
@@ -57,6 +60,7 @@ type Withdrawn = watch::Sender<BTreeSet<u64>>;
 pub(super) struct Session {
     pub(super) receiver: usize,
     pub(super) peer: PeerId,
+    pub(super) stream: Digest,
     pub(super) heartbeat: Duration,
     pub(super) link: Arc<ModelLink>,
     pub(super) inbox: mpsc::Receiver<ToWorker>,
@@ -83,7 +87,8 @@ impl Worker {
     pub(super) fn new(number: usize) -> Self {
         let health = watch::Sender::new(Health::Serves);
         let (threads, slowness) = (Semaphore::new(THREADS), AtomicU64::new(1));
-        Self { number, health, threads, slowness, leases: AtomicU64::new(0) }
+        let streams = Mutex::default();
+        Self { number, health, threads, slowness, leases: AtomicU64::new(0), streams }
     }
 
     /// Samples per second of one thread, in the mean.
@@ -97,11 +102,14 @@ impl Worker {
         let link = Arc::clone(&session.link);
         let closing = Closing(&link, session.peer);
         let mut health = self.health.subscribe();
+        let member = (session.receiver as u64) << 32 | session.peer.0;
+        self.streams().enter(session.stream, member);
         tokio::select! {
             biased;
             () = becomes(&mut health, &[Health::Dead, Health::Silent]) => {}
-            () = self.talk(&scene, &mut session) => {}
+            () = self.talk(&scene, &mut session, member) => {}
         }
+        self.streams().leave(session.stream, member);
         // A host that is gone closes nothing: its connections stay half open until the receiver
         // gives up. A worker on the receiver's own host cannot go alone.
         if *self.health.borrow() == Health::Silent && link.kind() == LinkKind::Tcp {
@@ -111,9 +119,9 @@ impl Worker {
     }
 
     /// Until the session ends, and then until nothing renders for it any more.
-    async fn talk(self: &Arc<Self>, scene: &Arc<Scene>, session: &mut Session) {
+    async fn talk(self: &Arc<Self>, scene: &Arc<Scene>, session: &mut Session, member: u64) {
         let mut work: JoinSet<FromWorker> = JoinSet::new();
-        self.answer(scene, session, &mut work).await;
+        self.answer(scene, session, member, &mut work).await;
         while work.join_next().await.is_some() {}
     }
 
@@ -121,6 +129,7 @@ impl Worker {
         self: &Arc<Self>,
         scene: &Arc<Scene>,
         session: &mut Session,
+        member: u64,
         work: &mut JoinSet<FromWorker>,
     ) {
         let mut health = self.health.subscribe();
@@ -147,10 +156,14 @@ impl Worker {
                     scene.network.pass(session.receiver, self.number).await;
                     silent_at = Instant::now() + patience;
                     match message {
-                        ToWorker::Heartbeat(number) => {
+                        ToWorker::Heartbeat(beat) => {
                             count(&scene.network.counts.heartbeats);
                             count(&scene.network.counts.heartbeats);
-                            FromWorker::Heartbeat(number)
+                            let now = scene.started.elapsed();
+                            let (stream, every) = (session.stream, session.heartbeat);
+                            let news = self.streams().heard(stream, member, beat.step, every, now);
+                            let sequence = beat.sequence;
+                            FromWorker::Heartbeat(HeartbeatAnswer { sequence, news })
                         }
                         ToWorker::Lease(lease) => {
                             count(&scene.network.counts.leases);
@@ -173,6 +186,10 @@ impl Worker {
                 return;
             }
         }
+    }
+
+    fn streams(&self) -> MutexGuard<'_, Streams> {
+        self.streams.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// One lease from its arrival to its answer.
@@ -198,6 +215,13 @@ impl Worker {
             if !scene.storage.read(lease.samples[0].shard).await {
                 return failed(&lease, FailureKind::Retry);
             }
+            let shares = scene.shares.as_ref();
+            let making = shares.map(|shares| shares.making(worker.number, &lease.samples));
+            let mut made = match &making {
+                Some(making) => Some(making.lock().await),
+                None => None,
+            };
+            let is_made = made.as_deref() == Some(&true);
             let thread = worker.threads.acquire().await.expect("never closed");
             if !link.begin(peer, id) {
                 return failed(&lease, FailureKind::Withdrawn);
@@ -206,10 +230,17 @@ impl Worker {
             let jitter = chance(scene.seed, "decode", [lease.lease, receiver as u64], spread);
             let slowness = worker.slowness.load(Ordering::Relaxed) as u32;
             let time = SAMPLE * lease.samples.len() as u32 * slowness;
-            tokio::time::sleep(time * (SPREAD.start + jitter as u32) / 100).await;
+            if !is_made {
+                shares.inspect(|shares| shares.begin(worker.number, &lease.samples));
+                tokio::time::sleep(time * (SPREAD.start + jitter as u32) / 100).await;
+            }
+            if let Some(made) = &mut made {
+                **made = true;
+            }
             // What has begun is not interrupted: it keeps its thread, and the slot where it writes.
             goes_on(&mut health).await;
             drop(thread);
+            drop(made);
             scene.network.pass(receiver, worker.number).await;
             if !link.deliver(peer, id) {
                 return failed(&lease, FailureKind::Withdrawn);
@@ -229,6 +260,7 @@ impl Worker {
                 samples,
                 times,
                 fp8_amaxes: Vec::new(),
+                origin: PartOrigin::Computed,
             })
         }
     }

@@ -1,14 +1,23 @@
-{{/* Spec of the Job: list ROOT RANK. RANK is "" where the cluster numbers the pods itself. Its
+{{/* How many pods the Job has: ranks of a training, or trials of a search. */}}
+{{- define "headwater.job.pods" -}}
+{{- if and .Values.job.trials (gt (int .Values.job.ranks) 1) }}
+{{- fail (printf "job.trials is %d and job.ranks %d: a trial is one rank; leave job.ranks at 1" (int .Values.job.trials) (int .Values.job.ranks)) }}
+{{- end }}
+{{- .Values.job.trials | default .Values.job.ranks }}
+{{- end -}}
+
+{{/* Spec of the Job: list ROOT RANK. RANK, or the trial's number, is "" where the cluster numbers the pods itself. Its
      name is left as JOB_NAME, because it holds a digest of this text. */}}
 {{- define "headwater.job" -}}
 {{- $root := index . 0 -}}
 {{- $rank := index . 1 -}}
 {{- $indexed := eq $rank "" -}}
 {{- $job := $root.Values.job -}}
+{{- $pods := include "headwater.job.pods" $root | int -}}
 {{- $service := printf "%s-train" (include "headwater.fullname" $root) -}}
 {{- $parts := dict "root" $root "tier" $job "pool" $job "component" "receiver" "data" false "links" true -}}
-completions: {{ ternary $job.ranks 1 $indexed }}
-parallelism: {{ ternary $job.ranks 1 $indexed }}
+completions: {{ ternary $pods 1 $indexed }}
+parallelism: {{ ternary $pods 1 $indexed }}
 {{- if $indexed }}
 completionMode: Indexed
 {{- end }}
@@ -40,7 +49,7 @@ template:
             value: /etc/headwater/headwater.toml
           {{- include "headwater.env.field" (list $root "receiver" "tcp_advertise" "status.podIP") | nindent 10 }}
           {{- /* What JOB_COMPLETION_INDEX is made of too. */}}
-          {{- range list "HEADWATER_RECEIVER__RANK" "RANK" }}
+          {{- range ternary (list "HW_TRIAL") (list "HEADWATER_RECEIVER__RANK" "RANK") (gt (int $job.trials) 0) }}
           - name: {{ . }}
             {{- if $indexed }}
             valueFrom:
@@ -50,10 +59,21 @@ template:
             value: {{ $rank | quote }}
             {{- end }}
           {{- end }}
+          {{- if $job.trials }}
+          {{- /* Each has its own place in the stream. */}}
+          - name: HEADWATER_RECEIVER__JOB
+            value: trial-$(HW_TRIAL)
+          {{- if $job.checkpoints.volume }}
+          - name: HEADWATER_RECEIVER__CHECKPOINT_DIR
+            value: /var/lib/headwater/checkpoints/trial-$(HW_TRIAL)
+          {{- end }}
+          - name: RANK
+            value: "0"
+          {{- end }}
           - name: WORLD_SIZE
             value: {{ $job.ranks | quote }}
           - name: MASTER_ADDR
-            value: JOB_NAME-0.{{ $service }}.{{ $root.Release.Namespace }}.svc
+            value: {{ ternary "127.0.0.1" (printf "JOB_NAME-0.%s.%s.svc" $service $root.Release.Namespace) (gt (int $job.trials) 0) }}
           - name: MASTER_PORT
             value: {{ $job.masterPort | quote }}
           {{- with $job.extraEnv }}

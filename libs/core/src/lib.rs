@@ -2,7 +2,7 @@
 //! dtypes, recipes and their digests, the layout of a batch, sample references, manifests,
 //! random draws, masks and the order of samples. And what all tiers do alike: pauses between tries,
 //! counts, errors and names of fields in words, text that a terminal can be
-//! shown, when to say that a wait goes on.
+//! shown, when to say that a wait goes on, and who reads the same stream.
 //!
 //! Deliberately absent: files, sockets, clocks, threads, async, logging, any state shared
 //! between calls. Everything here can be computed again anywhere from its arguments.
@@ -30,6 +30,7 @@ pub mod sample;
 pub mod sampler;
 mod sentence;
 pub mod shard_index;
+pub mod streams;
 
 pub use backoff::Backoff;
 pub use counted::counted;
@@ -45,7 +46,7 @@ pub use part::{BadSamplePolicy, PartKey, PartScope, PartSettings, cut};
 pub use printable::printable;
 pub use recipe::{Recipe, RecipeError};
 pub use reminder::Reminder;
-pub use rendezvous::{owner, owner_bounded, rendezvous};
+pub use rendezvous::{deal, owner, owner_bounded, rendezvous};
 pub use sample::{SampleId, SampleRef};
 pub use sampler::{BatchPlan, Sampler, SamplerConfig, SamplerError, State};
 pub use sentence::sentence;

@@ -55,6 +55,56 @@ pub fn owner_bounded<N: AsRef<[u8]>>(
         .max_by_key(|&i| rank_key(key, nodes, i))
 }
 
+/// Deals things to nodes: each thing goes to the first node of its order that has room. With equal weights
+/// the order is [`rendezvous`]'s.
+///
+/// A node has room for its share in proportion to its weight, times `bound_percent` percent, rounded up. With
+/// equal weights, and fewer things than nodes, that is 2 at 200 percent for any number of nodes. Room that
+/// changed with each node would move many things. So a node that comes or goes moves few things but its own.
+///
+/// Everyone who knows things, names and weights comes to the same answer. Source of the weights: Schindelhauer
+/// and Schomaker, "Weighted distributed hash tables", 2005.
+///
+/// Returns an index into `nodes` for each thing; nothing if no node has a weight.
+///
+/// # Panics
+/// `weights` is not as long as `nodes`.
+#[must_use]
+pub fn deal<N: AsRef<[u8]>>(
+    things: &[Digest],
+    nodes: &[N],
+    weights: &[u32],
+    bound_percent: u32,
+) -> Vec<usize> {
+    assert_eq!(nodes.len(), weights.len(), "one weight for each node");
+    let all: u128 = weights.iter().map(|&weight| u128::from(weight)).sum();
+    if all == 0 {
+        return Vec::new();
+    }
+    let places = things.len() as u128 * u128::from(bound_percent.max(100));
+    let share = |&weight: &u32| (places * u128::from(weight)).div_ceil(100 * all);
+    let mut room: Vec<u128> = weights.iter().map(share).collect();
+    let mut dealt = Vec::with_capacity(things.len());
+    for &thing in things {
+        let distance = |&i: &usize| {
+            let (rank, ..) = rank_key(thing, nodes, i);
+            // In (0, 1]; the logarithm is a library's, the same on every machine.
+            let draw = (rank as f64 + 1.0) / 2.0_f64.powi(64);
+            -libm::log(draw) / f64::from(weights[i])
+        };
+        let with_room = (0..nodes.len()).filter(|&i| room[i] > 0);
+        let first = with_room.min_by(|a, b| {
+            let by_name = || rank_key(thing, nodes, *b).cmp(&rank_key(thing, nodes, *a));
+            distance(a).total_cmp(&distance(b)).then_with(by_name)
+        });
+        // Shares rounded up are places for all.
+        let first = first.expect("room for every thing");
+        room[first] -= 1;
+        dealt.push(first);
+    }
+    dealt
+}
+
 /// Ties (a chance of 2^-64) go to the larger name, then to the earlier node.
 fn rank_key<N: AsRef<[u8]>>(key: Digest, nodes: &[N], i: usize) -> (u64, &[u8], Reverse<usize>) {
     let name = nodes[i].as_ref();
@@ -121,6 +171,48 @@ mod tests {
         assert!(firsts.iter().all(|&n| near(n, KEYS as f64 / 8.0)), "{firsts:?}");
         let mean = f64::from(firsts[0]) / 7.0;
         assert!(seconds_of_0[1..].iter().all(|&n| near(n, mean)), "{seconds_of_0:?}");
+    }
+
+    #[test]
+    fn a_deal_is_balanced_and_a_lost_node_moves_little_but_its_own() {
+        let (before, weights) = (nodes(40), [6_u32; 40]);
+        let mut after = before.clone();
+        let lost = after.remove(17);
+        after.reverse();
+        let (mut moved, mut of_lost, mut dealt) = (0_u32, 0_u32, 0_u32);
+        for group in 0..200_u64 {
+            let key = |i: u64| Digest::of(&[group.to_le_bytes(), i.to_le_bytes()].concat());
+            let things: Vec<Digest> = (0..32).map(key).collect();
+            let was = deal(&things, &before, &weights, 200);
+            let is = deal(&things, &after, &weights[1..], 200);
+            let mut loads = [0; 40];
+            was.iter().for_each(|&node| loads[node] += 1);
+            assert!(loads.iter().all(|&load| load <= 2), "{loads:?}");
+            for (was, is) in was.iter().zip(&is) {
+                dealt += 1;
+                of_lost += u32::from(before[*was] == lost);
+                moved += u32::from(before[*was] != lost && before[*was] != after[*is]);
+            }
+        }
+        assert!(of_lost > dealt / 60, "{of_lost} of {dealt}");
+        // A node that takes a thing of the lost one may have no room for one of its own.
+        assert!(
+            moved < of_lost / 2,
+            "{moved} moved from one node that stays to another, {of_lost} had to"
+        );
+    }
+
+    #[test]
+    fn a_deal_follows_the_weights() {
+        let things: Vec<Digest> = keys().take(8000).collect();
+        let dealt = deal(&things, &nodes(3), &[1, 2, 5], 125);
+        let count = |node| dealt.iter().filter(|&&one| one == node).count();
+        for (node, share) in [(0, 1000), (1, 2000), (2, 5000)] {
+            assert!(count(node).abs_diff(share) < share / 10, "node {node} has {}", count(node));
+        }
+        assert!(deal(&things, &nodes(2), &[0, 0], 125).is_empty());
+        let equal = deal(&things[..1], &nodes(7), &[3; 7], 125);
+        assert_eq!(equal, [owner(things[0], &nodes(7)).unwrap()]);
     }
 
     #[test]

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use headwater_augment::AugmentError;
 use headwater_config::ConfigError;
 use headwater_core::sentence;
+use headwater_receiver::ReceiverError;
 use headwater_storage::StorageError;
 use serde::{Deserialize, Serialize};
 
@@ -21,6 +22,9 @@ pub enum LocalError {
     /// The worker cannot start or go on.
     #[error("{}", sentence(.0))]
     Worker(#[from] AugmentError),
+    /// The receiver that makes batches for all trials of a host cannot be opened.
+    #[error("{}", sentence(.0))]
+    Receiver(#[from] ReceiverError),
     /// What the process of the local services said of its end.
     #[error("{text}")]
     Told {
@@ -114,6 +118,7 @@ impl LocalError {
             | Self::Folder { .. }
             | Self::NoProgram { .. } => LocalErrorKind::Config,
             Self::Worker(_)
+            | Self::Receiver(_)
             | Self::Start { .. }
             | Self::Lost
             | Self::Ended

@@ -6,8 +6,11 @@
 //! loader and ends with the last of them. [`Services::embedded`] starts them in threads of this process.
 //! Both are [`Embedded`], which `headwater run` uses too. docs/adr/032 says why.
 //!
-//! Deliberately absent: the receiver and its recipe, Python, the words of the configuration (they come
-//! whole, as a [`Config`](headwater_config::Config)), and any process but the one that ranks share.
+//! [`host_receiver`] finds or starts, in the same way, the process `headwater host`, which runs [`serve_host`]:
+//! one receiver for all trials of the host that want the same batches (docs/adr/037).
+//!
+//! Deliberately absent: Python, what batches are and how they are shared (the receiver knows), the words of
+//! the configuration (they come whole, as a [`Config`](headwater_config::Config)), and any other process.
 #![forbid(unsafe_code)]
 
 mod alive;
@@ -20,6 +23,7 @@ mod cores;
 mod embedded;
 mod error;
 mod folder;
+mod host;
 mod job;
 mod key;
 mod lines;
@@ -33,7 +37,9 @@ mod words;
 
 pub use embedded::{ANY_PORT, Embedded};
 pub use error::{LocalError, LocalErrorKind};
+pub use host::{host_receiver, serve_host};
 pub use job::local_ranks;
+pub use program::program;
 pub use serve::serve;
 pub use services::{Services, Watch};
 pub use wanted::Wanted;

@@ -21,6 +21,14 @@ const LISTENING: &str = "listening on ";
 /// Start of the line in which it says why it ends.
 const LAST_WORDS: &str = "headwater: ";
 
+/// The program as [`find`] finds it for this process.
+///
+/// # Errors
+/// There is none.
+pub fn program(scripts: &[PathBuf]) -> Result<PathBuf, LocalError> {
+    find(scripts, |name| std::env::var_os(name))
+}
+
 /// The program: the one that the environment names, else in the `scripts` folders, in their order, else
 /// on the path. `variable` looks a variable of the environment up.
 ///
@@ -45,10 +53,20 @@ pub(crate) fn find(
     })
 }
 
+/// What the program is to do.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Verb {
+    /// To serve datasets and workers.
+    Local,
+    /// To make batches for all trials of this host.
+    Host,
+}
+
 /// Starts services that listen on `socket`, and waits until they do. They belong to nobody: signals of
 /// the terminal do not reach them, and they end by themselves. Their log lines go to standard error.
 pub(crate) fn start(
     program: &Path,
+    verb: Verb,
     config: &Config,
     socket: &Path,
     watch: &Watch<'_>,
@@ -57,7 +75,11 @@ pub(crate) fn start(
     let text = toml::to_string(config).map_err(|error| fault(error.to_string()))?;
     let mut command = Command::new(program);
     let own = std::process::id().to_string();
-    command.args(["--config", "-", "local", "--starter", &own, "--socket"]).arg(socket);
+    let verb = match verb {
+        Verb::Local => "local",
+        Verb::Host => "host",
+    };
+    command.args(["--config", "-", verb, "--starter", &own, "--socket"]).arg(socket);
     for (variable, _) in std::env::vars_os() {
         if variable.to_str().is_some_and(Setting::is_variable) {
             // They are in the configuration already.

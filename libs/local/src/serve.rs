@@ -71,13 +71,7 @@ pub fn serve(
 ) -> Result<(), LocalError> {
     let starter = starter.and_then(Life::of).filter(|_| getppid() == starter);
     let runtime = Runtime::new().map_err(LocalError::Threads)?;
-    {
-        let _within = runtime.enter();
-        for kind in NOT_FOR_US {
-            // Once listened for, a signal has lost its usual effect for good.
-            drop(signal(kind).map_err(LocalError::Threads)?);
-        }
-    }
+    ignore_signals(&runtime)?;
     let folder = RuntimeFolder::of(socket)?;
     let name = socket.file_stem().unwrap_or_default().to_string_lossy();
     let token = Token::make(&folder, &name)?;
@@ -105,6 +99,16 @@ pub fn serve(
     listening();
     door.attend().map_err(fault)?;
     drop(token);
+    Ok(())
+}
+
+/// Takes what schedulers and terminals send to all processes of a job its effect.
+pub(crate) fn ignore_signals(runtime: &Runtime) -> Result<(), LocalError> {
+    let _within = runtime.enter();
+    for kind in NOT_FOR_US {
+        // Once listened for, a signal has lost its usual effect for good.
+        drop(signal(kind).map_err(LocalError::Threads)?);
+    }
     Ok(())
 }
 

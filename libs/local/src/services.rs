@@ -9,9 +9,10 @@ use std::time::Duration;
 
 use crate::connection::Connection;
 use crate::folder::RuntimeFolder;
+use crate::program::{self, Verb};
 use crate::threads::InThreads;
 use crate::words::{Hello, Ready};
-use crate::{LocalError, LocalErrorKind, Wanted, program};
+use crate::{LocalError, LocalErrorKind, Wanted};
 
 /// How long is waited between two looks whether anybody still wants the services.
 pub(crate) const LOOK: Duration = Duration::from_millis(100);
@@ -77,7 +78,7 @@ impl Services {
         let folder = RuntimeFolder::open()?;
         let socket = folder.socket(wanted.key(&config));
         let hello = wanted.hello(&config);
-        let found = || program::find(scripts, |name| std::env::var_os(name));
+        let found = || program::program(scripts);
         for _ in 0..TRIES {
             watch.check()?;
             if let Some(services) = Self::join(Connection::open(&socket)?, &hello, watch)? {
@@ -88,7 +89,7 @@ impl Services {
             if there.is_none() {
                 folder.sweep(&lock);
                 let _ = std::fs::remove_file(&socket);
-                program::start(&found()?, &config, &socket, watch)?;
+                program::start(&found()?, Verb::Local, &config, &socket, watch)?;
                 // Under the lock, so that they do not end for want of loaders meanwhile.
                 there = Connection::open(&socket)?;
             }

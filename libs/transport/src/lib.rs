@@ -17,15 +17,17 @@ mod link;
 pub mod links;
 mod memory;
 mod metrics;
+#[allow(unsafe_code)] // Registering a descriptor with tokio.
+pub mod packets;
 pub mod rdma;
 pub mod shm;
 pub mod tcp;
 pub mod ucx;
 
-pub use link::contract::{ReceiverLink, WorkerLink};
+pub use link::contract::{ReceiverLink, SendsWhole, WorkerLink};
 pub use link::terms::{Arrival, LinkError, LinkKind, LinkOffer, PeerId, SessionKey, Withdrawal};
 pub use memory::checksum::{part_checksum, row_checksum};
-pub use memory::part::{PartBuffer, PartRow};
+pub use memory::part::{PartBuffer, PartMemory, PartRow, WholePart};
 pub use memory::place::{LeaseId, MAX_REGIONS, PartPlace, PlaceError, SLOTS_MAX, SlotId};
 pub use memory::slot::{SlotError, SlotMemory};
 pub use memory::window::{DeviceWindow, Dmabuf};

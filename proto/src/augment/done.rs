@@ -19,6 +19,20 @@ pub struct PartDone {
     /// For each FP8 tensor the largest magnitude of the part's normalised values; finite, 0 at
     /// least.
     pub fp8_amaxes: Vec<f32>,
+    /// Whether it was made for this lease.
+    pub origin: PartOrigin,
+}
+
+/// Whether a part was made for the lease that brought it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum PartOrigin {
+    /// It was.
+    #[default]
+    Computed,
+    /// It was made for another receiver's lease.
+    Shared,
+    /// It was, once more: the worker had the part and no longer has it.
+    Recomputed,
 }
 
 /// What stands in the batch for one sample that was asked for.
@@ -90,24 +104,36 @@ impl TryFrom<v1::Done> for PartDone {
             let what = "must have a finite number of 0 at least for each tensor";
             return Err(fault("fp8_amaxes", what));
         }
+        let origin = match done.origin() {
+            v1::PartOrigin::Computed => PartOrigin::Computed,
+            v1::PartOrigin::Shared => PartOrigin::Shared,
+            v1::PartOrigin::Recomputed => PartOrigin::Recomputed,
+        };
         Ok(Self {
             lease: done.lease,
             checksum: done.checksum,
             samples: done.samples.into_iter().map(Into::into).collect(),
             times: done.times.map(Into::into).unwrap_or_default(),
             fp8_amaxes: done.fp8_amaxes,
+            origin,
         })
     }
 }
 
 impl From<PartDone> for v1::Done {
     fn from(done: PartDone) -> Self {
+        let origin = match done.origin {
+            PartOrigin::Computed => v1::PartOrigin::Computed,
+            PartOrigin::Shared => v1::PartOrigin::Shared,
+            PartOrigin::Recomputed => v1::PartOrigin::Recomputed,
+        };
         Self {
             lease: done.lease,
             checksum: done.checksum,
             samples: done.samples.into_iter().map(Into::into).collect(),
             times: Some(done.times.into()),
             fp8_amaxes: done.fp8_amaxes,
+            origin: origin.into(),
         }
     }
 }

@@ -39,6 +39,9 @@ pub struct SessionHello {
     pub image_field: String,
     /// Field that holds the class index in ASCII; empty where there are no labels.
     pub label_field: String,
+    /// Digest of everything that the order of this receiver's parts follows from: receivers with the same
+    /// one want the same parts.
+    pub stream: Digest,
 }
 
 /// A dataset and the manifest that gives its indices their meaning.
@@ -90,6 +93,8 @@ pub struct SessionWelcome {
     pub credits: u32,
     /// What renders: `cpu avx512`, `cuda NVIDIA H200`.
     pub backend: String,
+    /// Whether it keeps finished parts for other receivers that want the same.
+    pub shares: bool,
 }
 
 // === impl SessionHello ===
@@ -112,6 +117,8 @@ impl SessionHello {
             on_bad_sample,
             image_field,
             label_field,
+            // What a part is does not follow from who else wants it.
+            stream: _,
         } = self;
         let manifests: Vec<Digest> = datasets.iter().map(|dataset| dataset.manifest).collect();
         PartScope::new(&PartSettings {
@@ -174,6 +181,7 @@ impl TryFrom<v1::Hello> for SessionHello {
             on_bad_sample,
             image_field: name("image_field", hello.image_field)?,
             label_field: name("label_field", hello.label_field)?,
+            stream: digest("stream", &hello.stream)?,
         })
     }
 }
@@ -197,6 +205,7 @@ impl From<SessionHello> for v1::Hello {
             on_bad_sample: on_bad_sample.into(),
             image_field: hello.image_field,
             label_field: hello.label_field,
+            stream: hello.stream.to_bytes().to_vec().into(),
         }
     }
 }
@@ -295,6 +304,7 @@ impl TryFrom<v1::Welcome> for SessionWelcome {
             refused_links: refused.into_iter().map(sentence).collect(),
             credits: welcome.credits,
             backend: name("backend", welcome.backend)?,
+            shares: welcome.shares,
         })
     }
 }
@@ -308,6 +318,7 @@ impl From<SessionWelcome> for v1::Welcome {
             refused_links: welcome.refused_links,
             credits: welcome.credits,
             backend: welcome.backend,
+            shares: welcome.shares,
         }
     }
 }
@@ -333,6 +344,7 @@ mod tests {
             on_bad_sample: BadSamplePolicy::Fail,
             image_field: "jpg".into(),
             label_field: String::new(),
+            stream: Digest(9),
         })
     }
 

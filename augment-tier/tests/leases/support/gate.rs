@@ -44,6 +44,13 @@ impl Gate {
         Gated(Arc::clone(&self.shared))
     }
 
+    /// A back end before which nothing stands.
+    pub(crate) fn opened() -> Gated {
+        let gate = Self::default();
+        gate.open();
+        gate.backend()
+    }
+
     pub(crate) fn open(&self) {
         self.shared.0.lock().unwrap().open = true;
         self.shared.1.notify_all();

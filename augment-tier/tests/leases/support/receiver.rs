@@ -6,10 +6,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use headwater_core::{Layout, Region, SampleRef};
+use headwater_core::{Digest, Layout, Region, SampleRef};
 use headwater_proto::augment::{
-    BadSamplePolicy, DatasetRef, Failure, FailureKind, FromWorker, LinkOffer, PartDone, PartLease,
-    SessionHello, SessionWelcome, ToWorker,
+    BadSamplePolicy, DatasetRef, Failure, FailureKind, FromWorker, Heartbeat, LinkOffer, PartDone,
+    PartLease, SessionHello, SessionWelcome, ToWorker,
 };
 use headwater_proto::v1::augment_client::AugmentClient;
 use headwater_proto::{WIRE_VERSION, v1};
@@ -66,6 +66,7 @@ pub(crate) fn hello(storage: &TestStorage) -> SessionHello {
         on_bad_sample: BadSamplePolicy::Substitute,
         image_field: "jpg|jpeg|png".into(),
         label_field: "cls".into(),
+        stream: Digest(1),
     }
 }
 
@@ -175,7 +176,7 @@ impl Receiver {
         loop {
             let message = timeout_at(by, self.inbox.message()).await.expect("a word in time")?;
             match message.map(|message| FromWorker::try_from(message).unwrap()) {
-                Some(FromWorker::Heartbeat(sequence)) => self.echoed = sequence,
+                Some(FromWorker::Heartbeat(answer)) => self.echoed = answer.sequence,
                 other => return Ok(other),
             }
         }
@@ -249,7 +250,10 @@ fn beat(
         for sequence in 1.. {
             tokio::time::sleep(Duration::from_millis(u64::from(every_ms) / 2)).await;
             if beating.load(Ordering::Relaxed)
-                && outbox.send(ToWorker::Heartbeat(sequence).into()).await.is_err()
+                && outbox
+                    .send(ToWorker::Heartbeat(Heartbeat { sequence, step: 0 }).into())
+                    .await
+                    .is_err()
             {
                 return;
             }

@@ -13,6 +13,7 @@ from .errors import ForkError as ForkError
 from .errors import HeadwaterError as HeadwaterError
 from .errors import ImageError as ImageError
 from .errors import LinkError as LinkError
+from .errors import MessageError as MessageError
 from .errors import SlotsError as SlotsError
 from .errors import StateError as StateError
 from .errors import StorageError as StorageError
@@ -32,6 +33,7 @@ __all__ = [
     "Iteration",
     "LinkError",
     "Loader",
+    "MessageError",
     "Renderer",
     "Sample",
     "SlotsError",
@@ -199,6 +201,8 @@ class Loader:
         job: Optional[str] = None,
         storage: Union[str, Sequence[str], None] = None,
         workers: Union[str, Sequence[str], None] = None,
+        # In place of these: a service that `headwater.ray.start` has started.
+        ray: Optional[str] = None,
         rank: Optional[int] = None,
         world_size: Optional[int] = None,
         seed: Optional[int] = None,

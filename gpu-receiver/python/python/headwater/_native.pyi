@@ -1,4 +1,7 @@
 # The classes are described in __init__.pyi.
+from collections.abc import Mapping
+from typing import Any, Optional
+
 from . import Batch as Batch
 from . import Iteration as Iteration
 from . import Loader as Loader
@@ -9,4 +12,21 @@ from . import __version__ as __version__
 from . import decode as decode
 from . import render as render
 
-__all__ = ["Batch", "Iteration", "Loader", "Renderer", "Sample", "Tensor", "__version__", "decode", "render"]
+__all__ = [
+    "Batch",
+    "Iteration",
+    "Loader",
+    "Renderer",
+    "Sample",
+    "Tensor",
+    "__version__",
+    "decode",
+    "program",
+    "render",
+    "service_config",
+]
+
+def program() -> Optional[str]: ...
+def service_config(
+    datasets: Any, config: Any, settings: Mapping[str, Any], threads: int, has_gpu: bool
+) -> tuple[str, bool]: ...

@@ -21,6 +21,10 @@ class ImageError(HeadwaterError, ValueError):
     """An image given to `decode` or `render` cannot be decoded; the message has its number."""
 
 
+class MessageError(HeadwaterError, ValueError):
+    """A message or file is not in Tensorcom's format; the message names where it came from and what is wrong."""
+
+
 class LinkError(HeadwaterError):
     """No data link can be offered, or there is no memory for batches."""
 

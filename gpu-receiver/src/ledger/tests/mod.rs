@@ -2,6 +2,7 @@
 
 mod hedges;
 mod landing;
+mod meetings;
 mod retries;
 mod rules;
 mod world;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use headwater_core::{Backoff, Dtype, Layout, Recipe, SampleRef};
-use headwater_proto::augment::{Failure, FailureKind, PartDone, Provenance, WorkTimes};
+use headwater_proto::augment::{Failure, FailureKind, PartDone, PartOrigin, Provenance, WorkTimes};
 use headwater_transport::{LeaseId, LinkKind, PeerId, SlotId};
 
 use super::super::{Action, BatchOrder, Landing, LateRule, Ledger, LedgerConfig, Serial};
@@ -44,6 +44,7 @@ fn order_scaled(ledger: &mut Ledger, serial: u64, samples: u32, fp8_scales: &[f3
         serial: Serial(serial),
         epoch: 0,
         step: serial,
+        job_step: serial,
         slot: SLOT,
         layout: Arc::new(Layout::new(&recipe, samples)),
         samples: (0..samples)
@@ -68,7 +69,8 @@ pub(super) fn given(actions: &[Action]) -> Vec<(PeerId, LeaseId)> {
 pub(super) fn done(id: LeaseId, samples: usize, checksum: u64) -> PartDone {
     let one = Provenance { key: "k".into(), label: 1, substituted: None };
     let times = WorkTimes::default();
-    PartDone { lease: id.0, checksum, samples: vec![one; samples], times, fp8_amaxes: Vec::new() }
+    let (samples, origin) = (vec![one; samples], PartOrigin::Computed);
+    PartDone { lease: id.0, checksum, samples, times, fp8_amaxes: Vec::new(), origin }
 }
 
 pub(super) fn withdrawn(id: LeaseId) -> Failure {

@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use headwater_core::draw::{DrawKey, DrawRng};
 use headwater_core::{Backoff, Dtype, Layout, Recipe, SampleId, SampleRef};
-use headwater_proto::augment::{Failure, FailureKind, PartDone, PartLease, Provenance, WorkTimes};
+use headwater_proto::augment::{
+    Failure, FailureKind, PartDone, PartLease, PartOrigin, Provenance, WorkTimes,
+};
 use headwater_transport::{LeaseId, LinkKind, PartPlace, PeerId, SlotId};
 
 use super::super::{Action, BatchOrder, Landing, LateRule, Ledger, LedgerConfig, Serial};
@@ -199,6 +201,7 @@ impl World {
                 serial: Serial(step),
                 epoch: 0,
                 step,
+                job_step: step,
                 slot,
                 layout: Arc::new(Layout::new(&recipe, BATCH_SAMPLES)),
                 samples,
@@ -306,7 +309,14 @@ impl World {
                 let samples = samples.collect();
                 let times = WorkTimes::default();
                 let (checksum, fp8_amaxes) = (7, Vec::new());
-                let done = PartDone { lease: id.0, checksum, samples, times, fp8_amaxes };
+                let done = PartDone {
+                    lease: id.0,
+                    checksum,
+                    samples,
+                    times,
+                    fp8_amaxes,
+                    origin: PartOrigin::Computed,
+                };
                 self.ledger.on_done(peer, done, self.now);
             }
             Happening::Failed(peer, id) if self.peers.contains(&peer) => {

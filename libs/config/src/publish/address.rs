@@ -1,8 +1,22 @@
 //! Tensorcom's addresses: a scheme that says which socket is made and who connects to whom.
 
+use std::fmt;
+
+use super::files::{self, FileSeries};
+
 /// Most addresses that one range of ports stands for.
 const RANGE_MAX: usize = 1024;
-const SCHEMES: &str = "zpub, zrpub, zpush or zrpush, each with `+ipc` for a socket file";
+const SCHEMES: &str = "zpub, zrpub, zpush or zrpush, each with `+ipc` for a socket file, or file";
+const CLIENT_SCHEMES: &str = "zsub, zrsub, zpull or zrpull, each with `+ipc` for a socket file";
+
+/// Where one stream of batches goes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Address {
+    /// To clients of a socket.
+    Socket(SocketAddress),
+    /// To files.
+    Files(FileSeries),
+}
 
 /// Which socket, and what it does with a batch that a client has no room for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,12 +27,12 @@ pub enum Kind {
     Pub,
 }
 
-/// Where one stream of batches goes.
+/// One of ZeroMQ's sockets.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Address {
-    /// The socket.
+pub struct SocketAddress {
+    /// The sending side's socket.
     pub kind: Kind,
-    /// Whether clients connect here; otherwise this side connects to the client.
+    /// Whether the other side connects here; otherwise this side connects to it.
     pub binds: bool,
     /// Scheme as it was written, for announcing.
     pub scheme: String,
@@ -26,20 +40,53 @@ pub struct Address {
     pub place: String,
 }
 
+// === impl Address ===
+
+impl fmt::Display for Address {
+    /// As in `publish.urls`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Socket(socket) => socket.fmt(f),
+            Self::Files(series) => series.fmt(f),
+        }
+    }
+}
+
+// === impl SocketAddress ===
+
+impl fmt::Display for SocketAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { scheme, place, .. } = self;
+        let rest = place.split_once("://").map_or(place.as_str(), |(_, rest)| rest);
+        write!(f, "{scheme}://{rest}")
+    }
+}
+
 /// Addresses that an entry stands for: one, or one for each port of `{7410..7429}`.
 ///
 /// # Errors
 /// An unknown scheme, no port, a range that is none.
 pub(super) fn parse(url: &str) -> Result<Vec<Address>, String> {
-    expanded(url)?.iter().map(|url| one(url)).collect()
+    if let Some(place) = url.strip_prefix(files::SCHEME) {
+        return Ok(vec![Address::Files(FileSeries::parse(place)?)]);
+    }
+    let one = |url: &String| Ok(Address::Socket(socket(url, sender, SCHEMES)?));
+    expanded(url)?.iter().map(one).collect()
 }
 
-fn one(url: &str) -> Result<Address, String> {
-    let Some((scheme, rest)) = url.split_once("://") else {
-        return Err(format!("write SCHEME://HOST:PORT; schemes are {SCHEMES}"));
-    };
-    let (socket, transport) = scheme.split_once('+').unwrap_or((scheme, "tcp"));
-    let (kind, binds) = match socket {
+/// Addresses of a client, as Tensorcom writes them: `zsub://host:7404`, `zrpull://host:{7410..7429}`.
+///
+/// # Errors
+/// An unknown scheme, no port, a range that is none; names the URL.
+pub fn client_addresses(url: &str) -> Result<Vec<SocketAddress>, String> {
+    let one = |url: &String| socket(url, client, CLIENT_SCHEMES);
+    let addresses = expanded(url).and_then(|urls| urls.iter().map(one).collect());
+    addresses.map_err(|error| format!("`{url}`: {error}"))
+}
+
+/// Socket of the sending side and whether that side binds.
+fn sender(socket: &str) -> Result<(Kind, bool), String> {
+    Ok(match socket {
         "zpub" => (Kind::Pub, true),
         "zrpub" => (Kind::Pub, false),
         "zpush" => (Kind::Push, false),
@@ -49,7 +96,32 @@ fn one(url: &str) -> Result<Address, String> {
             return Err(format!("`{socket}` is the client's side: its other end is {other_end}"));
         }
         _ => return Err(format!("`{socket}` is no scheme: it is {SCHEMES}")),
+    })
+}
+
+/// Socket of the other, sending side, and whether the client binds.
+fn client(socket: &str) -> Result<(Kind, bool), String> {
+    match socket {
+        "zsub" | "zrsub" | "zpull" | "zrpull" => {
+            sender(other_end(socket)).map(|(kind, binds)| (kind, !binds))
+        }
+        "zpub" | "zrpub" | "zpush" | "zrpush" => {
+            Err(format!("`{socket}` is the sender's side: clients are {CLIENT_SCHEMES}"))
+        }
+        _ => Err(format!("`{socket}` is no scheme: it is {CLIENT_SCHEMES}")),
+    }
+}
+
+fn socket(
+    url: &str,
+    side: fn(&str) -> Result<(Kind, bool), String>,
+    schemes: &str,
+) -> Result<SocketAddress, String> {
+    let Some((scheme, rest)) = url.split_once("://") else {
+        return Err(format!("write SCHEME://HOST:PORT; schemes are {schemes}"));
     };
+    let (socket, transport) = scheme.split_once('+').unwrap_or((scheme, "tcp"));
+    let (kind, binds) = side(socket)?;
     match transport {
         "tcp" => {
             let port = rest.rsplit_once(':').map(|(_, port)| port.parse::<u16>());
@@ -62,7 +134,7 @@ fn one(url: &str) -> Result<Address, String> {
         _ => return Err(format!("`{transport}` is no transport: it is tcp or ipc")),
     }
     let place = format!("{transport}://{rest}");
-    Ok(Address { kind, binds, scheme: scheme.to_owned(), place })
+    Ok(SocketAddress { kind, binds, scheme: scheme.to_owned(), place })
 }
 
 fn other_end(client: &str) -> &'static str {
@@ -97,6 +169,14 @@ fn expanded(url: &str) -> Result<Vec<String>, String> {
 mod tests {
     use super::*;
 
+    fn sockets(url: &str) -> Vec<SocketAddress> {
+        let socket = |address| match address {
+            Address::Socket(socket) => socket,
+            Address::Files(series) => panic!("{series:?}"),
+        };
+        parse(url).unwrap().into_iter().map(socket).collect()
+    }
+
     #[test]
     fn schemes_say_which_socket_and_who_connects() {
         // As in Tensorcom's own table, of which these are the sending half.
@@ -106,17 +186,34 @@ mod tests {
             ("zpush://a:7404", Kind::Push, false, "tcp://a:7404"),
             ("zrpush+ipc:///run/x", Kind::Push, true, "ipc:///run/x"),
         ] {
-            let parsed = parse(url).unwrap();
+            let parsed = sockets(url);
             assert_eq!((parsed[0].kind, parsed[0].binds), (kind, binds), "{url}");
             assert_eq!(parsed[0].place, place);
+            assert_eq!(parsed[0].to_string(), url);
         }
     }
 
     #[test]
     fn a_range_of_ports_stands_for_its_addresses() {
-        let parsed = parse("zrpush://h:{7410..7412}").unwrap();
+        let parsed = sockets("zrpush://h:{7410..7412}");
         let places: Vec<&str> = parsed.iter().map(|address| address.place.as_str()).collect();
         assert_eq!(places, ["tcp://h:7410", "tcp://h:7411", "tcp://h:7412"]);
+    }
+
+    #[test]
+    fn a_client_has_the_other_end() {
+        for (url, kind, binds) in [
+            ("zsub://a:1", Kind::Pub, false),
+            ("zrsub://a:1", Kind::Pub, true),
+            ("zpull://a:1", Kind::Push, true),
+            ("zrpull+ipc:///run/x", Kind::Push, false),
+        ] {
+            let parsed = client_addresses(url).unwrap();
+            assert_eq!((parsed[0].kind, parsed[0].binds), (kind, binds), "{url}");
+        }
+        assert_eq!(client_addresses("zsub://a:{1..3}").unwrap().len(), 3);
+        let error = client_addresses("zpub://a:1").unwrap_err();
+        assert!(error.contains("`zpub://a:1`: `zpub` is the sender's side"), "{error}");
     }
 
     #[test]
@@ -130,6 +227,7 @@ mod tests {
             ("zpub+ipc://run", "give the path"),
             ("zrpush://a:{9..1}", "in order"),
             ("zrpush://a:{9,1}", "range of ports"),
+            ("file:batch.ten", "range of numbers"),
         ] {
             let config =
                 super::super::PublishConfig { urls: vec![url.into()], ..Default::default() };

@@ -1,13 +1,15 @@
 //! Configuration of `headwater publish`: `[publish]` in `headwater.toml`.
 
 mod address;
+mod files;
 
 use headwater_config_derive::Keys;
 use serde::{Deserialize, Serialize};
 
 use crate::ConfigError;
 
-pub use address::{Address, Kind};
+pub use address::{Address, Kind, SocketAddress, client_addresses};
+pub use files::FileSeries;
 
 /// Where batches are published, and how many may wait there.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, Keys)]
@@ -17,7 +19,11 @@ pub struct PublishConfig {
     /// listens for `zrpull` clients, which share the batches out and lose none; `zpub://` listens for
     /// `zsub` clients, of which each gets all that it is fast enough for; `zpush://` and `zrpub://`
     /// connect to clients that listen. `{7410..7429}` stands for twenty addresses.
+    /// `file:batches-{000000..}.ten` writes each batch to a file.
     pub urls: Vec<String>,
+    /// Who sets the pace: `all`: the slowest address, for all of them; `each`: each address for itself. It has
+    /// a receiver of its own then, with memory and, in a folder of its own, checkpoints.
+    pub pace: Pace,
     /// Batches that may wait for one client, in memory of this process: a `push` waits beyond
     /// them, a `pub` drops.
     #[key(unit = "batches")]
@@ -37,6 +43,16 @@ pub struct PublishConfig {
     pub io_threads: u32,
 }
 
+/// Who sets the pace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Pace {
+    /// One receiver takes the batches for all addresses: they go at the pace of the slowest.
+    All,
+    /// A receiver for each address, with its own place in the stream.
+    Each,
+}
+
 /// How the tensors of a batch become frames of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -53,6 +69,7 @@ impl Default for PublishConfig {
     fn default() -> Self {
         Self {
             urls: vec!["zpub://127.0.0.1:7404".into()],
+            pace: Pace::All,
             queue_batches: 4,
             subscribers_min: 0,
             framing: Framing::Multipart,

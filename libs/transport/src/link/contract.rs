@@ -6,7 +6,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 
 use super::terms::{LinkError, LinkKind, LinkOffer, PeerId, SessionKey, Withdrawal};
-use crate::memory::part::PartBuffer;
+use crate::memory::part::{PartBuffer, WholePart};
 use crate::memory::place::{LeaseId, PartPlace, SlotId};
 use crate::memory::slot::SlotMemory;
 
@@ -85,9 +85,21 @@ pub trait WorkerLink: Send + Sync + 'static {
     /// Delivers the part.
     async fn commit(&self, part: PartBuffer) -> Result<(), LinkError>;
 
+    /// The way of parts that lie in no link's memory, where the link can read any memory. Others are given
+    /// a copy in what `begin` gives.
+    fn sends_whole(&self) -> Option<&dyn SendsWhole>;
+
     /// The receiver has withdrawn the lease.
     fn withdraw(&self, lease: LeaseId);
 
     /// Resolves when the link can deliver no more.
     async fn closed(&self) -> LinkError;
+}
+
+/// A link that delivers parts from wherever they lie, without a copy in this process.
+#[async_trait]
+pub trait SendsWhole: Send + Sync {
+    /// Delivers the part to `place`, as `commit` does. No buffer of the link is taken: whoever calls bounds
+    /// how many parts are under way.
+    async fn send_whole(&self, place: PartPlace, part: WholePart) -> Result<(), LinkError>;
 }

@@ -9,7 +9,7 @@ use std::ptr::{self, NonNull};
 use headwater_core::Region;
 use rustix::mm::{Advice, MapFlags, ProtFlags};
 
-/// Page-aligned, readable and writable memory of fixed place and length.
+/// Page-aligned, readable and mostly writable memory of fixed place and length.
 #[derive(Debug)]
 pub(crate) struct Mapping {
     base: NonNull<u8>,
@@ -27,19 +27,20 @@ unsafe impl Sync for Mapping {}
 impl Mapping {
     /// Maps the first `len_bytes` of a file, shared with every other process that maps it.
     pub(crate) fn of_file(file: impl AsFd, len_bytes: u64) -> io::Result<Self> {
+        Self::shared(file, len_bytes, ProtFlags::READ | ProtFlags::WRITE)
+    }
+
+    /// The same to be read only: a write by way of it ends the process (SIGSEGV).
+    pub(crate) fn of_file_to_read(file: impl AsFd, len_bytes: u64) -> io::Result<Self> {
+        Self::shared(file, len_bytes, ProtFlags::READ)
+    }
+
+    fn shared(file: impl AsFd, len_bytes: u64, protection: ProtFlags) -> io::Result<Self> {
         let len = mappable(len_bytes)?;
+        let flags = MapFlags::SHARED;
         // SAFETY: the kernel chooses the address (null hint, no MAP_FIXED), so no mapping of this
         // process is replaced.
-        let base = unsafe {
-            rustix::mm::mmap(
-                ptr::null_mut(),
-                len,
-                ProtFlags::READ | ProtFlags::WRITE,
-                MapFlags::SHARED,
-                file,
-                0,
-            )?
-        };
+        let base = unsafe { rustix::mm::mmap(ptr::null_mut(), len, protection, flags, file, 0)? };
         Ok(Self { base: NonNull::new(base.cast()).ok_or(io::ErrorKind::OutOfMemory)?, len })
     }
 

@@ -1,6 +1,7 @@
 //! Memory a worker renders one part in.
 
 mod rows;
+mod whole;
 
 use std::any::Any;
 use std::fmt::Debug;
@@ -14,6 +15,7 @@ use super::mapping::Mapping;
 use super::place::{self, LeaseId, PartPlace, PlaceError};
 
 pub use rows::PartRow;
+pub use whole::{PartMemory, WholePart};
 
 /// Regions in staging memory begin at multiples of this many bytes: a cache line, and the width
 /// of the widest vector store.
@@ -80,8 +82,12 @@ impl PartBuffer {
 
     /// Bytes of staging memory that a part needs.
     pub(crate) fn staging_bytes(place: &PartPlace) -> u64 {
+        Self::packed_bytes(&place.regions)
+    }
+
+    fn packed_bytes(regions: &[Region]) -> u64 {
         let each = |region: &Region| region.len_bytes.next_multiple_of(STAGING_ALIGN_BYTES);
-        place.regions.iter().map(each).sum()
+        regions.iter().map(each).sum()
     }
 
     /// The lease this part is for.

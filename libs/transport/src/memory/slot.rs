@@ -8,7 +8,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::ptr;
 
 use headwater_core::Region;
-use rustix::fs::{FallocateFlags, MemfdFlags, Mode, SealFlags};
+use rustix::fs::{FallocateFlags, MemfdFlags, Mode, OFlags, SealFlags};
 use xxhash_rust::xxh3::Xxh3Default;
 
 use super::checksum::part_checksum;
@@ -32,6 +32,8 @@ const MAX_PIECES: usize = 64;
 pub struct SlotMemory {
     mapping: Mapping,
     file: Option<OwnedFd>,
+    /// Another process's: to be read only.
+    is_foreign: bool,
 }
 
 /// Why slot memory could not be had. It does not go away by trying again.
@@ -72,7 +74,7 @@ impl SlotMemory {
             // No further seals either: one against writing would stop the other workers.
             let seals = SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL;
             rustix::fs::fcntl_add_seals(&file, seals)?;
-            Ok(Self { mapping, file: Some(file) })
+            Ok(Self { mapping, file: Some(file), is_foreign: false })
         };
         make().map_err(failed)
     }
@@ -87,7 +89,39 @@ impl SlotMemory {
         if huge_pages {
             mapping.prefer_huge_pages();
         }
-        Ok(Self { mapping, file: None })
+        Ok(Self { mapping, file: None, is_foreign: false })
+    }
+
+    /// A slot of another process of this host, to be read only: a write to it ends the process
+    /// (SIGSEGV). `file` is what that process got by [`SlotMemory::file_to_read`]. The memory stays when
+    /// that process ends.
+    ///
+    /// # Errors
+    /// The file is not sealed, or is shorter: to read it could end this process. There is no room to map
+    /// it.
+    pub fn of_another(file: OwnedFd, len_bytes: u64) -> io::Result<Self> {
+        let wrong = |text: &str| Err(io::Error::new(io::ErrorKind::InvalidData, text));
+        if !rustix::fs::fcntl_get_seals(&file)?.contains(SealFlags::SHRINK) {
+            return wrong("the slot's memory is not sealed (F_SEAL_SHRINK)");
+        }
+        if (rustix::fs::fstat(&file)?.st_size as u64) < len_bytes {
+            return wrong("the slot's memory is shorter than was said");
+        }
+        let mapping = Mapping::of_file_to_read(&file, len_bytes)?;
+        Ok(Self { mapping, file: None, is_foreign: true })
+    }
+
+    /// A descriptor for another process by which it can read this slot and not write to it; `None`: the
+    /// memory cannot be shared.
+    ///
+    /// # Errors
+    /// The system is short of descriptors, or has no `/proc`.
+    pub fn file_to_read(&self) -> io::Result<Option<OwnedFd>> {
+        let reopen = |file: &OwnedFd| {
+            let path = format!("/proc/self/fd/{}", file.as_raw_fd());
+            Ok(rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?)
+        };
+        self.file.as_ref().map(reopen).transpose()
     }
 
     /// Length in bytes.
@@ -135,8 +169,9 @@ impl SlotMemory {
     /// Copies bytes into a region: for tests, and for a receiver that makes bytes of its own.
     ///
     /// # Panics
-    /// The region ends beyond the slot, or `source` has another length.
+    /// The region ends beyond the slot, `source` has another length, or the slot is another process's.
     pub fn copy_from(&self, region: Region, source: &[u8]) {
+        assert!(!self.is_foreign, "another process's slot is to be read only");
         assert_eq!(source.len() as u64, region.len_bytes, "length of the copy");
         let start = self.start_of(region);
         // SAFETY: `start` is valid for `len_bytes` (checked by `start_of`), `source` has as many,

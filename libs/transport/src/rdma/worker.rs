@@ -14,7 +14,7 @@ use super::lane::Event;
 use super::session::Session;
 use super::wire::{Answer, RemoteMemory, Request, VERSION};
 use super::{locked, probe};
-use crate::link::contract::WorkerLink;
+use crate::link::contract::{SendsWhole, WorkerLink};
 use crate::link::terms::{LinkError, LinkKind, SessionKey};
 use crate::link::words::{ToReceiver, ToWorker};
 use crate::memory::part::PartBuffer;
@@ -73,6 +73,10 @@ impl WorkerLink for RdmaWorker {
             Ok(outcome) => outcome,
             Err(_) => Err(self.session.permits.closed().await),
         }
+    }
+
+    fn sends_whole(&self) -> Option<&dyn SendsWhole> {
+        None // The card reads registered memory only.
     }
 
     fn withdraw(&self, lease: LeaseId) {

@@ -6,11 +6,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
 
-use super::socket::{Packet, PacketSocket};
+use super::wire::MAX_PACKET_BYTES;
 use crate::link::terms::LinkKind;
 use crate::link::words::NOT_TAKEN;
 use crate::memory::slot::SlotMemory;
 use crate::metrics;
+use crate::packets::{Packet, PacketSocket};
 
 /// Keeps the order of posts: what the socket does not take at once waits in a queue, which holds
 /// no more than the leases and slots that the receiver has open.
@@ -88,7 +89,7 @@ impl Channel {
     /// The next packet, `None` at the end; sends what is queued meanwhile.
     pub(super) async fn receive(&self) -> io::Result<Option<Packet>> {
         tokio::select! {
-            packet = self.socket.receive() => packet,
+            packet = self.socket.receive(MAX_PACKET_BYTES) => packet,
             error = self.send_queued() => Err(error),
         }
     }

@@ -28,8 +28,6 @@ mod channel;
 mod choices;
 mod receiver;
 mod slot;
-#[allow(unsafe_code)] // Registering a descriptor with tokio.
-mod socket;
 mod users;
 pub(crate) mod wire;
 mod worker;

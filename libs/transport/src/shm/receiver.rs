@@ -12,7 +12,6 @@ use tokio::task::{AbortHandle, JoinSet};
 
 use super::channel::Channel;
 use super::choices::ShmListen;
-use super::socket::{self, PacketSocket};
 use super::users::Users;
 use super::wire::{Hello, VERSION, encode_refusal};
 use crate::link::contract::ReceiverLink;
@@ -23,6 +22,7 @@ use crate::link::words::{ToReceiver, ToWorker};
 use crate::memory::place::{LeaseId, PartPlace, SlotId};
 use crate::memory::slot::SlotMemory;
 use crate::metrics;
+use crate::packets::{self, PacketSocket};
 
 /// Connections that may be about to present their key at one time.
 const STRANGERS_MAX: usize = 64;
@@ -168,7 +168,7 @@ fn remove_abandoned(dir: &Path) -> io::Result<()> {
     for entry in std::fs::read_dir(dir)? {
         let path = entry?.path();
         let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-        if name.starts_with(PREFIX) && name.ends_with(SUFFIX) && socket::is_abandoned(&path) {
+        if name.starts_with(PREFIX) && name.ends_with(SUFFIX) && packets::is_abandoned(&path) {
             std::fs::remove_file(&path).ok();
         }
     }

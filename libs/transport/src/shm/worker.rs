@@ -9,16 +9,16 @@ use tokio::task::AbortHandle;
 use super::channel::Channel;
 use super::choices::ShmConnect;
 use super::slot::Slot;
-use super::socket::{Packet, PacketSocket};
 use super::users::Users;
-use super::wire::{Hello, VERSION, decode_refusal};
-use crate::link::contract::WorkerLink;
+use super::wire::{Hello, MAX_PACKET_BYTES, VERSION, decode_refusal};
+use crate::link::contract::{SendsWhole, WorkerLink};
 use crate::link::terms::{LinkError, LinkKind, LinkOffer, SessionKey};
 use crate::link::words::{ToReceiver, ToWorker, WORDS_WAITING_MAX};
 use crate::link::worker_permits::{Rendered, Rendering, Voice, WorkerPermits};
 use crate::memory::part::PartBuffer;
 use crate::memory::place::{self, LeaseId, PartPlace, PlaceError};
 use crate::metrics::{self, Direction};
+use crate::packets::{Packet, PacketSocket};
 
 /// Maps slots as the receiver announces them.
 type Permits = WorkerPermits<Arc<Slot>>;
@@ -94,6 +94,10 @@ impl WorkerLink for ShmWorker {
         Ok(())
     }
 
+    fn sends_whole(&self) -> Option<&dyn SendsWhole> {
+        None // The part is to be in the slot.
+    }
+
     fn withdraw(&self, lease: LeaseId) {
         self.permits.withdraw(lease);
     }
@@ -157,7 +161,8 @@ async fn greet(name: &[u8], key: &SessionKey, users: Users) -> Result<Channel, L
     known.map_err(|reason| kind.setup(format!("the receiver's {reason}")))?;
     // Where it cannot be sent, the receiver's reason may be there to read all the same.
     socket.send(&Hello { version: VERSION, key: key.0 }.encode(), None).await.ok();
-    let answer = socket.receive().await.map_err(|error| kind.setup(error.to_string()))?;
+    let answer =
+        socket.receive(MAX_PACKET_BYTES).await.map_err(|error| kind.setup(error.to_string()))?;
     let Some(Packet { bytes, .. }) = answer else {
         return Err(kind.refused("it closed the connection"));
     };

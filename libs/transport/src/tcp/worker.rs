@@ -14,10 +14,10 @@ use super::tls::{ConnectTls, Offered};
 use super::wire::{
     ACK_BYTES, ANSWER_BYTES, Ack, Frame, Hello, VERSION, decode_answer, encode_part, is_tls_alert,
 };
-use crate::link::contract::WorkerLink;
+use crate::link::contract::{SendsWhole, WorkerLink};
 use crate::link::terms::{LinkError, LinkKind, LinkOffer, SessionKey};
 use crate::link::worker_permits::{Rendered, WorkerPermits};
-use crate::memory::part::PartBuffer;
+use crate::memory::part::{PartBuffer, WholePart};
 use crate::memory::place::{self, LeaseId, PartPlace, PlaceError};
 use crate::memory::staging::{StagingBuffer, StagingPool};
 use crate::metrics::{self, Direction};
@@ -86,12 +86,23 @@ impl WorkerLink for TcpWorker {
         self.outbox.deliver(part).await
     }
 
+    fn sends_whole(&self) -> Option<&dyn SendsWhole> {
+        Some(self)
+    }
+
     fn withdraw(&self, lease: LeaseId) {
         self.outbox.withdraw(lease);
     }
 
     async fn closed(&self) -> LinkError {
         self.permits.closed().await
+    }
+}
+
+#[async_trait]
+impl SendsWhole for TcpWorker {
+    async fn send_whole(&self, place: PartPlace, part: WholePart) -> Result<(), LinkError> {
+        self.outbox.deliver(part.at(place)?).await
     }
 }
 

@@ -14,7 +14,7 @@ use super::session::Session;
 use super::threads::spawn;
 use super::wire::{Greeting, Knock, PROBED, RemoteMemory, VERSION, decode_offer};
 use super::{detect, probe};
-use crate::link::contract::WorkerLink;
+use crate::link::contract::{SendsWhole, WorkerLink};
 use crate::link::terms::{LinkError, LinkKind, LinkOffer, SessionKey};
 use crate::link::words::ToWorker;
 use crate::memory::part::PartBuffer;
@@ -81,6 +81,10 @@ impl WorkerLink for UcxWorker {
             Ok(outcome) => outcome,
             Err(_) => Err(self.session.permits.closed().await),
         }
+    }
+
+    fn sends_whole(&self) -> Option<&dyn SendsWhole> {
+        None // UCX would register the memory for each part anew.
     }
 
     fn withdraw(&self, lease: LeaseId) {

@@ -12,7 +12,7 @@ use headwater_transport::links::Listening;
 use headwater_transport::rdma::RdmaReceiver;
 use headwater_transport::{
     Arrival, DeviceWindow, LeaseId, LinkError, LinkKind, LinkOffer, PartBuffer, PartPlace, PeerId,
-    ReceiverLink, SessionKey, SlotId, SlotMemory, Withdrawal, WorkerLink,
+    ReceiverLink, SendsWhole, SessionKey, SlotId, SlotMemory, Withdrawal, WorkerLink,
 };
 use tokio::sync::mpsc;
 
@@ -281,6 +281,10 @@ impl WorkerLink for Worker {
             *byte ^= 1;
         }
         self.inner.commit(part).await
+    }
+
+    fn sends_whole(&self) -> Option<&dyn SendsWhole> {
+        self.inner.sends_whole()
     }
 
     fn withdraw(&self, lease: LeaseId) {

@@ -1,21 +1,16 @@
-//! Tensorcom's binary form of tensors: a header and the bytes, in C order, little-endian.
-//!
-//! Source: `tensorcom/tenbin.py` of the PyPI package tensorcom 0.1.0.
+//! From a batch's tensors to chunks.
+
+use std::io::Write;
 
 use anyhow::{Context, Result};
 use headwater_core::{Dtype, TensorLayout};
 
-/// Begins each chunk of a message in one frame.
-const MAGIC: &[u8; 8] = b"~TenBin~";
-/// Chunks are padded to multiples of this.
-const CHUNK_ALIGN: usize = 64;
-/// Bytes of a header's fields for dtype, info and number of dimensions, each.
-const FIELD: usize = 8;
+use super::{CHUNK_ALIGN, FIELD, MAGIC};
 
 /// One tensor as it is sent.
-pub(super) struct Chunk {
-    pub(super) header: Vec<u8>,
-    pub(super) data: Vec<u8>,
+pub(crate) struct Chunk {
+    pub(crate) header: Vec<u8>,
+    pub(crate) data: Vec<u8>,
 }
 
 /// What a tensor is called there. Types that Tensorcom does not know travel as integers of the same
@@ -39,7 +34,7 @@ fn code(tensor: &TensorLayout) -> (&'static str, &str) {
 ///
 /// # Errors
 /// A number that does not fit 32 bits.
-pub(super) fn chunk(
+pub(crate) fn chunk(
     tensor: &TensorLayout,
     samples: u32,
     data: Vec<u8>,
@@ -57,23 +52,32 @@ pub(super) fn chunk(
 }
 
 /// What FP8 elements are multiplied by, as a tensor of its own behind all others.
-pub(super) fn scale_inv(value: f32) -> Chunk {
+pub(crate) fn scale_inv(value: f32) -> Chunk {
     Chunk { header: header("f4", "scaleinv", &[1]), data: value.to_le_bytes().to_vec() }
 }
 
 /// All chunks in one frame.
-pub(super) fn in_one_frame(chunks: &[Chunk]) -> Vec<u8> {
-    let parts = || chunks.iter().flat_map(|chunk| [&chunk.header, &chunk.data]);
+pub(crate) fn in_one_frame(chunks: &[Chunk]) -> Vec<u8> {
+    let parts = chunks.iter().flat_map(|chunk| [&chunk.header, &chunk.data]);
     let framed = |len: usize| 2 * FIELD + len.next_multiple_of(CHUNK_ALIGN);
-    let mut frame = Vec::with_capacity(parts().map(|part| framed(part.len())).sum());
-    for part in parts() {
-        frame.extend_from_slice(MAGIC);
-        frame.extend_from_slice(&(part.len() as i64).to_le_bytes());
-        frame.extend_from_slice(part);
-        let padding = part.len().next_multiple_of(CHUNK_ALIGN) - part.len();
-        frame.resize(frame.len() + padding, 0);
-    }
+    let mut frame = Vec::with_capacity(parts.map(|part| framed(part.len())).sum());
+    write_framed(chunks, &mut frame).expect("memory takes what is written");
     frame
+}
+
+/// Writes all chunks as they stand in one frame, or in a `.ten` file.
+///
+/// # Errors
+/// Those of `to`.
+pub(crate) fn write_framed(chunks: &[Chunk], to: &mut impl Write) -> std::io::Result<()> {
+    for part in chunks.iter().flat_map(|chunk| [&chunk.header, &chunk.data]) {
+        to.write_all(MAGIC)?;
+        to.write_all(&(part.len() as i64).to_le_bytes())?;
+        to.write_all(part)?;
+        let padding = part.len().next_multiple_of(CHUNK_ALIGN) - part.len();
+        to.write_all(&[0; CHUNK_ALIGN][..padding])?;
+    }
+    Ok(())
 }
 
 fn header(code: &str, info: &str, shape: &[u64]) -> Vec<u8> {

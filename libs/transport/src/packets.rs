@@ -1,4 +1,5 @@
-//! A Unix socket of whole packets (SOCK_SEQPACKET) that can carry a file descriptor each.
+//! Unix sockets of whole packets (SOCK_SEQPACKET) that can carry a file descriptor each, between
+//! processes of one host.
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -16,8 +17,6 @@ use rustix::net::{
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
-use super::wire::MAX_PACKET_BYTES;
-
 /// Connections that may wait to be accepted.
 const BACKLOG: i32 = 128;
 
@@ -26,19 +25,21 @@ const BACKLOG_PAUSE: Duration = Duration::from_millis(5);
 
 /// One end, connected or listening.
 #[derive(Debug)]
-pub(super) struct PacketSocket {
+pub struct PacketSocket {
     fd: AsyncFd<OwnedFd>,
 }
 
 /// A packet as received.
 #[derive(Debug)]
-pub(super) struct Packet {
-    pub(super) bytes: Vec<u8>,
-    pub(super) fd: Option<OwnedFd>,
+pub struct Packet {
+    /// What it says.
+    pub bytes: Vec<u8>,
+    /// The descriptor that came with it.
+    pub fd: Option<OwnedFd>,
 }
 
 /// `@name` is a name in the abstract namespace, anything else a path.
-pub(super) fn address(name: &[u8]) -> io::Result<SocketAddrUnix> {
+pub(crate) fn address(name: &[u8]) -> io::Result<SocketAddrUnix> {
     let address = match name.strip_prefix(b"@") {
         Some(name) => SocketAddrUnix::new_abstract_name(name)?,
         None => SocketAddrUnix::new(name)?,
@@ -47,7 +48,7 @@ pub(super) fn address(name: &[u8]) -> io::Result<SocketAddrUnix> {
 }
 
 /// Whether a socket file has no listener any more. Anything but a plain refusal counts as alive.
-pub(super) fn is_abandoned(path: &Path) -> bool {
+pub(crate) fn is_abandoned(path: &Path) -> bool {
     let probe = || {
         let fd = new_fd()?;
         rustix::net::connect(&fd, &SocketAddrUnix::new(path)?)
@@ -55,11 +56,24 @@ pub(super) fn is_abandoned(path: &Path) -> bool {
     probe() == Err(Errno::CONNREFUSED)
 }
 
+/// Resolves when a descriptor can be read, as one of a process (`pidfd_open`) can when that has ended.
+///
+/// # Errors
+/// There is no runtime of tokio's here, or the descriptor cannot be waited for.
+pub async fn readable(fd: OwnedFd) -> io::Result<()> {
+    // SAFETY: as in `PacketSocket::from_fd`.
+    let fd = unsafe { AsyncFd::register_with_interest(fd, Interest::READABLE) }?;
+    fd.readable().await.map(drop)
+}
+
 // === impl PacketSocket ===
 
 impl PacketSocket {
-    /// Binds and listens.
-    pub(super) fn listen(name: &[u8]) -> io::Result<Self> {
+    /// Binds and listens. To be called in a runtime of tokio's, as all that makes a socket.
+    ///
+    /// # Errors
+    /// The name is taken, or cannot be.
+    pub fn listen(name: &[u8]) -> io::Result<Self> {
         let fd = new_fd()?;
         rustix::net::bind(&fd, &address(name)?)?;
         rustix::net::listen(&fd, BACKLOG)?;
@@ -67,7 +81,10 @@ impl PacketSocket {
     }
 
     /// Connects, waiting while the listener's backlog is full.
-    pub(super) async fn connect(name: &[u8]) -> io::Result<Self> {
+    ///
+    /// # Errors
+    /// Nobody listens there, or the system is short of descriptors.
+    pub async fn connect(name: &[u8]) -> io::Result<Self> {
         let address = address(name)?;
         let fd = new_fd()?;
         loop {
@@ -81,19 +98,25 @@ impl PacketSocket {
     }
 
     /// The next connection of a listening socket.
-    pub(super) async fn accept(&self) -> io::Result<Self> {
+    ///
+    /// # Errors
+    /// The system is short of descriptors.
+    pub async fn accept(&self) -> io::Result<Self> {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let accept = |fd: &OwnedFd| Ok(rustix::net::accept_with(fd, flags)?);
         Self::from_fd(self.fd.async_io(Interest::READABLE, accept).await?)
     }
 
     /// User of the process at the other end, as it was when it connected.
-    pub(super) fn peer_uid(&self) -> io::Result<u32> {
+    ///
+    /// # Errors
+    /// It is not connected.
+    pub fn peer_uid(&self) -> io::Result<u32> {
         Ok(rustix::net::sockopt::socket_peercred(self.fd.get_ref())?.uid.as_raw())
     }
 
     /// Sends a packet now, or says `WouldBlock`.
-    pub(super) fn send_now(&self, bytes: &[u8], fd: Option<BorrowedFd<'_>>) -> io::Result<()> {
+    pub(crate) fn send_now(&self, bytes: &[u8], fd: Option<BorrowedFd<'_>>) -> io::Result<()> {
         let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(1))];
         let mut control = SendAncillaryBuffer::new(&mut space);
         let fds = fd.as_slice();
@@ -116,22 +139,32 @@ impl PacketSocket {
     }
 
     /// Sends a packet as soon as there is room.
-    pub(super) async fn send(&self, bytes: &[u8], fd: Option<BorrowedFd<'_>>) -> io::Result<()> {
+    ///
+    /// # Errors
+    /// The other end is gone.
+    pub async fn send(&self, bytes: &[u8], fd: Option<BorrowedFd<'_>>) -> io::Result<()> {
         self.fd.async_io(Interest::WRITABLE, |_| self.send_now(bytes, fd)).await
     }
 
     /// The next packet; `None` at the end of the stream, that is when the other end was closed
-    /// (or its sending side was shut down).
-    pub(super) async fn receive(&self) -> io::Result<Option<Packet>> {
-        self.fd.async_io(Interest::READABLE, receive_now).await
+    /// (or its sending side was shut down). Nothing is lost where it is not waited for to its end.
+    ///
+    /// # Errors
+    /// The packet is longer than `most_bytes`.
+    pub async fn receive(&self, most_bytes: usize) -> io::Result<Option<Packet>> {
+        self.fd.async_io(Interest::READABLE, |fd| receive_now(fd, most_bytes)).await
     }
 
     /// Lets the other end see the end of the stream, after what was sent; still receives.
-    pub(super) fn end_sending(&self) {
+    pub(crate) fn end_sending(&self) {
         rustix::net::shutdown(self.fd.get_ref(), Shutdown::Write).ok();
     }
 
-    fn from_fd(fd: OwnedFd) -> io::Result<Self> {
+    /// A socket that was connected before, and does not block.
+    ///
+    /// # Errors
+    /// There is no runtime of tokio's here.
+    pub fn from_fd(fd: OwnedFd) -> io::Result<Self> {
         // SAFETY: an OwnedFd is open, closes only when dropped, and always names the same
         // descriptor; the AsyncFd owns it and nothing here takes it out.
         let fd = unsafe { AsyncFd::register(fd) }?;
@@ -156,8 +189,8 @@ fn new_fd() -> rustix::io::Result<OwnedFd> {
     rustix::net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)
 }
 
-fn receive_now(fd: &OwnedFd) -> io::Result<Option<Packet>> {
-    let mut bytes = [0; MAX_PACKET_BYTES];
+fn receive_now(fd: &OwnedFd, most_bytes: usize) -> io::Result<Option<Packet>> {
+    let mut bytes = vec![0; most_bytes];
     let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(1))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
     let flags = RecvFlags::CMSG_CLOEXEC | RecvFlags::DONTWAIT;
@@ -183,5 +216,6 @@ fn receive_now(fd: &OwnedFd) -> io::Result<Option<Packet>> {
     if got.bytes == 0 {
         return Ok(None);
     }
-    Ok(Some(Packet { bytes: bytes[..got.bytes].to_vec(), fd }))
+    bytes.truncate(got.bytes);
+    Ok(Some(Packet { bytes, fd }))
 }

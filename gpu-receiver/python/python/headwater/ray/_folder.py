@@ -1,0 +1,69 @@
+"""Files that only this user can read: a token, and lists of addresses that are written again and again."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import tempfile
+import weakref
+from pathlib import Path
+
+# Names the files, as the entry `file:/path` of a list of addresses does.
+_LISTS = "file:"
+_LOCK = "lock"
+
+
+class Folder:
+    """A folder of this process, removed with it; one whose process was killed is removed by the next one."""
+
+    def __init__(self) -> None:
+        start = f"headwater-ray-{os.geteuid()}-"
+        for left in Path(tempfile.gettempdir()).glob(f"{start}*"):
+            _remove_unused(left)
+        # Mode 0700.
+        self.path = Path(tempfile.mkdtemp(prefix=start))
+        lock = os.open(self.path / _LOCK, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        self.remove = weakref.finalize(self, _remove, self.path, lock, os.getpid())
+
+    def write(self, name: str, text: str) -> Path:
+        """Writes a file, whole at once: others read it meanwhile."""
+        new = self.path / f".{name}"
+        with open(os.open(new, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600), "w") as file:
+            file.write(text)
+        return new.rename(self.path / name)
+
+    def entry(self, name: str) -> str:
+        """The entry of a list of addresses that leads to a file."""
+        return f"{_LISTS}{self.path / name}"
+
+    def write_list(self, name: str, addresses: list[str]) -> bool:
+        """Writes a list of addresses, and says whether it did: an empty one leaves the file as it is."""
+        if addresses:
+            self.write(name, "".join(f"{address}\n" for address in addresses))
+        return bool(addresses)
+
+
+def _remove(path: Path, lock: int, made_in: int) -> None:
+    # A process that was forked leaves its parent's alone.
+    if os.getpid() == made_in:
+        shutil.rmtree(path, ignore_errors=True)
+        os.close(lock)
+
+
+def _remove_unused(path: Path) -> None:
+    try:
+        if os.lstat(path).st_uid != os.geteuid():
+            return
+        lock = os.open(path / _LOCK, os.O_RDWR | os.O_CLOEXEC)
+    except OSError:
+        # Somebody makes it at this moment, or somebody else removes it.
+        return
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        shutil.rmtree(path, ignore_errors=True)
+    except OSError:
+        pass
+    finally:
+        os.close(lock)

@@ -1,0 +1,15 @@
+"""The API of Tensorcom: a program written for it runs with this one import changed.
+
+    from headwater.tensorcom import Connection
+
+    for images, labels in Connection("zrpull://publisher:7410"):
+        step(images, labels)
+
+Messages and files are those of the PyPI package tensorcom: either side may be it. Needs NumPy, and pyzmq for
+anything but files: `pip install 'headwater[tensorcom]'`.
+"""
+
+from .connection import Connection
+from .tenbin import load, save
+
+__all__ = ["Connection", "load", "save"]

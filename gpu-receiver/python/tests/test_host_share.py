@@ -1,0 +1,151 @@
+"""Loaders of one host that share one copy of their batches."""
+
+import os
+import re
+import signal
+import tempfile
+import time
+from pathlib import Path
+
+import headwater
+import numpy
+import pytest
+from conftest import program
+
+LIMIT_S = 120
+ALL = 64
+
+
+@pytest.fixture
+def runtime():
+    """A folder for sockets, whose paths must be short."""
+    with tempfile.TemporaryDirectory(prefix="hw-") as folder:
+        yield Path(folder)
+
+
+@pytest.fixture
+def share(make, monkeypatch, runtime):
+    """Makes loaders that share, in a folder of their own."""
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(runtime))
+    monkeypatch.setenv("HEADWATER_PROGRAM", program())
+
+    def loader(**options):
+        return make(host_share=True, **{"host_batches": ALL, **options})
+
+    yield loader
+    for pid in processes(runtime):
+        os.kill(pid, signal.SIGKILL)
+
+
+def processes(runtime: Path) -> list[int]:
+    """Those that have the copies whose sockets are in a folder."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            command = (entry / "cmdline").read_bytes().split(b"\0")
+        except OSError:
+            continue
+        if b"host" in command and any(part.startswith(os.fsencode(runtime)) for part in command):
+            found.append(int(entry.name))
+    return found
+
+
+def until(true):
+    end = time.monotonic() + LIMIT_S
+    while not true():
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
+def digests(loader):
+    return [batch.digest for batch in loader]
+
+
+def rights(address: int) -> str:
+    """How this process may use the mapping of an address."""
+    for line in Path("/proc/self/maps").read_text().splitlines():
+        first, last = (int(end, 16) for end in line.split()[0].split("-"))
+        if first <= address < last:
+            assert "headwater-slot" in line
+            return line.split()[1]
+    raise AssertionError("no mapping")
+
+
+def test_loaders_have_equal_batches_in_memory_that_they_can_only_read(make, share, runtime):
+    alone = digests(make())
+    loaders = [share(), share(job="another")]
+    for loader in loaders:
+        batch = next(iter(loader))
+        array = batch.global_crops.numpy()
+        assert not array.flags.writeable
+        assert rights(array.ctypes.data) == "r--s"
+        loader.set_epoch(0)
+    for loader in loaders:
+        assert digests(loader) == alone
+        assert loader.stats()["host_batches"] >= len(alone)
+    assert len(processes(runtime)) == 1
+    for loader in loaders:
+        loader.close()
+    del batch, array
+    until(lambda: not processes(runtime))
+
+
+def test_a_batch_that_is_held_keeps_its_bytes_after_its_loader_is_closed(share):
+    one, other = share(host_batches=1), share(host_batches=1)
+    batch = next(iter(one))
+    crops = batch.global_crops.numpy()
+    before = crops.copy()
+    digest = batch.digest
+    one.close()
+    # Every slot that is free is used again.
+    assert len([b.step for _ in range(3) for b in other]) == 3 * len(other)
+    assert numpy.array_equal(crops, before) and batch.digest == digest
+
+
+def test_a_loader_that_goes_elsewhere_has_the_same_batches_as_alone(make, share):
+    alone = make()
+    wanted = digests(alone) + digests(alone)
+    first, second = share(), share()
+    assert digests(first) == wanted[:16]
+    # Far from the first: by itself to the epoch's end, then together again.
+    second.seek(0, 7)
+    state = second.state_dict()
+    assert digests(second) == wanted[7:16]
+    assert digests(first) == digests(second) == wanted[16:]
+    third = share(seed=3)
+    assert digests(third) == digests(make(seed=3))
+    second.load_state_dict(state)
+    assert digests(second) == wanted[7:16]
+
+
+def test_loaders_go_on_when_the_process_with_the_copy_is_killed(make, share, runtime):
+    wanted = digests(make())
+    loader = share()
+    iteration = iter(loader)
+    seen = [next(iteration).digest for _ in range(3)]
+    (pid,) = processes(runtime)
+    os.kill(pid, signal.SIGKILL)
+    assert seen + digests(iteration) == wanted
+    assert loader.stats()["workers"]
+    # A new one starts another process.
+    again = share()
+    assert digests(again) == wanted
+    assert again.stats()["host_batches"] == len(wanted)
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"device": "cuda:0"}, r"receiver\.device is \"cuda:0\": with receiver\.host_share"),
+        ({"host_batches": 0}, r"receiver\.host_batches is 0: must be from 1 to 256"),
+    ],
+)
+def test_what_cannot_be_shared_is_refused_with_the_remedy(share, options, says):
+    with pytest.raises(headwater.ConfigError, match=says):
+        share(**options)
+
+
+def test_without_a_program_there_is_an_error_that_names_the_remedy(share, monkeypatch):
+    monkeypatch.setenv("HEADWATER_PROGRAM", "/nowhere/headwater")
+    with pytest.raises(headwater.HeadwaterError, match=re.escape("/nowhere/headwater")):
+        share()

@@ -1,0 +1,230 @@
+//! Batches of this host's service: asked for one after another, until it has not what is wanted.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use headwater_core::part::PartScope;
+use headwater_transport::SlotId;
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+
+use super::Driver;
+use crate::batch::{Batch, Home};
+use crate::error::ReceiverError;
+use crate::host::{HostAsk, HostBatch, HostEvent, Tie};
+use crate::ledger::{BatchOrder, FinishedBatch, Serial};
+use crate::position::Position;
+use crate::sample_order::Plan;
+use crate::slots::SlotPool;
+
+/// Batches that are asked for ahead of the one that the trainer holds. They are made already: this only
+/// hides the way there, and a trial that stops keeps no more of the service's slots.
+pub(crate) const ASKS_AHEAD: usize = 2;
+
+/// The way to the service of this host.
+pub(crate) struct HostLink {
+    /// As many as are open at most.
+    pub(crate) asks: mpsc::Sender<HostAsk>,
+    /// One place for each slot.
+    pub(crate) releases: mpsc::Sender<SlotId>,
+    pub(crate) tie: Arc<Tie>,
+    /// Makes slots for batches of one's own, once.
+    pub(crate) make_room: MakeRoom,
+}
+
+/// Makes slots, if there is room for them.
+type MakeRoom = Box<dyn FnOnce(&mut SlotPool) -> Result<(), ReceiverError> + Send>;
+
+/// The service, as the driver sees it.
+pub(super) struct Host {
+    asks: mpsc::Sender<HostAsk>,
+    releases: mpsc::Sender<SlotId>,
+    tie: Arc<Tie>,
+    scope: PartScope,
+    /// Not answered yet, in order.
+    open: VecDeque<Asked>,
+    next_ask: u64,
+    /// The last epoch that is made by oneself.
+    alone_to: Option<u32>,
+    /// Taken when the first batch is made by oneself.
+    make_room: Option<MakeRoom>,
+    /// The workers there should be then.
+    workers: Vec<String>,
+    /// When it was asked or heard of last.
+    heard: Instant,
+}
+
+/// A batch that is asked for.
+struct Asked {
+    ask: u64,
+    serial: Serial,
+    plan: Plan,
+    fp8_scales: Vec<f32>,
+}
+
+// === impl Host ===
+
+impl Host {
+    pub(super) fn new(link: HostLink, scope: PartScope) -> Self {
+        let HostLink { asks, releases, tie, make_room } = link;
+        Self {
+            asks,
+            releases,
+            tie,
+            scope,
+            open: VecDeque::new(),
+            next_ask: 0,
+            alone_to: None,
+            make_room: Some(make_room),
+            workers: Vec::new(),
+            heard: Instant::now(),
+        }
+    }
+}
+
+impl Driver {
+    /// Whether the batch of a place is to be had of the service, as far as is known.
+    pub(super) fn host_has(&self, at: Position) -> bool {
+        let alone = |host: &Host| host.alone_to.is_some_and(|last| at.epoch <= last);
+        self.host.as_ref().is_some_and(|host| !alone(host))
+    }
+
+    /// Asks the service for a batch; gives it back where that cannot be yet.
+    pub(super) fn ask_host(
+        &mut self,
+        serial: Serial,
+        plan: Plan,
+        fp8_scales: Vec<f32>,
+    ) -> Option<Plan> {
+        let Some(host) = &mut self.host else { return Some(plan) };
+        // Those that are made by oneself come first.
+        let busy = self.ledger.open_batches() > 0;
+        if busy || host.open.len() + self.mailbox.ready() >= ASKS_AHEAD {
+            return Some(plan);
+        }
+        let (ask, at) = (host.next_ask, plan.at);
+        host.next_ask += 1;
+        let key = host.scope.key(at.epoch, &plan.samples, &fp8_scales);
+        // Where the service is gone, that is on its way here.
+        let _ = host.asks.try_send(HostAsk { ask, at, key });
+        host.heard = Instant::now();
+        host.open.push_back(Asked { ask, serial, plan, fp8_scales });
+        self.state.fill = Position { step: at.step + 1, ..at };
+        None
+    }
+
+    /// Nobody wants what was asked for any more.
+    pub(super) fn forget_asked(&mut self) {
+        if let Some(host) = &mut self.host {
+            host.open.clear();
+        }
+    }
+
+    pub(super) fn on_host(&mut self, event: HostEvent) {
+        if let Some(host) = &mut self.host {
+            host.heard = Instant::now();
+        }
+        let ended = match event {
+            HostEvent::Alive => Ok(()),
+            HostEvent::Batch(ask, batch) => self.on_host_batch(ask, batch),
+            HostEvent::Gone(ask, reason) => match self.is_next(ask) {
+                true => self.go_alone(&reason, None),
+                false => Ok(()),
+            },
+            HostEvent::Lost(reason) => self.go_alone(&reason, Some(u32::MAX)),
+        };
+        if let Err(error) = ended {
+            self.ledger.give_up(error);
+        }
+    }
+
+    fn is_next(&self, ask: u64) -> bool {
+        let next = self.host.as_ref().and_then(|host| host.open.front());
+        next.is_some_and(|asked| asked.ask == ask)
+    }
+
+    fn on_host_batch(&mut self, ask: u64, batch: HostBatch) -> Result<(), ReceiverError> {
+        let HostBatch { slot, memory, provenance, fp8_amaxes } = batch;
+        let next = self.is_next(ask);
+        let Some(host) = &mut self.host else { return Ok(()) };
+        let Some(asked) = (if next { host.open.pop_front() } else { None }) else {
+            let _ = host.releases.try_send(slot);
+            return Ok(());
+        };
+        let home = Home {
+            memory,
+            device: None,
+            release: host.releases.clone(),
+            _tie: Some(Arc::clone(&host.tie)),
+        };
+        let Asked { serial, plan, fp8_scales, .. } = asked;
+        let Plan { at: Position { epoch, step }, samples } = plan;
+        let count = samples.len() as u32;
+        let layout = self.layout(count);
+        let fits = provenance.len() == samples.len()
+            && fp8_amaxes.len() == fp8_scales.len()
+            && layout.len_bytes() <= home.memory.len_bytes();
+        if !fits {
+            self.state.fill = Position { epoch, step };
+            return self.go_alone("what it gave is no such batch", Some(u32::MAX));
+        }
+        let job_step = self.order.job_step(epoch, step);
+        let order = BatchOrder { serial, epoch, step, job_step, slot, layout, samples, fp8_scales };
+        let on_host = vec![0..count];
+        let finished = FinishedBatch { order, on_host, provenance, fp8_amaxes };
+        self.stats.on_batch(count as usize);
+        self.stats.on_host_batch();
+        self.mailbox.put(Batch::new(finished, home, self.masking.clone()));
+        Ok(())
+    }
+
+    /// Makes the batches from here on by itself, to the end of an epoch: of this one, where nothing is
+    /// said.
+    fn go_alone(&mut self, reason: &str, to: Option<u32>) -> Result<(), ReceiverError> {
+        let Some(host) = &mut self.host else { return Ok(()) };
+        let first = host.open.front().map(|asked| asked.plan.at);
+        host.open.clear();
+        let at = first.unwrap_or(self.state.fill);
+        host.alone_to = host.alone_to.max(Some(to.unwrap_or(at.epoch)));
+        let begin = host.make_room.take();
+        let workers = std::mem::take(&mut host.workers);
+        tracing::warn!(
+            epoch = at.epoch,
+            step = at.step,
+            reason,
+            "not shared on this host from here"
+        );
+        crate::metrics::went_alone();
+        if first.is_some() {
+            self.state.fill = at;
+            self.forget_drawn();
+        }
+        if let Some(make_room) = begin {
+            make_room(&mut self.slots)?;
+            self.stats.serve_by_host(false);
+            self.state.alone_since = Some(Instant::now());
+            self.set_workers(workers);
+        }
+        Ok(())
+    }
+
+    /// The workers there should be, once they are needed.
+    pub(super) fn look_for_workers(&mut self, workers: Vec<String>) {
+        match &mut self.host {
+            Some(host) if host.make_room.is_some() => host.workers = workers,
+            _ => self.set_workers(workers),
+        }
+    }
+
+    /// A service that does not answer for as long as one waits for a worker is left alone.
+    pub(super) fn look_for_host(&mut self) {
+        let Some(host) = self.host.as_ref().filter(|host| !host.open.is_empty()) else { return };
+        let waited = host.heard.elapsed();
+        if waited > self.worker_wait {
+            let reason = format!("no answer for {} s", waited.as_secs());
+            if let Err(error) = self.go_alone(&reason, Some(u32::MAX)) {
+                self.ledger.give_up(error);
+            }
+        }
+    }
+}

@@ -1,0 +1,291 @@
+//! The service of a host: a receiver, and the trials that are given its batches.
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::io;
+use std::os::fd::AsFd;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use headwater_core::Recipe;
+use headwater_core::part::PartScope;
+use headwater_transport::packets::PacketSocket;
+use tokio::sync::Notify;
+
+use super::frames::{self, Inbox};
+use super::stock::{ClientId, Demand, Reply, Stock, Want};
+use super::words::{Answer, Ask, Sample};
+use crate::batch::Batch;
+use crate::config::{DatasetUse, ReceiverConfig, Resume};
+use crate::error::ReceiverError;
+use crate::position::Position;
+use crate::receiver::Receiver;
+use crate::setup::hello;
+
+/// How long is waited for a batch between two looks whether it is still wanted.
+const LOOK: Duration = Duration::from_millis(100);
+/// How often a trial that waits hears that it is not forgotten.
+const ALIVE_EVERY: Duration = Duration::from_secs(1);
+/// Questions that a trial may have open.
+const ASKS_MAX: usize = 64;
+
+/// A receiver whose batches the trials of a host are given.
+pub struct HostService {
+    shared: Arc<Shared>,
+    making: Option<JoinHandle<()>>,
+}
+
+struct Shared {
+    receiver: Receiver,
+    scope: PartScope,
+    stock: Mutex<Stock<Batch>>,
+    /// Rung when somebody wants something.
+    wanted: Condvar,
+    /// Rung when there may be something to say to trials.
+    changed: Notify,
+    ended: AtomicBool,
+    next_client: AtomicU64,
+}
+
+/// A trial that is attended to, until this is dropped.
+struct Client<'a> {
+    shared: &'a Shared,
+    id: ClientId,
+    /// The batches that it has, by their slots.
+    held: BTreeMap<u32, Batch>,
+    /// Slots whose memory it has, in order.
+    known: Vec<u32>,
+}
+
+// === impl HostService ===
+
+impl HostService {
+    /// Opens a receiver as a trial of this configuration would have one, without its place, checkpoints
+    /// and masks, and makes batches when they are asked for.
+    ///
+    /// Blocks until the storage tier has answered; not to be called on an async thread.
+    ///
+    /// # Errors
+    /// As [`Receiver::open`].
+    pub fn open(
+        config: &ReceiverConfig,
+        recipe: Recipe,
+        datasets: &[DatasetUse],
+    ) -> Result<Self, ReceiverError> {
+        let receiver = Receiver::open(own(config), recipe, datasets)?;
+        let keep = config.host_batches as usize;
+        let scope = hello(receiver.config(), receiver.recipe(), receiver.manifests()).part_scope();
+        let shared = Arc::new(Shared {
+            scope,
+            receiver,
+            stock: Mutex::new(Stock::new(
+                keep,
+                config.window_batches.into(),
+                config.max_lead.into(),
+            )),
+            wanted: Condvar::new(),
+            changed: Notify::new(),
+            ended: AtomicBool::new(false),
+            next_client: AtomicU64::new(1),
+        });
+        let maker = Arc::clone(&shared);
+        let making = std::thread::Builder::new().name("hw-host".into()).spawn(move || maker.make());
+        let making = making
+            .map_err(|error| ReceiverError::Closed { reason: format!("no threads: {error}") })?;
+        Ok(Self { shared, making: Some(making) })
+    }
+
+    /// Attends to a trial until it leaves, or until `gone` says that its process has ended.
+    ///
+    /// # Errors
+    /// It does not follow the protocol, or cannot be given a slot's memory.
+    pub async fn attend(
+        &self,
+        socket: PacketSocket,
+        gone: impl Future<Output = ()>,
+    ) -> io::Result<()> {
+        let id = ClientId(self.shared.next_client.fetch_add(1, Ordering::Relaxed));
+        self.shared.stock().enter(id);
+        let mut client =
+            Client { shared: &self.shared, id, held: BTreeMap::new(), known: Vec::new() };
+        tokio::select! {
+            ended = client.attended(&socket) => ended,
+            () = gone => Ok(()),
+        }
+    }
+}
+
+impl Drop for HostService {
+    fn drop(&mut self) {
+        self.shared.ended.store(true, Ordering::Relaxed);
+        self.shared.wanted.notify_all();
+        if let Some(making) = self.making.take() {
+            let _ = making.join();
+        }
+    }
+}
+
+/// What the service's own receiver is told: what trials have of their own counts nothing there.
+fn own(config: &ReceiverConfig) -> ReceiverConfig {
+    let mut own = config.clone();
+    own.checkpoint_dir = std::path::PathBuf::new();
+    own.resume = Resume::No;
+    own.epochs = 0;
+    own.masks = None;
+    // Those that are kept, and as many that trials hold which are late.
+    own.slots_max = config.window_batches + 2 * config.host_batches + 4;
+    own
+}
+
+// === impl Shared ===
+
+impl Shared {
+    fn stock(&self) -> MutexGuard<'_, Stock<Batch>> {
+        // Every change is complete before anything can panic.
+        self.stock.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Makes what is wanted, until the service ends.
+    fn make(&self) {
+        while let Some(demand) = self.demand() {
+            let made = match demand {
+                Demand::Nothing => Ok(()),
+                Demand::Next => self.make_next(),
+                Demand::Seek(at, number) => self.seek(at, number),
+            };
+            if let Err(error) = made {
+                self.failed(&error);
+            }
+            self.changed.notify_waiters();
+        }
+    }
+
+    /// What is wanted, as soon as anything is; `None`: the service ends.
+    fn demand(&self) -> Option<Demand> {
+        let mut stock = self.stock();
+        loop {
+            if self.ended.load(Ordering::Relaxed) {
+                return None;
+            }
+            match stock.demand() {
+                Demand::Nothing => {
+                    let waited = self.wanted.wait_timeout(stock, LOOK);
+                    stock = waited.unwrap_or_else(PoisonError::into_inner).0;
+                }
+                demand => return Some(demand),
+            }
+        }
+    }
+
+    fn make_next(&self) -> Result<(), ReceiverError> {
+        // `None` in the place of a batch: an epoch is over, and the next begins.
+        if let Some(Some(batch)) = self.receiver.next_within(LOOK)? {
+            let key = self.scope.key(batch.epoch(), batch.samples(), batch.fp8_scales());
+            self.stock().put(key, batch);
+        }
+        Ok(())
+    }
+
+    fn seek(&self, at: Position, number: u64) -> Result<(), ReceiverError> {
+        self.receiver.seek(at)?;
+        self.stock().moved_to(number);
+        Ok(())
+    }
+
+    fn failed(&self, error: &ReceiverError) {
+        let reason = error.to_string();
+        tracing::warn!(reason, "trials of this host go on alone");
+        let mut stock = self.stock();
+        match error {
+            ReceiverError::NoWorker { .. }
+            | ReceiverError::SlotsHeld { .. }
+            | ReceiverError::SlotsKept { .. }
+            | ReceiverError::Sampler(_) => stock.fail(&reason),
+            _ => {
+                stock.end(&reason);
+                self.ended.store(true, Ordering::Relaxed);
+            }
+        }
+    }
+}
+
+// === impl Client ===
+
+impl Client<'_> {
+    async fn attended(&mut self, socket: &PacketSocket) -> io::Result<()> {
+        let mut inbox = Inbox::default();
+        let mut alive = tokio::time::interval(ALIVE_EVERY);
+        loop {
+            let changed = self.shared.changed.notified();
+            let replies = self.shared.stock().replies(self.id);
+            for reply in replies {
+                self.say(socket, reply).await?;
+            }
+            tokio::select! {
+                heard = inbox.receive::<Ask>(socket) => match heard? {
+                    Some((ask, _)) => self.hear(ask)?,
+                    None => return Ok(()),
+                },
+                () = changed => {}
+                _ = alive.tick() => {
+                    if self.shared.stock().open_wants(self.id) > 0 {
+                        frames::send(socket, &Answer::Alive, None).await?;
+                    }
+                }
+            }
+        }
+    }
+
+    fn hear(&mut self, ask: Ask) -> io::Result<()> {
+        match ask {
+            Ask::Want { ask, epoch, step, key } => {
+                let at = Position { epoch, step };
+                let number = self.shared.receiver.job_step(epoch, step);
+                let mut stock = self.shared.stock();
+                stock.want(self.id, Want { ask, number, at, key });
+                if stock.open_wants(self.id) > ASKS_MAX {
+                    let fault = "a trial asks for more than it may";
+                    return Err(io::Error::new(io::ErrorKind::InvalidData, fault));
+                }
+                drop(stock);
+                self.shared.wanted.notify_all();
+            }
+            Ask::Release { slot } => drop(self.held.remove(&slot)),
+        }
+        Ok(())
+    }
+
+    async fn say(&mut self, socket: &PacketSocket, reply: Reply<Batch>) -> io::Result<()> {
+        let (ask, batch) = match reply {
+            Reply::Gone { ask, reason } => {
+                return frames::send(socket, &Answer::Gone { ask, reason }, None).await;
+            }
+            Reply::Batch { ask, batch } => (ask, batch),
+        };
+        let slot = batch.slot().0;
+        // Before it is sent: from then on the trial may read it.
+        self.held.insert(slot, batch.clone());
+        if !self.known.contains(&slot) {
+            self.known.push(slot);
+            let Some(file) = batch.memory().file_to_read()? else {
+                return Err(io::Error::other("slots of this service are in no file"));
+            };
+            let answer = Answer::Slot { slot, len_bytes: batch.memory().len_bytes() };
+            frames::send(socket, &answer, Some(file.as_fd())).await?;
+        }
+        let samples = batch.provenance().iter().map(Sample::from).collect();
+        let fp8_amaxes = batch.fp8_amaxes().iter().map(|amax| amax.to_bits()).collect();
+        frames::send(socket, &Answer::Batch { ask, slot, samples, fp8_amaxes }, None).await
+    }
+}
+
+impl Drop for Client<'_> {
+    fn drop(&mut self) {
+        self.shared.stock().leave(self.id);
+        // Another one may be alone now, and go where it wants.
+        self.shared.changed.notify_waiters();
+        self.shared.wanted.notify_all();
+    }
+}

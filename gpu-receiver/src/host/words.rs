@@ -1,0 +1,69 @@
+//! What a trial and the service of its host say to each other: objects of JSON in frames.
+
+use headwater_core::part::PartKey;
+use headwater_proto::augment::{Provenance, Substitution};
+use serde::{Deserialize, Serialize};
+
+/// A trial's words.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub(super) enum Ask {
+    /// This batch, after those that were asked for before.
+    Want {
+        /// Number of the question.
+        ask: u64,
+        epoch: u32,
+        step: u64,
+        /// The key of a part that is the whole batch.
+        key: PartKey,
+    },
+    /// The trial is through with the batch in a slot.
+    Release { slot: u32 },
+}
+
+/// The service's words.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub(super) enum Answer {
+    /// The memory of a slot, whose descriptor comes with it; once for each slot.
+    Slot { slot: u32, len_bytes: u64 },
+    /// The batch is in the slot.
+    Batch {
+        ask: u64,
+        slot: u32,
+        samples: Vec<Sample>,
+        /// Bits of the largest magnitudes of FP8 tensors, which JSON has no infinities for.
+        fp8_amaxes: Vec<u32>,
+    },
+    /// What was asked for is still waited for.
+    Alive,
+    /// It cannot be had here, nor what was asked for after it.
+    Gone { ask: u64, reason: String },
+}
+
+/// What stands in a batch for one sample.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Sample {
+    key: String,
+    label: i64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    used_instead: Option<(u32, String)>,
+}
+
+// === impl Sample ===
+
+impl From<&Provenance> for Sample {
+    fn from(of: &Provenance) -> Self {
+        let used_instead = of.substituted.as_ref().map(|s| (s.used_index, s.reason.clone()));
+        Self { key: of.key.clone(), label: of.label, used_instead }
+    }
+}
+
+impl From<Sample> for Provenance {
+    fn from(Sample { key, label, used_instead }: Sample) -> Self {
+        let substituted =
+            used_instead.map(|(used_index, reason)| Substitution { used_index, reason });
+        Self { key, label, substituted }
+    }
+}

@@ -1,0 +1,328 @@
+//! The process that makes the batches of a host once for all its trials: found through a socket, or started.
+//!
+//! It begins as the local services do: under the folder's lock, so that there is one. It ends with the
+//! last of its trials.
+
+use std::fs;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use headwater_config::Config;
+use headwater_core::{Digest, Digester};
+use headwater_receiver::{HostService, ReceiverConfig, Resume};
+use headwater_transport::packets::{PacketSocket, readable};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::net::sockopt::socket_peercred;
+use rustix::net::{AddressFamily, RecvFlags, SocketAddrUnix, SocketFlags, SocketType};
+use rustix::process::{Pid, geteuid, getppid};
+use tokio::runtime::Runtime;
+use tokio::sync::{Notify, watch};
+
+use crate::LocalError;
+use crate::alive::Life;
+use crate::folder::RuntimeFolder;
+use crate::job::namespace;
+use crate::program::{self, Verb};
+use crate::serve::ignore_signals;
+use crate::services::Watch;
+
+/// The first packet of the process, to whoever is let in.
+const WELCOME: &[u8] = b"headwater host 1";
+/// Times that the process may end just as it is come upon.
+const TRIES: usize = 8;
+/// How long is waited for the welcome between two looks whether it is still wanted.
+const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
+/// How often is looked where the kernel does not tell of a process's end.
+const LIFE_LOOK: Duration = Duration::from_secs(1);
+/// Trials at a time.
+const TRIALS_MAX: usize = 1024;
+
+/// A connection to the process that makes the batches which a configuration asks for, for
+/// [`headwater_receiver::Callbacks`]. The first to come starts the program `headwater`, which is looked for
+/// in the `scripts` folders.
+///
+/// # Errors
+/// No program, or no folder for the socket; the process cannot start.
+pub fn host_receiver(
+    config: &Config,
+    scripts: &[PathBuf],
+    watch: &Watch<'_>,
+) -> Result<OwnedFd, LocalError> {
+    let config = settled(config);
+    let folder = RuntimeFolder::open()?;
+    let socket = folder.socket(key(&config));
+    let found = || program::find(scripts, |name| std::env::var_os(name));
+    for _ in 0..TRIES {
+        watch.check()?;
+        if let Some(connection) = welcomed(connect(&socket)?, watch)? {
+            return Ok(connection);
+        }
+        let lock = folder.lock()?;
+        let mut there = connect(&socket)?;
+        if there.is_none() {
+            let _ = fs::remove_file(&socket);
+            program::start(&found()?, Verb::Host, &config, &socket, watch)?;
+            // Under the lock, so that it does not end for want of trials meanwhile.
+            there = connect(&socket)?;
+        }
+        drop(lock);
+        if let Some(connection) = welcomed(there, watch)? {
+            return Ok(connection);
+        }
+    }
+    Err(LocalError::Lost)
+}
+
+/// What the process is told: equal for trials that may share.
+fn settled(config: &Config) -> Config {
+    let mut config = Config {
+        dataset: config.dataset.clone(),
+        curriculum: config.curriculum.clone(),
+        recipe: config.recipe.clone(),
+        receiver: config.receiver.clone(),
+        security: config.security.clone(),
+        telemetry: config.telemetry.clone(),
+        ..Config::default()
+    };
+    // Each trial shows its own.
+    config.telemetry.metrics_listen.clear();
+    let of_trials = ReceiverConfig::default();
+    let receiver = &mut config.receiver;
+    receiver.job = of_trials.job;
+    receiver.checkpoint_dir = of_trials.checkpoint_dir;
+    receiver.checkpoint_every_steps = of_trials.checkpoint_every_steps;
+    receiver.checkpoint_keep = of_trials.checkpoint_keep;
+    receiver.resume = Resume::No;
+    receiver.resume_allow = of_trials.resume_allow;
+    receiver.epochs = of_trials.epochs;
+    receiver.masks = of_trials.masks;
+    config
+}
+
+/// Identity of the process that a configuration wants.
+fn key(config: &Config) -> Digest {
+    // Whoever starts the process says how it logs.
+    let telemetry = Config::default().telemetry;
+    let said = serde_json::to_vec(&Config { telemetry, ..config.clone() }).expect("plain data");
+    // Addresses may be files, and paths relative.
+    let folder = std::env::current_dir().unwrap_or_default();
+    let mut digester = Digester::new("headwater host receiver 1");
+    for text in [env!("CARGO_PKG_VERSION"), &namespace("net"), &namespace("pid")] {
+        digester.bytes(text.as_bytes());
+    }
+    digester.bytes(folder.as_os_str().as_encoded_bytes()).bytes(&said).finish()
+}
+
+/// Connects to the process that listens at a socket, if there is one.
+fn connect(socket: &Path) -> Result<Option<OwnedFd>, LocalError> {
+    let fault = |error: Errno| LocalError::folder(socket, &io::Error::from(error));
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let connection =
+        rustix::net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None);
+    let connection = connection.map_err(fault)?;
+    let address = SocketAddrUnix::new(socket).map_err(fault)?;
+    loop {
+        match rustix::net::connect(&connection, &address) {
+            Ok(()) => return Ok(Some(connection)),
+            Err(Errno::NOENT | Errno::CONNREFUSED) => return Ok(None),
+            // Many come at once.
+            Err(Errno::AGAIN) => std::thread::sleep(Duration::from_millis(5)),
+            Err(Errno::INTR) => {}
+            Err(error) => return Err(fault(error)),
+        }
+    }
+}
+
+/// The connection once somebody attends to it; `None`: there is nobody any more.
+fn welcomed(connection: Option<OwnedFd>, watch: &Watch<'_>) -> Result<Option<OwnedFd>, LocalError> {
+    let Some(connection) = connection else { return Ok(None) };
+    let mut said = [0; WELCOME.len()];
+    loop {
+        watch.check()?;
+        let _ = poll(&mut [PollFd::new(&connection, PollFlags::IN)], Some(&LOOK));
+        match rustix::net::recv(&connection, &mut said, RecvFlags::DONTWAIT) {
+            Ok((read, _)) if said[..read] == *WELCOME => return Ok(Some(connection)),
+            Ok(_) => return Ok(None),
+            Err(Errno::AGAIN | Errno::INTR) => {}
+            Err(_) => return Ok(None),
+        }
+    }
+}
+
+/// The process: listens at `socket`, opens the receiver, and gives batches to trials until the last of
+/// them is gone; where none has come, until `starter` is gone. Signals that schedulers send to all
+/// processes of a job do not end it. `listening` is called as soon as trials may connect.
+///
+/// # Errors
+/// The socket cannot be made; the receiver cannot be opened: trials go on without it then.
+pub fn serve_host(
+    config: &Config,
+    socket: &Path,
+    starter: Option<Pid>,
+    listening: impl FnOnce(),
+) -> Result<(), LocalError> {
+    let starter = starter.and_then(Life::of).filter(|_| getppid() == starter);
+    let runtime = Runtime::new().map_err(LocalError::Threads)?;
+    ignore_signals(&runtime)?;
+    let folder = RuntimeFolder::of(socket)?;
+    let fault = |error: io::Error| LocalError::folder(socket, &error);
+    let within = runtime.enter();
+    let listener = PacketSocket::listen(socket.as_os_str().as_encoded_bytes()).map_err(fault)?;
+    drop(within);
+    listening();
+    let door = Arc::new(Door {
+        folder,
+        socket: socket.to_owned(),
+        there: AtomicUsize::new(0),
+        left: Notify::new(),
+    });
+    let (tell, service) = watch::channel(None);
+    let open = {
+        let config = config.clone();
+        move || -> Result<HostService, LocalError> {
+            let (receiver, recipe) = (config.receiver_tier()?, config.recipe.recipe()?);
+            Ok(HostService::open(&receiver, recipe, &config.dataset_uses()?)?)
+        }
+    };
+    let opened = std::thread::Builder::new().name("hw-open".into()).spawn(move || {
+        let opened = open();
+        let (service, error) = match opened {
+            Ok(service) => (Some(Arc::new(service)), None),
+            Err(error) => (None, Some(error)),
+        };
+        tell.send_replace(Some(service));
+        error
+    });
+    let opened = opened.map_err(LocalError::Threads)?;
+    let kept = service.clone();
+    let attended = runtime.block_on(door.attend(&listener, starter, service));
+    // The process ends.
+    std::mem::forget(runtime);
+    // Leaves the workers in order.
+    drop(kept);
+    attended.map_err(fault)?;
+    match opened.is_finished().then(|| opened.join()) {
+        Some(Ok(Some(error))) => Err(error),
+        _ => Ok(()),
+    }
+}
+
+/// Nothing yet, or the service, or that there will be none.
+type Opening = watch::Receiver<Option<Option<Arc<HostService>>>>;
+
+/// Where trials come in.
+struct Door {
+    folder: RuntimeFolder,
+    socket: PathBuf,
+    there: AtomicUsize,
+    /// Rung when a trial has left.
+    left: Notify,
+}
+
+// === impl Door ===
+
+impl Door {
+    /// Lets trials in until the last of them is gone.
+    async fn attend(
+        self: &Arc<Self>,
+        listener: &PacketSocket,
+        starter: Option<Life>,
+        service: Opening,
+    ) -> io::Result<()> {
+        let mut starter = std::pin::pin!(async {
+            if let Some(starter) = starter {
+                over(&starter).await;
+            }
+        });
+        let (mut has_begun, mut is_orphan) = (false, false);
+        loop {
+            tokio::select! {
+                biased;
+                came = listener.accept() => {
+                    has_begun |= self.let_in(came?, &service);
+                }
+                () = self.left.notified() => {}
+                () = &mut starter, if !is_orphan => is_orphan = true,
+            }
+            let nobody = self.there.load(Ordering::Acquire) == 0;
+            if nobody && (has_begun || is_orphan) && self.shut(listener, &service).await? {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Attends to a trial; `false`: it is not let in.
+    fn let_in(self: &Arc<Self>, socket: PacketSocket, service: &Opening) -> bool {
+        let Ok(peer) = socket_peercred(&socket) else { return false };
+        if peer.uid != geteuid() || self.there.load(Ordering::Acquire) >= TRIALS_MAX {
+            tracing::warn!(pid = peer.pid.as_raw_nonzero(), "a trial is turned away");
+            return false;
+        }
+        // Before it hears a word: it is there while it waits for one, so the number is its own.
+        let Some(life) = Life::of(peer.pid) else { return false };
+        self.there.fetch_add(1, Ordering::AcqRel);
+        let (door, mut service) = (Arc::clone(self), service.clone());
+        tokio::spawn(async move {
+            let attended = async {
+                socket.send(WELCOME, None).await?;
+                let opened = service.wait_for(Option::is_some).await.ok();
+                let opened = opened.and_then(|opened| opened.clone()).flatten();
+                match opened {
+                    Some(service) => service.attend(socket, over(&life)).await,
+                    // Why is in the log.
+                    None => Ok(()),
+                }
+            };
+            if let Err(error) = attended.await {
+                tracing::debug!(%error, "a trial's connection ends");
+            }
+            // Before it counts as gone: the last one must not go in a task.
+            drop(service);
+            door.there.fetch_sub(1, Ordering::AcqRel);
+            door.left.notify_one();
+        });
+        true
+    }
+
+    /// Makes sure that nobody comes any more; not if somebody has come at the last moment.
+    async fn shut(
+        self: &Arc<Self>,
+        listener: &PacketSocket,
+        service: &Opening,
+    ) -> io::Result<bool> {
+        let folder = self.folder.clone();
+        // Whoever finds no process starts another one under this lock.
+        let lock = tokio::task::spawn_blocking(move || folder.lock()).await;
+        let _lock = lock.map_err(io::Error::other)?.map_err(io::Error::other)?;
+        let mut came = false;
+        while let Ok(socket) = tokio::time::timeout(Duration::ZERO, listener.accept()).await {
+            came |= self.let_in(socket?, service);
+        }
+        if came {
+            return Ok(false);
+        }
+        match fs::remove_file(&self.socket) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+            _ => Ok(true),
+        }
+    }
+}
+
+/// Resolves when a process has ended.
+async fn over(life: &Life) {
+    while !life.is_over() {
+        let watched = life.wait_for().0.and_then(|fd| fd.try_clone_to_owned().ok());
+        let told = match watched {
+            Some(fd) => readable(fd).await.is_ok(),
+            None => false,
+        };
+        if !told {
+            tokio::time::sleep(LIFE_LOOK).await;
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! A series of `.ten` files, each with one batch.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, ensure};
+use headwater_config::publish::FileSeries;
+
+use crate::tenbin::{Chunk, write_framed};
+
+/// Writes batches to files, each whole or not at all.
+pub(super) struct FileOutlet {
+    series: FileSeries,
+    /// Whether files may be there already, from before a stop: they have the same bytes then.
+    resumes: bool,
+}
+
+// === impl FileOutlet ===
+
+impl FileOutlet {
+    /// Makes the folder of the files.
+    ///
+    /// # Errors
+    /// The file system refuses.
+    pub(super) fn open(series: &FileSeries, resumes: bool) -> Result<Self> {
+        if let Some(first) = series.path(0) {
+            let folder = folder(&first);
+            fs::create_dir_all(folder)
+                .with_context(|| format!("cannot make the folder {}", folder.display()))?;
+        }
+        Ok(Self { series: series.clone(), resumes })
+    }
+
+    /// Whether there is a file for the batch of this job-wide step.
+    pub(super) fn takes(&self, job_step: u64) -> bool {
+        self.series.path(job_step).is_some()
+    }
+
+    /// Writes a batch; its bytes in the file, or none where the series has ended.
+    ///
+    /// # Errors
+    /// The file is there already and no stream is resumed; the file system refuses.
+    pub(super) fn send(&self, job_step: u64, chunks: &[Chunk]) -> Result<Option<u64>> {
+        let Some(path) = self.series.path(job_step) else { return Ok(None) };
+        // By a link, not by its target: that is what the rename would replace.
+        ensure!(
+            self.resumes || fs::symlink_metadata(&path).is_err(),
+            "{} is there already: remove the earlier files, write to other names, or go on where they end with \
+             receiver.resume",
+            path.display()
+        );
+        let bytes = write_whole(&path, chunks)
+            .with_context(|| format!("cannot write {}: has its disk room?", path.display()))?;
+        Ok(Some(bytes))
+    }
+}
+
+/// Temporary name, fsync, rename, fsync of the folder: at any moment the file is there whole or not at all.
+fn write_whole(path: &Path, chunks: &[Chunk]) -> std::io::Result<u64> {
+    let temporary = temporary(path);
+    let written = File::create(&temporary).and_then(|mut file| {
+        write_framed(chunks, &mut file)?;
+        file.sync_all()?;
+        file.metadata()
+    });
+    let named = written.and_then(|metadata| {
+        fs::rename(&temporary, path)?;
+        Ok(metadata.len())
+    });
+    if named.is_err() {
+        // Of a disk that is full it would keep a bit more.
+        let _ = fs::remove_file(&temporary);
+    }
+    let bytes = named?;
+    File::open(folder(path))?.sync_all()?;
+    Ok(bytes)
+}
+
+/// Beside the file, hidden, and not named `.ten`: nobody takes it for a batch.
+fn temporary(path: &Path) -> PathBuf {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    path.with_file_name(format!(".{name}.tmp"))
+}
+
+fn folder(path: &Path) -> &Path {
+    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}

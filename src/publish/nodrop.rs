@@ -1,0 +1,27 @@
+//! Has a socket refuse what a subscriber has no room for, for which the `zmq` crate has no call.
+#![allow(unsafe_code)]
+
+use std::ffi::c_int;
+
+use zmq::Socket;
+
+/// Whether an `XPUB` socket answers `EAGAIN` in place of a message that one of its subscribers has no room for;
+/// otherwise it drops the message for that one.
+///
+/// # Errors
+/// Another kind of socket.
+pub(super) fn set_nodrop(socket: &mut Socket, nodrop: bool) -> zmq::Result<()> {
+    let value = c_int::from(nodrop);
+    // SAFETY: the socket is open until `socket` is dropped, and nobody else uses it meanwhile. ZeroMQ reads as
+    // many bytes of `value` as it is told, and keeps no pointer to it.
+    let status = unsafe {
+        zmq_sys::zmq_setsockopt(
+            socket.as_mut_ptr(),
+            zmq_sys::ZMQ_XPUB_NODROP as c_int,
+            (&raw const value).cast(),
+            size_of::<c_int>(),
+        )
+    };
+    // It fails for no other reason.
+    if status == 0 { Ok(()) } else { Err(zmq::Error::EINVAL) }
+}

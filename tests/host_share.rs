@@ -1,0 +1,190 @@
+//! Trials of one host that share one copy of their batches, and what becomes of the others when one of
+//! them, or the process that has the copy, dies or is late.
+
+mod support;
+
+use std::fs;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use headwater_receiver::ReceiverConfig;
+use rustix::process::{Pid, Signal, kill_process, test_kill_process};
+use support::fleet::Fleet;
+use support::trainer::{Ranks, Stream};
+
+const LIMIT: Duration = Duration::from_secs(240);
+const BATCH: u32 = 16;
+const EPOCHS: u32 = 2;
+const STEPS: usize = 16;
+const PARTS: u64 = 2;
+
+/// A worker and a storage node, and trials of one configuration.
+struct Sweep {
+    fleet: Fleet,
+    config: ReceiverConfig,
+}
+
+impl Sweep {
+    fn new() -> Self {
+        let mut fleet = Fleet::start(support::data("photos/photos-*.tar"), 1);
+        let config = ReceiverConfig {
+            batch_samples: BATCH,
+            epochs: EPOCHS,
+            links: vec!["tcp".into()],
+            ..fleet.config()
+        };
+        Self { fleet, config }
+    }
+
+    /// A trial that shares, with a step of so many ms; `keep`: batches that are kept.
+    fn trial(&self, name: &str, keep: usize, step_ms: u32) -> Ranks {
+        let keep = format!("receiver.host_batches={keep}");
+        let extra = ["--set", "receiver.host_share=true", "--set", &keep, "--step-ms"];
+        let extra = extra.map(str::to_owned).into_iter().chain([step_ms.to_string()]);
+        Ranks::start(&self.config, self.fleet.dir(), name, &extra.collect::<Vec<_>>())
+    }
+
+    /// What a trial takes that shares with nobody, and the parts that a worker makes for it.
+    fn alone(&mut self) -> (Stream, u64) {
+        let before = self.parts();
+        let mut alone = Ranks::start(&self.config, self.fleet.dir(), "alone", &[]);
+        alone.finish();
+        assert_eq!(alone.stream().len(), STEPS * EPOCHS as usize);
+        (alone.stream(), self.parts() - before)
+    }
+
+    fn parts(&mut self) -> u64 {
+        self.fleet.worker(0).counter("headwater_augment_parts_total", "outcome=\"done\"")
+    }
+
+    fn log(&self, name: &str) -> String {
+        fs::read_to_string(self.fleet.dir().join(format!("{name}-rank-0.log"))).expect("a log")
+    }
+
+    /// The process that has the copy.
+    fn host(&self) -> Pid {
+        let sockets = self.fleet.dir().join("headwater");
+        let hosts = processes().filter(|(_, line)| {
+            line.contains("\0host\0") && line.contains(&*sockets.to_string_lossy())
+        });
+        let hosts: Vec<i32> = hosts.map(|(pid, _)| pid).collect();
+        let [host] = hosts[..] else { panic!("not one process but {hosts:?}") };
+        Pid::from_raw(host).expect("a pid")
+    }
+
+    /// Waits until it is gone, and its socket.
+    fn no_host(&self, host: Pid) {
+        let sockets = || {
+            let folder = fs::read_dir(self.fleet.dir().join("headwater")).expect("a folder");
+            let names = folder.flatten().map(|entry| entry.path());
+            names.filter(|path| path.extension().is_some_and(|end| end == "sock")).count()
+        };
+        until("the process ends", || !is_there(host) && sockets() == 0);
+    }
+}
+
+/// Numbers and command lines.
+fn processes() -> impl Iterator<Item = (i32, String)> {
+    fs::read_dir("/proc").expect("/proc").flatten().filter_map(|entry| {
+        let pid = entry.file_name().to_str()?.parse().ok()?;
+        Some((pid, fs::read_to_string(entry.path().join("cmdline")).ok()?))
+    })
+}
+
+/// Whether a process runs: one that nobody has waited for does not.
+fn is_there(pid: Pid) -> bool {
+    let state = fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero()));
+    test_kill_process(pid).is_ok() && state.is_ok_and(|state| !state.contains(") Z "))
+}
+
+fn until(what: &str, is: impl Fn() -> bool) {
+    let end = Instant::now() + LIMIT;
+    while !is() {
+        assert!(Instant::now() < end, "not so within {LIMIT:?}: {what}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// Inodes of the slots that a process maps, with the right to write (`rw-s`) or without (`r--s`).
+fn slots(pid: u32, rights: &str) -> Vec<String> {
+    let maps = fs::read_to_string(Path::new("/proc").join(pid.to_string()).join("maps"));
+    let maps = maps.expect("the process is there");
+    let slots = maps.lines().filter(|line| line.contains("headwater-slot"));
+    let words = slots.map(|line| line.split_whitespace().collect::<Vec<_>>());
+    words.filter(|words| words[1] == rights).map(|words| words[4].to_owned()).collect()
+}
+
+#[test]
+fn trials_map_one_copy_that_is_made_once_and_its_process_ends_with_them() {
+    let mut sweep = Sweep::new();
+    let (alone, made_alone) = sweep.alone();
+    let before = sweep.parts();
+    let keep = STEPS * EPOCHS as usize;
+    let mut trials = ["a", "b", "c"].map(|name| sweep.trial(name, keep, 20));
+    trials.iter_mut().for_each(|trial| trial.wait_for(0, 3));
+    let host = sweep.host();
+    let pids = trials.each_ref().map(|trial| trial.pid(0));
+    for pid in pids {
+        assert_eq!(slots(pid, "rw-s"), [""; 0], "no slot of its own");
+        let theirs = slots(host.as_raw_nonzero().get() as u32, "rw-s");
+        let mapped = slots(pid, "r--s");
+        assert!(mapped.len() >= 3 && mapped.iter().all(|slot| theirs.contains(slot)));
+    }
+    for (trial, name) in trials.iter_mut().zip(["a", "b", "c"]) {
+        trial.finish();
+        assert_eq!(trial.stream(), alone);
+        assert!(!sweep.log(name).contains("not shared"), "{}", sweep.log(name));
+    }
+    sweep.no_host(host);
+    // What the process has made ahead of the last batch, and nothing else.
+    let ahead = u64::from(sweep.config.window_batches + 1) * PARTS;
+    let made = sweep.parts() - before;
+    assert!(made <= made_alone + ahead, "{made} parts for three, {made_alone} for one");
+}
+
+#[test]
+fn whoever_dies_the_others_go_on_with_the_same_batches() {
+    let mut sweep = Sweep::new();
+    let (alone, _) = sweep.alone();
+    let keep = STEPS * EPOCHS as usize;
+    let mut first = sweep.trial("first", keep, 100);
+    first.wait_for(0, 2);
+    let mut others = ["b", "c"].map(|name| sweep.trial(name, keep, 100));
+    others.iter_mut().for_each(|trial| trial.wait_for(0, 4));
+    let host = sweep.host();
+    // Whose child the process is.
+    first.kill();
+    let taken = others[0].taken(0);
+    others.iter_mut().for_each(|trial| trial.wait_for(0, taken + 4));
+    assert!(is_there(host));
+    assert!(others.iter().all(|trial| trial.taken(0) < keep), "too late to see anything");
+    kill_process(host, Signal::KILL).expect("it is there");
+    for (trial, name) in others.iter_mut().zip(["b", "c"]) {
+        trial.finish();
+        assert_eq!(trial.stream(), alone);
+        assert!(sweep.log(name).contains("not shared on this host from here"));
+    }
+}
+
+#[test]
+fn who_lags_beyond_what_is_kept_goes_on_alone_with_the_same_batches() {
+    let mut sweep = Sweep::new();
+    let (alone, _) = sweep.alone();
+    let mut late = sweep.trial("late", 2, 50);
+    late.wait_for(0, 2);
+    let mut fast = sweep.trial("fast", 2, 50);
+    late.signal(0, Signal::STOP);
+    // It waits for nobody.
+    fast.wait_for(0, late.taken(0) + 12);
+    // Who has ended would leave the copy to the other.
+    fast.signal(0, Signal::STOP);
+    late.signal(0, Signal::CONT);
+    late.finish();
+    fast.signal(0, Signal::CONT);
+    fast.finish();
+    for (trial, name, is_alone) in [(late, "late", true), (fast, "fast", false)] {
+        assert_eq!(trial.stream(), alone);
+        let log = sweep.log(name);
+        assert_eq!(log.contains("not shared on this host from here"), is_alone, "{log}");
+    }
+}
