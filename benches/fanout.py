@@ -2,9 +2,10 @@
 
 usage: fanout.py [OPTIONS] TARS [--plot FILE.svg]
 
-1, 2, 4 and 8 trials of one recipe, seed and order read the same batches; each trial is a `headwater receive`
-with slots of its own. The tables are Markdown: CPU seconds of the worker per step of the stream, and batches per second of
-seven trials before and while the eighth is stopped, killed and resumed, or half as fast. Digests of every trial are compared
+1, 2, 4 and 8 trials of one recipe, seed and order read the same batches; each trial is a `headwater receive`. Over
+`tcp` and `shm` it has slots of its own. With `host` all of them share one copy (`receiver.host_share`), and the CPU time of the
+process that has it counts as the worker's. The tables are Markdown: CPU seconds of the worker per step of the stream, and batches
+per second of seven trials before and while the eighth is stopped, killed and resumed, or half as fast. Digests of every trial are compared
 with those of a lone run on a worker that shares nothing.
 """
 
@@ -24,6 +25,8 @@ import urllib.request
 
 TRIALS = (1, 2, 4, 8)
 START_S = 60
+# In the place of a link: one copy for all trials.
+HOST = "host"
 
 
 def parse():
@@ -37,7 +40,8 @@ def parse():
     parser.add_argument("--share-bytes", type=int, default=1 << 30)
     parser.add_argument("--steps", type=int, default=200, help="steps of each trial")
     parser.add_argument("--rounds", type=int, default=3, help="rounds of the first table; medians are shown")
-    parser.add_argument("--links", default="tcp,shm")
+    parser.add_argument("--links", default="tcp,shm,host")
+    parser.add_argument("--host-batches", type=int, default=64, help="batches kept for trials that share one copy")
     parser.add_argument("--trouble-s", type=float, default=60, help="how long the eighth trial is in trouble; 0: never")
     parser.add_argument("--step-ms", type=int, default=200, help="step time of the trials of the second table")
     parser.add_argument("--plot", help="file of the plot, .svg or .png")
@@ -81,6 +85,40 @@ class Service:
         self.process.stdout.close()
 
 
+class HostProcess:
+    """CPU time of the process that trials share, looked at while it runs, as it ends with them."""
+
+    def __init__(self, folder):
+        self.folder, self.cpu_of = os.fsencode(folder), {}
+        self.ended = threading.Event()
+        self.thread = threading.Thread(target=self.look)
+
+    def __enter__(self):
+        self.thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self.ended.set()
+        self.thread.join()
+
+    def look(self):
+        while not self.ended.wait(0.05):
+            for entry in pathlib.Path("/proc").glob("[0-9]*"):
+                with contextlib.suppress(OSError):
+                    command = (entry / "cmdline").read_bytes().split(b"\0")
+                    if b"host" in command and any(part.startswith(self.folder) for part in command):
+                        fields = (entry / "stat").read_text().rsplit(")", 1)[1].split()
+                        self.cpu_of[entry.name] = (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    def cpu_s(self):
+        return sum(self.cpu_of.values())
+
+
+def runtime(folder):
+    """Where the processes of this bench find each other."""
+    return {"XDG_RUNTIME_DIR": str(folder)}
+
+
 class Trial:
     """A `headwater receive` that notes what it takes."""
 
@@ -88,7 +126,10 @@ class Trial:
         storage, worker = services
         self.digests = folder / f"{name}.json"
         checkpoints = folder / f"{name}-checkpoints"
+        host = link == HOST
         settings = {
+            "host_share": str(host).lower(),
+            "host_batches": options.host_batches,
             "job": name,
             "part_samples": options.part_samples,
             "checkpoint_dir": checkpoints,
@@ -97,12 +138,15 @@ class Trial:
         }
         command = [options.program, "receive", "--dataset", "photos=photos"]
         command += ["--set", f"recipe.preset={options.recipe}"]
-        command += ["--storage", storage.address, "--workers", worker.address, "--links", link]
+        command += ["--storage", storage.address, "--workers", worker.address]
+        command += ["--links", "shm" if host else link]
         command += ["--batch", str(options.batch_size), "--step-ms", str(step_ms), "--digests", self.digests]
         command += ["--batches", str(steps)] if steps else []
         for key, value in settings.items():
             command += ["--set", f"receiver.{key}={value}"]
-        self.process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self.process = subprocess.Popen(
+            command, env=os.environ | runtime(folder), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
 
     def lines(self):
         text = self.digests.read_text() if self.digests.exists() else ""
@@ -174,10 +218,11 @@ def cost(options, folder, link, count, share_bytes, expected):
         worker = both[1]
         before = worker.cpu_s()
         name = f"{link}-{count}-{time.monotonic_ns()}"
-        trials = [Trial(options, folder, both, f"{name}-{i}", link, steps=options.steps) for i in range(count)]
-        for trial in trials:
-            trial.finish()
-        cpu_s = (worker.cpu_s() - before) / options.steps
+        with HostProcess(folder) as host:
+            trials = [Trial(options, folder, both, f"{name}-{i}", link, steps=options.steps) for i in range(count)]
+            for trial in trials:
+                trial.finish()
+        cpu_s = (worker.cpu_s() - before + host.cpu_s()) / options.steps
         made = worker.counter("headwater_augment_share_parts_made_total") / options.steps
         compare(trials, expected)
         return cpu_s, made

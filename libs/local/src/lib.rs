@@ -7,7 +7,7 @@
 //! Both are [`Embedded`], which `headwater run` uses too. docs/adr/032 says why.
 //!
 //! [`host_receiver`] finds or starts, in the same way, the process `headwater host`, which runs [`serve_host`]:
-//! one receiver for all trials of the host that want the same batches (docs/adr/037).
+//! one receiver for all trials of the host that want the same batches (docs/adr/036).
 //!
 //! Deliberately absent: Python, what batches are and how they are shared (the receiver knows), the words of
 //! the configuration (they come whole, as a [`Config`](headwater_config::Config)), and any other process.
