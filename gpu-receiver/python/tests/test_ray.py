@@ -4,7 +4,9 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
+from pathlib import Path
 
 import headwater
 import headwater.ray
@@ -100,6 +102,11 @@ def pids(service):
     return {name: ray.get(actor.child.remote()) for name, actor in actors.items()}
 
 
+def folders():
+    """Folders with tokens that processes of this user have."""
+    return set(Path(tempfile.gettempdir()).glob(f"headwater-ray-{os.geteuid()}-*"))
+
+
 def test_batches_are_those_of_services_of_one_host(start, node, expected):
     for _ in range(2):
         node(2)
@@ -179,6 +186,7 @@ def test_a_directory_that_is_restarted_hears_of_everybody_again(start, expected)
 
 
 def test_nothing_is_left_when_a_service_is_stopped(start):
+    before = folders()
     with start(workers=2) as service:
         until(lambda: counts(service) == (1, 2))
         watched = [Watched(pid) for pid in pids(service).values()]
@@ -187,6 +195,7 @@ def test_nothing_is_left_when_a_service_is_stopped(start):
         next(iteration)
     assert len(watched) == 3 and all(one.has_ended() for one in watched)
     assert members(service) == [] and headwater.ray.services() == []
+    assert len(folders() - before) == 1, "that of the loader"
     with loader, pytest.raises(headwater.WorkerError, match="the service `headwater` on Ray has ended"):
         rest(iteration)
     # The name is free again.

@@ -118,6 +118,8 @@ class Member:
             pass
 
     def _on_view(self, view: View) -> None:
+        if self._stopping.is_set():
+            return
         if self._folder.write_list(STORAGE, view.addresses(STORAGE)):
             self._has_storage.set()
         with self._lock:
@@ -137,3 +139,5 @@ class Member:
             self._say(address=None, metrics=None, trouble=None)
             child.stop(_STOP_S)
         self._keeper.join()
+        # Ray kills this process next, which would leave the token behind.
+        self._folder.remove()
