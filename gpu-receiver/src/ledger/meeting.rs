@@ -110,7 +110,7 @@ impl Meeting {
 }
 
 /// Those who take parts of a step; all, where no worker was there so early.
-fn taking_part<'a>(there: Vec<(PeerId, &'a Worker)>, job_step: u64) -> Vec<(PeerId, &'a Worker)> {
+fn taking_part(there: Vec<(PeerId, &Worker)>, job_step: u64) -> Vec<(PeerId, &Worker)> {
     let takes = |worker: &Worker| worker.takes_from.is_some_and(|from| from <= job_step);
     if !there.iter().any(|(_, worker)| takes(worker)) {
         return there;

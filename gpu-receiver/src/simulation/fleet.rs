@@ -367,7 +367,7 @@ impl Fleet {
         let trainer = Trainer::new(rank, mailbox, Arc::clone(&driver.room), order, links);
         let (config, step_percent) = (&self.config, self.config.step_percent(rank));
         let trainer = match trials {
-            Some(_) => trainer.as_trial(step_percent, config.steps_of(rank)),
+            Some(_) => trainer.with_pace(step_percent, config.steps_of(rank)),
             None => trainer,
         };
         self.drivers().insert(rank, driver);
