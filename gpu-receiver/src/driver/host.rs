@@ -170,7 +170,7 @@ impl Driver {
         }
         let job_step = self.order.job_step(epoch, step);
         let order = BatchOrder { serial, epoch, step, job_step, slot, layout, samples, fp8_scales };
-        let on_host = vec![0..count];
+        let on_host = std::iter::once(0..count).collect();
         let finished = FinishedBatch { order, on_host, provenance, fp8_amaxes };
         self.stats.on_batch(count as usize);
         self.stats.on_host_batch();

@@ -19,7 +19,8 @@ fn pair() -> [PacketSocket; 2] {
 
 fn provenance(number: i64) -> Provenance {
     let reason = format!("\u{fc}ber \"{number}\"");
-    let substituted = (number % 3 == 0).then(|| Substitution { used_index: number as u32, reason });
+    let substituted =
+        (number % 3 == 0).then_some(Substitution { used_index: number as u32, reason });
     Provenance { key: "k".repeat(number as usize), label: -number, substituted }
 }
 

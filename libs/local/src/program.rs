@@ -21,7 +21,7 @@ const LISTENING: &str = "listening on ";
 /// Start of the line in which it says why it ends.
 const LAST_WORDS: &str = "headwater: ";
 
-/// The program as [`find`] finds it for this process.
+/// The program as local services of this process find it.
 ///
 /// # Errors
 /// There is none.
