@@ -99,6 +99,8 @@ fn trials_of_several_speeds_and_links_take_a_lone_runs_batches_and_each_part_is_
         let trials = trials(&config, 4).into_iter().enumerate().map(|(number, config)| {
             let before = &before;
             scope.spawn(move || {
+                // A receiver orders its first batches as soon as it is open.
+                before(number, 0);
                 let receiver = Fleet::open(config);
                 let digests = take(&receiver, |step| before(number, step));
                 let stats = receiver.stats();
