@@ -1,6 +1,6 @@
 """Batches per second that each of several trials on one host gets, by the ways there are to share them: the sender of
-the PyPI package tensorcom, `headwater publish` over the same sockets, a receiver of Headwater's in each trial, a DataLoader
-over `webdataset` in each, and the PyPI package tensorsocket.
+the PyPI package tensorcom, `headwater publish` over the same sockets, a receiver of Headwater's in each trial, such
+receivers with one copy for all, a DataLoader over `webdataset` in each, and the PyPI package tensorsocket.
 
 usage: fanout.py PROGRAM [--trials 1,4] [--rounds N] [--plot FILE.svg] [--json]
 PROGRAM is `headwater` (a release build); Python has its wheel, pyzmq, tensorcom, NumPy and xxhash. What else it wants is
@@ -230,13 +230,14 @@ def other_end(url):
 
 
 TENSORCOM = "tensorcom's sender of a DataLoader"
-OTHER_ORDER = (TENSORCOM, "a DataLoader in each trial", "a receiver in each trial")
+OTHER_ORDER = (TENSORCOM, "a DataLoader in each trial", "a receiver in each trial", "receivers that share one copy")
 WAYS = [
     Python(TENSORCOM, "tensorcom_loading_sender", "tensorcom_trial", "tensorcom", "webdataset"),
     Python("tensorcom's sender, batches in memory", "tensorcom_sender", "tensorcom_trial", "tensorcom"),
     Publish("`headwater publish`, tensorcom's client", "tensorcom_trial", "tensorcom"),
     Publish("`headwater publish`, `headwater.tensorcom`", "headwater_client_trial"),
     Way("a receiver in each trial", "receiver_trial"),
+    Way("receivers that share one copy", "shared_copy_trial"),
     Way("a DataLoader in each trial", "webdataset_trial", "webdataset"),
     Python("TensorSocket, batches in memory", "tensorsocket_sender", "tensorsocket_trial", "tensorsocket", each=False),
 ]

@@ -14,6 +14,8 @@ LINE_BYTES = 64
 # Different batches that a sender in Python sends again and again.
 PREPARED = 8
 SEED = 1
+# Batches that are kept for trials which are behind.
+HOST_BATCHES = 32
 
 
 # === what a trial does ===
@@ -63,13 +65,18 @@ def receiver_trial(options):
     take(([tensor.numpy() for _, tensor in batch.items()] for batch in receiver(options)), options)
 
 
-def receiver(options):
+def shared_copy_trial(options):
+    shared = receiver(options, host_share=True, host_batches=HOST_BATCHES)
+    take(([tensor.numpy() for _, tensor in batch.items()] for batch in shared), options)
+
+
+def receiver(options, **more):
     """Batches without end."""
     import headwater
 
     loader = headwater.Loader(
         storage=options.storage, workers=options.workers, datasets="samples", seed=SEED, batch_size=options.batch,
-        recipe={"preset": "raw", "raw_bytes_max": options.sample_bytes}, **dict(options.loader_option),
+        recipe={"preset": "raw", "raw_bytes_max": options.sample_bytes}, **dict(options.loader_option), **more,
     )  # fmt: skip
     while True:
         yield from loader
