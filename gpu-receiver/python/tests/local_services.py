@@ -46,8 +46,8 @@ def photos(folder: Path, shard: str = "photos-000001.tar") -> Path:
     return folder
 
 
-def running(runtime: Path) -> list[int]:
-    """Processes of services whose socket is in a folder."""
+def running(runtime: Path, verb: bytes = b"local") -> list[int]:
+    """Processes of services, or of another verb, whose socket is in a folder."""
     found = []
     for entry in Path("/proc").iterdir():
         if not entry.name.isdigit():
@@ -56,7 +56,7 @@ def running(runtime: Path) -> list[int]:
             command = (entry / "cmdline").read_bytes().split(b"\0")
         except OSError:
             continue
-        if b"local" in command and any(part.startswith(os.fsencode(runtime)) for part in command):
+        if verb in command and any(part.startswith(os.fsencode(runtime)) for part in command):
             found.append(int(entry.name))
     return found
 

@@ -11,6 +11,7 @@ import headwater
 import numpy
 import pytest
 from conftest import program
+from local_services import running
 
 LIMIT_S = 120
 ALL = 64
@@ -39,15 +40,7 @@ def share(make, monkeypatch, runtime):
 
 def processes(runtime: Path) -> list[int]:
     """Those that have the copies whose sockets are in a folder."""
-    found = []
-    for entry in Path("/proc").glob("[0-9]*"):
-        try:
-            command = (entry / "cmdline").read_bytes().split(b"\0")
-        except OSError:
-            continue
-        if b"host" in command and any(part.startswith(os.fsencode(runtime)) for part in command):
-            found.append(int(entry.name))
-    return found
+    return running(runtime, b"host")
 
 
 def until(true):
