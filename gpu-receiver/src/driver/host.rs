@@ -6,6 +6,7 @@ use std::sync::Arc;
 use headwater_core::part::PartScope;
 use headwater_transport::SlotId;
 use tokio::sync::mpsc;
+use tokio::sync::mpsc::error::TrySendError;
 use tokio::time::Instant;
 
 use super::Driver;
@@ -44,6 +45,7 @@ pub(super) struct Host {
     /// Not answered yet, in order.
     open: VecDeque<Asked>,
     next_ask: u64,
+    course: u64,
     /// The last epoch that is made by oneself.
     alone_to: Option<u32>,
     /// Taken when the first batch is made by oneself.
@@ -74,6 +76,7 @@ impl Host {
             scope,
             open: VecDeque::new(),
             next_ask: 0,
+            course: 0,
             alone_to: None,
             make_room: Some(make_room),
             workers: Vec::new(),
@@ -103,10 +106,13 @@ impl Driver {
             return Some(plan);
         }
         let (ask, at) = (host.next_ask, plan.at);
-        host.next_ask += 1;
         let key = host.scope.key(at.epoch, &plan.samples, &fp8_scales);
         // Where the service is gone, that is on its way here.
-        let _ = host.asks.try_send(HostAsk { ask, at, key });
+        let asked = host.asks.try_send(HostAsk { ask, course: host.course, at, key });
+        if let Err(TrySendError::Full(_)) = asked {
+            return Some(plan);
+        }
+        host.next_ask += 1;
         host.heard = Instant::now();
         host.open.push_back(Asked { ask, serial, plan, fp8_scales });
         self.state.fill = Position { step: at.step + 1, ..at };
@@ -116,6 +122,7 @@ impl Driver {
     /// Nobody wants what was asked for any more.
     pub(super) fn forget_asked(&mut self) {
         if let Some(host) = &mut self.host {
+            host.course += 1;
             host.open.clear();
         }
     }
@@ -183,6 +190,7 @@ impl Driver {
     fn go_alone(&mut self, reason: &str, to: Option<u32>) -> Result<(), ReceiverError> {
         let Some(host) = &mut self.host else { return Ok(()) };
         let first = host.open.front().map(|asked| asked.plan.at);
+        host.course += 1;
         host.open.clear();
         let at = first.unwrap_or(self.state.fill);
         host.alone_to = host.alone_to.max(Some(to.unwrap_or(at.epoch)));

@@ -21,6 +21,8 @@ use crate::position::Position;
 pub(crate) struct HostAsk {
     /// Number of the question.
     pub(crate) ask: u64,
+    /// Grows when the trial goes elsewhere.
+    pub(crate) course: u64,
     pub(crate) at: Position,
     /// The key of all its samples.
     pub(crate) key: PartKey,
@@ -104,8 +106,8 @@ async fn talk(
     let mut slots: BTreeMap<u32, Arc<SlotMemory>> = BTreeMap::new();
     loop {
         tokio::select! {
-            Some(HostAsk { ask, at, key }) = asks.recv() => {
-                let want = Ask::Want { ask, epoch: at.epoch, step: at.step, key };
+            Some(HostAsk { ask, course, at, key }) = asks.recv() => {
+                let want = Ask::Want { ask, course, epoch: at.epoch, step: at.step, key };
                 frames::send(socket, &want, None).await?;
             }
             Some(SlotId(slot)) = releases.recv() => {

@@ -16,6 +16,8 @@ pub(super) struct ClientId(pub(super) u64);
 pub(super) struct Want {
     /// Number of the question.
     pub(super) ask: u64,
+    /// Grows when the trial goes elsewhere: what it asked for before is void.
+    pub(super) course: u64,
     /// Its number in the job, counted over epochs.
     pub(super) number: u64,
     /// Its place.
@@ -93,9 +95,10 @@ impl<B: Clone> Stock<B> {
         self.clients.remove(&client);
     }
 
-    /// Notes what a trial asks for, after what it asked for before.
+    /// Notes what a trial asks for, after what it asked for before on the same course.
     pub(super) fn want(&mut self, client: ClientId, want: Want) {
         if let Some(client) = self.clients.get_mut(&client) {
+            client.wants.retain(|before| before.course == want.course);
             client.wants.push_back(want);
         }
     }
@@ -258,7 +261,7 @@ mod tests {
 
     fn want(number: u64) -> Want {
         let at = Position { epoch: 0, step: number };
-        Want { ask: number, number, at, key: key(number) }
+        Want { ask: number, course: 0, number, at, key: key(number) }
     }
 
     fn batch(number: u64) -> Reply<u64> {
@@ -369,6 +372,16 @@ mod tests {
         assert_eq!(ask(&mut stock, A, 0), [batch(0)]);
         stock.want(B, Want { key: key(77), ..want(0) });
         assert!(is_gone(&stock.replies(B)));
+    }
+
+    #[test]
+    fn who_goes_elsewhere_is_answered_there_and_not_where_it_was() {
+        let mut stock = stock(&[A, B]);
+        assert_eq!(ask(&mut stock, A, 100), [batch(100)]);
+        stock.want(B, want(7));
+        stock.want(B, want(8));
+        stock.want(B, Want { course: 1, ..want(100) });
+        assert_eq!(stock.replies(B), [batch(100)]);
     }
 
     #[test]

@@ -12,6 +12,8 @@ pub(super) enum Ask {
     Want {
         /// Number of the question.
         ask: u64,
+        /// Grows when the trial goes elsewhere.
+        course: u64,
         epoch: u32,
         step: u64,
         /// The key of a part that is the whole batch.
