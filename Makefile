@@ -11,7 +11,7 @@ FUZZ_SECONDS ?= 300
 CARGO := cargo
 BIN = $(or $(CARGO_TARGET_DIR),target)/release/headwater
 
-.PHONY: run test test-arm test-ray test-wheel soak simulate fuzz test-k8s test-rdma lint wheel bench build clean system
+.PHONY: run test test-arm test-page test-ray test-wheel soak simulate fuzz sanitize test-k8s test-rdma lint wheel bench build clean system
 
 run: build
 	mkdir -p out
@@ -54,6 +54,13 @@ test-arm: wheel
 	scripts/install-system.sh arm
 	tests/arm/run.sh $(WHEELS)
 
+# The monitor's page in Chromium, which is installed the first time: 450 MB.
+test-page: system $(VENV)/ready
+	scripts/install-system.sh page
+	$(CARGO) build --workspace --bins
+	HEADWATER_BIN=$(or $(CARGO_TARGET_DIR),$(CURDIR)/target)/debug/headwater \
+	    $(PYTHON) -m pytest -q tests/page
+
 # On a local cluster of Ray with several nodes, and the searches of the examples. Ray is installed the first time: 75 MB.
 test-ray: system $(VENV)/ready
 	scripts/install-system.sh tests
@@ -79,6 +86,13 @@ fuzz: system
 	    RUSTC_BOOTSTRAP=1 $(CARGO) fuzz run -s none $$target -- \
 	        -max_total_time=$(FUZZ_SECONDS) -rss_limit_mb=2048 -timeout=10 -max_len=262144; \
 	done
+	RUSTC_BOOTSTRAP=1 $(CARGO) fuzz run --fuzz-dir libs/jpeg/fuzz -s none pixels -- \
+	    -max_total_time=$(FUZZ_SECONDS) -rss_limit_mb=2048 -timeout=10 -max_len=16384
+
+# The JPEG decoder's tests under the address sanitizer. Its runtime comes with Rust.
+sanitize: system
+	RUSTC_BOOTSTRAP=1 RUSTFLAGS=-Zsanitizer=address $(CARGO) test -p headwater-jpeg \
+	    --target "$$(rustc -vV | sed -n 's/^host: //p')" --target-dir target/sanitize
 
 lint: system
 	$(CARGO) fmt --all --check

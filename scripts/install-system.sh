@@ -1,7 +1,8 @@
 #!/bin/sh
 # Installs the system packages that are missing: a C compiler and make for libjpeg-turbo, cmake and
 # nasm for its fast paths, a C++ compiler for ZeroMQ, and Python's venv; with the word `tests` also SLURM and UCX, with
-# `wheel` the unwinder of the other processor, with `arm` its compiler and emulator. Does nothing where all are there.
+# `wheel` the unwinder of the other processor, with `arm` its compiler and emulator, with `page` a browser. Does nothing
+# where all are there.
 set -eu
 
 missing=
@@ -47,6 +48,8 @@ if [ "${1:-}" = tests ] && [ "$(id -u)" -eq 0 ] && command -v apt-get >/dev/null
     need munged munge
     # Checks the alerts.
     need promtool prometheus
+    # A terminal for the monitor's screen.
+    need tmux tmux
     # Hosts of their own for tests that pull cables.
     need ip iproute2
     # The system's Python, which every user may run, installs the wheel.
@@ -69,6 +72,14 @@ if [ "${1:-}" = tests ] && [ "$(id -u)" -eq 0 ] && command -v apt-get >/dev/null
     if [ -n "$missing" ]; then
         install_missing || echo "SKIP: cannot install$missing: tests that need them are skipped" >&2
     fi
+fi
+
+# install-system.sh page: what `make test-page` and scripts/screenshots.py need besides: 450 MB, mostly Chromium.
+if [ "${1:-}" = page ]; then
+    missing=
+    need chromium chromium
+    need tmux tmux
+    [ -z "$missing" ] || install_missing
 fi
 
 # install-system.sh wheel: what `make wheel` links to on each processor that is not this one.

@@ -13,11 +13,16 @@ passed=0
 failed=0
 skipped=0
 
+# section NAME: says what begins, and how long all before it took.
+section() {
+    printf '== %s (after %d:%02d)\n' "$1" $((SECONDS / 60)) $((SECONDS % 60))
+}
+
 # check NAME COMMAND..: one test that passes when the command does.
 check() {
     local name=$1
     shift
-    echo "== $name"
+    section "$name"
     if "$@"; then
         passed=$((passed + 1))
     else
@@ -32,7 +37,7 @@ sum() {
 }
 
 rust_tests() {
-    echo "== cargo test"
+    section "cargo test"
     cargo test --workspace --no-fail-fast 2>&1 | tee "$logs/rust"
     local status=${PIPESTATUS[0]}
     grep '^test result: ' "$logs/rust" >"$logs/rust-results"
@@ -47,7 +52,7 @@ rust_tests() {
 
 # pytest_in FOLDER: adds its results up.
 pytest_in() {
-    echo "== pytest $1"
+    section "pytest $1"
     # The one that cargo test has just built, not a newer one of another profile.
     local target=${CARGO_TARGET_DIR:-$PWD/target}
     HEADWATER_BIN=$target/debug/headwater \
@@ -64,7 +69,7 @@ pytest_in() {
 
 # Object stores on a real S3 server, moto from PyPI.
 s3_tests() {
-    echo "== S3"
+    section "S3"
     HEADWATER_MOTO_SERVER=$PWD/$venv/bin/moto_server cargo test --workspace --lib \
         -- --ignored a_real_s3_server_conforms 2>&1 | tee "$logs/s3"
     local status=${PIPESTATUS[0]} ran
@@ -77,7 +82,7 @@ s3_tests() {
 
 # On a real SLURM of this machine; loudly skipped where there can be none.
 slurm_tests() {
-    echo "== SLURM"
+    section "SLURM"
     tests/slurm/run.sh "${CARGO_TARGET_DIR:-$PWD/target}/debug/headwater"
     case $? in
         0) passed=$((passed + 1)) ;;
@@ -88,7 +93,7 @@ slurm_tests() {
 
 # With CUDA's compilers from PyPI, which need no GPU. The tests that need them are ignored ones.
 cuda_tests() {
-    echo "== CUDA kernels for sm_75, sm_80, sm_90 and sm_100"
+    section "CUDA kernels for sm_75, sm_80, sm_90 and sm_100"
     local toolkit
     toolkit=$(scripts/install-cuda.sh "$venv/cuda") || return 0
     HEADWATER_CUDA_TOOLKIT=$toolkit LD_LIBRARY_PATH=$toolkit/lib \
@@ -104,7 +109,7 @@ cuda_tests() {
 
 # The rdma link on emulated verbs, everywhere. That is no RDMA: rdma_tests is for that.
 emulated_verbs_tests() {
-    echo "== rdma link on emulated verbs"
+    section "rdma link on emulated verbs"
     local verbs status broken
     verbs=$(tests/emulated_verbs/build.sh "${CARGO_TARGET_DIR:-$PWD/target}/tmp") || {
         failed=$((failed + 1)) && echo "FAILED: the emulated verbs do not build"
@@ -123,7 +128,7 @@ emulated_verbs_tests() {
 
 # On verbs of a kernel with soft-RoCE; loudly skipped where that kernel is not there.
 rdma_tests() {
-    echo "== RDMA"
+    section "RDMA"
     tests/rdma/run.sh "${CARGO_TARGET_DIR:-$PWD/target}/debug/headwater" 2>&1 | tee "$logs/rdma"
     local status=${PIPESTATUS[0]}
     if [ "$status" -eq 77 ]; then
@@ -167,9 +172,11 @@ check 'wheel' wheel
 check 'the wheel compiles no dependency again' nothing_twice
 pytest_in gpu-receiver/python/tests
 pytest_in tests/helm
+pytest_in tests/prometheus
 pytest_in tests/publish
 pytest_in tests/wheel
 pytest_in tests/examples
 
+section 'end'
 echo "$passed passed, $failed failed, $skipped skipped"
 [ "$failed" -eq 0 ]

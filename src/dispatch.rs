@@ -6,8 +6,8 @@ use headwater_telemetry::start_logs;
 
 use crate::cli::{Cli, Verb};
 use crate::cmd::{
-    augment, autoscale, bench, config, datasets, doctor, host, local, monitor, plan, publish,
-    receive, run, storage,
+    augment, autoscale, bench, completions, config, datasets, doctor, host, local, man, monitor,
+    plan, publish, receive, run, storage, trace,
 };
 use crate::screen::Screen;
 
@@ -21,6 +21,14 @@ pub(crate) fn dispatch(cli: &Cli) -> Result<()> {
     }
     if cli.verb.is_none() && !cli.check_config {
         Cli::no_verb();
+    }
+    match &cli.verb {
+        Some(Verb::Completions(flags)) => {
+            completions::run(flags, Cli::whole());
+            return Ok(());
+        }
+        Some(Verb::Man(flags)) => return man::run(flags, Cli::whole()),
+        _ => {}
     }
     let sources = Sources::of_process(cli.config.as_deref(), "--config", cli.settings());
     let mut loaded = Loaded::read(&sources)?;
@@ -57,13 +65,14 @@ pub(crate) fn dispatch(cli: &Cli) -> Result<()> {
         Some(Verb::Autoscale(flags)) => autoscale::run(loaded.config, flags),
         Some(Verb::Plan(flags)) => plan::run(&loaded.config, flags),
         Some(Verb::Datasets(verb)) => datasets::run(&loaded, verb, &screen),
-        Some(Verb::Bench(verb)) => bench::run(loaded.config, verb, &screen),
-        Some(Verb::Monitor(flags)) => monitor::run(flags),
-        Some(Verb::Doctor(flags)) => doctor::run(&loaded, flags),
+        Some(Verb::Bench(flags)) => bench::run(loaded.config, flags, &screen),
+        Some(Verb::Monitor(flags)) => monitor::run(&loaded.config, flags),
+        Some(Verb::Trace(verb)) => trace::run(verb),
+        Some(Verb::Doctor(flags)) => doctor::run(&loaded, flags, &screen),
         Some(Verb::Local(flags)) => local::run(loaded.config, flags),
         Some(Verb::Host(flags)) => host::run(&loaded.config, flags),
         Some(Verb::Config(flags)) => config::run(&loaded, flags),
-        None => Ok(()),
+        Some(Verb::Completions(_) | Verb::Man(_)) | None => Ok(()),
     }
 }
 

@@ -29,6 +29,15 @@ pub(crate) struct RankFlags {
     batch: Option<u32>,
 }
 
+/// Traces on the command line.
+#[derive(Clone, Debug, Default, Args)]
+pub(crate) struct TraceFlags {
+    /// Writes a trace of what this process does, for <https://ui.perfetto.dev> where it ends in `.json`,
+    /// for DFTracer where in `.pfw.gz`; %t, %r, %h and %p stand for tier, rank, host and process
+    #[arg(long, value_name = "FILE")]
+    trace: Option<PathBuf>,
+}
+
 /// The hub on the command line.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct HubFlags {
@@ -59,6 +68,17 @@ impl DatasetFlags {
     pub(crate) fn settings(&self) -> Option<Setting> {
         let list = toml::Value::try_from(&self.datasets).ok()?;
         (!self.datasets.is_empty()).then(|| Setting::flag("--dataset", "dataset", list))
+    }
+}
+
+// === impl TraceFlags ===
+
+impl TraceFlags {
+    /// What the flag sets.
+    pub(crate) fn settings(&self) -> Option<Setting> {
+        // Quoted: a folder may be called `2024`.
+        let quoted = |path: &PathBuf| toml::Value::from(path.display().to_string());
+        given("--trace", "telemetry.trace", self.trace.as_ref().map(quoted))
     }
 }
 

@@ -17,12 +17,19 @@ mod pack;
 mod plan;
 mod publish;
 mod run;
+mod scrape;
 mod screen;
 mod shutdown;
 mod sizing;
+mod slurm;
 mod tenbin;
 
+#[cfg(test)]
+mod described;
+
 use std::process::ExitCode;
+
+use anstyle::AnsiColor;
 
 fn main() -> ExitCode {
     let cli = cli::Cli::read();
@@ -31,7 +38,10 @@ fn main() -> ExitCode {
     match dispatch::dispatch(&cli) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("headwater: {}", headwater_core::sentence(error.as_ref()));
+            // Without colours where nobody would see them.
+            let red = AnsiColor::Red.on_default().bold();
+            let sentence = headwater_core::sentence(error.as_ref());
+            anstream::eprintln!("{red}headwater:{red:#} {sentence}");
             ExitCode::FAILURE
         }
     }

@@ -11,6 +11,7 @@ use tracing_subscriber::fmt::MakeWriter;
 /// Where there is no terminal, progress is a line every so often.
 const LINE_EVERY: Duration = Duration::from_secs(5);
 const BAR: &str = "{msg:>10} [{bar:40}] {pos}/{len} {per_sec} {eta}";
+const SPINNER: &str = "{spinner} {msg} {elapsed}";
 
 /// Standard error. Clones are the same screen.
 #[derive(Clone, Debug, Default)]
@@ -26,6 +27,11 @@ pub(crate) struct Progress {
     total: u64,
     started: Instant,
     said: Mutex<Instant>,
+}
+
+/// Something goes on, nobody knows how long; shown until this is dropped.
+pub(crate) struct Busy {
+    spinner: ProgressBar,
 }
 
 /// Writes one log line at a time, with the bars out of the way.
@@ -61,6 +67,19 @@ impl Screen {
         };
         let now = Instant::now();
         Progress { screen: self.clone(), bar, what, total, started: now, said: Mutex::new(now) }
+    }
+
+    /// Shows, where there is a terminal, that something goes on.
+    pub(crate) fn busy(&self, what: &'static str) -> Busy {
+        if !io::stderr().is_terminal() {
+            return Busy { spinner: ProgressBar::hidden() };
+        }
+        let style = ProgressStyle::with_template(SPINNER)
+            .unwrap_or_else(|_| ProgressStyle::default_spinner());
+        let spinner = ProgressBar::new_spinner().with_style(style).with_message(what);
+        let spinner = self.bars.add(spinner);
+        spinner.enable_steady_tick(Duration::from_millis(200));
+        Busy { spinner }
     }
 
     fn write(&self, bytes: &[u8]) {
@@ -110,5 +129,13 @@ impl Progress {
 impl Drop for Progress {
     fn drop(&mut self) {
         self.bar.finish();
+    }
+}
+
+// === impl Busy ===
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        self.spinner.finish_and_clear();
     }
 }

@@ -123,3 +123,24 @@ fn a_disk_that_is_full_of_checkpoints_and_indices_stops_no_batch() {
     assert!(faulty == undisturbed(&config, &folder, faulty.len()), "batches differ");
     println!("{} batches compared", faulty.len());
 }
+
+#[test]
+fn a_full_disk_ends_a_trace_and_not_the_epoch() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let Some(disk) = SmallDisk::new(folder.path(), "disk", 64) else { return };
+    let photos = format!("photos={}", support::data("photos/photos-000003.tar").display());
+    let trace = disk.folder.join("out.json");
+    let output = Command::new(env!("CARGO_BIN_EXE_headwater"))
+        .args(["run", "--threads", "1", "--batch", "8", "--epochs", "20"])
+        .args(["--recipe", "imagenet-train", "--set", "storage.index_dir=index"])
+        .args(["--dataset", &photos, "--trace"])
+        .arg(&trace)
+        .current_dir(folder.path())
+        .output()
+        .expect("the program");
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{said}");
+    assert!(said.contains("out.json") && said.contains("No space left on device"), "{said}");
+    let text = std::fs::read_to_string(&trace).expect("what was written before");
+    assert!(text.starts_with("[\n") && text.ends_with("},\n"), "it ends in half a line");
+}

@@ -4,8 +4,6 @@
 mod emulation;
 mod support;
 
-use std::io::{Read as _, Write as _};
-use std::net::TcpStream;
 use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -45,18 +43,7 @@ fn epoch(fleet: &mut Fleet, worker: usize) -> (Vec<Digest>, u64) {
 
 /// A node's counter over all labels, 0 where it has not counted yet.
 fn counter(node: &Node, name: &str) -> u64 {
-    let mut stream = TcpStream::connect(&node.metrics).expect("metrics are served");
-    stream
-        .write_all(b"GET /metrics HTTP/1.1\r\nHost: worker\r\nConnection: close\r\n\r\n")
-        .expect("a request");
-    let mut text = String::new();
-    stream.read_to_string(&mut text).expect("an answer");
-    assert!(text.starts_with("HTTP/1.1 200"), "{text}");
-    let values = text.lines().filter_map(|line| {
-        let labels = line.strip_prefix(name)?;
-        labels.starts_with(['{', ' ']).then(|| labels.rsplit(' ').next()?.parse::<u64>().ok())?
-    });
-    values.sum()
+    node.counter(name, "")
 }
 
 /// Waits until so many samples have been counted as delivered, which is after they are.
@@ -117,6 +104,41 @@ fn a_worker_with_a_gpu_makes_the_processors_bytes_and_leaves_nothing_on_it() {
                        events, 0 unfinished operations";
         assert!(log.contains(nothing), "{log}");
     }
+}
+
+/// Entry points are made by the first epoch, in which the processor decodes.
+#[test]
+fn a_worker_whose_gpu_decodes_makes_the_processors_bytes() {
+    let mut fleet = fleet();
+    let cpu = fleet.add_worker("backend = \"cpu\"");
+    let reference = epoch(&mut fleet, cpu);
+    let settings = format!("{}\ncuda_decode = \"device\"", cuda(&fleet));
+    emulate(&mut fleet, emulation::cuda(), &[]);
+    let gpu = fleet.add_worker(&settings);
+    let decoded = |fleet: &mut Fleet| {
+        assert!(epoch(fleet, gpu) == reference, "other batches");
+        fleet.worker(gpu).counter("headwater_augment_jpeg_images_total", "way=\"device\"")
+    };
+    let first = decoded(&mut fleet);
+    assert!(first < 4, "{first} images: only of those with restart markers anything is known yet");
+    let decoded = decoded(&mut fleet) - first;
+    let worker = fleet.worker(gpu);
+    assert!(decoded > 30 && decoded <= reference.1, "{decoded} of {}", reference.1);
+    assert_eq!(counter(worker, "headwater_augment_device_failures_total"), 0);
+    assert_eq!(counter(worker, "headwater_augment_samples_beside_device_total"), 0);
+    ended(worker);
+}
+
+#[test]
+fn a_gpu_that_decodes_otherwise_is_refused_where_it_is_to_decode() {
+    let mut fleet = fleet();
+    let wrong = ("EMULATED_NVRTC_REPLACE", "x % 2 == 0 ? 8 : 7=>x % 2 == 0 ? 8 : 8");
+    let forced = ["augment.backend=cuda", "augment.cuda_decode=device"];
+    let (code, said) = refused(&mut fleet, emulation::cuda(), &[wrong], &forced);
+    assert_eq!(code, Some(1), "{said}");
+    let named =
+        "Emulated GPU: its proof failed: `decode JPEGs` gives other bytes than the processor";
+    assert!(said.contains(named), "{said}");
 }
 
 #[test]
@@ -341,5 +363,21 @@ fn a_receivers_kernel_that_was_compiled_once_needs_no_compiler() {
     for libraries in [emulation::cuda(), &driver] {
         let (code, said) = receive(&mut fleet, cpu, libraries);
         assert_eq!(code, Some(0), "{}: {said}", libraries.display());
+    }
+}
+
+/// A GPU that `auto` takes is refused like one that is forced.
+#[test]
+fn decoded_images_are_for_the_processor() {
+    let mut fleet = fleet();
+    let folder = tempfile::tempdir().expect("a folder");
+    let level = format!("{{dir = \"{}\", bytes = 1048576}}", folder.path().display());
+    let cache = format!("augment.decoded_cache=[{level}]");
+    for backend in ["augment.backend=auto", "augment.backend=cuda"] {
+        let settings = [backend, &cache];
+        let (code, said) = refused(&mut fleet, emulation::cuda(), &[], &settings);
+        assert_eq!(code, Some(1), "{said}");
+        let sentence = "augment.decoded_cache is for the processor, and cuda Emulated GPU";
+        assert!(said.contains(sentence) && said.contains("or leave"), "{said}");
     }
 }

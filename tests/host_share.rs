@@ -136,8 +136,8 @@ fn trials_map_one_copy_that_is_made_once_and_its_process_ends_with_them() {
         assert!(!sweep.log(name).contains("not shared"), "{}", sweep.log(name));
     }
     sweep.no_host(host);
-    // What the process has made ahead of the last batch, and nothing else.
-    let ahead = u64::from(sweep.config.window_batches + 1) * PARTS;
+    // What the process has made ahead of the last batch, the one that it offers next, and nothing else.
+    let ahead = u64::from(sweep.config.window_batches + 2) * PARTS;
     let made = sweep.parts() - before;
     assert!(made <= made_alone + ahead, "{made} parts for three, {made_alone} for one");
 }
@@ -170,12 +170,13 @@ fn whoever_dies_the_others_go_on_with_the_same_batches() {
 fn who_lags_beyond_what_is_kept_goes_on_alone_with_the_same_batches() {
     let mut sweep = Sweep::new();
     let (alone, _) = sweep.alone();
-    let mut late = sweep.trial("late", 2, 50);
-    late.wait_for(0, 2);
-    let mut fast = sweep.trial("fast", 2, 50);
+    let mut late = sweep.trial("late", 4, 50);
+    late.wait_for(0, 1);
+    // Before the other begins, so that its first batch is still kept.
     late.signal(0, Signal::STOP);
-    // It waits for nobody.
-    fast.wait_for(0, late.taken(0) + 12);
+    let mut fast = sweep.trial("fast", 4, 50);
+    // It waits for nobody, and goes beyond all that is kept and that the other has been given ahead.
+    fast.wait_for(0, late.taken(0) + 22);
     // Who has ended would leave the copy to the other.
     fast.signal(0, Signal::STOP);
     late.signal(0, Signal::CONT);
@@ -185,6 +186,6 @@ fn who_lags_beyond_what_is_kept_goes_on_alone_with_the_same_batches() {
     for (trial, name, is_alone) in [(late, "late", true), (fast, "fast", false)] {
         assert_eq!(trial.stream(), alone);
         let log = sweep.log(name);
-        assert_eq!(log.contains("not shared on this host from here"), is_alone, "{log}");
+        assert_eq!(log.contains("not shared on this host from here"), is_alone, "{name}: {log}");
     }
 }

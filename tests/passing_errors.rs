@@ -11,7 +11,7 @@ use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use headwater_core::Digest;
@@ -24,7 +24,7 @@ use support::{data, unix_ms, variable};
 /// Batches that are compared at least: more than two epochs of the photographs.
 const BATCHES: usize = 40;
 /// Longest wait for a fault to be met.
-const LIMIT: Duration = Duration::from_secs(120);
+const LIMIT: Duration = Duration::from_secs(300);
 /// Each read opens its shard anew.
 const ONE_SHARD: &str = "open_shards_max = 1";
 /// Whether workers read shards as files.
@@ -34,6 +34,24 @@ const WAYS: [&str; 2] = ["local_files = \"auto\"", "local_files = \"off\""];
 struct Photos {
     folder: tempfile::TempDir,
     shards: Vec<PathBuf>,
+}
+
+/// How long a fault lasts, again and again. Longer each time, because a busy machine seldom meets a short one.
+struct Moments(AtomicU64);
+
+// === impl Moments ===
+
+impl Moments {
+    const LONGEST_MS: u64 = 40;
+
+    fn new() -> Self {
+        Self(AtomicU64::new(12))
+    }
+
+    fn pass(&self) {
+        let ms = self.0.fetch_add(1, Ordering::Relaxed) / 4;
+        std::thread::sleep(Duration::from_millis(ms.min(Self::LONGEST_MS)));
+    }
 }
 
 // === impl Photos ===
@@ -111,10 +129,11 @@ fn shards_that_are_away_for_moments_change_no_batch() {
     }
     let config = config(&mut fleet);
     let away = photos.folder.path().join("away");
+    let moments = Moments::new();
     let hide = || {
         for shard in &photos.shards {
             std::fs::rename(shard, &away).expect("away");
-            std::thread::sleep(Duration::from_millis(3));
+            moments.pass();
             std::fs::rename(&away, shard).expect("back");
             std::thread::sleep(Duration::from_millis(10));
         }
@@ -165,10 +184,11 @@ fn a_node_whose_descriptors_run_out_and_come_back_changes_no_batch() {
             prlimit(pid, Resource::Nofile, limit).expect("a limit");
         }
     };
+    let moments = Moments::new();
     let run_out = || {
         // Fewer than are open: nobody gets one.
         allow(8);
-        std::thread::sleep(Duration::from_millis(5));
+        moments.pass();
         allow(4096);
         std::thread::sleep(Duration::from_millis(15));
     };

@@ -1,13 +1,16 @@
-//! This project's half of `benches/peers`: for each line on stdin, `decode` or the name of a preset,
+//! This project's half of `benches/peers`: for each line on stdin, `decode`, `turbo` (libjpeg-turbo itself) or the name of a preset,
 //! does that to every JPEG file of the folder that `HEADWATER_BENCH_PHOTOS` names and answers with
-//! their number. The other side takes the time, and that of others in between.
+//! their number. With the argument `entries`, JPEGs decode from the entry points that an earlier line has made. The
+//! other side takes the time, and that of others in between.
 
 #[path = "support/photos.rs"]
 mod photos;
+#[path = "support/turbo.rs"]
+mod turbo;
 
 use std::io::BufRead;
 
-use headwater_augment::decode::{DecodeLimits, Decoder};
+use headwater_augment::decode::{DecodeLimits, Decoder, EntryTable};
 use headwater_augment::render::{RenderKey, Renderer, ViewSink};
 use headwater_core::{Dtype, Recipe, SampleId};
 
@@ -22,14 +25,22 @@ impl ViewSink for Rows {
 
 fn main() {
     let Some(photos) = photos::read() else { return };
-    let mut decoder = Decoder::new(DecodeLimits::default()).expect("a decoder");
-    let mut renderer = Renderer::new().expect("a renderer");
+    let has_entries = std::env::args().any(|arg| arg == "entries");
+    let entries = EntryTable::new(if has_entries { 1 << 30 } else { 0 });
+    let decoder = Decoder::new(DecodeLimits::default()).expect("a decoder");
+    let mut decoder = decoder.sharing(entries.clone());
+    let mut renderer = Renderer::new().expect("a renderer").sharing(entries);
+    let mut library = turbojpeg::Decompressor::new().expect("libjpeg-turbo");
+    let mut pixels = Vec::new();
     println!("{} {}", photos.len(), renderer.simd().name());
     for (round, line) in std::io::stdin().lock().lines().enumerate() {
         match line.expect("a line").trim() {
             "decode" => photos.iter().for_each(|photo| {
                 decoder.decode(photo).expect("a photo");
             }),
+            "turbo" => {
+                photos.iter().for_each(|photo| turbo::decode(&mut library, photo, &mut pixels))
+            }
             preset => render_all(&mut renderer, preset, round, &photos),
         }
         println!("{}", photos.len());

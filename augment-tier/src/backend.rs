@@ -1,7 +1,11 @@
 //! What renders samples.
 
+use std::sync::Arc;
+
 use headwater_core::Recipe;
 
+use crate::decode::{DecodedCache, EntryTable};
+use crate::python::PythonModules;
 use crate::render::{PartSample, RenderError, Rendered, Renderer, ViewSink};
 use crate::simd::Simd;
 
@@ -67,18 +71,53 @@ fn no_nvjpeg(backend: &str) -> String {
 }
 
 /// The processor.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct CpuBackend;
+#[derive(Clone, Debug, Default)]
+pub struct CpuBackend {
+    entries: Option<Arc<EntryTable>>,
+    cache: Option<Arc<DecodedCache>>,
+    python: PythonModules,
+}
 
 // === impl CpuBackend ===
+
+impl CpuBackend {
+    /// The same, whose renderers share what they learn of images.
+    #[must_use]
+    pub fn sharing(entries: Option<Arc<EntryTable>>) -> Self {
+        Self { entries, ..Self::default() }
+    }
+
+    /// The same, whose renderers read images that are there instead of decoding them.
+    #[must_use]
+    pub fn caching(mut self, cache: Option<Arc<DecodedCache>>) -> Self {
+        self.cache = cache;
+        self
+    }
+
+    /// The same, whose renderers call Python functions.
+    #[must_use]
+    pub fn calling(mut self, python: PythonModules) -> Self {
+        self.python = python;
+        self
+    }
+}
 
 impl Backend for CpuBackend {
     fn name(&self) -> String {
         format!("cpu {}", Simd::best().name())
     }
 
+    fn check(&self, recipe: &Recipe) -> Result<(), String> {
+        if !recipe.decoder.is_turbojpeg() {
+            return Err(no_nvjpeg(&self.name()));
+        }
+        self.python.check(recipe)
+    }
+
     fn renderer(&self) -> Result<Box<dyn SampleRenderer>, RenderError> {
-        Ok(Box::new(Renderer::new()?))
+        let renderer = Renderer::new()?.sharing(self.entries.clone());
+        let renderer = renderer.caching(self.cache.clone());
+        Ok(Box::new(renderer.calling(self.python.settings())))
     }
 }
 
@@ -95,6 +134,6 @@ impl SampleRenderer for Renderer {
             // Other pixels than were asked for would go unnoticed.
             return Err(RenderError::Device { reason: no_nvjpeg("the processor") });
         }
-        Self::render(self, recipe, sample.key, sample.encoded, out)
+        self.render_sample(recipe, sample, out)
     }
 }

@@ -1,38 +1,27 @@
 //! Configuration of an augment worker: `[augment]` in `headwater.toml`.
 
+mod defaults;
+
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use headwater_access::AccessConfig;
+use headwater_cache::CacheLevel;
 use headwater_config_derive::Keys;
 use headwater_cuda::CubinCache;
+use headwater_interpreter::{Settings, Trusted};
 use headwater_storage_client::{LocalFiles, StorageClientConfig, StorageClientError};
 use headwater_transport::LinkKind;
 use headwater_transport::rdma::{QUEUE_PAIRS_MAX, RdmaPort};
 use serde::{Deserialize, Serialize};
 
 use crate::cuda::{CudaSettings, NvJpegSettings};
+use crate::decode::DecodedCache;
 use crate::error::AugmentError;
-use headwater_core::recipe::DecodeLimits;
+use crate::python::PythonModules;
 
-const LISTEN_DEFAULT: &str = "127.0.0.1:7402";
-const STORAGE_DEFAULT: &str = "127.0.0.1:7401";
-const STORAGE_WAIT_MS_DEFAULT: u64 = 30_000;
-const STORAGE_HEDGE_MS_DEFAULT: u64 = 100;
-const STORAGE_HEDGE_PERCENT_DEFAULT: u32 = 5;
-const LOCAL_SHARDS_MAX_DEFAULT: usize = 256;
 const SHARE_BYTES_MAX: u64 = 1 << 44;
-const STAGING_BYTES_DEFAULT: u64 = 256 << 20;
-const PART_BYTES_MAX_DEFAULT: u64 = 256 << 20;
-const CUDA_MEMORY_BYTES_DEFAULT: u64 = 4 << 30;
-const NVJPEG_MEMORY_BYTES_DEFAULT: u64 = 4 << 30;
-const SESSIONS_MAX_DEFAULT: usize = 256;
-const HELLO_TIMEOUT_MS_DEFAULT: u64 = 10_000;
-const LINK_TIMEOUT_MS_DEFAULT: u64 = 10_000;
-/// One more than a receiver's own bound, which should notice first.
-const HEARTBEATS_MISSED_MAX_DEFAULT: u32 = 4;
-const DRAIN_TIMEOUT_MS_DEFAULT: u64 = 20_000;
 const THREADS_MAX: usize = 1024;
 const LEASES_MAX: u32 = 4096;
 
@@ -47,6 +36,17 @@ pub enum BackendChoice {
     Cpu,
     /// A GPU; without one the worker does not start.
     Cuda,
+}
+
+/// What decodes JPEGs where a GPU renders. The pixels are the same.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum CudaDecode {
+    /// The processor.
+    #[default]
+    Host,
+    /// The GPU, where decoding can begin at several places of an image; else the processor.
+    Device,
 }
 
 /// What a worker is told. Times are in milliseconds.
@@ -98,6 +98,9 @@ pub struct AugmentConfig {
     /// fit is rendered in pieces.
     #[key(unit = "bytes")]
     pub cuda_memory_bytes: u64,
+    /// What decodes JPEGs where a GPU renders. `host`: the processor. `device`: the GPU's kernels decode those that have
+    /// restart markers or known entry points, the processor the rest. The bytes are the same.
+    pub cuda_decode: CudaDecode,
     /// Memory of the GPU that nvJPEG's kernels take for themselves, shared evenly by the threads; only
     /// with `recipe.decoder` `nvjpeg`, beside `cuda_memory_bytes`. The engines take more, unasked.
     #[key(unit = "bytes")]
@@ -127,6 +130,29 @@ pub struct AugmentConfig {
     /// for all parts under way is the least that makes sense.
     #[key(unit = "bytes")]
     pub share_bytes: u64,
+    /// Memory for the entry points of JPEGs that were decoded here, in bytes, about 640 an image; the next decode of
+    /// the same image takes less than half the time. 0: none are kept.
+    #[key(unit = "bytes")]
+    pub jpeg_entries_bytes: u64,
+    /// Folders for decoded images, which all workers of this user on the host share: `dir`, a folder of a
+    /// local file system, and `bytes`, the most that it holds. An image that is there is not decoded again. One
+    /// folder, or two: what leaves the first, in memory, goes to the second, on a drive. Empty: none are kept.
+    pub decoded_cache: Vec<CacheLevel>,
+    /// A decoded image that was used within this time is not evicted. Where a dataset does not fit, set it longer than
+    /// an epoch.
+    #[key(unit = "milliseconds")]
+    pub decoded_cache_keep_ms: u64,
+    /// Python modules whose functions recipes may call here, or packages of them: `mine.transforms`. They are imported in
+    /// processes beside the threads, and never one that is not named here. Empty: no function is called.
+    pub python_modules: Vec<String>,
+    /// Python that they are run by, with numpy: a program's name, or a path such as `/opt/venv/bin/python`.
+    pub python: PathBuf,
+    /// Folders in which modules are looked for first.
+    pub python_path: Vec<PathBuf>,
+    /// Longest time of one call, the import of its module included, in ms; then the process is ended and the call
+    /// tried again.
+    #[key(unit = "milliseconds")]
+    pub python_timeout_ms: u64,
     /// Most bytes of a part, which a receiver chooses by `receiver.part_samples`; a larger one is
     /// refused. One receiver's parts under way hold no more together, or 16 MiB for each of `queue_parts`.
     #[key(unit = "bytes")]
@@ -172,49 +198,6 @@ pub struct AugmentConfig {
 
 // === impl AugmentConfig ===
 
-impl Default for AugmentConfig {
-    fn default() -> Self {
-        let kinds = [LinkKind::Shm, LinkKind::Rdma, LinkKind::Tcp];
-        Self {
-            listen: LISTEN_DEFAULT.to_owned(),
-            advertise: String::new(),
-            storage: vec![STORAGE_DEFAULT.to_owned()],
-            storage_wait_ms: STORAGE_WAIT_MS_DEFAULT,
-            storage_hedge_ms: STORAGE_HEDGE_MS_DEFAULT,
-            storage_hedge_percent: STORAGE_HEDGE_PERCENT_DEFAULT,
-            local_files: LocalFiles::Auto,
-            local_roots: Vec::new(),
-            local_shards_max: LOCAL_SHARDS_MAX_DEFAULT,
-            dataset_folders: Vec::new(),
-            threads: 0,
-            backend: BackendChoice::Auto,
-            cuda_device: 0,
-            cuda_memory_bytes: CUDA_MEMORY_BYTES_DEFAULT,
-            nvjpeg_memory_bytes: NVJPEG_MEMORY_BYTES_DEFAULT,
-            nvjpeg_width_hint: 0,
-            nvjpeg_height_hint: 0,
-            cuda_cache_dir: String::new(),
-            leases_in_flight: 0,
-            queue_parts: 0,
-            staging_bytes: STAGING_BYTES_DEFAULT,
-            share_bytes: 0,
-            part_bytes_max: PART_BYTES_MAX_DEFAULT,
-            links: kinds.map(|kind| kind.name().to_owned()).to_vec(),
-            shm_allow_uids: Vec::new(),
-            rdma_device: String::new(),
-            rdma_gid_index: -1,
-            rdma_queue_pairs: 1,
-            image_pixels_max: DecodeLimits::PIXELS_MAX_DEFAULT,
-            sessions_max: SESSIONS_MAX_DEFAULT,
-            hello_timeout_ms: HELLO_TIMEOUT_MS_DEFAULT,
-            link_timeout_ms: LINK_TIMEOUT_MS_DEFAULT,
-            heartbeats_missed_max: HEARTBEATS_MISSED_MAX_DEFAULT,
-            drain_timeout_ms: DRAIN_TIMEOUT_MS_DEFAULT,
-            security: AccessConfig::default(),
-        }
-    }
-}
-
 impl AugmentConfig {
     /// A part of 16 samples of `dinov2` in bf16. A receiver does not say ahead how large its parts are.
     pub const PART_BYTES_USUAL: u64 = 16 << 20;
@@ -237,6 +220,9 @@ impl AugmentConfig {
             ("queue_parts", self.queue_parts.into(), 0, LEASES_MAX.into()),
             ("staging_bytes", self.staging_bytes, 1 << 20, 1 << 40),
             ("share_bytes", self.share_bytes, 0, SHARE_BYTES_MAX),
+            ("jpeg_entries_bytes", self.jpeg_entries_bytes, 0, 1 << 40),
+            ("decoded_cache_keep_ms", self.decoded_cache_keep_ms, 0, 1 << 40),
+            ("python_timeout_ms", self.python_timeout_ms, 100, 1 << 32),
             ("part_bytes_max", self.part_bytes_max, 1 << 10, 1 << 40),
             ("rdma_queue_pairs", self.rdma_queue_pairs.into(), 1, QUEUE_PAIRS_MAX.into()),
             ("image_pixels_max", self.image_pixels_max, 1, 1 << 32),
@@ -258,11 +244,29 @@ impl AugmentConfig {
             return Err(AugmentError::Config { key, value, rule: "must be from -1 to 255".into() });
         }
         self.link_kinds()?;
+        if !self.decoded_cache.is_empty() {
+            let cache = DecodedCache::config(&self.decoded_cache, self.decoded_cache_keep());
+            cache.validate().map_err(AugmentError::DecodedCache)?;
+        }
         self.storage_client().validate().map_err(|error| match error {
             StorageClientError::Config { key: "nodes", value, remedy } => {
                 AugmentError::Config { key: "storage", value, rule: remedy }
             }
             other => AugmentError::Storage(other),
+        })
+    }
+
+    /// The Python functions that recipes may call here.
+    #[must_use]
+    pub fn python(&self) -> PythonModules {
+        if self.python_modules.is_empty() {
+            return PythonModules::default();
+        }
+        PythonModules::new(Settings {
+            python: self.python.clone(),
+            folders: self.python_path.clone(),
+            trusted: Trusted::new(self.python_modules.clone(), "augment.python_modules"),
+            timeout: Duration::from_millis(self.python_timeout_ms),
         })
     }
 
@@ -323,6 +327,7 @@ impl AugmentConfig {
             memory_bytes: self.cuda_memory_bytes,
             streams: self.threads(),
             cache_dir: CubinCache::folder(&self.cuda_cache_dir),
+            decodes: self.cuda_decode == CudaDecode::Device,
             nvjpeg: NvJpegSettings {
                 memory_bytes: self.nvjpeg_memory_bytes / self.threads().max(1) as u64,
                 width_hint: self.nvjpeg_width_hint,
@@ -360,6 +365,10 @@ impl AugmentConfig {
         RdmaPort { device: self.rdma_device.clone(), gid_index }
     }
 
+    pub(crate) fn decoded_cache_keep(&self) -> Duration {
+        Duration::from_millis(self.decoded_cache_keep_ms)
+    }
+
     pub(crate) fn hello_timeout(&self) -> Duration {
         Duration::from_millis(self.hello_timeout_ms)
     }
@@ -395,6 +404,9 @@ mod tests {
         assert!(error.contains("`4000`"), "{error}");
         let error = refused(AugmentConfig { storage: vec!["store".into()], ..Default::default() });
         assert_eq!(error, "augment.storage is `store`: write `host:port`");
+        let decoded_cache = vec![CacheLevel { dir: "shm".into(), bytes: 1 << 30 }];
+        let error = refused(AugmentConfig { decoded_cache, ..Default::default() });
+        assert_eq!(error, "augment.decoded_cache: cache: dir = `shm`: write an absolute path");
     }
 
     #[test]

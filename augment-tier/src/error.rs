@@ -47,6 +47,18 @@ pub enum AugmentError {
         /// Why not, and what to do.
         reason: String,
     },
+    /// The decoded cache cannot be used.
+    #[error("augment.decoded_cache: {0}")]
+    DecodedCache(#[source] headwater_cache::CacheError),
+    /// A GPU does not read decoded images.
+    #[error(
+        "augment.decoded_cache is for the processor, and {backend} renders: set augment.backend to \"cpu\", or leave \
+         augment.decoded_cache out"
+    )]
+    CacheOnGpu {
+        /// The GPU.
+        backend: String,
+    },
     /// The image decoder has no memory.
     #[error("cannot make a renderer: {0}")]
     Renderer(#[source] RenderError),

@@ -22,14 +22,17 @@ mod open_files;
 pub mod ops;
 pub mod part;
 mod pool;
+pub mod python;
 pub mod render;
 mod room;
 mod service;
 mod session;
 mod share;
-pub mod simd;
 mod worker;
 
-pub use config::{AugmentConfig, BackendChoice};
+pub use headwater_simd as simd;
+
+pub use config::{AugmentConfig, BackendChoice, CudaDecode};
 pub use error::{AugmentError, SessionError, SessionErrorKind};
+pub use metrics::describe_metrics;
 pub use service::{Augment, bind};

@@ -3,10 +3,13 @@
 use std::sync::Once;
 use std::time::Duration;
 
+use crate::decode::Left;
+use headwater_jpeg::{Doubt, Way};
 use headwater_proto::augment::{FailureKind, WorkTimes};
 use headwater_transport::LinkKind;
 use metrics::{Unit, counter, gauge, histogram};
 
+const INFO: &str = "headwater_augment_info";
 const SESSIONS: &str = "headwater_augment_sessions";
 const SESSION_ENDS: &str = "headwater_augment_session_ends_total";
 const PARTS: &str = "headwater_augment_parts_total";
@@ -19,6 +22,7 @@ const STAGING_FREE: &str = "headwater_augment_staging_free_bytes";
 const POOL_THREADS: &str = "headwater_augment_pool_threads";
 const POOL_BUSY: &str = "headwater_augment_pool_busy_seconds";
 const READ_SECONDS: &str = "headwater_augment_read_seconds";
+const DECODE_SECONDS: &str = "headwater_augment_decode_seconds";
 const RENDER_SECONDS: &str = "headwater_augment_render_seconds";
 const DELIVER_SECONDS: &str = "headwater_augment_deliver_seconds";
 const SHARE_PARTS_MADE: &str = "headwater_augment_share_parts_made_total";
@@ -29,6 +33,10 @@ const SHARE_BYTES: &str = "headwater_augment_share_bytes";
 const DEVICE_FAILURES: &str = "headwater_augment_device_failures_total";
 const ON_DEVICE: &str = "headwater_augment_samples_on_device_total";
 const BESIDE_DEVICE: &str = "headwater_augment_samples_beside_device_total";
+const JPEG_IMAGES: &str = "headwater_augment_jpeg_images_total";
+const JPEG_LEFT: &str = "headwater_augment_jpeg_left_total";
+const ENTRY_IMAGES: &str = "headwater_augment_jpeg_entry_images";
+const ENTRY_BYTES: &str = "headwater_augment_jpeg_entry_bytes";
 const ENCODED_BYTES: &str = "headwater_augment_encoded_bytes_total";
 
 /// How a lease ended.
@@ -49,35 +57,47 @@ pub(crate) struct SessionGauge(LinkKind);
 /// Says what the metrics mean; once per process.
 pub(crate) fn describe() {
     static ONCE: Once = Once::new();
-    ONCE.call_once(|| {
-        let seconds = Unit::Seconds;
-        metrics::describe_gauge!(SESSIONS, "Receivers that are served, by link");
-        metrics::describe_counter!(SESSION_ENDS, "Ends of sessions, by reason");
-        metrics::describe_counter!(PARTS, "Ends of leases, by outcome and link");
-        metrics::describe_counter!(SAMPLES, "Samples in parts that were delivered, by link");
-        metrics::describe_counter!(SUBSTITUTIONS, "Bad samples that another one stands in for");
-        metrics::describe_counter!(PANICS, "Panics caught at a sample: each one is a bug");
-        metrics::describe_gauge!(QUEUE_PARTS, "Parts in the pool, queued or under way");
-        metrics::describe_gauge!(QUEUE_SAMPLES, "Samples that no thread has taken yet");
-        metrics::describe_gauge!(STAGING_FREE, Unit::Bytes, "Of augment.staging_bytes, free");
-        metrics::describe_gauge!(POOL_THREADS, "Threads that render");
-        metrics::describe_gauge!(POOL_BUSY, seconds, "Time spent rendering, over all threads");
-        metrics::describe_histogram!(READ_SECONDS, seconds, "Reading a part's samples");
-        metrics::describe_histogram!(RENDER_SECONDS, seconds, "Thread time to render a part");
-        metrics::describe_histogram!(DELIVER_SECONDS, seconds, "Handing a part to its link");
-        metrics::describe_counter!(SHARE_PARTS_MADE, "Parts made to be shared; again: once more");
-        metrics::describe_counter!(SHARE_PARTS_SHARED, "Leases whose part was kept or waited for");
-        metrics::describe_counter!(
-            SHARE_PARTS_EVICTED,
-            "Parts let go of, and whether wanted still"
-        );
-        metrics::describe_gauge!(SHARE_PARTS, "Parts kept for other receivers");
-        metrics::describe_gauge!(SHARE_BYTES, Unit::Bytes, "Of augment.share_bytes, in use");
-        metrics::describe_counter!(DEVICE_FAILURES, "GPU streams that failed and were given up");
-        metrics::describe_counter!(ON_DEVICE, "Samples whose views a GPU's kernels have made");
-        metrics::describe_counter!(BESIDE_DEVICE, "Samples too large for the GPU's memory");
-        metrics::describe_counter!(ENCODED_BYTES, Unit::Bytes, "Encoded bytes read for parts");
-    });
+    ONCE.call_once(describe_metrics);
+}
+
+/// Says what the metrics mean to the recorder there is.
+pub fn describe_metrics() {
+    let seconds = Unit::Seconds;
+    headwater_cache::describe_metrics();
+    metrics::describe_gauge!(INFO, "Always 1; name and back end are labels");
+    metrics::describe_gauge!(SESSIONS, "Receivers that are served, by link");
+    metrics::describe_counter!(SESSION_ENDS, "Ends of sessions, by reason");
+    metrics::describe_counter!(PARTS, "Ends of leases, by outcome and link");
+    metrics::describe_counter!(SAMPLES, "Samples in parts that were delivered, by link");
+    metrics::describe_counter!(SUBSTITUTIONS, "Bad samples that another one stands in for");
+    metrics::describe_counter!(PANICS, "Panics caught at a sample: each one is a bug");
+    metrics::describe_gauge!(QUEUE_PARTS, "Parts in the pool, queued or under way");
+    metrics::describe_gauge!(QUEUE_SAMPLES, "Samples that no thread has taken yet");
+    metrics::describe_gauge!(STAGING_FREE, Unit::Bytes, "Of augment.staging_bytes, free");
+    metrics::describe_gauge!(POOL_THREADS, "Threads that render");
+    metrics::describe_gauge!(POOL_BUSY, seconds, "Time spent rendering, over all threads");
+    metrics::describe_histogram!(READ_SECONDS, seconds, "Reading a part's samples");
+    metrics::describe_histogram!(RENDER_SECONDS, seconds, "Thread time to render a part");
+    metrics::describe_histogram!(DECODE_SECONDS, seconds, "Of it: decoding, on processors");
+    metrics::describe_histogram!(DELIVER_SECONDS, seconds, "Handing a part to its link");
+    metrics::describe_counter!(SHARE_PARTS_MADE, "Parts made to be shared; again: once more");
+    metrics::describe_counter!(SHARE_PARTS_SHARED, "Leases whose part was kept or waited for");
+    metrics::describe_counter!(SHARE_PARTS_EVICTED, "Parts let go of, and whether wanted still");
+    metrics::describe_counter!(JPEG_IMAGES, "JPEGs decoded, by the way that their bits were read");
+    metrics::describe_counter!(JPEG_LEFT, "JPEGs left to libjpeg-turbo, and why");
+    metrics::describe_gauge!(ENTRY_IMAGES, "Images whose entry points are kept");
+    metrics::describe_gauge!(ENTRY_BYTES, Unit::Bytes, "Of augment.jpeg_entries_bytes, in use");
+    metrics::describe_gauge!(SHARE_PARTS, "Parts kept for other receivers");
+    metrics::describe_gauge!(SHARE_BYTES, Unit::Bytes, "Of augment.share_bytes, in use");
+    metrics::describe_counter!(DEVICE_FAILURES, "GPU streams that failed and were given up");
+    metrics::describe_counter!(ON_DEVICE, "Samples whose views a GPU's kernels have made");
+    metrics::describe_counter!(BESIDE_DEVICE, "Samples too large for the GPU's memory");
+    metrics::describe_counter!(ENCODED_BYTES, Unit::Bytes, "Encoded bytes read for parts");
+}
+
+/// The worker serves under this name.
+pub(crate) fn serves(worker: &str, backend: &str) {
+    gauge!(INFO, "worker" => worker.to_owned(), "backend" => backend.to_owned()).set(1.0);
 }
 
 pub(crate) fn session_ended(reason: &'static str) {
@@ -94,6 +114,7 @@ pub(crate) fn part_delivered(link: LinkKind, samples: usize, times: &WorkTimes) 
     let seconds = |us: u64| us as f64 / 1e6;
     histogram!(READ_SECONDS).record(seconds(times.read_us));
     histogram!(RENDER_SECONDS).record(seconds(times.render_us));
+    histogram!(DECODE_SECONDS).record(seconds(times.decode_us));
     histogram!(DELIVER_SECONDS, "link" => link.name()).record(seconds(times.deliver_us));
 }
 
@@ -114,6 +135,43 @@ pub(crate) fn part_evicted(wanted: bool) {
 pub(crate) fn share(parts: usize, bytes: u64) {
     gauge!(SHARE_PARTS).set(parts as f64);
     gauge!(SHARE_BYTES).set(bytes as f64);
+}
+
+/// Counts an image. Labels are literals, so that no memory is taken for them.
+pub(crate) fn jpeg_decoded(way: Way) {
+    match way {
+        Way::One => counter!(JPEG_IMAGES, "way" => "one"),
+        Way::Segments => counter!(JPEG_IMAGES, "way" => "segments"),
+        Way::Interleaved => counter!(JPEG_IMAGES, "way" => "interleaved"),
+        Way::Lanes => counter!(JPEG_IMAGES, "way" => "lanes"),
+        Way::Speculative => counter!(JPEG_IMAGES, "way" => "speculative"),
+    }
+    .increment(1);
+}
+
+/// Counts images that a GPU's kernels have decoded.
+pub(crate) fn jpegs_decoded_on_device(images: u64) {
+    counter!(JPEG_IMAGES, "way" => "device").increment(images);
+}
+
+/// Counts an image that our decoder left to libjpeg-turbo.
+pub(crate) fn jpeg_left(why: &Left) {
+    counter!(JPEG_IMAGES, "way" => "libjpeg_turbo").increment(1);
+    match why {
+        Left::Doubt(Doubt::Header(_)) => counter!(JPEG_LEFT, "reason" => "header"),
+        Left::Doubt(Doubt::Markers) => counter!(JPEG_LEFT, "reason" => "markers"),
+        Left::Doubt(Doubt::Damage) => counter!(JPEG_LEFT, "reason" => "damage"),
+        Left::Doubt(Doubt::Range) => counter!(JPEG_LEFT, "reason" => "range"),
+        Left::Doubt(Doubt::Entry) => counter!(JPEG_LEFT, "reason" => "entry"),
+        Left::TooLarge => counter!(JPEG_LEFT, "reason" => "too_large"),
+        Left::Reduced => counter!(JPEG_LEFT, "reason" => "reduced"),
+    }
+    .increment(1);
+}
+
+pub(crate) fn entry_table(images: usize, bytes: u64) {
+    gauge!(ENTRY_IMAGES).set(images as f64);
+    gauge!(ENTRY_BYTES).set(bytes as f64);
 }
 
 pub(crate) fn substituted() {

@@ -9,6 +9,7 @@ mod rows;
 mod scales;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use headwater_core::recipe::RawSpec;
 use headwater_core::{Dtype, Recipe};
@@ -114,7 +115,7 @@ impl PartPlan {
     }
 
     /// As [`PartPlan::render_sample`] for several samples, each to its own row, which the renderer is
-    /// given together; one answer for each.
+    /// given together; for each the time that its decoding took, or what is wrong.
     ///
     /// # Panics
     /// As [`PartPlan::render_sample`].
@@ -124,7 +125,7 @@ impl PartPlan {
         scales: &PartScales,
         samples: &[PartSample<'_>],
         rows: &mut [&mut R],
-    ) -> Vec<Result<(), RenderError>> {
+    ) -> Vec<Result<Duration, RenderError>> {
         let both = samples.iter().zip(rows);
         let together = self.recipe.raw.is_none() && !self.recipe.tensors.is_empty();
         if !together || samples.len() < 2 {
@@ -134,19 +135,21 @@ impl PartPlan {
             return both.map(render).collect();
         }
         let mut sinks: Vec<RowSink<'_, R>> =
-            both.map(|(_, row)| RowSink { plan: self, scales, row: &mut **row }).collect();
+            both.map(|(_, row)| RowSink::new(self, scales, &mut **row)).collect();
         let mut outs: Vec<&mut dyn ViewSink> = sinks.iter_mut().map(|sink| sink as _).collect();
         let rendered = renderer.render_all(&self.recipe, samples, &mut outs);
         assert_eq!(rendered.len(), samples.len(), "one answer for each sample");
         let finish = |((sample, sink), rendered): ((_, RowSink<'_, R>), Result<_, _>)| {
-            rendered.map(|_: Rendered| self.write_label(sample, sink.row))
+            let _: Rendered = rendered?;
+            self.write_label(sample, sink.row);
+            Ok(sink.decode)
         };
         samples.iter().zip(sinks).zip(rendered).map(finish).collect()
     }
 
     /// Writes one sample's row of every region: views, encoded bytes where the recipe delivers
     /// them, and label. Nothing is decoded for a recipe without views. The amaxes of FP8 tensors are
-    /// noted in `scales`.
+    /// noted in `scales`. Returns the time that decoding took; 0 where a GPU decodes.
     ///
     /// # Errors
     /// The image cannot be decoded, or has too many bytes: nothing has been written, because a renderer decodes before
@@ -160,19 +163,21 @@ impl PartPlan {
         sample: &PartSample<'_>,
         scales: &PartScales,
         row: &mut impl RowBytes,
-    ) -> Result<(), RenderError> {
+    ) -> Result<Duration, RenderError> {
+        let mut decode = Duration::ZERO;
         if let Some(raw) = self.recipe.raw {
             check_bytes(raw, sample.encoded)?;
         }
         if !self.recipe.tensors.is_empty() {
-            let mut sink = RowSink { plan: self, scales, row };
+            let mut sink = RowSink::new(self, scales, row);
             renderer.render(&self.recipe, sample, &mut sink)?;
+            decode = sink.decode;
         }
         if self.recipe.raw.is_some() {
             self.write_raw(sample.encoded, row);
         }
         self.write_label(sample, row);
-        Ok(())
+        Ok(decode)
     }
 }
 
@@ -208,9 +213,16 @@ struct RowSink<'a, R> {
     plan: &'a PartPlan,
     scales: &'a PartScales,
     row: &'a mut R,
+    decode: Duration,
 }
 
 // === impl RowSink ===
+
+impl<'a, R> RowSink<'a, R> {
+    fn new(plan: &'a PartPlan, scales: &'a PartScales, row: &'a mut R) -> Self {
+        Self { plan, scales, row, decode: Duration::ZERO }
+    }
+}
 
 impl<R: RowBytes> ViewSink for RowSink<'_, R> {
     fn row(&mut self, tensor: usize, view: usize) -> &mut [u8] {
@@ -224,6 +236,10 @@ impl<R: RowBytes> ViewSink for RowSink<'_, R> {
 
     fn fp8_scale(&self, tensor: usize) -> Option<f32> {
         self.scales.scale(tensor)
+    }
+
+    fn decoded(&mut self, took: Duration) {
+        self.decode += took;
     }
 
     fn fp8_amax(&mut self, tensor: usize, amax: f32) {
@@ -277,6 +293,7 @@ mod tests {
         let samples = [1u64, 2, 3].map(|s| PartSample {
             key: key(s),
             encoded: &encoded[s as usize - 1],
+            entries: &[],
             label: -(s as i64),
         });
         let mut regions: Vec<&mut [u8]> = parts.iter_mut().map(Vec::as_mut_slice).collect();
@@ -319,7 +336,7 @@ mod tests {
             .map(|region| vec![0xee; region.len_bytes as usize])
             .collect();
         let key = RenderKey { seed: 0, epoch: 0, pass: 0, sample: SampleId(1) };
-        let samples = encoded.map(|encoded| PartSample { key, encoded, label: 5 });
+        let samples = encoded.map(|encoded| PartSample { key, encoded, entries: &[], label: 5 });
         let mut regions: Vec<&mut [u8]> = parts.iter_mut().map(Vec::as_mut_slice).collect();
         let plan = PartPlan::new(Arc::new(recipe));
         let scales = PartScales::of(plan.recipe());

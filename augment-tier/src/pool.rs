@@ -15,7 +15,7 @@ use std::thread::JoinHandle;
 use std::time::Instant;
 
 pub(crate) use chosen::start;
-pub(crate) use job::{JobEnd, JobResult, QueuedSample, RenderJob, UndecodedSample};
+pub(crate) use job::{JobEnd, JobResult, QueuedSample, RenderJob, Spent, UndecodedSample};
 use queue::FairQueue;
 
 use crate::backend::{Backend, SampleRenderer};

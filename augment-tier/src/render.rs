@@ -1,16 +1,22 @@
 //! One sample through a whole recipe: decoded once, each view cut, changed and written.
 //!
-//! A pure function of recipe, key and encoded bytes. No clock, no thread, no memory taken per
+//! A pure function of recipe, key and encoded bytes. A clock tells how long decoding takes, and has no
+//! bearing on a byte; no thread, no memory taken per
 //! sample once the buffers have grown to the largest image.
 
 mod caster;
 mod painter;
+mod python;
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use headwater_core::draw::{CropBox, DrawKey, Extent, SampleParams, ViewParams};
 use headwater_core::recipe::{BaseSpec, DecodeLimits, DecodeScaling};
 use headwater_core::{Dtype, Recipe, SampleId};
+use headwater_trace::{Span, Tier};
 
-use crate::decode::{DecodeError, DecodeFailure, Decoder, Wanted};
+use crate::decode::{DecodeError, DecodeFailure, DecodedCache, Decoder, EntryTable, Wanted};
 use crate::image::Planes;
 use crate::ops::resize::Geometry;
 use crate::simd::Simd;
@@ -37,6 +43,9 @@ pub struct PartSample<'a> {
     pub key: RenderKey,
     /// The image's file.
     pub encoded: &'a [u8],
+    /// Where decoding of that file can begin, if it is a JPEG, as `headwater-jpeg` writes it: a hint, which
+    /// changes no byte of the row. Empty where nothing is known.
+    pub entries: &'a [u8],
     /// Class index; -1 where it has none.
     pub label: i64,
 }
@@ -59,6 +68,9 @@ pub trait ViewSink {
         None
     }
 
+    /// Told when the image is decoded, and how long that took. Not of images that a GPU decodes.
+    fn decoded(&mut self, _took: Duration) {}
+
     /// Told of each view of an FP8 tensor: the largest magnitude of its normalised values, before
     /// they are scaled.
     fn fp8_amax(&mut self, _tensor: usize, _amax: f32) {}
@@ -78,6 +90,12 @@ pub enum BadImage {
     /// The bytes are no image that is read here.
     #[error(transparent)]
     Decode(#[from] DecodeError),
+    /// A Python function of the recipe raised on it.
+    #[error("{said}")]
+    Python {
+        /// Name of the function, and what it raised.
+        said: String,
+    },
     /// The recipe delivers encoded bytes, and these are too many.
     #[error(
         "has {bytes} bytes, more than {bytes_max}: raise recipe.raw_bytes_max, or leave it out"
@@ -188,8 +206,29 @@ impl Renderer {
     /// The JPEG library has no memory for its state.
     pub fn with_simd(simd: Simd) -> Result<Self, RenderError> {
         let (painter, caster) = (Painter::new(simd), Caster::new(simd));
-        let decoder = Decoder::new(DecodeLimits::default())?;
+        let decoder = Decoder::with_simd(DecodeLimits::default(), simd)?;
         Ok(Self { decoder, draws: Draws::default(), painter, caster })
+    }
+
+    /// The same, which keeps what it learns of images where others find it.
+    #[must_use]
+    pub fn sharing(mut self, entries: Option<Arc<EntryTable>>) -> Self {
+        self.decoder = self.decoder.sharing(entries);
+        self
+    }
+
+    /// The same, which reads images that are there instead of decoding them.
+    #[must_use]
+    pub fn caching(mut self, cache: Option<Arc<DecodedCache>>) -> Self {
+        self.decoder = self.decoder.caching(cache);
+        self
+    }
+
+    /// The same, which calls Python functions of recipes.
+    #[must_use]
+    pub fn calling(mut self, python: Option<headwater_interpreter::Settings>) -> Self {
+        self.painter.allow_python(python);
+        self
     }
 
     /// The instructions that were chosen.
@@ -211,21 +250,44 @@ impl Renderer {
         encoded: &[u8],
         out: &mut dyn ViewSink,
     ) -> Result<Rendered, RenderError> {
+        self.render_sample(recipe, &PartSample { key, encoded, entries: &[], label: -1 }, out)
+    }
+
+    /// As [`Renderer::render`], with what is known of the sample beside its bytes.
+    ///
+    /// # Errors
+    /// As [`Renderer::render`].
+    pub fn render_sample(
+        &mut self,
+        recipe: &Recipe,
+        sample: &PartSample<'_>,
+        out: &mut dyn ViewSink,
+    ) -> Result<Rendered, RenderError> {
+        let &PartSample { key, encoded, entries, .. } = sample;
         let Self { decoder, painter, draws, caster } = self;
         decoder.set_limits(recipe.decode_limits)?;
         let mut source = None;
-        decoder.decode_wanted(encoded, |image| {
+        let mut decoding = Span::on_thread(Tier::Augment, "decode").with("bytes", encoded.len());
+        let started = Instant::now();
+        decoder.decode_from(encoded, entries, |image| {
             source = Some(image);
             draws.draw(recipe, key, image)
         })?;
+        out.decoded(started.elapsed());
+        if let Some(Extent { width, height }) = source {
+            decoding.arg("width_pixels", width);
+            decoding.arg("height_pixels", height);
+        }
+        decoding.end();
+        let _changing = Span::on_thread(Tier::Augment, "augment");
         let params = &draws.params;
-        painter.recolour(decoder.image_mut(), params.image_ops());
+        painter.recolour(recipe, decoder.image_mut(), params.image_ops())?;
         let image = decoder.image();
-        painter.cut_bases(recipe, image, params.bases());
+        painter.cut_bases(recipe, image, params.bases())?;
         let mut number = 0;
         for (tensor, spec) in recipe.tensors.iter().enumerate() {
             for view in 0..spec.views.len() {
-                let planes = painter.view(recipe, image, &params.views()[number], spec.extent());
+                let planes = painter.view(recipe, image, &params.views()[number], spec.extent())?;
                 write_view(caster, recipe, (tensor, view), planes, out)?;
                 number += 1;
             }

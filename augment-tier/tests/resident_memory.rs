@@ -24,7 +24,7 @@ const PIXELS_MAX: u64 = LARGE.width as u64 * LARGE.height as u64;
 /// four coefficients of two bytes that the library keeps while a progressive image has scans.
 const PIXEL_BYTES: u64 = 3 + 4 + 4 * 2;
 /// The rest of a thread, by `docs/memory.md`.
-const THREAD_BYTES: u64 = 16 << 20;
+const THREAD_BYTES: u64 = 20 << 20;
 /// What a thread keeps of its two pixel buffers after a large image, by `docs/memory.md`.
 const RETAINED_BYTES: u64 = 2 * (32 << 20);
 
@@ -41,11 +41,12 @@ fn status(line: &str) -> u64 {
 /// A photograph laid side by side with itself until it is large, and written by `compressor`.
 fn large(photo: &RgbImage, format: PixelFormat, compressor: &mut Compressor) -> Vec<u8> {
     let (from, depth) = (photo.extent(), format.size());
+    let small = photo.pixels();
     let mut pixels = vec![0; PIXELS_MAX as usize * depth];
     for (number, pixel) in pixels.chunks_exact_mut(depth).enumerate() {
         let (x, y) = (number as u32 % LARGE.width, number as u32 / LARGE.width);
         let at = (y % from.height * from.width + x % from.width) as usize * 3;
-        pixel[..3].copy_from_slice(&photo.pixels()[at..at + 3]);
+        pixel[..3].copy_from_slice(&small[at..at + 3]);
     }
     let (width, height) = (LARGE.width as usize, LARGE.height as usize);
     let image = Image { pixels: &pixels[..], width, pitch: width * depth, height, format };
@@ -81,7 +82,7 @@ fn render(images: &[&[u8]], measure: &Barrier) {
     let mut renderer = Renderer::new().expect("a renderer");
     for (number, encoded) in images.iter().enumerate() {
         let key = RenderKey { seed: 3, epoch: 1, pass: 0, sample: SampleId(number as u64) };
-        let sample = PartSample { key, encoded, label: 0 };
+        let sample = PartSample { key, encoded, entries: &[], label: 0 };
         let mut row = SliceRow::new(&mut rows, 0, 1);
         plan.render_sample(&mut renderer, &sample, &scales, &mut row).expect("an image");
     }

@@ -34,11 +34,13 @@ def read_photos(folder):
 class Ours:
     """headwater"""
 
-    def __init__(self, program, folder):
+    jobs = JOBS
+
+    def __init__(self, program, folder, *arguments):
         pipe = subprocess.PIPE
         environment = {"HEADWATER_BENCH_PHOTOS": str(folder)}
         self.process = subprocess.Popen(
-            [program], stdin=pipe, stdout=pipe, text=True, env=environment
+            [program, *arguments], stdin=pipe, stdout=pipe, text=True, env=environment
         )
         count, self.simd = self.process.stdout.readline().split()
         self.count = int(count)
@@ -59,8 +61,22 @@ class Ours:
         return sum(int(task.read_text().split()[0]) for task in tasks) / 1e9
 
 
+class Turbo:
+    """libjpeg-turbo itself, in the process of headwater: it has no recipe."""
+
+    jobs = ("decode",)
+
+    def __init__(self, ours):
+        self.ask, self.cpu_seconds = ours.ask, ours.cpu_seconds
+
+    def decode(self, _):
+        self.ask("turbo")
+
+
 class Loaded:
     """A peer that runs in this process."""
+
+    jobs = JOBS
 
     def __init__(self, peer):
         self.decode, self.recipe = peer.decode, peer.recipe
@@ -72,7 +88,9 @@ class Loaded:
 
 def contenders(ours, folder):
     """Name -> contender; a peer that cannot be loaded is left out with a note."""
-    found = {"headwater": Ours(ours, folder)}
+    known, unknown = Ours(ours, folder, "entries"), Ours(ours, folder)
+    found = {"headwater": known, "headwater, no entry points": unknown}
+    found["libjpeg-turbo"] = Turbo(unknown)
 
     def add(name, module, kind):
         try:
@@ -102,11 +120,11 @@ def main():
     photos = read_photos(arguments.folder)
     peers = contenders(arguments.ours, arguments.folder)
     assert peers["headwater"].count == len(photos)
-    rates = {(name, job): [] for name in peers for job in JOBS}
+    rates = {(name, job): [] for name, peer in peers.items() for job in peer.jobs}
     # The first round warms everything up and does not count.
     for round_ in range(arguments.rounds + 1):
         for name, peer in peers.items():
-            for job in JOBS:
+            for job in peer.jobs:
                 before = peer.cpu_seconds()
                 getattr(peer, job)(photos)
                 spent = peer.cpu_seconds() - before
@@ -123,15 +141,19 @@ def report(peers, rates, photos, rounds):
     print(f"{photos} photos, medians of {rounds} interleaved rounds of CPU time\n")
     print("| system | decode, images/s | headwater is faster by | `dinov2`, images/s | headwater is faster by |")
     print("| --- | --- | --- | --- | --- |")
-    for name in peers:
+    for name, peer in peers.items():
         cells = [name]
         for job in JOBS:
+            if job not in peer.jobs:
+                cells += ["", ""]
+                continue
             rate, ratio = medians[name, job], medians["headwater", job] / medians[name, job]
             cells.append(f"{rate:.1f} ({100 * spreads[name, job]:.0f} %)")
             cells.append("" if name == "headwater" else f"{ratio:.2f} x")
         print("| " + " | ".join(cells) + " |")
-    ratio = medians["headwater", "decode"] / medians["headwater", "recipe"]
-    print(f"\nheadwater: the recipe takes {ratio:.2f} times as long as the bare decode")
+    for name in ("headwater", "headwater, no entry points"):
+        ratio = medians["libjpeg-turbo", "decode"] / medians[name, "recipe"]
+        print(f"\n{name}: the recipe takes {ratio:.2f} times as long as libjpeg-turbo's bare decode")
     print("in brackets: spread of the rounds, most minus least over the median")
 
 

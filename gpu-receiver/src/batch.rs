@@ -1,9 +1,10 @@
 //! A ready batch, as the trainer gets it.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use headwater_core::{Digest, Digester, Dtype, Layout, Masks, Region, SampleRef, TensorLayout};
 use headwater_proto::augment::Provenance;
+use headwater_trace::{Context, Span};
 use headwater_transport::{SlotId, SlotMemory};
 use tokio::sync::mpsc::Sender;
 
@@ -12,6 +13,7 @@ use crate::error::ReceiverError;
 use crate::host::Tie;
 use crate::ledger::{FinishedBatch, Serial};
 use crate::masking::Masking;
+use crate::stall::History;
 
 /// A batch. Clones share it; the slot goes back to the receiver when the last clone is dropped,
 /// and no sooner, so tensors that point into it stay valid as long as they hold a clone.
@@ -37,6 +39,15 @@ pub(crate) struct Home {
     pub(crate) release: Sender<SlotId>,
     /// Kept where the memory is that of this host's service.
     pub(crate) _tie: Option<Arc<Tie>>,
+    pub(crate) spans: BatchSpans,
+}
+
+/// What the trace shows of a batch until it is taken.
+pub(crate) struct BatchSpans {
+    /// The wait for the trainer within the batch's own span.
+    open: Mutex<Option<(Span, Span)>>,
+    /// The leases that brought its parts.
+    leases: Vec<Context>,
 }
 
 struct Inner {
@@ -45,7 +56,23 @@ struct Inner {
     slot: SlotId,
     made_in: u32,
     masking: Option<Arc<Masking>>,
+    history: History,
     masks: OnceLock<Masks>,
+}
+
+// === impl BatchSpans ===
+
+impl BatchSpans {
+    /// `batch` goes on until the batch is taken.
+    pub(crate) fn new(batch: Span, leases: Vec<Context>) -> Self {
+        Self { open: Mutex::new(Some((batch.child("batch ready"), batch))), leases }
+    }
+
+    /// The batch is taken by `next`, where the flows of its leases end.
+    fn on_taken(&self, next: &mut Span) {
+        drop(self.open.lock().unwrap_or_else(PoisonError::into_inner).take());
+        next.end_of(self.leases.iter().copied());
+    }
 }
 
 // === impl Fp8Meta ===
@@ -61,15 +88,33 @@ impl Fp8Meta {
 // === impl Batch ===
 
 impl Batch {
-    pub(crate) fn new(finished: FinishedBatch, home: Home, masking: Option<Arc<Masking>>) -> Self {
+    pub(crate) fn new(
+        finished: FinishedBatch,
+        home: Home,
+        masking: Option<Arc<Masking>>,
+        history: History,
+    ) -> Self {
         let slot = finished.order.slot;
         let (made_in, masks) = (std::process::id(), OnceLock::new());
-        Self { inner: Arc::new(Inner { finished, home, slot, made_in, masking, masks }) }
+        Self { inner: Arc::new(Inner { finished, home, slot, made_in, masking, history, masks }) }
     }
 
     /// Its place in the order of delivery.
     pub(crate) fn serial(&self) -> Serial {
         self.inner.finished.order.serial
+    }
+
+    /// Where it was before it was ready.
+    pub(crate) fn history(&self) -> &History {
+        &self.inner.history
+    }
+
+    /// The trainer has it: `next` is its span.
+    pub(crate) fn trace_taken(&self, next: &mut Span) {
+        next.arg("epoch", self.epoch());
+        next.arg("step", self.step());
+        next.arg("samples", self.len());
+        self.inner.home.spans.on_taken(next);
     }
 
     /// The slot that it lies in.

@@ -154,6 +154,11 @@ pub struct ReceiverConfig {
     pub worker_wait_ms: u32,
     /// What becomes of a sample that cannot be read: `substitute` or `fail`.
     pub on_bad_sample: BadSamplePolicy,
+    /// Python that finds the source of a recipe's Python functions, which is part of what the recipe is. Nothing is
+    /// run of it. In Python the loader takes its own.
+    pub python: PathBuf,
+    /// Folders in which their modules are looked for first.
+    pub python_path: Vec<PathBuf>,
     /// Field of the image; `|` between alternatives.
     pub image_field: String,
     /// Field of the class index; empty: no labels, all are -1.
@@ -251,6 +256,8 @@ impl Default for ReceiverConfig {
             attempts_max: 5,
             worker_wait_ms: 60_000,
             on_bad_sample: BadSamplePolicy::Substitute,
+            python: "python3".into(),
+            python_path: Vec::new(),
             image_field: "jpg|jpeg|png|webp|image|img".into(),
             label_field: "cls|label".into(),
             verify: Verify::Network,

@@ -7,6 +7,7 @@ mod landing;
 mod pace;
 mod report;
 mod sessions;
+mod spans;
 mod tasks;
 #[cfg(test)]
 mod tests;
@@ -38,8 +39,10 @@ use crate::scaling::Scaling;
 use crate::sessions::{Dial, SessionShared};
 use crate::setup::{hello, ledger_config};
 use crate::slots::SlotPool;
+use crate::stall::Cause;
 use crate::stats::Stats;
 use host::Host;
+use spans::Spans;
 
 pub(crate) use host::{ASKS_AHEAD, HostLink};
 pub(crate) use tasks::{CpuWork, Outcome, on_a_thread};
@@ -115,6 +118,7 @@ pub(crate) struct Driver {
     state: DriverState,
     /// The service of this host, where there is one.
     host: Option<Host>,
+    spans: Spans,
 }
 
 /// The driver's own bookkeeping.
@@ -146,6 +150,8 @@ struct DriverState {
     stuck_since: Option<Instant>,
     /// Batches wait for slower receivers.
     paced: bool,
+    /// What keeps batches from being made, as it was told last.
+    obstacle: Option<Cause>,
 }
 
 // === impl DriverState ===
@@ -170,6 +176,7 @@ impl DriverState {
             reminder: Reminder::default(),
             stuck_since: None,
             paced: false,
+            obstacle: Some(Cause::Nobody),
         }
     }
 }
@@ -191,6 +198,7 @@ impl Driver {
         }
         hello.stream = parts.order.stream(&scope, config.part_samples);
         let stream = hello.stream;
+        let spans = Spans::new(&hello.receiver, stream);
         let (leaving, left) = watch::channel(false);
         let ordered = watch::Sender::new(parts.start);
         let (releases, released) = mpsc::channel(config.slots_limit());
@@ -229,6 +237,7 @@ impl Driver {
             tasks: JoinSet::new(),
             state,
             host,
+            spans,
         })
     }
 
@@ -244,6 +253,7 @@ impl Driver {
         tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
             let filled = self.fill();
+            self.look_for_obstacles();
             self.ledger.on_demand(self.mailbox.ready() == 0);
             self.ledger.assign(self.now());
             if let Err(error) = filled.and_then(|()| self.perform()) {
@@ -328,9 +338,13 @@ impl Driver {
             FromWorker::Done(done) => {
                 self.stats.on_done(&done);
                 self.report_substitutions(&done);
+                self.spans.on_done(LeaseId(done.lease));
                 self.ledger.on_done(peer, done, now);
             }
-            FromWorker::Failed(failure) => self.ledger.on_failed(peer, failure, now),
+            FromWorker::Failed(failure) => {
+                self.spans.on_lost(LeaseId(failure.lease), "worker failed");
+                self.ledger.on_failed(peer, failure, now);
+            }
             FromWorker::Credits { credits, draining } => {
                 if draining {
                     tracing::info!(peer = peer.0, "worker drains");
@@ -346,6 +360,7 @@ impl Driver {
         let now = self.now();
         match arrival {
             Arrival::Part { peer, lease } => {
+                self.spans.on_arrived(lease);
                 self.ledger.on_arrived(peer, lease, self.landing(kind), now);
             }
             Arrival::Quiet { peer, lease } => self.ledger.on_quiet(peer, lease),
@@ -361,6 +376,7 @@ impl Driver {
                 Action::Lease { peer, lease, place } => {
                     let Some(session) = self.state.sessions.get(&peer) else { continue };
                     session.link.expect(peer, place);
+                    self.spans.on_leased(peer, &session.address, &lease);
                     if session.outbox.try_send(ToWorker::Lease(lease)).is_err() {
                         self.end_session(peer);
                     }
@@ -382,6 +398,7 @@ impl Driver {
     fn withdraw(&mut self, peer: PeerId, lease: LeaseId) {
         // Without a session the path is being torn down, and `Gone` will follow.
         let Some(session) = self.state.sessions.get(&peer) else { return };
+        self.spans.on_lost(lease, "withdrawn");
         let withdrawal = session.link.withdraw(peer, lease);
         let _ = session.outbox.try_send(ToWorker::Withdraw(vec![lease.0]));
         if withdrawal == Withdrawal::Quiet {

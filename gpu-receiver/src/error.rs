@@ -15,6 +15,14 @@ pub enum ReceiverError {
         /// What it must be.
         rule: &'static str,
     },
+    /// The source of a Python function is not found.
+    #[error("the recipe calls functions of `{module}`, which is not found: {reason}")]
+    Python {
+        /// The module.
+        module: String,
+        /// What was said.
+        reason: String,
+    },
     /// A number is out of range; names the key and the range.
     #[error("receiver.{key} is {value}: must be from 1 to {most}")]
     Range {

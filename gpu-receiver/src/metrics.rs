@@ -9,9 +9,11 @@ use std::time::Duration;
 use headwater_proto::augment::WorkTimes;
 use metrics::{Unit, counter, histogram};
 
+use crate::stall::{Cause, Stalls};
+
 /// Counters without labels. They are shown from the start: an alert on a counter that does not grow
 /// cannot fire while the counter is missing.
-const COUNTERS: [(&str, &str); 12] = [
+const COUNTERS: [(&str, &str); 13] = [
     (BATCHES, "Batches made ready for the trainer"),
     (SAMPLES, "Samples in those batches"),
     (PARTS_ON_DEVICE, "Parts that a network card wrote to a GPU's memory"),
@@ -23,6 +25,7 @@ const COUNTERS: [(&str, &str); 12] = [
     (DUPLICATES, "Parts that came a second time and were dropped"),
     (CHECKPOINT_ERRORS, "Checkpoints that could not be written"),
     (HOST_BATCHES, "Batches of the host's own service, which its trials share"),
+    (SHOWN, "Batches copied for somebody who looks on"),
     (HOST_LEFT, "Times that a trial went on without that service"),
 ];
 
@@ -40,6 +43,7 @@ const DUPLICATES: &str = "headwater_receiver_duplicates_total";
 const CHECKPOINT_ERRORS: &str = "headwater_receiver_checkpoint_errors_total";
 const HOST_BATCHES: &str = "headwater_receiver_host_batches_total";
 const HOST_LEFT: &str = "headwater_receiver_host_left_total";
+const SHOWN: &str = "headwater_receiver_batches_shown_total";
 const PART_SECONDS: &str = "headwater_receiver_part_seconds";
 const STALL_SECONDS: &str = "headwater_receiver_stall_seconds";
 
@@ -62,7 +66,12 @@ pub(crate) static QUEUED_EVENTS: Level = Level::new("headwater_receiver_queued_e
 /// Slots that the trainer let go of, which wait for the driver.
 pub(crate) static QUEUED_RELEASES: Level = Level::new("headwater_receiver_queued_releases");
 /// Seconds waited for batches.
-pub(crate) static WAITED: Level = Level::new("headwater_receiver_waited_seconds");
+static WAITED: Level = Level::new("headwater_receiver_waited_seconds");
+/// The same by cause.
+static WAITED_BY: Mutex<[f64; Cause::ALL.len()]> = Mutex::new([0.0; Cause::ALL.len()]);
+const WAITED_BY_CAUSE: &str = "headwater_receiver_waited_by_cause_seconds";
+/// What is in the whole, and in no cause yet.
+const PENDING: &str = "headwater_receiver_pending_wait_seconds";
 
 /// A gauge that is the sum over all receivers of the process.
 pub(crate) struct Level {
@@ -115,38 +124,38 @@ impl Drop for Share {
 /// Says what the metrics mean; once per process.
 pub(crate) fn describe() {
     static ONCE: Once = Once::new();
-    ONCE.call_once(|| {
-        for (name, help) in COUNTERS {
-            metrics::describe_counter!(name, help);
-        }
-        metrics::describe_counter!(PARTS, "Parts that arrived, by link");
-        metrics::describe_counter!(BYTES, Unit::Bytes, "Bytes of parts, by link");
-        for (level, help) in [
-            (&WORKERS, "Workers with a session"),
-            (&ALONE, "Receivers of this process that have no worker"),
-            (&LEASES, "Leases given and not ended"),
-            (&READY, "Batches ready and not taken"),
-            (&SLOTS, "Slots there are"),
-            (&QUARANTINED, "Slots given back that a late writer or a GPU still holds"),
-            (&TASKS, "Sessions, comparisons of parts and draws of batches under way"),
-            (&QUEUED_EVENTS, "Events that wait for the receiver's driver; 256 at most"),
-            (&QUEUED_RELEASES, "Slots let go of that wait for the driver; a slot each at most"),
-            (&WAITED, "Time the trainer has waited for batches, a wait that goes on included"),
-        ] {
-            metrics::describe_gauge!(level.name, help);
-        }
-        let seconds = Unit::Seconds;
-        metrics::describe_histogram!(
-            PART_SECONDS,
-            seconds,
-            "Time of a part at the worker, by stage"
-        );
-        metrics::describe_histogram!(
-            STALL_SECONDS,
-            seconds,
-            "Time the trainer waited for one batch"
-        );
-    });
+    ONCE.call_once(describe_metrics);
+}
+
+/// Says what the metrics mean to the recorder there is.
+pub fn describe_metrics() {
+    crate::shown::describe();
+    for (name, help) in COUNTERS {
+        metrics::describe_counter!(name, help);
+    }
+    metrics::describe_counter!(PARTS, "Parts that arrived, by link");
+    metrics::describe_counter!(BYTES, Unit::Bytes, "Bytes of parts, by link");
+    for (level, help) in [
+        (&WORKERS, "Workers with a session"),
+        (&ALONE, "Receivers of this process that have no worker"),
+        (&LEASES, "Leases given and not ended"),
+        (&READY, "Batches ready and not taken"),
+        (&SLOTS, "Slots there are"),
+        (&QUARANTINED, "Slots given back that a late writer or a GPU still holds"),
+        (&TASKS, "Sessions, comparisons of parts and draws of batches under way"),
+        (&QUEUED_EVENTS, "Events that wait for the receiver's driver; 256 at most"),
+        (&QUEUED_RELEASES, "Slots let go of that wait for the driver; a slot each at most"),
+        (&WAITED, "Time the trainer has waited for batches, a wait that goes on included"),
+    ] {
+        metrics::describe_gauge!(level.name, help);
+    }
+    let seconds = Unit::Seconds;
+    let help = "The same by cause; with the pending wait the causes add up to it";
+    metrics::describe_gauge!(WAITED_BY_CAUSE, seconds, help);
+    let help = "A wait that goes on, whose cause is known when its batch is there";
+    metrics::describe_gauge!(PENDING, seconds, help);
+    metrics::describe_histogram!(PART_SECONDS, seconds, "Time of a part at the worker, by stage");
+    metrics::describe_histogram!(STALL_SECONDS, seconds, "Time the trainer waited for one batch");
 }
 
 /// Shows the counters from the start, at 0.
@@ -155,7 +164,10 @@ pub(crate) fn begin() {
     for (name, _) in COUNTERS {
         counter!(name).increment(0);
     }
-    WAITED.add(0.0);
+    waited(Duration::ZERO);
+    // Held, so that no older value overwrites a newer one.
+    let by = WAITED_BY.lock().unwrap_or_else(PoisonError::into_inner);
+    Cause::ALL.into_iter().zip(*by).for_each(|(cause, seconds)| show_cause(cause, seconds));
 }
 
 pub(crate) fn batch_ready(samples: usize) {
@@ -167,8 +179,38 @@ pub(crate) fn host_batch() {
     counter!(HOST_BATCHES).increment(1);
 }
 
+pub(crate) fn batch_shown() {
+    counter!(SHOWN).increment(1);
+}
+
 pub(crate) fn went_alone() {
     counter!(HOST_LEFT).increment(1);
+}
+
+/// The trainer has waited.
+pub(crate) fn waited(time: Duration) {
+    WAITED.add(time.as_secs_f64());
+}
+
+/// What it has waited for; `settled` was [`Cause::Pending`] until now.
+pub(crate) fn waited_by(more: &Stalls, settled: Duration) {
+    let mut by = WAITED_BY.lock().unwrap_or_else(PoisonError::into_inner);
+    by[Cause::Pending as usize] -= settled.as_secs_f64();
+    for (cause, time) in more.iter() {
+        by[cause as usize] += time.as_secs_f64();
+        show_cause(cause, by[cause as usize]);
+    }
+    if !settled.is_zero() {
+        show_cause(Cause::Pending, by[Cause::Pending as usize]);
+    }
+}
+
+fn show_cause(cause: Cause, seconds: f64) {
+    match cause {
+        // Goes down too, which what rates are taken of must not. Not below 0 by rounding.
+        Cause::Pending => metrics::gauge!(PENDING).set(seconds.max(0.0)),
+        _ => metrics::gauge!(WAITED_BY_CAUSE, "cause" => cause.name()).set(seconds),
+    }
 }
 
 /// The trainer took a batch after it had waited so long for it.

@@ -11,6 +11,7 @@ use std::time::Duration;
 use headwater_core::{Manifest, Recipe};
 use headwater_cuda::DeviceAllocator;
 use headwater_discovery::Places;
+use headwater_trace::{Span, Tier};
 use tokio::runtime::{Handle, Runtime};
 use tokio::sync::oneshot;
 use tokio::task::AbortHandle;
@@ -23,6 +24,7 @@ use crate::error::ReceiverError;
 use crate::events::{Command, DriverHandle, Event};
 use crate::following::follow_workers;
 use crate::mailbox::{Found, Mailbox};
+use crate::peek::Peek;
 use crate::position::Position;
 use crate::sample_order::SampleOrder;
 use crate::scaling::{AmaxReduce, Scaling};
@@ -55,6 +57,7 @@ pub struct Receiver {
     manifests: Vec<Arc<Manifest>>,
     recipe: Recipe,
     scaling: Arc<Scaling>,
+    peek: Peek,
     config: ReceiverConfig,
     driver: DriverHandle,
     /// Held while a command is under way: the driver has one at a time.
@@ -65,6 +68,8 @@ pub struct Receiver {
     ended: Mutex<Option<std::sync::mpsc::Receiver<()>>>,
     /// The task that looks for workers.
     following: Mutex<Option<AbortHandle>>,
+    /// Since when the trainer waits for a batch, as the trace shows it.
+    waits_since: Mutex<Option<std::time::Instant>>,
     made_in: u32,
 }
 
@@ -97,6 +102,7 @@ impl Receiver {
             return Ok(Some(None));
         }
         self.save_if_due();
+        let mut span = self.next_span();
         let asked = Instant::now();
         let mut wait = self.stats.wait();
         loop {
@@ -106,8 +112,12 @@ impl Receiver {
             wait.count();
             match found? {
                 Found::Batch(batch) => {
-                    wait.over();
+                    wait.over(batch.history());
+                    self.stats.show_place(self.position());
+                    batch.trace_taken(&mut span);
+                    span.end();
                     self.on_taken(&batch)?;
+                    self.peek.on_taken(&batch);
                     // To wake the driver takes tens of microseconds: not while the window is half full. It
                     // hears of this batch's slot, too, when the trainer is through with it.
                     if 2 * self.mailbox.ready() < self.config.window_batches as usize {
@@ -116,6 +126,7 @@ impl Receiver {
                     return Ok(Some(Some(batch)));
                 }
                 Found::EpochEnd => {
+                    self.stats.show_place(self.position());
                     self.driver.room.notify_one();
                     return Ok(Some(None));
                 }
@@ -124,10 +135,26 @@ impl Receiver {
             drop(taking);
             let left = limit.saturating_sub(asked.elapsed()).min(COUNT_WAITS_EVERY);
             if left.is_zero() {
+                self.keep_next_span(span);
                 return Ok(None);
             }
             runtime.block_on(async { tokio::time::timeout(left, changed).await }).ok();
         }
+    }
+
+    /// The trainer's wait for a batch, over all calls until one comes.
+    fn next_span(&self) -> Span {
+        let mut since = self.waits_since.lock().unwrap_or_else(PoisonError::into_inner);
+        let span = Span::on_thread(Tier::Receiver, "next");
+        match since.take() {
+            Some(since) => span.since(since),
+            None => span,
+        }
+    }
+
+    fn keep_next_span(&self, span: Span) {
+        *self.waits_since.lock().unwrap_or_else(PoisonError::into_inner) = span.started();
+        span.forget();
     }
 
     fn on_taken(&self, batch: &Batch) -> Result<(), ReceiverError> {
@@ -204,6 +231,12 @@ impl Receiver {
         &self.config
     }
 
+    /// Copies of batches for somebody who looks on.
+    #[must_use]
+    pub fn peek(&self) -> &Peek {
+        &self.peek
+    }
+
     /// Figures so far.
     #[must_use]
     pub fn stats(&self) -> Snapshot {
@@ -241,6 +274,7 @@ impl Drop for Receiver {
             std::mem::forget(runtime);
             return;
         }
+        self.peek.close();
         self.driver.stop();
         if let Some(ended) = self.ended.lock().unwrap_or_else(PoisonError::into_inner).take() {
             let _ = ended.recv_timeout(END_LIMIT);

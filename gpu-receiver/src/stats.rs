@@ -10,6 +10,9 @@ use tokio::time::Instant;
 
 use crate::ledger::Landing;
 use crate::metrics::{self, Share};
+use crate::position::Position;
+use crate::shown::Shown;
+use crate::stall::{Cause, History, Obstacles, Stalls};
 
 /// Broken samples remembered, so that each is reported once.
 const REPORTED_MAX: usize = 4096;
@@ -47,6 +50,8 @@ pub struct Snapshot {
     pub times: Vec<WorkTimes>,
     /// Time the trainer has waited for batches, a wait that goes on included.
     pub stalled: Duration,
+    /// The same by cause.
+    pub stalled_by: Stalls,
     /// Sessions with workers, comparisons of parts and draws of batches that are under way.
     pub tasks: usize,
 }
@@ -65,6 +70,8 @@ pub(crate) struct Levels {
 /// Collects figures; also feeds the metrics recorder.
 pub(crate) struct Stats {
     inner: Mutex<Inner>,
+    /// Who it is and where it stands, for metrics.
+    shown: Option<Shown>,
 }
 
 /// The trainer waits for a batch. A wait in many short steps, each with a `Wait` of its own, counts as
@@ -72,6 +79,8 @@ pub(crate) struct Stats {
 pub(crate) struct Wait<'a> {
     stats: &'a Stats,
     counted_to: Instant,
+    /// Obstacles so far, then.
+    obstacles: Stalls,
 }
 
 struct Inner {
@@ -81,6 +90,7 @@ struct Inner {
     next_time: usize,
     /// Time waited since the last batch was taken.
     waited: Duration,
+    obstacles: Obstacles,
     shares: Shares,
     /// It has its batches from this host's service, and no workers.
     is_served: bool,
@@ -134,10 +144,26 @@ impl Stats {
             reported: BTreeSet::new(),
             next_time: 0,
             waited: Duration::ZERO,
+            obstacles: Obstacles::new(Some(Cause::Nobody)),
             shares,
             is_served: false,
         };
-        Self { inner: Mutex::new(inner) }
+        Self { inner: Mutex::new(inner), shown: None }
+    }
+
+    /// The same of a receiver that shows who it is.
+    pub(crate) fn of(shown: Shown) -> Self {
+        Self { shown: Some(shown), ..Self::new() }
+    }
+
+    /// The trainer takes the batch of this place next.
+    pub(crate) fn show_place(&self, at: Position) {
+        self.shown.iter().for_each(|shown| shown.place(at));
+    }
+
+    /// A batch was drawn by these weights.
+    pub(crate) fn show_weights(&self, weights: &[f64]) {
+        self.shown.iter().for_each(|shown| shown.weights(weights));
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
@@ -217,9 +243,16 @@ impl Stats {
         metrics::host_batch();
     }
 
+    /// From now on this keeps batches from being made, or nothing that is known.
+    pub(crate) fn obstruct(&self, by: Option<Cause>) {
+        self.lock().obstacles.set(by);
+    }
+
     /// The trainer begins to wait, or goes on waiting.
     pub(crate) fn wait(&self) -> Wait<'_> {
-        Wait { stats: self, counted_to: Instant::now() }
+        let now = Instant::now();
+        let obstacles = self.lock().obstacles.so_far(now);
+        Wait { stats: self, counted_to: now, obstacles }
     }
 
     pub(crate) fn gauge(&self, now: Levels) {
@@ -269,14 +302,25 @@ impl Wait<'_> {
         let time = now.saturating_duration_since(self.counted_to);
         self.counted_to = now;
         let mut inner = self.stats.lock();
+        let obstacles = inner.obstacles.so_far(now);
+        let by = Obstacles::split(&obstacles, &self.obstacles, time);
+        self.obstacles = obstacles;
         inner.figures.stalled += time;
+        inner.figures.stalled_by.add_all(&by);
         inner.waited += time;
-        metrics::WAITED.add(time.as_secs_f64());
+        metrics::waited(time);
+        metrics::waited_by(&by, Duration::ZERO);
     }
 
-    /// The batch is there: all that was counted since the last one becomes one entry.
-    pub(crate) fn over(self) {
-        let waited = std::mem::take(&mut self.stats.lock().waited);
+    /// The batch is there: all that was counted since the last one becomes one entry, and what had no cause
+    /// yet has one.
+    pub(crate) fn over(self, history: &History) {
+        let mut inner = self.stats.lock();
+        let pending = inner.figures.stalled_by.take(Cause::Pending);
+        let by = history.split(pending);
+        inner.figures.stalled_by.add_all(&by);
+        let waited = std::mem::take(&mut inner.waited);
+        metrics::waited_by(&by, pending);
         metrics::batch_taken(waited);
     }
 }
@@ -301,8 +345,19 @@ mod tests {
         tokio::time::advance(Duration::from_millis(10)).await;
         wait.count();
         assert_eq!(stats.lock().waited, Duration::from_millis(2980), "one wait");
-        wait.over();
-        assert_eq!(stats.snapshot().stalled, Duration::from_millis(2980));
+        assert_eq!(stats.snapshot().stalled_by.get(Cause::Nobody), Duration::from_millis(2980));
+        stats.obstruct(None);
+        let mut wait = stats.wait();
+        tokio::time::advance(Duration::from_millis(20)).await;
+        wait.count();
+        let stalled_by = stats.snapshot().stalled_by;
+        assert_eq!(stalled_by.get(Cause::Pending), Duration::from_millis(20), "not known yet");
+        wait.over(&History::of_host());
+        let stalled_by = stats.snapshot().stalled_by;
+        assert_eq!(stalled_by.get(Cause::Pending), Duration::ZERO);
+        assert_eq!(stalled_by.get(Cause::Host), Duration::from_millis(20));
+        assert_eq!(stalled_by.total(), Duration::from_millis(3000), "the causes add up");
+        assert_eq!(stats.snapshot().stalled, Duration::from_millis(3000));
         assert_eq!(stats.lock().waited, Duration::ZERO, "the next batch begins at nothing");
     }
 }

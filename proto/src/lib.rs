@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 pub mod augment;
+pub mod health;
 pub mod identity;
 pub mod storage;
 
@@ -17,7 +18,7 @@ pub mod v1 {
 }
 
 /// Version of the wire protocol. Raised with every incompatible change; both sides must agree.
-pub const WIRE_VERSION: u32 = 6;
+pub const WIRE_VERSION: u32 = 7;
 
 /// Largest gRPC message either side accepts, in bytes.
 pub const MESSAGE_MAX_BYTES: usize = 64 << 20;

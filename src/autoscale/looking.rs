@@ -1,15 +1,12 @@
 //! What ranks and workers did since the last look, from their metrics.
 
 use std::collections::HashMap;
-use std::thread;
 use std::time::Instant;
 
 use headwater_discovery::Places;
 
-use crate::run::{Counters, fetch};
+use crate::scrape::{Metrics, fetch_all};
 
-/// Requests under way at once.
-const AT_ONCE: usize = 16;
 const WAITED: &str = "headwater_receiver_waited_seconds";
 const BUSY: &str = "headwater_augment_pool_busy_seconds";
 const THREADS: &str = "headwater_augment_pool_threads";
@@ -29,7 +26,7 @@ pub(super) struct Seen {
 pub(super) struct Looking {
     receivers: Places,
     workers: Places,
-    before: HashMap<String, (Instant, Counters)>,
+    before: HashMap<String, (Instant, Metrics)>,
 }
 
 // === impl Looking ===
@@ -44,7 +41,7 @@ impl Looking {
         let ranks = addresses(&mut self.receivers, Vec::new());
         let workers = addresses(&mut self.workers, more_workers);
         let all: Vec<String> = ranks.iter().chain(&workers).cloned().collect();
-        let now: HashMap<String, (Instant, Counters)> = fetch_all(&all);
+        let now: HashMap<String, (Instant, Metrics)> = answers(&all);
         let known = |address: &String| Some((self.before.get(address)?, now.get(address)?));
         let mut stalls = Vec::new();
         for ((then, old), (at, new)) in ranks.iter().filter_map(known) {
@@ -72,7 +69,7 @@ impl Looking {
 }
 
 /// Share of the time for which one rank waited, a wait that goes on included. `None`: it is no rank.
-fn stall(old: &Counters, new: &Counters, seconds: f64) -> Option<f64> {
+fn stall(old: &Metrics, new: &Metrics, seconds: f64) -> Option<f64> {
     let (old, new) = (old.value(WAITED).unwrap_or(0.0), new.value(WAITED)?);
     // One that was started again counts from nothing.
     let waited = if new >= old { new - old } else { new };
@@ -87,22 +84,15 @@ fn addresses(places: &mut Places, more: Vec<String>) -> Vec<String> {
     sight.addresses.into_iter().chain(more).collect()
 }
 
-fn fetch_all(addresses: &[String]) -> HashMap<String, (Instant, Counters)> {
+/// Those who answer, and when they did.
+fn answers(addresses: &[String]) -> HashMap<String, (Instant, Metrics)> {
     let mut found = HashMap::new();
-    for some in addresses.chunks(AT_ONCE) {
-        let answers: Vec<_> = thread::scope(|scope| {
-            let asked: Vec<_> =
-                some.iter().map(|place| scope.spawn(move || fetch(place))).collect();
-            asked.into_iter().map(|thread| (thread.join(), Instant::now())).collect()
-        });
-        for (address, (answer, at)) in some.iter().zip(answers) {
-            match answer {
-                Ok(Ok(counters)) => {
-                    found.insert(address.clone(), (at, counters));
-                }
-                Ok(Err(error)) => tracing::debug!(%address, %error, "no metrics"),
-                Err(panic) => std::panic::resume_unwind(panic),
+    for (address, (at, answer)) in addresses.iter().zip(fetch_all(addresses)) {
+        match answer {
+            Ok(metrics) => {
+                found.insert(address.clone(), (at, metrics));
             }
+            Err(error) => tracing::debug!(%address, %error, "no metrics"),
         }
     }
     found
@@ -112,8 +102,8 @@ fn fetch_all(addresses: &[String]) -> HashMap<String, (Instant, Counters)> {
 mod tests {
     use super::*;
 
-    fn waited(seconds: f64) -> Counters {
-        Counters::of(&format!("{WAITED} {seconds}\n"))
+    fn waited(seconds: f64) -> Metrics {
+        Metrics::of(&format!("{WAITED} {seconds}\n"))
     }
 
     #[test]
@@ -124,6 +114,6 @@ mod tests {
         assert_eq!(stall(&before, &waited(3.0), 10.0), Some(0.2));
         assert_eq!(stall(&waited(0.0), &waited(12.0), 10.0), Some(1.0), "two loaders of a rank");
         assert_eq!(stall(&before, &waited(0.5), 10.0), Some(0.05), "started again");
-        assert_eq!(stall(&before, &Counters::of("other 1\n"), 10.0), None, "no rank");
+        assert_eq!(stall(&before, &Metrics::of("other 1\n"), 10.0), None, "no rank");
     }
 }

@@ -4,10 +4,11 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::process::Command;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result};
 use headwater_config::AutoscaleConfig;
 
 use super::backend::Backend;
+use crate::slurm::said;
 
 /// Jobs whose numbers are so far apart listen on the same ports.
 const PORTS: u64 = 512;
@@ -50,7 +51,7 @@ impl Jobs {
         jobs.sort_by_key(|job| (job.node.is_none(), job.number));
         for job in jobs.split_off(wanted.min(jobs.len())) {
             tracing::info!(job = job.number, "a worker is ended");
-            run(Command::new("scancel").arg(job.number.to_string()))?;
+            said(Command::new("scancel").arg(job.number.to_string()))?;
         }
         self.running = jobs.into_iter().filter(|job| job.node.is_some()).collect();
         self.write()
@@ -60,7 +61,7 @@ impl Jobs {
         let mut squeue = Command::new("squeue");
         squeue.args(["--me", "--noheader", "--states=PENDING,CONFIGURING,RUNNING"]);
         squeue.args(["--format=%i %t %N", "--name", &self.config.slurm_job_name]);
-        parse(&run(&mut squeue)?)
+        parse(&said(&mut squeue)?)
     }
 
     fn submit(&self) -> Result<u64> {
@@ -69,10 +70,10 @@ impl Jobs {
         sbatch.args(["--parsable", "--job-name", slurm_job_name]).args(slurm_options);
         sbatch.env("HW_WORKER_PORT", self.config.slurm_port.to_string());
         sbatch.env("HW_WORKER_METRICS_PORT", self.config.slurm_metrics_port.to_string());
-        let said = run(sbatch.arg(slurm_script))?;
+        let answer = said(sbatch.arg(slurm_script))?;
         // NUMBER or NUMBER;CLUSTER.
-        let number = said.trim().split(';').next().and_then(|number| number.parse().ok());
-        let number = number.with_context(|| format!("sbatch says `{}`, no job", said.trim()))?;
+        let number = answer.trim().split(';').next().and_then(|number| number.parse().ok());
+        let number = number.with_context(|| format!("sbatch says `{}`, no job", answer.trim()))?;
         tracing::info!(job = number, "a worker is submitted");
         Ok(number)
     }
@@ -140,20 +141,6 @@ fn replace(path: &Path, text: &str) -> Result<()> {
     file.as_file().set_permissions(readable)?;
     file.persist(path)?;
     Ok(())
-}
-
-/// What a command says; an error with its last line where it fails.
-fn run(command: &mut Command) -> Result<String> {
-    let name = command.get_program().to_string_lossy().into_owned();
-    let output = command.output().with_context(|| format!("cannot run {name}: is it in PATH?"))?;
-    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap_or_default();
-    if !output.status.success() {
-        let said = text(output.stderr);
-        bail!("{name}: {}", said.trim().lines().last().unwrap_or("failed"));
-    }
-    let said = text(output.stdout);
-    ensure!(said.len() < 1 << 20, "{name} says too much");
-    Ok(said)
 }
 
 #[cfg(test)]

@@ -18,10 +18,25 @@ pub(super) fn cpu_time(process: u32) -> Result<Duration> {
     Ok(Duration::from_secs_f64(ticks as f64 / clock_ticks_per_second() as f64))
 }
 
+/// The same of this process and of all its children that have ended, in ticks.
+///
+/// # Errors
+/// The kernel does not say.
+pub(super) fn ticks_with_children() -> Result<u64> {
+    let path = "/proc/self/stat";
+    let stat = fs::read_to_string(path).context(path)?;
+    let mut fields = after_name(&stat).context(path)?.skip(11).take(4).map(str::parse::<u64>);
+    fields.try_fold(0, |all, ticks| Ok(all + ticks?))
+}
+
 fn ticks(stat: &str) -> Option<u64> {
-    // The second field is the program's name in parentheses, which may hold anything.
-    let mut fields = stat.rsplit_once(')')?.1.split_ascii_whitespace().skip(11);
+    let mut fields = after_name(stat)?.skip(11);
     Some(fields.next()?.parse::<u64>().ok()? + fields.next()?.parse::<u64>().ok()?)
+}
+
+/// Fields from the third on: the second is the program's name in parentheses, which may hold anything.
+fn after_name(stat: &str) -> Option<impl Iterator<Item = &str>> {
+    Some(stat.rsplit_once(')')?.1.split_ascii_whitespace())
 }
 
 #[cfg(test)]

@@ -2,11 +2,12 @@
 //! GPU is worth; how fast links are; and how fast samples are read.
 
 mod cpu;
-mod gpu;
+pub(crate) mod gpu;
 pub(crate) mod link;
 mod pipeline;
 mod plain;
+pub(crate) mod report;
 pub(crate) mod storage;
 
-pub(crate) use gpu::{Gpu, Kernels, Uploads, with_nvjpeg};
-pub(crate) use pipeline::{Pipeline, Round};
+pub(crate) use gpu::{DecodingKernels, Gpu, Kernels, Side, Uploads, with_nvjpeg};
+pub(crate) use pipeline::{Pipeline, Summary as PipelineSummary};

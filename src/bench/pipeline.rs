@@ -7,6 +7,7 @@ use headwater_augment::part::SampleFields;
 use headwater_config::Config;
 use headwater_core::SampleRef;
 use headwater_receiver::Receiver;
+use serde::{Deserialize, Serialize};
 use tokio::runtime::Runtime;
 
 use crate::bench::cpu::cpu_time;
@@ -34,13 +35,54 @@ pub(crate) struct Round {
     pub(crate) cpu: CpuTimes,
 }
 
+/// Medians over the rounds, as `--json` prints them.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Summary {
+    /// Name of its preset.
+    pub(crate) recipe: String,
+    pub(crate) threads: usize,
+    pub(crate) rounds: usize,
+    pub(crate) tiers_images_per_s: f64,
+    pub(crate) plain_images_per_s: f64,
+    /// Tiers over the plain loop of the same round.
+    pub(crate) ratio: f64,
+    pub(crate) cpu_ms_an_image: CpuTimes,
+}
+
 /// What each process spends.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct CpuTimes {
     pub(crate) storage: f64,
     pub(crate) worker: f64,
     pub(crate) receiver: f64,
     pub(crate) plain: f64,
+}
+
+// === impl Summary ===
+
+impl Summary {
+    /// Medians of some rounds, each figure by itself.
+    pub(crate) fn of(recipe: String, threads: usize, rounds: &[Round]) -> Self {
+        let median = |figure: fn(&Round) -> f64| {
+            let mut figures: Vec<f64> = rounds.iter().map(figure).collect();
+            figures.sort_by(f64::total_cmp);
+            figures[figures.len() / 2]
+        };
+        Self {
+            recipe,
+            threads,
+            rounds: rounds.len(),
+            tiers_images_per_s: median(|round| round.tiers),
+            plain_images_per_s: median(|round| round.plain),
+            ratio: median(|round| round.tiers / round.plain),
+            cpu_ms_an_image: CpuTimes {
+                storage: median(|round| round.cpu.storage),
+                worker: median(|round| round.cpu.worker),
+                receiver: median(|round| round.cpu.receiver),
+                plain: median(|round| round.cpu.plain),
+            },
+        }
+    }
 }
 
 // === impl Pipeline ===

@@ -4,10 +4,10 @@ use anyhow::Result;
 use clap::Args;
 use headwater_augment::Augment;
 use headwater_config::{Config, Setting};
-use headwater_telemetry::Phase;
+use headwater_telemetry::{Phase, Target, Traced, start_traces};
 
 use crate::cmd::serving::{Serving, announce};
-use crate::flags::given;
+use crate::flags::{TraceFlags, given};
 
 /// Flags of `augment`.
 #[derive(Clone, Debug, Args)]
@@ -21,6 +21,8 @@ pub(crate) struct Flags {
     /// Threads that render; 0: one per core
     #[arg(long, value_name = "N")]
     threads: Option<usize>,
+    #[command(flatten)]
+    trace: TraceFlags,
 }
 
 // === impl Flags ===
@@ -31,6 +33,7 @@ impl Flags {
             given("--listen", "augment.listen", self.listen.as_ref()),
             given("--storage", "augment.storage", self.storage.as_ref()),
             given("--threads", "augment.threads", self.threads),
+            self.trace.settings(),
         ]
         .into_iter()
         .flatten()
@@ -40,7 +43,8 @@ impl Flags {
 
 pub(crate) fn run(config: Config) -> Result<()> {
     let augment = config.augment_tier()?;
-    Serving::run(&config.telemetry, async |serving| {
+    let _traces = start_traces(&config.telemetry, &Traced::tier("augment"));
+    Serving::run(&config.telemetry, &Target::of("augment"), async |serving| {
         let listener = headwater_augment::bind(&augment).await?;
         let opening = Augment::open(augment);
         let Some(worker) = serving.unless_asked(opening).await.transpose()? else {

@@ -3,7 +3,7 @@
 use anyhow::Result;
 use clap::Args;
 use headwater_config::{Config, Setting};
-use headwater_telemetry::Phase;
+use headwater_telemetry::{Phase, Target};
 
 use crate::autoscale::{Rounds, describe, pause};
 use crate::cmd::serving::Serving;
@@ -51,7 +51,7 @@ impl Flags {
 
 pub(crate) fn run(config: Config, flags: &Flags) -> Result<()> {
     config.scaling.validate()?;
-    Serving::run(&config.telemetry, async |serving| {
+    Serving::run(&config.telemetry, &Target::of("autoscale"), async |serving| {
         describe();
         let mut rounds = Rounds::new(&config.autoscale, config.scaling.clone(), flags.dry_run)?;
         serving.health.set(Phase::Ready);

@@ -1,25 +1,35 @@
 //! `headwater bench`: measures.
 
 mod gpu;
+mod report;
 mod storage;
 
 use std::process::{Command, Stdio};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use clap::{Args, Subcommand};
 use headwater_access::Access;
 use headwater_config::{Config, Setting};
 use headwater_core::counted;
+use headwater_telemetry::{Traced, start_traces};
 use headwater_transport::LinkKind;
 use headwater_transport::tcp::{ConnectTls, ListenTls};
-use serde_json::json;
 
 use crate::bench::link::{self as links, Plan, WorkerPlan};
-use crate::bench::{Pipeline, Round};
+use crate::bench::{Pipeline, PipelineSummary};
 use crate::cmd::runtime;
-use crate::flags::{DatasetFlags, given};
+use crate::flags::{DatasetFlags, TraceFlags, given};
 use crate::screen::Screen;
 use crate::shutdown::Shutdown;
+
+/// Flags of `bench`.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct Flags {
+    #[command(flatten)]
+    report: report::ReportFlags,
+    #[command(subcommand)]
+    verb: Option<Verb>,
+}
 
 /// What to measure.
 #[derive(Clone, Debug, Subcommand)]
@@ -51,6 +61,9 @@ pub(crate) struct LinkFlags {
     /// Measurements of each way; medians are shown
     #[arg(long, value_name = "N", default_value_t = 7)]
     rounds: u32,
+    /// One object of JSON
+    #[arg(long)]
+    json: bool,
     /// What the measuring process gives to the one it starts
     #[arg(long, hide = true)]
     worker: Option<String>,
@@ -76,12 +89,24 @@ pub(crate) struct PipelineFlags {
     /// One object of JSON, for `headwater plan --size --bench`
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    trace: TraceFlags,
+}
+
+// === impl Flags ===
+
+impl Flags {
+    /// What the flags set.
+    pub(crate) fn settings(&self) -> Vec<Setting> {
+        let own = self.report.datasets.settings();
+        own.into_iter().chain(self.verb.iter().flat_map(Verb::settings)).collect()
+    }
 }
 
 // === impl Verb ===
 
 impl Verb {
-    pub(crate) fn settings(&self) -> Vec<Setting> {
+    fn settings(&self) -> Vec<Setting> {
         let flags = match self {
             Self::Pipeline(flags) => flags,
             Self::Storage(flags) => return flags.datasets.settings().into_iter().collect(),
@@ -92,6 +117,7 @@ impl Verb {
             given("--threads", "augment.threads", flags.threads),
             given("--batch", "receiver.batch_samples", flags.batch),
             given("--epochs", "receiver.epochs", Some(flags.epochs)),
+            flags.trace.settings(),
         ]
         .into_iter()
         .flatten()
@@ -99,12 +125,18 @@ impl Verb {
     }
 }
 
-pub(crate) fn run(config: Config, verb: &Verb, screen: &Screen) -> Result<()> {
+pub(crate) fn run(config: Config, flags: &Flags, screen: &Screen) -> Result<()> {
+    let verb = match (&flags.report.folder, &flags.verb) {
+        (None, Some(verb)) => verb,
+        (Some(folder), None) => return report::run(config, &flags.report, folder, screen),
+        (None, None) => bail!("say what to measure: `bench link`, or `bench --report DIR` for all"),
+        (Some(_), Some(_)) => bail!("--report runs all benches: leave out the one that is named"),
+    };
     match verb {
-        Verb::Link(flags) => link(&config, flags),
+        Verb::Link(flags) => link(&config, flags, screen),
         Verb::Pipeline(flags) => pipeline(config, flags, screen),
         Verb::Gpu(flags) => gpu::run(&config, flags),
-        Verb::Storage(flags) => storage::run(&config, flags),
+        Verb::Storage(flags) => storage::run(&config, flags, screen),
     }
 }
 
@@ -115,7 +147,7 @@ fn link_named(name: &str) -> Result<LinkKind, String> {
     })
 }
 
-fn link(config: &Config, flags: &LinkFlags) -> Result<()> {
+fn link(config: &Config, flags: &LinkFlags, screen: &Screen) -> Result<()> {
     let runtime = runtime()?;
     let access = Access::open(&config.security)?;
     let name = access.server_name();
@@ -140,6 +172,7 @@ fn link(config: &Config, flags: &LinkFlags) -> Result<()> {
         plan.links.clone_from(&flags.links);
     }
     let own = std::process::id().to_string();
+    let busy = screen.busy("measuring links");
     let report =
         runtime.block_on(links::receiver(&plan, config.augment.rdma_queue_pairs, |invitation| {
             Command::new(std::env::current_exe()?)
@@ -149,7 +182,13 @@ fn link(config: &Config, flags: &LinkFlags) -> Result<()> {
                 .stdout(Stdio::piped())
                 .spawn()
         }));
-    println!("{}", report.context("bench link")?);
+    drop(busy);
+    let report = report.context("bench link")?;
+    if flags.json {
+        println!("{}", serde_json::to_string(&report.summary())?);
+    } else {
+        println!("{report}");
+    }
     Ok(())
 }
 
@@ -162,6 +201,7 @@ fn pipeline(config: Config, flags: &PipelineFlags, screen: &Screen) -> Result<()
         Shutdown::listen()?
     };
     let recipe = config.recipe.preset.clone();
+    let _traces = start_traces(&config.telemetry, &Traced::tier("receiver"));
     let mut pipeline = Pipeline::start(config, shutdown, screen)?;
     let mut rounds = Vec::new();
     // The first round fills caches and is not counted.
@@ -171,41 +211,21 @@ fn pipeline(config: Config, flags: &PipelineFlags, screen: &Screen) -> Result<()
             rounds.push(round);
         }
     }
-    let median = |figure: fn(&Round) -> f64| {
-        let mut figures: Vec<f64> = rounds.iter().map(figure).collect();
-        figures.sort_by(f64::total_cmp);
-        figures[figures.len() / 2]
-    };
-    let tiers = median(|round| round.tiers);
-    let plain = median(|round| round.plain);
-    let ratio = median(|round| round.tiers / round.plain);
+    let figures = PipelineSummary::of(recipe, pipeline.threads(), &rounds);
     if flags.json {
-        let figures = json!({
-            "recipe": recipe,
-            "threads": pipeline.threads(),
-            "rounds": rounds.len(),
-            "tiers_images_per_s": tiers,
-            "plain_images_per_s": plain,
-            "ratio": ratio,
-            "cpu_ms_an_image": {
-                "storage": median(|round| round.cpu.storage),
-                "worker": median(|round| round.cpu.worker),
-                "receiver": median(|round| round.cpu.receiver),
-                "plain": median(|round| round.cpu.plain),
-            },
-        });
-        println!("{figures}");
+        println!("{}", serde_json::to_string(&figures)?);
         return Ok(());
     }
-    let (threads, rounds) = (pipeline.threads(), rounds.len());
-    println!("{}, medians of {}", counted(threads, "thread"), counted(rounds, "round"));
-    println!("three tiers  {tiers:8.1} images/s");
-    println!("plain loop   {plain:8.1} images/s");
-    println!("tiers / plain loop: {ratio:.3}");
+    let (threads, rounds) = (counted(figures.threads, "thread"), counted(figures.rounds, "round"));
+    println!("{threads}, medians of {rounds}");
+    println!("three tiers  {:8.1} images/s", figures.tiers_images_per_s);
+    println!("plain loop   {:8.1} images/s", figures.plain_images_per_s);
+    println!("tiers / plain loop: {:.3}", figures.ratio);
     println!("CPU time an image:");
-    println!("  storage    {:6.3} ms", median(|round| round.cpu.storage));
-    println!("  worker     {:6.3} ms", median(|round| round.cpu.worker));
-    println!("  receiver   {:6.3} ms", median(|round| round.cpu.receiver));
-    println!("  plain loop {:6.3} ms", median(|round| round.cpu.plain));
+    let cpu = figures.cpu_ms_an_image;
+    println!("  storage    {:6.3} ms", cpu.storage);
+    println!("  worker     {:6.3} ms", cpu.worker);
+    println!("  receiver   {:6.3} ms", cpu.receiver);
+    println!("  plain loop {:6.3} ms", cpu.plain);
     Ok(())
 }

@@ -11,6 +11,7 @@ use serde_json::json;
 use crate::cmd::runtime;
 use crate::doctor::{Check, Inventory, Patient, Verdict, examine, link, proof, storage, tiers};
 use crate::flags::{DatasetFlags, given};
+use crate::screen::Screen;
 
 /// Flags of `doctor`.
 #[derive(Clone, Debug, Args)]
@@ -50,7 +51,7 @@ impl Flags {
     }
 }
 
-pub(crate) fn run(loaded: &Loaded, flags: &Flags) -> Result<()> {
+pub(crate) fn run(loaded: &Loaded, flags: &Flags, screen: &Screen) -> Result<()> {
     let config = with_shards(loaded);
     if let Some(address) = &flags.serve {
         return runtime()?.block_on(link::serve(&config, address));
@@ -59,6 +60,7 @@ pub(crate) fn run(loaded: &Loaded, flags: &Flags) -> Result<()> {
         Some(root) => (Machine::recorded(root), false),
         None => (Machine::this(), true),
     };
+    let busy = screen.busy("looking");
     let (checks, inventory) = match &flags.link {
         Some(peer) => {
             let measured = runtime()?.block_on(link::measure(&config, &machine, peer));
@@ -84,6 +86,7 @@ pub(crate) fn run(loaded: &Loaded, flags: &Flags) -> Result<()> {
             (checks, Some(patient.inventory))
         }
     };
+    drop(busy);
     if flags.json {
         let mut report = json!({ "checks": checks });
         if let Some(inventory) = inventory {

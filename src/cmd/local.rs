@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use anyhow::{Context, Result};
 use clap::Args;
 use headwater_config::Config;
+use headwater_telemetry::{Traced, start_traces};
 use rustix::process::Pid;
 
 use crate::cmd::serving::announce;
@@ -26,6 +27,8 @@ pub(crate) fn run(config: Config, flags: &Flags) -> Result<()> {
     let starter =
         flags.starter.map(|pid| Pid::from_raw(pid).context("--starter is 0")).transpose()?;
     do_not_wait_for_readers();
+    let telemetry = config.telemetry.clone().of_service("local");
+    let _traces = start_traces(&telemetry, &Traced::tier("local"));
     let listening = || announce("listening on", flags.socket.display());
     Ok(headwater_local::serve(config, &flags.socket, starter, listening)?)
 }

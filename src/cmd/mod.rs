@@ -3,11 +3,13 @@
 pub(crate) mod augment;
 pub(crate) mod autoscale;
 pub(crate) mod bench;
+pub(crate) mod completions;
 pub(crate) mod config;
 pub(crate) mod datasets;
 pub(crate) mod doctor;
 pub(crate) mod host;
 pub(crate) mod local;
+pub(crate) mod man;
 pub(crate) mod monitor;
 pub(crate) mod plan;
 pub(crate) mod publish;
@@ -16,6 +18,7 @@ pub(crate) mod run;
 pub(crate) mod serving;
 pub(crate) mod storage;
 mod stream;
+pub(crate) mod trace;
 
 use anyhow::{Context as _, Result};
 

@@ -1,120 +1,67 @@
 //! `headwater monitor`: shows what goes on, without a part in it.
 
-use std::io::Write as _;
-use std::time::{Duration, Instant};
+mod service;
+mod stream;
+mod web;
 
-use anyhow::{Result, bail};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::Result;
 use clap::Args;
-
-use crate::monitor::{Stream, Window};
-
-/// Time between two reports, and that a single one is about.
-const REPORT_EVERY: Duration = Duration::from_secs(1);
+use headwater_config::Config;
 
 /// Flags of `monitor`.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Flags {
-    /// Shows a stream in Tensorcom's format, whoever sends it: `zsub://host:7404`, `zrpull+ipc:///run/batches`
-    #[arg(long, value_name = "URL", required = true)]
-    tensorcom: String,
-    /// Reports once, as soon as there is a rate
+    /// Addresses of `/metrics`, written as in receiver.workers: `node[1-4]:9400`, `dns:ranks:9400`
+    /// [default: monitor.targets, and the processes that leave a file in the targets directory]
+    #[arg(value_name = "ADDRESS")]
+    addresses: Vec<String>,
+    /// Shows only this job: its ranks, and the workers and storage nodes that jobs share
+    #[arg(long, value_name = "NAME")]
+    job: Option<String>,
+    /// Directory in which processes leave where they show their metrics [default: telemetry.targets_dir]
+    #[arg(long, value_name = "DIR")]
+    targets_dir: Option<PathBuf>,
+    /// Reports once, as text, as soon as there are rates
     #[arg(long)]
     once: bool,
     /// Writes each report as a line of JSON
     #[arg(long)]
     json: bool,
-    /// How long `--once` waits for batches, in seconds
+    /// Serves the report as a page for browsers instead: `:8080` for this host only, or `0.0.0.0:8080`
+    #[arg(long, value_name = "HOST:PORT", conflicts_with_all = ["once", "json", "tensorcom"])]
+    web: Option<String>,
+    /// Time between two reports, in seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 1.0, value_parser = seconds)]
+    every: f64,
+    /// Rates are means over this time, in seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 5.0, value_parser = seconds)]
+    window: f64,
+    /// Shows a stream in Tensorcom's format instead, whoever sends it: `zsub://host:7404`
+    #[arg(long, value_name = "URL", conflicts_with_all = ["addresses", "job", "targets_dir"])]
+    tensorcom: Option<String>,
+    /// How long `--tensorcom --once` waits for batches, in seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 60)]
     wait: u32,
 }
 
 /// Watches until it is interrupted or, once, until there is a report.
-pub(crate) fn run(flags: &Flags) -> Result<()> {
-    let stream = Stream::open(&flags.tensorcom)?;
-    if stream.takes_away() {
-        let url = stream.url();
-        eprintln!(
-            "{url}: every batch that is seen here is missing at the other clients of that address"
-        );
-    }
-    let mut report = Report { json: flags.json, shapes: String::new() };
-    if flags.once {
-        return once(&stream, &mut report, Duration::from_secs(flags.wait.into()));
-    }
-    let mut window = Window::new(Instant::now());
-    loop {
-        let left = REPORT_EVERY.saturating_sub(window.elapsed(Instant::now()));
-        if !left.is_zero() {
-            stream.look(left, &mut window)?;
-            continue;
-        }
-        let now = Instant::now();
-        report.write(&stream, &window, now)?;
-        window.begin(now);
-    }
-}
-
-/// The rate begins with the first batch, and there is none before the second.
-fn once(stream: &Stream, report: &mut Report, wait: Duration) -> Result<()> {
-    let begun = Instant::now();
-    let mut window = Window::new(begun);
-    let mut has_first = false;
-    loop {
-        let now = Instant::now();
-        if has_first && window.batches() > 0 && window.elapsed(now) >= REPORT_EVERY {
-            return report.write(stream, &window, now);
-        }
-        let left = wait.saturating_sub(begun.elapsed());
-        if left.is_zero() {
-            break;
-        }
-        let ahead = REPORT_EVERY.saturating_sub(window.elapsed(now));
-        let until = if has_first && !ahead.is_zero() { left.min(ahead) } else { left };
-        stream.look(until, &mut window)?;
-        if !has_first && window.batches() > 0 {
-            has_first = true;
-            window.begin(Instant::now());
-        }
-    }
-    if has_first {
-        // One batch, and its shapes.
-        return report.write(stream, &window, Instant::now());
-    }
-    let (url, seconds) = (stream.url(), wait.as_secs());
-    match window.bad() {
-        Some((bad, error)) => {
-            bail!("{bad} messages from {url} were not in Tensorcom's format: {error}")
-        }
-        None => {
-            bail!("no batch came from {url} within {seconds} s: does its sender run? see --wait")
+pub(crate) fn run(config: &Config, flags: &Flags) -> Result<()> {
+    match &flags.tensorcom {
+        None => service::run(config, flags),
+        Some(url) => {
+            let wait = Duration::from_secs(flags.wait.into());
+            let once_within = flags.once.then_some(wait);
+            stream::run(stream::Terms { url, once_within, json: flags.json })
         }
     }
 }
 
-/// Writes reports to standard output.
-struct Report {
-    json: bool,
-    /// Written last.
-    shapes: String,
-}
-
-// === impl Report ===
-
-impl Report {
-    fn write(&mut self, stream: &Stream, window: &Window, now: Instant) -> Result<()> {
-        let mut out = std::io::stdout().lock();
-        if self.json {
-            writeln!(out, "{}", window.json(stream.url(), now))?;
-            return Ok(out.flush()?);
-        }
-        if self.shapes != window.shapes() {
-            window.shapes().clone_into(&mut self.shapes);
-            writeln!(out, "{}", self.shapes)?;
-        }
-        writeln!(out, "{}", window.text(now))?;
-        if let Some((bad, error)) = window.bad() {
-            writeln!(out, "{bad} messages are not in Tensorcom's format: {error}")?;
-        }
-        Ok(out.flush()?)
-    }
+/// A time in seconds, from 1 to 3600.
+fn seconds(text: &str) -> Result<f64, String> {
+    let seconds: Option<f64> = text.parse().ok();
+    let usable = seconds.filter(|seconds| (1.0..=3600.0).contains(seconds));
+    usable.ok_or_else(|| "give seconds, from 1 to 3600".to_owned())
 }

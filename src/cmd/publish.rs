@@ -5,10 +5,11 @@ use std::thread;
 
 use anyhow::{Context, Result, ensure};
 use clap::Args;
+use headwater_batch_view::BatchView;
 use headwater_config::{Config, Setting};
 use headwater_core::counted;
 use headwater_receiver::{Position, Receiver, Resume};
-use headwater_telemetry::Phase;
+use headwater_telemetry::{Phase, Target, Traced, start_traces};
 
 use crate::cmd::runtime;
 use crate::cmd::serving::{Serving, announce};
@@ -52,8 +53,14 @@ struct Course {
 pub(crate) fn run(config: &Config) -> Result<()> {
     let receiver_config = config.receiver_tier()?;
     let datasets = config.dataset_uses()?;
+    let traced = Traced::rank("publish", receiver_config.rank, receiver_config.world_size);
+    let _traces = start_traces(&config.telemetry, &traced);
     let runtime = runtime()?;
-    let (serving, _metrics) = runtime.block_on(Serving::open_rank(&config.telemetry))?;
+    let (serving, metrics) = {
+        let target =
+            Target { tier: "publish", ..Target::rank(&config.receiver.job, config.receiver.rank) };
+        runtime.block_on(Serving::open_rank(&config.telemetry, &target))?
+    };
     let Serving { health, shutdown } = serving;
     describe();
     let recipe = config.recipe.recipe()?;
@@ -75,6 +82,9 @@ pub(crate) fn run(config: &Config) -> Result<()> {
     let courses: Vec<Course> = opened.into_iter().map(begin).collect::<Result<_>>()?;
     for name in courses.iter().flat_map(|course| course.publisher.names()) {
         announce("publishing on", name);
+    }
+    if let Some(course) = courses.first() {
+        BatchView::serve(&course.receiver, &config.telemetry, metrics.as_ref())?;
     }
     health.set(Phase::Ready);
     go(courses, &shutdown)

@@ -11,11 +11,12 @@ use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::{Context, Result};
 use clap::Args;
+use headwater_batch_view::BatchView;
 use headwater_config::{Config, Setting};
 use headwater_core::counted;
 use headwater_local::{Watch, host_receiver};
 use headwater_receiver::{Batch, Callbacks, Receiver};
-use headwater_telemetry::Phase;
+use headwater_telemetry::{Phase, Target, Traced, start_traces};
 use serde_json::json;
 
 use crate::cmd::runtime;
@@ -64,15 +65,21 @@ impl Flags {
 pub(crate) fn run(config: &Config, flags: &Flags, screen: &Screen) -> Result<()> {
     let receiver_config = config.receiver_tier()?;
     let datasets = config.dataset_uses()?;
+    let traced = Traced::rank("receiver", receiver_config.rank, receiver_config.world_size);
+    let _traces = start_traces(&config.telemetry, &traced);
     let epochs = receiver_config.epochs;
     let runtime = runtime()?;
-    let (serving, _metrics) = runtime.block_on(Serving::open_rank(&config.telemetry))?;
+    let (serving, metrics) = {
+        let target = Target::rank(&config.receiver.job, config.receiver.rank);
+        runtime.block_on(Serving::open_rank(&config.telemetry, &target))?
+    };
     let Serving { health, shutdown } = serving;
     let mut digests = flags.digests.as_deref().map(open).transpose()?;
     let recipe = config.recipe.recipe()?;
     let host = receiver_config.host_share.then(|| join_host(config)).transpose()?;
     let callbacks = Callbacks { host, ..Callbacks::default() };
     let receiver = Receiver::open_with(receiver_config, recipe, &datasets, callbacks)?;
+    BatchView::serve(&receiver, &config.telemetry, metrics.as_ref())?;
     health.set(Phase::Ready);
 
     let total = flags.batches.unwrap_or(u64::MAX).min(match epochs {

@@ -6,10 +6,12 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 use headwater_config::{Config, Setting};
 use headwater_receiver::ReceiverConfig;
+use headwater_telemetry::{Traced, start_traces};
 
 use crate::cmd::runtime;
-use crate::flags::{DatasetFlags, given};
-use crate::run::{Embedded, Fed, Feed, Processes, Tiers, report, scrape};
+use crate::flags::{DatasetFlags, TraceFlags, given};
+use crate::run::{Embedded, Fed, Feed, Processes, Tiers, report};
+use crate::scrape::scrape;
 use crate::screen::Screen;
 use crate::shutdown::Shutdown;
 
@@ -51,6 +53,8 @@ pub(crate) struct Flags {
     /// Samples in that picture
     #[arg(long, value_name = "N", default_value_t = 8)]
     contact_samples: usize,
+    #[command(flatten)]
+    trace: TraceFlags,
 }
 
 // === impl Flags ===
@@ -66,6 +70,7 @@ impl Flags {
             given("--recipe", "recipe.preset", self.recipe.as_ref()),
             given("--dtype", "recipe.dtype", self.dtype.as_ref()),
             given("--links", "receiver.links", self.links.as_ref()),
+            self.trace.settings(),
         ]
         .into_iter()
         .flatten()
@@ -86,12 +91,14 @@ pub(crate) fn run(mut config: Config, flags: &Flags, screen: &Screen) -> Result<
     if config.augment.threads == 0 {
         config.augment.threads = (config.augment.threads() / flags.workers).max(1);
     }
+    let tier = if flags.processes { "receiver" } else { "run" };
+    let _traces = start_traces(&config.telemetry, &Traced::tier(tier));
     let runtime = runtime()?;
     let shutdown = {
         let _within = runtime.enter();
         Shutdown::listen()?
     };
-    let (fed, counters) = if flags.processes {
+    let (fed, workers) = if flags.processes {
         // On this thread, which lives as long as the program: children end with it.
         let mut tiers = Processes::start(&config, flags.workers, &shutdown, screen)?;
         let fed = feed(&config, flags, &mut tiers, &shutdown, screen)?;
@@ -106,7 +113,7 @@ pub(crate) fn run(mut config: Config, flags: &Flags, screen: &Screen) -> Result<
         let fed = feed(&config, flags, &mut tiers, &shutdown, screen)?;
         (fed, scrape(&tiers.addresses().metrics))
     };
-    println!("{}", report(&fed, &counters));
+    println!("{}", report(&fed, &workers));
     if let (Some(path), Some(sheet)) = (&flags.contact_sheet, &fed.sheet) {
         if sheet.is_empty() {
             println!("no contact sheet: recipe `{}` makes no images", config.recipe.preset);
@@ -142,6 +149,7 @@ fn feed(
         config: receiver,
         recipe: config.recipe.recipe()?,
         datasets: config.dataset_uses()?,
+        telemetry: config.telemetry.clone(),
         sheet_samples: flags.sheet_samples(),
     };
     feed.run(tiers, shutdown, screen).context("receiver")

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use headwater_telemetry::{
-    Health, MetricsServer, Phase, TelemetryConfig, local_rank, start_metrics,
+    Health, MetricsServer, Phase, Target, TelemetryConfig, local_rank, start_metrics,
 };
 
 use crate::cmd::runtime;
@@ -27,11 +27,12 @@ impl Serving {
     /// Starts signals and metrics, then runs `tier` to its end.
     pub(crate) fn run(
         telemetry: &TelemetryConfig,
+        target: &Target,
         tier: impl AsyncFnOnce(Self) -> Result<()>,
     ) -> Result<()> {
         let runtime = runtime()?;
         let ended = runtime.block_on(async {
-            let (serving, _metrics) = Self::open(telemetry).await?;
+            let (serving, _metrics) = Self::open(telemetry, target).await?;
             tier(serving).await
         });
         runtime.shutdown_timeout(RUNTIME_END);
@@ -39,9 +40,12 @@ impl Serving {
     }
 
     /// Starts signals and metrics; the latter are served until they are dropped.
-    pub(crate) async fn open(telemetry: &TelemetryConfig) -> Result<(Self, Option<MetricsServer>)> {
+    pub(crate) async fn open(
+        telemetry: &TelemetryConfig,
+        target: &Target,
+    ) -> Result<(Self, Option<MetricsServer>)> {
         let serving = Self { health: Health::new(), shutdown: Shutdown::listen()? };
-        let metrics = start_metrics(telemetry, serving.health.clone()).await?;
+        let metrics = start_metrics(telemetry, serving.health.clone(), target).await?;
         if let Some(metrics) = &metrics {
             announce("metrics on", metrics.address());
         }
@@ -51,9 +55,10 @@ impl Serving {
     /// As [`Serving::open`], for a training rank: it adds its local rank to the port of its metrics.
     pub(crate) async fn open_rank(
         telemetry: &TelemetryConfig,
+        target: &Target,
     ) -> Result<(Self, Option<MetricsServer>)> {
         let local_rank = local_rank(|name| std::env::var(name).ok())?;
-        Self::open(&telemetry.clone().of_local_rank(local_rank)?).await
+        Self::open(&telemetry.clone().of_local_rank(local_rank)?, target).await
     }
 
     /// Waits for something at the start; `None` when the process is asked to end meanwhile.
@@ -64,7 +69,7 @@ impl Serving {
         }
     }
 
-    /// Resolves when the process is asked to end, and says so to `/healthz`.
+    /// Resolves when the process is asked to end, and says so to `/readyz`.
     pub(crate) async fn drain(self) {
         self.shutdown.asked().await;
         self.health.set(Phase::Draining);

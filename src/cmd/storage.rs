@@ -6,10 +6,10 @@ use anyhow::Result;
 use clap::Args;
 use headwater_config::{Config, Setting};
 use headwater_storage::Storage;
-use headwater_telemetry::Phase;
+use headwater_telemetry::{Phase, Target, Traced, start_traces};
 
 use crate::cmd::serving::{Serving, announce};
-use crate::flags::{DatasetFlags, given};
+use crate::flags::{DatasetFlags, TraceFlags, given};
 
 /// Flags of `storage`.
 #[derive(Clone, Debug, Args)]
@@ -22,6 +22,8 @@ pub(crate) struct Flags {
     index_dir: Option<PathBuf>,
     #[command(flatten)]
     datasets: DatasetFlags,
+    #[command(flatten)]
+    trace: TraceFlags,
 }
 
 // === impl Flags ===
@@ -33,6 +35,7 @@ impl Flags {
             given("--listen", "storage.listen", self.listen.as_ref()),
             given("--index-dir", "storage.index_dir", index_dir),
             self.datasets.settings(),
+            self.trace.settings(),
         ]
         .into_iter()
         .flatten()
@@ -42,7 +45,8 @@ impl Flags {
 
 pub(crate) fn run(config: Config) -> Result<()> {
     let storage = config.storage_tier()?;
-    Serving::run(&config.telemetry, async |serving| {
+    let _traces = start_traces(&config.telemetry, &Traced::tier("storage"));
+    Serving::run(&config.telemetry, &Target::of("storage"), async |serving| {
         // Before indexing, which may take long: a port in use is known at once.
         let listener = headwater_storage::listen(&storage.listen).await?;
         let Some(storage) = serving.unless_asked(Storage::open(storage)).await.transpose()? else {

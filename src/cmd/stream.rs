@@ -7,7 +7,7 @@ use clap::Args;
 use headwater_config::Setting;
 use headwater_receiver::{Batch, Receiver};
 
-use crate::flags::{DatasetFlags, RankFlags, given};
+use crate::flags::{DatasetFlags, RankFlags, TraceFlags, given};
 use crate::shutdown::Shutdown;
 
 /// How often signals are looked for while no batch comes.
@@ -29,6 +29,8 @@ pub(crate) struct StreamFlags {
     /// Epochs; 0: without end
     #[arg(long, value_name = "N")]
     epochs: Option<u32>,
+    #[command(flatten)]
+    trace: TraceFlags,
 }
 
 // === impl StreamFlags ===
@@ -41,6 +43,7 @@ impl StreamFlags {
             given("--workers", "receiver.workers", self.workers.as_ref()),
             self.datasets.settings(),
             given("--epochs", "receiver.epochs", self.epochs),
+            self.trace.settings(),
         ]
         .into_iter()
         .flatten()

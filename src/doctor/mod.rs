@@ -3,6 +3,7 @@
 //! Each file judges one kind of thing from an inventory; nothing here is changed or repaired.
 
 mod check;
+mod decoded;
 mod gpus;
 mod libraries;
 pub(crate) mod link;
@@ -23,6 +24,7 @@ use serde::Serialize;
 use headwater_config::Config;
 
 pub(crate) use check::{Check, Verdict, gigabytes};
+pub(crate) use processor::kernels;
 
 /// What checks look at.
 pub(crate) struct Patient<'a> {
@@ -50,6 +52,9 @@ pub(crate) fn examine(patient: &Patient<'_>) -> Vec<Check> {
     let mut checks = vec![configuration(patient.config)];
     checks.extend(processor::checks(patient));
     checks.extend(memory::checks(patient));
+    if patient.is_this {
+        checks.extend(decoded::checks(patient));
+    }
     checks.extend(rdma::checks(patient));
     checks.extend(gpus::checks(patient));
     if patient.is_this {

@@ -178,7 +178,7 @@ impl Rules {
 
     /// The fields of a sample that has no image.
     fn found_instead(&self, sample: &EncodedSample) -> String {
-        let found: Vec<&str> = sample.fields().map(|(name, _)| name.as_str()).collect();
+        let found: Vec<&str> = sample.fields().map(|field| field.name.as_str()).collect();
         fields::found_instead(&found, &self.image)
     }
 }

@@ -1,9 +1,33 @@
-//! What goes on, as somebody sees it who looks from outside: streams of batches.
+//! What goes on, as somebody sees it who looks from outside: a service, by the metrics of its processes,
+//! or a stream of batches.
 //!
-//! Deliberately absent: any part in the stream beyond that of one more client.
+//! Deliberately absent: any part in what is watched beyond that of one more reader of metrics, or of one
+//! more client of the stream.
 
+mod figures;
+mod history;
+mod page;
+mod process;
+mod remedy;
+mod report;
+mod rows;
+mod screen;
+mod series;
 mod stream;
+mod survey;
+mod tables;
+mod targets;
+mod text;
+mod verdict;
+mod watch;
 mod window;
 
+pub(crate) use page::Page;
+pub(crate) use report::Report;
+pub(crate) use screen::show;
 pub(crate) use stream::Stream;
+pub(crate) use survey::Terms;
+pub(crate) use targets::{SlurmPorts, Sources};
+pub(crate) use text::text;
+pub(crate) use watch::Watch;
 pub(crate) use window::Window;

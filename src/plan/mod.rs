@@ -8,8 +8,8 @@ use std::sync::Arc;
 use anyhow::{Context, Result, bail};
 use headwater_augment::decode::{DecodeFailure, Decoder};
 use headwater_augment::part::{SampleFault, SampleFields, check_bytes, next_substitute};
-use headwater_augment::render::RenderKey;
-use headwater_core::draw::{DrawnOp, Extent, SampleParams, ViewParams};
+use headwater_batch_view::{DrawSource, SampleView, Substitution};
+use headwater_core::draw::Extent;
 use headwater_core::sampler::{BatchPlan, Sampler};
 use headwater_core::{Manifest, Recipe, SampleRef};
 use headwater_proto::augment::BadSamplePolicy;
@@ -46,47 +46,7 @@ pub(crate) struct Planned {
     pub(crate) global_samples: u64,
     /// Each dataset's name and share.
     pub(crate) weights: Vec<(String, f64)>,
-    pub(crate) samples: Vec<PlannedSample>,
-}
-
-/// One sample.
-#[derive(Debug, Serialize)]
-pub(crate) struct PlannedSample {
-    pub(crate) dataset: String,
-    pub(crate) shard: String,
-    pub(crate) index: u32,
-    pub(crate) pass: u32,
-    pub(crate) key: String,
-    pub(crate) label: i64,
-    /// Why the sample that was asked for is not the one that is there.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) substitution: Option<Substitution>,
-    /// Size of the whole image; none where it is not decoded.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) image: Option<Extent>,
-    /// What is done to all of it first.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub(crate) image_ops: Vec<DrawnOp>,
-    /// Cuts that views are made of.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub(crate) bases: Vec<ViewParams>,
-    pub(crate) views: Vec<PlannedView>,
-}
-
-/// One sample stands for another.
-#[derive(Debug, Serialize)]
-pub(crate) struct Substitution {
-    pub(crate) used_index: u32,
-    pub(crate) reason: String,
-}
-
-/// One view.
-#[derive(Debug, Serialize)]
-pub(crate) struct PlannedView {
-    pub(crate) tensor: String,
-    pub(crate) view: usize,
-    #[serde(flatten)]
-    pub(crate) params: ViewParams,
+    pub(crate) samples: Vec<SampleView>,
 }
 
 /// A sample that can be used.
@@ -194,30 +154,18 @@ impl Planner {
         batch: &BatchPlan,
         asked: &SampleRef,
         decoder: &mut Decoder,
-    ) -> Result<PlannedSample> {
+    ) -> Result<SampleView> {
         let manifest = &self.manifests[usize::from(asked.dataset)];
-        let shard = &manifest.shards()[asked.shard as usize];
         let (used_index, usable, reason) = self.usable(asked, decoder).await?;
-        let id = manifest.sample_id(asked).context("a sample is not in the manifest")?;
-        let seed = self.config.receiver.seed;
-        let key = RenderKey { seed, epoch: batch.epoch, pass: asked.pass, sample: id };
-        let mut drawn = SampleParams::default();
-        if let Some(image) = usable.image {
-            drawn.draw(&self.recipe, image, |stream| key.view(stream).rng());
+        let Usable { key, label, image } = usable;
+        let mut view = SampleView::new(manifest, asked, key, label);
+        view.substitution = reason.map(|reason| Substitution { used_index, reason });
+        if let Some(image) = image {
+            let (recipe, seed) = (&self.recipe, self.config.receiver.seed);
+            let source = DrawSource { recipe, seed, epoch: batch.epoch };
+            view.draw(source, manifest, asked, image);
         }
-        Ok(PlannedSample {
-            dataset: manifest.dataset().to_owned(),
-            shard: shard.name.clone(),
-            index: asked.index,
-            pass: asked.pass,
-            key: usable.key,
-            label: usable.label,
-            substitution: reason.map(|reason| Substitution { used_index, reason }),
-            image: usable.image,
-            image_ops: drawn.image_ops().to_vec(),
-            bases: drawn.bases().to_vec(),
-            views: self.views(&drawn),
-        })
+        Ok(view)
     }
 
     /// The sample asked for, or the one that the rule for bad samples puts in its place.
@@ -277,16 +225,6 @@ impl Planner {
             // It says nothing of the sample.
             Err(error @ DecodeFailure::Passing { .. }) => Err(error.into()),
         }
-    }
-
-    /// The views with the names of their tensors.
-    fn views(&self, drawn: &SampleParams) -> Vec<PlannedView> {
-        let tensors = self.recipe.tensors.iter();
-        let names = tensors.flat_map(|tensor| {
-            (0..tensor.views.len()).map(move |view| (tensor.name.clone(), view))
-        });
-        let views = names.zip(drawn.views().iter().cloned());
-        views.map(|((tensor, view), params)| PlannedView { tensor, view, params }).collect()
     }
 }
 

@@ -3,11 +3,12 @@
 use std::fmt::Write as _;
 
 use anyhow::Result;
+use headwater_batch_view::{NamedView, SampleView};
 use headwater_core::draw::{DrawnOp, JitterStep, Origin, ViewParams};
 use headwater_core::printable;
 use serde_json::{Value, to_value};
 
-use super::{Planned, PlannedSample, PlannedView};
+use super::Planned;
 
 /// For people.
 pub(crate) fn text(planned: &Planned) -> String {
@@ -44,8 +45,8 @@ pub(crate) fn json(planned: &Planned) -> Result<String> {
     Ok(text)
 }
 
-fn sample_text(number: usize, sample: &PlannedSample) -> String {
-    let PlannedSample { dataset, shard, index, pass, key, label, image, .. } = sample;
+fn sample_text(number: usize, sample: &SampleView) -> String {
+    let SampleView { dataset, shard, index, pass, key, label, image, .. } = sample;
     let size = match image {
         Some(image) => format!("{}x{} pixels", image.width, image.height),
         None => "not decoded".to_owned(),
@@ -65,7 +66,7 @@ fn sample_text(number: usize, sample: &PlannedSample) -> String {
     for (number, base) in sample.bases.iter().enumerate() {
         text += &format!("      {}\n", view_text(&format!("base {number}"), base));
     }
-    for PlannedView { tensor, view, params } in &sample.views {
+    for NamedView { tensor, view, params } in &sample.views {
         text += &format!("      {}\n", view_text(&format!("{tensor}[{view}]"), params));
     }
     text
@@ -94,6 +95,9 @@ fn op_text(op: &DrawnOp) -> String {
         DrawnOp::Grayscale => "grayscale".to_owned(),
         DrawnOp::GaussianBlur { sigma } => format!("blur (sigma {sigma:.3})"),
         DrawnOp::Solarize { threshold } => format!("solarize (from {threshold})"),
+        DrawnOp::Python { seed: [high, low], .. } => {
+            format!("python (default_rng([{high}, {low}]))")
+        }
         DrawnOp::ColorJitter { order, brightness, contrast, saturation, hue } => {
             let step = |step: &JitterStep| match step {
                 JitterStep::Brightness => format!("brightness {brightness:.3}"),

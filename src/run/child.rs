@@ -20,13 +20,15 @@ const END_LIMIT: Duration = Duration::from_secs(5);
 /// How often it is looked at.
 const LOOK: Duration = Duration::from_millis(10);
 /// Start of the line that says why a process ends.
-const LAST_WORDS: &str = "headwater: ";
+pub(crate) const LAST_WORDS: &str = "headwater: ";
 
 /// A running child. Dropping it ends it and waits for its end.
 pub(crate) struct Child {
     name: String,
     process: Process,
     lines: Receiver<String>,
+    /// Whether it was asked to end: a second signal would cut its orderly end short.
+    is_asked: bool,
     /// Ends with the child's standard error; gives the reason it stated for its end.
     listener: Option<JoinHandle<Option<String>>>,
 }
@@ -54,7 +56,8 @@ impl Child {
         let (input, output, errors) =
             (process.stdin.take(), process.stdout.take(), process.stderr.take());
         let (send, lines) = channel();
-        let mut child = Self { name: name.to_owned(), process, lines, listener: None };
+        let mut child =
+            Self { name: name.to_owned(), process, lines, is_asked: false, listener: None };
         let pipes = input.zip(output).zip(errors).with_context(what)?;
         child.connect(pipes, &text, send, screen)?;
         Ok(child)
@@ -138,9 +141,9 @@ impl Child {
         }
     }
 
-    /// Asks it to end.
+    /// Asks it to end, once.
     pub(crate) fn ask(&mut self) {
-        if self.runs() {
+        if !std::mem::replace(&mut self.is_asked, true) && self.runs() {
             self.signal(Signal::TERM);
         }
     }

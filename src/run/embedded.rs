@@ -3,7 +3,7 @@
 use anyhow::Result;
 use headwater_config::Config;
 use headwater_local::ANY_PORT;
-use headwater_telemetry::{Health, MetricsServer, start_metrics};
+use headwater_telemetry::{Health, MetricsServer, Phase, Target, start_metrics};
 
 use crate::run::{Addresses, Tiers};
 
@@ -11,7 +11,7 @@ use crate::run::{Addresses, Tiers};
 pub(crate) struct Embedded {
     addresses: Addresses,
     tiers: headwater_local::Embedded,
-    _metrics: Option<MetricsServer>,
+    metrics: Option<MetricsServer>,
 }
 
 // === impl Embedded ===
@@ -23,7 +23,9 @@ impl Embedded {
         if telemetry.metrics_listen.is_empty() {
             telemetry.metrics_listen = ANY_PORT.to_owned();
         }
-        let metrics = start_metrics(&telemetry, Health::new()).await?;
+        let health = Health::new();
+        let target = Target::rank(&config.receiver.job, config.receiver.rank);
+        let metrics = start_metrics(&telemetry, health.clone(), &target).await?;
         let mut tiers = headwater_local::Embedded::start(config, |_, _| ()).await?;
         let mut addresses = Addresses {
             storage: tiers.storage().to_owned(),
@@ -33,13 +35,18 @@ impl Embedded {
         for _ in 0..workers {
             addresses.workers.push(tiers.add_worker().await?);
         }
-        Ok(Self { addresses, tiers, _metrics: metrics })
+        health.set(Phase::Ready);
+        Ok(Self { addresses, tiers, metrics })
     }
 }
 
 impl Tiers for Embedded {
     fn addresses(&self) -> &Addresses {
         &self.addresses
+    }
+
+    fn metrics(&self) -> Option<&MetricsServer> {
+        self.metrics.as_ref()
     }
 
     fn check(&mut self) -> Result<()> {

@@ -4,9 +4,11 @@ use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
+use headwater_batch_view::BatchView;
 use headwater_contact_sheet::Sheet;
 use headwater_core::{Digest, Digester, Recipe, SampleRef, counted};
 use headwater_receiver::{Batch, DatasetUse, Receiver, ReceiverConfig, Snapshot};
+use headwater_telemetry::TelemetryConfig;
 
 use crate::run::Tiers;
 use crate::screen::Screen;
@@ -20,6 +22,7 @@ pub(crate) struct Feed {
     pub(crate) config: ReceiverConfig,
     pub(crate) recipe: Recipe,
     pub(crate) datasets: Vec<DatasetUse>,
+    pub(crate) telemetry: TelemetryConfig,
     /// Samples of the first batch to draw; 0: none.
     pub(crate) sheet_samples: usize,
 }
@@ -65,6 +68,7 @@ impl Feed {
         let epochs = self.config.epochs;
         let batch_samples = u64::from(self.config.batch_samples);
         let receiver = Receiver::open(self.config, self.recipe, &self.datasets)?;
+        BatchView::serve(&receiver, &self.telemetry, tiers.metrics())?;
         let steps: u64 = (0..epochs).map(|epoch| receiver.steps_per_epoch(epoch)).sum();
         if steps == 0 {
             bail!(

@@ -5,7 +5,6 @@ mod embedded;
 mod feed;
 mod processes;
 mod report;
-mod scrape;
 
 use std::net::SocketAddr;
 
@@ -13,12 +12,13 @@ use anyhow::Result;
 use headwater_config::Config;
 use headwater_local::ANY_PORT;
 use headwater_receiver::ReceiverConfig;
+use headwater_telemetry::MetricsServer;
 
+pub(crate) use child::LAST_WORDS;
 pub(crate) use embedded::Embedded;
 pub(crate) use feed::{Fed, Feed};
 pub(crate) use processes::Processes;
 pub(crate) use report::{bytes, report};
-pub(crate) use scrape::{Counters, fetch, scrape};
 
 /// Where the first two tiers are.
 #[derive(Clone, Debug, Default)]
@@ -55,6 +55,9 @@ impl Addresses {
 pub(crate) trait Tiers {
     /// Where they are.
     fn addresses(&self) -> &Addresses;
+
+    /// The metrics of this process, where it serves any.
+    fn metrics(&self) -> Option<&MetricsServer>;
 
     /// Whether the epoch can still be finished; says who is missing if not.
     fn check(&mut self) -> Result<()>;

@@ -5,6 +5,8 @@ use std::time::Duration;
 use anyhow::{Result, bail};
 use headwater_config::Config;
 use headwater_local::ANY_PORT;
+use headwater_telemetry::MetricsServer;
+use headwater_trace::TracePath;
 
 use crate::run::child::Child;
 use crate::run::{Addresses, Tiers};
@@ -39,12 +41,18 @@ impl Processes {
         config.telemetry.metrics_listen = ANY_PORT.to_owned();
         config.storage.listen = ANY_PORT.to_owned();
         config.augment.listen = ANY_PORT.to_owned();
+        let trace = std::mem::take(&mut config.telemetry.trace);
+        config.telemetry.trace = trace_of(&trace, "storage");
         let mut storage = Child::start("storage", "storage", &config, screen)?;
         storage.address("metrics on", STORAGE_START, shutdown)?;
         let address = storage.address("listening on", STORAGE_START, shutdown)?.to_string();
         config.augment.storage = vec![address.clone()];
         let started: Result<Vec<Child>> = (0..workers)
-            .map(|number| Child::start(&format!("augment-{number}"), "augment", &config, screen))
+            .map(|number| {
+                let name = format!("augment-{number}");
+                config.telemetry.trace = trace_of(&trace, &name);
+                Child::start(&name, "augment", &config, screen)
+            })
             .collect();
         let mut started = started?;
         let mut addresses = Addresses { storage: address, ..Addresses::default() };
@@ -67,9 +75,22 @@ impl Processes {
     }
 }
 
+/// Where a child writes its trace: a file of its own beside this process's.
+fn trace_of(trace: &str, name: &str) -> String {
+    match TracePath::parse(trace) {
+        Ok(path) if !trace.contains("%p") => path.tagged(name).text().to_owned(),
+        // Where it is no path of a trace, each says so.
+        Ok(_) | Err(_) => trace.to_owned(),
+    }
+}
+
 impl Tiers for Processes {
     fn addresses(&self) -> &Addresses {
         &self.addresses
+    }
+
+    fn metrics(&self) -> Option<&MetricsServer> {
+        None
     }
 
     fn check(&mut self) -> Result<()> {

@@ -4,15 +4,16 @@ use std::fmt::Write as _;
 
 use headwater_core::counted;
 use headwater_proto::augment::WorkTimes;
-use headwater_receiver::Snapshot;
+use headwater_receiver::{Cause, Snapshot, Stalls};
 
-use crate::run::{Counters, Fed};
+use crate::run::Fed;
+use crate::scrape::Metrics;
 
 const FILE: &str = "headwater_storage_read_bytes_total{way=\"file\"}";
 const GRPC: &str = "headwater_storage_read_bytes_total{way=\"grpc\"}";
 
-/// The report as text. `counters` are those of the workers.
-pub(crate) fn report(fed: &Fed, counters: &Counters) -> String {
+/// The report as text. `workers` are the metrics of the workers.
+pub(crate) fn report(fed: &Fed, workers: &Metrics) -> String {
     let mut text = String::new();
     for epoch in &fed.epochs {
         let _ = writeln!(
@@ -32,7 +33,7 @@ pub(crate) fn report(fed: &Fed, counters: &Counters) -> String {
     let images: u64 = fed.epochs.iter().map(|epoch| epoch.samples).sum();
     let rows = [
         ["tier", "images/s", "moved", "median of a part"].map(str::to_owned),
-        storage(stats, images, counters),
+        storage(stats, images, workers),
         augment(stats, images),
         receiver(fed, images),
     ];
@@ -44,9 +45,9 @@ pub(crate) fn report(fed: &Fed, counters: &Counters) -> String {
     text.trim_end().to_owned()
 }
 
-fn storage(stats: &Snapshot, images: u64, counters: &Counters) -> [String; 4] {
+fn storage(stats: &Snapshot, images: u64, workers: &Metrics) -> [String; 4] {
     let rate = format!("{} by one reader", rate(stats, images, |times| times.read_us));
-    let (file, grpc) = (bytes(counters.get(FILE)), bytes(counters.get(GRPC)));
+    let (file, grpc) = (bytes(workers.get(FILE)), bytes(workers.get(GRPC)));
     let median = median(stats, |times| times.read_us);
     ["storage".into(), rate, format!("{file} from files, {grpc} by gRPC"), format!("read {median}")]
 }
@@ -67,8 +68,23 @@ fn receiver(fed: &Fed, images: u64) -> [String; 4] {
     let moved: Vec<String> = stats.link_bytes.iter().map(by_link).collect();
     let median = median(stats, |times| times.deliver_us);
     let waited = fed.waited.as_secs_f64();
-    let times = format!("deliver {median}; {waited:.1} s waited for batches");
+    let why = why_waited(&stats.stalled_by);
+    let times = format!("deliver {median}; {waited:.1} s waited for batches{why}");
     ["receiver".into(), rate, moved.join(", "), times]
+}
+
+/// Causes of waits, the longest first; those of less than a hundredth left out.
+fn why_waited(by: &Stalls) -> String {
+    let whole = by.total().as_secs_f64();
+    let mut causes: Vec<(Cause, f64)> =
+        by.iter().map(|(cause, time)| (cause, 100.0 * time.as_secs_f64() / whole)).collect();
+    causes.retain(|(_, percent)| *percent >= 1.0);
+    causes.sort_by(|(_, a), (_, b)| b.total_cmp(a));
+    let said = |(cause, percent): &(Cause, f64)| format!("{} {percent:.0} %", cause.name());
+    match causes.iter().map(said).collect::<Vec<_>>() {
+        none if none.is_empty() => String::new(),
+        said => format!(" ({})", said.join(", ")),
+    }
 }
 
 /// Images per second while busy, from the parts whose times are known.

@@ -6,7 +6,7 @@ use anyhow::{Result, bail, ensure};
 use clap::Args;
 use headwater_config::Config;
 
-use super::model::{Hardware, Job, Size, size};
+use super::model::{Hardware, Job, PLANNED_BUSY, Size, size};
 use super::rates::Photos;
 use super::rates::core_rate;
 
@@ -56,7 +56,7 @@ pub(crate) struct SizeFlags {
     #[arg(long, value_name = "BYTES", requires = "size", default_value_t = 1e9)]
     shard_bytes: f64,
     /// Share of cores, networks and disks that is planned to be busy
-    #[arg(long, value_name = "SHARE", requires = "size", default_value_t = 0.85)]
+    #[arg(long, value_name = "SHARE", requires = "size", default_value_t = PLANNED_BUSY)]
     busy: f64,
 }
 

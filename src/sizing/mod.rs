@@ -9,4 +9,5 @@ mod rates;
 mod render;
 
 pub(crate) use flags::SizeFlags;
+pub(crate) use model::workers_for;
 pub(crate) use render::{json, text};

@@ -5,6 +5,8 @@ use serde::Serialize;
 
 use super::rates::{CoreRate, GRPC_CPU_S_PER_GB, Photos, RECEIVER_MS, TCP_CPU_S_PER_GB};
 
+/// Share of cores, networks and disks that is planned to be busy, unless it is said otherwise.
+pub(super) const PLANNED_BUSY: f64 = 0.85;
 const GIGA: f64 = 1e9;
 /// Memory for each thread that renders: an image of 12 megapixels as planes, and its views.
 const THREAD_BYTES: f64 = 64e6;
@@ -138,6 +140,12 @@ pub(crate) fn size(
     }
 }
 
+/// Workers for `times` as many samples as `busy_workers` make now, which is the number of workers times the
+/// share of their time for which they render. They are planned to be busy for [`PLANNED_BUSY`] of it.
+pub(crate) fn workers_for(times: f64, busy_workers: f64) -> u64 {
+    largest(&[(times * busy_workers / PLANNED_BUSY, "cores")]).0.into()
+}
+
 // === impl Flow ===
 
 impl Flow<'_> {
@@ -245,6 +253,13 @@ mod tests {
     use headwater_core::Dtype;
 
     use super::*;
+
+    #[test]
+    fn workers_are_planned_to_have_time_left() {
+        assert_eq!(workers_for(1.0, 1.7), 2);
+        assert_eq!(workers_for(2.0, 1.7), 4);
+        assert_eq!(workers_for(2.0, 1.8), 5);
+    }
 
     fn job() -> Job {
         Job {

@@ -1,15 +1,20 @@
 //! What a storage node serves and within which bounds.
 
+mod hub;
+
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use headwater_access::AccessConfig;
 use headwater_cache::{CacheConfig, CacheLevel};
 use headwater_config_derive::Keys;
+use headwater_interpreter::{Settings, Trusted};
 use serde::{Deserialize, Serialize};
 
-use crate::source::SourceUrl;
+use crate::source::{PYTHON, SourceUrl};
 use crate::{FormatKind, StorageError};
+pub(crate) use hub::HubAccess;
 
 const LISTEN_DEFAULT: &str = "127.0.0.1:7401";
 /// Few enough to stay in a core's cache from the file to the socket.
@@ -37,7 +42,8 @@ const CACHE_TIMEOUT_MS_DEFAULT: u64 = 300_000;
 const SOURCE_TIMEOUT_MS_DEFAULT: u64 = 30_000;
 const SOURCE_RETRY_MS_DEFAULT: u64 = 60_000;
 const SOURCE_REQUESTS_DEFAULT: usize = 64;
-const HUB: &str = "https://huggingface.co";
+/// Datasets may take long to be opened.
+const PYTHON_TIMEOUT_MS_DEFAULT: u64 = 300_000;
 
 /// Configuration of one storage node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, Keys)]
@@ -56,6 +62,9 @@ pub struct StorageConfig {
     /// Folder for the indices that are made. Without one they lie beside their shards, or, where
     /// that folder cannot be written to, in `~/.cache/headwater/index`.
     pub index_dir: Option<PathBuf>,
+    /// Entry points of JPEG images, with which workers decode them faster: `off`, `read` those that are
+    /// kept where the indices are, or `make` those that are missing too, on one thread of least priority.
+    pub jpeg_entries: JpegEntries,
     /// Sum of the samples in one block of an answer, in bytes.
     #[key(unit = "bytes")]
     pub block_bytes: usize,
@@ -131,6 +140,20 @@ pub struct StorageConfig {
     pub hub_endpoint: String,
     /// What to do with a shard whose end is missing.
     pub on_broken_shard: OnBrokenShard,
+    /// Python modules whose datasets are served, or packages of them: `mine.data`. They are imported in processes
+    /// beside the node's threads, and never one that is not named here.
+    pub python_modules: Vec<String>,
+    /// Python that they are run by, with numpy: a program's name, or a path such as `/opt/venv/bin/python`.
+    pub python: PathBuf,
+    /// Folders in which modules are looked for first.
+    pub python_path: Vec<PathBuf>,
+    /// Longest time for one sample, or for opening a dataset, in ms; then the process is ended and the sample tried
+    /// again.
+    #[key(unit = "milliseconds")]
+    pub python_timeout_ms: u64,
+    /// Processes that read one shard of a Python dataset; 0: one per core.
+    #[key(unit = "processes")]
+    pub python_processes: usize,
     /// Who may read; `[security]` in the file.
     #[serde(skip)]
     pub security: AccessConfig,
@@ -161,6 +184,12 @@ pub struct DatasetConfig {
     /// Samples of one shard, for formats that have no shards of their own.
     #[serde(default = "shard_samples_default")]
     pub shard_samples: u32,
+    /// Arguments of a Python dataset's class, by name.
+    #[serde(default)]
+    pub arguments: BTreeMap<String, serde_json::Value>,
+    /// Most bytes of a sample of a Python dataset.
+    #[serde(default = "sample_bytes_default")]
+    pub sample_bytes_max: u64,
 }
 
 /// Most samples of such a shard: workers are told where each of them lies in one message.
@@ -168,8 +197,25 @@ const SHARD_SAMPLES_MAX: u32 = 65_536;
 /// Samples of one shard where files do not say.
 const SHARD_SAMPLES_DEFAULT: u32 = 1024;
 
+/// Most bytes of a sample, where nothing else is said.
+const SAMPLE_BYTES_DEFAULT: u64 = 1 << 20;
+
+fn sample_bytes_default() -> u64 {
+    SAMPLE_BYTES_DEFAULT
+}
+
 fn shard_samples_default() -> u32 {
     SHARD_SAMPLES_DEFAULT
+}
+
+impl DatasetConfig {
+    /// The modules of the Python datasets that it names.
+    #[must_use]
+    pub fn python_modules(&self) -> Vec<String> {
+        let classes = self.shards.iter().filter_map(|pattern| pattern.strip_prefix(PYTHON));
+        let module = |class: &str| class.split(':').next().unwrap_or_default().to_owned();
+        classes.map(module).collect()
+    }
 }
 
 impl Default for DatasetConfig {
@@ -182,6 +228,8 @@ impl Default for DatasetConfig {
             columns: Vec::new(),
             sequence_length: None,
             shard_samples: SHARD_SAMPLES_DEFAULT,
+            arguments: BTreeMap::new(),
+            sample_bytes_max: SAMPLE_BYTES_DEFAULT,
         }
     }
 }
@@ -197,6 +245,19 @@ pub enum OnBrokenShard {
     SkipTail,
 }
 
+/// What is done about the entry points of JPEG images.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum JpegEntries {
+    /// They are neither read nor made.
+    Off,
+    /// Those that are kept go with their samples.
+    #[default]
+    Read,
+    /// As `Read`, and those that are missing are made while the node serves.
+    Make,
+}
+
 // === impl StorageConfig ===
 
 impl Default for StorageConfig {
@@ -207,6 +268,7 @@ impl Default for StorageConfig {
             datasets: Vec::new(),
             roots: Vec::new(),
             index_dir: None,
+            jpeg_entries: JpegEntries::Read,
             block_bytes: BLOCK_BYTES_DEFAULT,
             readers: READERS_DEFAULT,
             connections_max: CONNECTIONS_DEFAULT,
@@ -230,6 +292,11 @@ impl Default for StorageConfig {
             source_requests_max: SOURCE_REQUESTS_DEFAULT,
             hub_endpoint: String::new(),
             on_broken_shard: OnBrokenShard::Fail,
+            python_modules: Vec::new(),
+            python: "python3".into(),
+            python_path: Vec::new(),
+            python_timeout_ms: PYTHON_TIMEOUT_MS_DEFAULT,
+            python_processes: 0,
             security: AccessConfig::default(),
         }
     }
@@ -265,6 +332,10 @@ impl StorageConfig {
                 let rule = "must be 1 to 65536";
                 return fault("datasets.shard_samples", &dataset.shard_samples, rule);
             }
+            if !(1..=1 << 30).contains(&dataset.sample_bytes_max) {
+                let rule = "must be 1 to 1073741824";
+                return fault("datasets.sample_bytes_max", &dataset.sample_bytes_max, rule);
+            }
         }
         for root in self.roots.iter().filter_map(|root| root.to_str()) {
             if SourceUrl::is_one(root) && SourceUrl::parse(root).is_err() {
@@ -282,6 +353,7 @@ impl StorageConfig {
             ("answer_timeout_ms", self.answer_timeout_ms),
             ("source_timeout_ms", self.source_timeout_ms),
             ("source_retry_ms", self.source_retry_ms),
+            ("python_timeout_ms", self.python_timeout_ms),
         ] {
             if !(1..=600_000).contains(&value) {
                 return fault(key, &value, "must be 1 to 600000");
@@ -320,23 +392,35 @@ impl StorageConfig {
         }
     }
 
+    /// How Python is started.
+    pub(crate) fn interpreter(&self) -> Settings {
+        Settings {
+            python: self.python.clone(),
+            folders: self.python_path.clone(),
+            trusted: Trusted::new(self.python_modules.clone(), "storage.python_modules"),
+            timeout: Duration::from_millis(self.python_timeout_ms),
+        }
+    }
+
+    /// Processes that read one shard.
+    pub(crate) fn python_processes(&self) -> usize {
+        let cores = || std::thread::available_parallelism().map_or(1, usize::from);
+        if self.python_processes > 0 { self.python_processes } else { cores() }
+    }
+
     /// Where shards are unpacked to when no cache is configured: a folder beside the indices'; `None`
     /// where there is no home.
     pub(crate) fn usual_cache() -> Option<CacheConfig> {
-        Some(CacheConfig {
-            levels: vec![CacheLevel { dir: usual_cache_dir()?, bytes: USUAL_CACHE_BYTES }],
-            timeout: Duration::from_millis(CACHE_TIMEOUT_MS_DEFAULT),
-            group_read: false,
-        })
+        let levels = vec![CacheLevel { dir: usual_cache_dir()?, bytes: USUAL_CACHE_BYTES }];
+        let timeout = Duration::from_millis(CACHE_TIMEOUT_MS_DEFAULT);
+        Some(CacheConfig::node(levels, timeout, false))
     }
 
     /// How the cache is opened; `None` without one.
     pub(crate) fn cache(&self) -> Option<CacheConfig> {
-        (!self.cache.is_empty()).then(|| CacheConfig {
-            levels: self.cache.clone(),
-            timeout: Duration::from_millis(self.cache_timeout_ms),
-            group_read: self.cache_group_read,
-        })
+        let timeout = Duration::from_millis(self.cache_timeout_ms);
+        let config = || CacheConfig::node(self.cache.clone(), timeout, self.cache_group_read);
+        (!self.cache.is_empty()).then(config)
     }
 }
 
@@ -356,45 +440,6 @@ fn home_cache() -> Option<PathBuf> {
     let absolute = |name| std::env::var_os(name).map(PathBuf::from).filter(|p| p.is_absolute());
     let cache = absolute("XDG_CACHE_HOME").or_else(|| Some(absolute("HOME")?.join(".cache")))?;
     Some(cache.join("headwater"))
-}
-
-/// Where the hub is, and what opens it.
-#[derive(Clone)]
-pub(crate) struct HubAccess {
-    /// As `https://host`.
-    pub(crate) endpoint: String,
-    /// Never in a message.
-    pub(crate) token: Option<String>,
-}
-
-// === impl HubAccess ===
-
-impl HubAccess {
-    /// By the configuration, then by what the hub's own tools read: `HF_ENDPOINT`; `HF_TOKEN`, or the
-    /// file that `huggingface-cli login` writes.
-    pub(crate) fn of(config: &StorageConfig) -> Self {
-        let variable = |name| std::env::var(name).ok().filter(|value| !value.trim().is_empty());
-        let own = Some(config.hub_endpoint.clone()).filter(|endpoint| !endpoint.is_empty());
-        let endpoint = own.or_else(|| variable("HF_ENDPOINT")).unwrap_or_else(|| HUB.to_owned());
-        let home = || {
-            let cache = variable("XDG_CACHE_HOME").map(PathBuf::from);
-            let cache = cache.or_else(|| Some(PathBuf::from(variable("HOME")?).join(".cache")));
-            variable("HF_HOME").map(PathBuf::from).or_else(|| Some(cache?.join("huggingface")))
-        };
-        let file =
-            || variable("HF_TOKEN_PATH").map(PathBuf::from).or_else(|| Some(home()?.join("token")));
-        let read =
-            || std::fs::read_to_string(file()?).ok().filter(|token| !token.trim().is_empty());
-        let token = variable("HF_TOKEN").or_else(read).map(|token| token.trim().to_owned());
-        Self { endpoint, token }
-    }
-}
-
-impl std::fmt::Debug for HubAccess {
-    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let token = if self.token.is_some() { "some" } else { "none" };
-        write!(out, "HubAccess({}, token: {token})", self.endpoint)
-    }
 }
 
 #[cfg(test)]

@@ -64,6 +64,21 @@ impl ServedShard {
         self.from.format.reads_in_place() && self.from.place.is_distant()
     }
 
+    /// Whether its samples lie on this host as they are.
+    pub(crate) fn lies_here(&self) -> bool {
+        self.from.format.reads_in_place() && !self.from.place.is_distant()
+    }
+
+    /// Its number in its place.
+    pub(crate) fn number(&self) -> u32 {
+        self.number
+    }
+
+    /// What the place's objects were when they were indexed.
+    pub(crate) fn version(&self) -> Digest {
+        self.version
+    }
+
     /// The object or folder that it lies in.
     pub(crate) fn place(&self) -> &Place {
         &self.from.place

@@ -147,6 +147,18 @@ pub enum StorageError {
         #[source]
         source: io::Error,
     },
+    /// Entry points that cannot be kept.
+    #[error(
+        "entry points of images cannot be written to `{path}`: allow the folder to be written to, or set \
+         `storage.index_dir` to another one"
+    )]
+    KeepEntries {
+        /// The file.
+        path: String,
+        /// What the system said.
+        #[source]
+        source: io::Error,
+    },
     /// Shards that make no manifest.
     #[error(transparent)]
     Manifest(#[from] ManifestError),
@@ -287,6 +299,7 @@ impl StorageError {
             | Self::Pattern { .. }
             | Self::NoMatch { .. }
             | Self::NoDaliIndex { .. }
+            | Self::KeepEntries { .. }
             | Self::Manifest(_)
             | Self::Listen { .. }
             | Self::Serve { .. }

@@ -4,13 +4,17 @@
 //! follows, and the index. It counts only if all of it is as it should be; anything else is made
 //! again. It is written under another name and renamed, so that nobody sees half of it.
 
-use std::io::Write;
-use std::path::{Path, PathBuf};
+mod entries;
+mod places;
+
+use std::fs;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::{fs, io};
 
 use headwater_core::{Digest, ShardIndex};
-use std::os::unix::fs::PermissionsExt;
+
+pub(crate) use entries::{ENTRIES_ENDING, EntriesStamp, KeptEntries};
+pub(crate) use places::KeptPlaces;
 
 use crate::source::{Place, Version};
 
@@ -25,10 +29,7 @@ const HEAD_BYTES: usize = 8 + 2 * 24 + 8 + 16;
 #[derive(Debug)]
 pub(crate) struct KeptIndices {
     access: Access,
-    /// Where all of them lie; without one, beside their shards.
-    folder: Option<PathBuf>,
-    /// For shards whose own folder cannot be written to.
-    fallback: Option<PathBuf>,
+    places: KeptPlaces,
     /// The log was told that indices cannot be kept.
     told: AtomicBool,
 }
@@ -77,7 +78,8 @@ impl Stamp {
 
 impl KeptIndices {
     pub(crate) fn new(folder: Option<PathBuf>, fallback: Option<PathBuf>) -> Self {
-        Self { access: Access::ReadAndWrite, folder, fallback, told: AtomicBool::new(false) }
+        let places = KeptPlaces { folder, fallback };
+        Self { access: Access::ReadAndWrite, places, told: AtomicBool::new(false) }
     }
 
     /// The same indices, read only.
@@ -96,7 +98,7 @@ impl KeptIndices {
             return None;
         }
         let load = |path: &PathBuf| decode(&fs::read(path).ok()?, stamp);
-        self.places(shard).iter().find_map(load)
+        self.places.of(shard, KEPT_ENDING).iter().find_map(load)
     }
 
     /// Keeps an index in the first place that can be written to. Where there is none, it is made
@@ -105,56 +107,14 @@ impl KeptIndices {
         if self.access != Access::ReadAndWrite {
             return;
         }
-        let bytes = encode(index, stamp);
-        let mut last = None;
-        for place in self.places(shard) {
-            match write(&place, &bytes) {
-                Ok(()) => return,
-                Err(error) => last = Some((place, error)),
-            }
-        }
-        if let Some((place, error)) = last
+        let written = self.places.write(shard, KEPT_ENDING, &encode(index, stamp));
+        if let Err((place, error)) = written
             && !self.told.swap(true, Ordering::Relaxed)
         {
             let place = place.display();
             tracing::warn!(%place, %error, "indices are not kept: set `index_dir` to a folder");
         }
     }
-
-    fn places(&self, shard: &Place) -> Vec<PathBuf> {
-        let name = if shard.source.is_local() {
-            shard.path.as_os_str().as_encoded_bytes().to_vec()
-        } else {
-            shard.name().into_bytes()
-        };
-        let digest = Digest::of(&name);
-        let in_folder = |folder: &Path| folder.join(format!("{digest}{KEPT_ENDING}"));
-        if let Some(folder) = &self.folder {
-            return vec![in_folder(folder)];
-        }
-        let beside = shard.source.is_local().then(|| {
-            let mut beside = shard.path.clone().into_os_string();
-            beside.push(KEPT_ENDING);
-            PathBuf::from(beside)
-        });
-        let fallback = self.fallback.as_deref().map(in_folder);
-        beside.into_iter().chain(fallback).collect()
-    }
-}
-
-fn write(place: &Path, bytes: &[u8]) -> io::Result<()> {
-    let folder = place.parent().unwrap_or(Path::new("."));
-    fs::create_dir_all(folder)?;
-    // Others may read what one user has made.
-    let permissions = fs::Permissions::from_mode(0o644);
-    let mut file = tempfile::Builder::new()
-        .prefix(".")
-        .suffix(KEPT_ENDING)
-        .permissions(permissions)
-        .tempfile_in(folder)?;
-    file.write_all(bytes)?;
-    file.persist(place)?;
-    Ok(())
 }
 
 fn encode(index: &ShardIndex, stamp: Stamp) -> Vec<u8> {
@@ -176,6 +136,9 @@ fn decode(bytes: &[u8], stamp: Stamp) -> Option<ShardIndex> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt;
+    use std::path::Path;
+
     use headwater_core::ShardIndexBuilder;
 
     use super::*;

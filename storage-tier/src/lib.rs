@@ -11,7 +11,7 @@
 //! Tools that look after shards without serving them use [`Inspector`]; for a tar by itself there are
 //! [`InspectedShard`] and [`count_samples`].
 //!
-//! Deliberately absent: decoding, order of samples, any memory of who read what (who wants what next
+//! Deliberately absent: pixels (the bits of JPEG images are looked at to find where decoding can begin), order of samples, any memory of who read what (who wants what next
 //! is remembered, to fetch it ahead), writing to sources, encryption, watching for new shards. A dataset
 //! is what it was when the node started; shards must not be written to meanwhile.
 #![forbid(unsafe_code)]
@@ -19,6 +19,7 @@
 mod config;
 mod dataset;
 mod drain;
+mod entries;
 mod error;
 mod find;
 mod format;
@@ -35,14 +36,17 @@ mod storage;
 mod through_cache;
 mod unpacked;
 
-pub use config::{DatasetConfig, OnBrokenShard, StorageConfig, usual_cache_dir};
+pub use config::{DatasetConfig, JpegEntries, OnBrokenShard, StorageConfig, usual_cache_dir};
 pub use dataset::{FirstPlace, first_place};
 pub use error::StorageError;
 pub use find::find_shards;
 pub use format::{Damage, FormatKind, IdxForm, InspectedShard, SampleCount, count_samples};
 pub use headwater_cache::CacheLevel;
-pub use inspect::{DaliIndex, FoundPlace, FoundShard, InspectedSamples, Inspector};
+pub use inspect::{
+    DaliIndex, FoundPlace, FoundShard, InspectedSamples, Inspector, ShardEntriesKept,
+};
 #[doc(hidden)]
+pub use metrics::describe_metrics;
 pub use read_through::read_through;
 pub use service::{listen, serve};
 pub use source::{SUMS_FILE, Sum, sum_of_line};

@@ -3,14 +3,18 @@
 use std::sync::Once;
 use std::time::Duration;
 
-use headwater_proto::storage::{PLAN_SHARDS_MAX, StorageFailure};
+use headwater_proto::storage::{EncodedSample, PLAN_SHARDS_MAX, StorageFailure};
 
 use crate::StorageConfig;
 use crate::look_ahead::{Fill, Outcome};
 
+const INFO: &str = "headwater_storage_info";
 const INDEXED_SHARDS: &str = "headwater_storage_indexed_shards_total";
 const SERVED_BYTES: &str = "headwater_storage_served_bytes_total";
 const SERVED_SAMPLES: &str = "headwater_storage_served_samples_total";
+const SERVED_JPEGS: &str = "headwater_storage_served_jpegs_total";
+const ENTRIES_REFUSED: &str = "headwater_storage_entries_refused_total";
+const ENTRIES_MADE: &str = "headwater_storage_entries_made_total";
 const REFUSED: &str = "headwater_storage_refused_requests_total";
 const OPEN_SHARDS: &str = "headwater_storage_open_shards";
 const OPEN_SHARDS_LIMIT: &str = "headwater_storage_open_shards_limit";
@@ -35,32 +39,54 @@ const SOURCE_RETRIES: &str = "headwater_storage_source_retries_total";
 /// Says what the metrics mean; once per process.
 pub(crate) fn describe() {
     static ONCE: Once = Once::new();
-    ONCE.call_once(|| {
-        headwater_storage_client::describe_buffers();
-        use metrics::Unit::{Bytes, Seconds};
-        metrics::describe_counter!(
-            INDEXED_SHARDS,
-            "Shards indexed, by source (kept from last time, scan checked against an idx, scan, footer)"
-        );
-        metrics::describe_counter!(SERVED_BYTES, Bytes, "Bytes of sample data sent over gRPC");
-        metrics::describe_counter!(SERVED_SAMPLES, "Samples sent over gRPC");
-        metrics::describe_counter!(REFUSED, "Requests answered by an error, by kind");
-        metrics::describe_gauge!(OPEN_SHARDS, "Shards held open");
-        metrics::describe_gauge!(OPEN_SHARDS_LIMIT, "Shards that may be held open");
-        metrics::describe_gauge!(READS, "Reads being answered over gRPC");
-        metrics::describe_gauge!(READS_LIMIT, "Reads that may be answered at the same time");
-        metrics::describe_gauge!(WAITING, "Reads that wait to be answered");
-        metrics::describe_gauge!(WAITING_LIMIT, "Reads that may wait before one is refused");
-        metrics::describe_histogram!(
-            PAGE_IN_SECONDS,
-            Seconds,
-            "Time to have one block of samples in memory, waiting for a reader included"
-        );
-        describe_look_ahead();
-        metrics::describe_counter!(SOURCE_BYTES, Bytes, "Bytes read from distant sources");
-        metrics::describe_gauge!(SOURCE_REQUESTS, "Requests to distant sources in flight");
-        metrics::describe_counter!(SOURCE_RETRIES, "Requests to distant sources made again");
-    });
+    ONCE.call_once(describe_metrics);
+}
+
+/// Says what the metrics mean to the recorder there is.
+pub fn describe_metrics() {
+    headwater_cache::describe_metrics();
+    headwater_storage_client::describe_buffers();
+    use metrics::Unit::{Bytes, Seconds};
+    metrics::describe_gauge!(INFO, "Always 1; the node's name is a label");
+    metrics::describe_counter!(
+        INDEXED_SHARDS,
+        "Shards indexed, by source (kept from last time, scan checked against an idx, scan, footer)"
+    );
+    metrics::describe_counter!(SERVED_BYTES, Bytes, "Bytes of sample data sent over gRPC");
+    metrics::describe_counter!(SERVED_SAMPLES, "Samples sent over gRPC");
+    describe_entries();
+    metrics::describe_counter!(REFUSED, "Requests answered by an error, by kind");
+    metrics::describe_gauge!(OPEN_SHARDS, "Shards held open");
+    metrics::describe_gauge!(OPEN_SHARDS_LIMIT, "Shards that may be held open");
+    metrics::describe_gauge!(READS, "Reads being answered over gRPC");
+    metrics::describe_gauge!(READS_LIMIT, "Reads that may be answered at the same time");
+    metrics::describe_gauge!(WAITING, "Reads that wait to be answered");
+    metrics::describe_gauge!(WAITING_LIMIT, "Reads that may wait before one is refused");
+    metrics::describe_histogram!(
+        PAGE_IN_SECONDS,
+        Seconds,
+        "Time to have one block of samples in memory, waiting for a reader included"
+    );
+    describe_look_ahead();
+    metrics::describe_counter!(SOURCE_BYTES, Bytes, "Bytes read from distant sources");
+    metrics::describe_gauge!(SOURCE_REQUESTS, "Requests to distant sources in flight");
+    metrics::describe_counter!(SOURCE_RETRIES, "Requests to distant sources made again");
+}
+
+fn describe_entries() {
+    metrics::describe_counter!(
+        SERVED_JPEGS,
+        "JPEG images sent over gRPC, by whether they went with entry points"
+    );
+    metrics::describe_counter!(
+        ENTRIES_REFUSED,
+        "Files of entry points that were not used, by reason (unreadable, foreign, release, \
+         damaged, shard)"
+    );
+    metrics::describe_counter!(
+        ENTRIES_MADE,
+        "JPEG images whose entry points the node has looked for, by whether they have some"
+    );
 }
 
 fn describe_look_ahead() {
@@ -79,6 +105,11 @@ fn describe_look_ahead() {
     metrics::describe_gauge!(PREFETCH_BYTES_LIMIT, Bytes, "What these may be");
 }
 
+/// The node serves under this name.
+pub(crate) fn serves(node: &str) {
+    metrics::gauge!(INFO, "node" => node.to_owned()).set(1.0);
+}
+
 pub(crate) fn limits(config: &StorageConfig) {
     metrics::gauge!(OPEN_SHARDS_LIMIT).set(config.open_shards_max as f64);
     metrics::gauge!(READS_LIMIT).set(config.max_concurrent_reads as f64);
@@ -92,6 +123,22 @@ pub(crate) fn indexed(source: &'static str) {
 pub(crate) fn served(samples: usize, bytes: u64) {
     metrics::counter!(SERVED_SAMPLES).increment(samples as u64);
     metrics::counter!(SERVED_BYTES).increment(bytes);
+}
+
+/// These samples are being served. Of fields that are not whole the first bytes are enough.
+pub(crate) fn served_jpegs(samples: &[EncodedSample]) {
+    headwater_storage_client::jpegs(SERVED_JPEGS, samples);
+}
+
+/// A file of entry points is not used.
+pub(crate) fn entries_refused(reason: &'static str) {
+    metrics::counter!(ENTRIES_REFUSED, "reason" => reason).increment(1);
+}
+
+/// Entry points of a shard's images were made: so many images have some.
+pub(crate) fn entries_made(with: u64, images: u64) {
+    metrics::counter!(ENTRIES_MADE, "entries" => "yes").increment(with);
+    metrics::counter!(ENTRIES_MADE, "entries" => "no").increment(images.saturating_sub(with));
 }
 
 pub(crate) fn refused(kind: StorageFailure) {

@@ -8,10 +8,11 @@ use std::path::Path;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use headwater_access::{Answers, Intake, answer_in_chunks, shedding, whole_request};
 use headwater_core::ShardIndex;
+use headwater_proto::health::ServerHealth;
 use headwater_proto::identity::{self, Tier};
 use headwater_proto::storage::{
     READ_SAMPLES_PATH, ReadQuery, ServedDataset, ShardPlace, ShardPlan, ShardQuery, StorageWelcome,
@@ -20,6 +21,7 @@ use headwater_proto::storage::{
 use headwater_proto::v1::storage_server::{Storage as StorageRpc, StorageServer};
 use headwater_proto::{MESSAGE_MAX_BYTES, REQUEST_MAX_BYTES, WIRE_VERSION, v1};
 use headwater_storage_client::{CachedObject, ShardFile, host_id, host_name};
+use headwater_trace::{Context as TraceContext, Span, TRACEPARENT, Tier as TracedTier};
 use prost::Message as _;
 use tokio::net::TcpListener;
 use tokio::sync::{mpsc, oneshot};
@@ -91,9 +93,11 @@ impl Storage {
         let service =
             Service { node: self.node_name(address), storage: self.clone(), drain: drain.clone() };
         let service = Arc::new(service);
+        metrics::serves(&service.node);
         let access = self.access().describe();
         tracing::info!(%address, node = service.node, access, "storage node serves");
         let identity = identity::served(Tier::Storage, &service.node);
+        let (health, health_service) = ServerHealth::serving::<Doors>().await;
         let rest = StorageServer::from_arc(Arc::clone(&service));
         let rest = rest.max_decoding_message_size(REQUEST_MAX_BYTES);
         let service = Doors { service, rest };
@@ -108,6 +112,7 @@ impl Storage {
         let patience = Duration::from_millis(config.answer_timeout_ms);
         let answers = Answers::new("storage", config.answer_bytes_max, patience);
         let (told, stop) = oneshot::channel();
+        let maker = self.start_maker();
         let server = Server::builder()
             .max_frame_size(FRAME_BYTES)
             .max_concurrent_streams(CONNECTION_STREAMS)
@@ -119,8 +124,11 @@ impl Storage {
             .layer(shedding(config.requests_max))
             .add_service(service)
             .add_service(identity)
+            .add_service(health_service)
             .serve_with_incoming_shutdown(incoming, async move {
                 shutdown.await;
+                drop(maker);
+                health.drains().await;
                 let _ = told.send(());
                 drain.notice().await;
             });
@@ -199,8 +207,13 @@ impl Service {
         &self,
         request: http::Request<Body>,
     ) -> Result<http::Response<Body>, Status> {
+        let trace = trace_of(&request);
         let request = request_message(whole_request(request).await?).map_err(refuse_message)?;
-        let blocks = self.read_samples(Request::new(request)).await?.into_inner();
+        let mut request = Request::new(request);
+        if let Some(trace) = trace {
+            request.extensions_mut().insert(trace);
+        }
+        let blocks = self.read_samples(request).await?.into_inner();
         Ok(answer_in_chunks(blocks.map(|block| block.map(block_chunks))))
     }
 }
@@ -211,6 +224,12 @@ fn refuse(error: &StorageError) -> Status {
     metrics::refused(kind);
     tracing::debug!(kind = kind.name(), error = sentence, "request is refused");
     kind.status(sentence)
+}
+
+/// The span that a request is part of, where its caller records spans.
+fn trace_of(request: &http::Request<Body>) -> Option<TraceContext> {
+    let text = request.headers().get(TRACEPARENT)?.to_str().ok()?;
+    TraceContext::parse(text)
 }
 
 fn refuse_message(error: impl Into<StorageError>) -> Status {
@@ -261,14 +280,24 @@ impl StorageRpc for Service {
         request: Request<v1::ReadRequest>,
     ) -> Result<Response<Self::ReadSamplesStream>, Status> {
         self.drain.request().map_err(|e| refuse(&e))?;
+        let trace = request.extensions().get().copied();
         let query = ReadQuery::try_from(request.into_inner()).map_err(refuse_message)?;
+        let span = Span::on_lane(TracedTier::Storage, "serve samples", "answer").within(trace);
+        let turn = span.child("wait for turn");
         let permit = self.storage.begin_read().await.map_err(|e| refuse(&e))?;
+        turn.end();
+        let started = Instant::now();
+        let opening = span.child("open shard");
         let (shard, blocks) = self.storage.plan(&query).await.map_err(|e| refuse(&e))?;
+        opening.end();
+        // A file needs no fetching, and its index is here.
+        let is_file = shard.object().file().is_some();
+        let fetch = if is_file { Duration::ZERO } else { started.elapsed() };
         let (send, receive) = mpsc::channel(BLOCKS_AHEAD);
         let storage = self.storage.clone();
         tokio::spawn(async move {
             let _permit = permit;
-            let answer = ReadAnswer { storage, query, shard, send };
+            let mut answer = ReadAnswer { storage, query, shard, fetch, send, span };
             if let Err(Some(status)) = answer.send(blocks).await {
                 let _ = answer.send.send(Err(status)).await;
             }
@@ -295,8 +324,12 @@ impl StorageRpc for Service {
             modified_ns: identity.map_or(0, |file| file.modified_ns),
             index: cached.map_or_else(|| shard.index().clone(), |_| ShardIndex::default()),
             cached: cached.map(CachedObject::source_version),
+            entries: shard.entries().cloned(),
         };
         let mut reply = v1::LocateReply::from(place);
+        if reply.encoded_len() > MESSAGE_MAX_BYTES {
+            reply.entries.clear();
+        }
         if reply.encoded_len() > MESSAGE_MAX_BYTES {
             // Millions of samples in one shard: such a shard is read over gRPC only.
             reply.samples.clear();

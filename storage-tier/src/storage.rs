@@ -1,5 +1,7 @@
 //! A storage node without its network: what it serves, and reading from it.
 
+mod jpeg_entries;
+
 use std::ops::Range;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
@@ -15,9 +17,10 @@ use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
 
 use crate::config::index_fallback_dir;
-use crate::dataset::{Dataset, index_datasets};
+use crate::dataset::{Dataset, ServedShard, index_datasets};
+use crate::entries::Missing;
 use crate::format::Opened;
-use crate::kept::KeptIndices;
+use crate::kept::{KeptEntries, KeptIndices, KeptPlaces};
 use crate::look_ahead::{Fetch, LookAhead, Outcome};
 use crate::read_queue::{ReadPermit, ReadQueue};
 use crate::source::{Sources, Sums};
@@ -47,6 +50,9 @@ struct Inner {
     /// Those who answer reads, and those who wait to.
     reads: ReadQueue,
     look_ahead: LookAhead,
+    entries: KeptEntries,
+    /// Shards whose entry points are to be made.
+    missing: Arc<Missing>,
 }
 
 /// Samples of one request that go into one block: a range of its indices.
@@ -86,7 +92,11 @@ impl Storage {
             Ok::<_, StorageError>((config, datasets, cache))
         });
         let (config, datasets, cache) = indexing.await.map_err(|_| StorageError::Panic)??;
+        let places =
+            KeptPlaces { folder: config.index_dir.clone(), fallback: index_fallback_dir() };
         let inner = Inner {
+            missing: Arc::new(jpeg_entries::missing(&datasets)),
+            entries: KeptEntries::new(places),
             open: OpenShards::new(config.open_shards_max),
             readers: Arc::new(Semaphore::new(config.readers)),
             reads: ReadQueue::new(config.max_concurrent_reads, config.max_waiting_reads),
@@ -314,7 +324,8 @@ impl Storage {
             let known = Known { name: served.name(), entry, version, is_distant, sum };
             let opened = through_cache::open(cache, opened, &known)?;
             let unchanged = opened.index().samples() == entry.samples;
-            Some(opened).filter(|_| unchanged).ok_or_else(changed)
+            let opened = Some(opened).filter(|_| unchanged).ok_or_else(changed)?;
+            Ok(storage.with_entries((dataset, shard), opened))
         };
         let key = (dataset, shard);
         let opened = self.inner.open.get_or_open(key, self.on_reader(open)).await;

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use headwater_cache::{Cache, EntryWriter, FillError, Key};
 use headwater_core::{Digest, ShardEntry, ShardIndex, cached_shard_key};
 use headwater_storage_client::{CachedObject, IndexedShard, Object, ObjectError};
+use headwater_trace::{Span, Tier};
 
 use crate::StorageError;
 use crate::format::{Opened, Packed};
@@ -102,6 +103,9 @@ fn fetch(
     to: &mut EntryWriter<'_>,
 ) -> Result<ShardIndex, StorageError> {
     let object = shard.object();
+    let mut copying = Span::on_thread(Tier::Storage, "copy shard to cache");
+    copying.arg_with("object", || object.name());
+    copying.arg("bytes", spans.iter().map(|span| span.end - span.start).sum::<u64>());
     let mut sink = |bytes: &[u8]| to.write_all(bytes).map_err(|error| no_room(object, error));
     if let [whole] = spans
         && *whole == (0..object.bytes())

@@ -32,7 +32,7 @@ async fn samples(dataset: DatasetConfig) -> Result<Vec<String>, String> {
     let mut shown = Vec::new();
     for sample in support::all_samples(&storage).await.map_err(|error| error.sentence())? {
         let text = |data: &[u8]| String::from_utf8_lossy(data).into_owned();
-        let fields = sample.fields().map(|(name, data)| format!(" {name}={}", text(data)));
+        let fields = sample.fields().map(|field| format!(" {}={}", field.name, text(&field.data)));
         shown.push(format!("{}{}", sample.key, fields.collect::<String>()));
     }
     Ok(shown)

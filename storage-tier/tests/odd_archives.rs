@@ -2,7 +2,7 @@
 
 mod support;
 
-use headwater_storage_client::{FieldSelection, LocalFiles, StorageClient};
+use headwater_storage_client::{Field, FieldSelection, LocalFiles, StorageClient};
 use support::{Node, client_config, config, open_bytes};
 use tar::{Builder, EntryType, Header};
 
@@ -24,8 +24,8 @@ async fn served(bytes: &[u8]) -> Vec<(String, Vec<Vec<u8>>)> {
     let all: Vec<u32> = (0..manifest.samples() as u32).collect();
     let dataset = client.dataset(manifest.into());
     let samples = dataset.read(0, &all, &FieldSelection::all()).await.unwrap();
-    let fields = |fields: Vec<(String, _)>| -> Vec<Vec<u8>> {
-        fields.into_iter().map(|(_, bytes)| AsRef::<[u8]>::as_ref(&bytes).to_vec()).collect()
+    let fields = |fields: Vec<Field>| -> Vec<Vec<u8>> {
+        fields.into_iter().map(|field| field.data.to_vec()).collect()
     };
     samples.into_iter().map(|sample| (sample.key, fields(sample.fields.unwrap()))).collect()
 }

@@ -58,7 +58,7 @@ async fn samples_come_in_the_order_asked_for_with_the_fields_wanted() {
     for (sample, index) in samples.iter().zip(indices) {
         let number = index + 20;
         assert_eq!((sample.index, &sample.key), (index, &format!("{number:06}")));
-        let names: Vec<_> = sample.fields().map(|(name, _)| name.as_str()).collect();
+        let names: Vec<_> = sample.fields().map(|field| field.name.as_str()).collect();
         assert_eq!(names, ["cls", "jpg"]);
         assert_eq!(sample.field("cls").unwrap()[..], *number.to_string().as_bytes());
         let jpg = (0..3000 + number).map(|at| (at * 31 + number) as u8).collect::<Vec<_>>();

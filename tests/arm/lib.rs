@@ -1,4 +1,4 @@
-//! Images, operations and instruction sets of the augment tier without the rest of it, whose libraries
+//! Images and operations of the augment tier without the rest of it, whose libraries
 //! in C would have to be built for each processor too. Deliberately absent: any code.
 #![deny(unsafe_code)]
 
@@ -6,5 +6,4 @@
 pub mod image;
 #[path = "../../augment-tier/src/ops/mod.rs"]
 pub mod ops;
-#[path = "../../augment-tier/src/simd/mod.rs"]
-pub mod simd;
+pub use headwater_simd as simd;

@@ -3,6 +3,7 @@
 mod add;
 mod count;
 mod distant;
+mod entries;
 mod fields;
 mod formats;
 mod index;

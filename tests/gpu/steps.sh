@@ -12,7 +12,7 @@ carried() {
         [ -e "$wheel" ] && cp "$wheel" "$work/wheels/"
     done
     for wheel in "$work"/wheels/*.whl; do
-        [ -e "$wheel" ] || continue
+        case $wheel in *"$(uname -m)".whl | *-any.whl) ;; *) continue ;; esac
         within python3 -m pip install --quiet --no-index --no-deps --no-compile --target "$work/python" "$wheel" ||
             echo "NOT INSTALLED: $(basename "$wheel")"
     done

@@ -117,8 +117,10 @@ def test_what_a_pod_mounts_probes_and_is_reached_by_is_there(case):
         mounts = [mount["name"] for mount in container["volumeMounts"]]
         assert sorted(mounts) == sorted(volumes)
         ports = [port["name"] for port in container["ports"]]
-        probes = [container[kind] for kind in container if kind.endswith("Probe")]
-        assert all(probe["httpGet"] == {"path": "/healthz", "port": "metrics"} for probe in probes)
+        probes = {kind: container[kind] for kind in container if kind.endswith("Probe")}
+        for kind, probe in probes.items():
+            path = "/healthz" if kind == "livenessProbe" else "/readyz"
+            assert probe["httpGet"] == {"path": path, "port": "metrics"}
         assert len(probes) == 3 or case in ("gpu", "trials") and container["name"] == "trainer"
         assert "metrics" in ports
     for service in of_kind(objects, "Service"):

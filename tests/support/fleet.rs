@@ -1,7 +1,7 @@
 //! Storage nodes and augment workers as processes of their own.
 
 use std::fs::File;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc;
@@ -83,12 +83,7 @@ impl Node {
 
     /// A counter over all labels that hold `label`, 0 where it has not counted yet.
     pub fn counter(&self, name: &str, label: &str) -> u64 {
-        let mut stream = std::net::TcpStream::connect(&self.metrics).expect("metrics are served");
-        stream
-            .write_all(b"GET /metrics HTTP/1.1\r\nHost: node\r\nConnection: close\r\n\r\n")
-            .expect("a request");
-        let mut text = String::new();
-        stream.read_to_string(&mut text).expect("an answer");
+        let text = super::scrape(&self.metrics);
         let values = text.lines().filter_map(|line| {
             let labels = line.strip_prefix(name).filter(|l| l.starts_with(['{', ' ']))?;
             labels.contains(label).then(|| labels.rsplit(' ').next()?.parse::<u64>().ok())?

@@ -3,9 +3,9 @@
 use crate::tree::{code, files, read};
 
 /// Folder of a crate, and the crates of this project that it may depend on, in its tests too.
-const MAY_DEPEND: [(&str, &[&str]); 25] = [
+const MAY_DEPEND: [(&str, &[&str]); 31] = [
     ("benches/peers/crates", &["augment", "core"]),
-    ("tests/arm", &["core"]),
+    ("tests/arm", &["core", "simd"]),
     (
         "fuzz",
         &[
@@ -21,6 +21,11 @@ const MAY_DEPEND: [(&str, &[&str]); 25] = [
     ),
     ("libs/access", &["config-derive", "lobby"]),
     ("libs/autoscale", &["config-derive"]),
+    // Above two tiers: it draws as a worker does what a receiver has. Only the program and the wheel depend on it.
+    (
+        "libs/batch-view",
+        &["access", "augment", "contact-sheet", "core", "receiver", "storage-client", "telemetry"],
+    ),
     ("libs/cache", &[]),
     // Above the tiers: it holds all their sections. Only the program and the wheel depend on it.
     (
@@ -43,15 +48,20 @@ const MAY_DEPEND: [(&str, &[&str]); 25] = [
     ("libs/cuda", &["core", "dylib", "transport"]),
     ("libs/discovery", &["kubernetes"]),
     ("libs/dylib", &[]),
+    ("libs/interpreter", &[]),
     ("libs/inventory", &["dylib"]),
+    ("libs/jpeg", &["simd"]),
+    ("libs/jpeg/fuzz", &["jpeg", "simd"]),
     ("libs/kubernetes", &[]),
     ("libs/lobby", &[]),
     // Above the tiers too: it runs them. Only the program and the wheel depend on it.
-    ("libs/local", &["augment", "config", "core", "receiver", "storage", "transport"]),
-    ("libs/telemetry", &["config-derive", "core", "lobby"]),
+    ("libs/local", &["augment", "config", "core", "receiver", "storage", "trace", "transport"]),
+    ("libs/telemetry", &["config-derive", "core", "lobby", "trace"]),
+    ("libs/simd", &[]),
+    ("libs/trace", &[]),
     ("proto", &["core"]),
     ("libs/transport", &["core", "dylib", "lobby"]),
-    ("libs/storage-client", &["access", "cache", "core", "discovery", "proto"]),
+    ("libs/storage-client", &["access", "cache", "core", "discovery", "proto", "trace"]),
     (
         "storage-tier",
         &[
@@ -59,9 +69,13 @@ const MAY_DEPEND: [(&str, &[&str]); 25] = [
             "cache",
             "config-derive",
             "core",
+            "interpreter",
+            "jpeg",
             "proto",
+            "simd",
             "transport",
             "telemetry",
+            "trace",
             "storage-client",
         ],
     ),
@@ -69,15 +83,20 @@ const MAY_DEPEND: [(&str, &[&str]); 25] = [
         "augment-tier",
         &[
             "access",
+            "cache",
             "config-derive",
             "core",
             "cuda",
             "dylib",
+            "interpreter",
             "inventory",
+            "jpeg",
             "lobby",
             "proto",
+            "simd",
             "transport",
             "telemetry",
+            "trace",
             "storage-client",
         ],
     ),
@@ -89,16 +108,29 @@ const MAY_DEPEND: [(&str, &[&str]); 25] = [
             "core",
             "cuda",
             "discovery",
+            "interpreter",
             "inventory",
             "proto",
             "transport",
             "telemetry",
+            "trace",
             "storage-client",
         ],
     ),
     (
         "gpu-receiver/python",
-        &["augment", "config", "contact-sheet", "core", "cuda", "local", "receiver", "telemetry"],
+        &[
+            "augment",
+            "batch-view",
+            "config",
+            "contact-sheet",
+            "core",
+            "cuda",
+            "local",
+            "receiver",
+            "telemetry",
+            "trace",
+        ],
     ),
 ];
 
@@ -132,6 +164,8 @@ const GRPC_FILES: &[&str] = &[
     "gpu-receiver/src/client.rs",
     "gpu-receiver/tests/",
     "tests/chaos/",
+    "tests/metrics.rs",
+    "tests/traces/",
 ];
 
 /// Dependencies that are not allowed.

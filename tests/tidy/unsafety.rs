@@ -60,7 +60,7 @@ const ROOMS: [(&str, &str); 55] = [
     ("gpu-receiver/python/src/device.rs", "memory and streams that Python vouches for"),
     ("gpu-receiver/python/src/dlpack.rs", "DLPack is a C structure"),
 ];
-/// Files of one instruction set or device, anywhere in the augment tier.
+/// Files of one instruction set or device, anywhere in the augment tier and the JPEG decoder.
 const TWINS: [&str; 6] = ["x86.rs", "sse41.rs", "avx2.rs", "avx512.rs", "neon.rs", "cuda.rs"];
 const LIST: &str = "tests/tidy/unsafety.rs";
 /// A note stands at most so many lines above what it is about.
@@ -106,10 +106,9 @@ fn open_crates() -> Vec<String> {
 }
 
 fn is_room(path: &str) -> bool {
-    let twin = path.starts_with("augment-tier/")
+    let twin = ["augment-tier/", "libs/jpeg/"].iter().any(|folder| path.starts_with(folder))
         && TWINS.iter().any(|name| path.ends_with(&format!("/{name}")));
-    twin || path.starts_with("augment-tier/src/simd/")
-        || ROOMS.iter().any(|(room, _)| *room == path)
+    twin || path.starts_with("libs/simd/src/") || ROOMS.iter().any(|(room, _)| *room == path)
 }
 
 /// A block, function, impl or trait; the names of lints hold the word too.

@@ -1,8 +1,9 @@
 //! The stages of a whole recipe, each timed.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use headwater_augment::decode::{DecodeLimits, Decoder};
+use headwater_augment::decode::{DecodeLimits, DecodedCache, Decoder, EntryTable};
 use headwater_augment::image::Planes;
 use headwater_augment::ops::cast::CastTable;
 use headwater_augment::ops::resize::{Geometry, Resizer};
@@ -13,6 +14,8 @@ use headwater_augment::render::{Draws, RenderKey, Renderer, ViewSink};
 use headwater_augment::simd::Simd;
 use headwater_core::draw::{DrawnOp, Extent, JitterStep};
 use headwater_core::{Recipe, SampleId};
+
+use crate::turbo;
 
 const STAGES: [&str; 12] = [
     "decode",
@@ -28,6 +31,21 @@ const STAGES: [&str; 12] = [
     "solarize",
     "cast",
 ];
+
+/// What is known of images from former rounds.
+pub(crate) struct Known {
+    pub(crate) entries: Option<Arc<EntryTable>>,
+    pub(crate) cache: Option<Arc<DecodedCache>>,
+}
+
+/// A recipe through the decoded cache.
+struct Cached {
+    renderer: Renderer,
+    /// Least times of all photos.
+    best: Duration,
+    /// Times of the first round, which decodes and writes, and of that round without the cache.
+    first: [Duration; 2],
+}
 
 /// Rows of one sample, reused.
 struct Rows {
@@ -59,43 +77,88 @@ impl Clock {
     }
 }
 
-pub(crate) fn measure(photos: &[Vec<u8>], recipe: &Recipe, simd: Simd, rounds: usize) {
+pub(crate) fn measure(
+    photos: &[Vec<u8>],
+    recipe: &Recipe,
+    simd: Simd,
+    rounds: usize,
+    known: &Known,
+) {
+    let Known { entries, cache } = known;
     let rows = recipe.tensors.iter().map(|tensor| {
         let len = u64::from(3 * tensor.width * tensor.height) * tensor.dtype.size_bytes();
         vec![vec![0; len as usize]; tensor.views.len()]
     });
     let mut rows = Rows { rows: rows.collect() };
-    let mut renderer = Renderer::with_simd(simd).expect("a renderer");
-    let mut parts = Parts::new(recipe, simd);
+    let mut renderer = Renderer::with_simd(simd).expect("a renderer").sharing(entries.clone());
+    let cached = || Renderer::with_simd(simd).expect("a renderer").sharing(entries.clone());
+    let mut cached = cache.clone().map(|cache| Cached {
+        renderer: cached().caching(Some(cache)),
+        best: Duration::ZERO,
+        first: Default::default(),
+    });
+    let mut library = turbojpeg::Decompressor::new().expect("libjpeg-turbo");
+    let mut pixels = Vec::new();
+    let mut parts = Parts::new(recipe, simd, entries.clone());
     let mut whole = Duration::ZERO;
     let mut decode = Duration::ZERO;
+    let mut judge = Duration::ZERO;
     let mut stages = [Duration::ZERO; STAGES.len()];
     for (number, photo) in photos.iter().enumerate() {
         let key = RenderKey { seed: 1, epoch: 0, pass: 0, sample: SampleId(number as u64) };
         let mut best = Duration::MAX;
+        let mut best_cached = Duration::MAX;
         let mut best_decode = Duration::MAX;
+        let mut best_judge = Duration::MAX;
         let mut best_stages = [Duration::MAX; STAGES.len()];
-        for _ in 0..rounds {
+        for round in 0..rounds {
+            let begin = Instant::now();
+            turbo::decode(&mut library, photo, &mut pixels);
+            best_judge = best_judge.min(begin.elapsed());
             let begin = Instant::now();
             parts.decoder.decode(photo).expect("a photo");
             best_decode = best_decode.min(begin.elapsed());
             let begin = Instant::now();
             renderer.render(recipe, key, photo, &mut rows).expect("a photo");
-            best = best.min(begin.elapsed());
+            let plain = begin.elapsed();
+            best = best.min(plain);
+            if let Some(Cached { renderer, first, .. }) = &mut cached {
+                let begin = Instant::now();
+                renderer.render(recipe, key, photo, &mut rows).expect("a photo");
+                let took = begin.elapsed();
+                best_cached = best_cached.min(took);
+                if round == 0 {
+                    first.iter_mut().zip([took, plain]).for_each(|(sum, took)| *sum += took);
+                }
+            }
             let spent = parts.render(recipe, key, photo, &mut rows);
             for (least, spent) in best_stages.iter_mut().zip(spent) {
                 *least = spent.min(*least);
             }
         }
         whole += best;
+        cached.iter_mut().for_each(|cached| cached.best += best_cached);
         decode += best_decode;
+        judge += best_judge;
         stages.iter_mut().zip(best_stages).for_each(|(sum, stage)| *sum += stage);
     }
-    report(simd, photos.len(), whole, decode, &stages);
+    report(simd, photos.len(), whole, [decode, judge], &stages);
+    if let Some(Cached { best, first: [first, plain], .. }) = cached {
+        let ms = |time: Duration| time.as_secs_f64() * 1e3 / photos.len() as f64;
+        println!(
+            "  decoded cache {:.1} images/s, {:.3} ms; over the recipe without it {:.2}; first round {:.3} ms, {:.3} without",
+            1e3 / ms(best),
+            ms(best),
+            ms(best) / ms(whole),
+            ms(first),
+            ms(plain)
+        );
+    }
 }
 
-/// `decode`: of all pixels of all photos, which a recipe may not need.
-fn report(simd: Simd, photos: usize, whole: Duration, decode: Duration, stages: &[Duration]) {
+/// `bare`: decoding of all pixels of all photos, which a recipe may not need, by us and by libjpeg-turbo.
+fn report(simd: Simd, photos: usize, whole: Duration, bare: [Duration; 2], stages: &[Duration]) {
+    let [decode, judge] = bare;
     let ms = |time: Duration| time.as_secs_f64() * 1e3 / photos as f64;
     println!("\n{}: {:.1} images/s, {:.3} ms", simd.name(), 1e3 / ms(whole), ms(whole));
     for (stage, time) in STAGES.iter().zip(stages) {
@@ -107,6 +170,13 @@ fn report(simd: Simd, photos: usize, whole: Duration, decode: Duration, stages: 
         1e3 / ms(decode),
         ms(decode),
         ms(whole) / ms(decode)
+    );
+    println!(
+        "  libjpeg-turbo {:.1} images/s, {:.3} ms; recipe / libjpeg-turbo {:.2}, bare decode / libjpeg-turbo {:.2}",
+        1e3 / ms(judge),
+        ms(judge),
+        ms(whole) / ms(judge),
+        ms(decode) / ms(judge)
     );
 }
 
@@ -122,10 +192,12 @@ struct Parts {
 }
 
 impl Parts {
-    fn new(recipe: &Recipe, simd: Simd) -> Self {
+    fn new(recipe: &Recipe, simd: Simd, entries: Option<Arc<EntryTable>>) -> Self {
         Self {
             simd,
-            decoder: Decoder::new(DecodeLimits::default()).expect("a decoder"),
+            decoder: Decoder::with_simd(DecodeLimits::default(), simd)
+                .expect("a decoder")
+                .sharing(entries),
             resizer: Resizer::new(simd),
             blur: blur::Scratch::default(),
             view: Planes::new(),

@@ -28,6 +28,24 @@ pub(super) enum NoRoom {
     Ever,
 }
 
+/// What an image needs beside its pixels, its views and their records so that kernels decode it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Coded {
+    /// Bytes that it is made of and goes through.
+    pub(super) scratch: u64,
+    /// Bytes of its records, with their gaps.
+    pub(super) records: u64,
+}
+
+/// Where an image lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Room {
+    /// Its pixels.
+    pub(super) pixels: u64,
+    /// What they are made of.
+    pub(super) scratch: u64,
+}
+
 /// The row of a sample in a view of a tensor, within the rows of the load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Row {
@@ -45,6 +63,8 @@ pub(super) struct Sealed {
     /// The records, and where they go.
     pub(super) records: (u64, Vec<u8>),
     pub(super) launches: Vec<Launch>,
+    /// From where to where there is room for the records of images that kernels decode: right before the rows.
+    pub(super) coded: (u64, u64),
     /// Where the rows lie when all launches have run.
     pub(super) rows: (u64, u64),
 }

@@ -6,6 +6,7 @@ use std::sync::{Arc, OnceLock};
 use headwater_core::Recipe;
 use headwater_cuda::{CubinCache, CudaError};
 
+use super::decode::CodedImage;
 use super::driver::Gpu;
 use super::measure::{KernelTime, MeasureError};
 use super::nvjpeg::NvJpegSettings;
@@ -14,6 +15,8 @@ use super::renderer::CudaRenderer;
 use super::stream::GpuStream;
 use super::tally::{Counts, Tally};
 use crate::backend::{Backend, SampleRenderer};
+use crate::decode::EntryTable;
+use crate::python::PythonModules;
 use crate::render::{RenderError, RenderKey};
 
 /// What a worker wants of a GPU.
@@ -27,22 +30,43 @@ pub struct CudaSettings {
     pub streams: usize,
     /// Folder for compiled kernels.
     pub cache_dir: Option<PathBuf>,
+    /// Whether kernels decode JPEGs that can be begun at several places.
+    pub decodes: bool,
     /// The GPU's own decoder, for recipes that ask for it; its memory is that of one stream.
     pub nvjpeg: NvJpegSettings,
 }
 
-/// Renders whole parts on a GPU: the processor decodes, the GPU does the rest.
+/// Renders whole parts on a GPU: the processor decodes, or kernels where they are told to; the GPU does the rest.
 pub struct CudaBackend {
     gpu: Arc<Gpu>,
     arena_bytes: u64,
     tally: Arc<Tally>,
+    decodes: bool,
     nvjpeg: NvJpegSettings,
     /// Whether nvJPEG has engines here, or why there is none; known when first asked for.
     engines: OnceLock<Result<bool, String>>,
+    entries: Option<Arc<EntryTable>>,
+    python: PythonModules,
 }
 
 /// Decodes JPEGs by nvJPEG and does nothing with them: to be measured.
 pub struct JpegsAlone(CudaRenderer<GpuStream>);
+
+/// Decodes JPEGs by kernels and does nothing with them: to be measured.
+pub struct CodedAlone(CudaRenderer<GpuStream>);
+
+// === impl CodedAlone ===
+
+impl CodedAlone {
+    /// Decodes files with their entry points side by side, as many as have room; how many kernels have decoded, and
+    /// how many of those with room they have not.
+    ///
+    /// # Errors
+    /// The GPU fails.
+    pub fn decode(&mut self, images: &[CodedImage<'_>]) -> Result<(u64, u64), MeasureError> {
+        self.0.decode_coded(images)
+    }
+}
 
 // === impl JpegsAlone ===
 
@@ -69,7 +93,29 @@ impl CudaBackend {
         let arena_bytes = settings.memory_bytes / settings.streams.max(1) as u64;
         let nvjpeg = settings.nvjpeg;
         let tally = Arc::new(Tally::in_metrics());
-        Ok(Self { gpu, arena_bytes, tally, nvjpeg, engines: OnceLock::new() })
+        let (engines, decodes) = (OnceLock::new(), settings.decodes);
+        Ok(Self {
+            gpu,
+            arena_bytes,
+            tally,
+            decodes,
+            nvjpeg,
+            engines,
+            entries: None,
+            python: PythonModules::default(),
+        })
+    }
+
+    /// The same, whose renderers share what they learn of images.
+    #[must_use]
+    pub fn sharing(self, entries: Option<Arc<EntryTable>>) -> Self {
+        Self { entries, ..self }
+    }
+
+    /// The same, whose renderers call Python functions.
+    #[must_use]
+    pub fn calling(self, python: PythonModules) -> Self {
+        Self { python, ..self }
     }
 
     /// Has the GPU render made-up images by each operation and cast, on a stream that is given back, and
@@ -80,7 +126,7 @@ impl CudaBackend {
     pub fn prove(&self) -> Result<usize, ProofError> {
         let stream = GpuStream::open(&self.gpu, proof::ARENA_BYTES, self.nvjpeg);
         let stream = stream.map_err(|error| RenderError::Device { reason: error.to_string() })?;
-        CudaRenderer::new(stream)?.prove()
+        CudaRenderer::new(stream)?.decoding(self.decodes).prove()
     }
 
     /// What its renderers have done so far.
@@ -102,6 +148,18 @@ impl CudaBackend {
         self.stream()?.measure(recipe, samples, rounds)
     }
 
+    /// How long each kernel that decodes takes on a part, over so many rounds, and the part's segments.
+    ///
+    /// # Errors
+    /// The GPU fails.
+    pub fn measure_decoding(
+        &self,
+        images: &[CodedImage<'_>],
+        rounds: u32,
+    ) -> Result<(Vec<KernelTime>, u64), MeasureError> {
+        self.stream()?.measure_decoding(images, rounds)
+    }
+
     /// Bytes read and written per second by copies within the GPU's memory, over so many copies.
     ///
     /// # Errors
@@ -118,6 +176,22 @@ impl CudaBackend {
         Ok(JpegsAlone(self.stream()?))
     }
 
+    /// A decoder of JPEGs by kernels alone, on a stream of its own.
+    ///
+    /// # Errors
+    /// The GPU has no memory for it.
+    pub fn coded_decoder(&self) -> Result<CodedAlone, MeasureError> {
+        Ok(CodedAlone(self.stream()?))
+    }
+
+    /// A renderer whose JPEGs kernels decode or not, whatever the settings say.
+    ///
+    /// # Errors
+    /// The GPU has no memory for it.
+    pub fn renderer_decoding(&self, decodes: bool) -> Result<Box<dyn SampleRenderer>, RenderError> {
+        Ok(Box::new(self.stream()?.decoding(decodes)))
+    }
+
     /// Whether nvJPEG has engines on this GPU, tried on a stream that is given back.
     fn engines(&self) -> Result<bool, String> {
         let probe = || {
@@ -130,7 +204,9 @@ impl CudaBackend {
     fn stream(&self) -> Result<CudaRenderer<GpuStream>, RenderError> {
         let stream = GpuStream::open(&self.gpu, self.arena_bytes, self.nvjpeg);
         let stream = stream.map_err(|error| RenderError::Device { reason: error.to_string() })?;
-        Ok(CudaRenderer::new(stream)?.counted_by(Arc::clone(&self.tally)))
+        let renderer = CudaRenderer::new(stream)?.sharing(self.entries.as_ref());
+        let renderer = renderer.calling(self.python.settings());
+        Ok(renderer.decoding(self.decodes).counted_by(Arc::clone(&self.tally)))
     }
 }
 
@@ -144,7 +220,19 @@ impl Backend for CudaBackend {
 
     fn check(&self, recipe: &Recipe) -> Result<(), String> {
         if recipe.decoder.is_turbojpeg() {
-            return Ok(());
+            if let Some(part) = recipe.without_kernel() {
+                tracing::warn!(
+                    part,
+                    "no CUDA kernel for a part of the recipe: the processor renders it"
+                );
+            }
+            return self.python.check(recipe);
+        }
+        if let Some(part) = recipe.without_kernel() {
+            return Err(format!(
+                "recipe.decoder is `nvjpeg`, and `{part}` has no CUDA kernel: set recipe.decoder to \
+                 \"turbojpeg\" for all workers, or leave `{part}` out"
+            ));
         }
         let has_engines = self.engines().map_err(|reason| {
             format!("recipe.decoder is `nvjpeg`, which {} has not: {reason}", self.name())

@@ -78,6 +78,12 @@ pub struct JpegImage<'a> {
 /// The kernels, in the order in which they run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kernel {
+    /// Bits of JPEGs to coefficients, a thread for each segment.
+    DecodeBits,
+    /// Coefficients to samples, eight threads for each block of 8 x 8.
+    MakeSamples,
+    /// Samples to pixels, a thread each.
+    MakePixels,
     /// Crop and resize, a block for each tile.
     ResizeTiles,
     /// Operations, normalise and cast, a block for each view.
@@ -113,12 +119,25 @@ pub struct DeviceError {
 
 impl Kernel {
     /// All of them.
-    pub const ALL: [Self; 2] = [Self::ResizeTiles, Self::FinishViews];
+    pub const ALL: [Self; 5] = [
+        Self::DecodeBits,
+        Self::MakeSamples,
+        Self::MakePixels,
+        Self::ResizeTiles,
+        Self::FinishViews,
+    ];
+    /// Those that decode JPEGs.
+    pub const DECODING: [Self; 3] = [Self::DecodeBits, Self::MakeSamples, Self::MakePixels];
+    /// Those that make views of images.
+    pub const VIEWS: [Self; 2] = [Self::ResizeTiles, Self::FinishViews];
 
     /// Its name in the source.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
+            Self::DecodeBits => "decode_bits",
+            Self::MakeSamples => "make_samples",
+            Self::MakePixels => "make_pixels",
             Self::ResizeTiles => "resize_tiles",
             Self::FinishViews => "finish_views",
         }

@@ -15,7 +15,8 @@ pub(super) struct Gpu {
     /// Dropped before the context that they were made in.
     pub(super) jpegs: Handles,
     pub(super) gpu: headwater_cuda::Gpu,
-    pub(super) kernels: [CudaFunction; 2],
+    /// In the order of [`Kernel::ALL`].
+    pub(super) kernels: Vec<CudaFunction>,
     pub(super) shared_bytes_max: u32,
 }
 
@@ -44,10 +45,9 @@ impl Gpu {
             function.set_attribute(most, shared_bytes_max)?;
             Ok(function)
         };
-        let [resize, finish] =
-            Kernel::ALL.map(|number| kernel(number).map_err(gpu.failed("load kernels")));
+        let kernels = Kernel::ALL.into_iter().map(kernel).collect::<Result<_, _>>();
+        let kernels = kernels.map_err(gpu.failed("load kernels"))?;
         let shared_bytes_max = shared_bytes_max as u32;
-        let kernels = [resize?, finish?];
         Ok(Self { jpegs: Handles::default(), gpu, kernels, shared_bytes_max })
     }
 

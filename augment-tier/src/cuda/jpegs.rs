@@ -2,6 +2,7 @@
 
 use headwater_core::draw::Extent;
 
+use super::arena::{Coded, Room};
 use super::device::{Device, DeviceError, JpegError, JpegImage};
 use super::job::{Decoded, Job, Pending};
 use super::renderer::CudaRenderer;
@@ -19,8 +20,8 @@ impl<D: Device> CudaRenderer<D> {
     ) -> Result<(), DeviceError> {
         self.draws.draw(job.recipe, job.samples[number].key, extent);
         let image = Decoded { source: extent, extent, reduction: 1 };
-        let placed = match self.make_room(job, number, image)? {
-            Ok(offset) => {
+        let placed = match self.make_room(job, number, image, Coded::default())? {
+            Ok(Room { pixels: offset, .. }) => {
                 self.pending.push(Pending { number, extent, offset });
                 Ok(Rendered { source: extent })
             }
@@ -61,7 +62,7 @@ impl<D: Device> CudaRenderer<D> {
         };
         for (pending, _) in self.pending.drain(..).zip(done).filter(|(_, done)| !done) {
             match self.judge.decode(job.samples[pending.number].encoded) {
-                Ok(image) => device.upload(pending.offset, image.pixels())?,
+                Ok(image) => device.upload(pending.offset, image.pixels_in(&mut self.pixels))?,
                 Err(error) => job.note(pending.number, Err(error.into())),
             }
         }

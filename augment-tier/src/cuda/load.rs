@@ -9,7 +9,7 @@ use headwater_core::draw::{DrawnOp, Extent, SampleParams, ViewParams};
 use headwater_core::recipe::ResizePasses;
 use headwater_core::{Dtype, Recipe};
 
-use super::arena::{Bounds, NoRoom, Row, Sealed, Source, padded};
+use super::arena::{Bounds, Coded, NoRoom, Room, Row, Sealed, Source, padded};
 use super::device::{Kernel, Launch};
 use super::record::{
     BLOCKS, IN_SHARED, KEEPS_HEIGHT, KEEPS_WIDTH, MIRRORED, OpRecord, Places, RANGES,
@@ -36,6 +36,8 @@ pub(super) struct Load {
     stages: [Stage; STAGES],
     rows: Vec<Row>,
     rows_bytes: u64,
+    /// Bytes of the records of images that kernels decode.
+    coded_bytes: u64,
     taps: [Taps; 2],
     ops: Vec<OpRecord>,
 }
@@ -62,6 +64,7 @@ struct Mark {
     tiles: [usize; STAGES],
     rows: usize,
     rows_bytes: u64,
+    coded_bytes: u64,
 }
 
 // === impl Load ===
@@ -75,6 +78,7 @@ impl Load {
             stages: Default::default(),
             rows: Vec::new(),
             rows_bytes: 0,
+            coded_bytes: 0,
             taps: Default::default(),
             ops: Vec::new(),
         }
@@ -99,25 +103,28 @@ impl Load {
         self.stages = Default::default();
         self.rows.clear();
         self.rows_bytes = 0;
+        self.coded_bytes = 0;
     }
 
     /// Adds a sample whose image, of size `image` as it is in memory, is to lie at the place that
-    /// is given back. `tables`: those of its tensors have been chosen.
+    /// is given back, with so much more room if kernels decode it. `tables`: those of its tensors have been chosen.
     pub(super) fn add(
         &mut self,
         recipe: &Recipe,
         sample: usize,
         params: &SampleParams,
         (image, reduction): (Extent, u32),
+        coded: Coded,
         tables: &Tables,
-    ) -> Result<u64, NoRoom> {
+    ) -> Result<Room, NoRoom> {
         let mark = self.mark();
         let image_bytes = 3 * u64::from(image.width) * u64::from(image.height);
-        let offset = self.take(image_bytes);
-        let source = Source::interleaved(offset, image, reduction);
+        let room = Room { pixels: self.take(image_bytes), scratch: self.take(coded.scratch) };
+        self.coded_bytes += coded.records;
+        let source = Source::interleaved(room.pixels, image, reduction);
         let added = self.add_stages(recipe, sample, params, (source, image), tables);
         if added.is_ok() && self.bytes(tables) <= self.bounds.arena_bytes {
-            return Ok(offset);
+            return Ok(room);
         }
         let alone = mark.rows == 0;
         self.take_out(&mark);
@@ -126,7 +133,7 @@ impl Load {
 
     /// Bytes of the arena that are needed.
     fn bytes(&self, tables: &Tables) -> u64 {
-        self.used + self.records_bytes(tables) + padded(self.rows_bytes)
+        self.used + self.records_bytes(tables) + padded(self.coded_bytes) + padded(self.rows_bytes)
     }
 
     fn records_bytes(&self, tables: &Tables) -> u64 {
@@ -293,7 +300,8 @@ impl Load {
     /// Where everything lies, with tables that the tensors look up.
     pub(super) fn seal(&self, tables: &Tables) -> Sealed {
         let records_at = self.used;
-        let rows_at = records_at + self.records_bytes(tables);
+        let coded_at = records_at + self.records_bytes(tables);
+        let rows_at = coded_at + padded(self.coded_bytes);
         let mut writer = self.records.writer(records_at, rows_at, tables);
         let views = writer.views();
         let mut launches = Vec::new();
@@ -320,6 +328,7 @@ impl Load {
         Sealed {
             records: (records_at, writer.into_bytes()),
             launches,
+            coded: (coded_at, rows_at),
             rows: (rows_at, self.rows_bytes),
         }
     }
@@ -331,6 +340,7 @@ impl Load {
             tiles: [0, 1, 2].map(|stage: usize| self.stages[stage].tiles.len()),
             rows: self.rows.len(),
             rows_bytes: self.rows_bytes,
+            coded_bytes: self.coded_bytes,
         }
     }
 
@@ -345,5 +355,6 @@ impl Load {
         }
         self.rows.truncate(mark.rows);
         self.rows_bytes = mark.rows_bytes;
+        self.coded_bytes = mark.coded_bytes;
     }
 }

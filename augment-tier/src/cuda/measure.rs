@@ -5,10 +5,10 @@ use std::time::Duration;
 use headwater_core::Recipe;
 use headwater_core::draw::Extent;
 
-use super::arena::padded;
+use super::arena::{Coded, padded};
 use super::device::{Device, DeviceError, JpegError, JpegImage, Kernel, Launch};
 use super::renderer::CudaRenderer;
-use crate::render::{RenderError, RenderKey};
+use crate::render::{PartSample, RenderError, RenderKey};
 
 /// A device whose work is timed by its own clock.
 pub trait Stopwatch: Device {
@@ -46,7 +46,7 @@ pub struct KernelTime {
 /// Samples on a device, with all that kernels read of them.
 struct Staged {
     launches: Vec<Launch>,
-    /// Of each kernel, in the order of [`Kernel::ALL`].
+    /// Of each kernel, in the order of [`Kernel::VIEWS`].
     necessary_bytes: [u64; 2],
 }
 
@@ -101,7 +101,7 @@ impl KernelTime {
 
 impl<D: Stopwatch> CudaRenderer<D> {
     /// Runs the kernels of a part again and again, after one round that is not timed; the kernels in
-    /// the order of [`Kernel::ALL`].
+    /// the order of [`Kernel::VIEWS`].
     ///
     /// # Errors
     /// The device fails, or a sample cannot be rendered or does not fit beside the others.
@@ -113,25 +113,8 @@ impl<D: Stopwatch> CudaRenderer<D> {
     ) -> Result<Vec<KernelTime>, MeasureError> {
         let Staged { launches, necessary_bytes } = self.stage_all(recipe, samples)?;
         let device = self.device_mut().ok_or(MeasureError::Failed)?;
-        let mut times = [0, 1].map(|number: usize| KernelTime {
-            kernel: Kernel::ALL[number],
-            blocks: of(Kernel::ALL[number], &launches)
-                .map(|(_, launch)| u64::from(launch.blocks))
-                .sum(),
-            necessary_bytes: necessary_bytes[number],
-            rounds,
-            time: Duration::ZERO,
-        });
-        for round in 0..=rounds {
-            let took = device.time_launches(&launches)?;
-            if round == 0 {
-                continue;
-            }
-            for time in &mut times {
-                time.time += of(time.kernel, &launches).map(|(at, _)| took[at]).sum::<Duration>();
-            }
-        }
-        Ok(times.to_vec())
+        let kernels: Vec<_> = Kernel::VIEWS.into_iter().zip(necessary_bytes).collect();
+        time(device, &launches, &kernels, rounds)
     }
 
     /// Puts samples on the device, which must have room for all of them, with their records.
@@ -144,17 +127,18 @@ impl<D: Stopwatch> CudaRenderer<D> {
         self.tables.begin();
         self.tables.choose(recipe, |_| None);
         for (number, (key, encoded)) in samples.iter().enumerate() {
-            let image = self.decode(recipe, *key, encoded);
+            let sample = PartSample { key: *key, encoded, entries: &[], label: -1 };
+            let image = self.decode(recipe, &sample);
             let image = image.map_err(|reason| MeasureError::Sample { number, reason })?;
-            let offset = self.add(recipe, number, image);
-            let offset = offset.map_err(|_| MeasureError::NoRoom { number })?;
+            let room = self.add(recipe, number, image, Coded::default());
+            let room = room.map_err(|_| MeasureError::NoRoom { number })?;
             let device = self.device.as_mut().ok_or(MeasureError::Failed)?;
-            device.upload(offset, self.decoder.image().pixels())?;
+            device.upload(room.pixels, self.decoder.image().pixels_in(&mut self.pixels))?;
         }
         let sealed = self.load.seal(&self.tables);
         let device = self.device.as_mut().ok_or(MeasureError::Failed)?;
         device.upload(sealed.records.0, &sealed.records.1)?;
-        let necessary_bytes = Kernel::ALL.map(|kernel| self.load.necessary_bytes(kernel));
+        let necessary_bytes = Kernel::VIEWS.map(|kernel| self.load.necessary_bytes(kernel));
         self.load.clear();
         Ok(Staged { launches: sealed.launches, necessary_bytes })
     }
@@ -201,6 +185,31 @@ impl<D: Stopwatch> CudaRenderer<D> {
         let took = device.time_copies(times)?;
         Ok(device.arena_bytes() as f64 * f64::from(times) / took.as_secs_f64())
     }
+}
+
+/// Times launches, after one round that is not counted, and says of each kernel with its necessary bytes how long all of
+/// its launches took.
+pub(super) fn time(
+    device: &mut impl Stopwatch,
+    launches: &[Launch],
+    kernels: &[(Kernel, u64)],
+    rounds: u32,
+) -> Result<Vec<KernelTime>, MeasureError> {
+    let unmeasured = |&(kernel, necessary_bytes): &(Kernel, u64)| {
+        let blocks = of(kernel, launches).map(|(_, launch)| u64::from(launch.blocks)).sum();
+        KernelTime { kernel, blocks, necessary_bytes, rounds, time: Duration::ZERO }
+    };
+    let mut times: Vec<KernelTime> = kernels.iter().map(unmeasured).collect();
+    for round in 0..=rounds {
+        let took = device.time_launches(launches)?;
+        if round == 0 {
+            continue;
+        }
+        for time in &mut times {
+            time.time += of(time.kernel, launches).map(|(at, _)| took[at]).sum::<Duration>();
+        }
+    }
+    Ok(times)
 }
 
 fn of(kernel: Kernel, launches: &[Launch]) -> impl Iterator<Item = (usize, &Launch)> {

@@ -5,13 +5,14 @@
 //! is the one there is. What is random, the taps of the filters and the tables of the casts come from
 //! the same code as for the processor, so that a part has the same bytes wherever it was made.
 //!
-//! Images are decoded by the processor, whose pixels are part of what a batch is; or by `nvjpeg`, where
-//! the recipe says so.
+//! Images are decoded by the processor, whose pixels are part of what a batch is; by kernels that make the same
+//! pixels (`decode`), where the worker is told so; or by `nvjpeg`, where the recipe says so.
 //!
 //! Deliberately absent: leases, threads, links.
 
 mod arena;
 mod backend;
+mod decode;
 mod device;
 mod driver;
 mod job;
@@ -32,7 +33,8 @@ mod tables;
 mod tally;
 mod tiles;
 
-pub use backend::{CudaBackend, CudaSettings, JpegsAlone};
+pub use backend::{CodedAlone, CudaBackend, CudaSettings, JpegsAlone};
+pub use decode::{CodedImage, entries_of};
 pub use device::{Device, DeviceError, JpegError, JpegImage, Kernel, Launch};
 pub use measure::{KernelTime, MeasureError, Stopwatch};
 pub use nvjpeg::NvJpegSettings;

@@ -172,6 +172,8 @@ pub(super) fn push_op(op: &DrawnOp, to: &mut Vec<OpRecord>) {
         DrawnOp::Flip => to.push(plain(FLIP, 0)),
         DrawnOp::Grayscale => to.push(plain(GRAYSCALE, 0)),
         DrawnOp::Solarize { threshold } => to.push(plain(SOLARIZE, threshold.into())),
+        // Recipes that have it are the processor's.
+        DrawnOp::Python { .. } => {}
         DrawnOp::GaussianBlur { sigma } => {
             let [w0, w1, w2, w3, w4] = Kernel::new(sigma).weights;
             to.push(OpRecord { kind: BLUR, level: 0, values: [w0, w1, w2, w3, w4, 0.0] });

@@ -97,6 +97,7 @@ impl Records {
                     let values = 3 * u64::from(view.out_width) * u64::from(view.out_height);
                     planes + values * u64::from(view.element_bytes) + view.bytes_behind()
                 }
+                Kernel::DecodeBits | Kernel::MakeSamples | Kernel::MakePixels => 0,
             }
         };
         self.views.iter().map(of_view).sum()

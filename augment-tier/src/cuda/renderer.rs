@@ -1,14 +1,16 @@
-//! Samples on a device: decoded by the processor, everything else by kernels.
+//! Samples on a device: decoded by the processor or by kernels, everything else by kernels.
 //!
 //! Draws, taps and tables are the processor's own code, and so are the pixels of the images: the
 //! rows are those of [`crate::render::Renderer`], byte for byte.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use headwater_core::Recipe;
 use headwater_core::draw::Extent;
 
-use super::arena::{Bounds, NoRoom};
+use super::arena::{Bounds, Coded, NoRoom, Room, Sealed};
+use super::decode::{Coder, Orders};
 use super::device::{Device, DeviceError};
 use super::job::{Decoded, Job, Pending};
 use super::load::Load;
@@ -16,8 +18,8 @@ use super::rows::hand_out;
 use super::tables::Tables;
 use super::tally::{Counts, Tally};
 use crate::backend::SampleRenderer;
-use crate::decode::{DecodeFailure, DecodeLimits, Decoder};
-use crate::render::{Draws, PartSample, RenderError, RenderKey, Rendered, Renderer, ViewSink};
+use crate::decode::{DecodeFailure, DecodeLimits, Decoder, EntryTable};
+use crate::render::{Draws, PartSample, RenderError, Rendered, Renderer, ViewSink};
 
 /// Renders the samples of a part together, on one stream.
 pub struct CudaRenderer<D> {
@@ -29,11 +31,15 @@ pub struct CudaRenderer<D> {
     pub(super) tables: Tables,
     /// For samples that no block can hold, and for all once the device is gone.
     cpu: Renderer,
-    tally: Arc<Tally>,
+    pub(super) tally: Arc<Tally>,
     /// JPEGs in the load that the device is to decode.
     pub(super) pending: Vec<Pending>,
     /// For those that it leaves, while another image is in the decoder.
     pub(super) judge: Decoder,
+    /// JPEGs in the load that kernels decode.
+    pub(super) coder: Coder,
+    /// The pixels of an image as they are uploaded: interleaved.
+    pub(super) pixels: Vec<u8>,
 }
 
 // === impl CudaRenderer ===
@@ -59,7 +65,34 @@ impl<D: Device> CudaRenderer<D> {
             tally: Arc::default(),
             pending: Vec::new(),
             judge: Decoder::new(limits)?,
+            coder: Coder::new(),
+            pixels: Vec::new(),
         })
+    }
+
+    /// Shares what its decoders learn of images.
+    #[must_use]
+    pub fn sharing(mut self, entries: Option<&Arc<EntryTable>>) -> Self {
+        self.decoder = self.decoder.sharing(entries.cloned());
+        self.judge = self.judge.sharing(entries.cloned());
+        self.cpu = self.cpu.sharing(entries.cloned());
+        self.coder.share(entries.cloned());
+        self
+    }
+
+    /// Calls Python functions of recipes, which the processor renders then.
+    #[must_use]
+    pub fn calling(mut self, python: Option<headwater_interpreter::Settings>) -> Self {
+        self.cpu = self.cpu.calling(python);
+        self
+    }
+
+    /// Whether kernels decode the JPEGs that can be begun at several places, to the same pixels; the processor
+    /// decodes all others.
+    #[must_use]
+    pub fn decoding(mut self, on_device: bool) -> Self {
+        self.coder.is_on = on_device;
+        self
     }
 
     /// Counts what it does there.
@@ -99,12 +132,11 @@ impl<D: Device> CudaRenderer<D> {
     pub(super) fn decode(
         &mut self,
         recipe: &Recipe,
-        key: RenderKey,
-        encoded: &[u8],
+        &PartSample { key, encoded, entries, .. }: &PartSample<'_>,
     ) -> Result<Decoded, RenderError> {
         let Self { decoder, draws, .. } = self;
         let mut source = None;
-        let image = decoder.decode_wanted(encoded, |image| {
+        let image = decoder.decode_from(encoded, entries, |image| {
             source = Some(image);
             draws.draw(recipe, key, image)
         })?;
@@ -118,10 +150,11 @@ impl<D: Device> CudaRenderer<D> {
         recipe: &Recipe,
         number: usize,
         image: Decoded,
-    ) -> Result<u64, NoRoom> {
+        coded: Coded,
+    ) -> Result<Room, NoRoom> {
         let Self { draws, load, tables, .. } = self;
         let size = (image.extent, image.reduction);
-        load.add(recipe, number, draws.params(), size, tables)
+        load.add(recipe, number, draws.params(), size, coded, tables)
     }
 
     /// As [`CudaRenderer::add`], after what is there has been handed out where it is in the way.
@@ -130,19 +163,20 @@ impl<D: Device> CudaRenderer<D> {
         job: &mut Job<'_, '_>,
         number: usize,
         image: Decoded,
-    ) -> Result<Result<u64, NoRoom>, DeviceError> {
+        coded: Coded,
+    ) -> Result<Result<Room, NoRoom>, DeviceError> {
         self.tables.choose(job.recipe, |tensor| job.sinks[number].fp8_scale(tensor));
-        let mut added = self.add(job.recipe, number, image);
+        let mut added = self.add(job.recipe, number, image, coded);
         if added == Err(NoRoom::Now) {
             self.finish(job)?;
-            added = self.add(job.recipe, number, image);
+            added = self.add(job.recipe, number, image, coded);
         }
         Ok(added)
     }
 
     /// Decodes a sample and puts it on the device; `None` where the processor has to render it.
     fn stage(&mut self, job: &mut Job<'_, '_>, number: usize) -> Result<Option<()>, DeviceError> {
-        let PartSample { key, encoded, .. } = job.samples[number];
+        let PartSample { encoded, .. } = job.samples[number];
         if !job.recipe.decoder.is_turbojpeg() {
             match self.decoder.jpeg_extent(encoded) {
                 Ok(Some(extent)) => return self.place(job, number, extent).map(Some),
@@ -154,16 +188,25 @@ impl<D: Device> CudaRenderer<D> {
                 }
             }
         }
-        let image = match self.decode(job.recipe, key, encoded) {
-            Ok(image) => image,
+        let is_coded = self.coder.is_on && job.recipe.decoder.is_turbojpeg();
+        if is_coded && self.stage_coded(job, number)?.is_some() {
+            return Ok(Some(()));
+        }
+        let started = Instant::now();
+        let image = match self.decode(job.recipe, &job.samples[number]) {
+            Ok(image) => {
+                job.sinks[number].decoded(started.elapsed());
+                image
+            }
             Err(error) => {
                 job.note(number, Err(error));
                 return Ok(Some(()));
             }
         };
-        let Ok(offset) = self.make_room(job, number, image)? else { return Ok(None) };
+        let room = self.make_room(job, number, image, Coded::default())?;
+        let Ok(Room { pixels, .. }) = room else { return Ok(None) };
         let Some(device) = &mut self.device else { return Ok(None) };
-        device.upload(offset, self.decoder.image().pixels())?;
+        device.upload(pixels, self.decoder.image().pixels_in(&mut self.pixels))?;
         job.note(number, Ok(Rendered { source: image.source }));
         Ok(Some(()))
     }
@@ -176,10 +219,26 @@ impl<D: Device> CudaRenderer<D> {
         };
         let sealed = self.load.seal(&self.tables);
         device.upload(sealed.records.0, &sealed.records.1)?;
-        for launch in &sealed.launches {
-            device.launch(launch)?;
+        if !self.coder.batch.is_empty() {
+            let Orders { bytes, launches } = self.coder.batch.orders(sealed.coded);
+            device.upload(sealed.coded.0, &bytes)?;
+            launches.iter().try_for_each(|launch| device.launch(launch))?;
         }
-        let rows = device.download(sealed.rows.0, sealed.rows.1)?;
+        self.make_views(&sealed)?;
+        let (rows_at, rows_bytes) = sealed.rows;
+        let statuses_at = self.coder.batch.statuses_at(rows_at);
+        let statuses_bytes = rows_at - statuses_at;
+        let Some(device) = &mut self.device else { return Ok(()) };
+        let mut found = device.download(statuses_at, statuses_bytes + rows_bytes)?;
+        let amiss = self.coder.batch.amiss(found);
+        self.tally.decoded((self.coder.batch.len() - amiss.len()) as u64);
+        if !amiss.is_empty() {
+            self.decode_amiss(job, &amiss)?;
+            self.make_views(&sealed)?;
+            let Some(device) = &mut self.device else { return Ok(()) };
+            found = device.download(statuses_at, statuses_bytes + rows_bytes)?;
+        }
+        let rows = &found[statuses_bytes as usize..];
         let mut samples = 0;
         for row in self.load.rows() {
             if matches!(job.outcomes[row.sample], Some(Err(_))) {
@@ -193,18 +252,25 @@ impl<D: Device> CudaRenderer<D> {
         }
         self.tally.rendered(samples);
         self.load.clear();
+        self.coder.batch.clear();
         Ok(())
+    }
+
+    fn make_views(&mut self, sealed: &Sealed) -> Result<(), DeviceError> {
+        let Some(device) = &mut self.device else { return Ok(()) };
+        sealed.launches.iter().try_for_each(|launch| device.launch(launch))
     }
 
     pub(super) fn try_all(&mut self, job: &mut Job<'_, '_>) -> Result<(), DeviceError> {
         self.load.clear();
         self.tables.begin();
         self.pending.clear();
+        self.coder.batch.clear();
         for (number, sample) in job.samples.iter().enumerate() {
             if self.stage(job, number)?.is_none() {
                 self.tally.rendered_beside();
                 let out = &mut *job.sinks[number];
-                let rendered = self.cpu.render(job.recipe, sample.key, sample.encoded, out);
+                let rendered = self.cpu.render_sample(job.recipe, sample, out);
                 job.note(number, rendered);
             }
         }
@@ -231,6 +297,10 @@ impl<D: Device> SampleRenderer for CudaRenderer<D> {
         samples: &[PartSample<'_>],
         sinks: &mut [&mut dyn ViewSink],
     ) -> Vec<Result<Rendered, RenderError>> {
+        if recipe.without_kernel().is_some() && recipe.decoder.is_turbojpeg() {
+            samples.iter().for_each(|_| self.tally.rendered_beside());
+            return self.cpu.render_all(recipe, samples, sinks);
+        }
         let mut reason = "it failed before, see this worker's log".to_owned();
         if let Err(passing) = self.set_limits(recipe) {
             return samples.iter().map(|_| Err(passing.clone())).collect();

@@ -9,6 +9,10 @@ pub const SOURCE: KernelSource = KernelSource { text: TEXT, options: OPTIONS };
 /// In order. No file includes another: this is the list.
 const TEXT: &str = concat!(
     include_str!("words.cu"),
+    include_str!("decode/words.cu"),
+    include_str!("decode/bits.cu"),
+    include_str!("decode/samples.cu"),
+    include_str!("decode/pixels.cu"),
     include_str!("../ops/resize/kernel.cu"),
     include_str!("../ops/luma/kernel.cu"),
     include_str!("../ops/blend/kernel.cu"),

@@ -10,7 +10,7 @@ use cudarc::driver::sys::{self, CUevent_flags};
 use cudarc::driver::{CudaEvent, CudaStream};
 use headwater_cuda::{CudaError, Pinned, check_clock, said};
 
-use super::device::{Device, DeviceError, JpegError, JpegImage, Kernel, Launch};
+use super::device::{Device, DeviceError, JpegError, JpegImage, Launch};
 use super::driver::Gpu;
 use super::measure::Stopwatch;
 use super::memory::JpegsOnGpu;
@@ -200,7 +200,7 @@ impl Device for GpuStream {
         let mut arena = self.arena;
         let mut arguments = [&mut arena, &mut first, &mut second]
             .map(|argument: &mut u64| std::ptr::from_mut(argument).cast::<c_void>());
-        let function = &self.gpu.kernels[usize::from(kernel == Kernel::FinishViews)];
+        let function = &self.gpu.kernels[kernel as usize];
         // SAFETY: the kernels take three numbers of 64 bits, which live until the driver has copied
         // them, before this returns. What the records say is within the arena: `load` has laid it out
         // in no more than `arena_bytes`.

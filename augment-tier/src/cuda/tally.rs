@@ -9,6 +9,7 @@ use crate::metrics;
 pub struct Tally {
     on_device: AtomicU64,
     beside_device: AtomicU64,
+    decoded: AtomicU64,
     failures: AtomicU64,
     /// Whether the process's metrics count as well.
     in_metrics: bool,
@@ -21,6 +22,8 @@ pub struct Counts {
     pub on_device: u64,
     /// Samples that the processor has rendered because they do not fit.
     pub beside_device: u64,
+    /// JPEGs that kernels have decoded.
+    pub decoded: u64,
     /// Streams that failed and were given up: the processor renders what they are asked for.
     pub failures: u64,
 }
@@ -40,6 +43,7 @@ impl Tally {
         Counts {
             on_device: self.on_device.load(Ordering::Relaxed),
             beside_device: self.beside_device.load(Ordering::Relaxed),
+            decoded: self.decoded.load(Ordering::Relaxed),
             failures: self.failures.load(Ordering::Relaxed),
         }
     }
@@ -55,6 +59,13 @@ impl Tally {
         self.beside_device.fetch_add(1, Ordering::Relaxed);
         if self.in_metrics {
             metrics::rendered_beside_device();
+        }
+    }
+
+    pub(super) fn decoded(&self, images: u64) {
+        self.decoded.fetch_add(images, Ordering::Relaxed);
+        if self.in_metrics {
+            metrics::jpegs_decoded_on_device(images);
         }
     }
 

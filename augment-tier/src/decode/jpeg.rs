@@ -1,10 +1,18 @@
-//! JPEG by libjpeg-turbo: accurate integer DCT and smooth chroma upsampling, as Pillow has it.
+//! JPEG by our own decoder, and by libjpeg-turbo where that has a doubt: accurate integer DCT and smooth chroma upsampling, as Pillow has it.
+
+use std::ops::Range;
+use std::sync::Arc;
 
 use headwater_core::draw::{CropBox, Extent};
+use headwater_jpeg::Layout;
 
+use crate::decode::fast::FastJpeg;
 use crate::decode::turbo::{Format, Header, NO_SIZE, Order, Turbo, TurboError};
-use crate::decode::{DecodeError, DecodeFailure, DecodeLimits, Wanted, admit, cmyk, scan};
-use crate::image::{RgbImage, at_least};
+use crate::decode::{
+    Canvas, DecodeError, DecodeFailure, DecodeLimits, EntryTable, Wanted, admit, cmyk, scan,
+};
+use crate::image::RgbImage;
+use crate::simd::Simd;
 
 /// Beginnings of the messages of libjpeg's warnings (`jerror.h`, `JWRN_*`) after which it still
 /// delivers every row. The library turns a warning into the same return code as an error; only
@@ -73,6 +81,7 @@ const EDGE_COLUMNS: u32 = 8;
 #[derive(Debug)]
 pub(super) struct JpegDecoder {
     limits: DecodeLimits,
+    fast: FastJpeg,
     turbo: Turbo,
 }
 
@@ -91,8 +100,34 @@ fn fresh(limits: DecodeLimits) -> Result<Turbo, DecodeFailure> {
 // === impl JpegDecoder ===
 
 impl JpegDecoder {
-    pub(super) fn new(limits: DecodeLimits) -> Result<Self, DecodeFailure> {
-        Ok(Self { limits, turbo: fresh(limits)? })
+    pub(super) fn new(limits: DecodeLimits, simd: Simd) -> Result<Self, DecodeFailure> {
+        Ok(Self { limits, fast: FastJpeg::new(simd), turbo: fresh(limits)? })
+    }
+
+    /// Keeps what it learns of images there.
+    pub(super) fn share(&mut self, table: Arc<EntryTable>) {
+        self.fast.share(table);
+    }
+
+    /// The samples of the image that was decoded last, where our decoder has decoded it as a whole.
+    pub(super) fn samples(&mut self) -> Option<(Layout, impl Iterator<Item = &[u8]>)> {
+        self.fast.samples()
+    }
+
+    /// From now on there are none until the next image.
+    pub(super) fn forget_samples(&mut self) {
+        self.fast.forget_samples();
+    }
+
+    /// Makes a window of an image out of samples, see [`headwater_jpeg::Decoder::convert`].
+    pub(super) fn convert(
+        &mut self,
+        layout: &Layout,
+        window: CropBox,
+        image: &mut RgbImage,
+        read: impl FnMut(usize, Range<usize>, &mut [u8]) -> bool,
+    ) -> bool {
+        self.fast.convert(layout, window, image, read)
     }
 
     /// Takes other bounds. The library's state, which has that of the scans, is made anew for it.
@@ -108,14 +143,18 @@ impl JpegDecoder {
     pub(super) fn decode(
         &mut self,
         encoded: &[u8],
+        entries: &[u8],
         choose: &mut dyn FnMut(Extent) -> Wanted,
-        channels: &mut Vec<u8>,
-        image: &mut RgbImage,
+        canvas: &mut Canvas<'_>,
     ) -> Result<(), DecodeFailure> {
-        let complete = scan::is_complete(encoded);
         let mut chosen = None;
         let mut first = |image| *chosen.insert(choose(image));
-        let mut outcome = self.decode_with_state(encoded, complete, &mut first, channels, image);
+        if self.fast.decode(&self.limits, encoded, entries, &mut first, canvas.image) {
+            return Ok(());
+        }
+        let complete = scan::is_complete(encoded);
+        let mut first = |image| *chosen.get_or_insert_with(|| choose(image));
+        let mut outcome = self.decode_with_state(encoded, complete, &mut first, canvas);
         if outcome == Ok(Warned::No) {
             return Ok(());
         }
@@ -128,7 +167,7 @@ impl JpegDecoder {
                 let Wanted { reduction, .. } = chosen.unwrap_or_else(|| choose(image));
                 Wanted::reduced(image, reduction)
             };
-            outcome = self.decode_with_state(encoded, complete, &mut all, channels, image);
+            outcome = self.decode_with_state(encoded, complete, &mut all, canvas);
             self.turbo = fresh(self.limits)?;
         }
         outcome.map(|_| ())
@@ -164,8 +203,7 @@ impl JpegDecoder {
         encoded: &[u8],
         complete: bool,
         choose: &mut dyn FnMut(Extent) -> Wanted,
-        channels: &mut Vec<u8>,
-        image: &mut RgbImage,
+        canvas: &mut Canvas<'_>,
     ) -> Result<Warned, DecodeFailure> {
         let refusal = |error: TurboError| refusal(complete, error.0);
         let frame = self.turbo.open(encoded).map_err(refusal)?;
@@ -179,12 +217,10 @@ impl JpegDecoder {
             wanted = part(&header, Wanted { window, reduction }).unwrap_or(wanted);
         }
         let Wanted { window: whole, .. } = Wanted::reduced(extent, reduction);
-        let rgb = image.reset_reduced(whole.extent(), reduction);
-        let (pixels, format) = if header.four_inks {
-            (at_least(channels, rgb.len() / 3 * 4), Format::Cmyk)
-        } else {
-            (&mut *rgb, Format::Rgb)
-        };
+        canvas.image.reset_reduced(whole.extent(), reduction);
+        let format = if header.four_inks { Format::Cmyk } else { Format::Rgb };
+        let CropBox { width, height, .. } = wanted.window;
+        let pixels = canvas.channels(width as usize * height as usize * format.bytes());
         let mut warned = Warned::No;
         if let Err(error) = frame.decode(&Order { wanted, format }, pixels) {
             let harmless = WARNINGS.iter().any(|warning| error.0.starts_with(warning));
@@ -193,8 +229,9 @@ impl JpegDecoder {
             }
             warned = Warned::Yes;
         }
-        if header.four_inks {
-            cmyk::inverted_cmyk_to_rgb(channels, rgb);
+        match format {
+            Format::Rgb => canvas.split(wanted.window),
+            Format::Cmyk => canvas.convert(wanted.window, cmyk::rgb_of_inverted),
         }
         Ok(warned)
     }

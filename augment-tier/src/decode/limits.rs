@@ -7,7 +7,7 @@ use crate::decode::DecodeError;
 
 /// The size as an [`Extent`] if it is within bounds. Checked against the header of an image, before
 /// memory is taken for it.
-pub(super) fn admit(limits: &DecodeLimits, width: u64, height: u64) -> Result<Extent, DecodeError> {
+pub(crate) fn admit(limits: &DecodeLimits, width: u64, height: u64) -> Result<Extent, DecodeError> {
     let pixels_max = limits.pixels_max;
     let side = |length: u64| u32::try_from(length).ok().filter(|&l| l > 0);
     match (side(width), side(height)) {

@@ -5,8 +5,7 @@ use std::io::{Cursor, ErrorKind};
 
 use png::{BitDepth, ColorType, DecodingError, Limits, Transformations};
 
-use crate::decode::{DecodeError, DecodeFailure, DecodeLimits, admit, spread};
-use crate::image::{RgbImage, at_least};
+use crate::decode::{Canvas, DecodeError, DecodeFailure, DecodeLimits, Wanted, admit};
 
 /// Memory that the decoder may take beside the pixels, in bytes.
 const WORK_BYTES_MAX: usize = 64 << 20;
@@ -14,8 +13,7 @@ const WORK_BYTES_MAX: usize = 64 << 20;
 pub(super) fn decode(
     encoded: &[u8],
     limits: &DecodeLimits,
-    channels: &mut Vec<u8>,
-    image: &mut RgbImage,
+    canvas: &mut Canvas<'_>,
 ) -> Result<(), DecodeFailure> {
     let work = Limits { bytes: WORK_BYTES_MAX };
     let mut decoder = png::Decoder::new_with_limits(Cursor::new(encoded), work);
@@ -32,19 +30,13 @@ pub(super) fn decode(
     let mut reader = decoder.read_info().map_err(|e| refusal(&e))?;
     let len = reader.output_buffer_size().ok_or_else(|| DecodeError::corrupt("endless rows"))?;
     let (color, _) = reader.output_color_type();
-    let rgb = image.reset(extent);
-    if color == ColorType::Rgb {
-        reader.next_frame(rgb).map_err(|e| refusal(&e))?;
-        return Ok(());
-    }
-    let channels = at_least(channels, len);
-    reader.next_frame(channels).map_err(|e| refusal(&e))?;
+    canvas.image.reset(extent);
+    reader.next_frame(canvas.channels(len)).map_err(|e| refusal(&e))?;
     if wide_gray {
-        for (from, to) in channels.chunks_exact(2).zip(rgb.chunks_exact_mut(3)) {
-            to.fill(if from[0] == 0 { from[1] } else { 255 });
-        }
+        let all = Wanted::all(extent).window;
+        canvas.convert(all, |&[high, low]| [if high == 0 { low } else { 255 }; 3]);
     } else {
-        spread(channels, color.samples(), rgb);
+        canvas.spread(color.samples());
     }
     Ok(())
 }

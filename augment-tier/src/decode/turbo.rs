@@ -175,12 +175,11 @@ impl Frame<'_> {
         self.header
     }
 
-    /// Decodes what is ordered. `pixels` are those of the whole image at its reduced size, row by
-    /// row without padding; what is outside the window is left as it was.
+    /// Decodes what is ordered. `pixels` are those of the window, row by row without padding.
     ///
     /// # Panics
-    /// `pixels` are not as many as that image has, the window is not within it or does not begin
-    /// where a block does, or less than everything is wanted of an image that has no blocks.
+    /// `pixels` are not as many as the window has, it is not within the image at its reduced size or does
+    /// not begin where a block does, or less than everything is wanted of an image that has no blocks.
     pub(super) fn decode(self, order: &Order, pixels: &mut [u8]) -> Result<(), TurboError> {
         let Self { turbo, encoded, header } = self;
         let Wanted { reduction, window } = order.wanted;
@@ -188,8 +187,8 @@ impl Frame<'_> {
         let (width, height) = (whole.width, whole.height);
         let CropBox { left, top, width: columns, height: rows } = window;
         let depth = order.format.bytes();
-        let row_bytes = width as usize * depth;
-        assert_eq!(pixels.len(), row_bytes * height as usize, "bytes of {width}x{height} pixels");
+        let row_bytes = columns as usize * depth;
+        assert_eq!(pixels.len(), row_bytes * rows as usize, "bytes of {columns}x{rows} pixels");
         assert!(columns > 0 && left + columns <= width, "{window:?} of {width} columns");
         assert!(rows > 0 && top + rows <= height, "{window:?} of {height} rows");
         let blocks = header.block_columns.map(|block| block / reduction);
@@ -198,12 +197,11 @@ impl Frame<'_> {
         assert!(everything || aligned, "{:?} in blocks of {blocks:?}", order.wanted);
         turbo.aim(reduction, (window != whole).then_some(window))?;
         let pitch = c_int::try_from(row_bytes).expect("rows of a JPEG are short");
-        let first = top as usize * row_bytes + left as usize * depth;
         // SAFETY: the handle is alive; the header of these very bytes has been read with it, and
         // with the factor and the region that were set the library writes `rows` rows of `columns` pixels, `pitch`
         // bytes apart, which the assertions have found within `pixels`.
         let code = unsafe {
-            let to = pixels[first..].as_mut_ptr();
+            let to = pixels.as_mut_ptr();
             let (bytes, len) = (encoded.as_ptr(), encoded.len() as sys::size_t);
             let format = order.format.code();
             sys::tj3Decompress8(turbo.handle.as_ptr(), bytes, len, to, pitch, format)

@@ -4,26 +4,22 @@ use std::io::{Cursor, ErrorKind};
 
 use image_webp::{DecodingError, WebPDecoder};
 
-use crate::decode::{DecodeError, DecodeFailure, DecodeLimits, admit, spread};
-use crate::image::{RgbImage, at_least};
+use crate::decode::{Canvas, DecodeError, DecodeFailure, DecodeLimits, admit};
 
 pub(super) fn decode(
     encoded: &[u8],
     limits: &DecodeLimits,
-    channels: &mut Vec<u8>,
-    image: &mut RgbImage,
+    canvas: &mut Canvas<'_>,
 ) -> Result<(), DecodeFailure> {
     let mut decoder = WebPDecoder::new(Cursor::new(encoded)).map_err(|e| refusal(&e))?;
     let (width, height) = decoder.dimensions();
     let extent = admit(limits, u64::from(width), u64::from(height))?;
-    let rgb = image.reset(extent);
-    if decoder.has_alpha() {
-        let channels = at_least(channels, rgb.len() / 3 * 4);
-        decoder.read_image(channels).map_err(|e| refusal(&e))?;
-        spread(channels, 4, rgb);
-        return Ok(());
-    }
-    decoder.read_image(rgb).map_err(|e| refusal(&e))
+    canvas.image.reset(extent);
+    let per_pixel = if decoder.has_alpha() { 4 } else { 3 };
+    let len = canvas.image.pixels_len() / 3 * per_pixel;
+    decoder.read_image(canvas.channels(len)).map_err(|e| refusal(&e))?;
+    canvas.spread(per_pixel);
+    Ok(())
 }
 
 fn refusal(error: &DecodingError) -> DecodeFailure {

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use headwater_core::counted;
 use headwater_proto::augment::MessageError;
-use headwater_storage_client::{BadBytes, EncodedSample, FieldSelection};
+use headwater_storage_client::{BadBytes, EncodedSample, Field, FieldSelection};
 
 use crate::render::BadImage;
 
@@ -74,11 +74,19 @@ impl SampleFields {
     /// # Errors
     /// The sample has none, or is bad.
     pub fn image(&self, sample: &EncodedSample) -> Result<Bytes, SampleFault> {
+        Ok(self.image_field(sample)?.data.clone())
+    }
+
+    /// The field of the image, with what is known of the file beside its bytes.
+    ///
+    /// # Errors
+    /// As [`SampleFields::image`].
+    pub fn image_field<'a>(&self, sample: &'a EncodedSample) -> Result<&'a Field, SampleFault> {
         if let Err(verdict) = &sample.fields {
             return Err(SampleFault::Unreadable(verdict.clone()));
         }
         let missing = || SampleFault::NoImage { wanted: self.image.join("|") };
-        first(sample, &self.image).cloned().ok_or_else(missing)
+        first(sample, &self.image).ok_or_else(missing)
     }
 
     /// The class index: ASCII digits, perhaps with space around; -1 where there is no label.
@@ -86,7 +94,7 @@ impl SampleFields {
     /// # Errors
     /// Something else stands there.
     pub fn label(&self, sample: &EncodedSample) -> Result<i64, SampleFault> {
-        let Some(bytes) = first(sample, &self.label) else { return Ok(-1) };
+        let Some(Field { data: bytes, .. }) = first(sample, &self.label) else { return Ok(-1) };
         let text = std::str::from_utf8(bytes.trim_ascii()).ok();
         text.and_then(|text| text.parse().ok())
             .ok_or_else(|| SampleFault::Label { text: shown(bytes) })
@@ -103,8 +111,8 @@ fn shown(bytes: &[u8]) -> String {
     word.map_or_else(|| counted(bytes.len(), "byte"), |word| word.trim().to_owned())
 }
 
-fn first<'a>(sample: &'a EncodedSample, names: &[String]) -> Option<&'a Bytes> {
-    names.iter().find_map(|name| sample.field(name))
+fn first<'a>(sample: &'a EncodedSample, names: &[String]) -> Option<&'a Field> {
+    names.iter().find_map(|name| sample.find(name))
 }
 
 #[cfg(test)]
@@ -112,7 +120,7 @@ mod tests {
     use super::*;
 
     fn sample(fields: &[(&str, &'static [u8])]) -> EncodedSample {
-        let fields = fields.iter().map(|(n, b)| (n.to_string(), Bytes::from_static(b))).collect();
+        let fields = fields.iter().map(|(name, data)| Field::new(*name, *data)).collect();
         EncodedSample { index: 0, key: "k".into(), fields: Ok(fields) }
     }
 
@@ -129,6 +137,10 @@ mod tests {
         let fields = SampleFields::parse("jpg|png", "cls").unwrap();
         assert_eq!(fields.image(&sample(&[("png", b"p"), ("jpg", b"j")])).unwrap(), b"j"[..]);
         assert_eq!(fields.image(&sample(&[("cls", b"1"), ("PNG", b"p")])).unwrap(), b"p"[..]);
+        let entries = Bytes::from_static(b"entries");
+        let known = Field { entries: entries.clone(), ..Field::new("png", &b"p"[..]) };
+        let known = EncodedSample { fields: Ok(vec![known]), ..sample(&[]) };
+        assert_eq!(fields.image_field(&known).unwrap().entries, entries);
         let error = fields.image(&sample(&[("cls", b"1")])).unwrap_err().to_string();
         assert_eq!(error, "no field `jpg|png`");
         assert!(SampleFields::parse("jpg||png", "").is_err());

@@ -4,13 +4,16 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use headwater_cuda::check_driver;
+use headwater_jpeg::{Choice, Speeds};
 
 use super::Pool;
 use crate::backend::{Backend, CpuBackend};
 use crate::config::{AugmentConfig, BackendChoice};
 use crate::cuda::CudaBackend;
+use crate::decode::{DecodedCache, EntryTable};
 use crate::error::AugmentError;
 use crate::render::RenderError;
+use crate::simd::Simd;
 
 /// A back end and the threads that have their renderers of it.
 type Started = (Arc<dyn Backend>, Pool);
@@ -39,6 +42,10 @@ pub(crate) fn start(config: &AugmentConfig) -> Result<Started, AugmentError> {
         },
     }?;
     tracing::info!(backend = backend.name(), "back end");
+    let jpeg = Speeds::of(Simd::best());
+    let Choice { streams, lanes_from, speculates_from } = jpeg.choice;
+    let took = jpeg.took;
+    tracing::info!(streams, lanes_from, speculates_from, measured = %jpeg, ?took, "ways to decode JPEGs");
     Ok((backend, pool))
 }
 
@@ -48,18 +55,26 @@ fn has_no_driver() -> bool {
 }
 
 fn on_processor(config: &AugmentConfig) -> Result<Started, AugmentError> {
-    on(Arc::new(CpuBackend), config)
+    let cache =
+        DecodedCache::open(&config.decoded_cache, config.decoded_cache_keep(), config.threads());
+    let cache = cache.map_err(AugmentError::DecodedCache)?;
+    let processor = CpuBackend::sharing(EntryTable::new(config.jpeg_entries_bytes));
+    on(Arc::new(processor.caching(cache).calling(config.python())), config)
 }
 
 fn on_gpu(config: &AugmentConfig) -> Result<Started, AugmentError> {
     let opened = CudaBackend::open(&config.cuda());
     let gpu = opened.map_err(|error| AugmentError::Gpu { reason: error.to_string() })?;
+    if !config.decoded_cache.is_empty() {
+        return Err(AugmentError::CacheOnGpu { backend: gpu.name() });
+    }
     let started = Instant::now();
     let steps = gpu.prove().map_err(|error| {
         let reason = format!("{}: {error}", gpu.name());
         AugmentError::Gpu { reason }
     })?;
     tracing::info!(steps, took = ?started.elapsed(), "the GPU makes the processor's bytes");
+    let gpu = gpu.sharing(EntryTable::new(config.jpeg_entries_bytes)).calling(config.python());
     on(Arc::new(gpu), config).map_err(|error| match error {
         AugmentError::Renderer(
             error @ (RenderError::Device { .. } | RenderError::DeviceLost { .. }),

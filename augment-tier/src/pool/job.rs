@@ -5,6 +5,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use headwater_proto::augment::WorkTimes;
+use headwater_trace::{Context, Span, Tier};
 use headwater_transport::{PartBuffer, PartRow};
 use tokio::sync::oneshot;
 
@@ -20,6 +22,7 @@ pub(crate) struct QueuedSample {
     pub(crate) position: usize,
     pub(crate) key: RenderKey,
     pub(crate) encoded: Bytes,
+    pub(crate) entries: Bytes,
     pub(crate) label: i64,
     pub(crate) row: PartRow,
 }
@@ -36,8 +39,18 @@ pub(crate) struct UndecodedSample {
 #[derive(Debug)]
 pub(crate) struct JobEnd {
     pub(crate) result: JobResult,
-    /// Thread time spent.
-    pub(crate) render: Duration,
+    pub(crate) spent: Spent,
+}
+
+/// Time spent on samples.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Spent {
+    /// Of threads.
+    render: Duration,
+    /// Of it: decoding.
+    decode: Duration,
+    /// When the first thread took a sample, and when the last was through.
+    span: Option<(Instant, Instant)>,
 }
 
 #[derive(Debug)]
@@ -62,6 +75,8 @@ pub(crate) struct RenderJob {
     /// Samples of a unit of the pool; the last one may have fewer.
     at_once: usize,
     state: Mutex<State>,
+    /// The span of the lease that the threads' work is part of.
+    span: Option<Context>,
 }
 
 struct State {
@@ -83,15 +98,47 @@ struct Outcome {
     taken_back: bool,
     broken: Option<(usize, String)>,
     passing: Option<(usize, RenderError)>,
-    render: Duration,
+    spent: Spent,
+}
+
+// === impl Spent ===
+
+impl Spent {
+    /// A thread's time from `started` to now.
+    fn now(started: Instant, decode: Duration) -> Self {
+        let ended = Instant::now();
+        Self { render: ended - started, decode, span: Some((started, ended)) }
+    }
+
+    fn add(&mut self, other: Self) {
+        self.render += other.render;
+        self.decode += other.decode;
+        self.span = match (self.span, other.span) {
+            (Some((first, last)), Some((start, end))) => Some((first.min(start), last.max(end))),
+            (span, other) => span.or(other),
+        };
+    }
+}
+
+// === impl JobEnd ===
+
+impl JobEnd {
+    /// Adds what was spent to a part's times.
+    pub(crate) fn add_to(&self, times: &mut WorkTimes) {
+        let micros = |time: Duration| time.as_micros() as u64;
+        let Spent { render, decode, span } = self.spent;
+        times.render_us += micros(render);
+        times.decode_us += micros(decode);
+        times.rendering_us += span.map_or(0, |(first, last)| micros(last - first));
+    }
 }
 
 // === impl QueuedSample ===
 
 impl QueuedSample {
     fn split(&mut self) -> (PartSample<'_>, &mut PartRow) {
-        let Self { key, encoded, label, row, .. } = self;
-        (PartSample { key: *key, encoded, label: *label }, row)
+        let Self { key, encoded, entries, label, row, .. } = self;
+        (PartSample { key: *key, encoded, entries, label: *label }, row)
     }
 }
 
@@ -107,6 +154,7 @@ impl RenderJob {
         at_once: usize,
         samples: Vec<QueuedSample>,
         rest: Option<Vec<PartRow>>,
+        span: Option<Context>,
     ) -> (Arc<Self>, oneshot::Receiver<JobEnd>) {
         let (done, end) = oneshot::channel();
         let positions = samples.iter().map(|sample| sample.position).collect();
@@ -118,7 +166,7 @@ impl RenderJob {
             outcome: Outcome { completes, good, ..Outcome::default() },
             done: Some(done),
         };
-        (Arc::new(Self { plan, scales, positions, at_once, state: Mutex::new(state) }), end)
+        (Arc::new(Self { plan, scales, positions, at_once, state: Mutex::new(state), span }), end)
     }
 
     /// Its units in the pool.
@@ -162,6 +210,9 @@ impl PoolWork for RenderJob {
         let mut queued: Vec<QueuedSample> =
             self.lock().queued[range.clone()].iter_mut().map(take).collect();
         let started = Instant::now();
+        let mut span = Span::on_thread(Tier::Augment, "render").within(self.span);
+        span.arg("first_sample", self.positions[range.start]);
+        span.arg("samples", range.len());
         let (samples, mut rows): (Vec<_>, Vec<_>) =
             queued.iter_mut().map(QueuedSample::split).unzip();
         let rendered = self.plan.render_samples(renderer, &self.scales, &samples, &mut rows);
@@ -169,12 +220,14 @@ impl PoolWork for RenderJob {
             // Here, where its bytes are in this core's cache still.
             row.checksum();
         }
-        let took = started.elapsed();
+        span.end();
+        let decode = rendered.iter().filter_map(|rendered| rendered.as_ref().ok()).sum();
+        let spent = Spent::now(started, decode);
         self.settle(range, |outcome| {
-            outcome.render += took;
+            outcome.spent.add(spent);
             for (QueuedSample { position, row, .. }, rendered) in queued.into_iter().zip(rendered) {
                 match rendered {
-                    Ok(()) => outcome.good.push(row),
+                    Ok(_) => outcome.good.push(row),
                     Err(RenderError::Bad(error)) => {
                         outcome.bad.push(UndecodedSample { position, row, error });
                     }
@@ -214,7 +267,7 @@ impl PoolWork for RenderJob {
 
 impl Outcome {
     fn into_end(self) -> JobEnd {
-        let Self { good, bad, completes, taken_back, broken, passing, render } = self;
+        let Self { good, bad, completes, taken_back, broken, passing, spent } = self;
         let result = if let Some((position, reason)) = broken {
             JobResult::Broken { position, reason }
         } else if let Some((position, error)) = passing {
@@ -228,6 +281,6 @@ impl Outcome {
         } else {
             JobResult::Rows { good, bad }
         };
-        JobEnd { result, render }
+        JobEnd { result, spent }
     }
 }

@@ -6,6 +6,8 @@ use headwater_core::draw::{DrawnOp, Extent, JitterStep, ViewParams};
 use crate::image::{Planes, RgbImage};
 use crate::ops::resize::{Geometry, Resizer};
 use crate::ops::{blur, brightness, contrast, flip, grayscale, hue, saturation, solarize};
+use crate::render::RenderError;
+use crate::render::python::PythonCalls;
 use crate::simd::Simd;
 
 /// Makes one view after the other, in memory that it keeps.
@@ -25,6 +27,7 @@ pub(super) struct Painter {
 struct Brush {
     simd: Simd,
     blur: blur::Scratch,
+    python: PythonCalls,
 }
 
 // === impl Painter ===
@@ -35,7 +38,7 @@ impl Painter {
             view: Planes::new(),
             window: Planes::new(),
             bases: Vec::new(),
-            brush: Brush { simd, blur: blur::Scratch::default() },
+            brush: Brush { simd, blur: blur::Scratch::default(), python: PythonCalls::new(simd) },
             resizer: Resizer::new(simd),
         }
     }
@@ -44,26 +47,44 @@ impl Painter {
         self.brush.simd
     }
 
+    /// Allows Python functions.
+    pub(super) fn allow_python(&mut self, settings: Option<headwater_interpreter::Settings>) {
+        self.brush.python.allow(settings);
+    }
+
     /// Applies operations to a whole image, in place.
-    pub(super) fn recolour(&mut self, image: &mut RgbImage, ops: &[DrawnOp]) {
+    pub(super) fn recolour(
+        &mut self,
+        recipe: &Recipe,
+        image: &mut RgbImage,
+        ops: &[DrawnOp],
+    ) -> Result<(), RenderError> {
         if !ops.is_empty() {
             self.view.set_pixels(image);
-            self.brush.apply(&mut self.view, ops);
+            self.brush.apply(recipe, &mut self.view, ops)?;
             image.set_planes(&self.view, image.reduction());
         }
+        Ok(())
     }
 
     /// Cuts the bases of a sample, from which views are made until the next call.
-    pub(super) fn cut_bases(&mut self, recipe: &Recipe, image: &RgbImage, bases: &[ViewParams]) {
+    pub(super) fn cut_bases(
+        &mut self,
+        recipe: &Recipe,
+        image: &RgbImage,
+        bases: &[ViewParams],
+    ) -> Result<(), RenderError> {
         if self.bases.len() < bases.len() {
             self.bases.resize_with(bases.len(), RgbImage::new);
         }
         for ((spec, params), base) in recipe.bases.iter().zip(bases).zip(&mut self.bases) {
             let Self { view, brush, resizer, .. } = self;
             let geometry = Geometry::new(params, spec.extent(), recipe.resize_passes);
-            paint(view, brush, resizer, image, &geometry, &params.ops);
+            resize(view, resizer, image, &geometry, &params.ops);
+            brush.apply(recipe, view, after_resize(&params.ops))?;
             base.set_planes(view, 1);
         }
+        Ok(())
     }
 
     /// Makes the view of size `extent` that `params` describe, of the image or of a base.
@@ -73,41 +94,47 @@ impl Painter {
         image: &RgbImage,
         params: &ViewParams,
         extent: Extent,
-    ) -> &Planes {
+    ) -> Result<&Planes, RenderError> {
         let Self { view, window, bases, brush, resizer } = self;
         let source = params.base.map_or(image, |base| &bases[base]);
         let painted = if params.cut.is_some() { params.resized } else { extent };
         let geometry = Geometry::new(params, painted, recipe.resize_passes);
-        paint(view, brush, resizer, source, &geometry, &params.ops);
-        let Some(origin) = params.cut else { return view };
+        resize(view, resizer, source, &geometry, &params.ops);
+        brush.apply(recipe, view, after_resize(&params.ops))?;
+        let Some(origin) = params.cut else { return Ok(view) };
         window.set_window(view, origin, extent);
-        window
+        Ok(window)
     }
 }
 
-/// Cuts and resizes a view of `source` and applies its operations.
-fn paint(
+/// Cuts and resizes a view of `source`. A flip that comes first costs nothing here: the resize writes from
+/// right to left.
+fn resize(
     view: &mut Planes,
-    brush: &mut Brush,
     resizer: &mut Resizer,
     source: &RgbImage,
     geometry: &Geometry,
     ops: &[DrawnOp],
 ) {
-    // A flip that comes first costs nothing when the resize writes from right to left.
-    let (mirrored, ops) = match ops {
-        [DrawnOp::Flip, rest @ ..] => (true, rest),
-        ops => (false, ops),
-    };
+    let mirrored = after_resize(ops).len() < ops.len();
     resizer.resize(source, geometry, mirrored, view);
-    brush.apply(view, ops);
+}
+
+/// The operations that the resize has not done already.
+fn after_resize(ops: &[DrawnOp]) -> &[DrawnOp] {
+    ops.strip_prefix(&[DrawnOp::Flip]).unwrap_or(ops)
 }
 
 // === impl Brush ===
 
 impl Brush {
-    fn apply(&mut self, view: &mut Planes, ops: &[DrawnOp]) {
-        let Self { simd, blur } = self;
+    fn apply(
+        &mut self,
+        recipe: &Recipe,
+        view: &mut Planes,
+        ops: &[DrawnOp],
+    ) -> Result<(), RenderError> {
+        let Self { simd, blur, python } = self;
         let simd = *simd;
         for op in ops {
             match *op {
@@ -125,7 +152,11 @@ impl Brush {
                 DrawnOp::Grayscale => grayscale::apply(simd, view),
                 DrawnOp::GaussianBlur { sigma } => blur::apply(simd, view, sigma, blur),
                 DrawnOp::Solarize { threshold } => solarize::apply(simd, view, threshold),
+                DrawnOp::Python { function, seed } => {
+                    python.apply(recipe, view, function, &seed)?;
+                }
             }
         }
+        Ok(())
     }
 }

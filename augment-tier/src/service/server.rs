@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use headwater_access::{Access, shedding};
 use headwater_inventory::Machine;
+use headwater_proto::health::ServerHealth;
 use headwater_proto::identity::{self, Tier};
 use headwater_proto::v1::augment_server::AugmentServer;
 use headwater_proto::{MESSAGE_MAX_BYTES, REQUEST_MAX_BYTES};
@@ -93,7 +94,7 @@ impl Augment {
         pool: Pool,
     ) -> Result<Self, AugmentError> {
         metrics::describe();
-        headwater_transport::describe_metrics();
+        headwater_transport::describe_once();
         let access = Access::open(&config.security)?;
         let storage =
             StorageClient::connect(config.storage_client()).await.map_err(AugmentError::Storage)?;
@@ -126,10 +127,14 @@ impl Augment {
         let access = worker.access.clone();
         let (name, backend) = (&worker.name, worker.backend.name());
         let threads = worker.config.threads();
+        metrics::serves(name, &backend);
         let guarded = access.describe();
         tracing::info!(address, name, backend, threads, access = guarded, "augment worker serves");
         let identity = identity::served(Tier::Augment, name);
         let identity = InterceptedService::new(identity, access.token_guard());
+        let (health, health_service) =
+            ServerHealth::serving::<AugmentServer<AugmentService>>().await;
+        let health_service = InterceptedService::new(health_service, access.token_guard());
         let sessions = TaskTracker::new();
         let service = AugmentService { worker: Arc::clone(&worker), sessions: sessions.clone() };
         let service = AugmentServer::new(service)
@@ -146,6 +151,7 @@ impl Augment {
             .layer(shedding(sessions_max))
             .add_service(service)
             .add_service(identity)
+            .add_service(health_service)
             .serve_with_incoming_shutdown(incoming, drain.cancelled_owned());
         tokio::pin!(server);
         let mut lost = None;
@@ -158,6 +164,7 @@ impl Augment {
             }
         };
         worker.drain.cancel();
+        health.drains().await;
         sessions.close();
         let drained = async {
             if failed.is_none() {

@@ -12,10 +12,10 @@ use headwater_proto::augment::{BadSamplePolicy, Provenance, Substitution, WorkTi
 use headwater_transport::{PartBuffer, PartRow};
 
 use super::lease::LeaseError;
-use super::read::{Found, Wanted};
+use super::read::{Found, Input, Wanted};
 use super::source::{PartWork, Piece};
 use crate::part::{PartScales, SampleFault, next_substitute, substitutes_max};
-use crate::pool::{JobEnd, JobResult, QueuedSample, RenderJob, UndecodedSample};
+use crate::pool::{JobEnd, JobResult, QueuedSample, RenderJob, Spent, UndecodedSample};
 use crate::render::{RenderError, RenderKey};
 use crate::worker::BadSample;
 
@@ -51,7 +51,7 @@ impl PartWork {
             let last = bad.is_empty() && pieces.is_empty();
             let rest = last.then(|| std::mem::take(&mut written));
             let end = self.render(samples, rest, scales).await?;
-            times.render_us += end.render.as_micros() as u64;
+            end.add_to(times);
             match end.result {
                 JobResult::Sealed { part, checksum } => {
                     return Ok((part, checksum, places.into_iter().map(Into::into).collect()));
@@ -114,12 +114,11 @@ impl PartWork {
             let place = &mut places[position];
             place.key = key;
             match input {
-                Ok(input) => {
-                    place.label = input.label;
+                Ok(Input { encoded, entries, label }) => {
+                    place.label = label;
                     let row = place.row.take().expect("a row is written once");
                     let key = self.render_key(&wanted.asked);
-                    let (encoded, label) = (input.encoded, input.label);
-                    samples.push(QueuedSample { position, key, encoded, label, row });
+                    samples.push(QueuedSample { position, key, encoded, entries, label, row });
                 }
                 Err(fault) => bad.push((position, fault)),
             }
@@ -136,11 +135,13 @@ impl PartWork {
         let count = samples.len();
         let pool = &self.source.worker.pool;
         let plan = self.source.plan.clone();
+        let rendering = self.span.child("render part").with("samples", count);
+        let at_once = pool.samples_at_once();
         let (job, mut end) =
-            RenderJob::new(plan, scales.clone(), pool.samples_at_once(), samples, rest);
+            RenderJob::new(plan, scales.clone(), at_once, samples, rest, rendering.context());
         if count == 0 {
             let result = JobResult::Rows { good: Vec::new(), bad: Vec::new() };
-            return Ok(JobEnd { result, render: std::time::Duration::ZERO });
+            return Ok(JobEnd { result, spent: Spent::default() });
         }
         let bytes = self.part_bytes * count as u64 / self.samples.len() as u64;
         pool.submit(self.place, job.clone(), job.units(), bytes / job.units() as u64);
@@ -149,9 +150,10 @@ impl PartWork {
             () = self.withdrawn.cancelled() => {
                 pool.take_back(self.place, &*job);
                 // Samples under way run to their end: until then their threads write.
-                end.await.map(|JobEnd { render, .. }| JobEnd { result: JobResult::TakenBack, render })
+                end.await.map(|JobEnd { spent, .. }| JobEnd { result: JobResult::TakenBack, spent })
             }
         };
+        rendering.end();
         ended.map_err(|_| {
             LeaseError::Fatal("sealing the part panicked: see this worker's log".into())
         })

@@ -6,6 +6,7 @@ use std::time::Instant;
 use headwater_core::Region;
 use headwater_proto::augment::{Failure, FailureKind, PartDone, PartLease, PartOrigin, WorkTimes};
 use headwater_storage_client::StorageClientError;
+use headwater_trace::{FlowStep, Span, Tier};
 use headwater_transport::{LeaseId, LinkError, PartBuffer, PartMemory, PartPlace, SlotId};
 use tokio_util::sync::CancellationToken;
 
@@ -47,6 +48,7 @@ impl LeaseWork {
         let samples = lease.samples.len() as u32;
         let layout = session.layout(lease.batch_samples);
         let regions: Arc<[Region]> = layout.part_regions(lease.first, samples).into();
+        let span = span_of(&session, &lease);
         let work = PartWork {
             source: Arc::clone(&session.source),
             epoch: lease.epoch,
@@ -54,6 +56,7 @@ impl LeaseWork {
             part_bytes: regions.iter().map(|region| region.len_bytes).sum(),
             place,
             withdrawn,
+            span,
         };
         Self { session, lease, regions, work }
     }
@@ -79,23 +82,31 @@ impl LeaseWork {
         wanted: Vec<Wanted>,
         scales: Arc<PartScales>,
     ) -> Result<PartDone, LeaseError> {
+        let begun = Instant::now();
         let mut times = WorkTimes::default();
         let mut pieces = self.work.pieces(wanted);
         let first = pieces.pop_front().unwrap_or_default();
         let first = self.work.read_ahead(first, &mut times).await?;
         // Held until the pool is done with the part: what is beyond it has been read ahead. The
         // semaphores are never closed.
+        let waiting = self.work.span.child("wait for room");
         let place = self.unless_withdrawn(self.session.parts.acquire()).await?;
         // Held until the part is on its way.
+        let started = Instant::now();
         let memory = self.unless_withdrawn(self.session.memory_for(self.work.part_bytes)).await?;
         let buffer = self.begin().await?;
+        waiting.end();
+        times.room_us = micros(started);
         let (part, checksum, samples) =
             self.work.fill(buffer, (first, pieces), &scales, &mut times).await?;
         drop(place);
         let started = Instant::now();
+        let delivering = self.work.span.child("deliver").with("bytes", self.work.part_bytes);
         self.commit(part).await?;
+        delivering.end();
         drop(memory);
         times.deliver_us = micros(started);
+        times.whole_us = micros(begun);
         let (lease, fp8_amaxes, origin) = (self.lease.lease, scales.amaxes(), PartOrigin::Computed);
         Ok(PartDone { lease, checksum, samples, times, fp8_amaxes, origin })
     }
@@ -165,6 +176,23 @@ impl LeaseError {
         };
         Failure { lease, kind, message }
     }
+}
+
+/// The making of a part, as the trace shows it.
+fn span_of(session: &Session, lease: &PartLease) -> Span {
+    let span = Span::on_lane(Tier::Augment, "make part", "lease");
+    if span.context().is_none() {
+        return span;
+    }
+    let given = session.lease_context(lease.lease);
+    let mut span = span.of(given.at_worker(), Some(given), FlowStep::Between);
+    span.arg("receiver", session.receiver.clone());
+    span.arg("lease", lease.lease);
+    span.arg("epoch", lease.epoch);
+    span.arg("step", lease.step);
+    span.arg("first_sample", lease.first);
+    span.arg("samples", lease.samples.len());
+    span
 }
 
 impl From<StorageClientError> for LeaseError {

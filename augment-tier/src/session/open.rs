@@ -6,6 +6,7 @@ use std::time::Duration;
 use headwater_core::{Digest, Layout};
 use headwater_proto::WIRE_VERSION;
 use headwater_proto::augment::{Heartbeat, SessionHello, SessionWelcome, StreamNews};
+use headwater_trace::Context;
 use headwater_transport::WorkerLink;
 use headwater_transport::rdma::Exchange;
 use tokio::sync::{Semaphore, SemaphorePermit};
@@ -107,6 +108,11 @@ impl Session {
         self.member.heard(beat.step, self.heartbeat)
     }
 
+    /// What all tiers know a lease's spans by.
+    pub(crate) fn lease_context(&self, lease: u64) -> Context {
+        Context::of_lease(&self.receiver, &self.stream.to_bytes(), lease)
+    }
+
     /// Waits until the session's parts leave room for one of so many bytes.
     pub(crate) async fn memory_for(&self, part_bytes: u64) -> Option<SemaphorePermit<'_>> {
         let units = units_of(part_bytes).min(self.memory_units);
@@ -132,7 +138,7 @@ fn units_of(bytes: u64) -> u32 {
     u32::try_from(bytes.div_ceil(MEMORY_UNIT_BYTES)).unwrap_or(u32::MAX).max(1)
 }
 
-/// A GPU may have to be asked, which takes a while the first time.
+/// A GPU or a Python process may have to be asked, which takes a while the first time.
 async fn check_recipe(worker: &Worker, hello: &SessionHello) -> Result<(), SessionError> {
     let (asked, most) = (hello.recipe.decode_limits.pixels_max, worker.config.image_pixels_max);
     if asked > most {
@@ -142,9 +148,6 @@ async fn check_recipe(worker: &Worker, hello: &SessionHello) -> Result<(), Sessi
              worker's, which takes memory, or lower the recipe's, which makes larger images bad samples"
         );
         return Err(SessionError::Recipe { reason });
-    }
-    if hello.recipe.decoder.is_turbojpeg() {
-        return Ok(());
     }
     let (backend, recipe) = (Arc::clone(&worker.backend), hello.recipe.clone());
     let checked = tokio::task::spawn_blocking(move || backend.check(&recipe)).await;

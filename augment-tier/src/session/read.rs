@@ -2,11 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use futures::{StreamExt, TryStreamExt};
 use headwater_core::{Manifest, SampleRef};
 use headwater_storage_client::{Dataset, EncodedSample, StorageClientError};
+use headwater_trace::Context;
 
 use crate::part::{SampleFault, SampleFields};
 
@@ -44,10 +46,13 @@ pub(crate) struct Found {
 #[derive(Debug)]
 pub(crate) struct Input {
     pub(crate) encoded: Bytes,
+    /// Its entry points; empty where none are known.
+    pub(crate) entries: Bytes,
     pub(crate) label: i64,
 }
 
-/// Reads samples, those of one shard together. The answer is in no particular order.
+/// Reads samples, those of one shard together. The answer is in no particular order; with it, how long a
+/// distant source was waited for.
 ///
 /// # Errors
 /// The storage tier does not answer, or what is asked for is not there. Neither is a word on a sample.
@@ -55,17 +60,20 @@ pub(crate) async fn read(
     datasets: &[SessionDataset],
     fields: &SampleFields,
     wanted: Vec<Wanted>,
-) -> Result<Vec<Found>, StorageClientError> {
+    span: Option<Context>,
+) -> Result<(Vec<Found>, Duration), StorageClientError> {
     let mut groups: BTreeMap<(u16, u32), Vec<Wanted>> = BTreeMap::new();
     for wanted in wanted {
         groups.entry((wanted.asked.dataset, wanted.asked.shard)).or_default().push(wanted);
     }
     let reads = groups.into_iter().map(|((dataset, shard), wanted)| {
-        read_shard(&datasets[usize::from(dataset)].reader, shard, fields, wanted)
+        read_shard(&datasets[usize::from(dataset)].reader, shard, fields, wanted, span)
     });
-    let found: Vec<Vec<Found>> =
+    let shards: Vec<(Vec<Found>, Duration)> =
         futures::stream::iter(reads).buffered(SHARDS_AT_ONCE).try_collect().await?;
-    Ok(found.into_iter().flatten().collect())
+    // They were waited for at the same time.
+    let fetch = shards.iter().map(|(_, fetch)| *fetch).max().unwrap_or_default();
+    Ok((shards.into_iter().flat_map(|(found, _)| found).collect(), fetch))
 }
 
 async fn read_shard(
@@ -73,20 +81,22 @@ async fn read_shard(
     shard: u32,
     fields: &SampleFields,
     wanted: Vec<Wanted>,
-) -> Result<Vec<Found>, StorageClientError> {
+    span: Option<Context>,
+) -> Result<(Vec<Found>, Duration), StorageClientError> {
     let indices: Vec<u32> = wanted.iter().map(|wanted| wanted.index).collect();
-    let samples = reader.read(shard, &indices, fields.selection()).await?;
+    let (samples, fetch) = reader.read_timed(shard, &indices, fields.selection(), span).await?;
     let both = wanted.into_iter().zip(samples);
-    Ok(both.map(|(wanted, sample)| Found::of(wanted, sample, fields)).collect())
+    Ok((both.map(|(wanted, sample)| Found::of(wanted, sample, fields)).collect(), fetch))
 }
 
 // === impl Found ===
 
 impl Found {
     fn of(wanted: Wanted, sample: EncodedSample, fields: &SampleFields) -> Self {
-        let input = fields.image(&sample).and_then(|encoded| {
+        let input = fields.image_field(&sample).and_then(|image| {
+            let (encoded, entries) = (image.data.clone(), image.entries.clone());
             let label = fields.label(&sample)?;
-            Ok(Input { encoded, label })
+            Ok(Input { encoded, entries, label })
         });
         Self { wanted, key: sample.key, input }
     }

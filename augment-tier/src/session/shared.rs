@@ -20,11 +20,17 @@ impl LeaseWork {
     /// What it is delivered by is had first, so that a finished part never waits for a slow receiver:
     /// other receivers' parts may need its memory.
     pub(super) async fn deliver_shared(&self, scales: PartScales) -> Result<PartDone, LeaseError> {
+        let begun = Instant::now();
         let (session, part_bytes) = (&self.session, self.work.part_bytes);
         let link = session.link.sends_whole();
+        let waiting = self.work.span.child("wait for room");
         let _place = self.unless_withdrawn(session.parts.acquire()).await?;
+        let started = Instant::now();
         let _memory = self.unless_withdrawn(session.memory_for(part_bytes)).await?;
         let buffer = if link.is_some() { None } else { Some(self.begin().await?) };
+        waiting.end();
+        let room_us = micros(started);
+        let sharing = self.work.span.child("wait for part");
         let share = &session.source.worker.share;
         let key = session.source.scope.key(self.lease.epoch, &self.lease.samples, scales.given());
         let (made, origin) = match share.claim(key, session.stream) {
@@ -38,6 +44,8 @@ impl LeaseWork {
                 (self.unless_withdrawn(waiter.part()).await??, origin)
             }
         };
+        sharing.with("shared", origin == PartOrigin::Shared).end();
+        let delivering = self.work.span.child("deliver").with("bytes", part_bytes);
         let started = Instant::now();
         let report = Arc::clone(&made.report);
         match (buffer, link) {
@@ -45,13 +53,19 @@ impl LeaseWork {
             (None, Some(link)) => self.send(link, made).await?,
             (None, None) => unreachable!("a link that sends nothing whole has given a buffer"),
         }
+        delivering.end();
         share.delivered(key, session.id);
         let times = if origin == PartOrigin::Shared { WorkTimes::default() } else { report.times };
         Ok(PartDone {
             lease: self.lease.lease,
             checksum: report.checksum,
             samples: report.samples.clone(),
-            times: WorkTimes { deliver_us: micros(started), ..times },
+            times: WorkTimes {
+                room_us,
+                deliver_us: micros(started),
+                whole_us: micros(begun),
+                ..times
+            },
             fp8_amaxes: report.fp8_amaxes.clone(),
             origin,
         })

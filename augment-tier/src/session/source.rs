@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use headwater_core::{PartScope, SampleRef};
 use headwater_proto::augment::{BadSamplePolicy, WorkTimes};
+use headwater_trace::{Span, Tier};
 use tokio_util::sync::CancellationToken;
 
 use super::lease::{LeaseError, micros};
@@ -37,6 +38,8 @@ pub(super) struct PartWork {
     pub(super) place: QueuePlace,
     /// It is to be made no more.
     pub(super) withdrawn: CancellationToken,
+    /// The making, on a lane of its own.
+    pub(super) span: Span,
 }
 
 /// Samples of a part that have been read ahead.
@@ -98,7 +101,9 @@ impl PartWork {
     ) -> Result<Piece, LeaseError> {
         let bytes = piece.iter().map(|wanted| self.encoded_bytes(&wanted.asked)).sum();
         let staging = &self.source.worker.staging;
+        let waiting = self.span.child("wait for staging");
         let room = self.unless_withdrawn(staging.take(self.place.session, bytes)).await?;
+        waiting.end();
         Ok(Piece { found: self.read(piece, times).await?, _room: room })
     }
 
@@ -109,18 +114,25 @@ impl PartWork {
     ) -> Result<Vec<Found>, LeaseError> {
         let started = Instant::now();
         let Source { datasets, fields, .. } = &*self.source;
-        let found = self.unless_withdrawn(read::read(datasets, fields, wanted)).await??;
-        times.read_us += micros(started);
+        let reading = self.span.child("read").with("samples", wanted.len());
+        let read = read::read(datasets, fields, wanted, reading.context());
+        let (found, fetch) = self.unless_withdrawn(read).await??;
+        reading.end();
+        let read_us = micros(started);
+        times.read_us += read_us;
+        times.fetch_us += read_us.min(fetch.as_micros() as u64);
         let bytes = found.iter().filter_map(|found| found.input.as_ref().ok());
         times.encoded_bytes += bytes.map(|input| input.encoded.len() as u64).sum::<u64>();
         Ok(found)
     }
 
-    /// The same work, given up by another token.
+    /// The same work, given up by another token. It may go on after the lease's end.
     pub(super) fn unwanted_by(&self, withdrawn: CancellationToken) -> Self {
         let (source, samples) = (Arc::clone(&self.source), self.samples.clone());
+        let span = Span::on_lane(Tier::Augment, "make shared part", "shared part");
+        let span = span.within(self.span.context());
         let Self { epoch, part_bytes, place, .. } = *self;
-        Self { source, epoch, samples, part_bytes, place, withdrawn }
+        Self { source, epoch, samples, part_bytes, place, withdrawn, span }
     }
 
     pub(super) async fn unless_withdrawn<T>(

@@ -2,6 +2,7 @@
 //! asked for: docs/benchmarks/gpu.md says what only one can show.
 
 mod compilers;
+mod decoding;
 mod emulation;
 mod failures;
 mod measures;

@@ -108,5 +108,8 @@ fn counts_tell_kernels_from_the_processor_in_their_place() {
     let large = random_png(&mut rng(3), 1200, 1000);
     let files = [PHOTOS[0], &large, PHOTOS[1], b"no image"];
     render(&mut kernels, &recipe, &files);
-    assert_eq!(kernels.counts(), Counts { on_device: 2, beside_device: 1, failures: 0 });
+    assert_eq!(
+        kernels.counts(),
+        Counts { on_device: 2, beside_device: 1, decoded: 0, failures: 0 }
+    );
 }

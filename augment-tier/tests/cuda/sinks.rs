@@ -31,12 +31,26 @@ pub(crate) fn render_into(
     renderer: &mut dyn SampleRenderer,
     recipe: &Recipe,
     encoded: &[&[u8]],
+    rows: Vec<SampleRows>,
+) -> (Vec<SampleRows>, Vec<Result<(), RenderError>>) {
+    let coded: Vec<(&[u8], &[u8])> = encoded.iter().map(|encoded| (*encoded, &[][..])).collect();
+    render_coded(renderer, recipe, &coded, rows)
+}
+
+/// Renders samples that are delivered with entry points.
+pub(crate) fn render_coded(
+    renderer: &mut dyn SampleRenderer,
+    recipe: &Recipe,
+    coded: &[(&[u8], &[u8])],
     mut rows: Vec<SampleRows>,
 ) -> (Vec<SampleRows>, Vec<Result<(), RenderError>>) {
-    let sample = |(number, encoded)| PartSample { key: key(number), encoded, label: 0 };
-    let samples: Vec<PartSample<'_>> = (0..).zip(encoded.iter().copied()).map(sample).collect();
+    let sample = |(number, &(encoded, entries))| {
+        let key = key(number);
+        PartSample { key, encoded, entries, label: 0 }
+    };
+    let samples: Vec<PartSample<'_>> = (0..).zip(coded).map(sample).collect();
     let ends = render_into_rows(renderer, recipe, &samples, &mut rows);
-    assert_eq!(ends.len(), encoded.len());
+    assert_eq!(ends.len(), coded.len());
     (rows, ends.into_iter().map(|end| end.map(|_| ())).collect())
 }
 

@@ -39,6 +39,14 @@ extern std::deque<Warp> warps;
 
 static inline void __syncthreads() { emulation::threads_of_block->arrive_and_wait(); }
 
+static inline void __syncwarp() {
+    emulation::warps[threadIdx.x / 32].meeting.arrive_and_wait();
+}
+
+static inline unsigned int atomicOr(unsigned int* at, unsigned int value) {
+    return __atomic_fetch_or(at, value, __ATOMIC_RELAXED);
+}
+
 static inline unsigned int __shfl_xor_sync(unsigned int, unsigned int value, int distance) {
     emulation::Warp& warp = emulation::warps[threadIdx.x / 32];
     warp.said[threadIdx.x % 32] = value;

@@ -17,7 +17,7 @@ fn equals_pillow(extension: &str, at_least: usize) {
         let image = decode(&bytes(&format!("decode/{name}")));
         let expected = png(&format!("decode/expected/{name}.png"));
         assert_eq!(image.extent(), expected.extent(), "{name}");
-        let (values, level) = difference(image.pixels(), expected.pixels());
+        let (values, level) = difference(&image.pixels(), &expected.pixels());
         assert_eq!((values, level), (0, 0), "{name}: values that differ, and by how much");
     }
 }

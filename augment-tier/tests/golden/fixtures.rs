@@ -36,12 +36,12 @@ pub(crate) fn png(name: &str) -> RgbImage {
 pub(crate) fn decode(encoded: &[u8]) -> RgbImage {
     let mut decoder = Decoder::new(DecodeLimits::default()).expect("a decoder");
     let image = decoder.decode(encoded).expect("an image");
-    RgbImage::from_pixels(image.extent(), image.pixels().to_vec())
+    RgbImage::from_pixels(image.extent(), image.pixels())
 }
 
 /// `u8[h, w, 3]` to `u8[3, h, w]`.
 pub(crate) fn planes(image: &RgbImage) -> Planes {
-    planes_of(image.extent(), image.pixels())
+    planes_of(image.extent(), &image.pixels())
 }
 
 pub(crate) fn planes_of(extent: Extent, pixels: &[u8]) -> Planes {

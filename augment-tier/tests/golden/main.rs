@@ -5,6 +5,8 @@ mod blur;
 mod broken;
 mod cases;
 mod cast;
+mod certificates;
+mod certified;
 mod colour;
 mod decode;
 mod draws;

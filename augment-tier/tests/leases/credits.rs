@@ -15,7 +15,7 @@ use crate::support::{samples, shards};
 async fn one_lease_more_than_the_credits_ends_the_session() {
     let storage = TestStorage::start(shards::photos());
     let config = AugmentConfig { leases_in_flight: 2, ..config(&storage) };
-    let worker = TestWorker::start_with(config, CpuBackend).await;
+    let worker = TestWorker::start_with(config, CpuBackend::default()).await;
     let mut receiver = Receiver::open(worker.address, &storage, LinkKind::Tcp).await;
     assert_eq!(receiver.welcome.credits, 2);
     // No lease ends before the session does.

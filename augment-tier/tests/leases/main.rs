@@ -9,6 +9,7 @@ mod bad_samples;
 mod credits;
 mod device_lost;
 mod drain;
+mod entries;
 mod fairness;
 mod fp8;
 mod greedy;

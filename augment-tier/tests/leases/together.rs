@@ -33,7 +33,7 @@ impl Backend for Together {
     }
 
     fn renderer(&self) -> Result<Box<dyn SampleRenderer>, RenderError> {
-        let cpu = CpuBackend.renderer()?;
+        let cpu = CpuBackend::default().renderer()?;
         Ok(Box::new(Noting { cpu, given: Arc::clone(&self.given) }))
     }
 }

@@ -2,7 +2,7 @@
 
 use headwater_augment::image::Planes;
 use headwater_augment::ops::{
-    blur, brightness, contrast, flip, grayscale, hue, saturation, solarize,
+    blend, blur, brightness, contrast, flip, grayscale, hue, saturation, solarize,
 };
 use headwater_augment::simd::Simd;
 use headwater_core::draw::Extent;
@@ -52,6 +52,52 @@ fn hue_is_equal() {
     equal_on_all("hue", |simd, view, value| hue::apply(simd, view, value - 1.0));
 }
 
+/// Factors that are drawn, and those at which values stay or rounding decides.
+fn factors() -> impl Iterator<Item = f32> {
+    let mut rng = rng(11);
+    let drawn: Vec<f32> = (0..100).map(|_| rng.uniform(0.0, 2.0) as f32).collect();
+    let next =
+        [0.0, 0.25, 0.5, 1.0, 1.5, 2.0, 255.0].map(|at: f32| [at.next_down(), at, at.next_up()]);
+    let odd = [1.0 / 3.0, 254.0 / 255.0, 7.0 / 253.0, 1e30, f32::INFINITY, f32::NAN];
+    drawn.into_iter().chain(next.into_iter().flatten()).chain(odd)
+}
+
+#[test]
+fn every_value_blends_with_every_level_alike() {
+    let values: Vec<u8> = (0..=255).collect();
+    for factor in factors() {
+        for level in 0..=255 {
+            let mut plain = values.clone();
+            blend::with_level(Simd::Plain, &mut plain, level, factor);
+            for simd in twins() {
+                let mut twin = values.clone();
+                blend::with_level(*simd, &mut twin, level, factor);
+                assert!(twin == plain, "level {level}, factor {factor} on {}", simd.name());
+            }
+        }
+    }
+}
+
+/// All greens and blues with some reds, so that nearly every value meets nearly every luma.
+#[test]
+fn saturation_is_equal_for_nearly_every_colour() {
+    for (number, factor) in factors().enumerate() {
+        let red = (number * 37 % 256) as u8;
+        let colours = || (0..=255u8).flat_map(|g| (0..=255u8).map(move |b| (g, b)));
+        let mut values = vec![red; 1 << 16];
+        values.extend(colours().map(|(g, _)| g));
+        values.extend(colours().map(|(_, b)| b));
+        let source = Planes::from_values(Extent { width: 256, height: 256 }, values);
+        let mut plain = source.clone();
+        saturation::apply(Simd::Plain, &mut plain, factor);
+        for simd in twins() {
+            let mut twin = source.clone();
+            saturation::apply(*simd, &mut twin, factor);
+            assert!(twin == plain, "factor {factor} on {}", simd.name());
+        }
+    }
+}
+
 #[test]
 fn flip_is_equal() {
     equal_on_all("flip", |simd, view, _| flip::apply(simd, view));
@@ -90,6 +136,23 @@ fn blur_is_equal_where_sums_are_near_ties() {
             let mut twin = source.clone();
             blur::apply(*simd, &mut twin, sigma, &mut blur::Scratch::default());
             assert!(twin == plain, "sigma {sigma} on {}", simd.name());
+        }
+    }
+}
+
+#[test]
+fn blur_is_equal_at_every_small_size() {
+    let mut rng = rng(5);
+    for (width, height) in
+        (1..40).flat_map(|a| [(a, 17), (19, a), (a, a), (33 - a.min(32), a + 60)])
+    {
+        let source = planes(&mut rng, Extent { width, height });
+        let mut plain = source.clone();
+        blur::apply(Simd::Plain, &mut plain, 1.7, &mut blur::Scratch::default());
+        for simd in twins() {
+            let mut twin = source.clone();
+            blur::apply(*simd, &mut twin, 1.7, &mut blur::Scratch::default());
+            assert!(twin == plain, "{width}x{height} on {}", simd.name());
         }
     }
 }

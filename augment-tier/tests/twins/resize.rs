@@ -6,7 +6,7 @@ use headwater_augment::simd::Simd;
 use headwater_core::draw::{CropBox, DrawRng, Extent, Origin};
 use headwater_core::recipe::ResizePasses;
 
-use crate::pictures::{from_range, image, rng, twins};
+use crate::pictures::{from_range, image, planes, rng, twins};
 
 fn views(simd: Simd, image: &RgbImage, geometries: &[(Geometry, bool)]) -> Vec<Planes> {
     let mut resizer = Resizer::new(simd);
@@ -75,6 +75,56 @@ fn random_boxes_of_random_images_are_equal() {
     }
 }
 
+/// A stretch of an axis: anywhere, all of it, at an edge, or a single position.
+fn stretch(rng: &mut DrawRng, len: u32) -> (u32, u32) {
+    let (start, kind) = (from_range(rng, 0, len - 1), rng.below(6));
+    match kind {
+        0 => (0, len),
+        1 => (0, start + 1),
+        2 => (start, len - start),
+        3 => (start, 1),
+        _ => (start, from_range(rng, 1, len - start)),
+    }
+}
+
+/// Windows of vectors, their edges and what is too wide for them: sides from far more than the
+/// view's to one pixel, boxes at every edge, images at a fraction of their size, whose boxes then begin and end
+/// between pixels.
+#[test]
+fn any_scale_of_any_box_of_a_large_image_is_equal() {
+    let (mut fractional, mut scales) = (0, [0; 4]);
+    for seed in 0..200 {
+        let mut rng = rng(seed);
+        let sides = [(5, 700), (600, 40), (333, 250), (1, 400), (400, 1)][rng.below(5) as usize];
+        let extent = Extent {
+            width: from_range(&mut rng, sides.0.min(65), sides.0),
+            height: from_range(&mut rng, sides.1.min(65), sides.1),
+        };
+        let reduction = 1 << rng.below(4);
+        let mut image = RgbImage::new();
+        image.set_planes(&planes(&mut rng, extent), reduction);
+        // The image in the file, whose last pixels may fill less than one here.
+        let whole =
+            |side: u32, rng: &mut DrawRng| side * reduction - rng.below(reduction.into()) as u32;
+        let file = (whole(extent.width, &mut rng), whole(extent.height, &mut rng));
+        let cases: Vec<_> = (0..6)
+            .map(|_| {
+                let (mut case, mirrored) = geometry(&mut rng, extent, 120);
+                let ((left, width), (top, height)) =
+                    (stretch(&mut rng, file.0), stretch(&mut rng, file.1));
+                case.crop = CropBox { left, top, width, height };
+                fractional += usize::from(left % reduction != 0);
+                let scale = width as f64 / f64::from(case.resized.width * reduction);
+                scales[[1.0, 3.0, 6.0].iter().filter(|least| scale > **least).count()] += 1;
+                (case, mirrored)
+            })
+            .collect();
+        all_equal(&image, &cases);
+    }
+    assert!(fractional > 200, "{fractional} boxes that begin between pixels");
+    assert!(scales.iter().all(|&count| count > 60), "boxes by scale: {scales:?}");
+}
+
 #[test]
 fn the_views_of_dinov2_of_a_photo_sized_image_are_equal() {
     let mut rng = rng(1);
@@ -139,12 +189,12 @@ fn a_resizer_forgets_the_image_before() {
 /// An image with other values outside a box.
 fn changed_outside(image: &RgbImage, kept: CropBox, other: &RgbImage) -> RgbImage {
     let extent = image.extent();
-    let mut pixels = other.pixels().to_vec();
-    let row_bytes = image.row_bytes();
+    let (kept_pixels, mut pixels) = (image.pixels(), other.pixels());
+    let row_bytes = 3 * extent.width as usize;
     for row in kept.top..kept.top + kept.height {
         let start = row as usize * row_bytes + 3 * kept.left as usize;
         let columns = start..start + 3 * kept.width as usize;
-        pixels[columns.clone()].copy_from_slice(&image.pixels()[columns]);
+        pixels[columns.clone()].copy_from_slice(&kept_pixels[columns]);
     }
     RgbImage::from_pixels(extent, pixels)
 }

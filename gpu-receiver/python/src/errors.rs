@@ -39,6 +39,7 @@ pub(crate) fn raised(error: ReceiverError) -> PyErr {
         | ReceiverError::Range { .. }
         | ReceiverError::Access(_)
         | ReceiverError::Recipe(_)
+        | ReceiverError::Python { .. }
         | ReceiverError::Masks(_)
         | ReceiverError::Sampler(_)
         | ReceiverError::Places { .. }

@@ -9,10 +9,14 @@ use pyo3::prelude::*;
 use crate::batch::Batch;
 use crate::errors::{BusyError, raised};
 use crate::pace::Ticket;
+use crate::profiler::Range;
 use crate::shared::Shared;
 
 /// How long is waited between two looks for signals such as Ctrl-C.
 const SIGNALS_EVERY: Duration = Duration::from_millis(100);
+
+/// What a profile of PyTorch's calls the wait for a batch.
+const NEXT: &str = "headwater.Iteration.__next__";
 
 /// An iterator over the batches of one epoch, or of what is left of it.
 #[pyclass(frozen, module = "headwater")]
@@ -85,9 +89,13 @@ impl Iteration {
 
     fn __next__(&self, py: Python<'_>) -> PyResult<Option<Batch>> {
         let _turn = Turn::take(&self.waiting)?;
+        let range = Range::begin(py, NEXT)?;
         while !self.finished.load(Ordering::Relaxed) {
             match py.detach(|| self.take())? {
-                Taken::Batch(batch) => return Ok(Some(batch)),
+                Taken::Batch(batch) => {
+                    range.end()?;
+                    return Ok(Some(batch));
+                }
                 Taken::End => break,
                 Taken::Nothing => {
                     py.check_signals()?;

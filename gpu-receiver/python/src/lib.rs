@@ -21,6 +21,7 @@ mod memory;
 mod opening;
 mod options;
 mod pace;
+mod profiler;
 mod progress;
 mod ray;
 mod reduce;
@@ -31,6 +32,7 @@ mod signature;
 mod telemetry;
 mod tensor;
 mod threads;
+mod trace;
 
 use pyo3::prelude::*;
 
@@ -53,6 +55,8 @@ mod native {
     use super::sample::Sample;
     #[pymodule_export]
     use super::tensor::Tensor;
+    #[pymodule_export]
+    use super::trace::Trace;
 
     #[pymodule_export]
     #[allow(non_upper_case_globals, reason = "Python's name for it")]

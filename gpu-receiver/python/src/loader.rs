@@ -1,11 +1,13 @@
 //! The loader: a receiver that Python opens, iterates, moves and asks.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use headwater_core::sampler::{State, Term};
 use headwater_receiver::{Callbacks, Position, Receiver, ReceiverError, Resume};
+use headwater_telemetry::Target;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
@@ -15,7 +17,7 @@ use serde_json::{Value, json};
 use crate::device::allocator;
 use crate::errors::{ConfigError, StateError, raised};
 use crate::iteration::Iteration;
-use crate::local::scripts;
+use crate::local::{python, scripts};
 use crate::opening::{open, refuse_dataloader_workers};
 use crate::options::{self, Arguments};
 use crate::pace::Pace;
@@ -24,6 +26,7 @@ use crate::ray::Following;
 use crate::reduce::amax_reduce;
 use crate::shared::Shared;
 use crate::signature::signature;
+use crate::trace::Trace;
 use crate::{json, telemetry};
 
 /// Batches of a training rank, in order.
@@ -109,17 +112,24 @@ impl Loader {
             config,
             keywords,
             scripts: scripts(py)?,
+            python: python(py)?,
         };
         let mut options = options::gather(arguments).map_err(ConfigError::new_err)?;
         following.as_ref().map_or(Ok(()), |service| service.lead(py, &mut options.receiver))?;
-        telemetry::start(py, &options.telemetry, &options.log_origin)?;
+        let target = Target::rank(&options.receiver.job, options.receiver.rank);
+        telemetry::start(py, &options.telemetry, &options.log_origin, &target)?;
+        let shown = options.telemetry.clone();
+        let (rank, world_size) = (options.receiver.rank, options.receiver.world_size);
+        telemetry::trace(py, &options.telemetry, rank, world_size)?;
+        let trace_bytes_max = options.telemetry.trace_bytes_max;
         let opened = open(py, options, callbacks, progress)?;
+        telemetry::show_batches(&opened.receiver, &shown)?;
         telemetry::ready();
         let mut pace = Pace::default();
         if opened.receiver.config().resume != Resume::No {
             pace.moved_to(opened.receiver.position());
         }
-        Ok(Self { shared: Arc::new(Shared::new(opened, following, pace)) })
+        Ok(Self { shared: Arc::new(Shared::new(opened, following, pace, trace_bytes_max)) })
     }
 
     /// Begins an iteration over an epoch. One that is under way ends: its next batch is a
@@ -280,9 +290,20 @@ impl Loader {
         telemetry::address()
     }
 
+    /// A `headwater.Trace` that writes what this loader's threads and services do to `path`: trace events for
+    /// https://ui.perfetto.dev where it ends in `.json`, DFTracer's where in `.pfw.gz`. It begins with
+    /// `start()` or `with`. The file ends at `bytes_max` bytes; without it, at `telemetry.trace_bytes_max`.
+    #[pyo3(signature = (path, *, bytes_max=None))]
+    fn trace(&self, path: PathBuf, bytes_max: Option<u64>) -> PyResult<Trace> {
+        let bytes_max = bytes_max.unwrap_or_else(|| self.shared.trace_bytes_max);
+        Trace::new(Arc::clone(&self.shared), &path, bytes_max)
+    }
+
     /// Figures since the loader was made, a `headwater.Stats`: a dict that prints as a table.
     fn stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let figures = self.with(py, |receiver| Ok(receiver.stats()))?;
+        let by = figures.stalled_by.iter().map(|(cause, time)| (cause.name(), time.as_secs_f64()));
+        let stalled_by: BTreeMap<&str, f64> = by.collect();
         let stats = json!({
             "batches": figures.batches,
             "samples": figures.samples,
@@ -297,6 +318,7 @@ impl Loader {
             "link_bytes": figures.link_bytes,
             "workers": figures.workers,
             "stalled_s": figures.stalled.as_secs_f64(),
+            "stalled_by_s": stalled_by,
             "part_read_us": figures.median_us(|times| times.read_us),
             "part_render_us": figures.median_us(|times| times.render_us),
             "part_deliver_us": figures.median_us(|times| times.deliver_us),

@@ -83,6 +83,14 @@ pub(crate) fn program(py: Python<'_>) -> PyResult<Option<PathBuf>> {
     Ok(headwater_local::program(&scripts(py)?).ok())
 }
 
+/// The program that runs this process, and the folder of its script: one's own modules lie there.
+pub(crate) fn python(py: Python<'_>) -> PyResult<(PathBuf, Vec<PathBuf>)> {
+    let sys = py.import("sys")?;
+    let program: Option<PathBuf> = sys.getattr("executable")?.extract()?;
+    let folders: Vec<PathBuf> = sys.getattr("path")?.extract().unwrap_or_default();
+    Ok((program.unwrap_or_else(|| "python3".into()), folders.into_iter().take(1).collect()))
+}
+
 /// Folders in which installing the package may have put the program.
 pub(crate) fn scripts(py: Python<'_>) -> PyResult<Vec<PathBuf>> {
     py.import("headwater._scripts")?.call_method0("folders")?.extract()

@@ -40,6 +40,8 @@ pub(crate) struct Arguments {
     pub(crate) keywords: Table,
     /// Folders that may have the program.
     pub(crate) scripts: Vec<PathBuf>,
+    /// This process's Python, and folders of one's own modules.
+    pub(crate) python: (PathBuf, Vec<PathBuf>),
 }
 
 /// All that a receiver is opened with.
@@ -91,6 +93,7 @@ pub(crate) fn recipe([recipe, dtype]: &[Option<Value>; 2]) -> Result<Recipe, Str
 fn gathered(mut arguments: Arguments) -> Result<Options, ConfigError> {
     arguments.take_config()?;
     let scripts = arguments.scripts.clone();
+    let python = arguments.python.clone();
     let place = arguments.take_place()?;
     let Arguments { data, config, keywords, .. } = arguments;
     let sources =
@@ -98,6 +101,10 @@ fn gathered(mut arguments: Arguments) -> Result<Options, ConfigError> {
     let mut loaded = Loaded::read(&sources)?;
     let need = if place.is_some() { HubNeed::Shards } else { HubNeed::Names };
     loaded.find_in_hub(need)?;
+    take_python(&mut loaded, &python);
+    if place.is_some() {
+        trust_own(&mut loaded)?;
+    }
     let log_origin = loaded.origin("telemetry.log");
     let mut telemetry = loaded.config.telemetry.clone();
     if log_origin == FROM_DEFAULT {
@@ -116,6 +123,47 @@ fn gathered(mut arguments: Arguments) -> Result<Options, ConfigError> {
         telemetry,
         log_origin,
     })
+}
+
+/// Functions of recipes are found and called by the Python that this is, unless another one is named.
+fn take_python(loaded: &mut Loaded, (program, folders): &(PathBuf, Vec<PathBuf>)) {
+    for tier in ["receiver", "augment", "storage"] {
+        let is_default = |key: &str| loaded.origin(&format!("{tier}.{key}")) == FROM_DEFAULT;
+        let (takes_program, takes_folders) = (is_default("python"), is_default("python_path"));
+        let (python, path) = match tier {
+            "receiver" => {
+                let receiver = &mut loaded.config.receiver;
+                (&mut receiver.python, &mut receiver.python_path)
+            }
+            "augment" => {
+                let augment = &mut loaded.config.augment;
+                (&mut augment.python, &mut augment.python_path)
+            }
+            _ => (&mut loaded.config.storage.python, &mut loaded.config.storage.python_path),
+        };
+        if takes_program {
+            python.clone_from(program);
+        }
+        if takes_folders {
+            path.clone_from(folders);
+        }
+    }
+}
+
+/// Services of the loader's own call what its recipe calls, and serve the classes that it names.
+fn trust_own(loaded: &mut Loaded) -> Result<(), ConfigError> {
+    let recipe = loaded.config.recipe.recipe()?;
+    let called = recipe.python_functions().map(|function| function.module().to_owned());
+    let served = loaded.config.dataset.iter().flat_map(|dataset| dataset.served().python_modules());
+    let served: Vec<String> = served.collect();
+    let Config { augment, storage, .. } = &mut loaded.config;
+    augment.python_modules.extend(called);
+    storage.python_modules.extend(served);
+    for modules in [&mut augment.python_modules, &mut storage.python_modules] {
+        modules.sort();
+        modules.dedup();
+    }
+    Ok(())
 }
 
 // === impl Arguments ===

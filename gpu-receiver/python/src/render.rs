@@ -88,7 +88,7 @@ impl Renderer {
         let items: Vec<_> = rows.into_iter().enumerate().collect();
         let work = |painter: &mut Painter, (at, mut row): (usize, Row<'_>)| {
             let (key, encoded, label) = (keys[at], encoded[at].bytes(), labels[at]);
-            let sample = PartSample { key, encoded, label };
+            let sample = PartSample { key, encoded, entries: &[], label };
             self.plan.render_sample(painter, &sample, &scales, &mut row)
         };
         py.detach(|| for_each(&PAINTER, Painter::new, self.threads, items, work))
@@ -226,7 +226,7 @@ pub(crate) fn decode(images: &Bound<'_, PyAny>, threads: usize) -> PyResult<Vec<
     let work = |decoder: &mut Decoder, image: &Encoded| {
         let image = decoder.decode(image.bytes())?;
         let (height, width) = (image.extent().height.into(), image.extent().width.into());
-        let bytes = Arc::new(Aligned::of(image.pixels()));
+        let bytes = Arc::new(Aligned::of(&image.pixels()));
         Ok(Tensor::owning("image".to_owned(), Dtype::U8, vec![height, width, 3], bytes))
     };
     let make = || Ok(Decoder::new(DecodeLimits::default())?);

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use headwater_core::{Manifest, Recipe};
-use headwater_local::Services;
+use headwater_local::{LocalError, Services};
 use headwater_receiver::{Receiver, ReceiverError};
 use pyo3::prelude::*;
 
@@ -25,13 +25,20 @@ pub(crate) struct Shared {
     /// What its images are made by.
     pub(crate) recipe: Arc<Recipe>,
     pace: Mutex<Pace>,
+    /// Bytes at which a trace ends, unless it is told otherwise.
+    pub(crate) trace_bytes_max: u64,
     made_in: u32,
 }
 
 // === impl Shared ===
 
 impl Shared {
-    pub(crate) fn new(opened: Opened, following: Option<Following>, pace: Pace) -> Self {
+    pub(crate) fn new(
+        opened: Opened,
+        following: Option<Following>,
+        pace: Pace,
+        trace_bytes_max: u64,
+    ) -> Self {
         let Opened { receiver, services } = opened;
         Self {
             manifests: receiver.manifests().into(),
@@ -40,6 +47,7 @@ impl Shared {
             services: Mutex::new(services),
             following: Mutex::new(following.map(Arc::new)),
             pace: Mutex::new(pace),
+            trace_bytes_max,
             made_in: std::process::id(),
         }
     }
@@ -67,6 +75,12 @@ impl Shared {
     /// Whether the services of this host still run, where it has any. Does not wait.
     pub(crate) fn check_services(&self) -> PyResult<()> {
         self.services().as_ref().map_or(Ok(()), |services| services.check().map_err(raised_local))
+    }
+
+    /// Has the services of this host write a trace of `(path, bytes)`, or end it. Does nothing where there are
+    /// none, or none in a process of their own.
+    pub(crate) fn trace_services(&self, to: Option<(&str, u64)>) -> Result<(), LocalError> {
+        self.services().as_ref().map_or(Ok(()), |services| services.trace(to))
     }
 
     /// An error once the service on Ray has ended, where it has one.

@@ -15,6 +15,8 @@ const FIRST: [(&str, Option<&str>); 4] =
 const BATCH: (&str, &str) = ("batch_samples", "batch_size");
 /// Keys that are written only where they are set.
 const UNSET: [&str; 1] = ["masks"];
+/// Keys whose value follows from the trainer where nothing sets them.
+const OWN: [&str; 2] = ["python", "python_path"];
 /// Keywords that are functions, those that go with `data`, and a service's name.
 const LAST: [&str; 6] =
     ["device_allocator", "amax_reduce", "embedded", "augment_threads", "progress", "ray"];
@@ -43,7 +45,9 @@ pub(crate) fn signature(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
         keyword(name, samples)?;
     }
     for (key, default) in defaults.iter() {
-        keyword(&key.extract::<String>()?, default)?;
+        let key: String = key.extract()?;
+        let default = if OWN.contains(&key.as_str()) { none() } else { default };
+        keyword(&key, default)?;
     }
     for name in UNSET.into_iter().chain(LAST) {
         keyword(name, none())?;

@@ -1,18 +1,27 @@
-//! What a training rank says about itself: log lines to standard error, `/metrics` and `/healthz`.
+//! What a training rank says about itself: log lines to standard error, `/metrics`, `/healthz` and `/readyz`.
 
 use std::sync::{Mutex, Once, PoisonError};
 
+use headwater_batch_view::BatchView;
+use headwater_receiver::Receiver;
 use headwater_telemetry::{
-    Health, MetricsServer, Phase, TelemetryConfig, TelemetryError, local_rank, start_logs,
-    start_metrics,
+    Health, MetricsServer, Phase, Target, TelemetryConfig, TelemetryError, Traced, Traces,
+    local_rank, start_logs, start_metrics, start_traces,
 };
 use pyo3::prelude::*;
+use pyo3::types::{PyCFunction, PyDict, PyTuple};
 use tokio::runtime::{Builder, Runtime};
 
 use crate::errors::ConfigError;
 
 /// The metrics of this process, which all its loaders share; served until it ends.
 static SERVED: Mutex<Option<Served>> = Mutex::new(None);
+
+/// The traces that are configured, each with what asked for it.
+static TRACES: Mutex<Vec<(Asked, Traces)>> = Mutex::new(Vec::new());
+
+/// The file and the collector that are configured, and the process.
+type Asked = (String, String, u32);
 
 struct Served {
     /// The address that was configured, with the rank's own port.
@@ -30,7 +39,12 @@ struct Served {
 /// # Errors
 /// A filter that cannot be parsed, an address that cannot be listened on, or another address than
 /// that of an earlier loader.
-pub(crate) fn start(py: Python<'_>, config: &TelemetryConfig, log_from: &str) -> PyResult<()> {
+pub(crate) fn start(
+    py: Python<'_>,
+    config: &TelemetryConfig,
+    log_from: &str,
+    target: &Target,
+) -> PyResult<()> {
     static LOGS: Once = Once::new();
     let mut answer = Ok(());
     LOGS.call_once(|| answer = start_logs(config, log_from, std::io::stderr));
@@ -40,7 +54,55 @@ pub(crate) fn start(py: Python<'_>, config: &TelemetryConfig, log_from: &str) ->
     }
     let local_rank = local_rank(|name| std::env::var(name).ok()).map_err(refused)?;
     let config = config.clone().of_local_rank(local_rank).map_err(refused)?;
-    py.detach(|| serve(&config))
+    if py.detach(|| serve(&config, target))? {
+        // What is served lives as long as the process, and nobody drops it then.
+        let withdraw = |_: &Bound<'_, PyTuple>, _: Option<&Bound<'_, PyDict>>| withdraw();
+        let withdraw = PyCFunction::new_closure(py, None, None, withdraw)?;
+        py.import("atexit")?.call_method1("register", (withdraw,))?;
+    }
+    Ok(())
+}
+
+fn withdraw() {
+    let mut served = SERVED.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(served) = served.as_mut().filter(|served| served.is_at_home()) {
+        served.server.withdraw();
+    }
+}
+
+/// Starts the traces that are configured with the first loader that asks for them. They end with the
+/// process.
+pub(crate) fn trace(
+    py: Python<'_>,
+    config: &TelemetryConfig,
+    rank: u32,
+    world_size: u32,
+) -> PyResult<()> {
+    if config.trace.is_empty() && config.otlp_endpoint.is_empty() {
+        return Ok(());
+    }
+    let mut traces = TRACES.lock().unwrap_or_else(PoisonError::into_inner);
+    let asked: Asked = (config.trace.clone(), config.otlp_endpoint.clone(), std::process::id());
+    if traces.iter().any(|(started, _)| *started == asked) {
+        return Ok(());
+    }
+    if traces.is_empty() {
+        let end = wrap_pyfunction!(end_traces, py)?;
+        py.import("atexit")?.call_method1("register", (end,))?;
+    }
+    let traced = Traced::rank("receiver", rank, world_size);
+    let started = py.detach(|| start_traces(config, &traced));
+    traces.push((asked, started));
+    Ok(())
+}
+
+/// Writes what is left of the traces.
+#[pyfunction]
+fn end_traces(py: Python<'_>) {
+    py.detach(|| {
+        let mut traces = TRACES.lock().unwrap_or_else(PoisonError::into_inner);
+        traces.iter_mut().for_each(|(_, traces)| traces.stop());
+    });
 }
 
 /// Says that this process has a loader now.
@@ -50,16 +112,29 @@ pub(crate) fn ready() {
     }
 }
 
+/// Has `/batch.json` and `/batch.png` show batches of the loader that was opened last, where the
+/// configuration says so.
+///
+/// # Errors
+/// The token cannot be read.
+pub(crate) fn show_batches(receiver: &Receiver, config: &TelemetryConfig) -> PyResult<()> {
+    let served = SERVED.lock().unwrap_or_else(PoisonError::into_inner);
+    let server = served.as_ref().map(|served| &served.server);
+    BatchView::serve(receiver, config, server)
+        .map_err(|error| ConfigError::new_err(error.to_string()))
+}
+
 /// Where `/metrics` is served, `host:port`; `None` where it is not.
 pub(crate) fn address() -> Option<String> {
     let served = SERVED.lock().unwrap_or_else(PoisonError::into_inner);
     Some(served.as_ref()?.server.address().to_string())
 }
 
-fn serve(config: &TelemetryConfig) -> PyResult<()> {
+/// Whether it is served from now on, and was not before.
+fn serve(config: &TelemetryConfig, target: &Target) -> PyResult<bool> {
     let mut served = SERVED.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(served) = &*served {
-        return served.suits(config);
+        return served.suits(config).map(|()| false);
     }
     let runtime = Builder::new_multi_thread()
         .worker_threads(1)
@@ -67,7 +142,8 @@ fn serve(config: &TelemetryConfig) -> PyResult<()> {
         .enable_all()
         .build()?;
     let health = Health::new();
-    let server = runtime.block_on(start_metrics(config, health.clone())).map_err(refused)?;
+    let server =
+        runtime.block_on(start_metrics(config, health.clone(), target)).map_err(refused)?;
     *served = server.map(|server| Served {
         configured: config.metrics_listen.clone(),
         server,
@@ -75,14 +151,19 @@ fn serve(config: &TelemetryConfig) -> PyResult<()> {
         _runtime: runtime,
         started_in: std::process::id(),
     });
-    Ok(())
+    Ok(true)
 }
 
 // === impl Served ===
 
 impl Served {
+    /// Whether this is the process that it was started in.
+    fn is_at_home(&self) -> bool {
+        self.started_in == std::process::id()
+    }
+
     fn suits(&self, config: &TelemetryConfig) -> PyResult<()> {
-        if self.started_in != std::process::id() {
+        if !self.is_at_home() {
             return Err(ConfigError::new_err(format!(
                 "telemetry.metrics_listen: metrics were started in process {}, which this one was \
                  forked from: make the first loader after the fork, or leave the key out here",

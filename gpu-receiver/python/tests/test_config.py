@@ -13,7 +13,8 @@ NO_DATASET = (
     "`datasets`)"
 )
 PRESETS = (
-    "dinov2, dinov2-paper, dinov3, dinov3-gram, dinov3-vitl, imagenet-train, imagenet-eval, raw"
+    "dinov2, dinov2-paper, dinov3, dinov3-gram, dinov3-vitl, imagenet-train, imagenet-eval, "
+    "mae, clip-train, clip-eval, raw"
 )
 
 
@@ -100,7 +101,7 @@ def test_a_wrong_operation_of_a_view_is_named_by_its_path():
         (
             [{"op": "flip", "p": 0.5}, {"op": "grayscale", "p": 1.0}, {"op": "solarise", "p": 1.0}],
             "keyword recipe: `recipe.tensors[0].views[1].ops[2].op` is `solarise`: must be one of `flip`, "
-            "`color_jitter`, `grayscale`, `gaussian_blur`, `solarize`",
+            "`color_jitter`, `grayscale`, `gaussian_blur`, `solarize`, `python`",
         ),
         (
             [{"op": "flip", "p": 0.5}, {"op": "gaussian_blur", "p": 1.0, "sigma": [0.1, 200]}],

@@ -3,6 +3,7 @@
 import json
 import os
 import subprocess
+import sys
 import tomllib
 
 import headwater
@@ -87,6 +88,10 @@ def test_the_same_settings_have_the_same_effect_in_both(tiers, tmp_path, monkeyp
     with headwater.Loader(**given, **tiers_at) as loader:
         config = dict(loader.config)
         curriculum = config.pop("curriculum")
+        # A loader calls functions of its trainer, with the trainer's Python.
+        ours = {key: config.pop(key) for key in ("python", "python_path")}
+        assert ours == {"python": sys.executable, "python_path": sys.path[:1]}
+        assert [expected["receiver"].pop(key) for key in ours] == ["python3", []]
         assert config == expected["receiver"]
         assert curriculum == expected.get("curriculum", [])
         assert loader.datasets == {"photos": 64}
@@ -167,7 +172,7 @@ ERRORS = [
         {},
         {},
         "no recipe preset `dinov9`: known are dinov2, dinov2-paper, dinov3, dinov3-gram, dinov3-vitl, "
-        "imagenet-train, imagenet-eval, raw",
+        "imagenet-train, imagenet-eval, mae, clip-train, clip-eval, raw",
     ),
     (
         "[recipe]\npreset = 'dinov2'\nbases = [{height = 8, width = 8, view = {crop = "
@@ -187,7 +192,7 @@ ERRORS = [
         {},
         {"recipe.tensors": [{**SMALL["tensors"][0], "views": [VIEW, {**VIEW, "ops": [{"op": "blurr", "p": 1}]}]}]},
         ": `recipe.tensors[0].views[1].ops[0].op` is `blurr`: must be one of `flip`, `color_jitter`, "
-        "`grayscale`, `gaussian_blur`, `solarize`",
+        "`grayscale`, `gaussian_blur`, `solarize`, `python`",
     ),
     (
         "",

@@ -16,14 +16,14 @@ def test_the_signature_has_every_argument_with_its_default(make):
     assert all(p.kind is p.KEYWORD_ONLY for name, p in parameters.items() if name != "data")
     # What a loader that is told nothing else of them has.
     config = make().config
-    said = {"storage", "workers", "batch_samples"}
+    said = {"storage", "workers", "batch_samples", "python", "python_path"}
     assert {"batch_size" if key == "batch_samples" else key for key in config} < set(parameters)
     assert {key: parameters[key].default for key in config if key not in said} == {
         key: value for key, value in config.items() if key not in said
     }
     assert parameters["batch_size"].default == 32
     assert parameters["workers"].default == ["127.0.0.1:7402"]
-    assert parameters["masks"].default is None
+    assert all(parameters[key].default is None for key in ("masks", "python", "python_path"))
 
 
 def test_every_argument_is_one_that_the_loader_takes(make):

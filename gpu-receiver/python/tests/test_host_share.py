@@ -123,7 +123,8 @@ def test_loaders_go_on_when_the_process_with_the_copy_is_killed(make, share, run
     # A new one starts another process.
     again = share()
     assert digests(again) == wanted
-    assert again.stats()["host_batches"] == len(wanted)
+    # At least: batches of the next epoch are fetched ahead.
+    assert again.stats()["host_batches"] >= len(wanted)
 
 
 @pytest.mark.parametrize(

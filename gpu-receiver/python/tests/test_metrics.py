@@ -133,7 +133,7 @@ def two_ports():
 def test_a_rank_serves_its_metrics_with_help(rank, tiers):
     trainer = rank(**{LISTEN: "127.0.0.1:0"})
     address = trainer.open(tiers.keywords())
-    assert get(address, "/healthz") == "ready"
+    assert get(address, "/healthz") == get(address, "/readyz") == "ready"
     assert trainer.do("sum(1 for batch in loaders[0])") == 16
     text = get(address)
     assert "headwater_receiver_stall_seconds_count 16" in text
@@ -152,6 +152,18 @@ def test_the_other_tiers_metrics_have_help(tier, tiers, make):
     text = get(tiers.metrics[tier])
     assert "headwater_storage_" in text
     assert without_help(text) == set()
+
+
+def test_a_rank_leaves_a_file_that_says_where_until_it_ends(rank, tiers, tmp_path):
+    folder = tmp_path / "targets"
+    trainer = rank(**{LISTEN: "127.0.0.1:0", "HEADWATER_TELEMETRY__TARGETS_DIR": str(folder)})
+    address = trainer.open(tiers.keywords(job="run7"))
+    (file,) = folder.glob("*.json")
+    labels = {"tier": "receiver", "headwater_job": "run7", "rank": "0"}
+    assert json.loads(file.read_text()) == [{"targets": [address], "labels": labels}]
+    trainer.process.stdin.close()
+    assert trainer.process.wait(LIMIT_S) == 0
+    assert [*folder.iterdir()] == []
 
 
 def test_a_loader_without_the_key_serves_nothing(make):
@@ -188,11 +200,13 @@ def test_a_wait_in_many_steps_is_counted_whole_and_while_it_lasts(rank, tiers):
     address = trainer.open(tiers.keywords(workers=[NOBODY], worker_wait_ms=LIMIT_S * 1000))
     stalled = lambda: trainer.do('loaders[0].stats()["stalled_s"]')
     waited = lambda: value(address, "headwater_receiver_waited_seconds")
-    assert (stalled(), waited()) == (0, 0)
+    by_cause = lambda: trainer.do('loaders[0].stats()["stalled_by_s"]')
+    assert (stalled(), waited(), by_cause()) == (0, 0, {})
     trainer.do("take_in_background()")
     # Longer than any single step, of which there are ten in a second.
     seen = wait_for(lambda: (s := stalled()) > 1 and s)
     assert wait_for(lambda: waited() >= seen)
+    assert set(by_cause()) == {"nobody"}
     assert value(address, "headwater_receiver_stall_seconds_count") is None
     trainer.do(f"loaders[0].set_workers({tiers.workers!r})")
     assert trainer.do("join()") == 0

@@ -79,6 +79,7 @@ impl Driver {
         }
         self.forget_drawn();
         self.forget_asked();
+        self.spans.forget();
         self.state.fill = position;
         position
     }

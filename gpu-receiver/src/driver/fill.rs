@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use headwater_core::Layout;
 use headwater_core::sampler::SamplerError;
+use headwater_trace::{Span, Tier};
 use headwater_transport::SlotId;
 
 use super::{Driver, Outcome};
@@ -58,6 +59,7 @@ impl Driver {
     fn order_batch(&mut self, serial: Serial, plan: Plan, slot: SlotId, fp8_scales: Vec<f32>) {
         let Plan { at: Position { epoch, step }, samples } = plan;
         let job_step = self.order.job_step(epoch, step);
+        self.spans.on_ordered(serial, Position { epoch, step }, samples.len());
         let layout = self.layout(samples.len() as u32);
         self.ledger.order(BatchOrder {
             serial,
@@ -84,8 +86,14 @@ impl Driver {
         let (serial, at) = (state.next_serial, state.fill);
         state.next_serial = Serial(serial.0 + 1);
         state.drawing = Some(serial);
-        let order = Arc::clone(&self.order);
-        self.start(move || Outcome::Drawn(serial, order.plan(at)));
+        let (order, stats) = (Arc::clone(&self.order), Arc::clone(&self.stats));
+        self.start(move || {
+            let mut drawing = Span::on_thread(Tier::Receiver, "draw samples");
+            drawing.arg("epoch", at.epoch);
+            drawing.arg("step", at.step);
+            stats.show_weights(&order.weights(at));
+            Outcome::Drawn(serial, order.plan(at))
+        });
     }
 
     /// Samples were drawn; those of a batch that nobody wants any more are dropped.

@@ -4,19 +4,21 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use headwater_core::part::PartScope;
+use headwater_trace::{Span, Tier};
 use headwater_transport::SlotId;
 use tokio::sync::mpsc;
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::time::Instant;
 
 use super::Driver;
-use crate::batch::{Batch, Home};
+use crate::batch::{Batch, BatchSpans, Home};
 use crate::error::ReceiverError;
 use crate::host::{HostAsk, HostBatch, HostEvent, Tie};
 use crate::ledger::{BatchOrder, FinishedBatch, Serial};
 use crate::position::Position;
 use crate::sample_order::Plan;
 use crate::slots::SlotPool;
+use crate::stall::{History, LastPart};
 
 /// Batches that are asked for ahead of the one that the trainer holds. They are made already: this only
 /// hides the way there, and a trial that stops keeps no more of the service's slots.
@@ -62,6 +64,7 @@ struct Asked {
     serial: Serial,
     plan: Plan,
     fp8_scales: Vec<f32>,
+    span: Span,
 }
 
 // === impl Host ===
@@ -114,9 +117,17 @@ impl Driver {
         }
         host.next_ask += 1;
         host.heard = Instant::now();
-        host.open.push_back(Asked { ask, serial, plan, fp8_scales });
+        let mut span = Span::on_lane(Tier::Receiver, "batch of host service", "batch");
+        span.arg("epoch", at.epoch);
+        span.arg("step", at.step);
+        host.open.push_back(Asked { ask, serial, plan, fp8_scales, span });
         self.state.fill = Position { step: at.step + 1, ..at };
         None
+    }
+
+    /// Whether a batch is asked for and not answered.
+    pub(super) fn waits_for_host(&self) -> bool {
+        self.host.as_ref().is_some_and(|host| !host.open.is_empty())
     }
 
     /// Nobody wants what was asked for any more.
@@ -158,13 +169,14 @@ impl Driver {
             let _ = host.releases.try_send(slot);
             return Ok(());
         };
+        let Asked { serial, plan, fp8_scales, span, .. } = asked;
         let home = Home {
             memory,
             device: None,
             release: host.releases.clone(),
             _tie: Some(Arc::clone(&host.tie)),
+            spans: BatchSpans::new(span, Vec::new()),
         };
-        let Asked { serial, plan, fp8_scales, .. } = asked;
         let Plan { at: Position { epoch, step }, samples } = plan;
         let count = samples.len() as u32;
         let layout = self.layout(count);
@@ -178,10 +190,12 @@ impl Driver {
         let job_step = self.order.job_step(epoch, step);
         let order = BatchOrder { serial, epoch, step, job_step, slot, layout, samples, fp8_scales };
         let on_host = std::iter::once(0..count).collect();
-        let finished = FinishedBatch { order, on_host, provenance, fp8_amaxes };
+        let last = LastPart::default();
+        let finished = FinishedBatch { order, on_host, provenance, fp8_amaxes, last };
         self.stats.on_batch(count as usize);
         self.stats.on_host_batch();
-        self.mailbox.put(Batch::new(finished, home, self.masking.clone()));
+        let history = History::of_host();
+        self.mailbox.put(Batch::new(finished, home, self.masking.clone(), history));
         Ok(())
     }
 

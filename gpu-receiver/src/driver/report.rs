@@ -7,6 +7,7 @@ use tokio::time::Instant;
 
 use super::Driver;
 use crate::error::ReceiverError;
+use crate::stall::Cause;
 use crate::stats::Levels;
 
 /// Workers that are named one by one.
@@ -41,6 +42,30 @@ impl Driver {
             self.mailbox.report(seen, trouble);
         }
         self.look_for_slots(seen);
+    }
+
+    /// Tells what keeps batches from being made, where that is known before one is there.
+    pub(super) fn look_for_obstacles(&mut self) {
+        let obstacle = self.obstacle();
+        if obstacle != self.state.obstacle {
+            self.state.obstacle = obstacle;
+            self.stats.obstruct(obstacle);
+        }
+    }
+
+    fn obstacle(&self) -> Option<Cause> {
+        if self.waits_for_host() {
+            return Some(Cause::Host);
+        }
+        if self.state.sessions.is_empty() && self.state.alone_since.is_some() {
+            return Some(Cause::Nobody);
+        }
+        let is_idle = self.ledger.open_batches() == 0 && self.mailbox.ready() == 0;
+        match is_idle {
+            true if self.state.paced => Some(Cause::Pace),
+            true if self.slots.is_exhausted() => Some(Cause::Held),
+            _ => None,
+        }
     }
 
     /// The workers there should be, and what keeps each.

@@ -58,6 +58,7 @@ impl Driver {
         session.link.drop_peer(peer);
         self.ledger.on_worker_left(peer, self.now());
         self.stats.on_worker_left(peer);
+        self.spans.on_left(peer);
         if self.state.sessions.is_empty() {
             self.state.alone_since = Some(Instant::now());
             self.state.reminder = Reminder::default();

@@ -208,7 +208,7 @@ impl<B: Clone> Stock<B> {
     pub(super) fn demand(&self) -> Demand {
         let first = self.next - self.kept.len() as u64;
         let mut elsewhere = None;
-        for client in self.clients.values() {
+        for (&id, client) in &self.clients {
             let Some(want) = client.wants.front() else { continue };
             if self.is_near(want.number) {
                 if self.is_too_early(want.number) {
@@ -216,7 +216,8 @@ impl<B: Clone> Stock<B> {
                 }
                 return Demand::Next;
             }
-            if !(first..self.next).contains(&want.number) {
+            // Who lags while others follow is about to be told that it goes on alone.
+            if !(first..self.next).contains(&want.number) && self.is_alone(id) {
                 elsewhere.get_or_insert((want.at, want.number));
             }
         }
@@ -335,6 +336,21 @@ mod tests {
         assert_eq!(ask(&mut stock, A, 500), [batch(500)]);
         // It may come back.
         assert_eq!(ask(&mut stock, B, 500), [batch(500)]);
+    }
+
+    /// Whoever looks first: the one who makes batches, or the one who answers.
+    #[test]
+    fn who_lags_does_not_take_the_batches_away_from_those_who_follow() {
+        let mut stock = stock(&[A, B]);
+        for number in 0..12 {
+            ask(&mut stock, A, number);
+        }
+        stock.want(B, want(1));
+        assert_eq!(stock.demand(), Demand::Nothing);
+        assert!(is_gone(&stock.replies(B)));
+        stock.want(B, want(1));
+        stock.leave(A);
+        assert!(matches!(stock.demand(), Demand::Seek(_, 1)));
     }
 
     #[test]

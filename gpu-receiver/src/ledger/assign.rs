@@ -195,6 +195,7 @@ impl Ledger {
                 },
                 scales: batch.order.fp8_scales.len(),
                 given_at: now,
+                arrived_at: now,
                 landed: None,
                 done: None,
                 word_in: false,

@@ -9,6 +9,7 @@ use headwater_proto::augment::Provenance;
 use headwater_transport::{LeaseId, PeerId};
 
 use super::{BatchOrder, FinishedBatch, Landing, LedgerConfig};
+use crate::stall::LastPart;
 
 /// A batch whose parts are not all in.
 pub(super) struct Batch {
@@ -17,6 +18,8 @@ pub(super) struct Batch {
     missing: usize,
     /// Over the parts that are in.
     fp8_amaxes: Vec<f32>,
+    /// The last of them.
+    last: LastPart,
 }
 
 /// A contiguous range of a batch's samples.
@@ -54,7 +57,7 @@ impl Batch {
             })
             .collect();
         let fp8_amaxes = vec![0.0; order.fp8_scales.len()];
-        Self { order, missing: parts.len(), parts, fp8_amaxes }
+        Self { order, missing: parts.len(), parts, fp8_amaxes, last: LastPart::default() }
     }
 
     pub(super) fn is_finished(&self) -> bool {
@@ -68,6 +71,7 @@ impl Batch {
         landing: Landing,
         provenance: Vec<Provenance>,
         fp8_amaxes: &[f32],
+        came: LastPart,
     ) -> bool {
         let part = &mut self.parts[part];
         if part.accepted.is_some() {
@@ -77,13 +81,15 @@ impl Batch {
         for (amax, of_part) in self.fp8_amaxes.iter_mut().zip(fp8_amaxes) {
             *amax = amax.max(*of_part);
         }
+        self.last = LastPart { tried: part.was_tried(), ..came };
         self.missing -= 1;
         true
     }
 
     pub(super) fn finish(self) -> FinishedBatch {
         let (mut provenance, mut on_host) = (Vec::new(), Vec::<Range<u32>>::new());
-        for Part { range, accepted, .. } in self.parts {
+        let Self { order, parts, fp8_amaxes, last, .. } = self;
+        for Part { range, accepted, .. } in parts {
             let Some(accepted) = accepted else { continue };
             provenance.extend(accepted.provenance);
             match (accepted.landing, on_host.last_mut()) {
@@ -92,7 +98,7 @@ impl Batch {
                 (Landing::Host, _) => on_host.push(range),
             }
         }
-        FinishedBatch { order: self.order, on_host, provenance, fp8_amaxes: self.fp8_amaxes }
+        FinishedBatch { order, on_host, provenance, fp8_amaxes, last }
     }
 }
 
@@ -110,6 +116,11 @@ impl Part {
             avoid: None,
             accepted: None,
         }
+    }
+
+    /// Whether leases failed, or workers were lost with it.
+    fn was_tried(&self) -> bool {
+        self.attempts + self.losses > 0
     }
 
     pub(super) fn is_accepted(&self) -> bool {

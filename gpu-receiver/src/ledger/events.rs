@@ -10,6 +10,7 @@ use super::lease::{Lease, PartName, Taken};
 use super::{Action, Landing, Ledger, Serial, Worker};
 use crate::config::Verify;
 use crate::error::ReceiverError;
+use crate::stall::LastPart;
 
 /// So many workers may be lost with one part before it waits for the next.
 const LOSSES_WITHOUT_PAUSE: u32 = 2;
@@ -227,6 +228,7 @@ impl Ledger {
             self.forget_if_over(id);
             return;
         }
+        lease.arrived_at = now;
         let checksum = lease.done.as_ref().map_or(0, |done| done.checksum);
         let (peer, place, samples) = (lease.peer, lease.place(id), lease.samples());
         let landing = lease.landed.expect("a complete lease has landed");
@@ -255,9 +257,11 @@ impl Ledger {
         let Some(done) = lease.done.take() else { return };
         let (serial, part, peer) = (lease.serial, lease.part, lease.peer);
         let landing = lease.landed.expect("a complete lease has landed");
+        let (given, arrived, times) = (lease.given_at, lease.arrived_at, done.times);
+        let came = LastPart { given, arrived, tried: false, times };
         let copy = Taken { checksum: done.checksum, worker: self.name_of(peer) };
         let Some(batch) = self.batch_mut(serial) else { return };
-        let taken = batch.accept(part, landing, done.samples, &done.fp8_amaxes);
+        let taken = batch.accept(part, landing, done.samples, &done.fp8_amaxes, came);
         batch.parts[part].lease_ended(id);
         let others = batch.parts[part].take_leases();
         debug_assert!(taken, "two leases were accepted for one part");

@@ -25,6 +25,8 @@ pub(super) struct Lease {
     /// FP8 tensors, each of which has a scale and gets an amax.
     pub(super) scales: usize,
     pub(super) given_at: Duration,
+    /// When word and bytes were both there.
+    pub(super) arrived_at: Duration,
     /// Where the bytes are, once they are there.
     pub(super) landed: Option<Landing>,
     /// The worker's word, until it is used.

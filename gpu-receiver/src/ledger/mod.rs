@@ -24,6 +24,7 @@ use headwater_transport::{LeaseId, LinkKind, PartPlace, PeerId, SlotId};
 
 use crate::config::Verify;
 use crate::error::ReceiverError;
+use crate::stall::LastPart;
 use batch::Batch;
 use lease::Lease;
 use meeting::Meeting;
@@ -78,6 +79,8 @@ pub struct FinishedBatch {
     pub provenance: Vec<Provenance>,
     /// The largest magnitude of each FP8 tensor's values, before they are scaled.
     pub fp8_amaxes: Vec<f32>,
+    /// The part that came last.
+    pub last: LastPart,
 }
 
 /// What the driver is to do.

@@ -1,12 +1,15 @@
 //! Opening a receiver: manifests, the order of samples, links, slots, the driver.
 
+use std::collections::BTreeSet;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use headwater_access::Access;
 use headwater_core::sampler::Sampler;
 use headwater_core::{Layout, Recipe};
 use headwater_cuda::DeviceAllocator;
+use headwater_interpreter::{Interpreter, Settings, Trusted};
 use headwater_inventory::Machine;
 use headwater_storage_client::Dataset;
 use headwater_transport::links::Listening;
@@ -25,11 +28,13 @@ use crate::events::{DriverInbox, ways};
 use crate::foresight::tell_storage;
 use crate::host::{Tie, follow as follow_host};
 use crate::mailbox::Mailbox;
+use crate::peek::Peek;
 use crate::position::Position;
 use crate::room::check_room;
 use crate::sample_order::SampleOrder;
 use crate::scaling::Scaling;
 use crate::setup::{fetch_datasets, open_links, sampler_config};
+use crate::shown::Shown;
 use crate::slots::{SlotMaker, SlotPool};
 use crate::stats::Stats;
 
@@ -54,13 +59,14 @@ impl Receiver {
     /// As for [`Receiver::open`].
     pub fn open_with(
         config: ReceiverConfig,
-        recipe: Recipe,
+        mut recipe: Recipe,
         datasets: &[DatasetUse],
         callbacks: Callbacks,
     ) -> Result<Self, ReceiverError> {
         let Callbacks { amax_reduce: reduce, device_allocator, host } = callbacks;
         config.validate()?;
         recipe.validate()?;
+        find_sources(&config, &mut recipe)?;
         config.mask_plan(&recipe)?;
         match &host {
             // It has no slots of its own as long as it needs none.
@@ -78,13 +84,17 @@ impl Receiver {
         let sampler = Sampler::new(sampler_config(&config, &recipe, datasets), manifests.clone())?;
         let (sampler, start, amaxes) = resumed(sampler, &config)?;
         let scaling = Scaling::open(&config, &recipe, reduce, start, amaxes.as_ref())?;
-        headwater_transport::describe_metrics();
+        headwater_transport::describe_once();
+        let names = manifests.iter().map(|manifest| manifest.dataset().to_owned());
+        let shown = Shown::open(&config, names.collect());
+        shown.place(start);
         let (driver, inbox) = ways();
         let mut receiver = Self {
             mailbox: Arc::new(Mailbox::new(start)),
             order: Arc::new(SampleOrder::new(sampler)),
-            stats: Arc::new(Stats::new()),
+            stats: Arc::new(Stats::of(shown)),
             manifests,
+            peek: Peek::new(recipe.clone()),
             recipe,
             scaling: Arc::new(scaling),
             config,
@@ -94,6 +104,7 @@ impl Receiver {
             runtime: None,
             ended: Mutex::new(None),
             following: Mutex::new(None),
+            waits_since: Mutex::new(None),
             made_in: std::process::id(),
         };
         runtime.block_on(receiver.start(start, inbox, handles, device_allocator, host))?;
@@ -184,6 +195,28 @@ impl Receiver {
 }
 
 /// Delayed scales follow from what one trial has taken: no other one has the same.
+/// Writes the sources of Python functions into the recipe, where it does not say what they are.
+fn find_sources(config: &ReceiverConfig, recipe: &mut Recipe) -> Result<(), ReceiverError> {
+    let functions = recipe.python_functions().filter(|function| function.sha256.is_empty());
+    let modules: BTreeSet<String> = functions.map(|found| found.module().to_owned()).collect();
+    let settings = Settings {
+        python: config.python.clone(),
+        folders: config.python_path.clone(),
+        // The recipe is this process's own.
+        trusted: Trusted::new(modules.iter().cloned().collect(), "the recipe"),
+        timeout: Duration::from_millis(config.worker_wait_ms.into()),
+    };
+    let mut python = Interpreter::new(settings);
+    for module in modules {
+        let source = python.source(&module).map_err(|error| ReceiverError::Python {
+            module: module.clone(),
+            reason: error.to_string(),
+        })?;
+        recipe.set_python_source(&module, &source.sha256);
+    }
+    Ok(())
+}
+
 fn check_scaling(recipe: &Recipe) -> Result<(), ReceiverError> {
     if recipe.delayed_scaling().is_none() {
         return Ok(());

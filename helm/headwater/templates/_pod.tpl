@@ -106,15 +106,15 @@ annotations:
 {{- end }}
 {{- end -}}
 
-{{/* Probes on /healthz. It answers 503 until a tier serves and again while it drains, so the liveness
-     probe begins when the startup probe has passed, and lets a drain take its time. */}}
+{{/* /readyz answers 503 until a tier serves and again while it drains; /healthz answers as long as the process
+     lives, so that a drain may take its time. */}}
 {{- define "headwater.probes" -}}
 startupProbe:
-  httpGet: {path: /healthz, port: metrics}
+  httpGet: {path: /readyz, port: metrics}
   periodSeconds: 2
   failureThreshold: {{ div (add . 1) 2 }}
 readinessProbe:
-  httpGet: {path: /healthz, port: metrics}
+  httpGet: {path: /readyz, port: metrics}
   periodSeconds: 5
 livenessProbe:
   httpGet: {path: /healthz, port: metrics}

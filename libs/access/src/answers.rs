@@ -70,22 +70,22 @@ struct Answer {
     unread: Arc<Unread>,
 }
 
+/// Says what the metrics mean to the recorder there is.
+pub fn describe_metrics() {
+    use metrics::Unit::Bytes;
+    headwater_lobby::describe_metrics();
+    metrics::describe_gauge!(UNREAD, Bytes, "Bytes of answers that wait for callers");
+    metrics::describe_gauge!(UNREAD_MAX, Bytes, "Such bytes that there may be");
+    metrics::describe_counter!(CUT, "Connections closed for answers that nobody read, by reason");
+}
+
 // === impl Answers ===
 
 impl Answers {
     /// Watches from now on, on the runtime that it is called on.
     #[must_use]
     pub fn new(door: &'static str, bytes_max: u64, patience: Duration) -> Self {
-        metrics::describe_gauge!(
-            UNREAD,
-            metrics::Unit::Bytes,
-            "Bytes of answers that wait for callers"
-        );
-        metrics::describe_gauge!(UNREAD_MAX, metrics::Unit::Bytes, "Such bytes that there may be");
-        metrics::describe_counter!(
-            CUT,
-            "Connections closed for answers that nobody read, by reason"
-        );
+        describe_metrics();
         gauge!(UNREAD_MAX, "door" => door).set(bytes_max as f64);
         let unread = Arc::new(Unread { door, bytes_max, patience, table: Mutex::default() });
         tokio::spawn(watch(Arc::downgrade(&unread)));

@@ -22,6 +22,8 @@ const GRPC: HeaderValue = HeaderValue::from_static("application/grpc");
 const TE: HeaderName = HeaderName::from_static("te");
 /// Nobody here sends it, and tonic does not survive one that is not base64.
 const DETAILS: HeaderName = HeaderName::from_static("grpc-status-details-bin");
+/// W3C's Trace Context: the span that a call is part of.
+const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
 const TRAILERS: HeaderValue = HeaderValue::from_static("trailers");
 
 /// The bytes of a request that is here in whole.
@@ -106,8 +108,12 @@ pub async fn call_for_chunks(
     caller: &mut Caller,
     path: &'static str,
     request: Bytes,
+    traceparent: Option<String>,
 ) -> Result<Taken, Status> {
     let mut request = Request::new(Body::new(Full::new(request)));
+    if let Some(value) = traceparent.and_then(|text| HeaderValue::try_from(text).ok()) {
+        request.headers_mut().insert(TRACEPARENT, value);
+    }
     *request.method_mut() = Method::POST;
     *request.version_mut() = Version::HTTP_2;
     *request.uri_mut() = Uri::from_static(path);

@@ -12,6 +12,7 @@
 
 mod alive;
 mod answers;
+mod bearers;
 mod chunks;
 mod client;
 mod config;
@@ -29,7 +30,8 @@ mod token;
 
 use std::sync::Arc;
 
-pub use answers::{Answers, Watched};
+pub use answers::{Answers, Watched, describe_metrics};
+pub use bearers::Bearers;
 pub use chunks::{Taken, answer_in_chunks, call_for_chunks, whole_request};
 pub use client::{Caller, Reached};
 pub use config::AccessConfig;

@@ -163,7 +163,7 @@ impl Drop for Cached {
 }
 
 /// A read of an entry that failed.
-pub(crate) struct ReadFault(io::Error);
+pub(crate) struct ReadFault(pub(crate) io::Error);
 
 // === impl ReadFault ===
 

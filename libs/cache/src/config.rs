@@ -15,12 +15,21 @@ const BYTES_MIN: u64 = 1 << 20;
 /// How a cache is opened. Processes that share a cache name the same folders in the same order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CacheConfig {
+    /// What the cache holds: its label in metrics.
+    pub name: &'static str,
+    /// Beginning of the name of the folder that it makes in each level, for each user.
+    pub folder: &'static str,
     /// The levels, the fastest first.
     pub levels: Vec<CacheLevel>,
     /// How long an entry may be waited for that somebody else fills, and any lock.
     pub timeout: Duration,
     /// Whether other users of this process's group may read the entries.
     pub group_read: bool,
+    /// How long an entry that was used is not evicted for another one.
+    pub keep: Duration,
+    /// Whether entries on drives are synced before they get their names. Where they are not, whoever
+    /// reads an entry checks its payload, which a drive may have lost without a word.
+    pub is_durable: bool,
 }
 
 /// One level of a cache.
@@ -36,6 +45,20 @@ pub struct CacheLevel {
 // === impl CacheConfig ===
 
 impl CacheConfig {
+    /// The node cache: files that are fetched once, the one that was used longest ago makes room.
+    #[must_use]
+    pub fn node(levels: Vec<CacheLevel>, timeout: Duration, group_read: bool) -> Self {
+        Self {
+            name: "node",
+            folder: "headwater-cache",
+            levels,
+            timeout,
+            group_read,
+            keep: Duration::ZERO,
+            is_durable: true,
+        }
+    }
+
     /// Checks the values; the folders are looked at when the cache is opened.
     ///
     /// # Errors

@@ -1,6 +1,6 @@
 //! Where the files of a level lie, and whose they may be.
 //!
-//! `DIR/headwater-cache-UID/`, which only this user enters (and its group, where that is asked for):
+//! `DIR/FOLDER-UID/`, which only this user enters (and its group, where that is asked for):
 //!
 //! - `entries/BOOT/ab/KEY`: entries that were written or checked since the machine was started;
 //! - `filling/KEY.PID.N`: entries being written, locked by who writes them;
@@ -13,7 +13,7 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
-use crate::{CacheError, Key};
+use crate::{CacheConfig, CacheError, Key};
 
 /// A number that the kernel draws when it starts.
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
@@ -40,8 +40,8 @@ pub(crate) struct Folders {
 
 impl Folders {
     /// Makes what is missing.
-    pub(crate) fn make(dir: &Path, group_read: bool) -> Result<Self, CacheError> {
-        let top = dir.join(format!("headwater-cache-{}", own_uid()));
+    pub(crate) fn make(dir: &Path, config: &CacheConfig) -> Result<Self, CacheError> {
+        let top = dir.join(format!("{}-{}", config.folder, own_uid()));
         let folders = Self {
             entries: top.join("entries"),
             current: top.join("entries").join(boot()),
@@ -54,7 +54,7 @@ impl Folders {
         if let Some(fault) = folders.fault().map_err(error)? {
             return Err(CacheError::Foreign { path: folders.top.clone(), fault });
         }
-        let mode = if group_read { MODE_GROUP } else { MODE_OWN };
+        let mode = if config.group_read { MODE_GROUP } else { MODE_OWN };
         fs::set_permissions(&folders.top, Permissions::from_mode(mode)).map_err(error)?;
         folders.make_again().map_err(error)?;
         Ok(folders)
@@ -127,6 +127,12 @@ impl Folders {
     /// All folders with entries.
     pub(crate) fn fans(&self) -> impl Iterator<Item = PathBuf> {
         subfolders(&self.entries).flat_map(|start| subfolders(&start).collect::<Vec<_>>())
+    }
+
+    /// Whether there are folders of former starts. The sum in the tally may then be older than they are:
+    /// nobody syncs it.
+    pub(crate) fn has_former(&self) -> bool {
+        subfolders(&self.entries).any(|start| start != self.current)
     }
 
     /// Removes the folders of former starts that hold nothing.

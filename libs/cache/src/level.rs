@@ -4,14 +4,15 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use rustix::fs::FsWord;
 
 use crate::evict::Victims;
 use crate::folders::Folders;
+use crate::metrics::LevelName;
 use crate::tally::{Locked, Tally};
-use crate::{CacheError, CacheLevel, Cached, Key, OpenError, Unavailable, metrics};
+use crate::{CacheConfig, CacheError, CacheLevel, Cached, Key, OpenError, Unavailable, metrics};
 
 /// A file takes whole pages.
 const PAGE_BYTES: u64 = 4096;
@@ -25,12 +26,14 @@ const RAMFS: FsWord = 0x8584_58f6;
 /// One level of a cache.
 #[derive(Debug)]
 pub(crate) struct Level {
-    /// Number of the level, as metrics name it.
-    pub(crate) name: &'static str,
+    /// Number of the level and the cache that it is of, as metrics name them.
+    pub(crate) name: LevelName,
     pub(crate) folders: Folders,
     pub(crate) limit_bytes: u64,
-    /// Whether what is written may be lost later, by a drive that fails or loses power.
-    pub(crate) is_drive: bool,
+    /// Whether what is written is synced, since a drive that fails or loses power may lose it later.
+    pub(crate) is_synced: bool,
+    /// How long an entry that was used stays.
+    pub(crate) keep: Duration,
     /// Who is to be evicted next.
     pub(crate) victims: Mutex<Victims>,
     tally: Tally,
@@ -41,19 +44,23 @@ pub(crate) struct Level {
 impl Level {
     pub(crate) fn open(
         at: usize,
-        config: &CacheLevel,
-        group_read: bool,
+        level: &CacheLevel,
+        config: &CacheConfig,
     ) -> Result<Self, CacheError> {
-        let error = |source| CacheError::Folder { path: config.dir.clone(), source };
-        let folders = Folders::make(&config.dir, group_read)?;
+        let error = |source| CacheError::Folder { path: level.dir.clone(), source };
+        let folders = Folders::make(&level.dir, config)?;
         let tally = Tally::open(folders.tally()).map_err(error)?;
-        let kind = rustix::fs::statfs(&config.dir).map_err(|errno| error(errno.into()))?.f_type;
+        let kind = rustix::fs::statfs(&level.dir).map_err(|errno| error(errno.into()))?.f_type;
         folders.tidy();
         Ok(Self {
-            name: ["0", "1"].get(at).copied().unwrap_or("more"),
+            name: LevelName {
+                cache: config.name,
+                level: ["0", "1"].get(at).copied().unwrap_or("more"),
+            },
             folders,
-            limit_bytes: config.bytes,
-            is_drive: ![TMPFS, RAMFS].contains(&kind),
+            limit_bytes: level.bytes,
+            is_synced: config.is_durable && ![TMPFS, RAMFS].contains(&kind),
+            keep: config.keep,
             victims: Mutex::default(),
             tally,
         })
@@ -104,7 +111,7 @@ impl Level {
             OpenError::Absent { .. } => return Ok(()),
             OpenError::Damaged { .. } | OpenError::Untrusted { .. } => {}
         }
-        metrics::damaged();
+        metrics::damaged(self.name.cache);
         tracing::warn!(%error, "a cache entry is removed, and fetched again when it is asked for");
         let locked = self.lock(until)?;
         // Somebody may have filled it anew meanwhile: that one stays.

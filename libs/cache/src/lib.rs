@@ -1,13 +1,14 @@
-//! Files that the processes of one host fetch once and share: the node cache.
+//! Files that the processes of one host fetch or make once and share: the node cache, decoded images.
 //!
 //! An entry is a payload (a shard, or a piece of one that was unpacked) and `meta`, some bytes
 //! about it. [`Cache::get_or_fill`] gives an entry that is there, or has it filled by whoever asked
 //! first, on whatever thread of whatever process; the others wait for that one, for a limited time.
+//! [`Cache::offer`] writes an entry that the caller has made anyway, and waits 50 ms for a lock at most.
 //! [`Cached`] is an entry that is open: while it lives, the entry is not evicted.
 //!
 //! Each level is a folder with a limit in bytes: a tmpfs first, an NVMe drive behind it. The least
 //! recently used entry of a level makes room and goes down to the next level; from the last one it
-//! is gone. A hit of a lower level stays there: what is read again is in the kernel's page cache
+//! is gone. An entry that was used within [`CacheConfig::keep`] stays where it is. A hit of a lower level stays there: what is read again is in the kernel's page cache
 //! by then, which is as fast as a tmpfs, and a copy upwards would push another entry down.
 //!
 //! **What is trusted.** An entry gets its name when it is whole. Its header, sizes and `meta` are
@@ -48,4 +49,5 @@ pub use cached::Cached;
 pub use config::{CacheConfig, CacheLevel};
 pub use error::{CacheError, FillError, OpenError, Unavailable};
 pub use key::Key;
+pub use metrics::describe_metrics;
 pub use writer::EntryWriter;

@@ -19,71 +19,80 @@ const BYTES_LIMIT: &str = "headwater_cache_bytes_limit";
 /// Leave to fill that was had sooner than this was not waited for.
 const AT_ONCE: Duration = Duration::from_millis(1);
 
+/// A level as metrics name it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LevelName {
+    /// What the cache is called.
+    pub(crate) cache: &'static str,
+    /// Number of the level.
+    pub(crate) level: &'static str,
+}
+
 /// Says what the metrics mean; once per process.
 pub(crate) fn describe() {
     static ONCE: Once = Once::new();
-    ONCE.call_once(|| {
-        use metrics::Unit::{Bytes, Seconds};
-        metrics::describe_counter!(HITS, "Cache entries that were there when asked for, by level");
-        metrics::describe_counter!(MISSES, "Cache entries that were not there when asked for");
-        metrics::describe_counter!(
-            WAITS,
-            "Times that another filler of a cache entry was waited for"
-        );
-        metrics::describe_histogram!(WAIT_SECONDS, Seconds, "Time of such a wait");
-        metrics::describe_counter!(FILLS, "Cache entries written, by level; sent down included");
-        metrics::describe_counter!(FILLED_BYTES, Bytes, "Payload of these");
-        metrics::describe_counter!(
-            EVICTIONS,
-            "Cache entries evicted, by level and by where they went (down or away)"
-        );
-        metrics::describe_counter!(DAMAGED, "Cache entries removed because they were no good");
-        metrics::describe_counter!(
-            READ_THROUGH,
-            "Times that the cache was of no use, by reason (no_room, timeout, io)"
-        );
-        metrics::describe_gauge!(BYTES, Bytes, "Bytes of all processes' entries, by level");
-        metrics::describe_gauge!(BYTES_LIMIT, Bytes, "Limit of these, by level");
-    });
+    ONCE.call_once(describe_metrics);
 }
 
-pub(crate) fn hit(level: &'static str) {
-    metrics::counter!(HITS, "level" => level).increment(1);
+/// Says what the metrics mean to the recorder there is.
+pub fn describe_metrics() {
+    use metrics::Unit::{Bytes, Seconds};
+    metrics::describe_counter!(HITS, "Cache entries that were there when asked for, by level");
+    metrics::describe_counter!(MISSES, "Cache entries that were not there when asked for");
+    metrics::describe_counter!(WAITS, "Times that another filler of a cache entry was waited for");
+    metrics::describe_histogram!(WAIT_SECONDS, Seconds, "Time of such a wait");
+    metrics::describe_counter!(FILLS, "Cache entries written, by level; sent down included");
+    metrics::describe_counter!(FILLED_BYTES, Bytes, "Payload of these");
+    metrics::describe_counter!(
+        EVICTIONS,
+        "Cache entries evicted, by level and by where they went (down or away)"
+    );
+    metrics::describe_counter!(DAMAGED, "Cache entries removed because they were no good");
+    metrics::describe_counter!(
+        READ_THROUGH,
+        "Times that the cache was of no use, by reason (no_room, timeout, io)"
+    );
+    metrics::describe_gauge!(BYTES, Bytes, "Bytes of all processes' entries, by level");
+    metrics::describe_gauge!(BYTES_LIMIT, Bytes, "Limit of these, by level");
 }
 
-pub(crate) fn missed() {
-    metrics::counter!(MISSES).increment(1);
+pub(crate) fn hit(LevelName { cache, level }: LevelName) {
+    metrics::counter!(HITS, "cache" => cache, "level" => level).increment(1);
 }
 
-pub(crate) fn waited(took: Duration) {
+pub(crate) fn missed(cache: &'static str) {
+    metrics::counter!(MISSES, "cache" => cache).increment(1);
+}
+
+pub(crate) fn waited(cache: &'static str, took: Duration) {
     if took >= AT_ONCE {
-        metrics::counter!(WAITS).increment(1);
-        metrics::histogram!(WAIT_SECONDS).record(took.as_secs_f64());
+        metrics::counter!(WAITS, "cache" => cache).increment(1);
+        metrics::histogram!(WAIT_SECONDS, "cache" => cache).record(took.as_secs_f64());
     }
 }
 
-pub(crate) fn filled(level: &'static str, bytes: u64) {
-    metrics::counter!(FILLS, "level" => level).increment(1);
-    metrics::counter!(FILLED_BYTES, "level" => level).increment(bytes);
+pub(crate) fn filled(LevelName { cache, level }: LevelName, bytes: u64) {
+    metrics::counter!(FILLS, "cache" => cache, "level" => level).increment(1);
+    metrics::counter!(FILLED_BYTES, "cache" => cache, "level" => level).increment(bytes);
 }
 
-pub(crate) fn evicted(level: &'static str, is_kept: bool) {
+pub(crate) fn evicted(LevelName { cache, level }: LevelName, is_kept: bool) {
     let to = if is_kept { "down" } else { "away" };
-    metrics::counter!(EVICTIONS, "level" => level, "to" => to).increment(1);
+    metrics::counter!(EVICTIONS, "cache" => cache, "level" => level, "to" => to).increment(1);
 }
 
-pub(crate) fn damaged() {
-    metrics::counter!(DAMAGED).increment(1);
+pub(crate) fn damaged(cache: &'static str) {
+    metrics::counter!(DAMAGED, "cache" => cache).increment(1);
 }
 
-pub(crate) fn read_through(error: &Unavailable) {
-    metrics::counter!(READ_THROUGH, "reason" => error.name()).increment(1);
+pub(crate) fn read_through(cache: &'static str, error: &Unavailable) {
+    metrics::counter!(READ_THROUGH, "cache" => cache, "reason" => error.name()).increment(1);
 }
 
-pub(crate) fn used(level: &'static str, bytes: u64) {
-    metrics::gauge!(BYTES, "level" => level).set(bytes as f64);
+pub(crate) fn used(LevelName { cache, level }: LevelName, bytes: u64) {
+    metrics::gauge!(BYTES, "cache" => cache, "level" => level).set(bytes as f64);
 }
 
-pub(crate) fn limit(level: &'static str, bytes: u64) {
-    metrics::gauge!(BYTES_LIMIT, "level" => level).set(bytes as f64);
+pub(crate) fn limit(LevelName { cache, level }: LevelName, bytes: u64) {
+    metrics::gauge!(BYTES_LIMIT, "cache" => cache, "level" => level).set(bytes as f64);
 }

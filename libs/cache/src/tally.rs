@@ -8,7 +8,7 @@ use std::fs::{File, OpenOptions, TryLockError};
 use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{self, Mutex, MutexGuard};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -51,8 +51,24 @@ impl Tally {
     ) -> Result<Locked<'_>, Unavailable> {
         let begun = Instant::now();
         let fault = |error| Unavailable::of(&self.path, 0, error);
-        let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
         let mut pause = PAUSE_MIN;
+        let mut wait = || {
+            if Instant::now() >= until {
+                let waited_ms = begun.elapsed().as_millis() as u64;
+                return Err(Unavailable::Timeout { path: self.path.clone(), waited_ms });
+            }
+            thread::sleep(pause);
+            pause = (pause * 2).min(PAUSE_MAX);
+            Ok(())
+        };
+        // Threads of this process first: they share the file's lock.
+        let mut file = loop {
+            match self.file.try_lock() {
+                Ok(file) => break file,
+                Err(sync::TryLockError::Poisoned(poisoned)) => break poisoned.into_inner(),
+                Err(sync::TryLockError::WouldBlock) => wait()?,
+            }
+        };
         loop {
             match file.try_lock() {
                 Ok(()) if is_at(&file, &self.path) => return Ok(Locked { file }),
@@ -61,14 +77,7 @@ impl Tally {
                     *file = open(&self.path).map_err(fault)?;
                 }
                 Err(TryLockError::Error(error)) => return Err(fault(error)),
-                Err(TryLockError::WouldBlock) if Instant::now() >= until => {
-                    let waited_ms = begun.elapsed().as_millis() as u64;
-                    return Err(Unavailable::Timeout { path: self.path.clone(), waited_ms });
-                }
-                Err(TryLockError::WouldBlock) => {
-                    thread::sleep(pause);
-                    pause = (pause * 2).min(PAUSE_MAX);
-                }
+                Err(TryLockError::WouldBlock) => wait()?,
             }
         }
     }

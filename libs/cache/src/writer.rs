@@ -25,6 +25,8 @@ pub struct EntryWriter<'a> {
     levels: &'a Levels,
     at: usize,
     key: Key,
+    /// How long a lock is waited for.
+    timeout: Duration,
     path: PathBuf,
     /// Locked: it is not left over.
     file: File,
@@ -41,19 +43,22 @@ pub struct EntryWriter<'a> {
 // === impl EntryWriter ===
 
 impl<'a> EntryWriter<'a> {
-    /// Makes the file, with room for a payload of so many bytes.
+    /// Makes the file, with room for a payload of so many bytes. Each lock is waited for that long, now
+    /// and later.
     pub(crate) fn begin(
         levels: &'a Levels,
         at: usize,
         key: Key,
         payload_bytes: u64,
-        until: Instant,
+        timeout: Duration,
     ) -> Result<Self, Unavailable> {
+        let until = Instant::now() + timeout;
         let (path, file) = make(&levels.all[at], &key, until)?;
         let mut writer = Self {
             levels,
             at,
             key,
+            timeout,
             path,
             file,
             reserved: 0,
@@ -125,7 +130,7 @@ impl<'a> EntryWriter<'a> {
         self.grow(meta.len() as u64)?;
         self.write_at(meta, self.written)?;
         self.write_at(&header.encode(), 0)?;
-        if self.level().is_drive {
+        if self.level().is_synced {
             // What a drive could not take would be wrong bytes later, without a word.
             fdatasync(&self.file).map_err(|errno| self.told(errno.into()))?;
         }
@@ -141,7 +146,7 @@ impl<'a> EntryWriter<'a> {
         used_at: SystemTime,
     ) -> io::Result<Result<PathBuf, Unavailable>> {
         let level = self.level();
-        let locked = match level.lock(self.levels.until()) {
+        let locked = match level.lock(self.until()) {
             Ok(locked) => locked,
             Err(fault) => return Ok(Err(fault)),
         };
@@ -184,8 +189,8 @@ impl<'a> EntryWriter<'a> {
     fn grow(&mut self, bytes: u64) -> Result<(), Unavailable> {
         let length = self.written.saturating_add(bytes);
         if length > self.reserved {
-            let until = self.levels.until();
-            self.levels.reserve(self.at, &self.file, (self.reserved, length), until)?;
+            let growth = (self.reserved, length);
+            self.levels.reserve(self.at, &self.file, growth, self.until())?;
             self.reserved = length;
         }
         Ok(())
@@ -197,6 +202,10 @@ impl<'a> EntryWriter<'a> {
 
     fn told(&self, error: io::Error) -> Unavailable {
         Unavailable::of(&self.path, self.written, error)
+    }
+
+    fn until(&self) -> Instant {
+        Instant::now() + self.timeout
     }
 
     fn level(&self) -> &'a Level {
@@ -217,7 +226,7 @@ impl Drop for EntryWriter<'_> {
             return;
         }
         // Where the lock cannot be had, the next scan finds the file, which nobody locks any more.
-        if let Ok(locked) = self.level().lock(self.levels.until())
+        if let Ok(locked) = self.level().lock(self.until())
             && std::fs::remove_file(&self.path).is_ok()
         {
             self.level().give_back(&locked, footprint(self.reserved));

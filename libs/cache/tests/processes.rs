@@ -91,7 +91,7 @@ fn child() {
         CacheLevel { dir: dir.into(), bytes: bytes.parse().unwrap() }
     });
     let levels = levels.collect();
-    let config = CacheConfig { levels, timeout: PATIENCE, group_read: false };
+    let config = CacheConfig::node(levels, PATIENCE, false);
     let cache = Cache::open(&config).unwrap();
     match role.as_str() {
         "crowd" => crowd(&cache),

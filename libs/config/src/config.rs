@@ -13,6 +13,7 @@ use crate::autoscale::AutoscaleConfig;
 use crate::dataset::{DatasetEntry, HubNeed};
 use crate::error::ConfigError;
 use crate::hub::{Hub, HubConfig, HubRoot};
+use crate::monitor::MonitorConfig;
 use crate::publish::PublishConfig;
 use crate::recipe::RecipeConfig;
 
@@ -40,6 +41,8 @@ pub struct Config {
     pub autoscale: AutoscaleConfig,
     /// Between which bounds, and how fast, the number of workers changes.
     pub scaling: Policy,
+    /// Which processes `headwater monitor` watches.
+    pub monitor: MonitorConfig,
     /// Who may talk to whom.
     pub security: AccessConfig,
     /// Logs and metrics.
@@ -65,6 +68,7 @@ impl Config {
         self.publish.addresses()?;
         self.autoscale.places()?;
         self.scaling.validate()?;
+        self.monitor.validate()?;
         Ok(())
     }
 

@@ -1,5 +1,6 @@
 //! `[[dataset]]`: what there is to train on.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use headwater_config_derive::Keys;
@@ -12,6 +13,8 @@ use crate::hub::{Hub, Reference};
 
 /// Before a dataset of the hub, on the command line.
 const HUB: &str = "hub:";
+/// Before a class, in place of a pattern.
+const PYTHON: &str = "python:";
 
 /// One dataset.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, Keys)]
@@ -45,6 +48,12 @@ pub struct DatasetEntry {
     /// Samples of one shard, for formats that have no shards of their own. Default: 1024.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub shard_samples: Option<u32>,
+    /// For a Python dataset, `shards = "python:package.module:Class"`: the arguments of its class, by name.
+    #[serde(skip_serializing_if = "is_default")]
+    pub arguments: BTreeMap<String, serde_json::Value>,
+    /// For a Python dataset: most bytes of a sample; a larger one stops the reading. Default: 1048576.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sample_bytes_max: Option<u64>,
     /// Share in the mix, relative to the other datasets'. Default: the number of samples.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub weight: Option<f64>,
@@ -191,7 +200,7 @@ impl DatasetEntry {
             None => vec![format!("{HUB}{hub}")],
         };
         let name = if self.name.is_empty() { hub } else { self.name.clone() };
-        let shard_samples = DatasetConfig::default().shard_samples;
+        let DatasetConfig { shard_samples, sample_bytes_max, .. } = DatasetConfig::default();
         DatasetConfig {
             name,
             shards,
@@ -200,6 +209,8 @@ impl DatasetEntry {
             columns: self.columns.clone(),
             sequence_length: self.sequence_length,
             shard_samples: self.shard_samples.unwrap_or(shard_samples),
+            arguments: self.arguments.clone(),
+            sample_bytes_max: self.sample_bytes_max.unwrap_or(sample_bytes_max),
         }
     }
 
@@ -210,7 +221,8 @@ impl DatasetEntry {
             Some(Shards::Many(patterns)) => patterns,
             None => &[],
         };
-        let files = patterns.iter().filter(|pattern| !pattern.contains("://"));
+        let is_file = |pattern: &&String| !pattern.contains("://") && !pattern.starts_with(PYTHON);
+        let files = patterns.iter().filter(is_file);
         files.map(|pattern| folder(pattern)).collect()
     }
 

@@ -3,7 +3,7 @@
 use headwater_config_derive::Keys;
 use headwater_core::recipe::{
     BaseSpec, DecodeLimits, DecodeScaling, Dinov3, Fp8Scaling, HW_DECODER_LOAD_DEFAULT,
-    JpegDecoder, OpSpec, RAW_BYTES_MAX, ResizePasses, TensorSpec,
+    IMAGENET_MEAN, IMAGENET_STD, JpegDecoder, OpSpec, RAW_BYTES_MAX, ResizePasses, TensorSpec,
 };
 use headwater_core::{Dtype, Recipe};
 use serde::{Deserialize, Serialize};
@@ -20,17 +20,20 @@ const RAW: &str = "raw";
 #[serde(deny_unknown_fields, default)]
 pub struct RecipeConfig {
     /// Name of a recipe: `dinov2`, `dinov2-paper`, `dinov3`, `dinov3-gram`, `dinov3-vitl`,
-    /// `imagenet-train`, `imagenet-eval`, `raw`; or `custom`, with `[[recipe.tensors]]` written out,
+    /// `imagenet-train`, `imagenet-eval`, `mae`, `clip-train`, `clip-eval`, `raw`; or `custom`, with `[[recipe.tensors]]` written out,
     /// which is also meant where tensors are written out and no preset is named. docs/recipes.md says
     /// what they do.
     pub preset: String,
     /// Element type of a preset's image tensors: `bf16`, `f16`, `f32`, `u8`, `fp8_e4m3` or
     /// `mxfp8_e4m3`. Tensors that are written out name their own.
     pub dtype: Dtype,
-    /// Mean of each channel (R, G, B), as a share of 255.
-    pub mean: [f32; 3],
-    /// Standard deviation of each channel (R, G, B), as a share of 255.
-    pub std: [f32; 3],
+    /// Mean of each channel (R, G, B), as a share of 255. Without it the preset's; in recipe `custom` ImageNet's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mean: Option<[f32; 3]>,
+    /// Standard deviation of each channel (R, G, B), as a share of 255. Without it the preset's; in recipe `custom`
+    /// ImageNet's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub std: Option<[f32; 3]>,
     /// `auto`: a JPEG of which every view is shrunk to a half or less is decoded at 1/2, 1/4 or 1/8 of
     /// its size. Faster, and other pixels: part of what identifies a batch. `off`: never.
     pub decode_scaling: DecodeScaling,
@@ -83,11 +86,11 @@ impl Default for RecipeConfig {
         let preset = "dinov2".to_owned();
         let dtype = Dtype::Bf16;
         match Recipe::preset(&preset, dtype) {
-            Ok(Recipe { mean, std, decode_scaling, .. }) => Self {
+            Ok(Recipe { decode_scaling, .. }) => Self {
                 preset,
                 dtype,
-                mean,
-                std,
+                mean: None,
+                std: None,
                 decode_scaling,
                 resize_passes: None,
                 decoder: JpegDecoder::Turbojpeg,
@@ -117,8 +120,8 @@ impl RecipeConfig {
         let hw_decoder_load = if decoder.is_turbojpeg() { 0.0 } else { self.hw_decoder_load };
         let recipe = match (preset.as_str(), &self.dinov3) {
             (CUSTOM, None) => Recipe {
-                mean: *mean,
-                std: *std,
+                mean: mean.unwrap_or(IMAGENET_MEAN),
+                std: std.unwrap_or(IMAGENET_STD),
                 decode_scaling: *decode_scaling,
                 resize_passes: self.resize_passes.unwrap_or_default(),
                 decoder: *decoder,
@@ -139,8 +142,8 @@ impl RecipeConfig {
                 };
                 let preset = preset?;
                 Recipe {
-                    mean: *mean,
-                    std: *std,
+                    mean: mean.unwrap_or(preset.mean),
+                    std: std.unwrap_or(preset.std),
                     decode_scaling: *decode_scaling,
                     resize_passes: self.resize_passes.unwrap_or(preset.resize_passes),
                     decoder: *decoder,

@@ -11,6 +11,7 @@ use headwater_telemetry::TelemetryConfig;
 use crate::autoscale::AutoscaleConfig;
 use crate::dataset::DatasetEntry;
 use crate::hub::HubConfig;
+use crate::monitor::MonitorConfig;
 use crate::publish::PublishConfig;
 use crate::recipe::RecipeConfig;
 
@@ -35,7 +36,7 @@ pub struct Section {
 }
 
 /// All sections, in the order in which they are shown.
-const SECTIONS: [Section; 12] = [
+const SECTIONS: [Section; 13] = [
     Section { is_list: true, ..Section::new("dataset", DatasetEntry::KEYS) },
     Section { is_list: true, ..Section::new("curriculum", CurriculumPoint::KEYS) },
     Section::new("hub", HubConfig::KEYS),
@@ -46,6 +47,7 @@ const SECTIONS: [Section; 12] = [
     Section::new("publish", PublishConfig::KEYS),
     Section::new("autoscale", AutoscaleConfig::KEYS),
     Section::new("scaling", Policy::KEYS),
+    Section::new("monitor", MonitorConfig::KEYS),
     Section::new("security", AccessConfig::KEYS),
     Section::new("telemetry", TelemetryConfig::KEYS),
 ];

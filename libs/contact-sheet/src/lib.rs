@@ -5,13 +5,28 @@
 
 use half::{bf16, f16};
 use headwater_core::recipe::MX_BLOCK;
-use headwater_core::{Dtype, Recipe, TensorLayout};
-use headwater_receiver::{Batch, ReceiverError};
+use headwater_core::{Dtype, Layout, Recipe, TensorLayout};
+use headwater_receiver::{Batch, Peeked, ReceiverError};
 
 /// Pixels between views.
 const GAP: usize = 4;
 /// Grey of the paper.
 const PAPER: u8 = 32;
+
+/// Samples that can be drawn.
+pub trait Pictured {
+    /// Dtypes, shapes and places of the tensors.
+    fn layout(&self) -> &Layout;
+
+    /// A tensor's bytes, in C order.
+    ///
+    /// # Errors
+    /// They lie on a GPU that does not give them back.
+    fn tensor_bytes(&self, tensor: &TensorLayout) -> Result<Vec<u8>, ReceiverError>;
+
+    /// What an FP8 tensor's elements are multiplied by; `None` for other types.
+    fn fp8_scale_inv(&self, tensor: &TensorLayout) -> Option<f32>;
+}
 
 /// An RGB picture.
 #[derive(Debug)]
@@ -28,6 +43,36 @@ struct Scale {
     fp8_scale_inv: f32,
 }
 
+// === impl Pictured ===
+
+impl Pictured for Batch {
+    fn layout(&self) -> &Layout {
+        Batch::layout(self)
+    }
+
+    fn tensor_bytes(&self, tensor: &TensorLayout) -> Result<Vec<u8>, ReceiverError> {
+        Batch::tensor_bytes(self, tensor)
+    }
+
+    fn fp8_scale_inv(&self, tensor: &TensorLayout) -> Option<f32> {
+        self.fp8(tensor).map(|fp8| fp8.scale_inv())
+    }
+}
+
+impl Pictured for Peeked {
+    fn layout(&self) -> &Layout {
+        Peeked::layout(self)
+    }
+
+    fn tensor_bytes(&self, tensor: &TensorLayout) -> Result<Vec<u8>, ReceiverError> {
+        Ok(Peeked::tensor_bytes(self, tensor).to_vec())
+    }
+
+    fn fp8_scale_inv(&self, tensor: &TensorLayout) -> Option<f32> {
+        Peeked::fp8_scale_inv(self, tensor)
+    }
+}
+
 // === impl Sheet ===
 
 impl Sheet {
@@ -35,10 +80,15 @@ impl Sheet {
     ///
     /// # Errors
     /// The batch lies on a GPU that does not give it back.
-    pub fn draw(batch: &Batch, recipe: &Recipe, samples: usize) -> Result<Self, ReceiverError> {
+    pub fn draw(
+        batch: &impl Pictured,
+        recipe: &Recipe,
+        samples: usize,
+    ) -> Result<Self, ReceiverError> {
         let tensors: Vec<&TensorLayout> =
             batch.layout().tensors().iter().filter(|tensor| is_picture(tensor)).collect();
-        let samples = samples.min(batch.len());
+        let batch_samples = batch.layout().samples() as usize;
+        let samples = samples.min(batch_samples);
         let tallest = tensors.iter().map(|tensor| sides(tensor)[0]).max().unwrap_or(0);
         let columns = |tensor: &&TensorLayout| {
             let per_column = stacked(tensor, tallest);
@@ -50,7 +100,7 @@ impl Sheet {
         let mut sheet = Self { width, height, pixels: vec![PAPER; width * height * 3] };
         let mut left = GAP;
         for tensor in &tensors {
-            let fp8_scale_inv = batch.fp8(tensor).map_or(1.0, |fp8| fp8.scale_inv());
+            let fp8_scale_inv = batch.fp8_scale_inv(tensor).unwrap_or(1.0);
             let scale = Scale { mean: recipe.mean, std: recipe.std, fp8_scale_inv };
             let (tensor, bytes) = &picture(batch, tensor)?;
             let [view_height, view_width] = sides(tensor);
@@ -60,7 +110,7 @@ impl Sheet {
                 let y = GAP + view % per_column * (view_height + GAP);
                 for sample in 0..samples {
                     // Crop-major: all samples of the first view, then of the next.
-                    let start = (view * batch.len() + sample) * tensor.row_bytes as usize;
+                    let start = (view * batch_samples + sample) * tensor.row_bytes as usize;
                     let pixels = &bytes[start..start + tensor.row_bytes as usize];
                     sheet.place(x, y + sample * row, tensor, pixels, &scale);
                 }
@@ -80,6 +130,25 @@ impl Sheet {
             self.pixels[(y * self.width + x) * 3 + channel] =
                 scale.grey(of.dtype, channel, element);
         }
+    }
+
+    /// Pixels from left to right.
+    #[must_use]
+    pub fn width(&self) -> usize {
+        self.width
+    }
+
+    /// Pixels from top to bottom.
+    #[must_use]
+    pub fn height(&self) -> usize {
+        self.height
+    }
+
+    /// Pixels from the top of one sample to the top of the next, of a picture of so many samples. The first
+    /// one's top is as far from the edge as one's end is from the next.
+    #[must_use]
+    pub fn row_pixels(&self, samples: usize) -> usize {
+        self.height.saturating_sub(GAP) / samples.max(1)
     }
 
     /// Whether there is nothing to see: the recipe makes no images.
@@ -109,12 +178,16 @@ fn is_picture(tensor: &TensorLayout) -> bool {
 }
 
 /// A tensor and its bytes; elements in blocks as binary32 under their scales.
-fn picture(batch: &Batch, tensor: &TensorLayout) -> Result<(TensorLayout, Vec<u8>), ReceiverError> {
+fn picture(
+    batch: &impl Pictured,
+    tensor: &TensorLayout,
+) -> Result<(TensorLayout, Vec<u8>), ReceiverError> {
     let bytes = batch.tensor_bytes(tensor)?;
     if tensor.dtype != Dtype::Mxfp8E4m3 {
         return Ok((tensor.clone(), bytes));
     }
-    let scales = batch.tensor(&format!("{}_scales", tensor.name));
+    let name = format!("{}_scales", tensor.name);
+    let scales = batch.layout().tensors().iter().find(|scales| scales.name == name);
     let scales = scales.map(|scales| batch.tensor_bytes(scales)).transpose()?.unwrap_or_default();
     let rows = bytes.chunks(sides(tensor)[1]);
     let blocks = rows.flat_map(|row| row.chunks(MX_BLOCK as usize)).zip(scales);

@@ -29,6 +29,7 @@ pub mod rendezvous;
 pub mod sample;
 pub mod sampler;
 mod sentence;
+pub mod shard_entries;
 pub mod shard_index;
 pub mod streams;
 
@@ -50,4 +51,5 @@ pub use rendezvous::{deal, owner, owner_bounded, rendezvous};
 pub use sample::{SampleId, SampleRef};
 pub use sampler::{BatchPlan, Sampler, SamplerConfig, SamplerError, State};
 pub use sentence::sentence;
+pub use shard_entries::{ShardEntries, ShardEntriesBuilder};
 pub use shard_index::{IndexedField, ShardIndex, ShardIndexBuilder};

@@ -34,6 +34,9 @@ fn the_digests_of_presets_never_change() {
         ("dinov3-vitl", "024f600f79c7bf9a20d81d3d9d15fd90"),
         ("imagenet-train", "f661e5630c9512896df8f394571274a5"),
         ("imagenet-eval", "3dc4fc9335ba3bfa1c8a8dc2530b9119"),
+        ("mae", "37d2f560e028ba04783750d3f5514bbf"),
+        ("clip-train", "15994ff8c879024c2269ce2652ffb930"),
+        ("clip-eval", "f9acef5e3669b3d3c0334490f9a3fb9a"),
         ("raw", "574356c706ec32ac4e4bcfac48891db7"),
     ];
     let digest = |name| Recipe::preset(name, Dtype::Bf16).expect("a preset").digest().to_string();

@@ -8,10 +8,12 @@
 #![deny(unsafe_code)]
 
 mod gpu;
+mod groups;
 mod kernel;
 #[allow(unsafe_code)] // Calls libraries.
 mod library;
 mod limits;
+mod load;
 mod machine;
 mod memory;
 mod network;
@@ -23,9 +25,11 @@ mod room;
 pub mod trees;
 
 pub use gpu::{Gpu, NvidiaDriver};
+pub use groups::GroupLimits;
 pub use kernel::KernelRelease;
 pub use library::{JpegEngines, Library, Nvml};
 pub use limits::{Limit, Limits};
+pub use load::ProcessorTicks;
 pub use machine::Machine;
 pub use memory::HugePages;
 pub use network::Interface;

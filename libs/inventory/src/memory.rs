@@ -37,6 +37,12 @@ impl Machine {
         self.meminfo("MemAvailable").map(|kib| kib * 1024)
     }
 
+    /// Memory of the machine, in bytes.
+    #[must_use]
+    pub fn total_bytes(&self) -> Option<u64> {
+        self.meminfo("MemTotal").map(|kib| kib * 1024)
+    }
+
     fn meminfo(&self, name: &str) -> Option<u64> {
         let text = self.text("/proc/meminfo")?;
         let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;

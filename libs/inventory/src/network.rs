@@ -32,12 +32,25 @@ impl Machine {
                 None => self.route_v6(address)?,
             },
         };
+        Some(self.interface(name))
+    }
+
+    /// All interfaces but the one to this host itself.
+    #[must_use]
+    pub fn interfaces(&self) -> Vec<Interface> {
+        let names = self.names("/sys/class/net").into_iter().filter(|name| name != "lo");
+        // Some of the entries are settings of the kernel's.
+        let is_one = |name: &String| self.path(format!("/sys/class/net/{name}")).is_dir();
+        names.filter(is_one).map(|name| self.interface(name)).collect()
+    }
+
+    fn interface(&self, name: String) -> Interface {
         let number = |file: &str| self.number::<i64>(format!("/sys/class/net/{name}/{file}"));
         // In 1e6 bits per second; -1 where there is no link.
         let rate = number("speed").filter(|megabits| *megabits > 0);
         let rate_gbit = rate.map(|megabits| megabits as f64 / 1e3);
         let mtu_bytes = number("mtu").and_then(|mtu| u32::try_from(mtu).ok());
-        Some(Interface { name, rate_gbit, mtu_bytes })
+        Interface { name, rate_gbit, mtu_bytes }
     }
 
     fn route_v4(&self, address: Ipv4Addr) -> Option<String> {

@@ -90,3 +90,26 @@ fn this_machine_has_room_for_something_and_no_more_than_it_has() {
     assert!(room.free_bytes > 0 && room.free_bytes < 2 * available, "{room:?}, {available}");
     assert!(Path::new(&room.from).exists(), "{room:?}");
 }
+
+/// Cores' worth and mebibytes that control groups allow.
+fn limits(tree: &str) -> (Option<f64>, Option<u64>) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let limits = unpack(tree, folder.path()).expect("a tree").group_limits();
+    (limits.cores, limits.memory_bytes.map(|bytes| bytes / MIB))
+}
+
+#[test]
+fn limits_are_the_least_of_all_groups_above_the_process() {
+    assert_eq!(limits(PLAIN), (None, None));
+    let (pod, worker) = ("/sys/fs/cgroup/kubepods/pod1", "/sys/fs/cgroup/kubepods/pod1/worker");
+    let max = format!("{worker}/cpu.max = max 100000\n{pod}/cpu.max = 250000 100000\n");
+    let memory = group(FILES_V2, pod, &(700 * MIB).to_string(), 5, 0);
+    assert_eq!(limits(&[PLAIN, V2, &max, &memory].concat()), (Some(2.5), Some(700)));
+    let cpu = "/sys/fs/cgroup/cpu/cpu.cfs_quota_us = 150000\n\
+               /sys/fs/cgroup/cpu/cpu.cfs_period_us = 100000\n";
+    let unlimited = group(FILES_V1, "/sys/fs/cgroup/memory", "9223372036854771712", 5, 0);
+    assert_eq!(limits(&[PLAIN, V1, cpu, &unlimited].concat()), (Some(1.5), None));
+    let no_quota = "/sys/fs/cgroup/cpu/cpu.cfs_quota_us = -1\n\
+                    /sys/fs/cgroup/cpu/cpu.cfs_period_us = 100000\n";
+    assert_eq!(limits(&[PLAIN, V1, no_quota].concat()), (None, None));
+}

@@ -87,16 +87,20 @@ impl Lobby {
     }
 }
 
+/// Says what the metrics mean; once per process.
 fn describe() {
     static ONCE: Once = Once::new();
-    ONCE.call_once(|| {
-        metrics::describe_gauge!(WAITING, "Callers that have not shown who they are yet, by door");
-        metrics::describe_gauge!(WAITING_MAX, "Such callers that there may be, by door");
-        metrics::describe_counter!(
-            TURNED_OUT,
-            "Callers turned out for the next, having shown nothing, by door"
-        );
-    });
+    ONCE.call_once(describe_metrics);
+}
+
+/// Says what the metrics mean to the recorder there is.
+pub fn describe_metrics() {
+    metrics::describe_gauge!(WAITING, "Callers that have not shown who they are yet, by door");
+    metrics::describe_gauge!(WAITING_MAX, "Such callers that there may be, by door");
+    metrics::describe_counter!(
+        TURNED_OUT,
+        "Callers turned out for the next, having shown nothing, by door"
+    );
 }
 
 // === impl Inner ===

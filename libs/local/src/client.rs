@@ -5,6 +5,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::time::Duration;
 
+use headwater_trace::{Names, Process, Recording, TracePath, file_sink, start};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use rustix::net::sockopt::socket_peercred;
@@ -15,7 +16,7 @@ use crate::alive::Life;
 use crate::attendance::Presence;
 use crate::board::{Board, Told};
 use crate::lines::Lines;
-use crate::words::{self, Answer, Hello};
+use crate::words::{self, Answer, Ask, Hello};
 
 /// Time for a loader to say hello.
 const HELLO_LIMIT: Duration = Duration::from_secs(10);
@@ -55,6 +56,7 @@ impl Client {
         let _ = self.needs.send(hello);
         self.stream.set_nonblocking(true)?;
         let (mut told, mut unsent) = (Told::default(), Vec::new());
+        let (mut lines, mut trace) = (Lines::default(), None);
         loop {
             bell.silence();
             while unsent.is_empty()
@@ -65,8 +67,12 @@ impl Client {
             }
             self.wait(&bell, &life, !unsent.is_empty())?;
             self.send(&mut unsent)?;
-            if life.is_over() || self.is_closed()? {
+            if life.is_over() || self.is_closed(&mut lines)? {
                 return Ok(());
+            }
+            while let Some(ask) = lines.take() {
+                unsent.extend(words::line(&Answer::Traced(traced(&ask, &mut trace).err())));
+                self.send(&mut unsent)?;
             }
         }
     }
@@ -108,12 +114,30 @@ impl Client {
         }
     }
 
-    /// Whether the loader has ended the connection. It has nothing more to say.
-    fn is_closed(&self) -> io::Result<bool> {
-        match io::Read::read(&mut &self.stream, &mut [0; 64]) {
+    /// Whether the loader has ended the connection; reads what it has to say.
+    fn is_closed(&self, lines: &mut Lines) -> io::Result<bool> {
+        match lines.read_from(&self.stream) {
             Ok(read) => Ok(read == 0),
             Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(false),
             Err(error) => Err(error),
         }
     }
+}
+
+/// Begins or ends the trace that a loader asks for. It ends with the loader at the latest.
+fn traced(ask: &[u8], trace: &mut Option<Recording>) -> Result<(), String> {
+    *trace = match words::read(ask) {
+        Some(Ask::EndTrace) => None,
+        Some(Ask::Trace { path, bytes_max }) => Some(begun(&path, bytes_max)?),
+        None => return Err("the services do not understand what they are asked".to_owned()),
+    };
+    Ok(())
+}
+
+fn begun(path: &str, bytes_max: u64) -> Result<Recording, String> {
+    let names = Names { tier: "local", rank: 0, world_size: 1 };
+    let process = Process { name: "local services".to_owned(), place: 2 };
+    let path = TracePath::parse(path).and_then(|path| path.of_process(&names));
+    let sink = path.and_then(|path| file_sink(&path, bytes_max, &process));
+    sink.and_then(start).map_err(|error| error.to_string())
 }

@@ -4,11 +4,17 @@ use std::io::{ErrorKind, Write as _};
 use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
+use std::time::{Duration, Instant};
 
-use crate::LocalError;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
 use crate::lines::Lines;
 use crate::services::{LOOK, Watch};
-use crate::words::{self, Answer, Hello, Ready};
+use crate::words::{self, Answer, Ask, Hello, Ready};
+use crate::{LocalError, LocalErrorKind};
+
+/// Time for the services to do what they are asked.
+const ANSWER_LIMIT: Duration = Duration::from_secs(10);
 
 /// A connection to the process of the services.
 #[derive(Debug)]
@@ -49,6 +55,8 @@ impl Connection {
                     let _ = (&self.stream).write_all(&words::line(hello));
                 }
                 Ok(Answer::Indexing { done, of }) => (watch.tell)(done, of),
+                // Nothing was asked.
+                Ok(Answer::Traced(_)) => {}
                 Ok(Answer::Ready(ready)) => {
                     self.stream.set_nonblocking(true).map_err(|_| LocalError::Lost)?;
                     return Ok(Some(ready));
@@ -93,6 +101,40 @@ impl Connection {
                     ErrorKind::Interrupted => {}
                     _ => return Err(LocalError::Lost),
                 },
+            }
+        }
+    }
+
+    /// Has the services do something, and waits until it is done.
+    pub(crate) fn ask(&mut self, ask: &Ask) -> Result<(), LocalError> {
+        (&self.stream).write_all(&words::line(ask)).map_err(|_| LocalError::Lost)?;
+        let asked = Instant::now();
+        loop {
+            while let Some(line) = self.lines.take() {
+                match words::read(&line) {
+                    Some(Answer::Failed { kind, text }) => {
+                        return Err(LocalError::Told { kind, text });
+                    }
+                    Some(Answer::Traced(None)) => return Ok(()),
+                    Some(Answer::Traced(Some(text))) => {
+                        return Err(LocalError::Told { kind: LocalErrorKind::Config, text });
+                    }
+                    _ => {}
+                }
+            }
+            match self.lines.read_from(&self.stream) {
+                Ok(0) => return Err(LocalError::Lost),
+                Ok(_) => {}
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                    if asked.elapsed() > ANSWER_LIMIT {
+                        return Err(LocalError::Lost);
+                    }
+                    let mut polled = [PollFd::new(&self.stream, PollFlags::IN)];
+                    let limit = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
+                    let _ = poll(&mut polled, Some(&limit));
+                }
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(_) => return Err(LocalError::Lost),
             }
         }
     }

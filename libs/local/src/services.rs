@@ -11,7 +11,7 @@ use crate::connection::Connection;
 use crate::folder::RuntimeFolder;
 use crate::program::{self, Verb};
 use crate::threads::InThreads;
-use crate::words::{Hello, Ready};
+use crate::words::{Ask, Hello, Ready};
 use crate::{LocalError, LocalErrorKind, Wanted};
 
 /// How long is waited between two looks whether anybody still wants the services.
@@ -170,6 +170,22 @@ impl Services {
             Err(LocalError::Told { kind: *kind, text: text.clone() })
         };
         ended.as_ref().map_or(Ok(()), told)
+    }
+}
+
+impl Services {
+    /// Has the services of a process of their own write a trace to `(path, bytes)`, in whose name `%h` stands
+    /// for the host, or end it. Those of threads are in this process's trace.
+    ///
+    /// # Errors
+    /// The file cannot be written, or the services have ended.
+    pub fn trace(&self, to: Option<(&str, u64)>) -> Result<(), LocalError> {
+        let Run::Process(connection) = &self.run else { return Ok(()) };
+        let ask = match to {
+            Some((path, bytes_max)) => Ask::Trace { path: path.to_owned(), bytes_max },
+            None => Ask::EndTrace,
+        };
+        connection.lock().unwrap_or_else(PoisonError::into_inner).ask(&ask)
     }
 }
 

@@ -25,6 +25,8 @@ pub(crate) enum Answer {
     },
     /// The services are ready for this loader.
     Ready(Ready),
+    /// A trace was begun or ended, or why not.
+    Traced(Option<String>),
     /// There are none, or none any more.
     Failed {
         /// Who has to do something about it.
@@ -48,7 +50,22 @@ pub(crate) struct Ready {
     pub(crate) token_file: PathBuf,
 }
 
-/// A loader's only line, after it was welcomed.
+/// A loader's lines once the services are ready: a trace of theirs begins, or ends.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub(crate) enum Ask {
+    /// To this file, `%h` standing for the host.
+    Trace {
+        /// The file.
+        path: String,
+        /// At which it ends.
+        bytes_max: u64,
+    },
+    /// No more.
+    EndTrace,
+}
+
+/// A loader's first line, after it was welcomed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Hello {

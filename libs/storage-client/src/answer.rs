@@ -1,6 +1,7 @@
 //! The samples of one answer as they come. A node is not believed to stop by itself.
 
 use std::collections::HashSet;
+use std::time::Duration;
 
 use bytes::BytesMut;
 use headwater_proto::storage::{EncodedSample, MessageError, ReadQuery, SAMPLE_MAX_BYTES};
@@ -17,6 +18,8 @@ pub(crate) struct Answer<'a> {
     seen: HashSet<u32>,
     /// Bytes that samples of the shard may still have.
     left_bytes: u64,
+    /// What the node waited for a distant source.
+    fetch_us: u64,
 }
 
 // === impl Answer ===
@@ -25,7 +28,8 @@ impl<'a> Answer<'a> {
     /// An answer to a query for samples of a shard of so many bytes.
     pub(crate) fn new(query: &'a ReadQuery, shard_bytes: u64) -> Self {
         let samples = Vec::with_capacity(query.indices.len());
-        Self { query, samples, pieces: None, seen: HashSet::new(), left_bytes: shard_bytes }
+        let seen = HashSet::new();
+        Self { query, samples, pieces: None, seen, left_bytes: shard_bytes, fetch_us: 0 }
     }
 
     /// Takes the next block.
@@ -36,6 +40,7 @@ impl<'a> Answer<'a> {
         if block.samples.is_empty() {
             return fault("has an empty block".to_owned());
         }
+        self.fetch_us = self.fetch_us.saturating_add(block.fetch_us);
         for sample in block.samples {
             let Some(sample) = self.joined(sample)? else { continue };
             let sample = EncodedSample::try_from(sample)?;
@@ -74,16 +79,16 @@ impl<'a> Answer<'a> {
         Ok(Some(pieces.finish()))
     }
 
-    /// The samples, when the node has ended its answer.
+    /// The samples, when the node has ended its answer, and what it waited for a distant source.
     ///
     /// # Errors
     /// Some are missing.
-    pub(crate) fn finish(self) -> Result<Vec<EncodedSample>, MessageError> {
+    pub(crate) fn finish(self) -> Result<(Vec<EncodedSample>, Duration), MessageError> {
         let (has, asked) = (self.samples.len(), self.query.indices.len());
         if has < asked {
             return fault(format!("has {has} of {asked} asked for"));
         }
-        Ok(self.samples)
+        Ok((self.samples, Duration::from_micros(self.fetch_us)))
     }
 }
 
@@ -164,17 +169,18 @@ mod tests {
 
     /// Samples of ten bytes each.
     fn block(indices: &[u32]) -> v1::SampleBlock {
-        let field = v1::Field { name: "jpg".to_owned(), data: vec![7; 10].into(), more: 0 };
+        let field =
+            v1::Field { name: "jpg".to_owned(), data: vec![7; 10].into(), ..Default::default() };
         let sample =
             |&index| v1::Sample { index, fields: vec![field.clone()], ..Default::default() };
-        v1::SampleBlock { samples: indices.iter().map(sample).collect() }
+        v1::SampleBlock { samples: indices.iter().map(sample).collect(), fetch_us: 0 }
     }
 
     fn said(query: &ReadQuery, bytes: u64, blocks: &[&[u32]]) -> Result<usize, String> {
         let mut answer = Answer::new(query, bytes);
         let pushed = blocks.iter().try_for_each(|indices| answer.push(block(indices)));
         let finished = pushed.and_then(|()| answer.finish());
-        finished.map(|samples| samples.len()).map_err(|error| error.to_string())
+        finished.map(|(samples, _)| samples.len()).map_err(|error| error.to_string())
     }
 
     #[test]
@@ -200,15 +206,16 @@ mod tests {
     fn pieces_are_joined_and_only_those_that_fit() {
         let query = query(&[4]);
         let piece = |index, name: &str, bytes: usize, more| {
-            let field = v1::Field { name: name.to_owned(), data: vec![7; bytes].into(), more };
+            let data = vec![7; bytes].into();
+            let field = v1::Field { name: name.to_owned(), data, more, ..Default::default() };
             let sample = v1::Sample { index, fields: vec![field], ..Default::default() };
-            v1::SampleBlock { samples: vec![sample] }
+            v1::SampleBlock { samples: vec![sample], fetch_us: 0 }
         };
         let read = |pieces: Vec<v1::SampleBlock>| {
             let mut answer = Answer::new(&query, 100);
             let pushed = pieces.into_iter().try_for_each(|piece| answer.push(piece));
             let finished = pushed.and_then(|()| answer.finish());
-            finished.map(|samples| samples[0].bytes()).map_err(|error| error.to_string())
+            finished.map(|(samples, _)| samples[0].bytes()).map_err(|error| error.to_string())
         };
         let first = || piece(4, "a", 0, 30);
         assert_eq!(read(vec![first(), piece(4, "a", 20, 10), piece(4, "a", 10, 0)]), Ok(30));

@@ -159,7 +159,7 @@ mod tests {
     fn cache(folder: &Path, bytes: u64) -> Cache {
         let levels = vec![CacheLevel { dir: folder.to_owned(), bytes }];
         let timeout = std::time::Duration::from_secs(60);
-        Cache::open(&CacheConfig { levels, timeout, group_read: false }).unwrap()
+        Cache::open(&CacheConfig::node(levels, timeout, false)).unwrap()
     }
 
     fn fill(cache: &Cache, key: u128, bytes: usize) -> CachedObject {

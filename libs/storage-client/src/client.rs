@@ -9,6 +9,7 @@ use headwater_proto::storage::{
     EncodedSample, FieldSelection, PLAN_SHARDS_MAX, ReadQuery, ShardPlan, ShardQuery,
     StorageFailure,
 };
+use headwater_trace::{Context, Span, Tier};
 use rustix::rand::{GetRandomFlags, getrandom};
 use tokio::time::{Instant, sleep};
 
@@ -138,7 +139,22 @@ impl Dataset {
         indices: &[u32],
         fields: &FieldSelection,
     ) -> Result<Vec<EncodedSample>, StorageClientError> {
-        let Some(first) = indices.first() else { return Ok(Vec::new()) };
+        Ok(self.read_timed(shard, indices, fields, None).await?.0)
+    }
+
+    /// As [`Dataset::read`], as a part of a span, where `within` is one; with how long of it a distant source
+    /// was waited for, or a copy into the host's cache.
+    ///
+    /// # Errors
+    /// As for [`Dataset::read`].
+    pub async fn read_timed(
+        &self,
+        shard: u32,
+        indices: &[u32],
+        fields: &FieldSelection,
+        within: Option<Context>,
+    ) -> Result<(Vec<EncodedSample>, Duration), StorageClientError> {
+        let Some(first) = indices.first() else { return Ok(Default::default()) };
         let started = Instant::now();
         let inner = &self.client.inner;
         let entry = self.manifest.shards().get(shard as usize);
@@ -148,8 +164,11 @@ impl Dataset {
             let index = *indices.iter().find(beyond).unwrap_or(first);
             return Err(StorageClientError::NoSample { dataset, shard, index });
         };
-        let (samples, way) = match self.read_file(shard, entry, indices, fields).await {
-            Some(samples) => (samples, Way::File),
+        let mut span = Span::on_lane(Tier::Storage, "read samples", "storage read").within(within);
+        span.arg_with("dataset", || self.manifest.dataset().to_owned());
+        span.arg_with("shard", || entry.name.clone());
+        let ((samples, fetch), way) = match self.read_file(shard, entry, indices, fields).await {
+            Some(read) => (read, Way::File),
             None => {
                 let query = Arc::new(ReadQuery {
                     dataset: self.manifest.dataset().to_owned(),
@@ -159,17 +178,20 @@ impl Dataset {
                     fields: fields.clone(),
                 });
                 let shard_bytes = entry.bytes;
+                let of_span = span.context();
                 let read = move |node: Arc<Node>| {
                     let query = query.clone();
-                    async move { node.read(&query, shard_bytes).await }
+                    async move { node.read(&query, shard_bytes, of_span).await }
                 };
                 let (place, hedging) = (self.place_of(shard), inner.hedging.as_ref());
                 (inner.on_some_node(place, hedging, read).await?, Way::Grpc)
             }
         };
-        let bytes = samples.iter().map(EncodedSample::bytes).sum();
-        inner.counts.add(way, samples.len(), bytes, started.elapsed());
-        Ok(samples)
+        let bytes = inner.counts.add(way, &samples, started.elapsed());
+        span.arg("samples", samples.len());
+        span.arg("bytes", bytes);
+        span.arg("way", way.name());
+        Ok((samples, fetch))
     }
 
     /// Tells the nodes which shards are wanted next, soonest first; of more than [`PLAN_SHARDS_MAX`]
@@ -237,12 +259,16 @@ impl Dataset {
         entry: &ShardEntry,
         indices: &[u32],
         fields: &FieldSelection,
-    ) -> Option<Vec<EncodedSample>> {
+    ) -> Option<(Vec<EncodedSample>, Duration)> {
+        let started = Instant::now();
         let opened = self.local_shard(shard, entry).await?;
+        // What lies in the cache was fetched, or is it only now.
+        let was_fetched = opened.object().cached().is_some();
+        let fetch = if was_fetched { started.elapsed() } else { Duration::ZERO };
         let (indices, fields) = (indices.to_vec(), fields.clone());
         let read = tokio::task::spawn_blocking(move || opened.read(&indices, &fields)).await;
         let error: ShardReadError = match read {
-            Ok(Ok(samples)) => return Some(samples),
+            Ok(Ok(samples)) => return Some((samples, fetch)),
             Ok(Err(error)) => error,
             Err(panic) => std::panic::resume_unwind(panic.into_panic()),
         };

@@ -48,12 +48,12 @@ pub use config::{LocalFiles, StorageClientConfig};
 pub use error::StorageClientError;
 pub use file::{FileIdentity, ShardFile, ShardFileError};
 pub use host::{host_id, host_name};
-pub use metrics::{BytesRead, describe_buffers};
+pub use metrics::{BytesRead, describe_buffers, describe_metrics, jpegs};
 pub use object::{Object, ObjectError, ObjectReader};
 pub use open_shards::OpenShards;
 pub use shard::{IndexedShard, LeftOut, ShardReadError};
 
 pub use headwater_proto::storage::{
-    BadBytes, DatasetRef, EncodedSample, FieldSelection, READ_SAMPLES_MAX, SAMPLE_MAX_BYTES,
+    BadBytes, DatasetRef, EncodedSample, Field, FieldSelection, READ_SAMPLES_MAX, SAMPLE_MAX_BYTES,
     StorageFailure,
 };

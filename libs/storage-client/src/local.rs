@@ -119,7 +119,8 @@ fn open(
     let path = place.path.as_deref().ok_or_else(|| NotLocal::lasting("the shard has no path"))?;
     let shown = path.display();
     if let Some(version) = place.cached {
-        return open_cached(path, version, entry, roots);
+        let opened = open_cached(path, version, entry, roots)?;
+        return Ok(opened.with_entries(place.entries));
     }
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     if !is_of_file(&entry.name, &name)
@@ -141,8 +142,9 @@ fn open(
     if file.identity() != there {
         return Err(NotLocal::lasting(format!("`{shown}` is another file here")));
     }
-    IndexedShard::new(Arc::new(file), place.index)
-        .ok_or_else(|| NotLocal::lasting("its index does not fit"))
+    let shard = IndexedShard::new(Arc::new(file), place.index)
+        .ok_or_else(|| NotLocal::lasting("its index does not fit"))?;
+    Ok(shard.with_entries(place.entries))
 }
 
 /// Whether a shard lies in a file of that name: it is called as the file is, or as one of several in it
@@ -230,6 +232,7 @@ mod tests {
             modified_ns: identity.modified_ns,
             cached: None,
             index: index.clone(),
+            entries: None,
         };
         let roots = [folder.path().to_owned()];
         let reason = |place| open(place, &entry, &roots).map(|_| ()).err().unwrap().reason;

@@ -4,10 +4,11 @@ use std::sync::Once;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use headwater_proto::storage::StorageFailure;
+use headwater_proto::storage::{EncodedSample, StorageFailure};
 
 const READ_BYTES: &str = "headwater_storage_read_bytes_total";
 const READ_SAMPLES: &str = "headwater_storage_read_samples_total";
+const READ_JPEGS: &str = "headwater_storage_read_jpegs_total";
 const READ_SECONDS: &str = "headwater_storage_read_seconds";
 const NODE_FAILURES: &str = "headwater_storage_node_failures_total";
 const NODE_DRAINS: &str = "headwater_storage_node_drains_total";
@@ -45,42 +46,49 @@ pub(crate) struct ReadCounts {
 /// Says what the metrics mean; once per process.
 pub(crate) fn describe() {
     static ONCE: Once = Once::new();
-    ONCE.call_once(|| {
-        metrics::describe_counter!(
-            READ_BYTES,
-            metrics::Unit::Bytes,
-            "Bytes of sample data read from the storage tier, by way (file or grpc)"
-        );
-        metrics::describe_counter!(
-            READ_SAMPLES,
-            "Samples read from the storage tier, by way (file or grpc)"
-        );
-        metrics::describe_histogram!(
-            READ_SECONDS,
-            metrics::Unit::Seconds,
-            "Time of one read of samples from the storage tier, by way (file or grpc)"
-        );
-        metrics::describe_counter!(
-            NODE_FAILURES,
-            "Requests that a storage node failed or refused, by node and kind"
-        );
-        metrics::describe_counter!(
-            NODE_DRAINS,
-            "Times that a storage node said that it is about to end, by node; no failure"
-        );
-        metrics::describe_counter!(
-            HEDGED_READS,
-            "Reads that a second node was asked for as well because the first took long"
-        );
-        metrics::describe_counter!(HEDGES_WON, "Those of them that the second node answered first");
-        metrics::describe_counter!(
-            HEDGES_WITHHELD,
-            "Reads that took long without a second node being asked: the share of hedged reads was \
-             reached"
-        );
-        metrics::describe_gauge!(LOCAL_SHARDS, "Shards of this host that are read as files");
-        describe_buffers();
-    });
+    ONCE.call_once(describe_metrics);
+}
+
+/// Says what the metrics mean to the recorder there is.
+pub fn describe_metrics() {
+    metrics::describe_counter!(
+        READ_BYTES,
+        metrics::Unit::Bytes,
+        "Bytes of sample data read from the storage tier, by way (file or grpc)"
+    );
+    metrics::describe_counter!(
+        READ_SAMPLES,
+        "Samples read from the storage tier, by way (file or grpc)"
+    );
+    metrics::describe_counter!(
+        READ_JPEGS,
+        "JPEG images read from the storage tier, by whether they came with entry points"
+    );
+    metrics::describe_histogram!(
+        READ_SECONDS,
+        metrics::Unit::Seconds,
+        "Time of one read of samples from the storage tier, by way (file or grpc)"
+    );
+    metrics::describe_counter!(
+        NODE_FAILURES,
+        "Requests that a storage node failed or refused, by node and kind"
+    );
+    metrics::describe_counter!(
+        NODE_DRAINS,
+        "Times that a storage node said that it is about to end, by node; no failure"
+    );
+    metrics::describe_counter!(
+        HEDGED_READS,
+        "Reads that a second node was asked for as well because the first took long"
+    );
+    metrics::describe_counter!(HEDGES_WON, "Those of them that the second node answered first");
+    metrics::describe_counter!(
+        HEDGES_WITHHELD,
+        "Reads that took long without a second node being asked: the share of hedged reads was \
+         reached"
+    );
+    metrics::describe_gauge!(LOCAL_SHARDS, "Shards of this host that are read as files");
+    describe_buffers();
 }
 
 /// Says what the memory's metric means, for a process that reads files and asks no node: a node.
@@ -120,10 +128,23 @@ pub(crate) fn spare_bytes(bytes: usize) {
     metrics::gauge!(SPARE_BYTES).set(bytes as f64);
 }
 
+/// Counts the JPEG images among these samples, by whether they have entry points.
+pub fn jpegs(counter: &'static str, samples: &[EncodedSample]) {
+    let [mut with, mut without] = [0, 0];
+    for field in samples.iter().flat_map(EncodedSample::fields).filter(|field| field.is_jpeg()) {
+        *if field.entries.is_empty() { &mut without } else { &mut with } += 1;
+    }
+    for (entries, count) in [("yes", with), ("no", without)] {
+        if count > 0 {
+            metrics::counter!(counter, "entries" => entries).increment(count);
+        }
+    }
+}
+
 // === impl Way ===
 
 impl Way {
-    fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::File => "file",
             Self::Grpc => "grpc",
@@ -134,15 +155,19 @@ impl Way {
 // === impl ReadCounts ===
 
 impl ReadCounts {
-    pub(crate) fn add(&self, way: Way, samples: usize, bytes: u64, took: Duration) {
+    /// Counts what a read gave; its bytes.
+    pub(crate) fn add(&self, way: Way, samples: &[EncodedSample], took: Duration) -> u64 {
+        let bytes = samples.iter().map(EncodedSample::bytes).sum();
         let count = match way {
             Way::File => &self.file,
             Way::Grpc => &self.grpc,
         };
         count.fetch_add(bytes, Ordering::Relaxed);
         metrics::counter!(READ_BYTES, "way" => way.name()).increment(bytes);
-        metrics::counter!(READ_SAMPLES, "way" => way.name()).increment(samples as u64);
+        metrics::counter!(READ_SAMPLES, "way" => way.name()).increment(samples.len() as u64);
+        jpegs(READ_JPEGS, samples);
         metrics::histogram!(READ_SECONDS, "way" => way.name()).record(took.as_secs_f64());
+        bytes
     }
 
     pub(crate) fn bytes(&self) -> BytesRead {

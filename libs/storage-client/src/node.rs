@@ -14,6 +14,7 @@ use headwater_proto::storage::{
 };
 use headwater_proto::v1::storage_client::StorageClient as Grpc;
 use headwater_proto::{MESSAGE_MAX_BYTES, WIRE_VERSION, v1};
+use headwater_trace::Context;
 use tokio::sync::Mutex;
 use tokio::time::{Instant, timeout};
 use tonic::Status;
@@ -146,16 +147,18 @@ impl Node {
     }
 
     /// Samples of a shard of so many bytes. What is sent beyond those asked for is an error, and no
-    /// more of it is read.
+    /// more of it is read. The node hears of the span that reads them, if there is one.
     pub(crate) async fn read(
         &self,
         query: &ReadQuery,
         shard_bytes: u64,
-    ) -> Result<Vec<EncodedSample>, StorageClientError> {
+        span: Option<Context>,
+    ) -> Result<(Vec<EncodedSample>, Duration), StorageClientError> {
         let mut connection = self.connection().await?;
         let answer = async {
             let request = request_bytes(&v1::ReadRequest::from(query.clone()));
-            let asked = call_for_chunks(&mut connection.caller, READ_SAMPLES_PATH, request);
+            let trace = span.map(Context::traceparent);
+            let asked = call_for_chunks(&mut connection.caller, READ_SAMPLES_PATH, request, trace);
             let mut chunks = self.in_time(asked).await?;
             let mut blocks = BlockAssembly::default();
             let mut answer = Answer::new(query, shard_bytes);

@@ -4,9 +4,9 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use headwater_core::{IndexedField, ShardIndex, counted};
+use headwater_core::{IndexedField, ShardEntries, ShardIndex, counted};
 use headwater_proto::storage::{
-    BadBytes, EncodedSample, FieldSelection, SAMPLE_MAX_BYTES, StorageFailure,
+    BadBytes, EncodedSample, Field, FieldSelection, SAMPLE_MAX_BYTES, StorageFailure,
 };
 
 use crate::{Object, ObjectError};
@@ -21,6 +21,8 @@ const GAP_BYTES: u64 = 4 << 10;
 pub struct IndexedShard {
     object: Arc<dyn Object>,
     index: Arc<ShardIndex>,
+    /// Of its JPEG images, where they are known.
+    entries: Option<ShardEntries>,
 }
 
 /// A large field that was not read with its sample.
@@ -77,7 +79,13 @@ impl IndexedShard {
     #[must_use]
     pub fn new(object: Arc<dyn Object>, index: ShardIndex) -> Option<Self> {
         let fits = index.end() <= object.bytes();
-        fits.then(|| Self { object, index: Arc::new(index) })
+        fits.then(|| Self { object, index: Arc::new(index), entries: None })
+    }
+
+    /// The same with the entry points of its JPEG images, which then come with the samples.
+    #[must_use]
+    pub fn with_entries(self, entries: Option<ShardEntries>) -> Self {
+        Self { entries, ..self }
     }
 
     /// What its bytes are read from.
@@ -90,6 +98,12 @@ impl IndexedShard {
     #[must_use]
     pub fn index(&self) -> &ShardIndex {
         &self.index
+    }
+
+    /// The entry points of its JPEG images, where they are known.
+    #[must_use]
+    pub fn entries(&self) -> Option<&ShardEntries> {
+        self.entries.as_ref()
     }
 
     /// Sum of the fields wanted that a sample has, in bytes; 0 where they are more than may be read.
@@ -188,7 +202,8 @@ impl IndexedShard {
                     true => data_of(field, runs, read),
                     false => Bytes::new(),
                 };
-                (field.name.to_owned(), data)
+                let entries = self.entries_of(index, field.name);
+                Field { name: field.name.to_owned(), data, entries }
             };
             let key = self.index.key(index).unwrap_or_default().to_owned();
             let fields = match verdict {
@@ -198,6 +213,14 @@ impl IndexedShard {
             samples.push(EncodedSample { index, key, fields });
         }
         Ok(samples)
+    }
+
+    /// The entries of the image in a field; empty where there are none.
+    fn entries_of(&self, index: u32, name: &str) -> Bytes {
+        let Some(entries) = &self.entries else { return Bytes::new() };
+        let place = self.index.fields(index).position(|field| field.name == name);
+        let entries = place.map_or(&[][..], |place| entries.of(index, place as u32));
+        Bytes::copy_from_slice(entries)
     }
 
     fn picked(
@@ -275,7 +298,7 @@ fn runs_of<'a>(picked: impl IntoIterator<Item = &'a IndexedField<'a>>) -> Vec<Ra
 mod tests {
     use std::io::{Seek, SeekFrom, Write};
 
-    use headwater_core::ShardIndexBuilder;
+    use headwater_core::{ShardEntriesBuilder, ShardIndexBuilder};
 
     use super::*;
     use crate::{ShardFile, ShardFileError};
@@ -312,6 +335,29 @@ mod tests {
         assert_eq!(read.field("label").unwrap()[..], *b"tench");
         let picked: Vec<_> = shard.index().fields(0).collect();
         assert_eq!(runs_of(&picked), [1000..10_120, 50_000..50_003]);
+    }
+
+    #[test]
+    fn entries_come_with_their_field_whichever_fields_are_wanted() {
+        let (_file, shard) = shard();
+        let mut entries = ShardEntriesBuilder::default();
+        entries.add(0, 1, b"of jpg");
+        entries.add(1, 0, b"of the large one");
+        let shard = shard.with_entries(Some(entries.finish()));
+        let entries_of = |names: &[&str]| {
+            let fields = FieldSelection::parse(names).unwrap();
+            let read = shard.read(&[0], &fields).unwrap().remove(0);
+            let entries = |field: &Field| (field.name.clone(), field.entries.to_vec());
+            read.fields().map(entries).collect::<Vec<_>>()
+        };
+        let none = |name: &str| (name.to_owned(), vec![]);
+        let jpg = || ("jpg".to_owned(), b"of jpg".to_vec());
+        assert_eq!(entries_of(&["txt", "jpg"]), [none("txt"), jpg()]);
+        let all = ["cls", "txt", "empty", "label"].map(none);
+        let [cls, txt, empty, label] = all;
+        assert_eq!(entries_of(&[]), [cls, jpg(), txt, empty, label]);
+        let (large, left_out) = shard.read_without(0, &FieldSelection::all(), 100).unwrap();
+        assert_eq!((left_out.len(), &large.find("jpg").unwrap().entries[..]), (1, &b"of jpg"[..]));
     }
 
     #[test]

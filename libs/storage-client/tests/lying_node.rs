@@ -64,9 +64,10 @@ impl Storage for Liar {
         &self,
         _: Request<v1::ReadRequest>,
     ) -> Result<Response<Self::ReadSamplesStream>, Status> {
-        let field = v1::Field { name: "jpg".to_owned(), data: vec![7; 1000].into(), more: 0 };
+        let field =
+            v1::Field { name: "jpg".to_owned(), data: vec![7; 1000].into(), ..Default::default() };
         let sample = v1::Sample { fields: vec![field], ..Default::default() };
-        let block = v1::SampleBlock { samples: vec![sample] };
+        let block = v1::SampleBlock { samples: vec![sample], fetch_us: 0 };
         let sent = self.sent.clone();
         let blocks = stream::repeat(block).take(self.blocks).map(move |block| {
             sent.fetch_add(1, Ordering::Relaxed);
@@ -89,6 +90,7 @@ impl Storage for Liar {
             modified_ns: identity.modified_ns,
             cached: None,
             index: self.index.clone(),
+            entries: None,
         };
         Ok(Response::new(place.into()))
     }

@@ -1,6 +1,9 @@
 //! Configuration of logs and metrics: `[telemetry]` in `headwater.toml`.
 
+use std::path::PathBuf;
+
 use headwater_config_derive::Keys;
+use headwater_trace::TracePath;
 use serde::{Deserialize, Serialize};
 
 use crate::TelemetryError;
@@ -17,9 +20,26 @@ pub struct TelemetryConfig {
     pub log: String,
     /// Form of a log line: `text` or `json`.
     pub log_format: LogFormat,
-    /// Address of `/metrics` and `/healthz`, `host:port`; port 0: any. Empty: off. A training rank adds
-    /// its local rank to the port, so that the ranks of a host do not meet.
+    /// Address of `/metrics`, `/healthz` and `/readyz`, `host:port`; port 0: any. Empty: off. A training rank
+    /// adds its local rank to the port, so that the ranks of a host do not meet.
     pub metrics_listen: String,
+    /// Directory in which a process with metrics leaves a file that says where, in the form of Prometheus'
+    /// `file_sd`. Empty: `/dev/shm/headwater-UID/targets` of this host. On a cluster one that hosts share.
+    pub targets_dir: PathBuf,
+    /// Whether a training rank shows batches at `/batch.json` and `/batch.png` of that address: keys, draws
+    /// and a picture of the first 16 samples, to holders of the token where there is one
+    /// (`security.token_file`), else to all.
+    pub show_batches: bool,
+    /// File of a trace of what this process does: trace events for Perfetto where it ends in `.json`,
+    /// DFTracer's where in `.pfw.gz`. `%t` stands for the tier, `%r` for the rank, `%h` for the host, `%p` for
+    /// the process. With several ranks and neither `%r` nor `%p` each adds its rank to the name. Empty: off.
+    pub trace: String,
+    /// Bytes at which a trace's file ends; the process goes on.
+    #[key(unit = "bytes")]
+    pub trace_bytes_max: u64,
+    /// OpenTelemetry collector to which spans are sent by OTLP over gRPC, as in
+    /// `http://127.0.0.1:4317`. Empty: off.
+    pub otlp_endpoint: String,
 }
 
 /// Form of a log line.
@@ -36,6 +56,17 @@ pub enum LogFormat {
 // === impl TelemetryConfig ===
 
 impl TelemetryConfig {
+    /// The same for services of a host that the process has: a trace of theirs is a file beside its own, with
+    /// `word` and the host in its name.
+    #[must_use]
+    pub fn of_service(self, word: &str) -> Self {
+        let trace = match TracePath::parse(&self.trace) {
+            Ok(path) => path.tagged(&format!("{word}-%h")).text().to_owned(),
+            Err(_) => self.trace.clone(),
+        };
+        Self { trace, ..self }
+    }
+
     /// The same for one of several ranks on a host: its local rank is added to the port of
     /// `metrics_listen`. Port 0 stays 0.
     ///
@@ -83,7 +114,16 @@ pub fn local_rank(variable: impl Fn(&str) -> Option<String>) -> Result<u32, Tele
 
 impl Default for TelemetryConfig {
     fn default() -> Self {
-        Self { log: "info".to_owned(), log_format: LogFormat::Text, metrics_listen: String::new() }
+        Self {
+            log: "info".to_owned(),
+            log_format: LogFormat::Text,
+            metrics_listen: String::new(),
+            targets_dir: PathBuf::new(),
+            show_batches: false,
+            trace: String::new(),
+            trace_bytes_max: 1 << 30,
+            otlp_endpoint: String::new(),
+        }
     }
 }
 

@@ -1,7 +1,9 @@
-//! Whether a process serves: what `/healthz` answers.
+//! Whether a process serves: what `/readyz` and gRPC's health service answer.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
+
+pub(crate) const READY: &str = "headwater_ready";
 
 /// What a process is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,6 +34,12 @@ impl Health {
     /// Enters a phase.
     pub fn set(&self, phase: Phase) {
         self.phase.store(phase as u8, Ordering::Relaxed);
+        self.show();
+    }
+
+    /// Shows the phase as a metric.
+    pub(crate) fn show(&self) {
+        metrics::gauge!(READY).set(f64::from(u8::from(self.phase() == Phase::Ready)));
     }
 
     /// The phase it is in.
@@ -48,7 +56,7 @@ impl Health {
 // === impl Phase ===
 
 impl Phase {
-    /// Its name, the body of `/healthz`.
+    /// Its name, the body of `/healthz` and `/readyz`.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {

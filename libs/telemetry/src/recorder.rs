@@ -5,6 +5,7 @@ use std::time::Duration;
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 
 use crate::TelemetryError;
+use crate::health::READY;
 
 /// Upper bounds of the buckets of every histogram named `*_seconds`.
 pub const SECONDS_BUCKETS: [f64; 16] = [
@@ -25,9 +26,15 @@ pub(crate) fn install() -> Result<PrometheusHandle, TelemetryError> {
     let handle = recorder.handle();
     metrics::set_global_recorder(recorder)
         .map_err(|_| TelemetryError::Twice { what: "metrics" })?;
-    metrics::describe_gauge!("headwater_build_info", "Always 1; the version is a label");
+    describe_metrics();
     metrics::gauge!("headwater_build_info", "version" => env!("CARGO_PKG_VERSION")).set(1.0);
     Ok(handle)
+}
+
+/// Says what the metrics mean to the recorder there is.
+pub fn describe_metrics() {
+    metrics::describe_gauge!("headwater_build_info", "Always 1; the version is a label");
+    metrics::describe_gauge!(READY, "1 while the process serves, 0 while it starts or drains");
 }
 
 /// Keeps the recorder small. Never returns.

@@ -65,36 +65,36 @@ impl Drop for Share {
 /// Says what the metrics mean; once per process.
 pub fn describe() {
     static ONCE: Once = Once::new();
-    ONCE.call_once(|| {
-        for (name, help) in [
-            (PARTS, "Whole parts delivered (out) or arrived (in), by link and direction"),
-            (
-                DROPPED,
-                "Parts that came for no lease, or did not fit their place, by link and reason",
-            ),
-            (REFUSED, "Connections that showed a foreign key or version, by link"),
-            (RECONNECTS, "Data connections that a worker opened again, by link"),
-            (GONE, "Data paths that ended, by link"),
-            (REGISTRATIONS, "Registrations of memory with a network card, by link"),
-        ] {
-            metrics::describe_counter!(name, help);
-        }
-        for (name, help) in [
-            (BYTES, "Bytes of parts delivered (out) or arrived (in), by link and direction"),
-            (REGISTERED, "Bytes registered with a network card, by link"),
-            (COPIED, "Bytes that the receiver's processor moved to their place, by link"),
-        ] {
-            metrics::describe_counter!(name, Unit::Bytes, help);
-        }
-        metrics::describe_gauge!(STAGING, "Staging buffers that hold a part, by link");
-        metrics::describe_gauge!(SLOTS, "Receivers' slots that this worker maps");
-        metrics::describe_gauge!(PEERS, "Peers with a data path, by link");
-        metrics::describe_gauge!(
-            PERMITTED,
-            "Leases that receivers permit this worker to write, by link"
-        );
-        metrics::describe_gauge!(WORDS, "Words that peers have not taken yet, by link");
-    });
+    ONCE.call_once(describe_metrics);
+}
+
+/// Says what the metrics mean to the recorder there is.
+pub fn describe_metrics() {
+    for (name, help) in [
+        (PARTS, "Whole parts delivered (out) or arrived (in), by link and direction"),
+        (DROPPED, "Parts that came for no lease, or did not fit their place, by link and reason"),
+        (REFUSED, "Connections that showed a foreign key or version, by link"),
+        (RECONNECTS, "Data connections that a worker opened again, by link"),
+        (GONE, "Data paths that ended, by link"),
+        (REGISTRATIONS, "Registrations of memory with a network card, by link"),
+    ] {
+        metrics::describe_counter!(name, help);
+    }
+    for (name, help) in [
+        (BYTES, "Bytes of parts delivered (out) or arrived (in), by link and direction"),
+        (REGISTERED, "Bytes registered with a network card, by link"),
+        (COPIED, "Bytes that the receiver's processor moved to their place, by link"),
+    ] {
+        metrics::describe_counter!(name, Unit::Bytes, help);
+    }
+    metrics::describe_gauge!(STAGING, "Staging buffers that hold a part, by link");
+    metrics::describe_gauge!(SLOTS, "Receivers' slots that this worker maps");
+    metrics::describe_gauge!(PEERS, "Peers with a data path, by link");
+    metrics::describe_gauge!(
+        PERMITTED,
+        "Leases that receivers permit this worker to write, by link"
+    );
+    metrics::describe_gauge!(WORDS, "Words that peers have not taken yet, by link");
 }
 
 /// A whole part was delivered (out) or arrived (in).

@@ -55,15 +55,25 @@ pub struct Substitution {
     pub reason: String,
 }
 
-/// Microseconds spent on a part, and what was read for it.
+/// Microseconds spent on a part, and what was read for it. See [`WorkTimes::queue_us`] for the rest.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WorkTimes {
     /// Reading from the storage tier.
     pub read_us: u64,
+    /// Of it: until bytes of a distant source had come, or a copy into the host's cache.
+    pub fetch_us: u64,
     /// Decoding and augmenting, on one thread.
     pub render_us: u64,
+    /// Of it: decoding. 0 where a GPU decodes.
+    pub decode_us: u64,
+    /// From the first thread that took a sample of the part to the end of the last.
+    pub rendering_us: u64,
+    /// Waiting for memory that the link had not sent yet.
+    pub room_us: u64,
     /// Handing the bytes to the link.
     pub deliver_us: u64,
+    /// From the lease's coming to the part's being handed to the link.
+    pub whole_us: u64,
     /// Encoded bytes read.
     pub encoded_bytes: u64,
 }
@@ -160,15 +170,47 @@ impl From<Provenance> for v1::Provenance {
 
 impl From<v1::WorkTimes> for WorkTimes {
     fn from(times: v1::WorkTimes) -> Self {
-        let v1::WorkTimes { read_us, render_us, deliver_us, encoded_bytes } = times;
-        Self { read_us, render_us, deliver_us, encoded_bytes }
+        let v1::WorkTimes { read_us, render_us, deliver_us, encoded_bytes, .. } = times;
+        let v1::WorkTimes { fetch_us, decode_us, rendering_us, room_us, whole_us, .. } = times;
+        Self {
+            read_us,
+            fetch_us,
+            render_us,
+            decode_us,
+            rendering_us,
+            room_us,
+            deliver_us,
+            whole_us,
+            encoded_bytes,
+        }
     }
 }
 
 impl From<WorkTimes> for v1::WorkTimes {
     fn from(times: WorkTimes) -> Self {
-        let WorkTimes { read_us, render_us, deliver_us, encoded_bytes } = times;
-        Self { read_us, render_us, deliver_us, encoded_bytes }
+        let WorkTimes { read_us, render_us, deliver_us, encoded_bytes, .. } = times;
+        let WorkTimes { fetch_us, decode_us, rendering_us, room_us, whole_us, .. } = times;
+        Self {
+            read_us,
+            render_us,
+            deliver_us,
+            encoded_bytes,
+            fetch_us,
+            decode_us,
+            rendering_us,
+            room_us,
+            whole_us,
+        }
+    }
+}
+
+impl WorkTimes {
+    /// Waiting for a thread: what is left of the whole.
+    #[must_use]
+    pub fn queue_us(&self) -> u64 {
+        [self.read_us, self.room_us, self.rendering_us, self.deliver_us]
+            .into_iter()
+            .fold(self.whole_us, u64::saturating_sub)
     }
 }
 

@@ -27,13 +27,20 @@ const COPIED_BYTES: usize = 4 << 10;
 #[must_use]
 pub fn block_chunks(block: v1::SampleBlock) -> Vec<Bytes> {
     let lengths: Vec<usize> = block.samples.iter().map(sample_len).collect();
-    let whole = lengths.iter().map(|length| SAMPLES.len(*length)).sum::<usize>();
+    let fetch = match block.fetch_us {
+        0 => 0,
+        fetch_us => key_len(BLOCK_FETCH) + encoded_len_varint(fetch_us),
+    };
+    let whole = fetch + lengths.iter().map(|length| SAMPLES.len(*length)).sum::<usize>();
     let mut chunks = Chunks { done: Vec::new(), open: BytesMut::with_capacity(PREFIX_BYTES + 256) };
     chunks.open.put_u8(0);
     chunks.open.put_u32(whole.try_into().expect("a block is far below 4 GiB"));
     for (sample, length) in block.samples.into_iter().zip(lengths) {
         SAMPLES.begin(length, &mut chunks.open);
         chunks.sample(sample);
+    }
+    if block.fetch_us != 0 {
+        uint64::encode(BLOCK_FETCH, &block.fetch_us, &mut chunks.open);
     }
     chunks.finish()
 }
@@ -43,6 +50,7 @@ pub fn block_chunks(block: v1::SampleBlock) -> Vec<Bytes> {
 struct Delimited(u32);
 
 const SAMPLES: Delimited = Delimited(1);
+const BLOCK_FETCH: u32 = 2;
 const SAMPLE_INDEX: u32 = 1;
 const SAMPLE_KEY: u32 = 2;
 const SAMPLE_FIELDS: Delimited = Delimited(3);
@@ -50,6 +58,7 @@ const SAMPLE_BAD: u32 = 4;
 const FIELD_NAME: u32 = 1;
 const FIELD_DATA: Delimited = Delimited(2);
 const FIELD_MORE: u32 = 3;
+const FIELD_ENTRIES: Delimited = Delimited(4);
 
 // === impl Delimited ===
 
@@ -75,7 +84,11 @@ fn field_len(field: &v1::Field) -> usize {
         0 => 0,
         more => key_len(FIELD_MORE) + encoded_len_varint(more),
     };
-    text_len(FIELD_NAME, &field.name) + data + more
+    let entries = match field.entries.len() {
+        0 => 0,
+        bytes => FIELD_ENTRIES.len(bytes),
+    };
+    text_len(FIELD_NAME, &field.name) + data + more + entries
 }
 
 fn sample_len(sample: &v1::Sample) -> usize {
@@ -113,6 +126,10 @@ impl Chunks {
             }
             if field.more != 0 {
                 uint64::encode(FIELD_MORE, &field.more, &mut self.open);
+            }
+            if !field.entries.is_empty() {
+                FIELD_ENTRIES.begin(field.entries.len(), &mut self.open);
+                self.payload(field.entries);
             }
         }
         self.text(SAMPLE_BAD, &bad);
@@ -309,6 +326,7 @@ mod tests {
             name: name.to_owned(),
             data: vec![bytes as u8; bytes].into(),
             more: bytes as u64 / 5,
+            entries: vec![9; bytes % 400].into(),
         }
     }
 
@@ -327,6 +345,7 @@ mod tests {
                 sample(300, "c", vec![field("", 0), field("x", COPIED_BYTES)], ""),
                 sample(1 << 31, "d", vec![], "too long"),
             ],
+            fetch_us: 300,
         }
     }
 

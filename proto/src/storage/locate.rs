@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use headwater_core::{Digest, ShardIndex, ShardIndexBuilder};
+use headwater_core::{Digest, ShardEntries, ShardIndex, ShardIndexBuilder};
 
 use crate::augment::{MessageError, digest, fault};
 use crate::v1;
@@ -37,6 +37,8 @@ pub struct ShardPlace {
     pub index: ShardIndex,
     /// For an entry of the host's cache, the version of the shard at its source.
     pub cached: Option<Digest>,
+    /// The entries of its JPEG images, where they are known.
+    pub entries: Option<ShardEntries>,
 }
 
 // === impl ShardQuery ===
@@ -86,6 +88,13 @@ impl TryFrom<v1::LocateReply> for ShardPlace {
             let text = format!("end at {}, the shard at {}", index.end(), reply.bytes);
             return Err(fault("samples", text));
         }
+        let entries = match reply.entries.is_empty() {
+            true => None,
+            false => {
+                let read = ShardEntries::from_bytes(reply.entries[..].into());
+                Some(read.ok_or_else(|| fault("entries", "are not as they are written"))?)
+            }
+        };
         Ok(Self {
             host_id: reply.host_id,
             path: (!reply.path.is_empty()).then(|| PathBuf::from(reply.path)),
@@ -95,6 +104,7 @@ impl TryFrom<v1::LocateReply> for ShardPlace {
             modified_ns: reply.modified_ns,
             index,
             cached,
+            entries,
         })
     }
 }
@@ -115,6 +125,7 @@ impl From<ShardPlace> for v1::LocateReply {
                 .collect(),
         };
         let samples = (0..index.samples()).map(sample).collect();
+        let entries = place.entries.as_ref().map(|entries| entries.as_bytes().to_vec());
         // A path that is not UTF-8 cannot travel: the caller then reads over gRPC.
         let path = place.path.and_then(|path| path.into_os_string().into_string().ok());
         Self {
@@ -126,12 +137,15 @@ impl From<ShardPlace> for v1::LocateReply {
             modified_ns: place.modified_ns,
             samples,
             cached_version: place.cached.map(|v| v.to_bytes().to_vec()).unwrap_or_default().into(),
+            entries: entries.unwrap_or_default().into(),
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use headwater_core::ShardEntriesBuilder;
+
     use super::*;
 
     fn place() -> ShardPlace {
@@ -139,6 +153,8 @@ mod tests {
         builder.sample("k").unwrap();
         builder.field("jpg", 512, 100).unwrap();
         builder.inline("cls", b"7").unwrap();
+        let mut entries = ShardEntriesBuilder::default();
+        entries.add(0, 0, b"entries");
         ShardPlace {
             host_id: "h".to_owned(),
             path: Some("/data/a.tar".into()),
@@ -148,6 +164,7 @@ mod tests {
             modified_ns: -3,
             index: builder.finish(),
             cached: Some(Digest(5)),
+            entries: Some(entries.finish()),
         }
     }
 
@@ -160,6 +177,12 @@ mod tests {
     fn a_field_beyond_the_end_of_the_shard_is_refused() {
         let reply = v1::LocateReply { bytes: 611, ..place().into() };
         assert_eq!(ShardPlace::try_from(reply).unwrap_err().field, "samples");
+    }
+
+    #[test]
+    fn entries_that_are_none_are_refused() {
+        let reply = v1::LocateReply { entries: vec![1; 20].into(), ..place().into() };
+        assert_eq!(ShardPlace::try_from(reply).unwrap_err().field, "entries");
     }
 
     #[test]

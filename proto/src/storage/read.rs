@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 use headwater_core::Digest;
+use headwater_core::shard_entries::ENTRIES_BYTES_MAX;
 
 use super::{BadBytes, FieldSelection};
 use crate::augment::{MessageError, digest, fault};
@@ -13,6 +14,9 @@ pub const READ_SAMPLES_MAX: usize = 1 << 16;
 /// Largest sum of the fields of one sample, in bytes. A sample with more is bad, however it is read, and
 /// batches follow from that: so this is the protocol's, and no node's or worker's own to set.
 pub const SAMPLE_MAX_BYTES: u64 = 256 << 20;
+
+/// What every JPEG file begins with: the first marker, and the first byte of the next.
+const JPEG_START: [u8; 3] = [0xff, 0xd8, 0xff];
 
 /// A request for samples of one shard.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,8 +33,17 @@ pub struct ReadQuery {
     pub fields: FieldSelection,
 }
 
-/// A field's name and its bytes.
-pub type Field = (String, Bytes);
+/// A field of a sample.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Field {
+    /// Its name, as in the shard.
+    pub name: String,
+    /// Its bytes.
+    pub data: Bytes,
+    /// Where decoding of the JPEG image that it holds can begin, as `headwater-jpeg` writes that: a hint,
+    /// which nobody has checked. Empty where nothing is known.
+    pub entries: Bytes,
+}
 
 /// One sample as it lies in its shard.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -76,19 +89,41 @@ impl From<ReadQuery> for v1::ReadRequest {
     }
 }
 
+// === impl Field ===
+
+impl Field {
+    /// A field about which nothing else is known.
+    #[must_use]
+    pub fn new(name: impl Into<String>, data: impl Into<Bytes>) -> Self {
+        Self { name: name.into(), data: data.into(), entries: Bytes::new() }
+    }
+
+    /// Whether its bytes begin as those of a JPEG file do.
+    #[must_use]
+    pub fn is_jpeg(&self) -> bool {
+        self.data.starts_with(&JPEG_START)
+    }
+}
+
 // === impl EncodedSample ===
 
 impl EncodedSample {
     /// Sum of the fields' sizes, in bytes.
     #[must_use]
     pub fn bytes(&self) -> u64 {
-        self.fields().map(|(_, data)| data.len() as u64).sum()
+        self.fields().map(|field| field.data.len() as u64).sum()
     }
 
     /// Bytes of a field, its name compared without regard to ASCII case.
     #[must_use]
     pub fn field(&self, name: &str) -> Option<&Bytes> {
-        self.fields().find(|(n, _)| n.eq_ignore_ascii_case(name)).map(|(_, data)| data)
+        self.find(name).map(|field| &field.data)
+    }
+
+    /// A field, its name compared without regard to ASCII case.
+    #[must_use]
+    pub fn find(&self, name: &str) -> Option<&Field> {
+        self.fields().find(|field| field.name.eq_ignore_ascii_case(name))
     }
 
     /// The fields; none where nobody can have them.
@@ -109,18 +144,23 @@ impl TryFrom<v1::Sample> for EncodedSample {
             return Ok(Self { index: sample.index, key: sample.key, fields });
         }
         let mut fields: Vec<Field> = Vec::with_capacity(sample.fields.len());
-        for v1::Field { name, data, more } in sample.fields {
+        for v1::Field { name, data, more, entries } in sample.fields {
             if more > 0 {
                 return Err(fault(
                     "fields",
                     format!("of `{}` holds a part of `{name}`", sample.key),
                 ));
             }
-            if name.is_empty() || fields.iter().any(|(n, _)| *n == name) {
+            if entries.len() > ENTRIES_BYTES_MAX {
+                let (key, bytes) = (sample.key, entries.len());
+                let text = format!("of `{key}` have {bytes} bytes, limit {ENTRIES_BYTES_MAX}");
+                return Err(fault("entries", text));
+            }
+            if name.is_empty() || fields.iter().any(|field| field.name == name) {
                 let fault_text = format!("of `{}` holds `{name}`, empty or twice", sample.key);
                 return Err(fault("fields", fault_text));
             }
-            fields.push((name, data));
+            fields.push(Field { name, data, entries });
         }
         Ok(Self { index: sample.index, key: sample.key, fields: Ok(fields) })
     }
@@ -133,8 +173,8 @@ impl From<EncodedSample> for v1::Sample {
             Ok(fields) => (fields, String::new()),
             Err(verdict) => (Vec::new(), verdict.to_string()),
         };
-        let fields =
-            fields.into_iter().map(|(name, data)| v1::Field { name, data, more: 0 }).collect();
+        let to_wire = |Field { name, data, entries }| v1::Field { name, data, more: 0, entries };
+        let fields = fields.into_iter().map(to_wire).collect();
         Self { index, key, fields, bad }
     }
 }
@@ -169,7 +209,11 @@ mod tests {
 
     #[test]
     fn a_sample_with_a_field_twice_is_refused() {
-        let field = v1::Field { name: "jpg".to_owned(), data: Bytes::from_static(b"x"), more: 0 };
+        let field = v1::Field {
+            name: "jpg".to_owned(),
+            data: Bytes::from_static(b"x"),
+            ..Default::default()
+        };
         let one = v1::Sample { key: "k".to_owned(), fields: vec![field], ..Default::default() };
         let twice = v1::Sample { fields: [&one.fields[..], &one.fields].concat(), ..one.clone() };
         let error = EncodedSample::try_from(twice).unwrap_err().to_string();
@@ -185,8 +229,22 @@ mod tests {
         let wire = v1::Sample::from(sample.clone());
         assert_eq!(EncodedSample::try_from(wire.clone()).unwrap(), sample);
         assert_eq!((sample.bytes(), sample.field("jpg")), (0, None));
-        let field = v1::Field { name: "jpg".to_owned(), data: Bytes::new(), more: 0 };
+        let field = v1::Field { name: "jpg".to_owned(), ..Default::default() };
         let both = v1::Sample { fields: vec![field], ..wire };
         assert_eq!(EncodedSample::try_from(both).unwrap_err().field, "bad");
+    }
+    #[test]
+    fn entries_survive_the_wire_and_have_a_limit() {
+        let with = |bytes: usize| {
+            let entries = vec![7; bytes].into();
+            let field = Field { entries, ..Field::new("jpg", &b"\xff\xd8\xff"[..]) };
+            EncodedSample { index: 3, key: "k".to_owned(), fields: Ok(vec![field]) }
+        };
+        let sample = with(ENTRIES_BYTES_MAX);
+        assert!(sample.find("JPG").unwrap().is_jpeg());
+        assert_eq!(EncodedSample::try_from(v1::Sample::from(sample.clone())).unwrap(), sample);
+        assert_eq!(sample.bytes(), 3, "only the field's own");
+        let long = v1::Sample::from(with(ENTRIES_BYTES_MAX + 1));
+        assert_eq!(EncodedSample::try_from(long).unwrap_err().field, "entries");
     }
 }

@@ -1,11 +1,13 @@
 //! The GPU back end beside the processor's: the same bytes, and how fast.
 
+mod decoding;
 mod nvjpeg;
 mod parity;
 mod photos;
 mod receiver;
 mod rows;
 mod speed;
+pub(crate) mod summary;
 
 use std::path::Path;
 use std::thread;
@@ -13,12 +15,13 @@ use std::thread;
 use anyhow::{Context as _, Result};
 use headwater_augment::AugmentConfig;
 use headwater_augment::backend::{Backend as _, CpuBackend};
-use headwater_augment::cuda::{CudaBackend, Step};
+use headwater_augment::cuda::{CodedImage, CudaBackend, Step, entries_of};
 use headwater_core::Dtype;
 
+pub(crate) use decoding::DecodingKernels;
 pub(crate) use nvjpeg::with_nvjpeg;
 pub(crate) use receiver::Uploads;
-pub(crate) use speed::Kernels;
+pub(crate) use speed::{Kernels, Side};
 
 /// Samples that are rendered together.
 const PART_SAMPLES: usize = 32;
@@ -52,6 +55,8 @@ pub(crate) struct Gpu {
     cpu: CpuBackend,
     threads: usize,
     images: Vec<Vec<u8>>,
+    /// Entry points of each image, as they are delivered.
+    entries: Vec<Vec<u8>>,
 }
 
 // === impl Gpu ===
@@ -64,8 +69,16 @@ impl Gpu {
     pub(crate) fn open(config: &AugmentConfig, folder: &Path) -> Result<Self> {
         let images = photos::read(folder)?;
         let cuda = CudaBackend::open(&config.cuda()).context("there is no GPU to measure")?;
-        let cpu = CpuBackend;
-        Ok(Self { cuda, cpu, threads: config.threads(), images })
+        let cpu = CpuBackend::default();
+        let entries = images.iter().map(|image| entries_of(image)).collect();
+        Ok(Self { cuda, cpu, threads: config.threads(), images, entries })
+    }
+
+    /// So many images, by turns, from number `first` on, with their entry points.
+    fn coded(&self, first: usize, count: usize) -> Vec<CodedImage<'_>> {
+        let coded =
+            self.images.iter().map(Vec::as_slice).zip(self.entries.iter().map(Vec::as_slice));
+        coded.cycle().skip(first % self.images.len()).take(count).collect()
     }
 
     /// As in `cuda NVIDIA H200`.

@@ -54,6 +54,16 @@ impl Gpu {
                 }
             }
         }
+        match self.compare_decoding(images) {
+            Ok((decoded, images)) => said(format!(
+                "{decoded} of {} decoded by kernels, no byte differs",
+                counted(images, "image")
+            )),
+            Err(error) => {
+                said(format!("FAILED: {error:#}"));
+                failures.push(error);
+            }
+        }
         let failed = failures.len();
         match failures.into_iter().next() {
             Some(first) => Err(first.context(format!("{failed} comparisons failed"))),
@@ -106,11 +116,14 @@ impl Gpu {
     }
 }
 
-fn differs(a: &Result<Rendered, RenderError>, b: &Result<Rendered, RenderError>) -> bool {
+pub(super) fn differs(
+    a: &Result<Rendered, RenderError>,
+    b: &Result<Rendered, RenderError>,
+) -> bool {
     a.as_ref().ok() != b.as_ref().ok()
 }
 
-fn compare_rows(expected: &SampleRows, found: &SampleRows, what: &str) -> Result<()> {
+pub(super) fn compare_rows(expected: &SampleRows, found: &SampleRows, what: &str) -> Result<()> {
     let pairs = expected.rows.iter().zip(&found.rows);
     let scales = expected.scales.iter().zip(&found.scales);
     for (view, (expected, found)) in pairs.enumerate().chain(scales.enumerate()) {

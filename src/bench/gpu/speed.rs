@@ -13,8 +13,18 @@ use headwater_augment::part::SampleRows;
 use headwater_augment::render::RenderKey;
 use headwater_core::Recipe;
 
-use super::rows::{key, render};
+use super::rows::{key, render_coded};
 use super::{Gpu, PART_SAMPLES, begun, operations};
+
+/// What renders, and what decodes for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Side {
+    Processor,
+    /// As the configuration says; images have no entry points.
+    Gpu,
+    /// JPEGs are decoded there too, from entry points that are delivered with them.
+    GpuDecoding,
+}
 
 /// Copies of one measurement of them.
 const COPIES: u32 = 50;
@@ -85,17 +95,23 @@ impl Gpu {
     ///
     /// # Errors
     /// The GPU cannot be had, or has left samples to the processor.
-    pub(crate) fn back_end(&self, recipe: &Recipe, time: Duration, on_gpu: bool) -> Result<f64> {
-        let backend: &dyn Backend = if on_gpu { &self.cuda } else { &self.cpu };
-        let renderers = (0..self.threads()).map(|_| backend.renderer());
+    pub(crate) fn back_end(&self, recipe: &Recipe, time: Duration, side: Side) -> Result<f64> {
+        let renderer = || match side {
+            Side::Processor => self.cpu.renderer(),
+            Side::Gpu => self.cuda.renderer(),
+            Side::GpuDecoding => self.cuda.renderer_decoding(true),
+        };
+        let renderers = (0..self.threads()).map(|_| renderer());
         let renderers = renderers.collect::<Result<Vec<_>, _>>()?;
         let part = |first: usize| {
-            let images = self.images.iter().map(Vec::as_slice).cycle();
-            images.skip(first % self.images.len()).take(PART_SAMPLES)
+            let images = self.coded(first, PART_SAMPLES).into_iter();
+            images.map(|(image, entries)| {
+                (image, if side == Side::GpuDecoding { entries } else { &[][..] })
+            })
         };
         let fresh = || vec![SampleRows::new(recipe, 0); PART_SAMPLES];
         let renderers = begun(renderers, |renderer| {
-            render(&mut **renderer, recipe, part(0), 0, &mut fresh());
+            render_coded(&mut **renderer, recipe, part(0), 0, &mut fresh());
             anyhow::Ok(())
         })?;
         let before = self.cuda.counts();
@@ -109,7 +125,8 @@ impl Gpu {
                     let mut good = 0u64;
                     while started.elapsed() < time {
                         let first = parts.fetch_add(1, Ordering::Relaxed) * PART_SAMPLES;
-                        let ends = render(&mut *renderer, recipe, part(first), first, &mut rows);
+                        let ends =
+                            render_coded(&mut *renderer, recipe, part(first), first, &mut rows);
                         good += ends.iter().filter(|end| end.is_ok()).count() as u64;
                     }
                     *rendered.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) += good;
@@ -118,7 +135,7 @@ impl Gpu {
         });
         let took = started.elapsed();
         let rendered = rendered.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner());
-        if on_gpu {
+        if side != Side::Processor {
             self.check_counts(before, rendered, "the whole back end")?;
         }
         Ok(rendered as f64 / took.as_secs_f64())

@@ -19,4 +19,5 @@ mod worker;
 
 pub(crate) use plan::{Plan, WorkerPlan};
 pub(crate) use receiver::receiver;
+pub(crate) use report::Summary;
 pub(crate) use worker::worker;

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use super::ways::Way;
 
 /// One measurement.
@@ -29,6 +31,48 @@ pub(crate) struct Report {
     pub(crate) absent: Vec<String>,
 }
 
+/// Medians over the rounds, as `--json` prints them.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Summary {
+    /// Bytes of one batch.
+    pub(crate) batch_bytes: u64,
+    pub(crate) rows: Vec<Row>,
+    pub(crate) ratios: Vec<Ratio>,
+    /// What the programs that others wrote were made to do.
+    pub(crate) compared: Vec<String>,
+    /// A sentence on each link and program that is not here.
+    pub(crate) absent: Vec<String>,
+}
+
+/// One way. Figures that it does not have are null.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Row {
+    pub(crate) way: String,
+    /// Whether it is what links are compared with.
+    pub(crate) is_yardstick: bool,
+    pub(crate) bytes_per_s: Option<f64>,
+    pub(crate) cpu_s_per_gb: Option<f64>,
+    /// Microseconds.
+    pub(crate) part_us: Option<f64>,
+}
+
+/// The throughput of one way relative to another's in the same round.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Ratio {
+    pub(crate) name: String,
+    pub(crate) ratio: f64,
+}
+
+/// Ways that are compared with each other.
+const PAIRS: [(&str, Way, Way); 6] = [
+    ("tcp / raw socket", Way::Tcp, Way::RawSocket),
+    ("tcp with tls / tcp", Way::TcpTls, Way::Tcp),
+    ("rdma / ib_write_bw", Way::Rdma, Way::IbWrite),
+    ("rdma / ib_write_bw-as-link", Way::Rdma, Way::IbWriteAsLink),
+    ("ucx / ucx_perftest", Way::Ucx, Way::UcxPut),
+    ("shm fill / private fill", Way::ShmFill, Way::PrivateFill),
+];
+
 // === impl Report ===
 
 impl Report {
@@ -51,46 +95,95 @@ impl Report {
         ratios.sort_by(f64::total_cmp);
         ratios.get(ratios.len() / 2).copied()
     }
+
+    /// Medians over the rounds.
+    #[must_use]
+    pub(crate) fn summary(&self) -> Summary {
+        let rows = self.ways.iter().filter_map(|(way, _)| Some(row(*way, self.median(*way)?)));
+        let ratio = |(name, way, to): (&str, Way, Way)| {
+            Some(Ratio { name: name.to_owned(), ratio: self.ratio(way, to)? })
+        };
+        let compared = self.compared.iter().map(|(way, what)| format!("{}: {what}", way.name()));
+        Summary {
+            batch_bytes: self.batch_bytes,
+            rows: rows.collect(),
+            ratios: PAIRS.into_iter().filter_map(ratio).collect(),
+            compared: compared.collect(),
+            absent: self.absent.clone(),
+        }
+    }
+}
+
+fn row(way: Way, Figures { gb_per_s, cpu_s_per_gb, part }: Figures) -> Row {
+    // The start of `ib_write_bw`, of which filling all that memory is a part, takes more than the rest.
+    let costs = !matches!(way, Way::ShmEmpty | Way::IbWriteAsLink);
+    let has_parts = !matches!(way, Way::IbWriteAsLink | Way::IbWrite | Way::UcxPut);
+    Row {
+        way: way.name().to_owned(),
+        is_yardstick: way.route().is_none(),
+        bytes_per_s: (way != Way::ShmEmpty).then_some(gb_per_s * 1e9),
+        cpu_s_per_gb: costs.then_some(cpu_s_per_gb),
+        part_us: has_parts.then_some(part.as_secs_f64() * 1e6),
+    }
 }
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let summary = self.summary();
         let megabytes = self.batch_bytes as f64 / 1e6;
         writeln!(f, "batches of {megabytes:.1} MB between two processes, medians")?;
         writeln!(f, "{:19} {:>8} {:>8} {:>10}", "way", "GB/s", "CPU s/GB", "us/part")?;
-        for (way, _) in &self.ways {
-            let Some(figures) = self.median(*way) else { continue };
-            let Figures { gb_per_s, cpu_s_per_gb, part } = figures;
-            let part_us = part.as_secs_f64() * 1e6;
-            let name = way.name();
-            match way {
-                Way::ShmEmpty => writeln!(f, "{name:19} {:>8} {:>8} {part_us:>10.1}", "-", "-")?,
-                // Its start, of which filling all that memory is a part, takes more than the rest.
-                Way::IbWriteAsLink => {
-                    writeln!(f, "{name:19} {gb_per_s:>8.2} {:>8} {:>10}", "-", "-")?
-                }
-                Way::IbWrite | Way::UcxPut => {
-                    writeln!(f, "{name:19} {gb_per_s:>8.2} {cpu_s_per_gb:>8.3} {:>10}", "-")?;
-                }
-                _ => writeln!(f, "{name:19} {gb_per_s:>8.2} {cpu_s_per_gb:>8.3} {part_us:>10.1}")?,
-            }
+        for Row { way, bytes_per_s, cpu_s_per_gb, part_us, .. } in &summary.rows {
+            let speed = shown(bytes_per_s.map(|bytes| bytes / 1e9), 2);
+            let (cpu, part) = (shown(*cpu_s_per_gb, 3), shown(*part_us, 1));
+            writeln!(f, "{way:19} {speed:>8} {cpu:>8} {part:>10}")?;
         }
-        for (way, what) in &self.compared {
-            writeln!(f, "{}: {what}", way.name())?;
+        for compared in &summary.compared {
+            writeln!(f, "{compared}")?;
         }
-        for absent in &self.absent {
+        for absent in &summary.absent {
             writeln!(f, "not measured: {absent}")?;
         }
-        let pairs = [
-            ("tcp / raw socket", Way::Tcp, Way::RawSocket),
-            ("tcp with tls / tcp", Way::TcpTls, Way::Tcp),
-            ("rdma / ib_write_bw", Way::Rdma, Way::IbWrite),
-            ("rdma / ib_write_bw-as-link", Way::Rdma, Way::IbWriteAsLink),
-            ("ucx / ucx_perftest", Way::Ucx, Way::UcxPut),
-            ("shm fill / private fill", Way::ShmFill, Way::PrivateFill),
-        ];
         let ratios =
-            pairs.map(|(name, way, to)| Some(format!("{name}: {:.2}", self.ratio(way, to)?)));
-        write!(f, "{}", ratios.into_iter().flatten().collect::<Vec<_>>().join("\n"))
+            summary.ratios.iter().map(|Ratio { name, ratio }| format!("{name}: {ratio:.2}"));
+        write!(f, "{}", ratios.collect::<Vec<_>>().join("\n"))
+    }
+}
+
+fn shown(figure: Option<f64>, decimals: usize) -> String {
+    figure.map_or_else(|| "-".to_owned(), |figure| format!("{figure:.decimals$}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_forms_have_the_median_round_and_leave_out_what_a_way_does_not_have() {
+        let round = |gb_per_s: f64| Figures {
+            gb_per_s,
+            cpu_s_per_gb: 1.0 / gb_per_s,
+            part: Duration::from_micros(500),
+        };
+        let report = Report {
+            batch_bytes: 33_400_000,
+            ways: vec![
+                (Way::RawSocket, [1.0, 4.0, 2.0].map(round).to_vec()),
+                (Way::Tcp, [2.0, 2.0, 3.0].map(round).to_vec()),
+                (Way::ShmEmpty, [9.0; 3].map(round).to_vec()),
+            ],
+            compared: Vec::new(),
+            absent: vec!["rdma: no port".to_owned()],
+        };
+        let summary = report.summary();
+        let speeds: Vec<_> = summary.rows.iter().map(|row| row.bytes_per_s).collect();
+        assert_eq!(speeds, [Some(2e9), Some(2e9), None]);
+        let yardsticks: Vec<bool> = summary.rows.iter().map(|row| row.is_yardstick).collect();
+        assert_eq!(yardsticks, [true, false, false]);
+        assert_eq!((summary.ratios.len(), summary.ratios[0].ratio), (1, 1.5));
+        let text = report.to_string();
+        assert!(text.contains("tcp                     2.00    0.500      500.0"), "{text}");
+        assert!(text.contains("shm-empty                  -        -      500.0"), "{text}");
+        assert!(text.ends_with("not measured: rdma: no port\ntcp / raw socket: 1.50"), "{text}");
     }
 }

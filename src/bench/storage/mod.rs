@@ -23,7 +23,7 @@ use crate::bench::cpu::cpu_time;
 use crate::shutdown::Shutdown;
 
 use nodes::Nodes;
-pub(crate) use report::Report;
+pub(crate) use report::{Report, Summary};
 
 /// Samples of one read, neighbours in their shard.
 const PART_SAMPLES: u32 = 64;
@@ -215,7 +215,7 @@ impl Bench {
                         break;
                     }
                     for sample in dataset.read(*shard, indices, &FieldSelection::all()).await? {
-                        sample.fields().for_each(|(_, data)| look_at(data));
+                        sample.fields().for_each(|field| look_at(&field.data));
                         read.samples += 1;
                         read.bytes += sample.bytes();
                     }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use serde_json::{Value, json};
+use serde::{Deserialize, Serialize};
 
 use super::{Figures, Way};
 
@@ -14,6 +14,24 @@ pub(crate) struct Report {
     pub(crate) ways: Vec<Way>,
     /// Each in the order of the ways.
     pub(crate) rounds: Vec<Vec<Figures>>,
+}
+
+/// Medians over the rounds: units are in the keys.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Summary {
+    pub(crate) samples: u64,
+    pub(crate) bytes: u64,
+    pub(crate) rounds: usize,
+    pub(crate) rows: Vec<Row>,
+}
+
+/// One way.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Row {
+    pub(crate) way: String,
+    pub(crate) samples_per_s: f64,
+    pub(crate) bytes_per_s: f64,
+    pub(crate) bytes_per_cpu_s: f64,
 }
 
 // === impl Report ===
@@ -32,23 +50,23 @@ impl Report {
         }
     }
 
-    /// One object: units are in the keys.
-    pub(crate) fn json(&self) -> Value {
+    /// What `--json` prints.
+    pub(crate) fn summary(&self) -> Summary {
         let row = |way: Way| {
             let figures = self.median(way);
-            json!({
-                "way": way.name(),
-                "samples_per_s": figures.samples_per_s,
-                "bytes_per_s": figures.bytes_per_s,
-                "bytes_per_cpu_s": figures.bytes_per_cpu_s,
-            })
+            Row {
+                way: way.name().to_owned(),
+                samples_per_s: figures.samples_per_s,
+                bytes_per_s: figures.bytes_per_s,
+                bytes_per_cpu_s: figures.bytes_per_cpu_s,
+            }
         };
-        json!({
-            "samples": self.samples,
-            "bytes": self.bytes,
-            "rounds": self.rounds.len(),
-            "rows": self.ways.iter().copied().map(row).collect::<Vec<_>>(),
-        })
+        Summary {
+            samples: self.samples,
+            bytes: self.bytes,
+            rounds: self.rounds.len(),
+            rows: self.ways.iter().copied().map(row).collect(),
+        }
     }
 }
 
@@ -79,6 +97,8 @@ fn median(figures: impl Iterator<Item = f64>) -> f64 {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]
@@ -93,7 +113,7 @@ mod tests {
         let rounds = vec![round(9.0), round(1.0), round(2.0)];
         let ways = vec![Way::Map, Way::File, Way::Grpc];
         let report = Report { samples: 7, bytes: 2_000_000, ways, rounds };
-        let rows = &report.json()["rows"];
+        let rows = &serde_json::to_value(report.summary()).unwrap()["rows"];
         assert_eq!(
             rows[1],
             json!({

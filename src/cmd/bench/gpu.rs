@@ -5,11 +5,13 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 use clap::{Args, ValueEnum};
+use headwater_augment::cuda::KernelTime;
 use headwater_config::Config;
 use headwater_core::Recipe;
 use headwater_core::recipe::HW_DECODER_LOAD_DEFAULT;
 
-use crate::bench::{Gpu, Kernels, Uploads, with_nvjpeg};
+use crate::bench::gpu::summary::{Kernel, Nvjpeg, Speed, Summary, Upload};
+use crate::bench::{DecodingKernels, Gpu, Kernels, Side, Uploads, with_nvjpeg};
 
 /// Flags of `bench gpu`.
 #[derive(Clone, Debug, Args)]
@@ -29,6 +31,15 @@ pub(crate) struct GpuFlags {
     /// What is done; default: everything
     #[arg(long, value_enum, value_delimiter = ',', value_name = "WHAT")]
     only: Vec<Part>,
+    /// One object of JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// What was measured so far; Markdown is printed as it comes.
+struct Told {
+    is_json: bool,
+    summary: Summary,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -57,7 +68,23 @@ impl GpuFlags {
     }
 }
 
-/// Compares and measures; what is printed is Markdown.
+// === impl Told ===
+
+impl Told {
+    fn line(&self, text: &str) {
+        if !self.is_json {
+            println!("{text}");
+        }
+    }
+
+    /// A row of a table, and its figure.
+    fn speed(&mut self, what: String, on_gpu: bool, images_per_s: f64) {
+        self.line(&format!("| {what} | {images_per_s:.0} |"));
+        self.summary.speeds.push(Speed { what, on_gpu, images_per_s });
+    }
+}
+
+/// Compares and measures; what is printed is Markdown, or one object of JSON.
 ///
 /// # Errors
 /// There is no GPU, bytes differ, or the GPU has left work to the processor.
@@ -69,47 +96,61 @@ pub(super) fn run(config: &Config, flags: &GpuFlags) -> Result<()> {
     ensure!(!recipe.tensors.is_empty(), "the recipe renders nothing: choose another one");
     let gpu = Gpu::open(&config.augment, &flags.photos)?;
     let (threads, images) = (gpu.threads(), gpu.images());
-    println!("{}, {threads} threads, {images} images", gpu.name());
+    let (name, summary) = (gpu.name(), Summary::default());
+    let summary = Summary { gpu: name.clone(), threads, images, ..summary };
+    let mut told = Told { is_json: flags.json, summary };
+    told.line(&format!("{name}, {threads} threads, {images} images"));
+    let named = (config.recipe.preset.as_str(), &recipe);
     if flags.wants(Part::Parity) {
-        println!("\n## Parity with the processor\n");
-        let compared = gpu.compare(flags.images, |line| println!("- {line}"));
+        told.line("\n## Parity with the processor\n");
+        let mut same = Vec::new();
+        let compared = gpu.compare(flags.images, |line| {
+            told.line(&format!("- {line}"));
+            same.push(line);
+        });
         compared.context("GPU and processor differ")?;
+        told.summary.parity = same;
     }
     if flags.wants(Part::Kernels) {
-        let copy = gpu.copy_bytes_per_s()?;
-        println!("\n## Kernels\n");
-        println!("Copy from device to device: {:.0} GB/s, read and written.\n", copy / 1e9);
-        print_kernels(&gpu.kernels((&config.recipe.preset, &recipe), flags.rounds)?, copy);
+        kernels(&mut told, &gpu, named, flags.rounds)?;
     }
     if flags.wants(Part::Receiver) {
         let cuda = config.augment.cuda();
-        let uploads = Uploads::measure(cuda.device, cuda.cache_dir.as_deref(), flags.rounds);
-        print_uploads(&uploads.context("batches on their way to a receiver's GPU")?);
+        let measured = Uploads::measure(cuda.device, cuda.cache_dir.as_deref(), flags.rounds);
+        uploads(&mut told, &measured.context("batches on their way to a receiver's GPU")?);
     }
-    speeds(&gpu, flags, (&config.recipe.preset, &recipe))?;
-    if flags.wants(Part::Nvjpeg) { nvjpeg(&gpu, flags, &recipe) } else { Ok(()) }
+    speeds(&mut told, &gpu, flags, named)?;
+    if flags.wants(Part::Nvjpeg) {
+        nvjpeg(&mut told, &gpu, flags, &recipe)?;
+    }
+    if flags.json {
+        println!("{}", serde_json::to_string(&told.summary)?);
+    }
+    Ok(())
 }
 
 /// Kernels alone, engines and kernels, engines first.
 const ENGINE_LOADS: [f64; 3] = [0.0, HW_DECODER_LOAD_DEFAULT, 1.0];
 
-fn nvjpeg(gpu: &Gpu, flags: &GpuFlags, recipe: &Recipe) -> Result<()> {
-    println!("\n## nvJPEG\n");
+fn nvjpeg(told: &mut Told, gpu: &Gpu, flags: &GpuFlags, recipe: &Recipe) -> Result<()> {
+    told.line("\n## nvJPEG\n");
     if let Err(reason) = gpu.check_nvjpeg(0.0) {
-        println!("NOT RUN: {reason}");
+        told.line(&format!("NOT RUN: {reason}"));
+        told.summary.absent.push(format!("nvJPEG: {reason}"));
         return Ok(());
     }
-    println!(
+    told.line(
         "| share for engines | mean difference | largest | PSNR | decode, images/s | left to the \
-         processor | whole back end, images/s |"
+         processor | whole back end, images/s |",
     );
-    println!("| ---: | ---: | ---: | ---: | ---: | ---: | ---: |");
+    told.line("| ---: | ---: | ---: | ---: | ---: | ---: | ---: |");
     let mut first = Ok(());
     for load in ENGINE_LOADS {
         if let Err(reason) = gpu.check_nvjpeg(load) {
-            println!("| {load} | NOT RUN: {reason} |");
-        } else if let Err(error) = nvjpeg_with(gpu, flags, recipe, load) {
-            println!("| {load} | FAILED: {error:#} |");
+            told.line(&format!("| {load} | NOT RUN: {reason} |"));
+            told.summary.absent.push(format!("nvJPEG, {load} for engines: {reason}"));
+        } else if let Err(error) = nvjpeg_with(told, gpu, flags, recipe, load) {
+            told.line(&format!("| {load} | FAILED: {error:#} |"));
             first = first.and(Err(error.context(format!("nvJPEG, {load} for engines"))));
         }
     }
@@ -117,65 +158,110 @@ fn nvjpeg(gpu: &Gpu, flags: &GpuFlags, recipe: &Recipe) -> Result<()> {
 }
 
 /// One line of the table.
-fn nvjpeg_with(gpu: &Gpu, flags: &GpuFlags, recipe: &Recipe, load: f64) -> Result<()> {
+fn nvjpeg_with(
+    told: &mut Told,
+    gpu: &Gpu,
+    flags: &GpuFlags,
+    recipe: &Recipe,
+    load: f64,
+) -> Result<()> {
     let time = Duration::from_secs(flags.seconds);
     let difference = gpu.compare_nvjpeg(flags.images, load)?;
     let (mean, largest, psnr) = (difference.mean(), difference.largest, difference.psnr());
-    let (decoded, left) = gpu.decode_nvjpeg(load, time)?;
-    let whole = gpu.back_end(&with_nvjpeg(recipe, load), time, true)?;
-    let left = 100.0 * left;
-    println!(
+    let (decoded, left_share) = gpu.decode_nvjpeg(load, time)?;
+    let whole = gpu.back_end(&with_nvjpeg(recipe, load), time, Side::Gpu)?;
+    let left = 100.0 * left_share;
+    told.line(&format!(
         "| {load} | {mean:.3} | {largest} | {psnr:.1} dB | {decoded:.0} | {left:.1} % | {whole:.0} |"
-    );
+    ));
+    told.summary.nvjpeg.push(Nvjpeg {
+        engine_share: load,
+        mean_difference: mean,
+        largest_difference: largest,
+        decoded_images_per_s: decoded,
+        left_share,
+        whole_images_per_s: whole,
+    });
     Ok(())
 }
 
-fn speeds(gpu: &Gpu, flags: &GpuFlags, (name, recipe): (&str, &Recipe)) -> Result<()> {
+fn speeds(
+    told: &mut Told,
+    gpu: &Gpu,
+    flags: &GpuFlags,
+    (name, recipe): (&str, &Recipe),
+) -> Result<()> {
     let time = Duration::from_secs(flags.seconds);
     let threads = gpu.threads();
     if flags.wants(Part::Decode) {
-        println!("\n## Decode\n\n| decoder | images/s |\n| --- | ---: |");
-        println!("| processor, 1 thread | {:.0} |", gpu.decode(1, time)?);
-        println!("| processor, {threads} threads | {:.0} |", gpu.decode(threads, time)?);
+        told.line("\n## Decode\n\n| decoder | images/s |\n| --- | ---: |");
+        told.speed("processor, 1 thread".to_owned(), false, gpu.decode(1, time)?);
+        told.speed(format!("processor, {threads} threads"), false, gpu.decode(threads, time)?);
+        let (decoded, left) = gpu.decode_coded(time)?;
+        let left = 100.0 * left;
+        told.speed(format!("GPU's kernels, {threads} threads, {left:.0} % left"), true, decoded);
     }
-    let sides = [(Part::BackEnd, true, "GPU"), (Part::Processor, false, "processor")];
+    let sides = [
+        (Part::BackEnd, Side::Gpu, "GPU"),
+        (Part::BackEnd, Side::GpuDecoding, "GPU that decodes"),
+        (Part::Processor, Side::Processor, "processor"),
+    ];
     if sides.iter().any(|(part, ..)| flags.wants(*part)) {
-        println!("\n## Whole back end\n\n| {name}, {threads} threads | images/s |\n| --- | ---: |");
+        told.line(&format!(
+            "\n## Whole back end\n\n| {name}, {threads} threads | images/s |\n| --- | ---: |"
+        ));
     }
-    for (_, on_gpu, side) in sides.into_iter().filter(|(part, ..)| flags.wants(*part)) {
-        println!("| {side} | {:.0} |", gpu.back_end(recipe, time, on_gpu)?);
+    for (_, side, name) in sides.into_iter().filter(|(part, ..)| flags.wants(*part)) {
+        let speed = gpu.back_end(recipe, time, side)?;
+        told.speed(format!("whole back end, {name}"), side != Side::Processor, speed);
     }
     Ok(())
 }
 
-fn print_uploads(uploads: &Uploads) {
+fn uploads(told: &mut Told, uploads: &Uploads) {
     let Uploads { bytes, copied, normalised } = *uploads;
-    println!("\n## Batches to a receiver's GPU\n");
-    println!(
-        "{:.0} MB of u8 in a slot, the same bytes as by the processor's table.\n",
-        bytes as f64 / 1e6
-    );
-    println!("| | ms | GB/s over the bus |\n| --- | ---: | ---: |");
+    told.line("\n## Batches to a receiver's GPU\n");
+    let megabytes = bytes as f64 / 1e6;
+    told.line(&format!(
+        "{megabytes:.0} MB of u8 in a slot, the same bytes as by the processor's table.\n"
+    ));
+    told.line("| | ms | GB/s over the bus |\n| --- | ---: | ---: |");
     for (what, time) in [("copied", copied), ("copied, normalised to bf16", normalised)] {
         let seconds = time.as_secs_f64();
-        println!("| {what} | {:.2} | {:.1} |", seconds * 1e3, bytes as f64 / seconds / 1e9);
+        let (ms, speed) = (seconds * 1e3, bytes as f64 / seconds / 1e9);
+        told.line(&format!("| {what} | {ms:.2} | {speed:.1} |"));
+        told.summary.uploads.push(Upload { what: what.to_owned(), bytes, ms });
     }
 }
 
-fn print_kernels(measured: &[Kernels], copy_bytes_per_s: f64) {
-    println!("| recipe | kernel | blocks | us a part | us an image | GB/s | of copy |");
-    println!("| --- | --- | ---: | ---: | ---: | ---: | ---: |");
-    for Kernels { recipe, samples, times } in measured {
-        for time in times {
-            let us = time.round().as_secs_f64() * 1e6;
-            let (each, speed) = (us / *samples as f64, time.bytes_per_s());
-            let share = 100.0 * speed / copy_bytes_per_s;
-            let (kernel, blocks, speed) = (time.kernel.name(), time.blocks, speed / 1e9);
-            println!(
-                "| {recipe} | `{kernel}` | {blocks} | {us:.1} | {each:.2} | {speed:.0} | {share:.0} % |"
-            );
-        }
+fn kernels(told: &mut Told, gpu: &Gpu, named: (&str, &Recipe), rounds: u32) -> Result<()> {
+    let copy = gpu.copy_bytes_per_s()?;
+    told.summary.copy_bytes_per_s = Some(copy);
+    told.line("\n## Kernels\n");
+    let gigabytes = copy / 1e9;
+    told.line(&format!("Copy from device to device: {gigabytes:.0} GB/s, read and written.\n"));
+    told.line("| recipe | kernel | blocks | us a part | us an image | GB/s | of copy |");
+    told.line("| --- | --- | ---: | ---: | ---: | ---: | ---: |");
+    for Kernels { recipe, samples, times } in gpu.kernels(named, rounds)? {
+        times.iter().for_each(|time| kernel(told, &recipe, samples, time, copy));
     }
+    let DecodingKernels { times, images, segments } = gpu.decoding_kernels(rounds)?;
+    let what = format!("decode, {segments} segments");
+    times.iter().for_each(|time| kernel(told, &what, images, time, copy));
+    Ok(())
+}
+
+/// One line of the table.
+fn kernel(told: &mut Told, recipe: &str, samples: usize, time: &KernelTime, copy: f64) {
+    let part_us = time.round().as_secs_f64() * 1e6;
+    let (each, bytes_per_s) = (part_us / samples as f64, time.bytes_per_s());
+    let share = 100.0 * bytes_per_s / copy;
+    let (kernel, blocks, speed) = (time.kernel.name(), time.blocks, bytes_per_s / 1e9);
+    told.line(&format!(
+        "| {recipe} | `{kernel}` | {blocks} | {part_us:.1} | {each:.2} | {speed:.0} | {share:.0} % |"
+    ));
+    let (recipe, kernel) = (recipe.to_owned(), kernel.to_owned());
+    told.summary.kernels.push(Kernel { recipe, kernel, blocks, part_us, bytes_per_s });
 }
 
 #[cfg(test)]
@@ -185,7 +271,14 @@ mod tests {
     use super::*;
 
     fn flags(photos: &str) -> GpuFlags {
-        GpuFlags { photos: photos.into(), images: 2, seconds: 1, rounds: 1, only: Vec::new() }
+        GpuFlags {
+            photos: photos.into(),
+            images: 2,
+            seconds: 1,
+            rounds: 1,
+            only: Vec::new(),
+            json: false,
+        }
     }
 
     /// A machine with a driver has nothing to say here.

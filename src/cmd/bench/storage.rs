@@ -9,6 +9,7 @@ use headwater_config::Config;
 use crate::bench::storage::{Bench, Report};
 use crate::cmd::runtime;
 use crate::flags::DatasetFlags;
+use crate::screen::Screen;
 use crate::shutdown::Shutdown;
 
 /// Flags of `bench storage`.
@@ -27,7 +28,7 @@ pub(crate) struct StorageFlags {
     json: bool,
 }
 
-pub(super) fn run(config: &Config, flags: &StorageFlags) -> Result<()> {
+pub(super) fn run(config: &Config, flags: &StorageFlags, screen: &Screen) -> Result<()> {
     ensure!(flags.rounds > 0 && flags.seconds > 0, "nothing to measure");
     let storage = config.storage_tier()?;
     let runtime = runtime()?;
@@ -38,16 +39,20 @@ pub(super) fn run(config: &Config, flags: &StorageFlags) -> Result<()> {
     let bench = Bench::start(runtime, storage, shutdown, Duration::from_secs(flags.seconds))?;
     let ways = bench.ways()?;
     let mut rounds = Vec::new();
+    let progress = screen.progress("rounds", u64::from(flags.rounds) + 1);
     // The first round fills caches and is not counted.
     for number in 0..=flags.rounds {
+        progress.set(number.into());
         let round = ways.iter().map(|way| bench.measure(*way)).collect::<Result<Vec<_>>>()?;
         if number > 0 {
             rounds.push(round);
         }
     }
+    progress.set(u64::from(flags.rounds) + 1);
+    drop(progress);
     let report = Report { samples: bench.samples(), bytes: bench.bytes(), ways, rounds };
     if flags.json {
-        println!("{}", report.json());
+        println!("{}", serde_json::to_string(&report.summary())?);
     } else {
         println!("{report}");
     }

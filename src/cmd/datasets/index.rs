@@ -11,6 +11,7 @@ use headwater_config::Loaded;
 use headwater_core::counted;
 use headwater_storage::{DaliIndex, FormatKind, FoundPlace, IdxForm, Inspector, StorageError};
 
+use super::entries;
 use super::selection::{Selected, Selection};
 use crate::hub::in_order;
 use crate::screen::Screen;
@@ -22,7 +23,11 @@ pub(crate) struct Flags {
     pub(super) selection: Selection,
     /// Writes those that are up to date, and those of another form, too
     #[arg(long)]
-    force: bool,
+    pub(super) force: bool,
+    /// Looks for the entry points of JPEG images instead, with which workers decode them faster, and keeps
+    /// them where storage nodes keep their indices
+    #[arg(long)]
+    pub(super) entries: bool,
 }
 
 /// What became of a shard's index.
@@ -45,6 +50,9 @@ struct Tally {
 }
 
 pub(super) fn run(loaded: &Loaded, flags: &Flags, screen: &Screen) -> Result<()> {
+    if flags.entries {
+        return entries::run(loaded, flags, screen);
+    }
     let mut broken = 0;
     let selected = flags.selection.find(loaded, &Inspector::new(&loaded.config.storage))?;
     // Before the first is written.

@@ -3,6 +3,7 @@
 
 mod add;
 mod count;
+mod entries;
 mod index;
 mod list;
 mod pack;
@@ -29,7 +30,7 @@ pub(crate) enum Verb {
     Count(count::Flags),
     /// Begins a dataset in the hub: makes its folders
     Add(add::Flags),
-    /// Writes a DALI index beside every shard that is a tar or a TFRecord file
+    /// Writes a DALI index beside every shard that is a tar or a TFRecord file, or makes entry points
     Index(index::Flags),
     /// Reads every sample and lists those that are broken
     Validate(validate::Flags),

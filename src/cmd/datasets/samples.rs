@@ -5,7 +5,7 @@ use clap::Args;
 use headwater_config::Config;
 use headwater_core::{counted, printable};
 use headwater_storage::{DatasetConfig, FormatKind, Storage, StorageConfig};
-use headwater_storage_client::{EncodedSample, FieldSelection};
+use headwater_storage_client::{EncodedSample, Field, FieldSelection};
 
 use crate::cmd::runtime;
 use crate::run::bytes;
@@ -109,7 +109,7 @@ fn shown(shard: &str, sample: &EncodedSample) -> String {
     match &sample.fields {
         Err(verdict) => lines.push_str(&format!("  bad: {}\n", printable(&verdict.to_string()))),
         Ok(fields) => {
-            for (name, data) in fields {
+            for Field { name, data, .. } in fields {
                 lines.push_str(&format!("  {}: {}\n", printable(name), value(data)));
             }
         }

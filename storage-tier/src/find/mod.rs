@@ -3,17 +3,18 @@
 mod braces;
 mod distant;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use glob::MatchOptions;
 use headwater_storage_client::{ShardFile, ShardFileError};
 
 use crate::StorageError;
-use crate::source::{Place, SourceUrl, Sources};
+use crate::source::{PYTHON, Place, PythonSource, SourceUrl, Sources};
 
 pub(crate) use distant::find_distant;
 
 /// Endings of files that lie beside shards and are none.
-const INDEX_ENDINGS: [&str; 2] = [".idx", crate::kept::KEPT_ENDING];
+const INDEX_ENDINGS: [&str; 3] = [".idx", crate::kept::KEPT_ENDING, crate::kept::ENTRIES_ENDING];
 
 /// The shards' absolute paths: braces in the order in which they expand, globs sorted by name.
 /// Files that are named must exist; that they are read is not tried here.
@@ -46,6 +47,10 @@ pub(crate) fn find_places(
 ) -> Result<Vec<Place>, StorageError> {
     let mut places = Vec::new();
     for pattern in patterns {
+        if let Some(class) = pattern.strip_prefix(PYTHON) {
+            places.push(Place { source: Arc::new(PythonSource), path: class.into() });
+            continue;
+        }
         if SourceUrl::is_one(pattern) {
             find_distant(pattern, sources.distant(), &mut places)?;
             continue;
@@ -144,7 +149,8 @@ mod tests {
 
     #[test]
     fn indices_and_hidden_files_are_no_shards() {
-        let folder = folder(&["a.tar", "a.idx", "a.tar.idx", "a.tar.hwidx", ".b.tar"]);
+        let folder =
+            folder(&["a.tar", "a.idx", "a.tar.idx", "a.tar.hwidx", "a.tar.hwentries", ".b.tar"]);
         assert_eq!(find(&folder, "*").unwrap(), ["a.tar"]);
     }
 

@@ -16,9 +16,9 @@ use super::Parquet;
 use super::TfRecord;
 #[cfg(feature = "format-zarr")]
 use super::Zarr;
-use super::{Folder, Format, LineKind, Lines, Npy, Tar, Tokens};
+use super::{Folder, Format, LineKind, Lines, Npy, Python, Tar, Tokens};
 use crate::kept::KeptIndices;
-use crate::source::{Place, Stat};
+use crate::source::{PYTHON, Place, Stat};
 use crate::{DatasetConfig, StorageConfig, StorageError};
 
 /// A format by name.
@@ -54,6 +54,8 @@ pub enum FormatKind {
     Jsonl,
     /// Lines of text.
     Text,
+    /// Map-style datasets of PyTorch: classes of a module.
+    Python,
 }
 
 impl FormatKind {
@@ -177,6 +179,7 @@ impl<'a> Formats<'a> {
             FormatKind::Tsv => lines(LineKind::Tsv),
             FormatKind::Jsonl => lines(LineKind::Json),
             FormatKind::Text => lines(LineKind::Text),
+            FormatKind::Python => Arc::new(Python::new(self.config, self.dataset)),
             #[cfg(feature = "format-hdf5")]
             FormatKind::Hdf5 => Arc::new(Hdf5::new(self.dataset)),
             #[cfg(feature = "format-zarr")]
@@ -195,6 +198,9 @@ impl<'a> Formats<'a> {
 
 /// A name without a known ending is taken for a tar, as it always was.
 fn guess(place: &Place) -> Result<FormatKind, StorageError> {
+    if place.name().starts_with(PYTHON) {
+        return Ok(FormatKind::Python);
+    }
     if let Some(kind) = FormatKind::of_name(&place.file_name()) {
         return Ok(kind);
     }

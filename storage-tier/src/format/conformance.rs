@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use bytes::Bytes;
-use headwater_storage_client::{FieldSelection, Object, ObjectError};
+use headwater_storage_client::{Field, FieldSelection, Object, ObjectError};
 
 use super::{Format, Opened};
 use crate::source::{Listed, Place, Source, Stat, Version};
@@ -154,7 +154,8 @@ pub(crate) fn samples(format: &dyn Format, place: &Place) -> Result<Vec<Shown>, 
         }
         let indices: Vec<u32> = (0..outline.samples).collect();
         for sample in shard.read(&indices, &FieldSelection::all())? {
-            let fields: Vec<_> = sample.fields().cloned().collect();
+            let pair = |field: &Field| (field.name.clone(), field.data.clone());
+            let fields: Vec<_> = sample.fields().map(pair).collect();
             for (name, _) in &fields {
                 assert!(outline.fields.contains(name), "the outline lacks `{name}`");
             }

@@ -69,7 +69,7 @@ pub(super) fn read(format: &dyn Format, place: &Place) -> Result<Vec<Shard<Read>
                 let read = shard.read(&numbers, &FieldSelection::all())?;
                 let sample = |sample: headwater_proto::storage::EncodedSample| {
                     let fields = sample.fields.expect("a whole sample").into_iter();
-                    let fields = fields.map(|(name, bytes)| (name, bytes.to_vec())).collect();
+                    let fields = fields.map(|field| (field.name, field.data.to_vec())).collect();
                     Read { key: sample.key, fields }
                 };
                 read.into_iter().map(sample).collect()

@@ -18,6 +18,7 @@ mod mds;
 mod npy;
 #[cfg(feature = "format-parquet")]
 mod parquet;
+mod python;
 mod tar;
 #[cfg(feature = "format-tfrecord")]
 mod tfrecord;
@@ -44,6 +45,7 @@ pub(crate) use mds::Mds;
 pub(crate) use npy::Npy;
 #[cfg(feature = "format-parquet")]
 pub(crate) use parquet::Parquet;
+pub(crate) use python::Python;
 pub use tar::{IdxForm, InspectedShard, SampleCount, count_samples};
 pub(crate) use tar::{Tar, count_at};
 #[cfg(feature = "format-tfrecord")]

@@ -1,8 +1,10 @@
-//! The shards of a dataset one by one, for tools that look after them: nothing is served, kept or cached.
+//! The shards of a dataset one by one, for tools that look after them: nothing is served or cached, and nothing
+//! is kept but entry points, where [`FoundPlace::keep_entries`] is asked for them.
 //!
 //! An [`Inspector`] finds places (files, objects, folders) of any source. A place counts its samples, and
 //! gives its shards; a shard is opened together with all that is wrong with it.
 
+mod entries;
 mod shard;
 
 use std::path::{Path, PathBuf};
@@ -13,12 +15,13 @@ use crate::find::find_places;
 #[cfg(feature = "format-tfrecord")]
 use crate::format::TfRecord;
 use crate::format::{Format, Formats, InspectedShard, Tar, count_at};
-use crate::kept::KeptIndices;
+use crate::kept::{KeptEntries, KeptIndices, KeptPlaces};
 use crate::source::{Place, Sources, Stat, Sums, read_whole};
 use crate::{
     DatasetConfig, FormatKind, IdxForm, OnBrokenShard, SampleCount, StorageConfig, StorageError,
 };
 
+pub use entries::ShardEntriesKept;
 pub use shard::{FoundShard, InspectedSamples};
 
 const NOT_OF_THIS_FORMAT: &str = "DALI has such indices for tars and TFRecord files only";
@@ -31,6 +34,7 @@ pub struct Inspector {
     sources: Sources,
     sums: Arc<Sums>,
     kept: Arc<KeptIndices>,
+    entries: Arc<KeptEntries>,
 }
 
 /// A file, an object or a folder with one shard or several.
@@ -40,6 +44,7 @@ pub struct FoundPlace {
     kind: FormatKind,
     format: Arc<dyn Format>,
     sums: Arc<Sums>,
+    entries: Arc<KeptEntries>,
 }
 
 /// The index that DALI reads beside a shard.
@@ -70,7 +75,10 @@ impl Inspector {
     fn with(config: &StorageConfig, kept: KeptIndices) -> Self {
         let config = StorageConfig { on_broken_shard: OnBrokenShard::Fail, ..config.clone() };
         let sources = Sources::new(&config);
-        Self { config, sources, sums: Arc::default(), kept: Arc::new(kept) }
+        let places =
+            KeptPlaces { folder: config.index_dir.clone(), fallback: index_fallback_dir() };
+        let entries = Arc::new(KeptEntries::new(places));
+        Self { config, sources, sums: Arc::default(), kept: Arc::new(kept), entries }
     }
 
     /// What the patterns of a dataset name, in order.
@@ -84,7 +92,8 @@ impl Inspector {
         for place in find_places(&dataset.shards, &self.sources)? {
             let kind = formats.kind_of(&place)?;
             let format = formats.of_kind(kind)?;
-            found.push(FoundPlace { place, kind, format, sums: self.sums.clone() });
+            let (sums, entries) = (self.sums.clone(), self.entries.clone());
+            found.push(FoundPlace { place, kind, format, sums, entries });
         }
         Ok(found)
     }
@@ -98,6 +107,7 @@ impl Inspector {
             kind: FormatKind::Tar,
             format: format.clone(),
             sums: self.sums.clone(),
+            entries: self.entries.clone(),
         };
         paths.iter().map(found).collect()
     }

@@ -9,6 +9,7 @@ mod conformance;
 mod distant;
 mod hub;
 mod local;
+mod python;
 mod registry;
 #[cfg(feature = "source-object-store")]
 mod stores;
@@ -29,6 +30,7 @@ use headwater_core::{Digest, Digester};
 use headwater_storage_client::{Object, ObjectError};
 
 pub(crate) use local::LocalSource;
+pub(crate) use python::{PYTHON, PythonSource};
 pub(crate) use registry::Registry;
 #[cfg(feature = "format-mds")]
 pub(crate) use sums::hex;

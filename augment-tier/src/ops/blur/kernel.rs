@@ -10,10 +10,13 @@ pub const SIDE: usize = 2 * RADIUS + 1;
 
 /// More than the sums of the twins can differ from the sums of the definition, in levels.
 ///
-/// A sum stays below 256, where a rounding moves it by 2^-17 at most. The definition rounds 81
-/// times; that is 0.00062. The two passes round five times each and once more for each pair of rows,
-/// 0.00009. The weights of the window are rounded products, 0.00002. Together that is below 0.00075.
-pub(super) const DOUBT: f32 = 1.0 / 1024.0;
+/// A sum stays below 256. A rounding moves it by 2^-17 at most from 128 on, by half of that from 64 on, and
+/// so forth. The definition rounds 81 times. The weights are largest in the middle: less than half of them
+/// come with the first 40 products, no more than 2/9 with the first two rows and 1/9 with the first one. So 41
+/// roundings are of 2^-17, 22 of half of that, 9 of a quarter and 9 of an eighth; that comes to 55.4 times 2^-17. The
+/// two passes round five times each and once more for each pair of rows, 11 times 2^-17. The weights of the
+/// window are rounded products, 2 times 2^-17. Together that is below 72 times 2^-17.
+pub(super) const DOUBT: f32 = 9.0 / 16384.0;
 
 /// How far a sum of the twins may lie from a level to be rounded to it without another look.
 pub(super) const CLEAR: f32 = 0.5 - DOUBT;
@@ -77,7 +80,7 @@ pub fn reflect(at: isize, len: usize) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::{CLEAR, RADIUS, UNSEEN, reflect};
+    use super::{CLEAR, DOUBT, Kernel, RADIUS, UNSEEN, reflect};
 
     #[test]
     fn beyond_an_edge_positions_run_back_and_forth() {
@@ -85,6 +88,21 @@ mod tests {
         assert_eq!(positions, [1, 0, 1, 2, 3, 2, 1, 0, 1, 2, 3, 2, 1, 0, 1, 2, 3][..17]);
         assert_eq!((-4..5).map(|at| reflect(at, 1)).max(), Some(0));
         assert_eq!((-2..4).map(|at| reflect(at, 2)).collect::<Vec<_>>(), [0, 1, 0, 1, 0, 1]);
+    }
+
+    #[test]
+    fn the_doubt_covers_all_roundings() {
+        // Half a unit in the last place.
+        let rounding = |sum: f64| 2f64.powi((sum.log2().floor() as i32).max(-20) - 24);
+        for step in 1..2000 {
+            let kernel = Kernel::new(step as f32 / 100.0);
+            let (mut sum, mut moved) = (0.0, 13.0 * 2f64.powi(-17));
+            for weight in kernel.window.as_flattened() {
+                sum += 255.0 * f64::from(*weight);
+                moved += rounding(sum);
+            }
+            assert!(moved < f64::from(DOUBT), "{moved} with {kernel:?}");
+        }
     }
 
     #[test]

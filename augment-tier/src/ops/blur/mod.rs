@@ -2,10 +2,11 @@
 //!
 //! The definition adds 81 products for each pixel. The twins add 18, in two passes. Both sums differ
 //! by less than `kernel::DOUBT`; so a pixel whose sum of 18 lies further than that from a tie is
-//! rounded to the same level. The others, about one of 500, are summed again as the definition does.
+//! rounded to the same level. The others, about one of 900, are summed again as the definition does.
 
 #[cfg(target_arch = "x86_64")]
 mod avx512;
+mod by_compiler;
 mod kernel;
 pub mod plain;
 mod rows;
@@ -30,5 +31,5 @@ pub fn apply(simd: Simd, view: &mut Planes, sigma: f32, scratch: &mut Scratch) {
 }
 
 twin! {
-    fn by_rows(view: &mut Planes, sigma: f32, scratch: &mut Scratch) = rows::apply;
+    fn by_rows(view: &mut Planes, sigma: f32, scratch: &mut Scratch) = by_compiler::apply;
 }

@@ -1,186 +1,238 @@
-//! The blur row by row, in a form that compilers turn into vectors: two passes of nine products, and
-//! the sum of `plain` where the two passes leave a doubt. Beyond the edges rows are made longer
+//! The blur row by row: two passes of nine products, first along rows, then down columns for eight rows at
+//! a time; and the sum of `plain` where the two passes leave a doubt. Beyond the edges rows are made longer
 //! beforehand, and only the rows in reach are kept.
 
 use crate::image::Planes;
-use crate::ops::blur::kernel::CLEAR;
-use crate::ops::blur::{Kernel, RADIUS, SIDE, plain, reflect};
+use crate::ops::blur::{Kernel, RADIUS, SIDE, reflect};
 use crate::simd::Aligned;
-
-/// Rows that go through the horizontal pass before the vertical pass takes its turn.
-const CHUNK: usize = 8;
-
-/// Rows that are kept before and after the horizontal pass: those of a chunk, and those before it that are in
-/// reach of a row that is not yet done.
-const RING: usize = CHUNK + 2 * RADIUS;
 
 /// Columns that are summed together, and summed again together.
 pub(super) const BLOCK: usize = 16;
 
-/// Adding this to a value from 0 to 255 leaves the value, rounded half to even, in the lowest
-/// byte of the sum.
-const ROUNDER: f32 = 1.5 * (1 << 23) as f32;
+/// Rows that are summed together. They are [`RADIUS`] rows behind those that have gone through the first pass.
+pub(super) const BAND: usize = 2 * RADIUS;
+
+/// Rows in reach of a band, and rows of the first pass that are kept: row y is at y modulo this.
+pub(super) const REACH: usize = 2 * BAND;
+
+/// Rows as they were that are kept: row y is at y modulo this.
+const KEPT: usize = 64;
+
+/// Bands after which blocks in doubt are summed again: rows in reach of those are kept so long.
+const BANDS_PATIENT: usize = 6;
+
+/// Blocks that are summed again together, for each sum waits for the one before.
+pub(super) const TOGETHER: usize = 4;
+
+/// Sums of the first pass, or levels with mirrored ends.
+pub(super) type Block<T> = [T; BLOCK];
+
+/// A block of each row of sums that is kept.
+pub(super) type Column = [Block<f32>; REACH];
+
+/// The rows of a band.
+pub(super) type Lines<'a> = [&'a mut [Block<u8>]; BAND];
+
+/// The levels that a block is made of, by row.
+pub(super) type Window<'a> = [&'a [u8; BLOCK + 2 * RADIUS]; SIDE];
 
 /// Memory between views.
 #[derive(Debug, Default)]
 pub struct Scratch {
-    pub(super) plain: plain::Scratch,
-    /// `f32[RING, stride]`: row y with its mirrored ends is at y modulo [`RING`].
-    long: Aligned<f32>,
-    /// `f32[RING, width]`: row y of the horizontal pass is at y modulo [`RING`].
-    ring: Aligned<f32>,
+    pub(super) plain: super::plain::Scratch,
+    /// `u8[KEPT, blocks + 1, BLOCK]`: rows with their mirrored ends.
+    levels: Aligned<u8>,
+    /// `f32[blocks, REACH, BLOCK]`: rows after the first pass.
+    sums: Aligned<f32>,
+    /// `f32[blocks + 1, BLOCK]`: the row that goes through the first pass.
+    numbers: Aligned<f32>,
+    /// `u8[BAND, blocks, BLOCK]`: a band that is not written to its place at once.
+    spare: Aligned<u8>,
+    in_doubt: Vec<Place>,
 }
 
-/// The rows in reach of one row, all equally long.
-pub(super) struct Reach<'a> {
-    pub(super) middle: &'a [f32],
-    /// Above and below, by distance.
-    pub(super) pairs: [[&'a [f32]; 2]; RADIUS],
-    /// Before the horizontal pass and with their ends, from the top one.
-    pub(super) window: [&'a [f32]; SIDE],
+/// Where a block is: its row, and its number in the row.
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    row: usize,
+    block: usize,
 }
 
-// === impl Reach ===
+/// What sets of instructions have ways of their own for.
+pub(super) struct Passes<Across, Down, Again> {
+    /// A row with its mirrored ends, which begin [`RADIUS`] before the first sum, to numbers, and these to the sums
+    /// of a slot.
+    pub(super) across: Across,
+    /// A block of each of the rows in reach of a band, which are given by their slots from the top one, to the
+    /// levels of that block of the band. A bit for each row in which a sum is near a tie.
+    pub(super) down: Down,
+    /// The levels of blocks by the sums of the definition.
+    pub(super) again: Again,
+}
 
-impl<'a> Reach<'a> {
-    /// The rows in reach of row `y`.
+/// The rows of a plane that are kept.
+struct Rows<'a> {
+    levels: &'a mut [Block<u8>],
+    sums: &'a mut [Column],
+    numbers: &'a mut [Block<f32>],
+    width: usize,
+    height: usize,
+}
+
+// === impl Rows ===
+
+impl Rows<'_> {
+    /// Row `y` with its mirrored ends.
     #[inline(always)]
-    fn of(long: &'a [f32], ring: &'a [f32], y: usize, width: usize, height: usize) -> Self {
-        let stride = stride(width);
-        let at = |offset: isize| reflect(y as isize + offset, height) % RING;
-        let row = |offset: isize| &ring[at(offset) * width..][..width];
-        let pairs = [[row(-1), row(1)], [row(-2), row(2)], [row(-3), row(3)], [row(-4), row(4)]];
-        let window = std::array::from_fn(|step| {
-            &long[at(step as isize - RADIUS as isize) * stride..][..stride]
-        });
-        Self { middle: row(0), pairs, window }
+    fn long(&self, y: usize) -> &[Block<u8>] {
+        let blocks = self.sums.len() + 1;
+        &self.levels[y % KEPT * blocks..][..blocks]
+    }
+
+    /// Keeps row `y`.
+    #[inline(always)]
+    fn keep(&mut self, y: usize, row: &[u8]) {
+        let (width, blocks) = (self.width, self.sums.len() + 1);
+        let long = self.levels[y % KEPT * blocks..][..blocks].as_flattened_mut();
+        long[RADIUS..][..width].copy_from_slice(row);
+        for beyond in 1..=RADIUS {
+            long[RADIUS - beyond] = row[reflect(-(beyond as isize), width)];
+            let right = width - 1 + beyond;
+            long[RADIUS + right] = row[reflect(right as isize, width)];
+        }
+    }
+
+    /// Takes row `y` through the first pass.
+    #[inline(always)]
+    fn sum(
+        &mut self,
+        kernel: &Kernel,
+        y: usize,
+        across: impl Fn(&Kernel, &[Block<u8>], &mut [Block<f32>], &mut [Column], usize),
+    ) {
+        let blocks = self.sums.len() + 1;
+        let levels = &self.levels[y % KEPT * blocks..][..blocks];
+        across(kernel, levels, self.numbers, self.sums, y % REACH);
+    }
+
+    /// The slots of the rows in reach of the band that begins with row `first`, which may be above the plane.
+    #[inline(always)]
+    fn reach(&self, first: isize) -> [usize; REACH] {
+        let mut slots = [0; REACH];
+        for (step, slot) in slots.iter_mut().enumerate() {
+            *slot = reflect(first + step as isize - RADIUS as isize, self.height) % REACH;
+        }
+        slots
+    }
+
+    #[inline(always)]
+    fn window(&self, Place { row, block }: Place) -> Window<'_> {
+        std::array::from_fn(|step| {
+            let y = reflect(row as isize + step as isize - RADIUS as isize, self.height);
+            let long = self.long(y).as_flattened();
+            long[block * BLOCK..].first_chunk().expect("a row and its ends")
+        })
+    }
+
+    /// Takes the band that begins with row `first` through the second pass.
+    #[inline(always)]
+    fn finish_band(
+        &self,
+        kernel: &Kernel,
+        plane: &mut [u8],
+        first: isize,
+        spare: &mut [u8],
+        in_doubt: &mut Vec<Place>,
+        down: impl Fn(&Kernel, &Column, &[usize; REACH], &mut Lines<'_>, usize) -> u8,
+    ) {
+        let Self { width, height, .. } = *self;
+        let end = height.min((first + BAND as isize) as usize);
+        let seen = first.max(0) as usize..end;
+        let to = &mut plane[seen.start * width..seen.end * width];
+        let is_whole = seen.len() == BAND && width.is_multiple_of(BLOCK);
+        let mut lines = if is_whole { &mut *to } else { &mut *spare }
+            .as_chunks_mut()
+            .0
+            .chunks_exact_mut(self.sums.len());
+        let mut lines: Lines<'_> = std::array::from_fn(|_| lines.next().expect("rows of a band"));
+        let slots = self.reach(first);
+        for (block, column) in self.sums.iter().enumerate() {
+            let mut bits = down(kernel, column, &slots, &mut lines, block);
+            while bits != 0 {
+                let row = first + bits.trailing_zeros() as isize;
+                if row >= 0 && seen.contains(&(row as usize)) {
+                    in_doubt.push(Place { row: row as usize, block });
+                }
+                bits &= bits - 1;
+            }
+        }
+        if !is_whole {
+            let above = (seen.start as isize - first) as usize;
+            let lines = spare.chunks_exact(self.sums.len() * BLOCK).skip(above);
+            for (to, line) in to.chunks_exact_mut(width).zip(lines) {
+                to.copy_from_slice(&line[..width]);
+            }
+        }
+    }
+
+    /// Sums blocks again that are in doubt.
+    #[inline(always)]
+    fn settle(
+        &self,
+        kernel: &Kernel,
+        plane: &mut [u8],
+        in_doubt: &mut Vec<Place>,
+        again: impl Fn(&Kernel, &[Window<'_>; TOGETHER]) -> [Block<u8>; TOGETHER],
+    ) {
+        for places in in_doubt.chunks(TOGETHER) {
+            let of = |n: usize| places[n.min(places.len() - 1)];
+            let levels = again(kernel, &std::array::from_fn(|n| self.window(of(n))));
+            for (&Place { row, block }, levels) in places.iter().zip(levels) {
+                let row = &mut plane[row * self.width..][..self.width];
+                row[block * BLOCK..].iter_mut().zip(levels).for_each(|(to, level)| *to = level);
+            }
+        }
+        in_doubt.clear();
     }
 }
 
-/// Values of a row with its mirrored ends, up to a whole number of vectors.
+/// All rows of all planes through the two passes.
 #[inline(always)]
-fn stride(width: usize) -> usize {
-    (width + 2 * RADIUS).next_multiple_of(16)
-}
-
-#[inline(always)]
-pub(super) fn apply(view: &mut Planes, sigma: f32, scratch: &mut Scratch) {
-    apply_with(view, sigma, scratch, horizontal, vertical);
-}
-
-/// All rows of all planes through the two passes over a row.
-#[inline(always)]
-pub(super) fn apply_with(
+pub(super) fn apply_with<Across, Down, Again>(
+    kernel: &Kernel,
     view: &mut Planes,
-    sigma: f32,
     scratch: &mut Scratch,
-    horizontal: impl Fn(&Kernel, &[f32], &mut [f32]),
-    vertical: impl Fn(&Kernel, &Reach<'_>, &mut [u8]),
-) {
-    let kernel = Kernel::new(sigma);
+    passes: &Passes<Across, Down, Again>,
+) where
+    Across: Fn(&Kernel, &[Block<u8>], &mut [Block<f32>], &mut [Column], usize) + Copy,
+    Down: Fn(&Kernel, &Column, &[usize; REACH], &mut Lines<'_>, usize) -> u8 + Copy,
+    Again: Fn(&Kernel, &[Window<'_>; TOGETHER]) -> [Block<u8>; TOGETHER] + Copy,
+{
     let (width, height) = (view.extent().width as usize, view.extent().height as usize);
-    let stride = stride(width);
-    let long = scratch.long.first(RING * stride);
-    let ring = scratch.ring.first(RING * width);
+    let blocks = width.div_ceil(BLOCK);
+    let levels = scratch.levels.first(KEPT * (blocks + 1) * BLOCK).as_chunks_mut().0;
+    let sums = scratch.sums.first(blocks * REACH * BLOCK).as_chunks_mut().0.as_chunks_mut().0;
+    let spare = scratch.spare.first(BAND * blocks * BLOCK);
+    let numbers = scratch.numbers.first((blocks + 1) * BLOCK).as_chunks_mut().0;
+    let mut rows = Rows { levels, sums, numbers, width, height };
+    let in_doubt = &mut scratch.in_doubt;
     for plane in view.planes_mut() {
-        let mut blurred = 0;
-        for start in (0..height).step_by(CHUNK) {
-            let end = height.min(start + CHUNK);
-            for y in start..end {
-                let row = &mut long[y % RING * stride..][..stride];
-                lengthen(&plane[y * width..][..width], row);
-                horizontal(&kernel, row, &mut ring[y % RING * width..][..width]);
+        // The band behind the last rows has none below it.
+        let ends = height + RADIUS;
+        for (number, start) in (0..ends).step_by(BAND).enumerate() {
+            let new = start..height.min(start + BAND);
+            // Vectors lie across what was written just before, and would wait for it.
+            for y in new.clone() {
+                rows.keep(y, &plane[y * width..][..width]);
             }
-            let reached = if end == height { end } else { end - RADIUS };
-            for y in blurred..reached {
-                let reach = Reach::of(long, ring, y, width, height);
-                vertical(&kernel, &reach, &mut plane[y * width..][..width]);
+            for y in new {
+                rows.sum(kernel, y, passes.across);
             }
-            blurred = reached;
-        }
-    }
-}
-
-/// A row as numbers, with its mirrored ends.
-#[inline(always)]
-fn lengthen(from: &[u8], row: &mut [f32]) {
-    let width = from.len();
-    for (value, level) in row[RADIUS..][..width].iter_mut().zip(from) {
-        *value = f32::from(*level);
-    }
-    for beyond in 1..=RADIUS {
-        row[RADIUS - beyond] = f32::from(from[reflect(-(beyond as isize), width)]);
-        let right = width - 1 + beyond;
-        row[RADIUS + right] = f32::from(from[reflect(right as isize, width)]);
-    }
-}
-
-/// `row` begins [`RADIUS`] values before the first one wanted.
-#[inline(always)]
-pub(super) fn horizontal(kernel: &Kernel, row: &[f32], to: &mut [f32]) {
-    let weights = kernel.weights;
-    for (value, near) in to.iter_mut().zip(row.windows(2 * RADIUS + 1)) {
-        let mut sum = weights[0] * near[4];
-        sum = weights[1].mul_add(near[3] + near[5], sum);
-        sum = weights[2].mul_add(near[2] + near[6], sum);
-        sum = weights[3].mul_add(near[1] + near[7], sum);
-        *value = weights[4].mul_add(near[0] + near[8], sum);
-    }
-}
-
-/// The rows in reach to one row of levels.
-#[inline(always)]
-pub(super) fn vertical(kernel: &Kernel, reach: &Reach<'_>, to: &mut [u8]) {
-    let (blocks, rest) = to.as_chunks_mut::<BLOCK>();
-    let done = blocks.len() * BLOCK;
-    for (number, block) in blocks.iter_mut().enumerate() {
-        levels(kernel, reach, number * BLOCK, block);
-    }
-    one_by_one(kernel, reach, done, rest);
-}
-
-/// The columns from `first` on, one at a time.
-#[inline(always)]
-pub(super) fn one_by_one(kernel: &Kernel, reach: &Reach<'_>, first: usize, to: &mut [u8]) {
-    for (number, level) in to.as_chunks_mut::<1>().0.iter_mut().enumerate() {
-        levels(kernel, reach, first + number, level);
-    }
-}
-
-/// `N` levels from column `first` on.
-#[inline(always)]
-fn levels<const N: usize>(kernel: &Kernel, reach: &Reach<'_>, first: usize, to: &mut [u8; N]) {
-    let weights = kernel.weights;
-    let at = |row: &[f32]| *row[first..].first_chunk::<N>().expect("within a row");
-    let middle = at(reach.middle);
-    let [[a0, b0], [a1, b1], [a2, b2], [a3, b3]] = reach.pairs.map(|pair| pair.map(at));
-    let mut in_doubt = 0;
-    for x in 0..N {
-        let mut sum = weights[0] * middle[x];
-        sum = weights[1].mul_add(a0[x] + b0[x], sum);
-        sum = weights[2].mul_add(a1[x] + b1[x], sum);
-        sum = weights[3].mul_add(a2[x] + b2[x], sum);
-        sum = weights[4].mul_add(a3[x] + b3[x], sum);
-        let rounded = sum + ROUNDER;
-        in_doubt |= u32::from((sum - (rounded - ROUNDER)).abs() > CLEAR);
-        to[x] = rounded.to_bits() as u8;
-    }
-    if in_doubt != 0 {
-        *to = again(kernel, reach, first);
-    }
-}
-
-/// `N` levels from column `first` on, by the sums of the definition.
-#[inline(always)]
-fn again<const N: usize>(kernel: &Kernel, reach: &Reach<'_>, first: usize) -> [u8; N] {
-    let mut sums = [0.0_f32; N];
-    for (row, weights) in reach.window.iter().zip(&kernel.window) {
-        for (shift, weight) in weights.iter().enumerate() {
-            let values: &[f32; N] = row[first + shift..].first_chunk().expect("within the ends");
-            for (sum, value) in sums.iter_mut().zip(values) {
-                *sum = weight.mul_add(*value, *sum);
+            let first = start as isize - RADIUS as isize;
+            rows.finish_band(kernel, plane, first, spare, in_doubt, passes.down);
+            if number % BANDS_PATIENT == BANDS_PATIENT - 1 || start + BAND >= ends {
+                rows.settle(kernel, plane, in_doubt, passes.again);
             }
         }
     }
-    sums.map(|sum| (sum + ROUNDER).to_bits() as u8)
 }

@@ -21,7 +21,9 @@ use crate::simd::{Simd, twin};
 pub fn write(simd: Simd, view: &Planes, table: &CastTable, row: &mut [u8]) {
     match simd {
         Simd::Plain => plain::write(view, table, row),
-        _ if table.dtype() == Dtype::Fp8E4m3 && lookup::is_fast(simd) => {
+        _ if lookup::is_fast(simd)
+            && matches!(table.dtype(), Dtype::Bf16 | Dtype::F16 | Dtype::Fp8E4m3) =>
+        {
             by_registers(simd, view, table, row);
         }
         // Its arithmetic costs more than eight lookups in memory.
@@ -32,13 +34,17 @@ pub fn write(simd: Simd, view: &Planes, table: &CastTable, row: &mut [u8]) {
     }
 }
 
-/// Elements of one byte, each looked up.
+/// Elements of one byte or two, each looked up.
 fn by_registers(simd: Simd, view: &Planes, table: &CastTable, row: &mut [u8]) {
     plain::check_row(view, table, row);
     let plane_bytes = row.len() / 3;
     let planes = view.planes().into_iter().zip(row.chunks_exact_mut(plane_bytes));
     for (channel, (plane, to)) in planes.enumerate() {
-        lookup::map_into(simd, plane, &table.levels(channel).map(|element| element as u8), to);
+        let bytes = table.bytes(channel);
+        match table.dtype() {
+            Dtype::Fp8E4m3 => lookup::map_into(simd, plane, &bytes[0], to),
+            _ => lookup::map_into_words(simd, plane, bytes, to),
+        }
     }
 }
 

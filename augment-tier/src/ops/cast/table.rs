@@ -18,6 +18,8 @@ pub struct CastTable {
     scale: f32,
     /// Per channel and level the element's bits; the lower bytes count.
     bits: Box<LevelElements>,
+    /// Per channel the lowest bytes of all elements, and the bytes above them.
+    bytes: Box<[[[u8; 256]; 2]; 3]>,
     /// Arithmetic that gives the same, if any was found.
     affine: Option<Affine>,
 }
@@ -44,7 +46,9 @@ impl CastTable {
         let scale = if dtype == Dtype::Fp8E4m3 { scale } else { 1.0 };
         let bits = level_elements(&normalise, dtype, scale);
         let affine = Affine::find(&normalise, dtype, scale, &bits);
-        Self { dtype, normalise, scale, bits, affine }
+        let byte = |n: usize| move |element: u32| element.to_le_bytes()[n];
+        let bytes = Box::new(bits.each_ref().map(|of| [of.map(byte(0)), of.map(byte(1))]));
+        Self { dtype, normalise, scale, bits, bytes, affine }
     }
 
     /// Mean and standard deviation that it was made for.
@@ -69,6 +73,11 @@ impl CastTable {
     #[must_use]
     pub fn dtype(&self) -> Dtype {
         self.dtype
+    }
+
+    /// The lowest bytes of the elements of a channel's levels, and the bytes above them.
+    pub(super) fn bytes(&self, channel: usize) -> &[[u8; 256]; 2] {
+        &self.bytes[channel]
     }
 
     /// Bits of the element of each level of a channel.

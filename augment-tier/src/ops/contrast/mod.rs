@@ -1,6 +1,8 @@
 //! Contrast: a blend with the mean luma.
 
 #[cfg(target_arch = "x86_64")]
+mod avx2;
+#[cfg(target_arch = "x86_64")]
 mod avx512;
 pub mod plain;
 
@@ -11,6 +13,8 @@ use crate::simd::{Simd, twin};
 /// Spreads values about the mean luma by `factor`; 1 changes nothing.
 pub fn apply(simd: Simd, view: &mut Planes, factor: f32) {
     let sum = match simd {
+        #[cfg(target_arch = "x86_64")]
+        Simd::Avx2(proof) => avx2::luma_sum(proof, view.planes()),
         #[cfg(target_arch = "x86_64")]
         Simd::Avx512(proof) => avx512::luma_sum(proof, view.planes()),
         _ => sum_of(simd, view),

@@ -3,7 +3,7 @@
 #[cfg(target_arch = "x86_64")]
 mod avx2;
 #[cfg(target_arch = "x86_64")]
-mod avx512;
+mod bytes;
 pub mod plain;
 #[cfg(target_arch = "x86_64")]
 mod tables;
@@ -18,7 +18,10 @@ pub fn apply(simd: Simd, view: &mut Planes, turns: f32) {
         #[cfg(target_arch = "x86_64")]
         Simd::Avx2(proof) => avx2::apply(proof, view, turns),
         #[cfg(target_arch = "x86_64")]
-        Simd::Avx512(proof) => avx512::apply(proof, view, turns),
+        Simd::Avx512(proof) => match proof.vbmi() {
+            Some(proof) => bytes::avx512::apply(proof, view, turns),
+            None => avx2::apply(proof.avx2(), view, turns),
+        },
         // A table of divisions and 16 bits a pixel, as the other twins have them, are not written.
         #[cfg(target_arch = "aarch64")]
         Simd::Neon(_) => plain::apply(view, turns),

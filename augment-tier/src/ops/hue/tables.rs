@@ -4,6 +4,3 @@
 /// to.
 pub(super) const ONE_LESS: [u32; 8] =
     [0xffff_fffe, 0, 0x1100_0000, 0x0111, 0x222a_aaaa, 0x2323_2222, 0x0002_2222, 0];
-
-/// More than the error of a quotient, less than half its distance from the next integer.
-pub(super) const MARGIN: f32 = 1.0 / 4096.0;

@@ -1,7 +1,7 @@
 //! Bytes looked up in a table of 256 that is held in registers, where the processor can.
 
 #[cfg(target_arch = "x86_64")]
-mod avx512;
+pub(super) mod avx512;
 
 use crate::simd::Simd;
 
@@ -41,4 +41,22 @@ pub(crate) fn map_into(simd: Simd, values: &[u8], table: &[u8; 256], to: &mut [u
         return avx512::map_into(proof, values, table, to);
     }
     values.iter().zip(to).for_each(|(value, to)| *to = table[usize::from(*value)]);
+}
+
+/// Writes the words that the tables of their lower and upper bytes have for each of `values`, little-endian.
+///
+/// # Panics
+/// There are not two bytes for each value.
+#[cfg_attr(not(target_arch = "x86_64"), expect(unused_variables, reason = "it has one way only"))]
+pub(crate) fn map_into_words(simd: Simd, values: &[u8], table: &[[u8; 256]; 2], to: &mut [u8]) {
+    assert_eq!(2 * values.len(), to.len(), "values and what becomes of them");
+    #[cfg(target_arch = "x86_64")]
+    if let Simd::Avx512(proof) = simd
+        && let Some(proof) = proof.vbmi()
+    {
+        return avx512::map_into_words(proof, values, table, to);
+    }
+    for (value, to) in values.iter().zip(to.as_chunks_mut().0) {
+        *to = table.each_ref().map(|bytes| bytes[usize::from(*value)]);
+    }
 }

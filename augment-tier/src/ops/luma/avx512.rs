@@ -1,33 +1,56 @@
-//! The luma of 32 pixels in AVX-512, in integers as `luma` has it.
+//! The luma of 64 pixels in AVX-512, in integers as `luma` has it.
 #![allow(unsafe_code)]
 
 use std::arch::x86_64::*;
 
-use crate::simd::x86::load_32;
+use crate::simd::x86::load_64;
 
-/// Half the weight of green, which is more than 16 signed bits hold: green is added twice.
-const HALF_GREEN: i32 = 38470 / 2;
+/// Where the upper bytes but one of 64 numbers are: of those in the first two of four vectors, then of those in
+/// the last two, in the order of [`four_sums`].
+const SECOND_BYTES: [[u8; 64]; 2] = [second_bytes(0), second_bytes(8)];
 
-/// 32 levels, each in 16 bits.
-#[inline]
-#[target_feature(enable = "avx512f,avx512bw")]
-pub(in crate::ops) fn widened(levels: &[u8; 32]) -> __m512i {
-    _mm512_cvtepu8_epi16(load_32(levels))
+const fn second_bytes(first: usize) -> [u8; 64] {
+    let mut places = [0; 64];
+    let mut pixel = 0;
+    while pixel < 64 {
+        let (lane, at) = (pixel / 16, pixel % 16);
+        if at / 8 == first / 8 {
+            let (vector, number) = (at % 8 / 4, at % 4);
+            places[pixel] = (64 * vector + 16 * lane + 4 * number + 2) as u8;
+        }
+        pixel += 1;
+    }
+    places
 }
 
-/// The lumas of 32 pixels of which each channel comes in 16 bits: those that `unpacklo` and those
-/// that `unpackhi` would take, in 32 bits.
+/// The sums of 64 pixels whose third bytes are the lumas, each channel in a vector of bytes.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
-pub(in crate::ops) fn luma_32([red, green, blue]: [__m512i; 3]) -> [__m512i; 2] {
-    let with_red = _mm512_set1_epi32(19595 | HALF_GREEN << 16);
-    let with_blue = _mm512_set1_epi32(7471 | HALF_GREEN << 16);
-    let reds = [_mm512_unpacklo_epi16(red, green), _mm512_unpackhi_epi16(red, green)];
-    let blues = [_mm512_unpacklo_epi16(blue, green), _mm512_unpackhi_epi16(blue, green)];
-    let mut lumas = [_mm512_set1_epi32(0x8000); 2];
-    for n in 0..2 {
-        let sum = _mm512_dpwssd_epi32(lumas[n], reds[n], with_red);
-        lumas[n] = _mm512_srli_epi32::<16>(_mm512_dpwssd_epi32(sum, blues[n], with_blue));
+pub(in crate::ops) fn four_sums([red, green, blue]: [__m512i; 3]) -> [__m512i; 4] {
+    // The weights of red, half of green, blue and half of green, in two digits.
+    let upper = _mm512_set1_epi32(i32::from_le_bytes([77, 75, 29, 75]));
+    let lower = _mm512_set1_epi32(i32::from_le_bytes([-117i8 as u8, 35, 47, 35]));
+    let reds = [_mm512_unpacklo_epi8(red, green), _mm512_unpackhi_epi8(red, green)];
+    let blues = [_mm512_unpacklo_epi8(blue, green), _mm512_unpackhi_epi8(blue, green)];
+    let mut sums = [
+        _mm512_unpacklo_epi16(reds[0], blues[0]),
+        _mm512_unpackhi_epi16(reds[0], blues[0]),
+        _mm512_unpacklo_epi16(reds[1], blues[1]),
+        _mm512_unpackhi_epi16(reds[1], blues[1]),
+    ];
+    for sum in &mut sums {
+        let first = _mm512_dpbusd_epi32(_mm512_set1_epi32(0x80), *sum, upper);
+        *sum = _mm512_dpbusd_epi32(_mm512_slli_epi32::<8>(first), *sum, lower);
     }
-    lumas
+    sums
+}
+
+/// The lumas of 64 pixels, each channel in a vector of bytes.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512vnni,avx512vbmi")]
+pub(in crate::ops) fn luma_64(rgb: [__m512i; 3]) -> __m512i {
+    let [a, b, c, d] = four_sums(rgb);
+    let [first, last] = [load_64(&SECOND_BYTES[0]), load_64(&SECOND_BYTES[1])];
+    let lumas = _mm512_permutex2var_epi8(a, first, b);
+    _mm512_mask_mov_epi8(lumas, 0xff00_ff00_ff00_ff00, _mm512_permutex2var_epi8(c, last, d))
 }

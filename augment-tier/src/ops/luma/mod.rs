@@ -1,6 +1,8 @@
 //! Pillow's luma (`Convert.c`, `L24`): the gray that grayscale, contrast and saturation share.
 
 #[cfg(target_arch = "x86_64")]
+pub(super) mod avx2;
+#[cfg(target_arch = "x86_64")]
 pub(super) mod avx512;
 
 /// ITU-R 601-2 in 16-bit fixed point, rounded.

@@ -1,6 +1,7 @@
 //! The faster twins: what differs between instruction sets.
 
-use crate::ops::resize::layout::{self, Cut, Pass, QUAD};
+use crate::ops::resize::fours::Fours;
+use crate::ops::resize::layout::{self, Cut, Pass, QUAD, Rows};
 #[cfg(target_arch = "aarch64")]
 use crate::ops::resize::neon;
 #[cfg(target_arch = "x86_64")]
@@ -51,10 +52,20 @@ impl Kernels {
         }
     }
 
-    /// Cuts 16 rows of an image into quads of columns, or 16 columns into quads of rows.
+    /// The horizontal pass of rows as they are, into `u8[3, quads, lanes, 4]`.
+    pub(super) fn across(self, rows: &Rows<'_>, fours: &Fours, out: &mut [u8]) {
+        avx2::across(self.avx2(), rows, fours, out);
+    }
+
+    /// Whether [`Kernels::across`] is faster than a cut, a pass and a turn.
+    pub(super) fn goes_across(self) -> bool {
+        matches!(self, Self::Avx2(_))
+    }
+
+    /// Cuts 16 rows of a plane into quads of columns, or 16 columns into quads of rows.
     pub(super) fn cut(self, cut: &Cut<'_>, out: &mut [u8]) {
         match self {
-            Self::Avx2(proof) => rearrange::cut_avx2(proof, cut, out),
+            Self::Avx2(proof) => rearrange::cut(proof, cut, out),
             Self::Avx512(proof) => rearrange::cut_avx512(proof, cut, out),
         }
     }
@@ -101,6 +112,16 @@ impl Kernels {
     pub(super) fn pass_lanes(self, pass: &Pass<'_, 1>, out: &mut [u8]) {
         let Self::Neon(proof) = self;
         neon::pass_lanes(proof, pass, out);
+    }
+
+    pub(super) fn across(self, rows: &Rows<'_>, fours: &Fours, out: &mut [u8]) {
+        let Self::Neon(proof) = self;
+        neon::across(proof, rows, fours, out);
+    }
+
+    #[expect(clippy::unused_self, reason = "as with several sets")]
+    pub(super) fn goes_across(self) -> bool {
+        true
     }
 
     #[expect(clippy::unused_self, reason = "as with several sets")]

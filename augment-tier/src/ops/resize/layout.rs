@@ -4,7 +4,6 @@
 //! instruction multiplies four taps. Lanes are the positions along the other axis; the quads of
 //! one place lie side by side for all lanes.
 
-use crate::image::RgbImage;
 use crate::ops::resize::Taps;
 
 /// Lanes are worked on in multiples of this.
@@ -14,15 +13,20 @@ pub(super) const QUAD: usize = 4;
 /// Bytes of a quad for a block of lanes.
 pub(super) const BLOCK_BYTES: usize = LANE_BLOCK * QUAD;
 
-/// A cut of 16 rows, or of 16 columns, out of an image: into `u8[3, quads, 16, 4]`.
+/// A cut of 16 rows, or of 16 columns, out of a plane of an image: into `u8[quads, 16, 4]`, where quads
+/// of columns are a multiple of four.
 #[derive(Clone, Copy)]
 pub(super) struct Cut<'a> {
-    pub(super) image: &'a RgbImage,
+    /// The plane, with the slack after it.
+    pub(super) plane: &'a [u8],
+    /// Bytes from a row to the next one.
+    pub(super) stride: usize,
+    /// Number of the last row.
+    pub(super) last_row: usize,
     /// The first row; rows beyond the image repeat its last one.
     pub(super) row: usize,
     /// The first column; columns beyond the image have any value.
     pub(super) column: usize,
-    pub(super) quads: usize,
     pub(super) of: Quads,
 }
 
@@ -33,6 +37,46 @@ pub(super) enum Quads {
     Columns,
     /// Four rows; lanes are columns.
     Rows,
+}
+
+// === impl Cut ===
+
+impl<'a> Cut<'a> {
+    /// `N` bytes of row number `number` of the cut, from column number `column` of it on. Bytes beyond the
+    /// image's columns are the next row's, or the slack.
+    #[inline(always)]
+    pub(super) fn bytes<const N: usize>(&self, number: usize, column: usize) -> &'a [u8; N] {
+        let row = (self.row + number).min(self.last_row);
+        let start = row * self.stride + self.column + column;
+        self.plane[start..].first_chunk().expect("the slack is longer")
+    }
+}
+
+/// Rows of three planes.
+pub(super) struct Rows<'a> {
+    /// Planes with 64 bytes after the last row at least.
+    pub(super) planes: [&'a [u8]; 3],
+    /// Bytes from a row to the next one.
+    pub(super) stride: usize,
+    /// Where rows begin: at source position `before`.
+    pub(super) column: usize,
+    #[cfg_attr(target_arch = "aarch64", expect(dead_code, reason = "of the windows alone"))]
+    pub(super) before: usize,
+    /// The first row; rows beyond the last repeat it.
+    pub(super) first: usize,
+    pub(super) last: usize,
+    /// Quads of rows that are wanted.
+    pub(super) quads: usize,
+}
+
+// === impl Rows ===
+
+impl Rows<'_> {
+    /// Where row number `number` begins in its plane.
+    #[inline(always)]
+    pub(super) fn start(&self, number: usize) -> usize {
+        (self.first + number).min(self.last) * self.stride + self.column
+    }
 }
 
 /// One pass over `N` channels.

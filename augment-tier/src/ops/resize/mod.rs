@@ -4,6 +4,8 @@
 mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+mod fours;
 mod geometry;
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 mod kernels;
@@ -17,6 +19,8 @@ mod quads;
 #[cfg(target_arch = "x86_64")]
 mod rearrange;
 mod taps;
+#[cfg(target_arch = "x86_64")]
+mod windows;
 
 pub use geometry::{Axis, Geometry};
 pub use taps::Taps;
@@ -24,6 +28,8 @@ pub use taps::Taps;
 use crate::image::{Planes, RgbImage};
 use crate::ops::flip;
 use crate::simd::Simd;
+#[cfg(target_arch = "x86_64")]
+use crate::simd::Vbmi;
 
 /// Resizes views of an image, one after the other, in memory that it keeps.
 #[derive(Debug)]
@@ -36,6 +42,8 @@ enum Twin {
     Plain(plain::Scratch),
     #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
     Quads(kernels::Kernels, Box<quads::Scratch>),
+    #[cfg(target_arch = "x86_64")]
+    Windows(Vbmi, Box<windows::Scratch>, kernels::Kernels, Box<quads::Scratch>),
 }
 
 // === impl Resizer ===
@@ -49,7 +57,13 @@ impl Resizer {
             #[cfg(target_arch = "x86_64")]
             Simd::Avx2(proof) => Twin::Quads(kernels::Kernels::Avx2(proof), Box::default()),
             #[cfg(target_arch = "x86_64")]
-            Simd::Avx512(proof) => Twin::Quads(kernels::Kernels::Avx512(proof), Box::default()),
+            Simd::Avx512(proof) => {
+                let quads = kernels::Kernels::Avx512(proof);
+                match proof.vbmi() {
+                    Some(vbmi) => Twin::Windows(vbmi, Box::default(), quads, Box::default()),
+                    None => Twin::Quads(quads, Box::default()),
+                }
+            }
             #[cfg(target_arch = "aarch64")]
             Simd::Neon(proof) => Twin::Quads(kernels::Kernels::Neon(proof), Box::default()),
         };
@@ -77,6 +91,12 @@ impl Resizer {
             #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
             Twin::Quads(kernels, scratch) => {
                 scratch.resize(*kernels, image, geometry, mirrored, view);
+            }
+            #[cfg(target_arch = "x86_64")]
+            Twin::Windows(vbmi, scratch, kernels, beyond) => {
+                if !windows::resize(*vbmi, scratch, image, geometry, mirrored, view) {
+                    beyond.resize(*kernels, image, geometry, mirrored, view);
+                }
             }
         }
     }

@@ -4,10 +4,14 @@
 
 use std::arch::aarch64::*;
 
-use crate::ops::resize::layout::{BLOCK_BYTES, Cut, LANE_BLOCK, LOW_BITS, Pass, QUAD, Quads};
+use crate::ops::resize::fours::{Four, Fours, Weights};
+use crate::ops::resize::layout::{BLOCK_BYTES, Cut, LANE_BLOCK, LOW_BITS, Pass, QUAD, Quads, Rows};
 use crate::ops::resize::taps::PRECISION_BITS;
 use crate::simd::Neon;
-use crate::simd::neon::{load_16, store_8};
+use crate::simd::neon::{load_16, load_s16_8, store_8, store_16};
+
+/// Quads of rows that are worked on group by group: those of three planes stay in the nearest cache.
+const STRIP_QUADS: usize = 4;
 
 /// Lanes of a step: their sums fill half of the registers.
 const STEP: usize = 8;
@@ -22,6 +26,72 @@ pub(super) fn pass_block(_: Neon, pass: &Pass<'_, 3>, out: &mut [u8], channel_st
 pub(super) fn pass_lanes(_: Neon, pass: &Pass<'_, 1>, out: &mut [u8]) {
     // SAFETY: the proof exists only where the processor has NEON.
     unsafe { lanes_compiled(pass, out) }
+}
+
+/// The horizontal pass of rows of three planes, into `u8[3, quads, lanes, 4]`.
+pub(super) fn across(_: Neon, rows: &Rows<'_>, fours: &Fours, out: &mut [u8]) {
+    // SAFETY: the proof exists only where the processor has NEON.
+    unsafe { across_compiled(rows, fours, out) }
+}
+
+#[target_feature(enable = "neon")]
+fn across_compiled(rows: &Rows<'_>, fours: &Fours, out: &mut [u8]) {
+    let channel_len = out.len() / 3;
+    let quad_len = channel_len / rows.quads;
+    for first in (0..rows.quads).step_by(STRIP_QUADS) {
+        let end = rows.quads.min(first + STRIP_QUADS);
+        let starts: [[usize; QUAD]; STRIP_QUADS] =
+            std::array::from_fn(|quad| [0, 1, 2, 3].map(|n| rows.start((first + quad) * QUAD + n)));
+        for (number, (four, weights)) in fours.groups().enumerate() {
+            for (plane, out) in rows.planes.iter().zip(out.chunks_exact_mut(channel_len)) {
+                let quads = out[first * quad_len..end * quad_len].chunks_exact_mut(quad_len);
+                for (starts, quad) in starts.iter().zip(quads) {
+                    let mut levels = [vdup_n_s16(0); QUAD];
+                    for (levels, start) in levels.iter_mut().zip(starts) {
+                        *levels = four_of_row(&plane[start + four.start..], four, weights);
+                    }
+                    store_16(&mut quad.as_chunks_mut().0[number], by_outputs(levels));
+                }
+            }
+        }
+    }
+}
+
+/// Four outputs of a row, in 16 bits.
+#[inline]
+#[target_feature(enable = "neon")]
+fn four_of_row(source: &[u8], four: &Four, weights: &[Weights]) -> int16x4_t {
+    let (places, _) = four.places.as_chunks::<16>();
+    let places = [load_16(&places[0]), load_16(&places[1])];
+    // Each vector holds the sums of the four taps of one output, which are added at the end.
+    let mut high = [vdupq_n_s32(0); QUAD];
+    let mut low = [vdupq_n_s32(0); QUAD];
+    for (number, Weights { upper, lower }) in weights.iter().enumerate() {
+        let bytes = load_16(source[number * QUAD..].first_chunk().expect("the slack is longer"));
+        for (n, places) in places.into_iter().enumerate() {
+            let taps = vreinterpretq_s16_u8(vqtbl1q_u8(bytes, places));
+            let [upper, lower] = [upper, lower].map(|parts| load_s16_8(&parts.as_chunks().0[n]));
+            let (first, second) = (2 * n, 2 * n + 1);
+            high[first] = vmlal_s16(high[first], vget_low_s16(taps), vget_low_s16(upper));
+            low[first] = vmlal_s16(low[first], vget_low_s16(taps), vget_low_s16(lower));
+            high[second] = vmlal_high_s16(high[second], taps, upper);
+            low[second] = vmlal_high_s16(low[second], taps, lower);
+        }
+    }
+    let sums =
+        |of: &[int32x4_t; QUAD]| vpaddq_s32(vpaddq_s32(of[0], of[1]), vpaddq_s32(of[2], of[3]));
+    let sum = vaddq_s32(vshlq_n_s32::<{ LOW_BITS as i32 }>(sums(&high)), sums(&low));
+    let rounded = vaddq_s32(sum, vdupq_n_s32(1 << (PRECISION_BITS - 1)));
+    vqmovn_s32(vshrq_n_s32::<{ PRECISION_BITS as i32 }>(rounded))
+}
+
+/// The quads of rows of four outputs, clipped to bytes.
+#[inline]
+#[target_feature(enable = "neon")]
+fn by_outputs([a, b, c, d]: [int16x4_t; QUAD]) -> uint8x16_t {
+    const TURNED: [u8; 16] = [0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15];
+    let rows = vcombine_u8(vqmovun_s16(vcombine_s16(a, b)), vqmovun_s16(vcombine_s16(c, d)));
+    vqtbl1q_u8(rows, load_16(&TURNED))
 }
 
 #[target_feature(enable = "neon")]
@@ -91,7 +161,7 @@ fn eight(source: &[u8], stride: usize, words: &[[u32; QUAD]]) -> uint8x8_t {
     vqmovun_s16(vcombine_s16(fours[0], fours[1]))
 }
 
-/// Cuts 16 rows or 16 columns of an image into `u8[3, quads, 16, 4]`.
+/// Cuts 16 rows or 16 columns of a plane into `u8[quads, 16, 4]`.
 pub(super) fn cut(cut: &Cut<'_>, out: &mut [u8]) {
     match cut.of {
         Quads::Columns => cut_rows(cut, out),
@@ -100,37 +170,23 @@ pub(super) fn cut(cut: &Cut<'_>, out: &mut [u8]) {
 }
 
 fn cut_rows(cut: &Cut<'_>, out: &mut [u8]) {
-    let Cut { image, row, column, quads, .. } = *cut;
-    let last_row = image.extent().height as usize - 1;
-    let (red, rest) = out.split_at_mut(quads * BLOCK_BYTES);
-    let (green, blue) = rest.split_at_mut(quads * BLOCK_BYTES);
-    for lane in 0..LANE_BLOCK {
-        let start = (row + lane).min(last_row) * image.row_bytes() + 3 * column;
-        // The last quad may reach beyond its pixels, into the next row or the slack.
-        let (pixels, _) = image.padded()[start..][..3 * QUAD * quads].as_chunks::<{ 3 * QUAD }>();
-        let blocks = red.chunks_exact_mut(BLOCK_BYTES).zip(green.chunks_exact_mut(BLOCK_BYTES));
-        let blocks = blocks.zip(blue.chunks_exact_mut(BLOCK_BYTES));
-        for (four, ((red, green), blue)) in pixels.iter().zip(blocks) {
-            for (channel, block) in [red, green, blue].into_iter().enumerate() {
-                let quad = [0, 3, 6, 9].map(|pixel| four[pixel + channel]);
-                block[lane * QUAD..][..QUAD].copy_from_slice(&quad);
+    for (number, fours) in out.chunks_exact_mut(QUAD * BLOCK_BYTES).enumerate() {
+        for lane in 0..LANE_BLOCK {
+            let bytes = cut.bytes::<LANE_BLOCK>(lane, number * LANE_BLOCK);
+            for (block, quad) in
+                fours.chunks_exact_mut(BLOCK_BYTES).zip(bytes.as_chunks::<QUAD>().0)
+            {
+                block[lane * QUAD..][..QUAD].copy_from_slice(quad);
             }
         }
     }
 }
 
 fn cut_columns(cut: &Cut<'_>, out: &mut [u8]) {
-    let Cut { image, row, column, quads, .. } = *cut;
-    let last_row = image.extent().height as usize - 1;
-    for n in 0..QUAD * quads {
-        let start = (row + n).min(last_row) * image.row_bytes() + 3 * column;
-        // Columns beyond the image are the next row's, or the slack.
-        let (pixels, _) = image.padded()[start..][..3 * LANE_BLOCK].as_chunks::<3>();
-        for (channel, quads) in out.chunks_exact_mut(quads * BLOCK_BYTES).enumerate() {
-            let lanes = quads[n / QUAD * BLOCK_BYTES..][..BLOCK_BYTES].as_chunks_mut::<QUAD>().0;
-            for (lane, pixel) in lanes.iter_mut().zip(pixels) {
-                lane[n % QUAD] = pixel[channel];
-            }
+    for (number, block) in out.chunks_exact_mut(BLOCK_BYTES).enumerate() {
+        let rows = [0, 1, 2, 3].map(|n| cut.bytes::<LANE_BLOCK>(number * QUAD + n, 0));
+        for (lane, quad) in block.as_chunks_mut::<QUAD>().0.iter_mut().enumerate() {
+            *quad = rows.map(|row| row[lane]);
         }
     }
 }

@@ -37,9 +37,10 @@ pub fn resize(image: &RgbImage, geometry: &Geometry, scratch: &mut Scratch, view
     let across = Along { axis: &across, taps: horizontal };
     let down = Along { axis: &down, taps: vertical };
 
+    let planes = image.planes();
     let pixel = |channel: usize, row: usize, column: usize| {
         let (row, column) = (down.axis.base as usize + row, across.axis.base as usize + column);
-        image.pixels()[row * image.row_bytes() + column * 3 + channel]
+        planes[channel][row * image.stride() + column]
     };
     let (width, height) = (size.width as usize, size.height as usize);
     let values = view.reset(size);

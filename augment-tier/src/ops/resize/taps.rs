@@ -25,15 +25,15 @@ pub struct Taps {
 }
 
 /// The filter of an axis: where it lies over the source for each output position.
-struct Filter {
+pub(super) struct Filter {
     /// Source positions in all, and where the first output position begins among them.
-    len: u32,
-    begin: f64,
+    pub(super) len: u32,
+    pub(super) begin: f64,
     /// Source positions for one output position.
-    step: f64,
+    pub(super) step: f64,
     /// The factor by which the filter is wider than it is at scale 1.
-    scale: f64,
-    support: f64,
+    pub(super) scale: f64,
+    pub(super) support: f64,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -48,7 +48,7 @@ struct Span {
 
 impl Filter {
     #[inline(always)]
-    fn new(axis: &Axis) -> Self {
+    pub(super) fn new(axis: &Axis) -> Self {
         let [begin, end] = axis.stretch;
         let step = (end - begin) / f64::from(axis.to);
         let scale = step.max(1.0);

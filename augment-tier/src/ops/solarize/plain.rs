@@ -6,8 +6,6 @@ use crate::image::Planes;
 #[inline(always)]
 pub fn apply(view: &mut Planes, threshold: u8) {
     for value in view.values_mut() {
-        if *value >= threshold {
-            *value = 255 - *value;
-        }
+        *value = if *value >= threshold { 255 - *value } else { *value };
     }
 }

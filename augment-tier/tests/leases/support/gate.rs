@@ -105,7 +105,7 @@ impl Backend for Gated {
     }
 
     fn renderer(&self) -> Result<Box<dyn SampleRenderer>, RenderError> {
-        let inner = CpuBackend.renderer()?;
+        let inner = CpuBackend::default().renderer()?;
         Ok(Box::new(GatedRenderer { gate: Arc::clone(&self.0), inner }))
     }
 }

@@ -10,6 +10,8 @@ use headwater_core::{Digest, Manifest, ShardEntry};
 pub(crate) struct TestSample {
     pub(crate) key: String,
     pub(crate) fields: Vec<(String, Bytes)>,
+    /// What goes with its `jpg` as that one's entry points.
+    pub(crate) entries: Bytes,
 }
 
 #[derive(Clone, Debug)]
@@ -54,7 +56,11 @@ pub(crate) fn shard(path: &str) -> TestShard {
         let mut data = Vec::new();
         entry.read_to_end(&mut data).unwrap();
         if samples.last().is_none_or(|last| last.key != key) {
-            samples.push(TestSample { key: key.to_owned(), fields: Vec::new() });
+            samples.push(TestSample {
+                key: key.to_owned(),
+                fields: Vec::new(),
+                entries: Bytes::new(),
+            });
         }
         samples.last_mut().unwrap().fields.push((field.to_owned(), data.into()));
     }

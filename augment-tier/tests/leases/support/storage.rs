@@ -6,6 +6,7 @@ use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
+use bytes::Bytes;
 use headwater_core::Manifest;
 use headwater_proto::storage::manifest_pieces;
 use headwater_proto::v1::storage_server::{Storage, StorageServer};
@@ -155,12 +156,13 @@ impl Storage for Node {
             let picked = wanted.pick(sample.fields.iter().map(|(name, _)| name.as_str()));
             let field = |at: usize| {
                 let (name, data) = sample.fields[at].clone();
-                v1::Field { name, data, more: 0 }
+                let entries = if name == "jpg" { sample.entries.clone() } else { Bytes::new() };
+                v1::Field { name, data, entries, ..Default::default() }
             };
             let fields = picked.into_iter().map(field).collect();
             v1::Sample { index, key: sample.key.clone(), fields, bad: String::new() }
         };
-        let block = v1::SampleBlock { samples: indices.iter().map(sample).collect() };
+        let block = v1::SampleBlock { samples: indices.iter().map(sample).collect(), fetch_us: 0 };
         Ok(Response::new(Box::pin(tokio_stream::iter([Ok(block)]))))
     }
 

@@ -8,7 +8,18 @@
 """
 
 from . import errors, fp8
-from ._native import Batch, Iteration, Loader, Renderer, Sample, Tensor, __version__, decode, render
+from ._native import (
+    Batch,
+    Iteration,
+    Loader,
+    Renderer,
+    Sample,
+    Tensor,
+    Trace,
+    __version__,
+    decode,
+    render,
+)
 from .errors import (
     BusyError,
     ClosedError,
@@ -48,6 +59,7 @@ __all__ = [
     "StorageError",
     "Tensor",
     "TorchBatch",
+    "Trace",
     "WorkerError",
     "__version__",
     "decode",

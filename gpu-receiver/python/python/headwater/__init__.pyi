@@ -1,4 +1,5 @@
 import os
+import pathlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Literal, Optional, Union, final
@@ -42,6 +43,7 @@ __all__ = [
     "StorageError",
     "Tensor",
     "TorchBatch",
+    "Trace",
     "WorkerError",
     "__version__",
     "decode",
@@ -184,6 +186,25 @@ class Iteration:
     def close(self) -> None: ...
 
 @final
+class Trace:
+    """A trace of what a loader's threads and services do, between `start` and `stop`."""
+
+    @property
+    def path(self) -> pathlib.Path: ...
+    @property
+    def trouble(self) -> Optional[str]: ...
+    def start(self) -> None: ...
+    def stop(self) -> None: ...
+    def __enter__(self) -> Trace: ...
+    def __exit__(
+        self,
+        exception_type: Optional[type[BaseException]] = None,
+        exception: Optional[BaseException] = None,
+        traceback: Optional[TracebackType] = None,
+        /,
+    ) -> None: ...
+
+@final
 class Loader:
     """Batches of a training rank, in order."""
 
@@ -250,6 +271,7 @@ class Loader:
     def set_weight_by_name(self, name: str, weight: float) -> None: ...
     def set_workers(self, workers: Sequence[str]) -> None: ...
     def stats(self) -> Stats: ...
+    def trace(self, path: _Path, *, bytes_max: Optional[int] = None) -> Trace: ...
     def close(self) -> None: ...
 
 _Encoded = Union[bytes, bytearray, memoryview, _Path, Any]

@@ -8,6 +8,7 @@ from . import Loader as Loader
 from . import Renderer as Renderer
 from . import Sample as Sample
 from . import Tensor as Tensor
+from . import Trace as Trace
 from . import __version__ as __version__
 from . import decode as decode
 from . import render as render
@@ -19,6 +20,7 @@ __all__ = [
     "Renderer",
     "Sample",
     "Tensor",
+    "Trace",
     "__version__",
     "decode",
     "program",

@@ -32,7 +32,7 @@ impl From<headwater_cache::Unavailable> for Broken {
 pub(crate) fn config(levels: &[(&Path, u64)]) -> CacheConfig {
     let level = |&(dir, bytes): &(&Path, u64)| CacheLevel { dir: dir.to_owned(), bytes };
     let levels = levels.iter().map(level).collect();
-    CacheConfig { levels, timeout: PATIENCE, group_read: false }
+    CacheConfig::node(levels, PATIENCE, false)
 }
 
 pub(crate) fn open(levels: &[(&Path, u64)]) -> Cache {

@@ -57,6 +57,11 @@ impl DrawKey {
 // === impl DrawRng ===
 
 impl DrawRng {
+    /// 64 bits.
+    pub fn word(&mut self) -> u64 {
+        self.chacha.next_u64()
+    }
+
     /// Uniform in [0, 1): 53 bits.
     pub fn unit(&mut self) -> f64 {
         (self.chacha.next_u64() >> 11) as f64 * (1.0 / (1u64 << 53) as f64)

@@ -5,7 +5,7 @@
 
 use super::key::DrawRng;
 use super::params::{DrawnOp, JitterStep};
-use crate::recipe::OpSpec;
+use crate::recipe::{FunctionId, OpSpec};
 
 /// The operation with its values, or nothing where its gate stays shut.
 pub(super) fn draw(op: &OpSpec, rng: &mut DrawRng) -> Option<DrawnOp> {
@@ -29,6 +29,10 @@ pub(super) fn draw(op: &OpSpec, rng: &mut DrawRng) -> Option<DrawnOp> {
             .gate(p)
             .then(|| DrawnOp::GaussianBlur { sigma: rng.uniform(sigma[0], sigma[1]) as f32 }),
         OpSpec::Solarize { p, threshold } => rng.gate(p).then_some(DrawnOp::Solarize { threshold }),
+        OpSpec::Python { p, ref function, .. } => rng.gate(p).then(|| DrawnOp::Python {
+            function: FunctionId::of(function),
+            seed: [rng.word(), rng.word()],
+        }),
     }
 }
 

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::geometry::{CropBox, Extent, Origin};
+use crate::recipe::FunctionId;
 
 /// All that is random about one view of one sample.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -55,6 +56,13 @@ pub enum DrawnOp {
     Solarize {
         /// First value that is inverted.
         threshold: u8,
+    },
+    /// A Python function of the recipe.
+    Python {
+        /// Which one.
+        function: FunctionId,
+        /// What its generator is seeded with.
+        seed: [u64; 2],
     },
 }
 

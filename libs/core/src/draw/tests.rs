@@ -159,6 +159,7 @@ fn operations_keep_the_order_of_the_recipe() {
         DrawnOp::Grayscale => 2,
         DrawnOp::GaussianBlur { .. } => 3,
         DrawnOp::Solarize { .. } => 4,
+        _ => unreachable!("not in this recipe"),
     };
     for view in draws(&recipe.tensors[0].views[1], PHOTO) {
         assert!(view.ops.is_sorted_by_key(place), "{:?}", view.ops);

@@ -9,5 +9,8 @@ pub const PRESETS: &[(&str, &str)] = &[
     ("dinov3-vitl", "2x224 + 8x96 with flips, as the released code trains a ViT-L on ImageNet"),
     ("imagenet-train", "1x224, random resized crop and flip"),
     ("imagenet-eval", "1x224, resize to 256 and centre crop"),
+    ("mae", "1x224: random resized crop from a fifth of the area, flip"),
+    ("clip-train", "1x224 as OpenCLIP trains: random resized crop from nine tenths of the area"),
+    ("clip-eval", "1x224 as CLIP evaluates: resize to 224 and centre crop"),
     ("raw", "no decode: the encoded bytes and their number"),
 ];

@@ -10,6 +10,7 @@ use super::fp8::Fp8Scaling;
 use super::imagenet::{IMAGENET_MEAN, IMAGENET_STD, RATIO};
 use super::limits::DecodeLimits;
 use super::passes::ResizePasses;
+use super::published::{self, Published};
 use super::raw::{RAW_BYTES_MAX, RawSpec};
 use super::scaling::DecodeScaling;
 use super::spec::{CropSpec, OpSpec, Recipe, TensorSpec, ViewSpec};
@@ -73,11 +74,24 @@ fn by_name(name: &str, dtype: Dtype) -> Option<Recipe> {
             (ResizePasses::default(), vec![image(dtype, view)])
         }
         "raw" => return Some(Recipe::raw(RAW_BYTES_MAX)),
-        _ => return dinov3::with_options(name, &Dinov3::default(), dtype).ok(),
+        _ => match published::by_name(name, dtype) {
+            Some(Published { mean, std, tensors }) => {
+                return Some(with(ResizePasses::HorizontalFirst, (mean, std), tensors));
+            }
+            None => return dinov3::with_options(name, &Dinov3::default(), dtype).ok(),
+        },
     };
-    Some(Recipe {
-        mean: IMAGENET_MEAN,
-        std: IMAGENET_STD,
+    Some(with(resize_passes, (IMAGENET_MEAN, IMAGENET_STD), tensors))
+}
+
+fn with(
+    resize_passes: ResizePasses,
+    (mean, std): ([f32; 3], [f32; 3]),
+    tensors: Vec<TensorSpec>,
+) -> Recipe {
+    Recipe {
+        mean,
+        std,
         decode_scaling: DecodeScaling::Off,
         resize_passes,
         decoder: JpegDecoder::Turbojpeg,
@@ -88,7 +102,7 @@ fn by_name(name: &str, dtype: Dtype) -> Option<Recipe> {
         tensors,
         raw: None,
         fp8: Fp8Scaling::Static,
-    })
+    }
 }
 
 /// `blur`: probabilities for global view 1, global view 2 and the local views.

@@ -172,6 +172,17 @@ pub enum OpSpec {
         /// First value that is inverted.
         threshold: u8,
     },
+    /// A Python function of one's own, `function(array, rng)`, with the view as a uint8 array
+    /// `[height, width, 3]` and numpy's `default_rng`, seeded from the coordinates.
+    Python {
+        /// Probability.
+        p: f64,
+        /// Its name, `package.module:function`. Workers call it if they trust its module.
+        function: String,
+        /// SHA-256 of the module's source, in hexadecimal digits; the receiver writes it where it is left out.
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        sha256: String,
+    },
 }
 
 // === impl Recipe ===

@@ -1,6 +1,7 @@
 //! What makes a recipe usable.
 
 use super::error::{RecipeError, wrong};
+use super::python;
 use super::raw::RawSpec;
 use super::spec::{BaseSpec, CropSpec, OpSpec, Recipe, TensorSpec, ViewSpec};
 use crate::Dtype;
@@ -208,6 +209,10 @@ fn validate_op(at: &str, op: &OpSpec) -> Result<(), RecipeError> {
         }
         OpSpec::GaussianBlur { p, sigma } => {
             range(format!("{at}.sigma"), *sigma, [1e-3, 100.0])?;
+            *p
+        }
+        OpSpec::Python { p, function, sha256 } => {
+            python::validate(at, function, sha256)?;
             *p
         }
     };

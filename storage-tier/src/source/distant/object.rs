@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use bytes::{Bytes, BytesMut};
 use futures::{StreamExt, TryStreamExt, stream};
 use headwater_storage_client::{Object, ObjectError};
+use headwater_trace::{Span, Tier};
 
 use super::super::Version;
 use super::ahead::Pace;
@@ -81,6 +82,10 @@ impl DistantObject {
         let fetch = |span: Range<u64>| {
             let name = &name;
             async move {
+                let mut fetching = Span::on_lane(Tier::Storage, "fetch from source", "fetch");
+                fetching.arg_with("object", || name.clone());
+                fetching.arg("offset_bytes", span.start);
+                fetching.arg("bytes", span.end - span.start);
                 let get = || self.remote.get(&self.key, &self.version, span.clone());
                 self.node.persist(name, get).await
             }

@@ -1,0 +1,54 @@
+//! What GPUs do not do yet: a worker with a GPU renders such recipes with its processor threads.
+
+use super::spec::{CropSpec, OpSpec, Recipe, ViewSpec};
+
+// === impl Recipe ===
+
+impl Recipe {
+    /// The first part of the recipe that has no CUDA kernel, named as the configuration names it; nothing
+    /// where GPUs can do all of it.
+    #[must_use]
+    pub fn without_kernel(&self) -> Option<&'static str> {
+        let bases = self.bases.iter().map(|base| &base.view);
+        let views = self.tensors.iter().flat_map(|tensor| &tensor.views);
+        let of_views = bases.chain(views).find_map(ViewSpec::without_kernel);
+        of_views.or_else(|| self.image_ops.iter().find_map(OpSpec::without_kernel))
+    }
+}
+
+// === impl ViewSpec ===
+
+impl ViewSpec {
+    fn without_kernel(&self) -> Option<&'static str> {
+        let crop = self.crop.without_kernel();
+        crop.or_else(|| self.ops.iter().find_map(OpSpec::without_kernel))
+    }
+}
+
+// === impl CropSpec ===
+
+impl CropSpec {
+    fn without_kernel(&self) -> Option<&'static str> {
+        match self {
+            Self::RandomResized { .. }
+            | Self::CenterAfterResize { .. }
+            | Self::Base { .. }
+            | Self::WindowOfBase { .. } => None,
+        }
+    }
+}
+
+// === impl OpSpec ===
+
+impl OpSpec {
+    fn without_kernel(&self) -> Option<&'static str> {
+        match self {
+            Self::Flip { .. }
+            | Self::ColorJitter { .. }
+            | Self::Grayscale { .. }
+            | Self::GaussianBlur { .. }
+            | Self::Solarize { .. } => None,
+            Self::Python { .. } => Some("python"),
+        }
+    }
+}

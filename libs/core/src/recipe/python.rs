@@ -1,0 +1,154 @@
+//! Python functions of one's own as operations.
+
+use serde::{Deserialize, Serialize};
+
+use super::error::{RecipeError, wrong};
+use super::spec::{OpSpec, Recipe};
+use crate::Digester;
+
+/// Hexadecimal digits of a SHA-256.
+const SHA256_DIGITS: usize = 64;
+
+/// Which function of a recipe a draw is for: a digest of its name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct FunctionId(u64);
+
+/// A function that a recipe calls.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PythonFunction<'a> {
+    /// Its name, `package.module:function`.
+    pub name: &'a str,
+    /// SHA-256 of the module's source, in hexadecimal digits; empty where nobody has looked yet.
+    pub sha256: &'a str,
+}
+
+// === impl FunctionId ===
+
+impl FunctionId {
+    /// The function of a name.
+    #[must_use]
+    pub fn of(name: &str) -> Self {
+        let mut digester = Digester::new("headwater python function 1");
+        digester.bytes(name.as_bytes());
+        Self(digester.finish().0 as u64)
+    }
+}
+
+// === impl PythonFunction ===
+
+impl<'a> PythonFunction<'a> {
+    /// The module, as it is imported.
+    #[must_use]
+    pub fn module(&self) -> &'a str {
+        self.name.split_once(':').map_or(self.name, |(module, _)| module)
+    }
+}
+
+// === impl Recipe ===
+
+impl Recipe {
+    /// The Python functions that it calls, as often as it names them.
+    pub fn python_functions(&self) -> impl Iterator<Item = PythonFunction<'_>> {
+        self.ops().filter_map(|op| match op {
+            OpSpec::Python { function, sha256, .. } => {
+                Some(PythonFunction { name: function, sha256 })
+            }
+            _ => None,
+        })
+    }
+
+    /// The name of a function that was drawn.
+    #[must_use]
+    pub fn python_function(&self, id: FunctionId) -> Option<&str> {
+        self.python_functions().map(|found| found.name).find(|name| FunctionId::of(name) == id)
+    }
+
+    /// Writes down what the source of a module is, for all of its functions that do not say.
+    pub fn set_python_source(&mut self, module: &str, source: &str) {
+        let bases = self.bases.iter_mut().map(|base| &mut base.view.ops);
+        let views = self.tensors.iter_mut().flat_map(|tensor| &mut tensor.views);
+        let ops = bases.chain(views.map(|view| &mut view.ops)).flatten();
+        for op in ops.chain(&mut self.image_ops) {
+            if let OpSpec::Python { function, sha256, .. } = op
+                && sha256.is_empty()
+                && function.split_once(':').is_some_and(|(found, _)| found == module)
+            {
+                source.clone_into(sha256);
+            }
+        }
+    }
+
+    fn ops(&self) -> impl Iterator<Item = &OpSpec> {
+        let bases = self.bases.iter().map(|base| &base.view.ops);
+        let views = self.tensors.iter().flat_map(|tensor| &tensor.views);
+        let ops = bases.chain(views.map(|view| &view.ops)).flatten();
+        ops.chain(&self.image_ops)
+    }
+}
+
+/// Checks what is written of a function.
+pub(super) fn validate(at: &str, function: &str, sha256: &str) -> Result<(), RecipeError> {
+    let is_identifier = |part: &str| {
+        !part.is_empty()
+            && !part.starts_with(|c: char| c.is_ascii_digit())
+            && part.chars().all(|c| c.is_alphanumeric() || c == '_')
+    };
+    let is_path = |path: &str| path.split('.').all(is_identifier);
+    if !function.split_once(':').is_some_and(|(module, name)| is_path(module) && is_path(name)) {
+        let rule = "must be \"package.module:function\"";
+        return Err(wrong(format!("{at}.function"), function, rule));
+    }
+    let is_digest = sha256.len() == SHA256_DIGITS
+        && sha256.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
+    if !sha256.is_empty() && !is_digest {
+        let rule = "must be 64 hexadecimal digits, or left out";
+        return Err(wrong(format!("{at}.sha256"), sha256, rule));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Dtype;
+
+    fn recipe(function: &str, sha256: &str) -> Recipe {
+        let mut recipe = Recipe::preset("imagenet-train", Dtype::U8).expect("a preset");
+        let (function, sha256) = (function.to_owned(), sha256.to_owned());
+        recipe.tensors[0].views[0].ops.push(OpSpec::Python { p: 1.0, function, sha256 });
+        recipe
+    }
+
+    #[test]
+    fn a_function_has_a_module_and_a_name() {
+        for good in ["m:f", "a.b.c:f", "mine_2:Class.method", "_m:_f"] {
+            assert!(recipe(good, "").validate().is_ok(), "{good}");
+        }
+        for bad in ["", "f", "m:", ":f", "m:f:g", "m.:f", "m:2f", "m f:g", "../m:f", "m:f()"] {
+            let error = recipe(bad, "").validate().expect_err("not a function").to_string();
+            assert!(error.starts_with("`recipe.tensors[0].views[0].ops[1].function`"), "{error}");
+        }
+        for bad in ["ab", &"A".repeat(64), &"g".repeat(64)] {
+            let error = recipe("m:f", bad).validate().expect_err("no digest").to_string();
+            assert!(error.contains("].sha256` is"), "{error}");
+        }
+    }
+
+    #[test]
+    fn the_source_of_its_module_is_part_of_what_a_recipe_is() {
+        let bare = recipe("a.b:f", "");
+        let written = serde_json::to_string(&bare).expect("plain data");
+        assert!(!written.contains("sha256"), "{written}");
+        let mut sourced = bare.clone();
+        sourced.set_python_source("a", &"1".repeat(64));
+        assert_eq!(sourced, bare, "another module");
+        sourced.set_python_source("a.b", &"1".repeat(64));
+        sourced.set_python_source("a.b", &"2".repeat(64));
+        assert_eq!(sourced, recipe("a.b:f", &"1".repeat(64)), "what is written stays");
+        assert_ne!(sourced.digest(), bare.digest());
+        assert_eq!(sourced.python_function(FunctionId::of("a.b:f")), Some("a.b:f"));
+        assert_eq!(sourced.python_function(FunctionId::of("a.b:g")), None);
+        assert_eq!(sourced.python_functions().next().map(|found| found.module()), Some("a.b"));
+    }
+}

@@ -1,0 +1,114 @@
+//! Ways of reading bits, and which one an image is read in.
+
+use headwater_simd::Simd;
+#[cfg(target_arch = "x86_64")]
+use headwater_simd::Vbmi2;
+
+use super::Decoder;
+#[cfg(target_arch = "x86_64")]
+use super::Nothing;
+use crate::choice::{Choice, Speeds};
+use crate::entries::Entries;
+#[cfg(target_arch = "x86_64")]
+use crate::entropy::Sink;
+use crate::header::Frame;
+use crate::planes::Wanted;
+
+/// A way of reading bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Way {
+    /// One symbol after the other.
+    One,
+    /// One segment after the other.
+    Segments,
+    /// A few segments in turns.
+    Interleaved,
+    /// Many segments in the lanes of vectors.
+    Lanes,
+    /// The same, from entry points that were found by guesses that fell into step.
+    Speculative,
+}
+
+/// Falling into step has not come to the end: the image is to be read as one stream.
+pub(super) struct OutOfStep;
+
+// === impl Way ===
+
+impl Way {
+    /// Name for logs and metrics.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::One => "one",
+            Self::Segments => "segments",
+            Self::Interleaved => "interleaved",
+            Self::Lanes => "lanes",
+            Self::Speculative => "speculative",
+        }
+    }
+}
+
+// === impl Decoder ===
+
+impl Decoder {
+    fn choice(&self) -> Choice {
+        self.choice.unwrap_or_else(|| Speeds::of(self.simd).choice)
+    }
+
+    /// Segments that take turns, 1 where there are none.
+    pub(super) fn streams(&self) -> usize {
+        if self.segments.len() > 1 { self.choice().streams } else { 1 }
+    }
+
+    /// Whether there are enough segments for lanes.
+    #[cfg(target_arch = "x86_64")]
+    pub(super) fn lanes(&self) -> Option<Vbmi2> {
+        let Simd::Avx512(proof) = self.simd else { return None };
+        if self.segments.len() < 2 {
+            return None;
+        }
+        let from = self.choice().lanes_from?;
+        proof.vbmi2().filter(|_| self.segments.len() >= from)
+    }
+
+    /// Whether falling into step is worth while where the MCUs before number `to` are wanted. All of them are looked at
+    /// for it.
+    pub(super) fn speculates(&self, frame: &Frame, to: u32) -> bool {
+        let mcus = frame.mcus_across() * frame.mcus_down();
+        to >= mcus / 2 && self.choice().speculates_from.is_some_and(|from| mcus >= from)
+    }
+
+    /// Decodes the MCUs before number `to` by falling into step, to the planes of components if some of them are `wanted`,
+    /// and gives the entries if they are to be recorded.
+    #[cfg(target_arch = "x86_64")]
+    pub(super) fn speculate(
+        &mut self,
+        frame: &Frame,
+        wanted: Option<Wanted>,
+        to: u32,
+        record: bool,
+    ) -> Result<Option<Entries>, OutOfStep> {
+        let Simd::Avx512(proof) = self.simd else { return Err(OutOfStep) };
+        let proof = proof.vbmi2().ok_or(OutOfStep)?;
+        let bits = self.stream.bits();
+        let words = (self.stream.words(), bits);
+        let mut painter = wanted.map(|wanted| self.planes.painter(self.simd, frame, wanted));
+        let sink: &mut dyn Sink = match &mut painter {
+            Some(painter) => painter,
+            None => &mut Nothing,
+        };
+        let found = self.speculator.decode(proof, frame, words, to, &mut self.lanes, sink);
+        found.map(|entries| record.then(|| Entries::found(entries))).ok_or(OutOfStep)
+    }
+
+    #[cfg(not(target_arch = "x86_64"))]
+    pub(super) fn speculate(
+        &mut self,
+        _frame: &Frame,
+        _wanted: Option<Wanted>,
+        _to: u32,
+        _record: bool,
+    ) -> Result<Option<Entries>, OutOfStep> {
+        Err(OutOfStep)
+    }
+}

@@ -1,0 +1,34 @@
+//! Decodes baseline JPEG to the pixels of libjpeg-turbo (accurate inverse DCT, smooth upsampling), faster.
+//!
+//! Two answers only: the pixels that libjpeg-turbo gives for a file in which it finds nothing amiss, or a
+//! [`Doubt`], after which libjpeg-turbo is to be asked. Whatever is damaged, rare or strange is a doubt; so the
+//! judge over files stays the library that everybody else has.
+//!
+//! `header` reads the markers, `huffman` makes tables, `stream` takes the stuffing out, `entropy` turns bits into
+//! coefficients, `pixels` turns these into samples and colours, `layout` says where samples lie, `entries` are places
+//! in the bits where decoding can begin, `choice` measures which way is the fastest, an [`Outline`] is what a decoder
+//! elsewhere is told. Deliberately absent: files, threads, other formats, repair; clocks, but for that choice.
+#![deny(unsafe_code)]
+
+mod choice;
+mod decoder;
+mod doubt;
+mod entries;
+mod entropy;
+mod header;
+mod huffman;
+mod layout;
+mod pixels;
+mod planes;
+#[cfg(test)]
+mod samples;
+mod stream;
+
+pub use choice::{Choice, Measured, Speeds};
+pub use decoder::{Colour, Decoded, Decoder, Image, Layer, Outline, Request, Way};
+pub use doubt::Doubt;
+pub use entries::{ENTRIES_MAX, Entries};
+pub use entropy::{End, Segment};
+pub use huffman::Code;
+pub use layout::{Layout, Plane};
+pub use pixels::{Output, Window};

@@ -1,0 +1,77 @@
+//! The samples of one shard, read by several processes and handed on in order.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use headwater_interpreter::{CallError, Dataset};
+
+use super::gather::in_order;
+use super::{Datasets, class, failed};
+use crate::StorageError;
+use crate::format::{Packed, SampleSink};
+use crate::source::Place;
+
+/// Times that a sample is asked for whose process ended, or had no memory.
+const TRIES: u32 = 3;
+
+type Fields = Vec<(String, Vec<u8>)>;
+
+/// One shard.
+#[derive(Debug)]
+pub(super) struct Samples {
+    pub(super) place: Place,
+    pub(super) range: Range<u64>,
+    pub(super) bytes_max: u64,
+    pub(super) pool: Arc<Datasets>,
+}
+
+// === impl Samples ===
+
+impl Samples {
+    /// The fields of a sample; none of one that the dataset raised on, which is a bad sample then.
+    fn read(&self, dataset: &mut Dataset, index: u64) -> Result<Fields, StorageError> {
+        let mut tries = 1;
+        let read = loop {
+            match dataset.read(index) {
+                Err(error) if !error.is_verdict() && tries < TRIES => {
+                    tracing::warn!(%error, tries, "a sample of a Python dataset is asked for again");
+                    tries += 1;
+                }
+                read => break read,
+            }
+        };
+        match read {
+            Ok(fields) => self.checked(index, fields),
+            Err(error @ CallError::Raised { .. }) => {
+                tracing::warn!(%error, "a sample of a Python dataset has no fields: it is a bad one");
+                Ok(Vec::new())
+            }
+            Err(error) => Err(failed(&self.place, &error)),
+        }
+    }
+
+    fn checked(&self, index: u64, fields: Fields) -> Result<Fields, StorageError> {
+        let bytes: u64 = fields.iter().map(|(_, bytes)| bytes.len() as u64).sum();
+        if bytes <= self.bytes_max {
+            return Ok(fields);
+        }
+        let reason = format!(
+            "sample {index} has {bytes} bytes, more than {}: raise dataset.sample_bytes_max, or give less",
+            self.bytes_max
+        );
+        Err(StorageError::Unserved { name: self.place.name(), reason })
+    }
+}
+
+impl Packed for Samples {
+    fn unpack(&mut self, sink: &mut dyn SampleSink) -> Result<(), StorageError> {
+        let class = class(&self.place);
+        let open = || self.pool.take(&class).map_err(|error| failed(&self.place, &error));
+        let read = |dataset: &mut Dataset, index| self.read(dataset, index);
+        let close = |dataset| self.pool.give_back(dataset);
+        in_order(self.range.clone(), self.pool.processes, open, read, close, |index, fields| {
+            sink.sample(&format!("{index:09}"))?;
+            fields.iter().try_for_each(|(name, bytes)| sink.field(name, bytes))
+        })
+    }
+}
