@@ -293,5 +293,6 @@ fn paint(
             solarize::apply(simd, view, threshold);
             clock.end("solarize");
         }
+        ref other => panic!("this bench has no stage for {other:?}"),
     }
 }

@@ -71,10 +71,16 @@ mod tests {
             let done: Result<(), ()> = in_order(
                 numbers.clone(),
                 threads,
-                || Ok(*opened.lock().unwrap() += 1),
+                || {
+                    *opened.lock().unwrap() += 1;
+                    Ok(())
+                },
                 |(), number| Ok(number * 2),
                 |()| *closed.lock().unwrap() += 1,
-                |number, double| Ok(seen.push((number, double))),
+                |number, double| {
+                    seen.push((number, double));
+                    Ok(())
+                },
             );
             assert_eq!(done, Ok(()));
             assert!(seen.iter().map(|(number, _)| *number).eq(numbers));
@@ -92,7 +98,10 @@ mod tests {
             || Ok(()),
             |(), number| if number >= 10 { Err(number) } else { Ok(()) },
             drop,
-            |_, ()| Ok(*seen.lock().unwrap() += 1),
+            |_, ()| {
+                *seen.lock().unwrap() += 1;
+                Ok(())
+            },
         );
         assert_eq!((done, seen.into_inner().unwrap()), (Err(10), 10));
         let unopened: Result<(), _> =
