@@ -4,6 +4,7 @@
 //! `functional.center_crop`; windows of a base: facebookresearch/dinov3 `data/augmentations.py`.
 
 use super::key::DrawRng;
+use super::params::{Padding, PaddingMode};
 use crate::geometry::{CropBox, Extent, Origin};
 use crate::recipe::CropSpec;
 
@@ -16,6 +17,7 @@ pub(super) struct Framing {
     pub(super) resized: Extent,
     pub(super) window: Origin,
     pub(super) cut: Option<Origin>,
+    pub(super) padding: Option<Padding>,
 }
 
 const CORNER: Origin = Origin { left: 0, top: 0 };
@@ -27,11 +29,34 @@ pub(super) fn draw(spec: &CropSpec, image: Extent, view: Extent, rng: &mut DrawR
             resized: view,
             window: CORNER,
             cut: None,
+            padding: None,
         },
         CropSpec::CenterAfterResize { resize } => center_after_resize(resize, image, view),
-        CropSpec::Base { .. } => {
-            Framing { crop: CropBox::whole(image), resized: view, window: CORNER, cut: None }
+        CropSpec::RandomAfterResize { resize } => {
+            let framing = center_after_resize(resize, image, view);
+            let mut place = |whole: u32, part: u32| rng.below(u64::from(whole - part) + 1) as u32;
+            let top = place(framing.resized.height, view.height);
+            let left = place(framing.resized.width, view.width);
+            Framing { window: Origin { left, top }, ..framing }
         }
+        CropSpec::Random { padding, padding_mode, fill } => {
+            let mut place = |whole: u32, part: u32| random_place(whole, part, padding, rng);
+            let top = place(image.height, view.height);
+            let left = place(image.width, view.width);
+            Padding { left, top, mode: padding_mode, fill }.frame(image, view)
+        }
+        CropSpec::Center { fill } => {
+            let left = centre_place(image.width, view.width);
+            let top = centre_place(image.height, view.height);
+            Padding { left, top, mode: PaddingMode::Constant, fill }.frame(image, view)
+        }
+        CropSpec::Resize | CropSpec::Base { .. } => Framing {
+            crop: CropBox::whole(image),
+            resized: view,
+            window: CORNER,
+            cut: None,
+            padding: None,
+        },
         CropSpec::WindowOfBase { within, stride, .. } => {
             let mut place = |side: u32| {
                 let places = within.saturating_sub(side) / stride;
@@ -39,7 +64,8 @@ pub(super) fn draw(spec: &CropSpec, image: Extent, view: Extent, rng: &mut DrawR
             };
             let (top, left) = (place(view.height), place(view.width));
             let cut = Some(Origin { left, top });
-            Framing { crop: CropBox::whole(image), resized: image, window: CORNER, cut }
+            let crop = CropBox::whole(image);
+            Framing { crop, resized: image, window: CORNER, cut, padding: None }
         }
     }
 }
@@ -100,5 +126,81 @@ fn center_after_resize(resize: u32, image: Extent, view: Extent) -> Framing {
             top: origin(resized.height, view.height),
         },
         cut: None,
+        padding: None,
+    }
+}
+
+/// torchvision's `RandomCrop` along one side: padded by `padding` at both ends, and where that is still
+/// too short, by what lacks.
+fn random_place(whole: u32, part: u32, padding: u32, rng: &mut DrawRng) -> i32 {
+    let padded = i64::from(whole) + 2 * i64::from(padding);
+    let lacks = (i64::from(part) - padded).max(0);
+    let places = padded + 2 * lacks - i64::from(part) + 1;
+    (rng.below(places as u64) as i64 - i64::from(padding) - lacks) as i32
+}
+
+/// torchvision's `CenterCrop` along one side.
+fn centre_place(whole: u32, part: u32) -> i32 {
+    if part > whole {
+        return -(((part - whole) / 2) as i32);
+    }
+    (f64::from(whole - part) / 2.0).round_ties_even() as i32
+}
+
+// === impl Padding ===
+
+impl Padding {
+    /// The view at this place: without padding where it lies within the image.
+    fn frame(self, image: Extent, view: Extent) -> Framing {
+        let across = self.reach(self.left, view.width, image.width);
+        let down = self.reach(self.top, view.height, image.height);
+        let crop = CropBox {
+            left: across.0,
+            top: down.0,
+            width: across.1 - across.0 + 1,
+            height: down.1 - down.0 + 1,
+        };
+        let ends = |start: i32, part: u32| i64::from(start) + i64::from(part);
+        let within = self.left >= 0
+            && self.top >= 0
+            && ends(self.left, view.width) <= image.width.into()
+            && ends(self.top, view.height) <= image.height.into();
+        let padding = (!within).then_some(self);
+        Framing { crop, resized: crop.extent(), window: CORNER, cut: None, padding }
+    }
+
+    /// The least and the greatest position of a side that a view from `start` on shows.
+    fn reach(&self, start: i32, count: u32, side: u32) -> (u32, u32) {
+        let shown = (0..count as i32).filter_map(|n| self.mode.source(start + n, side));
+        let reach = shown.fold(None, |reach: Option<(u32, u32)>, at| match reach {
+            None => Some((at, at)),
+            Some((least, greatest)) => Some((least.min(at), greatest.max(at))),
+        });
+        reach.unwrap_or((0, 0))
+    }
+}
+
+// === impl PaddingMode ===
+
+impl PaddingMode {
+    /// The position of a side that is shown at `at`, counted from the side's beginning; none where it is the
+    /// fill. As numpy's `pad` has them.
+    #[must_use]
+    pub fn source(self, at: i32, side: u32) -> Option<u32> {
+        let (at, side) = (i64::from(at), i64::from(side));
+        let source = match self {
+            Self::Constant => return (0..side).contains(&at).then_some(at as u32),
+            Self::Edge => at.clamp(0, side - 1),
+            Self::Reflect if side == 1 => 0,
+            Self::Reflect => {
+                let at = at.rem_euclid(2 * (side - 1));
+                at.min(2 * (side - 1) - at)
+            }
+            Self::Symmetric => {
+                let at = at.rem_euclid(2 * side);
+                at.min(2 * side - 1 - at)
+            }
+        };
+        Some(source as u32)
     }
 }

@@ -1,15 +1,25 @@
 //! Random draws of a view, made once on the host for every back end.
 
 mod crop;
+mod erase;
 mod key;
 mod ops;
+mod normal;
 mod params;
+mod policy;
+#[cfg(test)]
+mod policy_tests;
 mod sample;
 #[cfg(test)]
 mod tests;
 mod view;
+mod warp;
 
 pub use crate::geometry::{CropBox, Extent, Origin};
 pub use key::{DrawKey, DrawRng};
-pub use params::{DrawnOp, JitterStep, ViewParams};
+pub use normal::Normals;
+pub use params::{
+    DrawnOp, EraseWith, Filter, JitterStep, Padding, PaddingMode, ViewParams,
+};
+pub use policy::{Augment, Layer};
 pub use sample::SampleParams;

@@ -24,6 +24,55 @@ pub struct ViewParams {
     /// box; `window` is its top left corner.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cut: Option<Origin>,
+    /// The filter of the resize.
+    #[serde(default, skip_serializing_if = "Filter::is_bicubic")]
+    pub filter: Filter,
+    /// What lies about the box where the view is larger than it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub padding: Option<Padding>,
+}
+
+/// A filter that finds values between pixels.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Filter {
+    /// The pixel that is nearest.
+    Nearest,
+    /// The mean of the pixels that are covered.
+    Box,
+    /// A triangle over two pixels.
+    Bilinear,
+    /// A cubic over four pixels.
+    #[default]
+    Bicubic,
+}
+
+/// How a view reaches beyond the image. Columns and rows are counted from the image's top left corner.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Padding {
+    /// The view's first column.
+    pub left: i32,
+    /// The view's first row.
+    pub top: i32,
+    /// What lies outside.
+    pub mode: PaddingMode,
+    /// Levels (R, G, B) of what lies outside, if that is [`PaddingMode::Constant`].
+    pub fill: [u8; 3],
+}
+
+/// What lies outside an image, as torchvision's `pad` has it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PaddingMode {
+    /// One colour.
+    #[default]
+    Constant,
+    /// The pixel at the edge, again and again.
+    Edge,
+    /// The image mirrored, without its edge.
+    Reflect,
+    /// The image mirrored, with its edge.
+    Symmetric,
 }
 
 /// An operation with its drawn values.
@@ -57,6 +106,77 @@ pub enum DrawnOp {
         /// First value that is inverted.
         threshold: u8,
     },
+    /// One of the three adjustments that blend, by itself.
+    Enhance {
+        /// Which one; never [`JitterStep::Hue`].
+        step: JitterStep,
+        /// Its factor.
+        factor: f32,
+    },
+    /// Blends with a smoothed copy.
+    Sharpness {
+        /// 0 is the smoothed copy, 1 changes nothing.
+        factor: f32,
+    },
+    /// Keeps the upper bits of each level.
+    Posterize {
+        /// How many.
+        bits: u8,
+    },
+    /// Adds to dark levels.
+    SolarizeAdd {
+        /// What is added.
+        add: u8,
+        /// First level that stays.
+        threshold: u8,
+    },
+    /// Stretches the levels of each channel from 0 to 255.
+    AutoContrast,
+    /// Makes the levels of each channel equally frequent.
+    Equalize,
+    /// Inverts all levels.
+    Invert,
+    /// Moves pixels. A pixel whose centre is at (x, y) comes from
+    /// (m0 x + m1 y + m2, m3 x + m4 y + m5).
+    Affine {
+        /// m0 to m5.
+        matrix: [f64; 6],
+        /// How values between pixels are found.
+        filter: Filter,
+        /// Levels (R, G, B) of what comes from outside.
+        fill: [u8; 3],
+    },
+    /// Moves pixels. A pixel whose centre is at (x, y) comes from (c0 x + c1 y + c2, c3 x + c4 y + c5), divided
+    /// by (c6 x + c7 y + 1).
+    Perspective {
+        /// c0 to c7.
+        coefficients: [f64; 8],
+        /// How values between pixels are found.
+        filter: Filter,
+        /// Levels (R, G, B) of what comes from outside.
+        fill: [u8; 3],
+    },
+    /// Pillow's Gaussian blur: three box blurs.
+    PilBlur {
+        /// Standard deviation in pixels.
+        radius: f32,
+    },
+    /// Adds noise to each value.
+    GaussianNoise {
+        /// Mean, as a share of 255.
+        mean: f32,
+        /// Standard deviation, as a share of 255.
+        sigma: f32,
+        /// What the noise follows from.
+        seed: [u64; 2],
+    },
+    /// Erases a box after the view has been normalised.
+    Erase {
+        /// The box.
+        area: CropBox,
+        /// What is put there.
+        with: EraseWith,
+    },
     /// A Python function of the recipe.
     Python {
         /// Which one.
@@ -64,6 +184,18 @@ pub enum DrawnOp {
         /// What its generator is seeded with.
         seed: [u64; 2],
     },
+}
+
+/// What is put in the place of erased pixels, in units of the normalised tensor.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum EraseWith {
+    /// 0 in all channels.
+    Zero,
+    /// A colour (R, G, B).
+    Color([f32; 3]),
+    /// Normal noise for each value, from this seed.
+    Noise([u64; 2]),
 }
 
 /// One adjustment of colour jitter; the numbers are torchvision's `fn_idx`.
@@ -93,6 +225,18 @@ impl ViewParams {
             window: Origin::default(),
             ops: Vec::new(),
             cut: None,
+            filter: Filter::Bicubic,
+            padding: None,
         }
+    }
+}
+
+// === impl Filter ===
+
+impl Filter {
+    /// Whether it is [`Filter::Bicubic`], which is not written down.
+    #[must_use]
+    pub fn is_bicubic(&self) -> bool {
+        *self == Self::Bicubic
     }
 }

@@ -42,13 +42,13 @@ impl SampleParams {
         self.image_ops.clear();
         if !recipe.image_ops.is_empty() {
             let mut rng = rng(DrawKey::IMAGE);
-            let drawn = recipe.image_ops.iter().filter_map(|op| ops::draw(op, &mut rng));
-            self.image_ops.extend(drawn);
+            let to = &mut self.image_ops;
+            recipe.image_ops.iter().for_each(|op| ops::draw(op, image, &mut rng, to));
         }
         self.bases.resize_with(recipe.bases.len(), || ViewParams::whole(image));
         for ((number, spec), params) in (0..).zip(&recipe.bases).zip(&mut self.bases) {
             let mut rng = rng(DrawKey::BASES + number);
-            spec.view.draw_into(image, spec.extent(), &mut rng, params);
+            spec.view.draw_into(recipe.interpolation, image, spec.extent(), &mut rng, params);
         }
         self.views.resize_with(recipe.views_per_sample(), || ViewParams::whole(image));
         let specs = recipe
@@ -57,7 +57,7 @@ impl SampleParams {
             .flat_map(|tensor| tensor.views.iter().map(move |spec| (spec, tensor.extent())));
         for ((number, (spec, extent)), params) in (0..).zip(specs).zip(&mut self.views) {
             let source = spec.crop.base().map_or(image, |base| recipe.bases[base].extent());
-            spec.draw_into(source, extent, &mut rng(number), params);
+            spec.draw_into(recipe.interpolation, source, extent, &mut rng(number), params);
         }
     }
 }

@@ -4,24 +4,25 @@ use super::key::DrawRng;
 use super::params::ViewParams;
 use super::{crop, ops};
 use crate::geometry::Extent;
-use crate::recipe::ViewSpec;
+use crate::recipe::{Interpolation, ViewSpec};
 
 // === impl ViewSpec ===
 
 impl ViewSpec {
-    /// Draws one view of an image, or of a base, of size `image` for a tensor of size `view`. The numbers are
+    /// Draws one view of an image, or of a base, of size `image` for a tensor of size `view`, by the bicubic filter. The numbers are
     /// taken in torchvision's order: the tries of the crop, then for each operation its gate
     /// and, where the gate opens, its values. The recipe must have been validated.
     #[must_use]
     pub fn draw(&self, image: Extent, view: Extent, rng: &mut DrawRng) -> ViewParams {
         let mut params = ViewParams::whole(image);
-        self.draw_into(image, view, rng, &mut params);
+        self.draw_into(Interpolation::Bicubic, image, view, rng, &mut params);
         params
     }
 
-    /// As [`ViewSpec::draw`], into `params`, whose list of operations keeps its memory.
+    /// As [`ViewSpec::draw`] with another filter, into `params`, whose list of operations keeps its memory.
     pub fn draw_into(
         &self,
+        interpolation: Interpolation,
         image: Extent,
         view: Extent,
         rng: &mut DrawRng,
@@ -35,6 +36,9 @@ impl ViewSpec {
         params.cut = framing.cut;
         params.ops.clear();
         params.ops.reserve(self.ops.len());
-        params.ops.extend(self.ops.iter().filter_map(|op| ops::draw(op, rng)));
+        params.padding = framing.padding;
+        params.filter = interpolation.draw(rng);
+        let painted = if params.cut.is_some() { params.resized } else { view };
+        self.ops.iter().for_each(|op| ops::draw(op, painted, rng, &mut params.ops));
     }
 }

@@ -11,6 +11,7 @@ use super::dino::{blur_and_solarize, colour};
 use super::error::{RecipeError, wrong};
 use super::fp8::Fp8Scaling;
 use super::imagenet::{IMAGENET_MEAN, IMAGENET_STD, RATIO};
+use super::interpolation::Interpolation;
 use super::limits::DecodeLimits;
 use super::passes::ResizePasses;
 use super::scaling::DecodeScaling;
@@ -163,6 +164,7 @@ impl Settled {
             std: IMAGENET_STD,
             decode_scaling: DecodeScaling::Off,
             resize_passes: ResizePasses::HorizontalFirst,
+            interpolation: Interpolation::Bicubic,
             decoder: JpegDecoder::Turbojpeg,
             hw_decoder_load: 0.0,
             decode_limits: DecodeLimits::default(),

@@ -9,6 +9,9 @@ impl Recipe {
     /// where GPUs can do all of it.
     #[must_use]
     pub fn without_kernel(&self) -> Option<&'static str> {
+        if !self.interpolation.is_bicubic() {
+            return Some("interpolation");
+        }
         let bases = self.bases.iter().map(|base| &base.view);
         let views = self.tensors.iter().flat_map(|tensor| &tensor.views);
         let of_views = bases.chain(views).find_map(ViewSpec::without_kernel);
@@ -33,7 +36,11 @@ impl CropSpec {
             Self::RandomResized { .. }
             | Self::CenterAfterResize { .. }
             | Self::Base { .. }
-            | Self::WindowOfBase { .. } => None,
+            | Self::WindowOfBase { .. }
+            | Self::RandomAfterResize { .. }
+            | Self::Resize => None,
+            Self::Random { .. } => Some("crop random"),
+            Self::Center { .. } => Some("crop center"),
         }
     }
 }
@@ -49,6 +56,21 @@ impl OpSpec {
             | Self::GaussianBlur { .. }
             | Self::Solarize { .. } => None,
             Self::Python { .. } => Some("python"),
+            Self::Invert { .. } => Some("invert"),
+            Self::Posterize { .. } => Some("posterize"),
+            Self::Equalize { .. } => Some("equalize"),
+            Self::AutoContrast { .. } => Some("auto_contrast"),
+            Self::Sharpness { .. } => Some("sharpness"),
+            Self::PilBlur { .. } => Some("pil_blur"),
+            Self::GaussianNoise { .. } => Some("gaussian_noise"),
+            Self::Rotation { .. } => Some("rotation"),
+            Self::Affine { .. } => Some("affine"),
+            Self::Perspective { .. } => Some("perspective"),
+            Self::RandAugment(_) => Some("rand_augment"),
+            Self::TrivialAugmentWide(_) => Some("trivial_augment_wide"),
+            Self::AutoAugment(_) => Some("auto_augment"),
+            Self::TimmRandAugment(_) => Some("timm_rand_augment"),
+            Self::Erase { .. } => Some("erase"),
         }
     }
 }

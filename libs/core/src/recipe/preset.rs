@@ -8,6 +8,7 @@ use super::dinov3::{self, Dinov3};
 use super::error::RecipeError;
 use super::fp8::Fp8Scaling;
 use super::imagenet::{IMAGENET_MEAN, IMAGENET_STD, RATIO};
+use super::interpolation::Interpolation;
 use super::limits::DecodeLimits;
 use super::passes::ResizePasses;
 use super::published::{self, Published};
@@ -46,6 +47,7 @@ impl Recipe {
             decode_scaling: DecodeScaling::Off,
             // Nothing is resized: the value that a digest does not show.
             resize_passes: ResizePasses::HorizontalFirst,
+            interpolation: Interpolation::Bicubic,
             decoder: JpegDecoder::Turbojpeg,
             hw_decoder_load: 0.0,
             decode_limits: DecodeLimits::default(),
@@ -94,6 +96,7 @@ fn with(
         std,
         decode_scaling: DecodeScaling::Off,
         resize_passes,
+        interpolation: Interpolation::Bicubic,
         decoder: JpegDecoder::Turbojpeg,
         hw_decoder_load: 0.0,
         decode_limits: DecodeLimits::default(),

@@ -5,10 +5,13 @@ use serde::{Deserialize, Serialize};
 use super::decoder::{self, JpegDecoder};
 use super::fp8::Fp8Scaling;
 use super::imagenet::{IMAGENET_MEAN, IMAGENET_STD};
+use super::interpolation::Interpolation;
 use super::limits::DecodeLimits;
 use super::passes::ResizePasses;
+use super::policy::{AutoAugment, RandAugment, TimmRandAugment, TrivialAugmentWide};
 use super::raw::RawSpec;
 use super::scaling::DecodeScaling;
+use crate::draw::PaddingMode;
 use crate::geometry::Extent;
 use crate::{Digest, Digester, Dtype};
 
@@ -31,6 +34,9 @@ pub struct Recipe {
         skip_serializing_if = "ResizePasses::is_horizontal_first"
     )]
     pub resize_passes: ResizePasses,
+    /// The filter of every resize. It changes pixels.
+    #[serde(default, skip_serializing_if = "Interpolation::is_bicubic")]
+    pub interpolation: Interpolation,
     /// Who decodes JPEGs. It changes pixels.
     #[serde(default, skip_serializing_if = "JpegDecoder::is_turbojpeg")]
     pub decoder: JpegDecoder,
@@ -97,7 +103,7 @@ pub struct ViewSpec {
 }
 
 /// How the box of a view is chosen. The box is always cut first and then resized to the
-/// tensor's size with Pillow's antialiased bicubic filter.
+/// tensor's size, by the recipe's filter.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum CropSpec {
@@ -112,6 +118,32 @@ pub enum CropSpec {
     CenterAfterResize {
         /// Length of the shorter side after the resize, in pixels.
         resize: u32,
+    },
+    /// torchvision's `Resize(resize)` of the shorter side, then `RandomCrop` of the tensor's size.
+    RandomAfterResize {
+        /// Length of the shorter side after the resize, in pixels.
+        resize: u32,
+    },
+    /// The whole image, resized to the tensor's size whatever its shape.
+    Resize,
+    /// torchvision's `RandomCrop` of the tensor's size, without a resize. An image that is still too small
+    /// is padded further.
+    Random {
+        /// Pixels that the image is padded by on each side.
+        #[serde(default)]
+        padding: u32,
+        /// What lies outside.
+        #[serde(default)]
+        padding_mode: PaddingMode,
+        /// Levels (R, G, B) of what lies outside, with mode `constant`.
+        #[serde(default)]
+        fill: [u8; 3],
+    },
+    /// torchvision's `CenterCrop` of the tensor's size, without a resize. Smaller images are padded.
+    Center {
+        /// Levels (R, G, B) of the padding.
+        #[serde(default)]
+        fill: [u8; 3],
     },
     /// A whole base, resized to the tensor's size where it has another one.
     Base {
@@ -172,6 +204,123 @@ pub enum OpSpec {
         /// First value that is inverted.
         threshold: u8,
     },
+    /// Inverts all levels.
+    Invert {
+        /// Probability.
+        p: f64,
+    },
+    /// Keeps the upper bits of each level.
+    Posterize {
+        /// Probability.
+        p: f64,
+        /// How many, from 0 to 8.
+        bits: u8,
+    },
+    /// Pillow's `ImageOps.equalize`.
+    Equalize {
+        /// Probability.
+        p: f64,
+    },
+    /// Pillow's `ImageOps.autocontrast`.
+    AutoContrast {
+        /// Probability.
+        p: f64,
+    },
+    /// Pillow's `ImageEnhance.Sharpness`.
+    Sharpness {
+        /// Probability.
+        p: f64,
+        /// Least and greatest factor: 0 smooths, 1 changes nothing, 2 sharpens.
+        factor: [f64; 2],
+    },
+    /// Pillow's `ImageFilter.GaussianBlur`.
+    PilBlur {
+        /// Probability.
+        p: f64,
+        /// Least and greatest standard deviation, in pixels.
+        radius: [f64; 2],
+    },
+    /// Noise for each value, of a normal distribution: torchvision's `v2.GaussianNoise` with `clip`, on
+    /// levels, which are rounded to the nearest.
+    GaussianNoise {
+        /// Probability.
+        p: f64,
+        /// Mean, as a share of 255.
+        #[serde(default)]
+        mean: f64,
+        /// Standard deviation, as a share of 255.
+        sigma: f64,
+    },
+    /// torchvision's `RandomRotation`, about the centre.
+    Rotation {
+        /// Probability.
+        p: f64,
+        /// Least and greatest angle, counter-clockwise.
+        degrees: [f64; 2],
+        /// How values between pixels are found.
+        #[serde(default = "nearest")]
+        interpolation: Interpolation,
+        /// Levels (R, G, B) of what comes from outside.
+        #[serde(default)]
+        fill: [u8; 3],
+    },
+    /// torchvision's `RandomAffine`, about the centre.
+    Affine {
+        /// Probability.
+        p: f64,
+        /// Least and greatest angle, clockwise.
+        degrees: [f64; 2],
+        /// Greatest translation, as shares of the width and of the height.
+        #[serde(default)]
+        translate: [f64; 2],
+        /// Least and greatest factor of size.
+        #[serde(default = "unscaled")]
+        scale: [f64; 2],
+        /// Least and greatest shear along x, and along y, in degrees.
+        #[serde(default)]
+        shear: [[f64; 2]; 2],
+        /// How values between pixels are found.
+        #[serde(default = "nearest")]
+        interpolation: Interpolation,
+        /// Levels (R, G, B) of what comes from outside.
+        #[serde(default)]
+        fill: [u8; 3],
+    },
+    /// torchvision's `RandomPerspective`.
+    Perspective {
+        /// Probability.
+        p: f64,
+        /// How far the corners move, as a share of half the sides.
+        distortion_scale: f64,
+        /// How values between pixels are found.
+        #[serde(default = "bilinear")]
+        interpolation: Interpolation,
+        /// Levels (R, G, B) of what comes from outside.
+        #[serde(default)]
+        fill: [u8; 3],
+    },
+    /// torchvision's `RandAugment`.
+    RandAugment(RandAugment),
+    /// torchvision's `TrivialAugmentWide`.
+    TrivialAugmentWide(TrivialAugmentWide),
+    /// torchvision's `AutoAugment`.
+    AutoAugment(AutoAugment),
+    /// timm's `RandAugment`.
+    TimmRandAugment(TimmRandAugment),
+    /// `RandomErasing` of torchvision and timm: a box of the normalised view. Comes after all others.
+    Erase {
+        /// Probability.
+        p: f64,
+        /// Least and greatest share of the view's area.
+        #[serde(default = "erase_scale")]
+        scale: [f64; 2],
+        /// Least and greatest height / width.
+        #[serde(default = "erase_ratio")]
+        ratio: [f64; 2],
+        /// What is put there.
+        #[serde(default)]
+        mode: EraseMode,
+    },
     /// A Python function of one's own, `function(array, rng)`, with the view as a uint8 array
     /// `[height, width, 3]` and numpy's `default_rng`, seeded from the coordinates.
     Python {
@@ -183,6 +332,71 @@ pub enum OpSpec {
         #[serde(default, skip_serializing_if = "String::is_empty")]
         sha256: String,
     },
+}
+
+/// What takes the place of erased pixels, in units of the normalised tensor.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum EraseMode {
+    /// 0: torchvision's `value = 0`, timm's `const`.
+    #[default]
+    Zero,
+    /// A colour of the normal distribution: timm's `rand`.
+    Color,
+    /// Noise of the normal distribution for each value: torchvision's `value = "random"`, timm's `pixel`.
+    Noise,
+}
+
+fn nearest() -> Interpolation {
+    Interpolation::Nearest
+}
+
+fn bilinear() -> Interpolation {
+    Interpolation::Bilinear
+}
+
+fn unscaled() -> [f64; 2] {
+    [1.0; 2]
+}
+
+fn erase_scale() -> [f64; 2] {
+    [0.02, 0.33]
+}
+
+fn erase_ratio() -> [f64; 2] {
+    [0.3, 3.3]
+}
+
+// === impl OpSpec ===
+
+impl OpSpec {
+    /// With which probability it is done at all; policies have probabilities of their own.
+    #[must_use]
+    pub fn probability(&self) -> f64 {
+        match *self {
+            Self::Flip { p }
+            | Self::ColorJitter { p, .. }
+            | Self::Grayscale { p }
+            | Self::GaussianBlur { p, .. }
+            | Self::Solarize { p, .. }
+            | Self::Invert { p }
+            | Self::Posterize { p, .. }
+            | Self::Equalize { p }
+            | Self::AutoContrast { p }
+            | Self::Sharpness { p, .. }
+            | Self::PilBlur { p, .. }
+            | Self::GaussianNoise { p, .. }
+            | Self::Rotation { p, .. }
+            | Self::Affine { p, .. }
+            | Self::Perspective { p, .. }
+            | Self::Erase { p, .. }
+            | Self::Python { p, .. } => p,
+            Self::RandAugment(_)
+            | Self::TrivialAugmentWide(_)
+            | Self::AutoAugment(_)
+            | Self::TimmRandAugment(_) => 1.0,
+        }
+    }
 }
 
 // === impl Recipe ===
@@ -215,7 +429,12 @@ impl CropSpec {
     pub fn base(&self) -> Option<usize> {
         match self {
             Self::Base { base } | Self::WindowOfBase { base, .. } => Some(*base),
-            Self::RandomResized { .. } | Self::CenterAfterResize { .. } => None,
+            Self::RandomResized { .. }
+            | Self::CenterAfterResize { .. }
+            | Self::RandomAfterResize { .. }
+            | Self::Resize
+            | Self::Random { .. }
+            | Self::Center { .. } => None,
         }
     }
 }

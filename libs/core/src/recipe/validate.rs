@@ -1,9 +1,9 @@
 //! What makes a recipe usable.
 
 use super::error::{RecipeError, wrong};
-use super::python;
+use super::{policy, python};
 use super::raw::RawSpec;
-use super::spec::{BaseSpec, CropSpec, OpSpec, Recipe, TensorSpec, ViewSpec};
+use super::spec::{BaseSpec, CropSpec, EraseMode, OpSpec, Recipe, TensorSpec, ViewSpec};
 use crate::Dtype;
 use crate::geometry::Extent;
 use crate::layout::Layout;
@@ -92,6 +92,10 @@ impl Recipe {
             let rule = "must be cut from the image: a base is not made of another one";
             return Err(wrong(format!("{at}.view.crop.base"), "given", rule));
         }
+        if let Some(number) = base.view.ops.iter().position(is_erase) {
+            let rule = "belongs to views of tensors: a base is not normalised";
+            return Err(wrong(format!("{at}.view.ops[{number}].op"), "erase", rule));
+        }
         self.validate_view(&format!("{at}.view"), &base.view, base.extent())
     }
 
@@ -128,6 +132,7 @@ impl Recipe {
             return Err(wrong(format!("{at}.views"), "empty", "give one view at least"));
         }
         for (index, view) in tensor.views.iter().enumerate() {
+            validate_erasing(&format!("{at}.views[{index}]"), &view.ops, tensor.dtype)?;
             self.validate_view(&format!("{at}.views[{index}]"), view, tensor.extent())?;
         }
         Ok(())
@@ -140,16 +145,25 @@ impl Recipe {
                 range(format!("{at}.scale"), scale, [f64::MIN_POSITIVE, 1.0])?;
                 range(format!("{at}.ratio"), ratio, [1e-3, 1e3])
             }
-            CropSpec::CenterAfterResize { resize } if !(1..=VIEW_SIDE_MAX).contains(&resize) => {
+            CropSpec::Resize | CropSpec::Center { .. } => Ok(()),
+            CropSpec::Random { padding, .. } if padding > VIEW_SIDE_MAX => {
+                Err(wrong(format!("{at}.padding"), padding, "must be from 0 to 4096"))
+            }
+            CropSpec::Random { .. } => Ok(()),
+            CropSpec::CenterAfterResize { resize } | CropSpec::RandomAfterResize { resize }
+                if !(1..=VIEW_SIDE_MAX).contains(&resize) =>
+            {
                 Err(wrong(format!("{at}.resize"), resize, "must be from 1 to 4096"))
             }
-            CropSpec::CenterAfterResize { resize } if resize < side => {
+            CropSpec::CenterAfterResize { resize } | CropSpec::RandomAfterResize { resize }
+                if resize < side =>
+            {
                 let rule = format!(
                     "must be at least {side}, the longer side of the tensor: a view is never padded"
                 );
                 Err(wrong(format!("{at}.resize"), resize, rule))
             }
-            CropSpec::CenterAfterResize { .. } => Ok(()),
+            CropSpec::CenterAfterResize { .. } | CropSpec::RandomAfterResize { .. } => Ok(()),
             CropSpec::Base { base } => self.base(at, base).map(drop),
             CropSpec::WindowOfBase { base, within, stride } => {
                 let Extent { width, height } = self.base(at, base)?.extent();
@@ -187,39 +201,111 @@ fn validate_sides(at: &str, height: u32, width: u32) -> Result<(), RecipeError> 
 
 /// What is done to the whole image is done to its colours: the rest depends on a view's size.
 fn validate_image_op(at: &str, op: &OpSpec) -> Result<(), RecipeError> {
-    match op {
-        OpSpec::Flip { .. } | OpSpec::GaussianBlur { .. } => {
-            let rule = "must be color_jitter, grayscale or solarize: others belong to views";
-            let name = if matches!(op, OpSpec::Flip { .. }) { "flip" } else { "gaussian_blur" };
-            Err(wrong(format!("{at}.op"), name, rule))
-        }
-        op => validate_op(at, op),
-    }
+    let name = match op {
+        OpSpec::Flip { .. } => "flip",
+        OpSpec::GaussianBlur { .. } => "gaussian_blur",
+        OpSpec::PilBlur { .. } => "pil_blur",
+        OpSpec::Rotation { .. } => "rotation",
+        OpSpec::Affine { .. } => "affine",
+        OpSpec::Perspective { .. } => "perspective",
+        OpSpec::RandAugment(_) => "rand_augment",
+        OpSpec::TrivialAugmentWide(_) => "trivial_augment_wide",
+        OpSpec::AutoAugment(_) => "auto_augment",
+        OpSpec::TimmRandAugment(_) => "timm_rand_augment",
+        OpSpec::Erase { .. } => "erase",
+        op => return validate_op(at, op),
+    };
+    let rule = "must change colours alone, as color_jitter, grayscale or solarize: others belong to views";
+    Err(wrong(format!("{at}.op"), name, rule))
 }
 
 fn validate_op(at: &str, op: &OpSpec) -> Result<(), RecipeError> {
-    let p = match op {
-        OpSpec::Flip { p } | OpSpec::Grayscale { p } | OpSpec::Solarize { p, .. } => *p,
-        OpSpec::ColorJitter { p, brightness, contrast, saturation, hue } => {
+    match op {
+        OpSpec::Flip { .. }
+        | OpSpec::Grayscale { .. }
+        | OpSpec::Solarize { .. }
+        | OpSpec::Invert { .. }
+        | OpSpec::Equalize { .. }
+        | OpSpec::AutoContrast { .. } => {}
+        OpSpec::ColorJitter { brightness, contrast, saturation, hue, .. } => {
             range(format!("{at}.brightness"), *brightness, [0.0, 10.0])?;
             range(format!("{at}.contrast"), *contrast, [0.0, 10.0])?;
             range(format!("{at}.saturation"), *saturation, [0.0, 10.0])?;
             range(format!("{at}.hue"), *hue, [-0.5, 0.5])?;
-            *p
         }
-        OpSpec::GaussianBlur { p, sigma } => {
+        OpSpec::GaussianBlur { sigma, .. } => {
             range(format!("{at}.sigma"), *sigma, [1e-3, 100.0])?;
-            *p
         }
-        OpSpec::Python { p, function, sha256 } => {
-            python::validate(at, function, sha256)?;
-            *p
+        OpSpec::Posterize { bits, .. } if *bits > 8 => {
+            return Err(wrong(format!("{at}.bits"), bits, "must be from 0 to 8"));
         }
-    };
+        OpSpec::Posterize { .. } => {}
+        OpSpec::Sharpness { factor, .. } => {
+            range(format!("{at}.factor"), *factor, [0.0, 10.0])?;
+        }
+        OpSpec::PilBlur { radius, .. } => {
+            range(format!("{at}.radius"), *radius, [0.0, 100.0])?;
+        }
+        OpSpec::GaussianNoise { mean, sigma, .. } => {
+            range(format!("{at}.mean"), [*mean; 2], [-1.0, 1.0])?;
+            range(format!("{at}.sigma"), [*sigma; 2], [0.0, 10.0])?;
+        }
+        OpSpec::Rotation { degrees, interpolation, .. } => {
+            range(format!("{at}.degrees"), *degrees, [-360.0, 360.0])?;
+            policy::interpolation(at, *interpolation)?;
+        }
+        OpSpec::Affine { degrees, translate, scale, shear, interpolation, .. } => {
+            range(format!("{at}.degrees"), *degrees, [-360.0, 360.0])?;
+            for (axis, share) in translate.iter().enumerate() {
+                range(format!("{at}.translate[{axis}]"), [*share; 2], [0.0, 1.0])?;
+            }
+            range(format!("{at}.scale"), *scale, [1e-3, 1e3])?;
+            for (axis, shear) in shear.iter().enumerate() {
+                range(format!("{at}.shear[{axis}]"), *shear, [-89.0, 89.0])?;
+            }
+            policy::interpolation(at, *interpolation)?;
+        }
+        OpSpec::Perspective { distortion_scale, interpolation, .. } => {
+            range(format!("{at}.distortion_scale"), [*distortion_scale; 2], [0.0, 1.0])?;
+            policy::interpolation(at, *interpolation)?;
+        }
+        OpSpec::RandAugment(policy) => policy.validate(at)?,
+        OpSpec::TrivialAugmentWide(policy) => policy.validate(at)?,
+        OpSpec::AutoAugment(policy) => policy.validate(at)?,
+        OpSpec::TimmRandAugment(policy) => policy.validate(at)?,
+        OpSpec::Erase { scale, ratio, .. } => {
+            range(format!("{at}.scale"), *scale, [0.0, 1.0])?;
+            range(format!("{at}.ratio"), *ratio, [1e-3, 1e3])?;
+        }
+        OpSpec::Python { function, sha256, .. } => python::validate(at, function, sha256)?,
+    }
+    let p = op.probability();
     if !(0.0..=1.0).contains(&p) {
         return Err(wrong(format!("{at}.p"), p, "must be from 0 to 1"));
     }
     Ok(())
+}
+
+/// Boxes are erased after the view has been normalised, so nothing comes after them; noise needs a type
+/// that has its values.
+fn validate_erasing(at: &str, ops: &[OpSpec], dtype: Dtype) -> Result<(), RecipeError> {
+    for (number, op) in ops.iter().enumerate() {
+        let OpSpec::Erase { mode, .. } = op else { continue };
+        if !ops[number..].iter().all(is_erase) {
+            let rule = "must be the last of the view's operations: it works on the normalised view";
+            return Err(wrong(format!("{at}.ops[{number}].op"), "erase", rule));
+        }
+        let floats = [Dtype::F32, Dtype::Bf16, Dtype::F16];
+        if *mode != EraseMode::Zero && !floats.contains(&dtype) {
+            let rule = format!("must be zero in a tensor of {dtype}: use f32, bf16 or f16 for noise");
+            return Err(wrong(format!("{at}.ops[{number}].mode"), "a noise", rule));
+        }
+    }
+    Ok(())
+}
+
+fn is_erase(op: &OpSpec) -> bool {
+    matches!(op, OpSpec::Erase { .. })
 }
 
 /// `value` = [least, greatest], ordered and within `bounds`; NaN never passes.
