@@ -46,6 +46,7 @@ fn view(key: &str, params: &ViewParams) -> Vec<u8> {
         window: params.window,
         view: params.resized,
         passes: ResizePasses::default(),
+        filter: params.filter,
     };
     let mirrored = match params.ops.as_slice() {
         [] => false,

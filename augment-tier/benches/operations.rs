@@ -10,7 +10,7 @@ use headwater_augment::ops::{
     amax, blur, brightness, contrast, flip, grayscale, hue, saturation, solarize,
 };
 use headwater_augment::simd::Simd;
-use headwater_core::draw::{CropBox, Extent, Origin};
+use headwater_core::draw::{CropBox, Extent, Origin, Filter};
 use headwater_core::recipe::ResizePasses;
 use headwater_core::{Dtype, Recipe};
 
@@ -98,6 +98,7 @@ fn resizes(c: &mut Criterion) {
             window: Origin::default(),
             view: extent,
             passes,
+            filter: Filter::Bicubic,
         };
         let mut group = c.benchmark_group(name);
         for &simd in Simd::available() {

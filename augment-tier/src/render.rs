@@ -11,7 +11,7 @@ mod python;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use headwater_core::draw::{CropBox, DrawKey, Extent, SampleParams, ViewParams};
+use headwater_core::draw::{CropBox, DrawKey, DrawnOp, Extent, SampleParams, ViewParams};
 use headwater_core::recipe::{BaseSpec, DecodeLimits, DecodeScaling};
 use headwater_core::{Dtype, Recipe, SampleId};
 use headwater_trace::{Span, Tier};
@@ -287,8 +287,9 @@ impl Renderer {
         let mut number = 0;
         for (tensor, spec) in recipe.tensors.iter().enumerate() {
             for view in 0..spec.views.len() {
-                let planes = painter.view(recipe, image, &params.views()[number], spec.extent())?;
-                write_view(caster, recipe, (tensor, view), planes, out)?;
+                let params = &params.views()[number];
+                let planes = painter.view(recipe, image, params, spec.extent())?;
+                write_view(caster, recipe, (tensor, view), (planes, &params.ops), out)?;
                 number += 1;
             }
         }
@@ -301,7 +302,7 @@ fn write_view(
     caster: &mut Caster,
     recipe: &Recipe,
     (tensor, view): (usize, usize),
-    planes: &Planes,
+    (planes, ops): (&Planes, &[DrawnOp]),
     out: &mut dyn ViewSink,
 ) -> Result<(), RenderError> {
     let spec = &recipe.tensors[tensor];
@@ -309,7 +310,7 @@ fn write_view(
     let row = out.row(tensor, view);
     let values = 3 * u64::from(spec.width) * u64::from(spec.height);
     check_row(tensor, view, (values * spec.dtype.size_bytes()) as usize, row.len())?;
-    let scales = caster.write(recipe, spec, scale, planes, row);
+    let scales = caster.write(recipe, spec, scale, (planes, ops), row);
     match spec.dtype {
         Dtype::Fp8E4m3 => out.fp8_amax(tensor, caster.amax(recipe, planes)),
         Dtype::Mxfp8E4m3 => {

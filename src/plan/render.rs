@@ -4,7 +4,9 @@ use std::fmt::Write as _;
 
 use anyhow::Result;
 use headwater_batch_view::{NamedView, SampleView};
-use headwater_core::draw::{DrawnOp, JitterStep, Origin, ViewParams};
+use headwater_core::draw::{
+    CropBox, DrawnOp, EraseWith, JitterStep, Origin, Padding, ViewParams,
+};
 use headwater_core::printable;
 use serde_json::{Value, to_value};
 
@@ -79,6 +81,12 @@ fn view_text(name: &str, params: &ViewParams) -> String {
         "{name}: box {}x{} at ({}, {}){of} -> {}x{}",
         crop.width, crop.height, crop.left, crop.top, resized.width, resized.height
     );
+    if !params.filter.is_bicubic() {
+        text += &format!(" ({})", named(params.filter));
+    }
+    if let Some(Padding { left, top, mode, .. }) = params.padding {
+        text += &format!(", view at ({left}, {top}), {} beyond the image", named(mode));
+    }
     for op in &params.ops {
         text += ", ";
         text += &op_text(op);
@@ -95,6 +103,32 @@ fn op_text(op: &DrawnOp) -> String {
         DrawnOp::Grayscale => "grayscale".to_owned(),
         DrawnOp::GaussianBlur { sigma } => format!("blur (sigma {sigma:.3})"),
         DrawnOp::Solarize { threshold } => format!("solarize (from {threshold})"),
+        DrawnOp::Enhance { step, factor } => format!("{} {factor:.3}", named(step)),
+        DrawnOp::Sharpness { factor } => format!("sharpness {factor:.3}"),
+        DrawnOp::Posterize { bits } => format!("posterize ({bits} bits)"),
+        DrawnOp::SolarizeAdd { add, threshold } => format!("solarize add ({add} below {threshold})"),
+        DrawnOp::AutoContrast => "autocontrast".to_owned(),
+        DrawnOp::Equalize => "equalize".to_owned(),
+        DrawnOp::Invert => "invert".to_owned(),
+        DrawnOp::Affine { matrix, filter, .. } => {
+            format!("affine ({}; {})", numbers(matrix), named(filter))
+        }
+        DrawnOp::Perspective { coefficients, filter, .. } => {
+            format!("perspective ({}; {})", numbers(coefficients), named(filter))
+        }
+        DrawnOp::PilBlur { radius } => format!("Pillow's blur (radius {radius:.3})"),
+        DrawnOp::GaussianNoise { mean, sigma, .. } => {
+            format!("gaussian noise (mean {mean:.3}, sigma {sigma:.3})")
+        }
+        DrawnOp::Erase { area, with } => {
+            let with = match with {
+                EraseWith::Zero => "zero",
+                EraseWith::Color(_) => "a colour",
+                EraseWith::Noise(_) => "noise",
+            };
+            let CropBox { left, top, width, height } = area;
+            format!("erase {width}x{height} at ({left}, {top}) with {with}")
+        }
         DrawnOp::Python { seed: [high, low], .. } => {
             format!("python (default_rng([{high}, {low}]))")
         }
@@ -109,4 +143,17 @@ fn op_text(op: &DrawnOp) -> String {
             format!("jitter ({})", steps.join(", "))
         }
     }
+}
+
+/// A value as it is written in a recipe.
+fn named(value: impl serde::Serialize) -> String {
+    match to_value(value) {
+        Ok(Value::String(name)) => name,
+        other => format!("{other:?}"),
+    }
+}
+
+fn numbers(values: &[f64]) -> String {
+    let values: Vec<String> = values.iter().map(|value| format!("{value:.4}")).collect();
+    values.join(" ")
 }

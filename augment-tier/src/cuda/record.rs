@@ -173,7 +173,19 @@ pub(super) fn push_op(op: &DrawnOp, to: &mut Vec<OpRecord>) {
         DrawnOp::Grayscale => to.push(plain(GRAYSCALE, 0)),
         DrawnOp::Solarize { threshold } => to.push(plain(SOLARIZE, threshold.into())),
         // Recipes that have it are the processor's.
-        DrawnOp::Python { .. } => {}
+        DrawnOp::Python { .. }
+        | DrawnOp::Enhance { .. }
+        | DrawnOp::Sharpness { .. }
+        | DrawnOp::Posterize { .. }
+        | DrawnOp::SolarizeAdd { .. }
+        | DrawnOp::AutoContrast
+        | DrawnOp::Equalize
+        | DrawnOp::Invert
+        | DrawnOp::Affine { .. }
+        | DrawnOp::Perspective { .. }
+        | DrawnOp::PilBlur { .. }
+        | DrawnOp::GaussianNoise { .. }
+        | DrawnOp::Erase { .. } => {}
         DrawnOp::GaussianBlur { sigma } => {
             let [w0, w1, w2, w3, w4] = Kernel::new(sigma).weights;
             to.push(OpRecord { kind: BLUR, level: 0, values: [w0, w1, w2, w3, w4, 0.0] });

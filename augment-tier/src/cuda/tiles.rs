@@ -133,12 +133,15 @@ fn widest(across: u32, along: u32, needs: Needs<'_>, bytes_max: u32) -> Option<u
 
 #[cfg(test)]
 mod tests {
+    use headwater_core::draw::Filter;
+
     use super::*;
 
     fn taps(from: u32, to: u32) -> Taps {
         let stretch = [0.0, f64::from(from)];
         let mut taps = Taps::default();
-        taps.compute(&Axis { base: 0, len: from, stretch, to, start: 0, count: to });
+        let filter = Filter::Bicubic;
+        taps.compute(&Axis { base: 0, len: from, stretch, to, start: 0, count: to, filter });
         taps
     }
 

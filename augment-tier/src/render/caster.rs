@@ -1,12 +1,13 @@
 //! The last step of a view: from planes of levels to the bytes of a tensor's row.
 
+use headwater_core::draw::DrawnOp;
 use headwater_core::recipe::TensorSpec;
 use headwater_core::{Dtype, Recipe};
 
 use crate::image::Planes;
 use crate::ops::cast::mx::{self, MxTable};
 use crate::ops::cast::{CastTable, Normalise};
-use crate::ops::{amax, cast};
+use crate::ops::{amax, cast, erase};
 use crate::simd::Simd;
 
 /// Tables that are kept: one for each dtype of images, for a few recipes, and for FP8 one for each
@@ -30,14 +31,14 @@ impl Caster {
         Self { simd, tables: Vec::new(), mx_tables: Vec::new(), block_scales: Vec::new() }
     }
 
-    /// Writes a view to a row of a tensor, whose FP8 elements have `scale`. Gives the scales of its
+    /// Writes a view to a row of a tensor, less the boxes that are erased, whose FP8 elements have `scale`. Gives the scales of its
     /// blocks where the tensor's dtype has blocks.
     pub(super) fn write(
         &mut self,
         recipe: &Recipe,
         spec: &TensorSpec,
         scale: f32,
-        view: &Planes,
+        (view, ops): (&Planes, &[DrawnOp]),
         row: &mut [u8],
     ) -> &[u8] {
         let Self { simd, tables, mx_tables, block_scales } = self;
@@ -48,11 +49,13 @@ impl Caster {
             let blocks = (spec.width as usize).div_ceil(mx::BLOCK) * spec.height as usize;
             block_scales.resize(3 * blocks, 0);
             mx::write(*simd, view, table, row, block_scales);
+            erase::plain::apply(ops, spec.dtype, &normalise, view.extent(), row);
             return block_scales;
         }
         let serves = |table: &CastTable| table.serves(&normalise, spec.dtype, scale);
         let make = || CastTable::scaled(normalise, spec.dtype, scale);
         cast::write(*simd, view, kept(tables, serves, make), row);
+        erase::plain::apply(ops, spec.dtype, &normalise, view.extent(), row);
         &[]
     }
 

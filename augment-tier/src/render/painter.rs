@@ -5,7 +5,12 @@ use headwater_core::draw::{DrawnOp, Extent, JitterStep, ViewParams};
 
 use crate::image::{Planes, RgbImage};
 use crate::ops::resize::{Geometry, Resizer};
-use crate::ops::{blur, brightness, contrast, flip, grayscale, hue, saturation, solarize};
+use crate::ops::levels::{self, Change};
+use crate::ops::warp::{self, Map, Warp};
+use crate::ops::{
+    blur, brightness, contrast, flip, grayscale, hue, noise, pad, pil_blur, saturation, sharpness,
+    solarize,
+};
 use crate::render::RenderError;
 use crate::render::python::PythonCalls;
 use crate::simd::Simd;
@@ -27,6 +32,8 @@ pub(super) struct Painter {
 struct Brush {
     simd: Simd,
     blur: blur::Scratch,
+    boxes: pil_blur::Scratch,
+    spare: Planes,
     python: PythonCalls,
 }
 
@@ -38,7 +45,7 @@ impl Painter {
             view: Planes::new(),
             window: Planes::new(),
             bases: Vec::new(),
-            brush: Brush { simd, blur: blur::Scratch::default(), python: PythonCalls::new(simd) },
+            brush: Brush::new(simd),
             resizer: Resizer::new(simd),
         }
     }
@@ -80,8 +87,8 @@ impl Painter {
         for ((spec, params), base) in recipe.bases.iter().zip(bases).zip(&mut self.bases) {
             let Self { view, brush, resizer, .. } = self;
             let geometry = Geometry::new(params, spec.extent(), recipe.resize_passes);
-            resize(view, resizer, image, &geometry, &params.ops);
-            brush.apply(recipe, view, after_resize(&params.ops))?;
+            let ops = resize(view, resizer, image, (&geometry, params), spec.extent(), brush);
+            brush.apply(recipe, view, ops)?;
             base.set_planes(view, 1);
         }
         Ok(())
@@ -99,64 +106,114 @@ impl Painter {
         let source = params.base.map_or(image, |base| &bases[base]);
         let painted = if params.cut.is_some() { params.resized } else { extent };
         let geometry = Geometry::new(params, painted, recipe.resize_passes);
-        resize(view, resizer, source, &geometry, &params.ops);
-        brush.apply(recipe, view, after_resize(&params.ops))?;
+        let ops = resize(view, resizer, source, (&geometry, params), painted, brush);
+        brush.apply(recipe, view, ops)?;
         let Some(origin) = params.cut else { return Ok(view) };
         window.set_window(view, origin, extent);
         Ok(window)
     }
 }
 
-/// Cuts and resizes a view of `source`. A flip that comes first costs nothing here: the resize writes from
-/// right to left.
-fn resize(
+/// Cuts and resizes a view of `source`, and gives the operations that are left. A flip that comes first costs
+/// nothing here: the resize writes from right to left.
+fn resize<'a>(
     view: &mut Planes,
     resizer: &mut Resizer,
     source: &RgbImage,
-    geometry: &Geometry,
-    ops: &[DrawnOp],
-) {
-    let mirrored = after_resize(ops).len() < ops.len();
-    resizer.resize(source, geometry, mirrored, view);
-}
-
-/// The operations that the resize has not done already.
-fn after_resize(ops: &[DrawnOp]) -> &[DrawnOp] {
-    ops.strip_prefix(&[DrawnOp::Flip]).unwrap_or(ops)
+    (geometry, params): (&Geometry, &'a ViewParams),
+    extent: Extent,
+    brush: &mut Brush,
+) -> &'a [DrawnOp] {
+    let ops = &params.ops;
+    if let Some(padding) = &params.padding {
+        let shown = &mut brush.spare;
+        resizer.resize(source, geometry, false, shown);
+        pad::plain::apply(padding, source.extent(), params.crop, shown, extent, view);
+        return ops;
+    }
+    let after = ops.strip_prefix(&[DrawnOp::Flip]);
+    resizer.resize(source, geometry, after.is_some(), view);
+    after.unwrap_or(ops)
 }
 
 // === impl Brush ===
 
 impl Brush {
+    fn new(simd: Simd) -> Self {
+        Self {
+            simd,
+            blur: blur::Scratch::default(),
+            boxes: pil_blur::Scratch::default(),
+            spare: Planes::new(),
+            python: PythonCalls::new(simd),
+        }
+    }
+
+    /// Erasing is left to the caster: it is done to normalised values.
     fn apply(
         &mut self,
         recipe: &Recipe,
         view: &mut Planes,
         ops: &[DrawnOp],
     ) -> Result<(), RenderError> {
-        let Self { simd, blur, python } = self;
+        let Self { simd, blur, boxes, spare, python } = self;
         let simd = *simd;
         for op in ops {
             match *op {
                 DrawnOp::Flip => flip::apply(simd, view),
                 DrawnOp::ColorJitter { order, brightness, contrast, saturation, hue } => {
                     for step in order {
-                        match step {
-                            JitterStep::Brightness => brightness::apply(simd, view, brightness),
-                            JitterStep::Contrast => contrast::apply(simd, view, contrast),
-                            JitterStep::Saturation => saturation::apply(simd, view, saturation),
-                            JitterStep::Hue => hue::apply(simd, view, hue),
-                        }
+                        let factor = match step {
+                            JitterStep::Brightness => brightness,
+                            JitterStep::Contrast => contrast,
+                            JitterStep::Saturation => saturation,
+                            JitterStep::Hue => hue,
+                        };
+                        adjust(simd, view, step, factor);
                     }
                 }
                 DrawnOp::Grayscale => grayscale::apply(simd, view),
                 DrawnOp::GaussianBlur { sigma } => blur::apply(simd, view, sigma, blur),
                 DrawnOp::Solarize { threshold } => solarize::apply(simd, view, threshold),
+                DrawnOp::Enhance { step, factor } => adjust(simd, view, step, factor),
+                DrawnOp::Sharpness { factor } => sharpness::apply(simd, view, factor, spare),
+                DrawnOp::Invert => levels::apply(simd, view, Change::Invert),
+                DrawnOp::Posterize { bits } => {
+                    levels::apply(simd, view, Change::Posterize(bits));
+                }
+                DrawnOp::SolarizeAdd { add, threshold } => {
+                    levels::apply(simd, view, Change::SolarizeAdd(add, threshold));
+                }
+                DrawnOp::Equalize => levels::apply(simd, view, Change::Equalize),
+                DrawnOp::AutoContrast => levels::apply(simd, view, Change::AutoContrast),
+                DrawnOp::Affine { matrix, filter, fill } => {
+                    let warp = Warp { map: Map::Affine(matrix), filter, fill };
+                    warp::apply(simd, view, &warp, spare);
+                }
+                DrawnOp::Perspective { coefficients, filter, fill } => {
+                    let warp = Warp { map: Map::Perspective(coefficients), filter, fill };
+                    warp::apply(simd, view, &warp, spare);
+                }
+                DrawnOp::PilBlur { radius } => pil_blur::apply(simd, view, radius, boxes),
+                DrawnOp::GaussianNoise { mean, sigma, seed } => {
+                    noise::plain::apply(view, mean, sigma, seed);
+                }
+                DrawnOp::Erase { .. } => {}
                 DrawnOp::Python { function, seed } => {
                     python.apply(recipe, view, function, &seed)?;
                 }
             }
         }
         Ok(())
+    }
+}
+
+/// One adjustment of a colour jitter.
+fn adjust(simd: Simd, view: &mut Planes, step: JitterStep, factor: f32) {
+    match step {
+        JitterStep::Brightness => brightness::apply(simd, view, factor),
+        JitterStep::Contrast => contrast::apply(simd, view, factor),
+        JitterStep::Saturation => saturation::apply(simd, view, factor),
+        JitterStep::Hue => hue::apply(simd, view, factor),
     }
 }

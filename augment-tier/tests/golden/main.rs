@@ -11,6 +11,7 @@ mod colour;
 mod decode;
 mod draws;
 mod fixtures;
+mod more;
 mod mx;
 mod passes;
 #[path = "../support/photos.rs"]

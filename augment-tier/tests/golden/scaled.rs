@@ -5,7 +5,7 @@ use headwater_augment::decode::{DecodeLimits, Decoder, Wanted};
 use headwater_augment::image::Planes;
 use headwater_augment::ops::resize::{Geometry, Resizer};
 use headwater_augment::simd::Simd;
-use headwater_core::draw::{CropBox, Extent, Origin};
+use headwater_core::draw::{CropBox, Extent, Origin, Filter};
 use headwater_core::recipe::ResizePasses;
 use serde::Deserialize;
 
@@ -33,6 +33,7 @@ fn a_view_of_a_reduced_jpeg_has_pillows_pixels() {
             window: Origin::default(),
             view,
             passes: ResizePasses::HorizontalFirst,
+            filter: Filter::Bicubic,
         };
         let mut decoder = Decoder::new(DecodeLimits::default()).expect("a decoder");
         let wanted = |_| Wanted { reduction: divisor, window: geometry.source(divisor) };

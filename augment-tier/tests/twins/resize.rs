@@ -3,7 +3,7 @@
 use headwater_augment::image::{Planes, RgbImage};
 use headwater_augment::ops::resize::{Geometry, Resizer};
 use headwater_augment::simd::Simd;
-use headwater_core::draw::{CropBox, DrawRng, Extent, Origin};
+use headwater_core::draw::{CropBox, DrawRng, Extent, Origin, Filter};
 use headwater_core::recipe::ResizePasses;
 
 use crate::pictures::{from_range, image, planes, rng, twins};
@@ -60,7 +60,9 @@ fn geometry(rng: &mut DrawRng, image: Extent, side_max: u32) -> (Geometry, bool)
         top: from_range(rng, 0, resized.height - view.height),
     };
     let passes = [ResizePasses::HorizontalFirst, ResizePasses::Pillow13][rng.below(2) as usize];
-    (Geometry { crop, resized, window, view, passes }, rng.gate(0.5))
+    let filters = [Filter::Nearest, Filter::Box, Filter::Bilinear, Filter::Bicubic, Filter::Bicubic];
+    let filter = filters[rng.below(5) as usize];
+    (Geometry { crop, resized, window, view, passes, filter }, rng.gate(0.5))
 }
 
 #[test]
@@ -153,7 +155,7 @@ fn sides_that_are_kept_and_extreme_scales_are_equal() {
             let resized = Extent { width, height };
             let (window, view) = (Origin::default(), resized);
             let passes = ResizePasses::HorizontalFirst;
-            (Geometry { crop, resized, window, view, passes }, mirrored)
+            (Geometry { crop, resized, window, view, passes, filter: Filter::Bicubic }, mirrored)
         };
         all_equal(
             &image,

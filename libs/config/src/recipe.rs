@@ -3,7 +3,7 @@
 use headwater_config_derive::Keys;
 use headwater_core::recipe::{
     BaseSpec, DecodeLimits, DecodeScaling, Dinov3, Fp8Scaling, HW_DECODER_LOAD_DEFAULT,
-    IMAGENET_MEAN, IMAGENET_STD, JpegDecoder, OpSpec, RAW_BYTES_MAX, ResizePasses, TensorSpec,
+    IMAGENET_MEAN, IMAGENET_STD, Interpolation, JpegDecoder, OpSpec, RAW_BYTES_MAX, ResizePasses, TensorSpec,
 };
 use headwater_core::{Dtype, Recipe};
 use serde::{Deserialize, Serialize};
@@ -43,6 +43,11 @@ pub struct RecipeConfig {
     /// `horizontal-first` in those of dinov2 and dinov3, else `pillow-13`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resize_passes: Option<ResizePasses>,
+    /// The filter of all resizes: `bicubic`, `bilinear`, `box`, `nearest`, or `random`: bilinear or bicubic,
+    /// drawn for each view. Other pixels: part of what identifies a batch. Without it the preset's; in
+    /// recipe `custom` `bicubic`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub interpolation: Option<Interpolation>,
     /// Who decodes JPEGs: `turbojpeg`, the processor; `nvjpeg`, GPUs, which all workers must have. Other
     /// pixels: part of what identifies a batch.
     pub decoder: JpegDecoder,
@@ -93,6 +98,7 @@ impl Default for RecipeConfig {
                 std: None,
                 decode_scaling,
                 resize_passes: None,
+                interpolation: None,
                 decoder: JpegDecoder::Turbojpeg,
                 hw_decoder_load: HW_DECODER_LOAD_DEFAULT,
                 decode_pixels_max: DecodeLimits::PIXELS_MAX_DEFAULT,
@@ -124,6 +130,7 @@ impl RecipeConfig {
                 std: std.unwrap_or(IMAGENET_STD),
                 decode_scaling: *decode_scaling,
                 resize_passes: self.resize_passes.unwrap_or_default(),
+                interpolation: self.interpolation.unwrap_or_default(),
                 decoder: *decoder,
                 hw_decoder_load,
                 decode_limits: self.decode_limits(),
@@ -146,6 +153,7 @@ impl RecipeConfig {
                     std: std.unwrap_or(preset.std),
                     decode_scaling: *decode_scaling,
                     resize_passes: self.resize_passes.unwrap_or(preset.resize_passes),
+                    interpolation: self.interpolation.unwrap_or(preset.interpolation),
                     decoder: *decoder,
                     hw_decoder_load,
                     decode_limits: self.decode_limits(),

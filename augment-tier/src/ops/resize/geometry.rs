@@ -1,6 +1,6 @@
 //! Where a view comes from.
 
-use headwater_core::draw::{CropBox, Extent, Origin, ViewParams};
+use headwater_core::draw::{CropBox, Extent, Filter, Origin, ViewParams};
 use headwater_core::recipe::ResizePasses;
 
 /// Fractions at which an image can be decoded, the least first.
@@ -20,6 +20,8 @@ pub struct Geometry {
     pub view: Extent,
     /// Which pass comes first.
     pub passes: ResizePasses,
+    /// The filter.
+    pub filter: Filter,
 }
 
 /// One axis of a resize: the stretch of the source that becomes so many positions, and which of
@@ -38,6 +40,8 @@ pub struct Axis {
     pub start: u32,
     /// How many are wanted.
     pub count: u32,
+    /// The filter.
+    pub filter: Filter,
 }
 
 // === impl Geometry ===
@@ -46,8 +50,10 @@ impl Geometry {
     /// How the view described by `params` is cut.
     #[must_use]
     pub fn new(params: &ViewParams, view: Extent, passes: ResizePasses) -> Self {
-        let ViewParams { crop, resized, window, .. } = *params;
-        Self { crop, resized, window, view, passes }
+        let ViewParams { crop, resized, window, filter, .. } = *params;
+        // Of a view that reaches beyond the image, the part that is in it.
+        let view = if params.padding.is_some() { resized } else { view };
+        Self { crop, resized, window, view, passes, filter }
     }
 
     /// Whether the vertical pass comes first, of an image whose sides have been divided by
@@ -61,17 +67,17 @@ impl Geometry {
     /// The columns, in an image whose sides have been divided by `reduction`.
     #[must_use]
     pub fn across(&self, reduction: u32) -> Axis {
-        let Self { crop, resized, window, view, .. } = *self;
-        let (start, count) = (window.left, view.width);
-        Axis { to: resized.width, start, count, ..Axis::cover(crop.left, crop.width, reduction) }
+        let Self { crop, resized, window, view, filter, .. } = *self;
+        let (to, start, count) = (resized.width, window.left, view.width);
+        Axis { to, start, count, filter, ..Axis::cover(crop.left, crop.width, reduction) }
     }
 
     /// The rows, in an image whose sides have been divided by `reduction`.
     #[must_use]
     pub fn down(&self, reduction: u32) -> Axis {
-        let Self { crop, resized, window, view, .. } = *self;
-        let (start, count) = (window.top, view.height);
-        Axis { to: resized.height, start, count, ..Axis::cover(crop.top, crop.height, reduction) }
+        let Self { crop, resized, window, view, filter, .. } = *self;
+        let (to, start, count) = (resized.height, window.top, view.height);
+        Axis { to, start, count, filter, ..Axis::cover(crop.top, crop.height, reduction) }
     }
 
     /// The pixels that the view is made of, of an image whose sides have been divided by
@@ -113,6 +119,7 @@ impl Axis {
             to: 1,
             start: 0,
             count: 1,
+            filter: Filter::Bicubic,
         }
     }
 

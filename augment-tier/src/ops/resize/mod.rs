@@ -1,4 +1,4 @@
-//! Antialiased bicubic resize of a box of an image.
+//! Antialiased resize of a box of an image.
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;

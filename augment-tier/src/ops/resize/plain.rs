@@ -1,4 +1,4 @@
-//! The definition: Pillow's `Image.crop(box).resize(size, BICUBIC)` (`Resample.c`), of which
+//! The definition: Pillow's `Image.crop(box).resize(size, filter)` (`Resample.c`), of which
 //! only the wanted window is computed. Equal to Pillow byte for byte.
 //!
 //! Two passes, rounded to uint8 in between; the geometry says which comes first. A pass is left

@@ -1,6 +1,9 @@
 //! Filter weights of one axis, as Pillow computes them.
 //!
-//! Source: Pillow `Resample.c`, `precompute_coeffs`, `normalize_coeffs_8bpc`, `bicubic_filter`.
+//! Source: Pillow `Resample.c`, `precompute_coeffs`, `normalize_coeffs_8bpc` and the filters; for the nearest
+//! pixel `ImagingScaleAffine` in `Geometry.c`.
+
+use headwater_core::draw::Filter as Kind;
 
 use crate::ops::level::rounded_to_zero;
 use crate::ops::resize::Axis;
@@ -8,9 +11,6 @@ use crate::simd::twin;
 
 /// Bits behind the point of a weight.
 pub(super) const PRECISION_BITS: u32 = 32 - 8 - 2;
-
-/// Reach of the bicubic filter at scale 1, in pixels.
-const BICUBIC_SUPPORT: f64 = 2.0;
 
 /// Weights are computed in groups of this many, which become vectors.
 const GROUP: usize = 8;
@@ -34,6 +34,7 @@ pub(super) struct Filter {
     /// The factor by which the filter is wider than it is at scale 1.
     pub(super) scale: f64,
     pub(super) support: f64,
+    pub(super) kind: Kind,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -52,7 +53,8 @@ impl Filter {
         let [begin, end] = axis.stretch;
         let step = (end - begin) / f64::from(axis.to);
         let scale = step.max(1.0);
-        Self { len: axis.len, begin, step, scale, support: BICUBIC_SUPPORT * scale }
+        let kind = axis.filter;
+        Self { len: axis.len, begin, step, scale, support: reach(kind) * scale, kind }
     }
 
     #[inline(always)]
@@ -60,9 +62,20 @@ impl Filter {
         self.begin + (f64::from(position) + 0.5) * self.step
     }
 
+    /// The nearest source position. Pillow adds up steps, and so do we.
+    fn nearest(&self, position: u32) -> usize {
+        let first = self.begin + self.step * 0.5;
+        let at = (0..position).fold(first, |at, _| at + self.step);
+        (at as usize).min(self.len as usize - 1)
+    }
+
     /// First source position, and one past the last.
     #[inline(always)]
     fn span(&self, position: u32) -> (usize, usize) {
+        if self.kind == Kind::Nearest {
+            let first = self.nearest(position);
+            return (first, first + 1);
+        }
         let centre = self.centre(position);
         let first = (centre - self.support + 0.5).max(0.0) as usize;
         let end = ((centre + self.support + 0.5) as usize).min(self.len as usize);
@@ -102,15 +115,47 @@ impl Taps {
         self.spans.clear();
         self.weights.clear();
         let filter = Filter::new(axis);
+        if filter.kind == Kind::Nearest {
+            return self.compute_nearest(axis, &filter);
+        }
         for position in axis.start..axis.start + axis.count {
             let (first, end) = filter.span(position);
-            self.push(first, end - first, filter.centre(position), 1.0 / filter.scale);
+            let (centre, inverse_scale) = (filter.centre(position), 1.0 / filter.scale);
+            // One loop for each filter: no choice is left within it.
+            match filter.kind {
+                Kind::Bicubic => self.push(first, end - first, centre, inverse_scale, bicubic),
+                Kind::Bilinear => self.push(first, end - first, centre, inverse_scale, bilinear),
+                Kind::Box | Kind::Nearest => {
+                    self.push(first, end - first, centre, inverse_scale, covered);
+                }
+            }
+        }
+    }
+
+    fn compute_nearest(&mut self, axis: &Axis, filter: &Filter) {
+        let mut at = filter.begin + filter.step * 0.5;
+        for position in 0..axis.start + axis.count {
+            if position >= axis.start {
+                let first = (at as usize).min(filter.len as usize - 1);
+                let mut weights = [0; GROUP];
+                weights[0] = 1 << PRECISION_BITS;
+                self.spans.push(Span { first, start: self.weights.len() * GROUP, count: 1 });
+                self.weights.push(weights);
+            }
+            at += filter.step;
         }
     }
 
     /// The last group is filled up with numbers that no one looks at.
     #[inline(always)]
-    fn push(&mut self, first: usize, count: usize, centre: f64, inverse_scale: f64) {
+    fn push(
+        &mut self,
+        first: usize,
+        count: usize,
+        centre: f64,
+        inverse_scale: f64,
+        share: impl Fn(f64) -> f64,
+    ) {
         let groups = count.div_ceil(GROUP);
         self.precise.resize(self.precise.len().max(groups), [0.0; GROUP]);
         let precise = &mut self.precise[..groups];
@@ -118,7 +163,7 @@ impl Taps {
             let before = (first + number * GROUP) as f64;
             for (k, weight) in group.iter_mut().enumerate() {
                 let at = before + k as f64;
-                *weight = bicubic((at - centre + 0.5) * inverse_scale);
+                *weight = share((at - centre + 0.5) * inverse_scale);
             }
         }
         // One after the other, as Pillow adds them.
@@ -175,6 +220,29 @@ twin! {
 fn fixed(share: f64) -> i32 {
     let half = 0.5f64.copysign(share);
     rounded_to_zero(share * f64::from(1 << PRECISION_BITS) + half)
+}
+
+/// How far a filter reaches at scale 1, in pixels.
+#[inline(always)]
+fn reach(kind: Kind) -> f64 {
+    match kind {
+        Kind::Nearest => 0.0,
+        Kind::Box => 0.5,
+        Kind::Bilinear => 1.0,
+        Kind::Bicubic => 2.0,
+    }
+}
+
+/// The box: 1 over one pixel.
+#[inline(always)]
+fn covered(x: f64) -> f64 {
+    if x > -0.5 && x <= 0.5 { 1.0 } else { 0.0 }
+}
+
+/// The triangle.
+#[inline(always)]
+fn bilinear(x: f64) -> f64 {
+    (1.0 - x.abs()).max(0.0)
 }
 
 /// Keys' cubic with a = -0.5.

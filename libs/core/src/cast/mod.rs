@@ -25,13 +25,25 @@ pub fn level_elements(normalise: &Normalise, dtype: Dtype, scale: f32) -> Box<Le
             let value = normalise.value(channel, level);
             *element = match dtype {
                 Dtype::U8 => u32::from(level),
-                Dtype::F32 => value.to_bits(),
-                Dtype::Bf16 => u32::from(half::bf16::from_f32(value).to_bits()),
-                Dtype::F16 => u32::from(half::f16::from_f32(value).to_bits()),
-                Dtype::Fp8E4m3 => u32::from(e4m3::from_f32(value * scale)),
-                _ => panic!("{dtype} is no dtype whose elements follow from levels"),
+                _ => self::element(value, dtype, scale),
             };
         }
     }
     bits
+}
+
+/// Bits of the element that a normalised value becomes: one rounding to `dtype`. Values of FP8 are multiplied by
+/// `scale` before they are rounded.
+///
+/// # Panics
+/// `dtype` is not one of normalised values, or one with blocks.
+#[must_use]
+pub fn element(value: f32, dtype: Dtype, scale: f32) -> u32 {
+    match dtype {
+        Dtype::F32 => value.to_bits(),
+        Dtype::Bf16 => u32::from(half::bf16::from_f32(value).to_bits()),
+        Dtype::F16 => u32::from(half::f16::from_f32(value).to_bits()),
+        Dtype::Fp8E4m3 => u32::from(e4m3::from_f32(value * scale)),
+        _ => panic!("{dtype} is no dtype whose elements follow from levels"),
+    }
 }

@@ -28,4 +28,12 @@ impl Normalise {
     pub fn value(&self, channel: usize, level: u8) -> f32 {
         (f32::from(level) / 255.0 - self.mean[channel]) / self.std[channel]
     }
+
+    /// The level that is nearest to a value of a channel.
+    #[must_use]
+    pub fn level(&self, channel: usize, value: f32) -> u8 {
+        let share = value * self.std[channel] + self.mean[channel];
+        // A cast stays within the type.
+        (share * 255.0).round_ties_even() as u8
+    }
 }

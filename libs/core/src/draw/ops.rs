@@ -49,11 +49,9 @@ fn one(op: &OpSpec, view: Extent, rng: &mut DrawRng) -> Option<DrawnOp> {
         OpSpec::AutoContrast { .. } => DrawnOp::AutoContrast,
         OpSpec::Sharpness { factor, .. } => DrawnOp::Sharpness { factor: value(factor) },
         OpSpec::PilBlur { radius, .. } => DrawnOp::PilBlur { radius: value(radius) },
-        OpSpec::GaussianNoise { mean, sigma, .. } => DrawnOp::GaussianNoise {
-            mean: mean as f32,
-            sigma: sigma as f32,
-            seed: [rng.word(), rng.word()],
-        },
+        OpSpec::GaussianNoise { mean, sigma, .. } => {
+            DrawnOp::GaussianNoise { mean, sigma, seed: [rng.word(), rng.word()] }
+        }
         OpSpec::Rotation { degrees, interpolation, fill, .. } => {
             let matrix = warp::rotation(rng.uniform(degrees[0], degrees[1]), view);
             warp::affine(matrix, interpolation.draw(rng), fill)

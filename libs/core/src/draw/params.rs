@@ -164,9 +164,9 @@ pub enum DrawnOp {
     /// Adds noise to each value.
     GaussianNoise {
         /// Mean, as a share of 255.
-        mean: f32,
+        mean: f64,
         /// Standard deviation, as a share of 255.
-        sigma: f32,
+        sigma: f64,
         /// What the noise follows from.
         seed: [u64; 2],
     },

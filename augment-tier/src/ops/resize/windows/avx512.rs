@@ -1,6 +1,8 @@
 //! The passes one after the other.
 #![allow(unsafe_code)]
 
+use headwater_core::draw::Filter;
+
 use crate::image::{Planes, RgbImage};
 use crate::ops::resize::layout::Rows;
 use crate::ops::resize::windows::across::Out;
@@ -9,8 +11,8 @@ use crate::ops::resize::windows::{QUAD, Scratch, VECTOR};
 use crate::ops::resize::{Axis, Geometry};
 use crate::simd::Vbmi;
 
-/// Makes a view, mirrored or not. False: it shrinks the image too much for that, and nothing has been
-/// done.
+/// Makes a view, mirrored or not. False: it shrinks the image too much for that, or has another filter, and
+/// nothing has been done.
 pub(in crate::ops::resize) fn resize(
     _: Vbmi,
     scratch: &mut Scratch,
@@ -34,6 +36,10 @@ impl Scratch {
         mirrored: bool,
         view: &mut Planes,
     ) -> bool {
+        // Other filters are rare, and their sums are short.
+        if !matches!(geometry.filter, Filter::Bicubic | Filter::Bilinear) {
+            return false;
+        }
         let (across, down) = (geometry.across(image.reduction()), geometry.down(image.reduction()));
         if !self.across.compute(&across, mirrored, &mut self.weights) {
             return false;
@@ -142,6 +148,7 @@ mod tests {
             window: Origin { left: start, top: 0 },
             view: Extent { width: count, height: 1 },
             passes: ResizePasses::HorizontalFirst,
+            filter: if rng.gate(0.5) { Filter::Bilinear } else { Filter::Bicubic },
         };
         geometry.across(reduction)
     }

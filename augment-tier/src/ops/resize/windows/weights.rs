@@ -5,6 +5,8 @@
 
 use std::arch::x86_64::*;
 
+use headwater_core::draw::Filter as Kind;
+
 use crate::ops::resize::taps::{Filter, PRECISION_BITS};
 use crate::ops::resize::windows::{LANES, QUAD, VECTOR};
 use crate::simd::x86::store_64;
@@ -102,7 +104,7 @@ impl Scratch {
     ) {
         let inverse_scale = _mm512_set1_pd(1.0 / filter.scale);
         let (half, zero) = (_mm512_set1_pd(0.5), _mm512_setzero_pd());
-        let from = to_f64(starts);
+        let (from, is_cubic) = (to_f64(starts), filter.kind == Kind::Bicubic);
         let mut sums = [zero; 2];
         self.shares.clear();
         for tap in 0..digits.len() * QUAD {
@@ -113,7 +115,8 @@ impl Scratch {
             for n in 0..2 {
                 let at = _mm512_add_pd(from[n], _mm512_set1_pd(tap as f64));
                 let from_centre = _mm512_add_pd(_mm512_sub_pd(at, spans.centres[n]), half);
-                let share = bicubic(_mm512_mul_pd(from_centre, inverse_scale));
+                let x = _mm512_mul_pd(from_centre, inverse_scale);
+                let share = if is_cubic { bicubic(x) } else { bilinear(x) };
                 shares[n] = _mm512_maskz_mov_pd((within >> (8 * n)) as u8, share);
                 sums[n] = _mm512_add_pd(sums[n], shares[n]);
             }
@@ -127,6 +130,14 @@ impl Scratch {
             *digits = digits_of(shares.map(|shares| fixed(shares, sums)));
         }
     }
+}
+
+/// As `taps::bilinear`.
+#[inline]
+#[target_feature(enable = "avx512f,avx512dq")]
+fn bilinear(x: __m512d) -> __m512d {
+    let left = _mm512_sub_pd(_mm512_set1_pd(1.0), _mm512_abs_pd(x));
+    _mm512_max_pd(left, _mm512_setzero_pd())
 }
 
 /// As `taps::bicubic`.

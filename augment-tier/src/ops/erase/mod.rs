@@ -1,0 +1,3 @@
+//! Boxes of a row that are erased, after the view has been normalised and cast.
+
+pub mod plain;

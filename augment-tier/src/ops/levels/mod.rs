@@ -1,0 +1,53 @@
+//! Operations that turn each level of a channel into another one.
+
+pub mod plain;
+
+use crate::image::Planes;
+use crate::ops::lookup;
+use crate::simd::Simd;
+
+/// What becomes of levels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// Pillow's `ImageOps.invert`.
+    Invert,
+    /// Pillow's `ImageOps.posterize`: that many upper bits stay, from 0 to 8.
+    Posterize(u8),
+    /// timm's `solarize_add`: the first is added to levels below the second.
+    SolarizeAdd(u8, u8),
+    /// Pillow's `ImageOps.equalize`.
+    Equalize,
+    /// Pillow's `ImageOps.autocontrast` without a cutoff.
+    AutoContrast,
+}
+
+/// Changes all levels.
+pub fn apply(simd: Simd, view: &mut Planes, change: Change) {
+    if simd == Simd::Plain {
+        return plain::apply(view, change);
+    }
+    for plane in view.planes_mut() {
+        let table = if change.looks_at_levels() {
+            change.table(&counted(plane))
+        } else {
+            change.table(&[0; 256])
+        };
+        lookup::map(simd, plane, &table);
+    }
+}
+
+/// How often each level occurs. Neighbours are counted apart: they are often equal, and a count would
+/// wait for the one before.
+fn counted(plane: &[u8]) -> [u64; 256] {
+    let mut counts = [[0u32; 256]; 4];
+    let (fours, rest) = plane.as_chunks::<4>();
+    for four in fours {
+        for (level, counts) in four.iter().zip(&mut counts) {
+            counts[usize::from(*level)] += 1;
+        }
+    }
+    for level in rest {
+        counts[0][usize::from(*level)] += 1;
+    }
+    std::array::from_fn(|level| counts.iter().map(|counts| u64::from(counts[level])).sum())
+}

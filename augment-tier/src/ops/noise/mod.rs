@@ -1,0 +1,3 @@
+//! Normal noise on levels.
+
+pub mod plain;

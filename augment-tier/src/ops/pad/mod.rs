@@ -1,0 +1,3 @@
+//! A view that reaches beyond its image.
+
+pub mod plain;

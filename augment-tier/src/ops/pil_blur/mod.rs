@@ -1,0 +1,18 @@
+//! Pillow's Gaussian blur: three box blurs across, and three down.
+
+mod columns;
+pub mod plain;
+
+pub use columns::Scratch;
+
+use crate::image::Planes;
+use crate::simd::Simd;
+
+/// Blurs by a standard deviation in pixels; 0 changes nothing.
+pub fn apply(simd: Simd, view: &mut Planes, radius: f32, scratch: &mut Scratch) {
+    if simd == Simd::Plain {
+        plain::apply(view, radius);
+    } else {
+        columns::apply(simd, view, radius, scratch);
+    }
+}

@@ -1,0 +1,60 @@
+//! Pixels that come from elsewhere: rotations, shears, translations, perspective.
+
+mod blocks;
+mod fixed;
+pub mod plain;
+
+use headwater_core::draw::Filter;
+
+use crate::image::Planes;
+use crate::simd::Simd;
+
+/// Where pixels come from. A pixel whose centre is at (x, y) comes from what [`Map::at`] says.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Map {
+    /// (m0 x + m1 y + m2, m3 x + m4 y + m5).
+    Affine([f64; 6]),
+    /// (c0 x + c1 y + c2, c3 x + c4 y + c5), divided by (c6 x + c7 y + 1).
+    Perspective([f64; 8]),
+}
+
+/// What is done.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Warp {
+    /// Where pixels come from.
+    pub map: Map,
+    /// How values between pixels are found.
+    pub filter: Filter,
+    /// Levels (R, G, B) of what comes from outside.
+    pub fill: [u8; 3],
+}
+
+/// Moves the pixels of a view. `spare` is memory.
+pub fn apply(simd: Simd, view: &mut Planes, warp: &Warp, spare: &mut Planes) {
+    spare.reset(view.extent());
+    match (simd, warp.map) {
+        (_, Map::Affine(matrix)) if warp.filter == Filter::Nearest => {
+            fixed::nearest(view, &matrix, warp.fill, spare);
+        }
+        (Simd::Plain, _) => plain::apply(view, warp, spare),
+        (simd, _) => blocks::apply(simd, view, warp, spare),
+    }
+    std::mem::swap(view, spare);
+}
+
+// === impl Map ===
+
+impl Map {
+    /// The place that the pixel in a column and a row comes from.
+    #[inline(always)]
+    pub(super) fn at(&self, column: usize, row: usize) -> [f64; 2] {
+        let (x, y) = (column as f64 + 0.5, row as f64 + 0.5);
+        match self {
+            Self::Affine([a, b, c, d, e, f]) => [a * x + b * y + c, d * x + e * y + f],
+            Self::Perspective([a, b, c, d, e, f, g, h]) => {
+                let far = g * x + h * y + 1.0;
+                [(a * x + b * y + c) / far, (d * x + e * y + f) / far]
+            }
+        }
+    }
+}
