@@ -10,7 +10,7 @@ use headwater_augment::ops::{
     amax, blur, brightness, contrast, flip, grayscale, hue, saturation, solarize,
 };
 use headwater_augment::simd::Simd;
-use headwater_core::draw::{CropBox, Extent, Origin, Filter};
+use headwater_core::draw::{CropBox, Extent, Filter, Origin};
 use headwater_core::recipe::ResizePasses;
 use headwater_core::{Dtype, Recipe};
 

@@ -2,11 +2,14 @@
 //! code make the views from them. A folder as argument: the photographs are written there.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use headwater_augment::decode::{DecodeLimits, Decoder};
-use headwater_core::draw::{SampleParams, ViewParams};
-use headwater_core::recipe::OpSpec;
+use headwater_core::Recipe;
+use headwater_core::draw::{
+    DrawRng, DrawnOp, EraseWith, Extent, Layer, Normals, SampleParams, ViewParams,
+};
+use headwater_core::recipe::{OpSpec, TensorSpec, ViewSpec};
 use serde::Serialize;
 
 #[path = "../tests/golden/certified.rs"]
@@ -29,6 +32,8 @@ struct DrawnView {
     /// All operations of the view, with their probabilities.
     ops: Vec<OpSpec>,
     drawn: ViewParams,
+    /// What a policy among the operations chose.
+    layers: Vec<Layer>,
 }
 
 fn main() {
@@ -38,11 +43,11 @@ fn main() {
         std::fs::write(folder.join(format!("{photo}.jpg")), &photos[photo]).expect("a file");
     }
     let draws: BTreeMap<_, _> =
-        certified::PRESETS.iter().map(|preset| (preset, draws(preset, &photos))).collect();
+        certified::PRESETS.iter().map(|preset| (preset, draws(preset, &photos, &folder))).collect();
     println!("{}", serde_json::to_string(&draws).expect("draws are plain data"));
 }
 
-fn draws(preset: &str, photos: &[Vec<u8>]) -> Vec<Drawn> {
+fn draws(preset: &str, photos: &[Vec<u8>], folder: &Path) -> Vec<Drawn> {
     let recipe = certified::recipe(preset);
     let mut decoder = Decoder::new(DecodeLimits::default()).expect("a decoder");
     certified::PHOTOS
@@ -50,20 +55,55 @@ fn draws(preset: &str, photos: &[Vec<u8>]) -> Vec<Drawn> {
             let extent = decoder.decode(&photos[photo]).expect("a photograph").extent();
             let mut params = SampleParams::default();
             params.draw(&recipe, extent, |stream| certified::key(photo).view(stream).rng());
-            let mut drawn = params.views().iter().cloned();
-            let views = recipe.tensors.iter().flat_map(|tensor| {
-                let views: Vec<DrawnView> = tensor
-                    .views
-                    .iter()
-                    .zip(drawn.by_ref())
-                    .map(|(view, drawn)| {
-                        let (height, width, ops) = (tensor.height, tensor.width, view.ops.clone());
-                        DrawnView { tensor: tensor.name.clone(), height, width, ops, drawn }
-                    })
-                    .collect();
-                views
+            let specs = recipe.tensors.iter().flat_map(|t| t.views.iter().map(move |v| (t, v)));
+            let views = (0..).zip(specs).zip(params.views());
+            let views = views.map(|((number, (tensor, view)), drawn)| {
+                let rng = certified::key(photo).view(number).rng();
+                let layers = layers(&recipe, tensor, view, extent, rng);
+                noise(&folder.join(format!("{preset}-{photo}-{number}.noise")), drawn);
+                DrawnView {
+                    tensor: tensor.name.clone(),
+                    height: tensor.height,
+                    width: tensor.width,
+                    ops: view.ops.clone(),
+                    drawn: drawn.clone(),
+                    layers,
+                }
             });
             Drawn { photo, views: views.collect() }
         })
         .collect()
+}
+
+/// What the policy of a view chose, drawn once more: all that comes before it, then the policy itself.
+fn layers(
+    recipe: &Recipe,
+    tensor: &TensorSpec,
+    view: &ViewSpec,
+    image: Extent,
+    mut rng: DrawRng,
+) -> Vec<Layer> {
+    let is_policy =
+        |op: &OpSpec| matches!(op, OpSpec::TimmRandAugment(_) | OpSpec::TrivialAugmentWide(_));
+    let Some(place) = view.ops.iter().position(is_policy) else { return Vec::new() };
+    let before = ViewSpec { crop: view.crop.clone(), ops: view.ops[..place].to_vec() };
+    let mut params = ViewParams::whole(image);
+    before.draw_into(recipe.interpolation, image, tensor.extent(), &mut rng, &mut params);
+    match &view.ops[place] {
+        OpSpec::TimmRandAugment(policy) => policy.layers(&mut rng),
+        OpSpec::TrivialAugmentWide(policy) => policy.layers(&mut rng),
+        _ => Vec::new(),
+    }
+}
+
+/// Writes the noise of a view's erased box, binary32, if it has any.
+fn noise(path: &Path, drawn: &ViewParams) {
+    for op in &drawn.ops {
+        if let DrawnOp::Erase { area, with: EraseWith::Noise(seed) } = *op {
+            let count = 3 * area.width as usize * area.height as usize;
+            let normals = Normals::new(seed).take(count);
+            let bytes: Vec<u8> = normals.flat_map(|n| (n as f32).to_le_bytes()).collect();
+            std::fs::write(path, bytes).expect("a file");
+        }
+    }
 }

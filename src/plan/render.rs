@@ -4,9 +4,7 @@ use std::fmt::Write as _;
 
 use anyhow::Result;
 use headwater_batch_view::{NamedView, SampleView};
-use headwater_core::draw::{
-    CropBox, DrawnOp, EraseWith, JitterStep, Origin, Padding, ViewParams,
-};
+use headwater_core::draw::{CropBox, DrawnOp, EraseWith, JitterStep, Origin, Padding, ViewParams};
 use headwater_core::printable;
 use serde_json::{Value, to_value};
 
@@ -106,7 +104,9 @@ fn op_text(op: &DrawnOp) -> String {
         DrawnOp::Enhance { step, factor } => format!("{} {factor:.3}", named(step)),
         DrawnOp::Sharpness { factor } => format!("sharpness {factor:.3}"),
         DrawnOp::Posterize { bits } => format!("posterize ({bits} bits)"),
-        DrawnOp::SolarizeAdd { add, threshold } => format!("solarize add ({add} below {threshold})"),
+        DrawnOp::SolarizeAdd { add, threshold } => {
+            format!("solarize add ({add} below {threshold})")
+        }
         DrawnOp::AutoContrast => "autocontrast".to_owned(),
         DrawnOp::Equalize => "equalize".to_owned(),
         DrawnOp::Invert => "invert".to_owned(),

@@ -4,8 +4,8 @@ use headwater_core::Recipe;
 use headwater_core::draw::{DrawnOp, Extent, JitterStep, ViewParams};
 
 use crate::image::{Planes, RgbImage};
-use crate::ops::resize::{Geometry, Resizer};
 use crate::ops::levels::{self, Change};
+use crate::ops::resize::{Geometry, Resizer};
 use crate::ops::warp::{self, Map, Warp};
 use crate::ops::{
     blur, brightness, contrast, flip, grayscale, hue, noise, pad, pil_blur, saturation, sharpness,

@@ -4,7 +4,20 @@ use headwater_augment::render::RenderKey;
 use headwater_core::{Dtype, Recipe, SampleId};
 
 /// The presets that have a certificate.
-pub(crate) const PRESETS: &[&str] = &["mae", "clip-train", "clip-eval"];
+pub(crate) const PRESETS: &[&str] = &[
+    "mae",
+    "clip-train",
+    "clip-eval",
+    "siglip",
+    "ijepa",
+    "supervised-timm",
+    "torchvision-v2",
+    "simclr",
+    "mocov3",
+    "byol",
+    "ibot",
+    "swav",
+];
 /// The photographs, by their place among all of `tests/data`. None of them is CMYK.
 pub(crate) const PHOTOS: std::ops::Range<usize> = 80..144;
 

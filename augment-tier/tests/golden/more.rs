@@ -74,7 +74,8 @@ fn they_are_pillows_on_all_sets_of_instructions() {
                 Op::Resize { filter, size: [width, height] } => {
                     let resized = Extent { width, height };
                     let (window, passes) = (Origin::default(), ResizePasses::Pillow13);
-                    let geometry = Geometry { crop, resized, window, view: resized, passes, filter };
+                    let geometry =
+                        Geometry { crop, resized, window, view: resized, passes, filter };
                     Resizer::new(simd).resize(&image, &geometry, false, &mut view);
                 }
                 Op::Pad { mode, left, top, size: [width, height], fill } => {

@@ -4,7 +4,7 @@
 use headwater_augment::image::{Planes, RgbImage};
 use headwater_augment::ops::resize::{Geometry, plain};
 use headwater_core::SampleId;
-use headwater_core::draw::{CropBox, DrawKey, Extent, Origin, ViewParams, Filter};
+use headwater_core::draw::{CropBox, DrawKey, Extent, Filter, Origin, ViewParams};
 use headwater_core::recipe::{CropSpec, ResizePasses, ViewSpec};
 use serde::Deserialize;
 
@@ -78,10 +78,20 @@ fn a_window_has_the_pixels_of_the_whole() {
         [(ResizePasses::HorizontalFirst, false), (ResizePasses::Pillow13, true)]
     {
         let resized = Extent { width: 77, height: 45 };
-        let whole = Geometry { crop, resized, window: Origin::default(), view: resized, passes, filter: Filter::Bicubic };
+        let whole = Geometry {
+            crop,
+            resized,
+            window: Origin::default(),
+            view: resized,
+            passes,
+            filter: Filter::Bicubic,
+        };
         assert_eq!(whole.is_vertical_first(1), is_vertical_first);
         let whole = resize(&image, &whole);
-        let part = resize(&image, &Geometry { crop, resized, window, view, passes, filter: Filter::Bicubic });
+        let part = resize(
+            &image,
+            &Geometry { crop, resized, window, view, passes, filter: Filter::Bicubic },
+        );
         for channel in 0..3 {
             for y in 0..view.height as usize {
                 let row = (window.top as usize + y) * 77 + window.left as usize;

@@ -5,7 +5,7 @@ use headwater_augment::decode::{DecodeLimits, Decoder, Wanted};
 use headwater_augment::image::Planes;
 use headwater_augment::ops::resize::{Geometry, Resizer};
 use headwater_augment::simd::Simd;
-use headwater_core::draw::{CropBox, Extent, Origin, Filter};
+use headwater_core::draw::{CropBox, Extent, Filter, Origin};
 use headwater_core::recipe::ResizePasses;
 use serde::Deserialize;
 

@@ -3,7 +3,7 @@
 use headwater_augment::image::{Planes, RgbImage};
 use headwater_augment::ops::resize::{Geometry, Resizer};
 use headwater_augment::simd::Simd;
-use headwater_core::draw::{CropBox, DrawRng, Extent, Origin, Filter};
+use headwater_core::draw::{CropBox, DrawRng, Extent, Filter, Origin};
 use headwater_core::recipe::ResizePasses;
 
 use crate::pictures::{from_range, image, planes, rng, twins};
@@ -60,7 +60,8 @@ fn geometry(rng: &mut DrawRng, image: Extent, side_max: u32) -> (Geometry, bool)
         top: from_range(rng, 0, resized.height - view.height),
     };
     let passes = [ResizePasses::HorizontalFirst, ResizePasses::Pillow13][rng.below(2) as usize];
-    let filters = [Filter::Nearest, Filter::Box, Filter::Bilinear, Filter::Bicubic, Filter::Bicubic];
+    let filters =
+        [Filter::Nearest, Filter::Box, Filter::Bilinear, Filter::Bicubic, Filter::Bicubic];
     let filter = filters[rng.below(5) as usize];
     (Geometry { crop, resized, window, view, passes, filter }, rng.gate(0.5))
 }

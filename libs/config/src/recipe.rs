@@ -3,7 +3,8 @@
 use headwater_config_derive::Keys;
 use headwater_core::recipe::{
     BaseSpec, DecodeLimits, DecodeScaling, Dinov3, Fp8Scaling, HW_DECODER_LOAD_DEFAULT,
-    IMAGENET_MEAN, IMAGENET_STD, Interpolation, JpegDecoder, OpSpec, RAW_BYTES_MAX, ResizePasses, TensorSpec,
+    IMAGENET_MEAN, IMAGENET_STD, Interpolation, JpegDecoder, OpSpec, RAW_BYTES_MAX, ResizePasses,
+    TensorSpec,
 };
 use headwater_core::{Dtype, Recipe};
 use serde::{Deserialize, Serialize};
@@ -20,8 +21,9 @@ const RAW: &str = "raw";
 #[serde(deny_unknown_fields, default)]
 pub struct RecipeConfig {
     /// Name of a recipe: `dinov2`, `dinov2-paper`, `dinov3`, `dinov3-gram`, `dinov3-vitl`,
-    /// `imagenet-train`, `imagenet-eval`, `mae`, `clip-train`, `clip-eval`, `raw`; or `custom`, with `[[recipe.tensors]]` written out,
-    /// which is also meant where tensors are written out and no preset is named. docs/recipes.md says
+    /// `imagenet-train`, `imagenet-eval`, `mae`, `clip-train`, `clip-eval`, `siglip`, `ijepa`,
+    /// `supervised-timm`, `torchvision-v2`, `simclr`, `mocov3`, `byol`, `ibot`, `swav`, `raw`; or `custom`, with
+    /// `[[recipe.tensors]]` written out, which is also meant where tensors are written out and no preset is named. docs/recipes.md says
     /// what they do.
     pub preset: String,
     /// Element type of a preset's image tensors: `bf16`, `f16`, `f32`, `u8`, `fp8_e4m3` or

@@ -37,6 +37,16 @@ fn the_digests_of_presets_never_change() {
         ("mae", "37d2f560e028ba04783750d3f5514bbf"),
         ("clip-train", "15994ff8c879024c2269ce2652ffb930"),
         ("clip-eval", "f9acef5e3669b3d3c0334490f9a3fb9a"),
+        ("siglip", "7f855265c4786e2415beab5b4ab2d521"),
+        ("ijepa", "878c0bc6ae72138c652f980b42b7bbfe"),
+        ("supervised-timm", "11a7d72c891c1338875fbbd177da1db9"),
+        ("torchvision-v2", "4788d87980ecd1df64c12193d1f78097"),
+        ("simclr", "5a4367dcc4de3ced0dd2acc84710680f"),
+        ("mocov3", "c681532d2593f68c6e773ebfeafe8e6c"),
+        // The same recipe as mocov3.
+        ("byol", "c681532d2593f68c6e773ebfeafe8e6c"),
+        ("ibot", "9157df0401e6996a26626a088d70fa89"),
+        ("swav", "fbb2244985bfed2f23f101dba1250c32"),
         ("raw", "574356c706ec32ac4e4bcfac48891db7"),
     ];
     let digest = |name| Recipe::preset(name, Dtype::Bf16).expect("a preset").digest().to_string();

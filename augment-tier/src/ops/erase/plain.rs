@@ -36,13 +36,14 @@ fn erase(
             EraseWith::Zero | EraseWith::Noise(_) => 0.0,
         };
         let flat = element(normalise, channel, dtype, flat);
-        for line in plane.chunks_exact_mut(width * bytes).skip(area.top as usize).take(area.height as usize) {
+        for line in
+            plane.chunks_exact_mut(width * bytes).skip(area.top as usize).take(area.height as usize)
+        {
             let line = &mut line[area.left as usize * bytes..][..area.width as usize * bytes];
             for place in line.chunks_exact_mut(bytes) {
                 let normal = normals.as_mut().and_then(Iterator::next);
-                let element = normal.map_or(flat, |normal| {
-                    element(normalise, channel, dtype, normal as f32)
-                });
+                let element =
+                    normal.map_or(flat, |normal| element(normalise, channel, dtype, normal as f32));
                 place.copy_from_slice(&element.to_le_bytes()[..bytes]);
             }
         }

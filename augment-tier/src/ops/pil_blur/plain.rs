@@ -29,7 +29,9 @@ pub fn apply(view: &mut Planes, radius: f32) {
         for _ in 0..PASSES {
             for row in plane.chunks_exact_mut(width) {
                 let line: Vec<u8> = row.to_vec();
-                row.iter_mut().enumerate().for_each(|(at, level)| *level = weights.level(&line, at));
+                row.iter_mut()
+                    .enumerate()
+                    .for_each(|(at, level)| *level = weights.level(&line, at));
             }
         }
         for column in 0..width {

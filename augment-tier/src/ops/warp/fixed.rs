@@ -15,8 +15,7 @@ pub(super) fn nearest(view: &Planes, matrix: &[f64; 6], fill: [u8; 3], to: &mut 
     }
     let [across, across_row, _, down, down_row, _] = matrix.map(fixed);
     let first = |a: f64, b: f64, c: f64| fixed(c + a * 0.5 + b * 0.5);
-    let (x, y) =
-        (first(matrix[0], matrix[1], matrix[2]), first(matrix[3], matrix[4], matrix[5]));
+    let (x, y) = (first(matrix[0], matrix[1], matrix[2]), first(matrix[3], matrix[4], matrix[5]));
     for ((plane, to), fill) in view.planes().into_iter().zip(to.planes_mut()).zip(fill) {
         for (row, line) in to.chunks_exact_mut(width).enumerate() {
             let row = row as i64;

@@ -3,13 +3,14 @@
 mod crop;
 mod erase;
 mod key;
-mod ops;
 mod normal;
+mod ops;
 mod params;
 mod policy;
 #[cfg(test)]
 mod policy_tests;
 mod sample;
+mod sines;
 #[cfg(test)]
 mod tests;
 mod view;
@@ -18,8 +19,6 @@ mod warp;
 pub use crate::geometry::{CropBox, Extent, Origin};
 pub use key::{DrawKey, DrawRng};
 pub use normal::Normals;
-pub use params::{
-    DrawnOp, EraseWith, Filter, JitterStep, Padding, PaddingMode, ViewParams,
-};
+pub use params::{DrawnOp, EraseWith, Filter, JitterStep, Padding, PaddingMode, ViewParams};
 pub use policy::{Augment, Layer};
 pub use sample::SampleParams;

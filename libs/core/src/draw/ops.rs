@@ -75,10 +75,9 @@ fn one(op: &OpSpec, view: Extent, rng: &mut DrawRng) -> Option<DrawnOp> {
         OpSpec::Erase { scale, ratio, mode, .. } => {
             return erase::draw(scale, ratio, mode, view, rng);
         }
-        OpSpec::Python { ref function, .. } => DrawnOp::Python {
-            function: FunctionId::of(function),
-            seed: [rng.word(), rng.word()],
-        },
+        OpSpec::Python { ref function, .. } => {
+            DrawnOp::Python { function: FunctionId::of(function), seed: [rng.word(), rng.word()] }
+        }
         OpSpec::RandAugment(_)
         | OpSpec::TrivialAugmentWide(_)
         | OpSpec::AutoAugment(_)

@@ -19,6 +19,8 @@ pub struct Layer {
     pub augment: Augment,
     /// What it is called with, in the units of that code; 0 where it takes nothing.
     pub value: f64,
+    /// timm's magnitude that the value is made of, from 0 to 10; 0 in torchvision's policies.
+    pub level: f64,
 }
 
 /// Operations that policies choose among.
@@ -123,7 +125,7 @@ impl RandAugment {
         let layer = |_| {
             let augment = SPACE[rng.below(SPACE.len() as u64) as usize];
             let value = strength.value(augment, self.magnitude, self.num_magnitude_bins);
-            Layer { augment, value: signed(augment, value, rng) }
+            Layer { augment, value: signed(augment, value, rng), level: 0.0 }
         };
         (0..self.num_ops).map(layer).collect()
     }
@@ -142,7 +144,7 @@ impl TrivialAugmentWide {
         let augment = SPACE[rng.below(SPACE.len() as u64) as usize];
         let bin = rng.below(self.num_magnitude_bins.into()) as u32;
         let value = Strength::WIDE.value(augment, bin, self.num_magnitude_bins);
-        vec![Layer { augment, value: signed(augment, value, rng) }]
+        vec![Layer { augment, value: signed(augment, value, rng), level: 0.0 }]
     }
 
     pub(super) fn draw(&self, view: Extent, rng: &mut DrawRng, to: &mut Vec<DrawnOp>) {
@@ -162,7 +164,7 @@ impl AutoAugment {
         let layer = |&(augment, p, bin): &(Augment, f64, u32)| {
             rng.gate(p).then(|| {
                 let value = strength.value(augment, bin, AUTO_BINS);
-                Layer { augment, value: signed(augment, value, rng) }
+                Layer { augment, value: signed(augment, value, rng), level: 0.0 }
             })
         };
         pair.iter().filter_map(layer).collect()
@@ -188,7 +190,7 @@ impl TimmRandAugment {
                     self.magnitude
                 };
                 let level = level.clamp(0.0, LEVEL_MAX);
-                Layer { augment, value: self.value(augment, level, rng) }
+                Layer { augment, value: self.value(augment, level, rng), level }
             })
         };
         (0..self.num_ops).filter_map(layer).collect()
@@ -224,13 +226,8 @@ impl TimmRandAugment {
 // === impl Strength ===
 
 impl Strength {
-    pub(super) const WIDE: Self = Self {
-        shear: 0.99,
-        translate: [32.0; 2],
-        rotate: 135.0,
-        enhance: 0.99,
-        posterize: 6.0,
-    };
+    pub(super) const WIDE: Self =
+        Self { shear: 0.99, translate: [32.0; 2], rotate: 135.0, enhance: 0.99, posterize: 6.0 };
 
     pub(super) fn of_view(view: Extent) -> Self {
         let most = |side: u32| (150.0 / 331.0 * f64::from(side)) as f32;
@@ -305,7 +302,7 @@ impl Layer {
 
     /// Where each pixel comes from, if pixels are moved.
     pub(super) fn matrix(&self, style: Style, view: Extent) -> Option<[f64; 6]> {
-        let Self { augment, value } = *self;
+        let Self { augment, value, .. } = *self;
         let (width, height) = (f64::from(view.width), f64::from(view.height));
         let shear = |value: f64| libm::atan(value).to_degrees();
         Some(match (augment, style) {
@@ -330,7 +327,7 @@ impl Layer {
 
     /// What is done to levels, if anything is.
     fn recolour(&self, style: Style) -> Option<DrawnOp> {
-        let Self { augment, value } = *self;
+        let Self { augment, value, .. } = *self;
         let factor = match style {
             Style::Torchvision => 1.0 + value,
             Style::Timm => value,
@@ -451,4 +448,3 @@ const SVHN: [AutoPair; 25] = [
     [(ShearY, 0.8, 5), (AutoContrast, 0.7, 0)],
     [(ShearX, 0.7, 2), (Invert, 0.1, 0)],
 ];
-

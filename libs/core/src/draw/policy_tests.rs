@@ -81,10 +81,13 @@ fn pixels_move_by_the_matrices_that_pillow_is_given() {
             warp::inverse(centre, value, translate, scale, shear)
         } else {
             let augment = serde_json::from_value(op.clone().into()).expect("an operation");
-            Layer { augment, value }.matrix(Style::Torchvision, view).expect("a matrix")
+            Layer { augment, value, level: 0.0 }.matrix(Style::Torchvision, view).expect("a matrix")
         };
+        if op == "rotate" {
+            assert_eq!(found, matrix, "by {value} of {width}x{height}");
+        }
         for (found, expected) in found.iter().zip(matrix) {
-            // Sines are the platform's in Python.
+            // Tangents are the platform's in Python.
             assert!((found - expected).abs() < 1e-12, "{op} by {value}: {found} is not {expected}");
         }
     }
@@ -142,7 +145,7 @@ fn values_are_within_what_timm_writes() {
     let policy = TimmRandAugment { p: 1.0, magnitude_std: 3.0, ..TimmRandAugment::default() };
     let mut signs = [0; 2];
     for sample in 0..4000 {
-        for Layer { augment, value } in policy.layers(&mut rng(sample)) {
+        for Layer { augment, value, .. } in policy.layers(&mut rng(sample)) {
             let (least, greatest) = match augment {
                 Augment::Rotate => (-30.0, 30.0),
                 Augment::ShearX | Augment::ShearY => (-0.3, 0.3),

@@ -208,7 +208,13 @@ fn drawing_into_used_memory_is_drawing_anew() {
     let spec = &recipe.tensors[0].views[1];
     let mut params = ViewParams::whole(PHOTO);
     for sample in 0..100 {
-        spec.draw_into(crate::recipe::Interpolation::Bicubic, PHOTO, SQUARE, &mut key(sample).rng(), &mut params);
+        spec.draw_into(
+            crate::recipe::Interpolation::Bicubic,
+            PHOTO,
+            SQUARE,
+            &mut key(sample).rng(),
+            &mut params,
+        );
         assert_eq!(params, spec.draw(PHOTO, SQUARE, &mut key(sample).rng()));
     }
 }

@@ -5,10 +5,11 @@
 
 use super::key::DrawRng;
 use super::params::{DrawnOp, Filter};
+use super::sines::sin_cos;
 use crate::geometry::Extent;
 
 /// Decimal places to which Pillow rounds the sines of a rotation.
-const PLACES: f64 = 1e15;
+const PLACES: usize = 15;
 
 /// The transform of a matrix; nothing where it changes nothing.
 pub(super) fn affine(matrix: [f64; 6], filter: Filter, fill: [u8; 3]) -> DrawnOp {
@@ -33,8 +34,10 @@ pub(super) fn rotation(degrees: f64, view: Extent) -> [f64; 6] {
         return [0.0, 1.0, 0.0, -1.0, 0.0, height];
     }
     let angle = -degrees.to_radians();
-    let round = |value: f64| (value * PLACES).round_ties_even() / PLACES;
-    let (cos, sin) = (round(libm::cos(angle)), round(libm::sin(angle)));
+    // In decimal digits, as Python rounds.
+    let round = |value: f64| format!("{value:.PLACES$}").parse().unwrap_or(value);
+    let (sin, cos) = sin_cos(angle);
+    let (sin, cos) = (round(sin), round(cos));
     let (x, y) = (width / 2.0, height / 2.0);
     let across = cos * -x + sin * -y + 0.0 + x;
     let down = -sin * -x + cos * -y + 0.0 + y;
@@ -52,12 +55,12 @@ pub(super) fn inverse(
     let rotation = degrees.to_radians();
     let [shear_x, shear_y] = shear.map(f64::to_radians);
     let ([x, y], [right, down]) = (centre, translate);
-    let (turned_cos, turned_sin) = (libm::cos(rotation - shear_y), libm::sin(rotation - shear_y));
-    let (cos_y, tan_x) = (libm::cos(shear_y), libm::tan(shear_x));
+    let ((sin, cos), (turned_sin, turned_cos)) = (sin_cos(rotation), sin_cos(rotation - shear_y));
+    let (cos_y, tan_x) = (sin_cos(shear_y).1, libm::tan(shear_x));
     let a = turned_cos / cos_y;
-    let b = -turned_cos * tan_x / cos_y - libm::sin(rotation);
+    let b = -turned_cos * tan_x / cos_y - sin;
     let c = turned_sin / cos_y;
-    let d = -turned_sin * tan_x / cos_y + libm::cos(rotation);
+    let d = -turned_sin * tan_x / cos_y + cos;
     let mut matrix = [d, -b, 0.0, -c, a, 0.0].map(|value| value / scale);
     matrix[2] += matrix[0] * (-x - right) + matrix[1] * (-y - down);
     matrix[5] += matrix[3] * (-x - right) + matrix[4] * (-y - down);
@@ -89,8 +92,7 @@ pub(super) fn perspective(view: Extent, ends: &[[i64; 2]; 4]) -> [f64; 8] {
     for (pair, (start, end)) in starts.iter().zip(ends).enumerate() {
         let [from_x, from_y] = start.map(|value| value as f64);
         let [to_x, to_y] = end.map(|value| value as f64);
-        rows[2 * pair] =
-            [to_x, to_y, 1.0, 0.0, 0.0, 0.0, -from_x * to_x, -from_x * to_y, from_x];
+        rows[2 * pair] = [to_x, to_y, 1.0, 0.0, 0.0, 0.0, -from_x * to_x, -from_x * to_y, from_x];
         rows[2 * pair + 1] =
             [0.0, 0.0, 0.0, to_x, to_y, 1.0, -from_y * to_x, -from_y * to_y, from_y];
     }

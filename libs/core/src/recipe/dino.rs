@@ -1,8 +1,8 @@
-//! Operations that all DINO presets share.
+//! Operations that all DINO presets share, some of them with BYOL's.
 
 use super::spec::OpSpec;
 
-/// Colour jitter and grayscale as all DINO recipes have them.
+/// Colour jitter and grayscale as all DINO recipes have them, and those that follow BYOL.
 pub(super) fn colour() -> [OpSpec; 2] {
     let jitter = OpSpec::ColorJitter {
         p: 0.8,

@@ -9,9 +9,6 @@ impl Recipe {
     /// where GPUs can do all of it.
     #[must_use]
     pub fn without_kernel(&self) -> Option<&'static str> {
-        if !self.interpolation.is_bicubic() {
-            return Some("interpolation");
-        }
         let bases = self.bases.iter().map(|base| &base.view);
         let views = self.tensors.iter().flat_map(|tensor| &tensor.views);
         let of_views = bases.chain(views).find_map(ViewSpec::without_kernel);

@@ -77,8 +77,9 @@ fn by_name(name: &str, dtype: Dtype) -> Option<Recipe> {
         }
         "raw" => return Some(Recipe::raw(RAW_BYTES_MAX)),
         _ => match published::by_name(name, dtype) {
-            Some(Published { mean, std, tensors }) => {
-                return Some(with(ResizePasses::HorizontalFirst, (mean, std), tensors));
+            Some(Published { mean, std, interpolation, tensors }) => {
+                let recipe = with(ResizePasses::HorizontalFirst, (mean, std), tensors);
+                return Some(Recipe { interpolation, ..recipe });
             }
             None => return dinov3::with_options(name, &Dinov3::default(), dtype).ok(),
         },

@@ -1,9 +1,9 @@
 //! What makes a recipe usable.
 
 use super::error::{RecipeError, wrong};
-use super::{policy, python};
 use super::raw::RawSpec;
 use super::spec::{BaseSpec, CropSpec, EraseMode, OpSpec, Recipe, TensorSpec, ViewSpec};
+use super::{policy, python};
 use crate::Dtype;
 use crate::geometry::Extent;
 use crate::layout::Layout;
@@ -215,7 +215,8 @@ fn validate_image_op(at: &str, op: &OpSpec) -> Result<(), RecipeError> {
         OpSpec::Erase { .. } => "erase",
         op => return validate_op(at, op),
     };
-    let rule = "must change colours alone, as color_jitter, grayscale or solarize: others belong to views";
+    let rule =
+        "must change colours alone, as color_jitter, grayscale or solarize: others belong to views";
     Err(wrong(format!("{at}.op"), name, rule))
 }
 
@@ -297,7 +298,8 @@ fn validate_erasing(at: &str, ops: &[OpSpec], dtype: Dtype) -> Result<(), Recipe
         }
         let floats = [Dtype::F32, Dtype::Bf16, Dtype::F16];
         if *mode != EraseMode::Zero && !floats.contains(&dtype) {
-            let rule = format!("must be zero in a tensor of {dtype}: use f32, bf16 or f16 for noise");
+            let rule =
+                format!("must be zero in a tensor of {dtype}: use f32, bf16 or f16 for noise");
             return Err(wrong(format!("{at}.ops[{number}].mode"), "a noise", rule));
         }
     }

@@ -71,6 +71,10 @@ def matrices():
                     lambda i: autoaugment._apply_op(i, name, value, InterpolationMode.NEAREST, None), image
                 )
                 out.append({"op": snake(name), "value": value, "width": width, "height": height, "matrix": found})
+        for degrees in torch.linspace(0.0, 135.0, 31)[1:].tolist() + [rng.uniform(-30, 30) for _ in range(20)]:
+            found = matrix_of(lambda i: F.rotate(i, degrees), image)
+            if found:
+                out.append({"op": "rotate", "value": degrees, "width": width, "height": height, "matrix": found})
         for _ in range(4):
             degrees, scale = rng.uniform(-180, 180), rng.uniform(0.5, 2)
             translate = [rng.randint(-30, 30), rng.randint(-30, 30)]
