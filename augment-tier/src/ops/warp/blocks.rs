@@ -131,7 +131,7 @@ impl Places {
             let across: [f64; TAPS] = std::array::from_fn(|y| {
                 weigh::<TAPS>(std::array::from_fn(|x| taps[y][x][n]), self.dx[n])
             });
-            let value = weigh(across, self.dy[n]).max(0.0).min(255.0);
+            let value = weigh(across, self.dy[n]).clamp(0.0, 255.0);
             levels[n] = rounded_to_zero(value) as u8;
         }
         levels
