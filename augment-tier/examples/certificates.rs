@@ -102,7 +102,7 @@ fn noise(path: &Path, drawn: &ViewParams) {
         if let DrawnOp::Erase { area, with: EraseWith::Noise(seed) } = *op {
             let count = 3 * area.width as usize * area.height as usize;
             let normals = Normals::new(seed).take(count);
-            let bytes: Vec<u8> = normals.flat_map(|n| (n as f32).to_le_bytes()).collect();
+            let bytes: Vec<u8> = normals.flat_map(|n| n.to_le_bytes()).collect();
             std::fs::write(path, bytes).expect("a file");
         }
     }

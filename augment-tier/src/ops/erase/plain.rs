@@ -43,7 +43,7 @@ fn erase(
             for place in line.chunks_exact_mut(bytes) {
                 let normal = normals.as_mut().and_then(Iterator::next);
                 let element =
-                    normal.map_or(flat, |normal| element(normalise, channel, dtype, normal as f32));
+                    normal.map_or(flat, |normal| element(normalise, channel, dtype, normal));
                 place.copy_from_slice(&element.to_le_bytes()[..bytes]);
             }
         }

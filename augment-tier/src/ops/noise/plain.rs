@@ -9,7 +9,7 @@ use crate::image::Planes;
 pub fn apply(view: &mut Planes, mean: f64, sigma: f64, seed: [u64; 2]) {
     let (mean, sigma) = ((mean * 255.0) as f32, (sigma * 255.0) as f32);
     for (level, normal) in view.values_mut().iter_mut().zip(Normals::new(seed)) {
-        let noise = (mean + normal as f32 * sigma) as i16;
+        let noise = (mean + normal * sigma) as i16;
         *level = (i16::from(*level).saturating_add(noise)).clamp(0, 255) as u8;
     }
 }
