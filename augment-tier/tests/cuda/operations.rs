@@ -4,7 +4,9 @@ use headwater_augment::cuda::CudaRenderer;
 use headwater_augment::render::Renderer;
 use headwater_augment::simd::Simd;
 use headwater_core::draw::DrawRng;
-use headwater_core::recipe::{CropSpec, DecodeScaling, OpSpec, TensorSpec, ViewSpec};
+use headwater_core::recipe::{
+    CropSpec, DecodeScaling, Interpolation, OpSpec, TensorSpec, ViewSpec,
+};
 use headwater_core::{Dtype, Recipe};
 
 use crate::emulation::{EmulatedDevice, Watch};
@@ -43,8 +45,10 @@ fn random_recipe(rng: &mut DrawRng) -> Recipe {
     let dtypes = [Dtype::U8, Dtype::Bf16, Dtype::F16, Dtype::F32, Dtype::Fp8E4m3];
     let tensors = (0..3).map(|number| {
         let ops = (0..rng.below(6)).map(|_| random_op(rng)).collect();
-        let crop = match rng.below(3) {
+        let crop = match rng.below(5) {
             0 => CropSpec::CenterAfterResize { resize: from_range(rng, 70, 90) },
+            1 => CropSpec::RandomAfterResize { resize: from_range(rng, 70, 90) },
+            2 => CropSpec::Resize,
             _ => CropSpec::RandomResized { scale: [0.01, 1.0], ratio: [0.2, 5.0] },
         };
         let largest = [4, 70][rng.below(2) as usize];
@@ -52,7 +56,15 @@ fn random_recipe(rng: &mut DrawRng) -> Recipe {
         let dtype = dtypes[rng.below(5) as usize];
         TensorSpec { name: format!("t{number}"), ..tensor(dtype, size, ViewSpec { crop, ops }) }
     });
-    recipe(tensors.collect())
+    let filters = [
+        Interpolation::Bicubic,
+        Interpolation::Bilinear,
+        Interpolation::Random,
+        Interpolation::Box,
+        Interpolation::Nearest,
+    ];
+    let recipe = recipe(tensors.collect());
+    Recipe { interpolation: filters[rng.below(5) as usize], ..recipe }
 }
 
 #[test]

@@ -14,7 +14,8 @@ NO_DATASET = (
 )
 PRESETS = (
     "dinov2, dinov2-paper, dinov3, dinov3-gram, dinov3-vitl, imagenet-train, imagenet-eval, "
-    "mae, clip-train, clip-eval, raw"
+    "mae, clip-train, clip-eval, siglip, ijepa, supervised-timm, torchvision-v2, simclr, mocov3, byol, "
+    "ibot, swav, raw"
 )
 
 
@@ -101,7 +102,10 @@ def test_a_wrong_operation_of_a_view_is_named_by_its_path():
         (
             [{"op": "flip", "p": 0.5}, {"op": "grayscale", "p": 1.0}, {"op": "solarise", "p": 1.0}],
             "keyword recipe: `recipe.tensors[0].views[1].ops[2].op` is `solarise`: must be one of `flip`, "
-            "`color_jitter`, `grayscale`, `gaussian_blur`, `solarize`, `python`",
+            "`color_jitter`, `grayscale`, `gaussian_blur`, `solarize`, "
+            "`invert`, `posterize`, `equalize`, `auto_contrast`, `sharpness`, `pil_blur`, `gaussian_noise`, "
+            "`rotation`, `affine`, `perspective`, `rand_augment`, `trivial_augment_wide`, `auto_augment`, "
+            "`timm_rand_augment`, `erase`, `python`",
         ),
         (
             [{"op": "flip", "p": 0.5}, {"op": "gaussian_blur", "p": 1.0, "sigma": [0.1, 200]}],

@@ -172,7 +172,8 @@ ERRORS = [
         {},
         {},
         "no recipe preset `dinov9`: known are dinov2, dinov2-paper, dinov3, dinov3-gram, dinov3-vitl, "
-        "imagenet-train, imagenet-eval, mae, clip-train, clip-eval, raw",
+        "imagenet-train, imagenet-eval, mae, clip-train, clip-eval, siglip, ijepa, "
+        "supervised-timm, torchvision-v2, simclr, mocov3, byol, ibot, swav, raw",
     ),
     (
         "[recipe]\npreset = 'dinov2'\nbases = [{height = 8, width = 8, view = {crop = "
@@ -192,7 +193,10 @@ ERRORS = [
         {},
         {"recipe.tensors": [{**SMALL["tensors"][0], "views": [VIEW, {**VIEW, "ops": [{"op": "blurr", "p": 1}]}]}]},
         ": `recipe.tensors[0].views[1].ops[0].op` is `blurr`: must be one of `flip`, `color_jitter`, "
-        "`grayscale`, `gaussian_blur`, `solarize`, `python`",
+        "`grayscale`, `gaussian_blur`, `solarize`, "
+            "`invert`, `posterize`, `equalize`, `auto_contrast`, `sharpness`, `pil_blur`, `gaussian_noise`, "
+            "`rotation`, `affine`, `perspective`, `rand_augment`, `trivial_augment_wide`, `auto_augment`, "
+            "`timm_rand_augment`, `erase`, `python`",
     ),
     (
         "",
