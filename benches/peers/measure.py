@@ -157,4 +157,5 @@ def report(peers, rates, photos, rounds):
     print("in brackets: spread of the rounds, most minus least over the median")
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -1,5 +1,6 @@
 #!/bin/sh
 # Compares this project with other libraries on one core: benches/peers/run.sh FOLDER_OF_TARS [ROUNDS] [CORE]
+# With HEADWATER_PEERS=presets.py, by the presets `supervised-timm` and `clip-train` instead of `dinov2`.
 # Everything it installs lies under out/peers, about 2 GB, and may be deleted.
 set -eu
 cd "$(dirname "$0")/../.."
@@ -17,6 +18,7 @@ if ! [ -e "$home/ready" ]; then
     pip="$python -m pip install --quiet --disable-pip-version-check"
     $pip --no-deps -r "$here/requirements.txt"
     $pip -r "$here/requirements-rest.txt"
+    $pip --no-deps -r "$here/requirements-presets.txt"
     $python "scripts/torch_stub.py" "$(echo "$home"/venv/lib/python3*/site-packages/torch/lib)" "$home/stubs"
     touch "$home/ready"
 fi
@@ -24,4 +26,4 @@ fi
 ours=$(cargo bench --quiet -p headwater-augment --bench rounds --no-run --message-format json |
     sed -n 's/.*"name":"rounds".*"executable":"\([^"]*\)".*/\1/p')
 LD_LIBRARY_PATH=$home/stubs OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 NO_ALBUMENTATIONS_UPDATE=1 \
-    exec taskset -c "$core" "$python" "$here/measure.py" "$ours" "$folder" "$rounds"
+    exec taskset -c "$core" "$python" "$here/${HEADWATER_PEERS:-measure.py}" "$ours" "$folder" "$rounds"

@@ -1,6 +1,6 @@
 //! What two tiers must compute alike, so that a batch is a pure function of its coordinates:
 //! dtypes, recipes and their digests, the layout of a batch, sample references, manifests,
-//! random draws, masks and the order of samples. And what all tiers do alike: pauses between tries,
+//! random draws, masks, mixing and the order of samples. And what all tiers do alike: pauses between tries,
 //! counts, errors and names of fields in words, text that a terminal can be
 //! shown, when to say that a wait goes on, and who reads the same stream.
 //!
@@ -21,6 +21,7 @@ mod index_bytes;
 pub mod layout;
 pub mod manifest;
 pub mod masks;
+pub mod mixing;
 pub mod part;
 mod printable;
 pub mod recipe;
@@ -43,6 +44,7 @@ pub use index_bytes::cached_shard_key;
 pub use layout::{Layout, Region, TensorLayout};
 pub use manifest::{Manifest, ManifestError, ShardEntry};
 pub use masks::{MaskKey, MaskPlan, MaskSpec, Masks};
+pub use mixing::{MixPlan, MixSpec, Mixing};
 pub use part::{BadSamplePolicy, PartKey, PartScope, PartSettings, cut};
 pub use printable::printable;
 pub use recipe::{Recipe, RecipeError};

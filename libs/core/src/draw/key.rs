@@ -38,6 +38,8 @@ impl DrawKey {
     pub const MASKS: u64 = Self::PURPOSES;
     /// Operations on the whole image.
     pub const IMAGE: u64 = Self::PURPOSES + 1;
+    /// The mixing of a batch, as its masks.
+    pub const MIXING: u64 = Self::PURPOSES + 1000;
     /// The first base; others follow.
     pub const BASES: u64 = Self::PURPOSES + 2;
 
