@@ -2,7 +2,9 @@
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use headwater_core::{Digest, Digester, Dtype, Layout, Masks, Region, SampleRef, TensorLayout};
+use headwater_core::{
+    Digest, Digester, Dtype, Layout, Masks, Mixing, Region, SampleRef, TensorLayout,
+};
 use headwater_proto::augment::Provenance;
 use headwater_trace::{Context, Span};
 use headwater_transport::{SlotId, SlotMemory};
@@ -57,7 +59,8 @@ struct Inner {
     made_in: u32,
     masking: Option<Arc<Masking>>,
     history: History,
-    masks: OnceLock<Masks>,
+    masks: OnceLock<Option<Masks>>,
+    mixing: OnceLock<Option<Mixing>>,
 }
 
 // === impl BatchSpans ===
@@ -95,8 +98,9 @@ impl Batch {
         history: History,
     ) -> Self {
         let slot = finished.order.slot;
-        let (made_in, masks) = (std::process::id(), OnceLock::new());
-        Self { inner: Arc::new(Inner { finished, home, slot, made_in, masking, history, masks }) }
+        let (made_in, masks, mixing) = (std::process::id(), OnceLock::new(), OnceLock::new());
+        let inner = Inner { finished, home, slot, made_in, masking, history, masks, mixing };
+        Self { inner: Arc::new(inner) }
     }
 
     /// Its place in the order of delivery.
@@ -252,12 +256,20 @@ impl Batch {
     #[must_use]
     pub fn masks(&self) -> Option<&Masks> {
         let masking = self.inner.masking.as_ref()?;
-        let draw = || masking.draw(self.epoch(), self.step(), self.len() as u32);
-        Some(self.inner.masks.get_or_init(draw))
+        let draw = || masking.masks(self.epoch(), self.step(), self.len() as u32);
+        self.inner.masks.get_or_init(draw).as_ref()
+    }
+
+    /// How the batch is to be mixed, where `receiver.mixing` asks for it. Drawn on the first call.
+    #[must_use]
+    pub fn mixing(&self) -> Option<&Mixing> {
+        let masking = self.inner.masking.as_ref()?;
+        let draw = || masking.mixing(self.epoch(), self.step(), self.len() as u32);
+        self.inner.mixing.get_or_init(draw).as_ref()
     }
 
     /// Identity of the batch's content: names, dtypes, shapes and bytes of all tensors, scales and
-    /// amaxes of those of FP8, the masks, and the samples' keys. Equal for equal coordinates, whoever made it.
+    /// amaxes of those of FP8, the masks, the mixing, and the samples' keys. Equal for equal coordinates, whoever made it.
     ///
     /// # Errors
     /// As for [`Batch::tensor_bytes`].
@@ -279,6 +291,13 @@ impl Batch {
         }
         if let Some(masks) = self.masks() {
             digester.number(masks.patches() as u64).bytes(masks.cells());
+        }
+        if let Some(mixing) = self.mixing() {
+            let drawn = mixing.partner().iter().zip(mixing.lam()).zip(mixing.boxes());
+            for ((partner, lam), cut) in drawn {
+                digester.number(*partner as u64).number(lam.to_bits().into());
+                cut.iter().for_each(|side| _ = digester.number(*side as u64));
+            }
         }
         Ok(digester.finish())
     }

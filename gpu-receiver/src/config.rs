@@ -10,6 +10,7 @@ use headwater_access::AccessConfig;
 use headwater_config_derive::Keys;
 use headwater_core::Recipe;
 use headwater_core::masks::{MaskPlan, MaskSpec};
+use headwater_core::mixing::{MixPlan, MixSpec};
 use headwater_core::sampler::{Between, CurriculumPoint, EpochEnd, Order, Term};
 use headwater_discovery::Places;
 use headwater_proto::augment::{BadSamplePolicy, HEARTBEAT_MS_MAX, NAME_MAX_BYTES};
@@ -176,6 +177,11 @@ pub struct ReceiverConfig {
     /// (0.5).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub masks: Option<MaskSpec>,
+    /// Draws mixup and cutmix for each batch, which `headwater.mixing.mix` does on the trainer's device. `style`
+    /// (`"timm"`, or `"torchvision"`), `mixup_alpha` (0.8), `cutmix_alpha` (1.0), `cutmix_minmax`, `prob` (1.0),
+    /// `switch_prob` (0.5), `mode` (`"batch"`, `"elem"` or `"pair"`). docs/mixing.md says what they do.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mixing: Option<MixSpec>,
     /// Folder of checkpoints of the place in the stream; empty: none are written.
     pub checkpoint_dir: PathBuf,
     /// Steps between checkpoints, counted over epochs; rank 0 writes them.
@@ -264,6 +270,7 @@ impl Default for ReceiverConfig {
             curriculum: Vec::new(),
             curriculum_between: Between::Stepwise,
             masks: None,
+            mixing: None,
             checkpoint_dir: PathBuf::new(),
             checkpoint_every_steps: 500,
             checkpoint_keep: 3,
@@ -343,6 +350,9 @@ impl ReceiverConfig {
         if let Some(masks) = &self.masks {
             masks.validate()?;
         }
+        if let Some(mixing) = &self.mixing {
+            mixing.validate()?;
+        }
         self.link_kinds()?;
         self.check_device()?;
         if self.host_share && self.device != "cpu" {
@@ -359,6 +369,15 @@ impl ReceiverConfig {
     /// They do not fit the recipe.
     pub fn mask_plan(&self, recipe: &Recipe) -> Result<Option<MaskPlan>, ReceiverError> {
         let plan = self.masks.clone().map(|masks| MaskPlan::new(masks, recipe));
+        Ok(plan.transpose()?)
+    }
+
+    /// How mixing is drawn for the batches of a recipe, where it is asked for.
+    ///
+    /// # Errors
+    /// It does not fit the recipe.
+    pub fn mix_plan(&self, recipe: &Recipe) -> Result<Option<MixPlan>, ReceiverError> {
+        let plan = self.mixing.clone().map(|mixing| MixPlan::new(mixing, recipe));
         Ok(plan.transpose()?)
     }
 

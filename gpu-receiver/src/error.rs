@@ -44,6 +44,9 @@ pub enum ReceiverError {
     /// Masks cannot be had as they are asked for; names the key.
     #[error("receiver.{0}")]
     Masks(#[from] headwater_core::masks::MaskError),
+    /// Mixing cannot be had as it is asked for; names the key.
+    #[error("receiver.{0}")]
+    Mixing(#[from] headwater_core::mixing::MixError),
     /// The recipe is not usable.
     #[error(transparent)]
     Recipe(#[from] RecipeError),

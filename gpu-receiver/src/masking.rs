@@ -1,15 +1,16 @@
-//! What the masks of a receiver's batches follow from.
+//! What the masks and the mixing of a receiver's batches follow from.
 
 use std::sync::Arc;
 
-use headwater_core::{MaskKey, MaskPlan, Masks, Recipe};
+use headwater_core::{MaskKey, MaskPlan, Masks, MixPlan, Mixing, Recipe};
 
 use crate::config::ReceiverConfig;
 use crate::error::ReceiverError;
 
-/// Draws the masks of one rank's batches.
+/// Draws the masks and the mixing of one rank's batches.
 pub(crate) struct Masking {
-    plan: MaskPlan,
+    masks: Option<MaskPlan>,
+    mixing: Option<MixPlan>,
     seed: u64,
     rank: u32,
 }
@@ -17,7 +18,7 @@ pub(crate) struct Masking {
 // === impl Masking ===
 
 impl Masking {
-    /// As configured; nothing where no masks are asked for.
+    /// As configured; nothing where neither is asked for.
     ///
     /// # Errors
     /// They do not fit the recipe.
@@ -26,12 +27,22 @@ impl Masking {
         recipe: &Recipe,
     ) -> Result<Option<Arc<Self>>, ReceiverError> {
         let ReceiverConfig { seed, rank, .. } = *config;
-        Ok(config.mask_plan(recipe)?.map(|plan| Arc::new(Self { plan, seed, rank })))
+        let (masks, mixing) = (config.mask_plan(recipe)?, config.mix_plan(recipe)?);
+        let is_asked = masks.is_some() || mixing.is_some();
+        Ok(is_asked.then(|| Arc::new(Self { masks, mixing, seed, rank })))
     }
 
     /// The masks of one batch.
-    pub(crate) fn draw(&self, epoch: u32, step: u64, samples: u32) -> Masks {
-        let key = MaskKey { seed: self.seed, epoch, step, rank: self.rank };
-        self.plan.masks(key, samples)
+    pub(crate) fn masks(&self, epoch: u32, step: u64, samples: u32) -> Option<Masks> {
+        self.masks.as_ref().map(|plan| plan.masks(self.key(epoch, step), samples))
+    }
+
+    /// How one batch is mixed.
+    pub(crate) fn mixing(&self, epoch: u32, step: u64, samples: u32) -> Option<Mixing> {
+        self.mixing.as_ref().map(|plan| plan.mixing(self.key(epoch, step), samples))
+    }
+
+    fn key(&self, epoch: u32, step: u64) -> MaskKey {
+        MaskKey { seed: self.seed, epoch, step, rank: self.rank }
     }
 }

@@ -9,8 +9,8 @@ use pyo3::exceptions::{PyAttributeError, PyKeyError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 
+use crate::drawn;
 use crate::errors::raised;
-use crate::masks;
 use crate::sample::Sample;
 use crate::tensor::Tensor;
 
@@ -23,7 +23,8 @@ pub(crate) struct Batch {
     received: Received,
     manifests: Arc<[Arc<Manifest>]>,
     recipe: Arc<Recipe>,
-    masks: OnceLock<Option<Box<[Tensor; 3]>>>,
+    /// Of masks and mixing.
+    drawn: OnceLock<Vec<Tensor>>,
 }
 
 // === impl Batch ===
@@ -35,18 +36,21 @@ impl Batch {
         manifests: Arc<[Arc<Manifest>]>,
         recipe: Arc<Recipe>,
     ) -> Self {
-        Self { received, manifests, recipe, masks: OnceLock::new() }
+        Self { received, manifests, recipe, drawn: OnceLock::new() }
     }
 
     fn all(&self) -> impl Iterator<Item = (String, Tensor)> {
         let tensors = (0..self.received.layout().tensors().len()).map(|index| self.at(index));
-        tensors.chain(self.masks().cloned()).map(|tensor| (tensor.name().to_owned(), tensor))
+        tensors.chain(self.drawn().iter().cloned()).map(|tensor| (tensor.name().to_owned(), tensor))
     }
 
-    /// The masks' tensors; none where there are no masks.
-    fn masks(&self) -> impl Iterator<Item = &Tensor> {
-        let drawn = || self.received.masks().map(|masks| Box::new(masks::tensors(masks)));
-        self.masks.get_or_init(drawn).iter().flat_map(|masks| masks.iter())
+    /// The tensors of masks and mixing; none where there are none.
+    fn drawn(&self) -> &[Tensor] {
+        self.drawn.get_or_init(|| {
+            let masks = self.received.masks().map(drawn::of_masks);
+            let mixing = self.received.mixing().map(drawn::of_mixing);
+            masks.into_iter().chain(mixing).flatten().collect()
+        })
     }
 
     fn at(&self, index: usize) -> Tensor {
@@ -57,7 +61,7 @@ impl Batch {
         let tensors = self.received.layout().tensors();
         match tensors.iter().position(|tensor| tensor.name == name) {
             Some(index) => Some(self.at(index)),
-            None => self.masks().find(|tensor| tensor.name() == name).cloned(),
+            None => self.drawn().iter().find(|tensor| tensor.name() == name).cloned(),
         }
     }
 
@@ -136,7 +140,7 @@ impl Batch {
         Ok(tensors)
     }
 
-    /// Names and tensors, in the order of the recipe; the masks last.
+    /// Names and tensors, in the order of the recipe; those of masks and mixing last.
     fn items(&self) -> Vec<(String, Tensor)> {
         self.all().collect()
     }

@@ -41,6 +41,7 @@ pub(crate) fn raised(error: ReceiverError) -> PyErr {
         | ReceiverError::Recipe(_)
         | ReceiverError::Python { .. }
         | ReceiverError::Masks(_)
+        | ReceiverError::Mixing(_)
         | ReceiverError::Sampler(_)
         | ReceiverError::Places { .. }
         | ReceiverError::NoDataset { .. }

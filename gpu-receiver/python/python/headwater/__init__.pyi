@@ -148,6 +148,10 @@ class Batch:
     masks: Tensor
     mask_indices: Tensor
     masks_weight: Tensor
+    # With `receiver.mixing`.
+    mixing_partner: Tensor
+    mixing_lam: Tensor
+    mixing_box: Tensor
 
     @property
     def epoch(self) -> int: ...

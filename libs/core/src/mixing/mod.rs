@@ -39,24 +39,21 @@ const NO_BOX: [i64; 4] = [0; 4];
 // === impl MixPlan ===
 
 impl MixPlan {
-    /// How the batch of a key is mixed.
-    ///
-    /// # Panics
-    /// Samples are mixed one by one or in pairs, and their number is odd.
+    /// How the batch of a key is mixed. By timm's rule the one in the middle of an odd number is mixed with
+    /// itself, and stays as it is.
     #[must_use]
     pub fn mixing(&self, key: MaskKey, samples: u32) -> Mixing {
         let MaskKey { seed, epoch, step, rank } = key;
         let stream = DrawKey::MIXING;
         let mut rng = DrawKey { seed, epoch, pass: rank, sample: SampleId(step), stream }.rng();
         let count = samples as usize;
-        let paired = self.spec.mode != MixMode::Batch;
-        assert!(!paired || samples.is_multiple_of(2), "{samples} samples are no pairs");
         let shares: Vec<Share> = match self.spec.mode {
             MixMode::Batch => vec![self.share(&mut rng); count],
             MixMode::Elem => (0..count).map(|_| self.share(&mut rng)).collect(),
             MixMode::Pair => {
-                let half: Vec<Share> = (0..count / 2).map(|_| self.share(&mut rng)).collect();
-                half.iter().chain(half.iter().rev()).copied().collect()
+                let half = count.div_ceil(2);
+                let half: Vec<Share> = (0..half).map(|_| self.share(&mut rng)).collect();
+                (0..count).map(|sample| half[sample.min(count - 1 - sample)]).collect()
             }
         };
         let last = i64::from(samples) - 1;

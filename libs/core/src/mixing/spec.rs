@@ -93,8 +93,7 @@ impl MixSpec {
     /// # Errors
     /// The first key that is out of range.
     pub fn validate(&self) -> Result<(), MixError> {
-        for (key, alpha) in
-            [("mixup_alpha", self.mixup_alpha), ("cutmix_alpha", self.cutmix_alpha)]
+        for (key, alpha) in [("mixup_alpha", self.mixup_alpha), ("cutmix_alpha", self.cutmix_alpha)]
         {
             if !(0.0..=ALPHA_MAX).contains(&alpha) {
                 return Err(wrong(key, alpha, "must be from 0 to 1000"));
@@ -116,23 +115,11 @@ impl MixSpec {
             return Err(wrong("mixup_alpha", 0, rule));
         }
         if self.style == MixStyle::Torchvision && self.mode == MixMode::Pair {
-            let rule = "must be batch or elem with mixing.style \"torchvision\", which has no pairs";
+            let rule =
+                "must be batch or elem with mixing.style \"torchvision\", which has no pairs";
             return Err(wrong("mode", "pair", rule));
         }
         Ok(())
-    }
-
-    /// Checks the number of samples of a batch.
-    ///
-    /// # Errors
-    /// Samples are to be mixed one by one or in pairs, and their number is odd.
-    pub fn check_samples(&self, samples: u32) -> Result<(), MixError> {
-        if self.mode == MixMode::Batch || samples.is_multiple_of(2) {
-            return Ok(());
-        }
-        let mode = if self.mode == MixMode::Elem { "elem" } else { "pair" };
-        let rule = format!("needs an even number of samples, not {samples}: use batch, or another batch size");
-        Err(MixError { key: "mode", value: mode.to_owned(), rule })
     }
 }
 
@@ -146,7 +133,11 @@ impl MixPlan {
     pub fn new(spec: MixSpec, recipe: &Recipe) -> Result<Self, MixError> {
         spec.validate()?;
         let Some(first) = recipe.tensors.first() else {
-            return Err(wrong("style", "given", "the recipe has no image tensor that could be mixed"));
+            return Err(wrong(
+                "style",
+                "given",
+                "the recipe has no image tensor that could be mixed",
+            ));
         };
         if let Some(other) = recipe.tensors.iter().find(|t| t.extent() != first.extent()) {
             let rule = format!(
