@@ -5,3 +5,4 @@ mod cast;
 mod colour;
 mod pictures;
 mod resize;
+mod warps;

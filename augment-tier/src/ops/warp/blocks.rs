@@ -7,10 +7,12 @@ use super::Warp;
 use super::plain::{cubic, linear};
 use crate::image::Planes;
 use crate::ops::level::rounded_to_zero;
-use crate::simd::twin;
+#[cfg(target_arch = "x86_64")]
+use crate::ops::warp::avx512;
+use crate::simd::{Simd, twin};
 
 /// Pixels of a block.
-const LANES: usize = 8;
+pub(super) const LANES: usize = 8;
 
 /// Where a block's pixels come from: for the filters, the pixel left above and the rest of the way.
 struct Places {
@@ -21,9 +23,21 @@ struct Places {
     within: [bool; LANES],
 }
 
+/// As `plain::apply`.
+pub(super) fn apply(simd: Simd, view: &Planes, warp: &Warp, to: &mut Planes) {
+    #[cfg(target_arch = "x86_64")]
+    if let Simd::Avx512(proof) = simd {
+        match warp.filter {
+            Filter::Bilinear => return avx512::apply::<2>(proof, view, warp, to),
+            Filter::Bicubic => return avx512::apply::<4>(proof, view, warp, to),
+            Filter::Nearest | Filter::Box => {}
+        }
+    }
+    by_compiler(simd, view, warp, to);
+}
+
 twin! {
-    /// As `plain::apply`.
-    pub(super) fn apply(view: &Planes, warp: &Warp, to: &mut Planes) = all;
+    fn by_compiler(view: &Planes, warp: &Warp, to: &mut Planes) = all;
 }
 
 #[inline(always)]
@@ -44,21 +58,33 @@ fn moved<const TAPS: usize>(view: &Planes, warp: &Warp, to: &mut Planes) {
     let mut to = to.planes_mut();
     for row in 0..height {
         for left in (0..width).step_by(LANES) {
-            let places = Places::of::<TAPS>(warp, (width, height), (left, row));
-            let count = LANES.min(width - left);
-            let none_within = !places.within.iter().any(|within| *within);
-            for (channel, to) in to.iter_mut().enumerate() {
-                let fill = warp.fill[channel];
-                let line = &mut to[row * width + left..][..count];
-                if none_within {
-                    line.fill(fill);
-                    continue;
-                }
-                let levels = places.levels::<TAPS>(planes[channel], (width, height));
-                for (n, level) in line.iter_mut().enumerate() {
-                    *level = if places.within[n] { levels[n] } else { fill };
-                }
-            }
+            block::<TAPS>(planes, (width, height), warp, (left, row), &mut to);
+        }
+    }
+}
+
+/// One block of a row.
+#[inline(always)]
+pub(super) fn block<const TAPS: usize>(
+    planes: [&[u8]; 3],
+    (width, height): (usize, usize),
+    warp: &Warp,
+    (left, row): (usize, usize),
+    to: &mut [&mut [u8]; 3],
+) {
+    let places = Places::of::<TAPS>(warp, (width, height), (left, row));
+    let count = LANES.min(width - left);
+    let none_within = !places.within.iter().any(|within| *within);
+    for (channel, to) in to.iter_mut().enumerate() {
+        let fill = warp.fill[channel];
+        let line = &mut to[row * width + left..][..count];
+        if none_within {
+            line.fill(fill);
+            continue;
+        }
+        let levels = places.levels::<TAPS>(planes[channel], (width, height));
+        for (n, level) in line.iter_mut().enumerate() {
+            *level = if places.within[n] { levels[n] } else { fill };
         }
     }
 }

@@ -1,5 +1,7 @@
 //! Pixels that come from elsewhere: rotations, shears, translations, perspective.
 
+#[cfg(target_arch = "x86_64")]
+mod avx512;
 mod blocks;
 mod fixed;
 pub mod plain;
