@@ -160,9 +160,10 @@ class Kornia:
 
     def __init__(self):
         import kornia_rs
+        import kornia_rs.io
 
         self.kornia, self.rng = kornia_rs, numpy.random.default_rng(0)
-        self.decoder = kornia_rs.ImageDecoder() if hasattr(kornia_rs, "ImageDecoder") else None
+        self.decoder = kornia_rs.io.ImageDecoder()
         self.mean, self.std = (numpy.float32(values) for values in CLIP)
 
     def run(self, preset, photos):
@@ -171,11 +172,13 @@ class Kornia:
         for encoded in photos:
             image = self.decoder.decode(bytes(encoded))
             height, width = image.shape[:2]
+            if image.ndim == 2 or image.shape[2] == 1:
+                image = numpy.repeat(image.reshape(height, width, 1), 3, axis=2)
             side = numpy.sqrt(self.rng.uniform(*CROPS[preset]))
             h, w = int(height * side), int(width * side)
             top, left = self.rng.integers(0, height - h + 1), self.rng.integers(0, width - w + 1)
             cut = numpy.ascontiguousarray(image[top : top + h, left : left + w])
-            view = self.kornia.resize(cut, (224, 224), interpolation="bicubic")
+            view = self.kornia.resize(cut, (224, 224), "bicubic")
             ((view.astype(numpy.float32) / 255 - self.mean) / self.std).transpose(2, 0, 1).copy()
 
 
