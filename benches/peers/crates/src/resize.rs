@@ -13,7 +13,7 @@ use fast_image_resize::{FilterType, PixelType, ResizeAlg, ResizeOptions};
 use headwater_augment::image::{Planes, RgbImage};
 use headwater_augment::ops::resize::{Geometry, Resizer};
 use headwater_augment::simd::Simd;
-use headwater_core::draw::{CropBox, Extent, Origin};
+use headwater_core::draw::{CropBox, Extent, Filter, Origin};
 use headwater_core::recipe::ResizePasses;
 
 use crate::median;
@@ -129,6 +129,7 @@ impl Case {
             view: extent,
             // As the other crate does.
             passes: ResizePasses::HorizontalFirst,
+            filter: Filter::Bicubic,
         };
         let pixels = picture();
         Self { image: RgbImage::from_pixels(IMAGE, pixels.clone()), pixels, geometry }
