@@ -40,6 +40,8 @@ impl DrawKey {
     pub const IMAGE: u64 = Self::PURPOSES + 1;
     /// The mixing of a batch, as its masks.
     pub const MIXING: u64 = Self::PURPOSES + 1000;
+    /// The patches of a batch, as its masks.
+    pub const PATCHES: u64 = Self::PURPOSES + 1001;
     /// The first base; others follow.
     pub const BASES: u64 = Self::PURPOSES + 2;
 
