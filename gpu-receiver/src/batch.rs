@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use headwater_core::{
-    Digest, Digester, Dtype, Layout, Masks, Mixing, Region, SampleRef, TensorLayout,
+    Digest, Digester, Dtype, Layout, Masks, Mixing, PatchMasks, Region, SampleRef, TensorLayout,
 };
 use headwater_proto::augment::Provenance;
 use headwater_trace::{Context, Span};
@@ -60,6 +60,7 @@ struct Inner {
     masking: Option<Arc<Masking>>,
     history: History,
     masks: OnceLock<Option<Masks>>,
+    patches: OnceLock<Option<PatchMasks>>,
     mixing: OnceLock<Option<Mixing>>,
 }
 
@@ -98,8 +99,10 @@ impl Batch {
         history: History,
     ) -> Self {
         let slot = finished.order.slot;
-        let (made_in, masks, mixing) = (std::process::id(), OnceLock::new(), OnceLock::new());
-        let inner = Inner { finished, home, slot, made_in, masking, history, masks, mixing };
+        let (made_in, masks) = (std::process::id(), OnceLock::new());
+        let (patches, mixing) = (OnceLock::new(), OnceLock::new());
+        let inner =
+            Inner { finished, home, slot, made_in, masking, history, masks, patches, mixing };
         Self { inner: Arc::new(inner) }
     }
 
@@ -260,6 +263,14 @@ impl Batch {
         self.inner.masks.get_or_init(draw).as_ref()
     }
 
+    /// The batch's patches, where `receiver.patches` asks for them. Drawn on the first call.
+    #[must_use]
+    pub fn patches(&self) -> Option<&PatchMasks> {
+        let masking = self.inner.masking.as_ref()?;
+        let draw = || masking.patches(self.epoch(), self.step(), self.len() as u32);
+        self.inner.patches.get_or_init(draw).as_ref()
+    }
+
     /// How the batch is to be mixed, where `receiver.mixing` asks for it. Drawn on the first call.
     #[must_use]
     pub fn mixing(&self) -> Option<&Mixing> {
@@ -269,7 +280,7 @@ impl Batch {
     }
 
     /// Identity of the batch's content: names, dtypes, shapes and bytes of all tensors, scales and
-    /// amaxes of those of FP8, the masks, the mixing, and the samples' keys. Equal for equal coordinates, whoever made it.
+    /// amaxes of those of FP8, the masks, the patches, the mixing, and the samples' keys. Equal for equal coordinates, whoever made it.
     ///
     /// # Errors
     /// As for [`Batch::tensor_bytes`].
@@ -291,6 +302,11 @@ impl Batch {
         }
         if let Some(masks) = self.masks() {
             digester.number(masks.patches() as u64).bytes(masks.cells());
+        }
+        for tensor in self.patches().iter().flat_map(|patches| patches.tensors()) {
+            digester.bytes(tensor.name.as_bytes());
+            tensor.shape.iter().for_each(|side| _ = digester.number(*side));
+            tensor.values.iter().for_each(|at| _ = digester.number(*at as u64));
         }
         if let Some(mixing) = self.mixing() {
             let drawn = mixing.partner().iter().zip(mixing.lam()).zip(mixing.boxes());

@@ -11,6 +11,7 @@ use headwater_config_derive::Keys;
 use headwater_core::Recipe;
 use headwater_core::masks::{MaskPlan, MaskSpec};
 use headwater_core::mixing::{MixPlan, MixSpec};
+use headwater_core::patches::{PatchPlan, PatchSpec};
 use headwater_core::sampler::{Between, CurriculumPoint, EpochEnd, Order, Term};
 use headwater_discovery::Places;
 use headwater_proto::augment::{BadSamplePolicy, HEARTBEAT_MS_MAX, NAME_MAX_BYTES};
@@ -177,6 +178,12 @@ pub struct ReceiverConfig {
     /// (0.5).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub masks: Option<MaskSpec>,
+    /// Draws which patches of each image a model is shown. `kind`: `"ijepa"` or `"random"` (MAE's), and `patch`, the
+    /// side of a patch in pixels, must be given; `tensor` (`"images"`); of `random` `ratio` (0.75); of `ijepa`
+    /// `enc_mask_scale` ([0.85, 1.0]), `pred_mask_scale` ([0.15, 0.2]), `aspect_ratio` ([0.75, 1.5]),
+    /// `num_enc_masks` (1), `num_pred_masks` (4), `min_keep` (10), `allow_overlap` (false).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub patches: Option<PatchSpec>,
     /// Draws mixup and cutmix for each batch, which `headwater.mixing.mix` does on the trainer's device. `style`
     /// (`"timm"`, or `"torchvision"`), `mixup_alpha` (0.8), `cutmix_alpha` (1.0), `cutmix_minmax`, `prob` (1.0),
     /// `switch_prob` (0.5), `mode` (`"batch"`, `"elem"` or `"pair"`). docs/mixing.md says what they do.
@@ -270,6 +277,7 @@ impl Default for ReceiverConfig {
             curriculum: Vec::new(),
             curriculum_between: Between::Stepwise,
             masks: None,
+            patches: None,
             mixing: None,
             checkpoint_dir: PathBuf::new(),
             checkpoint_every_steps: 500,
@@ -350,6 +358,9 @@ impl ReceiverConfig {
         if let Some(masks) = &self.masks {
             masks.validate()?;
         }
+        if let Some(patches) = &self.patches {
+            patches.validate()?;
+        }
         if let Some(mixing) = &self.mixing {
             mixing.validate()?;
         }
@@ -369,6 +380,15 @@ impl ReceiverConfig {
     /// They do not fit the recipe.
     pub fn mask_plan(&self, recipe: &Recipe) -> Result<Option<MaskPlan>, ReceiverError> {
         let plan = self.masks.clone().map(|masks| MaskPlan::new(masks, recipe));
+        Ok(plan.transpose()?)
+    }
+
+    /// How patches are drawn for the batches of a recipe, where they are asked for.
+    ///
+    /// # Errors
+    /// They do not fit the recipe.
+    pub fn patch_plan(&self, recipe: &Recipe) -> Result<Option<PatchPlan>, ReceiverError> {
+        let plan = self.patches.clone().map(|patches| PatchPlan::new(patches, recipe));
         Ok(plan.transpose()?)
     }
 

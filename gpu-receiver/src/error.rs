@@ -44,6 +44,9 @@ pub enum ReceiverError {
     /// Masks cannot be had as they are asked for; names the key.
     #[error("receiver.{0}")]
     Masks(#[from] headwater_core::masks::MaskError),
+    /// Patches cannot be had as they are asked for; names the key.
+    #[error("receiver.{0}")]
+    Patches(#[from] headwater_core::patches::PatchError),
     /// Mixing cannot be had as it is asked for; names the key.
     #[error("receiver.{0}")]
     Mixing(#[from] headwater_core::mixing::MixError),

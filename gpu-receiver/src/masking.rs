@@ -1,15 +1,16 @@
-//! What the masks and the mixing of a receiver's batches follow from.
+//! What the masks, the patches and the mixing of a receiver's batches follow from.
 
 use std::sync::Arc;
 
-use headwater_core::{MaskKey, MaskPlan, Masks, MixPlan, Mixing, Recipe};
+use headwater_core::{MaskKey, MaskPlan, Masks, MixPlan, Mixing, PatchMasks, PatchPlan, Recipe};
 
 use crate::config::ReceiverConfig;
 use crate::error::ReceiverError;
 
-/// Draws the masks and the mixing of one rank's batches.
+/// Draws the masks, the patches and the mixing of one rank's batches.
 pub(crate) struct Masking {
     masks: Option<MaskPlan>,
+    patches: Option<PatchPlan>,
     mixing: Option<MixPlan>,
     seed: u64,
     rank: u32,
@@ -18,7 +19,7 @@ pub(crate) struct Masking {
 // === impl Masking ===
 
 impl Masking {
-    /// As configured; nothing where neither is asked for.
+    /// As configured; nothing where none is asked for.
     ///
     /// # Errors
     /// They do not fit the recipe.
@@ -28,13 +29,19 @@ impl Masking {
     ) -> Result<Option<Arc<Self>>, ReceiverError> {
         let ReceiverConfig { seed, rank, .. } = *config;
         let (masks, mixing) = (config.mask_plan(recipe)?, config.mix_plan(recipe)?);
-        let is_asked = masks.is_some() || mixing.is_some();
-        Ok(is_asked.then(|| Arc::new(Self { masks, mixing, seed, rank })))
+        let patches = config.patch_plan(recipe)?;
+        let is_asked = masks.is_some() || patches.is_some() || mixing.is_some();
+        Ok(is_asked.then(|| Arc::new(Self { masks, patches, mixing, seed, rank })))
     }
 
     /// The masks of one batch.
     pub(crate) fn masks(&self, epoch: u32, step: u64, samples: u32) -> Option<Masks> {
         self.masks.as_ref().map(|plan| plan.masks(self.key(epoch, step), samples))
+    }
+
+    /// The patches of one batch.
+    pub(crate) fn patches(&self, epoch: u32, step: u64, samples: u32) -> Option<PatchMasks> {
+        self.patches.as_ref().map(|plan| plan.patches(self.key(epoch, step), samples))
     }
 
     /// How one batch is mixed.

@@ -23,7 +23,7 @@ pub(crate) struct Batch {
     received: Received,
     manifests: Arc<[Arc<Manifest>]>,
     recipe: Arc<Recipe>,
-    /// Of masks and mixing.
+    /// Of masks, patches and mixing.
     drawn: OnceLock<Vec<Tensor>>,
 }
 
@@ -44,12 +44,13 @@ impl Batch {
         tensors.chain(self.drawn().iter().cloned()).map(|tensor| (tensor.name().to_owned(), tensor))
     }
 
-    /// The tensors of masks and mixing; none where there are none.
+    /// The tensors of masks, patches and mixing; none where there are none.
     fn drawn(&self) -> &[Tensor] {
         self.drawn.get_or_init(|| {
-            let masks = self.received.masks().map(drawn::of_masks);
+            let masks = self.received.masks().map(drawn::of_masks).into_iter().flatten();
+            let patches = self.received.patches().map(drawn::of_patches).into_iter().flatten();
             let mixing = self.received.mixing().map(drawn::of_mixing);
-            masks.into_iter().chain(mixing).flatten().collect()
+            masks.chain(patches).chain(mixing.into_iter().flatten()).collect()
         })
     }
 
@@ -140,7 +141,7 @@ impl Batch {
         Ok(tensors)
     }
 
-    /// Names and tensors, in the order of the recipe; those of masks and mixing last.
+    /// Names and tensors, in the order of the recipe; those of masks, patches and mixing last.
     fn items(&self) -> Vec<(String, Tensor)> {
         self.all().collect()
     }

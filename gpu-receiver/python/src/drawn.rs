@@ -1,8 +1,8 @@
-//! A batch's masks and mixing as tensors of their own.
+//! A batch's masks, patches and mixing as tensors of their own.
 
 use std::sync::Arc;
 
-use headwater_core::{Dtype, Masks, Mixing};
+use headwater_core::{Dtype, Masks, Mixing, PatchMasks};
 
 use crate::memory::Aligned;
 use crate::tensor::Tensor;
@@ -16,6 +16,13 @@ pub(crate) fn of_masks(masks: &Masks) -> [Tensor; 3] {
         tensor("mask_indices", Dtype::I64, masked.clone(), &of_i64(masks.indices())),
         tensor("masks_weight", Dtype::F32, masked, &of_f32(masks.weight())),
     ]
+}
+
+/// The tensors by which Python knows a batch's patches.
+pub(crate) fn of_patches(patches: &PatchMasks) -> Vec<Tensor> {
+    let made = patches.tensors().iter();
+    made.map(|made| tensor(made.name, Dtype::I64, made.shape.clone(), &of_i64(&made.values)))
+        .collect()
 }
 
 /// The three tensors by which Python knows how a batch is mixed.

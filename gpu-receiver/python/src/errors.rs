@@ -42,6 +42,7 @@ pub(crate) fn raised(error: ReceiverError) -> PyErr {
         | ReceiverError::Python { .. }
         | ReceiverError::Masks(_)
         | ReceiverError::Mixing(_)
+        | ReceiverError::Patches(_)
         | ReceiverError::Sampler(_)
         | ReceiverError::Places { .. }
         | ReceiverError::NoDataset { .. }

@@ -14,7 +14,7 @@ const FIRST: [(&str, Option<&str>); 4] =
 /// The key of `[receiver]` that is called `batch_size` here.
 const BATCH: (&str, &str) = ("batch_samples", "batch_size");
 /// Keys that are written only where they are set.
-const UNSET: [&str; 2] = ["masks", "mixing"];
+const UNSET: [&str; 3] = ["masks", "mixing", "patches"];
 /// Keys whose value follows from the trainer where nothing sets them.
 const OWN: [&str; 2] = ["python", "python_path"];
 /// Keywords that are functions, those that go with `data`, and a service's name.

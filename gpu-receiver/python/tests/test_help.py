@@ -23,7 +23,7 @@ def test_the_signature_has_every_argument_with_its_default(make):
     }
     assert parameters["batch_size"].default == 32
     assert parameters["workers"].default == ["127.0.0.1:7402"]
-    assert all(parameters[key].default is None for key in ("masks", "mixing", "python", "python_path"))
+    assert all(parameters[key].default is None for key in ("masks", "mixing", "patches", "python", "python_path"))
 
 
 def test_every_argument_is_one_that_the_loader_takes(make):

@@ -134,6 +134,7 @@ fn own(config: &ReceiverConfig) -> ReceiverConfig {
     own.resume = Resume::No;
     own.epochs = 0;
     own.masks = None;
+    own.patches = None;
     own.mixing = None;
     // Those that are kept, and as many that trials hold which are late.
     own.slots_max = config.window_batches + 2 * config.host_batches + 4;

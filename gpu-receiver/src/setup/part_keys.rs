@@ -16,7 +16,7 @@ use crate::config::ReceiverConfig;
 const OF_PARTS: [&str; 4] = ["seed", "on_bad_sample", "image_field", "label_field"];
 
 /// Other values of the keys that are not text, whole numbers or switches.
-const OTHER_VALUES: [(&str, &str); 15] = [
+const OTHER_VALUES: [(&str, &str); 16] = [
     ("order", r#""per-rank""#),
     ("epoch_end", r#""short_last""#),
     ("gpudirect", r#""on""#),
@@ -28,6 +28,7 @@ const OTHER_VALUES: [(&str, &str); 15] = [
     ("curriculum_between", r#""linear""#),
     ("masks", r#"{"patch": 16}"#),
     ("mixing", r#"{"mode": "pair"}"#),
+    ("patches", r#"{"kind": "ijepa", "patch": 16}"#),
     ("resume_allow", r#"["seed"]"#),
     ("shm_allow_uids", "[7]"),
     ("links", r#"["tcp"]"#),
@@ -56,7 +57,7 @@ fn recipe() -> Recipe {
 fn settings(config: &ReceiverConfig) -> serde_json::Map<String, Value> {
     let mut settings = serde_json::to_value(config).expect("plain data");
     // Left out where there are none.
-    for key in ["masks", "mixing"] {
+    for key in ["masks", "mixing", "patches"] {
         settings.as_object_mut().expect("a section").entry(key).or_insert(Value::Null);
     }
     settings.as_object().expect("a section").clone()

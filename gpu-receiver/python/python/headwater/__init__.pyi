@@ -148,6 +148,11 @@ class Batch:
     masks: Tensor
     mask_indices: Tensor
     masks_weight: Tensor
+    # With `receiver.patches`.
+    masks_enc: Tensor
+    masks_pred: Tensor
+    patches_keep: Tensor
+    patches_restore: Tensor
     # With `receiver.mixing`.
     mixing_partner: Tensor
     mixing_lam: Tensor
