@@ -87,6 +87,7 @@ fn all_that_runs_on_a_gpu_machine_can_be_walked_through() {
     for line in [
         "cuda Emulated GPU, 1 threads, 1 images",
         "dinov2: 60 views in 6 types, no byte differs",
+        "supervised-timm: left to the processor, GPUs have no `timm_rand_augment`",
         "solarise alone: 1 view, no byte differs",
         "| dinov2 | `resize_tiles` |",
         "| solarise | `finish_views` |",

@@ -31,14 +31,18 @@ def test_the_sizes_of_the_preset_are_those_of_a_batch(make):
 def test_what_is_named_is_there_and_called_as_it_is(make, document):
     loader = make(recipe="dinov2", batch_size=2, masks={"patch": 16})
     batch = next(iter(loader))
-    objects = {"loader": loader, "batch": batch, "tensor": batch.global_crops}
+    # What is drawn for a batch of views of one size.
+    asked = [{"mixing": {}}, {"patches": {"kind": "ijepa", "patch": 16}}, {"patches": {"kind": "random", "patch": 16}}]
+    drawn = [next(iter(make(recipe="imagenet-train", batch_size=2, **one))) for one in asked]
+    objects = {"loader": [loader], "batch": [batch, *drawn], "tensor": [batch.global_crops]}
     named = re.findall(r"\b(loader|batch|tensor)\.(\w+)(\(?)", (PROJECT / document).read_text())
     assert named
     # With another dtype than this batch's.
     named = {one for one in named if not one[1].endswith("_scales")}
     for owner, name, call in named:
-        assert hasattr(objects[owner], name), f"{owner}.{name}"
-        assert callable(getattr(objects[owner], name)) == bool(call), f"{owner}.{name}{call}"
+        things = [thing for thing in objects[owner] if hasattr(thing, name)]
+        assert things, f"{owner}.{name}"
+        assert callable(getattr(things[0], name)) == bool(call), f"{owner}.{name}{call}"
     for name in re.findall(r"\bheadwater\.(\w+)", GUIDE):
         module = importlib.util.find_spec(f"headwater.{name}")
         assert module or hasattr(headwater, name) or name == "toml", name

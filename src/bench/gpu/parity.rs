@@ -16,8 +16,9 @@ const DTYPES: [Dtype; 6] =
 // === impl Gpu ===
 
 impl Gpu {
-    /// Renders the first `images` images on both by every recipe; `said` gets a line for each group. One
-    /// that differs keeps no other from being compared: which ones do says where to look.
+    /// Renders the first `images` images on both by every recipe that has kernels for all it does; `said`
+    /// gets a line for each group, and for each recipe that is left to the processor. One that differs keeps no
+    /// other from being compared: which ones do says where to look.
     ///
     /// # Errors
     /// A byte differs, or the GPU has left samples to the processor.
@@ -27,6 +28,10 @@ impl Gpu {
             let (mut views, before) = (0, failures.len());
             for dtype in DTYPES {
                 let recipe = Recipe::preset(name, dtype)?;
+                if let Some(operation) = recipe.without_kernel() {
+                    said(format!("{name}: left to the processor, GPUs have no `{operation}`"));
+                    break;
+                }
                 if !recipe.tensors.is_empty() {
                     match self.compare_by(&recipe, images, &format!("{name} in {dtype}")) {
                         Ok(compared) => views += compared,
