@@ -43,6 +43,7 @@ void check_values(const ibv_qp_attr& attr, int mask) {
 
 void take_over(ibv_qp_attr& own, const ibv_qp_attr& told, int mask) {
     if (mask & IBV_QP_ACCESS_FLAGS) own.qp_access_flags = told.qp_access_flags;
+    if (mask & IBV_QP_PATH_MTU) own.path_mtu = told.path_mtu;
     if (mask & IBV_QP_DEST_QPN) own.dest_qp_num = told.dest_qp_num;
     if (mask & IBV_QP_RQ_PSN) own.rq_psn = told.rq_psn;
     if (mask & IBV_QP_SQ_PSN) own.sq_psn = told.sq_psn;

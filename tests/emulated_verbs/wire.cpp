@@ -40,7 +40,8 @@ void watch(const Pair* pair, std::vector<pollfd>& watched) {
     const short in = (in_waits ? POLLIN : 0) | (pair->answers.empty() ? 0 : POLLOUT);
     if (pair->in >= 0 && in) watched.push_back({pair->in, in, 0});
     if (pair->in < 0 && !pair->greeted) watched.push_back({pair->listener, POLLIN, 0});
-    const short out = pair->sent < pair->sends.size() ? POLLIN | POLLOUT : POLLIN;
+    const bool sends = pair->sent < pair->sends.size() && !pair->cut;
+    const short out = sends ? POLLIN | POLLOUT : POLLIN;
     if (pair->out >= 0) watched.push_back({pair->out, out, 0});
 }
 

@@ -4,15 +4,17 @@ use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use headwater_core::Region;
 use tokio::sync::Notify;
 
 use super::adapter::Adapter;
-use super::lane::{Event, Lane, Outgoing, RECEIVES, SENDS_MAX};
-use super::verbs::{Completion, Completions, Request};
+use super::lane::{Event, Lane, Outgoing, RECEIVES, SENDS_MAX, Write};
+use super::verbs::{Completion, Completions, MemoryRegion, Piece, Request, Writers};
 use super::wire::{Endpoint, RemoteMemory};
 use crate::link::key::random_bytes;
 use crate::link::terms::LinkKind;
 use crate::link::words::{NOT_TAKEN, WORDS_WAITING_MAX};
+use crate::memory::slot::SlotMemory;
 use crate::metrics;
 
 /// Pairs of one session and their completions.
@@ -102,24 +104,47 @@ impl Connection {
     pub(super) fn send(&self, message: Vec<u8>) {
         self.put(|lanes| {
             let lane = lanes.all.first_mut()?;
-            lane.put_small(message, Request::Message);
+            lane.put_message(message);
             Some(lane)
         });
     }
 
-    /// Writes the probe over every pair, each with its number.
-    pub(super) fn probe(&self, memory: RemoteMemory, pattern: impl Fn(usize) -> Vec<u8>) {
-        let pairs = self.lock().all.len();
-        for i in 0..pairs {
-            let bytes = pattern(i);
-            let address = memory.address + (i * bytes.len()) as u64;
-            let (remote_key, immediate) = (memory.key, Some(i as u32));
+    /// Writes the probe over every pair, each with its number, to places that follow one another in
+    /// `target`. `pattern` has one length for all pairs.
+    ///
+    /// # Errors
+    /// No memory can be registered to write it from.
+    pub(super) fn probe(
+        &self,
+        target: RemoteMemory,
+        pattern: impl Fn(usize) -> Vec<u8>,
+    ) -> io::Result<()> {
+        let patterns: Vec<Vec<u8>> = (0..self.lock().all.len()).map(pattern).collect();
+        let bytes = patterns.concat();
+        let memory = SlotMemory::private(bytes.len() as u64, false).map_err(io::Error::other)?;
+        memory.copy_from(Region { offset_bytes: 0, len_bytes: memory.len_bytes() }, &bytes);
+        let domain = &self.adapter.domain;
+        let memory = Arc::new(MemoryRegion::new(domain, Arc::new(memory), Writers::Own)?);
+        metrics::registered(LinkKind::Rdma, bytes.len() as u64);
+        let mut offset = 0;
+        for (i, pattern) in patterns.iter().enumerate() {
+            let piece = Piece {
+                address: memory.memory().as_ptr() as u64 + offset,
+                len_bytes: pattern.len() as u32,
+                local_key: memory.local_key(),
+            };
+            let address = target.address + offset;
+            let (remote_key, immediate) = (target.key, Some(i as u32));
+            let request = Request::Write { address, remote_key, immediate };
+            offset += pattern.len() as u64;
+            let memory = Arc::clone(&memory);
             self.put(|lanes| {
                 let lane = lanes.all.get_mut(i)?;
-                lane.put_small(bytes, Request::Write { address, remote_key, immediate });
+                lane.put_probe(Write { piece, request }, memory);
                 Some(lane)
             });
         }
+        Ok(())
     }
 
     /// Sends a part; its end is an [`Event::Ended`].

@@ -18,6 +18,7 @@ use super::wire::{MESSAGE_MAX_BYTES, Path, QueuePairAddress};
 use crate::link::terms::{LinkError, LinkKind};
 use crate::memory::mapping::Mapping;
 use crate::memory::part::PartBuffer;
+use crate::memory::slot::SlotMemory;
 use crate::metrics;
 
 /// Buffers for messages and announcements of parts that the peer may send at once; what comes
@@ -70,8 +71,10 @@ pub(super) struct Write {
 
 #[derive(Debug)]
 enum Work {
-    /// Bytes of a message buffer, as a message or (the probe) as a write.
-    Small { bytes: Vec<u8>, request: Request },
+    /// Bytes that go by way of a message buffer.
+    Message(Vec<u8>),
+    /// A write of registered memory that is no part: the probe.
+    Probe { write: Write, memory: Arc<ProbeMemory> },
     /// The first `posted` of its writes are in the device's hands.
     Part { outgoing: Box<Outgoing>, posted: usize },
 }
@@ -86,8 +89,12 @@ struct Posted {
 #[derive(Debug)]
 enum Kept {
     Message(u32),
+    Probe(Arc<ProbeMemory>),
     Part(Box<Outgoing>),
 }
+
+/// Registered memory that a probe is read from, or written to.
+pub(super) type ProbeMemory = MemoryRegion<Arc<SlotMemory>>;
 
 /// What came of a completion.
 #[derive(Debug)]
@@ -160,9 +167,14 @@ impl Lane {
         self.pair.fail()
     }
 
-    pub(super) fn put_small(&mut self, bytes: Vec<u8>, request: Request) {
+    pub(super) fn put_message(&mut self, bytes: Vec<u8>) {
         debug_assert!(bytes.len() <= MESSAGE_MAX_BYTES);
-        self.waiting.push_back(Work::Small { bytes, request });
+        self.waiting.push_back(Work::Message(bytes));
+    }
+
+    /// A write of `memory`, which is kept until it has ended.
+    pub(super) fn put_probe(&mut self, write: Write, memory: Arc<ProbeMemory>) {
+        self.waiting.push_back(Work::Probe { write, memory });
     }
 
     pub(super) fn put_part(&mut self, outgoing: Outgoing) {
@@ -188,8 +200,9 @@ impl Lane {
     pub(super) fn pump(&mut self) -> io::Result<()> {
         while self.sent - self.ended < self.depth {
             match self.waiting.front() {
-                Some(Work::Small { .. }) if self.free_messages.is_empty() => break,
-                Some(Work::Small { .. }) => self.post_small()?,
+                Some(Work::Message(_)) if self.free_messages.is_empty() => break,
+                Some(Work::Message(_)) => self.post_message()?,
+                Some(Work::Probe { .. }) => self.post_probe()?,
                 Some(Work::Part { .. }) => self.post_writes()?,
                 None => break,
             }
@@ -213,6 +226,7 @@ impl Lane {
         while let Some(first) = self.posted.pop_front_if(|first| first.last <= self.ended) {
             match first.kept {
                 Kept::Message(buffer) => self.free_messages.push(buffer),
+                Kept::Probe(memory) => drop(memory),
                 Kept::Part(outgoing) => events.push(Event::Ended(outgoing, outcome.clone())),
             }
         }
@@ -241,8 +255,8 @@ impl Lane {
         Ok(())
     }
 
-    fn post_small(&mut self) -> io::Result<()> {
-        let Some(Work::Small { bytes, request }) = self.waiting.pop_front() else { return Ok(()) };
+    fn post_message(&mut self) -> io::Result<()> {
+        let Some(Work::Message(bytes)) = self.waiting.pop_front() else { return Ok(()) };
         let Some(buffer) = self.free_messages.pop() else { return Ok(()) };
         let piece = self.buffer(buffer, bytes.len());
         // SAFETY: the buffer is a free one of this lane's region and has MESSAGE_MAX_BYTES bytes;
@@ -250,13 +264,26 @@ impl Lane {
         unsafe {
             ptr::copy_nonoverlapping(bytes.as_ptr(), piece.address as *mut u8, bytes.len());
         }
-        let posting = Posting { id: self.id(1), request, piece, signalled: true };
+        let posting = Posting { id: self.id(1), request: Request::Message, piece, signalled: true };
         // SAFETY: the buffer lies in this lane's region, which outlives the pair, and is not free
         // again before this request has completed.
         let (_, posted) = unsafe { self.pair.post_sends(&[posting]) };
         posted?;
         self.sent += 1;
         self.posted.push_back(Posted { last: self.sent, kept: Kept::Message(buffer) });
+        Ok(())
+    }
+
+    fn post_probe(&mut self) -> io::Result<()> {
+        let Some(Work::Probe { write, memory }) = self.waiting.pop_front() else { return Ok(()) };
+        let Write { piece, request } = write;
+        let posting = Posting { id: self.id(1), request, piece, signalled: true };
+        // SAFETY: the piece lies in `memory` by the word of whoever puts a probe; this lane owns that
+        // until the write has completed or the pair is destroyed, and nobody writes it meanwhile.
+        let (_, posted) = unsafe { self.pair.post_sends(&[posting]) };
+        posted?;
+        self.sent += 1;
+        self.posted.push_back(Posted { last: self.sent, kept: Kept::Probe(memory) });
         Ok(())
     }
 

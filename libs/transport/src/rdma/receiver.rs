@@ -12,12 +12,11 @@ use super::adapter::Adapter;
 use super::calls::RdmaReceiver;
 use super::choices::RdmaListen;
 use super::connection::Connection;
-use super::lane::Event;
+use super::lane::{Event, ProbeMemory};
+use super::probe::PROBE_BYTES;
 use super::slot::Slot;
 use super::verbs::{MemoryRegion, Writers};
-use super::wire::{
-    Answer, Endpoint, MESSAGE_MAX_BYTES, QUEUE_PAIRS_MAX, RemoteMemory, Request, VERSION, low_half,
-};
+use super::wire::{Answer, Endpoint, RemoteMemory, Request, VERSION, low_half};
 use super::{locked, probe, reach};
 use crate::link::contract::ReceiverLink;
 use crate::link::receiver_permits::{Line, ReceiverPermits};
@@ -50,9 +49,6 @@ struct Path {
     connection: Arc<Connection>,
     leave: Arc<Notify>,
 }
-
-/// Memory of the receiver that a worker writes the probe to.
-type ProbeMemory = MemoryRegion<Arc<SlotMemory>>;
 
 /// A peer's queue pairs, from its request to its end.
 struct Session {
@@ -127,7 +123,7 @@ impl Receiver {
         let failed = |error: std::io::Error| format!("the receiver has no queue pairs: {error}");
         let pairs = request.endpoint.pairs.len() as u32;
         let connection = Connection::new(adapter, pairs, true).map_err(failed)?;
-        let probe_bytes = u64::from(QUEUE_PAIRS_MAX) * MESSAGE_MAX_BYTES as u64;
+        let probe_bytes = u64::from(pairs) * PROBE_BYTES as u64;
         let probe = SlotMemory::private(probe_bytes, false).map_err(|e| e.to_string())?;
         let probe =
             MemoryRegion::new(&adapter.domain, Arc::new(probe), Writers::Peers).map_err(failed)?;
@@ -243,7 +239,9 @@ impl Session {
     async fn run(self, probe: ProbeMemory, limit: Duration) {
         let probed = tokio::select! {
             probed = tokio::time::timeout(limit, self.probed(&probe)) => {
-                probed.unwrap_or_else(|_| Err("its probe did not come in time".into()))
+                probed.unwrap_or_else(|_| Err(format!(
+                    "its probe of {PROBE_BYTES} bytes a pair did not come in time"
+                )))
             }
             () = self.path.leave.notified() => Err("dropped by the receiver".into()),
         };

@@ -5,7 +5,7 @@ use crate::link::words::{SlotTerms, u32_at, u64_at};
 use crate::memory::place::LeaseId;
 
 /// Version of what goes over both; both ends must have the same.
-pub(super) const VERSION: u16 = 2;
+pub(super) const VERSION: u16 = 3;
 
 /// No message is longer.
 pub(super) const MESSAGE_MAX_BYTES: usize = 64;

@@ -1,6 +1,7 @@
 //! The worker's end.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -11,6 +12,7 @@ use super::calls::Exchange;
 use super::choices::RdmaConnect;
 use super::connection::Connection;
 use super::lane::Event;
+use super::probe::PROBE_BYTES;
 use super::session::Session;
 use super::wire::{Answer, RemoteMemory, Request, VERSION};
 use super::{locked, probe};
@@ -43,8 +45,9 @@ impl RdmaWorker {
     ) -> Result<Self, LinkError> {
         let adapter = Adapter::open(&config.port).map_err(setup)?;
         locked::check(config.part_bytes * config.staging_buffers as u64).map_err(setup)?;
-        let late = |_| setup("the receiver did not answer in time".into());
-        let greet = greet(&adapter, key, config, exchange);
+        let answered = AtomicBool::new(false);
+        let late = |_| setup(late(answered.load(Ordering::Relaxed)));
+        let greet = greet(&adapter, key, config, exchange, &answered);
         let (connection, early) =
             tokio::time::timeout(config.handshake_timeout, greet).await.map_err(late)??;
         let session = Session::new(Arc::clone(&connection), config.staging_buffers);
@@ -102,6 +105,7 @@ async fn greet(
     key: &SessionKey,
     config: &RdmaConnect,
     exchange: &dyn Exchange,
+    answered: &AtomicBool,
 ) -> Result<(Arc<Connection>, Vec<Event>), LinkError> {
     let failed = |error: std::io::Error| {
         setup(format!("{} gives no queue pairs: {error}", adapter.describe()))
@@ -117,8 +121,9 @@ async fn greet(
             return Err(LinkKind::Rdma.refused("it answered something else than a receiver"));
         }
     };
+    answered.store(true, Ordering::Relaxed);
     connection.connect(&endpoint).map_err(failed)?;
-    connection.probe(probe, |pair| probe::pattern(&key.0, pair));
+    connection.probe(probe, |pair| probe::pattern(&key.0, pair)).map_err(failed)?;
     loop {
         let mut events = connection.events().await.into_iter();
         while let Some(event) = events.next() {
@@ -127,7 +132,7 @@ async fn greet(
                     return Ok((Arc::new(connection), events.collect()));
                 }
                 Event::Broken(reason) => {
-                    return Err(setup(format!("the probe write failed: {reason}")));
+                    return Err(setup(lost(&reason)));
                 }
                 Event::Message(_) => {
                     let reason = "it answered the probe with something else";
@@ -137,6 +142,23 @@ async fn greet(
             }
         }
     }
+}
+
+/// What did not come in time, before the receiver's answer or after it.
+fn late(answered: bool) -> String {
+    match answered {
+        false => "the receiver did not answer in time".into(),
+        true => lost("the receiver did not see it in time"),
+    }
+}
+
+/// The probe did not get through; `how` that shows.
+fn lost(how: &str) -> String {
+    format!(
+        "the probe of {PROBE_BYTES} bytes over each queue pair did not get through ({how}): either \
+         packets of this size do not (do all switches between the two take the ports' MTU?), or none \
+         do (another VLAN or subnet, a firewall on UDP port 4791)"
+    )
 }
 
 fn is_standing(message: &[u8]) -> bool {

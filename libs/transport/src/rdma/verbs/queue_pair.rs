@@ -13,9 +13,10 @@ use super::device::{check, made};
 use super::memory::ProtectionDomain;
 use crate::rdma::wire::{Path, QueuePairAddress};
 
-/// 4.096 us * 2^14 = 67 ms until a packet is sent again.
-const ACK_TIMEOUT: u8 = 14;
-/// Times a packet is sent again before the pair fails: half a second and more.
+/// 4.096 us * 2^18 = 1.07 s until a packet is sent again.
+const ACK_TIMEOUT: u8 = 18;
+/// Times a packet is sent again before the pair fails: 8.6 s and more, which outlasts a bond that
+/// changes its port (LACP takes 3 s with short timers). Liveness is the control stream's.
 const RETRIES: u8 = 7;
 /// Without end: a receiver that is slow to post is not gone. Liveness is the control stream's.
 const RETRIES_NOT_READY: u8 = 7;
