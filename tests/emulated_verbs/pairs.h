@@ -58,6 +58,10 @@ struct Pair : ibv_qp {
     // Bytes of the greeting, and then of the message.
     size_t arrived = 0;
     std::string answers;
+    // A write that was answered and is not in its place yet, and when it will be.
+    std::string late;
+    bool is_late = false;
+    Clock::time_point late_until;
 };
 
 // A number that no pair on this host has, with the socket where its peer finds it.

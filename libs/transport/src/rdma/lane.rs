@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use tokio::sync::oneshot;
 
+use super::adapter::Route;
 use super::verbs::{
     Completions, MemoryRegion, Outcome, Piece, Posting, ProtectionDomain, QueuePair, Request,
     Writers,
@@ -30,6 +31,9 @@ const MESSAGES: u32 = 64;
 pub(super) const SENDS_MAX: u32 = 512;
 /// Requests after which one is reported, so that their room comes back.
 const SIGNAL_EVERY: usize = 16;
+
+/// Times that a pair is asked again to end.
+const DESTROY_TRIES: u32 = 3;
 
 /// Marks the number of a receive; other numbers count sends.
 const RECEIVE: u64 = 1 << 47;
@@ -117,7 +121,7 @@ impl Lane {
         number: usize,
         domain: &Arc<ProtectionDomain>,
         completions: &Arc<Completions>,
-        port: u8,
+        route: &Route,
         writable: bool,
         depth: u32,
         first_packet: u32,
@@ -126,7 +130,7 @@ impl Lane {
         let buffers = MemoryRegion::new(domain, Mapping::anonymous(bytes as u64)?, Writers::Own)?;
         metrics::registered(LinkKind::Rdma, bytes as u64);
         let pair = QueuePair::new(domain, completions, depth, RECEIVES)?;
-        pair.initialise(port, writable)?;
+        pair.initialise(route.path.port, route.pkey_index, writable)?;
         let mut lane = Self {
             pair,
             buffers,
@@ -165,6 +169,42 @@ impl Lane {
     /// Stops the pair; what it holds comes back as ended.
     pub(super) fn fail(&self) -> io::Result<()> {
         self.pair.fail()
+    }
+
+    /// Destroys the pair, and lets go of what it had in hand. `false`: the pair cannot be destroyed, so
+    /// that all this stays where it is for good; whoever waits for a part hears that.
+    pub(super) fn end(mut self) -> bool {
+        let mut tries = 0;
+        let error = loop {
+            match self.pair.destroy() {
+                Ok(()) => return true,
+                Err(error) if tries == DESTROY_TRIES => break error,
+                Err(_) => tries += 1,
+            }
+        };
+        tracing::error!(
+            %error,
+            "a queue pair cannot be destroyed: memory that its device may reach is not used again"
+        );
+        let posted = std::mem::take(&mut self.posted).into_iter().map(|posted| posted.kept);
+        for kept in posted {
+            if let Kept::Part(outgoing) = kept {
+                let Outgoing { part, done, .. } = *outgoing;
+                std::mem::forget(part);
+                done.send(Err(LinkKind::Rdma.closed("its queue pair cannot be destroyed"))).ok();
+            } else {
+                std::mem::forget(kept);
+            }
+        }
+        for work in std::mem::take(&mut self.waiting) {
+            if let Work::Part { outgoing, posted: 1.. } = work {
+                let Outgoing { part, done, .. } = *outgoing;
+                std::mem::forget(part);
+                done.send(Err(LinkKind::Rdma.closed("its queue pair cannot be destroyed"))).ok();
+            }
+        }
+        std::mem::forget(self);
+        false
     }
 
     pub(super) fn put_message(&mut self, bytes: Vec<u8>) {

@@ -31,7 +31,7 @@ pub(super) fn check(
     region: &MemoryRegion<Arc<dyn DeviceWindow>>,
 ) -> Result<(), String> {
     let failed = |error: io::Error| format!("no queue pair to try it with: {error}");
-    let connection = Connection::new(adapter, 1, true).map_err(failed)?;
+    let connection = Connection::new(adapter, 1, true, None).map_err(failed)?;
     connection.connect(&connection.endpoint()).map_err(failed)?;
     let window = region.memory();
     let len_bytes = window.len_bytes().min(PROBE_BYTES as u64);

@@ -14,10 +14,10 @@ use super::connection::Connection;
 use super::lane::Event;
 use super::probe::PROBE_BYTES;
 use super::session::Session;
-use super::wire::{Answer, RemoteMemory, Request, VERSION};
+use super::wire::{Answer, Offer, RemoteMemory, Request, VERSION};
 use super::{locked, probe};
 use crate::link::contract::{SendsWhole, WorkerLink};
-use crate::link::terms::{LinkError, LinkKind, SessionKey};
+use crate::link::terms::{LinkError, LinkKind, LinkOffer, SessionKey};
 use crate::link::words::{ToReceiver, ToWorker};
 use crate::memory::part::PartBuffer;
 use crate::memory::place::{LeaseId, PartPlace};
@@ -39,15 +39,19 @@ pub(super) struct RdmaWorker {
 
 impl RdmaWorker {
     pub(super) async fn connect(
+        offer: &LinkOffer,
         key: &SessionKey,
         config: &RdmaConnect,
         exchange: &dyn Exchange,
     ) -> Result<Self, LinkError> {
-        let adapter = Adapter::open(&config.port).map_err(setup)?;
+        // Of another version it is told by the receiver's answer.
+        let offer = Offer::decode(&offer.address);
+        let adapter = Adapter::open(&config.port, offer.as_ref(), Connection::try_out);
+        let adapter = adapter.map_err(setup)?;
         locked::check(config.part_bytes * config.staging_buffers as u64).map_err(setup)?;
         let answered = AtomicBool::new(false);
         let late = |_| setup(late(answered.load(Ordering::Relaxed)));
-        let greet = greet(&adapter, key, config, exchange, &answered);
+        let greet = greet(&adapter, offer.as_ref(), key, config, exchange, &answered);
         let (connection, early) =
             tokio::time::timeout(config.handshake_timeout, greet).await.map_err(late)??;
         let session = Session::new(Arc::clone(&connection), config.staging_buffers);
@@ -102,6 +106,7 @@ impl Drop for RdmaWorker {
 /// What it said beyond that comes back too.
 async fn greet(
     adapter: &Arc<Adapter>,
+    offer: Option<&Offer>,
     key: &SessionKey,
     config: &RdmaConnect,
     exchange: &dyn Exchange,
@@ -110,7 +115,9 @@ async fn greet(
     let failed = |error: std::io::Error| {
         setup(format!("{} gives no queue pairs: {error}", adapter.describe()))
     };
-    let connection = Connection::new(adapter, config.queue_pairs, false).map_err(failed)?;
+    let towards = offer.map(|offer| &offer.gid);
+    let made = Connection::new(adapter, config.queue_pairs, false, towards);
+    let connection = made.map_err(failed)?;
     let endpoint = connection.endpoint();
     let request = Request { version: VERSION, key: key.0, endpoint };
     let answer = exchange.exchange(request.encode()).await?;
@@ -122,6 +129,7 @@ async fn greet(
         }
     };
     answered.store(true, Ordering::Relaxed);
+    connection.endpoint().path.check_reach(&endpoint.path).map_err(setup)?;
     connection.connect(&endpoint).map_err(failed)?;
     connection.probe(probe, |pair| probe::pattern(&key.0, pair)).map_err(failed)?;
     loop {
