@@ -175,8 +175,8 @@ pub struct ReceiverConfig {
     pub image_field: String,
     /// Field of the class index; empty: no labels, all are -1.
     pub label_field: String,
-    /// Which parts are compared with the worker's checksum on arrival: `network` (all that did
-    /// not come by `shm`), `all` or `off`.
+    /// Which parts are compared with the worker's checksum on arrival: `network` (all that did not come by
+    /// `shm`), `sampled` (of those each session's first 64, then one in 16), `all` or `off`.
     pub verify: Verify,
     /// Weights as a function of the job's step; written as `[[curriculum]]` in the file.
     #[key(skip)]
@@ -232,6 +232,8 @@ pub struct ReceiverConfig {
 pub enum Verify {
     /// Those that came over a network link.
     Network,
+    /// Of those the first 64 of each session and after a difference, then one in 16.
+    Sampled,
     /// All.
     All,
     /// None.
