@@ -160,16 +160,15 @@ fn a_worker_takes_the_port_and_the_address_that_are_nearest_to_the_receivers() {
                    mlx5_2=4i/fec0:0:0:7::1";
     let test = "rdma::detection::a_worker_takes_the_port_and_the_address_that_are_nearest_to_the_receivers";
     on_verbs(test, &[(DEVICES, machine)], || {
-        let found = |ethernet, gid| towards(ethernet, gid);
-        assert_eq!(found(true, ipv4([10, 1, 0, 9])).as_deref(), Ok("mlx5_0 port 1, address 0"));
-        assert_eq!(found(true, ipv4([10, 2, 0, 9])).as_deref(), Ok("mlx5_1 port 1, address 0"));
+        assert_eq!(towards(true, ipv4([10, 1, 0, 9])).as_deref(), Ok("mlx5_0 port 1, address 0"));
+        assert_eq!(towards(true, ipv4([10, 2, 0, 9])).as_deref(), Ok("mlx5_1 port 1, address 0"));
         // All ports have as much of it in common as this one's first address: the first is taken.
-        assert_eq!(found(true, ipv4([10, 7, 0, 9])).as_deref(), Ok("mlx5_0 port 1, address 1"));
+        assert_eq!(towards(true, ipv4([10, 7, 0, 9])).as_deref(), Ok("mlx5_0 port 1, address 1"));
         let in_subnet = |text: &str| text.parse::<std::net::Ipv6Addr>().expect("one").octets();
-        assert_eq!(found(false, in_subnet("fe80::2")).as_deref(), Ok("mlx5_0 port 2, address 0"));
-        let far = found(false, in_subnet("fec0:0:0:7::2"));
+        assert_eq!(towards(false, in_subnet("fe80::2")).as_deref(), Ok("mlx5_0 port 2, address 0"));
+        let far = towards(false, in_subnet("fec0:0:0:7::2"));
         assert_eq!(far.as_deref(), Ok("mlx5_2 port 1, address 0"));
-        let reason = found(false, in_subnet("fec0:0:0:8::2")).unwrap_err();
+        let reason = towards(false, in_subnet("fec0:0:0:8::2")).unwrap_err();
         assert!(reason.contains("mlx5_2: port 1: the two InfiniBand ports"), "{reason}");
         assert!(reason.contains("mlx5_1: port 1: one port is Ethernet"), "{reason}");
     });

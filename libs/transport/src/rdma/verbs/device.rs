@@ -187,28 +187,30 @@ impl Device {
 
     /// Whether the device has had a fatal error since it was opened. Takes what the device has to say.
     pub(crate) fn is_dead(&self) -> bool {
-        let mut event = AsyncEvent { element: ptr::null_mut(), event_type: 0 };
-        // SAFETY: the context is open, `event` is the structure that the function fills, and one that
-        // was filled is acknowledged once: whoever destroys what it is about waits for that.
-        while self.hears()
-            && unsafe {
-                let rc = (self.library.get_async_event)(self.context.as_ptr(), &raw mut event);
-                if rc == 0 {
-                    (self.library.ack_async_event)(&raw mut event);
-                }
-                rc == 0
-            }
-        {
-            tracing::info!(
-                device = self.name,
-                event = event.event_type,
-                "a device reports an event"
-            );
-            if event.event_type == abi::EVENT_DEVICE_FATAL {
+        while let Some(event) = self.event() {
+            tracing::info!(device = self.name, event, "a device reports an event");
+            if event == abi::EVENT_DEVICE_FATAL {
                 self.dead.store(true, Ordering::Relaxed);
             }
         }
         self.dead.load(Ordering::Relaxed)
+    }
+
+    /// What the device reports next, if it does now: the event's number.
+    fn event(&self) -> Option<u32> {
+        if !self.hears() {
+            return None;
+        }
+        let mut event = AsyncEvent { element: ptr::null_mut(), event_type: 0 };
+        // SAFETY: the context is open, and `event` is the structure that the function fills.
+        let rc = unsafe { (self.library.get_async_event)(self.context.as_ptr(), &raw mut event) };
+        if rc != 0 {
+            return None;
+        }
+        // SAFETY: the function has filled `event`, which is acknowledged once: whoever destroys what it
+        // is about waits for that.
+        unsafe { (self.library.ack_async_event)(&raw mut event) };
+        Some(event.event_type)
     }
 
     /// Has events asked for without waiting for them.
@@ -230,8 +232,11 @@ impl Device {
     fn events(&self) -> Option<BorrowedFd<'_>> {
         // SAFETY: the context is open.
         let descriptor = unsafe { self.context.as_ref() }.async_fd;
+        if descriptor < 0 {
+            return None;
+        }
         // SAFETY: the descriptor is open as long as the context is, which this value keeps open.
-        (descriptor >= 0).then(|| unsafe { BorrowedFd::borrow_raw(descriptor) })
+        Some(unsafe { BorrowedFd::borrow_raw(descriptor) })
     }
 }
 

@@ -78,15 +78,17 @@ impl Library {
     /// Before the first other verb: a process that forks, as Python's do, must not have pages copied
     /// away from under the device. Kernels from 5.12 on copy registered pages for the child instead.
     fn prepare_for_fork(&self) {
-        // SAFETY: neither function takes arguments, and both may be called at any time.
         let unneeded = match self.is_fork_initialized {
-            Some(state) => unsafe { state() == abi::FORK_UNNEEDED },
+            Some(state) => {
+                // SAFETY: the function takes no arguments, and may be called at any time.
+                unsafe { state() == abi::FORK_UNNEEDED }
+            }
             None => copies_when_it_forks(&rustix::system::uname().release().to_string_lossy()),
         };
         if unneeded {
             return;
         }
-        // SAFETY: as above.
+        // SAFETY: the function takes no arguments, and may be called at any time.
         let rc = unsafe { (self.fork_init)() };
         if rc != 0 {
             let error = std::io::Error::from_raw_os_error(rc.abs());
