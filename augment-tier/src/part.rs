@@ -21,17 +21,23 @@ pub use rows::{SampleRows, render_into_rows};
 pub use scales::PartScales;
 
 use crate::backend::SampleRenderer;
-use crate::render::{BadImage, PartSample, RenderError, Rendered, ViewSink};
+use crate::render::{BadImage, BoxPart, PartSample, RenderError, Rendered, ViewSink};
 
 /// A recipe, and which region of a part holds which of its views: regions are numbered as
 /// `Layout::part_regions` has them, tensors in order, views in order, the scales of their blocks where
-/// they have such, encoded bytes and their
-/// numbers where the recipe delivers them, the labels last.
+/// they have such, tensors of other fields, encoded bytes and their
+/// numbers where the recipe delivers them, boxes, the labels last.
 #[derive(Clone, Debug)]
 pub struct PartPlan {
     recipe: Arc<Recipe>,
     /// Region of each tensor's first view.
     first_region: Vec<usize>,
+    /// The same of tensors of other fields.
+    first_aligned: Vec<usize>,
+    /// The region of encoded bytes, where the recipe delivers them; that of their number follows.
+    raw_region: usize,
+    /// The first region of each list of boxes.
+    first_boxes: Vec<usize>,
     labels_region: usize,
 }
 
@@ -89,10 +95,21 @@ impl PartPlan {
             let with_scales = if tensor.dtype == Dtype::Mxfp8E4m3 { 2 } else { 1 };
             labels_region += with_scales * tensor.views.len();
         }
+        let mut first_aligned = Vec::with_capacity(recipe.aligned.len());
+        for aligned in &recipe.aligned {
+            first_aligned.push(labels_region);
+            labels_region += recipe.views_of(&aligned.like).len();
+        }
+        let raw_region = labels_region;
         if recipe.raw.is_some() {
             labels_region += 2;
         }
-        Self { recipe, first_region, labels_region }
+        let mut first_boxes = Vec::with_capacity(recipe.boxes.len());
+        for boxes in &recipe.boxes {
+            first_boxes.push(labels_region);
+            labels_region += boxes.names().len() * recipe.views_of(&boxes.like).len();
+        }
+        Self { recipe, first_region, first_aligned, raw_region, first_boxes, labels_region }
     }
 
     /// The recipe.
@@ -107,11 +124,11 @@ impl PartPlan {
 
     /// Writes a sample's encoded bytes, zeros after them, and their number.
     fn write_raw(&self, encoded: &[u8], row: &mut impl RowBytes) {
-        let (bytes, rest) = row.region_mut(self.labels_region - 2).split_at_mut(encoded.len());
+        let (bytes, rest) = row.region_mut(self.raw_region).split_at_mut(encoded.len());
         bytes.copy_from_slice(encoded);
         rest.fill(0);
         let size = encoded.len() as i64;
-        row.region_mut(self.labels_region - 1).copy_from_slice(&size.to_le_bytes());
+        row.region_mut(self.raw_region + 1).copy_from_slice(&size.to_le_bytes());
     }
 
     /// As [`PartPlan::render_sample`] for several samples, each to its own row, which the renderer is
@@ -234,6 +251,15 @@ impl<R: RowBytes> ViewSink for RowSink<'_, R> {
         self.row.region_mut(self.plan.first_region[tensor] + views + view)
     }
 
+    fn aligned(&mut self, aligned: usize, view: usize) -> &mut [u8] {
+        self.row.region_mut(self.plan.first_aligned[aligned] + view)
+    }
+
+    fn boxes(&mut self, boxes: usize, part: BoxPart, view: usize) -> &mut [u8] {
+        let views = self.plan.recipe.views_of(&self.plan.recipe.boxes[boxes].like).len();
+        self.row.region_mut(self.plan.first_boxes[boxes] + part as usize * views + view)
+    }
+
     fn fp8_scale(&self, tensor: usize) -> Option<f32> {
         self.scales.scale(tensor)
     }
@@ -294,6 +320,7 @@ mod tests {
             key: key(s),
             encoded: &encoded[s as usize - 1],
             entries: &[],
+            siblings: &[],
             label: -(s as i64),
         });
         let mut regions: Vec<&mut [u8]> = parts.iter_mut().map(Vec::as_mut_slice).collect();
@@ -336,7 +363,13 @@ mod tests {
             .map(|region| vec![0xee; region.len_bytes as usize])
             .collect();
         let key = RenderKey { seed: 0, epoch: 0, pass: 0, sample: SampleId(1) };
-        let samples = encoded.map(|encoded| PartSample { key, encoded, entries: &[], label: 5 });
+        let samples = encoded.map(|encoded| PartSample {
+            key,
+            encoded,
+            entries: &[],
+            siblings: &[],
+            label: 5,
+        });
         let mut regions: Vec<&mut [u8]> = parts.iter_mut().map(Vec::as_mut_slice).collect();
         let plan = PartPlan::new(Arc::new(recipe));
         let scales = PartScales::of(plan.recipe());

@@ -138,7 +138,7 @@ impl JobEnd {
 impl QueuedSample {
     fn split(&mut self) -> (PartSample<'_>, &mut PartRow) {
         let Self { key, encoded, entries, label, row, .. } = self;
-        (PartSample { key: *key, encoded, entries, label: *label }, row)
+        (PartSample { key: *key, encoded, entries, siblings: &[], label: *label }, row)
     }
 }
 

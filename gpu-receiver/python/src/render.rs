@@ -88,7 +88,7 @@ impl Renderer {
         let items: Vec<_> = rows.into_iter().enumerate().collect();
         let work = |painter: &mut Painter, (at, mut row): (usize, Row<'_>)| {
             let (key, encoded, label) = (keys[at], encoded[at].bytes(), labels[at]);
-            let sample = PartSample { key, encoded, entries: &[], label };
+            let sample = PartSample { key, encoded, entries: &[], siblings: &[], label };
             self.plan.render_sample(painter, &sample, &scales, &mut row)
         };
         py.detach(|| for_each(&PAINTER, Painter::new, self.threads, items, work))

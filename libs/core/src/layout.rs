@@ -26,8 +26,8 @@ pub struct TensorLayout {
     pub dtype: Dtype,
     /// Views of each sample in this tensor; 1 for labels.
     pub views: u32,
-    /// Shape of one row: `[3, height, width]` for images, `[bytes_max]` for encoded ones, empty
-    /// for labels.
+    /// Shape of one row: `[3, height, width]` for images, `[1, height, width]` for masks, `[bytes_max]` for
+    /// encoded ones, `[boxes_max, 4]` for boxes, empty for labels.
     pub row_shape: Vec<u32>,
     /// First byte in the slot; a multiple of [`TENSOR_ALIGN_BYTES`].
     pub offset_bytes: u64,
@@ -61,7 +61,7 @@ impl Layout {
     pub const LABELS: &'static str = "labels";
 
     /// Lays out the recipe's tensors in its order, each followed by the scales of its blocks where it
-    /// has such, then encoded bytes where it asks for them, then
+    /// has such, then the tensors that follow them, then encoded bytes where it asks for them, then boxes, then
     /// the labels, for `samples` samples.
     #[must_use]
     pub fn new(recipe: &Recipe, samples: u32) -> Self {
@@ -88,9 +88,23 @@ impl Layout {
                 place(&scales, Dtype::E8m0, views, vec![3, height, width.div_ceil(MX_BLOCK)]);
             }
         }
+        for aligned in &recipe.aligned {
+            let views = recipe.views_of(&aligned.like).len() as u32;
+            let shape = vec![aligned.channels, aligned.height, aligned.width];
+            place(&aligned.name, aligned.dtype, views, shape);
+        }
         if let Some(RawSpec { bytes_max }) = recipe.raw {
             place(RawSpec::BYTES, Dtype::U8, 1, vec![bytes_max]);
             place(RawSpec::SIZES, Dtype::I64, 1, Vec::new());
+        }
+        for boxes in &recipe.boxes {
+            let (views, most) = (recipe.views_of(&boxes.like).len() as u32, boxes.boxes_max);
+            place(&boxes.name, Dtype::F32, views, vec![most, 4]);
+            place(&boxes.count_name(), Dtype::I64, views, Vec::new());
+            place(&boxes.index_name(), Dtype::I64, views, vec![most]);
+            if let Some(labels) = boxes.labels_name() {
+                place(&labels, Dtype::I64, views, vec![most]);
+            }
         }
         place(Self::LABELS, Dtype::I64, 1, Vec::new());
         Self { samples, tensors, len_bytes: end.next_multiple_of(TENSOR_ALIGN_BYTES) }

@@ -1,33 +1,45 @@
 //! The definition for affine maps with the nearest pixel: Pillow's `ImagingScaleAffine` where rows stay rows,
 //! else `affine_fixed` with 16 bits behind the point (`Geometry.c`). The places are sums, so there is no twin.
 
+use headwater_core::draw::Extent;
+
 use crate::image::Planes;
 
 /// Writes the moved pixels of `view` to `to`, which has its size.
 pub(super) fn nearest(view: &Planes, matrix: &[f64; 6], fill: [u8; 3], to: &mut Planes) {
     let extent = view.extent();
+    for ((plane, to), fill) in view.planes().into_iter().zip(to.planes_mut()).zip(fill) {
+        nearest_plane(plane, extent, matrix, fill, to);
+    }
+}
+
+/// The same for one plane of any type.
+pub(super) fn nearest_plane<T: Copy>(
+    plane: &[T],
+    extent: Extent,
+    matrix: &[f64; 6],
+    fill: T,
+    to: &mut [T],
+) {
     let (width, height) = (extent.width as usize, extent.height as usize);
     if matrix[1] == 0.0 && matrix[3] == 0.0 {
         let columns = along(matrix[2], matrix[0], width);
         let rows = along(matrix[5], matrix[4], height);
         let row = |row: usize| rows[row].map(|row| (row, columns.iter().copied()));
-        return fill_in(view, fill, to, row);
+        return fill_in(plane, width, fill, to, row);
     }
     let [across, across_row, _, down, down_row, _] = matrix.map(fixed);
     let first = |a: f64, b: f64, c: f64| fixed(c + a * 0.5 + b * 0.5);
     let (x, y) = (first(matrix[0], matrix[1], matrix[2]), first(matrix[3], matrix[4], matrix[5]));
-    for ((plane, to), fill) in view.planes().into_iter().zip(to.planes_mut()).zip(fill) {
-        for (row, line) in to.chunks_exact_mut(width).enumerate() {
-            let row = row as i64;
-            let (mut x, mut y) = (x + row * across_row, y + row * down_row);
-            for level in line {
-                let (column, row) = (x >> 16, y >> 16);
-                let within =
-                    (0..width as i64).contains(&column) && (0..height as i64).contains(&row);
-                *level = if within { plane[row as usize * width + column as usize] } else { fill };
-                x += across;
-                y += down;
-            }
+    for (row, line) in to.chunks_exact_mut(width).enumerate() {
+        let row = row as i64;
+        let (mut x, mut y) = (x + row * across_row, y + row * down_row);
+        for level in line {
+            let (column, row) = (x >> 16, y >> 16);
+            let within = (0..width as i64).contains(&column) && (0..height as i64).contains(&row);
+            *level = if within { plane[row as usize * width + column as usize] } else { fill };
+            x += across;
+            y += down;
         }
     }
 }
@@ -43,23 +55,21 @@ fn along(offset: f64, step: f64, count: usize) -> Vec<Option<usize>> {
     (0..count).map(|_| next()).collect()
 }
 
-fn fill_in<C: Iterator<Item = Option<usize>>>(
-    view: &Planes,
-    fill: [u8; 3],
-    to: &mut Planes,
+fn fill_in<T: Copy, C: Iterator<Item = Option<usize>>>(
+    plane: &[T],
+    width: usize,
+    fill: T,
+    to: &mut [T],
     row: impl Fn(usize) -> Option<(usize, C)>,
 ) {
-    let width = view.extent().width as usize;
-    for ((plane, to), fill) in view.planes().into_iter().zip(to.planes_mut()).zip(fill) {
-        for (number, line) in to.chunks_exact_mut(width).enumerate() {
-            let Some((from, columns)) = row(number) else {
-                line.fill(fill);
-                continue;
-            };
-            let from = &plane[from * width..][..width];
-            for (level, column) in line.iter_mut().zip(columns) {
-                *level = column.map_or(fill, |column| from[column]);
-            }
+    for (number, line) in to.chunks_exact_mut(width).enumerate() {
+        let Some((from, columns)) = row(number) else {
+            line.fill(fill);
+            continue;
+        };
+        let from = &plane[from * width..][..width];
+        for (level, column) in line.iter_mut().zip(columns) {
+            *level = column.map_or(fill, |column| from[column]);
         }
     }
 }

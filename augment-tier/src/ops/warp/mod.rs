@@ -6,7 +6,7 @@ mod blocks;
 mod fixed;
 pub mod plain;
 
-use headwater_core::draw::Filter;
+use headwater_core::draw::{Extent, Filter};
 
 use crate::image::Planes;
 use crate::simd::Simd;
@@ -42,6 +42,17 @@ pub fn apply(simd: Simd, view: &mut Planes, warp: &Warp, spare: &mut Planes) {
         (simd, _) => blocks::apply(simd, view, warp, spare),
     }
     std::mem::swap(view, spare);
+}
+
+/// Moves one plane of any type by the nearest pixel, whose place is that of [`apply`].
+///
+/// # Panics
+/// A plane does not have the size `extent`.
+pub fn nearest<T: Copy>(from: &[T], extent: Extent, map: &Map, fill: T, to: &mut [T]) {
+    match map {
+        Map::Affine(matrix) => fixed::nearest_plane(from, extent, matrix, fill, to),
+        Map::Perspective(_) => plain::nearest_plane(from, extent, map, fill, to),
+    }
 }
 
 // === impl Map ===

@@ -2,10 +2,13 @@
 //!
 //! Two recipes with equal digests give equal bytes; the digest is part of a batch's coordinates.
 
+mod aligned;
+mod boxes;
 mod decoder;
 mod dino;
 mod dinov3;
 mod error;
+mod follow;
 mod fp8;
 mod imagenet;
 mod interpolation;
@@ -23,6 +26,8 @@ mod scaling;
 mod spec;
 mod validate;
 
+pub use aligned::AlignedSpec;
+pub use boxes::{BoxFormat, BoxesSpec};
 pub use decoder::{HW_DECODER_LOAD_DEFAULT, JpegDecoder};
 pub use dinov3::Dinov3;
 pub use error::RecipeError;

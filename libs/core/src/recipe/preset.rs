@@ -54,6 +54,8 @@ impl Recipe {
             image_ops: Vec::new(),
             bases: Vec::new(),
             tensors: Vec::new(),
+            aligned: Vec::new(),
+            boxes: Vec::new(),
             raw: Some(RawSpec { bytes_max }),
             fp8: Fp8Scaling::Static,
         }
@@ -104,6 +106,8 @@ fn with(
         image_ops: Vec::new(),
         bases: Vec::new(),
         tensors,
+        aligned: Vec::new(),
+        boxes: Vec::new(),
         raw: None,
         fp8: Fp8Scaling::Static,
     }

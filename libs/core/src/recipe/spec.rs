@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::aligned::AlignedSpec;
+use super::boxes::BoxesSpec;
 use super::decoder::{self, JpegDecoder};
 use super::fp8::Fp8Scaling;
 use super::imagenet::{IMAGENET_MEAN, IMAGENET_STD};
@@ -55,6 +57,12 @@ pub struct Recipe {
     pub bases: Vec<BaseSpec>,
     /// Image tensors in the order in which they lie in the slot.
     pub tensors: Vec<TensorSpec>,
+    /// Tensors of other fields that follow the views of image tensors, after these in the slot.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub aligned: Vec<AlignedSpec>,
+    /// Boxes that follow the views of image tensors; the last tensors but the labels.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub boxes: Vec<BoxesSpec>,
     /// Delivers the encoded bytes themselves, after the image tensors.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub raw: Option<RawSpec>,

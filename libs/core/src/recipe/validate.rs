@@ -16,6 +16,9 @@ pub(super) const VIEWS_MAX: usize = 256;
 const RAW_BYTES_LIMIT: u32 = 1 << 26;
 /// Largest number of bases of a sample.
 const BASES_MAX: usize = 16;
+/// Names of tensors that are no recipe's to give.
+const TAKEN: [&str; 3] = [Layout::LABELS, RawSpec::BYTES, RawSpec::SIZES];
+const NAME_OF_ITS_OWN: &str = "each tensor needs a name of its own";
 
 impl Recipe {
     /// Checks every value.
@@ -58,14 +61,29 @@ impl Recipe {
         for (index, tensor) in self.tensors.iter().enumerate() {
             let named_before = self.tensors[..index].iter().any(|t| t.name == tensor.name)
                 || self.tensors.iter().any(|t| t.scales_name().as_ref() == Some(&tensor.name));
-            let taken = [Layout::LABELS, RawSpec::BYTES, RawSpec::SIZES];
-            if named_before || taken.contains(&tensor.name.as_str()) {
+            if named_before || TAKEN.contains(&tensor.name.as_str()) {
                 let key = format!("tensors[{index}].name");
-                return Err(wrong(key, &tensor.name, "each tensor needs a name of its own"));
+                return Err(wrong(key, &tensor.name, NAME_OF_ITS_OWN));
             }
             self.validate_tensor(&format!("tensors[{index}]"), tensor)?;
         }
-        (0..self.bases.len()).try_for_each(|base| self.validate_use(base))
+        (0..self.bases.len()).try_for_each(|base| self.validate_use(base))?;
+        self.validate_aligned()?;
+        self.validate_boxes()?;
+        self.validate_geometry_names()
+    }
+
+    /// Each tensor of masks, depth and boxes needs a name of its own, too.
+    fn validate_geometry_names(&self) -> Result<(), RecipeError> {
+        let images = self.tensors.iter().flat_map(|t| [Some(t.name.clone()), t.scales_name()]);
+        let mut names: Vec<String> = images.flatten().collect();
+        for name in self.geometry_names() {
+            if names.contains(&name) || TAKEN.contains(&name.as_str()) {
+                return Err(wrong("tensors.name".into(), name, NAME_OF_ITS_OWN));
+            }
+            names.push(name);
+        }
+        Ok(())
     }
 
     fn validate_decoder(&self) -> Result<(), RecipeError> {
@@ -118,12 +136,7 @@ impl Recipe {
     }
 
     fn validate_tensor(&self, at: &str, tensor: &TensorSpec) -> Result<(), RecipeError> {
-        let name = &tensor.name;
-        let identifier = name.starts_with(|c: char| c.is_ascii_alphabetic())
-            && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
-        if !identifier {
-            return Err(wrong(format!("{at}.name"), name, "letters, digits and _ only"));
-        }
+        validate_name(&format!("{at}.name"), &tensor.name)?;
         if matches!(tensor.dtype, Dtype::I64 | Dtype::Bool | Dtype::E8m0) {
             return Err(wrong(format!("{at}.dtype"), tensor.dtype, "not a dtype for images"));
         }
@@ -190,7 +203,17 @@ impl Recipe {
     }
 }
 
-fn validate_sides(at: &str, height: u32, width: u32) -> Result<(), RecipeError> {
+/// Names of tensors are identifiers.
+pub(super) fn validate_name(key: &str, name: &str) -> Result<(), RecipeError> {
+    let identifier = name.starts_with(|c: char| c.is_ascii_alphabetic())
+        && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+    if identifier {
+        return Ok(());
+    }
+    Err(wrong(key.to_owned(), name, "letters, digits and _ only"))
+}
+
+pub(super) fn validate_sides(at: &str, height: u32, width: u32) -> Result<(), RecipeError> {
     for (key, side) in [("height", height), ("width", width)] {
         if !(1..=VIEW_SIDE_MAX).contains(&side) {
             return Err(wrong(format!("{at}.{key}"), side, "must be from 1 to 4096"));
