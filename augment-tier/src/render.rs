@@ -7,7 +7,6 @@
 pub mod boxes;
 mod caster;
 mod followers;
-mod json_path;
 mod painter;
 mod python;
 

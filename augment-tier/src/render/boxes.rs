@@ -87,7 +87,7 @@ impl SampleBoxes {
 
 /// The list at a place of a document.
 fn list<'a>(document: &'a Value, path: &str, key: &str) -> Result<&'a Vec<Value>, String> {
-    let found = super::json_path::find(document, path);
+    let found = document.pointer(path);
     let found = found.ok_or_else(|| format!("has nothing at {key} = \"{path}\""))?;
     found.as_array().ok_or_else(|| match path {
         "" => "is no list".to_owned(),

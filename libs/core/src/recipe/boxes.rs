@@ -22,7 +22,8 @@ pub struct BoxesSpec {
     pub name: String,
     /// The sample's field, a JSON document; `|` between alternatives.
     pub field: String,
-    /// Where in the document the list of boxes is, each of four numbers. Empty: the document is the list.
+    /// Where in the document the list of boxes is, each of four numbers, as a JSON pointer (RFC 6901): `/found/boxes`.
+    /// Empty: the document is the list.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub path: String,
     /// What the four numbers are.
@@ -41,7 +42,7 @@ pub struct BoxesSpec {
     /// A sample of more boxes than `boxes_max`: keep the first ones of each view, in place of a bad sample.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub truncate: bool,
-    /// Where in the document the list of the boxes' class numbers is. Empty: there are none.
+    /// Where in the document the list of the boxes' class numbers is, as a JSON pointer. Empty: there are none.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub labels_path: String,
 }
@@ -104,11 +105,17 @@ impl BoxesSpec {
     }
 
     fn validate(&self, recipe: &Recipe) -> Result<(), RecipeError> {
-        let Self { name, field, boxes_max, size_min, area_min, .. } = self;
+        let Self { name, field, path, labels_path, boxes_max, size_min, area_min, .. } = self;
         let key = |key: &str| format!("fields.{name}.{key}");
         validate_name("fields.name", name)?;
         if let Err(rule) = fields::check_selector(field) {
             return Err(wrong(key("field"), field, rule));
+        }
+        for (name, path) in [("path", path), ("labels_path", labels_path)] {
+            if !(path.is_empty() || path.starts_with('/')) {
+                let rule = "must be a JSON pointer, as \"/found/boxes\", or empty";
+                return Err(wrong(key(name), path, rule));
+            }
         }
         if !(1..=BOXES_MAX).contains(boxes_max) {
             return Err(wrong(key("boxes_max"), boxes_max, "must be from 1 to 4096"));
