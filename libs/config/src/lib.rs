@@ -25,6 +25,7 @@ mod reference;
 mod sections;
 mod setting;
 mod show;
+mod tensor;
 
 pub use autoscale::{AutoscaleConfig, BackendKind};
 pub use config::Config;
@@ -39,3 +40,4 @@ pub use reference::{example, markdown};
 pub use sections::{Key, Section, sections};
 pub use setting::Setting;
 pub use show::show;
+pub use tensor::TensorEntry;
