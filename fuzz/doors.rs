@@ -287,6 +287,12 @@ pub(crate) fn tensorcom(bytes: &[u8]) {
         Dtype::U8,
         Dtype::I64,
         Dtype::Bool,
+        Dtype::F64,
+        Dtype::I8,
+        Dtype::I16,
+        Dtype::I32,
+        Dtype::U16,
+        Dtype::U32,
     ];
     let dtype = dtypes[usize::from(*dtype) % dtypes.len()];
     let Some((shape, rest)) = rest.split_at_checked(usize::from(dims % 5)) else { return };
@@ -295,7 +301,15 @@ pub(crate) fn tensorcom(bytes: &[u8]) {
         row_shape.iter().map(|dim| u64::from(*dim)).product::<u64>() * dtype.size_bytes();
     let samples = u32::from(samples % 4);
     let name = String::from_utf8_lossy(&rest[..rest.len().min(12)]).into_owned();
-    let tensor = TensorLayout { name, dtype, views: 1, row_shape, offset_bytes: 0, row_bytes };
+    let tensor = TensorLayout {
+        name,
+        dtype,
+        is_image: false,
+        views: 1,
+        row_shape,
+        offset_bytes: 0,
+        row_bytes,
+    };
     let data: Vec<u8> = rest
         .iter()
         .chain(&[0; 8])

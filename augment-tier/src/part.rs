@@ -15,6 +15,7 @@ use headwater_core::recipe::RawSpec;
 use headwater_core::{Dtype, Recipe};
 use headwater_transport::{part_checksum, row_checksum};
 
+pub(crate) use fields::shown;
 pub use fields::{SampleFault, SampleFields};
 pub use memory::{RowBytes, SliceRow};
 pub use rows::{SampleRows, render_into_rows};
@@ -22,23 +23,25 @@ pub use scales::PartScales;
 
 use crate::backend::SampleRenderer;
 use crate::render::{BadImage, BoxPart, PartSample, RenderError, Rendered, ViewSink};
+use crate::siblings::FieldReaders;
 
 /// A recipe, and which region of a part holds which of its views: regions are numbered as
 /// `Layout::part_regions` has them, tensors in order, views in order, the scales of their blocks where
-/// they have such, tensors of other fields, encoded bytes and their
-/// numbers where the recipe delivers them, boxes, the labels last.
+/// they have such, tensors that follow them, encoded bytes and their
+/// numbers where the recipe delivers them, the tensors of its fields, boxes, the labels last.
 #[derive(Clone, Debug)]
 pub struct PartPlan {
     recipe: Arc<Recipe>,
     /// Region of each tensor's first view.
     first_region: Vec<usize>,
-    /// The same of tensors of other fields.
+    /// The same of tensors of other fields that follow these.
     first_aligned: Vec<usize>,
-    /// The region of encoded bytes, where the recipe delivers them; that of their number follows.
-    raw_region: usize,
+    /// Region of the first tensor of a field.
+    fields_region: usize,
     /// The first region of each list of boxes.
     first_boxes: Vec<usize>,
     labels_region: usize,
+    fields: FieldReaders,
 }
 
 /// Samples that are tried in place of a bad one.
@@ -100,16 +103,25 @@ impl PartPlan {
             first_aligned.push(labels_region);
             labels_region += recipe.views_of(&aligned.like).len();
         }
-        let raw_region = labels_region;
         if recipe.raw.is_some() {
             labels_region += 2;
         }
+        let (fields, fields_region) = (FieldReaders::new(&recipe), labels_region);
+        labels_region += fields.regions();
         let mut first_boxes = Vec::with_capacity(recipe.boxes.len());
         for boxes in &recipe.boxes {
             first_boxes.push(labels_region);
             labels_region += boxes.names().len() * recipe.views_of(&boxes.like).len();
         }
-        Self { recipe, first_region, first_aligned, raw_region, first_boxes, labels_region }
+        Self {
+            recipe,
+            first_region,
+            first_aligned,
+            fields_region,
+            first_boxes,
+            labels_region,
+            fields,
+        }
     }
 
     /// The recipe.
@@ -118,17 +130,25 @@ impl PartPlan {
         &self.recipe
     }
 
-    fn write_label(&self, sample: &PartSample<'_>, row: &mut impl RowBytes) {
+    /// What reads the recipe's fields.
+    #[must_use]
+    pub fn fields(&self) -> &FieldReaders {
+        &self.fields
+    }
+
+    /// Writes what does not follow from the image: the rows of the fields, and the label.
+    fn write_fields(&self, sample: &PartSample<'_>, fields: &[u8], row: &mut impl RowBytes) {
+        self.fields.write(fields, self.fields_region, row);
         row.region_mut(self.labels_region).copy_from_slice(&sample.label.to_le_bytes());
     }
 
     /// Writes a sample's encoded bytes, zeros after them, and their number.
     fn write_raw(&self, encoded: &[u8], row: &mut impl RowBytes) {
-        let (bytes, rest) = row.region_mut(self.raw_region).split_at_mut(encoded.len());
+        let (bytes, rest) = row.region_mut(self.fields_region - 2).split_at_mut(encoded.len());
         bytes.copy_from_slice(encoded);
         rest.fill(0);
         let size = encoded.len() as i64;
-        row.region_mut(self.raw_region + 1).copy_from_slice(&size.to_le_bytes());
+        row.region_mut(self.fields_region - 1).copy_from_slice(&size.to_le_bytes());
     }
 
     /// As [`PartPlan::render_sample`] for several samples, each to its own row, which the renderer is
@@ -151,26 +171,34 @@ impl PartPlan {
             };
             return both.map(render).collect();
         }
-        let mut sinks: Vec<RowSink<'_, R>> =
-            both.map(|(_, row)| RowSink::new(self, scales, &mut **row)).collect();
+        let read = |sample: &PartSample<'_>| self.fields.read(sample.siblings);
+        let fields: Vec<_> = samples.iter().map(read).collect();
+        let (mut good, mut sinks) = (Vec::new(), Vec::new());
+        for ((sample, row), _) in both.zip(&fields).filter(|(_, fields)| fields.is_ok()) {
+            good.push(*sample);
+            sinks.push(RowSink::new(self, scales, &mut **row));
+        }
         let mut outs: Vec<&mut dyn ViewSink> = sinks.iter_mut().map(|sink| sink as _).collect();
-        let rendered = renderer.render_all(&self.recipe, samples, &mut outs);
-        assert_eq!(rendered.len(), samples.len(), "one answer for each sample");
-        let finish = |((sample, sink), rendered): ((_, RowSink<'_, R>), Result<_, _>)| {
+        let rendered = renderer.render_all(&self.recipe, &good, &mut outs);
+        assert_eq!(rendered.len(), good.len(), "one answer for each sample");
+        let mut ends = sinks.into_iter().zip(rendered);
+        let finish = |(sample, fields): (&PartSample<'_>, Result<Vec<u8>, RenderError>)| {
+            let fields = fields?;
+            let (sink, rendered) = ends.next().expect("one answer for each that was given");
             let _: Rendered = rendered?;
-            self.write_label(sample, sink.row);
+            self.write_fields(sample, &fields, sink.row);
             Ok(sink.decode)
         };
-        samples.iter().zip(sinks).zip(rendered).map(finish).collect()
+        samples.iter().zip(fields).map(finish).collect()
     }
 
     /// Writes one sample's row of every region: views, encoded bytes where the recipe delivers
-    /// them, and label. Nothing is decoded for a recipe without views. The amaxes of FP8 tensors are
+    /// them, fields, and label. Nothing is decoded for a recipe without views. The amaxes of FP8 tensors are
     /// noted in `scales`. Returns the time that decoding took; 0 where a GPU decodes.
     ///
     /// # Errors
-    /// The image cannot be decoded, or has too many bytes: nothing has been written, because a renderer decodes before
-    /// it asks for a row. Or a row is not of the recipe's length.
+    /// The image cannot be decoded, or has too many bytes, or a field is bad: nothing has been written, because fields
+    /// are read first, and a renderer decodes before it asks for a row. Or a row is not of the recipe's length.
     ///
     /// # Panics
     /// The memory has not a region for every view and one for the labels.
@@ -185,6 +213,7 @@ impl PartPlan {
         if let Some(raw) = self.recipe.raw {
             check_bytes(raw, sample.encoded)?;
         }
+        let fields = self.fields.read(sample.siblings)?;
         if !self.recipe.tensors.is_empty() {
             let mut sink = RowSink::new(self, scales, row);
             renderer.render(&self.recipe, sample, &mut sink)?;
@@ -193,7 +222,7 @@ impl PartPlan {
         if self.recipe.raw.is_some() {
             self.write_raw(sample.encoded, row);
         }
-        self.write_label(sample, row);
+        self.write_fields(sample, &fields, row);
         Ok(decode)
     }
 }

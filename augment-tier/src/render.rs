@@ -22,6 +22,7 @@ use headwater_trace::{Span, Tier};
 use crate::decode::{DecodeError, DecodeFailure, DecodedCache, Decoder, EntryTable, Wanted};
 use crate::image::Planes;
 use crate::ops::resize::Geometry;
+use crate::siblings::FieldFault;
 use crate::simd::Simd;
 use caster::Caster;
 use followers::Followers;
@@ -50,8 +51,8 @@ pub struct PartSample<'a> {
     /// Where decoding of that file can begin, if it is a JPEG, as `headwater-jpeg` writes it: a hint, which
     /// changes no byte of the row. Empty where nothing is known.
     pub entries: &'a [u8],
-    /// The other fields that the recipe wants, in the order of [`Recipe::sibling_fields`]; none where the sample
-    /// does not have one.
+    /// What lies beside the image, in the order of [`Recipe::sibling_fields`]; `None` where the sample
+    /// does not have a field. Renderers of views look at what follows the views only.
     pub siblings: &'a [Option<Bytes>],
     /// Class index; -1 where it has none.
     pub label: i64,
@@ -128,14 +129,9 @@ pub enum BadImage {
         /// Name of the function, and what it raised.
         said: String,
     },
-    /// A field beside the image does not hold what the recipe makes a tensor of.
-    #[error("field `{field}` {said}")]
-    Field {
-        /// The field, as the recipe names it.
-        field: String,
-        /// What is wrong with it.
-        said: String,
-    },
+    /// A field beside the image cannot be delivered.
+    #[error(transparent)]
+    Field(#[from] FieldFault),
     /// The recipe delivers encoded bytes, and these are too many.
     #[error(
         "has {bytes} bytes, more than {bytes_max}: raise recipe.raw_bytes_max, or leave it out"

@@ -103,6 +103,21 @@ pub enum ReceiverError {
         /// The fields that its samples have.
         found: String,
     },
+    /// No sample of a dataset has a field that the recipe reads.
+    #[error(
+        "no sample of dataset `{dataset}` has a field `{wanted}` (`{name}` of the recipe), only {found}: \
+         name one of these as its `field`, or leave the field out"
+    )]
+    NoField {
+        /// Name of the dataset.
+        dataset: String,
+        /// Name of the field in the recipe.
+        name: String,
+        /// The names wanted.
+        wanted: String,
+        /// The fields that its samples have.
+        found: String,
+    },
     /// Certificates or token cannot be used.
     #[error(transparent)]
     Access(#[from] headwater_access::AccessError),

@@ -12,6 +12,7 @@ use super::painter::Painter;
 use super::{BadImage, BoxPart, PartSample, RenderError, ViewSink, check_row};
 use crate::decode::{DecodeFailure, Decoder, Levels};
 use crate::ops::aligned::{Cut, Cutter};
+use crate::siblings::FieldFault;
 use crate::simd::Simd;
 
 /// The other fields of one sample, in memory that is kept between samples.
@@ -49,7 +50,7 @@ impl Followers {
     ) -> Result<(), RenderError> {
         self.images.truncate(recipe.aligned.len());
         for (number, spec) in recipe.aligned.iter().enumerate() {
-            let bytes = field(recipe, sample, &spec.field)?;
+            let bytes = bytes(recipe, sample, (&spec.name, &spec.field))?;
             if self.images.get(number).is_none_or(|second| !second.fits(spec)) {
                 let second = Second::new(spec, recipe, self.simd)?;
                 self.images.splice(number..self.images.len().min(number + 1), [second]);
@@ -57,16 +58,17 @@ impl Followers {
             let found = self.images[number].decode(spec, recipe, bytes)?;
             if found != image {
                 let said = format!(
-                    "has {}x{} pixels, the sample's image {}x{}: both must have one size",
-                    found.width, found.height, image.width, image.height
+                    "`{}` has {}x{} pixels, the sample's image {}x{}: both must have one size",
+                    spec.field, found.width, found.height, image.width, image.height
                 );
-                return Err(bad(&spec.field, said));
+                return Err(bad(&spec.name, said));
             }
         }
         self.boxes.clear();
         for spec in &recipe.boxes {
-            let bytes = field(recipe, sample, &spec.field)?;
-            let boxes = SampleBoxes::parse(spec, bytes).map_err(|said| bad(&spec.field, said))?;
+            let bytes = bytes(recipe, sample, (&spec.name, &spec.field))?;
+            let boxes = SampleBoxes::parse(spec, bytes)
+                .map_err(|said| bad(&spec.name, format!("`{}` {said}", spec.field)))?;
             self.boxes.push(boxes);
         }
         Ok(())
@@ -113,18 +115,18 @@ impl Followers {
     }
 }
 
-/// The bytes of a sample's field.
-fn field<'a>(
+/// The bytes of a sample's field, of which the recipe makes `name`.
+fn bytes<'a>(
     recipe: &Recipe,
     sample: &PartSample<'a>,
-    name: &str,
+    (name, field): (&str, &str),
 ) -> Result<&'a [u8], RenderError> {
-    let missing = || bad(name, "is not there: the recipe makes a tensor of it".to_owned());
-    sample.sibling(recipe, name).ok_or_else(missing)
+    let missing = || bad(name, format!("the sample has no `{field}`"));
+    sample.sibling(recipe, field).ok_or_else(missing)
 }
 
-fn bad(field: &str, said: String) -> RenderError {
-    BadImage::Field { field: field.to_owned(), said }.into()
+fn bad(name: &str, reason: String) -> RenderError {
+    BadImage::Field(FieldFault { name: name.to_owned(), reason }).into()
 }
 
 fn write_levels(
@@ -230,7 +232,9 @@ impl Second {
         bytes: &[u8],
     ) -> Result<Extent, RenderError> {
         let named = |failure| match failure {
-            DecodeFailure::Bytes(error) => bad(&spec.field, format!("cannot be used: {error}")),
+            DecodeFailure::Bytes(error) => {
+                bad(&spec.name, format!("`{}` cannot be used: {error}", spec.field))
+            }
             passing => passing.into(),
         };
         match self {
@@ -238,7 +242,7 @@ impl Second {
                 levels.decode(bytes, &recipe.decode_limits).map_err(named)?;
                 if levels.is_wide() && spec.dtype == Dtype::U8 {
                     let said = "has 16 bits a level, which u8 does not hold: use dtype i64 or f32";
-                    return Err(bad(&spec.field, said.to_owned()));
+                    return Err(bad(&spec.name, format!("`{}` {said}", spec.field)));
                 }
                 Ok(levels.extent())
             }

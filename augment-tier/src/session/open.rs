@@ -60,6 +60,7 @@ impl Session {
         exchange: &dyn Exchange,
     ) -> Result<(Self, SessionWelcome), SessionError> {
         let fields = SampleFields::parse(&hello.image_field, &hello.label_field)?;
+        let fields = fields.with_siblings(&hello.recipe.sibling_fields())?;
         check_recipe(&worker, &hello).await?;
         let datasets = open_datasets(&worker, &hello).await?;
         let link::Chosen { link, refused } =

@@ -131,10 +131,7 @@ fn refusal(field: &str, change: impl Fn(&Bytes) -> Option<Bytes>) -> String {
     let mut rows = Rows::new(&recipe);
     let mut renderer = Renderer::new().expect("a renderer");
     let error = render(&mut renderer, &recipe, (photo, &encoded, &siblings), &mut rows);
-    let RenderError::Bad(BadImage::Field { field: named, .. }) = error.as_ref().unwrap_err() else {
-        panic!("no verdict: {error:?}");
-    };
-    assert_eq!(named, field);
+    assert!(matches!(error, Err(RenderError::Bad(BadImage::Field(_)))), "no verdict: {error:?}");
     assert!(rows.rows.values().flatten().flatten().all(|byte| *byte == 0xa5), "nothing is written");
     error.unwrap_err().to_string()
 }
@@ -143,10 +140,11 @@ fn refusal(field: &str, change: impl Fn(&Bytes) -> Option<Bytes>) -> String {
 fn a_second_image_that_cannot_be_used_makes_the_sample_a_bad_one() {
     let photo = photos::all().swap_remove(91);
     let said = refusal("mask.png", |_| None);
-    assert!(said.contains("field `mask.png` is not there"), "{said}");
+    assert!(said.contains("field `masks`: the sample has no `mask.png`"), "{said}");
     let said = refusal("mask.png", |_| Some(Bytes::from_static(b"no image")));
     assert!(
-        said.contains("field `mask.png` cannot be used") && said.contains("8 bytes are no PNG"),
+        said.contains("field `masks`: `mask.png` cannot be used")
+            && said.contains("8 bytes are no PNG"),
         "{said}"
     );
     let said = refusal("mask.png", |mask| Some(mask.slice(..mask.len() / 2)));
@@ -159,9 +157,9 @@ fn a_second_image_that_cannot_be_used_makes_the_sample_a_bad_one() {
     );
     let other = other[0].clone().expect("a mask");
     let said = refusal("mask.png", |_| Some(other.clone()));
-    assert!(said.contains("has 33x21 pixels, the sample's image "), "{said}");
+    assert!(said.contains("`mask.png` has 33x21 pixels, the sample's image "), "{said}");
     let said = refusal("jpg", |jpg| Some(jpg.slice(..jpg.len() / 2)));
-    assert!(said.contains("field `jpg` cannot be used: image is truncated"), "{said}");
+    assert!(said.contains("field `second`: `jpg` cannot be used: image is truncated"), "{said}");
 }
 
 #[test]
@@ -184,7 +182,7 @@ fn boxes_that_cannot_be_used_make_the_sample_a_bad_one() {
         (r#"{"found": {"boxes": [[0, 0, 1, 2]], "labels": [1.5]}}"#, "label 0 is no whole number"),
     ] {
         let found = with(text);
-        assert!(found.starts_with(&format!("field `boxes.json` {said}")), "{found}");
+        assert!(found.starts_with(&format!("field `boxes`: `boxes.json` {said}")), "{found}");
     }
     let many = vec!["[0, 0, 9, 9]"; 13].join(", ");
     let found = with(&format!(r#"{{"found": {{"boxes": [{many}], "labels": []}}}}"#));

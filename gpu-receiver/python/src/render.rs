@@ -130,6 +130,12 @@ impl Renderer {
                 "`recipe.decoder` asks for a GPU's decoder, which only workers have: leave it out",
             ));
         }
+        if let Some(field) = recipe.sibling_fields().first() {
+            return Err(ConfigError::new_err(format!(
+                "the recipe reads the field `{field}` beside images, and only images are given here: leave \
+                 recipe.fields, and tensors with `field`, out"
+            )));
+        }
         let plan = PartPlan::new(Arc::new(recipe));
         Ok(Self { plan, seed, threads, given })
     }

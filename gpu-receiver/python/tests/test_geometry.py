@@ -146,8 +146,8 @@ def test_a_mask_of_another_size_is_a_bad_sample(tmp_path):
     with load(data) as loader:
         (batch,) = loader
         text = " ".join(batch.substituted.values())
-    assert "field `png` has 97x97 pixels, the sample's image 96x96" in text
-    assert "field `png` cannot be used" in text
+    assert "`png` has 97x97 pixels, the sample's image 96x96" in text
+    assert "`png` cannot be used" in text
 
 
 def test_tensors_are_tensors_of_pytorch(data):

@@ -79,7 +79,7 @@ impl Receiver {
             .enable_all()
             .build()
             .map_err(|error| ReceiverError::Closed { reason: format!("no threads: {error}") })?;
-        let (manifests, handles) = runtime.block_on(fetch_datasets(&config, datasets))?;
+        let (manifests, handles) = runtime.block_on(fetch_datasets(&config, &recipe, datasets))?;
         let autosave = AutoSave::new(&config);
         let sampler = Sampler::new(sampler_config(&config, &recipe, datasets), manifests.clone())?;
         let (sampler, start, amaxes) = resumed(sampler, &config)?;

@@ -8,7 +8,7 @@ use headwater_core::recipe::{
 use headwater_core::{Dtype, Recipe};
 use serde::{Deserialize, Serialize};
 
-use crate::{ConfigError, TensorEntry};
+use crate::{ConfigError, FieldEntry, TensorEntry};
 
 /// The value of `preset` that says that the tensors are written out.
 const CUSTOM: &str = "custom";
@@ -76,6 +76,10 @@ pub struct RecipeConfig {
     /// magnitudes of earlier batches; with it `window` (16), `margin` (0) and `delay` (8), in
     /// batches: docs/recipes.md says what they do.
     pub fp8: Fp8Scaling,
+    /// What batches have of a sample beside its image and its label, with any preset: `name`, `field`, `kind` and
+    /// the keys of that kind, as `int`, `text`, `json`, `npy` or `tokens`; docs/fields.md has them all. Kind `boxes`
+    /// follows the views of an image tensor, see docs/geometry.md.
+    pub fields: Vec<FieldEntry>,
     /// Operations on the whole image in recipe `custom`, before anything is cut.
     pub image_ops: Vec<OpSpec>,
     /// Cuts that several views share in recipe `custom`: `height`, `width` and `view`.
@@ -109,6 +113,7 @@ impl Default for RecipeConfig {
                 dinov3: None,
                 raw_bytes_max: RAW_BYTES_MAX,
                 fp8: Fp8Scaling::Static,
+                fields: Vec::new(),
                 image_ops: Vec::new(),
                 bases: Vec::new(),
                 tensors: Vec::new(),
@@ -144,6 +149,7 @@ impl RecipeConfig {
                 aligned: Vec::new(),
                 boxes: Vec::new(),
                 raw: None,
+                fields: Vec::new(),
                 fp8: *fp8,
             },
             (name, options) => {
@@ -171,6 +177,12 @@ impl RecipeConfig {
         let others = self.tensors.iter().filter(|tensor| !tensor.is_image());
         let aligned = others.map(|tensor| tensor.aligned(&recipe)).collect::<Result<_, _>>()?;
         recipe.aligned = aligned;
+        for entry in &self.fields {
+            match entry.clone() {
+                FieldEntry::Boxes(spec) => recipe.boxes.push(spec),
+                FieldEntry::Alone(spec) => recipe.fields.push(spec),
+            }
+        }
         recipe.validate()?;
         Ok(recipe)
     }

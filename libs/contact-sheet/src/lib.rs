@@ -91,7 +91,7 @@ impl Sheet {
         samples: usize,
     ) -> Result<Self, ReceiverError> {
         let tensors: Vec<&TensorLayout> =
-            batch.layout().tensors().iter().filter(|tensor| is_picture(tensor)).collect();
+            batch.layout().tensors().iter().filter(|tensor| is_picture(recipe, tensor)).collect();
         let batch_samples = batch.layout().samples() as usize;
         let samples = samples.min(batch_samples);
         let tallest = tensors.iter().map(|tensor| sides(tensor)[0]).max().unwrap_or(0);
@@ -211,8 +211,8 @@ impl Sheet {
     }
 }
 
-fn is_picture(tensor: &TensorLayout) -> bool {
-    tensor.row_shape.len() == 3 && tensor.dtype != Dtype::E8m0
+fn is_picture(recipe: &Recipe, tensor: &TensorLayout) -> bool {
+    tensor.is_image || recipe.aligned.iter().any(|aligned| aligned.name == tensor.name)
 }
 
 /// A tensor and its bytes; elements in blocks as binary32 under their scales.

@@ -150,21 +150,10 @@ impl Recipe {
         images.chain(self.geometry_names()).find(|name| taken.contains(&name.as_str()))
     }
 
-    /// The fields that are read beside image and label, each once, `|` between alternatives.
-    #[must_use]
-    pub fn sibling_fields(&self) -> Vec<&str> {
-        let mut fields = Vec::new();
-        for field in self
-            .aligned
-            .iter()
-            .map(|spec| &spec.field)
-            .chain(self.boxes.iter().map(|spec| &spec.field))
-        {
-            if !fields.contains(&field.as_str()) {
-                fields.push(field.as_str());
-            }
-        }
-        fields
+    /// What follows the views: the name of each, and its field.
+    pub fn followers(&self) -> impl Iterator<Item = (&str, &str)> {
+        let aligned = self.aligned.iter().map(|spec| (spec.name.as_str(), spec.field.as_str()));
+        aligned.chain(self.boxes.iter().map(|spec| (spec.name.as_str(), spec.field.as_str())))
     }
 
     /// Whether other fields of a sample follow its views: the draws of views are needed for them.

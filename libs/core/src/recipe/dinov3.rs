@@ -174,6 +174,7 @@ impl Settled {
             aligned: Vec::new(),
             boxes: Vec::new(),
             raw: None,
+            fields: Vec::new(),
             fp8: Fp8Scaling::Static,
         }
     }

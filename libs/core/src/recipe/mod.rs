@@ -8,6 +8,7 @@ mod decoder;
 mod dino;
 mod dinov3;
 mod error;
+mod fields;
 mod follow;
 mod fp8;
 mod imagenet;
@@ -31,6 +32,9 @@ pub use boxes::{BoxFormat, BoxesSpec};
 pub use decoder::{HW_DECODER_LOAD_DEFAULT, JpegDecoder};
 pub use dinov3::Dinov3;
 pub use error::RecipeError;
+pub use fields::{
+    FIELD_BYTES_MAX, FieldKind, FieldSpec, FieldTensor, JsonSpec, JsonValue, TokensSpec,
+};
 pub use fp8::{DelayedScaling, FP8_E4M3_MAX, Fp8Scaling, MX_BLOCK};
 pub use imagenet::{IMAGENET_MEAN, IMAGENET_STD};
 pub use interpolation::Interpolation;

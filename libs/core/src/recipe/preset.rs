@@ -57,6 +57,7 @@ impl Recipe {
             aligned: Vec::new(),
             boxes: Vec::new(),
             raw: Some(RawSpec { bytes_max }),
+            fields: Vec::new(),
             fp8: Fp8Scaling::Static,
         }
     }
@@ -109,6 +110,7 @@ fn with(
         aligned: Vec::new(),
         boxes: Vec::new(),
         raw: None,
+        fields: Vec::new(),
         fp8: Fp8Scaling::Static,
     }
 }

@@ -31,7 +31,7 @@ impl Recipe {
         {
             return Err(wrong("raw_bytes_max".into(), bytes_max, "must be from 1 to 67108864"));
         }
-        if self.tensors.is_empty() && self.raw.is_none() {
+        if self.tensors.is_empty() && self.raw.is_none() && self.fields.is_empty() {
             return Err(wrong("tensors".into(), "empty", "give one tensor at least"));
         }
         let views = self.views_per_sample();
@@ -67,6 +67,7 @@ impl Recipe {
             }
             self.validate_tensor(&format!("tensors[{index}]"), tensor)?;
         }
+        self.validate_fields()?;
         (0..self.bases.len()).try_for_each(|base| self.validate_use(base))?;
         self.validate_aligned()?;
         self.validate_boxes()?;
@@ -76,7 +77,8 @@ impl Recipe {
     /// Each tensor of masks, depth and boxes needs a name of its own, too.
     fn validate_geometry_names(&self) -> Result<(), RecipeError> {
         let images = self.tensors.iter().flat_map(|t| [Some(t.name.clone()), t.scales_name()]);
-        let mut names: Vec<String> = images.flatten().collect();
+        let fields = self.field_tensors().map(|tensor| tensor.name);
+        let mut names: Vec<String> = images.flatten().chain(fields).collect();
         for name in self.geometry_names() {
             if names.contains(&name) || TAKEN.contains(&name.as_str()) {
                 return Err(wrong("tensors.name".into(), name, NAME_OF_ITS_OWN));
@@ -137,7 +139,7 @@ impl Recipe {
 
     fn validate_tensor(&self, at: &str, tensor: &TensorSpec) -> Result<(), RecipeError> {
         validate_name(&format!("{at}.name"), &tensor.name)?;
-        if matches!(tensor.dtype, Dtype::I64 | Dtype::Bool | Dtype::E8m0) {
+        if !tensor.dtype.is_for_images() {
             return Err(wrong(format!("{at}.dtype"), tensor.dtype, "not a dtype for images"));
         }
         validate_sides(at, tensor.height, tensor.width)?;
