@@ -25,7 +25,7 @@ use crate::ops::resize::Geometry;
 use crate::siblings::FieldFault;
 use crate::simd::Simd;
 use caster::Caster;
-use followers::Followers;
+pub use followers::Followers;
 use painter::Painter;
 
 /// What the draws of a sample follow from, beside the view.
@@ -214,16 +214,6 @@ impl From<DecodeFailure> for RenderError {
     }
 }
 
-// === impl PartSample ===
-
-impl<'a> PartSample<'a> {
-    /// The bytes of the field that the recipe names `field`, where the sample has it.
-    pub(crate) fn sibling(&self, recipe: &Recipe, field: &str) -> Option<&'a [u8]> {
-        let number = recipe.sibling_fields().iter().position(|name| *name == field)?;
-        self.siblings.get(number)?.as_deref()
-    }
-}
-
 // === impl RenderKey ===
 
 impl RenderKey {
@@ -330,7 +320,7 @@ impl Renderer {
         decoding.end();
         let source = source.unwrap_or(decoder.image().extent());
         if recipe.has_geometry() {
-            followers.read(recipe, sample, source)?;
+            followers.read(recipe, sample.siblings, source)?;
         }
         let _changing = Span::on_thread(Tier::Augment, "augment");
         let params = &draws.params;

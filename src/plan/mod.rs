@@ -6,8 +6,12 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
-use headwater_augment::decode::{DecodeFailure, Decoder};
+use headwater_augment::decode::Decoder;
 use headwater_augment::part::{SampleFault, SampleFields, check_bytes, next_substitute};
+use headwater_augment::render::boxes::SampleBoxes;
+use headwater_augment::render::{Followers, RenderError};
+use headwater_augment::siblings::FieldReaders;
+use headwater_augment::simd::Simd;
 use headwater_batch_view::{DrawSource, SampleView, Substitution};
 use headwater_core::draw::Extent;
 use headwater_core::sampler::{BatchPlan, Sampler};
@@ -54,6 +58,15 @@ struct Usable {
     key: String,
     label: i64,
     image: Option<Extent>,
+    /// One entry for each of the recipe's lists of boxes.
+    boxes: Vec<SampleBoxes>,
+}
+
+/// What reads samples.
+struct Readers {
+    decoder: Decoder,
+    fields: FieldReaders,
+    followers: Followers,
 }
 
 // === impl Planner ===
@@ -98,10 +111,13 @@ impl Planner {
             datasets.push(client.dataset(Arc::clone(&manifest)));
             manifests.push(manifest);
         }
+        let recipe = config.recipe.recipe()?;
+        let fields = SampleFields::parse(&receiver.image_field, &receiver.label_field)?;
+        let fields = fields.with_siblings(&recipe.sibling_fields())?;
         Ok(Self {
             config: Config { receiver: receiver.clone(), ..config.clone() },
-            recipe: config.recipe.recipe()?,
-            fields: SampleFields::parse(&receiver.image_field, &receiver.label_field)?,
+            recipe,
+            fields,
             manifests,
             datasets,
             _node: node,
@@ -119,10 +135,14 @@ impl Planner {
         let batch = sampler.batch(epoch, step)?;
         let shares = sampler.weights(epoch, step);
         let names = self.manifests.iter().map(|manifest| manifest.dataset().to_owned());
-        let mut decoder = Decoder::new(self.config.recipe.decode_limits())?;
+        let mut readers = Readers {
+            decoder: Decoder::new(self.config.recipe.decode_limits())?,
+            fields: FieldReaders::new(&self.recipe),
+            followers: Followers::new(Simd::best()),
+        };
         let mut samples = Vec::with_capacity(batch.samples.len());
         for sample in &batch.samples {
-            samples.push(self.sample(&batch, sample, &mut decoder).await?);
+            samples.push(self.sample(&batch, sample, &mut readers).await?);
         }
         Ok(Planned {
             epoch,
@@ -153,17 +173,18 @@ impl Planner {
         &self,
         batch: &BatchPlan,
         asked: &SampleRef,
-        decoder: &mut Decoder,
+        readers: &mut Readers,
     ) -> Result<SampleView> {
         let manifest = &self.manifests[usize::from(asked.dataset)];
-        let (used_index, usable, reason) = self.usable(asked, decoder).await?;
-        let Usable { key, label, image } = usable;
+        let (used_index, usable, reason) = self.usable(asked, readers).await?;
+        let Usable { key, label, image, boxes } = usable;
         let mut view = SampleView::new(manifest, asked, key, label);
         view.substitution = reason.map(|reason| Substitution { used_index, reason });
         if let Some(image) = image {
             let (recipe, seed) = (&self.recipe, self.config.receiver.seed);
             let source = DrawSource { recipe, seed, epoch: batch.epoch };
             view.draw(source, manifest, asked, image);
+            view.follow(recipe, &boxes);
         }
         Ok(view)
     }
@@ -172,7 +193,7 @@ impl Planner {
     async fn usable(
         &self,
         asked: &SampleRef,
-        decoder: &mut Decoder,
+        readers: &mut Readers,
     ) -> Result<(u32, Usable, Option<String>)> {
         let shard = &self.manifests[usize::from(asked.dataset)].shards()[asked.shard as usize];
         let (mut first, mut index) = (None, asked.index);
@@ -180,7 +201,7 @@ impl Planner {
             let dataset = &self.datasets[usize::from(asked.dataset)];
             // Storage that does not answer says nothing of the sample.
             let read = dataset.read(asked.shard, &[index], self.fields.selection()).await?;
-            match self.try_sample(&read, decoder)? {
+            match self.try_sample(&read, readers)? {
                 Ok(usable) => return Ok((index, usable, first)),
                 Err(fault) => {
                     first.get_or_insert(format!("shard `{}` sample {index}: {fault}", shard.name));
@@ -201,7 +222,7 @@ impl Planner {
     fn try_sample(
         &self,
         read: &[EncodedSample],
-        decoder: &mut Decoder,
+        readers: &mut Readers,
     ) -> Result<Result<Usable, SampleFault>> {
         let sample = read.first().context("the storage tier has sent no sample")?;
         let found = self.fields.label(sample).and_then(|label| {
@@ -216,14 +237,21 @@ impl Planner {
             Err(fault) => return Ok(Err(fault)),
         };
         let key = sample.key.clone();
-        if self.recipe.tensors.is_empty() {
-            return Ok(Ok(Usable { key, label, image: None }));
-        }
-        match decoder.decode(&encoded) {
-            Ok(image) => Ok(Ok(Usable { key, label, image: Some(image.extent()) })),
-            Err(DecodeFailure::Bytes(error)) => Ok(Err(SampleFault::Image(error.into()))),
+        let siblings = self.fields.siblings(sample);
+        let Readers { decoder, fields, followers } = readers;
+        let read = fields.read(&siblings).and_then(|_| {
+            if self.recipe.tensors.is_empty() {
+                return Ok((None, Vec::new()));
+            }
+            let image = decoder.decode(&encoded)?.extent();
+            followers.read(&self.recipe, &siblings, image)?;
+            Ok((Some(image), followers.boxes().to_vec()))
+        });
+        match read {
+            Ok((image, boxes)) => Ok(Ok(Usable { key, label, image, boxes })),
+            Err(RenderError::Bad(verdict)) => Ok(Err(SampleFault::Image(verdict))),
             // It says nothing of the sample.
-            Err(error @ DecodeFailure::Passing { .. }) => Err(error.into()),
+            Err(error) => Err(error.into()),
         }
     }
 }

@@ -3,8 +3,10 @@
 use std::fmt::Write as _;
 
 use anyhow::Result;
-use headwater_batch_view::{NamedView, SampleView};
-use headwater_core::draw::{CropBox, DrawnOp, EraseWith, JitterStep, Origin, Padding, ViewParams};
+use headwater_batch_view::{Follower, NamedView, SampleView};
+use headwater_core::draw::{
+    CropBox, DrawnOp, EraseWith, Extent, JitterStep, Origin, Padding, ViewParams,
+};
 use headwater_core::printable;
 use serde_json::{Value, to_value};
 
@@ -68,6 +70,27 @@ fn sample_text(number: usize, sample: &SampleView) -> String {
     }
     for NamedView { tensor, view, params } in &sample.views {
         text += &format!("      {}\n", view_text(&format!("{tensor}[{view}]"), params));
+    }
+    for follower in &sample.followers {
+        text += &format!("      {}\n", printable(&follower_text(follower)));
+    }
+    text
+}
+
+fn follower_text(follower: &Follower) -> String {
+    let Follower { tensor, view, field, like, size, boxes } = follower;
+    let mut text = format!("{tensor}[{view}]: {field}, as {like}[{view}]");
+    if let Some(Extent { width, height }) = size {
+        text += &format!(" -> {width}x{height}");
+    }
+    match boxes.as_deref() {
+        None => {}
+        Some([]) => text += ", no box is left",
+        Some(left) => {
+            let numbers: Vec<String> = left.iter().map(usize::to_string).collect();
+            let named = if left.len() == 1 { "box" } else { "boxes" };
+            text += &format!(", {named} {}", numbers.join(", "));
+        }
     }
     text
 }

@@ -2,6 +2,7 @@
 //!
 //! All of it is read before anything is written, so that a sample which lacks a part of it is bad with no byte written.
 
+use bytes::Bytes;
 use headwater_core::draw::{DrawnOp, Extent, SampleParams, ViewParams};
 use headwater_core::recipe::{AlignedSpec, BoxesSpec, Interpolation};
 use headwater_core::{Dtype, Recipe};
@@ -9,7 +10,7 @@ use headwater_core::{Dtype, Recipe};
 use super::boxes::{BoxView, SampleBoxes};
 use super::caster::Caster;
 use super::painter::Painter;
-use super::{BadImage, BoxPart, PartSample, RenderError, ViewSink, check_row};
+use super::{BadImage, BoxPart, RenderError, ViewSink, check_row};
 use crate::decode::{DecodeFailure, Decoder, Levels};
 use crate::ops::aligned::{Cut, Cutter};
 use crate::siblings::FieldFault;
@@ -17,7 +18,7 @@ use crate::simd::Simd;
 
 /// The other fields of one sample, in memory that is kept between samples.
 #[derive(Debug)]
-pub(super) struct Followers {
+pub struct Followers {
     simd: Simd,
     images: Vec<Second>,
     boxes: Vec<SampleBoxes>,
@@ -34,28 +35,31 @@ enum Second {
 // === impl Followers ===
 
 impl Followers {
-    pub(super) fn new(simd: Simd) -> Self {
+    /// No sample yet; images of colours are decoded with these instructions.
+    #[must_use]
+    pub fn new(simd: Simd) -> Self {
         Self { simd, images: Vec::new(), boxes: Vec::new(), cutter: Cutter::default() }
     }
 
-    /// Reads what the recipe wants of a sample whose image has size `image` in its file.
+    /// Reads what the recipe wants of a sample whose image has size `image` in its file. `siblings` are the bytes of
+    /// [`Recipe::sibling_fields`], `None` where the sample does not have one.
     ///
     /// # Errors
     /// A field is missing, or does not hold what the recipe says: the sample is bad.
-    pub(super) fn read(
+    pub fn read(
         &mut self,
         recipe: &Recipe,
-        sample: &PartSample<'_>,
+        siblings: &[Option<Bytes>],
         image: Extent,
     ) -> Result<(), RenderError> {
         self.images.truncate(recipe.aligned.len());
         for (number, spec) in recipe.aligned.iter().enumerate() {
-            let bytes = bytes(recipe, sample, (&spec.name, &spec.field))?;
+            let found = bytes(recipe, siblings, (&spec.name, &spec.field))?;
             if self.images.get(number).is_none_or(|second| !second.fits(spec)) {
                 let second = Second::new(spec, recipe, self.simd)?;
                 self.images.splice(number..self.images.len().min(number + 1), [second]);
             }
-            let found = self.images[number].decode(spec, recipe, bytes)?;
+            let found = self.images[number].decode(spec, recipe, found)?;
             if found != image {
                 let said = format!(
                     "`{}` has {}x{} pixels, the sample's image {}x{}: both must have one size",
@@ -66,12 +70,18 @@ impl Followers {
         }
         self.boxes.clear();
         for spec in &recipe.boxes {
-            let bytes = bytes(recipe, sample, (&spec.name, &spec.field))?;
-            let boxes = SampleBoxes::parse(spec, bytes)
+            let found = bytes(recipe, siblings, (&spec.name, &spec.field))?;
+            let boxes = SampleBoxes::parse(spec, found)
                 .map_err(|said| bad(&spec.name, format!("`{}` {said}", spec.field)))?;
             self.boxes.push(boxes);
         }
         Ok(())
+    }
+
+    /// The boxes that were read last, one entry for each of the recipe's.
+    #[must_use]
+    pub fn boxes(&self) -> &[SampleBoxes] {
+        &self.boxes
     }
 
     /// Writes all views of what was read last.
@@ -118,11 +128,12 @@ impl Followers {
 /// The bytes of a sample's field, of which the recipe makes `name`.
 fn bytes<'a>(
     recipe: &Recipe,
-    sample: &PartSample<'a>,
+    siblings: &'a [Option<Bytes>],
     (name, field): (&str, &str),
 ) -> Result<&'a [u8], RenderError> {
     let missing = || bad(name, format!("the sample has no `{field}`"));
-    sample.sibling(recipe, field).ok_or_else(missing)
+    let number = recipe.sibling_fields().iter().position(|sibling| *sibling == field);
+    number.and_then(|number| siblings.get(number)?.as_deref()).ok_or_else(missing)
 }
 
 fn bad(name: &str, reason: String) -> RenderError {
