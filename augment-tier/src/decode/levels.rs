@@ -11,6 +11,9 @@ use png::{BitDepth, ColorType, Limits, Transformations};
 use super::png::{WORK_BYTES_MAX, refusal};
 use super::{DecodeError, DecodeFailure, DecodeLimits, Format, admit};
 
+/// Levels that memory is kept for, however small the next image is: 32 MiB.
+const LEVELS_KEPT: usize = 16 << 20;
+
 /// Levels of an image, one a pixel, row by row. Keeps its memory between images.
 #[derive(Debug)]
 pub struct Levels {
@@ -62,6 +65,8 @@ impl Levels {
         let mut reader = decoder.read_info().map_err(|e| refusal(&e))?;
         let len = reader.output_buffer_size();
         let len = len.ok_or_else(|| DecodeError::corrupt("endless rows"))?;
+        self.packed.clear();
+        self.packed.shrink_to(len.max(2 * LEVELS_KEPT));
         self.packed.resize(len, 0);
         reader.next_frame(&mut self.packed).map_err(|e| refusal(&e))?;
         self.extent = extent;
@@ -75,6 +80,7 @@ impl Levels {
         let Self { extent, values, packed, .. } = self;
         let (width, height) = (extent.width as usize, extent.height as usize);
         values.clear();
+        values.shrink_to((width * height).max(LEVELS_KEPT));
         values.reserve(width * height);
         for row in packed.chunks_exact((width * bits).div_ceil(8)).take(height) {
             match bits {
