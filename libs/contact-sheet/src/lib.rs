@@ -292,6 +292,22 @@ mod tests {
     }
 
     #[test]
+    fn a_box_is_outlined_within_its_view() {
+        let mut sheet = Sheet { width: 12, height: 10, pixels: vec![PAPER; 12 * 10 * 3] };
+        let drawn = Drawn { index: 0, corners: [1.5, 0.0, 6.0, 5.0] };
+        sheet.outline([2, 3], [6, 5], &drawn);
+        let painted = |x: usize, y: usize| sheet.pixels[(y * 12 + x) * 3..][..3] != [PAPER; 3];
+        let found: Vec<String> = (0..10)
+            .map(|y| (0..12).map(|x| if painted(x, y) { '#' } else { '.' }).collect())
+            .collect();
+        let expected = [
+            "............", "............", "............", "...#####....", "...#...#....",
+            "...#...#....", "...#...#....", "...#####....", "............", "............",
+        ];
+        assert_eq!(found, expected);
+    }
+
+    #[test]
     fn e4m3_has_its_known_values() {
         assert_eq!(e4m3(0x38), 1.0);
         assert_eq!(e4m3(0x7E), 448.0);
