@@ -7,7 +7,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use headwater_augment::decode::{DecodeLimits, Decoder};
+use headwater_augment::decode::{DecodeLimits, Decoder, Levels};
 use headwater_config::{Loaded, Sources, show};
 use headwater_core::sampler::{Sampler, SamplerConfig, State, Term};
 use headwater_core::{Digest, Dtype, Layout, Manifest, Recipe, ShardEntry, TensorLayout};
@@ -222,7 +222,7 @@ pub(crate) fn state(bytes: &[u8]) {
     }
 }
 
-/// JPEG, PNG and WebP, within small bounds.
+/// JPEG, PNG and WebP, and PNG as a mask, within small bounds.
 pub(crate) fn image(bytes: &[u8]) {
     let limits = DecodeLimits { pixels_max: PIXELS_MAX, jpeg_scans_max: 20 };
     let mut decoder = Decoder::new(limits).expect("a decoder");
@@ -233,6 +233,14 @@ pub(crate) fn image(bytes: &[u8]) {
     if let Ok((extent, pixels)) = first {
         let area = u64::from(extent.width) * u64::from(extent.height);
         assert!(area <= PIXELS_MAX && pixels.len() as u64 == 3 * area, "{extent:?}");
+    }
+    let mut levels = Levels::default();
+    let mut read =
+        || levels.decode(bytes, &limits).map(|()| (levels.extent(), levels.values().to_vec()));
+    let (first, again) = (read(), read());
+    assert_eq!(first, again, "a mask is what its bytes are");
+    if let Ok((extent, values)) = first {
+        assert_eq!(values.len() as u64, u64::from(extent.width) * u64::from(extent.height));
     }
 }
 
