@@ -4,80 +4,103 @@
 use bytes::Bytes;
 use headwater_core::Recipe;
 use headwater_core::draw::Extent;
-use serde_json::json;
+use serde_json::{Value, json};
 
 /// A recipe with every way to cut a view that can be followed, and with what follows it.
 pub(crate) fn recipe() -> Recipe {
+    let written = json!({
+        "resize_passes": "pillow-13",
+        "tensors": images(),
+        "aligned": aligned(),
+        "boxes": [
+            boxes_of("boxes", "images"),
+            strict(),
+            boxes_of("after_boxes", "after"),
+            boxes_of("eval_boxes", "eval"),
+            boxes_of("whole_boxes", "whole"),
+            boxes_of("padded_boxes", "padded"),
+        ],
+    });
+    let recipe: Recipe = serde_json::from_value(written).expect("a recipe");
+    recipe.validate().expect("a recipe that can be used");
+    recipe
+}
+
+fn images() -> Value {
     let random = json!({"kind": "random_resized", "scale": [0.08, 1.0], "ratio": [0.75, 1.3333]});
     let flip = json!({"op": "flip", "p": 0.5});
-    let jitter = json!({"op": "color_jitter", "p": 0.8, "brightness": [0.6, 1.4], "contrast": [0.6, 1.4],
-        "saturation": [0.6, 1.4], "hue": [-0.1, 0.1]});
-    let tensor = |name: &str, height: u32, width: u32, views: serde_json::Value| json!({"name": name, "dtype": "u8", "height": height, "width": width, "views": views});
+    let jitter = json!({"op": "color_jitter", "p": 0.8, "brightness": [0.6, 1.4],
+        "contrast": [0.6, 1.4], "saturation": [0.6, 1.4], "hue": [-0.1, 0.1]});
+    let tensor = |name: &str, height: u32, width: u32, views: Value| json!({"name": name, "dtype": "u8", "height": height, "width": width, "views": views});
     let view = json!({"crop": random, "ops": [flip, jitter]});
     let turned = json!({"crop": random, "ops": [
         {"op": "rotation", "p": 0.6, "degrees": [-90.0, 90.0], "interpolation": "bilinear"}, flip,
-        {"op": "affine", "p": 0.6, "degrees": [-20.0, 20.0], "translate": [0.1, 0.1], "scale": [0.8, 1.2],
-         "shear": [[-5.0, 5.0], [0.0, 0.0]]},
+        {"op": "affine", "p": 0.6, "degrees": [-20.0, 20.0], "translate": [0.1, 0.1],
+            "scale": [0.8, 1.2], "shear": [[-5.0, 5.0], [0.0, 0.0]]},
         {"op": "perspective", "p": 0.6, "distortion_scale": 0.4},
         {"op": "affine", "p": 0.4, "degrees": [0.0, 0.0], "scale": [0.7, 1.4]}]});
     let after = json!({"crop": {"kind": "random_after_resize", "resize": 100}, "ops": [flip]});
     let eval = json!({"crop": {"kind": "center_after_resize", "resize": 96}});
     let padded = json!({"crop": {"kind": "random", "padding": 48}, "ops": [flip]});
-    let reflected = json!({"crop": {"kind": "random", "padding": 9, "padding_mode": "reflect"}});
-    let mask = |name: &str, like: &str, height: u32, width: u32, dtype: &str| json!({"name": name, "field": "mask.png", "like": like, "dtype": dtype, "height": height, "width": width});
+    let mirrored = json!({"crop": {"kind": "random", "padding": 9, "padding_mode": "reflect"}});
+    json!([
+        tensor("images", 96, 128, json!([view, view])),
+        tensor("turned", 90, 110, json!([turned])),
+        tensor("after", 64, 72, json!([after])),
+        tensor("eval", 64, 64, json!([eval])),
+        tensor("whole", 72, 60, json!([{"crop": {"kind": "resize"}, "ops": [flip]}])),
+        tensor("padded", 416, 416, json!([padded])),
+        tensor("reflected", 380, 380, json!([mirrored])),
+    ])
+}
+
+fn aligned() -> Value {
+    let mask = |name: &str, like: &str, height: u32, width: u32| {
+        json!({"name": name, "field": "mask.png", "like": like, "dtype": "u8", "height": height,
+            "width": width})
+    };
     let depth = |name: &str, like: &str, height: u32, width: u32| {
         json!({"name": name, "field": "depth.png", "like": like, "dtype": "f32", "height": height,
             "width": width, "interpolation": "bilinear"})
     };
-    let boxes = |name: &str, like: &str| {
-        json!({"name": name, "field": "boxes.json", "path": "/found/boxes", "like": like, "boxes_max": 12,
-            "labels_path": "/found/labels"})
-    };
-    let mut filled = mask("padded_masks", "padded", 416, 416, "u8");
+    let mut filled = mask("padded_masks", "padded", 416, 416);
     filled["fill"] = 255.into();
     let mut scaled = depth("depth", "images", 96, 128);
     scaled["scale"] = 0.001.into();
     scaled["offset"] = 0.5.into();
-    let mut wide = mask("wide", "images", 40, 31, "i64");
+    let mut wide = mask("wide", "images", 40, 31);
     wide["field"] = "depth.png".into();
-    let mut strict = boxes("strict", "images");
+    wide["dtype"] = "i64".into();
+    json!([
+        mask("masks", "images", 96, 128),
+        mask("small", "images", 24, 32),
+        wide,
+        scaled,
+        {"name": "second", "field": "jpg", "like": "images", "dtype": "f32", "height": 96,
+            "width": 128, "channels": 3, "interpolation": "bilinear"},
+        mask("turned_masks", "turned", 90, 110),
+        mask("after_masks", "after", 64, 72),
+        depth("after_depth", "after", 64, 72),
+        mask("eval_masks", "eval", 64, 64),
+        depth("eval_depth", "eval", 64, 64),
+        mask("whole_masks", "whole", 72, 60),
+        depth("whole_depth", "whole", 300, 280),
+        filled,
+        depth("padded_depth", "padded", 416, 416),
+        mask("reflected_masks", "reflected", 380, 380),
+    ])
+}
+
+fn boxes_of(name: &str, like: &str) -> Value {
+    json!({"name": name, "field": "boxes.json", "path": "/found/boxes", "like": like,
+        "boxes_max": 12, "labels_path": "/found/labels"})
+}
+
+fn strict() -> Value {
+    let mut strict = boxes_of("strict", "images");
     strict["size_min"] = 8.0.into();
     strict["area_min"] = 200.0.into();
-    let recipe = json!({
-        "resize_passes": "pillow-13",
-        "tensors": [
-            tensor("images", 96, 128, json!([view, view])),
-            tensor("turned", 90, 110, json!([turned])),
-            tensor("after", 64, 72, json!([after])),
-            tensor("eval", 64, 64, json!([eval])),
-            tensor("whole", 72, 60, json!([{"crop": {"kind": "resize"}, "ops": [flip]}])),
-            tensor("padded", 416, 416, json!([padded])),
-            tensor("reflected", 380, 380, json!([reflected])),
-        ],
-        "aligned": [
-            mask("masks", "images", 96, 128, "u8"),
-            mask("small", "images", 24, 32, "u8"),
-            wide,
-            scaled,
-            {"name": "second", "field": "jpg", "like": "images", "dtype": "f32", "height": 96,
-                "width": 128, "channels": 3, "interpolation": "bilinear"},
-            mask("turned_masks", "turned", 90, 110, "u8"),
-            mask("after_masks", "after", 64, 72, "u8"),
-            depth("after_depth", "after", 64, 72),
-            mask("eval_masks", "eval", 64, 64, "u8"),
-            depth("eval_depth", "eval", 64, 64),
-            mask("whole_masks", "whole", 72, 60, "u8"),
-            depth("whole_depth", "whole", 300, 280),
-            filled,
-            depth("padded_depth", "padded", 416, 416),
-            mask("reflected_masks", "reflected", 380, 380, "u8"),
-        ],
-        "boxes": [boxes("boxes", "images"), strict, boxes("after_boxes", "after"), boxes("eval_boxes", "eval"),
-            boxes("whole_boxes", "whole"), boxes("padded_boxes", "padded")],
-    });
-    let recipe: Recipe = serde_json::from_value(recipe).expect("a recipe");
-    recipe.validate().expect("a recipe that can be used");
-    recipe
+    strict
 }
 
 /// The sample's other fields, in the order of the recipe's: a mask of all levels in stripes and blobs, depth of 16 bits,
