@@ -53,7 +53,7 @@ impl SampleBoxes {
         let rows = list(&document, &spec.path, "path")?;
         let most = spec.boxes_max as usize;
         if rows.len() > most && !spec.truncate {
-            let boxes = counted(rows.len(), "box");
+            let boxes = boxes(rows.len());
             return Err(format!(
                 "has {boxes}, more than boxes_max = {most}: raise it, or set truncate = true"
             ));
@@ -95,6 +95,10 @@ fn list<'a>(document: &'a Value, path: &str, key: &str) -> Result<&'a Vec<Value>
     })
 }
 
+fn boxes(count: usize) -> String {
+    if count == 1 { "1 box".to_owned() } else { format!("{count} boxes") }
+}
+
 fn four(row: &Value) -> Option<Corners> {
     let row: &[Value; 4] = row.as_array()?.as_slice().try_into().ok()?;
     let mut corners = [0.0; 4];
@@ -106,8 +110,8 @@ fn four(row: &Value) -> Option<Corners> {
 
 fn labels(rows: &[Value], boxes: usize) -> Result<Vec<i64>, String> {
     if rows.len() != boxes {
-        let (labels, boxes) = (counted(rows.len(), "label"), counted(boxes, "box"));
-        return Err(format!("has {labels} for {boxes}"));
+        let labels = counted(rows.len(), "label");
+        return Err(format!("has {labels} for {}", self::boxes(boxes)));
     }
     let number = |(number, label): (usize, &Value)| {
         label.as_i64().ok_or_else(|| format!("label {number} is no whole number of 64 bits"))
