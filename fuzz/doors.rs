@@ -5,9 +5,12 @@
 
 use std::fs;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use headwater_augment::decode::{DecodeLimits, Decoder, Levels};
+use headwater_augment::part::PartPlan;
+use headwater_augment::render::RenderError;
+use headwater_augment::tokenizers::Tokenizers;
 use headwater_config::{Loaded, Sources, show};
 use headwater_core::sampler::{Sampler, SamplerConfig, State, Term};
 use headwater_core::{Digest, Dtype, Layout, Manifest, Recipe, ShardEntry, TensorLayout};
@@ -109,6 +112,52 @@ fn read_file(name: &str, bytes: &[u8], format: FormatKind) {
 /// A file of NumPy: an array, or a zip archive of arrays.
 pub(crate) fn npy(bytes: &[u8]) {
     read_file("a.npy", bytes, FormatKind::Npy);
+}
+
+/// A sample's field of each kind in turn; the first byte says of which.
+pub(crate) fn fields(bytes: &[u8]) {
+    static PLANS: OnceLock<Vec<PartPlan>> = OnceLock::new();
+    let plans = PLANS.get_or_init(|| {
+        let tokenizer =
+            PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/fields/clip-tokenizer.json"));
+        let fuzzed = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/data/fields/clip-tokenizer.json"));
+        let path = if tokenizer.exists() { tokenizer } else { fuzzed };
+        let tokenizers = Tokenizers::open(&[path]).expect("a tokenizer");
+        let sha256 = tokenizers.sha256s().next().expect("one").to_owned();
+        let kinds = [
+            serde_json::json!({"kind": "int"}),
+            serde_json::json!({"kind": "float"}),
+            serde_json::json!({"kind": "json", "path": "", "as": "array", "dtype": "i32", "shape": [2, 3]}),
+            serde_json::json!({"kind": "json", "path": "/a/0", "as": "text", "truncate": true}),
+            serde_json::json!({"kind": "npy", "dtype": "i16", "shape": [2, 3]}),
+            serde_json::json!({"kind": "npz", "member": "a", "dtype": "f32", "shape": [2, 3]}),
+            serde_json::json!({"kind": "multi_hot", "classes": 9}),
+            serde_json::json!({"kind": "bytes"}),
+            serde_json::json!({"kind": "text", "truncate": true, "bytes_max": 7}),
+            serde_json::json!({"kind": "tokens", "sha256": sha256, "length": 9}),
+        ];
+        let plan = |mut keys: serde_json::Value| {
+            keys["name"] = serde_json::json!("f");
+            let mut recipe = Recipe::preset("imagenet-eval", Dtype::U8).expect("a preset");
+            recipe.fields = vec![serde_json::from_value(keys).expect("a field")];
+            recipe.validate().expect("a recipe");
+            PartPlan::new(Arc::new(recipe)).tokenizing(&tokenizers).expect("its tokenizer")
+        };
+        kinds.into_iter().map(plan).collect()
+    });
+    let Some((kind, bytes)) = bytes.split_first() else { return };
+    let plan = &plans[usize::from(*kind) % plans.len()];
+    let sibling = [Some(bytes.to_vec().into())];
+    let read = plan.fields().read(&sibling);
+    match &read {
+        Ok(rows) => {
+            let tensors = plan.recipe().field_tensors();
+            let len: u64 = tensors.map(|tensor| tensor.row_bytes().expect("a size")).sum();
+            assert_eq!(rows.len() as u64, len, "bytes of the rows");
+        }
+        Err(error) => assert!(matches!(error, RenderError::Bad(_)), "no verdict: {error}"),
+    }
+    assert!(read == plan.fields().read(&sibling), "another answer the second time");
 }
 
 /// A file of HDF5.

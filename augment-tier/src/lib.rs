@@ -30,6 +30,7 @@ mod service;
 mod session;
 mod share;
 pub mod siblings;
+pub mod tokenizers;
 mod worker;
 
 pub use headwater_simd as simd;

@@ -24,6 +24,7 @@ pub use scales::PartScales;
 use crate::backend::SampleRenderer;
 use crate::render::{BadImage, BoxPart, PartSample, RenderError, Rendered, ViewSink};
 use crate::siblings::FieldReaders;
+use crate::tokenizers::Tokenizers;
 
 /// A recipe, and which region of a part holds which of its views: regions are numbered as
 /// `Layout::part_regions` has them, tensors in order, views in order, the scales of their blocks where
@@ -122,6 +123,14 @@ impl PartPlan {
             labels_region,
             fields,
         }
+    }
+
+    /// The same, whose fields of tokens are made by these tokenizers.
+    ///
+    /// # Errors
+    /// The recipe wants one that is not among them; the sentence says what to do.
+    pub fn tokenizing(self, tokenizers: &Tokenizers) -> Result<Self, String> {
+        Ok(Self { fields: self.fields.tokenizing(tokenizers)?, ..self })
     }
 
     /// The recipe.

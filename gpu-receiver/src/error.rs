@@ -103,6 +103,16 @@ pub enum ReceiverError {
         /// The fields that its samples have.
         found: String,
     },
+    /// A tokenizer of the recipe cannot be read.
+    #[error(
+        "cannot read tokenizer `{path}` of recipe.fields: {reason}; name a file of this host, or give its sha256"
+    )]
+    Tokenizer {
+        /// The file.
+        path: String,
+        /// What the system said.
+        reason: String,
+    },
     /// No sample of a dataset has a field that the recipe reads.
     #[error(
         "no sample of dataset `{dataset}` has a field `{wanted}` (`{name}` of the recipe), only {found}: \

@@ -3,10 +3,12 @@
 //! A pure function of a recipe's fields and those bytes. All of a sample's fields are read before
 //! anything of the sample is written, so that a bad one leaves its rows untouched.
 
+mod array;
 mod json;
 mod multi_hot;
 mod number;
 mod text;
+mod tokens;
 
 use bytes::Bytes;
 use headwater_core::Recipe;
@@ -14,6 +16,7 @@ use headwater_core::recipe::{FieldKind, FieldSpec};
 
 use crate::part::RowBytes;
 use crate::render::{BadImage, RenderError};
+use crate::tokenizers::{FieldTokenizer, Tokenizers};
 
 /// Why a field of a sample cannot be delivered.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -40,6 +43,8 @@ struct FieldReader {
     sibling: usize,
     /// Bytes of one row of each of its tensors.
     row_bytes: Vec<usize>,
+    /// Of a field of tokens.
+    tokenizer: Option<FieldTokenizer>,
 }
 
 // === impl FieldReaders ===
@@ -57,10 +62,24 @@ impl FieldReaders {
                 .map(|tensor| tensor.row_bytes().expect("the recipe is valid") as usize)
                 .collect(),
             spec: spec.clone(),
+            tokenizer: None,
         };
         let readers: Vec<_> = recipe.fields.iter().map(reader).collect();
         let rows_bytes = readers.iter().flat_map(|reader| &reader.row_bytes).sum();
         Self { readers, rows_bytes }
+    }
+
+    /// The same, which makes tokens by files that this worker has.
+    ///
+    /// # Errors
+    /// The recipe wants one that is not there.
+    pub(crate) fn tokenizing(mut self, tokenizers: &Tokenizers) -> Result<Self, String> {
+        for reader in &mut self.readers {
+            if let FieldKind::Tokens(tokens) = &reader.spec.kind {
+                reader.tokenizer = Some(tokenizers.of(&reader.spec.name, tokens)?);
+            }
+        }
+        Ok(self)
     }
 
     /// Regions of a part that the fields have.
@@ -112,6 +131,12 @@ impl FieldReader {
             let name = self.spec.name.clone();
             RenderError::Bad(BadImage::Field(FieldFault { name, reason }))
         };
+        if matches!(self.spec.kind, FieldKind::Tokens(_)) && self.tokenizer.is_none() {
+            // Not the sample's fault: a worker that has the file makes its tokens.
+            let name = &self.spec.name;
+            let reason = format!("no tokenizer is here for field `{name}`: see augment.tokenizers");
+            return Err(RenderError::Device { reason });
+        }
         match bytes {
             Some(bytes) => self.read_present(bytes, rows).map_err(fault),
             None => self.fill_default(rows).map_err(fault),
@@ -128,9 +153,18 @@ impl FieldReader {
             FieldKind::Text { truncate, .. } => {
                 text::put_text(text::checked(bytes)?, *truncate, rows)
             }
-            FieldKind::Npy { .. } | FieldKind::Npz { .. } | FieldKind::Tokens(_) => {
-                Err("fields of this kind are not read here".to_owned())
+            FieldKind::Npy { dtype, shape } => {
+                let array = headwater_npy::npy(bytes).map_err(|fault| fault.0)?;
+                array::put(&array, *dtype, shape, rows[0])
             }
+            FieldKind::Npz { member, dtype, shape } => {
+                let array = headwater_npy::npz(bytes, member, rows[0].len() as u64);
+                array::put(&array.map_err(|fault| fault.0)?, *dtype, shape, rows[0])
+            }
+            FieldKind::Tokens(tokens) => match &self.tokenizer {
+                Some(tokenizer) => tokens::read(tokenizer, tokens, bytes, rows),
+                None => Err("there is no tokenizer".to_owned()),
+            },
         }
     }
 
@@ -149,3 +183,6 @@ impl FieldReader {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -156,7 +156,12 @@ fn trust_own(loaded: &mut Loaded) -> Result<(), ConfigError> {
     let called = recipe.python_functions().map(|function| function.module().to_owned());
     let served = loaded.config.dataset.iter().flat_map(|dataset| dataset.served().python_modules());
     let served: Vec<String> = served.collect();
+    let tokenizers = recipe.tokens().map(|(_, tokens)| PathBuf::from(&tokens.tokenizer));
+    let tokenizers: Vec<_> = tokenizers.filter(|path| !path.as_os_str().is_empty()).collect();
     let Config { augment, storage, .. } = &mut loaded.config;
+    augment.tokenizers.extend(tokenizers);
+    augment.tokenizers.sort();
+    augment.tokenizers.dedup();
     augment.python_modules.extend(called);
     storage.python_modules.extend(served);
     for modules in [&mut augment.python_modules, &mut storage.python_modules] {

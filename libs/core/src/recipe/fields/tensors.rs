@@ -64,6 +64,15 @@ impl FieldSpec {
         }
     }
 
+    /// All names that a batch has for it: those of its tensors, and where it differs in size those under which
+    /// Python has it without padding.
+    #[must_use]
+    pub fn names(&self) -> Vec<String> {
+        let tensors = self.tensors().into_iter().map(|tensor| tensor.name);
+        let packed = ["data", "offsets"].map(|what| format!("{}_{what}", self.name));
+        tensors.chain(packed.into_iter().filter(|_| self.bytes_max().is_some())).collect()
+    }
+
     /// Name of the tensor of the sizes of a field that differs in size.
     #[must_use]
     pub fn sizes_name(&self) -> String {

@@ -63,15 +63,16 @@ impl Recipe {
             validate_names(&at, spec)?;
             validate_kind(&at, &spec.kind)?;
             for tensor in spec.tensors() {
-                let name = &tensor.name;
-                if names.contains(name) || TAKEN.contains(&name.as_str()) {
+                validate_size(&at, &tensor)?;
+            }
+            for name in spec.names() {
+                if names.contains(&name) || TAKEN.contains(&name.as_str()) {
                     let rule = format!(
                         "the batch has something else of the name `{name}`: choose another one"
                     );
                     return Err(wrong(format!("{at}.name"), &spec.name, rule));
                 }
-                validate_size(&at, &tensor)?;
-                names.push(tensor.name);
+                names.push(name);
             }
         }
         Ok(())
