@@ -1,17 +1,15 @@
 //! What a batch will hold, computed beside the tiers by the code that they compute it with.
 
+mod readers;
 pub(crate) mod render;
 
 use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
-use headwater_augment::decode::Decoder;
 use headwater_augment::part::{SampleFault, SampleFields, check_bytes, next_substitute};
+use headwater_augment::render::RenderError;
 use headwater_augment::render::boxes::SampleBoxes;
-use headwater_augment::render::{Followers, RenderError};
-use headwater_augment::siblings::FieldReaders;
-use headwater_augment::simd::Simd;
 use headwater_batch_view::{DrawSource, SampleView, Substitution};
 use headwater_core::draw::Extent;
 use headwater_core::sampler::{BatchPlan, Sampler};
@@ -24,6 +22,8 @@ use serde::Serialize;
 use tokio::task::JoinSet;
 
 use headwater_config::Config;
+
+use readers::Readers;
 
 /// Plans batches of one configuration.
 pub(crate) struct Planner {
@@ -60,13 +60,6 @@ struct Usable {
     image: Option<Extent>,
     /// One entry for each of the recipe's lists of boxes.
     boxes: Vec<SampleBoxes>,
-}
-
-/// What reads samples.
-struct Readers {
-    decoder: Decoder,
-    fields: FieldReaders,
-    followers: Followers,
 }
 
 // === impl Planner ===
@@ -135,11 +128,7 @@ impl Planner {
         let batch = sampler.batch(epoch, step)?;
         let shares = sampler.weights(epoch, step);
         let names = self.manifests.iter().map(|manifest| manifest.dataset().to_owned());
-        let mut readers = Readers {
-            decoder: Decoder::new(self.config.recipe.decode_limits())?,
-            fields: FieldReaders::new(&self.recipe),
-            followers: Followers::new(Simd::best()),
-        };
+        let mut readers = Readers::new(&self.config, &self.recipe)?;
         let mut samples = Vec::with_capacity(batch.samples.len());
         for sample in &batch.samples {
             samples.push(self.sample(&batch, sample, &mut readers).await?);
