@@ -80,7 +80,7 @@ def services(monkeypatch, tmp_path):
 
 def load(data, **options):
     given = {"recipe": RECIPE, "batch_size": 6, "seed": 11, "embedded": "threads", **options}
-    return headwater.Loader(data, **given)
+    return headwater.Loader(data, **{key: value for key, value in given.items() if value is not None})
 
 
 def array(tensor):
@@ -127,8 +127,10 @@ def test_digests_do_not_depend_on_workers_and_go_on_after_a_stop(data):
         whole = [batch.digest for batch in loader]
         whole += [batch.digest for batch in loader]
     assert len(set(whole)) == len(whole) == 8
-    with load(data, epochs=2, embedded="process") as loader:
-        assert [batch.digest for batch in loader] == whole[:4]
+    # A process of its own with several threads; and parts of one sample each, which go where there is room.
+    for options in ({"embedded": None, "augment_threads": 3}, {"augment_threads": 2, "part_samples": 1}):
+        with load(data, epochs=2, **options) as loader:
+            assert [batch.digest for batch in loader] == whole[:4], options
     with load(data, epochs=2) as loader:
         iteration = iter(loader)
         assert [next(iteration).digest for _ in range(3)] == whole[:3]
