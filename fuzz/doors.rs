@@ -122,8 +122,8 @@ pub(crate) fn fields(bytes: &[u8]) {
             PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/fields/clip-tokenizer.json"));
         let fuzzed = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/data/fields/clip-tokenizer.json"));
         let path = if tokenizer.exists() { tokenizer } else { fuzzed };
-        let tokenizers = Tokenizers::open(&[path]).expect("a tokenizer");
-        let sha256 = tokenizers.sha256s().next().expect("one").to_owned();
+        let tokenizers = Tokenizers::open(std::slice::from_ref(&path)).expect("a tokenizer");
+        let sha256 = tokenizers.sha256(&path).expect("one").to_owned();
         let kinds = [
             serde_json::json!({"kind": "int"}),
             serde_json::json!({"kind": "float"}),
@@ -393,7 +393,7 @@ pub(crate) fn tensorcom(bytes: &[u8]) {
     let width = usize::from(header[1] - b'0');
     assert_eq!(body.len() as u64, shape.iter().product::<u64>() * width as u64);
     match &header[..2] {
-        b"i4" => {
+        b"i4" if dtype == Dtype::I64 => {
             let wide = body.as_chunks::<4>().0.iter().map(|n| i64::from(i32::from_le_bytes(*n)));
             assert!(wide.flat_map(i64::to_le_bytes).eq(data), "other numbers");
         }

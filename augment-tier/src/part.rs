@@ -313,6 +313,7 @@ impl<R: RowBytes> ViewSink for RowSink<'_, R> {
 
 #[cfg(test)]
 mod tests {
+    use bytes::Bytes;
     use headwater_core::{Layout, SampleId};
 
     use super::*;
@@ -430,5 +431,68 @@ mod tests {
         assert_eq!(position, 1);
         assert!(matches!(error, RenderError::Bad(_)));
         assert!(error.to_string().contains("5 bytes, more than 4: raise recipe.raw_bytes_max"));
+    }
+
+    /// A recipe of one view of one pixel, and a field of numbers.
+    fn with_a_number() -> PartPlan {
+        let number = serde_json::json!({"name": "n", "field": "cnt", "kind": "int"});
+        let mut recipe = Recipe::preset("imagenet-eval", Dtype::U8).unwrap();
+        (recipe.tensors[0].height, recipe.tensors[0].width) = (1, 1);
+        recipe.fields = vec![serde_json::from_value(number).unwrap()];
+        recipe.validate().unwrap();
+        PartPlan::new(Arc::new(recipe))
+    }
+
+    #[test]
+    fn fields_lie_before_the_labels_and_a_bad_one_leaves_its_row_alone() {
+        let plan = with_a_number();
+        let encoded = [[1u8], [2], [3]];
+        let numbers = [&b"7"[..], b"seven", b"-1"].map(|text| [Some(Bytes::from_static(text))]);
+        let samples = [0usize, 1, 2].map(|at| PartSample {
+            key: RenderKey { seed: 0, epoch: 0, pass: 0, sample: SampleId(at as u64 + 1) },
+            encoded: &encoded[at],
+            entries: &[],
+            siblings: &numbers[at],
+            label: 5,
+        });
+        let scales = PartScales::of(plan.recipe());
+        let together = |samples: &[PartSample<'_>]| {
+            let mut rows: Vec<Row> = samples.iter().map(|_| Row::new()).collect();
+            let mut places: Vec<&mut Row> = rows.iter_mut().collect();
+            let ends = plan.render_samples(&mut Painter, &scales, samples, &mut places);
+            (ends, rows)
+        };
+        let (ends, rows) = together(&samples);
+        let said = ends[1].as_ref().unwrap_err();
+        let reason = "field `n`: `seven` is not a whole number of 64 bits";
+        assert_eq!((said.to_string().as_str(), ends.len()), (reason, 3));
+        assert!(matches!(said, RenderError::Bad(BadImage::Field(_))));
+        let row = |view: u8, number: i64| {
+            Row(vec![vec![view; 3], number.to_le_bytes().to_vec(), 5i64.to_le_bytes().to_vec()])
+        };
+        assert!(ends[0].is_ok() && ends[2].is_ok());
+        assert_eq!(rows, [row(1, 7), Row::new(), row(3, -1)]);
+        // One after the other it is the same.
+        for (sample, together) in samples.iter().zip(rows) {
+            let mut row = Row::new();
+            let end = plan.render_sample(&mut Painter, sample, &scales, &mut row);
+            assert_eq!((row, end.is_ok()), (together, sample.encoded != [2]));
+        }
+    }
+
+    /// The rows of one sample, `0xee` where nothing has been written.
+    #[derive(Debug, PartialEq)]
+    struct Row(Vec<Vec<u8>>);
+
+    impl Row {
+        fn new() -> Self {
+            Self(vec![vec![0xee; 3], vec![0xee; 8], vec![0xee; 8]])
+        }
+    }
+
+    impl RowBytes for Row {
+        fn region_mut(&mut self, i: usize) -> &mut [u8] {
+            &mut self.0[i]
+        }
     }
 }

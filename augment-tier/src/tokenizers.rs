@@ -54,9 +54,11 @@ impl Tokenizers {
         Ok(Self { files: Arc::new(paths.iter().map(open).collect::<Result<_, _>>()?) })
     }
 
-    /// The SHA-256 of each file, in hexadecimal digits.
-    pub fn sha256s(&self) -> impl Iterator<Item = &str> {
-        self.files.iter().map(|file| file.sha256.as_str())
+    /// The SHA-256 of one of the files, in hexadecimal digits; `None` for others.
+    #[must_use]
+    pub fn sha256(&self, path: &Path) -> Option<&str> {
+        let file = self.files.iter().find(|file| file.path == path)?;
+        Some(&file.sha256)
     }
 
     /// The tokenizer of a field of the recipe.

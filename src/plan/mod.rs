@@ -1,15 +1,19 @@
 //! What a batch will hold, computed beside the tiers by the code that they compute it with.
 
-mod readers;
 pub(crate) mod render;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Error, Result, bail};
+use headwater_augment::decode::Decoder;
+use headwater_augment::image::RgbImage;
 use headwater_augment::part::{SampleFault, SampleFields, check_bytes, next_substitute};
-use headwater_augment::render::RenderError;
 use headwater_augment::render::boxes::SampleBoxes;
+use headwater_augment::render::{Followers, RenderError};
+use headwater_augment::siblings::FieldReaders;
+use headwater_augment::simd::Simd;
+use headwater_augment::tokenizers::Tokenizers;
 use headwater_batch_view::{DrawSource, SampleView, Substitution};
 use headwater_core::draw::Extent;
 use headwater_core::sampler::{BatchPlan, Sampler};
@@ -23,13 +27,12 @@ use tokio::task::JoinSet;
 
 use headwater_config::Config;
 
-use readers::Readers;
-
 /// Plans batches of one configuration.
 pub(crate) struct Planner {
     config: Config,
     recipe: Recipe,
     fields: SampleFields,
+    readers: FieldReaders,
     manifests: Vec<Arc<Manifest>>,
     datasets: Vec<Dataset>,
     /// A storage node of this process, where no other is asked; ends with the planner.
@@ -60,6 +63,12 @@ struct Usable {
     image: Option<Extent>,
     /// One entry for each of the recipe's lists of boxes.
     boxes: Vec<SampleBoxes>,
+}
+
+/// What reads a sample's images, and what follows their views.
+struct ImageReaders {
+    decoder: Decoder,
+    followers: Followers,
 }
 
 // === impl Planner ===
@@ -104,13 +113,13 @@ impl Planner {
             datasets.push(client.dataset(Arc::clone(&manifest)));
             manifests.push(manifest);
         }
-        let recipe = config.recipe.recipe()?;
         let fields = SampleFields::parse(&receiver.image_field, &receiver.label_field)?;
-        let fields = fields.with_siblings(&recipe.sibling_fields())?;
+        let (recipe, tokenizers) = tokenized(config)?;
         Ok(Self {
             config: Config { receiver: receiver.clone(), ..config.clone() },
+            fields: fields.with_siblings(&recipe.sibling_fields())?,
+            readers: FieldReaders::new(&recipe).tokenizing(&tokenizers).map_err(Error::msg)?,
             recipe,
-            fields,
             manifests,
             datasets,
             _node: node,
@@ -128,7 +137,10 @@ impl Planner {
         let batch = sampler.batch(epoch, step)?;
         let shares = sampler.weights(epoch, step);
         let names = self.manifests.iter().map(|manifest| manifest.dataset().to_owned());
-        let mut readers = Readers::new(&self.config, &self.recipe)?;
+        let mut readers = ImageReaders {
+            decoder: Decoder::new(self.config.recipe.decode_limits())?,
+            followers: Followers::new(Simd::best()),
+        };
         let mut samples = Vec::with_capacity(batch.samples.len());
         for sample in &batch.samples {
             samples.push(self.sample(&batch, sample, &mut readers).await?);
@@ -162,7 +174,7 @@ impl Planner {
         &self,
         batch: &BatchPlan,
         asked: &SampleRef,
-        readers: &mut Readers,
+        readers: &mut ImageReaders,
     ) -> Result<SampleView> {
         let manifest = &self.manifests[usize::from(asked.dataset)];
         let (used_index, usable, reason) = self.usable(asked, readers).await?;
@@ -182,7 +194,7 @@ impl Planner {
     async fn usable(
         &self,
         asked: &SampleRef,
-        readers: &mut Readers,
+        readers: &mut ImageReaders,
     ) -> Result<(u32, Usable, Option<String>)> {
         let shard = &self.manifests[usize::from(asked.dataset)].shards()[asked.shard as usize];
         let (mut first, mut index) = (None, asked.index);
@@ -207,11 +219,23 @@ impl Planner {
         }
     }
 
+    /// The verdict on what lies beside a sample's image; the outer error says nothing of the sample.
+    fn judge_fields(&self, sample: &EncodedSample) -> Result<Result<(), SampleFault>> {
+        if sample.fields.is_err() {
+            return Ok(Ok(()));
+        }
+        match self.readers.read(&self.fields.siblings(sample)) {
+            Ok(_) => Ok(Ok(())),
+            Err(RenderError::Bad(bad)) => Ok(Err(SampleFault::Image(bad))),
+            Err(other) => Err(other.into()),
+        }
+    }
+
     /// The sample, or the verdict on it.
     fn try_sample(
         &self,
         read: &[EncodedSample],
-        readers: &mut Readers,
+        readers: &mut ImageReaders,
     ) -> Result<Result<Usable, SampleFault>> {
         let sample = read.first().context("the storage tier has sent no sample")?;
         let found = self.fields.label(sample).and_then(|label| {
@@ -225,14 +249,17 @@ impl Planner {
             Ok(found) => found,
             Err(fault) => return Ok(Err(fault)),
         };
+        if let Err(fault) = self.judge_fields(sample)? {
+            return Ok(Err(fault));
+        }
         let key = sample.key.clone();
         let siblings = self.fields.siblings(sample);
-        let Readers { decoder, fields, followers } = readers;
-        let read = fields.read(&siblings).and_then(|_| {
-            if self.recipe.tensors.is_empty() {
-                return Ok((None, Vec::new()));
-            }
-            let image = decoder.decode(&encoded)?.extent();
+        if self.recipe.tensors.is_empty() {
+            return Ok(Ok(Usable { key, label, image: None, boxes: Vec::new() }));
+        }
+        let ImageReaders { decoder, followers } = readers;
+        let image = decoder.decode(&encoded).map(RgbImage::extent).map_err(RenderError::from);
+        let read = image.and_then(|image| {
             followers.read(&self.recipe, &siblings, image)?;
             Ok((Some(image), followers.boxes().to_vec()))
         });
@@ -243,6 +270,20 @@ impl Planner {
             Err(error) => Err(error.into()),
         }
     }
+}
+
+/// The recipe as a receiver has it, and the tokenizers that it or the workers' section names.
+fn tokenized(config: &Config) -> Result<(Recipe, Tokenizers)> {
+    let mut recipe = config.recipe.recipe()?;
+    let mut paths = config.augment.tokenizers.clone();
+    let named = recipe.tokens().map(|(_, tokens)| PathBuf::from(&tokens.tokenizer));
+    paths.extend(named.filter(|path| !path.as_os_str().is_empty()));
+    let tokenizers = Tokenizers::open(&paths)?;
+    recipe.set_tokenizers(|path| {
+        let sha256 = tokenizers.sha256(Path::new(path)).map(str::to_owned);
+        sha256.with_context(|| format!("tokenizer `{path}` was not read"))
+    })?;
+    Ok((recipe, tokenizers))
 }
 
 #[cfg(test)]

@@ -73,7 +73,7 @@ impl FieldReaders {
     ///
     /// # Errors
     /// The recipe wants one that is not there.
-    pub(crate) fn tokenizing(mut self, tokenizers: &Tokenizers) -> Result<Self, String> {
+    pub fn tokenizing(mut self, tokenizers: &Tokenizers) -> Result<Self, String> {
         for reader in &mut self.readers {
             if let FieldKind::Tokens(tokens) = &reader.spec.kind {
                 reader.tokenizer = Some(tokenizers.of(&reader.spec.name, tokens)?);

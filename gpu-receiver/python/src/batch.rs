@@ -94,9 +94,9 @@ impl Batch {
 
     fn find(&self, name: &str) -> PyResult<Option<Named>> {
         let tensors = self.received.layout().tensors();
-        match tensors.iter().position(|tensor| tensor.name == name) {
-            Some(index) if !self.is_padded(name) => return Ok(Some(Named::Tensor(self.at(index)))),
-            _ => {}
+        let index = tensors.iter().position(|tensor| tensor.name == name);
+        if let Some(index) = index.filter(|_| !self.is_padded(name)) {
+            return Ok(Some(Named::Tensor(self.at(index))));
         }
         if let Some(drawn) = self.drawn().iter().find(|tensor| tensor.name() == name) {
             return Ok(Some(Named::Tensor(drawn.clone())));

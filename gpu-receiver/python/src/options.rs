@@ -156,8 +156,11 @@ fn trust_own(loaded: &mut Loaded) -> Result<(), ConfigError> {
     let called = recipe.python_functions().map(|function| function.module().to_owned());
     let served = loaded.config.dataset.iter().flat_map(|dataset| dataset.served().python_modules());
     let served: Vec<String> = served.collect();
-    let tokenizers = recipe.tokens().map(|(_, tokens)| PathBuf::from(&tokens.tokenizer));
-    let tokenizers: Vec<_> = tokenizers.filter(|path| !path.as_os_str().is_empty()).collect();
+    let tokenizers = recipe.tokens().map(|(_, tokens)| tokens.tokenizer.as_str());
+    let named = tokenizers.filter(|path| !path.is_empty());
+    // Services may run in another folder.
+    let tokenizers: Vec<_> =
+        named.map(|path| std::path::absolute(path).unwrap_or_else(|_| path.into())).collect();
     let Config { augment, storage, .. } = &mut loaded.config;
     augment.tokenizers.extend(tokenizers);
     augment.tokenizers.sort();
