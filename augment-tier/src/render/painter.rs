@@ -33,6 +33,7 @@ struct Brush {
     simd: Simd,
     blur: blur::Scratch,
     boxes: pil_blur::Scratch,
+    columns: warp::Scratch,
     spare: Planes,
     python: PythonCalls,
 }
@@ -144,6 +145,7 @@ impl Brush {
             simd,
             blur: blur::Scratch::default(),
             boxes: pil_blur::Scratch::default(),
+            columns: warp::Scratch::default(),
             spare: Planes::new(),
             python: PythonCalls::new(simd),
         }
@@ -156,7 +158,7 @@ impl Brush {
         view: &mut Planes,
         ops: &[DrawnOp],
     ) -> Result<(), RenderError> {
-        let Self { simd, blur, boxes, spare, python } = self;
+        let Self { simd, blur, boxes, columns, spare, python } = self;
         let simd = *simd;
         for op in ops {
             match *op {
@@ -188,11 +190,11 @@ impl Brush {
                 DrawnOp::AutoContrast => levels::apply(simd, view, Change::AutoContrast),
                 DrawnOp::Affine { matrix, filter, fill } => {
                     let warp = Warp { map: Map::Affine(matrix), filter, fill };
-                    warp::apply(simd, view, &warp, spare);
+                    warp::apply(simd, view, &warp, spare, columns);
                 }
                 DrawnOp::Perspective { coefficients, filter, fill } => {
                     let warp = Warp { map: Map::Perspective(coefficients), filter, fill };
-                    warp::apply(simd, view, &warp, spare);
+                    warp::apply(simd, view, &warp, spare, columns);
                 }
                 DrawnOp::PilBlur { radius } => pil_blur::apply(simd, view, radius, boxes),
                 DrawnOp::GaussianNoise { mean, sigma, seed } => {

@@ -65,11 +65,11 @@ fn they_are_pillows_on_all_sets_of_instructions() {
                 }
                 Op::Affine { filter, matrix, fill } => {
                     let warp = Warp { map: Map::Affine(matrix), filter, fill };
-                    warp::apply(simd, &mut view, &warp, &mut spare);
+                    warp::apply(simd, &mut view, &warp, &mut spare, &mut Default::default());
                 }
                 Op::Perspective { filter, coefficients, fill } => {
                     let warp = Warp { map: Map::Perspective(coefficients), filter, fill };
-                    warp::apply(simd, &mut view, &warp, &mut spare);
+                    warp::apply(simd, &mut view, &warp, &mut spare, &mut Default::default());
                 }
                 Op::Resize { filter, size: [width, height] } => {
                     let resized = Extent { width, height };

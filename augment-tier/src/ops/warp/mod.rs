@@ -31,12 +31,24 @@ pub struct Warp {
     pub fill: [u8; 3],
 }
 
-/// Moves the pixels of a view. `spare` is memory.
-pub fn apply(simd: Simd, view: &mut Planes, warp: &Warp, spare: &mut Planes) {
+/// Memory that is used again.
+#[derive(Debug, Default)]
+pub struct Scratch {
+    columns: Vec<Option<usize>>,
+}
+
+/// Moves the pixels of a view. `spare` and `scratch` are memory.
+pub fn apply(
+    simd: Simd,
+    view: &mut Planes,
+    warp: &Warp,
+    spare: &mut Planes,
+    scratch: &mut Scratch,
+) {
     spare.reset(view.extent());
     match (simd, warp.map) {
         (_, Map::Affine(matrix)) if warp.filter == Filter::Nearest => {
-            fixed::nearest(view, &matrix, warp.fill, spare);
+            fixed::nearest(view, &matrix, warp.fill, spare, &mut scratch.columns);
         }
         (Simd::Plain, _) => plain::apply(view, warp, spare),
         (simd, _) => blocks::apply(simd, view, warp, spare),

@@ -3,6 +3,7 @@
 mod crop;
 mod erase;
 mod key;
+mod layers;
 mod normal;
 mod ops;
 mod params;
@@ -18,6 +19,7 @@ mod warp;
 
 pub use crate::geometry::{CropBox, Extent, Origin};
 pub use key::{DrawKey, DrawRng};
+pub use layers::Layers;
 pub use normal::Normals;
 pub use params::{DrawnOp, EraseWith, Filter, JitterStep, Padding, PaddingMode, ViewParams};
 pub use policy::{Augment, Layer};

@@ -5,6 +5,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::key::DrawRng;
+use super::layers::Layers;
 use super::params::{DrawnOp, JitterStep};
 use super::warp;
 use crate::geometry::Extent;
@@ -120,7 +121,7 @@ type AutoPair = [(Augment, f64, u32); 2];
 
 impl RandAugment {
     /// The operations for a view of size `view`.
-    pub fn layers(&self, view: Extent, rng: &mut DrawRng) -> Vec<Layer> {
+    pub fn layers(&self, view: Extent, rng: &mut DrawRng) -> Layers {
         let strength = Strength::of_view(view);
         let layer = |_| {
             let augment = SPACE[rng.below(SPACE.len() as u64) as usize];
@@ -132,7 +133,7 @@ impl RandAugment {
 
     pub(super) fn draw(&self, view: Extent, rng: &mut DrawRng, to: &mut Vec<DrawnOp>) {
         let look = (self.interpolation, self.fill);
-        Layer::draw_all(self.layers(view, rng), Style::Torchvision, view, look, rng, to);
+        Layer::draw_all(&self.layers(view, rng), Style::Torchvision, view, look, rng, to);
     }
 }
 
@@ -140,16 +141,17 @@ impl RandAugment {
 
 impl TrivialAugmentWide {
     /// The operation for a view.
-    pub fn layers(&self, rng: &mut DrawRng) -> Vec<Layer> {
+    pub fn layers(&self, rng: &mut DrawRng) -> Layers {
         let augment = SPACE[rng.below(SPACE.len() as u64) as usize];
         let bin = rng.below(self.num_magnitude_bins.into()) as u32;
         let value = Strength::WIDE.value(augment, bin, self.num_magnitude_bins);
-        vec![Layer { augment, value: signed(augment, value, rng), level: 0.0 }]
+        let value = signed(augment, value, rng);
+        Layers::from_iter([Layer { augment, value, level: 0.0 }])
     }
 
     pub(super) fn draw(&self, view: Extent, rng: &mut DrawRng, to: &mut Vec<DrawnOp>) {
         let look = (self.interpolation, self.fill);
-        Layer::draw_all(self.layers(rng), Style::Torchvision, view, look, rng, to);
+        Layer::draw_all(&self.layers(rng), Style::Torchvision, view, look, rng, to);
     }
 }
 
@@ -157,7 +159,7 @@ impl TrivialAugmentWide {
 
 impl AutoAugment {
     /// The operations for a view of size `view`.
-    pub fn layers(&self, view: Extent, rng: &mut DrawRng) -> Vec<Layer> {
+    pub fn layers(&self, view: Extent, rng: &mut DrawRng) -> Layers {
         let strength = Strength::of_view(view);
         let pairs = self.policy.pairs();
         let pair = &pairs[rng.below(pairs.len() as u64) as usize];
@@ -172,7 +174,7 @@ impl AutoAugment {
 
     pub(super) fn draw(&self, view: Extent, rng: &mut DrawRng, to: &mut Vec<DrawnOp>) {
         let look = (self.interpolation, self.fill);
-        Layer::draw_all(self.layers(view, rng), Style::Torchvision, view, look, rng, to);
+        Layer::draw_all(&self.layers(view, rng), Style::Torchvision, view, look, rng, to);
     }
 }
 
@@ -180,7 +182,7 @@ impl AutoAugment {
 
 impl TimmRandAugment {
     /// The operations for a view.
-    pub fn layers(&self, rng: &mut DrawRng) -> Vec<Layer> {
+    pub fn layers(&self, rng: &mut DrawRng) -> Layers {
         let layer = |_| {
             let augment = TIMM_SPACE[rng.below(TIMM_SPACE.len() as u64) as usize];
             rng.gate(self.p).then(|| {
@@ -198,7 +200,7 @@ impl TimmRandAugment {
 
     pub(super) fn draw(&self, view: Extent, rng: &mut DrawRng, to: &mut Vec<DrawnOp>) {
         let look = (self.interpolation, self.fill);
-        Layer::draw_all(self.layers(rng), Style::Timm, view, look, rng, to);
+        Layer::draw_all(&self.layers(rng), Style::Timm, view, look, rng, to);
     }
 
     /// timm's `LEVEL_TO_ARG`.
@@ -285,7 +287,7 @@ fn signed(augment: Augment, value: f64, rng: &mut DrawRng) -> f64 {
 
 impl Layer {
     fn draw_all(
-        layers: Vec<Self>,
+        layers: &[Self],
         style: Style,
         view: Extent,
         (interpolation, fill): (Interpolation, [u8; 3]),

@@ -145,7 +145,7 @@ fn values_are_within_what_timm_writes() {
     let policy = TimmRandAugment { p: 1.0, magnitude_std: 3.0, ..TimmRandAugment::default() };
     let mut signs = [0; 2];
     for sample in 0..4000 {
-        for Layer { augment, value, .. } in policy.layers(&mut rng(sample)) {
+        for &Layer { augment, value, .. } in policy.layers(&mut rng(sample)).iter() {
             let (least, greatest) = match augment {
                 Augment::Rotate => (-30.0, 30.0),
                 Augment::ShearX | Augment::ShearY => (-0.3, 0.3),

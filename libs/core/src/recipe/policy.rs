@@ -6,9 +6,10 @@ use serde::{Deserialize, Serialize};
 
 use super::error::{RecipeError, wrong};
 use super::interpolation::Interpolation;
+use crate::draw::Layers;
 
 /// Operations that a policy may apply to one view.
-const OPS: RangeInclusive<u32> = 1..=16;
+const OPS: RangeInclusive<u32> = 1..=Layers::MAX as u32;
 /// Magnitudes that a policy may have.
 const BINS: RangeInclusive<u32> = 2..=1024;
 
