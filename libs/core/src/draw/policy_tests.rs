@@ -113,10 +113,10 @@ fn quarter_turns_move_whole_pixels() {
 #[test]
 fn all_operations_are_chosen_alike() {
     let count = 6000;
-    let frequencies = |layers: &dyn Fn(&mut DrawRng) -> Vec<Layer>| {
+    let frequencies = |layers: &dyn Fn(&mut DrawRng) -> Layers| {
         let mut counts = BTreeMap::new();
         for sample in 0..count {
-            for layer in layers(&mut rng(sample)) {
+            for layer in layers(&mut rng(sample)).iter() {
                 *counts.entry(layer.augment).or_insert(0u32) += 1;
             }
         }
