@@ -1,7 +1,9 @@
 //! Random draws of a view, made once on the host for every back end.
 
+mod augmix;
 mod crop;
 mod erase;
+pub(crate) mod gamma;
 mod key;
 mod layers;
 mod normal;
@@ -18,6 +20,7 @@ mod view;
 mod warp;
 
 pub use crate::geometry::{CropBox, Extent, Origin};
+pub use augmix::Chain;
 pub use key::{DrawKey, DrawRng};
 pub use layers::Layers;
 pub use normal::Normals;

@@ -96,6 +96,23 @@ pub(super) const TIMM_SPACE: [Augment; 15] = [
     TranslateY,
 ];
 
+/// The choices of timm's AugMix, in its order.
+pub(super) const AUGMIX_SPACE: [Augment; 13] = [
+    AutoContrast,
+    Color,
+    Contrast,
+    Brightness,
+    Sharpness,
+    Equalize,
+    Rotate,
+    Posterize,
+    Solarize,
+    ShearX,
+    ShearY,
+    TranslateX,
+    TranslateY,
+];
+
 /// Magnitudes of torchvision's `AutoAugment`.
 const AUTO_BINS: u32 = 10;
 /// timm's levels are tenths of this.
@@ -192,7 +209,7 @@ impl TimmRandAugment {
                     self.magnitude
                 };
                 let level = level.clamp(0.0, LEVEL_MAX);
-                Layer { augment, value: self.value(augment, level, rng), level }
+                Layer { augment, value: timm_value(augment, level, self.increasing, rng), level }
             })
         };
         (0..self.num_ops).filter_map(layer).collect()
@@ -202,26 +219,26 @@ impl TimmRandAugment {
         let look = (self.interpolation, self.fill);
         Layer::draw_all(&self.layers(rng), Style::Timm, view, look, rng, to);
     }
+}
 
-    /// timm's `LEVEL_TO_ARG`.
-    fn value(&self, augment: Augment, level: f64, rng: &mut DrawRng) -> f64 {
-        let share = level / LEVEL_MAX;
-        let mut either = |value: f64| if rng.gate(0.5) { -value } else { value };
-        match augment {
-            Rotate => either(share * 30.0),
-            ShearX | ShearY => either(share * 0.3),
-            TranslateX | TranslateY => either(share * TIMM_TRANSLATE),
-            Color | Contrast | Brightness | Sharpness if self.increasing => {
-                (1.0 + either(share * 0.9)).max(0.1)
-            }
-            Color | Contrast | Brightness | Sharpness => share * 1.8 + 0.1,
-            Posterize if self.increasing => 4.0 - (share * 4.0).trunc(),
-            Posterize => (share * 4.0).trunc(),
-            Solarize if self.increasing => 256.0 - (share * 256.0).trunc(),
-            Solarize => (share * 256.0).trunc(),
-            SolarizeAdd => (share * 110.0).trunc(),
-            Identity | AutoContrast | Equalize | Invert => 0.0,
+/// timm's `LEVEL_TO_ARG`.
+pub(super) fn timm_value(augment: Augment, level: f64, increasing: bool, rng: &mut DrawRng) -> f64 {
+    let share = level / LEVEL_MAX;
+    let mut either = |value: f64| if rng.gate(0.5) { -value } else { value };
+    match augment {
+        Rotate => either(share * 30.0),
+        ShearX | ShearY => either(share * 0.3),
+        TranslateX | TranslateY => either(share * TIMM_TRANSLATE),
+        Color | Contrast | Brightness | Sharpness if increasing => {
+            (1.0 + either(share * 0.9)).max(0.1)
         }
+        Color | Contrast | Brightness | Sharpness => share * 1.8 + 0.1,
+        Posterize if increasing => 4.0 - (share * 4.0).trunc(),
+        Posterize => (share * 4.0).trunc(),
+        Solarize if increasing => 256.0 - (share * 256.0).trunc(),
+        Solarize => (share * 256.0).trunc(),
+        SolarizeAdd => (share * 110.0).trunc(),
+        Identity | AutoContrast | Equalize | Invert => 0.0,
     }
 }
 
@@ -286,7 +303,7 @@ fn signed(augment: Augment, value: f64, rng: &mut DrawRng) -> f64 {
 // === impl Layer ===
 
 impl Layer {
-    fn draw_all(
+    pub(super) fn draw_all(
         layers: &[Self],
         style: Style,
         view: Extent,

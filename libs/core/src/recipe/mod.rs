@@ -2,6 +2,7 @@
 //!
 //! Two recipes with equal digests give equal bytes; the digest is part of a batch's coordinates.
 
+mod augmix;
 mod decoder;
 mod dino;
 mod dinov3;
@@ -23,6 +24,7 @@ mod scaling;
 mod spec;
 mod validate;
 
+pub use augmix::TimmAugMix;
 pub use decoder::{HW_DECODER_LOAD_DEFAULT, JpegDecoder};
 pub use dinov3::Dinov3;
 pub use error::RecipeError;

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::augmix::TimmAugMix;
 use super::decoder::{self, JpegDecoder};
 use super::fp8::Fp8Scaling;
 use super::imagenet::{IMAGENET_MEAN, IMAGENET_STD};
@@ -307,6 +308,8 @@ pub enum OpSpec {
     AutoAugment(AutoAugment),
     /// timm's `RandAugment`.
     TimmRandAugment(TimmRandAugment),
+    /// timm's `AugMix`.
+    TimmAugMix(TimmAugMix),
     /// `RandomErasing` of torchvision and timm: a box of the normalised view. Comes after all others.
     Erase {
         /// Probability.
@@ -394,7 +397,8 @@ impl OpSpec {
             Self::RandAugment(_)
             | Self::TrivialAugmentWide(_)
             | Self::AutoAugment(_)
-            | Self::TimmRandAugment(_) => 1.0,
+            | Self::TimmRandAugment(_)
+            | Self::TimmAugMix(_) => 1.0,
         }
     }
 }
