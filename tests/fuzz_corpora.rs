@@ -90,6 +90,11 @@ fn files_of_numpy_are_read_or_refused() {
 }
 
 #[test]
+fn fields_of_any_bytes_are_rows_or_bad_samples() {
+    replay("fields", doors::fields);
+}
+
+#[test]
 fn files_of_hdf5_are_read_or_refused() {
     replay("hdf5", doors::hdf5);
 }

@@ -11,6 +11,7 @@ mod python;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use bytes::Bytes;
 use headwater_core::draw::{CropBox, DrawKey, DrawnOp, Extent, SampleParams, ViewParams};
 use headwater_core::recipe::{BaseSpec, DecodeLimits, DecodeScaling};
 use headwater_core::{Dtype, Recipe, SampleId};
@@ -19,6 +20,7 @@ use headwater_trace::{Span, Tier};
 use crate::decode::{DecodeError, DecodeFailure, DecodedCache, Decoder, EntryTable, Wanted};
 use crate::image::Planes;
 use crate::ops::resize::Geometry;
+use crate::siblings::FieldFault;
 use crate::simd::Simd;
 use caster::Caster;
 use painter::Painter;
@@ -46,6 +48,9 @@ pub struct PartSample<'a> {
     /// Where decoding of that file can begin, if it is a JPEG, as `headwater-jpeg` writes it: a hint, which
     /// changes no byte of the row. Empty where nothing is known.
     pub entries: &'a [u8],
+    /// What lies beside the image, in the order of [`Recipe::sibling_fields`]; `None` where the sample
+    /// does not have a field. Renderers of views do not look at it.
+    pub siblings: &'a [Option<Bytes>],
     /// Class index; -1 where it has none.
     pub label: i64,
 }
@@ -96,6 +101,9 @@ pub enum BadImage {
         /// Name of the function, and what it raised.
         said: String,
     },
+    /// A field beside the image cannot be delivered.
+    #[error(transparent)]
+    Field(#[from] FieldFault),
     /// The recipe delivers encoded bytes, and these are too many.
     #[error(
         "has {bytes} bytes, more than {bytes_max}: raise recipe.raw_bytes_max, or leave it out"
@@ -250,7 +258,8 @@ impl Renderer {
         encoded: &[u8],
         out: &mut dyn ViewSink,
     ) -> Result<Rendered, RenderError> {
-        self.render_sample(recipe, &PartSample { key, encoded, entries: &[], label: -1 }, out)
+        let sample = PartSample { key, encoded, entries: &[], siblings: &[], label: -1 };
+        self.render_sample(recipe, &sample, out)
     }
 
     /// As [`Renderer::render`], with what is known of the sample beside its bytes.

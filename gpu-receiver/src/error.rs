@@ -103,6 +103,31 @@ pub enum ReceiverError {
         /// The fields that its samples have.
         found: String,
     },
+    /// A tokenizer of the recipe cannot be read.
+    #[error(
+        "cannot read tokenizer `{path}` of recipe.fields: {reason}; name a file of this host, or give its sha256"
+    )]
+    Tokenizer {
+        /// The file.
+        path: String,
+        /// What the system said.
+        reason: String,
+    },
+    /// No sample of a dataset has a field of the recipe.
+    #[error(
+        "no sample of dataset `{dataset}` has a field `{wanted}` (recipe.fields, `{name}`), only {found}: \
+         name one of these as its `field`, or leave the field out"
+    )]
+    NoField {
+        /// Name of the dataset.
+        dataset: String,
+        /// Name of the field in the recipe.
+        name: String,
+        /// The names wanted.
+        wanted: String,
+        /// The fields that its samples have.
+        found: String,
+    },
     /// Certificates or token cannot be used.
     #[error(transparent)]
     Access(#[from] headwater_access::AccessError),

@@ -4,6 +4,7 @@ use std::borrow::Borrow;
 
 use headwater_core::Manifest;
 use headwater_core::fields::{found_instead, has_field};
+use headwater_core::recipe::FieldSpec;
 
 use crate::error::ReceiverError;
 
@@ -44,6 +45,38 @@ pub(crate) fn check_fields<M: Borrow<Manifest>>(
     }
 }
 
+/// Checks the recipe's fields against those that the storage tier has seen. A dataset without a field that has a
+/// default is told of in the log.
+///
+/// # Errors
+/// No sample of a dataset has a field that every sample must have.
+pub(crate) fn check_siblings<M: Borrow<Manifest>>(
+    manifests: &[M],
+    specs: &[FieldSpec],
+) -> Result<(), ReceiverError> {
+    for spec in specs {
+        let (name, wanted) = (&spec.name, &spec.field);
+        for manifest in manifests.iter().map(Borrow::borrow) {
+            let dataset = manifest.dataset();
+            if has_field(manifest.fields(), wanted) {
+                continue;
+            }
+            if spec.is_required() {
+                let found = found_instead(manifest.fields(), wanted);
+                let (name, wanted, dataset) = (name.clone(), wanted.clone(), dataset.to_owned());
+                return Err(ReceiverError::NoField { dataset, name, wanted, found });
+            }
+            tracing::warn!(
+                dataset,
+                field = wanted,
+                name,
+                "no sample has the field: all are the default"
+            );
+        }
+    }
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use headwater_core::{Digest, ShardEntry};
@@ -73,6 +106,24 @@ mod tests {
         let labelled = manifest("labelled", &["jpg", "cls"]);
         let [photos] = photos;
         assert!(check_fields(&[photos, labelled], "jpg|png", "cls").is_ok());
+    }
+
+    #[test]
+    fn a_field_that_no_sample_has_is_refused_unless_it_has_a_default() {
+        let photos = [manifest("captioned", &["jpg", "txt"]), manifest("photos", &["jpg", "cls"])];
+        let spec = |keys: serde_json::Value| serde_json::from_value::<FieldSpec>(keys).unwrap();
+        let caption =
+            spec(serde_json::json!({"name": "caption", "field": "txt|TEXT", "kind": "text"}));
+        let said = check_siblings(&photos, &[caption]).unwrap_err().to_string();
+        assert_eq!(
+            said,
+            "no sample of dataset `photos` has a field `txt|TEXT` (recipe.fields, `caption`), only \
+             `jpg`, `cls`: name one of these as its `field`, or leave the field out"
+        );
+        let text = serde_json::json!({"name": "txt", "kind": "text", "default": ""});
+        assert!(check_siblings(&photos, &[spec(text)]).is_ok());
+        let label = serde_json::json!({"name": "class", "field": "cls|txt", "kind": "int"});
+        assert!(check_siblings(&photos, &[spec(label)]).is_ok());
     }
 
     #[test]

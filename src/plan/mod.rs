@@ -2,12 +2,15 @@
 
 pub(crate) mod render;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Error, Result, bail};
 use headwater_augment::decode::{DecodeFailure, Decoder};
 use headwater_augment::part::{SampleFault, SampleFields, check_bytes, next_substitute};
+use headwater_augment::render::RenderError;
+use headwater_augment::siblings::FieldReaders;
+use headwater_augment::tokenizers::Tokenizers;
 use headwater_batch_view::{DrawSource, SampleView, Substitution};
 use headwater_core::draw::Extent;
 use headwater_core::sampler::{BatchPlan, Sampler};
@@ -26,6 +29,7 @@ pub(crate) struct Planner {
     config: Config,
     recipe: Recipe,
     fields: SampleFields,
+    readers: FieldReaders,
     manifests: Vec<Arc<Manifest>>,
     datasets: Vec<Dataset>,
     /// A storage node of this process, where no other is asked; ends with the planner.
@@ -98,10 +102,13 @@ impl Planner {
             datasets.push(client.dataset(Arc::clone(&manifest)));
             manifests.push(manifest);
         }
+        let fields = SampleFields::parse(&receiver.image_field, &receiver.label_field)?;
+        let (recipe, tokenizers) = tokenized(config)?;
         Ok(Self {
             config: Config { receiver: receiver.clone(), ..config.clone() },
-            recipe: config.recipe.recipe()?,
-            fields: SampleFields::parse(&receiver.image_field, &receiver.label_field)?,
+            fields: fields.with_siblings(&recipe.sibling_fields())?,
+            readers: FieldReaders::new(&recipe).tokenizing(&tokenizers).map_err(Error::msg)?,
+            recipe,
             manifests,
             datasets,
             _node: node,
@@ -197,6 +204,18 @@ impl Planner {
         }
     }
 
+    /// The verdict on what lies beside a sample's image; the outer error says nothing of the sample.
+    fn judge_fields(&self, sample: &EncodedSample) -> Result<Result<(), SampleFault>> {
+        if sample.fields.is_err() {
+            return Ok(Ok(()));
+        }
+        match self.readers.read(&self.fields.siblings(sample)) {
+            Ok(_) => Ok(Ok(())),
+            Err(RenderError::Bad(bad)) => Ok(Err(SampleFault::Image(bad))),
+            Err(other) => Err(other.into()),
+        }
+    }
+
     /// The sample, or the verdict on it.
     fn try_sample(
         &self,
@@ -215,6 +234,9 @@ impl Planner {
             Ok(found) => found,
             Err(fault) => return Ok(Err(fault)),
         };
+        if let Err(fault) = self.judge_fields(sample)? {
+            return Ok(Err(fault));
+        }
         let key = sample.key.clone();
         if self.recipe.tensors.is_empty() {
             return Ok(Ok(Usable { key, label, image: None }));
@@ -226,6 +248,20 @@ impl Planner {
             Err(error @ DecodeFailure::Passing { .. }) => Err(error.into()),
         }
     }
+}
+
+/// The recipe as a receiver has it, and the tokenizers that it or the workers' section names.
+fn tokenized(config: &Config) -> Result<(Recipe, Tokenizers)> {
+    let mut recipe = config.recipe.recipe()?;
+    let mut paths = config.augment.tokenizers.clone();
+    let named = recipe.tokens().map(|(_, tokens)| PathBuf::from(&tokens.tokenizer));
+    paths.extend(named.filter(|path| !path.as_os_str().is_empty()));
+    let tokenizers = Tokenizers::open(&paths)?;
+    recipe.set_tokenizers(|path| {
+        let sha256 = tokenizers.sha256(Path::new(path)).map(str::to_owned);
+        sha256.with_context(|| format!("tokenizer `{path}` was not read"))
+    })?;
+    Ok((recipe, tokenizers))
 }
 
 #[cfg(test)]

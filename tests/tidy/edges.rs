@@ -57,6 +57,7 @@ const MAY_DEPEND: [(&str, &[&str]); 31] = [
     // Above the tiers too: it runs them. Only the program and the wheel depend on it.
     ("libs/local", &["augment", "config", "core", "receiver", "storage", "trace", "transport"]),
     ("libs/telemetry", &["config-derive", "core", "lobby", "trace"]),
+    ("libs/npy", &[]),
     ("libs/simd", &[]),
     ("libs/trace", &[]),
     ("proto", &["core"]),
@@ -71,6 +72,7 @@ const MAY_DEPEND: [(&str, &[&str]); 31] = [
             "core",
             "interpreter",
             "jpeg",
+            "npy",
             "proto",
             "simd",
             "transport",
@@ -92,6 +94,7 @@ const MAY_DEPEND: [(&str, &[&str]); 31] = [
             "inventory",
             "jpeg",
             "lobby",
+            "npy",
             "proto",
             "simd",
             "transport",

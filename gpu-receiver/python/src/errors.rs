@@ -47,6 +47,8 @@ pub(crate) fn raised(error: ReceiverError) -> PyErr {
         | ReceiverError::Places { .. }
         | ReceiverError::NoDataset { .. }
         | ReceiverError::NoImages { .. }
+        | ReceiverError::NoField { .. }
+        | ReceiverError::Tokenizer { .. }
         | ReceiverError::NoLabels { .. } => ConfigError::new_err(text),
         ReceiverError::Storage(_) => StorageError::new_err(text),
         ReceiverError::Link(_) => LinkError::new_err(text),

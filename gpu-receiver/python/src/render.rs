@@ -88,7 +88,7 @@ impl Renderer {
         let items: Vec<_> = rows.into_iter().enumerate().collect();
         let work = |painter: &mut Painter, (at, mut row): (usize, Row<'_>)| {
             let (key, encoded, label) = (keys[at], encoded[at].bytes(), labels[at]);
-            let sample = PartSample { key, encoded, entries: &[], label };
+            let sample = PartSample { key, encoded, entries: &[], siblings: &[], label };
             self.plan.render_sample(painter, &sample, &scales, &mut row)
         };
         py.detach(|| for_each(&PAINTER, Painter::new, self.threads, items, work))
@@ -128,6 +128,11 @@ impl Renderer {
         if !recipe.decoder.is_turbojpeg() {
             return Err(ConfigError::new_err(
                 "`recipe.decoder` asks for a GPU's decoder, which only workers have: leave it out",
+            ));
+        }
+        if !recipe.fields.is_empty() {
+            return Err(ConfigError::new_err(
+                "`recipe.fields` are read beside images, and only images are given here: leave them out",
             ));
         }
         let plan = PartPlan::new(Arc::new(recipe));

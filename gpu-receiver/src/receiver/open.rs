@@ -14,6 +14,7 @@ use headwater_inventory::Machine;
 use headwater_storage_client::Dataset;
 use headwater_transport::links::Listening;
 use headwater_transport::{LinkKind, SLOTS_MAX};
+use sha2::{Digest as _, Sha256};
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 
@@ -67,6 +68,7 @@ impl Receiver {
         config.validate()?;
         recipe.validate()?;
         find_sources(&config, &mut recipe)?;
+        recipe.set_tokenizers(sha256_of)?;
         config.mask_plan(&recipe)?;
         match &host {
             // It has no slots of its own as long as it needs none.
@@ -79,7 +81,7 @@ impl Receiver {
             .enable_all()
             .build()
             .map_err(|error| ReceiverError::Closed { reason: format!("no threads: {error}") })?;
-        let (manifests, handles) = runtime.block_on(fetch_datasets(&config, datasets))?;
+        let (manifests, handles) = runtime.block_on(fetch_datasets(&config, &recipe, datasets))?;
         let autosave = AutoSave::new(&config);
         let sampler = Sampler::new(sampler_config(&config, &recipe, datasets), manifests.clone())?;
         let (sampler, start, amaxes) = resumed(sampler, &config)?;
@@ -215,6 +217,15 @@ fn find_sources(config: &ReceiverConfig, recipe: &mut Recipe) -> Result<(), Rece
         recipe.set_python_source(&module, &source.sha256);
     }
     Ok(())
+}
+
+/// SHA-256 of a tokenizer's file, by which workers know theirs.
+fn sha256_of(path: &str) -> Result<String, ReceiverError> {
+    let file = std::fs::read(path).map_err(|error| ReceiverError::Tokenizer {
+        path: path.to_owned(),
+        reason: error.to_string(),
+    })?;
+    Ok(Sha256::digest(&file).iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
 fn check_scaling(recipe: &Recipe) -> Result<(), ReceiverError> {

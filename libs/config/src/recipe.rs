@@ -2,7 +2,7 @@
 
 use headwater_config_derive::Keys;
 use headwater_core::recipe::{
-    BaseSpec, DecodeLimits, DecodeScaling, Dinov3, Fp8Scaling, HW_DECODER_LOAD_DEFAULT,
+    BaseSpec, DecodeLimits, DecodeScaling, Dinov3, FieldSpec, Fp8Scaling, HW_DECODER_LOAD_DEFAULT,
     IMAGENET_MEAN, IMAGENET_STD, Interpolation, JpegDecoder, OpSpec, RAW_BYTES_MAX, ResizePasses,
     TensorSpec,
 };
@@ -77,6 +77,9 @@ pub struct RecipeConfig {
     /// magnitudes of earlier batches; with it `window` (16), `margin` (0) and `delay` (8), in
     /// batches: docs/recipes.md says what they do.
     pub fp8: Fp8Scaling,
+    /// What batches have of a sample beside its image and its label, with any preset: `name`, `field`, `kind` and
+    /// the keys of that kind, as `int`, `text`, `json`, `npy` or `tokens`. docs/fields.md has them all.
+    pub fields: Vec<FieldSpec>,
     /// Operations on the whole image in recipe `custom`, before anything is cut.
     pub image_ops: Vec<OpSpec>,
     /// Cuts that several views share in recipe `custom`: `height`, `width` and `view`.
@@ -108,6 +111,7 @@ impl Default for RecipeConfig {
                 dinov3: None,
                 raw_bytes_max: RAW_BYTES_MAX,
                 fp8: Fp8Scaling::Static,
+                fields: Vec::new(),
                 image_ops: Vec::new(),
                 bases: Vec::new(),
                 tensors: Vec::new(),
@@ -140,6 +144,7 @@ impl RecipeConfig {
                 bases: self.bases.clone(),
                 tensors: self.tensors.clone(),
                 raw: None,
+                fields: self.fields.clone(),
                 fp8: *fp8,
             },
             (name, options) => {
@@ -159,6 +164,7 @@ impl RecipeConfig {
                     decoder: *decoder,
                     hw_decoder_load,
                     decode_limits: self.decode_limits(),
+                    fields: self.fields.clone(),
                     fp8: *fp8,
                     ..preset
                 }

@@ -174,7 +174,7 @@ impl Sheet {
 }
 
 fn is_picture(tensor: &TensorLayout) -> bool {
-    tensor.row_shape.len() == 3 && tensor.dtype != Dtype::E8m0
+    tensor.is_image
 }
 
 /// A tensor and its bytes; elements in blocks as binary32 under their scales.

@@ -172,6 +172,7 @@ impl Settled {
             bases: if has_bases { vec![base; 2] } else { Vec::new() },
             tensors,
             raw: None,
+            fields: Vec::new(),
             fp8: Fp8Scaling::Static,
         }
     }

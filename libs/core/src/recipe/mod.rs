@@ -7,6 +7,7 @@ mod decoder;
 mod dino;
 mod dinov3;
 mod error;
+mod fields;
 mod fp8;
 mod imagenet;
 mod interpolation;
@@ -28,6 +29,9 @@ pub use augmix::TimmAugMix;
 pub use decoder::{HW_DECODER_LOAD_DEFAULT, JpegDecoder};
 pub use dinov3::Dinov3;
 pub use error::RecipeError;
+pub use fields::{
+    FIELD_BYTES_MAX, FieldKind, FieldSpec, FieldTensor, JsonSpec, JsonValue, TokensSpec,
+};
 pub use fp8::{DelayedScaling, FP8_E4M3_MAX, Fp8Scaling, MX_BLOCK};
 pub use imagenet::{IMAGENET_MEAN, IMAGENET_STD};
 pub use interpolation::Interpolation;

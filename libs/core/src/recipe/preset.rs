@@ -55,6 +55,7 @@ impl Recipe {
             bases: Vec::new(),
             tensors: Vec::new(),
             raw: Some(RawSpec { bytes_max }),
+            fields: Vec::new(),
             fp8: Fp8Scaling::Static,
         }
     }
@@ -105,6 +106,7 @@ fn with(
         bases: Vec::new(),
         tensors,
         raw: None,
+        fields: Vec::new(),
         fp8: Fp8Scaling::Static,
     }
 }

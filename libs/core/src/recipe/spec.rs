@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::augmix::TimmAugMix;
 use super::decoder::{self, JpegDecoder};
+use super::fields::FieldSpec;
 use super::fp8::Fp8Scaling;
 use super::imagenet::{IMAGENET_MEAN, IMAGENET_STD};
 use super::interpolation::Interpolation;
@@ -59,6 +60,9 @@ pub struct Recipe {
     /// Delivers the encoded bytes themselves, after the image tensors.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub raw: Option<RawSpec>,
+    /// What the batch has of a sample beside its image and its label, after the encoded bytes.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub fields: Vec<FieldSpec>,
     /// What the scales of FP8 tensors follow from.
     #[serde(default, skip_serializing_if = "Fp8Scaling::is_static")]
     pub fp8: Fp8Scaling,

@@ -28,7 +28,7 @@ impl Recipe {
         {
             return Err(wrong("raw_bytes_max".into(), bytes_max, "must be from 1 to 67108864"));
         }
-        if self.tensors.is_empty() && self.raw.is_none() {
+        if self.tensors.is_empty() && self.raw.is_none() && self.fields.is_empty() {
             return Err(wrong("tensors".into(), "empty", "give one tensor at least"));
         }
         let views = self.views_per_sample();
@@ -65,6 +65,7 @@ impl Recipe {
             }
             self.validate_tensor(&format!("tensors[{index}]"), tensor)?;
         }
+        self.validate_fields()?;
         (0..self.bases.len()).try_for_each(|base| self.validate_use(base))
     }
 
@@ -124,7 +125,7 @@ impl Recipe {
         if !identifier {
             return Err(wrong(format!("{at}.name"), name, "letters, digits and _ only"));
         }
-        if matches!(tensor.dtype, Dtype::I64 | Dtype::Bool | Dtype::E8m0) {
+        if !tensor.dtype.is_for_images() {
             return Err(wrong(format!("{at}.dtype"), tensor.dtype, "not a dtype for images"));
         }
         validate_sides(at, tensor.height, tensor.width)?;
