@@ -166,12 +166,22 @@ pub struct AugmentConfig {
     /// Numbers of the users to whose receivers the `shm` link connects, beside this process's own and
     /// root.
     pub shm_allow_uids: Vec<u32>,
-    /// RDMA device of the `rdma` link: `mlx5_0` or, with its port, `mlx5_0:1`; empty: the first
-    /// with an active port.
+    /// RDMA device of the `rdma` link: `mlx5_0` or, with its port, `mlx5_0:1`; empty: one with an active
+    /// port that the receiver's is near to.
     pub rdma_device: String,
-    /// Index of the address in that port's GID table; -1: RoCE v2 over IPv4 where there is one.
+    /// Index of the address in that port's GID table; -1: RoCE v2, and near the other end's.
     #[key(unit = "none")]
     pub rdma_gid_index: i16,
+    /// Key of the partition that the `rdma` link's packets are in, such as 0x8001; 0: the first of the port's
+    /// table.
+    #[key(unit = "none")]
+    pub rdma_pkey: u16,
+    /// Traffic class of the `rdma` link's packets, from 0 to 255: on RoCE, six bits of DSCP and two of ECN.
+    #[key(unit = "none")]
+    pub rdma_traffic_class: u8,
+    /// Service level of the `rdma` link's packets, from 0 to 15: the priority on Ethernet.
+    #[key(unit = "none")]
+    pub rdma_service_level: u8,
     /// Queue pairs per receiver over which the `rdma` link spreads parts.
     #[key(unit = "queue pairs")]
     pub rdma_queue_pairs: u32,
@@ -228,6 +238,7 @@ impl AugmentConfig {
             ("python_timeout_ms", self.python_timeout_ms, 100, 1 << 32),
             ("part_bytes_max", self.part_bytes_max, 1 << 10, 1 << 40),
             ("rdma_queue_pairs", self.rdma_queue_pairs.into(), 1, QUEUE_PAIRS_MAX.into()),
+            ("rdma_service_level", self.rdma_service_level.into(), 0, 15),
             ("image_pixels_max", self.image_pixels_max, 1, 1 << 32),
             ("sessions_max", self.sessions_max as u64, 1, 1 << 16),
             ("local_shards_max", self.local_shards_max as u64, 1, 1 << 16),
@@ -364,8 +375,14 @@ impl AugmentConfig {
     /// The RDMA port of this end.
     #[must_use]
     pub fn rdma_port(&self) -> RdmaPort {
-        let gid_index = u8::try_from(self.rdma_gid_index).ok();
-        RdmaPort { device: self.rdma_device.clone(), gid_index }
+        RdmaPort {
+            device: self.rdma_device.clone(),
+            preferred: Vec::new(),
+            gid_index: u8::try_from(self.rdma_gid_index).ok(),
+            pkey: self.rdma_pkey,
+            traffic_class: self.rdma_traffic_class,
+            service_level: self.rdma_service_level,
+        }
     }
 
     pub(crate) fn decoded_cache_keep(&self) -> Duration {

@@ -1,6 +1,7 @@
 //! Configuration of a receiver: `[receiver]` in `headwater.toml`.
 
 mod device;
+mod rdma;
 mod resume;
 
 use std::path::PathBuf;
@@ -15,7 +16,6 @@ use headwater_core::patches::{PatchPlan, PatchSpec};
 use headwater_core::sampler::{Between, CurriculumPoint, EpochEnd, Order, Term};
 use headwater_discovery::Places;
 use headwater_proto::augment::{BadSamplePolicy, HEARTBEAT_MS_MAX, NAME_MAX_BYTES};
-use headwater_transport::rdma::RdmaPort;
 use headwater_transport::{LinkKind, SLOTS_MAX};
 use serde::{Deserialize, Serialize};
 
@@ -127,12 +127,22 @@ pub struct ReceiverConfig {
     /// Host that workers are told for the `tcp` link, where address translation stands between; empty:
     /// the address that it listens on or, with `[::]`, this host's address on the route to each worker.
     pub tcp_advertise: String,
-    /// RDMA device of the `rdma` link: `mlx5_0` or, with its port, `mlx5_0:1`; empty: the first
-    /// with an active port.
+    /// RDMA device of the `rdma` link: `mlx5_0` or, with its port, `mlx5_0:1`; empty: one that is near the
+    /// rank's GPU and has an active port; ranks whose GPU is as near to several take them in turn.
     pub rdma_device: String,
-    /// Index of the address in that port's GID table; -1: RoCE v2 over IPv4 where there is one.
+    /// Index of the address in that port's GID table; -1: RoCE v2, and near the other end's.
     #[key(unit = "none")]
     pub rdma_gid_index: i16,
+    /// Key of the partition that the `rdma` link's packets are in, such as 0x8001; 0: the first of the port's
+    /// table.
+    #[key(unit = "none")]
+    pub rdma_pkey: u16,
+    /// Traffic class of the `rdma` link's packets, from 0 to 255: on RoCE, six bits of DSCP and two of ECN.
+    #[key(unit = "none")]
+    pub rdma_traffic_class: u8,
+    /// Service level of the `rdma` link's packets, from 0 to 15: the priority on Ethernet.
+    #[key(unit = "none")]
+    pub rdma_service_level: u8,
     /// Time between heartbeats, in ms. A worker that misses three is given up.
     #[key(unit = "milliseconds")]
     pub heartbeat_ms: u32,
@@ -165,8 +175,8 @@ pub struct ReceiverConfig {
     pub image_field: String,
     /// Field of the class index; empty: no labels, all are -1.
     pub label_field: String,
-    /// Which parts are compared with the worker's checksum on arrival: `network` (all that did
-    /// not come by `shm`), `all` or `off`.
+    /// Which parts are compared with the worker's checksum on arrival: `network` (all that did not come by
+    /// `shm`), `sampled` (of those each session's first 64, then one in 16), `all` or `off`.
     pub verify: Verify,
     /// Weights as a function of the job's step; written as `[[curriculum]]` in the file.
     #[key(skip)]
@@ -222,6 +232,8 @@ pub struct ReceiverConfig {
 pub enum Verify {
     /// Those that came over a network link.
     Network,
+    /// Of those the first 64 of each session and after a difference, then one in 16.
+    Sampled,
     /// All.
     All,
     /// None.
@@ -262,6 +274,9 @@ impl Default for ReceiverConfig {
             tcp_advertise: String::new(),
             rdma_device: String::new(),
             rdma_gid_index: -1,
+            rdma_pkey: 0,
+            rdma_traffic_class: 0,
+            rdma_service_level: 0,
             heartbeat_ms: 1000,
             hedge_median_multiple: 4.0,
             hedge_floor_ms: 500,
@@ -352,9 +367,7 @@ impl ReceiverConfig {
         if self.image_field.is_empty() {
             return wrong("image_field", "\"\"".into(), "name the field of the image");
         }
-        if !(-1..=255).contains(&self.rdma_gid_index) {
-            return wrong("rdma_gid_index", self.rdma_gid_index.to_string(), "is -1 or an index");
-        }
+        self.check_rdma()?;
         if let Some(masks) = &self.masks {
             masks.validate()?;
         }
@@ -433,13 +446,6 @@ impl ReceiverConfig {
     pub fn slots_limit(&self) -> usize {
         let most = if self.slots_max == 0 { self.window_batches + 4 } else { self.slots_max };
         most as usize
-    }
-
-    /// The RDMA port of this end.
-    #[must_use]
-    pub fn rdma_port(&self) -> RdmaPort {
-        let gid_index = u8::try_from(self.rdma_gid_index).ok();
-        RdmaPort { device: self.rdma_device.clone(), gid_index }
     }
 
     /// The folder of checkpoints.

@@ -15,7 +15,7 @@ mod tests;
 use std::collections::BTreeMap;
 use std::num::NonZero;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use headwater_core::sampler::SamplerError;
@@ -30,6 +30,7 @@ use crate::config::ReceiverConfig;
 use crate::error::ReceiverError;
 use crate::events::{Command, DriverInbox, Event};
 use crate::ledger::{Action, Ledger, Serial};
+use crate::link_trials::LinkTrials;
 use crate::mailbox::Mailbox;
 use crate::masking::Masking;
 use crate::names::WorkerNames;
@@ -59,6 +60,8 @@ struct Session {
     outbox: mpsc::Sender<ToWorker>,
     /// The step of the slowest other receiver of the stream there.
     slowest: Option<u64>,
+    /// Set with the first lease that is given.
+    leased: Arc<AtomicBool>,
     _held: oneshot::Sender<()>,
 }
 
@@ -210,6 +213,7 @@ impl Driver {
             heartbeat: config.heartbeat(),
             next_peer: AtomicU64::new(1),
             names: WorkerNames::default(),
+            trials: LinkTrials::default(),
             ordered: ordered.subscribe(),
             order: Arc::clone(&parts.order),
             leaving: left,
@@ -377,6 +381,7 @@ impl Driver {
                     let Some(session) = self.state.sessions.get(&peer) else { continue };
                     session.link.expect(peer, place);
                     self.spans.on_leased(peer, &session.address, &lease);
+                    session.leased.store(true, Ordering::Relaxed);
                     if session.outbox.try_send(ToWorker::Lease(lease)).is_err() {
                         self.end_session(peer);
                     }

@@ -1,6 +1,7 @@
 //! What the driver hears of, and the ways on which it hears it.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use headwater_core::sampler::{Restored, SamplerError, State, Term};
 use headwater_proto::augment::{FromWorker, SessionWelcome, ToWorker};
@@ -29,6 +30,8 @@ pub(crate) enum SessionEvent {
         welcome: SessionWelcome,
         link: Arc<dyn ReceiverLink>,
         outbox: mpsc::Sender<ToWorker>,
+        /// Set with the first lease that is given.
+        leased: Arc<AtomicBool>,
         /// Dropped to give the session up.
         held: oneshot::Sender<()>,
     },

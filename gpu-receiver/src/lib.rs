@@ -22,6 +22,7 @@ mod following;
 mod foresight;
 mod host;
 pub mod ledger;
+mod link_trials;
 mod mailbox;
 mod masking;
 mod metrics;

@@ -43,6 +43,7 @@ const DUPLICATES: &str = "headwater_receiver_duplicates_total";
 const CHECKPOINT_ERRORS: &str = "headwater_receiver_checkpoint_errors_total";
 const HOST_BATCHES: &str = "headwater_receiver_host_batches_total";
 const HOST_LEFT: &str = "headwater_receiver_host_left_total";
+const LEFT_OUT: &str = "headwater_receiver_links_left_out_total";
 const SHOWN: &str = "headwater_receiver_batches_shown_total";
 const PART_SECONDS: &str = "headwater_receiver_part_seconds";
 const STALL_SECONDS: &str = "headwater_receiver_stall_seconds";
@@ -134,6 +135,10 @@ pub fn describe_metrics() {
         metrics::describe_counter!(name, help);
     }
     metrics::describe_counter!(PARTS, "Parts that arrived, by link");
+    metrics::describe_counter!(
+        LEFT_OUT,
+        "Times that a link was left out: sessions delivered nothing, by link"
+    );
     metrics::describe_counter!(BYTES, Unit::Bytes, "Bytes of parts, by link");
     for (level, help) in [
         (&WORKERS, "Workers with a session"),
@@ -164,6 +169,7 @@ pub(crate) fn begin() {
     for (name, _) in COUNTERS {
         counter!(name).increment(0);
     }
+    counter!(LEFT_OUT, "link" => "rdma").increment(0);
     waited(Duration::ZERO);
     // Held, so that no older value overwrites a newer one.
     let by = WAITED_BY.lock().unwrap_or_else(PoisonError::into_inner);
@@ -222,6 +228,11 @@ pub(crate) fn part_arrived(link: &'static str, bytes: u64, on_device: bool) {
     counter!(BYTES, "link" => link).increment(bytes);
     counter!(PARTS, "link" => link).increment(1);
     counter!(PARTS_ON_DEVICE).increment(on_device.into());
+}
+
+/// A worker, or all of them, is not offered this link for a while.
+pub(crate) fn link_left_out(link: &'static str) {
+    counter!(LEFT_OUT, "link" => link).increment(1);
 }
 
 pub(crate) fn part_done(times: &WorkTimes, substituted: u64) {

@@ -4,6 +4,7 @@
 
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -18,6 +19,7 @@ use tokio_stream::{Stream, StreamExt as _};
 
 use crate::config::HEARTBEATS_MISSED_MAX;
 use crate::events::{Event, SessionEvent};
+use crate::link_trials::LinkTrials;
 use crate::names::WorkerNames;
 use crate::position::Position;
 use crate::sample_order::SampleOrder;
@@ -71,6 +73,8 @@ pub(crate) struct SessionShared {
     pub(crate) heartbeat: Duration,
     pub(crate) next_peer: std::sync::atomic::AtomicU64,
     pub(crate) names: WorkerNames,
+    /// Links that workers are not offered for a while.
+    pub(crate) trials: LinkTrials,
     /// The place that is ordered next, of which workers are told.
     pub(crate) ordered: watch::Receiver<Position>,
     pub(crate) order: Arc<SampleOrder>,
@@ -95,8 +99,10 @@ impl Drop for Admitted<'_> {
 /// How a try to keep a session ended.
 struct SessionEnd {
     reason: String,
-    /// It stood: the pauses begin again with the shortest.
-    stood: bool,
+    /// It stood, over this link.
+    stood: Option<LinkKind>,
+    /// It delivered a part; `None`: it had none to deliver.
+    delivered: Option<bool>,
     /// Another try with the same program and configuration would end the same way.
     hopeless: bool,
 }
@@ -110,22 +116,32 @@ pub(crate) async fn keep_session(shared: Arc<SessionShared>, address: String) {
     loop {
         let number = shared.next_peer.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         let peer = PeerId(number);
-        let admitted = Admitted { links: &shared.links, peer };
-        let end = run_session(&shared, &address, peer).await;
+        let links = shared.trials.offered(&address, &shared.links, Instant::now());
+        let admitted = Admitted { links: &links, peer };
+        let end = run_session(&shared, &links, &address, peer).await;
         drop(admitted);
         if *leaving.borrow() {
             return;
         }
-        if end.stood || end.reason != last_reason {
+        match (end.stood, end.delivered) {
+            (None, _) => shared.trials.on_refusal(&address),
+            (Some(link), Some(delivered)) => {
+                shared.trials.on_end(&address, link, delivered, Instant::now());
+            }
+            (Some(_), None) => {}
+        }
+        if end.stood.is_some() || end.reason != last_reason {
             tracing::warn!(worker = address, reason = end.reason, "no session with worker");
         }
         last_reason.clone_from(&end.reason);
-        let SessionEnd { reason, stood, hopeless } = end;
+        // A session that stood and delivered nothing is no better than one that did not come about.
+        let was_good = end.stood.is_some() && end.delivered != Some(false);
+        let SessionEnd { reason, hopeless, .. } = end;
         let ended = SessionEvent::Ended { address: address.clone(), reason, hopeless };
         if shared.events.send(Event::Session(peer, ended)).await.is_err() {
             return;
         }
-        failures = if stood { 1 } else { failures + 1 };
+        failures = if was_good { 1 } else { failures + 1 };
         let draw = pause_draw(&shared.hello.receiver, &address, number);
         tokio::select! {
             () = tokio::time::sleep(BACKOFF.pause(failures, draw)) => {}
@@ -141,18 +157,25 @@ fn pause_draw(receiver: &str, address: &str, try_number: u64) -> Digest {
     digester.number(try_number).finish()
 }
 
-async fn run_session(shared: &SessionShared, address: &str, peer: PeerId) -> SessionEnd {
-    let failed = |reason: String, hopeless| SessionEnd { reason, stood: false, hopeless };
+/// `links` are offered.
+async fn run_session(
+    shared: &SessionShared,
+    links: &[Arc<dyn ReceiverLink>],
+    address: &str,
+    peer: PeerId,
+) -> SessionEnd {
+    let failed =
+        |reason: String, hopeless| SessionEnd { reason, stood: None, delivered: None, hopeless };
     let key = match SessionKey::random() {
         Ok(key) => key,
         Err(error) => return failed(format!("no random numbers: {error}"), true),
     };
-    for link in &shared.links {
+    for link in links {
         link.admit(peer, key.clone());
     }
     let mut hello = shared.hello.clone();
     hello.session_key = key.0;
-    let dialled = shared.dial.dial(address, hello, &shared.links);
+    let dialled = shared.dial.dial(address, hello, links);
     let opened = timeout(CONNECT_TIMEOUT, dialled).await;
     let Opened { outbox, inbox, welcome } = match opened {
         Ok(Ok(opened)) => opened,
@@ -166,39 +189,45 @@ async fn run_session(shared: &SessionShared, address: &str, peer: PeerId) -> Ses
         Err(taken) => return failed(taken, false),
     };
     let Some(link) = LinkKind::from_name(&welcome.link)
-        .and_then(|kind| shared.links.iter().find(|link| link.kind() == kind))
+        .and_then(|kind| links.iter().find(|link| link.kind() == kind))
     else {
         return failed(format!("worker chose link `{}`, which is not offered", welcome.link), true);
     };
-    for other in shared.links.iter().filter(|other| other.kind() != link.kind()) {
+    for other in links.iter().filter(|other| other.kind() != link.kind()) {
         other.drop_peer(peer);
     }
     for refused in &welcome.refused_links {
         tracing::info!(worker = address, refused, "a better link was not taken");
     }
     let (held, given_up) = oneshot::channel();
+    let leased = Arc::new(AtomicBool::new(false));
     let joined = SessionEvent::Joined {
         address: address.to_owned(),
         welcome,
         link: Arc::clone(link),
         outbox: outbox.clone(),
+        leased: Arc::clone(&leased),
         held,
     };
     if shared.events.send(Event::Session(peer, joined)).await.is_err() {
         return failed("the receiver is closed".into(), true);
     }
-    let reason = pass_messages(shared, peer, outbox, inbox, given_up).await;
-    SessionEnd { reason, stood: true, hopeless: false }
+    let mut delivered = false;
+    let reason = pass_messages(shared, peer, outbox, inbox, given_up, &mut delivered).await;
+    let delivered = (delivered || leased.load(Ordering::Relaxed)).then_some(delivered);
+    SessionEnd { reason, stood: Some(link.kind()), delivered, hopeless: false }
 }
 
 /// Passes what the worker says to the driver until the stream ends, a message is not one, the
-/// worker is silent for too long, or the driver gives it up. Returns why it ended.
+/// worker is silent for too long, or the driver gives it up. Returns why it ended; `delivered` is set
+/// with the first part that the worker says it has delivered.
 async fn pass_messages(
     shared: &SessionShared,
     peer: PeerId,
     outbox: mpsc::Sender<ToWorker>,
     mut inbox: Inbox,
     mut given_up: oneshot::Receiver<()>,
+    delivered: &mut bool,
 ) -> String {
     let mut beat = interval(shared.heartbeat);
     let patience = shared.heartbeat * HEARTBEATS_MISSED_MAX;
@@ -236,6 +265,7 @@ async fn pass_messages(
         if let FromWorker::Heartbeat(answer) = &message {
             news = answer.news;
         }
+        *delivered |= matches!(message, FromWorker::Done(_));
         let said = Event::Session(peer, SessionEvent::Said(message));
         if shared.events.send(said).await.is_err() {
             return "the receiver is closed".into();
@@ -258,7 +288,7 @@ async fn leave(mut inbox: Inbox) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::{AtomicU64, Ordering};
+    use std::sync::atomic::AtomicU64;
 
     use headwater_core::sampler::{Sampler, SamplerConfig};
     use headwater_core::{Dtype, Manifest, Recipe, ShardEntry};
@@ -269,6 +299,7 @@ mod tests {
     use crate::config::ReceiverConfig;
     use crate::events::EVENTS_MAX;
     use crate::setup::hello;
+    use crate::simulation::idle_link;
 
     #[test]
     fn receivers_that_lose_a_worker_together_do_not_come_back_together() {
@@ -282,6 +313,18 @@ mod tests {
         assert_ne!(pause(0, 1), pause(0, 2));
     }
 
+    fn welcome(worker: &str, link: LinkKind) -> SessionWelcome {
+        SessionWelcome {
+            wire_version: WIRE_VERSION,
+            worker: worker.into(),
+            link: link.name().into(),
+            refused_links: Vec::new(),
+            credits: 1,
+            backend: "none".into(),
+            shares: false,
+        }
+    }
+
     /// A worker that never stops talking, and counts what is read of it.
     struct Chatterbox(Arc<AtomicU64>);
 
@@ -293,15 +336,7 @@ mod tests {
             _: SessionHello,
             _: &[Arc<dyn ReceiverLink>],
         ) -> Result<Opened, DialError> {
-            let welcome = SessionWelcome {
-                wire_version: WIRE_VERSION,
-                worker: "chatterbox".into(),
-                link: "tcp".into(),
-                refused_links: Vec::new(),
-                credits: 1,
-                backend: "none".into(),
-                shares: false,
-            };
+            let welcome = welcome("chatterbox", LinkKind::Tcp);
             let read = Arc::clone(&self.0);
             let talk = std::iter::repeat_with(move || {
                 read.fetch_add(1, Ordering::Relaxed);
@@ -312,31 +347,83 @@ mod tests {
         }
     }
 
+    /// What all sessions of a test share, and the driver's end of their events.
+    fn shared(
+        dial: Arc<dyn Dial>,
+        links: Vec<Arc<dyn ReceiverLink>>,
+    ) -> (Arc<SessionShared>, mpsc::Receiver<Event>, watch::Sender<bool>) {
+        let recipe = Recipe::preset("imagenet-eval", Dtype::U8).unwrap();
+        let (events, heard) = mpsc::channel(EVENTS_MAX);
+        let (leaving, left) = watch::channel(false);
+        let (_ordered, ordered) = watch::channel(Position { epoch: 0, step: 0 });
+        let shard = ShardEntry { name: "a.tar".into(), samples: 100, bytes: 1, digest: Digest(1) };
+        let manifest = Manifest::new("d".into(), vec![], vec![shard]).unwrap();
+        let sampler = Sampler::new(SamplerConfig::new(1, 1, 0, 4), vec![Arc::new(manifest)]);
+        let shared = SessionShared {
+            hello: hello(&ReceiverConfig::default(), &recipe, &[]),
+            dial,
+            links,
+            events,
+            heartbeat: Duration::from_secs(1),
+            next_peer: AtomicU64::new(1),
+            names: WorkerNames::default(),
+            trials: LinkTrials::default(),
+            ordered,
+            order: Arc::new(SampleOrder::new(sampler.unwrap())),
+            leaving: left,
+        };
+        (Arc::new(shared), heard, leaving)
+    }
+
+    /// A worker that takes the first link it is offered, and says nothing over its session.
+    struct Taker;
+
+    #[async_trait]
+    impl Dial for Taker {
+        async fn dial(
+            &self,
+            _: &str,
+            _: SessionHello,
+            links: &[Arc<dyn ReceiverLink>],
+        ) -> Result<Opened, DialError> {
+            let welcome = welcome("taker", links[0].kind());
+            let (outbox, mut queue) = mpsc::channel(8);
+            tokio::spawn(async move { while queue.recv().await.is_some() {} });
+            Ok(Opened { outbox, inbox: Box::pin(tokio_stream::pending()), welcome })
+        }
+    }
+
+    /// Over rdma each session is leased a part and given up, as when the path loses it.
+    #[tokio::test(start_paused = true)]
+    async fn a_worker_whose_rdma_sessions_deliver_nothing_is_offered_tcp() {
+        let links = vec![idle_link(LinkKind::Rdma), idle_link(LinkKind::Tcp)];
+        let (shared, mut heard, _leaving) = shared(Arc::new(Taker), links);
+        let session = tokio::spawn(keep_session(shared, "worker:7402".into()));
+        let started = Instant::now();
+        let mut taken = Vec::new();
+        while taken.last() != Some(&LinkKind::Tcp) {
+            let event = heard.recv().await.expect("an event");
+            let Event::Session(_, SessionEvent::Joined { link, leased, held, .. }) = event else {
+                continue;
+            };
+            taken.push(link.kind());
+            leased.store(link.kind() == LinkKind::Rdma, Ordering::Relaxed);
+            drop(held);
+        }
+        use LinkKind::{Rdma, Tcp};
+        assert_eq!(taken, [Rdma, Rdma, Rdma, Tcp]);
+        assert!(started.elapsed() >= Duration::from_millis(50 + 100 + 200), "the pauses grow");
+        session.abort();
+    }
+
     #[tokio::test]
     async fn a_worker_that_talks_faster_than_the_driver_hears_is_read_no_further() {
         let (arrivals, _reported) = mpsc::unbounded_channel();
         let listen = tcp::TcpListen { bind: "127.0.0.1:0".parse().unwrap(), ..Default::default() };
         let link: Arc<dyn ReceiverLink> = tcp::listen(&listen, arrivals).await.unwrap();
-        let recipe = Recipe::preset("imagenet-eval", Dtype::U8).unwrap();
-        let (events, mut heard) = mpsc::channel(EVENTS_MAX);
-        let (_leaving, left) = watch::channel(false);
-        let (_ordered, ordered) = watch::channel(Position { epoch: 0, step: 0 });
-        let shard = ShardEntry { name: "a.tar".into(), samples: 100, bytes: 1, digest: Digest(1) };
-        let manifest = Manifest::new("d".into(), vec![], vec![shard]).unwrap();
-        let sampler = Sampler::new(SamplerConfig::new(1, 1, 0, 4), vec![Arc::new(manifest)]);
         let read = Arc::new(AtomicU64::new(0));
-        let shared = Arc::new(SessionShared {
-            hello: hello(&ReceiverConfig::default(), &recipe, &[]),
-            dial: Arc::new(Chatterbox(Arc::clone(&read))),
-            links: vec![link],
-            events,
-            heartbeat: Duration::from_secs(1),
-            next_peer: AtomicU64::new(1),
-            names: WorkerNames::default(),
-            ordered,
-            order: Arc::new(SampleOrder::new(sampler.unwrap())),
-            leaving: left,
-        });
+        let (shared, mut heard, _leaving) =
+            shared(Arc::new(Chatterbox(Arc::clone(&read))), vec![link]);
         let session = tokio::spawn(keep_session(shared, "worker:7402".into()));
         // The session has as many turns as it wants before this task has its next one.
         while heard.len() < EVENTS_MAX {

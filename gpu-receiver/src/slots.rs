@@ -6,7 +6,7 @@ use std::sync::Arc;
 use headwater_cuda::{CudaError, DeviceSlot};
 use headwater_transport::links::Listening;
 use headwater_transport::rdma::RdmaReceiver;
-use headwater_transport::{DeviceWindow, LinkError, LinkKind, SlotId, SlotMemory};
+use headwater_transport::{DeviceWindow, LinkError, LinkKind, ReceiverLink, SlotId, SlotMemory};
 
 use crate::config::GpuDirect;
 use crate::device::Twins;
@@ -21,6 +21,8 @@ pub(crate) struct SlotPool {
     free: Vec<SlotId>,
     quarantined: Vec<SlotId>,
     links: Vec<Listening>,
+    /// Workers may have heard of the links.
+    offered: bool,
     make: SlotMaker,
     /// The link that writes to twins, in the place of slots.
     on_device: Option<LinkKind>,
@@ -81,13 +83,21 @@ impl Slot {
 impl SlotPool {
     pub(crate) fn new(make: SlotMaker, links: Vec<Listening>, limit: usize) -> Self {
         let (slots, free, quarantined) = (BTreeMap::new(), Vec::new(), Vec::new());
-        Self { slots, free, quarantined, links, make, on_device: None, failed: None, limit }
+        let (offered, on_device, failed) = (false, None, None);
+        Self { slots, free, quarantined, links, offered, make, on_device, failed, limit }
     }
 
-    /// A free slot, a new one if there may be more; `None` where all are in use.
+    /// The links that have all slots, to be offered to workers: from here on none is withdrawn.
+    pub(crate) fn offer(&mut self) -> Vec<Listening> {
+        self.offered = true;
+        self.links.clone()
+    }
+
+    /// A free slot, a new one if there may be more; `None` where all are in use. Where a link cannot have
+    /// a further one, there are no more than those.
     ///
     /// # Errors
-    /// The memory cannot be had or registered, or the GPU that has twins fails.
+    /// The memory cannot be had, or not even one slot registered, or the GPU that has twins fails.
     pub(crate) fn take(&mut self) -> Result<Option<SlotId>, ReceiverError> {
         if let Some(error) = self.failed.clone() {
             return Err(error.into());
@@ -98,7 +108,15 @@ impl SlotPool {
         if self.slots.len() >= self.limit {
             return Ok(None);
         }
-        self.add().map(Some)
+        match self.add() {
+            Ok(slot) => Ok(Some(slot)),
+            Err(ReceiverError::Link(error)) if !self.slots.is_empty() => {
+                self.limit = self.slots.len();
+                tracing::warn!(%error, slots = self.limit, "no further slot can be had: no more are made");
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        }
     }
 
     /// Makes slots until there are `count`, so that the lack of memory shows at the start; all there may
@@ -120,13 +138,41 @@ impl SlotPool {
     fn add(&mut self) -> Result<SlotId, ReceiverError> {
         let slot = self.make.make()?;
         let number = SlotId(self.slots.len() as u32);
+        let mut given = Vec::new();
         for Listening { link, rdma } in self.links.clone() {
-            if !self.add_twin(rdma.as_deref(), number, &slot)? {
-                link.add_slot(number, Arc::clone(&slot.memory))?;
+            let added = match self.add_twin(rdma.as_deref(), number, &slot) {
+                Ok(false) => link.add_slot(number, Arc::clone(&slot.memory)).map_err(Into::into),
+                other => other.map(drop),
+            };
+            match added {
+                Ok(()) => given.push(link),
+                Err(ReceiverError::Link(error)) if self.may_withdraw(&link) => {
+                    self.withdraw(link.kind(), &error);
+                }
+                Err(error) => {
+                    given.iter().for_each(|link| link.remove_slot(number));
+                    return Err(error);
+                }
             }
         }
         self.slots.insert(number, slot);
         Ok(number)
+    }
+
+    /// Whether the receiver can do without a link that cannot have its slots. No worker knows of it yet,
+    /// others are there, and nobody has asked that cards write to the GPU.
+    fn may_withdraw(&self, link: &Arc<dyn ReceiverLink>) -> bool {
+        let demanded = self.make.gpudirect == GpuDirect::On && link.kind() == LinkKind::Rdma;
+        !self.offered && self.links.len() > 1 && !demanded
+    }
+
+    /// Ends a link, and with it what was registered for it.
+    fn withdraw(&mut self, kind: LinkKind, error: &LinkError) {
+        tracing::warn!(%error, "the {kind} link is not offered: it cannot have the slots");
+        self.links.retain(|listening| listening.link.kind() != kind);
+        if self.on_device == Some(kind) {
+            self.on_device = None;
+        }
     }
 
     /// Lets the link's card write to the slot's twin; `false`: it is to write to the slot. Where it cannot

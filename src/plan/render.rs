@@ -133,6 +133,9 @@ fn op_text(op: &DrawnOp) -> String {
         DrawnOp::AutoContrast => "autocontrast".to_owned(),
         DrawnOp::Equalize => "equalize".to_owned(),
         DrawnOp::Invert => "invert".to_owned(),
+        DrawnOp::MixBegin => "mix of chains (".to_owned(),
+        DrawnOp::MixChain { weight } => format!("* {weight:.3}"),
+        DrawnOp::MixEnd { share } => format!("), share {share:.3}"),
         DrawnOp::Affine { matrix, filter, .. } => {
             format!("affine ({}; {})", numbers(matrix), named(filter))
         }

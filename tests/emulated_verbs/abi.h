@@ -14,9 +14,15 @@ struct ibv_recv_wr;
 enum : unsigned {
     IBV_PORT_ACTIVE = 4,
     IBV_MTU_4096 = 5,
+    IBV_LINK_LAYER_INFINIBAND = 1,
     IBV_LINK_LAYER_ETHERNET = 2,
     IBV_QPT_RC = 2,
+    IBV_QPF_GRH_REQUIRED = 1,
+    IBV_GID_TYPE_ROCE_V1 = 1,
+    IBV_GID_TYPE_ROCE_V2 = 2,
+    IBV_EVENT_DEVICE_FATAL = 8,
 };
+enum : int { IBV_FORK_DISABLED, IBV_FORK_ENABLED, IBV_FORK_UNNEEDED };
 enum : unsigned { IBV_QPS_RESET, IBV_QPS_INIT, IBV_QPS_RTR, IBV_QPS_RTS, IBV_QPS_ERR = 6 };
 enum : int {
     IBV_QP_STATE = 1,
@@ -35,7 +41,11 @@ enum : int {
     IBV_QP_MAX_DEST_RD_ATOMIC = 1 << 17,
     IBV_QP_DEST_QPN = 1 << 20,
 };
-enum : int { IBV_ACCESS_LOCAL_WRITE = 1, IBV_ACCESS_REMOTE_WRITE = 2 };
+enum : int {
+    IBV_ACCESS_LOCAL_WRITE = 1,
+    IBV_ACCESS_REMOTE_WRITE = 2,
+    IBV_ACCESS_RELAXED_ORDERING = 1 << 20,
+};
 enum : unsigned { IBV_WR_RDMA_WRITE, IBV_WR_RDMA_WRITE_WITH_IMM, IBV_WR_SEND };
 enum : unsigned { IBV_SEND_SIGNALED = 1 << 1, IBV_SEND_SOLICITED = 1 << 2 };
 enum : unsigned {
@@ -129,6 +139,17 @@ struct ibv_port_attr {
     uint8_t lmc, max_vl_num, sm_sl, subnet_timeout, init_type_reply, active_width, active_speed, phys_state;
     uint8_t link_layer, flags;
     uint16_t port_cap_flags2;
+};
+struct ibv_gid_entry {
+    ibv_gid gid;
+    uint32_t gid_index, port_num, gid_type, ndev_ifindex;
+};
+struct ibv_async_event {
+    union {
+        void* pointer;
+        int port_num;
+    } element;
+    unsigned event_type;
 };
 struct ibv_qp_cap {
     uint32_t max_send_wr, max_recv_wr, max_send_sge, max_recv_sge, max_inline_data;

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <random>
 #include <sstream>
+#include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <unistd.h>
 #include <unordered_map>
@@ -12,9 +13,15 @@
 
 namespace {
 
+struct Address {
+    ibv_gid gid;
+    bool is_roce_v1 = false;
+    uint32_t interface = 0;
+};
 struct Port {
     unsigned state;
-    std::vector<ibv_gid> gids;
+    std::vector<Address> gids;
+    bool infiniband = false, needs_grh = false;
 };
 
 }  // namespace
@@ -33,13 +40,24 @@ static std::vector<std::string> split(const std::string& text, char at) {
     return parts;
 }
 
+// One of a port's addresses: `::1` and, behind it, `!` for RoCE v1 and `@7` for the interface of index 7.
+static Address address(const std::string& text) {
+    Address made = {};
+    const size_t end = text.find_first_of("!@"), at = text.find('@');
+    made.is_roce_v1 = text.find('!') != std::string::npos;
+    if (at != std::string::npos) made.interface = std::atoi(text.c_str() + at + 1);
+    if (inet_pton(AF_INET6, text.substr(0, end).c_str(), &made.gid) != 1)
+        fail("EMULATED_VERBS_DEVICES: %s is no address", text.c_str());
+    return made;
+}
+
 // EMULATED_VERBS_DEVICES=NAME=STATE/GID,..|STATE/GID,..;..: devices, each with its ports, each with the
-// number of its state and its addresses. Empty: none. Only port 1 of a machine that is not described
-// has pairs.
+// number of its state, `i` where it is InfiniBand, `g` where it needs a global route, and its addresses.
+// Empty: none. Pairs are of port 1, and leave by address 1, which is ::ffff:127.0.0.1.
 static std::vector<ibv_device>& devices() {
     static auto& known = *new std::vector<ibv_device>([] {
         const char* text = std::getenv("EMULATED_VERBS_DEVICES");
-        if (!text) return std::vector<ibv_device>{{"emulated0", {{IBV_PORT_ACTIVE, {{}, GID}}}}};
+        if (!text) return std::vector<ibv_device>{{"emulated0", {{IBV_PORT_ACTIVE, {{}, {GID}}}}}};
         std::vector<ibv_device> found;
         for (const std::string& described : split(text, ';')) {
             const size_t named = described.find('=');
@@ -47,13 +65,13 @@ static std::vector<ibv_device>& devices() {
             ibv_device device{described.substr(0, named), {}};
             for (const std::string& port : split(described.substr(named + 1), '|')) {
                 const size_t slash = port.find('/');
+                const std::string kind = port.substr(0, slash);
                 Port made{unsigned(std::atoi(port.c_str())), {}};
+                made.infiniband = kind.find('i') != std::string::npos;
+                made.needs_grh = kind.find('g') != std::string::npos;
                 if (slash != std::string::npos)
-                    for (const std::string& gid : split(port.substr(slash + 1), ',')) {
-                        made.gids.emplace_back();
-                        if (inet_pton(AF_INET6, gid.c_str(), &made.gids.back()) != 1)
-                            fail("EMULATED_VERBS_DEVICES: %s is no address", gid.c_str());
-                    }
+                    for (const std::string& gid : split(port.substr(slash + 1), ','))
+                        made.gids.push_back(address(gid));
                 device.ports.push_back(made);
             }
             found.push_back(device);
@@ -66,6 +84,42 @@ static std::vector<ibv_device>& devices() {
 static const Port* port_of(ibv_context* context, uint8_t number) {
     const auto& ports = known<Context>(context)->device->ports;
     return number >= 1 && number <= ports.size() ? &ports[number - 1] : nullptr;
+}
+
+const std::vector<uint16_t>& emulated::partitions() {
+    static auto& keys = *new std::vector<uint16_t>([] {
+        std::vector<uint16_t> found;
+        const char* text = setting("EMULATED_VERBS_PKEYS");
+        for (const std::string& key : split(text ? text : "ffff", ','))
+            found.push_back(std::stoul(key, nullptr, 16));
+        return found;
+    }());
+    return keys;
+}
+
+static auto& contexts = *new std::vector<Context*>;
+
+void emulated::break_devices() {
+    for (Context* context : contexts) {
+        context->dead = true;
+        const uint64_t one = 1;
+        if (write(context->async_fd, &one, sizeof one) < 0) fail("a descriptor of events was closed");
+    }
+}
+
+// EMULATED_VERBS_FORK=unsafe: a kernel that moves registered pages away when the process forks.
+static bool fork_is_safe = !setting("EMULATED_VERBS_FORK");
+
+API int ibv_is_fork_initialized() {
+    static const bool needed = setting("EMULATED_VERBS_FORK");
+    return !needed ? IBV_FORK_UNNEEDED : fork_is_safe ? IBV_FORK_ENABLED : IBV_FORK_DISABLED;
+}
+
+API int ibv_fork_init() {
+    return call("ibv_fork_init", [] {
+        fork_is_safe = true;
+        return 0;
+    });
 }
 
 // By key, of both kinds: they differ, so that one does not pass for the other.
@@ -89,9 +143,12 @@ API ibv_context* ibv_open_device(ibv_device* of) {
     return call("ibv_open_device", [&]() -> ibv_context* {
         if (of < devices().data() || of >= devices().data() + devices().size())
             fail("%p is no device", static_cast<void*>(of));
+        if (!fork_is_safe) fail("a process that forks would lose its registered pages");
         Context* made = make<Context>();
         made->device = of;
-        made->cmd_fd = made->async_fd = -1;
+        made->cmd_fd = -1;
+        made->async_fd = eventfd(0, EFD_SEMAPHORE | EFD_CLOEXEC);
+        contexts.push_back(made);
         made->ops.poll_cq = poll_queue;
         made->ops.req_notify_cq = request_notification;
         made->ops.post_send = post_sends;
@@ -103,6 +160,8 @@ API ibv_context* ibv_open_device(ibv_device* of) {
 API int ibv_close_device(ibv_context* context) {
     return call("ibv_close_device", [&] {
         check_unused(known<Context>(context)->users, "domains, channels and queues");
+        std::erase(contexts, context);
+        close(context->async_fd);
         forget(context);
         return 0;
     });
@@ -134,8 +193,9 @@ API int ibv_query_port(ibv_context* context, uint8_t port, ibv_port_attr* attr) 
         attr->max_mtu = attr->active_mtu = IBV_MTU_4096;
         attr->gid_tbl_len = of->gids.size();
         attr->max_msg_sz = MESSAGE_MAX_BYTES;
-        attr->pkey_tbl_len = 1;
-        attr->link_layer = IBV_LINK_LAYER_ETHERNET;
+        attr->pkey_tbl_len = partitions().size();
+        attr->link_layer = of->infiniband ? IBV_LINK_LAYER_INFINIBAND : IBV_LINK_LAYER_ETHERNET;
+        attr->flags = of->needs_grh ? uint8_t(IBV_QPF_GRH_REQUIRED) : 0;
         return 0;
     });
 }
@@ -144,10 +204,42 @@ API int ibv_query_gid(ibv_context* context, uint8_t port, int index, ibv_gid* gi
     return call("ibv_query_gid", [&] {
         const Port* of = port_of(context, port);
         if (!of || index < 0 || size_t(index) >= of->gids.size()) return EINVAL;
-        *gid = of->gids[index];
+        *gid = of->gids[index].gid;
         return 0;
     });
 }
+
+API int _ibv_query_gid_ex(ibv_context* context, uint32_t port, uint32_t index, ibv_gid_entry* entry,
+                          uint32_t flags, size_t bytes) {
+    return call("_ibv_query_gid_ex", [&] {
+        const Port* of = port_of(context, port);
+        if (!of || flags || bytes != sizeof *entry || index >= of->gids.size()) return EINVAL;
+        const Address& found = of->gids[index];
+        const ibv_gid empty = {};
+        if (!std::memcmp(&found.gid, &empty, sizeof empty)) return ENODATA;
+        const unsigned type = found.is_roce_v1 ? IBV_GID_TYPE_ROCE_V1 : IBV_GID_TYPE_ROCE_V2;
+        *entry = {found.gid, index, port, of->infiniband ? 0 : type, found.interface};
+        return 0;
+    });
+}
+
+API int ibv_query_pkey(ibv_context* context, uint8_t port, int index, uint16_t* key) {
+    return call("ibv_query_pkey", [&] {
+        if (!port_of(context, port) || index < 0 || size_t(index) >= partitions().size()) return EINVAL;
+        *key = htons(partitions()[index]);
+        return 0;
+    });
+}
+
+// Waits, unless the program made the descriptor one that does not.
+API int ibv_get_async_event(ibv_context* context, ibv_async_event* event) {
+    uint64_t one;
+    if (read(context->async_fd, &one, sizeof one) != sizeof one) return -1;
+    *event = {{}, IBV_EVENT_DEVICE_FATAL};
+    return 0;
+}
+
+API void ibv_ack_async_event(ibv_async_event*) {}
 
 API ibv_pd* ibv_alloc_pd(ibv_context* context) {
     return call("ibv_alloc_pd", [&]() -> ibv_pd* {
@@ -191,7 +283,7 @@ static Region* new_region(ibv_pd* pd, void* address, size_t bytes, int access) {
 }
 
 static bool is_access(int access) {
-    if (access & ~(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE))
+    if (access & ~(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_RELAXED_ORDERING))
         fail("access of kind %#x is not emulated", access);
     return !(access & IBV_ACCESS_REMOTE_WRITE) || access & IBV_ACCESS_LOCAL_WRITE;
 }
@@ -214,13 +306,23 @@ static bool is_reachable(void* address, size_t bytes, int access) {
     return populate(first, end, access & IBV_ACCESS_LOCAL_WRITE ? POPULATE_WRITE : POPULATE_READ);
 }
 
-API ibv_mr* ibv_reg_mr(ibv_pd* pd, void* address, size_t bytes, int access) {
+static ibv_mr* registered(ibv_pd* pd, void* address, size_t bytes, int access) {
     return call("ibv_reg_mr", [&]() -> ibv_mr* {
         known<Domain>(pd);
         if (!bytes || !is_access(access)) return refuse<ibv_mr>(EINVAL);
         if (!is_reachable(address, bytes, access)) return refuse<ibv_mr>(EFAULT);
         return new_region(pd, address, bytes, access);
     });
+}
+
+API ibv_mr* ibv_reg_mr(ibv_pd* pd, void* address, size_t bytes, int access) {
+    if (access & IBV_ACCESS_RELAXED_ORDERING) fail("ibv_reg_mr takes no optional access");
+    return registered(pd, address, bytes, access);
+}
+
+API ibv_mr* ibv_reg_mr_iova2(ibv_pd* pd, void* address, size_t bytes, uint64_t iova, unsigned access) {
+    if (iova != reinterpret_cast<uint64_t>(address)) fail("addresses of requests are not emulated");
+    return registered(pd, address, bytes, int(access));
 }
 
 // What the descriptor names is reached through a mapping of our own, for addresses from `iova` on.

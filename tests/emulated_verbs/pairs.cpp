@@ -27,7 +27,8 @@ const Step STEPS[] = {
 
 void check_values(const ibv_qp_attr& attr, int mask) {
     if (mask & IBV_QP_PORT && attr.port_num != 1) fail("port %u; there is 1 alone", attr.port_num);
-    if (mask & IBV_QP_PKEY_INDEX && attr.pkey_index) fail("partition %u", attr.pkey_index);
+    if (mask & IBV_QP_PKEY_INDEX && attr.pkey_index >= partitions().size())
+        fail("partition %u", attr.pkey_index);
     const ibv_ah_attr& to = attr.ah_attr;
     if (mask & IBV_QP_AV && (!to.is_global || to.port_num != 1 || to.grh.sgid_index != GID_INDEX))
         fail("an Ethernet port is left by a global route from address %d of port 1", GID_INDEX);
@@ -43,6 +44,7 @@ void check_values(const ibv_qp_attr& attr, int mask) {
 
 void take_over(ibv_qp_attr& own, const ibv_qp_attr& told, int mask) {
     if (mask & IBV_QP_ACCESS_FLAGS) own.qp_access_flags = told.qp_access_flags;
+    if (mask & IBV_QP_PATH_MTU) own.path_mtu = told.path_mtu;
     if (mask & IBV_QP_DEST_QPN) own.dest_qp_num = told.dest_qp_num;
     if (mask & IBV_QP_RQ_PSN) own.rq_psn = told.rq_psn;
     if (mask & IBV_QP_SQ_PSN) own.sq_psn = told.sq_psn;
@@ -81,6 +83,7 @@ API ibv_qp* ibv_create_qp(ibv_pd* pd, ibv_qp_init_attr* attr) {
         Domain* domain = known<Domain>(pd);
         Queue *sends = known<Queue>(attr->send_cq), *receives = known<Queue>(attr->recv_cq);
         const ibv_qp_cap& cap = attr->cap;
+        if (static_cast<Context*>(pd->context)->dead) return refuse<ibv_qp>(EIO);
         if (attr->qp_type != IBV_QPT_RC || attr->srq) fail("only reliable connections are emulated");
         if (cap.max_send_wr > QUEUE_ENTRIES_MAX || cap.max_recv_wr > QUEUE_ENTRIES_MAX ||
             cap.max_send_sge > 1 || cap.max_recv_sge > 1 || cap.max_inline_data)

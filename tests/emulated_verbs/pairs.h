@@ -46,7 +46,7 @@ struct Pair : ibv_qp {
     size_t sent = 0, ended = 0;
     // Bytes of the next message that are sent; sends that ended without a completion.
     size_t offset = 0, silent = 0;
-    // The peer's socket is closed; since when something has waited for it.
+    // The peer's socket is closed, or the network loses what goes there; since when something has waited for it.
     bool cut = false, waiting = false;
     Clock::time_point waiting_since;
 
@@ -58,6 +58,10 @@ struct Pair : ibv_qp {
     // Bytes of the greeting, and then of the message.
     size_t arrived = 0;
     std::string answers;
+    // A write that was answered and is not in its place yet, and when it will be.
+    std::string late;
+    bool is_late = false;
+    Clock::time_point late_until;
 };
 
 // A number that no pair on this host has, with the socket where its peer finds it.

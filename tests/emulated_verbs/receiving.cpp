@@ -84,6 +84,39 @@ bool take_greeting(Pair* pair) {
     return true;
 }
 
+// EMULATED_VERBS_LATE_MS=N: a card may answer a write before it is in its place, N ms later. Only what
+// comes over the same pair comes after it.
+long late_ms() {
+    static const char* const text = setting("EMULATED_VERBS_LATE_MS");
+    static const long ms = text ? std::atol(text) : 0;
+    return ms;
+}
+
+// A write, which is answered when all of it has come, and put in its place later.
+bool take_late(Pair* pair) {
+    const Header& header = pair->header;
+    if (pair->is_late) {
+        if (Clock::now() < pair->late_until) return false;
+        char* to = target(pair, header);
+        if (to) std::memcpy(to, pair->late.data(), header.bytes);
+        if (header.opcode == IBV_WR_RDMA_WRITE_WITH_IMM) end_receive(pair, IBV_WC_SUCCESS);
+        pair->is_late = pair->heard = false;
+        pair->arrived = 0;
+        return true;
+    }
+    if (!target(pair, header)) {
+        refuse_message(pair, IBV_WC_REM_ACCESS_ERR);
+        return true;
+    }
+    pair->late.resize(header.bytes);
+    if (pair->arrived < header.bytes && !take(pair, pair->late.data(), header.bytes)) return false;
+    if (pair->arrived < header.bytes || is_waiting_for_receive(pair)) return true;
+    answer(pair, IBV_WC_SUCCESS);
+    pair->is_late = true;
+    pair->late_until = Clock::now() + std::chrono::milliseconds(late_ms());
+    return true;
+}
+
 bool take_message(Pair* pair) {
     Header& header = pair->header;
     const bool is_send = header.opcode == IBV_WR_SEND;
@@ -116,6 +149,7 @@ bool receive_some(Pair* pair) {
         pair->in = accept4(pair->listener, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
         pair->arrived = 0;
     }
+    if (pair->is_late) return take_late(pair);
     if (pair->in < 0 || is_waiting_for_receive(pair)) return false;
     if (!pair->greeted) return take_greeting(pair);
     if (!pair->heard) {
@@ -124,7 +158,12 @@ bool receive_some(Pair* pair) {
         if (pair->heard) pair->arrived = 0;
         return moved;
     }
-    return take_message(pair);
+    return late_ms() && pair->header.opcode != IBV_WR_SEND ? take_late(pair) : take_message(pair);
+}
+
+std::chrono::nanoseconds wait_for_late(const Pair* pair, Clock::time_point now) {
+    if (!pair->is_late || pair->state == IBV_QPS_ERR) return FOREVER;
+    return std::max(pair->late_until - now, Clock::duration::zero());
 }
 
 void flush_receives(Pair* pair) {

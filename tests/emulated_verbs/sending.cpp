@@ -41,10 +41,20 @@ void connect_out(Pair* pair) {
     pair->cut = true;
 }
 
+// Whether the network loses it: EMULATED_VERBS_PATH_BYTES=N takes no packets of more bytes, and says
+// nothing of it. What comes after it is not taken by the peer either, as a packet is missing.
+bool is_lost(const Pair* pair, const Work& work) {
+    static const char* const text = setting("EMULATED_VERBS_PATH_BYTES");
+    static const uint32_t path_bytes = text ? std::atoi(text) : UINT32_MAX;
+    return std::min(work.bytes, 128u << pair->attr.path_mtu) > path_bytes;
+}
+
 // Some of the next message. Its memory is read now, and no earlier.
 bool transmit(Pair* pair) {
     if (pair->out < 0 || pair->sent == pair->sends.size()) return false;
     const Work& work = pair->sends[pair->sent];
+    if (is_lost(pair, work)) pair->cut = true;
+    if (pair->cut) return false;
     Header header = {work.opcode, work.immediate,           work.remote_key,
                      work.bytes,  uint32_t(work.solicited), work.remote_address};
     iovec parts[2] = {};

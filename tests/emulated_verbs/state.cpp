@@ -12,7 +12,9 @@ static auto& alive = *new std::unordered_map<const void*, const char*>;
 
 int enter(const char* name) {
     static auto& failures = *new Failures("EMULATED_VERBS_FAIL", ENOMEM);
+    static auto& fatal = *new Failures("EMULATED_VERBS_FATAL", EIO);
     under_way = name;
+    if (fatal.of(name)) break_devices();
     return failures.of(name);
 }
 

@@ -18,6 +18,12 @@ const int GID_INDEX = 1;
 // ::ffff:127.0.0.1, by which the peer is on this host.
 const ibv_gid GID = {{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 127, 0, 0, 1}};
 
+// The device of every open context has a fatal error: EMULATED_VERBS_FATAL=NAME:NTH, in that call.
+void break_devices();
+
+// Keys of a port's partitions: EMULATED_VERBS_PKEYS=ffff,8001; usually the first alone.
+const std::vector<uint16_t>& partitions();
+
 // Begins a call of this name: 0, or the error that EMULATED_VERBS_FAIL wants from it.
 int enter(const char* name);
 
@@ -45,6 +51,8 @@ Made* refuse(int error) {
 struct Context : ibv_context {
     static constexpr const char* WORD = "open device";
     int users = 0;
+    // It had a fatal error, which is told by its descriptor.
+    bool dead = false;
 };
 struct Domain : ibv_pd {
     static constexpr const char* WORD = "protection domain";

@@ -36,11 +36,12 @@ bool advance(Pair* pair) {
 
 void watch(const Pair* pair, std::vector<pollfd>& watched) {
     if (pair->state != IBV_QPS_RTR && pair->state != IBV_QPS_RTS) return;
-    const bool in_waits = pair->in >= 0 && !is_waiting_for_receive(pair);
+    const bool in_waits = pair->in >= 0 && !pair->is_late && !is_waiting_for_receive(pair);
     const short in = (in_waits ? POLLIN : 0) | (pair->answers.empty() ? 0 : POLLOUT);
     if (pair->in >= 0 && in) watched.push_back({pair->in, in, 0});
     if (pair->in < 0 && !pair->greeted) watched.push_back({pair->listener, POLLIN, 0});
-    const short out = pair->sent < pair->sends.size() ? POLLIN | POLLOUT : POLLIN;
+    const bool sends = pair->sent < pair->sends.size() && !pair->cut;
+    const short out = sends ? POLLIN | POLLOUT : POLLIN;
     if (pair->out >= 0) watched.push_back({pair->out, out, 0});
 }
 
@@ -53,6 +54,7 @@ std::chrono::nanoseconds turn(std::vector<pollfd>& watched) {
     for (Pair* pair : pairs) {
         if (advance(pair)) rest = std::chrono::nanoseconds::zero();
         if (pair->state == IBV_QPS_RTS) rest = std::min(rest, wait_for_lost(pair, now));
+        rest = std::min(rest, wait_for_late(pair, now));
         watch(pair, watched);
     }
     return rest;

@@ -46,6 +46,8 @@ bool receive_some(Pair* pair);
 void send_answers(Pair* pair);
 // Gives up what nobody will answer. How long it is to be waited yet.
 std::chrono::nanoseconds wait_for_lost(Pair* pair, Clock::time_point now);
+// How long until a write that was answered is put in its place; without end: there is none.
+std::chrono::nanoseconds wait_for_late(const Pair* pair, Clock::time_point now);
 // A message has come whose receive was not posted yet: the peer waits.
 bool is_waiting_for_receive(const Pair* pair);
 // End everything as flushed.

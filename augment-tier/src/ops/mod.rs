@@ -18,6 +18,7 @@ pub mod level;
 pub mod levels;
 pub(crate) mod lookup;
 pub mod luma;
+pub mod mix;
 pub mod noise;
 pub mod pad;
 pub mod pil_blur;

@@ -13,7 +13,7 @@ use crate::sessions::keep_session;
 impl Driver {
     pub(super) fn on_session(&mut self, peer: PeerId, event: SessionEvent) {
         match event {
-            SessionEvent::Joined { address, welcome, link, outbox, held } => {
+            SessionEvent::Joined { address, welcome, link, outbox, leased, held } => {
                 tracing::info!(
                     worker = welcome.worker,
                     address,
@@ -27,9 +27,9 @@ impl Driver {
                 self.state.paths.insert(peer, kind);
                 self.state.alone_since = None;
                 self.state.refusals.remove(&address);
-                self.state
-                    .sessions
-                    .insert(peer, Session { address, link, outbox, slowest: None, _held: held });
+                let (slowest, _held) = (None, held);
+                let session = Session { address, link, outbox, slowest, leased, _held };
+                self.state.sessions.insert(peer, session);
                 self.ledger.on_worker_joined(peer, welcome.worker, kind, welcome.credits);
                 if welcome.shares {
                     self.ledger.on_worker_shares(peer);

@@ -33,6 +33,8 @@ pub struct Worker {
     /// The first step, counted over epochs, whose parts receivers of the stream ask it for.
     pub takes_from: Option<u64>,
     pub(super) pace: Pace,
+    /// Parts that were compared one after another since it joined, or since one differed.
+    pub(super) compared: u32,
 }
 
 /// What became of a part that is due.
@@ -59,7 +61,7 @@ enum Meet {
 impl Worker {
     pub(super) fn new(name: String, link: LinkKind, credits: u32) -> Self {
         let (open, shares, takes_from) = (0, false, None);
-        Self { name, link, credits, open, shares, takes_from, pace: Pace::default() }
+        Self { name, link, credits, open, shares, takes_from, pace: Pace::default(), compared: 0 }
     }
 
     fn has_room(&self, now: Duration) -> bool {

@@ -127,8 +127,6 @@ impl Receiver {
         let slots_bytes = layout.len_bytes() * self.config.slots_limit() as u64;
         let twins = Twins::open(&self.config, &self.recipe, &layout, allocator)?;
         let open = open_links(&self.config, &access, slots_bytes, &self.driver.events).await?;
-        let links = open.iter().map(|listening| Arc::clone(&listening.link)).collect();
-        let rdma = open.iter().find_map(|listening| listening.rdma.clone());
         let mut slots = self.slots(&layout, twins, open);
         let window = self.config.window_batches as usize + 1;
         let host = match host {
@@ -138,6 +136,9 @@ impl Receiver {
                 None
             }
         };
+        let offered = slots.offer();
+        let links = offered.iter().map(|listening| Arc::clone(&listening.link)).collect();
+        let rdma = offered.iter().find_map(|listening| listening.rdma.clone());
         let parts = DriverParts {
             recipe: self.recipe.clone(),
             manifests: self.manifests.clone(),

@@ -17,11 +17,22 @@ mod trials;
 mod wedged;
 mod worker;
 
+use std::sync::Arc;
+
+use headwater_transport::{LinkKind, ReceiverLink};
+use tokio::sync::mpsc;
+
 use faults::{Outcome, Weather, run};
 use fleet::{FleetConfig, PARTS};
+use link::ModelLink;
 
 const SEEDS_SHORT: u64 = 4;
 const SEEDS_FULL: u64 = 3;
+
+/// A link of this kind that nothing comes over.
+pub(crate) fn idle_link(kind: LinkKind) -> Arc<dyn ReceiverLink> {
+    Arc::new(ModelLink::new(kind, mpsc::unbounded_channel().0))
+}
 
 fn is_full() -> bool {
     std::env::var("HEADWATER_SIMULATION").is_ok_and(|value| value == "full")

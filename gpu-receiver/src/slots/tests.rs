@@ -15,14 +15,17 @@ use headwater_transport::{LinkOffer, PartPlace, PeerId, ReceiverLink, SessionKey
 use super::*;
 use crate::config::{ReceiverConfig, Verify};
 use crate::ledger::{LateRule, LedgerConfig};
+use crate::simulation::idle_link;
 use support::on_a_gpu;
 
 const DMABUF: (&str, &str) = ("EMULATED_CUDA_DMABUF", "1");
 
-/// Takes note of what it may write to. Refuses twins from number `twins_max` on.
+/// Takes note of what it may write to. Refuses twins from number `twins_max` on, and slots from number
+/// `slots_max` on, where there is one.
 #[derive(Default)]
 struct Card {
     twins_max: u32,
+    slots_max: Option<u32>,
     known: Mutex<BTreeMap<SlotId, &'static str>>,
 }
 
@@ -42,6 +45,9 @@ impl ReceiverLink for Card {
     }
 
     fn add_slot(&self, slot: SlotId, _: Arc<SlotMemory>) -> Result<(), LinkError> {
+        if self.slots_max.is_some_and(|most| slot.0 >= most) {
+            return Err(LinkError::Setup { kind: LinkKind::Rdma, reason: "locked memory".into() });
+        }
         let before = self.known.lock().expect("no panic").insert(slot, "host");
         assert_eq!(before, None, "slot {slot:?} is known already");
         Ok(())
@@ -200,4 +206,42 @@ fn a_gpu_that_cannot_say_who_reads_a_twin_ends_the_stream() {
             assert!(error.contains("GPU 0: ask it what it has done"), "{error}");
         },
     );
+}
+
+/// Slots without twins, for the card and, where it is there, another link.
+fn plain_pool(card: &Arc<Card>, other: Option<LinkKind>, limit: usize) -> SlotPool {
+    let (shared, huge_pages) = (false, false);
+    let (twins, gpudirect) = (None, GpuDirect::Off);
+    let make = SlotMaker { len_bytes: 4096, shared, huge_pages, twins, gpudirect };
+    let rdma = Listening { link: Arc::clone(card) as _, rdma: Some(Arc::clone(card) as _) };
+    let other = other.map(|kind| Listening { link: idle_link(kind), rdma: None });
+    SlotPool::new(make, [rdma].into_iter().chain(other).collect(), limit)
+}
+
+#[test]
+fn a_link_that_cannot_have_the_slots_is_withdrawn_before_it_is_offered() {
+    let card = Arc::new(Card { slots_max: Some(2), ..Card::default() });
+    let mut pool = plain_pool(&card, Some(LinkKind::Tcp), 5);
+    pool.reserve(3).expect("slots of the other link");
+    let offered: Vec<LinkKind> = pool.offer().iter().map(|one| one.link.kind()).collect();
+    assert_eq!(offered, [LinkKind::Tcp]);
+    assert_eq!(pool.len(), 3);
+    while pool.take().expect("slots").is_some() {}
+    assert_eq!(pool.len(), 5, "the other link has all");
+    let error = plain_pool(&card_of(0), None, 5).reserve(3).unwrap_err().to_string();
+    assert!(error.contains("locked memory"), "a forced link: {error}");
+}
+
+fn card_of(slots_max: u32) -> Arc<Card> {
+    Arc::new(Card { slots_max: Some(slots_max), ..Card::default() })
+}
+
+#[test]
+fn a_slot_that_cannot_be_had_later_is_not_missed() {
+    let mut pool = plain_pool(&card_of(3), Some(LinkKind::Tcp), 5);
+    pool.reserve(2).expect("slots");
+    pool.offer();
+    let taken: Vec<SlotId> = std::iter::from_fn(|| pool.take().expect("no error")).collect();
+    assert_eq!(taken.len(), 3);
+    assert!(pool.is_exhausted() && pool.len() == 3);
 }

@@ -90,7 +90,7 @@ pub async fn connect(
         LinkKind::Shm => shm::connect(offer, key, &choices.shm).await,
         LinkKind::Tcp => tcp::connect(offer, key, &choices.tcp).await,
         LinkKind::Ucx => ucx::connect(offer, key, &choices.ucx).await,
-        LinkKind::Rdma => rdma::connect(key, &choices.rdma, exchange).await,
+        LinkKind::Rdma => rdma::connect(offer, key, &choices.rdma, exchange).await,
     }
 }
 

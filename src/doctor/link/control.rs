@@ -12,7 +12,7 @@ use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, Buf
 use super::{PART_BYTES, PARTS_AT_ONCE, SLOT};
 
 /// Version of these messages.
-pub(super) const VERSION: u32 = 2;
+pub(super) const VERSION: u32 = 3;
 /// Longest line.
 const LINE_MAX_BYTES: u64 = 64 << 10;
 /// Longest silence of the other side; a round of parts takes far less.
@@ -53,7 +53,7 @@ pub(super) struct Welcome {
 pub(super) struct Rates {
     /// The network interface towards the other side.
     pub(super) tcp: Option<f64>,
-    /// The fastest RDMA port.
+    /// The port that the `rdma` link takes; the fastest, where it takes none.
     pub(super) rdma: Option<f64>,
 }
 
@@ -94,13 +94,15 @@ pub(super) struct Round {
 }
 
 /// What the serving side says of a round.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Progress {
     /// All parts of the round are expected.
     Expected,
     /// All parts of the round have arrived.
     Arrived,
+    /// They will not, and why: the link is of no more use, others are.
+    Failed(String),
 }
 
 /// One end of the connection.

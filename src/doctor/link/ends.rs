@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use headwater_config::Config;
 use headwater_inventory::Machine;
 use headwater_transport::links::{self, ConnectChoices, ListenChoices, Listening};
-use headwater_transport::rdma::{Exchange, RdmaConnect, RdmaListen};
+use headwater_transport::rdma::{self, Exchange, RdmaConnect, RdmaListen, RdmaPort};
 use headwater_transport::shm::{ShmConnect, ShmListen};
 use headwater_transport::tcp::{TcpConnect, TcpListen};
 use headwater_transport::ucx::{UcxConnect, UcxListen};
@@ -134,10 +134,18 @@ impl Exchange for Conversation<'_> {
     }
 }
 
-/// Rates of this host's ports on the way to `peer`.
-pub(super) fn rates(machine: &Machine, peer: IpAddr) -> Rates {
+/// Rates of this host's ports on the way to `peer`: of RDMA the port that the link takes.
+pub(super) fn rates(machine: &Machine, peer: IpAddr, choice: &RdmaPort) -> Rates {
     let devices = machine.rdma_devices();
-    let ports = devices.iter().flat_map(|device| device.usable_ports());
+    let chosen = rdma::chosen(choice).ok();
+    let is_chosen = |device: &str, port: u32| {
+        let this =
+            |chosen: &rdma::Chosen| chosen.device == device && u32::from(chosen.port) == port;
+        chosen.as_ref().is_none_or(this)
+    };
+    let ports = devices.iter().flat_map(|device| {
+        device.usable_ports().filter(|port| is_chosen(&device.name, port.number))
+    });
     let rdma = ports.filter_map(|port| port.rate_gbit).max_by(f64::total_cmp);
     let tcp = machine.interface_to(peer).and_then(|interface| interface.rate_gbit);
     Rates { tcp, rdma }

@@ -25,7 +25,8 @@ const MEASURE: Duration = Duration::from_secs(1);
 /// The measuring side of one link.
 struct Course<'a> {
     control: &'a mut Control,
-    link: Arc<dyn WorkerLink>,
+    /// None once it has failed.
+    link: Option<Arc<dyn WorkerLink>>,
     /// Its place in the other side's list.
     number: usize,
     next_lease: u64,
@@ -49,7 +50,10 @@ pub(crate) async fn measure(config: &Config, machine: &Machine, peer: &str) -> R
     let same_host = welcome.host == ends::host();
     let rates = match same_host {
         true => Rates::default(), // The way within a host has no port.
-        false => welcome.rates.with(ends::rates(machine, address.ip())),
+        false => {
+            let port = config.augment.rdma_port();
+            welcome.rates.with(ends::rates(machine, address.ip(), &port))
+        }
     };
     let mut checks: Vec<Check> = welcome.closed.iter().map(|why| verdict::closed(why)).collect();
     for (number, offered) in welcome.links.iter().enumerate() {
@@ -62,9 +66,12 @@ pub(crate) async fn measure(config: &Config, machine: &Machine, peer: &str) -> R
         checks.push(match connected {
             Ok(link) => {
                 let kind = link.kind();
+                let link = Some(link);
                 let mut course = Course { control: &mut control, link, number, next_lease: 1 };
-                let figures = course.run().await.with_context(|| format!("{kind} link"))?;
-                verdict::of(kind, figures, rates, same_host)
+                match course.run().await.with_context(|| format!("{kind} link"))? {
+                    Ok(figures) => verdict::of(kind, figures, rates, same_host),
+                    Err(reason) => verdict::broken(kind, &reason),
+                }
             }
             Err(error) => verdict::refused(offer.kind, &error),
         });
@@ -75,59 +82,79 @@ pub(crate) async fn measure(config: &Config, machine: &Machine, peer: &str) -> R
 // === impl Course ===
 
 impl Course<'_> {
-    async fn run(&mut self) -> Result<Figures> {
+    /// The figures, or why the link failed. An error is the control connection's.
+    async fn run(&mut self) -> Result<Result<Figures, String>> {
         let mut trips = Vec::with_capacity(PINGS);
         for _ in 0..PINGS {
-            trips.push(self.round(1, PING_BYTES).await?);
+            match self.round(1, PING_BYTES).await? {
+                Ok(trip) => trips.push(trip),
+                Err(reason) => return Ok(Err(reason)),
+            }
         }
         trips.sort_unstable();
-        self.round(PARTS, PART_BYTES).await?; // Faults pages in, opens windows.
-        let (started, mut spent, mut parts) = (Instant::now(), Duration::ZERO, 0);
-        while started.elapsed() < MEASURE {
-            spent += self.round(PARTS, PART_BYTES).await?;
-            parts += PARTS;
+        // The first faults pages in and opens windows.
+        let (mut started, mut spent, mut parts) = (None, Duration::ZERO, 0);
+        while started.is_none_or(|started: Instant| started.elapsed() < MEASURE) {
+            match self.round(PARTS, PART_BYTES).await? {
+                Ok(time) if started.is_some() => {
+                    spent += time;
+                    parts += PARTS;
+                }
+                Ok(_) => started = Some(Instant::now()),
+                Err(reason) => return Ok(Err(reason)),
+            }
         }
         let gigabytes = (parts * PART_BYTES) as f64 / 1e9;
         let gb_per_s = gigabytes / spent.as_secs_f64();
-        Ok(Figures { round_trip: trips[trips.len() / 2], gb_per_s })
+        Ok(Ok(Figures { round_trip: trips[trips.len() / 2], gb_per_s }))
     }
 
     /// The time from the first byte of the first part until the other side's word that all are
-    /// there.
-    async fn round(&mut self, parts: u64, part_bytes: u64) -> Result<Duration> {
+    /// there; or why the link failed.
+    async fn round(&mut self, parts: u64, part_bytes: u64) -> Result<Result<Duration, String>> {
+        let Some(link) = self.link.clone() else { bail!("the link has failed before") };
         let round = Round { link: self.number, first_lease: self.next_lease, parts, part_bytes };
         self.next_lease += parts;
         self.control.say(&Ask::Round(round)).await?;
         let expected: Progress = self.control.heard().await?;
         ensure!(expected == Progress::Expected, "a word out of turn");
         let started = Instant::now();
-        self.send(&round).await?;
-        let arrived: Progress = self.control.heard().await?;
-        ensure!(arrived == Progress::Arrived, "a word out of turn");
-        Ok(started.elapsed())
+        let sent = send(&link, &round).await;
+        drop(link);
+        if sent.is_err() {
+            self.link = None; // Then the other side sees that it is gone, and waits for no part.
+        }
+        let progress: Progress = self.control.heard().await?;
+        let took = started.elapsed();
+        Ok(match (sent, progress) {
+            (Ok(()), Progress::Arrived) => Ok(took),
+            (Err(error), _) => Err(error.to_string()),
+            (Ok(()), Progress::Failed(reason)) => Err(format!("the other side: {reason}")),
+            (Ok(()), Progress::Expected) => bail!("a word out of turn"),
+        })
     }
+}
 
-    async fn send(&self, round: &Round) -> Result<(), LinkError> {
-        if self.link.kind() == LinkKind::Shm {
-            // Parts lie in the slot itself, where no two may share a place.
-            for place in round.places() {
-                deliver(&self.link, place).await?;
-            }
-            return Ok(());
-        }
-        let mut running = JoinSet::new();
+async fn send(link: &Arc<dyn WorkerLink>, round: &Round) -> Result<(), LinkError> {
+    if link.kind() == LinkKind::Shm {
+        // Parts lie in the slot itself, where no two may share a place.
         for place in round.places() {
-            if running.len() as u64 == PARTS_AT_ONCE {
-                finished(running.join_next().await)?;
-            }
-            let link = Arc::clone(&self.link);
-            running.spawn(async move { deliver(&link, place).await });
+            deliver(link, place).await?;
         }
-        while let Some(ended) = running.join_next().await {
-            finished(Some(ended))?;
-        }
-        Ok(())
+        return Ok(());
     }
+    let mut running = JoinSet::new();
+    for place in round.places() {
+        if running.len() as u64 == PARTS_AT_ONCE {
+            finished(running.join_next().await)?;
+        }
+        let link = Arc::clone(link);
+        running.spawn(async move { deliver(&link, place).await });
+    }
+    while let Some(ended) = running.join_next().await {
+        finished(Some(ended))?;
+    }
+    Ok(())
 }
 
 /// One part. In shared memory it is filled, since writing there is what moves bytes.

@@ -10,7 +10,9 @@ use headwater_transport::Arrival;
 use tokio::net::TcpListener;
 use tokio_stream::StreamExt as _;
 
-use super::control::{Answer, Answered, Ask, Control, Hello, Progress, Round, VERSION, Welcome};
+use super::control::{
+    Answer, Answered, Ask, Control, Hello, Progress, Rates, Round, VERSION, Welcome,
+};
 use super::ends::{self, Opened};
 use super::{PEER, control};
 use crate::cmd::serving::announce;
@@ -57,7 +59,8 @@ async fn one(config: &Config, access: &Access, connection: Connection) -> Result
         bail!("as many callers are served as may be");
     }
     let (mut links, closed) = ends::open(config, local.ip()).await;
-    control.say(&Answer::Welcome(welcome(&links, closed, local.ip(), peer.ip()))).await?;
+    let rates = ends::rates(&Machine::this(), peer.ip(), &config.receiver.rdma_port());
+    control.say(&Answer::Welcome(welcome(&links, closed, local.ip(), rates))).await?;
     while let Some(ask) = control.next::<Ask>().await? {
         match ask {
             Ask::Round(round) => {
@@ -93,8 +96,14 @@ async fn serve_round(control: &mut Control, opened: &mut Opened, round: &Round) 
         }
         Ok(())
     };
-    tokio::time::timeout(control::PATIENCE, arrived).await.context("parts stay out")??;
-    control.say(&Progress::Arrived).await
+    // The other side waits for twice as long to hear which it is.
+    let limit = control::PATIENCE / 2;
+    let ended = tokio::time::timeout(limit, arrived).await.context("parts stay out");
+    let progress = match ended.and_then(|arrived| arrived) {
+        Ok(()) => Progress::Arrived,
+        Err(error) => Progress::Failed(format!("{error:#}")),
+    };
+    control.say(&progress).await
 }
 
 fn refusal(access: &Access, hello: &Hello) -> Option<String> {
@@ -106,14 +115,9 @@ fn refusal(access: &Access, hello: &Hello) -> Option<String> {
     refused.then(|| "another token: give both sides the same security.token_file".to_owned())
 }
 
-fn welcome(links: &[Opened], closed: Vec<String>, local: IpAddr, peer: IpAddr) -> Welcome {
+fn welcome(links: &[Opened], closed: Vec<String>, local: IpAddr, rates: Rates) -> Welcome {
     let offered = links
         .iter()
         .map(|opened| control::Offered::new(opened.listening.link.offer(local), &opened.key));
-    Welcome {
-        host: ends::host(),
-        links: offered.collect(),
-        closed,
-        rates: ends::rates(&Machine::this(), peer),
-    }
+    Welcome { host: ends::host(), links: offered.collect(), closed, rates }
 }

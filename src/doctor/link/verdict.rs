@@ -70,6 +70,13 @@ pub(super) fn refused(kind: LinkKind, error: &LinkError) -> Check {
     Check::wrong(name(kind), error.to_string(), remedy)
 }
 
+/// A link that connected, and failed while it was measured.
+pub(super) fn broken(kind: LinkKind, reason: &str) -> Check {
+    let remedy = "look at both hosts' kernel logs and at the switches between them (MTU, lost packets); \
+                  until then leave the link out of receiver.links or augment.links";
+    Check::wrong(name(kind), format!("it failed while it was measured: {reason}"), remedy)
+}
+
 pub(super) fn other_host() -> Check {
     let remedy = "nothing is to be done: shared memory is for workers on the receiver's host";
     Check::absent(name(LinkKind::Shm), "the other side is another host", remedy)

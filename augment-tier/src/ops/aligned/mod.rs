@@ -28,6 +28,7 @@ pub struct Cutter {
     levels: Vec<u16>,
     spare: Vec<u16>,
     smooth: smooth::Scratch,
+    warp: warp::Scratch,
 }
 
 // === impl Cut ===
@@ -47,7 +48,7 @@ impl Cutter {
     /// The view by the nearest pixel: torchvision v2's `resize` of a `Mask`, and for what moves pixels then,
     /// Pillow's `transform`. `fill` is the level outside.
     pub fn nearest(&mut self, levels: &Levels, cut: &Cut<'_>, fill: u16) -> &[u16] {
-        let Self { levels: view, spare, .. } = self;
+        let Self { levels: view, spare, warp: scratch, .. } = self;
         nearest::cut(levels, cut, fill, view);
         let width = cut.view.width as usize;
         for op in &cut.params.ops {
@@ -62,7 +63,7 @@ impl Cutter {
                 _ => continue,
             };
             spare.resize(view.len(), 0);
-            warp::nearest(view, cut.view, &map, fill, spare);
+            warp::nearest(view, cut.view, &map, fill, spare, scratch);
             std::mem::swap(view, spare);
         }
         view

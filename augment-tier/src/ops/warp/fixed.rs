@@ -5,28 +5,33 @@ use headwater_core::draw::Extent;
 
 use crate::image::Planes;
 
-/// Writes the moved pixels of `view` to `to`, which has its size.
-pub(super) fn nearest(view: &Planes, matrix: &[f64; 6], fill: [u8; 3], to: &mut Planes) {
+/// Writes the moved pixels of `view` to `to`, which has its size. `columns` is memory.
+pub(super) fn nearest(
+    view: &Planes,
+    matrix: &[f64; 6],
+    fill: [u8; 3],
+    to: &mut Planes,
+    columns: &mut Vec<Option<usize>>,
+) {
     let extent = view.extent();
     for ((plane, to), fill) in view.planes().into_iter().zip(to.planes_mut()).zip(fill) {
-        nearest_plane(plane, extent, matrix, fill, to);
+        nearest_plane((plane, extent), matrix, fill, to, columns);
     }
 }
 
-/// The same for one plane of any type.
+/// The same for one plane of any type and its size.
 pub(super) fn nearest_plane<T: Copy>(
-    plane: &[T],
-    extent: Extent,
+    (plane, extent): (&[T], Extent),
     matrix: &[f64; 6],
     fill: T,
     to: &mut [T],
+    columns: &mut Vec<Option<usize>>,
 ) {
     let (width, height) = (extent.width as usize, extent.height as usize);
     if matrix[1] == 0.0 && matrix[3] == 0.0 {
-        let columns = along(matrix[2], matrix[0], width);
-        let rows = along(matrix[5], matrix[4], height);
-        let row = |row: usize| rows[row].map(|row| (row, columns.iter().copied()));
-        return fill_in(plane, width, fill, to, row);
+        columns.clear();
+        columns.extend(along(matrix[2], matrix[0], width));
+        return fill_in(plane, fill, to, columns, along(matrix[5], matrix[4], height));
     }
     let [across, across_row, _, down, down_row, _] = matrix.map(fixed);
     let first = |a: f64, b: f64, c: f64| fixed(c + a * 0.5 + b * 0.5);
@@ -45,25 +50,26 @@ pub(super) fn nearest_plane<T: Copy>(
 }
 
 /// The position that each of `count` comes from, where it is one of them. Pillow adds up steps, and so do we.
-fn along(offset: f64, step: f64, count: usize) -> Vec<Option<usize>> {
+fn along(offset: f64, step: f64, count: usize) -> impl Iterator<Item = Option<usize>> {
     let mut at = offset + step * 0.5;
-    let mut next = || {
+    (0..count).map(move |_| {
         let found = (at >= 0.0 && (at as usize) < count).then_some(at as usize);
         at += step;
         found
-    };
-    (0..count).map(|_| next()).collect()
+    })
 }
 
-fn fill_in<T: Copy, C: Iterator<Item = Option<usize>>>(
+/// Rows come from whole rows, and the columns of all rows from the same ones.
+fn fill_in<T: Copy>(
     plane: &[T],
-    width: usize,
     fill: T,
     to: &mut [T],
-    row: impl Fn(usize) -> Option<(usize, C)>,
+    columns: &[Option<usize>],
+    rows: impl Iterator<Item = Option<usize>>,
 ) {
-    for (number, line) in to.chunks_exact_mut(width).enumerate() {
-        let Some((from, columns)) = row(number) else {
+    let width = columns.len();
+    for (from, line) in rows.zip(to.chunks_exact_mut(width)) {
+        let Some(from) = from else {
             line.fill(fill);
             continue;
         };

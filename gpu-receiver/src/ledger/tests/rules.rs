@@ -249,6 +249,8 @@ fn parts_are_compared_with_their_checksums_as_configured() {
         (Verify::Network, LinkKind::Shm, false),
         (Verify::Network, LinkKind::Tcp, true),
         (Verify::Network, LinkKind::Rdma, true),
+        (Verify::Sampled, LinkKind::Shm, false),
+        (Verify::Sampled, LinkKind::Rdma, true),
         (Verify::Off, LinkKind::Tcp, false),
     ] {
         let mut ledger = ledger_that_compares(verify);
@@ -266,6 +268,42 @@ fn parts_are_compared_with_their_checksums_as_configured() {
         let delivered = after.iter().any(|a| matches!(a, Action::Deliver(_)));
         assert_eq!((asked, delivered), (compared, !compared), "{verify:?} {link}");
     }
+}
+
+/// Of so many parts of one worker in turn, those that are compared; the one of number `differs` differs.
+fn compared(parts: u64, differs: Option<usize>) -> Vec<bool> {
+    let mut ledger = ledger_that_compares(Verify::Sampled);
+    ledger.on_worker_left(A, ms(0));
+    ledger.on_worker_joined(B, "b".into(), LinkKind::Rdma, 8);
+    let mut compared = Vec::new();
+    for serial in 0..parts {
+        order(&mut ledger, serial, 4);
+        // One that differed is given again after a pause.
+        for try_number in 0..2 {
+            ledger.assign(ms(1000 * (2 * serial + try_number)));
+            let Some(&(_, id)) = given(&actions(&mut ledger)).first() else { continue };
+            ledger.on_arrived(B, id, Landing::Host, ms(1000 * (2 * serial + try_number)));
+            ledger.on_done(B, done(id, 4, 5), ms(1000 * (2 * serial + try_number)));
+            let asked = actions(&mut ledger).iter().any(|a| matches!(a, Action::Verify { .. }));
+            let equal = differs != Some(compared.len());
+            compared.push(asked);
+            if asked {
+                ledger.on_verified(id, equal, ms(1000 * (2 * serial + try_number)));
+                actions(&mut ledger);
+            }
+        }
+    }
+    compared
+}
+
+#[test]
+fn the_first_parts_of_a_session_are_compared_and_then_some() {
+    let calm = compared(64 + 160, None);
+    assert!(calm[..64].iter().all(|compared| *compared), "the first run's proof");
+    assert_eq!(calm[64..].iter().filter(|compared| **compared).count(), 10, "one in sixteen");
+    let first = (64..).find(|&part| calm[part]).expect("one in sixteen");
+    let hurt = compared(64 + 160, Some(first));
+    assert!(hurt[first..=first + 64].iter().all(|compared| *compared), "all after a difference");
 }
 
 #[test]

@@ -111,6 +111,7 @@ impl Follower {
             OpSpec::TrivialAugmentWide(_) => Some("op trivial_augment_wide"),
             OpSpec::AutoAugment(_) => Some("op auto_augment"),
             OpSpec::TimmRandAugment(_) => Some("op timm_rand_augment"),
+            OpSpec::TimmAugMix(_) => Some("op timm_aug_mix"),
             OpSpec::Python { .. } => Some("op python"),
             OpSpec::Flip { .. }
             | OpSpec::ColorJitter { .. }

@@ -76,6 +76,7 @@ impl OpSpec {
             Self::TrivialAugmentWide(_) => Some("trivial_augment_wide"),
             Self::AutoAugment(_) => Some("auto_augment"),
             Self::TimmRandAugment(_) => Some("timm_rand_augment"),
+            Self::TimmAugMix(_) => Some("timm_aug_mix"),
             Self::Erase { .. } => Some("erase"),
         }
     }

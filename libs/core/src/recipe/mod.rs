@@ -3,6 +3,7 @@
 //! Two recipes with equal digests give equal bytes; the digest is part of a batch's coordinates.
 
 mod aligned;
+mod augmix;
 mod boxes;
 mod decoder;
 mod dino;
@@ -28,6 +29,7 @@ mod spec;
 mod validate;
 
 pub use aligned::AlignedSpec;
+pub use augmix::TimmAugMix;
 pub use boxes::{BoxFormat, BoxesSpec};
 pub use decoder::{HW_DECODER_LOAD_DEFAULT, JpegDecoder};
 pub use dinov3::Dinov3;

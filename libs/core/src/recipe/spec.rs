@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::aligned::AlignedSpec;
+use super::augmix::TimmAugMix;
 use super::boxes::BoxesSpec;
 use super::decoder::{self, JpegDecoder};
 use super::fields::FieldSpec;
@@ -319,6 +320,8 @@ pub enum OpSpec {
     AutoAugment(AutoAugment),
     /// timm's `RandAugment`.
     TimmRandAugment(TimmRandAugment),
+    /// timm's `AugMix`.
+    TimmAugMix(TimmAugMix),
     /// `RandomErasing` of torchvision and timm: a box of the normalised view. Comes after all others.
     Erase {
         /// Probability.
@@ -406,7 +409,8 @@ impl OpSpec {
             Self::RandAugment(_)
             | Self::TrivialAugmentWide(_)
             | Self::AutoAugment(_)
-            | Self::TimmRandAugment(_) => 1.0,
+            | Self::TimmRandAugment(_)
+            | Self::TimmAugMix(_) => 1.0,
         }
     }
 }

@@ -237,6 +237,7 @@ fn validate_image_op(at: &str, op: &OpSpec) -> Result<(), RecipeError> {
         OpSpec::TrivialAugmentWide(_) => "trivial_augment_wide",
         OpSpec::AutoAugment(_) => "auto_augment",
         OpSpec::TimmRandAugment(_) => "timm_rand_augment",
+        OpSpec::TimmAugMix(_) => "timm_aug_mix",
         OpSpec::Erase { .. } => "erase",
         op => return validate_op(at, op),
     };
@@ -299,6 +300,7 @@ fn validate_op(at: &str, op: &OpSpec) -> Result<(), RecipeError> {
         OpSpec::TrivialAugmentWide(policy) => policy.validate(at)?,
         OpSpec::AutoAugment(policy) => policy.validate(at)?,
         OpSpec::TimmRandAugment(policy) => policy.validate(at)?,
+        OpSpec::TimmAugMix(policy) => policy.validate(at)?,
         OpSpec::Erase { scale, ratio, .. } => {
             range(format!("{at}.scale"), *scale, [0.0, 1.0])?;
             range(format!("{at}.ratio"), *ratio, [1e-3, 1e3])?;

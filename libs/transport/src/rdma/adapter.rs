@@ -5,17 +5,27 @@ use std::io;
 use std::net::Ipv6Addr;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-use super::verbs::{self, DeviceLimits, Library, PortState, ProtectionDomain};
-use super::wire::{Gid, Path};
+use super::address;
+use super::verbs::{self, Device, DeviceLimits, Library, ProtectionDomain};
+use super::wire::{Gid, Offer, Path, common_bits};
 
-/// What the configuration says of device, port and address.
+/// What the configuration says of device, port, address, and the class of packets.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct RdmaPort {
-    /// `mlx5_0`, `mlx5_0:2`; empty: the first port that is active and has an address.
+    /// `mlx5_0`, `mlx5_0:2`; empty: the first port that is active, has an address and takes queue
+    /// pairs; a worker takes one that the receiver's port can be reached from.
     pub device: String,
-    /// Index of the address in the port's table. `None`: RoCE v2 with an IPv4 address, else the
-    /// first that is not link-local, else the first.
+    /// Devices in the order in which they are tried where none is named; others come after them.
+    pub preferred: Vec<String>,
+    /// Index of the address in the port's table. `None`: RoCE v2 before v1, then what has most bits in
+    /// common with the other end's, then IPv4, then what is not link-local, then the first.
     pub gid_index: Option<u8>,
+    /// Key of the partition, without the bit of membership; 0: the first of the port's table.
+    pub pkey: u16,
+    /// Traffic class of packets with a global route: on RoCE, six bits of DSCP and two of ECN.
+    pub traffic_class: u8,
+    /// Service level, from 0 to 15: the virtual lane on InfiniBand, the priority on Ethernet.
+    pub service_level: u8,
 }
 
 /// An opened device, and the port of it that is used.
@@ -23,34 +33,60 @@ pub struct RdmaPort {
 pub(super) struct Adapter {
     pub(super) domain: Arc<ProtectionDomain>,
     pub(super) limits: DeviceLimits,
+    pub(super) port: u8,
+    choice: RdmaPort,
+}
+
+/// What a port is now, of which everything may change while it is in use.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Route {
     pub(super) path: Path,
+    /// Index of the partition in the port's table.
+    pub(super) pkey_index: u16,
     /// Most bytes of one write.
     pub(super) message_max_bytes: u32,
 }
 
+/// Says whether a port takes pairs all the way.
+type TryOut = fn(&Arc<Adapter>) -> Result<(), String>;
+
 // === impl Adapter ===
 
 impl Adapter {
-    /// The adapter of the system's library; shared by all of this process that ask for the same.
+    /// The adapter of the system's library; shared by all of this process that ask for the same, until
+    /// its device has a fatal error. `towards`: the port that is to be reached.
     ///
     /// # Errors
     /// What is missing, and the remedy.
-    pub(super) fn open(choice: &RdmaPort) -> Result<Arc<Self>, String> {
-        static OPENED: Mutex<Option<HashMap<RdmaPort, Weak<Adapter>>>> = Mutex::new(None);
+    pub(super) fn open(
+        choice: &RdmaPort,
+        towards: Option<&Offer>,
+        try_out: TryOut,
+    ) -> Result<Arc<Self>, String> {
+        type Known = HashMap<(RdmaPort, Option<Vec<u8>>), Weak<Adapter>>;
+        static OPENED: Mutex<Option<Known>> = Mutex::new(None);
         let mut opened = OPENED.lock().unwrap_or_else(PoisonError::into_inner);
         let opened = opened.get_or_insert_default();
-        if let Some(adapter) = opened.get(choice).and_then(Weak::upgrade) {
+        let wanted = (choice.clone(), towards.map(Offer::encode));
+        let known = opened.get(&wanted).and_then(Weak::upgrade);
+        if let Some(adapter) = known.filter(|adapter| !adapter.device().is_dead()) {
             return Ok(adapter);
         }
         let library = Library::system().map_err(|error| error.to_string())?;
-        let adapter = Arc::new(Self::find(&library, choice)?);
-        opened.insert(choice.clone(), Arc::downgrade(&adapter));
+        let adapter = Self::find(&library, choice, towards, try_out)?;
+        opened.retain(|_, adapter| adapter.strong_count() > 0);
+        opened.insert(wanted, Arc::downgrade(&adapter));
         Ok(adapter)
     }
 
-    /// The first port that can be used.
-    pub(super) fn find(library: &Library, choice: &RdmaPort) -> Result<Self, String> {
-        let names = verbs::names(library)
+    /// The best port that can be used.
+    pub(super) fn find(
+        library: &Library,
+        choice: &RdmaPort,
+        towards: Option<&Offer>,
+        try_out: TryOut,
+    ) -> Result<Arc<Self>, String> {
+        let mut names = verbs::names(library)
             .map_err(|error| format!("RDMA devices cannot be listed: {error}"))?;
         if names.is_empty() {
             return Err(
@@ -68,108 +104,166 @@ impl Adapter {
             ),
             None => (choice.device.as_str(), None),
         };
-        let mut refused = Vec::new();
+        if !wanted.is_empty() && !names.iter().any(|name| name == wanted) {
+            return Err(format!("there is no RDMA device `{wanted}`, but {}", names.join(", ")));
+        }
+        let place = |name: &String| choice.preferred.iter().position(|other| other == name);
+        names.sort_by_key(|name| place(name).unwrap_or(usize::MAX));
+        let (mut refused, mut found) = (Vec::new(), Vec::new());
         for name in names.iter().filter(|name| wanted.is_empty() || *name == wanted) {
-            match Self::open_device(library, name, port, choice.gid_index) {
-                Ok(adapter) => return Ok(adapter),
+            match Self::ports(library, name, port, choice, &mut refused) {
+                Ok(ports) => found.extend(ports),
                 Err(reason) => refused.push(reason),
             }
         }
-        if refused.is_empty() {
-            return Err(format!("there is no RDMA device `{wanted}`, but {}", names.join(", ")));
+        // Those of one rank stay in their order.
+        found.sort_by_key(|(_, route)| towards.map(|offer| rank(&route.path, offer)));
+        for (adapter, route) in found {
+            let reached = towards.map_or(Ok(()), |offer| reaches(&route.path, offer));
+            let tried = reached
+                .map_err(|reason| format!("{}: {reason}", adapter.name_port()))
+                .and_then(|()| try_out(&adapter));
+            match tried {
+                Ok(()) => return Ok(adapter),
+                Err(reason) => refused.push(reason),
+            }
         }
         Err(refused.join("; "))
     }
 
-    fn open_device(
+    /// The ports of a device that can be asked for pairs; what is wrong with the others.
+    fn ports(
         library: &Library,
         name: &str,
         port: Option<u8>,
-        gid_index: Option<u8>,
-    ) -> Result<Self, String> {
+        choice: &RdmaPort,
+        refused: &mut Vec<String>,
+    ) -> Result<Vec<(Arc<Self>, Route)>, String> {
         let failed = |what: &str, error: io::Error| format!("{name}: {what}: {error}");
-        let device = verbs::open(library, name).map_err(|error| {
-            failed("cannot be opened (may /dev/infiniband/uverbs* be read and written?)", error)
-        })?;
-        let limits = device.limits().map_err(|error| failed("cannot be asked", error))?;
-        let ports = port.map_or(1..=limits.ports, |port| port..=port);
-        let mut refused = Vec::new();
-        for number in ports {
-            let state = match device.port(number) {
-                Ok(state) => state,
-                Err(error) => {
-                    refused.push(failed(&format!("port {number} cannot be asked"), error));
-                    continue;
-                }
-            };
-            if !state.is_active() {
-                let state = state.state_name();
-                refused.push(format!("{name}: port {number} is {state}, not ACTIVE"));
-                continue;
+        let domain = domain(library, name)?;
+        let limits = domain.device().limits().map_err(|error| failed("cannot be asked", error))?;
+        let mut ports = Vec::new();
+        for port in port.map_or(1..=limits.ports, |port| port..=port) {
+            let (domain, choice) = (Arc::clone(&domain), choice.clone());
+            let adapter = Arc::new(Self { domain, limits, port, choice });
+            match adapter.route(None) {
+                Ok(route) => ports.push((adapter, route)),
+                Err(reason) => refused.push(reason),
             }
-            let gids = |index| device.gid(number, index).ok();
-            let Some((index, gid)) = choose_gid(name, number, &state, gid_index, gids) else {
-                let which = gid_index.map_or("no GID".into(), |i| format!("no GID of index {i}"));
-                refused.push(format!(
-                    "{name}: port {number} has {which}: its network interface has no address"
-                ));
-                continue;
-            };
-            let path = Path {
-                gid,
-                gid_index: index,
-                port: number,
-                lid: state.lid,
-                mtu: state.mtu,
-                ethernet: state.ethernet,
-            };
-            let domain = ProtectionDomain::new(Arc::clone(&device))
-                .map_err(|error| failed("gives no protection domain", error))?;
-            let message_max_bytes = state.message_max_bytes.max(1);
-            return Ok(Self { domain, limits, path, message_max_bytes });
         }
-        Err(refused.join("; "))
+        Ok(ports)
+    }
+
+    /// What the port is now, with the address that is best towards another port's.
+    ///
+    /// # Errors
+    /// The port cannot be used now; why.
+    pub(super) fn route(&self, towards: Option<&Gid>) -> Result<Route, String> {
+        let (device, port, choice) = (self.device(), self.port, &self.choice);
+        let name = self.name_port();
+        if device.is_dead() {
+            return Err(format!("{name}: the device had a fatal error; see the kernel's log"));
+        }
+        let state =
+            device.port(port).map_err(|error| format!("{name} cannot be asked: {error}"))?;
+        if !state.is_active() {
+            return Err(format!("{name} is {}, not ACTIVE", state.state_name()));
+        }
+        let Some((gid_index, gid)) =
+            address::choose(device, port, &state, choice.gid_index, towards)
+        else {
+            let which =
+                choice.gid_index.map_or("no GID".into(), |i| format!("no GID of index {i}"));
+            return Err(format!("{name} has {which}: its network interface has no address"));
+        };
+        let keys = (0..state.pkeys).map(|index| device.pkey(port, index).unwrap_or(0));
+        let pkey_index = pkey_index(choice.pkey, keys).ok_or_else(|| {
+            format!("{name} is not in the partition of rdma_pkey {:#06x}", choice.pkey)
+        })?;
+        let path = Path {
+            gid,
+            gid_index,
+            port,
+            lid: state.lid,
+            mtu: state.mtu,
+            ethernet: state.ethernet,
+            needs_grh: state.needs_grh,
+            traffic_class: choice.traffic_class,
+            service_level: choice.service_level,
+        };
+        Ok(Route { path, pkey_index, message_max_bytes: state.message_max_bytes.max(1) })
+    }
+
+    pub(super) fn device(&self) -> &Device {
+        self.domain.device()
+    }
+
+    fn name_port(&self) -> String {
+        format!("{}: port {}", self.device().name(), self.port)
     }
 
     /// For logs.
     pub(super) fn describe(&self) -> String {
-        let Path { gid, gid_index, port, ethernet, .. } = self.path;
-        let layer = if ethernet { "Ethernet" } else { "InfiniBand" };
-        let name = self.domain.device().name();
-        format!("{name} port {port} ({layer}), GID {gid_index} {}", Ipv6Addr::from(gid))
+        let name = self.device().name();
+        match self.route(None) {
+            Ok(Route { path: Path { gid, gid_index, port, ethernet, .. }, .. }) => {
+                let layer = if ethernet { "Ethernet" } else { "InfiniBand" };
+                format!("{name} port {port} ({layer}), GID {gid_index} {}", Ipv6Addr::from(gid))
+            }
+            Err(reason) => reason,
+        }
     }
 }
 
-/// An entry of the port's table that packets can be sent from.
-fn choose_gid(
-    device: &str,
-    port: u8,
-    state: &PortState,
-    wanted: Option<u8>,
-    gids: impl Fn(u8) -> Option<Gid>,
-) -> Option<(u8, Gid)> {
-    let usable = |index: u8| gids(index).filter(|gid| *gid != Gid::default()).map(|g| (index, g));
-    if let Some(index) = wanted {
-        return usable(index);
+/// The device of this name, opened once for all of this process, until it has a fatal error.
+fn domain(library: &Library, name: &str) -> Result<Arc<ProtectionDomain>, String> {
+    static OPENED: Mutex<Option<HashMap<String, Weak<ProtectionDomain>>>> = Mutex::new(None);
+    let failed = |what: &str, error: io::Error| format!("{name}: {what}: {error}");
+    let mut opened = OPENED.lock().unwrap_or_else(PoisonError::into_inner);
+    let opened = opened.get_or_insert_default();
+    let known = opened.get(name).and_then(Weak::upgrade);
+    if let Some(domain) = known.filter(|domain| !domain.device().is_dead()) {
+        return Ok(domain);
     }
-    let all = 0..u8::try_from(state.gids).unwrap_or(u8::MAX);
-    all.filter_map(usable).min_by_key(|(index, gid)| {
-        let link_local = gid[0] == 0xfe && gid[1] == 0x80;
-        let ipv4 = gid[..10] == [0; 10] && gid[10..12] == [0xff; 2];
-        // On InfiniBand the first is the port's own, link-local or not.
-        let rank = match state.ethernet {
-            false => 0,
-            true if is_roce_v1(device, port, *index) => 3,
-            true if ipv4 => 0,
-            true if !link_local => 1,
-            true => 2,
-        };
-        (rank, *index)
-    })
+    let device = verbs::open(library, name).map_err(|error| {
+        failed("cannot be opened (may /dev/infiniband/uverbs* be read and written?)", error)
+    })?;
+    let domain = ProtectionDomain::new(device)
+        .map_err(|error| failed("gives no protection domain", error))?;
+    opened.insert(name.to_owned(), Arc::downgrade(&domain));
+    Ok(domain)
 }
 
-/// Whether the entry speaks RoCE v1, which no router passes; by the kernel's word.
-fn is_roce_v1(device: &str, port: u8, index: u8) -> bool {
-    let path = format!("/sys/class/infiniband/{device}/ports/{port}/gid_attrs/types/{index}");
-    std::fs::read_to_string(path).is_ok_and(|kind| kind.starts_with("IB/RoCE v1"))
+/// Whether packets of a port can come to the offered one.
+fn reaches(own: &Path, offer: &Offer) -> Result<(), String> {
+    own.check_reach(&Path { ethernet: offer.ethernet, gid: offer.gid, ..*own })
+}
+
+/// Least for the port that is nearest to the offered one, as their addresses show it.
+fn rank(own: &Path, offer: &Offer) -> u32 {
+    128 - common_bits(&own.gid, &offer.gid)
+}
+
+/// Where a partition stands in a port's table. A key's highest bit says that its port is a full member.
+fn pkey_index(wanted: u16, mut keys: impl Iterator<Item = u16>) -> Option<u16> {
+    const NUMBER: u16 = 0x7fff;
+    if wanted == 0 {
+        return Some(0);
+    }
+    let found = keys.position(|key| key & NUMBER == wanted & NUMBER)?;
+    u16::try_from(found).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_partition_is_found_by_its_number() {
+        let table = || [0xffff, 0x8001, 0x0002].into_iter();
+        assert_eq!(pkey_index(0, table()), Some(0), "none is asked for");
+        assert_eq!(pkey_index(0x0001, table()), Some(1));
+        assert_eq!(pkey_index(0x8002, table()), Some(2));
+        assert_eq!(pkey_index(0x0003, table()), None);
+    }
 }

@@ -1,24 +1,33 @@
 //! The queue pairs of one session, as one thing: messages over the first, parts over all.
 
+use std::collections::VecDeque;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use headwater_core::Region;
 use tokio::sync::Notify;
 
-use super::adapter::Adapter;
-use super::lane::{Event, Lane, Outgoing, RECEIVES, SENDS_MAX};
-use super::verbs::{Completion, Completions, Request};
-use super::wire::{Endpoint, RemoteMemory};
+use super::adapter::{Adapter, Route};
+use super::lane::{Event, Lane, Outgoing, RECEIVES, SENDS_MAX, Write};
+use super::verbs::{Completion, Completions, MemoryRegion, Piece, Request, Writers};
+use super::wire::{Endpoint, Gid, RemoteMemory};
 use crate::link::key::random_bytes;
 use crate::link::terms::LinkKind;
-use crate::link::words::{NOT_TAKEN, WORDS_WAITING_MAX};
+use crate::link::words::{NOT_TAKEN, ToReceiver, WORDS_WAITING_MAX};
+use crate::memory::place::LeaseId;
+use crate::memory::slot::SlotMemory;
 use crate::metrics;
+
+/// Parts whose pair is remembered: far more than can be under way, or acknowledged and not in place.
+const TAKEN_MAX: usize = 4096;
 
 /// Pairs of one session and their completions.
 #[derive(Debug)]
 pub(super) struct Connection {
     adapter: Arc<Adapter>,
+    /// As the port was when the pairs were made.
+    route: Route,
     completions: Arc<Completions>,
     lanes: Mutex<Lanes>,
     /// Messages and parts that may wait for the peer; one more ends the connection.
@@ -32,6 +41,8 @@ struct Lanes {
     all: Vec<Lane>,
     /// Gets the next part.
     turn: usize,
+    /// Leases of the latest parts and the lanes that took them, of a connection with several.
+    taken: VecDeque<(LeaseId, usize)>,
     fault: Option<String>,
     /// Says how much waits.
     gauge: metrics::Share,
@@ -48,32 +59,39 @@ impl Lanes {
 // === impl Connection ===
 
 impl Connection {
-    /// So many pairs, not connected yet. `writable`: the peer may write to registered memory. It is a
-    /// worker then, which is told of its own leases only; a receiver could ask without end.
-    pub(super) fn new(adapter: &Arc<Adapter>, pairs: u32, writable: bool) -> io::Result<Self> {
+    /// So many pairs, not connected yet, that leave by the address which is best towards another one.
+    /// `writable`: the peer may write to registered memory. It is a worker then, which is told of its own
+    /// leases only; a receiver could ask without end.
+    pub(super) fn new(
+        adapter: &Arc<Adapter>,
+        pairs: u32,
+        writable: bool,
+        towards: Option<&Gid>,
+    ) -> io::Result<Self> {
         let limits = adapter.limits;
+        let route = adapter.route(towards).map_err(io::Error::other)?;
         let depth = SENDS_MAX.min(limits.queue_entries);
         let entries = (pairs * (depth + RECEIVES)).min(limits.completions);
         let completions = Arc::new(Completions::new(adapter.domain.device(), entries)?);
         let lane = |number| {
             let [a, b, c] = random_bytes()?;
             let first_packet = u32::from_le_bytes([a, b, c, 0]);
-            let (domain, port) = (&adapter.domain, adapter.path.port);
-            Lane::new(number, domain, &completions, port, writable, depth, first_packet)
+            Lane::new(number, &adapter.domain, &completions, &route, writable, depth, first_packet)
         };
         let all = (0..pairs as usize).map(lane).collect::<io::Result<_>>()?;
         let gauge = metrics::words_waiting(LinkKind::Rdma);
-        let lanes = Mutex::new(Lanes { all, turn: 0, fault: None, gauge });
+        let lanes = Mutex::new(Lanes { all, turn: 0, taken: VecDeque::new(), fault: None, gauge });
         let waiting_max = if writable { usize::MAX } else { WORDS_WAITING_MAX };
         let (adapter, faulted) = (Arc::clone(adapter), Notify::new());
-        Ok(Self { adapter, completions, lanes, waiting_max, faulted })
+        Ok(Self { adapter, route, completions, lanes, waiting_max, faulted })
     }
 
     /// Whether the port takes pairs all the way to sending: one is connected to itself. EFA's
     /// devices have ports and addresses, and no pairs of this kind.
     pub(super) fn try_out(adapter: &Arc<Adapter>) -> Result<(), String> {
-        let made = Self::new(adapter, 1, true);
-        made.and_then(|connection| connection.connect(&connection.endpoint())).map_err(|error| {
+        let tried = Self::new(adapter, 1, true, None)
+            .and_then(|connection| connection.connect(&connection.endpoint()));
+        tried.map_err(|error| {
             format!("{} takes no reliable queue pair: {error}", adapter.describe())
         })
     }
@@ -85,7 +103,12 @@ impl Connection {
     /// What the peer has to know.
     pub(super) fn endpoint(&self) -> Endpoint {
         let pairs = self.lock().all.iter().map(Lane::address).collect();
-        Endpoint { path: self.adapter.path, pairs }
+        Endpoint { path: self.route.path, pairs }
+    }
+
+    /// Most bytes of one write.
+    pub(super) fn message_max_bytes(&self) -> u32 {
+        self.route.message_max_bytes
     }
 
     /// Connects each pair to the peer's of the same place.
@@ -95,31 +118,66 @@ impl Connection {
             return Err(io::Error::other("the two ends have different numbers of queue pairs"));
         }
         let mut pairs = lanes.all.iter().zip(&peer.pairs);
-        pairs.try_for_each(|(lane, pair)| lane.connect(&self.adapter.path, &peer.path, *pair))
+        pairs.try_for_each(|(lane, pair)| lane.connect(&self.route.path, &peer.path, *pair))
     }
 
     /// Sends a message after those before it. Where the connection is broken it is swallowed.
     pub(super) fn send(&self, message: Vec<u8>) {
         self.put(|lanes| {
             let lane = lanes.all.first_mut()?;
-            lane.put_small(message, Request::Message);
+            lane.put_message(message);
             Some(lane)
         });
     }
 
-    /// Writes the probe over every pair, each with its number.
-    pub(super) fn probe(&self, memory: RemoteMemory, pattern: impl Fn(usize) -> Vec<u8>) {
-        let pairs = self.lock().all.len();
-        for i in 0..pairs {
-            let bytes = pattern(i);
-            let address = memory.address + (i * bytes.len()) as u64;
-            let (remote_key, immediate) = (memory.key, Some(i as u32));
+    /// Says that nothing of a lease is under way any more: over the pair that its part was sent over, as
+    /// what is in its place there is known by a completion of the same pair only. That a write was
+    /// acknowledged does not say so.
+    pub(super) fn send_quiet(&self, lease: LeaseId) {
+        self.put(|lanes| {
+            let taken = lanes.taken.iter().rev().find(|(other, _)| *other == lease);
+            let lane = lanes.all.get_mut(taken.map_or(0, |(_, lane)| *lane))?;
+            lane.put_message(ToReceiver::Quiet { lease }.encode());
+            Some(lane)
+        });
+    }
+
+    /// Writes the probe over every pair, each with its number, to places that follow one another in
+    /// `target`. `pattern` has one length for all pairs.
+    ///
+    /// # Errors
+    /// No memory can be registered to write it from.
+    pub(super) fn probe(
+        &self,
+        target: RemoteMemory,
+        pattern: impl Fn(usize) -> Vec<u8>,
+    ) -> io::Result<()> {
+        let patterns: Vec<Vec<u8>> = (0..self.lock().all.len()).map(pattern).collect();
+        let bytes = patterns.concat();
+        let memory = SlotMemory::private(bytes.len() as u64, false).map_err(io::Error::other)?;
+        memory.copy_from(Region { offset_bytes: 0, len_bytes: memory.len_bytes() }, &bytes);
+        let domain = &self.adapter.domain;
+        let memory = Arc::new(MemoryRegion::new(domain, Arc::new(memory), Writers::Own)?);
+        metrics::registered(LinkKind::Rdma, bytes.len() as u64);
+        let mut offset = 0;
+        for (i, pattern) in patterns.iter().enumerate() {
+            let piece = Piece {
+                address: memory.memory().as_ptr() as u64 + offset,
+                len_bytes: pattern.len() as u32,
+                local_key: memory.local_key(),
+            };
+            let address = target.address + offset;
+            let (remote_key, immediate) = (target.key, Some(i as u32));
+            let request = Request::Write { address, remote_key, immediate };
+            offset += pattern.len() as u64;
+            let memory = Arc::clone(&memory);
             self.put(|lanes| {
                 let lane = lanes.all.get_mut(i)?;
-                lane.put_small(bytes, Request::Write { address, remote_key, immediate });
+                lane.put_probe(Write { piece, request }, memory);
                 Some(lane)
             });
         }
+        Ok(())
     }
 
     /// Sends a part; its end is an [`Event::Ended`].
@@ -131,6 +189,12 @@ impl Connection {
                 .map(|i| (lanes.turn + i) % count)
                 .min_by_key(|&i| lanes.all[i].in_hand())?;
             lanes.turn = (chosen + 1) % count;
+            if count > 1 {
+                if lanes.taken.len() == TAKEN_MAX {
+                    lanes.taken.pop_front();
+                }
+                lanes.taken.push_back((outgoing.part.lease(), chosen));
+            }
             let lane = &mut lanes.all[chosen];
             lane.put_part(outgoing);
             Some(lane)
@@ -199,14 +263,16 @@ impl Connection {
         }
     }
 
-    /// Destroys the pairs: no device touches any memory on their behalf when this returns. Parts
-    /// that were in their hands are dropped after that.
-    pub(super) fn destroy(&self) {
+    /// Destroys the pairs: no device touches any memory on their behalf when this returns `true`. Parts
+    /// that were in their hands are dropped after that. `false`: a pair cannot be destroyed. What its
+    /// device may reach of this side's is kept for good, and the peer may still be writing.
+    pub(super) fn destroy(&self) -> bool {
         let mut lanes = self.lock();
         let all = std::mem::take(&mut lanes.all);
         lanes.tell();
         drop(lanes);
-        drop(all);
+        let ends: Vec<bool> = all.into_iter().map(Lane::end).collect();
+        ends.into_iter().all(|ended| ended)
     }
 
     fn put(&self, put: impl FnOnce(&mut Lanes) -> Option<&mut Lane>) {
@@ -248,5 +314,11 @@ impl Connection {
 
     fn lock(&self) -> MutexGuard<'_, Lanes> {
         self.lanes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        self.destroy();
     }
 }

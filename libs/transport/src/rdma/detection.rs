@@ -10,9 +10,10 @@ use headwater_dylib::{Dylib, IBVERBS};
 use support::on_verbs;
 
 use super::adapter::{Adapter, RdmaPort};
+use super::connection::Connection;
 use super::slot::Slot;
 use super::verbs::{Library, MemoryRegion};
-use super::wire::Gid;
+use super::wire::{Gid, Offer, Path};
 use crate::memory::mapping::Mapping;
 use crate::memory::place::SlotId;
 use crate::memory::slot::SlotMemory;
@@ -27,8 +28,13 @@ const ONE: (&str, &str) = (DEVICES, "mlx5_0=4/::ffff:192.0.2.1");
 const LINK_LOCAL: Gid = [0xfe, 0x80, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0xff, 0xfe, 0, 0, 1];
 const IPV4: Gid = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 192, 0, 2, 1];
 
-fn find(choice: &RdmaPort) -> Result<Adapter, String> {
-    Adapter::find(&Library::system().expect("the emulated one"), choice)
+fn find(choice: &RdmaPort) -> Result<Arc<Adapter>, String> {
+    // Only port 1 of a machine that is not described takes pairs.
+    Adapter::find(&Library::system().expect("the emulated one"), choice, None, |_| Ok(()))
+}
+
+fn path(choice: &RdmaPort) -> Path {
+    find(choice).and_then(|found| found.route(None)).expect("a port").path
 }
 
 fn refusal(choice: &RdmaPort) -> String {
@@ -36,7 +42,7 @@ fn refusal(choice: &RdmaPort) -> String {
 }
 
 fn device(name: &str) -> RdmaPort {
-    RdmaPort { device: name.into(), gid_index: None }
+    RdmaPort { device: name.into(), ..RdmaPort::default() }
 }
 
 #[test]
@@ -95,12 +101,12 @@ fn an_address_that_routers_pass_is_preferred_and_another_can_be_asked_for() {
     let test =
         "rdma::detection::an_address_that_routers_pass_is_preferred_and_another_can_be_asked_for";
     on_verbs(test, &[(DEVICES, machine)], || {
-        let found = find(&RdmaPort::default()).expect("a port");
-        assert_eq!((found.path.gid, found.path.gid_index), (IPV4, 1));
-        let first = RdmaPort { device: String::new(), gid_index: Some(0) };
-        let found = find(&first).expect("a port");
-        assert_eq!((found.path.gid, found.path.gid_index), (LINK_LOCAL, 0));
-        let reason = refusal(&RdmaPort { device: String::new(), gid_index: Some(7) });
+        let found = path(&RdmaPort::default());
+        assert_eq!((found.gid, found.gid_index), (IPV4, 1));
+        let of_index = |index| RdmaPort { gid_index: Some(index), ..RdmaPort::default() };
+        let found = path(&of_index(0));
+        assert_eq!((found.gid, found.gid_index), (LINK_LOCAL, 0));
+        let reason = refusal(&of_index(7));
         assert!(reason.contains("no GID of index 7"), "{reason}");
     });
 }
@@ -118,6 +124,128 @@ fn a_device_that_is_asked_for_is_the_only_one() {
         assert!(reason.contains("`mlx5_7`") && reason.contains("mlx5_0, mlx5_1"), "{reason}");
         let reason = refusal(&device("mlx5_0:first"));
         assert!(reason.contains("device:port"), "{reason}");
+    });
+}
+
+#[test]
+fn an_address_of_roce_v2_and_of_this_network_is_preferred() {
+    // No machine has an interface of this index.
+    let machine = "rxe0=4/::ffff:192.0.2.1!,::ffff:192.0.2.1@2000000000,::,2001:db8::1";
+    let test = "rdma::detection::an_address_of_roce_v2_and_of_this_network_is_preferred";
+    on_verbs(test, &[(DEVICES, machine)], || {
+        assert_eq!(path(&RdmaPort::default()).gid_index, 3);
+        let library = Library::system().expect("the emulated one").without_gid_entries();
+        let found = Adapter::find(&library, &RdmaPort::default(), None, |_| Ok(()));
+        let found = found.and_then(|found| found.route(None)).expect("a port");
+        assert_eq!(found.path.gid_index, 0, "which an older library cannot tell");
+    });
+}
+
+/// An address of IPv4 as ports have it.
+fn ipv4(address: [u8; 4]) -> Gid {
+    std::net::Ipv4Addr::from(address).to_ipv6_mapped().octets()
+}
+
+fn towards(ethernet: bool, gid: Gid) -> Result<String, String> {
+    let offer = Offer { ethernet, gid, description: String::new() };
+    let library = Library::system().expect("the emulated one");
+    let found = Adapter::find(&library, &RdmaPort::default(), Some(&offer), |_| Ok(()))?;
+    let index = found.route(Some(&gid)).expect("a port").path.gid_index;
+    Ok(format!("{} port {}, address {index}", found.device().name(), found.port))
+}
+
+#[test]
+fn a_worker_takes_the_port_and_the_address_that_are_nearest_to_the_receivers() {
+    let machine = "mlx5_0=4/::ffff:10.1.0.1,::ffff:10.7.0.1|4i/fe80::1;mlx5_1=4/::ffff:10.2.0.1;\
+                   mlx5_2=4i/fec0:0:0:7::1";
+    let test = "rdma::detection::a_worker_takes_the_port_and_the_address_that_are_nearest_to_the_receivers";
+    on_verbs(test, &[(DEVICES, machine)], || {
+        let found = |ethernet, gid| towards(ethernet, gid);
+        assert_eq!(found(true, ipv4([10, 1, 0, 9])).as_deref(), Ok("mlx5_0 port 1, address 0"));
+        assert_eq!(found(true, ipv4([10, 2, 0, 9])).as_deref(), Ok("mlx5_1 port 1, address 0"));
+        // All ports have as much of it in common as this one's first address: the first is taken.
+        assert_eq!(found(true, ipv4([10, 7, 0, 9])).as_deref(), Ok("mlx5_0 port 1, address 1"));
+        let in_subnet = |text: &str| text.parse::<std::net::Ipv6Addr>().expect("one").octets();
+        assert_eq!(found(false, in_subnet("fe80::2")).as_deref(), Ok("mlx5_0 port 2, address 0"));
+        let far = found(false, in_subnet("fec0:0:0:7::2"));
+        assert_eq!(far.as_deref(), Ok("mlx5_2 port 1, address 0"));
+        let reason = found(false, in_subnet("fec0:0:0:8::2")).unwrap_err();
+        assert!(reason.contains("mlx5_2: port 1: the two InfiniBand ports"), "{reason}");
+        assert!(reason.contains("mlx5_1: port 1: one port is Ethernet"), "{reason}");
+    });
+}
+
+#[test]
+fn a_port_that_takes_no_pairs_makes_way_for_the_next() {
+    let machine = "efa_0=4/::,::ffff:127.0.0.1;mlx5_0=4/::,::ffff:127.0.0.1";
+    let test = "rdma::detection::a_port_that_takes_no_pairs_makes_way_for_the_next";
+    // EOPNOTSUPP.
+    on_verbs(test, &[(DEVICES, machine), (FAIL, "ibv_create_qp:1:95")], || {
+        let runtime = tokio::runtime::Runtime::new().expect("threads");
+        let _entered = runtime.enter();
+        let found = Adapter::open(&RdmaPort::default(), None, Connection::try_out);
+        assert_eq!(found.expect("the second").device().name(), "mlx5_0");
+    });
+}
+
+#[test]
+fn devices_are_tried_in_the_order_that_is_preferred() {
+    let machine = "mlx5_0=4/::ffff:192.0.2.1;mlx5_1=1/::;mlx5_2=4/::ffff:192.0.2.1";
+    let test = "rdma::detection::devices_are_tried_in_the_order_that_is_preferred";
+    on_verbs(test, &[(DEVICES, machine)], || {
+        let preferred = ["mlx5_1", "mlx5_2"].map(str::to_owned).to_vec();
+        let choice = RdmaPort { preferred, ..RdmaPort::default() };
+        assert_eq!(find(&choice).expect("a port").device().name(), "mlx5_2");
+    });
+}
+
+#[test]
+fn a_port_says_that_it_needs_a_global_route() {
+    let machine = "mlx5_0=4i/fe80::1|4ig/fe80::2";
+    on_verbs(
+        "rdma::detection::a_port_says_that_it_needs_a_global_route",
+        &[(DEVICES, machine)],
+        || {
+            let flags = |port| path(&device(port)).needs_grh;
+            assert_eq!([flags("mlx5_0:1"), flags("mlx5_0:2")], [false, true]);
+        },
+    );
+}
+
+#[test]
+fn a_partition_that_is_asked_for_is_the_one_that_is_used() {
+    let test = "rdma::detection::a_partition_that_is_asked_for_is_the_one_that_is_used";
+    on_verbs(test, &[ONE, ("EMULATED_VERBS_PKEYS", "ffff,8001")], || {
+        let of = |pkey| RdmaPort { pkey, ..RdmaPort::default() };
+        let index =
+            |pkey| find(&of(pkey)).and_then(|found| found.route(None)).map(|r| r.pkey_index);
+        assert_eq!((index(0), index(1), index(0x8001)), (Ok(0), Ok(1), Ok(1)));
+        let reason = index(2).unwrap_err();
+        assert!(reason.contains("rdma_pkey 0x0002"), "{reason}");
+    });
+}
+
+#[test]
+fn a_device_that_had_a_fatal_error_is_opened_anew() {
+    let test = "rdma::detection::a_device_that_had_a_fatal_error_is_opened_anew";
+    on_verbs(test, &[ONE, ("EMULATED_VERBS_FATAL", "ibv_query_device:2")], || {
+        let open = || Adapter::open(&RdmaPort::default(), None, |_| Ok(())).expect("a port");
+        let first = open();
+        assert!(Arc::ptr_eq(&first, &open()), "opened once");
+        first.device().limits().expect("an answer, and the fatal error");
+        let second = open();
+        assert!(!Arc::ptr_eq(&first, &second));
+        let reason = first.route(None).unwrap_err();
+        assert!(reason.contains("fatal error"), "{reason}");
+        second.route(None).expect("a port");
+    });
+}
+
+#[test]
+fn fork_is_made_safe_before_a_device_is_opened() {
+    let test = "rdma::detection::fork_is_made_safe_before_a_device_is_opened";
+    on_verbs(test, &[ONE, ("EMULATED_VERBS_FORK", "unsafe")], || {
+        find(&RdmaPort::default()).expect("a port");
     });
 }
 
@@ -175,7 +303,7 @@ unsafe impl DeviceWindow for Window {
 
 /// How memory of 8,192 bytes is registered whose descriptor is of a file of so many.
 fn way(library: &Library, descriptor: Result<u64, &str>) -> Result<&'static str, String> {
-    let adapter = Adapter::find(library, &RdmaPort::default()).expect("a port");
+    let adapter = Adapter::find(library, &RdmaPort::default(), None, |_| Ok(())).expect("a port");
     let memory = Mapping::anonymous(8192).expect("memory");
     let window = Window { memory, descriptor: descriptor.map_err(str::to_owned) };
     let (_region, way) = MemoryRegion::of_window(&adapter.domain, Arc::new(window))?;

@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use tokio::sync::oneshot;
 
+use super::adapter::Route;
 use super::verbs::{
     Completions, MemoryRegion, Outcome, Piece, Posting, ProtectionDomain, QueuePair, Request,
     Writers,
@@ -18,6 +19,7 @@ use super::wire::{MESSAGE_MAX_BYTES, Path, QueuePairAddress};
 use crate::link::terms::{LinkError, LinkKind};
 use crate::memory::mapping::Mapping;
 use crate::memory::part::PartBuffer;
+use crate::memory::slot::SlotMemory;
 use crate::metrics;
 
 /// Buffers for messages and announcements of parts that the peer may send at once; what comes
@@ -29,6 +31,9 @@ const MESSAGES: u32 = 64;
 pub(super) const SENDS_MAX: u32 = 512;
 /// Requests after which one is reported, so that their room comes back.
 const SIGNAL_EVERY: usize = 16;
+
+/// Times that a pair is asked again to end.
+const DESTROY_TRIES: u32 = 3;
 
 /// Marks the number of a receive; other numbers count sends.
 const RECEIVE: u64 = 1 << 47;
@@ -70,8 +75,10 @@ pub(super) struct Write {
 
 #[derive(Debug)]
 enum Work {
-    /// Bytes of a message buffer, as a message or (the probe) as a write.
-    Small { bytes: Vec<u8>, request: Request },
+    /// Bytes that go by way of a message buffer.
+    Message(Vec<u8>),
+    /// A write of registered memory that is no part: the probe.
+    Probe { write: Write, memory: Arc<ProbeMemory> },
     /// The first `posted` of its writes are in the device's hands.
     Part { outgoing: Box<Outgoing>, posted: usize },
 }
@@ -86,8 +93,12 @@ struct Posted {
 #[derive(Debug)]
 enum Kept {
     Message(u32),
+    Probe(Arc<ProbeMemory>),
     Part(Box<Outgoing>),
 }
+
+/// Registered memory that a probe is read from, or written to.
+pub(super) type ProbeMemory = MemoryRegion<Arc<SlotMemory>>;
 
 /// What came of a completion.
 #[derive(Debug)]
@@ -110,7 +121,7 @@ impl Lane {
         number: usize,
         domain: &Arc<ProtectionDomain>,
         completions: &Arc<Completions>,
-        port: u8,
+        route: &Route,
         writable: bool,
         depth: u32,
         first_packet: u32,
@@ -119,7 +130,7 @@ impl Lane {
         let buffers = MemoryRegion::new(domain, Mapping::anonymous(bytes as u64)?, Writers::Own)?;
         metrics::registered(LinkKind::Rdma, bytes as u64);
         let pair = QueuePair::new(domain, completions, depth, RECEIVES)?;
-        pair.initialise(port, writable)?;
+        pair.initialise(route.path.port, route.pkey_index, writable)?;
         let mut lane = Self {
             pair,
             buffers,
@@ -160,9 +171,50 @@ impl Lane {
         self.pair.fail()
     }
 
-    pub(super) fn put_small(&mut self, bytes: Vec<u8>, request: Request) {
+    /// Destroys the pair, and lets go of what it had in hand. `false`: the pair cannot be destroyed, so
+    /// that all this stays where it is for good; whoever waits for a part hears that.
+    pub(super) fn end(mut self) -> bool {
+        let mut tries = 0;
+        let error = loop {
+            match self.pair.destroy() {
+                Ok(()) => return true,
+                Err(error) if tries == DESTROY_TRIES => break error,
+                Err(_) => tries += 1,
+            }
+        };
+        tracing::error!(
+            %error,
+            "a queue pair cannot be destroyed: memory that its device may reach is not used again"
+        );
+        let posted = std::mem::take(&mut self.posted).into_iter().map(|posted| posted.kept);
+        for kept in posted {
+            if let Kept::Part(outgoing) = kept {
+                let Outgoing { part, done, .. } = *outgoing;
+                std::mem::forget(part);
+                done.send(Err(LinkKind::Rdma.closed("its queue pair cannot be destroyed"))).ok();
+            } else {
+                std::mem::forget(kept);
+            }
+        }
+        for work in std::mem::take(&mut self.waiting) {
+            if let Work::Part { outgoing, posted: 1.. } = work {
+                let Outgoing { part, done, .. } = *outgoing;
+                std::mem::forget(part);
+                done.send(Err(LinkKind::Rdma.closed("its queue pair cannot be destroyed"))).ok();
+            }
+        }
+        std::mem::forget(self);
+        false
+    }
+
+    pub(super) fn put_message(&mut self, bytes: Vec<u8>) {
         debug_assert!(bytes.len() <= MESSAGE_MAX_BYTES);
-        self.waiting.push_back(Work::Small { bytes, request });
+        self.waiting.push_back(Work::Message(bytes));
+    }
+
+    /// A write of `memory`, which is kept until it has ended.
+    pub(super) fn put_probe(&mut self, write: Write, memory: Arc<ProbeMemory>) {
+        self.waiting.push_back(Work::Probe { write, memory });
     }
 
     pub(super) fn put_part(&mut self, outgoing: Outgoing) {
@@ -188,8 +240,9 @@ impl Lane {
     pub(super) fn pump(&mut self) -> io::Result<()> {
         while self.sent - self.ended < self.depth {
             match self.waiting.front() {
-                Some(Work::Small { .. }) if self.free_messages.is_empty() => break,
-                Some(Work::Small { .. }) => self.post_small()?,
+                Some(Work::Message(_)) if self.free_messages.is_empty() => break,
+                Some(Work::Message(_)) => self.post_message()?,
+                Some(Work::Probe { .. }) => self.post_probe()?,
                 Some(Work::Part { .. }) => self.post_writes()?,
                 None => break,
             }
@@ -213,6 +266,7 @@ impl Lane {
         while let Some(first) = self.posted.pop_front_if(|first| first.last <= self.ended) {
             match first.kept {
                 Kept::Message(buffer) => self.free_messages.push(buffer),
+                Kept::Probe(memory) => drop(memory),
                 Kept::Part(outgoing) => events.push(Event::Ended(outgoing, outcome.clone())),
             }
         }
@@ -241,8 +295,8 @@ impl Lane {
         Ok(())
     }
 
-    fn post_small(&mut self) -> io::Result<()> {
-        let Some(Work::Small { bytes, request }) = self.waiting.pop_front() else { return Ok(()) };
+    fn post_message(&mut self) -> io::Result<()> {
+        let Some(Work::Message(bytes)) = self.waiting.pop_front() else { return Ok(()) };
         let Some(buffer) = self.free_messages.pop() else { return Ok(()) };
         let piece = self.buffer(buffer, bytes.len());
         // SAFETY: the buffer is a free one of this lane's region and has MESSAGE_MAX_BYTES bytes;
@@ -250,13 +304,26 @@ impl Lane {
         unsafe {
             ptr::copy_nonoverlapping(bytes.as_ptr(), piece.address as *mut u8, bytes.len());
         }
-        let posting = Posting { id: self.id(1), request, piece, signalled: true };
+        let posting = Posting { id: self.id(1), request: Request::Message, piece, signalled: true };
         // SAFETY: the buffer lies in this lane's region, which outlives the pair, and is not free
         // again before this request has completed.
         let (_, posted) = unsafe { self.pair.post_sends(&[posting]) };
         posted?;
         self.sent += 1;
         self.posted.push_back(Posted { last: self.sent, kept: Kept::Message(buffer) });
+        Ok(())
+    }
+
+    fn post_probe(&mut self) -> io::Result<()> {
+        let Some(Work::Probe { write, memory }) = self.waiting.pop_front() else { return Ok(()) };
+        let Write { piece, request } = write;
+        let posting = Posting { id: self.id(1), request, piece, signalled: true };
+        // SAFETY: the piece lies in `memory` by the word of whoever puts a probe; this lane owns that
+        // until the write has completed or the pair is destroyed, and nobody writes it meanwhile.
+        let (_, posted) = unsafe { self.pair.post_sends(&[posting]) };
+        posted?;
+        self.sent += 1;
+        self.posted.push_back(Posted { last: self.sent, kept: Kept::Probe(memory) });
         Ok(())
     }
 

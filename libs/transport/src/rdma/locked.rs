@@ -10,7 +10,7 @@ use rustix::process::{Resource, getrlimit};
 const IPC_LOCK: u32 = 14;
 
 const REMEDY: &str = "raise it (ulimit -l, LimitMEMLOCK=infinity, docker --ulimit memlock=-1) or \
-                      give CAP_IPC_LOCK";
+                      give CAP_IPC_LOCK (which counts for nothing in a rootless container)";
 
 /// Whether so much may be registered.
 ///
@@ -39,7 +39,15 @@ fn shortage(limit_bytes: Option<u64>, wanted_bytes: u64) -> Option<String> {
 /// `None`: there is none for this process.
 fn limit_bytes() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    if is_privileged(&status) { None } else { getrlimit(Resource::Memlock).current }
+    let users = std::fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
+    let has_none = is_privileged(&status) && is_initial(&users);
+    if has_none { None } else { getrlimit(Resource::Memlock).current }
+}
+
+/// Whether /proc/self/uid_map is that of the initial user namespace. In any other, as in a rootless
+/// container, the kernel counts locked memory whatever capabilities the process has there.
+fn is_initial(uid_map: &str) -> bool {
+    uid_map.split_ascii_whitespace().eq(["0", "0", "4294967295"])
 }
 
 /// By the `CapEff` line of /proc/self/status.
@@ -68,5 +76,14 @@ mod tests {
         assert!(is_privileged("CapEff:\t0000000000004000\n"));
         assert!(!is_privileged("CapEff:\t00000000a80425fb\n"), "a container's usual set");
         assert!(!is_privileged(""));
+    }
+
+    #[test]
+    fn capabilities_count_in_the_initial_user_namespace_only() {
+        assert!(is_initial("         0          0 4294967295\n"));
+        assert!(!is_initial(
+            "         0       1000          1\n         1     100000      65536\n"
+        ));
+        assert!(!is_initial(""));
     }
 }

@@ -22,9 +22,10 @@ use std::sync::Arc;
 use tokio::sync::mpsc;
 
 use crate::link::contract::WorkerLink;
-use crate::link::terms::{Arrival, LinkError, LinkKind, SessionKey};
+use crate::link::terms::{Arrival, LinkError, LinkKind, LinkOffer, SessionKey};
 
 mod adapter;
+mod address;
 mod calls;
 mod choices;
 mod connection;
@@ -72,11 +73,12 @@ pub async fn listen(
 /// [`LinkError::Setup`]: as for [`listen`], or the probe did not get through.
 /// [`LinkError::Refused`]: wrong key or version.
 pub async fn connect(
+    offer: &LinkOffer,
     key: &SessionKey,
     config: &RdmaConnect,
     exchange: &dyn Exchange,
 ) -> Result<Arc<dyn WorkerLink>, LinkError> {
-    Ok(Arc::new(worker::RdmaWorker::connect(key, config, exchange).await?))
+    Ok(Arc::new(worker::RdmaWorker::connect(offer, key, config, exchange).await?))
 }
 
 /// Whether this machine has what the link needs, and which port it would take.
@@ -84,9 +86,7 @@ pub async fn connect(
 /// # Errors
 /// As for [`listen`].
 pub fn detect(port: &RdmaPort) -> Result<String, LinkError> {
-    let adapter = Adapter::open(port).map_err(|reason| LinkKind::Rdma.setup(reason))?;
-    Connection::try_out(&adapter).map_err(|reason| LinkKind::Rdma.setup(reason))?;
-    Ok(adapter.describe())
+    Ok(opened(port)?.describe())
 }
 
 /// The port that the link would take.
@@ -94,7 +94,13 @@ pub fn detect(port: &RdmaPort) -> Result<String, LinkError> {
 /// # Errors
 /// As for [`listen`].
 pub fn chosen(port: &RdmaPort) -> Result<Chosen, LinkError> {
-    let adapter = Adapter::open(port).map_err(|reason| LinkKind::Rdma.setup(reason))?;
-    let device = adapter.domain.device().name().to_owned();
-    Ok(Chosen { device, port: adapter.path.port, gid_index: adapter.path.gid_index })
+    let adapter = opened(port)?;
+    let route = adapter.route(None).map_err(|reason| LinkKind::Rdma.setup(reason))?;
+    let device = adapter.device().name().to_owned();
+    Ok(Chosen { device, port: adapter.port, gid_index: route.path.gid_index })
+}
+
+fn opened(port: &RdmaPort) -> Result<Arc<Adapter>, LinkError> {
+    let found = Adapter::open(port, None, Connection::try_out);
+    found.map_err(|reason| LinkKind::Rdma.setup(reason))
 }

@@ -10,12 +10,13 @@ use headwater_core::Region;
 use super::adapter::Adapter;
 use super::connection::Connection;
 use super::lane::Event;
+use super::probe::{PROBE_BYTES, pattern};
 use super::verbs::MemoryRegion;
-use super::wire::{MESSAGE_MAX_BYTES, RemoteMemory};
+use super::wire::RemoteMemory;
 use crate::link::key::random_bytes;
 use crate::memory::window::DeviceWindow;
 
-/// Time for a write of a few bytes to come back.
+/// Time for a write of some packets to come back.
 const LIMIT: Duration = Duration::from_secs(5);
 /// Between two looks for it.
 const LOOK: Duration = Duration::from_millis(1);
@@ -30,16 +31,16 @@ pub(super) fn check(
     region: &MemoryRegion<Arc<dyn DeviceWindow>>,
 ) -> Result<(), String> {
     let failed = |error: io::Error| format!("no queue pair to try it with: {error}");
-    let connection = Connection::new(adapter, 1, true).map_err(failed)?;
+    let connection = Connection::new(adapter, 1, true, None).map_err(failed)?;
     connection.connect(&connection.endpoint()).map_err(failed)?;
     let window = region.memory();
-    let len_bytes = window.len_bytes().min(MESSAGE_MAX_BYTES as u64);
+    let len_bytes = window.len_bytes().min(PROBE_BYTES as u64);
     for offset_bytes in [0, window.len_bytes() - len_bytes] {
-        let random: [u8; MESSAGE_MAX_BYTES] = random_bytes().map_err(failed)?;
-        let pattern = &random[..len_bytes as usize];
+        let mut pattern = pattern(&random_bytes().map_err(failed)?, 0);
+        pattern.truncate(len_bytes as usize);
         let address = window.address() + offset_bytes;
         let target = RemoteMemory { address, len_bytes, key: region.remote_key() };
-        connection.probe(target, |_| pattern.to_vec());
+        connection.probe(target, |_| pattern.clone()).map_err(failed)?;
         arrival(&connection)?;
         let found = window.read(Region { offset_bytes, len_bytes })?;
         if found != pattern {

@@ -8,16 +8,15 @@ use std::time::Duration;
 use headwater_core::Region;
 use tokio::sync::{Notify, mpsc};
 
-use super::adapter::Adapter;
+use super::adapter::{Adapter, Route};
 use super::calls::RdmaReceiver;
 use super::choices::RdmaListen;
 use super::connection::Connection;
-use super::lane::Event;
+use super::lane::{Event, ProbeMemory};
+use super::probe::PROBE_BYTES;
 use super::slot::Slot;
 use super::verbs::{MemoryRegion, Writers};
-use super::wire::{
-    Answer, Endpoint, MESSAGE_MAX_BYTES, QUEUE_PAIRS_MAX, RemoteMemory, Request, VERSION, low_half,
-};
+use super::wire::{Answer, Endpoint, Offer, RemoteMemory, Request, VERSION, low_half};
 use super::{locked, probe, reach};
 use crate::link::contract::ReceiverLink;
 use crate::link::receiver_permits::{Line, ReceiverPermits};
@@ -51,9 +50,6 @@ struct Path {
     leave: Arc<Notify>,
 }
 
-/// Memory of the receiver that a worker writes the probe to.
-type ProbeMemory = MemoryRegion<Arc<SlotMemory>>;
-
 /// A peer's queue pairs, from its request to its end.
 struct Session {
     peer: PeerId,
@@ -70,9 +66,8 @@ impl Receiver {
         config: &RdmaListen,
         arrivals: mpsc::UnboundedSender<Arrival>,
     ) -> Result<Self, LinkError> {
-        let adapter = Adapter::open(&config.port).map_err(setup)?;
+        let adapter = Adapter::open(&config.port, None, Connection::try_out).map_err(setup)?;
         locked::check(config.slots_bytes).map_err(setup)?;
-        Connection::try_out(&adapter).map_err(setup)?;
         tracing::info!(adapter = adapter.describe(), "rdma link listens");
         let permits = Arc::new(ReceiverPermits::new(LinkKind::Rdma, false, arrivals));
         let runtime = tokio::runtime::Handle::current();
@@ -101,8 +96,9 @@ impl Receiver {
         };
         if !self.permits.reached(peer, &session.path) {
             let reason = "dropped before it connected";
-            session.path.connection.destroy();
-            self.permits.gone(peer, reason);
+            if session.path.connection.destroy() {
+                self.permits.gone(peer, reason);
+            }
             return Err(reason.into());
         }
         let address = probe.memory().as_ptr() as u64;
@@ -120,14 +116,12 @@ impl Receiver {
 
     fn connect(&self, request: &Request) -> Result<(Path, ProbeMemory), String> {
         let adapter = &self.adapter;
-        let layers = (request.endpoint.path.ethernet, adapter.path.ethernet);
-        if layers.0 != layers.1 {
-            return Err("one port is Ethernet (RoCE), the other InfiniBand".into());
-        }
         let failed = |error: std::io::Error| format!("the receiver has no queue pairs: {error}");
         let pairs = request.endpoint.pairs.len() as u32;
-        let connection = Connection::new(adapter, pairs, true).map_err(failed)?;
-        let probe_bytes = u64::from(QUEUE_PAIRS_MAX) * MESSAGE_MAX_BYTES as u64;
+        let towards = Some(&request.endpoint.path.gid);
+        let connection = Connection::new(adapter, pairs, true, towards).map_err(failed)?;
+        connection.endpoint().path.check_reach(&request.endpoint.path)?;
+        let probe_bytes = u64::from(pairs) * PROBE_BYTES as u64;
         let probe = SlotMemory::private(probe_bytes, false).map_err(|e| e.to_string())?;
         let probe =
             MemoryRegion::new(&adapter.domain, Arc::new(probe), Writers::Peers).map_err(failed)?;
@@ -143,9 +137,17 @@ impl ReceiverLink for Receiver {
         LinkKind::Rdma
     }
 
-    /// Where the port is, for the worker's log: what it needs comes in the answer.
+    /// What kind of port it is and where: the worker takes one that is near. What it needs to write comes
+    /// in the answer.
     fn offer(&self, _: IpAddr) -> LinkOffer {
-        LinkOffer { kind: LinkKind::Rdma, address: self.adapter.describe().into_bytes() }
+        let description = self.adapter.describe();
+        let address = self.adapter.route(None).map(|Route { path, .. }| {
+            Offer { ethernet: path.ethernet, gid: path.gid, description: description.clone() }
+                .encode()
+        });
+        // A port that has gone down: the worker hears why when it asks.
+        let address = address.unwrap_or_else(|_| description.into_bytes());
+        LinkOffer { kind: LinkKind::Rdma, address }
     }
 
     fn add_slot(&self, slot: SlotId, memory: Arc<SlotMemory>) -> Result<(), LinkError> {
@@ -243,7 +245,9 @@ impl Session {
     async fn run(self, probe: ProbeMemory, limit: Duration) {
         let probed = tokio::select! {
             probed = tokio::time::timeout(limit, self.probed(&probe)) => {
-                probed.unwrap_or_else(|_| Err("its probe did not come in time".into()))
+                probed.unwrap_or_else(|_| Err(format!(
+                    "its probe of {PROBE_BYTES} bytes a pair did not come in time"
+                )))
             }
             () = self.path.leave.notified() => Err("dropped by the receiver".into()),
         };
@@ -253,9 +257,13 @@ impl Session {
             Ok(()) if !stood => "dropped by the receiver".into(),
             Ok(()) => self.serve().await,
         };
-        self.end().await;
-        drop(probe);
-        self.permits.gone(self.peer, &reason);
+        if self.end().await {
+            drop(probe);
+            self.permits.gone(self.peer, &reason);
+        } else {
+            // It is never said to be gone: the slots of its leases stay out of use.
+            std::mem::forget(probe);
+        }
     }
 
     /// Waits for the probe over every pair and looks whether it is where it belongs.
@@ -318,8 +326,8 @@ impl Session {
     }
 
     /// Says goodbye to a worker that is to be dropped, stops the pairs, takes what they give back,
-    /// and destroys them.
-    async fn end(&self) {
+    /// and destroys them. `false`: one cannot be destroyed, and the worker may still be writing.
+    async fn end(&self) -> bool {
         if self.permits.is_leaving(self.peer) {
             self.say_goodbye().await;
         }
@@ -330,7 +338,7 @@ impl Session {
                 self.hear(event);
             })
             .await;
-        self.path.connection.destroy();
+        self.path.connection.destroy()
     }
 
     async fn say_goodbye(&self) {

@@ -81,7 +81,7 @@ impl Session {
         // Gone only after the permits were closed, a moment ago.
         let connection = self.pairs.lock().clone();
         let connection = connection.ok_or(LinkError::Withdrawn { lease: part.lease() })?;
-        let writes = writes(&part, local_key, slot, connection.adapter().message_max_bytes);
+        let writes = writes(&part, local_key, slot, connection.message_max_bytes());
         let (done, outcome) = oneshot::channel();
         connection.deliver(Outgoing { part, writes, done });
         Ok(outcome)
@@ -112,8 +112,10 @@ impl Pairs {
 impl Voice for Pairs {
     fn say(&self, word: ToReceiver) {
         let connection = self.lock().clone();
-        if let Some(connection) = connection {
-            connection.send(word.encode());
+        let Some(connection) = connection else { return };
+        match word {
+            ToReceiver::Quiet { lease } => connection.send_quiet(lease),
+            word => connection.send(word.encode()),
         }
     }
 }

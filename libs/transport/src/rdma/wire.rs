@@ -5,7 +5,7 @@ use crate::link::words::{SlotTerms, u32_at, u64_at};
 use crate::memory::place::LeaseId;
 
 /// Version of what goes over both; both ends must have the same.
-pub(super) const VERSION: u16 = 2;
+pub(super) const VERSION: u16 = 3;
 
 /// No message is longer.
 pub(super) const MESSAGE_MAX_BYTES: usize = 64;
@@ -33,6 +33,11 @@ pub(crate) struct Path {
     /// 1 is 256 bytes, 5 is 4096.
     pub(crate) mtu: u8,
     pub(crate) ethernet: bool,
+    /// Its packets need a global route, even within their subnet.
+    pub(crate) needs_grh: bool,
+    /// Of this host alone: what its packets say of their class, and the lane of switches they take.
+    pub(crate) traffic_class: u8,
+    pub(crate) service_level: u8,
 }
 
 /// One queue pair, as its peer addresses it.
@@ -76,23 +81,87 @@ pub(super) struct RemoteMemory {
     pub(super) key: u32,
 }
 
+/// Prefix of the InfiniBand subnet that a port is in.
+fn subnet(gid: &Gid) -> u64 {
+    u64::from_be_bytes(std::array::from_fn(|i| gid[i]))
+}
+
+/// Bits that two addresses have in common, from the first on.
+pub(super) fn common_bits(one: &Gid, other: &Gid) -> u32 {
+    (u128::from_be_bytes(*one) ^ u128::from_be_bytes(*other)).leading_zeros()
+}
+
+/// What a receiver says of its port before a worker has chosen its own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Offer {
+    pub(super) ethernet: bool,
+    /// The address of the port that is preferred.
+    pub(super) gid: Gid,
+    /// For logs.
+    pub(super) description: String,
+}
+
+// === impl Offer ===
+
+impl Offer {
+    pub(super) fn encode(&self) -> Vec<u8> {
+        let mut bytes = [&MAGIC[..], &VERSION.to_le_bytes(), &[u8::from(self.ethernet)]].concat();
+        bytes.extend_from_slice(&self.gid);
+        bytes.extend_from_slice(self.description.as_bytes());
+        bytes
+    }
+
+    /// `None`: not an offer of this version.
+    pub(super) fn decode(bytes: &[u8]) -> Option<Self> {
+        let rest = bytes.strip_prefix(&MAGIC)?.strip_prefix(&VERSION.to_le_bytes())?;
+        let (&ethernet, rest) = rest.split_first()?;
+        let (gid, description) = rest.split_first_chunk::<16>()?;
+        let description = String::from_utf8(description.to_vec()).ok()?;
+        (ethernet <= 1).then_some(Self { ethernet: ethernet == 1, gid: *gid, description })
+    }
+}
+
 // === impl Path ===
 
 impl Path {
-    /// On Ethernet there is no other; between InfiniBand subnets as well.
-    pub(crate) fn needs_global_route(&self, peer: &Self) -> bool {
-        self.ethernet || self.gid[..8] != peer.gid[..8]
+    /// On Ethernet there is no other; on InfiniBand where one end asks for it.
+    pub(crate) fn has_global_route(&self, peer: &Self) -> bool {
+        self.ethernet || self.needs_grh || peer.needs_grh
+    }
+
+    /// Whether packets can be addressed to the peer.
+    ///
+    /// # Errors
+    /// They cannot; why, and the remedy.
+    pub(crate) fn check_reach(&self, peer: &Self) -> Result<(), String> {
+        if self.ethernet != peer.ethernet {
+            return Err(
+                "one port is Ethernet (RoCE), the other InfiniBand: name a port of the same \
+                        kind by rdma_device on both ends"
+                    .into(),
+            );
+        }
+        if !self.ethernet && self.gid[..8] != peer.gid[..8] {
+            let [own, theirs] = [self, peer].map(|path| subnet(&path.gid));
+            return Err(format!(
+                "the two InfiniBand ports are in different subnets ({own:016x} and {theirs:016x}), and \
+                 the number of the router between them is not looked up: name ports of one subnet by \
+                 rdma_device, or leave \"rdma\" out of links"
+            ));
+        }
+        Ok(())
     }
 
     fn encode(&self, bytes: &mut Vec<u8>) {
         bytes.extend_from_slice(&self.gid);
         bytes.extend_from_slice(&self.lid.to_le_bytes());
-        bytes.extend_from_slice(&[self.mtu, u8::from(self.ethernet)]);
+        let flags = u8::from(self.ethernet) | u8::from(self.needs_grh) << 1;
+        bytes.extend_from_slice(&[self.mtu, flags]);
     }
 
     fn decode(bytes: &[u8; 20]) -> Option<Self> {
-        let (mtu, ethernet) = (bytes[18], bytes[19]);
-        if !(1..=5).contains(&mtu) || ethernet > 1 {
+        let (mtu, flags) = (bytes[18], bytes[19]);
+        if !(1..=5).contains(&mtu) || flags > 3 {
             return None;
         }
         Some(Self {
@@ -101,7 +170,10 @@ impl Path {
             port: 0,
             lid: u16::from_le_bytes([bytes[16], bytes[17]]),
             mtu,
-            ethernet: ethernet == 1,
+            ethernet: flags & 1 == 1,
+            needs_grh: flags & 2 == 2,
+            traffic_class: 0,
+            service_level: 0,
         })
     }
 }
@@ -220,6 +292,7 @@ pub(crate) fn take_any(bytes: &[u8]) {
     let written = [
         Request::decode(bytes).and_then(Result::ok).map(|message| message.encode()),
         Answer::decode(bytes).map(|message| message.encode()),
+        Offer::decode(bytes).map(|message| message.encode()),
     ];
     assert!(written.iter().flatten().all(|written| written == bytes), "{written:?}");
     crate::link::words::take_any::<RemoteMemory>(bytes);

@@ -1,6 +1,7 @@
 //! The worker's end.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -11,11 +12,12 @@ use super::calls::Exchange;
 use super::choices::RdmaConnect;
 use super::connection::Connection;
 use super::lane::Event;
+use super::probe::PROBE_BYTES;
 use super::session::Session;
-use super::wire::{Answer, RemoteMemory, Request, VERSION};
+use super::wire::{Answer, Offer, RemoteMemory, Request, VERSION};
 use super::{locked, probe};
 use crate::link::contract::{SendsWhole, WorkerLink};
-use crate::link::terms::{LinkError, LinkKind, SessionKey};
+use crate::link::terms::{LinkError, LinkKind, LinkOffer, SessionKey};
 use crate::link::words::{ToReceiver, ToWorker};
 use crate::memory::part::PartBuffer;
 use crate::memory::place::{LeaseId, PartPlace};
@@ -37,14 +39,19 @@ pub(super) struct RdmaWorker {
 
 impl RdmaWorker {
     pub(super) async fn connect(
+        offer: &LinkOffer,
         key: &SessionKey,
         config: &RdmaConnect,
         exchange: &dyn Exchange,
     ) -> Result<Self, LinkError> {
-        let adapter = Adapter::open(&config.port).map_err(setup)?;
+        // Of another version it is told by the receiver's answer.
+        let offer = Offer::decode(&offer.address);
+        let adapter = Adapter::open(&config.port, offer.as_ref(), Connection::try_out);
+        let adapter = adapter.map_err(setup)?;
         locked::check(config.part_bytes * config.staging_buffers as u64).map_err(setup)?;
-        let late = |_| setup("the receiver did not answer in time".into());
-        let greet = greet(&adapter, key, config, exchange);
+        let answered = AtomicBool::new(false);
+        let late = |_| setup(late(answered.load(Ordering::Relaxed)));
+        let greet = greet(&adapter, offer.as_ref(), key, config, exchange, &answered);
         let (connection, early) =
             tokio::time::timeout(config.handshake_timeout, greet).await.map_err(late)??;
         let session = Session::new(Arc::clone(&connection), config.staging_buffers);
@@ -99,14 +106,18 @@ impl Drop for RdmaWorker {
 /// What it said beyond that comes back too.
 async fn greet(
     adapter: &Arc<Adapter>,
+    offer: Option<&Offer>,
     key: &SessionKey,
     config: &RdmaConnect,
     exchange: &dyn Exchange,
+    answered: &AtomicBool,
 ) -> Result<(Arc<Connection>, Vec<Event>), LinkError> {
     let failed = |error: std::io::Error| {
         setup(format!("{} gives no queue pairs: {error}", adapter.describe()))
     };
-    let connection = Connection::new(adapter, config.queue_pairs, false).map_err(failed)?;
+    let towards = offer.map(|offer| &offer.gid);
+    let made = Connection::new(adapter, config.queue_pairs, false, towards);
+    let connection = made.map_err(failed)?;
     let endpoint = connection.endpoint();
     let request = Request { version: VERSION, key: key.0, endpoint };
     let answer = exchange.exchange(request.encode()).await?;
@@ -117,8 +128,10 @@ async fn greet(
             return Err(LinkKind::Rdma.refused("it answered something else than a receiver"));
         }
     };
+    answered.store(true, Ordering::Relaxed);
+    connection.endpoint().path.check_reach(&endpoint.path).map_err(setup)?;
     connection.connect(&endpoint).map_err(failed)?;
-    connection.probe(probe, |pair| probe::pattern(&key.0, pair));
+    connection.probe(probe, |pair| probe::pattern(&key.0, pair)).map_err(failed)?;
     loop {
         let mut events = connection.events().await.into_iter();
         while let Some(event) = events.next() {
@@ -127,7 +140,7 @@ async fn greet(
                     return Ok((Arc::new(connection), events.collect()));
                 }
                 Event::Broken(reason) => {
-                    return Err(setup(format!("the probe write failed: {reason}")));
+                    return Err(setup(lost(&reason)));
                 }
                 Event::Message(_) => {
                     let reason = "it answered the probe with something else";
@@ -137,6 +150,23 @@ async fn greet(
             }
         }
     }
+}
+
+/// What did not come in time, before the receiver's answer or after it.
+fn late(answered: bool) -> String {
+    match answered {
+        false => "the receiver did not answer in time".into(),
+        true => lost("the receiver did not see it in time"),
+    }
+}
+
+/// The probe did not get through; `how` that shows.
+fn lost(how: &str) -> String {
+    format!(
+        "the probe of {PROBE_BYTES} bytes over each queue pair did not get through ({how}): either \
+         packets of this size do not (do all switches between the two take the ports' MTU?), or none \
+         do (another VLAN or subnet, a firewall on UDP port 4791)"
+    )
 }
 
 fn is_standing(message: &[u8]) -> bool {

@@ -204,11 +204,11 @@ impl Harness for Rdma {
 
     async fn connect(
         &self,
-        _offer: &LinkOffer,
+        offer: &LinkOffer,
         key: &SessionKey,
     ) -> Result<Arc<dyn WorkerLink>, LinkError> {
         let call = Call(self.receiver.lock().expect("no panic").clone().expect("a receiver"));
-        rdma::connect(key, &self.connect, &call).await
+        rdma::connect(offer, key, &self.connect, &call).await
     }
 
     fn slot(&self, len_bytes: u64) -> Arc<SlotMemory> {

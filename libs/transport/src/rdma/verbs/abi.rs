@@ -37,6 +37,16 @@ pub(super) const QP_DEST_QPN: c_int = 1 << 20;
 pub(super) const ACCESS_LOCAL_WRITE: c_int = 1;
 pub(super) const ACCESS_REMOTE_WRITE: c_int = 2;
 
+/// May be passed by later writes on their way to memory; completions are not.
+pub(super) const ACCESS_RELAXED_ORDERING: c_int = 1 << 20;
+
+/// A port's flag: its packets need a global route, even within their subnet.
+pub(super) const QPF_GRH_REQUIRED: u8 = 1;
+pub(super) const GID_TYPE_ROCE_V1: u32 = 1;
+/// What `ibv_is_fork_initialized` says where the kernel copies registered pages when it forks.
+pub(super) const FORK_UNNEEDED: c_int = 2;
+pub(super) const EVENT_DEVICE_FATAL: c_uint = 8;
+
 pub(super) const WR_RDMA_WRITE: c_uint = 0;
 pub(super) const WR_RDMA_WRITE_WITH_IMM: c_uint = 1;
 pub(super) const WR_SEND: c_uint = 2;
@@ -148,7 +158,8 @@ pub(crate) struct DeviceAttr {
     pub(super) phys_port_cnt: u8,
 }
 
-/// `struct _compat_ibv_port_attr`: what the exported `ibv_query_port` fills.
+/// `struct ibv_port_attr` of before rdma-core 49, whose end later headers lengthen. The exported
+/// `ibv_query_port` fills it up to `flags`, in every release.
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 pub(crate) struct PortAttr {
@@ -174,6 +185,25 @@ pub(crate) struct PortAttr {
     pub(super) link_layer: u8,
     pub(super) flags: u8,
     pub(super) port_cap_flags2: u16,
+}
+
+/// `struct ibv_gid_entry`.
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+pub(crate) struct GidEntry {
+    pub(super) gid: AlignedGid,
+    pub(super) gid_index: u32,
+    pub(super) port_num: u32,
+    pub(super) gid_type: u32,
+    pub(super) ndev_ifindex: u32,
+}
+
+/// `struct ibv_async_event`; the element is a pointer or a port's number.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub(crate) struct AsyncEvent {
+    pub(super) element: *mut c_void,
+    pub(super) event_type: c_uint,
 }
 
 /// `struct ibv_qp_cap`.

@@ -2,10 +2,16 @@
 
 use std::ffi::CStr;
 use std::io;
-use std::ptr::NonNull;
+use std::os::fd::BorrowedFd;
+use std::ptr::{self, NonNull};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::abi::{self, AlignedGid, Context, DeviceAttr, PORT_ACTIVE, PortAttr};
+use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+
+use super::abi::{
+    self, AlignedGid, AsyncEvent, Context, DeviceAttr, GidEntry, PORT_ACTIVE, PortAttr,
+};
 use super::library::Library;
 use crate::rdma::wire::Gid;
 
@@ -15,6 +21,8 @@ pub(crate) struct Device {
     pub(super) library: Library,
     pub(super) context: NonNull<Context>,
     name: String,
+    /// It had a fatal error: nothing made of it works any more.
+    dead: AtomicBool,
 }
 
 /// Limits of a device.
@@ -34,7 +42,21 @@ pub(crate) struct PortState {
     /// As the wire has it: 1 is 256 bytes, 5 is 4096.
     pub(crate) mtu: u8,
     pub(crate) gids: u32,
+    /// Entries of its table of partitions.
+    pub(crate) pkeys: u16,
+    /// Packets to and from it need a global route.
+    pub(crate) needs_grh: bool,
     pub(crate) message_max_bytes: u32,
+}
+
+/// An address of a port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct GidState {
+    pub(crate) gid: Gid,
+    /// RoCE of version 1, which no router passes. `None`: the library does not say.
+    pub(crate) is_roce_v1: Option<bool>,
+    /// Index of its network interface; 0 where there is none.
+    pub(crate) interface: u32,
 }
 
 // SAFETY: libibverbs is thread-safe by its documentation; the context is not bound to a thread.
@@ -53,7 +75,10 @@ pub(crate) fn open(library: &Library, name: &str) -> io::Result<Arc<Device>> {
         // SAFETY: `device` is an entry of a list that is freed only after this call.
         (found == name).then(|| match NonNull::new(unsafe { (library.open_device)(device) }) {
             Some(context) => {
-                Ok(Arc::new(Device { library: library.clone(), context, name: name.to_owned() }))
+                let (library, name) = (library.clone(), name.to_owned());
+                let device = Device { library, context, name, dead: AtomicBool::new(false) };
+                device.hear_without_waiting();
+                Ok(Arc::new(device))
             }
             None => Err(io::Error::last_os_error()),
         })
@@ -124,17 +149,89 @@ impl Device {
             lid: attr.lid,
             mtu: attr.active_mtu.clamp(1, 5) as u8,
             gids: attr.gid_tbl_len.max(0).cast_unsigned(),
+            pkeys: attr.pkey_tbl_len,
+            needs_grh: attr.flags & abi::QPF_GRH_REQUIRED != 0,
             message_max_bytes: attr.max_msg_sz,
         })
     }
 
-    pub(crate) fn gid(&self, port: u8, index: u8) -> io::Result<Gid> {
-        let mut gid = AlignedGid::default();
+    /// The address at an index of the port's table. Of an empty entry all bytes are 0, or there is an
+    /// error.
+    pub(crate) fn gid(&self, port: u8, index: u8) -> io::Result<GidState> {
         let context = self.context.as_ptr();
-        // SAFETY: the context is open, and `gid` has the 16 bytes that the function writes.
-        let rc = unsafe { (self.library.query_gid)(context, port, index.into(), &raw mut gid) };
+        let Some(query) = self.library.query_gid_ex else {
+            let mut gid = AlignedGid::default();
+            // SAFETY: the context is open, and `gid` has the 16 bytes that the function writes.
+            let rc = unsafe { (self.library.query_gid)(context, port, index.into(), &raw mut gid) };
+            check(rc)?;
+            return Ok(GidState { gid: gid.0, is_roce_v1: None, interface: 0 });
+        };
+        let mut entry = GidEntry::default();
+        // SAFETY: the context is open, and `entry` has the bytes that are given as its size.
+        let rc = unsafe {
+            query(context, port.into(), index.into(), &raw mut entry, 0, size_of::<GidEntry>())
+        };
         check(rc)?;
-        Ok(gid.0)
+        let is_roce_v1 = Some(entry.gid_type == abi::GID_TYPE_ROCE_V1);
+        Ok(GidState { gid: entry.gid.0, is_roce_v1, interface: entry.ndev_ifindex })
+    }
+
+    /// The partition's key at an index of the port's table.
+    pub(crate) fn pkey(&self, port: u8, index: u16) -> io::Result<u16> {
+        let mut key = 0;
+        let context = self.context.as_ptr();
+        // SAFETY: the context is open, and `key` has the 2 bytes that the function writes.
+        check(unsafe { (self.library.query_pkey)(context, port, index.into(), &raw mut key) })?;
+        Ok(u16::from_be(key))
+    }
+
+    /// Whether the device has had a fatal error since it was opened. Takes what the device has to say.
+    pub(crate) fn is_dead(&self) -> bool {
+        let mut event = AsyncEvent { element: ptr::null_mut(), event_type: 0 };
+        // SAFETY: the context is open, `event` is the structure that the function fills, and one that
+        // was filled is acknowledged once: whoever destroys what it is about waits for that.
+        while self.hears()
+            && unsafe {
+                let rc = (self.library.get_async_event)(self.context.as_ptr(), &raw mut event);
+                if rc == 0 {
+                    (self.library.ack_async_event)(&raw mut event);
+                }
+                rc == 0
+            }
+        {
+            tracing::info!(
+                device = self.name,
+                event = event.event_type,
+                "a device reports an event"
+            );
+            if event.event_type == abi::EVENT_DEVICE_FATAL {
+                self.dead.store(true, Ordering::Relaxed);
+            }
+        }
+        self.dead.load(Ordering::Relaxed)
+    }
+
+    /// Has events asked for without waiting for them.
+    fn hear_without_waiting(&self) {
+        if let Some(events) = self.events()
+            && let Ok(flags) = fcntl_getfl(events)
+        {
+            fcntl_setfl(events, flags | OFlags::NONBLOCK).ok();
+        }
+    }
+
+    /// Asking for an event does not wait.
+    fn hears(&self) -> bool {
+        let flags = self.events().and_then(|events| fcntl_getfl(events).ok());
+        flags.is_some_and(|flags| flags.contains(OFlags::NONBLOCK))
+    }
+
+    /// The descriptor of its events.
+    fn events(&self) -> Option<BorrowedFd<'_>> {
+        // SAFETY: the context is open.
+        let descriptor = unsafe { self.context.as_ref() }.async_fd;
+        // SAFETY: the descriptor is open as long as the context is, which this value keeps open.
+        (descriptor >= 0).then(|| unsafe { BorrowedFd::borrow_raw(descriptor) })
     }
 }
 

@@ -43,7 +43,7 @@ fn facts() -> Vec<Fact> {
     fields!(facts, whole "ibv_device_attr" abi::DeviceAttr: fw_ver, node_guid, max_mr_size,
         vendor_id, max_qp, max_qp_wr, device_cap_flags, max_sge, max_cq, max_cqe, max_pkeys,
         local_ca_ack_delay, phys_port_cnt; "max_mr" = limits);
-    fields!(facts, whole "ibv_port_attr" abi::PortAttr: state, max_mtu, active_mtu, gid_tbl_len,
+    fields!(facts, part "ibv_port_attr" abi::PortAttr: state, max_mtu, active_mtu, gid_tbl_len,
         port_cap_flags, max_msg_sz, bad_pkey_cntr, qkey_viol_cntr, pkey_tbl_len, lid, sm_lid, lmc,
         max_vl_num, sm_sl, subnet_timeout, init_type_reply, active_width, active_speed, phys_state,
         link_layer, flags, port_cap_flags2);
@@ -66,6 +66,9 @@ fn facts() -> Vec<Fact> {
     fields!(facts, whole "ibv_recv_wr" abi::RecvWr: wr_id, next, sg_list, num_sge);
     fields!(facts, whole "ibv_wc" abi::Wc: wr_id, status, opcode, vendor_err, byte_len, imm_data,
         qp_num, src_qp, wc_flags, pkey_index, slid, sl, dlid_path_bits);
+    fields!(facts, whole "ibv_gid_entry" abi::GidEntry: gid, gid_index, port_num, gid_type,
+        ndev_ifindex);
+    fields!(facts, whole "ibv_async_event" abi::AsyncEvent: element, event_type);
     facts.push(("ibv_gid", "sizeof(union ibv_gid)".into(), size_of::<abi::AlignedGid>()));
     facts.extend(constants().map(|(name, value)| (name, name.to_owned(), value)));
     facts
@@ -90,6 +93,8 @@ fn constants() -> impl Iterator<Item = (&'static str, usize)> {
         ("IBV_QP_DEST_QPN", abi::QP_DEST_QPN),
         ("IBV_ACCESS_LOCAL_WRITE", abi::ACCESS_LOCAL_WRITE),
         ("IBV_ACCESS_REMOTE_WRITE", abi::ACCESS_REMOTE_WRITE),
+        ("IBV_ACCESS_RELAXED_ORDERING", abi::ACCESS_RELAXED_ORDERING),
+        ("IBV_FORK_UNNEEDED", abi::FORK_UNNEEDED),
     ];
     let unsigned = [
         ("IBV_PORT_ACTIVE", abi::PORT_ACTIVE),
@@ -103,6 +108,9 @@ fn constants() -> impl Iterator<Item = (&'static str, usize)> {
         ("IBV_WR_RDMA_WRITE_WITH_IMM", abi::WR_RDMA_WRITE_WITH_IMM),
         ("IBV_WR_SEND", abi::WR_SEND),
         ("IBV_SEND_SIGNALED", abi::SEND_SIGNALED),
+        ("IBV_QPF_GRH_REQUIRED", abi::QPF_GRH_REQUIRED.into()),
+        ("IBV_GID_TYPE_ROCE_V1", abi::GID_TYPE_ROCE_V1),
+        ("IBV_EVENT_DEVICE_FATAL", abi::EVENT_DEVICE_FATAL),
         ("IBV_WC_SUCCESS", abi::WC_SUCCESS),
         ("IBV_WC_RECV", abi::WC_RECV),
         ("IBV_WC_RECV_RDMA_WITH_IMM", abi::WC_RECV_RDMA_WITH_IMM),
@@ -111,14 +119,32 @@ fn constants() -> impl Iterator<Item = (&'static str, usize)> {
     signed.chain(unsigned.into_iter().map(|(name, value)| (name, value as usize)))
 }
 
+/// The header of before rdma-core 49, of Debian 12, ends `struct ibv_port_attr` here; the later one, of
+/// Debian 13, has a field more. The library fills what both have.
+const LAST_FIELD: &str = "\tuint16_t\t\tport_cap_flags2;\n";
+const LATER_FIELD: &str = "\tuint32_t\t\tactive_speed_ex;\n";
+
+/// Both headers, made of the system's: before the field, and with it.
+fn headers(systems: &str) -> [String; 2] {
+    let before = systems.replace(LATER_FIELD, "");
+    assert_eq!(before.matches(LAST_FIELD).count(), 1, "the end of struct ibv_port_attr");
+    let later = before.replace(LAST_FIELD, &format!("{LAST_FIELD}{LATER_FIELD}"));
+    [before, later]
+}
+
 /// Skipped, loudly, where the system has no header or no compiler.
 #[test]
-fn structures_and_numbers_are_those_of_the_systems_header() {
+fn structures_and_numbers_are_those_of_the_headers_before_and_after_rdma_core_49() {
     let header = "/usr/include/infiniband/verbs.h";
     if !Path::new(header).exists() || Command::new("cc").arg("--version").output().is_err() {
         eprintln!("SKIP: no {header} or no cc: install libibverbs-dev and gcc");
         return;
     }
+    let header = std::fs::read_to_string(header).expect("the header");
+    headers(&header).iter().for_each(|header| compare(header));
+}
+
+fn compare(header: &str) {
     let facts = facts();
     let mut program = String::from(
         "#include <stddef.h>\n#include <stdio.h>\n#include <infiniband/verbs.h>\nint main(void) {\n",
@@ -130,7 +156,11 @@ fn structures_and_numbers_are_those_of_the_systems_header() {
     let dir = tempfile::tempdir().expect("a folder");
     let (source, binary) = (dir.path().join("facts.c"), dir.path().join("facts"));
     std::fs::write(&source, program).expect("the program is written");
-    let built = Command::new("cc").arg("-o").args([&binary, &source]).output().expect("cc runs");
+    std::fs::create_dir(dir.path().join("infiniband")).expect("a folder");
+    std::fs::write(dir.path().join("infiniband/verbs.h"), header).expect("the header is written");
+    let mut compiler = Command::new("cc");
+    compiler.arg("-I").arg(dir.path()).arg("-o").args([&binary, &source]);
+    let built = compiler.output().expect("cc runs");
     assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
     let said = Command::new(&binary).output().expect("the program runs").stdout;
     let said = String::from_utf8(said).expect("numbers");

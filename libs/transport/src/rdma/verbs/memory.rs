@@ -8,7 +8,7 @@ use std::os::fd::AsRawFd;
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
 
-use super::abi::{ACCESS_LOCAL_WRITE, ACCESS_REMOTE_WRITE, Mr, Pd};
+use super::abi::{ACCESS_LOCAL_WRITE, ACCESS_RELAXED_ORDERING, ACCESS_REMOTE_WRITE, Mr, Pd};
 use super::device::{Device, made};
 use crate::memory::mapping::Mapping;
 use crate::memory::slot::SlotMemory;
@@ -110,10 +110,19 @@ impl<M: Stable> MemoryRegion<M> {
     ) -> io::Result<Self> {
         let (start, len) = memory.range();
         let library = &domain.device.library;
+        let (pd, access) = (domain.pd.as_ptr(), writers.access());
         // SAFETY: `range` is mapped for as long as `memory` lives, which this region owns and
         // drops after the registration ended.
         let mr = unsafe {
-            (library.reg_mr)(domain.pd.as_ptr(), start.as_ptr().cast(), len, writers.access())
+            match library.reg_mr_iova2 {
+                // What a peer writes is proved by a completion, which no write is passed by. A
+                // library or kernel that does not know the flag leaves it out.
+                Some(register) if writers == Writers::Peers => {
+                    let access = (access | ACCESS_RELAXED_ORDERING).cast_unsigned();
+                    register(pd, start.as_ptr().cast(), len, start.as_ptr() as u64, access)
+                }
+                _ => (library.reg_mr)(pd, start.as_ptr().cast(), len, access),
+            }
         };
         Ok(Self { mr: made(mr)?, domain: Arc::clone(domain), memory })
     }

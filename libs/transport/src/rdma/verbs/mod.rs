@@ -14,7 +14,7 @@ mod memory;
 mod queue_pair;
 
 pub(crate) use completion::{Completion, Completions, Outcome};
-pub(crate) use device::{DeviceLimits, PortState, names, open};
+pub(crate) use device::{Device, DeviceLimits, GidState, PortState, names, open};
 pub(crate) use library::Library;
 pub(crate) use memory::{MemoryRegion, ProtectionDomain, Writers};
 pub(crate) use queue_pair::{Piece, Posting, QueuePair, Request};

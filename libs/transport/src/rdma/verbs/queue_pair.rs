@@ -13,9 +13,10 @@ use super::device::{check, made};
 use super::memory::ProtectionDomain;
 use crate::rdma::wire::{Path, QueuePairAddress};
 
-/// 4.096 us * 2^14 = 67 ms until a packet is sent again.
-const ACK_TIMEOUT: u8 = 14;
-/// Times a packet is sent again before the pair fails: half a second and more.
+/// 4.096 us * 2^18 = 1.07 s until a packet is sent again.
+const ACK_TIMEOUT: u8 = 18;
+/// Times a packet is sent again before the pair fails: 8.6 s and more, which outlasts a bond that
+/// changes its port (LACP takes 3 s with short timers). Liveness is the control stream's.
 const RETRIES: u8 = 7;
 /// Without end: a receiver that is slow to post is not gone. Liveness is the control stream's.
 const RETRIES_NOT_READY: u8 = 7;
@@ -24,10 +25,12 @@ const NOT_READY_TIMER: u8 = 12;
 /// Routers a packet may pass.
 const HOPS: u8 = 64;
 
-/// One queue pair. Destroyed when dropped: then the device touches nothing on its behalf.
+/// One queue pair. Destroyed when dropped, or by [`QueuePair::destroy`]: then the device touches nothing
+/// on its behalf.
 #[derive(Debug)]
 pub(crate) struct QueuePair {
     qp: NonNull<Qp>,
+    destroyed: bool,
     domain: Arc<ProtectionDomain>,
     _completions: Arc<Completions>,
 }
@@ -94,7 +97,8 @@ impl QueuePair {
         let create = domain.device.library.create_qp;
         // SAFETY: domain and queue are alive and kept by this value until the pair is destroyed.
         let qp = made(unsafe { create(domain.pd.as_ptr(), &raw mut attr) })?;
-        Ok(Self { qp, domain: Arc::clone(domain), _completions: Arc::clone(completions) })
+        let (domain, _completions) = (Arc::clone(domain), Arc::clone(completions));
+        Ok(Self { qp, destroyed: false, domain, _completions })
     }
 
     /// Number that the peer addresses.
@@ -103,12 +107,13 @@ impl QueuePair {
         unsafe { self.qp.as_ref() }.qp_num
     }
 
-    /// From here on buffers can be posted. `writable`: a peer may write.
-    pub(crate) fn initialise(&self, port: u8, writable: bool) -> io::Result<()> {
+    /// From here on buffers can be posted. `pkey`: index of its partition; `writable`: a peer may write.
+    pub(crate) fn initialise(&self, port: u8, pkey: u16, writable: bool) -> io::Result<()> {
         let access = if writable { abi::ACCESS_REMOTE_WRITE } else { 0 };
         let attr = QpAttr {
             qp_state: abi::QPS_INIT,
             port_num: port,
+            pkey_index: pkey,
             qp_access_flags: (access | abi::ACCESS_LOCAL_WRITE).cast_unsigned(),
             ..QpAttr::default()
         };
@@ -128,12 +133,14 @@ impl QueuePair {
             dgid: AlignedGid(peer.gid),
             sgid_index: own.gid_index,
             hop_limit: HOPS,
+            traffic_class: own.traffic_class,
             ..GlobalRoute::default()
         };
         let ah_attr = AhAttr {
             grh: route,
             dlid: peer.lid,
-            is_global: u8::from(own.needs_global_route(peer)),
+            sl: own.service_level,
+            is_global: u8::from(own.has_global_route(peer)),
             port_num: own.port,
             ..AhAttr::default()
         };
@@ -176,6 +183,17 @@ impl QueuePair {
     /// Stops the pair: everything posted completes as flushed, and nothing of the peer's gets in.
     pub(crate) fn fail(&self) -> io::Result<()> {
         self.modify(QpAttr { qp_state: abi::QPS_ERR, ..QpAttr::default() }, abi::QP_STATE)
+    }
+
+    /// Destroys the pair.
+    ///
+    /// # Errors
+    /// The device may still act on the pair's behalf: nothing that it reaches may go.
+    pub(crate) fn destroy(&mut self) -> io::Result<()> {
+        // SAFETY: made once, and destroyed once: afterwards this value does not use it any more.
+        check(unsafe { (self.domain.device.library.destroy_qp)(self.qp.as_ptr()) })?;
+        self.destroyed = true;
+        Ok(())
     }
 
     /// Gives the device a buffer for a message.
@@ -247,8 +265,11 @@ impl QueuePair {
 
 impl Drop for QueuePair {
     fn drop(&mut self) {
-        // SAFETY: made once, destroyed once; domain and completions are dropped after this.
-        unsafe { (self.domain.device.library.destroy_qp)(self.qp.as_ptr()) };
+        if !self.destroyed
+            && let Err(error) = self.destroy()
+        {
+            tracing::error!(%error, "a queue pair cannot be destroyed");
+        }
     }
 }
 

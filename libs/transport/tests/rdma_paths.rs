@@ -1,0 +1,97 @@
+//! Paths between two ports that do not carry what the rdma link sends, on emulated verbs.
+
+#[path = "../../../tests/support/emulation.rs"]
+mod emulation;
+mod support;
+
+use std::time::Duration;
+
+use headwater_transport::conformance::{Harness as _, World, fill, holds, region};
+use headwater_transport::{Arrival, LinkError, PeerId, SessionKey, Withdrawal};
+use tokio::sync::mpsc;
+
+/// Most bytes of a packet that the emulated network takes.
+const PATH_BYTES: &str = "EMULATED_VERBS_PATH_BYTES";
+
+fn on_verbs(test: &str, settings: &[(&str, &str)], connect: impl AsyncFnOnce()) {
+    emulation::on_verbs(test, settings, || {
+        let runtime = tokio::runtime::Runtime::new().expect("threads");
+        runtime.block_on(connect());
+    });
+}
+
+/// A worker connects over two pairs.
+async fn connected(within: Duration) -> Result<(), LinkError> {
+    let mut harness = support::Rdma::new(2);
+    harness.connect.handshake_timeout = within;
+    let (arrivals, _reported) = mpsc::unbounded_channel();
+    let listening = harness.listen(arrivals).await;
+    let key = SessionKey::random().expect("random numbers");
+    listening.link.admit(PeerId(1), key.clone());
+    let offer = listening.link.offer([127, 0, 0, 1].into());
+    harness.connect(&offer, &key).await.map(drop)
+}
+
+#[test]
+fn a_path_that_loses_packets_of_the_ports_size_is_not_taken() {
+    let test = "a_path_that_loses_packets_of_the_ports_size_is_not_taken";
+    on_verbs(test, &[(PATH_BYTES, "1500")], async || {
+        let error = connected(Duration::from_secs(1)).await.unwrap_err();
+        assert!(matches!(error, LinkError::Setup { .. }), "{error}");
+        assert!(
+            error.to_string().contains("16384 bytes") && error.to_string().contains("MTU"),
+            "{error}"
+        );
+    });
+}
+
+#[test]
+fn a_path_that_takes_packets_of_the_ports_size_is_taken() {
+    let test = "a_path_that_takes_packets_of_the_ports_size_is_taken";
+    on_verbs(test, &[(PATH_BYTES, "4096")], async || {
+        connected(Duration::from_secs(60)).await.expect("all packets get through");
+    });
+}
+
+/// The card answers a write long before it is in its place, and each part goes over the next pair: the
+/// answer to a withdrawal must not overtake the part.
+#[test]
+fn a_slot_is_not_quiet_before_what_a_pair_has_acknowledged_is_in_its_place() {
+    let test = "a_slot_is_not_quiet_before_what_a_pair_has_acknowledged_is_in_its_place";
+    on_verbs(test, &[("EMULATED_VERBS_LATE_MS", "300")], async || {
+        let harness = support::Rdma::new(4);
+        let mut world = World::new(&harness).await;
+        let (slot, memory) = world.add_slot(1 << 16);
+        let peer = world.worker().await;
+        for turn in 0..6 {
+            let place = world.expect(peer.id, slot, &[region(turn * 4096, 4096)]);
+            let mut part = peer.link.begin(place.clone()).await.expect("a buffer");
+            fill(&mut part, place.lease);
+            peer.link.commit(part).await.expect("acknowledged");
+            if world.receiver().withdraw(peer.id, place.lease) == Withdrawal::Open {
+                let arrival = world.next().await;
+                let quiet = Arrival::Quiet { peer: peer.id, lease: place.lease };
+                let arrived = Arrival::Part { peer: peer.id, lease: place.lease };
+                assert!(arrival == quiet || arrival == arrived, "{arrival:?}");
+            }
+            assert!(holds(&memory, &place, place.lease), "part {turn} is not in its place yet");
+        }
+    });
+}
+
+/// The first is destroyed when the receiver tries its port out, the others never.
+#[test]
+fn a_worker_whose_pair_cannot_be_destroyed_is_not_said_to_be_gone() {
+    let test = "a_worker_whose_pair_cannot_be_destroyed_is_not_said_to_be_gone";
+    // EIO.
+    let fail: Vec<String> = (2..40).map(|call| format!("ibv_destroy_qp:{call}:5")).collect();
+    on_verbs(test, &[("EMULATED_VERBS_FAIL", &fail.join(","))], async || {
+        let harness = support::Rdma::new(1);
+        let mut world = World::new(&harness).await;
+        let peer = world.worker().await;
+        world.receiver().drop_peer(peer.id);
+        peer.link.closed().await;
+        let gone = tokio::time::timeout(Duration::from_secs(2), world.next()).await;
+        assert!(gone.is_err(), "{gone:?} though its pair stands");
+    });
+}
