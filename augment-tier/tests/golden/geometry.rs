@@ -184,7 +184,7 @@ fn boxes_that_cannot_be_used_make_the_sample_a_bad_one() {
         let found = with(text);
         assert!(found.starts_with(&format!("field `boxes`: `boxes.json` {said}")), "{found}");
     }
-    let many = vec!["[0, 0, 9, 9]"; 13].join(", ");
+    let many = ["[0, 0, 9, 9]"; 13].join(", ");
     let found = with(&format!(r#"{{"found": {{"boxes": [{many}], "labels": []}}}}"#));
     assert!(
         found.contains("has 13 boxes, more than boxes_max = 12: raise it, or set truncate"),

@@ -35,8 +35,8 @@ pub(super) fn check(
         return Err(wrong(key, format!("`{like}`"), rule));
     };
     let whole = recipe.image_ops.iter().find_map(|op| follower.lacks_op(op));
-    let views = tensor.views.iter();
-    match whole.or_else(|| views.into_iter().find_map(|view| follower.lacks(view))) {
+    let of_views = || tensor.views.iter().find_map(|view| follower.lacks(view));
+    match whole.or_else(of_views) {
         None => Ok(()),
         Some(part) => {
             let rule = format!(
