@@ -144,9 +144,13 @@ pub(super) fn rates(machine: &Machine, peer: IpAddr, choice: &RdmaPort) -> Rates
         chosen.as_ref().is_none_or(this)
     };
     let ports = devices.iter().flat_map(|device| {
-        device.usable_ports().filter(|port| is_chosen(&device.name, port.number))
+        let ports = device.usable_ports();
+        ports.map(move |port| (device, port))
     });
-    let rdma = ports.filter_map(|port| port.rate_gbit).max_by(f64::total_cmp);
+    let rdma = ports
+        .filter(|(device, port)| is_chosen(&device.name, port.number))
+        .filter_map(|(_, port)| port.rate_gbit)
+        .max_by(f64::total_cmp);
     let tcp = machine.interface_to(peer).and_then(|interface| interface.rate_gbit);
     Rates { tcp, rdma }
 }
