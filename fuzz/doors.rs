@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use headwater_augment::decode::{DecodeLimits, Decoder};
 use headwater_config::{Loaded, Sources, show};
-use headwater_core::sampler::{Sampler, SamplerConfig, State, Term};
+use headwater_core::sampler::{Order, Sampler, SamplerConfig, State, Term};
 use headwater_core::{Digest, Dtype, Layout, Manifest, Recipe, ShardEntry, TensorLayout};
 use headwater_discovery::Places;
 use headwater_proto::augment::{FromWorker, ToWorker};
@@ -17,6 +17,7 @@ use headwater_proto::storage::{
     EncodedSample, ReadQuery, ShardPlace, ShardPlan, ShardQuery, StorageWelcome,
 };
 use headwater_proto::v1::{self, Message as _};
+use headwater_receiver::{OrderArrays, ReceiverConfig, order_list as order_list_of};
 use headwater_storage::{FormatKind, InspectedShard, count_samples, read_through};
 use headwater_storage_client::FieldSelection;
 
@@ -109,6 +110,24 @@ fn read_file(name: &str, bytes: &[u8], format: FormatKind) {
 /// A file of NumPy: an array, or a zip archive of arrays.
 pub(crate) fn npy(bytes: &[u8]) {
     read_file("a.npy", bytes, FormatKind::Npy);
+}
+
+/// A file that is the order of samples: numbers, or weights of samples.
+pub(crate) fn order_list(bytes: &[u8]) {
+    let folder = folder("order-list");
+    let path = folder.join("order");
+    fs::write(&path, bytes).expect("a file");
+    let numbers = ReceiverConfig { order: Order::List, ..ReceiverConfig::default() };
+    let weights = ReceiverConfig { order_weights: path.clone(), ..numbers.clone() };
+    let numbers = ReceiverConfig { order_list: path, ..numbers };
+    for config in [numbers, weights] {
+        if let Ok(list) = order_list_of(&config, OrderArrays::default()) {
+            let again = order_list_of(&config, OrderArrays::default()).expect("the same file");
+            let digests = [list, again].map(|list| list.expect("a list").digest());
+            assert_eq!(digests[0], digests[1], "one file, two lists");
+        }
+    }
+    let _ = fs::remove_dir_all(folder);
 }
 
 /// A file of HDF5.

@@ -1,7 +1,7 @@
 //! What two tiers must compute alike, so that a batch is a pure function of its coordinates:
 //! dtypes, recipes and their digests, the layout of a batch, sample references, manifests,
 //! random draws, masks, mixing and the order of samples. And what all tiers do alike: pauses between tries,
-//! counts, errors and names of fields in words, text that a terminal can be
+//! counts, headers of `.npy` files, errors and names of fields in words, text that a terminal can be
 //! shown, when to say that a wait goes on, and who reads the same stream.
 //!
 //! Deliberately absent: files, sockets, clocks, threads, async, logging, any state shared
@@ -22,6 +22,7 @@ pub mod layout;
 pub mod manifest;
 pub mod masks;
 pub mod mixing;
+pub mod npy;
 pub mod part;
 pub mod patches;
 mod printable;

@@ -3,20 +3,19 @@
 //! Arrays that lie in their file as they are, are read in place. Those of `numpy.savez_compressed`
 //! are unpacked. A `.npy` file's one column is named `bin`, those of an `.npz` file after its arrays.
 
-mod header;
 mod unpack;
 mod zip;
 
 use std::sync::Arc;
 
+use headwater_core::npy::{Extent, Fault, Header, PREFIX_BYTES};
 use headwater_core::{Digest, Digester};
 use headwater_storage_client::Object;
 
-use super::arrays::{self, Column, RowsInPlace, Table};
+use super::arrays::{self, Column, Element, RowsInPlace, Table};
 use super::{Damage, Format, Opened, Outline};
 use crate::source::{Place, Version};
 use crate::{DatasetConfig, StorageError};
-use header::{Extent, Fault, Header, PREFIX_BYTES};
 use unpack::{Inflated, NpzRows};
 use zip::{Archive, Member};
 
@@ -63,7 +62,8 @@ impl Npy {
         let extent = Extent::of(&prefix).map_err(fault)?;
         let header = object.read(0..extent.end.min(object.bytes()))?;
         let header = Header::parse(&header, extent).map_err(fault)?;
-        let column = Column::new(&object.name(), COLUMN, header.element, &header.shape)?;
+        let element = element(&header).map_err(fault)?;
+        let column = Column::new(&object.name(), COLUMN, element, &header.shape)?;
         check_size(&object.name(), &column, object.bytes() - extent.end)?;
         let table = Table::new(place, vec![column])?;
         Ok(Arrays { object, table, layout: Layout::InPlace(vec![extent.end]) })
@@ -80,7 +80,9 @@ impl Npy {
             if header.shape.is_empty() && self.columns.is_empty() {
                 continue;
             }
-            let column = Column::new(&object.name(), &name, header.element, &header.shape)?;
+            let element = element(&header);
+            let element = element.map_err(|fault| fault_of(&object.name(), &name, fault))?;
+            let column = Column::new(&object.name(), &name, element, &header.shape)?;
             check_size(&object.name(), &column, member.bytes - elements)?;
             columns.push(column);
             starts.push(start + elements);
@@ -189,6 +191,12 @@ fn header_of(
     let extent = Extent::of(&header).map_err(fault)?;
     header.extend(content.up_to(extent.end.saturating_sub(header.len() as u64))?);
     Ok((Header::parse(&header, extent).map_err(fault)?, extent.end))
+}
+
+fn element(header: &Header) -> Result<Element, Fault> {
+    let unknown =
+        || Fault::Unserved(format!("its type `{}` is not known", header.descr.escape_debug()));
+    Element::parse(&header.descr).ok_or_else(unknown)
 }
 
 fn fault_of(file: &str, array: &str, fault: Fault) -> StorageError {
