@@ -14,6 +14,7 @@ const MAY_DEPEND: [(&str, &[&str]); 31] = [
             "core",
             "discovery",
             "proto",
+            "receiver",
             "storage",
             "storage-client",
             "transport",
