@@ -12,7 +12,7 @@ use headwater_augment::part::PartPlan;
 use headwater_augment::render::RenderError;
 use headwater_augment::tokenizers::Tokenizers;
 use headwater_config::{Loaded, Sources, show};
-use headwater_core::sampler::{Sampler, SamplerConfig, State, Term};
+use headwater_core::sampler::{Order, Sampler, SamplerConfig, State, Term};
 use headwater_core::{Digest, Dtype, Layout, Manifest, Recipe, ShardEntry, TensorLayout};
 use headwater_discovery::Places;
 use headwater_proto::augment::{FromWorker, ToWorker};
@@ -20,6 +20,7 @@ use headwater_proto::storage::{
     EncodedSample, ReadQuery, ShardPlace, ShardPlan, ShardQuery, StorageWelcome,
 };
 use headwater_proto::v1::{self, Message as _};
+use headwater_receiver::{OrderArrays, ReceiverConfig, order_list as order_list_of};
 use headwater_storage::{FormatKind, InspectedShard, count_samples, read_through};
 use headwater_storage_client::FieldSelection;
 
@@ -158,6 +159,24 @@ pub(crate) fn fields(bytes: &[u8]) {
         Err(error) => assert!(matches!(error, RenderError::Bad(_)), "no verdict: {error}"),
     }
     assert!(read == plan.fields().read(&sibling), "another answer the second time");
+}
+
+/// A file that is the order of samples: numbers, or weights of samples.
+pub(crate) fn order_list(bytes: &[u8]) {
+    let folder = folder("order-list");
+    let path = folder.join("order");
+    fs::write(&path, bytes).expect("a file");
+    let numbers = ReceiverConfig { order: Order::List, ..ReceiverConfig::default() };
+    let weights = ReceiverConfig { order_weights: path.clone(), ..numbers.clone() };
+    let numbers = ReceiverConfig { order_list: path, ..numbers };
+    for config in [numbers, weights] {
+        if let Ok(list) = order_list_of(&config, OrderArrays::default()) {
+            let again = order_list_of(&config, OrderArrays::default()).expect("the same file");
+            let digests = [list, again].map(|list| list.expect("a list").digest());
+            assert_eq!(digests[0], digests[1], "one file, two lists");
+        }
+    }
+    let _ = fs::remove_dir_all(folder);
 }
 
 /// A file of HDF5.

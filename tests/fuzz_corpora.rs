@@ -113,3 +113,8 @@ fn indices_of_tokens_fit_or_are_refused() {
 fn lines_of_any_bytes_are_records_or_refused() {
     replay("lines", doors::lines);
 }
+
+#[test]
+fn lists_of_any_bytes_are_an_order_or_refused() {
+    replay("order_list", doors::order_list);
+}

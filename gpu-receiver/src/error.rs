@@ -15,6 +15,16 @@ pub enum ReceiverError {
         /// What it must be.
         rule: &'static str,
     },
+    /// A list of samples cannot be had; names the key and the file.
+    #[error("receiver.{key} ({place}): {reason}")]
+    OrderList {
+        /// The key.
+        key: &'static str,
+        /// Path of the file, or that it is an array.
+        place: String,
+        /// What is wrong and where.
+        reason: String,
+    },
     /// The source of a Python function is not found.
     #[error("the recipe calls functions of `{module}`, which is not found: {reason}")]
     Python {

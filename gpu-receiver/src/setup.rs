@@ -139,8 +139,7 @@ fn choices(
 }
 
 /// The order of samples that a receiver of this configuration follows.
-#[must_use]
-pub fn sampler_config(
+pub(crate) fn sampler_config(
     config: &ReceiverConfig,
     recipe: &Recipe,
     datasets: &[DatasetUse],

@@ -17,9 +17,9 @@ use headwater_augment::tokenizers::Tokenizers;
 use headwater_batch_view::{DrawSource, SampleView, Substitution};
 use headwater_core::draw::Extent;
 use headwater_core::sampler::{BatchPlan, Sampler};
-use headwater_core::{Manifest, Recipe, SampleRef};
+use headwater_core::{Digest, Manifest, Recipe, SampleRef};
 use headwater_proto::augment::BadSamplePolicy;
-use headwater_receiver::{checkpoint, sampler_config};
+use headwater_receiver::{OrderArrays, checkpoint, open_sampler};
 use headwater_storage::Storage;
 use headwater_storage_client::{Dataset, EncodedSample, StorageClient, StorageClientConfig};
 use serde::Serialize;
@@ -51,7 +51,10 @@ pub(crate) struct Planned {
     /// Place of the first sample in the global batch.
     pub(crate) first: u64,
     pub(crate) global_samples: u64,
-    /// Each dataset's name and share.
+    /// The list that is the order.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) list: Option<Digest>,
+    /// Each dataset's name and share; none with a list.
     pub(crate) weights: Vec<(String, f64)>,
     pub(crate) samples: Vec<SampleView>,
 }
@@ -153,6 +156,7 @@ impl Planner {
             job_step: sampler.job_step(epoch, step),
             first: batch.first,
             global_samples: batch.global_samples,
+            list: sampler.config().list,
             weights: names.zip(shares).collect(),
             samples,
         })
@@ -160,8 +164,9 @@ impl Planner {
 
     fn sampler(&self, checkpoint: Option<&Path>) -> Result<Sampler> {
         let receiver = &self.config.receiver;
-        let config = sampler_config(receiver, &self.recipe, &self.config.dataset_uses()?);
-        let mut sampler = Sampler::new(config, self.manifests.clone())?;
+        let (datasets, manifests) = (self.config.dataset_uses()?, self.manifests.clone());
+        let arrays = OrderArrays::default();
+        let mut sampler = open_sampler(receiver, &self.recipe, &datasets, manifests, arrays)?;
         if let Some(path) = checkpoint {
             let state = checkpoint::read(path)?;
             let restored = sampler.restore(&state, &receiver.resume_allow);

@@ -23,7 +23,10 @@ pub(crate) fn text(planned: &Planned) -> String {
     );
     let shares = planned.weights.iter();
     let shares: Vec<String> = shares.map(|(name, share)| format!("{name} {share:.4}")).collect();
-    text += &format!("weights: {}\n", shares.join(", "));
+    text += &match planned.list {
+        Some(digest) => format!("order: list {digest}\n"),
+        None => format!("weights: {}\n", shares.join(", ")),
+    };
     for (number, sample) in planned.samples.iter().enumerate() {
         text += &sample_text(number, sample);
     }

@@ -39,6 +39,7 @@ pub(crate) fn raised(error: ReceiverError) -> PyErr {
         | ReceiverError::Range { .. }
         | ReceiverError::Access(_)
         | ReceiverError::Recipe(_)
+        | ReceiverError::OrderList { .. }
         | ReceiverError::Python { .. }
         | ReceiverError::Masks(_)
         | ReceiverError::Mixing(_)

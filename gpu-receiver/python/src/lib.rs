@@ -20,6 +20,7 @@ mod local;
 mod memory;
 mod opening;
 mod options;
+mod order;
 mod pace;
 mod packed;
 mod profiler;

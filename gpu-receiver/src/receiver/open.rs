@@ -6,7 +6,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use headwater_access::Access;
-use headwater_core::sampler::Sampler;
 use headwater_core::{Layout, Recipe};
 use headwater_cuda::DeviceAllocator;
 use headwater_interpreter::{Interpreter, Settings, Trusted};
@@ -29,12 +28,13 @@ use crate::events::{DriverInbox, ways};
 use crate::foresight::tell_storage;
 use crate::host::{Tie, follow as follow_host};
 use crate::mailbox::Mailbox;
+use crate::order_list::open_sampler;
 use crate::peek::Peek;
 use crate::position::Position;
 use crate::room::check_room;
 use crate::sample_order::SampleOrder;
 use crate::scaling::Scaling;
-use crate::setup::{fetch_datasets, open_links, sampler_config};
+use crate::setup::{fetch_datasets, open_links};
 use crate::shown::Shown;
 use crate::slots::{SlotMaker, SlotPool};
 use crate::stats::Stats;
@@ -64,7 +64,7 @@ impl Receiver {
         datasets: &[DatasetUse],
         callbacks: Callbacks,
     ) -> Result<Self, ReceiverError> {
-        let Callbacks { amax_reduce: reduce, device_allocator, host } = callbacks;
+        let Callbacks { amax_reduce: reduce, device_allocator, order, host } = callbacks;
         config.validate()?;
         recipe.validate()?;
         find_sources(&config, &mut recipe)?;
@@ -83,7 +83,7 @@ impl Receiver {
             .map_err(|error| ReceiverError::Closed { reason: format!("no threads: {error}") })?;
         let (manifests, handles) = runtime.block_on(fetch_datasets(&config, &recipe, datasets))?;
         let autosave = AutoSave::new(&config);
-        let sampler = Sampler::new(sampler_config(&config, &recipe, datasets), manifests.clone())?;
+        let sampler = open_sampler(&config, &recipe, datasets, manifests.clone(), order)?;
         let (sampler, start, amaxes) = resumed(sampler, &config)?;
         let scaling = Scaling::open(&config, &recipe, reduce, start, amaxes.as_ref())?;
         headwater_transport::describe_once();

@@ -5,7 +5,8 @@
 
 use crate::element::Element;
 
-const MAGIC: [u8; 6] = *b"\x93NUMPY";
+/// First bytes of every `.npy` file.
+pub const MAGIC: [u8; 6] = *b"\x93NUMPY";
 /// Bytes of magic, version, and the length in its longer form.
 pub const PREFIX_BYTES: u64 = 12;
 /// Longest dictionary. NumPy's own reader stops at 10,000 bytes.

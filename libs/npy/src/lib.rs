@@ -11,5 +11,5 @@ mod zip;
 
 pub use array::{Array, ArrayFault, npy, npz};
 pub use element::{Element, Kind};
-pub use header::{Extent, Fault, Header, PREFIX_BYTES};
+pub use header::{Extent, Fault, Header, MAGIC, PREFIX_BYTES};
 pub use zip::{Archive, Member, Readable, ZipError};

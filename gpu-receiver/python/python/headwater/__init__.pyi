@@ -59,6 +59,7 @@ _Path = Union[str, os.PathLike[str]]
 _Term = Literal[
     "seed",
     "order",
+    "order-list",
     "shuffle-block",
     "global-batch",
     "world-size",
@@ -249,6 +250,12 @@ class Loader:
         rank: Optional[int] = None,
         world_size: Optional[int] = None,
         seed: Optional[int] = None,
+        # Or numbers of samples: an array of one axis, or of two for a row each epoch.
+        order: Union[Literal["global", "per-rank", "list"], Sequence[int], Any, None] = None,
+        # Files or arrays.
+        order_list: Union[_Path, Sequence[int], Any, None] = None,
+        order_groups: Union[_Path, Sequence[int], Any, None] = None,
+        order_weights: Union[_Path, Sequence[float], Any, None] = None,
         device: Any = None,
         device_allocator: Union[str, Callable[[int], Any], None] = None,
         amax_reduce: Optional[Callable[[list[float]], Sequence[float]]] = None,
