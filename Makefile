@@ -82,7 +82,7 @@ test-wheel: wheel $(VENV)/ready
 fuzz: system
 	cargo fuzz --version >/dev/null 2>&1 || $(CARGO) install cargo-fuzz --version 0.13.2 --locked
 	set -e; for target in shard idx message frame state config image recipe tensorcom ten \
-	    parquet_footer tfrecord mds_index npy hdf5 zarr_metadata tokens_idx lines; do \
+	    parquet_footer tfrecord mds_index npy hdf5 zarr_metadata tokens_idx lines fields; do \
 	    RUSTC_BOOTSTRAP=1 $(CARGO) fuzz run -s none $$target -- \
 	        -max_total_time=$(FUZZ_SECONDS) -rss_limit_mb=2048 -timeout=10 -max_len=262144; \
 	done

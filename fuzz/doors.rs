@@ -5,11 +5,14 @@
 
 use std::fs;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
-use headwater_augment::decode::{DecodeLimits, Decoder};
+use headwater_augment::decode::{DecodeLimits, Decoder, Levels};
+use headwater_augment::part::PartPlan;
+use headwater_augment::render::RenderError;
+use headwater_augment::tokenizers::Tokenizers;
 use headwater_config::{Loaded, Sources, show};
-use headwater_core::sampler::{Sampler, SamplerConfig, State, Term};
+use headwater_core::sampler::{Order, Sampler, SamplerConfig, State, Term};
 use headwater_core::{Digest, Dtype, Layout, Manifest, Recipe, ShardEntry, TensorLayout};
 use headwater_discovery::Places;
 use headwater_proto::augment::{FromWorker, ToWorker};
@@ -17,6 +20,7 @@ use headwater_proto::storage::{
     EncodedSample, ReadQuery, ShardPlace, ShardPlan, ShardQuery, StorageWelcome,
 };
 use headwater_proto::v1::{self, Message as _};
+use headwater_receiver::{OrderArrays, ReceiverConfig, order_list as order_list_of};
 use headwater_storage::{FormatKind, InspectedShard, count_samples, read_through};
 use headwater_storage_client::FieldSelection;
 
@@ -109,6 +113,70 @@ fn read_file(name: &str, bytes: &[u8], format: FormatKind) {
 /// A file of NumPy: an array, or a zip archive of arrays.
 pub(crate) fn npy(bytes: &[u8]) {
     read_file("a.npy", bytes, FormatKind::Npy);
+}
+
+/// A sample's field of each kind in turn; the first byte says of which.
+pub(crate) fn fields(bytes: &[u8]) {
+    static PLANS: OnceLock<Vec<PartPlan>> = OnceLock::new();
+    let plans = PLANS.get_or_init(|| {
+        let tokenizer =
+            PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/fields/clip-tokenizer.json"));
+        let fuzzed = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/data/fields/clip-tokenizer.json"));
+        let path = if tokenizer.exists() { tokenizer } else { fuzzed };
+        let tokenizers = Tokenizers::open(std::slice::from_ref(&path)).expect("a tokenizer");
+        let sha256 = tokenizers.sha256(&path).expect("one").to_owned();
+        let kinds = [
+            serde_json::json!({"kind": "int"}),
+            serde_json::json!({"kind": "float"}),
+            serde_json::json!({"kind": "json", "path": "", "as": "array", "dtype": "i32", "shape": [2, 3]}),
+            serde_json::json!({"kind": "json", "path": "/a/0", "as": "text", "truncate": true}),
+            serde_json::json!({"kind": "npy", "dtype": "i16", "shape": [2, 3]}),
+            serde_json::json!({"kind": "npz", "member": "a", "dtype": "f32", "shape": [2, 3]}),
+            serde_json::json!({"kind": "multi_hot", "classes": 9}),
+            serde_json::json!({"kind": "bytes"}),
+            serde_json::json!({"kind": "text", "truncate": true, "bytes_max": 7}),
+            serde_json::json!({"kind": "tokens", "sha256": sha256, "length": 9}),
+        ];
+        let plan = |mut keys: serde_json::Value| {
+            keys["name"] = serde_json::json!("f");
+            let mut recipe = Recipe::preset("imagenet-eval", Dtype::U8).expect("a preset");
+            recipe.fields = vec![serde_json::from_value(keys).expect("a field")];
+            recipe.validate().expect("a recipe");
+            PartPlan::new(Arc::new(recipe)).tokenizing(&tokenizers).expect("its tokenizer")
+        };
+        kinds.into_iter().map(plan).collect()
+    });
+    let Some((kind, bytes)) = bytes.split_first() else { return };
+    let plan = &plans[usize::from(*kind) % plans.len()];
+    let sibling = [Some(bytes.to_vec().into())];
+    let read = plan.fields().read(&sibling);
+    match &read {
+        Ok(rows) => {
+            let tensors = plan.recipe().field_tensors();
+            let len: u64 = tensors.map(|tensor| tensor.row_bytes().expect("a size")).sum();
+            assert_eq!(rows.len() as u64, len, "bytes of the rows");
+        }
+        Err(error) => assert!(matches!(error, RenderError::Bad(_)), "no verdict: {error}"),
+    }
+    assert!(read == plan.fields().read(&sibling), "another answer the second time");
+}
+
+/// A file that is the order of samples: numbers, or weights of samples.
+pub(crate) fn order_list(bytes: &[u8]) {
+    let folder = folder("order-list");
+    let path = folder.join("order");
+    fs::write(&path, bytes).expect("a file");
+    let numbers = ReceiverConfig { order: Order::List, ..ReceiverConfig::default() };
+    let weights = ReceiverConfig { order_weights: path.clone(), ..numbers.clone() };
+    let numbers = ReceiverConfig { order_list: path, ..numbers };
+    for config in [numbers, weights] {
+        if let Ok(list) = order_list_of(&config, OrderArrays::default()) {
+            let again = order_list_of(&config, OrderArrays::default()).expect("the same file");
+            let digests = [list, again].map(|list| list.expect("a list").digest());
+            assert_eq!(digests[0], digests[1], "one file, two lists");
+        }
+    }
+    let _ = fs::remove_dir_all(folder);
 }
 
 /// A file of HDF5.
@@ -222,7 +290,7 @@ pub(crate) fn state(bytes: &[u8]) {
     }
 }
 
-/// JPEG, PNG and WebP, within small bounds.
+/// JPEG, PNG and WebP, and PNG as a mask, within small bounds.
 pub(crate) fn image(bytes: &[u8]) {
     let limits = DecodeLimits { pixels_max: PIXELS_MAX, jpeg_scans_max: 20 };
     let mut decoder = Decoder::new(limits).expect("a decoder");
@@ -233,6 +301,14 @@ pub(crate) fn image(bytes: &[u8]) {
     if let Ok((extent, pixels)) = first {
         let area = u64::from(extent.width) * u64::from(extent.height);
         assert!(area <= PIXELS_MAX && pixels.len() as u64 == 3 * area, "{extent:?}");
+    }
+    let mut levels = Levels::default();
+    let mut read =
+        || levels.decode(bytes, &limits).map(|()| (levels.extent(), levels.values().to_vec()));
+    let (first, again) = (read(), read());
+    assert_eq!(first, again, "a mask is what its bytes are");
+    if let Ok((extent, values)) = first {
+        assert_eq!(values.len() as u64, u64::from(extent.width) * u64::from(extent.height));
     }
 }
 
@@ -287,6 +363,12 @@ pub(crate) fn tensorcom(bytes: &[u8]) {
         Dtype::U8,
         Dtype::I64,
         Dtype::Bool,
+        Dtype::F64,
+        Dtype::I8,
+        Dtype::I16,
+        Dtype::I32,
+        Dtype::U16,
+        Dtype::U32,
     ];
     let dtype = dtypes[usize::from(*dtype) % dtypes.len()];
     let Some((shape, rest)) = rest.split_at_checked(usize::from(dims % 5)) else { return };
@@ -295,7 +377,15 @@ pub(crate) fn tensorcom(bytes: &[u8]) {
         row_shape.iter().map(|dim| u64::from(*dim)).product::<u64>() * dtype.size_bytes();
     let samples = u32::from(samples % 4);
     let name = String::from_utf8_lossy(&rest[..rest.len().min(12)]).into_owned();
-    let tensor = TensorLayout { name, dtype, views: 1, row_shape, offset_bytes: 0, row_bytes };
+    let tensor = TensorLayout {
+        name,
+        dtype,
+        is_image: false,
+        views: 1,
+        row_shape,
+        offset_bytes: 0,
+        row_bytes,
+    };
     let data: Vec<u8> = rest
         .iter()
         .chain(&[0; 8])
@@ -322,7 +412,7 @@ pub(crate) fn tensorcom(bytes: &[u8]) {
     let width = usize::from(header[1] - b'0');
     assert_eq!(body.len() as u64, shape.iter().product::<u64>() * width as u64);
     match &header[..2] {
-        b"i4" => {
+        b"i4" if dtype == Dtype::I64 => {
             let wide = body.as_chunks::<4>().0.iter().map(|n| i64::from(i32::from_le_bytes(*n)));
             assert!(wide.flat_map(i64::to_le_bytes).eq(data), "other numbers");
         }

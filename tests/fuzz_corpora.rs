@@ -90,6 +90,11 @@ fn files_of_numpy_are_read_or_refused() {
 }
 
 #[test]
+fn fields_of_any_bytes_are_rows_or_bad_samples() {
+    replay("fields", doors::fields);
+}
+
+#[test]
 fn files_of_hdf5_are_read_or_refused() {
     replay("hdf5", doors::hdf5);
 }
@@ -107,4 +112,9 @@ fn indices_of_tokens_fit_or_are_refused() {
 #[test]
 fn lines_of_any_bytes_are_records_or_refused() {
     replay("lines", doors::lines);
+}
+
+#[test]
+fn lists_of_any_bytes_are_an_order_or_refused() {
+    replay("order_list", doors::order_list);
 }

@@ -90,8 +90,8 @@ fn layers(
     let mut params = ViewParams::whole(image);
     before.draw_into(recipe.interpolation, image, tensor.extent(), &mut rng, &mut params);
     match &view.ops[place] {
-        OpSpec::TimmRandAugment(policy) => policy.layers(&mut rng),
-        OpSpec::TrivialAugmentWide(policy) => policy.layers(&mut rng),
+        OpSpec::TimmRandAugment(policy) => policy.layers(&mut rng).to_vec(),
+        OpSpec::TrivialAugmentWide(policy) => policy.layers(&mut rng).to_vec(),
         _ => Vec::new(),
     }
 }

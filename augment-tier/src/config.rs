@@ -142,6 +142,9 @@ pub struct AugmentConfig {
     /// an epoch.
     #[key(unit = "milliseconds")]
     pub decoded_cache_keep_ms: u64,
+    /// Files of Hugging Face's `tokenizers`, each a `tokenizer.json`, that recipes with fields of kind `tokens` may
+    /// want. A recipe names them by their SHA-256; no other file is opened. Empty: there are no tokens.
+    pub tokenizers: Vec<PathBuf>,
     /// Python modules whose functions recipes may call here, or packages of them: `mine.transforms`. They are imported in
     /// processes beside the threads, and never one that is not named here. Empty: no function is called.
     pub python_modules: Vec<String>,

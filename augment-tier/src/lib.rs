@@ -2,7 +2,8 @@
 //!
 //! `decode` turns encoded bytes into pixels, `ops` holds the operations of a recipe, `render`
 //! takes one sample through all of it. These know nothing of leases, sockets, clocks or threads:
-//! they are pure functions of their arguments that keep their memory. `part` puts samples where a
+//! they are pure functions of their arguments that keep their memory. `siblings` reads what lies beside an
+//! image. `part` puts samples where a
 //! batch has them, `backend` is what may render them instead of the processor, `pool` shares the
 //! threads among sessions, `session` serves one receiver, `service` is the gRPC face.
 //!
@@ -28,6 +29,8 @@ mod room;
 mod service;
 mod session;
 mod share;
+pub mod siblings;
+pub mod tokenizers;
 mod worker;
 
 pub use headwater_simd as simd;

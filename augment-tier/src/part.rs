@@ -15,24 +15,34 @@ use headwater_core::recipe::RawSpec;
 use headwater_core::{Dtype, Recipe};
 use headwater_transport::{part_checksum, row_checksum};
 
+pub(crate) use fields::shown;
 pub use fields::{SampleFault, SampleFields};
 pub use memory::{RowBytes, SliceRow};
 pub use rows::{SampleRows, render_into_rows};
 pub use scales::PartScales;
 
 use crate::backend::SampleRenderer;
-use crate::render::{BadImage, PartSample, RenderError, Rendered, ViewSink};
+use crate::render::{BadImage, BoxPart, PartSample, RenderError, Rendered, ViewSink};
+use crate::siblings::FieldReaders;
+use crate::tokenizers::Tokenizers;
 
 /// A recipe, and which region of a part holds which of its views: regions are numbered as
 /// `Layout::part_regions` has them, tensors in order, views in order, the scales of their blocks where
-/// they have such, encoded bytes and their
-/// numbers where the recipe delivers them, the labels last.
+/// they have such, tensors that follow them, encoded bytes and their
+/// numbers where the recipe delivers them, the tensors of its fields, boxes, the labels last.
 #[derive(Clone, Debug)]
 pub struct PartPlan {
     recipe: Arc<Recipe>,
     /// Region of each tensor's first view.
     first_region: Vec<usize>,
+    /// The same of tensors of other fields that follow these.
+    first_aligned: Vec<usize>,
+    /// Region of the first tensor of a field.
+    fields_region: usize,
+    /// The first region of each list of boxes.
+    first_boxes: Vec<usize>,
     labels_region: usize,
+    fields: FieldReaders,
 }
 
 /// Samples that are tried in place of a bad one.
@@ -89,10 +99,38 @@ impl PartPlan {
             let with_scales = if tensor.dtype == Dtype::Mxfp8E4m3 { 2 } else { 1 };
             labels_region += with_scales * tensor.views.len();
         }
+        let mut first_aligned = Vec::with_capacity(recipe.aligned.len());
+        for aligned in &recipe.aligned {
+            first_aligned.push(labels_region);
+            labels_region += recipe.views_of(&aligned.like).len();
+        }
         if recipe.raw.is_some() {
             labels_region += 2;
         }
-        Self { recipe, first_region, labels_region }
+        let (fields, fields_region) = (FieldReaders::new(&recipe), labels_region);
+        labels_region += fields.regions();
+        let mut first_boxes = Vec::with_capacity(recipe.boxes.len());
+        for boxes in &recipe.boxes {
+            first_boxes.push(labels_region);
+            labels_region += boxes.names().len() * recipe.views_of(&boxes.like).len();
+        }
+        Self {
+            recipe,
+            first_region,
+            first_aligned,
+            fields_region,
+            first_boxes,
+            labels_region,
+            fields,
+        }
+    }
+
+    /// The same, whose fields of tokens are made by these tokenizers.
+    ///
+    /// # Errors
+    /// The recipe wants one that is not among them; the sentence says what to do.
+    pub fn tokenizing(self, tokenizers: &Tokenizers) -> Result<Self, String> {
+        Ok(Self { fields: self.fields.tokenizing(tokenizers)?, ..self })
     }
 
     /// The recipe.
@@ -101,17 +139,25 @@ impl PartPlan {
         &self.recipe
     }
 
-    fn write_label(&self, sample: &PartSample<'_>, row: &mut impl RowBytes) {
+    /// What reads the recipe's fields.
+    #[must_use]
+    pub fn fields(&self) -> &FieldReaders {
+        &self.fields
+    }
+
+    /// Writes what does not follow from the image: the rows of the fields, and the label.
+    fn write_fields(&self, sample: &PartSample<'_>, fields: &[u8], row: &mut impl RowBytes) {
+        self.fields.write(fields, self.fields_region, row);
         row.region_mut(self.labels_region).copy_from_slice(&sample.label.to_le_bytes());
     }
 
     /// Writes a sample's encoded bytes, zeros after them, and their number.
     fn write_raw(&self, encoded: &[u8], row: &mut impl RowBytes) {
-        let (bytes, rest) = row.region_mut(self.labels_region - 2).split_at_mut(encoded.len());
+        let (bytes, rest) = row.region_mut(self.fields_region - 2).split_at_mut(encoded.len());
         bytes.copy_from_slice(encoded);
         rest.fill(0);
         let size = encoded.len() as i64;
-        row.region_mut(self.labels_region - 1).copy_from_slice(&size.to_le_bytes());
+        row.region_mut(self.fields_region - 1).copy_from_slice(&size.to_le_bytes());
     }
 
     /// As [`PartPlan::render_sample`] for several samples, each to its own row, which the renderer is
@@ -134,26 +180,34 @@ impl PartPlan {
             };
             return both.map(render).collect();
         }
-        let mut sinks: Vec<RowSink<'_, R>> =
-            both.map(|(_, row)| RowSink::new(self, scales, &mut **row)).collect();
+        let read = |sample: &PartSample<'_>| self.fields.read(sample.siblings);
+        let fields: Vec<_> = samples.iter().map(read).collect();
+        let (mut good, mut sinks) = (Vec::new(), Vec::new());
+        for ((sample, row), _) in both.zip(&fields).filter(|(_, fields)| fields.is_ok()) {
+            good.push(*sample);
+            sinks.push(RowSink::new(self, scales, &mut **row));
+        }
         let mut outs: Vec<&mut dyn ViewSink> = sinks.iter_mut().map(|sink| sink as _).collect();
-        let rendered = renderer.render_all(&self.recipe, samples, &mut outs);
-        assert_eq!(rendered.len(), samples.len(), "one answer for each sample");
-        let finish = |((sample, sink), rendered): ((_, RowSink<'_, R>), Result<_, _>)| {
+        let rendered = renderer.render_all(&self.recipe, &good, &mut outs);
+        assert_eq!(rendered.len(), good.len(), "one answer for each sample");
+        let mut ends = sinks.into_iter().zip(rendered);
+        let finish = |(sample, fields): (&PartSample<'_>, Result<Vec<u8>, RenderError>)| {
+            let fields = fields?;
+            let (sink, rendered) = ends.next().expect("one answer for each that was given");
             let _: Rendered = rendered?;
-            self.write_label(sample, sink.row);
+            self.write_fields(sample, &fields, sink.row);
             Ok(sink.decode)
         };
-        samples.iter().zip(sinks).zip(rendered).map(finish).collect()
+        samples.iter().zip(fields).map(finish).collect()
     }
 
     /// Writes one sample's row of every region: views, encoded bytes where the recipe delivers
-    /// them, and label. Nothing is decoded for a recipe without views. The amaxes of FP8 tensors are
+    /// them, fields, and label. Nothing is decoded for a recipe without views. The amaxes of FP8 tensors are
     /// noted in `scales`. Returns the time that decoding took; 0 where a GPU decodes.
     ///
     /// # Errors
-    /// The image cannot be decoded, or has too many bytes: nothing has been written, because a renderer decodes before
-    /// it asks for a row. Or a row is not of the recipe's length.
+    /// The image cannot be decoded, or has too many bytes, or a field is bad: nothing has been written, because fields
+    /// are read first, and a renderer decodes before it asks for a row. Or a row is not of the recipe's length.
     ///
     /// # Panics
     /// The memory has not a region for every view and one for the labels.
@@ -168,6 +222,7 @@ impl PartPlan {
         if let Some(raw) = self.recipe.raw {
             check_bytes(raw, sample.encoded)?;
         }
+        let fields = self.fields.read(sample.siblings)?;
         if !self.recipe.tensors.is_empty() {
             let mut sink = RowSink::new(self, scales, row);
             renderer.render(&self.recipe, sample, &mut sink)?;
@@ -176,7 +231,7 @@ impl PartPlan {
         if self.recipe.raw.is_some() {
             self.write_raw(sample.encoded, row);
         }
-        self.write_label(sample, row);
+        self.write_fields(sample, &fields, row);
         Ok(decode)
     }
 }
@@ -234,6 +289,15 @@ impl<R: RowBytes> ViewSink for RowSink<'_, R> {
         self.row.region_mut(self.plan.first_region[tensor] + views + view)
     }
 
+    fn aligned(&mut self, aligned: usize, view: usize) -> &mut [u8] {
+        self.row.region_mut(self.plan.first_aligned[aligned] + view)
+    }
+
+    fn boxes(&mut self, boxes: usize, part: BoxPart, view: usize) -> &mut [u8] {
+        let views = self.plan.recipe.views_of(&self.plan.recipe.boxes[boxes].like).len();
+        self.row.region_mut(self.plan.first_boxes[boxes] + part as usize * views + view)
+    }
+
     fn fp8_scale(&self, tensor: usize) -> Option<f32> {
         self.scales.scale(tensor)
     }
@@ -249,6 +313,7 @@ impl<R: RowBytes> ViewSink for RowSink<'_, R> {
 
 #[cfg(test)]
 mod tests {
+    use bytes::Bytes;
     use headwater_core::{Layout, SampleId};
 
     use super::*;
@@ -294,6 +359,7 @@ mod tests {
             key: key(s),
             encoded: &encoded[s as usize - 1],
             entries: &[],
+            siblings: &[],
             label: -(s as i64),
         });
         let mut regions: Vec<&mut [u8]> = parts.iter_mut().map(Vec::as_mut_slice).collect();
@@ -336,7 +402,13 @@ mod tests {
             .map(|region| vec![0xee; region.len_bytes as usize])
             .collect();
         let key = RenderKey { seed: 0, epoch: 0, pass: 0, sample: SampleId(1) };
-        let samples = encoded.map(|encoded| PartSample { key, encoded, entries: &[], label: 5 });
+        let samples = encoded.map(|encoded| PartSample {
+            key,
+            encoded,
+            entries: &[],
+            siblings: &[],
+            label: 5,
+        });
         let mut regions: Vec<&mut [u8]> = parts.iter_mut().map(Vec::as_mut_slice).collect();
         let plan = PartPlan::new(Arc::new(recipe));
         let scales = PartScales::of(plan.recipe());
@@ -359,5 +431,68 @@ mod tests {
         assert_eq!(position, 1);
         assert!(matches!(error, RenderError::Bad(_)));
         assert!(error.to_string().contains("5 bytes, more than 4: raise recipe.raw_bytes_max"));
+    }
+
+    /// A recipe of one view of one pixel, and a field of numbers.
+    fn with_a_number() -> PartPlan {
+        let number = serde_json::json!({"name": "n", "field": "cnt", "kind": "int"});
+        let mut recipe = Recipe::preset("imagenet-eval", Dtype::U8).unwrap();
+        (recipe.tensors[0].height, recipe.tensors[0].width) = (1, 1);
+        recipe.fields = vec![serde_json::from_value(number).unwrap()];
+        recipe.validate().unwrap();
+        PartPlan::new(Arc::new(recipe))
+    }
+
+    #[test]
+    fn fields_lie_before_the_labels_and_a_bad_one_leaves_its_row_alone() {
+        let plan = with_a_number();
+        let encoded = [[1u8], [2], [3]];
+        let numbers = [&b"7"[..], b"seven", b"-1"].map(|text| [Some(Bytes::from_static(text))]);
+        let samples = [0usize, 1, 2].map(|at| PartSample {
+            key: RenderKey { seed: 0, epoch: 0, pass: 0, sample: SampleId(at as u64 + 1) },
+            encoded: &encoded[at],
+            entries: &[],
+            siblings: &numbers[at],
+            label: 5,
+        });
+        let scales = PartScales::of(plan.recipe());
+        let together = |samples: &[PartSample<'_>]| {
+            let mut rows: Vec<Row> = samples.iter().map(|_| Row::new()).collect();
+            let mut places: Vec<&mut Row> = rows.iter_mut().collect();
+            let ends = plan.render_samples(&mut Painter, &scales, samples, &mut places);
+            (ends, rows)
+        };
+        let (ends, rows) = together(&samples);
+        let said = ends[1].as_ref().unwrap_err();
+        let reason = "field `n`: `seven` is not a whole number of 64 bits";
+        assert_eq!((said.to_string().as_str(), ends.len()), (reason, 3));
+        assert!(matches!(said, RenderError::Bad(BadImage::Field(_))));
+        let row = |view: u8, number: i64| {
+            Row(vec![vec![view; 3], number.to_le_bytes().to_vec(), 5i64.to_le_bytes().to_vec()])
+        };
+        assert!(ends[0].is_ok() && ends[2].is_ok());
+        assert_eq!(rows, [row(1, 7), Row::new(), row(3, -1)]);
+        // One after the other it is the same.
+        for (sample, together) in samples.iter().zip(rows) {
+            let mut row = Row::new();
+            let end = plan.render_sample(&mut Painter, sample, &scales, &mut row);
+            assert_eq!((row, end.is_ok()), (together, sample.encoded != [2]));
+        }
+    }
+
+    /// The rows of one sample, `0xee` where nothing has been written.
+    #[derive(Debug, PartialEq)]
+    struct Row(Vec<Vec<u8>>);
+
+    impl Row {
+        fn new() -> Self {
+            Self(vec![vec![0xee; 3], vec![0xee; 8], vec![0xee; 8]])
+        }
+    }
+
+    impl RowBytes for Row {
+        fn region_mut(&mut self, i: usize) -> &mut [u8] {
+            &mut self.0[i]
+        }
     }
 }

@@ -4,13 +4,16 @@
 //! bearing on a byte; no thread, no memory taken per
 //! sample once the buffers have grown to the largest image.
 
+pub mod boxes;
 mod caster;
+mod followers;
 mod painter;
 mod python;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use bytes::Bytes;
 use headwater_core::draw::{CropBox, DrawKey, DrawnOp, Extent, SampleParams, ViewParams};
 use headwater_core::recipe::{BaseSpec, DecodeLimits, DecodeScaling};
 use headwater_core::{Dtype, Recipe, SampleId};
@@ -19,8 +22,10 @@ use headwater_trace::{Span, Tier};
 use crate::decode::{DecodeError, DecodeFailure, DecodedCache, Decoder, EntryTable, Wanted};
 use crate::image::Planes;
 use crate::ops::resize::Geometry;
+use crate::siblings::FieldFault;
 use crate::simd::Simd;
 use caster::Caster;
+pub use followers::Followers;
 use painter::Painter;
 
 /// What the draws of a sample follow from, beside the view.
@@ -46,6 +51,9 @@ pub struct PartSample<'a> {
     /// Where decoding of that file can begin, if it is a JPEG, as `headwater-jpeg` writes it: a hint, which
     /// changes no byte of the row. Empty where nothing is known.
     pub entries: &'a [u8],
+    /// What lies beside the image, in the order of [`Recipe::sibling_fields`]; `None` where the sample
+    /// does not have a field. Renderers of views look at what follows the views only.
+    pub siblings: &'a [Option<Bytes>],
     /// Class index; -1 where it has none.
     pub label: i64,
 }
@@ -63,6 +71,18 @@ pub trait ViewSink {
         &mut []
     }
 
+    /// The row of the sample in view `view` of the tensor that is number `aligned` of the recipe's: exactly
+    /// `channels * height * width` elements. It is asked for once per view, after all rows of images.
+    fn aligned(&mut self, _aligned: usize, _view: usize) -> &mut [u8] {
+        &mut []
+    }
+
+    /// The row of the sample in view `view` of one of the tensors of the recipe's boxes number `boxes`. It is asked
+    /// for once per part and view, after all rows of images.
+    fn boxes(&mut self, _boxes: usize, _part: BoxPart, _view: usize) -> &mut [u8] {
+        &mut []
+    }
+
     /// The scale of an FP8 tensor's elements; without one they have the recipe's static scale.
     fn fp8_scale(&self, _tensor: usize) -> Option<f32> {
         None
@@ -74,6 +94,19 @@ pub trait ViewSink {
     /// Told of each view of an FP8 tensor: the largest magnitude of its normalised values, before
     /// they are scaled.
     fn fp8_amax(&mut self, _tensor: usize, _amax: f32) {}
+}
+
+/// One of the tensors of boxes, in the order in which they lie in the slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BoxPart {
+    /// `f32[boxes_max, 4]`.
+    Corners,
+    /// `i64[]`.
+    Count,
+    /// `i64[boxes_max]`.
+    Index,
+    /// `i64[boxes_max]`, where the recipe wants them.
+    Labels,
 }
 
 /// A sample that has been rendered.
@@ -96,6 +129,9 @@ pub enum BadImage {
         /// Name of the function, and what it raised.
         said: String,
     },
+    /// A field beside the image cannot be delivered.
+    #[error(transparent)]
+    Field(#[from] FieldFault),
     /// The recipe delivers encoded bytes, and these are too many.
     #[error(
         "has {bytes} bytes, more than {bytes_max}: raise recipe.raw_bytes_max, or leave it out"
@@ -157,6 +193,7 @@ pub struct Renderer {
     draws: Draws,
     painter: Painter,
     caster: Caster,
+    followers: Followers,
 }
 
 /// What is random about the views of one sample. Known from the image's size, so that no more of
@@ -207,7 +244,8 @@ impl Renderer {
     pub fn with_simd(simd: Simd) -> Result<Self, RenderError> {
         let (painter, caster) = (Painter::new(simd), Caster::new(simd));
         let decoder = Decoder::with_simd(DecodeLimits::default(), simd)?;
-        Ok(Self { decoder, draws: Draws::default(), painter, caster })
+        let followers = Followers::new(simd);
+        Ok(Self { decoder, draws: Draws::default(), painter, caster, followers })
     }
 
     /// The same, which keeps what it learns of images where others find it.
@@ -250,7 +288,8 @@ impl Renderer {
         encoded: &[u8],
         out: &mut dyn ViewSink,
     ) -> Result<Rendered, RenderError> {
-        self.render_sample(recipe, &PartSample { key, encoded, entries: &[], label: -1 }, out)
+        let sample = PartSample { key, encoded, entries: &[], siblings: &[], label: -1 };
+        self.render_sample(recipe, &sample, out)
     }
 
     /// As [`Renderer::render`], with what is known of the sample beside its bytes.
@@ -264,7 +303,7 @@ impl Renderer {
         out: &mut dyn ViewSink,
     ) -> Result<Rendered, RenderError> {
         let &PartSample { key, encoded, entries, .. } = sample;
-        let Self { decoder, painter, draws, caster } = self;
+        let Self { decoder, painter, draws, caster, followers } = self;
         decoder.set_limits(recipe.decode_limits)?;
         let mut source = None;
         let mut decoding = Span::on_thread(Tier::Augment, "decode").with("bytes", encoded.len());
@@ -279,6 +318,10 @@ impl Renderer {
             decoding.arg("height_pixels", height);
         }
         decoding.end();
+        let source = source.unwrap_or(decoder.image().extent());
+        if recipe.has_geometry() {
+            followers.read(recipe, sample.siblings, source)?;
+        }
         let _changing = Span::on_thread(Tier::Augment, "augment");
         let params = &draws.params;
         painter.recolour(recipe, decoder.image_mut(), params.image_ops())?;
@@ -293,7 +336,10 @@ impl Renderer {
                 number += 1;
             }
         }
-        Ok(Rendered { source: source.unwrap_or(image.extent()) })
+        if recipe.has_geometry() {
+            followers.write(recipe, params, (painter, caster), out)?;
+        }
+        Ok(Rendered { source })
     }
 }
 

@@ -20,6 +20,7 @@ use crate::config::AugmentConfig;
 use crate::error::SessionError;
 use crate::pool::Pool;
 use crate::share::Share;
+use crate::tokenizers::Tokenizers;
 pub(crate) use bad_samples::BadSample;
 use bad_samples::BadSampleLog;
 use staging::Staging;
@@ -36,6 +37,7 @@ pub(crate) struct Worker {
     pub(crate) backend: Arc<dyn Backend>,
     pub(crate) storage: StorageClient,
     pub(crate) pool: Pool,
+    pub(crate) tokenizers: Tokenizers,
     pub(crate) bad_samples: BadSampleLog,
     /// No more leases: finish what is open.
     pub(crate) drain: CancellationToken,
@@ -68,7 +70,7 @@ impl Worker {
         access: Access,
         backend: Arc<dyn Backend>,
         storage: StorageClient,
-        pool: Pool,
+        (pool, tokenizers): (Pool, Tokenizers),
     ) -> Self {
         Self {
             name: config.advertise.clone(),
@@ -76,6 +78,7 @@ impl Worker {
             backend,
             storage,
             pool,
+            tokenizers,
             bad_samples: BadSampleLog::default(),
             drain: CancellationToken::new(),
             stop: CancellationToken::new(),

@@ -1,6 +1,7 @@
 //! Configuration of a receiver: `[receiver]` in `headwater.toml`.
 
 mod device;
+mod order;
 mod rdma;
 mod resume;
 
@@ -73,8 +74,17 @@ pub struct ReceiverConfig {
     /// Seed of order and augmentation.
     #[key(unit = "none")]
     pub seed: u64,
-    /// `global`: one order for the job; `per-rank`: shards divided over ranks.
+    /// `global`: one order for the job; `per-rank`: shards divided over ranks; `list`: that of `order_list`, or
+    /// a draw by `order_weights`. docs/order.md describes them.
     pub order: Order,
+    /// File with the numbers of the samples that come, for `order = "list"`: `.npy` with one axis, or two for a
+    /// row each epoch; or text with a number a line. Numbers count from 0 through all datasets.
+    pub order_list: PathBuf,
+    /// File with a group for each number of `order_list`, in the same shape: no batch mixes groups.
+    pub order_groups: PathBuf,
+    /// File with a weight for each sample of the datasets, in place of `order_list`: samples are drawn by
+    /// them, with replacement.
+    pub order_weights: PathBuf,
     /// Shards that are mixed together; 0: no shuffling.
     #[key(unit = "shards")]
     pub shuffle_block: u32,
@@ -211,7 +221,7 @@ pub struct ReceiverConfig {
     /// to begin at the start where all of them are broken, which is an error else.
     pub resume: Resume,
     /// What may differ between the checkpoint and this configuration: `seed`, `order`,
-    /// `shuffle-block`, `global-batch`, `world-size`, `epoch-end`, `weights`, `manifest`, `recipe`.
+    /// `order-list`, `shuffle-block`, `global-batch`, `world-size`, `epoch-end`, `weights`, `manifest`, `recipe`.
     pub resume_allow: Vec<Term>,
     /// Number of epochs; 0: without end.
     #[key(unit = "epochs")]
@@ -254,6 +264,9 @@ impl Default for ReceiverConfig {
             batch_samples: 32,
             seed: 0,
             order: Order::Global,
+            order_list: PathBuf::new(),
+            order_groups: PathBuf::new(),
+            order_weights: PathBuf::new(),
             shuffle_block: headwater_core::sampler::SHUFFLE_BLOCK_DEFAULT,
             epoch_end: EpochEnd::DropLast,
             window_batches: 4,
@@ -377,6 +390,7 @@ impl ReceiverConfig {
         if let Some(mixing) = &self.mixing {
             mixing.validate()?;
         }
+        self.check_order()?;
         self.link_kinds()?;
         self.check_device()?;
         if self.host_share && self.device != "cpu" {

@@ -129,7 +129,9 @@ impl Twins {
 /// Pixels of one plane, of tensors of levels of images.
 fn pixels_of_levels(tensor: &TensorLayout) -> Option<u64> {
     match (tensor.dtype, tensor.row_shape.as_slice()) {
-        (Dtype::U8, &[3, height, width]) => Some(u64::from(height) * u64::from(width)),
+        (Dtype::U8, &[3, height, width]) if tensor.is_image => {
+            Some(u64::from(height) * u64::from(width))
+        }
         _ => None,
     }
 }
@@ -211,6 +213,7 @@ mod tests {
     #[test]
     fn a_raw_batchs_bytes_are_no_levels_of_images() {
         let tensor = |dtype, row_shape: &[u32]| TensorLayout {
+            is_image: true,
             name: "a".into(),
             dtype,
             views: 1,

@@ -15,6 +15,16 @@ pub enum ReceiverError {
         /// What it must be.
         rule: &'static str,
     },
+    /// A list of samples cannot be had; names the key and the file.
+    #[error("receiver.{key} ({place}): {reason}")]
+    OrderList {
+        /// The key.
+        key: &'static str,
+        /// Path of the file, or that it is an array.
+        place: String,
+        /// What is wrong and where.
+        reason: String,
+    },
     /// The source of a Python function is not found.
     #[error("the recipe calls functions of `{module}`, which is not found: {reason}")]
     Python {
@@ -98,6 +108,31 @@ pub enum ReceiverError {
     NoLabels {
         /// Name of the first dataset.
         dataset: String,
+        /// The names wanted.
+        wanted: String,
+        /// The fields that its samples have.
+        found: String,
+    },
+    /// A tokenizer of the recipe cannot be read.
+    #[error(
+        "cannot read tokenizer `{path}` of recipe.fields: {reason}; name a file of this host, or give its sha256"
+    )]
+    Tokenizer {
+        /// The file.
+        path: String,
+        /// What the system said.
+        reason: String,
+    },
+    /// No sample of a dataset has a field that the recipe reads.
+    #[error(
+        "no sample of dataset `{dataset}` has a field `{wanted}` (`{name}` of the recipe), only {found}: \
+         name one of these as its `field`, or leave the field out"
+    )]
+    NoField {
+        /// Name of the dataset.
+        dataset: String,
+        /// Name of the field in the recipe.
+        name: String,
         /// The names wanted.
         wanted: String,
         /// The fields that its samples have.

@@ -2,8 +2,9 @@
 
 use std::borrow::Borrow;
 
-use headwater_core::Manifest;
 use headwater_core::fields::{found_instead, has_field};
+use headwater_core::recipe::FieldSpec;
+use headwater_core::{Manifest, Recipe};
 
 use crate::error::ReceiverError;
 
@@ -44,6 +45,62 @@ pub(crate) fn check_fields<M: Borrow<Manifest>>(
     }
 }
 
+/// Checks the recipe's fields against those that the storage tier has seen. A dataset without a field that has a
+/// default is told of in the log.
+///
+/// # Errors
+/// No sample of a dataset has a field that every sample must have.
+pub(crate) fn check_siblings<M: Borrow<Manifest>>(
+    manifests: &[M],
+    specs: &[FieldSpec],
+) -> Result<(), ReceiverError> {
+    for spec in specs {
+        let (name, wanted) = (&spec.name, &spec.field);
+        for manifest in manifests.iter().map(Borrow::borrow) {
+            let dataset = manifest.dataset();
+            if has_field(manifest.fields(), wanted) {
+                continue;
+            }
+            if spec.is_required() {
+                return Err(no_field(manifest, name, wanted));
+            }
+            tracing::warn!(
+                dataset,
+                field = wanted,
+                name,
+                "no sample has the field: all are the default"
+            );
+        }
+    }
+    Ok(())
+}
+
+/// Checks that the datasets have what follows the views of images: masks, depth and boxes.
+///
+/// # Errors
+/// No sample of a dataset has the field of one of them.
+pub(crate) fn check_followers<M: Borrow<Manifest>>(
+    manifests: &[M],
+    recipe: &Recipe,
+) -> Result<(), ReceiverError> {
+    for (name, wanted) in recipe.followers() {
+        let mut all = manifests.iter().map(Borrow::borrow);
+        if let Some(lacking) = all.find(|manifest| !has_field(manifest.fields(), wanted)) {
+            return Err(no_field(lacking, name, wanted));
+        }
+    }
+    Ok(())
+}
+
+fn no_field(manifest: &Manifest, name: &str, wanted: &str) -> ReceiverError {
+    ReceiverError::NoField {
+        dataset: manifest.dataset().to_owned(),
+        name: name.to_owned(),
+        wanted: wanted.to_owned(),
+        found: found_instead(manifest.fields(), wanted),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use headwater_core::{Digest, ShardEntry};
@@ -73,6 +130,39 @@ mod tests {
         let labelled = manifest("labelled", &["jpg", "cls"]);
         let [photos] = photos;
         assert!(check_fields(&[photos, labelled], "jpg|png", "cls").is_ok());
+    }
+
+    #[test]
+    fn a_field_that_no_sample_has_is_refused_unless_it_has_a_default() {
+        let photos = [manifest("captioned", &["jpg", "txt"]), manifest("photos", &["jpg", "cls"])];
+        let spec = |keys: serde_json::Value| serde_json::from_value::<FieldSpec>(keys).unwrap();
+        let caption =
+            spec(serde_json::json!({"name": "caption", "field": "txt|TEXT", "kind": "text"}));
+        let said = check_siblings(&photos, &[caption]).unwrap_err().to_string();
+        assert_eq!(
+            said,
+            "no sample of dataset `photos` has a field `txt|TEXT` (`caption` of the recipe), only \
+             `jpg`, `cls`: name one of these as its `field`, or leave the field out"
+        );
+        let text = serde_json::json!({"name": "txt", "kind": "text", "default": ""});
+        assert!(check_siblings(&photos, &[spec(text)]).is_ok());
+        let label = serde_json::json!({"name": "class", "field": "cls|txt", "kind": "int"});
+        assert!(check_siblings(&photos, &[spec(label)]).is_ok());
+    }
+
+    #[test]
+    fn a_dataset_without_masks_is_refused_if_the_recipe_has_them() {
+        let mut recipe = Recipe::preset("imagenet-train", headwater_core::Dtype::U8).unwrap();
+        let masks = serde_json::json!({"name": "masks", "field": "png|mask.png", "like": "images",
+            "dtype": "u8", "height": 224, "width": 224});
+        recipe.aligned.push(serde_json::from_value(masks).unwrap());
+        let [with, without] = [&["jpg", "mask.png"][..], &["jpg"]].map(|f| manifest("photos", f));
+        assert!(check_followers(std::slice::from_ref(&with), &recipe).is_ok());
+        let said = check_followers(&[with, without], &recipe).unwrap_err().to_string();
+        assert!(
+            said.contains("has a field `png|mask.png` (`masks` of the recipe), only `jpg`"),
+            "{said}"
+        );
     }
 
     #[test]

@@ -24,6 +24,7 @@ use crate::error::ReceiverError;
 use crate::events::{Command, DriverHandle, Event};
 use crate::following::follow_workers;
 use crate::mailbox::{Found, Mailbox};
+use crate::order_list::OrderArrays;
 use crate::peek::Peek;
 use crate::position::Position;
 use crate::sample_order::SampleOrder;
@@ -44,6 +45,8 @@ pub struct Callbacks {
     pub amax_reduce: Option<AmaxReduce>,
     /// Gives the GPU's memory for slots, in the place of the driver.
     pub device_allocator: Option<Box<dyn DeviceAllocator>>,
+    /// Arrays in place of the files of a list of samples.
+    pub order: OrderArrays,
     /// A connection to the [`HostService`](crate::HostService) of this host (SOCK_SEQPACKET), from which
     /// batches are taken as long as it has them.
     pub host: Option<OwnedFd>,

@@ -23,7 +23,7 @@ use tokio::sync::mpsc;
 use crate::config::{DatasetUse, GpuDirect, ReceiverConfig};
 use crate::error::ReceiverError;
 use crate::events::Event;
-use crate::fields::check_fields;
+use crate::fields::{check_fields, check_followers, check_siblings};
 use crate::ledger::{LateRule, LedgerConfig};
 
 /// Pauses between two tries of a part that failed.
@@ -33,6 +33,7 @@ const RETRY: Backoff =
 /// The job's datasets as the storage tier has them, with a handle to each.
 pub(crate) async fn fetch_datasets(
     config: &ReceiverConfig,
+    recipe: &Recipe,
     datasets: &[DatasetUse],
 ) -> Result<(Vec<Arc<Manifest>>, Vec<Dataset>), ReceiverError> {
     let client = StorageClient::connect(StorageClientConfig {
@@ -52,6 +53,8 @@ pub(crate) async fn fetch_datasets(
         manifests.push(manifest);
     }
     check_fields(&manifests, &config.image_field, &config.label_field)?;
+    check_siblings(&manifests, &recipe.fields)?;
+    check_followers(&manifests, recipe)?;
     Ok((manifests, handles))
 }
 
@@ -136,8 +139,7 @@ fn choices(
 }
 
 /// The order of samples that a receiver of this configuration follows.
-#[must_use]
-pub fn sampler_config(
+pub(crate) fn sampler_config(
     config: &ReceiverConfig,
     recipe: &Recipe,
     datasets: &[DatasetUse],

@@ -38,9 +38,11 @@ impl Plain {
         datasets: &[String],
         fields: &SampleFields,
         taken: &[(u32, SampleRef)],
-        recipe: Recipe,
+        mut recipe: Recipe,
         receiver: &ReceiverConfig,
     ) -> Result<Self> {
+        // Only images are compared: what lies beside them is not read here.
+        recipe.fields.clear();
         let nodes = vec![storage];
         let client =
             StorageClient::connect(StorageClientConfig { nodes, access, ..Default::default() })
@@ -115,7 +117,7 @@ impl Plain {
             let mut regions: Vec<&mut [u8]> =
                 parts[part].iter_mut().map(Vec::as_mut_slice).collect();
             let mut row = SliceRow::new(&mut regions, row, self.part_samples);
-            let sample = PartSample { key: *key, encoded, entries: &[], label: -1 };
+            let sample = PartSample { key: *key, encoded, entries: &[], siblings: &[], label: -1 };
             if let Err(error) = plan.render_sample(&mut *renderer, &sample, &scales, &mut row) {
                 tracing::debug!(%error, "a sample is passed over");
             }

@@ -2,18 +2,24 @@
 
 pub(crate) mod render;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use anyhow::{Context, Result, bail};
-use headwater_augment::decode::{DecodeFailure, Decoder};
+use anyhow::{Context, Error, Result, bail};
+use headwater_augment::decode::Decoder;
+use headwater_augment::image::RgbImage;
 use headwater_augment::part::{SampleFault, SampleFields, check_bytes, next_substitute};
+use headwater_augment::render::boxes::SampleBoxes;
+use headwater_augment::render::{Followers, RenderError};
+use headwater_augment::siblings::FieldReaders;
+use headwater_augment::simd::Simd;
+use headwater_augment::tokenizers::Tokenizers;
 use headwater_batch_view::{DrawSource, SampleView, Substitution};
 use headwater_core::draw::Extent;
 use headwater_core::sampler::{BatchPlan, Sampler};
-use headwater_core::{Manifest, Recipe, SampleRef};
+use headwater_core::{Digest, Manifest, Recipe, SampleRef};
 use headwater_proto::augment::BadSamplePolicy;
-use headwater_receiver::{checkpoint, sampler_config};
+use headwater_receiver::{OrderArrays, checkpoint, open_sampler};
 use headwater_storage::Storage;
 use headwater_storage_client::{Dataset, EncodedSample, StorageClient, StorageClientConfig};
 use serde::Serialize;
@@ -26,6 +32,7 @@ pub(crate) struct Planner {
     config: Config,
     recipe: Recipe,
     fields: SampleFields,
+    readers: FieldReaders,
     manifests: Vec<Arc<Manifest>>,
     datasets: Vec<Dataset>,
     /// A storage node of this process, where no other is asked; ends with the planner.
@@ -44,7 +51,10 @@ pub(crate) struct Planned {
     /// Place of the first sample in the global batch.
     pub(crate) first: u64,
     pub(crate) global_samples: u64,
-    /// Each dataset's name and share.
+    /// The list that is the order.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) list: Option<Digest>,
+    /// Each dataset's name and share; none with a list.
     pub(crate) weights: Vec<(String, f64)>,
     pub(crate) samples: Vec<SampleView>,
 }
@@ -54,6 +64,14 @@ struct Usable {
     key: String,
     label: i64,
     image: Option<Extent>,
+    /// One entry for each of the recipe's lists of boxes.
+    boxes: Vec<SampleBoxes>,
+}
+
+/// What reads a sample's images, and what follows their views.
+struct ImageReaders {
+    decoder: Decoder,
+    followers: Followers,
 }
 
 // === impl Planner ===
@@ -98,10 +116,13 @@ impl Planner {
             datasets.push(client.dataset(Arc::clone(&manifest)));
             manifests.push(manifest);
         }
+        let fields = SampleFields::parse(&receiver.image_field, &receiver.label_field)?;
+        let (recipe, tokenizers) = tokenized(config)?;
         Ok(Self {
             config: Config { receiver: receiver.clone(), ..config.clone() },
-            recipe: config.recipe.recipe()?,
-            fields: SampleFields::parse(&receiver.image_field, &receiver.label_field)?,
+            fields: fields.with_siblings(&recipe.sibling_fields())?,
+            readers: FieldReaders::new(&recipe).tokenizing(&tokenizers).map_err(Error::msg)?,
+            recipe,
             manifests,
             datasets,
             _node: node,
@@ -119,10 +140,13 @@ impl Planner {
         let batch = sampler.batch(epoch, step)?;
         let shares = sampler.weights(epoch, step);
         let names = self.manifests.iter().map(|manifest| manifest.dataset().to_owned());
-        let mut decoder = Decoder::new(self.config.recipe.decode_limits())?;
+        let mut readers = ImageReaders {
+            decoder: Decoder::new(self.config.recipe.decode_limits())?,
+            followers: Followers::new(Simd::best()),
+        };
         let mut samples = Vec::with_capacity(batch.samples.len());
         for sample in &batch.samples {
-            samples.push(self.sample(&batch, sample, &mut decoder).await?);
+            samples.push(self.sample(&batch, sample, &mut readers).await?);
         }
         Ok(Planned {
             epoch,
@@ -132,6 +156,7 @@ impl Planner {
             job_step: sampler.job_step(epoch, step),
             first: batch.first,
             global_samples: batch.global_samples,
+            list: sampler.config().list,
             weights: names.zip(shares).collect(),
             samples,
         })
@@ -139,8 +164,9 @@ impl Planner {
 
     fn sampler(&self, checkpoint: Option<&Path>) -> Result<Sampler> {
         let receiver = &self.config.receiver;
-        let config = sampler_config(receiver, &self.recipe, &self.config.dataset_uses()?);
-        let mut sampler = Sampler::new(config, self.manifests.clone())?;
+        let (datasets, manifests) = (self.config.dataset_uses()?, self.manifests.clone());
+        let arrays = OrderArrays::default();
+        let mut sampler = open_sampler(receiver, &self.recipe, &datasets, manifests, arrays)?;
         if let Some(path) = checkpoint {
             let state = checkpoint::read(path)?;
             let restored = sampler.restore(&state, &receiver.resume_allow);
@@ -153,17 +179,18 @@ impl Planner {
         &self,
         batch: &BatchPlan,
         asked: &SampleRef,
-        decoder: &mut Decoder,
+        readers: &mut ImageReaders,
     ) -> Result<SampleView> {
         let manifest = &self.manifests[usize::from(asked.dataset)];
-        let (used_index, usable, reason) = self.usable(asked, decoder).await?;
-        let Usable { key, label, image } = usable;
+        let (used_index, usable, reason) = self.usable(asked, readers).await?;
+        let Usable { key, label, image, boxes } = usable;
         let mut view = SampleView::new(manifest, asked, key, label);
         view.substitution = reason.map(|reason| Substitution { used_index, reason });
         if let Some(image) = image {
             let (recipe, seed) = (&self.recipe, self.config.receiver.seed);
             let source = DrawSource { recipe, seed, epoch: batch.epoch };
             view.draw(source, manifest, asked, image);
+            view.follow(recipe, &boxes);
         }
         Ok(view)
     }
@@ -172,7 +199,7 @@ impl Planner {
     async fn usable(
         &self,
         asked: &SampleRef,
-        decoder: &mut Decoder,
+        readers: &mut ImageReaders,
     ) -> Result<(u32, Usable, Option<String>)> {
         let shard = &self.manifests[usize::from(asked.dataset)].shards()[asked.shard as usize];
         let (mut first, mut index) = (None, asked.index);
@@ -180,7 +207,7 @@ impl Planner {
             let dataset = &self.datasets[usize::from(asked.dataset)];
             // Storage that does not answer says nothing of the sample.
             let read = dataset.read(asked.shard, &[index], self.fields.selection()).await?;
-            match self.try_sample(&read, decoder)? {
+            match self.try_sample(&read, readers)? {
                 Ok(usable) => return Ok((index, usable, first)),
                 Err(fault) => {
                     first.get_or_insert(format!("shard `{}` sample {index}: {fault}", shard.name));
@@ -197,11 +224,23 @@ impl Planner {
         }
     }
 
+    /// The verdict on what lies beside a sample's image; the outer error says nothing of the sample.
+    fn judge_fields(&self, sample: &EncodedSample) -> Result<Result<(), SampleFault>> {
+        if sample.fields.is_err() {
+            return Ok(Ok(()));
+        }
+        match self.readers.read(&self.fields.siblings(sample)) {
+            Ok(_) => Ok(Ok(())),
+            Err(RenderError::Bad(bad)) => Ok(Err(SampleFault::Image(bad))),
+            Err(other) => Err(other.into()),
+        }
+    }
+
     /// The sample, or the verdict on it.
     fn try_sample(
         &self,
         read: &[EncodedSample],
-        decoder: &mut Decoder,
+        readers: &mut ImageReaders,
     ) -> Result<Result<Usable, SampleFault>> {
         let sample = read.first().context("the storage tier has sent no sample")?;
         let found = self.fields.label(sample).and_then(|label| {
@@ -215,17 +254,41 @@ impl Planner {
             Ok(found) => found,
             Err(fault) => return Ok(Err(fault)),
         };
-        let key = sample.key.clone();
-        if self.recipe.tensors.is_empty() {
-            return Ok(Ok(Usable { key, label, image: None }));
+        if let Err(fault) = self.judge_fields(sample)? {
+            return Ok(Err(fault));
         }
-        match decoder.decode(&encoded) {
-            Ok(image) => Ok(Ok(Usable { key, label, image: Some(image.extent()) })),
-            Err(DecodeFailure::Bytes(error)) => Ok(Err(SampleFault::Image(error.into()))),
+        let key = sample.key.clone();
+        let siblings = self.fields.siblings(sample);
+        if self.recipe.tensors.is_empty() {
+            return Ok(Ok(Usable { key, label, image: None, boxes: Vec::new() }));
+        }
+        let ImageReaders { decoder, followers } = readers;
+        let image = decoder.decode(&encoded).map(RgbImage::extent).map_err(RenderError::from);
+        let read = image.and_then(|image| {
+            followers.read(&self.recipe, &siblings, image)?;
+            Ok((Some(image), followers.boxes().to_vec()))
+        });
+        match read {
+            Ok((image, boxes)) => Ok(Ok(Usable { key, label, image, boxes })),
+            Err(RenderError::Bad(verdict)) => Ok(Err(SampleFault::Image(verdict))),
             // It says nothing of the sample.
-            Err(error @ DecodeFailure::Passing { .. }) => Err(error.into()),
+            Err(error) => Err(error.into()),
         }
     }
+}
+
+/// The recipe as a receiver has it, and the tokenizers that it or the workers' section names.
+fn tokenized(config: &Config) -> Result<(Recipe, Tokenizers)> {
+    let mut recipe = config.recipe.recipe()?;
+    let mut paths = config.augment.tokenizers.clone();
+    let named = recipe.tokens().map(|(_, tokens)| PathBuf::from(&tokens.tokenizer));
+    paths.extend(named.filter(|path| !path.as_os_str().is_empty()));
+    let tokenizers = Tokenizers::open(&paths)?;
+    recipe.set_tokenizers(|path| {
+        let sha256 = tokenizers.sha256(Path::new(path)).map(str::to_owned);
+        sha256.with_context(|| format!("tokenizer `{path}` was not read"))
+    })?;
+    Ok((recipe, tokenizers))
 }
 
 #[cfg(test)]

@@ -3,8 +3,10 @@
 use std::fmt::Write as _;
 
 use anyhow::Result;
-use headwater_batch_view::{NamedView, SampleView};
-use headwater_core::draw::{CropBox, DrawnOp, EraseWith, JitterStep, Origin, Padding, ViewParams};
+use headwater_batch_view::{Follower, NamedView, SampleView};
+use headwater_core::draw::{
+    CropBox, DrawnOp, EraseWith, Extent, JitterStep, Origin, Padding, ViewParams,
+};
 use headwater_core::printable;
 use serde_json::{Value, to_value};
 
@@ -21,7 +23,10 @@ pub(crate) fn text(planned: &Planned) -> String {
     );
     let shares = planned.weights.iter();
     let shares: Vec<String> = shares.map(|(name, share)| format!("{name} {share:.4}")).collect();
-    text += &format!("weights: {}\n", shares.join(", "));
+    text += &match planned.list {
+        Some(digest) => format!("order: list {digest}\n"),
+        None => format!("weights: {}\n", shares.join(", ")),
+    };
     for (number, sample) in planned.samples.iter().enumerate() {
         text += &sample_text(number, sample);
     }
@@ -69,6 +74,27 @@ fn sample_text(number: usize, sample: &SampleView) -> String {
     for NamedView { tensor, view, params } in &sample.views {
         text += &format!("      {}\n", view_text(&format!("{tensor}[{view}]"), params));
     }
+    for follower in &sample.followers {
+        text += &format!("      {}\n", printable(&follower_text(follower)));
+    }
+    text
+}
+
+fn follower_text(follower: &Follower) -> String {
+    let Follower { tensor, view, field, like, size, boxes } = follower;
+    let mut text = format!("{tensor}[{view}]: {field}, as {like}[{view}]");
+    if let Some(Extent { width, height }) = size {
+        text += &format!(" -> {width}x{height}");
+    }
+    match boxes.as_deref() {
+        None => {}
+        Some([]) => text += ", no box is left",
+        Some(left) => {
+            let numbers: Vec<String> = left.iter().map(usize::to_string).collect();
+            let named = if left.len() == 1 { "box" } else { "boxes" };
+            text += &format!(", {named} {}", numbers.join(", "));
+        }
+    }
     text
 }
 
@@ -110,6 +136,9 @@ fn op_text(op: &DrawnOp) -> String {
         DrawnOp::AutoContrast => "autocontrast".to_owned(),
         DrawnOp::Equalize => "equalize".to_owned(),
         DrawnOp::Invert => "invert".to_owned(),
+        DrawnOp::MixBegin => "mix of chains (".to_owned(),
+        DrawnOp::MixChain { weight } => format!("* {weight:.3}"),
+        DrawnOp::MixEnd { share } => format!("), share {share:.3}"),
         DrawnOp::Affine { matrix, filter, .. } => {
             format!("affine ({}; {})", numbers(matrix), named(filter))
         }

@@ -26,6 +26,12 @@ fn code(tensor: &TensorLayout) -> (&'static str, &str) {
         Dtype::F32 => ("f4", name),
         Dtype::U8 => ("u1", name),
         Dtype::I64 => ("i8", name),
+        Dtype::F64 => ("f8", name),
+        Dtype::I8 => ("i1", name),
+        Dtype::I16 => ("i2", name),
+        Dtype::I32 => ("i4", name),
+        Dtype::U16 => ("u2", name),
+        Dtype::U32 => ("u4", name),
     }
 }
 
@@ -110,6 +116,7 @@ mod tests {
         TensorLayout {
             name: name.into(),
             dtype,
+            is_image: false,
             views: 1,
             row_shape: row_shape.to_vec(),
             offset_bytes: 0,

@@ -3,7 +3,7 @@
 use crate::tree::{code, files, read};
 
 /// Folder of a crate, and the crates of this project that it may depend on, in its tests too.
-const MAY_DEPEND: [(&str, &[&str]); 31] = [
+const MAY_DEPEND: [(&str, &[&str]); 32] = [
     ("benches/peers/crates", &["augment", "core"]),
     ("tests/arm", &["core", "simd"]),
     (
@@ -14,6 +14,7 @@ const MAY_DEPEND: [(&str, &[&str]); 31] = [
             "core",
             "discovery",
             "proto",
+            "receiver",
             "storage",
             "storage-client",
             "transport",
@@ -57,6 +58,7 @@ const MAY_DEPEND: [(&str, &[&str]); 31] = [
     // Above the tiers too: it runs them. Only the program and the wheel depend on it.
     ("libs/local", &["augment", "config", "core", "receiver", "storage", "trace", "transport"]),
     ("libs/telemetry", &["config-derive", "core", "lobby", "trace"]),
+    ("libs/npy", &[]),
     ("libs/simd", &[]),
     ("libs/trace", &[]),
     ("proto", &["core"]),
@@ -71,6 +73,7 @@ const MAY_DEPEND: [(&str, &[&str]); 31] = [
             "core",
             "interpreter",
             "jpeg",
+            "npy",
             "proto",
             "simd",
             "transport",
@@ -92,6 +95,7 @@ const MAY_DEPEND: [(&str, &[&str]); 31] = [
             "inventory",
             "jpeg",
             "lobby",
+            "npy",
             "proto",
             "simd",
             "transport",
@@ -110,6 +114,7 @@ const MAY_DEPEND: [(&str, &[&str]); 31] = [
             "discovery",
             "interpreter",
             "inventory",
+            "npy",
             "proto",
             "transport",
             "telemetry",

@@ -59,6 +59,7 @@ impl Default for AugmentConfig {
             jpeg_entries_bytes: JPEG_ENTRIES_BYTES_DEFAULT,
             decoded_cache: Vec::new(),
             decoded_cache_keep_ms: DECODED_CACHE_KEEP_MS_DEFAULT,
+            tokenizers: Vec::new(),
             python_modules: Vec::new(),
             python: "python3".into(),
             python_path: Vec::new(),

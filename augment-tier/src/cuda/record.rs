@@ -181,6 +181,9 @@ pub(super) fn push_op(op: &DrawnOp, to: &mut Vec<OpRecord>) {
         | DrawnOp::AutoContrast
         | DrawnOp::Equalize
         | DrawnOp::Invert
+        | DrawnOp::MixBegin
+        | DrawnOp::MixChain { .. }
+        | DrawnOp::MixEnd { .. }
         | DrawnOp::Affine { .. }
         | DrawnOp::Perspective { .. }
         | DrawnOp::PilBlur { .. }

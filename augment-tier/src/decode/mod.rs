@@ -13,6 +13,7 @@ mod fast;
 mod heap;
 mod jpeg;
 mod kept;
+mod levels;
 mod limits;
 mod png;
 mod scan;
@@ -26,6 +27,7 @@ pub(crate) use entry_table::ImageHash;
 pub use error::{DecodeError, DecodeErrorKind, DecodeFailure};
 pub(crate) use fast::Left;
 pub use headwater_core::recipe::DecodeLimits;
+pub use levels::Levels;
 pub use wanted::Wanted;
 
 use std::sync::Arc;

@@ -8,7 +8,7 @@ use png::{BitDepth, ColorType, DecodingError, Limits, Transformations};
 use crate::decode::{Canvas, DecodeError, DecodeFailure, DecodeLimits, Wanted, admit};
 
 /// Memory that the decoder may take beside the pixels, in bytes.
-const WORK_BYTES_MAX: usize = 64 << 20;
+pub(super) const WORK_BYTES_MAX: usize = 64 << 20;
 
 pub(super) fn decode(
     encoded: &[u8],
@@ -41,7 +41,7 @@ pub(super) fn decode(
     Ok(())
 }
 
-fn refusal(error: &DecodingError) -> DecodeFailure {
+pub(super) fn refusal(error: &DecodingError) -> DecodeFailure {
     match error {
         DecodingError::IoError(io) if io.kind() == ErrorKind::UnexpectedEof => {
             DecodeError::truncated("unexpected end of PNG file").into()

@@ -13,9 +13,12 @@ const LABEL_SHOWN_BYTES: usize = 32;
 /// The fields that a job reads.
 #[derive(Clone, Debug)]
 pub struct SampleFields {
+    names: Vec<String>,
     selection: FieldSelection,
     image: Vec<String>,
     label: Vec<String>,
+    /// Names of each sibling.
+    siblings: Vec<Vec<String>>,
 }
 
 /// Why a sample cannot be in a batch. The same for everyone who tries: no clock, no machine and
@@ -55,12 +58,26 @@ impl SampleFields {
     /// An alternative is empty.
     pub fn parse(image: &str, label: &str) -> Result<Self, MessageError> {
         let names: Vec<&str> = [image, label].into_iter().filter(|n| !n.is_empty()).collect();
-        let alternatives = |names: &str| names.split('|').map(str::to_owned).collect();
         Ok(Self {
             selection: FieldSelection::parse(&names)?,
+            names: names.into_iter().map(str::to_owned).collect(),
             image: alternatives(image),
             label: if label.is_empty() { Vec::new() } else { alternatives(label) },
+            siblings: Vec::new(),
         })
+    }
+
+    /// The same, with the fields that a recipe reads beside image and label, see
+    /// [`Recipe::sibling_fields`](headwater_core::Recipe::sibling_fields).
+    ///
+    /// # Errors
+    /// An alternative is empty, or there are too many.
+    pub fn with_siblings(self, siblings: &[&str]) -> Result<Self, MessageError> {
+        let mut names = self.names;
+        names.extend(siblings.iter().map(|&name| name.to_owned()));
+        let selection = FieldSelection::parse(&names)?;
+        let siblings = siblings.iter().map(|names| alternatives(names)).collect();
+        Ok(Self { names, selection, siblings, ..self })
     }
 
     /// What to ask the storage tier for.
@@ -89,6 +106,14 @@ impl SampleFields {
         first(sample, &self.image).ok_or_else(missing)
     }
 
+    /// The bytes of each sibling, in the order in which they were given; `None` where the sample does
+    /// not have one.
+    #[must_use]
+    pub fn siblings(&self, sample: &EncodedSample) -> Vec<Option<Bytes>> {
+        let bytes = |names: &Vec<String>| first(sample, names).map(|field| field.data.clone());
+        self.siblings.iter().map(bytes).collect()
+    }
+
     /// The class index: ASCII digits, perhaps with space around; -1 where there is no label.
     ///
     /// # Errors
@@ -103,12 +128,16 @@ impl SampleFields {
 
 /// A short word as it stands there; of anything else no more than its size, since whose bytes they
 /// are is not known here.
-fn shown(bytes: &[u8]) -> String {
+pub(crate) fn shown(bytes: &[u8]) -> String {
     let word = std::str::from_utf8(bytes).ok().filter(|text| {
         let plain = |c: char| c.is_alphanumeric() || " _-.,".contains(c);
         text.len() <= LABEL_SHOWN_BYTES && text.trim().chars().all(plain)
     });
     word.map_or_else(|| counted(bytes.len(), "byte"), |word| word.trim().to_owned())
+}
+
+fn alternatives(names: &str) -> Vec<String> {
+    names.split('|').map(str::to_owned).collect()
 }
 
 fn first<'a>(sample: &'a EncodedSample, names: &[String]) -> Option<&'a Field> {

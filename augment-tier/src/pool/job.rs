@@ -23,6 +23,7 @@ pub(crate) struct QueuedSample {
     pub(crate) key: RenderKey,
     pub(crate) encoded: Bytes,
     pub(crate) entries: Bytes,
+    pub(crate) siblings: Vec<Option<Bytes>>,
     pub(crate) label: i64,
     pub(crate) row: PartRow,
 }
@@ -137,8 +138,8 @@ impl JobEnd {
 
 impl QueuedSample {
     fn split(&mut self) -> (PartSample<'_>, &mut PartRow) {
-        let Self { key, encoded, entries, label, row, .. } = self;
-        (PartSample { key: *key, encoded, entries, label: *label }, row)
+        let Self { key, encoded, entries, siblings, label, row, .. } = self;
+        (PartSample { key: *key, encoded, entries, siblings, label: *label }, row)
     }
 }
 

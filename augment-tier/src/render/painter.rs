@@ -8,8 +8,8 @@ use crate::ops::levels::{self, Change};
 use crate::ops::resize::{Geometry, Resizer};
 use crate::ops::warp::{self, Map, Warp};
 use crate::ops::{
-    blur, brightness, contrast, flip, grayscale, hue, noise, pad, pil_blur, saturation, sharpness,
-    solarize,
+    blur, brightness, contrast, flip, grayscale, hue, mix, noise, pad, pil_blur, saturation,
+    sharpness, solarize,
 };
 use crate::render::RenderError;
 use crate::render::python::PythonCalls;
@@ -33,6 +33,8 @@ struct Brush {
     simd: Simd,
     blur: blur::Scratch,
     boxes: pil_blur::Scratch,
+    columns: warp::Scratch,
+    mixture: mix::Mixture,
     spare: Planes,
     python: PythonCalls,
 }
@@ -144,6 +146,8 @@ impl Brush {
             simd,
             blur: blur::Scratch::default(),
             boxes: pil_blur::Scratch::default(),
+            columns: warp::Scratch::default(),
+            mixture: mix::Mixture::new(),
             spare: Planes::new(),
             python: PythonCalls::new(simd),
         }
@@ -156,7 +160,7 @@ impl Brush {
         view: &mut Planes,
         ops: &[DrawnOp],
     ) -> Result<(), RenderError> {
-        let Self { simd, blur, boxes, spare, python } = self;
+        let Self { simd, blur, boxes, columns, mixture, spare, python } = self;
         let simd = *simd;
         for op in ops {
             match *op {
@@ -188,16 +192,19 @@ impl Brush {
                 DrawnOp::AutoContrast => levels::apply(simd, view, Change::AutoContrast),
                 DrawnOp::Affine { matrix, filter, fill } => {
                     let warp = Warp { map: Map::Affine(matrix), filter, fill };
-                    warp::apply(simd, view, &warp, spare);
+                    warp::apply(simd, view, &warp, spare, columns);
                 }
                 DrawnOp::Perspective { coefficients, filter, fill } => {
                     let warp = Warp { map: Map::Perspective(coefficients), filter, fill };
-                    warp::apply(simd, view, &warp, spare);
+                    warp::apply(simd, view, &warp, spare, columns);
                 }
                 DrawnOp::PilBlur { radius } => pil_blur::apply(simd, view, radius, boxes),
                 DrawnOp::GaussianNoise { mean, sigma, seed } => {
                     noise::plain::apply(view, mean, sigma, seed);
                 }
+                DrawnOp::MixBegin => mixture.begin(view),
+                DrawnOp::MixChain { weight } => mixture.end_chain(simd, view, weight),
+                DrawnOp::MixEnd { share } => mixture.end(simd, view, share),
                 DrawnOp::Erase { .. } => {}
                 DrawnOp::Python { function, seed } => {
                     python.apply(recipe, view, function, &seed)?;

@@ -24,6 +24,7 @@ use crate::metrics;
 use crate::pool::{self, Pool};
 use crate::room::check_room;
 use crate::session;
+use crate::tokenizers::Tokenizers;
 use crate::worker::Worker;
 
 /// Connections for each session there may be: one that broke may still stand beside the next.
@@ -96,9 +97,10 @@ impl Augment {
         metrics::describe();
         headwater_transport::describe_once();
         let access = Access::open(&config.security)?;
+        let tokenizers = Tokenizers::open(&config.tokenizers)?;
         let storage =
             StorageClient::connect(config.storage_client()).await.map_err(AugmentError::Storage)?;
-        Ok(Self { worker: Worker::new(config, access, backend, storage, pool) })
+        Ok(Self { worker: Worker::new(config, access, backend, storage, (pool, tokenizers)) })
     }
 
     /// Serves receivers until `shutdown` resolves. Then each of them is told to lease no more,

@@ -114,11 +114,19 @@ impl PartWork {
             let place = &mut places[position];
             place.key = key;
             match input {
-                Ok(Input { encoded, entries, label }) => {
+                Ok(Input { encoded, entries, label, siblings }) => {
                     place.label = label;
                     let row = place.row.take().expect("a row is written once");
                     let key = self.render_key(&wanted.asked);
-                    samples.push(QueuedSample { position, key, encoded, entries, label, row });
+                    samples.push(QueuedSample {
+                        position,
+                        key,
+                        encoded,
+                        entries,
+                        siblings,
+                        label,
+                        row,
+                    });
                 }
                 Err(fault) => bad.push((position, fault)),
             }

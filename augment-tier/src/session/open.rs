@@ -60,7 +60,8 @@ impl Session {
         exchange: &dyn Exchange,
     ) -> Result<(Self, SessionWelcome), SessionError> {
         let fields = SampleFields::parse(&hello.image_field, &hello.label_field)?;
-        check_recipe(&worker, &hello).await?;
+        let fields = fields.with_siblings(&hello.recipe.sibling_fields())?;
+        let plan = plan(&worker, &hello).await?;
         let datasets = open_datasets(&worker, &hello).await?;
         let link::Chosen { link, refused } =
             link::connect(&worker.config, &worker.access, &hello, exchange).await?;
@@ -79,7 +80,7 @@ impl Session {
             worker: Arc::clone(&worker),
             seed: hello.seed,
             on_bad_sample: hello.on_bad_sample,
-            plan: Arc::new(PartPlan::new(Arc::new(hello.recipe))),
+            plan: Arc::new(plan),
             datasets,
             fields,
             scope,
@@ -138,8 +139,8 @@ fn units_of(bytes: u64) -> u32 {
     u32::try_from(bytes.div_ceil(MEMORY_UNIT_BYTES)).unwrap_or(u32::MAX).max(1)
 }
 
-/// A GPU or a Python process may have to be asked, which takes a while the first time.
-async fn check_recipe(worker: &Worker, hello: &SessionHello) -> Result<(), SessionError> {
+/// The recipe, checked. A GPU or a Python process may have to be asked, which takes a while the first time.
+async fn plan(worker: &Worker, hello: &SessionHello) -> Result<PartPlan, SessionError> {
     let (asked, most) = (hello.recipe.decode_limits.pixels_max, worker.config.image_pixels_max);
     if asked > most {
         // Refused, not rendered with another bound: that would change which samples are bad.
@@ -150,7 +151,12 @@ async fn check_recipe(worker: &Worker, hello: &SessionHello) -> Result<(), Sessi
         return Err(SessionError::Recipe { reason });
     }
     let (backend, recipe) = (Arc::clone(&worker.backend), hello.recipe.clone());
-    let checked = tokio::task::spawn_blocking(move || backend.check(&recipe)).await;
+    let tokenizers = worker.tokenizers.clone();
+    let check = move || {
+        backend.check(&recipe)?;
+        PartPlan::new(Arc::new(recipe)).tokenizing(&tokenizers)
+    };
+    let checked = tokio::task::spawn_blocking(check).await;
     let checked = checked.map_err(|error| SessionError::Internal { reason: error.to_string() })?;
     checked.map_err(|reason| SessionError::Recipe { reason })
 }

@@ -49,6 +49,8 @@ pub(crate) struct Input {
     /// Its entry points; empty where none are known.
     pub(crate) entries: Bytes,
     pub(crate) label: i64,
+    /// What lies beside them, as the recipe's sibling fields.
+    pub(crate) siblings: Vec<Option<Bytes>>,
 }
 
 /// Reads samples, those of one shard together. The answer is in no particular order; with it, how long a
@@ -89,6 +91,16 @@ async fn read_shard(
     Ok((both.map(|(wanted, sample)| Found::of(wanted, sample, fields)).collect(), fetch))
 }
 
+// === impl Input ===
+
+impl Input {
+    /// All bytes that were read.
+    pub(crate) fn len_bytes(&self) -> u64 {
+        let siblings = self.siblings.iter().flatten().map(Bytes::len).sum::<usize>();
+        (self.encoded.len() + siblings) as u64
+    }
+}
+
 // === impl Found ===
 
 impl Found {
@@ -96,7 +108,8 @@ impl Found {
         let input = fields.image_field(&sample).and_then(|image| {
             let (encoded, entries) = (image.data.clone(), image.entries.clone());
             let label = fields.label(&sample)?;
-            Ok(Input { encoded, entries, label })
+            let siblings = fields.siblings(&sample);
+            Ok(Input { encoded, entries, label, siblings })
         });
         Self { wanted, key: sample.key, input }
     }

@@ -10,7 +10,7 @@ use headwater_trace::{Span, Tier};
 use tokio_util::sync::CancellationToken;
 
 use super::lease::{LeaseError, micros};
-use super::read::{self, Found, SessionDataset, Wanted};
+use super::read::{self, Found, Input, SessionDataset, Wanted};
 use crate::part::{PartPlan, SampleFields};
 use crate::pool::QueuePlace;
 use crate::worker::{StagingRoom, Worker};
@@ -122,7 +122,7 @@ impl PartWork {
         times.read_us += read_us;
         times.fetch_us += read_us.min(fetch.as_micros() as u64);
         let bytes = found.iter().filter_map(|found| found.input.as_ref().ok());
-        times.encoded_bytes += bytes.map(|input| input.encoded.len() as u64).sum::<u64>();
+        times.encoded_bytes += bytes.map(Input::len_bytes).sum::<u64>();
         Ok(found)
     }
 

@@ -45,7 +45,7 @@ fn warps_are_equal() {
             }
         };
         let warp = Warp { map, filter, fill: [9, 90, 200] };
-        warp::apply(simd, view, &warp, &mut Planes::new());
+        warp::apply(simd, view, &warp, &mut Planes::new(), &mut Default::default());
     });
 }
 

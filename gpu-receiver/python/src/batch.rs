@@ -11,6 +11,7 @@ use pyo3::types::{PyBytes, PyDict};
 
 use crate::drawn;
 use crate::errors::raised;
+use crate::packed::Packed;
 use crate::sample::Sample;
 use crate::tensor::Tensor;
 
@@ -25,6 +26,15 @@ pub(crate) struct Batch {
     recipe: Arc<Recipe>,
     /// Of masks, patches and mixing.
     drawn: OnceLock<Vec<Tensor>>,
+    /// Fields that differ in size from sample to sample.
+    packed: OnceLock<Vec<Packed>>,
+}
+
+/// What a name stands for.
+#[derive(IntoPyObject)]
+enum Named {
+    Tensor(Tensor),
+    Packed(Packed),
 }
 
 // === impl Batch ===
@@ -36,12 +46,36 @@ impl Batch {
         manifests: Arc<[Arc<Manifest>]>,
         recipe: Arc<Recipe>,
     ) -> Self {
-        Self { received, manifests, recipe, drawn: OnceLock::new() }
+        Self { received, manifests, recipe, drawn: OnceLock::new(), packed: OnceLock::new() }
     }
 
-    fn all(&self) -> impl Iterator<Item = (String, Tensor)> {
-        let tensors = (0..self.received.layout().tensors().len()).map(|index| self.at(index));
-        tensors.chain(self.drawn().iter().cloned()).map(|tensor| (tensor.name().to_owned(), tensor))
+    /// All tensors by name. Fields that differ in size are there without their padding.
+    fn all(&self) -> PyResult<impl Iterator<Item = (String, Tensor)>> {
+        let layout = self.received.layout().tensors();
+        let plain = (0..layout.len()).filter(|index| !self.is_padded(&layout[*index].name));
+        let packed = self.packed()?.iter().flat_map(Packed::tensors);
+        let tensors = plain.map(|index| self.at(index)).chain(packed);
+        let all = tensors.chain(self.drawn().iter().cloned());
+        Ok(all.map(|tensor| (tensor.name().to_owned(), tensor)))
+    }
+
+    /// Whether a tensor of the slot is one of a field that differs in size.
+    fn is_padded(&self, name: &str) -> bool {
+        let mut padded = self.recipe.fields.iter().filter(|spec| spec.bytes_max().is_some());
+        padded.any(|spec| spec.name == name || spec.sizes_name() == name)
+    }
+
+    /// The fields that differ in size; brought together when they are first asked for.
+    fn packed(&self) -> PyResult<&[Packed]> {
+        if let Some(packed) = self.packed.get() {
+            return Ok(packed);
+        }
+        let mut all = Vec::new();
+        for spec in &self.recipe.fields {
+            let packed = self.received.packed(spec).map_err(raised)?;
+            all.extend(packed.map(|packed| Packed::new(spec, &packed)));
+        }
+        Ok(self.packed.get_or_init(|| all))
     }
 
     /// The tensors of masks, patches and mixing; none where there are none.
@@ -58,16 +92,30 @@ impl Batch {
         Tensor::new(self.received.clone(), index)
     }
 
-    fn find(&self, name: &str) -> Option<Tensor> {
+    fn find(&self, name: &str) -> PyResult<Option<Named>> {
         let tensors = self.received.layout().tensors();
-        match tensors.iter().position(|tensor| tensor.name == name) {
-            Some(index) => Some(self.at(index)),
-            None => self.drawn().iter().find(|tensor| tensor.name() == name).cloned(),
+        let index = tensors.iter().position(|tensor| tensor.name == name);
+        if let Some(index) = index.filter(|_| !self.is_padded(name)) {
+            return Ok(Some(Named::Tensor(self.at(index))));
         }
+        if let Some(drawn) = self.drawn().iter().find(|tensor| tensor.name() == name) {
+            return Ok(Some(Named::Tensor(drawn.clone())));
+        }
+        for packed in self.packed()? {
+            if packed.name() == name {
+                return Ok(Some(Named::Packed(packed.clone())));
+            }
+            if let Some(tensor) = packed.tensors().into_iter().find(|tensor| tensor.name() == name)
+            {
+                return Ok(Some(Named::Tensor(tensor)));
+            }
+        }
+        Ok(None)
     }
 
     fn missing(&self, name: &str) -> String {
-        let names: Vec<String> = self.all().map(|(name, _)| name).collect();
+        let all = self.all().into_iter().flatten();
+        let names: Vec<String> = all.map(|(name, _)| name).collect();
         format!("the batch has no tensor `{name}`: it has {}", names.join(", "))
     }
 }
@@ -135,28 +183,33 @@ impl Batch {
     #[getter]
     fn tensors<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let tensors = PyDict::new(py);
-        for (name, tensor) in self.all() {
+        for (name, tensor) in self.all()? {
             tensors.set_item(name, tensor)?;
         }
         Ok(tensors)
     }
 
     /// Names and tensors, in the order of the recipe; those of masks, patches and mixing last.
-    fn items(&self) -> Vec<(String, Tensor)> {
-        self.all().collect()
+    fn items(&self) -> PyResult<Vec<(String, Tensor)>> {
+        Ok(self.all()?.collect())
     }
 
     /// All tensors by name as `torch.Tensor`, without a copy: a `headwater.TorchBatch`.
     fn torch<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         let (py, batch) = (slf.py(), slf.get());
         let tensors = PyDict::new(py);
-        for (name, tensor) in batch.all() {
+        for (name, tensor) in batch.all()? {
             tensors.set_item(name, tensor.torch(py)?)?;
         }
         let about = PyDict::new(py);
         about.set_item("epoch", batch.epoch())?;
         about.set_item("step", batch.step())?;
         about.set_item("samples", batch.samples())?;
+        let fields = PyDict::new(py);
+        for packed in batch.packed()? {
+            fields.set_item(packed.name(), packed.clone())?;
+        }
+        about.set_item("fields", fields)?;
         about.set_item("upperbound", batch.upperbound())?;
         about.set_item("n_masked_patches", batch.n_masked_patches())?;
         py.import("headwater.torch_batch")?.getattr("TorchBatch")?.call((tensors,), Some(&about))
@@ -173,16 +226,16 @@ impl Batch {
         Self::torch(slf)?.call_method1("to", (device, non_blocking))
     }
 
-    fn __getattr__(&self, name: &str) -> PyResult<Tensor> {
-        self.find(name).ok_or_else(|| PyAttributeError::new_err(self.missing(name)))
+    fn __getattr__(&self, name: &str) -> PyResult<Named> {
+        self.find(name)?.ok_or_else(|| PyAttributeError::new_err(self.missing(name)))
     }
 
-    fn __getitem__(&self, name: &str) -> PyResult<Tensor> {
-        self.find(name).ok_or_else(|| PyKeyError::new_err(self.missing(name)))
+    fn __getitem__(&self, name: &str) -> PyResult<Named> {
+        self.find(name)?.ok_or_else(|| PyKeyError::new_err(self.missing(name)))
     }
 
-    fn __contains__(&self, name: &str) -> bool {
-        self.find(name).is_some()
+    fn __contains__(&self, name: &str) -> PyResult<bool> {
+        Ok(self.find(name)?.is_some())
     }
 
     /// Samples.
@@ -205,8 +258,9 @@ impl Batch {
     }
 
     fn __repr__(&self) -> String {
+        let all = self.all().into_iter().flatten();
         let tensors: Vec<String> =
-            self.all().map(|(name, tensor)| format!(" {name}={}", tensor.summary())).collect();
+            all.map(|(name, tensor)| format!(" {name}={}", tensor.summary())).collect();
         let (epoch, step) = (self.epoch(), self.step());
         format!("<headwater.Batch epoch={epoch} step={step}{}>", tensors.concat())
     }

@@ -161,10 +161,16 @@ impl Export {
 /// kDLFloat8_e4m3fn 10, kDLFloat8_e8m0fnu 14.
 fn code_and_bits(dtype: Dtype) -> (u8, u8) {
     match dtype {
+        Dtype::I8 => (0, 8),
+        Dtype::I16 => (0, 16),
+        Dtype::I32 => (0, 32),
         Dtype::I64 => (0, 64),
         Dtype::U8 => (1, 8),
+        Dtype::U16 => (1, 16),
+        Dtype::U32 => (1, 32),
         Dtype::F16 => (2, 16),
         Dtype::F32 => (2, 32),
+        Dtype::F64 => (2, 64),
         Dtype::Bf16 => (4, 16),
         Dtype::Bool => (6, 8),
         Dtype::Fp8E4m3 | Dtype::Mxfp8E4m3 => (10, 8),

@@ -39,6 +39,7 @@ pub(crate) fn raised(error: ReceiverError) -> PyErr {
         | ReceiverError::Range { .. }
         | ReceiverError::Access(_)
         | ReceiverError::Recipe(_)
+        | ReceiverError::OrderList { .. }
         | ReceiverError::Python { .. }
         | ReceiverError::Masks(_)
         | ReceiverError::Mixing(_)
@@ -47,6 +48,8 @@ pub(crate) fn raised(error: ReceiverError) -> PyErr {
         | ReceiverError::Places { .. }
         | ReceiverError::NoDataset { .. }
         | ReceiverError::NoImages { .. }
+        | ReceiverError::NoField { .. }
+        | ReceiverError::Tokenizer { .. }
         | ReceiverError::NoLabels { .. } => ConfigError::new_err(text),
         ReceiverError::Storage(_) => StorageError::new_err(text),
         ReceiverError::Link(_) => LinkError::new_err(text),

@@ -20,7 +20,9 @@ mod local;
 mod memory;
 mod opening;
 mod options;
+mod order;
 mod pace;
+mod packed;
 mod profiler;
 mod progress;
 mod ray;
@@ -47,6 +49,8 @@ mod native {
     use super::loader::Loader;
     #[pymodule_export]
     use super::local::program;
+    #[pymodule_export]
+    use super::packed::Packed;
     #[pymodule_export]
     use super::ray::service_config;
     #[pymodule_export]

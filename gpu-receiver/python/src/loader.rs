@@ -20,6 +20,7 @@ use crate::iteration::Iteration;
 use crate::local::{python, scripts};
 use crate::opening::{open, refuse_dataloader_workers};
 use crate::options::{self, Arguments};
+use crate::order::order_arrays;
 use crate::pace::Pace;
 use crate::progress::Progress;
 use crate::ray::Following;
@@ -52,6 +53,9 @@ use crate::{json, telemetry};
 ///         launcher's variables (`RANK`, `WORLD_SIZE`, or SLURM's).
 ///     device: "cpu", or "cuda:0" and so on: where batches are handed out.
 ///     device_allocator: "torch", or a function of a number of bytes that gives an array on the GPU.
+///     order: "global", "per-rank", or numbers of samples: an array of one axis, or of two for a row each
+///         epoch. docs/order.md describes it.
+///     order_list, order_groups, order_weights: paths of files, or arrays.
 ///     amax_reduce: function that makes each number of a list the largest of all ranks'.
 ///     embedded: with `data`, "threads": in threads of this process in place of a process that ranks share.
 ///     augment_threads: with `data`, threads that render; without it, one for each core that this process
@@ -115,6 +119,12 @@ impl Loader {
             python: python(py)?,
         };
         let mut options = options::gather(arguments).map_err(ConfigError::new_err)?;
+        if options.host.is_some() && !callbacks.order.is_empty() {
+            return Err(ConfigError::new_err(
+                "`host_share` and a list of samples in memory do not go together, because another process \
+                 makes the batches: give the list as a file, by `order_list`",
+            ));
+        }
         following.as_ref().map_or(Ok(()), |service| service.lead(py, &mut options.receiver))?;
         let target = Target::rank(&options.receiver.job, options.receiver.rank);
         telemetry::start(py, &options.telemetry, &options.log_origin, &target)?;
@@ -374,14 +384,14 @@ fn check_epoch(receiver: &Receiver, epoch: u32) -> PyResult<()> {
     }
 }
 
-/// The keywords that are functions, taken out of the others.
+/// The keywords that are functions or arrays, taken out of the others.
 fn callbacks(options: &Bound<'_, PyDict>) -> PyResult<Callbacks> {
     let (amax_reduce, device_allocator) = (amax_reduce(options)?, allocator(options)?);
     // A `torch.device` as well as its name.
     if let Some(device) = options.get_item("device")?.filter(|device| !device.is_none()) {
         options.set_item("device", device.str()?)?;
     }
-    Ok(Callbacks { amax_reduce, device_allocator, host: None })
+    Ok(Callbacks { amax_reduce, device_allocator, order: order_arrays(options)?, host: None })
 }
 
 /// The keywords that were given, `None` standing for not given.

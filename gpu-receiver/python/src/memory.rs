@@ -129,7 +129,7 @@ impl Aligned {
         &mut self.padded[self.skip..self.skip + self.len]
     }
 
-    fn as_slice(&self) -> &[u8] {
+    pub(crate) fn as_slice(&self) -> &[u8] {
         &self.padded[self.skip..self.skip + self.len]
     }
 }

@@ -156,7 +156,15 @@ fn trust_own(loaded: &mut Loaded) -> Result<(), ConfigError> {
     let called = recipe.python_functions().map(|function| function.module().to_owned());
     let served = loaded.config.dataset.iter().flat_map(|dataset| dataset.served().python_modules());
     let served: Vec<String> = served.collect();
+    let tokenizers = recipe.tokens().map(|(_, tokens)| tokens.tokenizer.as_str());
+    let named = tokenizers.filter(|path| !path.is_empty());
+    // Services may run in another folder.
+    let tokenizers: Vec<_> =
+        named.map(|path| std::path::absolute(path).unwrap_or_else(|_| path.into())).collect();
     let Config { augment, storage, .. } = &mut loaded.config;
+    augment.tokenizers.extend(tokenizers);
+    augment.tokenizers.sort();
+    augment.tokenizers.dedup();
     augment.python_modules.extend(called);
     storage.python_modules.extend(served);
     for modules in [&mut augment.python_modules, &mut storage.python_modules] {

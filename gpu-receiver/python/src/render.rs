@@ -88,7 +88,7 @@ impl Renderer {
         let items: Vec<_> = rows.into_iter().enumerate().collect();
         let work = |painter: &mut Painter, (at, mut row): (usize, Row<'_>)| {
             let (key, encoded, label) = (keys[at], encoded[at].bytes(), labels[at]);
-            let sample = PartSample { key, encoded, entries: &[], label };
+            let sample = PartSample { key, encoded, entries: &[], siblings: &[], label };
             self.plan.render_sample(painter, &sample, &scales, &mut row)
         };
         py.detach(|| for_each(&PAINTER, Painter::new, self.threads, items, work))
@@ -129,6 +129,12 @@ impl Renderer {
             return Err(ConfigError::new_err(
                 "`recipe.decoder` asks for a GPU's decoder, which only workers have: leave it out",
             ));
+        }
+        if let Some(field) = recipe.sibling_fields().first() {
+            return Err(ConfigError::new_err(format!(
+                "the recipe reads the field `{field}` beside images, and only images are given here: leave \
+                 recipe.fields, and tensors with `field`, out"
+            )));
         }
         let plan = PartPlan::new(Arc::new(recipe));
         Ok(Self { plan, seed, threads, given })

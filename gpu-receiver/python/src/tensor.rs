@@ -160,7 +160,8 @@ impl Tensor {
         PyTuple::new(py, self.memory.shape())
     }
 
-    /// `bf16`, `f16`, `f32`, `u8`, `fp8_e4m3`, `mxfp8_e4m3`, `e8m0`, `i64` or `bool`.
+    /// `bf16`, `f16`, `f32`, `u8`, `fp8_e4m3`, `mxfp8_e4m3`, `e8m0`, `i64` or `bool`; of a field also `f64`,
+    /// `i8`, `i16`, `i32`, `u16` or `u32`.
     #[getter]
     fn dtype(&self) -> &'static str {
         self.dtype.name()
@@ -295,7 +296,13 @@ fn typestr(dtype: Dtype) -> Option<&'static str> {
     match dtype {
         Dtype::F16 => Some("<f2"),
         Dtype::F32 => Some("<f4"),
+        Dtype::F64 => Some("<f8"),
         Dtype::U8 => Some("|u1"),
+        Dtype::U16 => Some("<u2"),
+        Dtype::U32 => Some("<u4"),
+        Dtype::I8 => Some("|i1"),
+        Dtype::I16 => Some("<i2"),
+        Dtype::I32 => Some("<i4"),
         Dtype::I64 => Some("<i8"),
         Dtype::Bool => Some("|b1"),
         Dtype::Bf16 | Dtype::Fp8E4m3 | Dtype::Mxfp8E4m3 | Dtype::E8m0 => None,

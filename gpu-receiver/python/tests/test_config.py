@@ -105,7 +105,7 @@ def test_a_wrong_operation_of_a_view_is_named_by_its_path():
             "`color_jitter`, `grayscale`, `gaussian_blur`, `solarize`, "
             "`invert`, `posterize`, `equalize`, `auto_contrast`, `sharpness`, `pil_blur`, `gaussian_noise`, "
             "`rotation`, `affine`, `perspective`, `rand_augment`, `trivial_augment_wide`, `auto_augment`, "
-            "`timm_rand_augment`, `erase`, `python`",
+            "`timm_rand_augment`, `timm_aug_mix`, `erase`, `python`",
         ),
         (
             [{"op": "flip", "p": 0.5}, {"op": "gaussian_blur", "p": 1.0, "sigma": [0.1, 200]}],

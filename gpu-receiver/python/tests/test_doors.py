@@ -196,7 +196,7 @@ ERRORS = [
         "`grayscale`, `gaussian_blur`, `solarize`, "
             "`invert`, `posterize`, `equalize`, `auto_contrast`, `sharpness`, `pil_blur`, `gaussian_noise`, "
             "`rotation`, `affine`, `perspective`, `rand_augment`, `trivial_augment_wide`, `auto_augment`, "
-            "`timm_rand_augment`, `erase`, `python`",
+            "`timm_rand_augment`, `timm_aug_mix`, `erase`, `python`",
     ),
     (
         "",

@@ -80,11 +80,13 @@ impl Receiver {
             return Err(ReceiverError::NoDataset { name: name.into(), known: known.join(", ") });
         };
         let mut weights = self.weights_as_given()?;
-        weights[index] = weight;
+        // A list has none, and says so.
+        weights.get_mut(index).into_iter().for_each(|of| *of = weight);
         self.set_weights(weights)
     }
 
-    /// Each dataset's share of the batch that would be taken next; they add up to 1.
+    /// Each dataset's share of the batch that would be taken next; they add up to 1. None where the order is a
+    /// list.
     #[must_use]
     pub fn weights(&self) -> Vec<f64> {
         self.order.weights(self.position())

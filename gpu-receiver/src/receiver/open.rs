@@ -6,7 +6,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use headwater_access::Access;
-use headwater_core::sampler::Sampler;
 use headwater_core::{Layout, Recipe};
 use headwater_cuda::DeviceAllocator;
 use headwater_interpreter::{Interpreter, Settings, Trusted};
@@ -14,6 +13,7 @@ use headwater_inventory::Machine;
 use headwater_storage_client::Dataset;
 use headwater_transport::links::Listening;
 use headwater_transport::{LinkKind, SLOTS_MAX};
+use sha2::{Digest as _, Sha256};
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 
@@ -28,12 +28,13 @@ use crate::events::{DriverInbox, ways};
 use crate::foresight::tell_storage;
 use crate::host::{Tie, follow as follow_host};
 use crate::mailbox::Mailbox;
+use crate::order_list::open_sampler;
 use crate::peek::Peek;
 use crate::position::Position;
 use crate::room::check_room;
 use crate::sample_order::SampleOrder;
 use crate::scaling::Scaling;
-use crate::setup::{fetch_datasets, open_links, sampler_config};
+use crate::setup::{fetch_datasets, open_links};
 use crate::shown::Shown;
 use crate::slots::{SlotMaker, SlotPool};
 use crate::stats::Stats;
@@ -63,10 +64,11 @@ impl Receiver {
         datasets: &[DatasetUse],
         callbacks: Callbacks,
     ) -> Result<Self, ReceiverError> {
-        let Callbacks { amax_reduce: reduce, device_allocator, host } = callbacks;
+        let Callbacks { amax_reduce: reduce, device_allocator, order, host } = callbacks;
         config.validate()?;
         recipe.validate()?;
         find_sources(&config, &mut recipe)?;
+        recipe.set_tokenizers(sha256_of)?;
         config.mask_plan(&recipe)?;
         match &host {
             // It has no slots of its own as long as it needs none.
@@ -79,9 +81,9 @@ impl Receiver {
             .enable_all()
             .build()
             .map_err(|error| ReceiverError::Closed { reason: format!("no threads: {error}") })?;
-        let (manifests, handles) = runtime.block_on(fetch_datasets(&config, datasets))?;
+        let (manifests, handles) = runtime.block_on(fetch_datasets(&config, &recipe, datasets))?;
         let autosave = AutoSave::new(&config);
-        let sampler = Sampler::new(sampler_config(&config, &recipe, datasets), manifests.clone())?;
+        let sampler = open_sampler(&config, &recipe, datasets, manifests.clone(), order)?;
         let (sampler, start, amaxes) = resumed(sampler, &config)?;
         let scaling = Scaling::open(&config, &recipe, reduce, start, amaxes.as_ref())?;
         headwater_transport::describe_once();
@@ -216,6 +218,15 @@ fn find_sources(config: &ReceiverConfig, recipe: &mut Recipe) -> Result<(), Rece
         recipe.set_python_source(&module, &source.sha256);
     }
     Ok(())
+}
+
+/// SHA-256 of a tokenizer's file, by which workers know theirs.
+fn sha256_of(path: &str) -> Result<String, ReceiverError> {
+    let file = std::fs::read(path).map_err(|error| ReceiverError::Tokenizer {
+        path: path.to_owned(),
+        reason: error.to_string(),
+    })?;
+    Ok(Sha256::digest(&file).iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
 fn check_scaling(recipe: &Recipe) -> Result<(), ReceiverError> {

@@ -10,5 +10,5 @@ mod sample;
 mod show;
 mod sizes;
 
-pub use sample::{DrawSource, NamedView, SampleView, Substitution};
+pub use sample::{DrawSource, Follower, NamedView, SampleView, Substitution};
 pub use show::BatchView;

@@ -1,6 +1,7 @@
 //! One sample of a batch as people see it: where it is from, and how each of its views is made.
 
 use headwater_augment::render::RenderKey;
+use headwater_augment::render::boxes::{BoxView, SampleBoxes};
 use headwater_core::draw::{DrawnOp, Extent, SampleParams, ViewParams};
 use headwater_core::{Manifest, Recipe, SampleRef};
 use serde::Serialize;
@@ -34,6 +35,28 @@ pub struct SampleView {
     pub bases: Vec<ViewParams>,
     /// Its views, over all tensors.
     pub views: Vec<NamedView>,
+    /// What follows these views: masks, depth and boxes.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub followers: Vec<Follower>,
+}
+
+/// A view of another field, or the boxes of a view.
+#[derive(Clone, Debug, Serialize)]
+pub struct Follower {
+    /// Name of its tensor.
+    pub tensor: String,
+    /// Its number in the tensor, from 0: that of the view that it follows.
+    pub view: usize,
+    /// The sample's field.
+    pub field: String,
+    /// The tensor whose views it follows.
+    pub like: String,
+    /// Size of the view of another image.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub size: Option<Extent>,
+    /// Which of the sample's boxes are in the view, where they were read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub boxes: Option<Vec<usize>>,
 }
 
 /// One sample stands for another.
@@ -89,6 +112,7 @@ impl SampleView {
             image_ops: Vec::new(),
             bases: Vec::new(),
             views: Vec::new(),
+            followers: Vec::new(),
         }
     }
 
@@ -117,5 +141,38 @@ impl SampleView {
         let views = names.zip(drawn.views().iter().cloned());
         self.views =
             views.map(|((tensor, view), params)| NamedView { tensor, view, params }).collect();
+        self.follow(recipe, &[]);
+    }
+
+    /// Lists what follows the views that were drawn. `boxes` are those of the sample, one entry for each of the
+    /// recipe's; empty where they were not read.
+    pub fn follow(&mut self, recipe: &Recipe, boxes: &[SampleBoxes]) {
+        self.followers.clear();
+        for spec in &recipe.aligned {
+            let (field, size) = (&spec.field, Some(spec.extent()));
+            for view in 0..recipe.views_of(&spec.like).len() {
+                let (tensor, field, like) = (spec.name.clone(), field.clone(), spec.like.clone());
+                self.followers.push(Follower { tensor, view, field, like, size, boxes: None });
+            }
+        }
+        for (number, spec) in recipe.boxes.iter().enumerate() {
+            let of = |view: &NamedView| {
+                let tensor = recipe.tensors.iter().find(|tensor| tensor.name == view.tensor)?;
+                let (crop, extent) = (&tensor.views.get(view.view)?.crop, tensor.extent());
+                let place = BoxView { crop, params: &view.params, extent };
+                let found = boxes.get(number)?.in_view(spec, &place);
+                Some(found.map(|found| found.index).collect())
+            };
+            for view in self.views.iter().filter(|view| view.tensor == spec.like) {
+                self.followers.push(Follower {
+                    tensor: spec.name.clone(),
+                    view: view.view,
+                    field: spec.field.clone(),
+                    like: spec.like.clone(),
+                    size: None,
+                    boxes: of(view),
+                });
+            }
+        }
     }
 }

@@ -4,12 +4,11 @@ use headwater_config_derive::Keys;
 use headwater_core::recipe::{
     BaseSpec, DecodeLimits, DecodeScaling, Dinov3, Fp8Scaling, HW_DECODER_LOAD_DEFAULT,
     IMAGENET_MEAN, IMAGENET_STD, Interpolation, JpegDecoder, OpSpec, RAW_BYTES_MAX, ResizePasses,
-    TensorSpec,
 };
 use headwater_core::{Dtype, Recipe};
 use serde::{Deserialize, Serialize};
 
-use crate::ConfigError;
+use crate::{ConfigError, FieldEntry, TensorEntry};
 
 /// The value of `preset` that says that the tensors are written out.
 const CUSTOM: &str = "custom";
@@ -77,13 +76,19 @@ pub struct RecipeConfig {
     /// magnitudes of earlier batches; with it `window` (16), `margin` (0) and `delay` (8), in
     /// batches: docs/recipes.md says what they do.
     pub fp8: Fp8Scaling,
+    /// What batches have of a sample beside its image and its label, with any preset: `name`, `field`, `kind` and
+    /// the keys of that kind, as `int`, `text`, `json`, `npy` or `tokens`; docs/fields.md has them all. Kind `boxes`
+    /// follows the views of an image tensor, see docs/geometry.md.
+    pub fields: Vec<FieldEntry>,
     /// Operations on the whole image in recipe `custom`, before anything is cut.
     pub image_ops: Vec<OpSpec>,
     /// Cuts that several views share in recipe `custom`: `height`, `width` and `view`.
     pub bases: Vec<BaseSpec>,
     /// The tensors of recipe `custom`: `name`, `dtype`, `height`, `width` and `views`, each view
-    /// with its `crop` and `ops`.
-    pub tensors: Vec<TensorSpec>,
+    /// with its `crop` and `ops`. And with any preset tensors of other fields that follow an image tensor, such as
+    /// masks and depth: `name`, `field`, `like`, `dtype`, `channels`, `interpolation` and more; docs/geometry.md has
+    /// them.
+    pub tensors: Vec<TensorEntry>,
 }
 
 // === impl RecipeConfig ===
@@ -108,6 +113,7 @@ impl Default for RecipeConfig {
                 dinov3: None,
                 raw_bytes_max: RAW_BYTES_MAX,
                 fp8: Fp8Scaling::Static,
+                fields: Vec::new(),
                 image_ops: Vec::new(),
                 bases: Vec::new(),
                 tensors: Vec::new(),
@@ -126,7 +132,8 @@ impl RecipeConfig {
         let Self { preset, dtype, mean, std, decode_scaling, decoder, fp8, .. } = self;
         // Nobody else has engines.
         let hw_decoder_load = if decoder.is_turbojpeg() { 0.0 } else { self.hw_decoder_load };
-        let recipe = match (preset.as_str(), &self.dinov3) {
+        let images = self.tensors.iter().filter(|tensor| tensor.is_image());
+        let mut recipe = match (preset.as_str(), &self.dinov3) {
             (CUSTOM, None) => Recipe {
                 mean: mean.unwrap_or(IMAGENET_MEAN),
                 std: std.unwrap_or(IMAGENET_STD),
@@ -138,8 +145,11 @@ impl RecipeConfig {
                 decode_limits: self.decode_limits(),
                 image_ops: self.image_ops.clone(),
                 bases: self.bases.clone(),
-                tensors: self.tensors.clone(),
+                tensors: images.map(TensorEntry::image).collect::<Result<_, _>>()?,
+                aligned: Vec::new(),
+                boxes: Vec::new(),
                 raw: None,
+                fields: Vec::new(),
                 fp8: *fp8,
             },
             (name, options) => {
@@ -164,6 +174,15 @@ impl RecipeConfig {
                 }
             }
         };
+        let others = self.tensors.iter().filter(|tensor| !tensor.is_image());
+        let aligned = others.map(|tensor| tensor.aligned(&recipe)).collect::<Result<_, _>>()?;
+        recipe.aligned = aligned;
+        for entry in &self.fields {
+            match entry.clone() {
+                FieldEntry::Boxes(spec) => recipe.boxes.push(spec),
+                FieldEntry::Alone(spec) => recipe.fields.push(spec),
+            }
+        }
         recipe.validate()?;
         Ok(recipe)
     }
@@ -184,14 +203,14 @@ impl RecipeConfig {
 
     /// Takes the preset that tensors mean where nobody names one.
     pub(crate) fn take_preset(&mut self) {
-        if !self.tensors.is_empty() {
+        if self.tensors.iter().any(TensorEntry::is_image) {
             self.preset = CUSTOM.to_owned();
         }
     }
 
     fn nothing_written_out(&self) -> Result<(), ConfigError> {
         let lists = [
-            ("tensors", self.tensors.is_empty()),
+            ("tensors", !self.tensors.iter().any(TensorEntry::is_image)),
             ("bases", self.bases.is_empty()),
             ("image_ops", self.image_ops.is_empty()),
         ];
@@ -208,7 +227,7 @@ impl RecipeConfig {
 
 #[cfg(test)]
 mod tests {
-    use headwater_core::recipe::{CropSpec, ViewSpec};
+    use headwater_core::recipe::{CropSpec, TensorSpec, ViewSpec};
 
     use super::*;
 
@@ -219,7 +238,7 @@ mod tests {
             let crop = CropSpec::CenterAfterResize { resize: 64 };
             let views = vec![ViewSpec { crop, ops: Vec::new() }];
             let (name, dtype, height, width) = ("images".into(), Dtype::U8, 64, 64);
-            config.tensors = vec![TensorSpec { name, dtype, height, width, views }];
+            config.tensors = vec![TensorSpec { name, dtype, height, width, views }.into()];
         }
         config.recipe().expect("a recipe").resize_passes
     }

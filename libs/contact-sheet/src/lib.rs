@@ -1,8 +1,13 @@
-//! A picture of what came out: a row for each sample, with all its views side by side.
+//! A picture of what came out: a row for each sample, with all its views side by side, then its masks and
+//! depth. Boxes are drawn on the views that they follow.
 //!
 //! Deliberately absent: what becomes of the picture.
 #![deny(unsafe_code)]
 
+mod boxes;
+mod levels;
+
+use boxes::{Boxes, Drawn};
 use half::{bf16, f16};
 use headwater_core::recipe::MX_BLOCK;
 use headwater_core::{Dtype, Layout, Recipe, TensorLayout};
@@ -86,7 +91,7 @@ impl Sheet {
         samples: usize,
     ) -> Result<Self, ReceiverError> {
         let tensors: Vec<&TensorLayout> =
-            batch.layout().tensors().iter().filter(|tensor| is_picture(tensor)).collect();
+            batch.layout().tensors().iter().filter(|tensor| is_picture(recipe, tensor)).collect();
         let batch_samples = batch.layout().samples() as usize;
         let samples = samples.min(batch_samples);
         let tallest = tensors.iter().map(|tensor| sides(tensor)[0]).max().unwrap_or(0);
@@ -105,6 +110,7 @@ impl Sheet {
             let (tensor, bytes) = &picture(batch, tensor)?;
             let [view_height, view_width] = sides(tensor);
             let per_column = stacked(tensor, tallest);
+            let boxes = Boxes::of(batch, recipe, &tensor.name)?;
             for view in 0..tensor.views as usize {
                 let x = left + view / per_column * (view_width + GAP);
                 let y = GAP + view % per_column * (view_height + GAP);
@@ -112,7 +118,11 @@ impl Sheet {
                     // Crop-major: all samples of the first view, then of the next.
                     let start = (view * batch_samples + sample) * tensor.row_bytes as usize;
                     let pixels = &bytes[start..start + tensor.row_bytes as usize];
-                    sheet.place(x, y + sample * row, tensor, pixels, &scale);
+                    let (top, number) = (y + sample * row, view * batch_samples + sample);
+                    sheet.place(x, top, tensor, pixels, &scale);
+                    for drawn in boxes.iter().flat_map(|boxes| boxes.in_row(number)) {
+                        sheet.outline([x, top], [view_width, view_height], &drawn);
+                    }
                 }
             }
             left += columns(&tensor);
@@ -123,6 +133,12 @@ impl Sheet {
     /// One view, channels apart as they lie in the tensor.
     fn place(&mut self, left: usize, top: usize, of: &TensorLayout, bytes: &[u8], scale: &Scale) {
         let [height, width] = sides(of);
+        if levels::has_levels(of) {
+            for (at, colour) in levels::colours(of.dtype, bytes).into_iter().enumerate() {
+                self.dot(left + at % width, top + at / width, colour);
+            }
+            return;
+        }
         let element_bytes = of.dtype.size_bytes() as usize;
         for (at, element) in bytes.chunks_exact(element_bytes).enumerate() {
             let (channel, pixel) = (at / (height * width), at % (height * width));
@@ -130,6 +146,28 @@ impl Sheet {
             self.pixels[(y * self.width + x) * 3 + channel] =
                 scale.grey(of.dtype, channel, element);
         }
+    }
+
+    /// The outline of a box in a view of so many columns and rows.
+    fn outline(&mut self, [left, top]: [usize; 2], [width, height]: [usize; 2], drawn: &Drawn) {
+        let colour = levels::class(drawn.index + 1);
+        let [x0, y0, x1, y1] = drawn.corners;
+        // Saturating, and the last pixel is that before the box's end.
+        let at = |place: f32, side: usize| (place as usize).min(side - 1);
+        let (x0, x1) = (at(x0, width), at(x1 - 1.0, width));
+        let (y0, y1) = (at(y0, height), at(y1 - 1.0, height));
+        for x in x0..=x1 {
+            self.dot(left + x, top + y0, colour);
+            self.dot(left + x, top + y1, colour);
+        }
+        for y in y0..=y1 {
+            self.dot(left + x0, top + y, colour);
+            self.dot(left + x1, top + y, colour);
+        }
+    }
+
+    fn dot(&mut self, x: usize, y: usize, colour: [u8; 3]) {
+        self.pixels[(y * self.width + x) * 3..][..3].copy_from_slice(&colour);
     }
 
     /// Pixels from left to right.
@@ -173,8 +211,8 @@ impl Sheet {
     }
 }
 
-fn is_picture(tensor: &TensorLayout) -> bool {
-    tensor.row_shape.len() == 3 && tensor.dtype != Dtype::E8m0
+fn is_picture(recipe: &Recipe, tensor: &TensorLayout) -> bool {
+    tensor.is_image || recipe.aligned.iter().any(|aligned| aligned.name == tensor.name)
 }
 
 /// A tensor and its bytes; elements in blocks as binary32 under their scales.
@@ -251,6 +289,30 @@ mod tests {
         assert_eq!(scale.grey(Dtype::F32, 0, &f32::to_le_bytes(99.0)), 255);
         // 0x38 is 1.0: (0.5 * 0.25 + 0.5) * 255.
         assert_eq!(scale.grey(Dtype::Fp8E4m3, 0, &[0x38]), 159);
+    }
+
+    #[test]
+    fn a_box_is_outlined_within_its_view() {
+        let mut sheet = Sheet { width: 12, height: 10, pixels: vec![PAPER; 12 * 10 * 3] };
+        let drawn = Drawn { index: 0, corners: [1.5, 0.0, 6.0, 5.0] };
+        sheet.outline([2, 3], [6, 5], &drawn);
+        let painted = |x: usize, y: usize| sheet.pixels[(y * 12 + x) * 3..][..3] != [PAPER; 3];
+        let found: Vec<String> = (0..10)
+            .map(|y| (0..12).map(|x| if painted(x, y) { '#' } else { '.' }).collect())
+            .collect();
+        let expected = [
+            "............",
+            "............",
+            "............",
+            "...#####....",
+            "...#...#....",
+            "...#...#....",
+            "...#...#....",
+            "...#####....",
+            "............",
+            "............",
+        ];
+        assert_eq!(found, expected);
     }
 
     #[test]

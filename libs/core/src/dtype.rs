@@ -27,6 +27,18 @@ pub enum Dtype {
     E8m0,
     /// Signed 64-bit integer; labels.
     I64,
+    /// IEEE binary64; fields.
+    F64,
+    /// Signed byte; fields.
+    I8,
+    /// Signed 16-bit integer; fields.
+    I16,
+    /// Signed 32-bit integer; fields.
+    I32,
+    /// Unsigned 16-bit integer; fields.
+    U16,
+    /// Unsigned 32-bit integer; fields.
+    U32,
     /// 0 or 1 in a byte; masks.
     Bool,
 }
@@ -36,11 +48,20 @@ impl Dtype {
     #[must_use]
     pub const fn size_bytes(self) -> u64 {
         match self {
-            Self::U8 | Self::Fp8E4m3 | Self::Mxfp8E4m3 | Self::E8m0 | Self::Bool => 1,
-            Self::Bf16 | Self::F16 => 2,
-            Self::F32 => 4,
-            Self::I64 => 8,
+            Self::U8 | Self::I8 | Self::Fp8E4m3 | Self::Mxfp8E4m3 | Self::E8m0 | Self::Bool => 1,
+            Self::Bf16 | Self::F16 | Self::I16 | Self::U16 => 2,
+            Self::F32 | Self::I32 | Self::U32 => 4,
+            Self::I64 | Self::F64 => 8,
         }
+    }
+
+    /// Whether images are delivered in it.
+    #[must_use]
+    pub const fn is_for_images(self) -> bool {
+        matches!(
+            self,
+            Self::Bf16 | Self::F16 | Self::F32 | Self::U8 | Self::Fp8E4m3 | Self::Mxfp8E4m3
+        )
     }
 
     /// Name used in configuration, on the wire and in Python.
@@ -55,6 +76,12 @@ impl Dtype {
             Self::Mxfp8E4m3 => "mxfp8_e4m3",
             Self::E8m0 => "e8m0",
             Self::I64 => "i64",
+            Self::F64 => "f64",
+            Self::I8 => "i8",
+            Self::I16 => "i16",
+            Self::I32 => "i32",
+            Self::U16 => "u16",
+            Self::U32 => "u32",
             Self::Bool => "bool",
         }
     }

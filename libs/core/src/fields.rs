@@ -9,6 +9,17 @@ pub fn has_field<S: AsRef<str>>(found: &[S], wanted: &str) -> bool {
     wanted.split('|').any(|name| found.iter().any(|f| f.as_ref().eq_ignore_ascii_case(name)))
 }
 
+/// Checks that a field is named, and so is each alternative.
+///
+/// # Errors
+/// What must be done.
+pub fn check_selector(field: &str) -> Result<(), &'static str> {
+    if field.split('|').any(|name| name.trim().is_empty()) {
+        return Err("must name a field of the samples, or several with `|` between them");
+    }
+    Ok(())
+}
+
 /// The fields found, for a sentence that says that none of `wanted` is among them.
 #[must_use]
 pub fn found_instead<S: AsRef<str>>(found: &[S], wanted: &str) -> String {

@@ -1,6 +1,6 @@
 //! Where each tensor of a batch lies in a slot.
 
-use crate::recipe::{MX_BLOCK, RawSpec};
+use crate::recipe::{FieldTensor, MX_BLOCK, RawSpec};
 use crate::{Dtype, Recipe};
 
 /// Tensors begin at multiples of this many bytes.
@@ -24,10 +24,12 @@ pub struct TensorLayout {
     pub name: String,
     /// Element type.
     pub dtype: Dtype,
+    /// Whether its rows are views of images, and not the scales of their blocks, fields or labels.
+    pub is_image: bool,
     /// Views of each sample in this tensor; 1 for labels.
     pub views: u32,
-    /// Shape of one row: `[3, height, width]` for images, `[bytes_max]` for encoded ones, empty
-    /// for labels.
+    /// Shape of one row: `[3, height, width]` for images, `[1, height, width]` for masks, `[bytes_max]` for
+    /// encoded ones, as its recipe says for a field, `[boxes_max, 4]` for boxes, empty for labels.
     pub row_shape: Vec<u32>,
     /// First byte in the slot; a multiple of [`TENSOR_ALIGN_BYTES`].
     pub offset_bytes: u64,
@@ -61,7 +63,8 @@ impl Layout {
     pub const LABELS: &'static str = "labels";
 
     /// Lays out the recipe's tensors in its order, each followed by the scales of its blocks where it
-    /// has such, then encoded bytes where it asks for them, then
+    /// has such, then the tensors that follow them, then encoded bytes where it asks for them, then the tensors of
+    /// its fields, then boxes, then
     /// the labels, for `samples` samples.
     #[must_use]
     pub fn new(recipe: &Recipe, samples: u32) -> Self {
@@ -75,6 +78,7 @@ impl Layout {
             tensors.push(TensorLayout {
                 name: name.to_owned(),
                 dtype,
+                is_image: recipe.tensors.iter().any(|tensor| tensor.name == name),
                 views,
                 row_shape,
                 offset_bytes,
@@ -88,9 +92,26 @@ impl Layout {
                 place(&scales, Dtype::E8m0, views, vec![3, height, width.div_ceil(MX_BLOCK)]);
             }
         }
+        for aligned in &recipe.aligned {
+            let views = recipe.views_of(&aligned.like).len() as u32;
+            let shape = vec![aligned.channels, aligned.height, aligned.width];
+            place(&aligned.name, aligned.dtype, views, shape);
+        }
         if let Some(RawSpec { bytes_max }) = recipe.raw {
             place(RawSpec::BYTES, Dtype::U8, 1, vec![bytes_max]);
             place(RawSpec::SIZES, Dtype::I64, 1, Vec::new());
+        }
+        for FieldTensor { name, dtype, views, row_shape } in recipe.field_tensors() {
+            place(&name, dtype, views, row_shape);
+        }
+        for boxes in &recipe.boxes {
+            let (views, most) = (recipe.views_of(&boxes.like).len() as u32, boxes.boxes_max);
+            place(&boxes.name, Dtype::F32, views, vec![most, 4]);
+            place(&boxes.count_name(), Dtype::I64, views, Vec::new());
+            place(&boxes.index_name(), Dtype::I64, views, vec![most]);
+            if let Some(labels) = boxes.labels_name() {
+                place(&labels, Dtype::I64, views, vec![most]);
+            }
         }
         place(Self::LABELS, Dtype::I64, 1, Vec::new());
         Self { samples, tensors, len_bytes: end.next_multiple_of(TENSOR_ALIGN_BYTES) }

@@ -136,6 +136,17 @@ impl Manifest {
         self.starts[shard as usize]
     }
 
+    /// The shard and the place in it of a running number, which is below [`Manifest::samples`].
+    ///
+    /// # Panics
+    /// There is no such number.
+    #[must_use]
+    pub fn locate(&self, running: u64) -> (u32, u32) {
+        let shard = self.starts.partition_point(|&start| start <= running) - 1;
+        assert!(shard < self.shards.len(), "dataset `{}` has no sample {running}", self.dataset);
+        (shard as u32, (running - self.starts[shard]) as u32)
+    }
+
     /// The number that keys a sample's random draws; `None` where there is no such sample.
     #[must_use]
     pub fn sample_id(&self, sample: &SampleRef) -> Option<SampleId> {

@@ -12,7 +12,9 @@ pub struct SampleRef {
     /// Sample, in the order of the shard.
     pub index: u32,
     /// How often the dataset had been gone through in this epoch before this sample was drawn;
-    /// part of the key of the sample's random draws, so that a repeat looks different.
+    /// part of the key of the sample's random draws, so that a repeat looks different. In a list: how
+    /// often its number came before in the row, and more in each further round of the row; where samples
+    /// are drawn by weights, the position in the epoch.
     pub pass: u32,
 }
 

@@ -12,7 +12,7 @@ use headwater_core::{
 use proptest::prelude::*;
 use support::dataset;
 
-const DTYPES: [Dtype; 9] = [
+const DTYPES: [Dtype; 15] = [
     Dtype::Bf16,
     Dtype::F16,
     Dtype::F32,
@@ -22,6 +22,12 @@ const DTYPES: [Dtype; 9] = [
     Dtype::E8m0,
     Dtype::I64,
     Dtype::Bool,
+    Dtype::F64,
+    Dtype::I8,
+    Dtype::I16,
+    Dtype::I32,
+    Dtype::U16,
+    Dtype::U32,
 ];
 
 fn entry(name: &str, samples: u32) -> ShardEntry {

@@ -32,7 +32,7 @@ pub(super) fn render_coded<'a>(
 ) -> Vec<Result<Rendered, RenderError>> {
     let sample = |(number, (encoded, entries))| {
         let key = key(number);
-        PartSample { key, encoded, entries, label: -1 }
+        PartSample { key, encoded, entries, siblings: &[], label: -1 }
     };
     let samples: Vec<PartSample<'_>> = (first..).zip(images).map(sample).collect();
     render_into_rows(renderer, recipe, &samples, rows)

@@ -42,8 +42,13 @@ impl<D: Device> CudaRenderer<D> {
         plain: &mut Renderer,
     ) -> Result<(), ProofError> {
         let key = |number| RenderKey { seed: 14, epoch: 0, pass: 0, sample: SampleId(number) };
-        let sample =
-            |(number, encoded)| PartSample { key: key(number), encoded, entries: &[], label: 0 };
+        let sample = |(number, encoded)| PartSample {
+            key: key(number),
+            encoded,
+            entries: &[],
+            siblings: &[],
+            label: 0,
+        };
         let samples: Vec<PartSample<'_>> = (0..).zip(FILES).map(sample).collect();
         let before = self.counts().decoded;
         let step = step();

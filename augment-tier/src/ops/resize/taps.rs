@@ -22,6 +22,8 @@ pub struct Taps {
     spans: Vec<Span>,
     weights: Vec<[i32; GROUP]>,
     precise: Vec<[f64; GROUP]>,
+    /// Weights of [`Taps::compute_shares`].
+    shares: Vec<f64>,
 }
 
 /// The filter of an axis: where it lies over the source for each output position.
@@ -178,6 +180,43 @@ impl Taps {
             self.weights.push(weights);
         }
         self.spans.push(Span { first, start, count });
+    }
+
+    /// As [`Taps::compute`], with weights as they are before they become fixed-point numbers: see [`Taps::shares_at`].
+    ///
+    /// # Panics
+    /// As [`Taps::compute`].
+    pub fn compute_shares(&mut self, axis: &Axis) {
+        let [begin, end] = axis.stretch;
+        assert!(begin < end && axis.to > 0, "{axis:?}");
+        self.spans.clear();
+        self.shares.clear();
+        let filter = Filter::new(axis);
+        let share: fn(f64) -> f64 = match filter.kind {
+            Kind::Nearest | Kind::Box => covered,
+            Kind::Bilinear => bilinear,
+            Kind::Bicubic => bicubic,
+        };
+        for position in axis.start..axis.start + axis.count {
+            let (first, end) = filter.span(position);
+            let (centre, inverse_scale) = (filter.centre(position), 1.0 / filter.scale);
+            let start = self.shares.len();
+            let at = |at: usize| share((at as f64 - centre + 0.5) * inverse_scale);
+            self.shares.extend((first..end).map(at));
+            let shares = &mut self.shares[start..];
+            let sum: f64 = shares.iter().sum();
+            if sum != 0.0 {
+                shares.iter_mut().for_each(|share| *share /= sum);
+            }
+            self.spans.push(Span { first, start, count: end - first });
+        }
+    }
+
+    /// First source position and weights, whose sum is 1, of an output position of the window.
+    #[must_use]
+    pub fn shares_at(&self, position: usize) -> (usize, &[f64]) {
+        let span = self.spans[position];
+        (span.first, &self.shares[span.start..][..span.count])
     }
 
     /// Number of output positions.

@@ -6,7 +6,7 @@ mod blocks;
 mod fixed;
 pub mod plain;
 
-use headwater_core::draw::Filter;
+use headwater_core::draw::{Extent, Filter};
 
 use crate::image::Planes;
 use crate::simd::Simd;
@@ -31,17 +31,49 @@ pub struct Warp {
     pub fill: [u8; 3],
 }
 
-/// Moves the pixels of a view. `spare` is memory.
-pub fn apply(simd: Simd, view: &mut Planes, warp: &Warp, spare: &mut Planes) {
+/// Memory that is used again.
+#[derive(Debug, Default)]
+pub struct Scratch {
+    columns: Vec<Option<usize>>,
+}
+
+/// Moves the pixels of a view. `spare` and `scratch` are memory.
+pub fn apply(
+    simd: Simd,
+    view: &mut Planes,
+    warp: &Warp,
+    spare: &mut Planes,
+    scratch: &mut Scratch,
+) {
     spare.reset(view.extent());
     match (simd, warp.map) {
         (_, Map::Affine(matrix)) if warp.filter == Filter::Nearest => {
-            fixed::nearest(view, &matrix, warp.fill, spare);
+            fixed::nearest(view, &matrix, warp.fill, spare, &mut scratch.columns);
         }
         (Simd::Plain, _) => plain::apply(view, warp, spare),
         (simd, _) => blocks::apply(simd, view, warp, spare),
     }
     std::mem::swap(view, spare);
+}
+
+/// Moves one plane of any type by the nearest pixel, whose place is that of [`apply`]. `scratch` is memory.
+///
+/// # Panics
+/// A plane does not have the size `extent`.
+pub fn nearest<T: Copy>(
+    from: &[T],
+    extent: Extent,
+    map: &Map,
+    fill: T,
+    to: &mut [T],
+    scratch: &mut Scratch,
+) {
+    match map {
+        Map::Affine(matrix) => {
+            fixed::nearest_plane((from, extent), matrix, fill, to, &mut scratch.columns);
+        }
+        Map::Perspective(_) => plain::nearest_plane(from, extent, map, fill, to),
+    }
 }
 
 // === impl Map ===

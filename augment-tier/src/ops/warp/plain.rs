@@ -2,7 +2,7 @@
 //! outside have the fill; at the edges the filters see the outermost pixels again. That of affine maps
 //! with the nearest pixel is in `fixed.rs`.
 
-use headwater_core::draw::Filter;
+use headwater_core::draw::{Extent, Filter};
 
 use super::{Map, Warp};
 use crate::image::Planes;
@@ -14,8 +14,8 @@ pub fn apply(view: &Planes, warp: &Warp, to: &mut Planes) {
     let (width, height) = (extent.width as usize, extent.height as usize);
     for ((plane, to), fill) in view.planes().into_iter().zip(to.planes_mut()).zip(*fill) {
         let level = |x: isize, y: isize| {
-            let within = |at: isize, side: usize| at.clamp(0, side as isize - 1) as usize;
-            plane[within(y, height) * width + within(x, width)]
+            let at_most = |at: isize, side: usize| at.clamp(0, side as isize - 1) as usize;
+            plane[at_most(y, height) * width + at_most(x, width)]
         };
         for (row, line) in to.chunks_exact_mut(width).enumerate() {
             for (column, to) in line.iter_mut().enumerate() {
@@ -23,6 +23,34 @@ pub fn apply(view: &Planes, warp: &Warp, to: &mut Planes) {
             }
         }
     }
+}
+
+/// As [`apply`] by the nearest pixel, for one plane of any type, with perspective.
+pub(super) fn nearest_plane<T: Copy>(
+    plane: &[T],
+    extent: Extent,
+    map: &Map,
+    fill: T,
+    to: &mut [T],
+) {
+    let (width, height) = (extent.width as usize, extent.height as usize);
+    for (row, line) in to.chunks_exact_mut(width).enumerate() {
+        for (column, to) in line.iter_mut().enumerate() {
+            let place = within(map, (width, height), (column, row));
+            *to = place.map_or(fill, |[x, y]| plane[y as usize * width + x as usize]);
+        }
+    }
+}
+
+/// The place that a pixel comes from; none outside.
+fn within(
+    map: &Map,
+    (width, height): (usize, usize),
+    (column, row): (usize, usize),
+) -> Option<[f64; 2]> {
+    let [x, y] = map.at(column, row);
+    let is_within = (0.0..width as f64).contains(&x) && (0.0..height as f64).contains(&y);
+    is_within.then_some([x, y])
 }
 
 /// The level of a pixel; none where it would come from outside.
@@ -33,10 +61,7 @@ fn one(
     (column, row): (usize, usize),
     level: impl Fn(isize, isize) -> u8,
 ) -> Option<u8> {
-    let [x, y] = map.at(column, row);
-    if !(0.0..width as f64).contains(&x) || !(0.0..height as f64).contains(&y) {
-        return None;
-    }
+    let [x, y] = within(map, (width, height), (column, row))?;
     if matches!(filter, Filter::Nearest | Filter::Box) {
         return Some(level(x as isize, y as isize));
     }

@@ -1,6 +1,6 @@
 import os
 import pathlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Literal, Optional, Union, final
 
@@ -59,6 +59,7 @@ _Path = Union[str, os.PathLike[str]]
 _Term = Literal[
     "seed",
     "order",
+    "order-list",
     "shuffle-block",
     "global-batch",
     "world-size",
@@ -105,6 +106,18 @@ class Tensor:
     def __dlpack_device__(self) -> tuple[int, int]: ...
     def numpy(self) -> Any: ...
     def torch(self) -> Any: ...
+
+@final
+class Packed:
+    """The texts or the bytes of a batch's samples, as a list; one object is made when it is asked for."""
+
+    @property
+    def data(self) -> Tensor: ...
+    @property
+    def offsets(self) -> Tensor: ...
+    def __len__(self) -> int: ...
+    def __iter__(self) -> Iterator[Any]: ...
+    def __getitem__(self, index: Any, /) -> Any: ...
 
 @final
 class Sample:
@@ -181,8 +194,9 @@ class Batch:
     def items(self) -> list[tuple[str, Tensor]]: ...
     def torch(self) -> TorchBatch: ...
     def to(self, device: Any, non_blocking: bool = False) -> TorchBatch: ...
-    def __getattr__(self, name: str) -> Tensor: ...
-    def __getitem__(self, name: str, /) -> Tensor: ...
+    # A `Tensor`, or a `Packed` field of texts or bytes.
+    def __getattr__(self, name: str) -> Any: ...
+    def __getitem__(self, name: str, /) -> Any: ...
     def __contains__(self, name: object, /) -> bool: ...
     def __len__(self) -> int: ...
 
@@ -236,6 +250,12 @@ class Loader:
         rank: Optional[int] = None,
         world_size: Optional[int] = None,
         seed: Optional[int] = None,
+        # Or numbers of samples: an array of one axis, or of two for a row each epoch.
+        order: Union[Literal["global", "per-rank", "list"], Sequence[int], Any, None] = None,
+        # Files or arrays.
+        order_list: Union[_Path, Sequence[int], Any, None] = None,
+        order_groups: Union[_Path, Sequence[int], Any, None] = None,
+        order_weights: Union[_Path, Sequence[float], Any, None] = None,
         device: Any = None,
         device_allocator: Union[str, Callable[[int], Any], None] = None,
         amax_reduce: Optional[Callable[[list[float]], Sequence[float]]] = None,

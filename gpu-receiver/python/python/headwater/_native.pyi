@@ -5,6 +5,7 @@ from typing import Any, Optional
 from . import Batch as Batch
 from . import Iteration as Iteration
 from . import Loader as Loader
+from . import Packed as Packed
 from . import Renderer as Renderer
 from . import Sample as Sample
 from . import Tensor as Tensor

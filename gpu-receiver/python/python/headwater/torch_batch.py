@@ -6,13 +6,15 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ._native import Sample
+    from ._native import Packed, Sample
 
 __all__ = ["TorchBatch"]
 
 
 class TorchBatch(dict):
     """A batch's tensors by name as `torch.Tensor`, also as attributes, and what is in the batch.
+
+    Fields of texts or bytes are attributes, and lists, on any device: `batch.caption[0]`.
 
     `Batch.torch()` and `Batch.to(device)` give one. Lightning and Accelerate move batches by `to`.
     """
@@ -26,6 +28,7 @@ class TorchBatch(dict):
         samples: Sequence[Sample] = (),
         upperbound: int = 0,
         n_masked_patches: int = 0,
+        fields: Mapping[str, Packed] | None = None,
     ):
         super().__init__(tensors)
         self.epoch = epoch
@@ -33,6 +36,7 @@ class TorchBatch(dict):
         self.samples = list(samples)
         self.upperbound = upperbound
         self.n_masked_patches = n_masked_patches
+        self.fields = dict(fields or {})
 
     def to(self, device: Any, non_blocking: bool = False) -> TorchBatch:
         """The same with all tensors on a device; those that are there already stay as they are."""
@@ -40,8 +44,11 @@ class TorchBatch(dict):
         return TorchBatch(moved, **vars(self))
 
     def __getattr__(self, name: str) -> Any:
+        fields = self.__dict__.get("fields", {})
+        if name in fields:
+            return fields[name]
         try:
             return self[name]
         except KeyError:
-            known = ", ".join(self)
+            known = ", ".join([*self, *fields])
             raise AttributeError(f"the batch has no tensor `{name}`: it has {known}") from None

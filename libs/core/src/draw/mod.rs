@@ -1,8 +1,11 @@
 //! Random draws of a view, made once on the host for every back end.
 
+mod augmix;
 mod crop;
 mod erase;
+pub(crate) mod gamma;
 mod key;
+mod layers;
 mod normal;
 mod ops;
 mod params;
@@ -17,7 +20,9 @@ mod view;
 mod warp;
 
 pub use crate::geometry::{CropBox, Extent, Origin};
+pub use augmix::Chain;
 pub use key::{DrawKey, DrawRng};
+pub use layers::Layers;
 pub use normal::Normals;
 pub use params::{DrawnOp, EraseWith, Filter, JitterStep, Padding, PaddingMode, ViewParams};
 pub use policy::{Augment, Layer};

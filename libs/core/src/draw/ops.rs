@@ -18,6 +18,7 @@ pub(super) fn draw(op: &OpSpec, view: Extent, rng: &mut DrawRng, to: &mut Vec<Dr
         OpSpec::TrivialAugmentWide(policy) => policy.draw(view, rng, to),
         OpSpec::AutoAugment(policy) => policy.draw(view, rng, to),
         OpSpec::TimmRandAugment(policy) => policy.draw(view, rng, to),
+        OpSpec::TimmAugMix(policy) => policy.draw(view, rng, to),
         op => to.extend(one(op, view, rng)),
     }
 }
@@ -81,7 +82,8 @@ fn one(op: &OpSpec, view: Extent, rng: &mut DrawRng) -> Option<DrawnOp> {
         OpSpec::RandAugment(_)
         | OpSpec::TrivialAugmentWide(_)
         | OpSpec::AutoAugment(_)
-        | OpSpec::TimmRandAugment(_) => return None,
+        | OpSpec::TimmRandAugment(_)
+        | OpSpec::TimmAugMix(_) => return None,
     })
 }
 

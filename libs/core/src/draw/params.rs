@@ -136,6 +136,18 @@ pub enum DrawnOp {
     Equalize,
     /// Inverts all levels.
     Invert,
+    /// Keeps the view as it is now: the chains that follow all begin with it, until [`DrawnOp::MixEnd`].
+    MixBegin,
+    /// The end of a chain: what it has made is added to the mixture, and the view is the kept one again.
+    MixChain {
+        /// What values are multiplied by before.
+        weight: f32,
+    },
+    /// Blends the kept view with the mixture.
+    MixEnd {
+        /// Share of the mixture, from 0 to 1.
+        share: f32,
+    },
     /// Moves pixels. A pixel whose centre is at (x, y) comes from
     /// (m0 x + m1 y + m2, m3 x + m4 y + m5).
     Affine {

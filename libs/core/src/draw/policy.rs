@@ -5,6 +5,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::key::DrawRng;
+use super::layers::Layers;
 use super::params::{DrawnOp, JitterStep};
 use super::warp;
 use crate::geometry::Extent;
@@ -95,6 +96,23 @@ pub(super) const TIMM_SPACE: [Augment; 15] = [
     TranslateY,
 ];
 
+/// The choices of timm's AugMix, in its order.
+pub(super) const AUGMIX_SPACE: [Augment; 13] = [
+    AutoContrast,
+    Color,
+    Contrast,
+    Brightness,
+    Sharpness,
+    Equalize,
+    Rotate,
+    Posterize,
+    Solarize,
+    ShearX,
+    ShearY,
+    TranslateX,
+    TranslateY,
+];
+
 /// Magnitudes of torchvision's `AutoAugment`.
 const AUTO_BINS: u32 = 10;
 /// timm's levels are tenths of this.
@@ -120,7 +138,7 @@ type AutoPair = [(Augment, f64, u32); 2];
 
 impl RandAugment {
     /// The operations for a view of size `view`.
-    pub fn layers(&self, view: Extent, rng: &mut DrawRng) -> Vec<Layer> {
+    pub fn layers(&self, view: Extent, rng: &mut DrawRng) -> Layers {
         let strength = Strength::of_view(view);
         let layer = |_| {
             let augment = SPACE[rng.below(SPACE.len() as u64) as usize];
@@ -132,7 +150,7 @@ impl RandAugment {
 
     pub(super) fn draw(&self, view: Extent, rng: &mut DrawRng, to: &mut Vec<DrawnOp>) {
         let look = (self.interpolation, self.fill);
-        Layer::draw_all(self.layers(view, rng), Style::Torchvision, view, look, rng, to);
+        Layer::draw_all(&self.layers(view, rng), Style::Torchvision, view, look, rng, to);
     }
 }
 
@@ -140,16 +158,17 @@ impl RandAugment {
 
 impl TrivialAugmentWide {
     /// The operation for a view.
-    pub fn layers(&self, rng: &mut DrawRng) -> Vec<Layer> {
+    pub fn layers(&self, rng: &mut DrawRng) -> Layers {
         let augment = SPACE[rng.below(SPACE.len() as u64) as usize];
         let bin = rng.below(self.num_magnitude_bins.into()) as u32;
         let value = Strength::WIDE.value(augment, bin, self.num_magnitude_bins);
-        vec![Layer { augment, value: signed(augment, value, rng), level: 0.0 }]
+        let value = signed(augment, value, rng);
+        Layers::from_iter([Layer { augment, value, level: 0.0 }])
     }
 
     pub(super) fn draw(&self, view: Extent, rng: &mut DrawRng, to: &mut Vec<DrawnOp>) {
         let look = (self.interpolation, self.fill);
-        Layer::draw_all(self.layers(rng), Style::Torchvision, view, look, rng, to);
+        Layer::draw_all(&self.layers(rng), Style::Torchvision, view, look, rng, to);
     }
 }
 
@@ -157,7 +176,7 @@ impl TrivialAugmentWide {
 
 impl AutoAugment {
     /// The operations for a view of size `view`.
-    pub fn layers(&self, view: Extent, rng: &mut DrawRng) -> Vec<Layer> {
+    pub fn layers(&self, view: Extent, rng: &mut DrawRng) -> Layers {
         let strength = Strength::of_view(view);
         let pairs = self.policy.pairs();
         let pair = &pairs[rng.below(pairs.len() as u64) as usize];
@@ -172,7 +191,7 @@ impl AutoAugment {
 
     pub(super) fn draw(&self, view: Extent, rng: &mut DrawRng, to: &mut Vec<DrawnOp>) {
         let look = (self.interpolation, self.fill);
-        Layer::draw_all(self.layers(view, rng), Style::Torchvision, view, look, rng, to);
+        Layer::draw_all(&self.layers(view, rng), Style::Torchvision, view, look, rng, to);
     }
 }
 
@@ -180,7 +199,7 @@ impl AutoAugment {
 
 impl TimmRandAugment {
     /// The operations for a view.
-    pub fn layers(&self, rng: &mut DrawRng) -> Vec<Layer> {
+    pub fn layers(&self, rng: &mut DrawRng) -> Layers {
         let layer = |_| {
             let augment = TIMM_SPACE[rng.below(TIMM_SPACE.len() as u64) as usize];
             rng.gate(self.p).then(|| {
@@ -190,7 +209,7 @@ impl TimmRandAugment {
                     self.magnitude
                 };
                 let level = level.clamp(0.0, LEVEL_MAX);
-                Layer { augment, value: self.value(augment, level, rng), level }
+                Layer { augment, value: timm_value(augment, level, self.increasing, rng), level }
             })
         };
         (0..self.num_ops).filter_map(layer).collect()
@@ -198,28 +217,28 @@ impl TimmRandAugment {
 
     pub(super) fn draw(&self, view: Extent, rng: &mut DrawRng, to: &mut Vec<DrawnOp>) {
         let look = (self.interpolation, self.fill);
-        Layer::draw_all(self.layers(rng), Style::Timm, view, look, rng, to);
+        Layer::draw_all(&self.layers(rng), Style::Timm, view, look, rng, to);
     }
+}
 
-    /// timm's `LEVEL_TO_ARG`.
-    fn value(&self, augment: Augment, level: f64, rng: &mut DrawRng) -> f64 {
-        let share = level / LEVEL_MAX;
-        let mut either = |value: f64| if rng.gate(0.5) { -value } else { value };
-        match augment {
-            Rotate => either(share * 30.0),
-            ShearX | ShearY => either(share * 0.3),
-            TranslateX | TranslateY => either(share * TIMM_TRANSLATE),
-            Color | Contrast | Brightness | Sharpness if self.increasing => {
-                (1.0 + either(share * 0.9)).max(0.1)
-            }
-            Color | Contrast | Brightness | Sharpness => share * 1.8 + 0.1,
-            Posterize if self.increasing => 4.0 - (share * 4.0).trunc(),
-            Posterize => (share * 4.0).trunc(),
-            Solarize if self.increasing => 256.0 - (share * 256.0).trunc(),
-            Solarize => (share * 256.0).trunc(),
-            SolarizeAdd => (share * 110.0).trunc(),
-            Identity | AutoContrast | Equalize | Invert => 0.0,
+/// timm's `LEVEL_TO_ARG`.
+pub(super) fn timm_value(augment: Augment, level: f64, increasing: bool, rng: &mut DrawRng) -> f64 {
+    let share = level / LEVEL_MAX;
+    let mut either = |value: f64| if rng.gate(0.5) { -value } else { value };
+    match augment {
+        Rotate => either(share * 30.0),
+        ShearX | ShearY => either(share * 0.3),
+        TranslateX | TranslateY => either(share * TIMM_TRANSLATE),
+        Color | Contrast | Brightness | Sharpness if increasing => {
+            (1.0 + either(share * 0.9)).max(0.1)
         }
+        Color | Contrast | Brightness | Sharpness => share * 1.8 + 0.1,
+        Posterize if increasing => 4.0 - (share * 4.0).trunc(),
+        Posterize => (share * 4.0).trunc(),
+        Solarize if increasing => 256.0 - (share * 256.0).trunc(),
+        Solarize => (share * 256.0).trunc(),
+        SolarizeAdd => (share * 110.0).trunc(),
+        Identity | AutoContrast | Equalize | Invert => 0.0,
     }
 }
 
@@ -284,8 +303,8 @@ fn signed(augment: Augment, value: f64, rng: &mut DrawRng) -> f64 {
 // === impl Layer ===
 
 impl Layer {
-    fn draw_all(
-        layers: Vec<Self>,
+    pub(super) fn draw_all(
+        layers: &[Self],
         style: Style,
         view: Extent,
         (interpolation, fill): (Interpolation, [u8; 3]),

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use super::policy::{Augment, SPACE, Strength, Style, TIMM_SPACE};
 use super::*;
 use crate::SampleId;
-use crate::recipe::{AutoAugment, RandAugment, TimmRandAugment, TrivialAugmentWide};
+use crate::recipe::{AutoAugment, RandAugment, TimmAugMix, TimmRandAugment, TrivialAugmentWide};
 
 #[derive(Deserialize)]
 struct Made {
@@ -113,10 +113,10 @@ fn quarter_turns_move_whole_pixels() {
 #[test]
 fn all_operations_are_chosen_alike() {
     let count = 6000;
-    let frequencies = |layers: &dyn Fn(&mut DrawRng) -> Vec<Layer>| {
+    let frequencies = |layers: &dyn Fn(&mut DrawRng) -> Layers| {
         let mut counts = BTreeMap::new();
         for sample in 0..count {
-            for layer in layers(&mut rng(sample)) {
+            for layer in layers(&mut rng(sample)).iter() {
                 *counts.entry(layer.augment).or_insert(0u32) += 1;
             }
         }
@@ -145,7 +145,7 @@ fn values_are_within_what_timm_writes() {
     let policy = TimmRandAugment { p: 1.0, magnitude_std: 3.0, ..TimmRandAugment::default() };
     let mut signs = [0; 2];
     for sample in 0..4000 {
-        for Layer { augment, value, .. } in policy.layers(&mut rng(sample)) {
+        for &Layer { augment, value, .. } in policy.layers(&mut rng(sample)).iter() {
             let (least, greatest) = match augment {
                 Augment::Rotate => (-30.0, 30.0),
                 Augment::ShearX | Augment::ShearY => (-0.3, 0.3),
@@ -175,4 +175,33 @@ fn pairs_of_auto_augment_come_together() {
         lens[policy.layers(VIEW, &mut rng(sample)).len()] += 1;
     }
     assert!(lens.iter().all(|count| *count > 100), "{lens:?}");
+}
+
+#[test]
+fn chains_of_augmix_begin_with_one_view_and_their_shares_are_whole() {
+    let policy = TimmAugMix::default();
+    let mut depths = [0; 4];
+    for sample in 0..300 {
+        let mut ops = Vec::new();
+        policy.draw(VIEW, &mut rng(sample), &mut ops);
+        assert_eq!(ops.first(), Some(&DrawnOp::MixBegin));
+        let Some(DrawnOp::MixEnd { share }) = ops.last() else { panic!("{ops:?}") };
+        assert!((0.0..=1.0).contains(share));
+        let weights: Vec<f32> = ops
+            .iter()
+            .filter_map(|op| match op {
+                DrawnOp::MixChain { weight } => Some(*weight),
+                _ => None,
+            })
+            .collect();
+        assert_eq!(weights.len(), 3);
+        assert!((weights.iter().sum::<f32>() - 1.0).abs() < 1e-5, "{weights:?}");
+        for chain in ops[1..ops.len() - 1].split(|op| matches!(op, DrawnOp::MixChain { .. })) {
+            // One that changes nothing is left out: a rotation by nothing is not.
+            assert!(chain.len() <= 3);
+            depths[chain.len()] += 1;
+        }
+    }
+    // Of the four pieces of each sample the last is empty.
+    assert!(depths[0] >= 300 && depths[1..].iter().all(|count| *count > 150), "{depths:?}");
 }

@@ -116,8 +116,8 @@ impl MaskPlan {
             let value = format!("`{}`", spec.tensor);
             return Err(wrong("tensor", value, "the recipe has no tensor of this name"));
         };
-        if let Some(named) = recipe.tensors.iter().find(|t| TAKEN.contains(&t.name.as_str())) {
-            let value = format!("`{}`, beside a tensor `{}`", spec.tensor, named.name);
+        if let Some(named) = recipe.named_as(&TAKEN) {
+            let value = format!("`{}`, beside a tensor `{named}`", spec.tensor);
             return Err(wrong("tensor", value, "a batch with masks has that name for them"));
         }
         let (height, width) = (tensor.height, tensor.width);

@@ -6,9 +6,9 @@
 //!
 //! Deliberately absent: pixels and labels. They are mixed where the batch is, on the trainer's device.
 
-mod beta;
 mod spec;
 
+use crate::draw::gamma;
 use crate::masks::MaskKey;
 use crate::{DrawKey, DrawRng, SampleId};
 
@@ -75,13 +75,13 @@ impl MixPlan {
         let has_cutmix = cutmix_alpha > 0.0 || self.spec.cutmix_minmax.is_some();
         let cuts = has_cutmix && (mixup_alpha == 0.0 || rng.gate(switch_prob));
         if !cuts {
-            return (beta::symmetric(mixup_alpha, rng) as f32, NO_BOX);
+            return (gamma::beta(mixup_alpha, rng) as f32, NO_BOX);
         }
         let (height, width) = (i64::from(self.height), i64::from(self.width));
         let cut = match self.spec.cutmix_minmax {
             Some(minmax) => box_of_sides(minmax, (height, width), rng),
             None => {
-                let lam = beta::symmetric(cutmix_alpha, rng);
+                let lam = gamma::beta(cutmix_alpha, rng);
                 match self.spec.style {
                     MixStyle::Timm => timm_box(lam, (height, width), rng),
                     MixStyle::Torchvision => torchvision_box(lam, (height, width), rng),

@@ -146,8 +146,8 @@ impl MixPlan {
             );
             return Err(wrong("style", "given", &rule));
         }
-        if let Some(named) = recipe.tensors.iter().find(|t| TAKEN.contains(&t.name.as_str())) {
-            let rule = format!("has outputs of which one is `{}`: rename that tensor", named.name);
+        if let Some(named) = recipe.named_as(&TAKEN) {
+            let rule = format!("has outputs of which one is `{named}`: rename that tensor");
             return Err(wrong("style", "given", &rule));
         }
         let (height, width) = (first.height, first.width);

@@ -165,8 +165,8 @@ impl PatchPlan {
             let value = format!("`{}`", spec.tensor);
             return Err(wrong("tensor", value, "the recipe has no tensor of this name"));
         };
-        if let Some(named) = recipe.tensors.iter().find(|t| TAKEN.contains(&t.name.as_str())) {
-            let rule = format!("one of the outputs is `{}`, too: rename that tensor", named.name);
+        if let Some(named) = recipe.named_as(&TAKEN) {
+            let rule = format!("one of the outputs is `{named}`, too: rename that tensor");
             return Err(wrong("tensor", format!("`{}`", spec.tensor), rule));
         }
         let (height, width) = (tensor.height, tensor.width);

@@ -171,7 +171,10 @@ impl Settled {
             image_ops: if self.shared_jitter { colour().to_vec() } else { Vec::new() },
             bases: if has_bases { vec![base; 2] } else { Vec::new() },
             tensors,
+            aligned: Vec::new(),
+            boxes: Vec::new(),
             raw: None,
+            fields: Vec::new(),
             fp8: Fp8Scaling::Static,
         }
     }

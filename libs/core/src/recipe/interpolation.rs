@@ -34,15 +34,23 @@ impl Interpolation {
         *self == Self::Bicubic
     }
 
-    /// The filter of a view.
-    pub(crate) fn draw(self, rng: &mut DrawRng) -> Filter {
+    /// The filter, where it is one: [`Interpolation::Random`] is bilinear here.
+    #[must_use]
+    pub fn filter(self) -> Filter {
         match self {
             Self::Nearest => Filter::Nearest,
             Self::Box => Filter::Box,
-            Self::Bilinear => Filter::Bilinear,
+            Self::Bilinear | Self::Random => Filter::Bilinear,
             Self::Bicubic => Filter::Bicubic,
+        }
+    }
+
+    /// The filter of a view.
+    pub(crate) fn draw(self, rng: &mut DrawRng) -> Filter {
+        match self {
             Self::Random if rng.below(2) == 0 => Filter::Bilinear,
             Self::Random => Filter::Bicubic,
+            one => one.filter(),
         }
     }
 }

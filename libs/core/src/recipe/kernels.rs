@@ -12,7 +12,16 @@ impl Recipe {
         let bases = self.bases.iter().map(|base| &base.view);
         let views = self.tensors.iter().flat_map(|tensor| &tensor.views);
         let of_views = bases.chain(views).find_map(ViewSpec::without_kernel);
-        of_views.or_else(|| self.image_ops.iter().find_map(OpSpec::without_kernel))
+        let of_image = || self.image_ops.iter().find_map(OpSpec::without_kernel);
+        of_views.or_else(of_image).or_else(|| self.geometry_without_kernel())
+    }
+
+    fn geometry_without_kernel(&self) -> Option<&'static str> {
+        match (self.aligned.is_empty(), self.boxes.is_empty()) {
+            (false, _) => Some("a tensor of another field"),
+            (true, false) => Some("boxes"),
+            (true, true) => None,
+        }
     }
 }
 
@@ -67,6 +76,7 @@ impl OpSpec {
             Self::TrivialAugmentWide(_) => Some("trivial_augment_wide"),
             Self::AutoAugment(_) => Some("auto_augment"),
             Self::TimmRandAugment(_) => Some("timm_rand_augment"),
+            Self::TimmAugMix(_) => Some("timm_aug_mix"),
             Self::Erase { .. } => Some("erase"),
         }
     }

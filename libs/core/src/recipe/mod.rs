@@ -2,10 +2,15 @@
 //!
 //! Two recipes with equal digests give equal bytes; the digest is part of a batch's coordinates.
 
+mod aligned;
+mod augmix;
+mod boxes;
 mod decoder;
 mod dino;
 mod dinov3;
 mod error;
+mod fields;
+mod follow;
 mod fp8;
 mod imagenet;
 mod interpolation;
@@ -23,9 +28,15 @@ mod scaling;
 mod spec;
 mod validate;
 
+pub use aligned::AlignedSpec;
+pub use augmix::TimmAugMix;
+pub use boxes::{BoxFormat, BoxesSpec};
 pub use decoder::{HW_DECODER_LOAD_DEFAULT, JpegDecoder};
 pub use dinov3::Dinov3;
 pub use error::RecipeError;
+pub use fields::{
+    FIELD_BYTES_MAX, FieldKind, FieldSpec, FieldTensor, JsonSpec, JsonValue, TokensSpec,
+};
 pub use fp8::{DelayedScaling, FP8_E4M3_MAX, Fp8Scaling, MX_BLOCK};
 pub use imagenet::{IMAGENET_MEAN, IMAGENET_STD};
 pub use interpolation::Interpolation;

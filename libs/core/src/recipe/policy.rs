@@ -6,9 +6,10 @@ use serde::{Deserialize, Serialize};
 
 use super::error::{RecipeError, wrong};
 use super::interpolation::Interpolation;
+use crate::draw::Layers;
 
 /// Operations that a policy may apply to one view.
-const OPS: RangeInclusive<u32> = 1..=16;
+const OPS: RangeInclusive<u32> = 1..=Layers::MAX as u32;
 /// Magnitudes that a policy may have.
 const BINS: RangeInclusive<u32> = 2..=1024;
 
@@ -177,7 +178,12 @@ pub(super) fn interpolation(at: &str, given: Interpolation) -> Result<(), Recipe
     Ok(())
 }
 
-fn count(at: &str, key: &str, value: u32, within: RangeInclusive<u32>) -> Result<(), RecipeError> {
+pub(super) fn count(
+    at: &str,
+    key: &str,
+    value: u32,
+    within: RangeInclusive<u32>,
+) -> Result<(), RecipeError> {
     if within.contains(&value) {
         return Ok(());
     }
@@ -186,7 +192,7 @@ fn count(at: &str, key: &str, value: u32, within: RangeInclusive<u32>) -> Result
 }
 
 /// From 0 to `greatest`; NaN never passes.
-fn number(at: &str, key: &str, value: f64, greatest: f64) -> Result<(), RecipeError> {
+pub(super) fn number(at: &str, key: &str, value: f64, greatest: f64) -> Result<(), RecipeError> {
     if (0.0..=greatest).contains(&value) {
         return Ok(());
     }

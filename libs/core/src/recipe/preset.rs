@@ -54,7 +54,10 @@ impl Recipe {
             image_ops: Vec::new(),
             bases: Vec::new(),
             tensors: Vec::new(),
+            aligned: Vec::new(),
+            boxes: Vec::new(),
             raw: Some(RawSpec { bytes_max }),
+            fields: Vec::new(),
             fp8: Fp8Scaling::Static,
         }
     }
@@ -104,7 +107,10 @@ fn with(
         image_ops: Vec::new(),
         bases: Vec::new(),
         tensors,
+        aligned: Vec::new(),
+        boxes: Vec::new(),
         raw: None,
+        fields: Vec::new(),
         fp8: Fp8Scaling::Static,
     }
 }

@@ -99,13 +99,16 @@ pub(super) fn validate(at: &str, function: &str, sha256: &str) -> Result<(), Rec
         let rule = "must be \"package.module:function\"";
         return Err(wrong(format!("{at}.function"), function, rule));
     }
-    let is_digest = sha256.len() == SHA256_DIGITS
-        && sha256.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
-    if !sha256.is_empty() && !is_digest {
+    if !sha256.is_empty() && !is_sha256(sha256) {
         let rule = "must be 64 hexadecimal digits, or left out";
         return Err(wrong(format!("{at}.sha256"), sha256, rule));
     }
     Ok(())
+}
+
+/// Whether it is a SHA-256 in hexadecimal digits, small letters.
+pub(super) fn is_sha256(text: &str) -> bool {
+    text.len() == SHA256_DIGITS && text.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'))
 }
 
 #[cfg(test)]

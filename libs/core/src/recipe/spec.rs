@@ -2,7 +2,11 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::aligned::AlignedSpec;
+use super::augmix::TimmAugMix;
+use super::boxes::BoxesSpec;
 use super::decoder::{self, JpegDecoder};
+use super::fields::FieldSpec;
 use super::fp8::Fp8Scaling;
 use super::imagenet::{IMAGENET_MEAN, IMAGENET_STD};
 use super::interpolation::Interpolation;
@@ -55,9 +59,18 @@ pub struct Recipe {
     pub bases: Vec<BaseSpec>,
     /// Image tensors in the order in which they lie in the slot.
     pub tensors: Vec<TensorSpec>,
+    /// Tensors of other fields that follow the views of image tensors, after these in the slot.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub aligned: Vec<AlignedSpec>,
+    /// Boxes that follow the views of image tensors; the last tensors but the labels.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub boxes: Vec<BoxesSpec>,
     /// Delivers the encoded bytes themselves, after the image tensors.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub raw: Option<RawSpec>,
+    /// What the batch has of a sample beside its image and its label, after the encoded bytes.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub fields: Vec<FieldSpec>,
     /// What the scales of FP8 tensors follow from.
     #[serde(default, skip_serializing_if = "Fp8Scaling::is_static")]
     pub fp8: Fp8Scaling,
@@ -307,6 +320,8 @@ pub enum OpSpec {
     AutoAugment(AutoAugment),
     /// timm's `RandAugment`.
     TimmRandAugment(TimmRandAugment),
+    /// timm's `AugMix`.
+    TimmAugMix(TimmAugMix),
     /// `RandomErasing` of torchvision and timm: a box of the normalised view. Comes after all others.
     Erase {
         /// Probability.
@@ -394,7 +409,8 @@ impl OpSpec {
             Self::RandAugment(_)
             | Self::TrivialAugmentWide(_)
             | Self::AutoAugment(_)
-            | Self::TimmRandAugment(_) => 1.0,
+            | Self::TimmRandAugment(_)
+            | Self::TimmAugMix(_) => 1.0,
         }
     }
 }

@@ -16,6 +16,9 @@ pub(super) const VIEWS_MAX: usize = 256;
 const RAW_BYTES_LIMIT: u32 = 1 << 26;
 /// Largest number of bases of a sample.
 const BASES_MAX: usize = 16;
+/// Names of tensors that are no recipe's to give.
+const TAKEN: [&str; 3] = [Layout::LABELS, RawSpec::BYTES, RawSpec::SIZES];
+const NAME_OF_ITS_OWN: &str = "each tensor needs a name of its own";
 
 impl Recipe {
     /// Checks every value.
@@ -28,7 +31,7 @@ impl Recipe {
         {
             return Err(wrong("raw_bytes_max".into(), bytes_max, "must be from 1 to 67108864"));
         }
-        if self.tensors.is_empty() && self.raw.is_none() {
+        if self.tensors.is_empty() && self.raw.is_none() && self.fields.is_empty() {
             return Err(wrong("tensors".into(), "empty", "give one tensor at least"));
         }
         let views = self.views_per_sample();
@@ -58,14 +61,31 @@ impl Recipe {
         for (index, tensor) in self.tensors.iter().enumerate() {
             let named_before = self.tensors[..index].iter().any(|t| t.name == tensor.name)
                 || self.tensors.iter().any(|t| t.scales_name().as_ref() == Some(&tensor.name));
-            let taken = [Layout::LABELS, RawSpec::BYTES, RawSpec::SIZES];
-            if named_before || taken.contains(&tensor.name.as_str()) {
+            if named_before || TAKEN.contains(&tensor.name.as_str()) {
                 let key = format!("tensors[{index}].name");
-                return Err(wrong(key, &tensor.name, "each tensor needs a name of its own"));
+                return Err(wrong(key, &tensor.name, NAME_OF_ITS_OWN));
             }
             self.validate_tensor(&format!("tensors[{index}]"), tensor)?;
         }
-        (0..self.bases.len()).try_for_each(|base| self.validate_use(base))
+        self.validate_fields()?;
+        (0..self.bases.len()).try_for_each(|base| self.validate_use(base))?;
+        self.validate_aligned()?;
+        self.validate_boxes()?;
+        self.validate_geometry_names()
+    }
+
+    /// Each tensor of masks, depth and boxes needs a name of its own, too.
+    fn validate_geometry_names(&self) -> Result<(), RecipeError> {
+        let images = self.tensors.iter().flat_map(|t| [Some(t.name.clone()), t.scales_name()]);
+        let fields = self.field_tensors().map(|tensor| tensor.name);
+        let mut names: Vec<String> = images.flatten().chain(fields).collect();
+        for name in self.geometry_names() {
+            if names.contains(&name) || TAKEN.contains(&name.as_str()) {
+                return Err(wrong("tensors.name".into(), name, NAME_OF_ITS_OWN));
+            }
+            names.push(name);
+        }
+        Ok(())
     }
 
     fn validate_decoder(&self) -> Result<(), RecipeError> {
@@ -118,13 +138,8 @@ impl Recipe {
     }
 
     fn validate_tensor(&self, at: &str, tensor: &TensorSpec) -> Result<(), RecipeError> {
-        let name = &tensor.name;
-        let identifier = name.starts_with(|c: char| c.is_ascii_alphabetic())
-            && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
-        if !identifier {
-            return Err(wrong(format!("{at}.name"), name, "letters, digits and _ only"));
-        }
-        if matches!(tensor.dtype, Dtype::I64 | Dtype::Bool | Dtype::E8m0) {
+        validate_name(&format!("{at}.name"), &tensor.name)?;
+        if !tensor.dtype.is_for_images() {
             return Err(wrong(format!("{at}.dtype"), tensor.dtype, "not a dtype for images"));
         }
         validate_sides(at, tensor.height, tensor.width)?;
@@ -190,7 +205,17 @@ impl Recipe {
     }
 }
 
-fn validate_sides(at: &str, height: u32, width: u32) -> Result<(), RecipeError> {
+/// Names of tensors are identifiers.
+pub(super) fn validate_name(key: &str, name: &str) -> Result<(), RecipeError> {
+    let identifier = name.starts_with(|c: char| c.is_ascii_alphabetic())
+        && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+    if identifier {
+        return Ok(());
+    }
+    Err(wrong(key.to_owned(), name, "letters, digits and _ only"))
+}
+
+pub(super) fn validate_sides(at: &str, height: u32, width: u32) -> Result<(), RecipeError> {
     for (key, side) in [("height", height), ("width", width)] {
         if !(1..=VIEW_SIDE_MAX).contains(&side) {
             return Err(wrong(format!("{at}.{key}"), side, "must be from 1 to 4096"));
@@ -212,6 +237,7 @@ fn validate_image_op(at: &str, op: &OpSpec) -> Result<(), RecipeError> {
         OpSpec::TrivialAugmentWide(_) => "trivial_augment_wide",
         OpSpec::AutoAugment(_) => "auto_augment",
         OpSpec::TimmRandAugment(_) => "timm_rand_augment",
+        OpSpec::TimmAugMix(_) => "timm_aug_mix",
         OpSpec::Erase { .. } => "erase",
         op => return validate_op(at, op),
     };
@@ -274,6 +300,7 @@ fn validate_op(at: &str, op: &OpSpec) -> Result<(), RecipeError> {
         OpSpec::TrivialAugmentWide(policy) => policy.validate(at)?,
         OpSpec::AutoAugment(policy) => policy.validate(at)?,
         OpSpec::TimmRandAugment(policy) => policy.validate(at)?,
+        OpSpec::TimmAugMix(policy) => policy.validate(at)?,
         OpSpec::Erase { scale, ratio, .. } => {
             range(format!("{at}.scale"), *scale, [0.0, 1.0])?;
             range(format!("{at}.ratio"), *ratio, [1e-3, 1e3])?;

@@ -23,7 +23,7 @@ pub const SHUFFLE_BLOCK_DEFAULT: u32 = 16;
 pub struct SamplerConfig {
     /// Seed of the job.
     pub seed: u64,
-    /// One order for the job, or one for each rank.
+    /// One order for the job, one for each rank, or a list.
     #[serde(default)]
     pub order: Order,
     /// Shards of a shuffle block: so many are read at the same time, and among them samples are
@@ -45,6 +45,9 @@ pub struct SamplerConfig {
     /// How the weights change with time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub curriculum: Option<Curriculum>,
+    /// Identity of the list that is the order; [`Sampler::with_list`](super::Sampler::with_list) sets it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub list: Option<Digest>,
     /// Identity of the recipe; only kept in the state and compared on resume.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recipe: Option<Digest>,
@@ -61,6 +64,9 @@ pub enum Order {
     /// Shards are divided over the ranks; each goes through its own with its own seed,
     /// `seed + rank + epoch * 1_000_003`. Depends on the number of ranks.
     PerRank,
+    /// A list of sample numbers, or a draw by weights of samples, is the sequence for the job. Ranks take
+    /// slices as in global order.
+    List,
 }
 
 /// How long an epoch is; always the same number of steps on every rank.
@@ -76,6 +82,8 @@ pub enum EpochEnd {
     ///
     /// In per-rank order the epoch ends with the shortest share: its rank has a short or full
     /// last batch, and what other ranks have beyond that step is left out.
+    ///
+    /// A list with groups makes one such batch of each group that has samples left, the largest first.
     ShortLast,
     /// This number of full batches; datasets begin again as often as needed.
     Steps(u64),
@@ -97,6 +105,7 @@ impl SamplerConfig {
             epoch_end: EpochEnd::default(),
             weights: Vec::new(),
             curriculum: None,
+            list: None,
             recipe: None,
         }
     }

@@ -58,7 +58,7 @@ impl Dataset {
         rank: u32,
     ) -> Sequence<'a> {
         let (pieces, seed) = match config.order {
-            Order::Global => (self.whole.clone(), config.seed),
+            Order::Global | Order::List => (self.whole.clone(), config.seed),
             Order::PerRank => {
                 let share = match self.share.take() {
                     Some((of, share)) if of == rank => share,

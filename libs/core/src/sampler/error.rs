@@ -1,5 +1,6 @@
 //! What can be wrong with a sampler's configuration, coordinates or state.
 
+use super::list::ListError;
 use super::terms::Difference;
 
 /// Why there is no sampler, no batch or no resume. Nothing here gets better by trying again.
@@ -120,6 +121,9 @@ pub enum SamplerError {
         /// Step of the resume.
         from_step: u64,
     },
+    /// A list cannot be the order of samples.
+    #[error(transparent)]
+    List(#[from] Box<ListError>),
     /// A state does not fit the sampler.
     #[error("the state differs from the configuration: {}", lines(.0))]
     Differs(Vec<Difference>),

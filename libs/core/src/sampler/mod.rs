@@ -3,13 +3,14 @@
 //! A pure function of configuration, manifests, weights history and coordinates. What a
 //! [`Sampler`] remembers between calls only saves time.
 //!
-//! Deliberately absent: reading shards, views and pixels, what a batch is cut into, any notion
+//! Deliberately absent: reading shards and lists, views and pixels, what a batch is cut into, any notion
 //! of which batch comes next.
 
 mod config;
 mod dataset;
 mod division;
 mod error;
+mod list;
 mod mixer;
 mod pass;
 mod permutation;
@@ -29,6 +30,7 @@ pub use config::{
     SamplerConfig, WORLD_SIZE_MAX,
 };
 pub use error::SamplerError;
+pub use list::{LIST_ENTRIES_MAX, ListError, OrderList, Rows};
 pub use resume::Restored;
 pub use shape::Shape;
 pub use state::{DatasetState, Origin, STATE_VERSION, State};
@@ -37,25 +39,28 @@ pub use weights::{Between, Curriculum, CurriculumPoint, HISTORY_MAX, WeightsChan
 
 use crate::{Manifest, SampleRef};
 use dataset::{Dataset, Sequence};
+use list::Listed;
 use mixer::{Mark, Mixer, TrackKey};
 use weights::Weights;
 
 /// Computes batches.
 ///
 /// Memory: 36 bytes a shard at most, whatever the number of samples; with several datasets also
-/// up to 2048 snapshots of their cursors.
+/// up to 2048 snapshots of their cursors. A list takes what [`OrderList`] says.
 ///
-/// Time: with one dataset, any batch costs the same. With several, the datasets of a batch are
+/// Time: with one dataset or with a list, any batch costs the same. With several datasets, those of a batch are
 /// drawn for all its positions, over all ranks, at about ten nanoseconds each. The next batch
 /// costs just that. A jump ahead costs it for every step between, a jump back for at most
 /// `max(16, steps walked / 512)` steps, because cursors are kept at so many steps; after a resume
-/// the state's cursors are such a place. The first batch of a pass costs a shuffle of its shards.
+/// the state's cursors are such a place. The first batch of a pass costs a shuffle of its shards, and
+/// with groups the first batch of an epoch a walk through its row of the list.
 #[derive(Clone, Debug)]
 pub struct Sampler {
     config: SamplerConfig,
     datasets: Vec<Dataset>,
     shape: Shape,
     mixer: Mixer,
+    listed: Option<Listed>,
 }
 
 /// The samples of one batch of one rank.
@@ -83,25 +88,61 @@ impl Sampler {
     ///
     /// # Errors
     /// A number out of range, weights that do not fit, a rank without samples, an epoch without
-    /// a step.
+    /// a step. The order is a list: [`Sampler::with_list`] takes one.
     pub fn new(config: SamplerConfig, manifests: Vec<Arc<Manifest>>) -> Result<Self, SamplerError> {
+        match config.order {
+            Order::Global | Order::PerRank => Self::prepare(config, manifests, None),
+            Order::List => Err(ListError::Missing.into()),
+        }
+    }
+
+    /// As [`Sampler::new`] where the order is a list.
+    ///
+    /// # Errors
+    /// As [`Sampler::new`], and where the list does not fit the datasets, the order is another one, or there
+    /// are weights of datasets.
+    pub fn with_list(
+        config: SamplerConfig,
+        manifests: Vec<Arc<Manifest>>,
+        list: Arc<OrderList>,
+    ) -> Result<Self, SamplerError> {
+        if config.order != Order::List {
+            return Err(ListError::NotAsked.into());
+        }
+        let mixed = [
+            ("weights of datasets", !config.weights.is_empty()),
+            ("a curriculum", config.curriculum.is_some()),
+        ];
+        if let Some((what, _)) = mixed.into_iter().find(|(_, given)| *given) {
+            return Err(ListError::Mixed { what }.into());
+        }
+        let config = SamplerConfig { list: Some(list.digest()), ..config };
+        Self::prepare(config, manifests, Some(list))
+    }
+
+    fn prepare(
+        config: SamplerConfig,
+        manifests: Vec<Arc<Manifest>>,
+        list: Option<Arc<OrderList>>,
+    ) -> Result<Self, SamplerError> {
         config.validate()?;
         let (key, value) = ("number of datasets", manifests.len() as u64);
         if !(1..=DATASETS_MAX).contains(&manifests.len()) {
             let most = DATASETS_MAX as u64;
             return Err(SamplerError::OutOfRange { key, value, least: 1, most });
         }
-        let numbered = manifests.into_iter().enumerate();
-        let datasets: Vec<Dataset> = numbered.map(|(i, m)| Dataset::new(m, i as u16)).collect();
-        let mut names: Vec<&str> = datasets.iter().map(|d| d.manifest().dataset()).collect();
+        let mut names: Vec<&str> = manifests.iter().map(|m| m.dataset()).collect();
         names.sort_unstable();
         if let Some(pair) = names.windows(2).find(|pair| pair[0] == pair[1]) {
             return Err(SamplerError::DatasetTwice { dataset: pair[0].to_owned() });
         }
+        let listed = list.map(|list| Listed::new(list, &config, &manifests)).transpose()?;
+        let numbered = manifests.into_iter().enumerate();
+        let datasets: Vec<Dataset> = numbered.map(|(i, m)| Dataset::new(m, i as u16)).collect();
         let weights = weights_of(&config, &datasets)?;
-        let shape = Shape::new(&config, &datasets)?;
+        let shape = Shape::new(&config, &datasets, listed.as_ref())?;
         let mixer = Mixer::new(config.seed, weights);
-        Ok(Self { config, datasets, shape, mixer })
+        Ok(Self { config, datasets, shape, mixer, listed })
     }
 
     /// The configuration.
@@ -161,7 +202,11 @@ impl Sampler {
         (plan.epoch, plan.step, plan.rank) = (epoch, step, rank);
         plan.first = slice.start;
         plan.global_samples = self.shape.batch_len(epoch, step);
-        if self.datasets.len() == 1 {
+        if let Some(listed) = &mut self.listed {
+            let begin = self.shape.position(epoch, step);
+            let positions = begin + slice.start..begin + slice.end;
+            listed.extend(self.config.seed, epoch, positions, &mut plan.samples);
+        } else if self.datasets.len() == 1 {
             self.fill_from_one(epoch, step, rank, slice, &mut plan.samples);
         } else {
             self.fill_mixed(epoch, step, rank, &slice, &mut plan.samples);
@@ -175,24 +220,32 @@ impl Sampler {
     ///
     /// # Errors
     /// A negative weight, one that is not finite, only zeros, a wrong number of weights, a full
-    /// history. The weights are unchanged then.
+    /// history, an order that is a list. The weights are unchanged then.
     pub fn set_weights(
         &mut self,
         epoch: u32,
         step: u64,
         weights: &[f64],
     ) -> Result<(), SamplerError> {
+        if self.listed.is_some() {
+            return Err(ListError::Mixed { what: "weights of datasets" }.into());
+        }
         self.mixer.set_weights(WeightsChange { epoch, step, weights: weights.to_vec() })
     }
 
-    /// The weights at a step, brought to a sum of 1.
+    /// The weights of the datasets at a step, brought to a sum of 1. None where the order is a list, which
+    /// mixes by itself.
     #[must_use]
     pub fn weights(&self, epoch: u32, step: u64) -> Vec<f64> {
+        if self.listed.is_some() {
+            return Vec::new();
+        }
         self.mixer.weights().at(epoch, step, self.job_step(epoch, step))
     }
 
     /// Shards in the order in which they are needed from a step on, for each dataset, up to
-    /// `shards_max` each and up to the end of its pass; by their numbers in the manifest.
+    /// `shards_max` each and up to the end of its pass; by their numbers in the manifest. Of a list, those
+    /// of the next few thousand positions up to the end of the epoch.
     ///
     /// # Errors
     /// As [`Sampler::batch_into`].
@@ -204,6 +257,10 @@ impl Sampler {
     ) -> Result<Vec<Vec<u32>>, SamplerError> {
         let rank = self.config.rank;
         self.check(epoch, step, rank)?;
+        if let Some(listed) = &mut self.listed {
+            let positions = self.shape.position(epoch, step)..self.shape.end(epoch);
+            return Ok(listed.shards_ahead(self.config.seed, epoch, positions, shards_max));
+        }
         let cursors = self.cursors(epoch, step, rank);
         let ahead = self.datasets.iter_mut().zip(cursors).map(|(dataset, cursor)| {
             let mut sequence = dataset.sequence(&self.config, epoch, rank);
@@ -252,7 +309,7 @@ impl Sampler {
         let origin = self.origin_mark(epoch);
         if self.datasets.len() == 1 {
             let batch = match self.config.order {
-                Order::Global => self.config.global_batch(),
+                Order::Global | Order::List => self.config.global_batch(),
                 Order::PerRank => self.config.batch_samples.into(),
             };
             return vec![origin.cursors[0] + (step - origin.step) * batch];

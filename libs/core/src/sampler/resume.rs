@@ -36,7 +36,7 @@ impl Sampler {
         self.check(epoch, step, 0)?;
         let cursors = match self.config.order {
             Order::Global => Some(self.cursors(epoch, step, 0)),
-            Order::PerRank => None,
+            Order::PerRank | Order::List => None,
         };
         Ok(State {
             version: STATE_VERSION,
@@ -45,6 +45,7 @@ impl Sampler {
             samples: self.shape.position(epoch, step),
             seed: self.config.seed,
             order: self.config.order,
+            list: self.config.list,
             shuffle_block: self.config.shuffle_block,
             global_batch: self.config.global_batch(),
             world_size: self.config.world_size,
@@ -67,8 +68,8 @@ impl Sampler {
     ///
     /// # Errors
     /// Terms differ that `allow` does not name: all of them are listed. The state is of another
-    /// version or contradicts itself. Per-rank order on other terms within an epoch. The sampler
-    /// is unchanged then.
+    /// version or contradicts itself. Per-rank order or a list with groups on other terms within an epoch, or
+    /// a list in place of another order there. The sampler is unchanged then.
     pub fn restore(&mut self, state: &State, allow: &[Term]) -> Result<Restored, SamplerError> {
         state.validate()?;
         let (allowed, refused): (Vec<_>, Vec<_>) =
@@ -77,11 +78,12 @@ impl Sampler {
             return Err(SamplerError::Differs(refused));
         }
         let same_samples = allowed.iter().all(|difference| difference.term == Term::Recipe);
-        let per_rank = self.config.order == Order::PerRank || state.order == Order::PerRank;
-        if per_rank && state.step > 0 && !same_samples {
+        if state.step > 0
+            && !same_samples
+            && let Some(order) = self.whole_epochs(state)
+        {
             let problem = format!(
-                "per-rank order goes on within an epoch on the same terms only; it is at epoch {} \
-                 step {}",
+                "{order} goes on within an epoch on the same terms only; it is at epoch {} step {}",
                 state.epoch, state.step
             );
             return Err(SamplerError::State { problem });
@@ -97,12 +99,28 @@ impl Sampler {
         let origin = if same_samples { state.origin.clone() } else { Some(origin) };
         self.shape.set_origin(origin);
         self.mixer = Mixer::new(self.config.seed, weights);
-        if !per_rank {
+        if self.config.order == Order::Global && state.order == Order::Global {
             let key = TrackKey { epoch: state.epoch, rank: None };
             self.mixer.resume(key, self.origin_mark(state.epoch), here);
         }
         let (epoch, step) = self.next_batch(state.epoch, state.step);
         Ok(Restored { epoch, step, allowed })
+    }
+
+    /// The order that goes on within an epoch on the same terms only, if it is one of those.
+    fn whole_epochs(&self, state: &State) -> Option<&'static str> {
+        let orders = [self.config.order, state.order];
+        if orders.contains(&Order::PerRank) {
+            return Some("per-rank order");
+        }
+        let by_groups = self.listed.as_ref().is_some_and(|listed| listed.lengths().is_some());
+        match orders {
+            _ if by_groups => Some("a list with groups"),
+            [Order::List, Order::Global] | [Order::Global, Order::List] => {
+                Some("a list in place of another order")
+            }
+            _ => None,
+        }
     }
 
     /// Every term on which the state and this sampler differ.
@@ -118,11 +136,13 @@ impl Sampler {
         let (was_global, global) = (state.global_batch, here.global_batch());
         compare(Term::Seed, state.seed.to_string(), here.seed.to_string());
         compare(Term::Order, debug(&state.order), debug(&here.order));
-        compare(
-            Term::ShuffleBlock,
-            state.shuffle_block.to_string(),
-            here.shuffle_block.to_string(),
-        );
+        if let (Some(was), Some(is)) = (state.list, here.list) {
+            compare(Term::OrderList, was.to_string(), is.to_string());
+        } else {
+            // A list is not shuffled.
+            let (was, is) = (state.shuffle_block, here.shuffle_block);
+            compare(Term::ShuffleBlock, was.to_string(), is.to_string());
+        }
         compare(Term::GlobalBatch, was_global.to_string(), global.to_string());
         if here.order == Order::PerRank {
             compare(Term::WorldSize, state.world_size.to_string(), here.world_size.to_string());

@@ -1,10 +1,12 @@
 //! How many steps an epoch has and which positions of a global batch a rank takes.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use super::config::{EpochEnd, Order, SamplerConfig};
 use super::dataset::Dataset;
 use super::error::SamplerError;
+use super::list::{BatchLengths, Listed};
 use super::state::Origin;
 
 /// Lengths of epochs and batches; the same on every rank.
@@ -13,8 +15,10 @@ pub struct Shape {
     world_size: u32,
     batch_samples: u32,
     end: EpochEnd,
-    /// Samples of all datasets.
+    /// Samples of all datasets, or positions of a list.
     samples: u64,
+    /// A list with groups: the batches of its rows.
+    lengths: Option<Arc<BatchLengths>>,
     /// Per-rank order: samples of the share of each rank.
     shares: Option<Vec<u64>>,
     /// Where an epoch was resumed on other terms.
@@ -26,10 +30,15 @@ pub struct Shape {
 impl Shape {
     /// # Errors
     /// A rank without samples of a dataset, or an epoch without steps.
-    pub(super) fn new(config: &SamplerConfig, datasets: &[Dataset]) -> Result<Self, SamplerError> {
-        let samples = datasets.iter().map(|dataset| dataset.manifest().samples()).sum();
+    pub(super) fn new(
+        config: &SamplerConfig,
+        datasets: &[Dataset],
+        listed: Option<&Listed>,
+    ) -> Result<Self, SamplerError> {
+        let of_datasets = || datasets.iter().map(|dataset| dataset.manifest().samples()).sum();
+        let samples = listed.map_or_else(of_datasets, Listed::positions);
         let shares = match config.order {
-            Order::Global => None,
+            Order::Global | Order::List => None,
             Order::PerRank => Some(shares(config.world_size, datasets)?),
         };
         let shape = Self {
@@ -37,6 +46,7 @@ impl Shape {
             batch_samples: config.batch_samples,
             end: config.epoch_end,
             samples,
+            lengths: listed.and_then(Listed::lengths).cloned(),
             shares,
             origin: None,
         };
@@ -61,6 +71,7 @@ impl Shape {
         let short = self.end == EpochEnd::ShortLast;
         match (self.end, &self.shares) {
             (EpochEnd::Steps(steps), _) => steps,
+            _ if let Some(lengths) = &self.lengths => lengths.steps(epoch, short, self.world_size),
             (_, Some(shares)) => {
                 let shortest = shares.iter().copied().min().unwrap_or(0);
                 if short { shortest.div_ceil(batch) } else { shortest / batch }
@@ -79,6 +90,10 @@ impl Shape {
     /// global order: a short last batch counts even where there are too few samples for it.
     #[must_use]
     pub fn job_step(&self, epoch: u32, step: u64) -> u64 {
+        if let (Some(lengths), false) = (&self.lengths, matches!(self.end, EpochEnd::Steps(_))) {
+            let before = lengths.steps_before(epoch, self.end == EpochEnd::ShortLast);
+            return before.saturating_add(step);
+        }
         let steps = match (self.end, &self.shares) {
             (EpochEnd::ShortLast, None) => self.samples.div_ceil(self.global_batch()),
             (EpochEnd::DropLast, None) => self.samples / self.global_batch(),
@@ -89,8 +104,17 @@ impl Shape {
 
     /// Positions of the epoch's sequence before a step.
     pub(super) fn position(&self, epoch: u32, step: u64) -> u64 {
+        if let (Some(lengths), false) = (&self.lengths, matches!(self.end, EpochEnd::Steps(_))) {
+            return lengths.position(epoch, step);
+        }
         let (first, position) = self.begin(epoch);
         position + (step - first) * self.global_batch()
+    }
+
+    /// Positions of the epoch's sequence up to its end.
+    pub(super) fn end(&self, epoch: u32) -> u64 {
+        let end = self.position(epoch, self.steps(epoch));
+        if matches!(self.end, EpochEnd::Steps(_)) { end } else { end.min(self.samples) }
     }
 
     /// Samples of the batch of a step over all ranks.
@@ -98,6 +122,7 @@ impl Shape {
         match &self.shares {
             Some(shares) => shares.iter().map(|&share| self.share_batch(share, step)).sum(),
             None if matches!(self.end, EpochEnd::Steps(_)) => self.global_batch(),
+            None if let Some(lengths) = &self.lengths => lengths.batch_len(epoch, step),
             None => {
                 let remain = self.samples.saturating_sub(self.position(epoch, step));
                 remain.min(self.global_batch())

@@ -30,6 +30,9 @@ pub struct State {
     pub seed: u64,
     /// Whose sequence it is.
     pub order: Order,
+    /// Identity of the list that is the order.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub list: Option<Digest>,
     /// Shards of a shuffle block.
     pub shuffle_block: u32,
     /// Samples of a full batch over all ranks.
@@ -67,7 +70,7 @@ pub struct DatasetState {
     /// Digest of the manifest.
     pub digest: Digest,
     /// Samples taken in this epoch, over all passes. Absent in per-rank order, where each rank
-    /// has its own and works them out again.
+    /// has its own and works them out again, and where a list is the order, whose place `samples` is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cursor: Option<u64>,
 }
@@ -119,8 +122,12 @@ impl State {
                 return Some("`origin.cursors` and `datasets` differ in length".to_owned());
             }
         }
-        if self.order == Order::PerRank {
-            return None;
+        match (self.order, self.list) {
+            (Order::PerRank, _) | (Order::List, Some(_)) => return None,
+            (Order::List, None) => {
+                return Some("its order is a list, and it has no `list`".to_owned());
+            }
+            (Order::Global, _) => {}
         }
         let Some(cursors) = self.cursors() else {
             return Some("a dataset has no `cursor`".to_owned());

@@ -42,6 +42,12 @@ pub(super) fn mixing(seed: u64, epoch: u32, step: u64) -> DrawRng {
     DrawKey { seed, epoch, pass: 0, sample, stream: ORDER + 2 }.rng()
 }
 
+/// For the sample at one position of an epoch that is drawn by weights of samples.
+pub(super) fn by_weight(seed: u64, epoch: u32, position: u64) -> DrawRng {
+    let sample = SampleId(position);
+    DrawKey { seed, epoch, pass: 0, sample, stream: ORDER + 3 }.rng()
+}
+
 /// The seed of one rank in per-rank order: `seed + rank + epoch * 1_000_003`.
 pub(super) fn rank_seed(seed: u64, rank: u32, epoch: u32) -> u64 {
     seed.wrapping_add(rank.into()).wrapping_add(u64::from(epoch).wrapping_mul(EPOCH_STRIDE))

@@ -10,11 +10,15 @@ use serde::{Deserialize, Serialize};
 pub enum Term {
     /// Seed of the job. Allowed: the rest of the epoch is shuffled anew.
     Seed,
-    /// Global or per-rank. Allowed at the start of an epoch only.
+    /// Global, per-rank or a list. Allowed at the start of an epoch only.
     Order,
+    /// The list that is the order. Allowed: goes on at the same position of the new list; with groups at
+    /// the start of an epoch only.
+    OrderList,
     /// Shards of a shuffle block. Allowed: samples of the epoch may come twice or not at all.
     ShuffleBlock,
-    /// Samples of a batch over all ranks. Allowed: goes on at the same sample.
+    /// Samples of a batch over all ranks. Allowed: goes on at the same sample; in a list with groups at the
+    /// start of an epoch only.
     GlobalBatch,
     /// Number of ranks, compared in per-rank order. Allowed at the start of an epoch only.
     WorldSize,
@@ -57,6 +61,7 @@ impl Term {
         match self {
             Self::Seed => "seed",
             Self::Order => "order",
+            Self::OrderList => "order-list",
             Self::ShuffleBlock => "shuffle-block",
             Self::GlobalBatch => "global-batch",
             Self::WorldSize => "world-size",

@@ -4,7 +4,6 @@
 //! order, little-endian, with two fields beside it that name its type and shape ([`Column::notes`]).
 
 mod column;
-mod element;
 mod pieces;
 #[cfg(test)]
 pub(crate) mod trial;
@@ -21,9 +20,9 @@ use crate::StorageError;
 use crate::source::{Place, Version};
 
 pub(crate) use column::Column;
-pub(crate) use element::Element;
+pub(crate) use headwater_npy::Element;
 #[cfg(feature = "format-zarr")]
-pub(crate) use element::Kind;
+pub(crate) use headwater_npy::Kind;
 pub(crate) use pieces::Pieces;
 
 /// Most shards of one place.

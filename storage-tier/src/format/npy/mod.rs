@@ -3,22 +3,21 @@
 //! Arrays that lie in their file as they are, are read in place. Those of `numpy.savez_compressed`
 //! are unpacked. A `.npy` file's one column is named `bin`, those of an `.npz` file after its arrays.
 
-mod header;
 mod unpack;
-mod zip;
 
+use std::ops::Range;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use headwater_core::{Digest, Digester};
-use headwater_storage_client::Object;
+use headwater_npy::{Archive, Extent, Fault, Header, Member, PREFIX_BYTES, Readable, ZipError};
+use headwater_storage_client::{Object, ObjectError};
 
 use super::arrays::{self, Column, RowsInPlace, Table};
 use super::{Damage, Format, Opened, Outline};
 use crate::source::{Place, Version};
 use crate::{DatasetConfig, StorageError};
-use header::{Extent, Fault, Header, PREFIX_BYTES};
 use unpack::{Inflated, NpzRows};
-use zip::{Archive, Member};
 
 /// Name of the column of a `.npy` file.
 const COLUMN: &str = "bin";
@@ -62,7 +61,7 @@ impl Npy {
         let fault = |fault| fault_of(&object.name(), COLUMN, fault);
         let extent = Extent::of(&prefix).map_err(fault)?;
         let header = object.read(0..extent.end.min(object.bytes()))?;
-        let header = Header::parse(&header, extent).map_err(fault)?;
+        let header = Header::parse(&header, extent).and_then(Header::with_rows).map_err(fault)?;
         let column = Column::new(&object.name(), COLUMN, header.element, &header.shape)?;
         check_size(&object.name(), &column, object.bytes() - extent.end)?;
         let table = Table::new(place, vec![column])?;
@@ -70,12 +69,12 @@ impl Npy {
     }
 
     fn read_archive(&self, place: &Place, object: Arc<dyn Object>) -> Result<Arrays, StorageError> {
-        let archive = Archive::read(&*object)?;
+        let archive = archive_of(&*object)?;
         let members = self.chosen(&object.name(), &archive)?;
         let deflated = members.iter().any(|(_, member)| member.deflated);
         let (mut columns, mut starts, mut kept) = (Vec::new(), Vec::new(), Vec::new());
         for (name, member) in members {
-            let start = member.start(&*object)?;
+            let start = start_of(member, &*object)?;
             let (header, elements) = header_of(&object, &name, member, start)?;
             if header.shape.is_empty() && self.columns.is_empty() {
                 continue;
@@ -159,8 +158,8 @@ impl Format for Npy {
             return Ok(Vec::new());
         }
         let mut damage = Vec::new();
-        for member in Archive::read(&*object)?.members.iter().filter(|member| !member.deflated) {
-            let content = Inflated::new(object.clone(), member, member.start(&*object)?);
+        for member in archive_of(&*object)?.members.iter().filter(|member| !member.deflated) {
+            let content = Inflated::new(object.clone(), member, start_of(member, &*object)?);
             if !content.has_checksum()? {
                 let name = member.name.escape_debug();
                 let fault = format!("`{name}`: its bytes do not have the archive's checksum");
@@ -188,7 +187,41 @@ fn header_of(
     let mut header = content.up_to(PREFIX_BYTES)?;
     let extent = Extent::of(&header).map_err(fault)?;
     header.extend(content.up_to(extent.end.saturating_sub(header.len() as u64))?);
-    Ok((Header::parse(&header, extent).map_err(fault)?, extent.end))
+    let header = Header::parse(&header, extent).and_then(Header::with_rows);
+    Ok((header.map_err(fault)?, extent.end))
+}
+
+/// An object as the bytes of an archive.
+struct Ranges<'a>(&'a dyn Object);
+
+impl Readable for Ranges<'_> {
+    type Error = ObjectError;
+
+    fn bytes(&self) -> u64 {
+        self.0.bytes()
+    }
+
+    fn read(&self, range: Range<u64>) -> Result<Bytes, ObjectError> {
+        self.0.read(range)
+    }
+}
+
+fn archive_of(object: &dyn Object) -> Result<Archive, StorageError> {
+    Archive::read(&Ranges(object)).map_err(|error| zip_fault(object, error))
+}
+
+/// Where the bytes of a member begin.
+fn start_of(member: &Member, object: &dyn Object) -> Result<u64, StorageError> {
+    member.start(&Ranges(object)).map_err(|error| zip_fault(object, error))
+}
+
+fn zip_fault(object: &dyn Object, error: ZipError<ObjectError>) -> StorageError {
+    let name = object.name();
+    match error {
+        ZipError::Read(error) => error.into(),
+        ZipError::Broken { place, fault } => StorageError::Broken { name, place, fault },
+        ZipError::Unserved(reason) => StorageError::Unserved { name, reason },
+    }
 }
 
 fn fault_of(file: &str, array: &str, fault: Fault) -> StorageError {

@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use flate2::Crc;
 use flate2::bufread::DeflateDecoder;
+use headwater_npy::Member;
 use headwater_storage_client::Object;
 
-use super::zip::Member;
+use super::start_of;
 use crate::StorageError;
 use crate::format::arrays::{self, Pieces, Table};
 use crate::format::{Packed, SampleSink};
@@ -115,7 +116,7 @@ impl Packed for NpzRows {
         let (mut contents, mut rows) = (Vec::new(), Vec::new());
         for (member, column) in self.members.iter().zip(&self.table.columns) {
             let mut content =
-                Inflated::new(self.object.clone(), member, member.start(&*self.object)?);
+                Inflated::new(self.object.clone(), member, start_of(member, &*self.object)?);
             let elements = column.bytes().unwrap_or(0);
             content.up_to(member.bytes.saturating_sub(elements))?;
             contents.push(content);

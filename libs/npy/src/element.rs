@@ -5,11 +5,16 @@ const ELEMENT_BYTES_MAX: u32 = 1 << 20;
 
 /// What an element is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub enum Kind {
+    /// Truth: 0 or 1 in a byte.
     Bool,
+    /// A signed integer.
     Int,
+    /// An unsigned integer.
     Uint,
+    /// A floating-point number.
     Float,
+    /// Two floating-point numbers.
     Complex,
     /// Bytes of a fixed width, filled up with zeros.
     Bytes,
@@ -19,17 +24,19 @@ pub(crate) enum Kind {
     Opaque,
     /// Nanoseconds, days: an integer with a unit.
     Time,
+    /// A difference of times: an integer with a unit.
     Duration,
 }
 
 /// Type of an array's elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Element {
-    pub(crate) kind: Kind,
+pub struct Element {
+    /// What it is.
+    pub kind: Kind,
     /// Size of one, in bytes.
-    pub(crate) bytes: u32,
+    pub bytes: u32,
     /// The most significant byte comes first.
-    pub(crate) big_endian: bool,
+    pub big_endian: bool,
 }
 
 // === impl Element ===
@@ -37,7 +44,8 @@ pub(crate) struct Element {
 impl Element {
     /// An element of one of NumPy's names, as `<f4`, `|u1`, `<U12`; `None` where it has another form,
     /// or a size that its kind does not have.
-    pub(crate) fn parse(text: &str) -> Option<Self> {
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
         let mut chars = text.chars();
         let order = chars.next()?;
         let kind = match chars.next()? {
@@ -83,7 +91,8 @@ impl Element {
     }
 
     /// NumPy's name of it.
-    pub(crate) fn name(self) -> String {
+    #[must_use]
+    pub fn name(self) -> String {
         let letter = match self.kind {
             Kind::Bool => 'b',
             Kind::Int => 'i',
@@ -107,13 +116,15 @@ impl Element {
     }
 
     /// Whether one is a value that is written as text: a number, a string.
-    pub(crate) fn has_text(self) -> bool {
+    #[must_use]
+    pub fn has_text(self) -> bool {
         !matches!(self.kind, Kind::Complex | Kind::Opaque)
     }
 
     /// An element as text: numbers in ASCII decimal, truth as 0 and 1, strings in UTF-8, times as
     /// numbers of their unit. `None` where it has no such form, or is a string that is not UTF-8.
-    pub(crate) fn text(self, bytes: &[u8]) -> Option<String> {
+    #[must_use]
+    pub fn text(self, bytes: &[u8]) -> Option<String> {
         let mut little = [0; 8];
         if !matches!(self.kind, Kind::Bytes | Kind::Text | Kind::Complex | Kind::Opaque) {
             let held = little.get_mut(..self.bytes as usize)?;

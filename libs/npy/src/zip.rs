@@ -3,9 +3,9 @@
 //!
 //! Not by a crate: what is needed is where the members lie, so that rows can be read in place.
 
-use headwater_storage_client::Object;
+use std::ops::Range;
 
-use crate::StorageError;
+use bytes::Bytes;
 
 const END_BYTES: usize = 22;
 const END_SIGNATURE: [u8; 4] = *b"PK\x05\x06";
@@ -25,28 +25,69 @@ const DEFLATE_RATIO_MAX: u64 = 1032;
 
 /// One file in an archive.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Member {
-    pub(super) name: String,
-    pub(super) deflated: bool,
-    pub(super) crc32: u32,
+pub struct Member {
+    /// Its name.
+    pub name: String,
+    /// Whether it is deflated; else it is stored.
+    pub deflated: bool,
+    /// Checksum of the file.
+    pub crc32: u32,
     /// Bytes as they lie in the archive.
-    pub(super) held_bytes: u64,
+    pub held_bytes: u64,
     /// Bytes of the file.
-    pub(super) bytes: u64,
+    pub bytes: u64,
     /// Where the header before them lies.
     header: u64,
 }
 
 /// The members of an archive.
 #[derive(Debug)]
-pub(super) struct Archive {
-    pub(super) members: Vec<Member>,
+pub struct Archive {
+    /// The members, in their order.
+    pub members: Vec<Member>,
     /// The directory's bytes: names, sizes, offsets and checksums of all members.
-    pub(super) directory: bytes::Bytes,
+    pub directory: Bytes,
 }
 
-fn broken(object: &dyn Object, place: &str, fault: impl Into<String>) -> StorageError {
-    StorageError::Broken { name: object.name(), place: place.to_owned(), fault: fault.into() }
+/// Bytes that are read in ranges.
+pub trait Readable {
+    /// Why they cannot be read.
+    type Error;
+
+    /// How many there are.
+    fn bytes(&self) -> u64;
+
+    /// The bytes of one range.
+    ///
+    /// # Errors
+    /// The range goes beyond the end, or the bytes cannot be had.
+    fn read(&self, range: Range<u64>) -> Result<Bytes, Self::Error>;
+}
+
+/// Why an archive cannot be used.
+#[derive(Debug)]
+pub enum ZipError<E> {
+    /// Its bytes cannot be read.
+    Read(E),
+    /// It is none.
+    Broken {
+        /// Where in it.
+        place: String,
+        /// What is wrong there.
+        fault: String,
+    },
+    /// It is one that is not read here.
+    Unserved(String),
+}
+
+impl<E> From<E> for ZipError<E> {
+    fn from(error: E) -> Self {
+        Self::Read(error)
+    }
+}
+
+fn broken<E>(place: &str, fault: impl Into<String>) -> ZipError<E> {
+    ZipError::Broken { place: place.to_owned(), fault: fault.into() }
 }
 
 fn number(bytes: &[u8], at: usize, width: usize) -> Option<u64> {
@@ -62,13 +103,13 @@ impl Archive {
     ///
     /// # Errors
     /// Bytes that are no zip archive; members that are encrypted or compressed otherwise.
-    pub(super) fn read(object: &dyn Object) -> Result<Self, StorageError> {
+    pub fn read<R: Readable>(object: &R) -> Result<Self, ZipError<R::Error>> {
         let whole = object.bytes();
         let tail_start = whole.saturating_sub(END_BYTES as u64 + COMMENT_BYTES_MAX);
         let tail = object.read(tail_start..whole)?;
         let ends = tail.windows(END_BYTES).rposition(|bytes| bytes[..4] == END_SIGNATURE);
         let Some(end) = ends else {
-            return Err(broken(object, "end", "there is no zip directory: the file is cut off"));
+            return Err(broken("end", "there is no zip directory: the file is cut off"));
         };
         let field = |at: usize, width: usize| number(&tail, end + at, width).unwrap_or(0);
         let (mut bytes, mut start) = (field(12, 4), field(16, 4));
@@ -78,12 +119,12 @@ impl Archive {
         let inside = start.checked_add(bytes).is_some_and(|end| end <= whole);
         if !inside || bytes > DIRECTORY_BYTES_MAX {
             let fault = format!("the zip directory of {bytes} bytes at {start} is not in the file");
-            return Err(broken(object, "end", fault));
+            return Err(broken("end", fault));
         }
         let directory = object.read(start..start + bytes)?;
         let (mut members, mut rest) = (Vec::new(), &directory[..]);
         while !rest.is_empty() {
-            let (member, after) = Member::parse(object, rest)?;
+            let (member, after) = Member::parse(whole, rest)?;
             members.push(member);
             rest = after;
         }
@@ -92,8 +133,8 @@ impl Archive {
 }
 
 /// Size and offset of the directory in an archive with 64-bit numbers.
-fn read_end64(object: &dyn Object, end: u64) -> Result<(u64, u64), StorageError> {
-    let fault = || broken(object, "end", "the zip directory's 64-bit end is not there");
+fn read_end64<R: Readable>(object: &R, end: u64) -> Result<(u64, u64), ZipError<R::Error>> {
+    let fault = || broken("end", "the zip directory's 64-bit end is not there");
     let locator = object.read(end.checked_sub(LOCATOR_BYTES).ok_or_else(fault)?..end)?;
     let at = number(&locator, 8, 8).filter(|_| locator[..4] == LOCATOR_SIGNATURE);
     let at =
@@ -108,8 +149,8 @@ fn read_end64(object: &dyn Object, end: u64) -> Result<(u64, u64), StorageError>
 // === impl Member ===
 
 impl Member {
-    fn parse<'a>(object: &dyn Object, entry: &'a [u8]) -> Result<(Self, &'a [u8]), StorageError> {
-        let cut = || broken(object, "zip directory", "an entry is cut off");
+    fn parse<E>(whole: u64, entry: &[u8]) -> Result<(Self, &[u8]), ZipError<E>> {
+        let cut = || broken("zip directory", "an entry is cut off");
         if entry.len() < ENTRY_BYTES || entry[..4] != ENTRY_SIGNATURE {
             return Err(cut());
         }
@@ -127,16 +168,16 @@ impl Member {
         let [bytes, held_bytes, header] = numbers;
         let member = Self { name, deflated: method == 8, crc32, held_bytes, bytes, header };
         if flags & 1 != 0 || !matches!(method, 0 | 8) {
-            let (name, member) = (object.name(), member.name.escape_debug());
+            let member = member.name.escape_debug();
             let reason = format!(
                 "`{member}` in it is encrypted or compressed by method {method}: write it with \
                  `numpy.savez` or `numpy.savez_compressed`"
             );
-            return Err(StorageError::Unserved { name, reason });
+            return Err(ZipError::Unserved(reason));
         }
-        if !member.is_plausible(object.bytes()) {
+        if !member.is_plausible(whole) {
             let place = format!("zip directory, `{}`", member.name.escape_debug());
-            return Err(broken(object, &place, "its sizes do not fit the file"));
+            return Err(broken(&place, "its sizes do not fit the file"));
         }
         Ok((member, &entry[end..]))
     }
@@ -156,14 +197,14 @@ impl Member {
     ///
     /// # Errors
     /// The header before them is not one, or they reach beyond the end.
-    pub(super) fn start(&self, object: &dyn Object) -> Result<u64, StorageError> {
+    pub fn start<R: Readable>(&self, object: &R) -> Result<u64, ZipError<R::Error>> {
         let local = object.read(self.header..self.header + LOCAL_BYTES)?;
         let lengths = number(&local, 26, 2).zip(number(&local, 28, 2));
         let lengths = lengths.filter(|_| local[..4] == LOCAL_SIGNATURE);
         let start = lengths.map(|(name, extra)| self.header + LOCAL_BYTES + name + extra);
         let start = start.filter(|start| start + self.held_bytes <= object.bytes());
         let fault = "its header is broken, or its bytes are cut off";
-        start.ok_or_else(|| broken(object, &format!("`{}`", self.name.escape_debug()), fault))
+        start.ok_or_else(|| broken(&format!("`{}`", self.name.escape_debug()), fault))
     }
 }
 

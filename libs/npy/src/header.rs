@@ -3,11 +3,12 @@
 //! Magic, version, length, and a Python dictionary of which only these forms occur: strings, `True`
 //! and `False`, and tuples of whole numbers.
 
-use crate::format::arrays::Element;
+use crate::element::Element;
 
-const MAGIC: [u8; 6] = *b"\x93NUMPY";
-/// Magic, version, and the length in its longer form.
-pub(super) const PREFIX_BYTES: u64 = 12;
+/// First bytes of every `.npy` file.
+pub const MAGIC: [u8; 6] = *b"\x93NUMPY";
+/// Bytes of magic, version, and the length in its longer form.
+pub const PREFIX_BYTES: u64 = 12;
 /// Longest dictionary. NumPy's own reader stops at 10,000 bytes.
 const DICTIONARY_BYTES_MAX: u64 = 1 << 16;
 /// Most axes; NumPy's limit.
@@ -15,22 +16,26 @@ const AXES_MAX: usize = 64;
 
 /// Where an array's header ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Extent {
+pub struct Extent {
     start: u64,
     /// First byte of the elements.
-    pub(super) end: u64,
+    pub end: u64,
 }
 
 /// What a header says.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Header {
-    pub(super) element: Element,
-    pub(super) shape: Vec<u64>,
+pub struct Header {
+    /// Type of its elements.
+    pub element: Element,
+    /// Its shape.
+    pub shape: Vec<u64>,
+    /// Its first axis varies fastest. Never of an array with one axis that is longer than 1 at most.
+    pub is_fortran: bool,
 }
 
 /// Why a header cannot be used.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Fault {
+pub enum Fault {
     /// It is none.
     Broken(String),
     /// It is one, of an array that is not served.
@@ -49,7 +54,10 @@ enum Value<'a> {
 
 impl Extent {
     /// From a file's first bytes, up to [`PREFIX_BYTES`] of them.
-    pub(super) fn of(prefix: &[u8]) -> Result<Self, Fault> {
+    ///
+    /// # Errors
+    /// They are not those of a `.npy` file, or its header is too long.
+    pub fn of(prefix: &[u8]) -> Result<Self, Fault> {
         if prefix.len() < 10 || prefix[..6] != MAGIC {
             return Err(Fault::Broken("it does not begin as a `.npy` file does".to_owned()));
         }
@@ -72,7 +80,10 @@ impl Extent {
 
 impl Header {
     /// From all bytes before the elements.
-    pub(super) fn parse(bytes: &[u8], extent: Extent) -> Result<Self, Fault> {
+    ///
+    /// # Errors
+    /// They are no header, or one of an array that is not read here.
+    pub fn parse(bytes: &[u8], extent: Extent) -> Result<Self, Fault> {
         let broken = |what: &str| Fault::Broken(what.to_owned());
         let dictionary = bytes.get(extent.start as usize..extent.end as usize);
         let dictionary = dictionary.ok_or_else(|| broken("the header is cut off"))?;
@@ -101,11 +112,20 @@ impl Header {
             return Err(broken("the header lacks `descr`, `fortran_order` or `shape`"));
         };
         let element = element(descr)?;
-        if fortran && shape.iter().filter(|&&length| length > 1).count() > 1 {
+        let is_fortran = fortran && shape.iter().filter(|&&length| length > 1).count() > 1;
+        Ok(Self { element, shape, is_fortran })
+    }
+
+    /// The same, of an array whose rows are to be read where they lie.
+    ///
+    /// # Errors
+    /// It is in Fortran order, which has no rows.
+    pub fn with_rows(self) -> Result<Self, Fault> {
+        if self.is_fortran {
             let remedy = "write it anew after `array = numpy.ascontiguousarray(array)`";
             return Err(Fault::Unserved(format!("it is in Fortran order: {remedy}")));
         }
-        Ok(Self { element, shape })
+        Ok(self)
     }
 }
 
@@ -161,7 +181,7 @@ mod tests {
         bytes.extend_from_slice(dictionary.as_bytes());
         let extent = Extent::of(&bytes[..12.min(bytes.len())])?;
         assert_eq!(extent.end, bytes.len() as u64);
-        Header::parse(&bytes, extent)
+        Header::parse(&bytes, extent)?.with_rows()
     }
 
     #[test]

@@ -1,12 +1,24 @@
-//! Numbers of the symmetric beta distribution.
+//! Numbers of the symmetric beta and Dirichlet distributions.
 
-use crate::DrawRng;
+use super::key::DrawRng;
 
 /// Of Beta(alpha, alpha), as G1 / (G1 + G2) of two gamma variates. By their logarithms: those of a small alpha are
 /// beyond what numbers can say.
-pub(super) fn symmetric(alpha: f64, rng: &mut DrawRng) -> f64 {
+pub(crate) fn beta(alpha: f64, rng: &mut DrawRng) -> f64 {
     let (one, other) = (log_gamma(alpha, rng), log_gamma(alpha, rng));
     1.0 / (1.0 + libm::exp(other - one))
+}
+
+/// Of the Dirichlet distribution with all parameters `alpha`: shares that add up to 1.
+pub(crate) fn dirichlet<const N: usize>(alpha: f64, count: usize, rng: &mut DrawRng) -> [f64; N] {
+    let mut shares = [0.0; N];
+    let shares_drawn = &mut shares[..count];
+    shares_drawn.fill_with(|| log_gamma(alpha, rng));
+    let most = shares_drawn.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    shares_drawn.iter_mut().for_each(|share| *share = libm::exp(*share - most));
+    let sum: f64 = shares_drawn.iter().sum();
+    shares_drawn.iter_mut().for_each(|share| *share /= sum);
+    shares
 }
 
 /// The logarithm of a variate of Gamma(shape, 1).
@@ -35,12 +47,13 @@ fn log_gamma(shape: f64, rng: &mut DrawRng) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{DrawKey, SampleId};
+    use crate::SampleId;
+    use crate::draw::DrawKey;
 
     fn values(alpha: f64, count: usize) -> Vec<f64> {
         let key = DrawKey { seed: 3, epoch: 0, pass: 0, sample: SampleId(1), stream: 9 };
         let mut rng = key.rng();
-        (0..count).map(|_| symmetric(alpha, &mut rng)).collect()
+        (0..count).map(|_| beta(alpha, &mut rng)).collect()
     }
 
     #[test]
@@ -77,6 +90,30 @@ mod tests {
                 let found = below(alpha, at);
                 assert!((found - expected).abs() < error, "{alpha} below {at}: {found}");
             }
+        }
+    }
+
+    #[test]
+    fn shares_add_up_to_one_and_each_is_of_a_beta_distribution() {
+        let key = DrawKey { seed: 5, epoch: 0, pass: 0, sample: SampleId(1), stream: 9 };
+        let (mut rng, count) = (key.rng(), 100_000);
+        // A share of three with alpha 1 is of Beta(1, 2): mean 1/3, variance 1/18.
+        let (mut sums, mut squares) = ([0.0; 3], [0.0; 3]);
+        for _ in 0..count {
+            let shares: [f64; 4] = dirichlet(1.0, 3, &mut rng);
+            assert!((shares.iter().sum::<f64>() - 1.0).abs() < 1e-12 && shares[3] == 0.0);
+            for (n, share) in shares[..3].iter().enumerate() {
+                sums[n] += share;
+                squares[n] += (share - 1.0 / 3.0) * (share - 1.0 / 3.0);
+            }
+        }
+        let error = 5.0 * (1.0 / 18.0 / f64::from(count)).sqrt();
+        for n in 0..3 {
+            let (mean, variance) = (sums[n] / f64::from(count), squares[n] / f64::from(count));
+            assert!((mean - 1.0 / 3.0).abs() < error, "mean {mean}");
+            // The fourth central moment of Beta(1, 2) is 1/135.
+            let error = 5.0 * (1.0 / 135.0 / f64::from(count)).sqrt();
+            assert!((variance - 1.0 / 18.0).abs() < error, "variance {variance}");
         }
     }
 }

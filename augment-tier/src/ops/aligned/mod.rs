@@ -1,0 +1,89 @@
+//! Levels of a second image, cut as a view of the first one is.
+
+mod nearest;
+mod smooth;
+
+use headwater_core::draw::{DrawnOp, Extent, ViewParams};
+use headwater_core::recipe::ResizePasses;
+
+use crate::decode::Levels;
+use crate::ops::warp::{self, Map};
+
+/// How a view of levels is cut.
+#[derive(Clone, Copy, Debug)]
+pub struct Cut<'a> {
+    /// What was drawn for the view of the image.
+    pub params: &'a ViewParams,
+    /// Size to which the whole box is resized: the image's, or another one where the view is all of it.
+    pub resized: Extent,
+    /// Size of the view.
+    pub view: Extent,
+    /// Which pass of a bilinear resize comes first.
+    pub passes: ResizePasses,
+}
+
+/// Cuts one view after the other, in memory that it keeps.
+#[derive(Debug, Default)]
+pub struct Cutter {
+    levels: Vec<u16>,
+    spare: Vec<u16>,
+    smooth: smooth::Scratch,
+    warp: warp::Scratch,
+}
+
+// === impl Cut ===
+
+impl<'a> Cut<'a> {
+    /// A view of size `view` that follows one of size `like`.
+    #[must_use]
+    pub fn new(params: &'a ViewParams, like: Extent, view: Extent, passes: ResizePasses) -> Self {
+        let resized = if view == like { params.resized } else { view };
+        Self { params, resized, view, passes }
+    }
+}
+
+// === impl Cutter ===
+
+impl Cutter {
+    /// The view by the nearest pixel: torchvision v2's `resize` of a `Mask`, and for what moves pixels then,
+    /// Pillow's `transform`. `fill` is the level outside.
+    pub fn nearest(&mut self, levels: &Levels, cut: &Cut<'_>, fill: u16) -> &[u16] {
+        let Self { levels: view, spare, warp: scratch, .. } = self;
+        nearest::cut(levels, cut, fill, view);
+        let width = cut.view.width as usize;
+        for op in &cut.params.ops {
+            let map = match *op {
+                DrawnOp::Flip => {
+                    view.chunks_exact_mut(width).for_each(<[u16]>::reverse);
+                    continue;
+                }
+                DrawnOp::Affine { matrix, .. } => Map::Affine(matrix),
+                DrawnOp::Perspective { coefficients, .. } => Map::Perspective(coefficients),
+                // What changes colours moves nothing.
+                _ => continue,
+            };
+            spare.resize(view.len(), 0);
+            warp::nearest(view, cut.view, &map, fill, spare, scratch);
+            std::mem::swap(view, spare);
+        }
+        view
+    }
+
+    /// The view by a triangle over the pixels that are covered: Pillow's `resize` of an image of mode `F`. Only flips
+    /// come after it.
+    pub fn smooth(&mut self, levels: &Levels, cut: &Cut<'_>, fill: u16) -> &[f32] {
+        let Self { levels: padded, smooth, .. } = self;
+        if cut.params.padding.is_some() {
+            // Nothing is resized there.
+            nearest::cut(levels, cut, fill, padded);
+            smooth.take(padded);
+        } else {
+            smooth.resize(levels, cut);
+        }
+        let flips = cut.params.ops.iter().filter(|op| **op == DrawnOp::Flip).count();
+        if flips % 2 == 1 {
+            smooth.mirror(cut.view.width as usize);
+        }
+        smooth.view()
+    }
+}

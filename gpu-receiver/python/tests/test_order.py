@@ -1,0 +1,137 @@
+"""A list of samples as the order: arrays, files, groups and weights."""
+
+import sys
+
+import headwater
+import numpy
+import pytest
+from test_samples import SHARDS, keys_in_order
+
+SIZES = {"photos": 64, "others": 41}
+
+
+@pytest.fixture(scope="module")
+def keys():
+    """Keys of all samples of `photos`, then of `others`, by their numbers."""
+    keys = [key for dataset in SIZES for key in keys_in_order(SHARDS[dataset])]
+    assert len(keys) == sum(SIZES.values())
+    return keys
+
+
+@pytest.fixture
+def both(make):
+    return lambda **options: make(datasets=list(SIZES), **options)
+
+
+def batches(loader):
+    return [batch.keys for batch in loader]
+
+
+def test_an_array_is_the_order(both, keys):
+    order = numpy.random.default_rng(3).permutation(105)[:22]
+    expected = [[keys[number] for number in order[at : at + 4]] for at in range(0, 20, 4)]
+    loader = both(order=order)
+    assert (len(loader), loader.weights, loader.config["order"]) == (5, {}, "list")
+    assert batches(loader) == expected
+    assert batches(loader) == expected, "each epoch"
+    for same in (order.tolist(), order.astype("<u4"), order.astype(">i8"), order.astype("u1")):
+        assert batches(both(order=same)) == expected
+    assert batches(both(order="list", order_list=order)) == expected
+    with pytest.raises(headwater.ConfigError, match="do not go together"):
+        loader.set_weights([1, 2])
+    with pytest.raises(headwater.ConfigError, match="do not go together"):
+        loader.set_weight_by_name("photos", 2)
+
+
+def test_tensors_and_lists_are_arrays_too(both, keys, monkeypatch):
+    torch = pytest.importorskip("torch")
+    expected = [[keys[9], keys[0], keys[104], keys[9]]]
+    assert batches(both(order=torch.tensor([9, 0, 104, 9]))) == expected
+    assert batches(both(order=(9, 0, 104, 9))) == expected
+    monkeypatch.setitem(sys.modules, "numpy", None)
+    assert batches(both(order=[9, 0, 104, 9])) == expected
+    with pytest.raises(TypeError, match="`order_list` must be a path or an array of numbers"):
+        both(order=[[9, 0], [104, 9]])
+
+
+def test_rows_are_epochs_and_files_are_arrays(both, keys, tmp_path):
+    rows = numpy.arange(24).reshape(3, 8) * 4
+    numpy.save(tmp_path / "rows.npy", rows)
+    from_file = both(order="list", order_list=tmp_path / "rows.npy", epochs=4)
+    expected = [[[keys[n] for n in row[:4]], [keys[n] for n in row[4:]]] for row in [*rows, rows[0]]]
+    assert [batches(from_file) for _ in range(4)] == expected
+    from_array = both(order=rows, epochs=4)
+    assert from_array.state_dict()["list"] == both(order=rows.astype("i4")).state_dict()["list"]
+    assert [batches(from_array) for _ in range(4)] == expected
+    numpy.savetxt(tmp_path / "row.txt", rows[1], fmt="%d")
+    assert batches(both(order="list", order_list=str(tmp_path / "row.txt"))) == expected[1]
+
+
+def test_no_batch_mixes_groups(both, keys):
+    order = numpy.arange(30)
+    groups = numpy.array([0, 1, 2] * 10)
+    of = {keys[number]: group for number, group in zip(order, groups)}
+    taken = batches(both(order=order, order_groups=groups, epoch_end="short_last"))
+    assert [len(batch) for batch in taken] == [4] * 6 + [2] * 3
+    assert all(len({of[key] for key in batch}) == 1 for batch in taken)
+    assert [of[batch[0]] for batch in taken] == [0, 1, 2] * 3
+    assert sorted(key for batch in taken for key in batch) == sorted(keys[:30])
+    with pytest.raises(headwater.ConfigError, match="the groups have 1 x 29, and the list has 1 x 30"):
+        both(order=order, order_groups=groups[:29])
+
+
+def test_ranks_draw_the_same_by_weights_and_never_a_sample_of_weight_zero(both, keys, tmp_path):
+    weights = numpy.zeros(105)
+    weights[[3, 70, 104]] = [1.0, 2.0, 0.5]
+    options = {"order": "list", "order_weights": weights, "epoch_end": {"steps": 6}}
+    alone = batches(both(**options, batch_size=8))
+    assert {key for batch in alone for key in batch} == {keys[3], keys[70], keys[104]}
+    ranks = [batches(both(**options, rank=rank, world_size=2, batch_size=4)) for rank in range(2)]
+    assert [one + two for one, two in zip(*ranks)] == alone
+    numpy.savetxt(tmp_path / "weights.txt", weights)
+    assert batches(both(**{**options, "order_weights": tmp_path / "weights.txt"}, batch_size=8)) == alone
+    only = numpy.zeros(105, "f4")
+    only[70] = 0.1
+    assert set(sum(batches(both(**{**options, "order_weights": only})), [])) == {keys[70]}
+
+
+def test_a_state_goes_on_in_the_same_list_only(both, keys):
+    order = numpy.random.default_rng(4).permutation(40)
+    loader = both(order=order)
+    iteration = iter(loader)
+    [next(iteration) for _ in range(3)]
+    state = loader.state_dict()
+    assert (state["order"], state["step"], state["samples"]) == ("list", 3, 12)
+    rest = batches(iteration)
+    other = both(order=order, rank=1, world_size=2, batch_size=2)
+    other.load_state_dict(state)
+    assert batches(other) == [batch[2:] for batch in rest]
+    changed = both(order=order[::-1])
+    with pytest.raises(headwater.StateError, match=f"order-list is {state['list']} in the state and"):
+        changed.load_state_dict(state)
+    changed.load_state_dict(state, allow=["order-list"])
+    assert next(iter(changed)).keys == [keys[number] for number in order[::-1][12:16]]
+
+
+def test_what_is_no_list_is_refused_by_name(both, tmp_path):
+    def refused(error=headwater.ConfigError, **options):
+        with pytest.raises(error) as raised:
+            both(**options)
+        return str(raised.value)
+
+    assert "number 105" in refused(order=[0, 105, 1, 2])
+    assert "`photos` 64, `others` 41" in refused(order=[0, 105, 1, 2])
+    assert "entry 1: -1 is negative" in refused(order=[0, -1])
+    assert "0.5 is not a whole number" in refused(order=[0.5, 1.0])
+    assert "its type `|b1`" in refused(order=numpy.ones(9, bool))
+    assert "it has 3 axes" in refused(order=numpy.zeros((2, 2, 2), int))
+    assert "the list is empty" in refused(order=numpy.zeros(0, int))
+    assert "needs receiver.order_list or receiver.order_weights" in refused(order="list")
+    assert "`order_list` is given, too" in refused(order=[0, 1], order_list=[0, 1])
+    assert 'with a list of samples it must be "list"' in refused(order_list=[0, 1])
+    assert "105 samples" in refused(order="list", order_weights=[1.0] * 104)
+    assert "the weight of sample 1 is -1" in refused(order="list", order_weights=[1, -1] + [1] * 103)
+    assert "cannot be read" in refused(order="list", order_list=tmp_path / "nowhere.npy")
+    assert "give the list as a file" in refused(order=[0, 1, 2, 3], host_share=True)
+    text = refused(order=[0, 1, 2, 3], curriculum=[{"step": 0, "weights": [1, 0]}])
+    assert "does not go with a curriculum" in text

@@ -1,0 +1,136 @@
+//! An entry of `[[recipe.tensors]]`: an image tensor, or a tensor of another field that follows one.
+
+use headwater_core::recipe::{AlignedSpec, Interpolation, TensorSpec, ViewSpec};
+use headwater_core::{Dtype, Recipe};
+use serde::{Deserialize, Serialize};
+
+use crate::ConfigError;
+
+/// A tensor as it is written. With `field` and `like` it is made of that field, and its views are those of the tensor
+/// `like`; without them it has `views` of the image.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TensorEntry {
+    /// Its name.
+    pub name: String,
+    /// Element type.
+    pub dtype: Dtype,
+    /// Rows of one view, in pixels. Of a tensor with `like` those of that tensor, if left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub height: Option<u32>,
+    /// Columns of one view, in pixels, as `height`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub width: Option<u32>,
+    /// The views of the image.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub views: Option<Vec<ViewSpec>>,
+    /// The sample's field that it is made of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub field: Option<String>,
+    /// The image tensor whose views it follows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub like: Option<String>,
+    /// 1: levels; 3: colours.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub channels: Option<u32>,
+    /// The filter of its resize; without it `nearest`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub interpolation: Option<Interpolation>,
+    /// What levels of dtype `f32` are multiplied by.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scale: Option<f32>,
+    /// What is added then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub offset: Option<f32>,
+    /// The level outside the image.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fill: Option<u16>,
+}
+
+// === impl TensorEntry ===
+
+impl From<TensorSpec> for TensorEntry {
+    fn from(spec: TensorSpec) -> Self {
+        let TensorSpec { name, dtype, height, width, views } = spec;
+        Self {
+            name,
+            dtype,
+            height: Some(height),
+            width: Some(width),
+            views: Some(views),
+            field: None,
+            like: None,
+            channels: None,
+            interpolation: None,
+            scale: None,
+            offset: None,
+            fill: None,
+        }
+    }
+}
+
+impl TensorEntry {
+    /// Whether it is made of the image.
+    pub(crate) fn is_image(&self) -> bool {
+        self.field.is_none() && self.like.is_none()
+    }
+
+    /// The tensor of the image.
+    pub(crate) fn image(&self) -> Result<TensorSpec, ConfigError> {
+        let Self { name, dtype, height, width, views, .. } = self;
+        let only = [
+            ("channels", self.channels.is_some()),
+            ("interpolation", self.interpolation.is_some()),
+            ("scale", self.scale.is_some()),
+            ("offset", self.offset.is_some()),
+            ("fill", self.fill.is_some()),
+        ];
+        if let Some((key, _)) = only.into_iter().find(|(_, is_given)| *is_given) {
+            return Err(
+                self.fault(&format!("has `{key}`, which is for tensors with `field` and `like`"))
+            );
+        }
+        let missing = |key: &str| self.fault(&format!("has no `{key}`"));
+        Ok(TensorSpec {
+            name: name.clone(),
+            dtype: *dtype,
+            height: height.ok_or_else(|| missing("height"))?,
+            width: width.ok_or_else(|| missing("width"))?,
+            views: views.clone().ok_or_else(|| missing("views"))?,
+        })
+    }
+
+    /// The tensor of another field, whose views are those of a tensor of `recipe`.
+    pub(crate) fn aligned(&self, recipe: &Recipe) -> Result<AlignedSpec, ConfigError> {
+        let both = (self.field.clone(), self.like.clone());
+        let (Some(field), Some(like)) = both else {
+            return Err(
+                self.fault("has one of `field` and `like`: give both, or `views` of the image")
+            );
+        };
+        if self.views.is_some() {
+            return Err(self
+                .fault("has `views` beside `like`: its views are that tensor's, leave them out"));
+        }
+        let followed = recipe.tensors.iter().find(|tensor| tensor.name == like);
+        // Where there is no such tensor, the check of the recipe says so.
+        let [height, width] = followed.map_or([1; 2], |tensor| [tensor.height, tensor.width]);
+        Ok(AlignedSpec {
+            name: self.name.clone(),
+            field,
+            like,
+            channels: self.channels.unwrap_or(1),
+            dtype: self.dtype,
+            height: self.height.unwrap_or(height),
+            width: self.width.unwrap_or(width),
+            interpolation: self.interpolation.unwrap_or(Interpolation::Nearest),
+            scale: self.scale.unwrap_or(1.0),
+            offset: self.offset.unwrap_or(0.0),
+            fill: self.fill.unwrap_or(0),
+        })
+    }
+
+    fn fault(&self, what: &str) -> ConfigError {
+        ConfigError::Place(format!("tensor `{}` of recipe.tensors {what}", self.name))
+    }
+}

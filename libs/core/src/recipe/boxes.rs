@@ -1,0 +1,164 @@
+//! Boxes of a sample, moved as the views of an image tensor are.
+
+use serde::{Deserialize, Serialize};
+
+use super::error::{RecipeError, wrong};
+use super::follow::{self, Follower};
+use super::spec::Recipe;
+use super::validate::validate_name;
+use crate::fields;
+
+/// Most boxes of a view that a recipe may ask for.
+const BOXES_MAX: u32 = 4096;
+
+/// Tensors of boxes: `NAME`, `f32[views * batch, boxes_max, 4]`, left, top, right and bottom in pixels of the view;
+/// `NAME_count`, `i64[views * batch]`; `NAME_index`, `i64[views * batch, boxes_max]`, which of the sample's boxes each
+/// is, -1 where there is none; with `labels_path` `NAME_labels`, `i64[views * batch, boxes_max]`, -1 where there is none.
+/// Crop-major, as the views of the tensor `like`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct BoxesSpec {
+    /// Name of the tensors, an identifier.
+    pub name: String,
+    /// The sample's field, a JSON document; `|` between alternatives.
+    pub field: String,
+    /// Where in the document the list of boxes is, each of four numbers, as a JSON pointer (RFC 6901): `/found/boxes`.
+    /// Empty: the document is the list.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub path: String,
+    /// What the four numbers are.
+    #[serde(default, skip_serializing_if = "BoxFormat::is_xyxy")]
+    pub format: BoxFormat,
+    /// Name of the image tensor whose views they follow.
+    pub like: String,
+    /// Most boxes of a view.
+    pub boxes_max: u32,
+    /// Boxes with a shorter side, in pixels of the view, are dropped.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub size_min: f32,
+    /// Boxes of a smaller area, in pixels of the view, are dropped.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub area_min: f32,
+    /// A sample of more boxes than `boxes_max`: keep the first ones of each view, in place of a bad sample.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub truncate: bool,
+    /// Where in the document the list of the boxes' class numbers is, as a JSON pointer. Empty: there are none.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub labels_path: String,
+}
+
+/// What the four numbers of a box are, in pixels of the image; places between pixels are allowed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum BoxFormat {
+    /// Left, top, right, bottom.
+    #[default]
+    Xyxy,
+    /// Left, top, width, height, as COCO has them.
+    Xywh,
+}
+
+fn one() -> f32 {
+    1.0
+}
+
+fn is_one(value: &f32) -> bool {
+    *value == 1.0
+}
+
+// === impl BoxFormat ===
+
+impl BoxFormat {
+    /// Whether it is [`BoxFormat::Xyxy`], which is not written down.
+    #[must_use]
+    pub fn is_xyxy(&self) -> bool {
+        *self == Self::Xyxy
+    }
+}
+
+// === impl BoxesSpec ===
+
+impl BoxesSpec {
+    /// Name of the tensor of how many boxes each view has.
+    #[must_use]
+    pub fn count_name(&self) -> String {
+        format!("{}_count", self.name)
+    }
+
+    /// Name of the tensor of which boxes of the sample they are.
+    #[must_use]
+    pub fn index_name(&self) -> String {
+        format!("{}_index", self.name)
+    }
+
+    /// Name of the tensor of their class numbers, where there are such.
+    #[must_use]
+    pub fn labels_name(&self) -> Option<String> {
+        (!self.labels_path.is_empty()).then(|| format!("{}_labels", self.name))
+    }
+
+    /// Names of all of its tensors, in their order.
+    #[must_use]
+    pub fn names(&self) -> Vec<String> {
+        let three = [self.name.clone(), self.count_name(), self.index_name()];
+        three.into_iter().chain(self.labels_name()).collect()
+    }
+
+    fn validate(&self, recipe: &Recipe) -> Result<(), RecipeError> {
+        let Self { name, field, path, labels_path, boxes_max, size_min, area_min, .. } = self;
+        let key = |key: &str| format!("fields.{name}.{key}");
+        validate_name("fields.name", name)?;
+        if let Err(rule) = fields::check_selector(field) {
+            return Err(wrong(key("field"), field, rule));
+        }
+        for (name, path) in [("path", path), ("labels_path", labels_path)] {
+            if !(path.is_empty() || path.starts_with('/')) {
+                let rule = "must be a JSON pointer, as \"/found/boxes\", or empty";
+                return Err(wrong(key(name), path, rule));
+            }
+        }
+        if !(1..=BOXES_MAX).contains(boxes_max) {
+            return Err(wrong(key("boxes_max"), boxes_max, "must be from 1 to 4096"));
+        }
+        for (name, least) in [("size_min", size_min), ("area_min", area_min)] {
+            // As torchvision's `SanitizeBoundingBoxes`: what has no area is never kept.
+            if !(least.is_finite() && *least >= 1.0) {
+                return Err(wrong(key(name), least, "must be 1 or more pixels"));
+            }
+        }
+        follow::check(recipe, name, &self.like, Follower::Boxes)
+    }
+}
+
+// === impl Recipe ===
+
+impl Recipe {
+    pub(super) fn validate_boxes(&self) -> Result<(), RecipeError> {
+        self.boxes.iter().try_for_each(|spec| spec.validate(self))
+    }
+
+    /// Names of the tensors of masks, depth and boxes.
+    pub fn geometry_names(&self) -> impl Iterator<Item = String> {
+        let aligned = self.aligned.iter().map(|spec| spec.name.clone());
+        aligned.chain(self.boxes.iter().flat_map(BoxesSpec::names))
+    }
+
+    /// The first name of one of its tensors that is among `taken`.
+    #[must_use]
+    pub fn named_as(&self, taken: &[&str]) -> Option<String> {
+        let images = self.tensors.iter().map(|tensor| tensor.name.clone());
+        images.chain(self.geometry_names()).find(|name| taken.contains(&name.as_str()))
+    }
+
+    /// What follows the views: the name of each, and its field.
+    pub fn followers(&self) -> impl Iterator<Item = (&str, &str)> {
+        let aligned = self.aligned.iter().map(|spec| (spec.name.as_str(), spec.field.as_str()));
+        aligned.chain(self.boxes.iter().map(|spec| (spec.name.as_str(), spec.field.as_str())))
+    }
+
+    /// Whether other fields of a sample follow its views: the draws of views are needed for them.
+    #[must_use]
+    pub fn has_geometry(&self) -> bool {
+        !(self.aligned.is_empty() && self.boxes.is_empty())
+    }
+}

@@ -1,0 +1,296 @@
+//! Sibling fields: what a batch has of a sample beside its image and its label.
+
+mod tensors;
+mod validate;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use super::spec::Recipe;
+use crate::Dtype;
+
+pub use tensors::FieldTensor;
+
+/// Most bytes of a text or of bytes where nothing else is asked for.
+pub const FIELD_BYTES_MAX: u32 = 4096;
+
+/// One sibling field: where it is read from, what it holds, and how the batch names it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "Map<String, Value>")]
+pub struct FieldSpec {
+    /// Name of the tensor, an identifier; an attribute of the batch in Python.
+    pub name: String,
+    /// Field of the sample, `|` between alternatives, as `receiver.image_field` has it. Where it is left
+    /// out, the name.
+    pub field: String,
+    /// What the field holds.
+    #[serde(flatten)]
+    pub kind: FieldKind,
+}
+
+/// What a field holds, and the tensors that a batch of `B` samples gets of it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
+pub enum FieldKind {
+    /// A whole number in ASCII digits: `i64[B]`.
+    Int {
+        /// The value of samples that do not have the field; without it they are bad samples.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        default: Option<i64>,
+    },
+    /// A number in ASCII: `f32[B]` or `f64[B]`. It is read in binary64, then rounded to `dtype`.
+    Float {
+        /// `f32` or `f64`.
+        #[serde(default = "f32_default")]
+        dtype: Dtype,
+        /// The value of samples that do not have the field; without it they are bad samples.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        default: Option<f64>,
+    },
+    /// A value within a JSON document.
+    Json(JsonSpec),
+    /// An array in a `.npy` file: `dtype[B, shape..]`.
+    Npy {
+        /// Type of its elements, in either byte order.
+        dtype: Dtype,
+        /// Its shape.
+        shape: Vec<u32>,
+    },
+    /// An array in a `.npz` archive: `dtype[B, shape..]`.
+    Npz {
+        /// Name of the array in the archive, without `.npy`.
+        member: String,
+        /// Type of its elements, in either byte order.
+        dtype: Dtype,
+        /// Its shape.
+        shape: Vec<u32>,
+    },
+    /// Class numbers, in ASCII with spaces or commas between them, or as a JSON list:
+    /// `u8[B, classes]` or `f32[B, classes]`, 1 where the sample has the class and 0 elsewhere.
+    MultiHot {
+        /// Classes there are; numbers go from 0 to `classes - 1`.
+        classes: u32,
+        /// `u8` or `f32`.
+        #[serde(default = "u8_default")]
+        dtype: Dtype,
+    },
+    /// Bytes as they are: `u8[B, bytes_max]`, zero after them, and `NAME_sizes`, `i64[B]`.
+    Bytes {
+        /// Most bytes; a longer field is a bad sample.
+        #[serde(default = "bytes_max_default")]
+        bytes_max: u32,
+        /// Cuts a longer field instead.
+        #[serde(default)]
+        truncate: bool,
+    },
+    /// Text in UTF-8, as [`FieldKind::Bytes`].
+    Text {
+        /// Most bytes; a longer text is a bad sample.
+        #[serde(default = "bytes_max_default")]
+        bytes_max: u32,
+        /// Cuts a longer text instead, between two characters.
+        #[serde(default)]
+        truncate: bool,
+        /// The text of samples that do not have the field; without it they are bad samples.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        default: Option<String>,
+    },
+    /// The ids of a text's tokens: `dtype[B, length]`, and `NAME_mask`, `mask_dtype[B, length]`.
+    Tokens(TokensSpec),
+}
+
+/// A value within a JSON document, and what it is delivered as.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct JsonSpec {
+    /// Where it is, as a JSON pointer (RFC 6901): `/objects/0/area`. Empty: the whole document.
+    pub path: String,
+    /// What it is.
+    #[serde(rename = "as")]
+    pub value: JsonValue,
+    /// Type of the elements of a number or of an array; for `float` `f32` or `f64`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dtype: Option<Dtype>,
+    /// Shape of an array.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shape: Option<Vec<u32>>,
+    /// Most bytes of a text; a longer one is a bad sample.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bytes_max: Option<u32>,
+    /// Cuts a longer text instead, between two characters.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub truncate: Option<bool>,
+}
+
+/// What a value of a JSON document is delivered as.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum JsonValue {
+    /// A whole number: `i64[B]`.
+    Int,
+    /// A number: `f32[B]` or `f64[B]`.
+    Float,
+    /// `true` or `false`: `bool[B]`.
+    Bool,
+    /// A string: as [`FieldKind::Text`].
+    Text,
+    /// Nested lists of numbers: `dtype[B, shape..]`.
+    Array,
+}
+
+/// How a text becomes tokens.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TokensSpec {
+    /// Path of the `tokenizer.json` on the receiver's host; workers know the file by `sha256`.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub tokenizer: String,
+    /// SHA-256 of that file, in hexadecimal digits; the receiver writes it where it is left out.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub sha256: String,
+    /// Ids of each sample: longer texts are cut, shorter ones padded.
+    pub length: u32,
+    /// `i64` or `i32`.
+    #[serde(default = "i64_default")]
+    pub dtype: Dtype,
+    /// Type of the mask, 1 where an id is of the text and 0 where it is padding: `bool`, `u8` or `i64`.
+    #[serde(default = "bool_default")]
+    pub mask_dtype: Dtype,
+    /// The id of padding. Without it the file's own, else 0.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pad_id: Option<u32>,
+    /// Whether the file's special tokens are added, as `[CLS]` and `[SEP]`.
+    #[serde(default = "yes")]
+    pub special_tokens: bool,
+    /// Most bytes of a text; a longer one is a bad sample.
+    #[serde(default = "bytes_max_default")]
+    pub bytes_max: u32,
+}
+
+fn f32_default() -> Dtype {
+    Dtype::F32
+}
+
+fn u8_default() -> Dtype {
+    Dtype::U8
+}
+
+fn i64_default() -> Dtype {
+    Dtype::I64
+}
+
+fn bool_default() -> Dtype {
+    Dtype::Bool
+}
+
+fn bytes_max_default() -> u32 {
+    FIELD_BYTES_MAX
+}
+
+fn yes() -> bool {
+    true
+}
+
+// === impl FieldSpec ===
+
+impl TryFrom<Map<String, Value>> for FieldSpec {
+    type Error = String;
+
+    /// Takes name and field, and leaves the other keys to the kind, which knows them all.
+    fn try_from(mut keys: Map<String, Value>) -> Result<Self, String> {
+        let name = match keys.remove("name") {
+            Some(Value::String(name)) => name,
+            Some(other) => return Err(format!("`name` of a field is {other}: give a string")),
+            None => return Err("a field has no `name`: give it one".to_owned()),
+        };
+        let field = match keys.remove("field") {
+            Some(Value::String(field)) => field,
+            Some(other) => {
+                return Err(format!("`field` of `{name}` is {other}: give a string"));
+            }
+            None => name.clone(),
+        };
+        let kind = serde_json::from_value(Value::Object(keys))
+            .map_err(|error| format!("field `{name}`: {error}"))?;
+        Ok(Self { name, field, kind })
+    }
+}
+
+impl FieldSpec {
+    /// Whether every sample must have the field: it has no default.
+    #[must_use]
+    pub fn is_required(&self) -> bool {
+        !matches!(
+            self.kind,
+            FieldKind::Int { default: Some(_) }
+                | FieldKind::Float { default: Some(_), .. }
+                | FieldKind::Text { default: Some(_), .. }
+        )
+    }
+
+    /// Most bytes of a field that differs in size from sample to sample; its tensor has so many for each.
+    #[must_use]
+    pub fn bytes_max(&self) -> Option<u32> {
+        match &self.kind {
+            FieldKind::Bytes { bytes_max, .. } | FieldKind::Text { bytes_max, .. } => {
+                Some(*bytes_max)
+            }
+            FieldKind::Json(JsonSpec { value: JsonValue::Text, bytes_max, .. }) => {
+                Some(bytes_max.unwrap_or(FIELD_BYTES_MAX))
+            }
+            _ => None,
+        }
+    }
+
+    /// Whether it differs in size from sample to sample, and is text.
+    #[must_use]
+    pub fn is_text(&self) -> bool {
+        self.bytes_max().is_some() && !matches!(self.kind, FieldKind::Bytes { .. })
+    }
+}
+
+// === impl Recipe ===
+
+impl Recipe {
+    /// The fields that a worker reads beside a sample's image and label, `|` between alternatives: each
+    /// once, in the order in which the recipe names them first.
+    #[must_use]
+    pub fn sibling_fields(&self) -> Vec<&str> {
+        let mut names: Vec<&str> = Vec::new();
+        let fields = self.fields.iter().map(|spec| spec.field.as_str());
+        for field in fields.chain(self.followers().map(|(_, field)| field)) {
+            if !names.contains(&field) {
+                names.push(field);
+            }
+        }
+        names
+    }
+
+    /// Writes down what tokenizers are, for fields that do not say. `digest` gives the SHA-256 of a file.
+    ///
+    /// # Errors
+    /// Of `digest`.
+    pub fn set_tokenizers<E>(
+        &mut self,
+        mut digest: impl FnMut(&str) -> Result<String, E>,
+    ) -> Result<(), E> {
+        for spec in &mut self.fields {
+            if let FieldKind::Tokens(tokens) = &mut spec.kind {
+                if tokens.sha256.is_empty() {
+                    tokens.sha256 = digest(&tokens.tokenizer)?;
+                }
+                // Where the file lies changes no byte.
+                tokens.tokenizer.clear();
+            }
+        }
+        Ok(())
+    }
+
+    /// How its fields become tokens.
+    pub fn tokens(&self) -> impl Iterator<Item = (&FieldSpec, &TokensSpec)> {
+        self.fields.iter().filter_map(|spec| match &spec.kind {
+            FieldKind::Tokens(tokens) => Some((spec, tokens)),
+            _ => None,
+        })
+    }
+}

@@ -1,0 +1,111 @@
+//! The tensors of a batch that a field becomes.
+
+use super::{FieldKind, FieldSpec, JsonSpec, JsonValue, TokensSpec};
+use crate::{Dtype, Recipe};
+
+/// One tensor of a field: `views` blocks of one row for each sample.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FieldTensor {
+    /// Its name.
+    pub name: String,
+    /// Type of its elements.
+    pub dtype: Dtype,
+    /// Rows of each sample.
+    pub views: u32,
+    /// Shape of one row; empty for a number.
+    pub row_shape: Vec<u32>,
+}
+
+// === impl FieldTensor ===
+
+impl FieldTensor {
+    fn new(name: &str, dtype: Dtype, row_shape: Vec<u32>) -> Self {
+        Self { name: name.to_owned(), dtype, views: 1, row_shape }
+    }
+
+    /// Bytes of one row; none where they are more than 64 bits count.
+    #[must_use]
+    pub fn row_bytes(&self) -> Option<u64> {
+        let sides = self.row_shape.iter().map(|&side| u64::from(side));
+        sides.chain([self.dtype.size_bytes()]).try_fold(1u64, u64::checked_mul)
+    }
+}
+
+// === impl FieldSpec ===
+
+impl FieldSpec {
+    /// The tensors that the field becomes, in the order in which they lie in the slot.
+    #[must_use]
+    pub fn tensors(&self) -> Vec<FieldTensor> {
+        let name = self.name.as_str();
+        let one =
+            |dtype, row_shape: &[u32]| vec![FieldTensor::new(name, dtype, row_shape.to_vec())];
+        if let Some(bytes_max) = self.bytes_max() {
+            return vec![
+                FieldTensor::new(name, Dtype::U8, vec![bytes_max]),
+                FieldTensor::new(&self.sizes_name(), Dtype::I64, Vec::new()),
+            ];
+        }
+        match &self.kind {
+            FieldKind::Int { .. } => one(Dtype::I64, &[]),
+            FieldKind::Float { dtype, .. } => one(*dtype, &[]),
+            FieldKind::Json(json) => one(json.dtype(), json.shape.as_deref().unwrap_or_default()),
+            FieldKind::Npy { dtype, shape } | FieldKind::Npz { dtype, shape, .. } => {
+                one(*dtype, shape)
+            }
+            FieldKind::MultiHot { classes, dtype } => one(*dtype, &[*classes]),
+            FieldKind::Tokens(TokensSpec { length, dtype, mask_dtype, .. }) => vec![
+                FieldTensor::new(name, *dtype, vec![*length]),
+                FieldTensor::new(&self.mask_name(), *mask_dtype, vec![*length]),
+            ],
+            FieldKind::Bytes { .. } | FieldKind::Text { .. } => {
+                unreachable!("they differ in size from sample to sample")
+            }
+        }
+    }
+
+    /// All names that a batch has for it: those of its tensors, and where it differs in size those under which
+    /// Python has it without padding.
+    #[must_use]
+    pub fn names(&self) -> Vec<String> {
+        let tensors = self.tensors().into_iter().map(|tensor| tensor.name);
+        let packed = ["data", "offsets"].map(|what| format!("{}_{what}", self.name));
+        tensors.chain(packed.into_iter().filter(|_| self.bytes_max().is_some())).collect()
+    }
+
+    /// Name of the tensor of the sizes of a field that differs in size.
+    #[must_use]
+    pub fn sizes_name(&self) -> String {
+        format!("{}_sizes", self.name)
+    }
+
+    /// Name of the tensor that tells tokens from padding.
+    #[must_use]
+    pub fn mask_name(&self) -> String {
+        format!("{}_mask", self.name)
+    }
+}
+
+// === impl JsonSpec ===
+
+impl JsonSpec {
+    /// Type of the elements: as given, else that of the value.
+    #[must_use]
+    pub fn dtype(&self) -> Dtype {
+        self.dtype.unwrap_or(match self.value {
+            JsonValue::Int => Dtype::I64,
+            JsonValue::Float | JsonValue::Array => Dtype::F32,
+            JsonValue::Bool => Dtype::Bool,
+            JsonValue::Text => Dtype::U8,
+        })
+    }
+}
+
+// === impl Recipe ===
+
+impl Recipe {
+    /// The tensors of all fields, in the order in which they lie in the slot.
+    pub fn field_tensors(&self) -> impl Iterator<Item = FieldTensor> {
+        self.fields.iter().flat_map(FieldSpec::tensors)
+    }
+}

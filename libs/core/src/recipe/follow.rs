@@ -1,0 +1,134 @@
+//! Which views of an image tensor masks, depth and boxes can follow.
+
+use super::error::{RecipeError, wrong};
+use super::spec::{CropSpec, OpSpec, Recipe, ViewSpec};
+use crate::draw::PaddingMode;
+
+/// What follows the views.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Follower {
+    /// Levels of the nearest pixel.
+    Levels,
+    /// Levels between pixels.
+    SmoothLevels,
+    /// A second image.
+    Colours,
+    /// Boxes.
+    Boxes,
+}
+
+/// Checks that the recipe has a tensor `like` and that `name` can have the geometry of each of its views.
+///
+/// # Errors
+/// There is no such tensor, or a view moves pixels as `follower` cannot.
+pub(super) fn check(
+    recipe: &Recipe,
+    name: &str,
+    like: &str,
+    follower: Follower,
+) -> Result<(), RecipeError> {
+    let key = format!("{}.{name}.like", follower.list());
+    let Some(tensor) = recipe.tensors.iter().find(|tensor| tensor.name == like) else {
+        let known: Vec<&str> = recipe.tensors.iter().map(|tensor| tensor.name.as_str()).collect();
+        let known = known.join(", ");
+        let rule = format!("must be the name of an image tensor of the recipe, one of: {known}");
+        return Err(wrong(key, format!("`{like}`"), rule));
+    };
+    let whole = recipe.image_ops.iter().find_map(|op| follower.lacks_op(op));
+    let of_views = || tensor.views.iter().find_map(|view| follower.lacks(view));
+    match whole.or_else(of_views) {
+        None => Ok(()),
+        Some(part) => {
+            let rule = format!(
+                "has a view with {part}, which {} cannot follow: leave it out, or name another tensor",
+                follower.plural()
+            );
+            Err(wrong(key, format!("`{like}`"), rule))
+        }
+    }
+}
+
+/// Whether all views of the tensor `like` show a box that can be resized to any size.
+pub(super) fn takes_any_size(recipe: &Recipe, like: &str) -> bool {
+    let tensor = recipe.tensors.iter().find(|tensor| tensor.name == like);
+    let mut views = tensor.into_iter().flat_map(|tensor| &tensor.views);
+    views.all(|ViewSpec { crop, ops }| {
+        let warps = |op: &OpSpec| {
+            matches!(
+                op,
+                OpSpec::Rotation { .. } | OpSpec::Affine { .. } | OpSpec::Perspective { .. }
+            )
+        };
+        matches!(crop, CropSpec::RandomResized { .. } | CropSpec::Resize) && !ops.iter().any(warps)
+    })
+}
+
+// === impl Follower ===
+
+impl Follower {
+    /// The list of the recipe that it is written in.
+    fn list(self) -> &'static str {
+        if self == Self::Boxes { "fields" } else { "tensors" }
+    }
+
+    fn plural(self) -> &'static str {
+        match self {
+            Self::Levels => "masks",
+            Self::SmoothLevels => "levels with interpolation = \"bilinear\"",
+            Self::Colours => "colours",
+            Self::Boxes => "boxes",
+        }
+    }
+
+    /// The first part of a view that it cannot follow.
+    fn lacks(self, view: &ViewSpec) -> Option<&'static str> {
+        let crop = match view.crop {
+            CropSpec::Base { .. } => Some("crop base"),
+            CropSpec::WindowOfBase { .. } => Some("crop window_of_base"),
+            CropSpec::Random { padding_mode, .. } if self == Self::Boxes => match padding_mode {
+                PaddingMode::Constant => None,
+                PaddingMode::Edge => Some("padding_mode edge"),
+                PaddingMode::Reflect => Some("padding_mode reflect"),
+                PaddingMode::Symmetric => Some("padding_mode symmetric"),
+            },
+            CropSpec::RandomResized { .. }
+            | CropSpec::CenterAfterResize { .. }
+            | CropSpec::RandomAfterResize { .. }
+            | CropSpec::Resize
+            | CropSpec::Random { .. }
+            | CropSpec::Center { .. } => None,
+        };
+        crop.or_else(|| view.ops.iter().find_map(|op| self.lacks_op(op)))
+    }
+
+    fn lacks_op(self, op: &OpSpec) -> Option<&'static str> {
+        let warps = matches!(self, Self::Levels | Self::Colours);
+        match op {
+            OpSpec::Rotation { .. } if !warps => Some("op rotation"),
+            OpSpec::Affine { .. } if !warps => Some("op affine"),
+            OpSpec::Perspective { .. } if !warps => Some("op perspective"),
+            OpSpec::RandAugment(_) => Some("op rand_augment"),
+            OpSpec::TrivialAugmentWide(_) => Some("op trivial_augment_wide"),
+            OpSpec::AutoAugment(_) => Some("op auto_augment"),
+            OpSpec::TimmRandAugment(_) => Some("op timm_rand_augment"),
+            OpSpec::TimmAugMix(_) => Some("op timm_aug_mix"),
+            OpSpec::Python { .. } => Some("op python"),
+            OpSpec::Flip { .. }
+            | OpSpec::ColorJitter { .. }
+            | OpSpec::Grayscale { .. }
+            | OpSpec::GaussianBlur { .. }
+            | OpSpec::Solarize { .. }
+            | OpSpec::Invert { .. }
+            | OpSpec::Posterize { .. }
+            | OpSpec::Equalize { .. }
+            | OpSpec::AutoContrast { .. }
+            | OpSpec::Sharpness { .. }
+            | OpSpec::PilBlur { .. }
+            | OpSpec::GaussianNoise { .. }
+            | OpSpec::Rotation { .. }
+            | OpSpec::Affine { .. }
+            | OpSpec::Perspective { .. }
+            | OpSpec::Erase { .. } => None,
+        }
+    }
+}

@@ -1,0 +1,148 @@
+//! Fields of a recipe: what they mean written out, what is refused, where they lie.
+
+use headwater_core::recipe::{FieldKind, FieldSpec};
+use headwater_core::{Digest, Dtype, Layout, Recipe};
+use serde_json::{Value, json};
+
+fn with(fields: &[Value]) -> Result<Recipe, String> {
+    let parse = |field: &Value| serde_json::from_value::<FieldSpec>(field.clone());
+    let fields: Result<Vec<_>, _> = fields.iter().map(parse).collect();
+    let fields = fields.map_err(|error| error.to_string())?;
+    let recipe = Recipe { fields, ..Recipe::preset("imagenet-eval", Dtype::U8).expect("a preset") };
+    recipe.validate().map_err(|error| error.to_string())?;
+    Ok(recipe)
+}
+
+fn refused(field: Value) -> String {
+    with(&[field]).expect_err("a field that is wrong")
+}
+
+#[test]
+fn a_field_is_read_from_its_name_unless_it_says_otherwise() {
+    let recipe = with(&[
+        json!({"name": "txt", "kind": "text"}),
+        json!({"name": "n", "field": "count|cnt", "kind": "int"}),
+        json!({"name": "ids", "field": "txt", "kind": "tokens", "tokenizer": "a.json", "length": 3}),
+    ]);
+    let recipe = recipe.expect("a recipe");
+    assert_eq!(recipe.sibling_fields(), ["txt", "count|cnt"]);
+    let written = serde_json::to_string(&recipe).expect("plain data");
+    let again: Recipe = serde_json::from_str(&written).expect("what was written");
+    assert_eq!((again.digest(), &again), (recipe.digest(), &recipe));
+}
+
+#[test]
+fn a_recipe_without_fields_is_what_it_was() {
+    let recipe = with(&[]).expect("a recipe");
+    assert!(!serde_json::to_string(&recipe).expect("plain data").contains("fields"));
+    let plain = Recipe::preset("imagenet-eval", Dtype::U8).expect("a preset");
+    assert_eq!(recipe.digest(), plain.digest());
+}
+
+#[test]
+fn the_place_of_a_tokenizer_is_no_part_of_a_recipe_and_its_bytes_are() {
+    let digest = |path: &str, sha256: &str| -> Digest {
+        let keys = json!({"name": "ids", "kind": "tokens", "tokenizer": path, "length": 3});
+        let mut recipe = with(&[keys]).expect("a recipe");
+        recipe
+            .set_tokenizers(|asked| (asked == path).then(|| sha256.repeat(64)).ok_or(()))
+            .expect("a file");
+        recipe.validate().expect("a recipe still");
+        recipe.digest()
+    };
+    assert_eq!(digest("a.json", "1"), digest("b/a.json", "1"));
+    assert_ne!(digest("a.json", "1"), digest("a.json", "2"));
+}
+
+#[test]
+fn tensors_of_fields_lie_between_images_and_labels() {
+    let recipe = with(&[
+        json!({"name": "caption", "kind": "text", "bytes_max": 300}),
+        json!({"name": "box", "kind": "npy", "dtype": "f64", "shape": [2, 3]}),
+        json!({"name": "ids", "kind": "tokens", "tokenizer": "a.json", "length": 5, "dtype": "i32"}),
+        json!({"name": "n", "kind": "int"}),
+        json!({"name": "tags", "kind": "multi_hot", "classes": 7}),
+    ]);
+    let layout = Layout::new(&recipe.expect("a recipe"), 4);
+    let shapes: Vec<_> = layout
+        .tensors()
+        .iter()
+        .map(|tensor| (tensor.name.as_str(), tensor.dtype, tensor.shape(4), tensor.is_image))
+        .collect();
+    let expected = [
+        ("images", Dtype::U8, vec![4, 3, 224, 224], true),
+        ("caption", Dtype::U8, vec![4, 300], false),
+        ("caption_sizes", Dtype::I64, vec![4], false),
+        ("box", Dtype::F64, vec![4, 2, 3], false),
+        ("ids", Dtype::I32, vec![4, 5], false),
+        ("ids_mask", Dtype::Bool, vec![4, 5], false),
+        ("n", Dtype::I64, vec![4], false),
+        ("tags", Dtype::U8, vec![4, 7], false),
+        ("labels", Dtype::I64, vec![4], false),
+    ];
+    assert_eq!(shapes, expected);
+    assert_eq!(layout.part_regions(1, 2).len(), expected.len());
+}
+
+#[test]
+fn what_is_wrong_with_a_field_is_said_with_its_key() {
+    let said = refused(json!({"name": "caption", "kind": "text", "byte_max": 3}));
+    assert!(said.contains("`caption`") && said.contains("unknown field `byte_max`"), "{said}");
+    assert!(refused(json!({"kind": "int"})).contains("`name`"));
+    assert!(refused(json!({"name": "n", "kind": "whole"})).contains("unknown variant `whole`"));
+    let keys = [
+        (json!({"name": "2n", "kind": "int"}), "fields[0].name"),
+        (json!({"name": "labels", "kind": "int"}), "fields[0].name"),
+        (json!({"name": "images", "kind": "int"}), "fields[0].name"),
+        (json!({"name": "masks", "kind": "int"}), "fields[0].name"),
+        (json!({"name": "n", "field": "a||b", "kind": "int"}), "fields[0].field"),
+        (json!({"name": "n", "kind": "float", "dtype": "f16"}), "fields[0].dtype"),
+        (json!({"name": "n", "kind": "text", "bytes_max": 0}), "fields[0].bytes_max"),
+        (
+            json!({"name": "n", "kind": "text", "bytes_max": 1, "default": "ab"}),
+            "fields[0].default",
+        ),
+        (json!({"name": "n", "kind": "npy", "dtype": "bf16", "shape": [2]}), "fields[0].dtype"),
+        (json!({"name": "n", "kind": "npy", "dtype": "f32", "shape": [0]}), "fields[0].shape"),
+        (
+            json!({"name": "n", "kind": "npy", "dtype": "f32", "shape": [65536, 65536, 65536, 65536, 2]}),
+            "fields[0]",
+        ),
+        (
+            json!({"name": "n", "kind": "npz", "member": "", "dtype": "f32", "shape": [1]}),
+            "fields[0].member",
+        ),
+        (json!({"name": "n", "kind": "multi_hot", "classes": 0}), "fields[0].classes"),
+        (json!({"name": "n", "kind": "json", "path": "a", "as": "int"}), "fields[0].path"),
+        (json!({"name": "n", "kind": "json", "path": "/a", "as": "array"}), "fields[0].shape"),
+        (
+            json!({"name": "n", "kind": "json", "path": "/a", "as": "int", "dtype": "i32"}),
+            "fields[0].dtype",
+        ),
+        (
+            json!({"name": "n", "kind": "json", "path": "/a", "as": "int", "truncate": true}),
+            "fields[0].truncate",
+        ),
+        (json!({"name": "n", "kind": "tokens", "length": 3}), "fields[0].tokenizer"),
+        (json!({"name": "n", "kind": "tokens", "sha256": "ab", "length": 3}), "fields[0].sha256"),
+        (json!({"name": "n", "kind": "tokens", "tokenizer": "a", "length": 0}), "fields[0].length"),
+    ];
+    for (field, key) in keys {
+        let said = refused(field);
+        assert!(said.starts_with(&format!("`recipe.{key}` is ")), "{said}");
+    }
+    let twice = [json!({"name": "a", "kind": "text"}), json!({"name": "a_sizes", "kind": "int"})];
+    assert!(with(&twice).expect_err("a name twice").starts_with("`recipe.fields[1].name`"));
+    let many: Vec<Value> =
+        (0..65).map(|number| json!({"name": format!("n{number}"), "kind": "int"})).collect();
+    assert!(with(&many).expect_err("too many").contains("at most 64"));
+}
+
+#[test]
+fn a_field_with_a_default_need_not_be_there() {
+    let spec = |keys: Value| serde_json::from_value::<FieldSpec>(keys).expect("a field");
+    assert!(spec(json!({"name": "n", "kind": "int"})).is_required());
+    let default = spec(json!({"name": "n", "kind": "int", "default": 7}));
+    assert!(!default.is_required());
+    assert!(matches!(default.kind, FieldKind::Int { default: Some(7) }));
+}
