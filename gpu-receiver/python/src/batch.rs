@@ -52,7 +52,7 @@ impl Batch {
     /// All tensors by name. Fields that differ in size are there without their padding.
     fn all(&self) -> PyResult<impl Iterator<Item = (String, Tensor)>> {
         let layout = self.received.layout().tensors();
-        let plain = (0..layout.len()).filter(|index| !self.is_padded(&layout[*index].name));
+        let plain = (0..layout.len()).filter(move |index| !self.is_padded(&layout[*index].name));
         let packed = self.packed()?.iter().flat_map(Packed::tensors);
         let tensors = plain.map(|index| self.at(index)).chain(packed);
         let all = tensors.chain(self.drawn().iter().cloned());
