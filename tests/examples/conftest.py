@@ -16,7 +16,9 @@ DATASETS = {
     "photos": "photos-*.tar",
     "train": "photos-{000000..000002}.tar",
     "validation": "photos-000003.tar",
+    "captioned": "../fields/fields.tar",
 }
+TOKENIZER = ROOT / "tests" / "data" / "fields" / "clip-tokenizer.json"
 LIMIT_S = 300
 
 
@@ -65,6 +67,7 @@ def services(tmp_path_factory):
     try:
         address = started[0].address
         arguments = ["--listen", "127.0.0.1:0", "--threads", "1", "--storage", address]
+        arguments += ["--set", f'augment.tokenizers=["{TOKENIZER}"]']
         started.append(Service(folder / "augment.log", "augment", *arguments))
         yield Services(*started)
     finally:
