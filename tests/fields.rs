@@ -133,7 +133,7 @@ fn a_field_that_no_sample_has_is_refused_with_the_fields_there_are() {
     let mut recipe = recipe();
     recipe.fields[3].field = "caption".to_owned();
     let said = open(&fleet.config(), recipe).err().expect("no receiver").to_string();
-    assert!(said.contains("has a field `caption` (recipe.fields, `caption`)"), "{said}");
+    assert!(said.contains("has a field `caption` (`caption` of the recipe)"), "{said}");
     assert!(said.contains("only `blob`, `box.npy`, `cls`"), "{said}");
 }
 

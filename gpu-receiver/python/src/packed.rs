@@ -88,7 +88,7 @@ impl Packed {
         if let Ok(slice) = index.cast::<PySlice>() {
             let slice = slice.indices(self.len() as isize)?;
             let at = |number: usize| (slice.start + number as isize * slice.step) as usize;
-            let objects = (0..slice.slicelength as usize).map(|number| self.object(py, at(number)));
+            let objects = (0..slice.slicelength).map(|number| self.object(py, at(number)));
             let objects: Vec<_> = objects.collect::<PyResult<_>>()?;
             return Ok(PyList::new(py, objects)?.into_any());
         }

@@ -256,7 +256,7 @@ impl Ledger {
                 worker.compared += 1;
                 true
             }
-            Verify::Sampled => id.0 % SAMPLED_EVERY == 0,
+            Verify::Sampled => id.0.is_multiple_of(SAMPLED_EVERY),
             Verify::Off => false,
         };
         if !compared {

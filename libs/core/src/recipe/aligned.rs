@@ -169,7 +169,7 @@ impl AlignedSpec {
             return Err(wrong(key("offset"), offset, "must be a finite number"));
         }
         let is_float_level = *dtype == Dtype::F32 && !self.has_colours();
-        if !is_float_level && !(is_unscaled(scale) && is_zero(offset)) {
+        if !(is_float_level || is_unscaled(scale) && is_zero(offset)) {
             let rule = "belongs to levels of dtype f32: leave scale and offset out";
             return Err(wrong(key("scale"), scale, rule));
         }

@@ -115,7 +115,8 @@ mod tests {
 
     /// The definition, batch by batch.
     fn plain(groups: &[u32], global_batch: usize) -> (Vec<Vec<u32>>, Vec<Vec<u32>>) {
-        let (mut full, mut open): (Vec<Vec<u32>>, Vec<(u32, Vec<u32>)>) = (Vec::new(), Vec::new());
+        let mut full: Vec<Vec<u32>> = Vec::new();
+        let mut open: Vec<(u32, Vec<u32>)> = Vec::new();
         for (place, &group) in groups.iter().enumerate() {
             if !open.iter().any(|(of, _)| *of == group) {
                 open.push((group, Vec::new()));
