@@ -105,6 +105,12 @@ fn of_length(file: &Tokenizer, spec: &TokensSpec) -> Result<Tokenizer, tokenizer
     let direction = file.get_truncation().map_or(TruncationDirection::Right, |own| own.direction);
     let truncation = TruncationParams { max_length: length, direction, ..Default::default() };
     tokenizer.with_padding(Some(padding));
+    let special = tokenizer.get_post_processor().map_or(0, |own| own.added_tokens(false));
+    if length < special {
+        let rule =
+            format!("its special tokens need a length of {special}, and the field has {length}");
+        return Err(rule.into());
+    }
     tokenizer.with_truncation(Some(truncation))?;
     Ok(tokenizer)
 }

@@ -142,7 +142,7 @@ mod tests {
         assert_eq!(
             said,
             "no sample of dataset `photos` has a field `txt|TEXT` (`caption` of the recipe), only \
-             `jpg`, `cls`: name one of these as its `field`, or leave the field out"
+             `cls`, `jpg`: name one of these as its `field`, or leave the field out"
         );
         let text = serde_json::json!({"name": "txt", "kind": "text", "default": ""});
         assert!(check_siblings(&photos, &[spec(text)]).is_ok());

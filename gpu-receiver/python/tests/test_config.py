@@ -58,7 +58,8 @@ PRESETS = (
         (
             {"datasets": "a", "dtype": "bf17"},
             "keyword dtype: `recipe.dtype` is `bf17`: must be one of `bf16`, `f16`, `f32`, `u8`, "
-            "`fp8_e4m3`, `mxfp8_e4m3`, `e8m0`, `i64`, `bool`",
+            "`fp8_e4m3`, `mxfp8_e4m3`, `e8m0`, `i64`, `f64`, `i8`, "
+            "`i16`, `i32`, `u16`, `u32`, `bool`",
         ),
         (
             {"datasets": "a", "recipe": SMALL, "dtype": "f32"},

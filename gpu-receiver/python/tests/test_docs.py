@@ -34,6 +34,8 @@ def test_what_is_named_is_there_and_called_as_it_is(make, document):
     # What is drawn for a batch of views of one size.
     asked = [{"mixing": {}}, {"patches": {"kind": "ijepa", "patch": 16}}, {"patches": {"kind": "random", "patch": 16}}]
     drawn = [next(iter(make(recipe="imagenet-train", batch_size=2, **one))) for one in asked]
+    captioned = {"preset": "imagenet-train", "fields": [{"name": "caption", "kind": "text", "field": "cls"}]}
+    drawn.append(next(iter(make(recipe=captioned, batch_size=2))))
     objects = {"loader": [loader], "batch": [batch, *drawn], "tensor": [batch.global_crops]}
     named = re.findall(r"\b(loader|batch|tensor)\.(\w+)(\(?)", (PROJECT / document).read_text())
     assert named

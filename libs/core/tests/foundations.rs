@@ -140,9 +140,15 @@ fn a_dtype_has_one_name_everywhere() {
         ("e8m0", 1),
         ("f16", 2),
         ("f32", 4),
+        ("f64", 8),
         ("fp8_e4m3", 1),
+        ("i16", 2),
+        ("i32", 4),
         ("i64", 8),
+        ("i8", 1),
         ("mxfp8_e4m3", 1),
+        ("u16", 2),
+        ("u32", 4),
         ("u8", 1),
     ];
     assert!(sizes.into_iter().eq(expected));

@@ -35,6 +35,7 @@ __all__ = [
     "LinkError",
     "Loader",
     "MessageError",
+    "Packed",
     "Renderer",
     "Sample",
     "SlotsError",

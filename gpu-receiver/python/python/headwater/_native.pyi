@@ -18,6 +18,7 @@ __all__ = [
     "Batch",
     "Iteration",
     "Loader",
+    "Packed",
     "Renderer",
     "Sample",
     "Tensor",

@@ -3,6 +3,8 @@
 //! Sources: torchvision `transforms.{RandomRotation, RandomAffine, RandomPerspective}` and
 //! `functional._get_inverse_affine_matrix`; Pillow `Image.rotate`.
 
+use std::fmt::{self, Write as _};
+
 use super::key::DrawRng;
 use super::params::{DrawnOp, Filter};
 use super::sines::sin_cos;
@@ -34,14 +36,37 @@ pub(super) fn rotation(degrees: f64, view: Extent) -> [f64; 6] {
         return [0.0, 1.0, 0.0, -1.0, 0.0, height];
     }
     let angle = -degrees.to_radians();
-    // In decimal digits, as Python rounds.
-    let round = |value: f64| format!("{value:.PLACES$}").parse().unwrap_or(value);
     let (sin, cos) = sin_cos(angle);
-    let (sin, cos) = (round(sin), round(cos));
+    let (sin, cos) = (rounded(sin), rounded(cos));
     let (x, y) = (width / 2.0, height / 2.0);
     let across = cos * -x + sin * -y + 0.0 + x;
     let down = -sin * -x + cos * -y + 0.0 + y;
     [cos, sin, across, -sin, cos, down]
+}
+
+/// A number from -1 to 1 to [`PLACES`] decimal digits, as Python's `round` does it.
+fn rounded(value: f64) -> f64 {
+    let mut digits = Digits { bytes: [0; PLACES + 3], len: 0 };
+    let written = write!(digits, "{value:.PLACES$}");
+    let text = std::str::from_utf8(&digits.bytes[..digits.len]).unwrap_or_default();
+    written.ok().and_then(|()| text.parse().ok()).unwrap_or(value)
+}
+
+/// A number in decimal digits: sign, one digit, a point, [`PLACES`] digits. No memory of the heap is taken for it.
+struct Digits {
+    bytes: [u8; PLACES + 3],
+    len: usize,
+}
+
+// === impl Digits ===
+
+impl fmt::Write for Digits {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        let free = self.bytes.get_mut(self.len..self.len + text.len()).ok_or(fmt::Error)?;
+        free.copy_from_slice(text.as_bytes());
+        self.len += text.len();
+        Ok(())
+    }
 }
 
 /// torchvision's `_get_inverse_affine_matrix`: `degrees` clockwise about `centre`, `shear` in degrees.
