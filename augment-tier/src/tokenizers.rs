@@ -8,8 +8,8 @@ use std::sync::Arc;
 use headwater_core::recipe::TokensSpec;
 use sha2::{Digest as _, Sha256};
 use tokenizers::{
-    PaddingDirection, PaddingParams, PaddingStrategy, Tokenizer, TruncationDirection,
-    TruncationParams,
+    PaddingDirection, PaddingParams, PaddingStrategy, PostProcessor as _, Tokenizer,
+    TruncationDirection, TruncationParams,
 };
 
 use crate::error::AugmentError;
