@@ -11,7 +11,7 @@ use headwater_core::draw::{Extent, Filter};
 use crate::image::Planes;
 use crate::simd::Simd;
 
-/// Where pixels come from. A pixel whose centre is at (x, y) comes from what [`Map::at`] says.
+/// Where pixels come from. A pixel whose centre is at (x, y) comes from what its variant says.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Map {
     /// (m0 x + m1 y + m2, m3 x + m4 y + m5).
