@@ -90,7 +90,7 @@ fn a_worker_without_a_usable_driver_renders_on_the_processor_and_says_why() {
 fn a_worker_without_a_usable_compiler_of_kernels_says_so() {
     let libraries = empty(&[NVRTC]);
     let folders = path(&[libraries.path(), &emulation::cuda().join("driver")]);
-    let words = ["augment.backend is `cuda`", "NVRTC", "libnvrtc.so: it has no nvrtc"];
+    let words = ["augment.backend is `cuda`", "NVRTC", "libnvrtc.so.13: it has no nvrtc"];
     refuses_to_start(&folders, "augment.backend=cuda", &words);
 }
 

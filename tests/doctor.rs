@@ -336,4 +336,6 @@ fn cuda_libraries_say_their_versions() {
     let said = doctor(&[("LD_LIBRARY_PATH", libraries)], &[]);
     said.has("cuda driver library", "ok", "libcuda.so CUDA 13.0");
     said.has("nvrtc", "ok", "13.0");
+    let old = [("LD_LIBRARY_PATH", libraries), ("EMULATED_CUDA_VERSION", "12040")];
+    doctor(&old, &[]).has("nvrtc", "wrong", "it is of CUDA 13.0, and the driver takes CUDA 12.4");
 }

@@ -259,6 +259,21 @@ fn without_nvrtc_a_gpu_is_refused_where_it_is_forced_and_left_alone_where_it_is_
     assert!(log.contains("NVRTC (libnvrtc.so) is not found"), "{log}");
 }
 
+/// Its machine code would not load: with CUDA 12's driver NVRTC 13 is as good as none, and doctor says so too.
+#[test]
+fn an_nvrtc_newer_than_the_driver_is_refused_by_name() {
+    let mut fleet = fleet();
+    let old = [("EMULATED_CUDA_VERSION", "12040")];
+    let (code, said) = refused(&mut fleet, emulation::cuda(), &old, &["augment.backend=cuda"]);
+    assert_eq!(code, Some(1), "{said}");
+    let named = "it is of CUDA 13.0, and the driver takes CUDA 12.4: install NVRTC 12 beside it";
+    assert!(said.contains(named), "{said}");
+    let same = [old[0], ("EMULATED_NVRTC_VERSION", "12.9")];
+    emulate(&mut fleet, emulation::cuda(), &same);
+    let worker = fleet.add_worker(&cuda(&fleet));
+    assert!(fleet.worker(worker).log().contains("back end backend=\"cuda "), "{}", fleet.worker(worker).log());
+}
+
 /// A file of compiled kernels that is as it was written, whatever is in it.
 fn kept(code: &[u8]) -> Vec<u8> {
     let sum = xxhash_rust::xxh3::xxh3_64(code);

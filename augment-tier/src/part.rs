@@ -8,12 +8,13 @@ mod memory;
 mod rows;
 mod scales;
 
+use std::ptr::NonNull;
 use std::sync::Arc;
 use std::time::Duration;
 
 use headwater_core::recipe::RawSpec;
 use headwater_core::{Dtype, Recipe};
-use headwater_transport::{part_checksum, row_checksum};
+use headwater_transport::{Pins, part_checksum, row_checksum};
 
 pub(crate) use fields::shown;
 pub use fields::{SampleFault, SampleFields};
@@ -282,6 +283,15 @@ impl<'a, R> RowSink<'a, R> {
 impl<R: RowBytes> ViewSink for RowSink<'_, R> {
     fn row(&mut self, tensor: usize, view: usize) -> &mut [u8] {
         self.row.region_mut(self.plan.first_region[tensor] + view)
+    }
+
+    fn device_row(
+        &mut self,
+        tensor: usize,
+        view: usize,
+        pins: &dyn Pins,
+    ) -> Option<NonNull<[u8]>> {
+        self.row.device_region(self.plan.first_region[tensor] + view, pins)
     }
 
     fn block_scales(&mut self, tensor: usize, view: usize) -> &mut [u8] {

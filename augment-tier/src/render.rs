@@ -10,6 +10,7 @@ mod followers;
 mod painter;
 mod python;
 
+use std::ptr::NonNull;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -18,6 +19,7 @@ use headwater_core::draw::{CropBox, DrawKey, DrawnOp, Extent, SampleParams, View
 use headwater_core::recipe::{BaseSpec, DecodeLimits, DecodeScaling};
 use headwater_core::{Dtype, Recipe, SampleId};
 use headwater_trace::{Span, Tier};
+use headwater_transport::Pins;
 
 use crate::decode::{DecodeError, DecodeFailure, DecodedCache, Decoder, EntryTable, Wanted};
 use crate::image::Planes;
@@ -64,6 +66,17 @@ pub trait ViewSink {
     /// exactly `3 * height * width` elements of the tensor's dtype, whatever they hold now.
     /// It is asked for once per view, and every byte is written once.
     fn row(&mut self, tensor: usize, view: usize) -> &mut [u8];
+
+    /// The memory of [`ViewSink::row`] for a device that writes to it by itself before `render_all` returns; `None` where
+    /// it cannot, and the row is asked for instead.
+    fn device_row(
+        &mut self,
+        _tensor: usize,
+        _view: usize,
+        _pins: &dyn Pins,
+    ) -> Option<NonNull<[u8]>> {
+        None
+    }
 
     /// The row of the scales of that view's blocks, where the tensor's dtype has blocks:
     /// `3 * height * blocks` bytes. It is asked for once per such view, after its row.

@@ -46,17 +46,20 @@ fn for_gpu(gpu: bool) -> Vec<Check> {
             "it comes with NVIDIA's driver; in a container, NVIDIA's runtime mounts it",
         ),
         management(gpu),
-        plain(
-            "nvrtc",
-            &NVRTC,
-            Library::nvrtc_version,
-            gpu,
-            "pip install nvidia-cuda-nvrtc, and put its folder `lib` on LD_LIBRARY_PATH; without it \
-             the processor augments, unless augment.cuda_cache_dir has the kernels already",
-        ),
+        compiler(gpu),
     ];
     checks.extend(jpeg(gpu));
     checks
+}
+
+/// The compiler of kernels, as the program looks for it: one whose machine code the driver takes.
+fn compiler(gpu: bool) -> Check {
+    let remedy = "pip install nvidia-cuda-nvrtc, and put its folder `lib` on LD_LIBRARY_PATH; without it \
+                  the processor augments, unless augment.cuda_cache_dir has the kernels already";
+    match headwater_cuda::check_nvrtc() {
+        Err(error) if !error.is_absent() => Check::wrong("nvrtc", error.reason(), remedy),
+        _ => plain("nvrtc", &NVRTC, Library::nvrtc_version, gpu, remedy),
+    }
 }
 
 /// A library and its version.

@@ -28,6 +28,7 @@ if [ ! -d "$done" ]; then
         "$here/nvrtc.cpp" -ldl
     wait "$first"
     ln -s libcuda.so.1 "$making/libcuda.so"
+    ln -s libnvrtc.so "$making/libnvrtc.so.13"
     mkdir "$making/driver"
     ln -s ../libcuda.so.1 "$making/driver/libcuda.so.1"
     ln -s ../libcuda.so.1 "$making/driver/libcuda.so"

@@ -80,7 +80,8 @@ API CUresult cuInit(unsigned flags) {
 }
 
 API CUresult cuDriverGetVersion(int* version) {
-    *version = 13000;
+    static const char* value = setting("EMULATED_CUDA_VERSION");
+    *version = value ? std::atoi(value) : 13000;
     return CUDA_SUCCESS;
 }
 

@@ -22,6 +22,8 @@ extern thread_local int capture_mode;
 
 // Whether operations are run as soon as they are asked for: EMULATED_CUDA=eager.
 bool eager();
+// EMULATED_CUDA_VERSION: the release that the driver says it is made for, 13000 by default;
+// EMULATED_NVRTC_VERSION, 13.0 by default, that of NVRTC.
 // EMULATED_CUDA_MEMORY_BYTES, 1 GiB by default.
 size_t memory_bytes();
 // EMULATED_CUDA_CAPABILITY, 9.0 by default; ten times the major number, and the minor one.

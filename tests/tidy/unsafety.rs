@@ -3,7 +3,7 @@
 use crate::tree::{code, files, read, root};
 
 /// Files that hold unsafe code, each with why it cannot do without.
-const ROOMS: [(&str, &str); 55] = [
+const ROOMS: [(&str, &str); 58] = [
     ("libs/core/tests/allocations.rs", "an allocator that counts"),
     ("augment-tier/tests/allocations.rs", "an allocator that counts"),
     ("augment-tier/src/cuda/memory.rs", "memory from the GPU's driver"),
@@ -18,13 +18,16 @@ const ROOMS: [(&str, &str); 55] = [
     ("augment-tier/src/decode/turbo.rs", "the JPEG library is C"),
     ("augment-tier/src/ops/level.rs", "rounds what is known to be in range"),
     ("augment-tier/src/ops/resize/rearrange.rs", "vectors of several instruction sets"),
-    ("libs/cuda/src/compile.rs", "NVRTC is C"),
+    ("libs/cuda/src/nvrtc.rs", "NVRTC is C"),
+    ("libs/cuda/src/libraries.rs", "asks the GPU's driver for its version"),
     ("libs/cuda/src/current.rs", "the GPU's driver is C"),
     ("libs/cuda/src/device_slot.rs", "copies to a GPU on its own"),
     ("libs/cuda/src/device_slot/window.rs", "vouches for a twin's memory"),
     ("libs/cuda/src/event.rs", "the GPU's driver is C"),
     ("libs/cuda/src/expander.rs", "launches a kernel"),
     ("libs/cuda/src/gpu.rs", "the GPU's driver is C"),
+    ("libs/cuda/src/host_pins.rs", "the GPU's driver is C"),
+    ("augment-tier/src/cuda/rows.rs", "vouches for rows that a GPU writes"),
     ("libs/cuda/src/memory.rs", "memory of a GPU"),
     ("libs/cuda/src/peer_writes.rs", "descriptors of a GPU's memory"),
     ("libs/cuda/src/pinned.rs", "memory from the GPU's driver"),

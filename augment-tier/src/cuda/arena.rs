@@ -55,6 +55,8 @@ pub(super) struct Row {
     pub(super) view: usize,
     pub(super) offset: u64,
     pub(super) bytes: u64,
+    /// Number of its record.
+    pub(super) record: u32,
 }
 
 /// A load that is complete.

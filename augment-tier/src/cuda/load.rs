@@ -40,6 +40,8 @@ pub(super) struct Load {
     coded_bytes: u64,
     taps: [Taps; 2],
     ops: Vec<OpRecord>,
+    /// Memory for the next load's records.
+    spare: Vec<u8>,
 }
 
 #[derive(Debug, Default)]
@@ -81,6 +83,7 @@ impl Load {
             coded_bytes: 0,
             taps: Default::default(),
             ops: Vec::new(),
+            spare: Vec::new(),
         }
     }
 
@@ -168,9 +171,10 @@ impl Load {
                 let params = &params.views()[number];
                 let source = params.base.map_or(source, |base| bases[base]);
                 let out = Out::Row { table: tables.of_tensor(tensor), dtype: spec.dtype };
+                let record = self.records.views.len() as u32;
                 let offset = self.view(VIEWS, source, (params, passes), spec.extent(), out)?;
                 let bytes = self.rows_bytes - offset;
-                self.rows.push(Row { sample, tensor, view, offset, bytes });
+                self.rows.push(Row { sample, tensor, view, offset, bytes, record });
                 number += 1;
             }
         }
@@ -297,12 +301,20 @@ impl Load {
         at
     }
 
+    /// Takes the records of a load that is on the device back: their memory serves the next one.
+    pub(super) fn give_back(&mut self, mut records: Vec<u8>) {
+        records.clear();
+        self.spare = records;
+    }
+
     /// Where everything lies, with tables that the tensors look up.
-    pub(super) fn seal(&self, tables: &Tables) -> Sealed {
+    pub(super) fn seal(&mut self, tables: &Tables) -> Sealed {
         let records_at = self.used;
         let coded_at = records_at + self.records_bytes(tables);
         let rows_at = coded_at + padded(self.coded_bytes);
-        let mut writer = self.records.writer(records_at, rows_at, tables);
+        self.place_rows();
+        let bytes = std::mem::take(&mut self.spare);
+        let mut writer = self.records.writer((records_at, bytes), rows_at, tables);
         let views = writer.views();
         let mut launches = Vec::new();
         for stage in self.stages.iter().filter(|stage| !stage.tiles.is_empty()) {
@@ -330,6 +342,21 @@ impl Load {
             launches,
             coded: (coded_at, rows_at),
             rows: (rows_at, self.rows_bytes),
+        }
+    }
+
+    /// Puts the rows of each view side by side, in the order of their samples, as they lie in a part: many of them are
+    /// copied there together. It takes no more room than in the order in which they came, because all rows of a tensor
+    /// begin at multiples of the same number.
+    fn place_rows(&mut self) {
+        let Self { rows, records, .. } = self;
+        rows.sort_by_key(|row| (row.tensor, row.view));
+        let mut end = 0;
+        for row in rows {
+            let place = &mut records.views[row.record as usize];
+            row.offset = u64::next_multiple_of(end, place.element_bytes.into());
+            place.places.out = row.offset;
+            end = row.offset + row.bytes;
         }
     }
 

@@ -114,21 +114,22 @@ impl Records {
         (end - begin).into()
     }
 
-    /// Begins to write at a place of the arena, while rows lie at another. The first table is the
-    /// one that changes nothing.
-    pub(super) fn writer(&self, at: u64, rows_at: u64, tables: &Tables) -> Writer {
-        let mut writer = Writer { at, bytes: Vec::new(), views: 0 };
-        let levels = writer.list(tables::levels());
-        let tables: Vec<u64> =
-            tables.bytes().map(|table| writer.list(table.iter().copied())).collect();
-        let weights = self.weights.iter().flat_map(|weight| weight.to_le_bytes());
-        let weights = writer.list(weights);
-        let spans = writer.list(self.spans.as_flattened().iter().flat_map(|n| n.to_le_bytes()));
-        let mut ops = Vec::with_capacity(self.ops.len() * OP_BYTES);
-        self.ops.iter().for_each(|op| op.write(&mut ops));
-        let ops = writer.list(ops);
-        let mut views = Vec::with_capacity(self.views.len() * VIEW_BYTES);
-        for (view, table) in self.views.iter().zip(&self.tables) {
+    /// Begins to write to `bytes`, which is empty and lies at a place of the arena, while rows lie at
+    /// another. The first table is the one that changes nothing.
+    pub(super) fn writer(
+        &self,
+        (at, bytes): (u64, Vec<u8>),
+        rows_at: u64,
+        tables: &Tables,
+    ) -> Writer {
+        let mut writer = Writer { at, bytes, views: 0 };
+        let levels = writer.list(|bytes| bytes.extend(tables::levels()));
+        let list_table = |table: &[u8]| writer.list(|bytes| bytes.extend_from_slice(table));
+        let tables: Vec<u64> = tables.bytes().map(list_table).collect();
+        let weights = writer.words(&self.weights, |weight| weight.to_le_bytes());
+        let spans = writer.words(self.spans.as_flattened(), |number| number.to_le_bytes());
+        let ops = writer.list(|bytes| self.ops.iter().for_each(|op| op.write(bytes)));
+        let views = self.views.iter().zip(&self.tables).map(|(view, table)| {
             let places = Places {
                 out: view.places.out + table.map_or(0, |_| rows_at),
                 across: spans + view.places.across * SPAN_BYTES as u64,
@@ -138,9 +139,9 @@ impl Records {
                 table: table.map_or(levels, |table| tables[table]),
                 ..view.places
             };
-            ViewRecord { places, ..*view }.write(&mut views);
-        }
-        writer.views = writer.list(views);
+            ViewRecord { places, ..*view }
+        });
+        writer.views = writer.list(|bytes| views.for_each(|view| view.write(bytes)));
         writer
     }
 }
@@ -155,24 +156,33 @@ impl Writer {
 
     /// Writes tiles; where they lie.
     pub(super) fn tiles(&mut self, tiles: &[TileRecord]) -> u64 {
-        let mut bytes = Vec::with_capacity(tiles.len() * TILE_BYTES);
-        tiles.iter().for_each(|tile| tile.write(&mut bytes));
-        self.list(bytes)
+        self.list(|bytes| tiles.iter().for_each(|tile| tile.write(bytes)))
     }
 
     /// Writes numbers of views; where they lie.
     pub(super) fn numbers(&mut self, numbers: &[u32]) -> u64 {
-        self.list(numbers.iter().flat_map(|number| number.to_le_bytes()))
+        self.words(numbers, |number| number.to_le_bytes())
     }
 
     pub(super) fn into_bytes(self) -> Vec<u8> {
         self.bytes
     }
 
-    fn list<I: IntoIterator<Item = u8>>(&mut self, bytes: I) -> u64 {
+    /// Writes words side by side; where they lie. Half of what a photo needs beside its pixels are weights of
+    /// taps, so they are not appended byte by byte.
+    fn words<T: Copy>(&mut self, words: &[T], bytes_of: impl Fn(T) -> [u8; 4]) -> u64 {
+        self.list(|bytes| {
+            let start = bytes.len();
+            bytes.resize(start + 4 * words.len(), 0);
+            let (to, _) = bytes[start..].as_chunks_mut::<4>();
+            to.iter_mut().zip(words).for_each(|(to, word)| *to = bytes_of(*word));
+        })
+    }
+
+    fn list(&mut self, append: impl FnOnce(&mut Vec<u8>)) -> u64 {
         let start = self.bytes.len().next_multiple_of(ALIGN_BYTES as usize);
         self.bytes.resize(start, 0);
-        self.bytes.extend(bytes);
+        append(&mut self.bytes);
         self.at + start as u64
     }
 }

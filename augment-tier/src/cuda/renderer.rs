@@ -14,7 +14,7 @@ use super::decode::{Coder, Orders};
 use super::device::{Device, DeviceError};
 use super::job::{Decoded, Job, Pending};
 use super::load::Load;
-use super::rows::hand_out;
+use super::rows::{Direct, hand_out};
 use super::tables::Tables;
 use super::tally::{Counts, Tally};
 use crate::backend::SampleRenderer;
@@ -217,8 +217,9 @@ impl<D: Device> CudaRenderer<D> {
         let Some(device) = self.device.as_mut().filter(|_| !self.load.is_empty()) else {
             return Ok(());
         };
-        let sealed = self.load.seal(&self.tables);
+        let mut sealed = self.load.seal(&self.tables);
         device.upload(sealed.records.0, &sealed.records.1)?;
+        self.load.give_back(std::mem::take(&mut sealed.records.1));
         if !self.coder.batch.is_empty() {
             let Orders { bytes, launches } = self.coder.batch.orders(sealed.coded);
             device.upload(sealed.coded.0, &bytes)?;
@@ -227,24 +228,35 @@ impl<D: Device> CudaRenderer<D> {
         self.make_views(&sealed)?;
         let (rows_at, rows_bytes) = sealed.rows;
         let statuses_at = self.coder.batch.statuses_at(rows_at);
-        let statuses_bytes = rows_at - statuses_at;
+        let statuses = (statuses_at, rows_at - statuses_at);
         let Some(device) = &mut self.device else { return Ok(()) };
-        let mut found = device.download(statuses_at, statuses_bytes + rows_bytes)?;
+        let rows = (self.load.rows(), rows_at);
+        let direct = Direct::all(device, job.recipe, rows, job.sinks);
+        let mut found = match &direct {
+            Some(rows) => rows.download(device, statuses)?,
+            None => device.download(statuses.0, statuses.1 + rows_bytes)?,
+        };
         let amiss = self.coder.batch.amiss(found);
         self.tally.decoded((self.coder.batch.len() - amiss.len()) as u64);
         if !amiss.is_empty() {
             self.decode_amiss(job, &amiss)?;
             self.make_views(&sealed)?;
             let Some(device) = &mut self.device else { return Ok(()) };
-            found = device.download(statuses_at, statuses_bytes + rows_bytes)?;
+            found = match &direct {
+                Some(rows) => rows.download(device, statuses)?,
+                None => device.download(statuses.0, statuses.1 + rows_bytes)?,
+            };
         }
-        let rows = &found[statuses_bytes as usize..];
+        let rows = &found[statuses.1 as usize..];
         let mut samples = 0;
         for row in self.load.rows() {
             if matches!(job.outcomes[row.sample], Some(Err(_))) {
                 continue;
             }
             samples += u64::from((row.tensor, row.view) == (0, 0));
+            if direct.is_some() {
+                continue;
+            }
             let bytes = &rows[row.offset as usize..][..row.bytes as usize];
             if let Err(error) = hand_out(job.recipe, row, bytes, &mut *job.sinks[row.sample]) {
                 job.note(row.sample, Err(error));

@@ -8,9 +8,10 @@ use std::time::Duration;
 use cudarc::driver::result::{self, DriverError};
 use cudarc::driver::sys::{self, CUevent_flags};
 use cudarc::driver::{CudaEvent, CudaStream};
-use headwater_cuda::{CudaError, Pinned, check_clock, said};
+use headwater_cuda::{CudaError, HostPins, Pinned, check_clock, said};
+use headwater_transport::Pins;
 
-use super::device::{Device, DeviceError, JpegError, JpegImage, Launch};
+use super::device::{Device, DeviceError, DirectRow, JpegError, JpegImage, Launch};
 use super::driver::Gpu;
 use super::measure::Stopwatch;
 use super::memory::JpegsOnGpu;
@@ -33,6 +34,7 @@ pub(super) struct GpuStream {
     /// Bytes of it that copies under way may still read.
     staged: usize,
     rows: Option<Pinned>,
+    pins: HostPins,
     jpegs: JpegStream,
 }
 
@@ -79,8 +81,9 @@ impl GpuStream {
         let jpegs =
             JpegsOnGpu { gpu: Arc::clone(gpu), stream: Arc::clone(&stream), settings: nvjpeg };
         let jpegs = JpegStream::new(Box::new(jpegs));
-        let gpu = Arc::clone(gpu);
-        Ok(Self { gpu, stream, done, arena, arena_bytes, staging, staged: 0, rows: None, jpegs })
+        let pins = HostPins::new(Arc::clone(gpu.context()));
+        let (gpu, staged, rows) = (Arc::clone(gpu), 0, None);
+        Ok(Self { gpu, stream, done, arena, arena_bytes, staging, staged, rows, pins, jpegs })
     }
 
     fn check(&self, offset: u64, bytes: u64) {
@@ -138,10 +141,39 @@ impl GpuStream {
         Ok(())
     }
 
+    /// Copies rows to the host's memory: those that lie side by side at both ends as one.
+    ///
+    /// # Safety
+    /// As [`Device::download_rows`] has it; until `wait` has seen the copies' end.
+    unsafe fn write_rows(&mut self, rows: &[DirectRow]) -> Result<(), DriverError> {
+        self.gpu.context().bind_to_thread()?;
+        let mut rest = rows;
+        while let Some((first, others)) = rest.split_first() {
+            let (start, mut bytes) = (first.to.cast::<u8>(), first.to.len());
+            let follows = |row: &DirectRow, bytes: usize| {
+                row.offset == first.offset + bytes as u64
+                    && row.to.cast::<u8>().addr().get() == start.addr().get() + bytes
+            };
+            rest = others;
+            while let Some((next, others)) = rest.split_first().filter(|(row, _)| follows(row, bytes)) {
+                bytes += next.to.len();
+                rest = others;
+            }
+            // SAFETY: the place is within the arena, `download_rows` has checked that, and the memory is the
+            // caller's word.
+            unsafe {
+                let (to, from) = (start.as_ptr().cast::<c_void>(), self.arena + first.offset);
+                let stream = self.stream.cu_stream();
+                sys::cuMemcpyDtoHAsync_v2(to, from, bytes, stream).result()?;
+            }
+        }
+        Ok(())
+    }
+
     fn read(&mut self, offset: u64, bytes: usize) -> Result<&[u8], DriverError> {
         self.gpu.context().bind_to_thread()?;
         self.rows(bytes)?;
-        if let Some(rows) = &mut self.rows {
+        if let Some(rows) = self.rows.as_mut().filter(|_| bytes > 0) {
             let to = &mut rows.as_mut_slice()[..bytes];
             // SAFETY: the place is within the arena. The memory is neither read nor written to
             // before `wait` below has seen the copy's end.
@@ -211,6 +243,23 @@ impl Device for GpuStream {
             result::launch_kernel(function, grid, block, shared_bytes, stream, &mut arguments)
         }
         .map_err(doing)
+    }
+
+    fn pins(&self) -> Option<&dyn Pins> {
+        Some(&self.pins)
+    }
+
+    unsafe fn download_rows(
+        &mut self,
+        rows: &[DirectRow],
+        offset: u64,
+        bytes: u64,
+    ) -> Result<&[u8], DeviceError> {
+        rows.iter().for_each(|row| self.check(row.offset, row.to.len() as u64));
+        // SAFETY: the caller's word; `download` waits for the copies' end, and where that cannot be seen the
+        // device has failed, so that it copies no more.
+        unsafe { self.write_rows(rows) }.map_err(failed("download rows"))?;
+        self.download(offset, bytes)
     }
 
     fn download(&mut self, offset: u64, bytes: u64) -> Result<&[u8], DeviceError> {

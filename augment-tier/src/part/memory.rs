@@ -1,6 +1,8 @@
 //! Where the rows of one sample lie.
 
-use headwater_transport::PartRow;
+use std::ptr::NonNull;
+
+use headwater_transport::{PartRow, Pins};
 
 /// One sample's row of every region of a part.
 pub trait RowBytes {
@@ -9,6 +11,14 @@ pub trait RowBytes {
     /// # Panics
     /// There is no region `i`.
     fn region_mut(&mut self, i: usize) -> &mut [u8];
+
+    /// The same for a device that writes there by itself; `None` where it cannot.
+    ///
+    /// # Panics
+    /// There is no region `i`.
+    fn device_region(&mut self, _i: usize, _pins: &dyn Pins) -> Option<NonNull<[u8]>> {
+        None
+    }
 }
 
 /// Row `row` of `rows` of regions that lie in plain memory.
@@ -24,6 +34,10 @@ pub struct SliceRow<'a, 'b> {
 impl RowBytes for PartRow {
     fn region_mut(&mut self, i: usize) -> &mut [u8] {
         Self::region_mut(self, i)
+    }
+
+    fn device_region(&mut self, i: usize, pins: &dyn Pins) -> Option<NonNull<[u8]>> {
+        Self::device_region(self, i, pins)
     }
 }
 

@@ -17,7 +17,7 @@ fn nvcc_compiles_the_kernels_without_a_register_in_memory() {
 #[test]
 #[ignore = "needs NVRTC: scripts/test.sh has it"]
 fn nvrtc_makes_machine_code_as_a_worker_asks_for_it() {
-    let code = ARCHITECTURES.map(|architecture| compile(&SOURCE, architecture).unwrap());
+    let code = ARCHITECTURES.map(|architecture| compile(&SOURCE, architecture, 0).unwrap());
     for code in &code {
         // ELF for NVIDIA's GPUs, with both kernels.
         assert_eq!((&code[..4], &code[18..20]), (&b"\x7fELF"[..], &190u16.to_le_bytes()[..]));
@@ -27,6 +27,6 @@ fn nvrtc_makes_machine_code_as_a_worker_asks_for_it() {
         }
     }
     assert!(code.windows(2).all(|two| two[0] != two[1]));
-    let error = compile(&SOURCE, "sm_1").unwrap_err().to_string();
+    let error = compile(&SOURCE, "sm_1", 0).unwrap_err().to_string();
     assert!(error.contains("sm_1"), "{error}");
 }

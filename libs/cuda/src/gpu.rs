@@ -13,7 +13,7 @@ use crate::compile::compile;
 use crate::cubin_cache::CubinCache;
 use crate::error::CudaError;
 use crate::kernels::KernelSource;
-use crate::libraries::check_driver;
+use crate::libraries::{check_driver, driver_version};
 
 /// The oldest GPUs, by major and minor number, that kernels are compiled for: CUDA 13 knows no older
 /// ones.
@@ -86,7 +86,7 @@ impl Gpu {
         {
             return Ok(module);
         }
-        let code = compile(source, &architecture)?;
+        let code = compile(source, &architecture, driver_version())?;
         let module = self.context.load_module(Ptx::from_binary(code.clone()));
         let module = module.map_err(self.failed("load kernels"))?;
         // Only what the driver has taken is kept.
@@ -142,16 +142,6 @@ fn is_of_the_code(error: DriverError) -> bool {
             | Error::CUDA_ERROR_SHARED_OBJECT_INIT_FAILED
             | Error::CUDA_ERROR_NOT_FOUND
     )
-}
-
-/// As in 13000 for CUDA 13.0; 0 where the driver does not say.
-fn driver_version() -> i32 {
-    let mut version = 0;
-    // SAFETY: the driver was opened before, and the place for the number is ours.
-    match unsafe { sys::cuDriverGetVersion(&mut version) }.result() {
-        Ok(()) => version,
-        Err(_) => 0,
-    }
 }
 
 /// What the driver says of an error.

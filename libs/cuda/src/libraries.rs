@@ -1,11 +1,15 @@
 //! Whether CUDA's libraries can be used on this machine.
 //!
 //! cudarc panics at the first call of a library that is absent or lacks a function, so every way into
-//! it asks here first. cudarc looks for the same file names in the same order.
+//! it asks here first. cudarc looks for the driver's file names in the same order.
+#![allow(unsafe_code)]
 
 use std::sync::OnceLock;
 
-use headwater_dylib::{CUDA_DRIVER, DylibError, NVRTC};
+use cudarc::driver::sys;
+use headwater_dylib::{CUDA_DRIVER, DylibError};
+
+use crate::nvrtc::Nvrtc;
 
 /// Functions of the driver that this project calls, through cudarc too.
 pub const DRIVER_FUNCTIONS: &[&str] = &[
@@ -58,17 +62,6 @@ pub const DRIVER_FUNCTIONS: &[&str] = &[
 /// Not in drivers before CUDA 12.8, and only needed to time kernels.
 const CLOCK_FUNCTION: &str = "cuEventElapsedTime_v2";
 
-/// Functions of NVRTC that this project calls, through cudarc too.
-const NVRTC_FUNCTIONS: &[&str] = &[
-    "nvrtcCompileProgram",
-    "nvrtcCreateProgram",
-    "nvrtcDestroyProgram",
-    "nvrtcGetCUBIN",
-    "nvrtcGetCUBINSize",
-    "nvrtcGetProgramLog",
-    "nvrtcGetProgramLogSize",
-];
-
 /// Checks that the NVIDIA driver is installed and has every function that is called.
 ///
 /// # Errors
@@ -86,11 +79,24 @@ pub fn check_clock() -> Result<(), DylibError> {
     CUDA_DRIVER.open_with(&[CLOCK_FUNCTION]).map(drop)
 }
 
-/// Checks that NVRTC is installed and has every function that is called.
+/// The CUDA release that the driver is made for, as in 12040 for CUDA 12.4; 0 where there is none, or it does not say.
+#[must_use]
+pub fn driver_version() -> i32 {
+    if check_driver().is_err() {
+        return 0;
+    }
+    let mut version = 0;
+    // SAFETY: the driver has just been found to have the function, and the place for the number is ours.
+    match unsafe { sys::cuDriverGetVersion(&mut version) }.result() {
+        Ok(()) => version,
+        Err(_) => 0,
+    }
+}
+
+/// Checks that there is an NVRTC whose machine code the driver takes; without a driver, that there is one.
 ///
 /// # Errors
-/// It is absent or cannot be used; the error says why.
-pub(crate) fn check_nvrtc() -> Result<(), DylibError> {
-    static CHECKED: OnceLock<Result<(), DylibError>> = OnceLock::new();
-    CHECKED.get_or_init(|| NVRTC.open_with(NVRTC_FUNCTIONS).map(drop)).clone()
+/// It is absent, cannot be used, or is newer than the driver; the error says why.
+pub fn check_nvrtc() -> Result<(), DylibError> {
+    Nvrtc::for_driver(driver_version()).map(drop)
 }

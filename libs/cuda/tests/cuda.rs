@@ -16,7 +16,7 @@ fn nvcc_compiles_the_receivers_kernel_without_a_register_in_memory() {
 #[ignore = "needs NVRTC: scripts/test.sh has it"]
 fn nvrtc_makes_the_receivers_machine_code() {
     for architecture in ARCHITECTURES {
-        let code = compile(&LEVELS, architecture).unwrap();
+        let code = compile(&LEVELS, architecture, 0).unwrap();
         let name = EXPAND_LEVELS.to_bytes();
         assert!(code.windows(name.len()).any(|bytes| bytes == name), "{architecture}");
     }

@@ -9,10 +9,10 @@ pub const CUDA_DRIVER: Dylib = Dylib {
     remedy: "install it; in a container, ask for the GPU, and NVIDIA's runtime mounts it",
 };
 
-/// The run-time compiler of CUDA kernels. `cudarc` looks for the names in this order too.
+/// The run-time compiler of CUDA kernels, the newest first. All names have the functions that are used.
 pub const NVRTC: Dylib = Dylib {
     what: "NVRTC (libnvrtc.so)",
-    sonames: &["libnvrtc.so", "libnvrtc.so.13", "libnvrtc.so.12"],
+    sonames: &["libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"],
     remedy: "install the CUDA toolkit or PyPI's nvidia-cuda-nvrtc, and put its folder into \
              LD_LIBRARY_PATH",
 };

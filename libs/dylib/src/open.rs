@@ -53,6 +53,21 @@ impl Dylib {
         })
     }
 
+    /// As [`Dylib::load`], of those files that `judge` has nothing to say against.
+    ///
+    /// # Errors
+    /// No file exists, or none opens, has all functions, and is accepted.
+    pub fn load_accepted<T: FunctionTable>(
+        &self,
+        judge: impl Fn(&T) -> Result<(), String>,
+    ) -> Result<(T, Opened), DylibError> {
+        self.first(|opened| {
+            let table = T::fill(&opened).map_err(|symbol| opened.lacks(&symbol))?;
+            judge(&table).map_err(|reason| format!("{}: {reason}", opened.soname))?;
+            Ok((table, opened))
+        })
+    }
+
     /// Opens the file that [`Dylib::open`] opens, and checks that it has these functions. For
     /// libraries that somebody else opens by the same names in the same order.
     ///

@@ -1,10 +1,14 @@
 //! Samples rendered into memory of their own, numbered.
 
+use std::sync::Arc;
+
+use anyhow::{Error, Result};
 use headwater_augment::backend::SampleRenderer;
 use headwater_augment::cuda::CodedImage;
-use headwater_augment::part::{SampleRows, render_into_rows};
+use headwater_augment::part::{PartPlan, PartScales, SampleRows, render_into_rows};
 use headwater_augment::render::{PartSample, RenderError, RenderKey, Rendered};
-use headwater_core::{Recipe, SampleId};
+use headwater_core::{Layout, Recipe, Region, SampleId};
+use headwater_transport::{PartBuffer, PartMemory, PartRow};
 
 /// What a sample's draws follow from here: its number.
 pub(super) fn key(number: usize) -> RenderKey {
@@ -30,10 +34,48 @@ pub(super) fn render_coded<'a>(
     first: usize,
     rows: &mut [SampleRows],
 ) -> Vec<Result<Rendered, RenderError>> {
+    render_into_rows(renderer, recipe, &samples(images, first), rows)
+}
+
+fn samples<'a>(images: impl Iterator<Item = CodedImage<'a>>, first: usize) -> Vec<PartSample<'a>> {
     let sample = |(number, (encoded, entries))| {
         let key = key(number);
         PartSample { key, encoded, entries, siblings: &[], label: -1 }
     };
-    let samples: Vec<PartSample<'_>> = (first..).zip(images).map(sample).collect();
-    render_into_rows(renderer, recipe, &samples, rows)
+    (first..).zip(images).map(sample).collect()
+}
+
+/// A part in memory as workers have it, which is rendered again and again.
+pub(super) struct PartInMemory<'a> {
+    plan: &'a PartPlan,
+    scales: PartScales,
+    rows: Vec<PartRow>,
+}
+
+// === impl PartInMemory ===
+
+impl<'a> PartInMemory<'a> {
+    /// # Errors
+    /// There is no memory.
+    pub(super) fn new(plan: &'a PartPlan, samples: usize) -> Result<Self> {
+        let layout = Layout::new(plan.recipe(), samples as u32);
+        let regions: Arc<[Region]> = layout.part_regions(0, samples as u32).into();
+        let memory = PartMemory::new(PartMemory::bytes_for(&regions)).map_err(Error::msg)?;
+        let part = PartBuffer::in_memory(regions, memory, drop)?;
+        Ok(Self { plan, scales: PartScales::of(plan.recipe()), rows: part.into_rows(samples) })
+    }
+
+    /// Renders images, numbered from `first` on, and sums their bytes; how many were good.
+    pub(super) fn render<'i>(
+        &mut self,
+        renderer: &mut dyn SampleRenderer,
+        images: impl Iterator<Item = CodedImage<'i>>,
+        first: usize,
+    ) -> u64 {
+        let mut rows: Vec<&mut PartRow> = self.rows.iter_mut().collect();
+        let samples = samples(images, first);
+        let ends = self.plan.render_samples(renderer, &self.scales, &samples, &mut rows);
+        rows.into_iter().for_each(|row| _ = row.checksum());
+        ends.iter().filter(|end| end.is_ok()).count() as u64
+    }
 }

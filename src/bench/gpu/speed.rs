@@ -1,6 +1,6 @@
 //! How fast: kernels by the GPU's clock, decoders and whole back ends by the machine's.
 
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -9,11 +9,11 @@ use anyhow::Result;
 use headwater_augment::backend::Backend;
 use headwater_augment::cuda::KernelTime;
 use headwater_augment::decode::{DecodeLimits, Decoder};
-use headwater_augment::part::SampleRows;
+use headwater_augment::part::PartPlan;
 use headwater_augment::render::RenderKey;
 use headwater_core::Recipe;
 
-use super::rows::{key, render_coded};
+use super::rows::{PartInMemory, key};
 use super::{Gpu, PART_SAMPLES, begun, operations};
 
 /// What renders, and what decodes for it.
@@ -91,7 +91,8 @@ impl Gpu {
         Ok(decoded.into_inner() as f64 / started.elapsed().as_secs_f64())
     }
 
-    /// Images per second by a recipe on all threads, parts in turn, on the GPU or on the processor.
+    /// Images per second by a recipe on all threads, parts in turn, on the GPU or on the processor: to memory as workers
+    /// have it, checksums included.
     ///
     /// # Errors
     /// The GPU cannot be had, or has left samples to the processor.
@@ -109,25 +110,26 @@ impl Gpu {
                 (image, if side == Side::GpuDecoding { entries } else { &[][..] })
             })
         };
-        let fresh = || vec![SampleRows::new(recipe, 0); PART_SAMPLES];
-        let renderers = begun(renderers, |renderer| {
-            render_coded(&mut **renderer, recipe, part(0), 0, &mut fresh());
+        let plan = PartPlan::new(Arc::new(recipe.clone()));
+        let begun = begun(renderers, |renderer| {
+            PartInMemory::new(&plan, PART_SAMPLES)?.render(&mut **renderer, part(0), 0);
             anyhow::Ok(())
         })?;
+        let mut renderers = Vec::new();
+        for renderer in begun {
+            renderers.push((renderer, PartInMemory::new(&plan, PART_SAMPLES)?));
+        }
         let before = self.cuda.counts();
         let (parts, rendered) = (AtomicUsize::new(0), Mutex::new(0));
         let started = Instant::now();
         thread::scope(|scope| {
-            for mut renderer in renderers {
+            for (mut renderer, mut memory) in renderers {
                 let (parts, rendered) = (&parts, &rendered);
                 scope.spawn(move || {
-                    let mut rows = fresh();
                     let mut good = 0u64;
                     while started.elapsed() < time {
                         let first = parts.fetch_add(1, Ordering::Relaxed) * PART_SAMPLES;
-                        let ends =
-                            render_coded(&mut *renderer, recipe, part(first), first, &mut rows);
-                        good += ends.iter().filter(|end| end.is_ok()).count() as u64;
+                        good += memory.render(&mut *renderer, part(first), first);
                     }
                     *rendered.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) += good;
                 });

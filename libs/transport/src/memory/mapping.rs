@@ -2,18 +2,32 @@
 //!
 //! Refuses to know what lies in it, and never makes a reference to it.
 
+use std::any::Any;
+use std::fmt;
 use std::io;
 use std::os::fd::AsFd;
 use std::ptr::{self, NonNull};
+use std::sync::OnceLock;
 
 use headwater_core::Region;
 use rustix::mm::{Advice, MapFlags, ProtFlags};
 
+/// A device that can be made to write to this process's memory by itself.
+pub trait Pins: Sync {
+    /// Pins memory for as long as what is given back lives. `None`: the device cannot reach it, and whoever asks
+    /// copies by other means.
+    ///
+    /// # Safety
+    /// The memory stays mapped where it is for as long as what is given back lives.
+    unsafe fn pin(&self, memory: NonNull<[u8]>) -> Option<Box<dyn Any + Send + Sync>>;
+}
+
 /// Page-aligned, readable and mostly writable memory of fixed place and length.
-#[derive(Debug)]
 pub(crate) struct Mapping {
     base: NonNull<u8>,
     len: usize,
+    /// What keeps it pinned, or that it cannot be; known when first asked for.
+    pinned: OnceLock<Option<Box<dyn Any + Send + Sync>>>,
 }
 
 // SAFETY: the struct owns an address range and no thread-bound state; whoever turns it into
@@ -41,7 +55,7 @@ impl Mapping {
         // SAFETY: the kernel chooses the address (null hint, no MAP_FIXED), so no mapping of this
         // process is replaced.
         let base = unsafe { rustix::mm::mmap(ptr::null_mut(), len, protection, flags, file, 0)? };
-        Ok(Self { base: NonNull::new(base.cast()).ok_or(io::ErrorKind::OutOfMemory)?, len })
+        Self::new(base, len)
     }
 
     /// Zeroed memory of this process alone.
@@ -56,7 +70,19 @@ impl Mapping {
                 MapFlags::PRIVATE,
             )?
         };
-        Ok(Self { base: NonNull::new(base.cast()).ok_or(io::ErrorKind::OutOfMemory)?, len })
+        Self::new(base, len)
+    }
+
+    fn new(base: *mut std::ffi::c_void, len: usize) -> io::Result<Self> {
+        let base = NonNull::new(base.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
+        Ok(Self { base, len, pinned: OnceLock::new() })
+    }
+
+    /// Whether a device can write to it; pins it when first asked.
+    pub(crate) fn is_pinned(&self, pins: &dyn Pins) -> bool {
+        let all = NonNull::slice_from_raw_parts(self.base, self.len);
+        // SAFETY: `drop` lets go of it before the memory is unmapped.
+        self.pinned.get_or_init(|| unsafe { pins.pin(all) }).is_some()
     }
 
     pub(crate) fn base(&self) -> NonNull<u8> {
@@ -95,8 +121,16 @@ impl Mapping {
     }
 }
 
+impl fmt::Debug for Mapping {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { base, len, .. } = self;
+        f.debug_struct("Mapping").field("base", base).field("len", len).finish_non_exhaustive()
+    }
+}
+
 impl Drop for Mapping {
     fn drop(&mut self) {
+        self.pinned.take();
         // SAFETY: `base` and `len` are those of a mapping that this value alone owns; every
         // borrower (SlotMemory, PartBuffer) keeps the value alive.
         unsafe { rustix::mm::munmap(self.base.as_ptr().cast(), self.len).ok() };

@@ -8,6 +8,7 @@ use xxhash_rust::xxh3::Xxh3Default;
 
 use super::PartBuffer;
 use crate::memory::checksum::part_checksum;
+use crate::memory::mapping::Pins;
 
 /// One sample's rows of a part: row `row` of every region. The only way to these bytes while it
 /// lives. Dropping one abandons the part, once the others are gone too.
@@ -94,6 +95,22 @@ impl PartRow {
         let (start, len) = self.piece(i);
         // SAFETY: `piece` says that the memory is valid; `&mut self` is the only way to it.
         unsafe { std::slice::from_raw_parts_mut(start.as_ptr(), len) }
+    }
+
+    /// As [`PartRow::region_mut`] for a device that writes there by itself: `None` where it cannot reach the memory. The
+    /// checksum is computed anew afterwards.
+    ///
+    /// # Panics
+    /// There is no region `i`.
+    pub fn device_region(&mut self, i: usize, pins: &dyn Pins) -> Option<NonNull<[u8]>> {
+        if !self.part._memory.is_pinned(pins) {
+            return None;
+        }
+        if self.summed.lent.is_some() || self.summed.regions > 0 {
+            self.summed = Summed::default();
+        }
+        let (start, len) = self.piece(i);
+        Some(NonNull::slice_from_raw_parts(start, len))
     }
 
     /// Start and length of the row of region `i`: valid memory that nothing else reaches while this
