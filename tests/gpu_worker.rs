@@ -271,7 +271,11 @@ fn an_nvrtc_newer_than_the_driver_is_refused_by_name() {
     let same = [old[0], ("EMULATED_NVRTC_VERSION", "12.9")];
     emulate(&mut fleet, emulation::cuda(), &same);
     let worker = fleet.add_worker(&cuda(&fleet));
-    assert!(fleet.worker(worker).log().contains("back end backend=\"cuda "), "{}", fleet.worker(worker).log());
+    assert!(
+        fleet.worker(worker).log().contains("back end backend=\"cuda "),
+        "{}",
+        fleet.worker(worker).log()
+    );
 }
 
 /// A file of compiled kernels that is as it was written, whatever is in it.

@@ -285,12 +285,7 @@ impl<R: RowBytes> ViewSink for RowSink<'_, R> {
         self.row.region_mut(self.plan.first_region[tensor] + view)
     }
 
-    fn device_row(
-        &mut self,
-        tensor: usize,
-        view: usize,
-        pins: &dyn Pins,
-    ) -> Option<NonNull<[u8]>> {
+    fn device_row(&mut self, tensor: usize, view: usize, pins: &dyn Pins) -> Option<NonNull<[u8]>> {
         self.row.device_region(self.plan.first_region[tensor] + view, pins)
     }
 

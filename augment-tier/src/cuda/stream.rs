@@ -155,7 +155,9 @@ impl GpuStream {
                     && row.to.cast::<u8>().addr().get() == start.addr().get() + bytes
             };
             rest = others;
-            while let Some((next, others)) = rest.split_first().filter(|(row, _)| follows(row, bytes)) {
+            while let Some((next, others)) =
+                rest.split_first().filter(|(row, _)| follows(row, bytes))
+            {
                 bytes += next.to.len();
                 rest = others;
             }

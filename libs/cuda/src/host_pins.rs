@@ -51,7 +51,11 @@ impl Pins for HostPins {
             Ok(()) => Some(Box::new(Kept { context: Arc::clone(&self.0), start })),
             Err(error) => {
                 let reason = said(error);
-                tracing::info!(bytes, reason, "memory for parts is not pinned: rows are copied there");
+                tracing::info!(
+                    bytes,
+                    reason,
+                    "memory for parts is not pinned: rows are copied there"
+                );
                 None
             }
         }

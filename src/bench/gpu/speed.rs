@@ -1,7 +1,7 @@
 //! How fast: kernels by the GPU's clock, decoders and whole back ends by the machine's.
 
-use std::sync::{Arc, Mutex};
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 

@@ -1,23 +1,29 @@
 // From bits to coefficients: a segment a thread. Threads of a warp have segments of one image, of about as many
 // symbols each, and each turn of their loop is one symbol, whatever block it belongs to.
 
-// Bits still to be read: those at the left of `window`, and then the words from `at` on.
+// Bits still to be read: those at the left of `window`, and then the words from `at` on. The first of these is loaded
+// long before it is needed: a thread that waits for it keeps its warp waiting.
 struct Bits {
     const u32* words;
     u32 words_len;
     u32 at;
     u32 have;  // bits of the window
+    u32 next;  // the word at `at`, as it lies there
     u64 window;
 };
 
-// Afterwards there are 32 bits at least: more than a code and its value. Behind the last word all are zero.
+// Behind the last word all bits are zero.
+__device__ u32 word_at(const Bits& bits, u32 at) { return at < bits.words_len ? bits.words[at] : 0; }
+
+// Afterwards there are 32 bits at least: more than a code and its value.
 __device__ void refill(Bits& bits) {
     if (bits.have >= 32) return;
-    const u32 word = bits.at < bits.words_len ? bits.words[bits.at] : 0;
+    const u32 word = bits.next;
     const u32 turned = word << 24 | (word & 0xff00u) << 8 | (word >> 8 & 0xff00u) | word >> 24;
     bits.window |= (u64)turned << (32 - bits.have);
     bits.have += 32;
     bits.at++;
+    bits.next = word_at(bits, bits.at);
 }
 
 __device__ void take(Bits& bits, u32 count) {
@@ -29,25 +35,24 @@ __device__ void take(Bits& bits, u32 count) {
 __device__ u32 position(const Bits& bits) { return bits.at * 32 - bits.have; }
 
 __device__ Bits bits_from(const u8* arena, const Jpeg& jpeg, u32 bit) {
-    Bits bits = {(const u32*)(arena + jpeg.coded), jpeg.words_len, bit / 32, 0, 0};
+    Bits bits = {(const u32*)(arena + jpeg.coded), jpeg.words_len, bit / 32, 0, 0, 0};
+    bits.next = word_at(bits, bits.at);
     refill(bits);
     take(bits, bit % 32);
     return bits;
 }
 
 // Symbol, and from bit 8 on the bits of its code, of a code that a lookup does not tell; 0 where there is none. Rare for
-// a thread, but not for the warp that waits for it: hence no bit is looked at that the lookup has seen.
+// a thread, but not for the warp that waits for it: hence all lengths are looked at together.
 __device__ u32 find_long(const HuffmanTable& table, u64 window) {
-    u32 first = table.first, index = table.index;
-#pragma unroll 1
-    for (u32 bits = LOOKUP_BITS + 1; bits <= 16; bits++) {
-        const u32 within = (u32)(window >> (64 - bits)) - first;
-        const u32 count = table.counts[bits - LOOKUP_BITS - 1];
-        if (within < count) return bits << 8 | table.symbols[index + within];
-        index += count;
-        first = (first + count) << 1;
-    }
-    return 0;
+    const u32 code = (u32)(window >> 48);
+    u32 longer = 0;
+#pragma unroll
+    for (u32 n = 0; n < 7; n++) longer += code >= table.ends[n] ? 1 : 0;
+    if (longer == 7) return 0;
+    const u32 bits = LOOKUP_BITS + 1 + longer;
+    const u32 place = (code >> (16 - bits)) + table.places[longer];
+    return bits << 8 | table.symbols[place & 255];
 }
 
 // The value that the first `size` bits stand for.

@@ -9,12 +9,14 @@ pub(super) const SEGMENT_BYTES: usize = 48;
 /// Bytes of a group of segments.
 pub(super) const GROUP_BYTES: u64 = 16;
 /// Bytes of a Huffman table.
-pub(super) const TABLE_BYTES: usize = 1296;
+pub(super) const TABLE_BYTES: usize = 1328;
 /// Components of an image at most.
 pub(super) const COMPONENTS_MAX: usize = 3;
 
 /// Bits that one lookup sees.
 const LOOKUP_BITS: u32 = 9;
+/// Bits of the longest code.
+const CODE_BITS_MAX: u32 = 16;
 
 /// `struct Jpeg`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -163,10 +165,16 @@ pub(super) fn write_table(code: &Code, to: &mut Vec<u8>) {
         left -= windows;
     }
     (0..left).for_each(|_| to.extend([0; 2]));
-    to.extend((first as u16).to_le_bytes());
-    to.extend((index as u16).to_le_bytes());
-    to.extend(&code.counts()[LOOKUP_BITS as usize..]);
-    to.extend([0; 1 + 4]);
+    // Of each longer length: where its codes end, and what makes a symbol's place of a code.
+    let (mut ends, mut places) = ([0_u32; 8], [0_u16; 8]);
+    for (at, &count) in code.counts()[LOOKUP_BITS as usize..].iter().enumerate() {
+        places[at] = (index as u16).wrapping_sub(first as u16);
+        (index, first) = (index + u32::from(count), first + u32::from(count));
+        ends[at] = first << (CODE_BITS_MAX - LOOKUP_BITS - 1 - at as u32);
+        first <<= 1;
+    }
+    write_all(ends, to);
+    places.iter().for_each(|place| to.extend(place.to_le_bytes()));
     to.extend(code.symbols());
     to.resize(end, 0);
 }

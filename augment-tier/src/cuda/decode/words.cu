@@ -86,12 +86,11 @@ static_assert(sizeof(Group) == 16, "decode/record.rs writes 16 bytes");
 
 struct HuffmanTable {
     u16 found[1 << LOOKUP_BITS];  // symbol, and from bit 8 on the bits of its code; 0: longer, or none
-    u16 first, index;             // of longer codes: the first one, and the place of its symbol
-    u8 counts[8];                 // codes of 10, 11, .. 16 bits, and 0
-    u8 padding[4];
+    u32 ends[8];    // of codes of 10, 11, .. 16 bits, as 16 bits: one past the last one; they never fall
+    u16 places[8];  // what is added to such a code for the place of its symbol
     u8 symbols[256];
 };
-static_assert(sizeof(HuffmanTable) == 1296, "decode/record.rs writes 1296 bytes");
+static_assert(sizeof(HuffmanTable) == 1328, "decode/record.rs writes 1328 bytes");
 
 // The image that a block of threads works on, where each image has some of them.
 __device__ const Jpeg& jpeg_of_block(const u8* arena, u64 jpegs, u64 jpegs_len, u32 of) {
