@@ -3,7 +3,7 @@
 use crate::tree::{code, files, read, root};
 
 /// Files that hold unsafe code, each with why it cannot do without.
-const ROOMS: [(&str, &str); 58] = [
+const ROOMS: [(&str, &str); 57] = [
     ("libs/core/tests/allocations.rs", "an allocator that counts"),
     ("augment-tier/tests/allocations.rs", "an allocator that counts"),
     ("augment-tier/src/cuda/memory.rs", "memory from the GPU's driver"),
@@ -27,7 +27,6 @@ const ROOMS: [(&str, &str); 58] = [
     ("libs/cuda/src/expander.rs", "launches a kernel"),
     ("libs/cuda/src/gpu.rs", "the GPU's driver is C"),
     ("libs/cuda/src/host_pins.rs", "the GPU's driver is C"),
-    ("augment-tier/src/cuda/rows.rs", "vouches for rows that a GPU writes"),
     ("libs/cuda/src/memory.rs", "memory of a GPU"),
     ("libs/cuda/src/peer_writes.rs", "descriptors of a GPU's memory"),
     ("libs/cuda/src/pinned.rs", "memory from the GPU's driver"),

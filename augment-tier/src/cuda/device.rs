@@ -1,10 +1,11 @@
 //! What a stream of a GPU is to the rest: memory, copies, launches.
 
 use std::fmt;
-use std::ptr::NonNull;
 
 use headwater_core::draw::Extent;
 use headwater_transport::Pins;
+
+use super::rows::DirectRows;
 
 /// One stream with its memory, the arena.
 ///
@@ -61,20 +62,16 @@ pub trait Device: Send {
         None
     }
 
-    /// Copies rows to the host's memory, and then does as [`Device::download`].
+    /// Writes rows to the host's memory, and then does as [`Device::download`].
     ///
     /// # Errors
     /// The device failed, now or before.
     ///
     /// # Panics
     /// A place is not within the arena, or the device has no [`Device::pins`].
-    ///
-    /// # Safety
-    /// Where rows go is memory that [`Device::pins`] has pinned, no two of them overlap, and nobody looks at it
-    /// before this returns.
-    unsafe fn download_rows(
+    fn download_rows(
         &mut self,
-        _rows: &[DirectRow],
+        _rows: &DirectRows,
         _offset: u64,
         _bytes: u64,
     ) -> Result<&[u8], DeviceError> {
@@ -89,15 +86,6 @@ pub trait Device: Send {
     /// # Panics
     /// The place is not within the arena.
     fn download(&mut self, offset: u64, bytes: u64) -> Result<&[u8], DeviceError>;
-}
-
-/// A row that the device writes to the host's memory by itself.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct DirectRow {
-    /// Place of its first byte in the arena.
-    pub offset: u64,
-    /// Where it goes; as many bytes as it has.
-    pub to: NonNull<[u8]>,
 }
 
 /// A JPEG and where its pixels go.

@@ -35,6 +35,7 @@ mod tiles;
 
 pub use backend::{CodedAlone, CudaBackend, CudaSettings, JpegsAlone};
 pub use decode::{CodedImage, entries_of};
+pub use rows::DirectRows;
 pub use device::{Device, DeviceError, JpegError, JpegImage, Kernel, Launch};
 pub use measure::{KernelTime, MeasureError, Stopwatch};
 pub use nvjpeg::NvJpegSettings;

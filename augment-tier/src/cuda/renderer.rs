@@ -14,7 +14,7 @@ use super::decode::{Coder, Orders};
 use super::device::{Device, DeviceError};
 use super::job::{Decoded, Job, Pending};
 use super::load::Load;
-use super::rows::{Direct, hand_out};
+use super::rows::{DirectRows, hand_out};
 use super::tables::Tables;
 use super::tally::{Counts, Tally};
 use crate::backend::SampleRenderer;
@@ -231,9 +231,9 @@ impl<D: Device> CudaRenderer<D> {
         let statuses = (statuses_at, rows_at - statuses_at);
         let Some(device) = &mut self.device else { return Ok(()) };
         let rows = (self.load.rows(), rows_at);
-        let direct = Direct::all(device, job.recipe, rows, job.sinks);
+        let direct = DirectRows::all(device, job.recipe, rows, job.sinks);
         let mut found = match &direct {
-            Some(rows) => rows.download(device, statuses)?,
+            Some(rows) => device.download_rows(rows, statuses.0, statuses.1)?,
             None => device.download(statuses.0, statuses.1 + rows_bytes)?,
         };
         let amiss = self.coder.batch.amiss(found);
@@ -243,7 +243,7 @@ impl<D: Device> CudaRenderer<D> {
             self.make_views(&sealed)?;
             let Some(device) = &mut self.device else { return Ok(()) };
             found = match &direct {
-                Some(rows) => rows.download(device, statuses)?,
+                Some(rows) => device.download_rows(rows, statuses.0, statuses.1)?,
                 None => device.download(statuses.0, statuses.1 + rows_bytes)?,
             };
         }

@@ -3,22 +3,35 @@
 //!
 //! Where the device can reach the part's memory it writes the rows there by itself; else they come by way of
 //! memory of the device's own.
-#![allow(unsafe_code)]
+
+use std::ptr::NonNull;
 
 use headwater_core::cast::Normalise;
 use headwater_core::{Dtype, Recipe};
 
 use super::arena::Row;
-use super::device::{Device, DeviceError, DirectRow};
+use super::device::Device;
 use crate::ops::amax;
 use crate::render::{RenderError, ViewSink, check_row};
 
-/// Rows that a device writes to their sinks by itself.
-pub(super) struct Direct(Vec<DirectRow>);
+/// A row that a device writes to the host's memory by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct DirectRow {
+    /// Place of its first byte in the arena.
+    pub(super) offset: u64,
+    /// Where it goes; as many bytes as it has.
+    pub(super) to: NonNull<[u8]>,
+}
 
-// === impl Direct ===
+/// Rows that a device writes to their sinks by itself: to memory that its own pins have pinned, no two of them to the
+/// same bytes. Until that is done nobody asks the sinks for them, as the sinks are borrowed for the whole of
+/// `render_all`.
+#[derive(Debug)]
+pub struct DirectRows(Vec<DirectRow>);
 
-impl Direct {
+// === impl DirectRows ===
+
+impl DirectRows {
     /// All rows of a load, which lies at `rows_at`; `None` where something lies behind elements, or one of them goes
     /// where the device cannot reach.
     pub(super) fn all(
@@ -40,18 +53,8 @@ impl Direct {
         rows.iter().map(direct).collect::<Option<_>>().map(Self)
     }
 
-    /// Has the device write them, and gives other bytes of its arena.
-    ///
-    /// # Errors
-    /// The device failed, now or before.
-    pub(super) fn download<'d>(
-        &self,
-        device: &'d mut impl Device,
-        (offset, bytes): (u64, u64),
-    ) -> Result<&'d [u8], DeviceError> {
-        // SAFETY: the device's own pins were asked by `all` for each place. The sinks, which are borrowed for the
-        // whole of `render_all`, have a row each for every view, and are not asked for it while this waits.
-        unsafe { device.download_rows(&self.0, offset, bytes) }
+    pub(super) fn rows(&self) -> &[DirectRow] {
+        &self.0
     }
 }
 

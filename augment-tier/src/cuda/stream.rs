@@ -11,11 +11,12 @@ use cudarc::driver::{CudaEvent, CudaStream};
 use headwater_cuda::{CudaError, HostPins, Pinned, check_clock, said};
 use headwater_transport::Pins;
 
-use super::device::{Device, DeviceError, DirectRow, JpegError, JpegImage, Launch};
+use super::device::{Device, DeviceError, JpegError, JpegImage, Launch};
 use super::driver::Gpu;
 use super::measure::Stopwatch;
 use super::memory::JpegsOnGpu;
 use super::nvjpeg::{JpegStream, NvJpegSettings, Placed};
+use super::rows::{DirectRow, DirectRows};
 
 /// Pinned memory through which a stream's uploads go. Larger ones go in pieces.
 const STAGING_BYTES: usize = 16 << 20;
@@ -142,12 +143,9 @@ impl GpuStream {
     }
 
     /// Copies rows to the host's memory: those that lie side by side at both ends as one.
-    ///
-    /// # Safety
-    /// As [`Device::download_rows`] has it; until `wait` has seen the copies' end.
-    unsafe fn write_rows(&mut self, rows: &[DirectRow]) -> Result<(), DriverError> {
+    fn write_rows(&mut self, rows: &DirectRows) -> Result<(), DriverError> {
         self.gpu.context().bind_to_thread()?;
-        let mut rest = rows;
+        let mut rest = rows.rows();
         while let Some((first, others)) = rest.split_first() {
             let (start, mut bytes) = (first.to.cast::<u8>(), first.to.len());
             let follows = |row: &DirectRow, bytes: usize| {
@@ -161,8 +159,9 @@ impl GpuStream {
                 bytes += next.to.len();
                 rest = others;
             }
-            // SAFETY: the place is within the arena, `download_rows` has checked that, and the memory is the
-            // caller's word.
+            // SAFETY: the place is within the arena, `download_rows` has checked that. That the memory is there to be
+            // written is the word of `DirectRows`, until its caller goes on: `download` waits for the copies' end, and
+            // where that cannot be seen the device has failed and copies no more.
             unsafe {
                 let (to, from) = (start.as_ptr().cast::<c_void>(), self.arena + first.offset);
                 let stream = self.stream.cu_stream();
@@ -251,16 +250,14 @@ impl Device for GpuStream {
         Some(&self.pins)
     }
 
-    unsafe fn download_rows(
+    fn download_rows(
         &mut self,
-        rows: &[DirectRow],
+        rows: &DirectRows,
         offset: u64,
         bytes: u64,
     ) -> Result<&[u8], DeviceError> {
-        rows.iter().for_each(|row| self.check(row.offset, row.to.len() as u64));
-        // SAFETY: the caller's word; `download` waits for the copies' end, and where that cannot be seen the
-        // device has failed, so that it copies no more.
-        unsafe { self.write_rows(rows) }.map_err(failed("download rows"))?;
+        rows.rows().iter().for_each(|row| self.check(row.offset, row.to.len() as u64));
+        self.write_rows(rows).map_err(failed("download rows"))?;
         self.download(offset, bytes)
     }
 
