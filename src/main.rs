@@ -10,6 +10,7 @@ mod cli;
 mod cmd;
 mod dispatch;
 mod doctor;
+mod environment;
 mod flags;
 mod hub;
 mod monitor;
@@ -32,6 +33,7 @@ use std::process::ExitCode;
 use anstyle::AnsiColor;
 
 fn main() -> ExitCode {
+    environment::prepare();
     let cli = cli::Cli::read();
     // Tiers share out what there is; children inherit it.
     headwater_access::raise_open_files();

@@ -3,7 +3,7 @@
 use crate::tree::{code, files, read, root};
 
 /// Files that hold unsafe code, each with why it cannot do without.
-const ROOMS: [(&str, &str); 57] = [
+const ROOMS: [(&str, &str); 59] = [
     ("libs/core/tests/allocations.rs", "an allocator that counts"),
     ("augment-tier/tests/allocations.rs", "an allocator that counts"),
     ("augment-tier/src/cuda/memory.rs", "memory from the GPU's driver"),
@@ -57,6 +57,8 @@ const ROOMS: [(&str, &str); 57] = [
     ("libs/transport/src/packets.rs", "descriptors from a socket"),
     ("libs/transport/src/memory/window.rs", "what a GPU's memory must be"),
     ("libs/transport/src/conformance/window.rs", "vouches for memory in a suite of tests"),
+    ("augment-tier/benches/beside_gpu.rs", "pins nothing"),
+    ("src/environment.rs", "sets a variable before there are threads"),
     ("src/publish/nodrop.rs", "an option of ZeroMQ's, which is C"),
     ("src/bench/storage/map.rs", "mmap and munmap, for a yardstick"),
     ("gpu-receiver/python/src/device.rs", "memory and streams that Python vouches for"),

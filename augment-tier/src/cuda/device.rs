@@ -32,6 +32,22 @@ pub trait Device: Send {
     /// The place is not within the arena.
     fn upload(&mut self, offset: u64, bytes: &[u8]) -> Result<(), DeviceError>;
 
+    /// As [`Device::upload`] of pieces that lie one behind the other there.
+    ///
+    /// # Errors
+    /// The device failed, now or before.
+    ///
+    /// # Panics
+    /// The place is not within the arena.
+    fn upload_pieces(&mut self, offset: u64, pieces: &[&[u8]]) -> Result<(), DeviceError> {
+        let mut at = offset;
+        for piece in pieces {
+            self.upload(at, piece)?;
+            at += piece.len() as u64;
+        }
+        Ok(())
+    }
+
     /// Decodes JPEGs to the arena by the device's own decoder; of each whether that was done. What
     /// was not, the caller decodes. The files stay as they are until the next [`Device::download`].
     /// `engine_load`: share of the images that are tried on the device's engines.

@@ -20,6 +20,7 @@ use super::source::{RESIZE_THREADS, TILE_SHARED_BYTES, finish_block};
 use super::tables::Tables;
 use super::tiles::{self, Needs};
 use crate::ops::resize::{Geometry, Taps};
+use crate::simd::Simd;
 
 /// Whole images whose colours are changed, then bases, then views: each is made of those before.
 const STAGES: usize = 3;
@@ -39,6 +40,7 @@ pub(super) struct Load {
     /// Bytes of the records of images that kernels decode.
     coded_bytes: u64,
     taps: [Taps; 2],
+    simd: Simd,
     ops: Vec<OpRecord>,
     /// Memory for the next load's records.
     spare: Vec<u8>,
@@ -82,6 +84,7 @@ impl Load {
             rows_bytes: 0,
             coded_bytes: 0,
             taps: Default::default(),
+            simd: Simd::best(),
             ops: Vec::new(),
             spare: Vec::new(),
         }
@@ -269,14 +272,14 @@ impl Load {
             record.flags |= KEEPS_WIDTH;
             column += u64::from(across.start);
         } else {
-            columns.compute(&across);
+            columns.compute_by(self.simd, &across);
             record.places.across = self.records.push_taps(columns);
         }
         if down.is_kept() {
             record.flags |= KEEPS_HEIGHT;
             row += u64::from(down.start);
         } else {
-            rows.compute(&down);
+            rows.compute_by(self.simd, &down);
             record.places.down = self.records.push_taps(rows);
         }
         record.places.source =

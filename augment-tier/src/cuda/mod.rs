@@ -35,12 +35,12 @@ mod tiles;
 
 pub use backend::{CodedAlone, CudaBackend, CudaSettings, JpegsAlone};
 pub use decode::{CodedImage, entries_of};
-pub use rows::DirectRows;
 pub use device::{Device, DeviceError, JpegError, JpegImage, Kernel, Launch};
 pub use measure::{KernelTime, MeasureError, Stopwatch};
 pub use nvjpeg::NvJpegSettings;
 pub use proof::ProofError;
 pub use renderer::CudaRenderer;
+pub use rows::DirectRows;
 pub use source::SOURCE;
 pub use steps::{Step, operations};
 pub use tally::{Counts, Tally};

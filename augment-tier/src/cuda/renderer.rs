@@ -221,9 +221,9 @@ impl<D: Device> CudaRenderer<D> {
         device.upload(sealed.records.0, &sealed.records.1)?;
         self.load.give_back(std::mem::take(&mut sealed.records.1));
         if !self.coder.batch.is_empty() {
-            let Orders { bytes, launches } = self.coder.batch.orders(sealed.coded);
-            device.upload(sealed.coded.0, &bytes)?;
-            launches.iter().try_for_each(|launch| device.launch(launch))?;
+            let orders: Orders = self.coder.batch.orders(sealed.coded);
+            device.upload_pieces(sealed.coded.0, &self.coder.batch.pieces(&orders))?;
+            orders.launches.iter().try_for_each(|launch| device.launch(launch))?;
         }
         self.make_views(&sealed)?;
         let (rows_at, rows_bytes) = sealed.rows;

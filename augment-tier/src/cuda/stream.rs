@@ -116,21 +116,45 @@ impl GpuStream {
         Ok(event)
     }
 
-    /// Copies as much as there is staging memory for, after waiting for some where there is none.
-    fn copy_piece(&mut self, offset: u64, bytes: &[u8]) -> Result<usize, DriverError> {
+    /// Copies pieces to the arena, one behind the other from `offset` on: by as few copies as the staging memory is
+    /// large enough for, because each takes the driver's lock.
+    fn copy_pieces(&mut self, offset: u64, pieces: &[&[u8]]) -> Result<(), DriverError> {
         if self.staged + STAGING_ALIGN_BYTES > self.staging.len() {
             self.wait()?;
         }
-        let count = bytes.len().min(self.staging.len() - self.staged);
-        let piece = &mut self.staging.as_mut_slice()[self.staged..][..count];
-        piece.copy_from_slice(&bytes[..count]);
-        // SAFETY: `check` has seen that the place is within the arena, which is alive as long as the
-        // stream. The staging memory is not written to before `wait` has seen the copy's end.
-        unsafe {
-            result::memcpy_htod_async(self.arena + offset, piece, self.stream.cu_stream())?;
+        let (mut at, mut first) = (offset, self.staged);
+        for piece in pieces {
+            let mut rest = *piece;
+            while !rest.is_empty() {
+                if self.staged == self.staging.len() {
+                    at = self.copy_staged(at, first)?;
+                    self.wait()?;
+                    first = 0;
+                }
+                let count = rest.len().min(self.staging.len() - self.staged);
+                let (now, later) = rest.split_at(count);
+                self.staging.as_mut_slice()[self.staged..][..count].copy_from_slice(now);
+                self.staged += count;
+                rest = later;
+            }
         }
-        self.staged = (self.staged + count).next_multiple_of(STAGING_ALIGN_BYTES);
-        Ok(count)
+        self.copy_staged(at, first)?;
+        self.staged = self.staged.next_multiple_of(STAGING_ALIGN_BYTES);
+        Ok(())
+    }
+
+    /// Has the staging memory from `first` on copied to a place; the place behind that.
+    fn copy_staged(&self, at: u64, first: usize) -> Result<u64, DriverError> {
+        let bytes = &self.staging.as_slice()[first..self.staged];
+        if !bytes.is_empty() {
+            // SAFETY: the callers have seen that the place is within the arena, which is alive as long as the
+            // stream. The staging memory is not written to before `wait` has seen the copy's end.
+            unsafe {
+                let stream = self.stream.cu_stream();
+                result::memcpy_htod_async(self.arena + at, bytes, stream)?;
+            }
+        }
+        Ok(at + bytes.len() as u64)
     }
 
     /// Pinned memory for so many bytes of rows.
@@ -201,14 +225,13 @@ impl Device for GpuStream {
     }
 
     fn upload(&mut self, offset: u64, bytes: &[u8]) -> Result<(), DeviceError> {
-        self.check(offset, bytes.len() as u64);
+        self.upload_pieces(offset, &[bytes])
+    }
+
+    fn upload_pieces(&mut self, offset: u64, pieces: &[&[u8]]) -> Result<(), DeviceError> {
+        self.check(offset, pieces.iter().map(|piece| piece.len() as u64).sum());
         self.gpu.context().bind_to_thread().map_err(failed("upload"))?;
-        let mut copied = 0;
-        while copied < bytes.len() {
-            let piece = self.copy_piece(offset + copied as u64, &bytes[copied..]);
-            copied += piece.map_err(failed("upload"))?;
-        }
-        Ok(())
+        self.copy_pieces(offset, pieces).map_err(failed("upload"))
     }
 
     fn decode_jpegs(

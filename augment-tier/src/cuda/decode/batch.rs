@@ -26,9 +26,14 @@ pub(in crate::cuda) struct Batch {
     groups: Vec<[u32; 3]>,
     /// Blocks of threads of `make_samples` and `make_pixels`.
     blocks: [u32; 2],
+    /// What kernels read of each image, as it is copied to the device, and how many bytes that is.
+    inputs: Vec<Vec<u8>>,
+    inputs_bytes: u64,
+    /// Memory for further ones.
+    spare: Vec<Vec<u8>>,
 }
 
-/// What is to be copied to the device and launched there.
+/// What is to be copied to the device behind [`Batch::inputs`], and launched there.
 pub(in crate::cuda) struct Orders {
     pub(in crate::cuda) bytes: Vec<u8>,
     pub(in crate::cuda) launches: [Launch; 3],
@@ -38,17 +43,27 @@ pub(in crate::cuda) struct Orders {
 
 impl Batch {
     pub(in crate::cuda) fn clear(&mut self) {
-        *self = Self::default();
+        let mut spare = std::mem::take(&mut self.spare);
+        spare.append(&mut self.inputs);
+        *self = Self { spare, ..Self::default() };
     }
 
     pub(in crate::cuda) fn is_empty(&self) -> bool {
         self.jpegs.is_empty()
     }
 
-    /// Adds an image that has its place.
-    pub(in crate::cuda) fn push(&mut self, sample: usize, staged: &Staged, room: Room) {
+    /// Adds an image that has its place; takes its bytes and gives other memory for the next one's.
+    pub(in crate::cuda) fn push(
+        &mut self,
+        sample: usize,
+        staged: &Staged,
+        bytes: &mut Vec<u8>,
+        room: Room,
+    ) {
         let number = self.jpegs.len() as u32;
-        let record = staged.record.placed(room.scratch, room.pixels);
+        let record = staged.record.placed(self.inputs_bytes, room.scratch, room.pixels);
+        self.inputs_bytes += bytes.len() as u64;
+        self.inputs.push(std::mem::replace(bytes, self.spare.pop().unwrap_or_default()));
         self.jpegs.push(JpegRecord { first_block: self.blocks, ..record });
         self.samples.push(sample);
         for first in (0..staged.segments).step_by(GROUP_SEGMENTS as usize) {
@@ -69,13 +84,20 @@ impl Batch {
         statuses_end - self.statuses_bytes()
     }
 
-    /// What is to be copied to `at` and up to `end`, and launched then. Statuses are at the end.
-    pub(in crate::cuda) fn orders(&self, (at, end): (u64, u64)) -> Orders {
+    /// All that is to be copied to one place: what kernels read of the images, and their orders.
+    pub(in crate::cuda) fn pieces<'a>(&'a self, orders: &'a Orders) -> Vec<&'a [u8]> {
+        self.inputs.iter().chain([&orders.bytes]).map(Vec::as_slice).collect()
+    }
+
+    /// What is to be copied with the images to `at` and up to `end`, and launched then. Statuses are at the end.
+    pub(in crate::cuda) fn orders(&self, (images, end): (u64, u64)) -> Orders {
+        let at = images + self.inputs_bytes;
         let statuses = self.statuses_at(end);
         let groups = at + padded(JPEG_BYTES * self.jpegs.len() as u64);
         let mut bytes = Vec::with_capacity((end - at) as usize);
         for (record, number) in self.jpegs.iter().zip(0..) {
-            JpegRecord { status: statuses + 4 * number, ..*record }.write(&mut bytes);
+            let record = record.placed(images, 0, 0);
+            JpegRecord { status: statuses + 4 * number, ..record }.write(&mut bytes);
         }
         bytes.resize((groups - at) as usize, 0);
         for [jpeg, first, count] in &self.groups {

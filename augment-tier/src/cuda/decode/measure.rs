@@ -1,7 +1,7 @@
 //! Decoding alone, to be measured: nothing is made of the pixels.
 
 use crate::cuda::arena::{Room, padded};
-use crate::cuda::decode::{Batch, Orders};
+use crate::cuda::decode::{Batch, Coder, Orders};
 use crate::cuda::device::{Device, Kernel};
 use crate::cuda::measure::{KernelTime, MeasureError, Stopwatch, time};
 use crate::cuda::renderer::CudaRenderer;
@@ -64,8 +64,8 @@ impl<D: Device> CudaRenderer<D> {
             if next + padded(records + staged.room.records) > device.arena_bytes() {
                 break;
             }
-            device.upload(room.scratch, &coder.bytes)?;
-            coder.batch.push(number, &staged, room);
+            let Coder { batch, bytes, .. } = coder;
+            batch.push(number, &staged, bytes, room);
             (end, records) = (next, records + staged.room.records);
         }
         if coder.batch.is_empty() {
@@ -73,7 +73,7 @@ impl<D: Device> CudaRenderer<D> {
         }
         let place = (end, end + padded(records));
         let orders = coder.batch.orders(place);
-        device.upload(place.0, &orders.bytes)?;
+        device.upload_pieces(place.0, &coder.batch.pieces(&orders))?;
         let statuses_at = coder.batch.statuses_at(place.1);
         Ok((Some(Ready { orders, statuses: (statuses_at, place.1 - statuses_at) }), unfit))
     }

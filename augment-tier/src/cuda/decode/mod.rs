@@ -101,9 +101,8 @@ impl<D: Device> CudaRenderer<D> {
         let (source, took) = (staged.extent, started.elapsed());
         let image = Decoded { source, extent: source, reduction: 1 };
         let Ok(room) = self.make_room(job, number, image, staged.room)? else { return Ok(None) };
-        let Some(device) = &mut self.device else { return Ok(None) };
-        device.upload(room.scratch, &self.coder.bytes)?;
-        self.coder.batch.push(number, &staged, room);
+        let Coder { batch, bytes, .. } = &mut self.coder;
+        batch.push(number, &staged, bytes, room);
         job.sinks[number].decoded(took);
         job.note(number, Ok(Rendered { source }));
         Ok(Some(()))

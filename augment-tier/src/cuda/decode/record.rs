@@ -85,17 +85,19 @@ fn write_all<const N: usize>(numbers: [u32; N], to: &mut Vec<u8>) {
 // === impl JpegRecord ===
 
 impl JpegRecord {
-    /// The same with places that were counted from `base`.
-    pub(super) fn placed(mut self, base: u64, pixels: u64) -> Self {
+    /// The same, with what kernels read moved by `input`, what they make on the way by `scratch`, and the pixels by
+    /// `pixels`.
+    pub(super) fn placed(mut self, input: u64, scratch: u64, pixels: u64) -> Self {
         for place in [&mut self.coded, &mut self.tables, &mut self.segments] {
-            *place += base;
+            *place += input;
         }
-        self.coefficients += base;
+        self.coefficients += scratch;
         for component in &mut self.components {
-            component.plane += base;
-            component.steps += base;
+            component.plane += scratch;
+            component.steps += input;
         }
-        Self { pixels, ..self }
+        self.pixels += pixels;
+        self
     }
 
     /// Blocks of coefficients.

@@ -23,7 +23,8 @@ pub(in crate::cuda) struct Staged {
     pub(in crate::cuda) extent: Extent,
     /// Room that it needs beside its pixels.
     pub(in crate::cuda) room: Coded,
-    /// Its places are counted from where the scratch memory begins.
+    /// Places of what kernels read are counted from where its bytes begin, those of what they make from where the
+    /// scratch memory does.
     pub(super) record: JpegRecord,
     pub(super) segments: u32,
 }
@@ -31,7 +32,7 @@ pub(in crate::cuda) struct Staged {
 // === impl Staged ===
 
 impl Staged {
-    /// Lays an image out in `to`, which is what is copied to the beginning of its scratch memory.
+    /// Lays an image out in `to`, which is what is copied to the device.
     pub(super) fn lay_out(outline: &Outline<'_>, to: &mut Vec<u8>) -> Self {
         to.clear();
         outline.segments().iter().for_each(|segment| write_segment(segment, to));
@@ -54,10 +55,9 @@ impl Staged {
         set_components(&mut record, outline, to);
         record.coded = to.len() as u64;
         to.extend_from_slice(outline.bytes());
-        to.resize(to.len().next_multiple_of(4), 0);
-        let mut end = padded(to.len() as u64);
-        record.coefficients = end;
-        end += u64::from(record.blocks()) * BLOCK_BYTES;
+        // The next one begins at such a place as well.
+        to.resize(to.len().next_multiple_of(ALIGN_BYTES as usize), 0);
+        let mut end = u64::from(record.blocks()) * BLOCK_BYTES;
         for component in &mut record.components[..record.components_len as usize] {
             end = padded(end);
             component.plane = end;
@@ -65,7 +65,8 @@ impl Staged {
             end += rows * u64::from(component.stride);
         }
         let groups = u64::from(segments.div_ceil(GROUP_SEGMENTS));
-        let records = JPEG_BYTES + groups * GROUP_BYTES + 4 + LISTS * ALIGN_BYTES;
+        let lists = JPEG_BYTES + groups * GROUP_BYTES + 4 + LISTS * ALIGN_BYTES;
+        let records = to.len() as u64 + lists;
         let room = Coded { scratch: end, records };
         Self { extent: Extent { width, height }, room, record, segments }
     }

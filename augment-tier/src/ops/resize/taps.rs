@@ -7,7 +7,7 @@ use headwater_core::draw::Filter as Kind;
 
 use crate::ops::level::rounded_to_zero;
 use crate::ops::resize::Axis;
-use crate::simd::twin;
+use crate::simd::{Simd, twin};
 
 /// Bits behind the point of a weight.
 pub(super) const PRECISION_BITS: u32 = 32 - 8 - 2;
@@ -108,6 +108,14 @@ impl Taps {
     /// The stretch is empty, or becomes nothing.
     pub fn compute(&mut self, axis: &Axis) {
         self.compute_inlined(axis);
+    }
+
+    /// The same by a set of instructions.
+    ///
+    /// # Panics
+    /// As [`Taps::compute`].
+    pub(crate) fn compute_by(&mut self, simd: Simd, axis: &Axis) {
+        compute(simd, self, axis);
     }
 
     #[inline(always)]
