@@ -40,7 +40,7 @@ pub fn describe_metrics() {
     metrics::describe_counter!(HITS, "Cache lookups that found the entry, by level");
     metrics::describe_counter!(MISSES, "Cache lookups that did not find the entry");
     metrics::describe_counter!(WAITS, "Waits for another process that fills a cache entry");
-    metrics::describe_histogram!(WAIT_SECONDS, Seconds, "Time of waits for another filling process");
+    metrics::describe_histogram!(WAIT_SECONDS, Seconds, "Time waited for another process");
     metrics::describe_counter!(FILLS, "Cache entries written or moved down, by level");
     metrics::describe_counter!(FILLED_BYTES, Bytes, "Payload of written cache entries");
     metrics::describe_counter!(
