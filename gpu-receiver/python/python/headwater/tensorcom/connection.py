@@ -123,7 +123,7 @@ class Connection:
         self.socket = self.context = self._files = None
 
     def send(self, data: Iterable[Any], allow64: bool = False) -> None:
-        """Sends arrays, or objects that NumPy converts to arrays. Blocks while no `zpull` client has room; a `zpub` drops.
+        """Sends arrays, or objects that NumPy converts. Blocks while no `zpull` client has room; a `zpub` drops them.
 
         Raises `ValueError` for types that Tensorcom's clients cannot read, and for 64 bits unless `allow64` is set.
         """
