@@ -65,7 +65,7 @@ def run_trials(options, name, number, count):
 
 
 def search(options, trials):
-    """Runs a study with `trials` trials, some at a time. Returns the number of stopped trials, and the best accuracy."""
+    """Runs a study with `trials` trials, some at a time. Returns how many were stopped, and the best accuracy."""
     name, options = f"{trials} trials", of_search(options, trials)
     study = open_study(options, name)
     study.enqueue_trial(KNOWN)

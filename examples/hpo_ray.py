@@ -43,7 +43,7 @@ def start_service(options):
 
 
 def search(options, trials, folder):
-    """Runs a search with `trials` trials, some at a time. Returns the number of stopped trials, and the best accuracy."""
+    """Runs a search with `trials` trials, some at a time. Returns how many were stopped, and the best accuracy."""
 
     options = of_search(options, trials)
 

@@ -1,4 +1,4 @@
-"""The shared code of the search examples: one trial, a service on this host that counts its parts, and their plot.
+"""The shared code of the searches: one trial, a service on this host that counts its parts, and the plot of them.
 
 All trials of a search have one seed and one recipe, so they ask for the same batches. A worker with `augment.share_bytes`
 makes each part of them once.
