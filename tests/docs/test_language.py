@@ -30,7 +30,6 @@ BANNED = {
     r"\bits copy there begins\b": "is copied there",
     r"\bis around the (?:library|code)\b": "which code",
     r"\bas are wanted\b": "any number",
-    r"\bnetwork cards?\b": "NIC",
 }
 
 
