@@ -1,4 +1,4 @@
-"""Trains with Accelerate: it prepares model and optimiser, and saves the loader's place with them.
+"""Trains with Accelerate, which prepares model and optimiser, and saves the loader's position with them.
 
     python examples/accelerate_loop.py 'tests/data/photos/*.tar' --classes 87
     accelerate launch --num_processes 8 examples/accelerate_loop.py 'tests/data/photos/*.tar' --classes 87
@@ -21,14 +21,14 @@ def parse():
     parser.add_argument("--classes", type=int, required=True, help="number of classes")
     parser.add_argument("--steps", type=int, default=200, help="step after which this run ends")
     parser.add_argument("--size", type=int, default=48, help="side of an image, in pixels")
-    parser.add_argument("--checkpoint", type=Path, help="folder that is written at the end")
-    parser.add_argument("--resume", action="store_true", help="goes on from the checkpoint")
-    parser.add_argument("--cpu", action="store_true", help="uses no GPU")
+    parser.add_argument("--checkpoint", type=Path, help="folder to write at the end")
+    parser.add_argument("--resume", action="store_true", help="continue from the checkpoint")
+    parser.add_argument("--cpu", action="store_true", help="use no GPU")
     return parser.parse_args()
 
 
 class Progress:
-    """The steps that are done, as part of a checkpoint."""
+    """The number of completed steps, as part of a checkpoint."""
 
     def __init__(self):
         self.step = 0
@@ -41,7 +41,7 @@ class Progress:
 
 
 def batches(loader):
-    """Batches without end, one epoch after the other."""
+    """Endless batches, one epoch after the other."""
     while True:
         yield from loader
 

@@ -1,4 +1,4 @@
-"""Changes the mix of two datasets while it trains: by a curriculum that is known beforehand, then by hand.
+"""Changes the mix of two datasets during training: first by a curriculum, then by hand.
 
     python examples/curriculum.py 'tests/data/photos/photos-00000[0-1].tar' 'tests/data/photos/photos-00000[2-3].tar'
 
@@ -12,7 +12,7 @@ EVERY = 10
 
 def parse():
     parser = arguments(__doc__)
-    parser.add_argument("second", help="data of the second dataset, written as the first one's")
+    parser.add_argument("second", help="data of the second dataset, in the form of the first")
     parser.add_argument("--steps", type=int, default=100, help="steps from the first dataset to the second")
     parser.add_argument("--then", type=float, default=0.25, help="share of the second dataset after these steps")
     parser.add_argument("--then-steps", type=int, default=50, help="steps with that share")
@@ -30,7 +30,7 @@ def open_mix(options):
         dtype="u8",
         curriculum=[{"step": 0, "weights": [1, 0]}, {"step": options.steps, "weights": [0, 1]}],
         curriculum_between="linear",
-        # A mix has no end of its own: its datasets begin again as often as needed.
+        # A mix never ends by itself: its datasets begin again as often as needed.
         epoch_end={"steps": options.steps + options.then_steps},
     )
 
@@ -50,7 +50,7 @@ def main():
                 print(f"step {done:4}  share of the second dataset {of_second / samples:.2f}", flush=True)
                 of_second = samples = 0
             if done == options.steps:
-                # By hand: it holds from the next batch. On several ranks: on all of them, at the same step.
+                # By hand: it applies from the next batch on. With several ranks, call it on all ranks at the same step.
                 loader.set_weights([1 - options.then, options.then])
 
 

@@ -35,7 +35,7 @@ class Center(nn.Module):
 
     @torch.no_grad()
     def targets(self, outputs, temperature):
-        """The teacher's outputs, centred and sharpened: probabilities that the student is to give."""
+        """The teacher's outputs, centred and sharpened: target probabilities for the student."""
         self.mean.lerp_(outputs.mean(0), 1 - CENTER_MOMENTUM)
         self.steps += 1
         center = self.mean / (1 - CENTER_MOMENTUM**self.steps)
@@ -47,7 +47,7 @@ def _cross_entropy(targets, outputs):
 
 
 def dino_loss(targets, global_outputs, local_outputs, samples):
-    """Each student's view against each of the teacher's views of the same sample, but for itself.
+    """Compares each view of the student with the teacher's other views of the same sample.
 
     All are [views * samples, prototypes], crop-major as a loader's batches.
     """
@@ -62,7 +62,7 @@ def dino_loss(targets, global_outputs, local_outputs, samples):
 
 
 def ibot_loss(targets, outputs, weights, rows):
-    """The student's masked patches against the teacher's, which are not masked.
+    """Compares the student's masked patches with the teacher's patches, which are not masked.
 
     `weights` is `batch.masks_weight`, by which each of the `rows` images counts alike.
     """
@@ -70,7 +70,7 @@ def ibot_loss(targets, outputs, weights, rows):
 
 
 def information(targets):
-    """How much a target says of its image, in nats: the entropy of the mean target less the mean entropy.
+    """The information of a target about its image, in nats: the entropy of the mean target minus the mean entropy.
 
     It goes to 0 when the model collapses, which lowers the losses as well: watch both.
     """

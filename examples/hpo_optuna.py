@@ -1,4 +1,4 @@
-"""A search for hyper-parameters with Optuna: trials in processes of their own, bad ones stopped early, one data service.
+"""A search for hyper-parameters with Optuna: separate processes, bad trials stopped early, one data service.
 
     python examples/hpo_optuna.py 'tests/data/photos/photos-00000[0-2].tar' \\
         --validation tests/data/photos/photos-000003.tar --classes 87 --plot out/hpo.svg
@@ -17,7 +17,7 @@ from optuna.storages.journal import JournalFileBackend
 from optuna.trial import TrialState
 from search import Counts, of_search, parser, service, train_trial
 
-# Where every search begins: the settings of train_supervised.py.
+# The start of every search: the settings of train_supervised.py.
 KNOWN = {"learning_rate": 3e-3, "weight_decay": 0.05, "width": 32}
 
 
@@ -25,12 +25,12 @@ def parse():
     parsed = parser(__doc__)
     parsed.add_argument("--study", default="out/hpo.journal", help="file of the studies, on a file system that all trials see")
     parsed.add_argument("--metrics", help="with --storage: addresses of the workers' /metrics, host:port,..")
-    parsed.add_argument("--one", action="store_true", help="one trial of the study `array`, with the service that runs")
+    parsed.add_argument("--one", action="store_true", help="one trial of the study `array`, with the running service")
     return parsed.parse_args()
 
 
 def open_study(options, name, number=0):
-    """A study in the file, as the process with this number sees it. The numbers' samplers draw different settings."""
+    """A study in the file, for the process with this number. Each number's sampler draws different settings."""
     storage = optuna.storages.JournalStorage(JournalFileBackend(options.study))
     return optuna.create_study(
         study_name=name,
@@ -65,7 +65,7 @@ def run_trials(options, name, number, count):
 
 
 def search(options, trials):
-    """A study with so many trials, some at a time. The number of those that were stopped, and the best accuracy."""
+    """Runs a study with `trials` trials, some at a time. Returns how many were stopped, and the best accuracy."""
     name, options = f"{trials} trials", of_search(options, trials)
     study = open_study(options, name)
     study.enqueue_trial(KNOWN)
@@ -104,7 +104,7 @@ def main():
     if options.one:
         run_trials(options, "array", int(os.environ.get("HW_TRIAL", 0)), 1)
         return
-    # A study goes on where its file ends.
+    # A study continues where its file ends.
     Path(options.study).unlink(missing_ok=True)
     if options.storage:
         run(options, options.metrics.split(",") if options.metrics else [])

@@ -28,7 +28,7 @@ def parse():
 
 
 def start_service(options):
-    """Storage node and workers as actors; they count at a port of their own on each node."""
+    """Storage node and workers as actors; each serves its metrics on a separate port of its node."""
     settings = {"telemetry.metrics_listen": "0.0.0.0:0"}
     if options.share_bytes:
         settings["augment.share_bytes"] = options.share_bytes
@@ -43,12 +43,12 @@ def start_service(options):
 
 
 def search(options, trials, folder):
-    """A search with so many trials, some at a time. The number of those that were stopped, and the best accuracy."""
+    """Runs a search with `trials` trials, some at a time. Returns how many were stopped, and the best accuracy."""
 
     options = of_search(options, trials)
 
     def trial(chosen):
-        # A trial's process begins elsewhere: it imports from the folder of this file.
+        # A trial's process starts in another folder: it must import from the folder of this file.
         sys.path.insert(0, folder)
         train_trial(options, chosen, lambda epoch, right: tune.report({"accuracy": right}), ray=SERVICE)
 

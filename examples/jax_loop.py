@@ -20,7 +20,7 @@ def parse():
 
 
 def initial(key, classes, width=32):
-    """Weights of two convolutions and a linear layer, as He et al. have them."""
+    """Weights of two convolutions and a linear layer, initialised as in He et al."""
     shapes = {"first": (width, 3, 3, 3), "second": (2 * width, width, 3, 3), "linear": (2 * width, classes)}
     keys = dict(zip(shapes, jax.random.split(key, len(shapes))))
 
@@ -51,7 +51,7 @@ def train_step(weights, velocity, images, labels):
 
 
 def arrays(batch):
-    """Images and labels in the batch's own memory, which they keep; JAX has no 64-bit integers unless asked."""
+    """Images and labels in the batch's memory, which they keep; JAX has 64-bit integers only if configured."""
     return jax.dlpack.from_dlpack(batch.images), jnp.asarray(batch.labels.numpy(), dtype=jnp.int32)
 
 

@@ -1,4 +1,4 @@
-"""Trains with Lightning: the loader is what the Trainer is given, and its place is in Lightning's checkpoints.
+"""Trains with Lightning: the Trainer gets the loader, and Lightning's checkpoints contain the loader's position.
 
     python examples/lightning_module.py 'tests/data/photos/photos-00000[0-2].tar' \\
         --validation tests/data/photos/photos-000003.tar --classes 87
@@ -16,14 +16,14 @@ from train_supervised import network
 
 def parse():
     parser = arguments(__doc__)
-    parser.add_argument("--validation", required=True, help="validation data, written as the training data")
+    parser.add_argument("--validation", required=True, help="validation data, in the form of the training data")
     parser.add_argument("--classes", type=int, required=True, help="number of classes")
     parser.add_argument("--epochs", type=int, default=20, help="epochs of training")
     parser.add_argument("--max-steps", type=int, default=-1, help="steps after which this run ends")
     parser.add_argument("--size", type=int, default=48, help="side of an image, in pixels")
     parser.add_argument("--checkpoints", default="out/lightning", help="folder of checkpoints")
     parser.add_argument("--checkpoint-every", type=int, default=50, help="steps between checkpoints")
-    parser.add_argument("--resume", help="checkpoint to go on from")
+    parser.add_argument("--resume", help="checkpoint to continue from")
     return parser.parse_args()
 
 

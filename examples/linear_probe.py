@@ -1,4 +1,4 @@
-"""Measures a backbone of train_dinov2.py: its features stay as they are, a linear layer is trained on them.
+"""Measures a backbone of train_dinov2.py: trains a linear layer on its features, which do not change.
 
     python examples/linear_probe.py out/dino.pt 'tests/data/photos/photos-00000[0-2].tar' \\
         --validation tests/data/photos/photos-000003.tar --classes 87
@@ -13,14 +13,14 @@ from vision_transformer import VisionTransformer
 
 def parse():
     parser = arguments(__doc__, checkpoint="checkpoint of train_dinov2.py")
-    parser.add_argument("--validation", required=True, help="validation data, written as the training data")
+    parser.add_argument("--validation", required=True, help="validation data, in the form of the training data")
     parser.add_argument("--classes", type=int, required=True, help="number of classes")
     parser.add_argument("--steps", type=int, default=100, help="steps of the linear layer")
     return parser.parse_args()
 
 
 def backbone_of(checkpoint):
-    """The teacher's backbone, and the side of the images that it was trained on."""
+    """The teacher's backbone, and the side of its training images."""
     state = torch.load(checkpoint, map_location="cpu")
     backbone = VisionTransformer(**state["backbone"])
     of_backbone = "backbone."
@@ -30,7 +30,7 @@ def backbone_of(checkpoint):
 
 
 def features_of(backbone, options, data, size):
-    """Features and labels of each sample, once: the class token beside the mean of the patches."""
+    """Features and labels of each sample, once: the class token and the mean of the patches."""
     settings = {"recipe": classification(size, train=False), "epochs": 1, "epoch_end": "short_last"}
     features, labels = [], []
     with open_loader(options, data, **settings) as loader:

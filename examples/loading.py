@@ -1,4 +1,4 @@
-"""The command-line arguments that the examples share, and the loader that follows from them.
+"""The shared command-line arguments of the examples, and the loader for them.
 
 `data` is a path, a pattern or a URL: the loader starts its services on this host. With `--storage` and `--workers` the
 services run already, and `data` is the name of a dataset that they serve. So it is where a launcher's variables lead to services
@@ -12,7 +12,7 @@ import headwater
 
 
 def arguments(description, **before):
-    """A parser with the positional arguments `before`, each with its help, then `data`, and options of where it is."""
+    """A parser with the positional arguments `before`, each with its help, then `data`, and options for its location."""
     form = argparse.RawDescriptionHelpFormatter
     parser = argparse.ArgumentParser(description=description, formatter_class=form)
     for name, meaning in before.items():
@@ -39,7 +39,7 @@ def open_loader(options, data, **settings):
 
 
 def classification(size, train):
-    """A recipe with one image of a sample: a random crop and a flip for training, else the middle."""
+    """A recipe with one image per sample: a random crop and a flip for training, otherwise the centre."""
     if train:
         crop = {"kind": "random_resized", "scale": [0.3, 1.0], "ratio": [3 / 4, 4 / 3]}
         view = {"crop": crop, "ops": [{"op": "flip", "p": 0.5}]}

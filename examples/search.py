@@ -1,4 +1,4 @@
-"""What the examples of a search share: one trial, a service on this host that counts its parts, and the plot of them.
+"""The shared code of the searches: one trial, a service on this host that counts its parts, and the plot of them.
 
 All trials of a search have one seed and one recipe, so they ask for the same batches. A worker with `augment.share_bytes`
 makes each part of them once.
@@ -20,7 +20,7 @@ from loading import arguments, classification, open_loader
 from torch.optim.lr_scheduler import OneCycleLR
 from train_supervised import accuracy, network, train
 
-# What a worker counts: parts that it delivered, and those of them that it had made for another trial.
+# A worker's counters: delivered parts, and those of them that it had made for another trial.
 DELIVERED = re.compile(r'^headwater_augment_parts_total\{[^}]*outcome="done"[^}]*\} (\S+)$', re.MULTILINE)
 SHARED = re.compile(r"^headwater_augment_share_parts_shared_total\{[^}]*\} (\S+)$", re.MULTILINE)
 
@@ -28,19 +28,19 @@ SHARED = re.compile(r"^headwater_augment_share_parts_shared_total\{[^}]*\} (\S+)
 def parser(description):
     """Options of every search."""
     parsed = arguments(description)
-    parsed.add_argument("--validation", required=True, help="validation data, written as the training data")
+    parsed.add_argument("--validation", required=True, help="validation data, in the form of the training data")
     parsed.add_argument("--classes", type=int, required=True, help="number of classes")
-    parsed.add_argument("--epochs", type=int, default=8, help="most epochs of a trial")
+    parsed.add_argument("--epochs", type=int, default=8, help="maximum epochs of a trial")
     parsed.add_argument("--size", type=int, default=48, help="side of an image, in pixels")
     parsed.add_argument("--trials", default="1,2,4,8", help="numbers of trials; a search with each of them")
-    parsed.add_argument("--at-once", type=int, default=4, help="most trials that run at the same time")
+    parsed.add_argument("--at-once", type=int, default=4, help="maximum trials at the same time")
     parsed.add_argument("--share-bytes", type=int, default=1 << 30, help="augment.share_bytes of the worker; 0: off")
     parsed.add_argument("--plot", help="file for a plot of parts over the number of trials, .png or .svg")
     return parsed
 
 
 def of_search(options, trials):
-    """Options of a search with so many trials: a seed of its own, so that it finds no part that an earlier one left."""
+    """Options of a search with `trials` trials: a separate seed, so it finds no parts of an earlier search."""
     return argparse.Namespace(**{**vars(options), "seed": options.seed + trials})
 
 
@@ -69,7 +69,7 @@ def train_trial(options, chosen, report, **place):
 
 @contextlib.contextmanager
 def service(options):
-    """A storage node and a worker on this host, for as long as the block runs. Options then lead to them.
+    """A storage node and a worker on this host, while the block runs. The options then point to them.
 
     Gives the address at which the worker counts. Their output goes to standard error.
     """
@@ -88,7 +88,7 @@ def service(options):
 
 @contextlib.contextmanager
 def process(verb, *more):
-    """The program `headwater`, once it listens; gives the addresses that it prints. It ends with the block."""
+    """Runs the program `headwater`; yields the addresses that it prints when it listens. It ends with the block."""
     beside = Path(sys.executable).with_name("headwater")
     program = os.environ.get("HEADWATER_PROGRAM") or (beside if beside.exists() else shutil.which("headwater"))
     here = ["--listen", "127.0.0.1:0", "--set", "telemetry.metrics_listen=127.0.0.1:0", "--log", "warn"]
@@ -119,14 +119,14 @@ def parts(addresses):
 
 
 class Counts:
-    """Parts computed and delivered by searches with so many trials."""
+    """Parts computed and delivered, by number of trials."""
 
     def __init__(self, addresses):
         self.addresses, self.rows = addresses, []
         self.before = parts(addresses)
 
     def add(self, trials, stopped, best):
-        """Prints what a search took, and keeps it for the plot."""
+        """Prints the cost of a search, and keeps it for the plot."""
         now = parts(self.addresses)
         computed, delivered = (after - before for after, before in zip(now, self.before))
         self.before = now

@@ -1,4 +1,4 @@
-"""Trains a tiny CLIP on images and their captions; stops and resumes to the last bit.
+"""Trains a tiny CLIP on images and their captions; stops and resumes bit for bit.
 
     python examples/train_clip.py tests/data/fields/fields.tar --tokenizer tests/data/fields/clip-tokenizer.json
 
@@ -21,7 +21,7 @@ def parse():
     parser.add_argument("--length", type=int, default=16, help="tokens of a caption")
     parser.add_argument("--steps", type=int, default=60, help="step after which this run ends")
     parser.add_argument("--size", type=int, default=32, help="side of an image, in pixels")
-    parser.add_argument("--checkpoint", type=Path, help="file that is written at the end, and gone on from if it is there")
+    parser.add_argument("--checkpoint", type=Path, help="file to write at the end, and to continue from if it exists")
     return parser.parse_args()
 
 

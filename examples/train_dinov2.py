@@ -1,4 +1,4 @@
-"""Trains a small vision transformer as DINOv2 does: DINO's loss, iBOT's loss, a teacher that follows the student.
+"""Trains a small vision transformer as DINOv2 does: DINO's loss, iBOT's loss, and a teacher that follows the student.
 
     python examples/train_dinov2.py 'tests/data/photos/*.tar' --checkpoint out/dino.pt
 
@@ -20,12 +20,12 @@ from vision_transformer import VisionTransformer
 
 def parse():
     parser = arguments(__doc__)
-    parser.add_argument("--steps", type=int, default=300, help="length of the training, of all schedules")
+    parser.add_argument("--steps", type=int, default=300, help="length of the training and of all schedules")
     parser.add_argument("--stop-after", type=int, help="step after which this run ends")
-    parser.add_argument("--checkpoint", type=Path, help="file that is written at the end")
+    parser.add_argument("--checkpoint", type=Path, help="file to write at the end")
     parser.add_argument("--checkpoint-every", type=int, default=100, help="steps between checkpoints")
-    parser.add_argument("--resume", action="store_true", help="goes on from the checkpoint")
-    parser.add_argument("--log", type=Path, help="file that gets the losses of each step, in JSON")
+    parser.add_argument("--resume", action="store_true", help="continue from the checkpoint")
+    parser.add_argument("--log", type=Path, help="file for the losses of each step, in JSON")
     parser.add_argument("--size", type=int, default=48, help="side of global crops, in pixels")
     parser.add_argument("--local-size", type=int, default=24, help="side of local crops, in pixels")
     parser.add_argument("--locals", type=int, default=4, help="local crops of a sample")
@@ -41,7 +41,7 @@ def parse():
 
 
 def recipe(options):
-    """DINOv2's augmentation at other sizes than its own: docs/recipes.md."""
+    """DINOv2's augmentation at other sizes: see docs/recipes.md."""
     sizes = {
         "global_crops_size": options.size,
         "local_crops_size": options.local_size,
@@ -71,7 +71,7 @@ class Network(nn.Module):
 
 
 class Training:
-    """Student, teacher, optimiser, and what else a checkpoint has to hold."""
+    """Student, teacher, optimiser, and everything else in a checkpoint."""
 
     def __init__(self, options):
         torch.manual_seed(options.seed)
@@ -101,7 +101,7 @@ class Training:
         return dino, ibot, information(class_targets), information(patch_targets)
 
     def train_step(self, batch):
-        """One step of the student and of the teacher; gives what its log has."""
+        """One step of the student and of the teacher; returns the figures for the log."""
         step, steps = self.step, self.options.steps
         for group in self.optimizer.param_groups:
             group["lr"] = cosine(step, steps, self.options.lr, 1e-6, warmup=steps // 10)
@@ -133,7 +133,7 @@ class Training:
         }
 
     def save(self, loader):
-        """Writes a checkpoint: afterwards the file is either the old one or the new one."""
+        """Writes a checkpoint atomically: the file is either the old one or the new one."""
         state = {name: part.state_dict() for name, part in self.parts().items()}
         state.update(step=self.step, loader=loader.state_dict(), backbone=self.shape())
         path = self.options.checkpoint
@@ -148,13 +148,13 @@ class Training:
         loader.load_state_dict(state["loader"])
 
     def shape(self):
-        """The arguments of the backbone, for those who use it."""
+        """The arguments of the backbone, for its users."""
         options = self.options
         return {"size": options.size, "patch": options.patch, "dim": options.dim, "depth": options.depth}
 
 
 def batches(loader):
-    """Batches without end, one epoch after the other."""
+    """Endless batches, one epoch after the other."""
     while True:
         yield from loader
 

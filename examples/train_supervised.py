@@ -15,7 +15,7 @@ from torch.nn import functional as F
 
 def parse():
     parser = arguments(__doc__)
-    parser.add_argument("--validation", required=True, help="validation data, written as the training data")
+    parser.add_argument("--validation", required=True, help="validation data, in the form of the training data")
     parser.add_argument("--classes", type=int, required=True, help="number of classes")
     parser.add_argument("--epochs", type=int, default=40, help="epochs of training")
     parser.add_argument("--size", type=int, default=48, help="side of an image, in pixels")
@@ -36,7 +36,7 @@ def network(classes, width=32):
 
 
 def train(model, optimizer, schedule, loader, device):
-    """One epoch; gives the mean loss."""
+    """Trains one epoch; returns the mean loss."""
     model.train()
     total = 0.0
     for batch in loader:
@@ -52,10 +52,10 @@ def train(model, optimizer, schedule, loader, device):
 
 @torch.no_grad()
 def accuracy(model, loader, device):
-    """Share of the samples whose class is found."""
+    """Share of the samples with the correct class."""
     model.eval()
     right = samples = 0
-    # The same batches each time; without this, each pass would have the order of the next epoch.
+    # The same batches each time; otherwise each pass would use the order of the next epoch.
     loader.set_epoch(0)
     for batch in loader:
         batch = batch.to(device)
@@ -69,7 +69,7 @@ def main():
     torch.manual_seed(options.seed)
     model = network(options.classes).to(options.device)
     training = open_loader(options, options.data, recipe=classification(options.size, train=True))
-    # `short_last`: each sample counts, also those that do not fill a batch.
+    # `short_last`: each sample counts, including those that do not fill a batch.
     validation = open_loader(
         options, options.validation, recipe=classification(options.size, train=False), epoch_end="short_last"
     )

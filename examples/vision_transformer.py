@@ -5,12 +5,12 @@ from torch import nn
 from torch.nn import functional as F
 
 
-# Width of an attention head, as all sizes of ViT have it.
+# Width of an attention head, the same in all sizes of ViT.
 HEAD_DIM = 64
 
 
 class Block(nn.Module):
-    """Attention and a multilayer perceptron, each after a layer norm and beside a residual connection."""
+    """Attention and a multilayer perceptron, each after a layer norm and with a residual connection."""
 
     def __init__(self, dim):
         super().__init__()
@@ -43,7 +43,7 @@ class VisionTransformer(nn.Module):
         self.norm = nn.LayerNorm(dim)
 
     def forward(self, images, masks=None):
-        """`masks` is bool [rows, patches]; where it is true, the mask token stands in for the patch."""
+        """`masks` is bool [rows, patches]; where it is true, the mask token replaces the patch."""
         patches = self.patches(images)
         side = patches.shape[-1]
         positions = self.positions

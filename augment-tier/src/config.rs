@@ -58,26 +58,26 @@ pub struct AugmentConfig {
     /// Name by which receivers, logs and metrics know this worker, different for each worker; empty:
     /// host name and port.
     pub advertise: String,
-    /// Storage nodes, the same list for everybody: `host:port`; a SLURM host list
+    /// Storage nodes, the same list everywhere: `host:port`; a SLURM host list
     /// `n[0,3-5],gpu[001-004]:7401`; `dns:name:port`, every record of the name; `file:/path`, one
-    /// address a line. Names and files are looked at again every five seconds.
+    /// address per line. Names and files are read again every five seconds.
     pub storage: Vec<String>,
-    /// How long a read goes on trying while no storage node answers, in ms; then its lease fails
+    /// How long a read is tried again while no storage node answers, in ms; then its lease fails
     /// and may be tried again. Also the wait at the start.
     #[key(unit = "milliseconds")]
     pub storage_wait_ms: u64,
-    /// Shortest time after which a read that its storage node has not answered is asked of the next one
-    /// too, in ms; 0: never. Where one read in twenty takes longer, that is the time instead.
+    /// Minimum time after which an unanswered read also goes to the next storage node, in ms; 0:
+    /// never. If one read in twenty takes longer, that time is used instead.
     #[key(unit = "milliseconds")]
     pub storage_hedge_ms: u64,
-    /// Most reads that are asked of a second storage node so, in percent of all.
+    /// Maximum share of reads that also go to a second storage node, in percent.
     #[key(unit = "percent")]
     pub storage_hedge_percent: u32,
     /// Whether shards of the same host are read as files instead of sent: `auto` or `off`.
     pub local_files: LocalFiles,
-    /// Folders that such files must lie in, all links and `..` followed, whatever a storage node says;
-    /// a shard elsewhere is sent. Empty: the folders of the datasets' shards in the same configuration,
-    /// and where it has none, no file is read.
+    /// Folders that must contain such files, after links and `..` are resolved, for any answer of a
+    /// storage node; a shard elsewhere is sent. Empty: the folders of the datasets' shards in the
+    /// same configuration; without datasets, no file is read.
     pub local_roots: Vec<PathBuf>,
     /// Shards kept open as files; the least recently used one is closed.
     #[key(unit = "shards")]
@@ -88,8 +88,8 @@ pub struct AugmentConfig {
     /// Threads that render; 0: one per core.
     #[key(unit = "threads")]
     pub threads: usize,
-    /// What renders: `cpu`; `cuda`, a GPU, and nothing else will do; `auto`, a GPU where there is one.
-    /// The bytes are the same.
+    /// What renders: `cpu`; `cuda`: only a GPU; `auto`: a GPU if there is one. The bytes are the
+    /// same.
     pub backend: BackendChoice,
     /// Number of the GPU.
     #[key(unit = "none")]
@@ -98,78 +98,85 @@ pub struct AugmentConfig {
     /// fit is rendered in pieces.
     #[key(unit = "bytes")]
     pub cuda_memory_bytes: u64,
-    /// What decodes JPEGs where a GPU renders. `host`: the processor. `device`: the GPU's kernels decode those that have
-    /// restart markers or known entry points, the processor the rest. The bytes are the same.
+    /// What decodes JPEGs if a GPU renders. `host`: the processor. `device`: the GPU's kernels
+    /// decode images with restart markers or known entry points, and the processor the others. The
+    /// bytes are the same.
     pub cuda_decode: CudaDecode,
-    /// Memory of the GPU that nvJPEG's kernels take for themselves, shared evenly by the threads; only
-    /// with `recipe.decoder` `nvjpeg`, beside `cuda_memory_bytes`. The engines take more, unasked.
+    /// GPU memory for nvJPEG's kernels, shared evenly by the threads, in addition to
+    /// `cuda_memory_bytes`; only with `recipe.decoder` `nvjpeg`. The engines take more, without a
+    /// limit.
     #[key(unit = "bytes")]
     pub nvjpeg_memory_bytes: u64,
-    /// Columns, in pixels, of the largest image that the engines take memory for ahead; 0: as
-    /// images come.
+    /// Columns, in pixels, of the largest image for which the engines reserve memory in advance; 0:
+    /// by the images that come.
     #[key(unit = "pixels")]
     pub nvjpeg_width_hint: u32,
-    /// Rows of it, in pixels; 0: as images come.
+    /// Its rows, in pixels; 0: by the images that come.
     #[key(unit = "pixels")]
     pub nvjpeg_height_hint: u32,
     /// Folder for compiled kernels; empty: `headwater/cubin` in the user's cache folder.
     pub cuda_cache_dir: String,
-    /// Leases one receiver may have open here; 0: twice the threads and two.
+    /// Leases one receiver may have open here; 0: twice the threads plus two.
     #[key(unit = "leases")]
     pub leases_in_flight: u32,
-    /// Parts of one receiver that wait in the pool or are rendered, each with its memory; the
-    /// rest of the leases is read ahead. 0: as many as leases.
+    /// Parts of one receiver that wait in the pool or are rendered, each with its memory; the other
+    /// leases are read in advance. 0: as many as leases.
     #[key(unit = "parts")]
     pub queue_parts: u32,
-    /// Encoded bytes read ahead for all receivers, estimated from the shards' mean sample. A receiver
-    /// holds no more of them than it leaves free.
+    /// Encoded bytes read in advance for all receivers, estimated from the shards' mean sample. A
+    /// receiver holds at most as many as it leaves free.
     #[key(unit = "bytes")]
     pub staging_bytes: u64,
-    /// Memory for finished parts that other receivers may want too, in bytes; 0: each receiver's parts are
-    /// made for it alone. Receivers of the same data, recipe and seed then cost little more than one. Room
-    /// for all parts under way is the least that makes sense.
+    /// Memory for finished parts that other receivers may want too, in bytes; 0: parts are made for
+    /// each receiver separately. Receivers of the same data, recipe and seed then cost little more
+    /// than one. It must hold at least all parts that are being made.
     #[key(unit = "bytes")]
     pub share_bytes: u64,
-    /// Memory for the entry points of JPEGs that were decoded here, in bytes, about 640 an image; the next decode of
-    /// the same image takes less than half the time. 0: none are kept.
+    /// Memory for the entry points of JPEGs that were decoded here, in bytes, about 640 per image;
+    /// the next decode of the same image takes less than half the time. 0: none are kept.
     #[key(unit = "bytes")]
     pub jpeg_entries_bytes: u64,
-    /// Folders for decoded images, which all workers of this user on the host share: `dir`, a folder of a
-    /// local file system, and `bytes`, the most that it holds. An image that is there is not decoded again. One
-    /// folder, or two: what leaves the first, in memory, goes to the second, on a drive. Empty: none are kept.
+    /// Folders for decoded images, which all workers of this user on the host share: `dir`, a
+    /// folder of a local file system, and `bytes`, its limit. Images in it are not decoded again.
+    /// One folder, or two: images evicted from the first, in memory, go to the second, on a drive.
+    /// Empty: none are kept.
     pub decoded_cache: Vec<CacheLevel>,
-    /// A decoded image that was used within this time is not evicted. Where a dataset does not fit, set it longer than
-    /// an epoch.
+    /// A decoded image that was used within this time is not evicted. If a dataset does not fit,
+    /// set it longer than an epoch.
     #[key(unit = "milliseconds")]
     pub decoded_cache_keep_ms: u64,
-    /// Files of Hugging Face's `tokenizers`, each a `tokenizer.json`, that recipes with fields of kind `tokens` may
-    /// want. A recipe names them by their SHA-256; no other file is opened. Empty: there are no tokens.
+    /// Files of Hugging Face's `tokenizers`, each a `tokenizer.json`, for recipes with fields of
+    /// kind `tokens`. A recipe names them by their SHA-256; no other file is opened. Empty: no
+    /// tokens.
     pub tokenizers: Vec<PathBuf>,
-    /// Python modules whose functions recipes may call here, or packages of them: `mine.transforms`. They are imported in
-    /// processes beside the threads, and never one that is not named here. Empty: no function is called.
+    /// Python modules, or packages of them, whose functions recipes may call here:
+    /// `mine.transforms`. Separate processes import them, and never a module that is not named
+    /// here. Empty: no function is called.
     pub python_modules: Vec<String>,
-    /// Python that they are run by, with numpy: a program's name, or a path such as `/opt/venv/bin/python`.
+    /// Python that runs them, with numpy: a program's name, or a path such as
+    /// `/opt/venv/bin/python`.
     pub python: PathBuf,
-    /// Folders in which modules are looked for first.
+    /// Folders in which modules are searched first.
     pub python_path: Vec<PathBuf>,
-    /// Longest time of one call, the import of its module included, in ms; then the process is ended and the call
-    /// tried again.
+    /// Maximum time of one call, including the import of its module, in ms; then the process is
+    /// ended and the call tried again.
     #[key(unit = "milliseconds")]
     pub python_timeout_ms: u64,
-    /// Most bytes of a part, which a receiver chooses by `receiver.part_samples`; a larger one is
-    /// refused. One receiver's parts under way hold no more together, or 16 MiB for each of `queue_parts`.
+    /// Maximum bytes of a part, which a receiver sets by `receiver.part_samples`; a larger part is
+    /// refused. The parts of one receiver that are being made hold no more together, or 16 MiB for
+    /// each of `queue_parts`.
     #[key(unit = "bytes")]
     pub part_bytes_max: u64,
-    /// Links this worker takes, of those a receiver offers: `shm`, `rdma`, `ucx`, `tcp`. With one
-    /// name that link is forced: a session that cannot have it fails.
+    /// Links this worker uses, of those a receiver offers: `shm`, `rdma`, `ucx`, `tcp`. With one
+    /// name that link is forced: a session without it fails.
     pub links: Vec<String>,
-    /// Numbers of the users to whose receivers the `shm` link connects, beside this process's own and
-    /// root.
+    /// Numbers of the users to whose receivers the `shm` link connects, in addition to this
+    /// process's own and root.
     pub shm_allow_uids: Vec<u32>,
-    /// RDMA device of the `rdma` link: `mlx5_0` or, with its port, `mlx5_0:1`; empty: one with an active
-    /// port that the receiver's is near to.
+    /// RDMA device of the `rdma` link: `mlx5_0` or, with its port, `mlx5_0:1`; empty: a device with
+    /// an active port near the receiver's.
     pub rdma_device: String,
-    /// Index of the address in that port's GID table; -1: RoCE v2, and near the other end's.
+    /// Index of the address in that port's GID table; -1: RoCE v2, near the other end's address.
     #[key(unit = "none")]
     pub rdma_gid_index: i16,
     /// Key of the partition that the `rdma` link's packets are in, such as 0x8001; 0: the first of the port's
@@ -185,20 +192,20 @@ pub struct AugmentConfig {
     /// Queue pairs per receiver over which the `rdma` link spreads parts.
     #[key(unit = "queue pairs")]
     pub rdma_queue_pairs: u32,
-    /// Most pixels of an image, width times height, that this worker's threads have memory for. A receiver
-    /// whose `recipe.decode_pixels_max` is larger is refused.
+    /// Maximum pixels of an image, width times height, for which this worker's threads have memory.
+    /// A receiver whose `recipe.decode_pixels_max` is larger is refused.
     #[key(unit = "pixels")]
     pub image_pixels_max: u64,
-    /// Most receivers at once.
+    /// Maximum receivers at the same time.
     #[key(unit = "sessions")]
     pub sessions_max: usize,
-    /// Time a receiver has to say hello, in ms.
+    /// Time for a receiver to send its hello, in ms.
     #[key(unit = "milliseconds")]
     pub hello_timeout_ms: u64,
     /// Time to connect one data link, in ms.
     #[key(unit = "milliseconds")]
     pub link_timeout_ms: u64,
-    /// Heartbeats that may stay out before a receiver is given up.
+    /// Missing heartbeats after which a receiver is considered lost.
     #[key(unit = "heartbeats")]
     pub heartbeats_missed_max: u32,
     /// Time for open leases to finish when the worker is asked to stop, in ms.

@@ -52,17 +52,17 @@ pub struct DatasetUse {
 pub struct ReceiverConfig {
     /// Name of the job, for logs and metrics.
     pub job: String,
-    /// Storage nodes, the same list for everybody; written as in `augment.storage`.
+    /// Storage nodes, the same list everywhere; written as in `augment.storage`.
     pub storage: Vec<String>,
     /// Augment workers, written as in `augment.storage`. Names are resolved and files read again
-    /// while the receiver runs: workers join and leave in mid-epoch.
+    /// while the receiver runs: workers may join and leave in the middle of an epoch.
     pub workers: Vec<String>,
-    /// Time between two looks for workers by `dns:` and `file:`, in ms.
+    /// Time between two look-ups of workers by `dns:` and `file:`, in ms.
     #[key(unit = "milliseconds")]
     pub workers_refresh_ms: u32,
-    /// Rank of this process among those that share the global batch. Where neither it nor
-    /// `world_size` is set, the launcher sets both: `RANK` and `WORLD_SIZE`, as torchrun has them,
-    /// else `SLURM_PROCID` and `SLURM_NTASKS`.
+    /// Rank of this process among those that share the global batch. If neither it nor `world_size`
+    /// is set, the launcher sets both: `RANK` and `WORLD_SIZE` of torchrun, or else `SLURM_PROCID`
+    /// and `SLURM_NTASKS`.
     #[key(unit = "none")]
     pub rank: u32,
     /// Number of ranks.
@@ -74,73 +74,77 @@ pub struct ReceiverConfig {
     /// Seed of order and augmentation.
     #[key(unit = "none")]
     pub seed: u64,
-    /// `global`: one order for the job; `per-rank`: shards divided over ranks; `list`: that of `order_list`, or
-    /// a draw by `order_weights`. docs/order.md describes them.
+    /// `global`: one order for the job; `per-rank`: shards divided over ranks; `list`: the order of
+    /// `order_list`, or a draw by `order_weights`. docs/order.md describes them.
     pub order: Order,
-    /// File with the numbers of the samples that come, for `order = "list"`: `.npy` with one axis, or two for a
-    /// row each epoch; or text with a number a line. Numbers count from 0 through all datasets.
+    /// File with the numbers of the samples, for `order = "list"`: `.npy` with one axis, or two for
+    /// a row per epoch; or text with one number per line. Numbers count from 0 through all
+    /// datasets.
     pub order_list: PathBuf,
     /// File with a group for each number of `order_list`, in the same shape: no batch mixes groups.
     pub order_groups: PathBuf,
-    /// File with a weight for each sample of the datasets, in place of `order_list`: samples are drawn by
-    /// them, with replacement.
+    /// File with a weight for each sample of the datasets, in place of `order_list`: samples are
+    /// drawn by these weights, with replacement.
     pub order_weights: PathBuf,
     /// Shards that are mixed together; 0: no shuffling.
     #[key(unit = "shards")]
     pub shuffle_block: u32,
     /// `drop_last`, `short_last` or `{ steps = N }`.
     pub epoch_end: EpochEnd,
-    /// Batches made ahead of the one the trainer holds.
+    /// Batches made in advance of the one the trainer holds.
     #[key(unit = "batches")]
     pub window_batches: u32,
-    /// Most steps before the slowest receiver that wants the same parts of the same workers; 0: no limit.
-    /// Receivers that are farther ahead wait, so that workers need not make its parts once more. One that
-    /// ends or dies holds nobody up.
+    /// Maximum steps ahead of the slowest receiver that wants the same parts of the same workers;
+    /// 0: no limit. Receivers that are farther ahead wait, so that workers need not make parts
+    /// again. A receiver that ends or dies delays nobody.
     #[key(unit = "steps")]
     pub max_lead: u32,
-    /// Most slots, each for one batch; beyond `window_batches` for those that the trainer holds, that a
-    /// late writer keeps or that a GPU has not finished with. 0: `window_batches + 4`.
+    /// Maximum slots, each for one batch. Those beyond `window_batches` are for batches that the
+    /// trainer holds, that a late writer keeps or that a GPU still uses. 0: `window_batches + 4`.
     #[key(unit = "slots")]
     pub slots_max: u32,
-    /// Most samples of one part, the unit of work.
+    /// Maximum samples of one part, the unit of work.
     #[key(unit = "samples")]
     pub part_samples: u32,
-    /// Data links offered to workers, best first: `shm`, `rdma`, `ucx`, `tcp`. One that this machine
-    /// cannot have is passed over with its reason in the log; a single one is forced.
+    /// Data links offered to workers, best first: `shm`, `rdma`, `ucx`, `tcp`. A link that this
+    /// machine cannot use is skipped, with the reason in the log; a single link is forced.
     pub links: Vec<String>,
-    /// Folder for the `shm` link's socket; empty: an abstract socket, which needs none.
+    /// Folder for the `shm` link's socket; empty: an abstract socket, which needs no folder.
     pub shm_socket_dir: PathBuf,
-    /// Numbers of the users whose workers the `shm` link lets in, beside this process's own and root.
+    /// Numbers of the users whose workers the `shm` link admits, in addition to this process's own
+    /// and root.
     pub shm_allow_uids: Vec<u32>,
     /// Asks for huge pages for slots.
     pub huge_pages: bool,
-    /// Trials of this host that want the same batches have one copy of them: a process of its own makes
-    /// them once, and each trial maps them, to be read only. A trial that wants others makes its own.
+    /// Trials of this host that want the same batches share one copy: a separate process makes them
+    /// once, and each trial maps them read-only. A trial that wants other batches makes its own.
     pub host_share: bool,
-    /// Batches that this process keeps for trials which are behind the first one.
+    /// Batches that this process keeps for trials that are behind the first one.
     #[key(unit = "batches")]
     pub host_batches: u32,
-    /// Where batches are handed out: `cpu`, or `cuda:0` and so on for a GPU's memory. A GPU takes one
-    /// batch's bytes for each slot there is.
+    /// Where batches are delivered: `cpu`, or `cuda:0` and so on for a GPU's memory. A GPU needs
+    /// one batch's bytes for each slot.
     pub device: String,
-    /// What `u8` tensors of images become on that GPU, normalised: `bf16`, `f16` or `f32`; empty: they
-    /// stay as they are.
+    /// Type to which `u8` image tensors are normalised on that GPU: `bf16`, `f16` or `f32`; empty:
+    /// they are not changed.
     pub u8_as: String,
-    /// Whether the card of the `rdma` link writes to that GPU's memory (GPUDirect RDMA): `auto`, where
-    /// it can; `on`: the receiver does not open where it cannot; `off`, as long as no real card has been
-    /// seen to do it: batches are copied there.
+    /// Whether the NIC of the `rdma` link writes to that GPU's memory (GPUDirect RDMA): `auto`: if
+    /// it can; `on`: otherwise the receiver does not open; `off`: batches are copied there. The
+    /// default is `off` until a real NIC has been tested.
     pub gpudirect: GpuDirect,
     /// Folder for the compiled kernel that normalises; empty: one in the user's cache folder.
     pub cuda_cache_dir: String,
-    /// Address that the `tcp` link listens on; `[::]`: all addresses, IPv4 too; port 0: any.
+    /// Address that the `tcp` link listens on; `[::]`: all addresses, including IPv4; port 0: any
+    /// free port.
     pub tcp_listen: String,
-    /// Host that workers are told for the `tcp` link, where address translation stands between; empty:
-    /// the address that it listens on or, with `[::]`, this host's address on the route to each worker.
+    /// Host that workers connect to for the `tcp` link, needed behind address translation; empty:
+    /// the address that it listens on or, with `[::]`, this host's address on the route to each
+    /// worker.
     pub tcp_advertise: String,
-    /// RDMA device of the `rdma` link: `mlx5_0` or, with its port, `mlx5_0:1`; empty: one that is near the
-    /// rank's GPU and has an active port; ranks whose GPU is as near to several take them in turn.
+    /// RDMA device of the `rdma` link: `mlx5_0` or, with its port, `mlx5_0:1`; empty: a device near
+    /// the rank's GPU with an active port; if several are equally near, ranks use them in turn.
     pub rdma_device: String,
-    /// Index of the address in that port's GID table; -1: RoCE v2, and near the other end's.
+    /// Index of the address in that port's GID table; -1: RoCE v2, near the other end's address.
     #[key(unit = "none")]
     pub rdma_gid_index: i16,
     /// Key of the partition that the `rdma` link's packets are in, such as 0x8001; 0: the first of the port's
@@ -153,17 +157,17 @@ pub struct ReceiverConfig {
     /// Service level of the `rdma` link's packets, from 0 to 15: the priority on Ethernet.
     #[key(unit = "none")]
     pub rdma_service_level: u8,
-    /// Time between heartbeats, in ms. A worker that misses three is given up.
+    /// Time between heartbeats, in ms. A worker that misses three is considered lost.
     #[key(unit = "milliseconds")]
     pub heartbeat_ms: u32,
-    /// A lease is given to a second worker when it takes this multiple of the median.
+    /// A lease also goes to a second worker when it takes this multiple of the median.
     #[key(unit = "times")]
     pub hedge_median_multiple: f64,
     /// But never earlier than this, in ms.
     #[key(unit = "milliseconds")]
     pub hedge_floor_ms: u32,
-    /// As long as too few parts have come for a median: a lease is given to a second worker after this
-    /// time, in ms.
+    /// While too few parts have arrived for a median: a lease also goes to a second worker after
+    /// this time, in ms.
     #[key(unit = "milliseconds")]
     pub hedge_first_ms: u32,
     /// Times a part may fail before the stream fails; four times as many workers may be lost with
@@ -174,26 +178,27 @@ pub struct ReceiverConfig {
     /// ms.
     #[key(unit = "milliseconds")]
     pub worker_wait_ms: u32,
-    /// What becomes of a sample that cannot be read: `substitute` or `fail`.
+    /// What happens with a sample that cannot be read: `substitute` or `fail`.
     pub on_bad_sample: BadSamplePolicy,
-    /// Python that finds the source of a recipe's Python functions, which is part of what the recipe is. Nothing is
-    /// run of it. In Python the loader takes its own.
+    /// Python that finds the source of a recipe's Python functions; the source is part of the
+    /// recipe. Their code is not run. In Python, the loader uses its own interpreter.
     pub python: PathBuf,
-    /// Folders in which their modules are looked for first.
+    /// Folders in which their modules are searched first.
     pub python_path: Vec<PathBuf>,
     /// Field of the image; `|` between alternatives.
     pub image_field: String,
     /// Field of the class index; empty: no labels, all are -1.
     pub label_field: String,
-    /// Which parts are compared with the worker's checksum on arrival: `network` (all that did not come by
-    /// `shm`), `sampled` (of those each session's first 64, then one in 16), `all` or `off`.
+    /// Which parts are compared with the worker's checksum on arrival: `network` (all that did not
+    /// come by `shm`), `sampled` (of those, the first 64 of each session, then one in 16), `all` or
+    /// `off`.
     pub verify: Verify,
     /// Weights as a function of the job's step; written as `[[curriculum]]` in the file.
     #[key(skip)]
     pub curriculum: Vec<CurriculumPoint>,
     /// Weights between two points of the curriculum: `stepwise` or `linear`.
     pub curriculum_between: Between,
-    /// Draws iBOT masks for each batch. `patch`: side of a patch in pixels, must be given; and
+    /// Draws iBOT masks for each batch. `patch`, the side of a patch in pixels, is required; also
     /// `tensor` (`"global_crops"`), `sample_probability` (0.5), `ratio_min` (0.1), `ratio_max`
     /// (0.5).
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -204,12 +209,13 @@ pub struct ReceiverConfig {
     /// `num_enc_masks` (1), `num_pred_masks` (4), `min_keep` (10), `allow_overlap` (false).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub patches: Option<PatchSpec>,
-    /// Draws mixup and cutmix for each batch, which `headwater.mixing.mix` does on the trainer's device. `style`
-    /// (`"timm"`, or `"torchvision"`), `mixup_alpha` (0.8), `cutmix_alpha` (1.0), `cutmix_minmax`, `prob` (1.0),
-    /// `switch_prob` (0.5), `mode` (`"batch"`, `"elem"` or `"pair"`). docs/mixing.md says what they do.
+    /// Draws mixup and cutmix for each batch, which `headwater.mixing.mix` applies on the trainer's
+    /// device. `style` (`"timm"`, or `"torchvision"`), `mixup_alpha` (0.8), `cutmix_alpha` (1.0),
+    /// `cutmix_minmax`, `prob` (1.0), `switch_prob` (0.5), `mode` (`"batch"`, `"elem"` or
+    /// `"pair"`). docs/mixing.md describes them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mixing: Option<MixSpec>,
-    /// Folder of checkpoints of the place in the stream; empty: none are written.
+    /// Folder for checkpoints of the position in the stream; empty: none are written.
     pub checkpoint_dir: PathBuf,
     /// Steps between checkpoints, counted over epochs; rank 0 writes them.
     #[key(unit = "steps")]
@@ -217,8 +223,8 @@ pub struct ReceiverConfig {
     /// Checkpoints that are kept.
     #[key(unit = "checkpoints")]
     pub checkpoint_keep: u32,
-    /// Begins at the newest whole checkpoint of `checkpoint_dir`, where there is one: `true`, or `"fresh"`
-    /// to begin at the start where all of them are broken, which is an error else.
+    /// Begins at the newest complete checkpoint of `checkpoint_dir`, if there is one: `true`, or
+    /// `"fresh"` to begin at the start if all of them are broken, which is otherwise an error.
     pub resume: Resume,
     /// What may differ between the checkpoint and this configuration: `seed`, `order`,
     /// `order-list`, `shuffle-block`, `global-batch`, `world-size`, `epoch-end`, `weights`, `manifest`, `recipe`.
@@ -226,9 +232,9 @@ pub struct ReceiverConfig {
     /// Number of epochs; 0: without end.
     #[key(unit = "epochs")]
     pub epochs: u32,
-    /// Goes on into the next epoch while the trainer finishes this one.
+    /// Continues into the next epoch while the trainer finishes this one.
     pub prefetch_next_epoch: bool,
-    /// Threads of the receiver's own; they only move bytes and messages.
+    /// Threads of the receiver; they only move bytes and messages.
     #[key(unit = "threads")]
     pub threads: u32,
     /// How this receiver shows who it is; `[security]` in the file.

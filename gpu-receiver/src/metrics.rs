@@ -16,17 +16,17 @@ use crate::stall::{Cause, Stalls};
 const COUNTERS: [(&str, &str); 13] = [
     (BATCHES, "Batches made ready for the trainer"),
     (SAMPLES, "Samples in those batches"),
-    (PARTS_ON_DEVICE, "Parts that a network card wrote to a GPU's memory"),
+    (PARTS_ON_DEVICE, "Parts that a NIC wrote to a GPU's memory"),
     (PARTS_SHARED, "Parts that workers had made for another receiver"),
-    (PARTS_RECOMPUTED, "Parts that workers made once more: they had let go of them"),
+    (PARTS_RECOMPUTED, "Parts that workers made once more because they had evicted them"),
     (PACE_WAITS, "Times that batches waited for slower receivers of the stream"),
-    (SUBSTITUTED, "Samples standing in for broken ones"),
-    (HEDGES, "Leases given to a further worker because one was late"),
-    (DUPLICATES, "Parts that came a second time and were dropped"),
+    (SUBSTITUTED, "Samples that replace broken ones"),
+    (HEDGES, "Leases also given to another worker because one was late"),
+    (DUPLICATES, "Parts that arrived a second time and were dropped"),
     (CHECKPOINT_ERRORS, "Checkpoints that could not be written"),
-    (HOST_BATCHES, "Batches of the host's own service, which its trials share"),
-    (SHOWN, "Batches copied for somebody who looks on"),
-    (HOST_LEFT, "Times that a trial went on without that service"),
+    (HOST_BATCHES, "Batches from the service that the trials of this host share"),
+    (SHOWN, "Batches copied for somebody who views them"),
+    (HOST_LEFT, "Times that a trial continued without that service"),
 ];
 
 const BATCHES: &str = "headwater_receiver_batches_total";
@@ -142,22 +142,22 @@ pub fn describe_metrics() {
     metrics::describe_counter!(BYTES, Unit::Bytes, "Bytes of parts, by link");
     for (level, help) in [
         (&WORKERS, "Workers with a session"),
-        (&ALONE, "Receivers of this process that have no worker"),
-        (&LEASES, "Leases given and not ended"),
+        (&ALONE, "Receivers of this process without a worker"),
+        (&LEASES, "Leases granted and not ended"),
         (&READY, "Batches ready and not taken"),
-        (&SLOTS, "Slots there are"),
+        (&SLOTS, "Number of slots"),
         (&QUARANTINED, "Slots given back that a late writer or a GPU still holds"),
         (&TASKS, "Sessions, comparisons of parts and draws of batches under way"),
         (&QUEUED_EVENTS, "Events that wait for the receiver's driver; 256 at most"),
-        (&QUEUED_RELEASES, "Slots let go of that wait for the driver; a slot each at most"),
-        (&WAITED, "Time the trainer has waited for batches, a wait that goes on included"),
+        (&QUEUED_RELEASES, "Released slots that wait for the driver; at most the number of slots"),
+        (&WAITED, "Time the trainer has waited for batches, including a wait that continues"),
     ] {
         metrics::describe_gauge!(level.name, help);
     }
     let seconds = Unit::Seconds;
-    let help = "The same by cause; with the pending wait the causes add up to it";
+    let help = "Time waited by cause; with the pending wait the causes add up to the whole";
     metrics::describe_gauge!(WAITED_BY_CAUSE, seconds, help);
-    let help = "A wait that goes on, whose cause is known when its batch is there";
+    let help = "A wait that continues; its cause is known when its batch arrives";
     metrics::describe_gauge!(PENDING, seconds, help);
     metrics::describe_histogram!(PART_SECONDS, seconds, "Time of a part at the worker, by stage");
     metrics::describe_histogram!(STALL_SECONDS, seconds, "Time the trainer waited for one batch");

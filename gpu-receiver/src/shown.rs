@@ -81,7 +81,7 @@ fn take_number() -> u32 {
 }
 
 pub(crate) fn describe() {
-    metrics::describe_gauge!(INFO, "1 while this receiver is open; who it is, as labels");
+    metrics::describe_gauge!(INFO, "1 while this receiver is open; labels identify it");
     metrics::describe_gauge!(EPOCH, "Epoch of the batch that the trainer takes next");
     metrics::describe_gauge!(STEP, "Step of that batch within its epoch");
     metrics::describe_gauge!(WEIGHT, "Share of a dataset in the batch that was drawn last");

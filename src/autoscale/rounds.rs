@@ -32,7 +32,7 @@ pub(crate) struct Rounds {
 
 /// Says what the metrics mean.
 pub(crate) fn describe() {
-    metrics::describe_gauge!(ASKED, "Workers asked for");
+    metrics::describe_gauge!(ASKED, "Workers requested");
     metrics::describe_gauge!(SERVING, "Workers that answer");
     metrics::describe_gauge!(STALL, "Share of their time for which ranks waited");
     metrics::describe_gauge!(BUSY, "Share of their threads' time for which workers rendered");

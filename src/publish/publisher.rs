@@ -31,16 +31,16 @@ pub(crate) struct Publisher {
 
 /// Says what the metrics mean.
 pub(crate) fn describe() {
-    metrics::describe_counter!(BATCHES, "Batches handed to clients' queues, by address");
+    metrics::describe_counter!(BATCHES, "Batches put into clients' queues, by address");
     metrics::describe_counter!(BYTES, Unit::Bytes, "Bytes of those batches, by address");
-    metrics::describe_gauge!(STEP, "Job-wide step of the batch that is next, by address");
-    metrics::describe_gauge!(CLIENTS, "Connections that there are, by address");
+    metrics::describe_gauge!(STEP, "Job-wide step of the next batch, by address");
+    metrics::describe_gauge!(CLIENTS, "Open connections, by address");
     metrics::describe_counter!(DISCONNECTS, "Connections that ended, by address");
     let help = "Times that a subscriber's queue was full, by address: it loses this batch at least";
     metrics::describe_counter!(OVERFLOWS, help);
     metrics::describe_gauge!(SUBSCRIPTIONS, "Subscriptions so far, by address");
     let help =
-        "Times that all clients of an address were let go of, because one subscribed without end";
+        "Times that all clients of an address were disconnected because one subscribed without end";
     metrics::describe_counter!(RESETS, help);
     let help = "Time a batch waited until the slowest client had room";
     metrics::describe_histogram!(BLOCKED, Unit::Seconds, help);

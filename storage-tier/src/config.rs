@@ -49,21 +49,22 @@ const PYTHON_TIMEOUT_MS_DEFAULT: u64 = 300_000;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, Keys)]
 #[serde(deny_unknown_fields, default)]
 pub struct StorageConfig {
-    /// Address to listen on, `host:port`; port 0 takes a free one.
+    /// Address to listen on, `host:port`; port 0: any free port.
     pub listen: String,
     /// Name of the node in logs and in its welcome; empty: host name and port.
     pub node: String,
     /// The datasets served.
     #[key(skip)]
     pub datasets: Vec<DatasetConfig>,
-    /// Folders that shards must lie in, all links and `..` followed, and URLs that theirs must lie
-    /// below, as `s3://bucket/folder`; a shard elsewhere stops the start. Empty: anywhere.
+    /// Folders that must contain all shards, after links and `..` are resolved, and URLs above
+    /// them, such as `s3://bucket/folder`. A shard elsewhere stops the start. Empty: anywhere.
     pub roots: Vec<PathBuf>,
-    /// Folder for the indices that are made. Without one they lie beside their shards, or, where
-    /// that folder cannot be written to, in `~/.cache/headwater/index`.
+    /// Folder for indices. Empty: next to the shards, or in `~/.cache/headwater/index` if that
+    /// folder is not writable.
     pub index_dir: Option<PathBuf>,
-    /// Entry points of JPEG images, with which workers decode them faster: `off`, `read` those that are
-    /// kept where the indices are, or `make` those that are missing too, on one thread of least priority.
+    /// Entry points of JPEG images, which make decoding faster: `off`; `read`: use those that are
+    /// stored with the indices; `make`: also make missing ones, on one thread of the lowest
+    /// priority.
     pub jpeg_entries: JpegEntries,
     /// Sum of the samples in one block of an answer, in bytes.
     #[key(unit = "bytes")]
@@ -71,23 +72,23 @@ pub struct StorageConfig {
     /// Threads that wait for the disk at the same time, at the start and while serving.
     #[key(unit = "threads")]
     pub readers: usize,
-    /// Connections at the same time that have had a request let in; a further one is refused. How
-    /// many others there may be is `security.strangers_max`.
+    /// Connections at the same time with an admitted request; further ones are refused.
+    /// `security.strangers_max` limits the others.
     #[key(unit = "connections")]
     pub connections_max: usize,
-    /// Requests at the same time, over all connections, until their answers begin; a further one
-    /// is refused, and tried again by the caller.
+    /// Requests at the same time, over all connections, until their answers begin; a further one is
+    /// refused, and the caller tries again.
     #[key(unit = "requests")]
     pub requests_max: usize,
-    /// Requests at the same time that have begun and are not whole yet; beyond them the oldest of the
-    /// host with the most is refused.
+    /// Requests at the same time that have begun and are not complete; beyond this the oldest of
+    /// the host with the most is refused.
     #[key(unit = "requests")]
     pub requests_arriving_max: usize,
-    /// Time for a request to arrive whole, in ms.
+    /// Time for a request to arrive completely, in ms.
     #[key(unit = "milliseconds")]
     pub request_timeout_ms: u64,
-    /// Bytes of answers that are sent to callers and not read by them yet; beyond them the caller with
-    /// the most is disconnected.
+    /// Bytes of answers that callers have not read yet; beyond this the caller with the most is
+    /// disconnected.
     #[key(unit = "bytes")]
     pub answer_bytes_max: u64,
     /// Time for a caller to read the next piece of an answer, in ms; then it is disconnected.
@@ -96,33 +97,34 @@ pub struct StorageConfig {
     /// Reads answered at the same time; further ones wait.
     #[key(unit = "reads")]
     pub max_concurrent_reads: usize,
-    /// Reads that may wait; one more is refused, and tried again by the caller.
+    /// Reads that may wait; a further one is refused, and the caller tries again.
     #[key(unit = "reads")]
     pub max_waiting_reads: usize,
     /// Shards kept open; the least recently used one is closed.
     #[key(unit = "shards")]
     pub open_shards_max: usize,
-    /// Shards fetched ahead at the same time, each by a thread beside `readers`. The longer the source
-    /// takes for one operation, the more of them hide that.
+    /// Shards fetched in advance at the same time, each by a thread in addition to `readers`. More
+    /// of them hide a longer latency of the source.
     #[key(unit = "shards")]
     pub shard_prefetch_window: usize,
-    /// Bytes of shards that are fetched ahead and not left behind by those who announced them. One
-    /// caller holds no more of them than it leaves free.
+    /// Bytes of shards that are fetched in advance and not yet passed by the callers that announced
+    /// them. One caller holds at most as many as it leaves free.
     #[key(unit = "bytes")]
     pub prefetch_bytes: u64,
-    /// Time for answers under way to finish when the node is asked to stop, in ms.
+    /// Time for running answers to finish when the node is asked to stop, in ms.
     #[key(unit = "milliseconds")]
     pub drain_timeout_ms: u64,
-    /// Folders that keep what is fetched or unpacked, for all processes of this user on the host:
-    /// `dir`, a folder of a local file system, and `bytes`, the most that it holds. One, or two: what
-    /// leaves the first, in memory, goes to the second, on a drive. Empty: nothing is kept.
+    /// Folders that keep fetched or unpacked data, for all processes of this user on the host:
+    /// `dir`, a folder of a local file system, and `bytes`, its limit. One folder, or two: entries
+    /// evicted from the first, in memory, go to the second, on a drive. Empty: nothing is kept.
     pub cache: Vec<CacheLevel>,
-    /// How long an entry of the cache may be waited for that another process fetches, in ms; then it
-    /// is read through.
+    /// How long to wait for a cache entry that another process fetches, in ms; then the read
+    /// bypasses the cache.
     #[key(unit = "milliseconds")]
     pub cache_timeout_ms: u64,
-    /// Whether the cache takes files of this host's own drives too. Otherwise it takes what lies on file
-    /// systems of other hosts, in object stores and behind URLs, and what has to be unpacked.
+    /// Whether the cache also takes files of this host's own drives. Otherwise it takes data on
+    /// file systems of other hosts, in object stores and behind URLs, and data that must be
+    /// unpacked.
     pub cache_all: bool,
     /// Whether other users of this user's group may read the files of the cache.
     pub cache_group_read: bool,
@@ -130,25 +132,27 @@ pub struct StorageConfig {
     /// of up to 8 MiB.
     #[key(unit = "milliseconds")]
     pub source_timeout_ms: u64,
-    /// Time in which such a request is made again, with growing pauses, before it is an error, in ms.
+    /// Time in which such a request is tried again, with growing pauses, before it is an error, in
+    /// ms.
     #[key(unit = "milliseconds")]
     pub source_retry_ms: u64,
     /// Such requests in flight at the same time, for all sources together.
     #[key(unit = "requests")]
     pub source_requests_max: usize,
-    /// Where `hf://` leads; empty: `HF_ENDPOINT`, or `https://huggingface.co`.
+    /// Address for `hf://`; empty: `HF_ENDPOINT`, or `https://huggingface.co`.
     pub hub_endpoint: String,
     /// What to do with a shard whose end is missing.
     pub on_broken_shard: OnBrokenShard,
-    /// Python modules whose datasets are served, or packages of them: `mine.data`. They are imported in processes
-    /// beside the node's threads, and never one that is not named here.
+    /// Python modules, or packages of them, whose datasets are served: `mine.data`. Separate
+    /// processes import them, and never a module that is not named here.
     pub python_modules: Vec<String>,
-    /// Python that they are run by, with numpy: a program's name, or a path such as `/opt/venv/bin/python`.
+    /// Python that runs them, with numpy: a program's name, or a path such as
+    /// `/opt/venv/bin/python`.
     pub python: PathBuf,
-    /// Folders in which modules are looked for first.
+    /// Folders in which modules are searched first.
     pub python_path: Vec<PathBuf>,
-    /// Longest time for one sample, or for opening a dataset, in ms; then the process is ended and the sample tried
-    /// again.
+    /// Maximum time for one sample, or for opening a dataset, in ms; then the process is ended and
+    /// the sample tried again.
     #[key(unit = "milliseconds")]
     pub python_timeout_ms: u64,
     /// Processes that read one shard of a Python dataset; 0: one per core.

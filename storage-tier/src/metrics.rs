@@ -68,9 +68,9 @@ pub fn describe_metrics() {
         "Time to have one block of samples in memory, waiting for a reader included"
     );
     describe_look_ahead();
-    metrics::describe_counter!(SOURCE_BYTES, Bytes, "Bytes read from distant sources");
-    metrics::describe_gauge!(SOURCE_REQUESTS, "Requests to distant sources in flight");
-    metrics::describe_counter!(SOURCE_RETRIES, "Requests to distant sources made again");
+    metrics::describe_counter!(SOURCE_BYTES, Bytes, "Bytes read from remote sources");
+    metrics::describe_gauge!(SOURCE_REQUESTS, "Requests to remote sources in flight");
+    metrics::describe_counter!(SOURCE_RETRIES, "Requests to remote sources that were retried");
 }
 
 fn describe_entries() {
@@ -93,16 +93,16 @@ fn describe_look_ahead() {
     use metrics::Unit::Bytes;
     metrics::describe_counter!(
         PREFETCHES,
-        "Shards fetched ahead, by outcome (fetched, cancelled as the plan changed, failed)"
+        "Shards fetched in advance, by outcome (fetched, cancelled as the plan changed, failed)"
     );
-    metrics::describe_gauge!(PREFETCH_PLANS, "Callers' plans of what they want next, by dataset");
-    metrics::describe_gauge!(PREFETCH_PLANS_LIMIT, "Plans that are remembered");
+    metrics::describe_gauge!(PREFETCH_PLANS, "Callers' plans of the next shards, by dataset");
+    metrics::describe_gauge!(PREFETCH_PLANS_LIMIT, "Limit of remembered plans");
     metrics::describe_gauge!(PREFETCH_WAITING, "Shards that are announced and not fetched yet");
     metrics::describe_gauge!(PREFETCH_WAITING_LIMIT, "Shards that all plans together may name");
-    metrics::describe_gauge!(PREFETCH_SHARDS, "Shards being fetched ahead");
-    metrics::describe_gauge!(PREFETCH_SHARDS_LIMIT, "Shards that may be fetched ahead at a time");
-    metrics::describe_gauge!(PREFETCH_BYTES, Bytes, "Shards fetched ahead and still announced");
-    metrics::describe_gauge!(PREFETCH_BYTES_LIMIT, Bytes, "What these may be");
+    metrics::describe_gauge!(PREFETCH_SHARDS, "Shards being fetched in advance");
+    metrics::describe_gauge!(PREFETCH_SHARDS_LIMIT, "Limit of shards fetched in advance at a time");
+    metrics::describe_gauge!(PREFETCH_BYTES, Bytes, "Bytes fetched in advance and still announced");
+    metrics::describe_gauge!(PREFETCH_BYTES_LIMIT, Bytes, "Limit of these bytes");
 }
 
 /// The node serves under this name.

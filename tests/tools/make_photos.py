@@ -339,15 +339,19 @@ Among the samples:
 | file | bytes | what is wrong |
 | --- | --- | --- |
 | truncated.tar | {len(files['bad/truncated.tar'])} | ends in the middle of `000002.jpg`; samples 0 and 1 are whole |
-| broken-jpeg.tar | {len(files['bad/broken-jpeg.tar'])} | 8 samples: 3 is a JPEG cut at half its length, 5 is random bytes, 6 is a valid PNG named `.jpg` (must decode), 7 is a JPEG whose frame header declares 65500x65500 pixels; the others are good |
+| broken-jpeg.tar | {len(files['bad/broken-jpeg.tar'])} | 8 samples; 3, 5 and 7 are broken, see below |
 | empty.tar | {len(files['bad/empty.tar'])} | two zero blocks, no member |
 | no-image.tar | {len(files['bad/no-image.tar'])} | 4 samples with only `.cls` |
+
+In `broken-jpeg.tar`, sample 3 is a JPEG cut at half its length, and 5 is random
+bytes. Sample 7 is a JPEG whose frame header declares 65500x65500 pixels. Sample 6
+is a valid PNG named `.jpg`, which must decode. The others are good.
 
 The good pictures in bad/ are crops of sources {', '.join(map(str, BAD_SOURCES))}.
 
 ## Origin and licences
 
-All photographs were cropped, scaled and encoded anew. A crop keeps the
+All photographs were cropped, scaled and encoded again. A crop keeps the
 licence of its source; the authors do not endorse this use.
 
 {LICENCES}

@@ -75,8 +75,8 @@ pub fn describe_metrics() {
     use metrics::Unit::Bytes;
     headwater_lobby::describe_metrics();
     metrics::describe_gauge!(UNREAD, Bytes, "Bytes of answers that wait for callers");
-    metrics::describe_gauge!(UNREAD_MAX, Bytes, "Such bytes that there may be");
-    metrics::describe_counter!(CUT, "Connections closed for answers that nobody read, by reason");
+    metrics::describe_gauge!(UNREAD_MAX, Bytes, "Limit of such bytes");
+    metrics::describe_counter!(CUT, "Connections closed because answers were not read, by reason");
 }
 
 // === impl Answers ===

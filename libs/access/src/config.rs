@@ -27,20 +27,20 @@ pub struct AccessConfig {
     pub cert_file: PathBuf,
     /// PEM file with the key of that certificate.
     pub key_file: PathBuf,
-    /// Encrypts the data of the `tcp` link too. For a receiver: it offers no other. For a worker:
-    /// it takes no other; without, it takes what is offered. Needs the three files.
+    /// Encrypts the data of the `tcp` link too. A receiver with it offers no other link; a worker
+    /// with it uses no other, and without it uses what it is offered. Needs the three files.
     pub tcp_tls: bool,
-    /// Name that servers' certificates must carry; empty: the host of the address that is called.
+    /// Name that servers' certificates must carry; empty: the host of the called address.
     pub server_name: String,
     /// Time for a caller to finish the TLS handshake, in ms.
     #[key(unit = "milliseconds")]
     pub handshake_timeout_ms: u64,
-    /// Time for a caller to have a request let in, once it is connected and the TLS handshake is
+    /// Time for a caller to have a request admitted, after it is connected and the TLS handshake is
     /// done, in ms; then it is disconnected.
     #[key(unit = "milliseconds")]
     pub first_request_timeout_ms: u64,
-    /// Callers at a time that have had no request let in yet. A further one takes the place of the
-    /// first to come of the host with the most of them.
+    /// Callers at the same time without an admitted request. A further one replaces the oldest of
+    /// the host with the most of them.
     #[key(unit = "callers")]
     pub strangers_max: u32,
 }

@@ -9,36 +9,35 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, Keys)]
 #[serde(deny_unknown_fields, default)]
 pub struct Policy {
-    /// Fewest workers.
+    /// Minimum number of workers.
     #[key(unit = "workers")]
     pub workers_min: u32,
-    /// Most workers.
+    /// Maximum number of workers.
     #[key(unit = "workers")]
     pub workers_max: u32,
-    /// Ranks that wait for more than this share of their time ask for workers.
+    /// If ranks wait for more than this share of their time, workers are added.
     #[key(unit = "none")]
     pub stall_high: f64,
-    /// Workers are taken away only while ranks wait for less than this share.
+    /// Workers are only removed while ranks wait for less than this share.
     #[key(unit = "none")]
     pub stall_low: f64,
-    /// Share of their time that workers should work: more of them are asked for, and fewer left,
-    /// so that they do.
+    /// Share of their time that workers should work: the number of workers is chosen to reach it.
     #[key(unit = "none")]
     pub busy_aim: f64,
-    /// Below this share workers have time left: ranks that wait all the same wait for something
-    /// else, storage or a network, and more workers would not help.
+    /// Below this share workers have time left: ranks then wait for something else, storage or a
+    /// network, and more workers would not help.
     #[key(unit = "none")]
     pub busy_low: f64,
-    /// Most workers that one step may lead to, as a multiple of those there are.
+    /// Maximum number of workers after one step, as a multiple of the present number.
     #[key(unit = "times")]
     pub growth_multiple: f64,
-    /// How long new workers take to show in what is measured, in s: no second step up before.
+    /// Time until new workers show in the measurements, in s: no second step up before that.
     #[key(unit = "seconds")]
     pub up_pause_s: f64,
-    /// How long fewer workers must have been enough before any is taken away, in s.
+    /// How long fewer workers must have been enough before any is removed, in s.
     #[key(unit = "seconds")]
     pub down_window_s: f64,
-    /// How long no fewer workers are tried after a step down had to be taken back, in s.
+    /// How long no step down is tried after one had to be reversed, in s.
     #[key(unit = "seconds")]
     pub regret_s: f64,
 }

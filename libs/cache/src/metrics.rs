@@ -37,23 +37,23 @@ pub(crate) fn describe() {
 /// Says what the metrics mean to the recorder there is.
 pub fn describe_metrics() {
     use metrics::Unit::{Bytes, Seconds};
-    metrics::describe_counter!(HITS, "Cache entries that were there when asked for, by level");
-    metrics::describe_counter!(MISSES, "Cache entries that were not there when asked for");
-    metrics::describe_counter!(WAITS, "Times that another filler of a cache entry was waited for");
-    metrics::describe_histogram!(WAIT_SECONDS, Seconds, "Time of such a wait");
-    metrics::describe_counter!(FILLS, "Cache entries written, by level; sent down included");
-    metrics::describe_counter!(FILLED_BYTES, Bytes, "Payload of these");
+    metrics::describe_counter!(HITS, "Cache lookups that found the entry, by level");
+    metrics::describe_counter!(MISSES, "Cache lookups that did not find the entry");
+    metrics::describe_counter!(WAITS, "Waits for another process that fills a cache entry");
+    metrics::describe_histogram!(WAIT_SECONDS, Seconds, "Time waited for another process");
+    metrics::describe_counter!(FILLS, "Cache entries written or moved down, by level");
+    metrics::describe_counter!(FILLED_BYTES, Bytes, "Payload of written cache entries");
     metrics::describe_counter!(
         EVICTIONS,
         "Cache entries evicted, by level and by where they went (down or away)"
     );
-    metrics::describe_counter!(DAMAGED, "Cache entries removed because they were no good");
+    metrics::describe_counter!(DAMAGED, "Damaged cache entries that were removed");
     metrics::describe_counter!(
         READ_THROUGH,
-        "Times that the cache was of no use, by reason (no_room, timeout, io)"
+        "Times that the cache could not be used, by reason (no_room, timeout, io)"
     );
     metrics::describe_gauge!(BYTES, Bytes, "Bytes of all processes' entries, by level");
-    metrics::describe_gauge!(BYTES_LIMIT, Bytes, "Limit of these, by level");
+    metrics::describe_gauge!(BYTES_LIMIT, Bytes, "Limit of these bytes, by level");
 }
 
 pub(crate) fn hit(LevelName { cache, level }: LevelName) {

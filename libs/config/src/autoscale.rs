@@ -13,12 +13,12 @@ use crate::ConfigError;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, Keys)]
 #[serde(deny_unknown_fields, default)]
 pub struct AutoscaleConfig {
-    /// Who starts and ends workers: `kubernetes` or `slurm`.
+    /// What starts and ends workers: `kubernetes` or `slurm`.
     pub backend: BackendKind,
     /// Addresses of `/metrics` of ranks, written as in `receiver.workers`; they are looked up again
     /// at every look.
     pub receivers: Vec<String>,
-    /// Addresses of `/metrics` of workers. With `slurm` those that are there anyway: they are counted,
+    /// Addresses of `/metrics` of workers. With `slurm`, workers that always run: they are counted,
     /// and never ended.
     pub workers: Vec<String>,
     /// Time between two looks, in ms.
@@ -29,16 +29,16 @@ pub struct AutoscaleConfig {
     pub workload: String,
     /// Script that SLURM runs for each worker; slurm/worker.sbatch is one.
     pub slurm_script: PathBuf,
-    /// Further words for `sbatch`, as in `--partition=cpu`.
+    /// Additional arguments for `sbatch`, such as `--partition=cpu`.
     pub slurm_options: Vec<String>,
-    /// Name of the workers' jobs; all jobs of this name and user are taken for workers.
+    /// Name of the workers' jobs; all jobs of this name and user count as workers.
     pub slurm_job_name: String,
     /// File that gets an address for each running worker job, for `file:` in `receiver.workers`.
     pub slurm_workers_file: PathBuf,
     /// A worker of job J listens on this port plus J modulo 512.
     #[key(unit = "none")]
     pub slurm_port: u16,
-    /// And shows its metrics on this one plus J modulo 512.
+    /// It serves its metrics on this port plus J modulo 512.
     #[key(unit = "none")]
     pub slurm_metrics_port: u16,
 }

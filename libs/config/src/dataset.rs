@@ -20,41 +20,43 @@ const PYTHON: &str = "python:";
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, Keys)]
 #[serde(deny_unknown_fields, default)]
 pub struct DatasetEntry {
-    /// Name, unique in the job. Beside `hub` it may be left out: then it is the whole name there.
-    /// Receivers need no more than the name.
+    /// Name, unique in the job. Optional with `hub`: then it is the whole name there. Receivers
+    /// need only the name.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub name: String,
-    /// Its shards in order, one string or a list of them: paths, globs, and braces as in
-    /// `train-{000000..000127}.tar`; folders for formats whose samples lie in folders.
+    /// Shards in order, one string or a list: paths, globs, and braces as in
+    /// `train-{000000..000127}.tar`; folders for formats with samples in folders.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub shards: Option<Shards>,
     /// In place of `shards`, a dataset of the hub: `CONFIDENTIALITY/MODALITY/NAME/SPLIT`, or
-    /// `NAME/SPLIT` or `NAME` where there is one only.
+    /// `NAME/SPLIT` or `NAME` if it is unique.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hub: Option<String>,
-    /// Format of the shards. `auto`: by the ending of each name, and for folders by what is in them.
+    /// Format of the shards. `auto`: by the ending of each name, and for folders by their content.
     #[serde(skip_serializing_if = "is_default")]
     pub format: FormatKind,
-    /// For folders of images: a CSV or JSONL file in the folder with a line for each image, or `none`.
-    /// Empty: `metadata.csv` or `metadata.jsonl` if one is there, else the class is the folder.
+    /// For folders of images: a CSV or JSONL file in the folder with a line for each image, or
+    /// `none`. Empty: `metadata.csv` or `metadata.jsonl` if present, otherwise the folder is the
+    /// class.
     #[serde(skip_serializing_if = "is_default")]
     pub labels: String,
-    /// Columns, arrays or features that become fields. Default: all that there are.
+    /// Columns, arrays or features that become fields. Default: all.
     #[serde(skip_serializing_if = "is_default")]
     pub columns: Vec<String>,
     /// For tokens: length of a sequence.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sequence_length: Option<u32>,
-    /// Samples of one shard, for formats that have no shards of their own. Default: 1024.
+    /// Samples of one shard, for formats without shards. Default: 1024.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub shard_samples: Option<u32>,
     /// For a Python dataset, `shards = "python:package.module:Class"`: the arguments of its class, by name.
     #[serde(skip_serializing_if = "is_default")]
     pub arguments: BTreeMap<String, serde_json::Value>,
-    /// For a Python dataset: most bytes of a sample; a larger one stops the reading. Default: 1048576.
+    /// For a Python dataset: maximum bytes of a sample; a larger sample stops the read. Default:
+    /// 1048576.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sample_bytes_max: Option<u64>,
-    /// Share in the mix, relative to the other datasets'. Default: the number of samples.
+    /// Share in the mix, relative to the other datasets. Default: the number of samples.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub weight: Option<f64>,
 }

@@ -11,9 +11,9 @@ use crate::ConfigError;
 #[serde(deny_unknown_fields, default)]
 pub struct MonitorConfig {
     /// Addresses of `/metrics` of processes of any tier, written as in `receiver.workers`. They are
-    /// watched besides those that leave a file in `telemetry.targets_dir`.
+    /// watched in addition to those that leave a file in `telemetry.targets_dir`.
     pub targets: Vec<String>,
-    /// Ports that are tried on each host of a SLURM job (`--job`), from the port of
+    /// Number of ports to try on each host of a SLURM job (`--job`), from the port of
     /// `telemetry.metrics_listen` on: each rank of a host adds its local rank.
     #[key(unit = "ports")]
     pub ranks_per_host: u16,

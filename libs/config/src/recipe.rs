@@ -21,73 +21,76 @@ const RAW: &str = "raw";
 pub struct RecipeConfig {
     /// Name of a recipe: `dinov2`, `dinov2-paper`, `dinov3`, `dinov3-gram`, `dinov3-vitl`,
     /// `imagenet-train`, `imagenet-eval`, `mae`, `clip-train`, `clip-eval`, `siglip`, `ijepa`,
-    /// `supervised-timm`, `torchvision-v2`, `simclr`, `mocov3`, `byol`, `ibot`, `swav`, `raw`; or `custom`, with
-    /// `[[recipe.tensors]]` written out, which is also meant where tensors are written out and no preset is named. docs/recipes.md says
-    /// what they do.
+    /// `supervised-timm`, `torchvision-v2`, `simclr`, `mocov3`, `byol`, `ibot`, `swav`, `raw`; or
+    /// `custom`, with your own `[[recipe.tensors]]`. With `[[recipe.tensors]]` and no preset, it is
+    /// `custom`. docs/recipes.md describes them.
     pub preset: String,
     /// Element type of a preset's image tensors: `bf16`, `f16`, `f32`, `u8`, `fp8_e4m3` or
-    /// `mxfp8_e4m3`. Tensors that are written out name their own.
+    /// `mxfp8_e4m3`. `[[recipe.tensors]]` name their own.
     pub dtype: Dtype,
-    /// Mean of each channel (R, G, B), as a share of 255. Without it the preset's; in recipe `custom` ImageNet's.
+    /// Mean of each channel (R, G, B), as a share of 255. Not set: the preset's; ImageNet's in
+    /// recipe `custom`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mean: Option<[f32; 3]>,
-    /// Standard deviation of each channel (R, G, B), as a share of 255. Without it the preset's; in recipe `custom`
-    /// ImageNet's.
+    /// Standard deviation of each channel (R, G, B), as a share of 255. Not set: the preset's;
+    /// ImageNet's in recipe `custom`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub std: Option<[f32; 3]>,
-    /// `auto`: a JPEG of which every view is shrunk to a half or less is decoded at 1/2, 1/4 or 1/8 of
-    /// its size. Faster, and other pixels: part of what identifies a batch. `off`: never.
+    /// `auto`: a JPEG is decoded at 1/2, 1/4 or 1/8 of its size if every view shrinks to a half or
+    /// less. Faster, with other pixels: part of a batch's identity. `off`: never.
     pub decode_scaling: DecodeScaling,
-    /// Which pass of a resize comes first: `horizontal-first`, as Pillow before 13.0 has it; `pillow-13`, as
-    /// Pillow has it from 13.0 on: the vertical one where the height loses more than twice as many
-    /// pixels as the width. Other pixels: part of what identifies a batch. Without it the preset's:
-    /// `horizontal-first` in those of dinov2 and dinov3, else `pillow-13`.
+    /// Order of the passes of a resize: `horizontal-first`, as in Pillow before 13.0; `pillow-13`,
+    /// as in Pillow from 13.0 on: the vertical pass first if the height loses more than twice as
+    /// many pixels as the width. Other pixels: part of a batch's identity. Not set: the preset's,
+    /// which is `horizontal-first` for dinov2 and dinov3, and `pillow-13` otherwise.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resize_passes: Option<ResizePasses>,
-    /// The filter of all resizes: `bicubic`, `bilinear`, `box`, `nearest`, or `random`: bilinear or bicubic,
-    /// drawn for each view. Other pixels: part of what identifies a batch. Without it the preset's; in
-    /// recipe `custom` `bicubic`.
+    /// The filter of all resizes: `bicubic`, `bilinear`, `box`, `nearest`, or `random`: bilinear or
+    /// bicubic, drawn for each view. Other pixels: part of a batch's identity. Not set: the
+    /// preset's; `bicubic` in recipe `custom`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub interpolation: Option<Interpolation>,
-    /// Who decodes JPEGs: `turbojpeg`, the processor; `nvjpeg`, GPUs, which all workers must have. Other
-    /// pixels: part of what identifies a batch.
+    /// Decoder of JPEGs: `turbojpeg`, the processor; `nvjpeg`, GPUs, which all workers must have.
+    /// Other pixels: part of a batch's identity.
     pub decoder: JpegDecoder,
-    /// With decoder `nvjpeg`: share of JPEGs, from 0 to 1, that are decoded by a GPU's JPEG engines
-    /// where they take them; kernels decode the others. Part of what identifies a batch.
+    /// With decoder `nvjpeg`: share of JPEGs, from 0 to 1, that a GPU's JPEG engines decode if they
+    /// can; kernels decode the others. Part of a batch's identity.
     #[key(unit = "none")]
     pub hw_decoder_load: f64,
-    /// Most pixels of an image, width times height; a larger one is a bad sample. Workers need memory for
-    /// it: `augment.image_pixels_max`. Part of what identifies a batch.
+    /// Maximum pixels of an image, width times height; a larger image is a bad sample. Workers need
+    /// memory for it: `augment.image_pixels_max`. Part of a batch's identity.
     #[key(unit = "pixels")]
     pub decode_pixels_max: u64,
-    /// Most scans of a progressive JPEG; one with more is a bad sample. Part of what identifies a batch.
+    /// Maximum scans of a progressive JPEG; an image with more is a bad sample. Part of a batch's
+    /// identity.
     #[key(unit = "scans")]
     pub decode_jpeg_scans_max: u32,
     /// Options of the presets whose names begin with `dinov3`: `global_crops_size`,
     /// `global_crops_scale`, `local_crops_number`, `local_crops_size`, `local_crops_scale`,
     /// `gram_crops_size`, `share_color_jitter`, `localcrops_subset_of_globalcrops`, `patch_size`,
-    /// `horizontal_flips`. What is not given is the preset's.
+    /// `horizontal_flips`. The default of each is the preset's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dinov3: Option<Dinov3>,
-    /// Most bytes of a sample in recipe `raw`; a larger one is a bad sample.
+    /// Maximum bytes of a sample in recipe `raw`; a larger sample is a bad sample.
     #[key(unit = "bytes")]
     pub raw_bytes_max: u32,
-    /// Scales of FP8 tensors. `scaling`: `static`, from mean and std, or `delayed`, from the largest
-    /// magnitudes of earlier batches; with it `window` (16), `margin` (0) and `delay` (8), in
-    /// batches: docs/recipes.md says what they do.
+    /// Scales of FP8 tensors. `scaling`: `static`, from mean and std, or `delayed`, from the
+    /// largest magnitudes of earlier batches. `delayed` uses `window` (16), `margin` (0) and
+    /// `delay` (8), in batches; docs/recipes.md describes them.
     pub fp8: Fp8Scaling,
-    /// What batches have of a sample beside its image and its label, with any preset: `name`, `field`, `kind` and
-    /// the keys of that kind, as `int`, `text`, `json`, `npy` or `tokens`; docs/fields.md has them all. Kind `boxes`
-    /// follows the views of an image tensor, see docs/geometry.md.
+    /// Fields of a sample in the batch, in addition to image and label, with any preset: `name`,
+    /// `field`, `kind` and the keys of that kind, such as `int`, `text`, `json`, `npy` or `tokens`;
+    /// docs/fields.md describes them. Kind `boxes` follows the views of an image tensor, see
+    /// docs/geometry.md.
     pub fields: Vec<FieldEntry>,
-    /// Operations on the whole image in recipe `custom`, before anything is cut.
+    /// Operations on the whole image in recipe `custom`, before any crop.
     pub image_ops: Vec<OpSpec>,
-    /// Cuts that several views share in recipe `custom`: `height`, `width` and `view`.
+    /// Crops that several views share in recipe `custom`: `height`, `width` and `view`.
     pub bases: Vec<BaseSpec>,
     /// The tensors of recipe `custom`: `name`, `dtype`, `height`, `width` and `views`, each view
-    /// with its `crop` and `ops`. And with any preset tensors of other fields that follow an image tensor, such as
-    /// masks and depth: `name`, `field`, `like`, `dtype`, `channels`, `interpolation` and more; docs/geometry.md has
-    /// them.
+    /// with its `crop` and `ops`. With any preset, also tensors of other fields that follow an
+    /// image tensor, such as masks and depth: `name`, `field`, `like`, `dtype`, `channels`,
+    /// `interpolation` and more; docs/geometry.md describes them.
     pub tensors: Vec<TensorEntry>,
 }
 

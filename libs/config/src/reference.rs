@@ -9,28 +9,27 @@ const HEAD: &str = "\
 
 Written by `headwater config --markdown`; a test keeps it up to date.
 
-One TOML file, `headwater.toml`: the one named by `--config`, else by the variable
-`HEADWATER_CONFIG`, else the one in the working directory, if there is one. On top of it lie
-variables `HEADWATER_SECTION__KEY` (for example `HEADWATER_STORAGE__LISTEN`), on top of those flags
-(`--set storage.listen=0.0.0.0:7401`, and shorter ones for the usual keys) or, in Python, the
-keywords of `Loader`. The program and the Python loader read the same files and variables, and report
-the same errors.
+Headwater reads one TOML file, `headwater.toml`. It is the file of `--config`, or else of the variable
+`HEADWATER_CONFIG`, or else the file in the working directory, if there is one. Variables
+`HEADWATER_SECTION__KEY` (for example `HEADWATER_STORAGE__LISTEN`) override the file. Flags
+(`--set storage.listen=0.0.0.0:7401`, and shorter ones for common keys) override both, and so do the
+keywords of `Loader` in Python. The program and the Python loader read the same files and variables,
+and report the same errors.
 
-In variables and in `--set` a value is written as in TOML, as in
+In variables and in `--set`, write a value as in TOML, for example
 `--set 'receiver.epoch_end={ steps = 605 }'`; a string needs no quotation marks. A list of strings may
-be one string, `a,b`, everywhere. `HEADWATER_DATASET` holds a whole list:
+always be one string, `a,b`. `HEADWATER_DATASET` is a whole list:
 `[{name = \"a\", shards = \"a/*.tar\"}]`. An unknown key is refused; the error names the nearest known
-one. Patterns of shards are relative to the working directory. What the hub is:
-[datasets.md](datasets.md).
+key. Patterns of shards are relative to the working directory. [datasets.md](datasets.md) describes
+the hub.
 
-`headwater config` prints every key with its value, its unit and where the value came from;
-`headwater --check-config` only says whether all of it can be used. `HEADWATER_LOG` goes before
-`telemetry.log`.
+`headwater config` prints every key with its value, its unit and the source of the value.
+`headwater --check-config` only checks the configuration. `HEADWATER_LOG` overrides `telemetry.log`.
 ";
 
 const EXAMPLE_HEAD: &str = "\
 # Every key of headwater.toml with its default. Written by `headwater config --example`; a test
-# keeps it up to date. Only what differs from the default needs to be written.
+# keeps it up to date. Your file only needs the keys that differ from the default.
 
 [[dataset]]
 name = \"photos\"
@@ -38,7 +37,7 @@ shards = \"tests/data/photos/photos-{000000..000003}.tar\"
 # In place of shards: hub = \"public/rgb/photos/train\"
 # weight = 1.0
 
-# Weights of the datasets from a step of the job on; as many points as are wanted.
+# Weights of the datasets from a step of the job on; any number of points.
 # [[curriculum]]
 # step = 10000
 # weights = [1.0]

@@ -95,11 +95,11 @@ fn describe() {
 
 /// Says what the metrics mean to the recorder there is.
 pub fn describe_metrics() {
-    metrics::describe_gauge!(WAITING, "Callers that have not shown who they are yet, by door");
-    metrics::describe_gauge!(WAITING_MAX, "Such callers that there may be, by door");
+    metrics::describe_gauge!(WAITING, "Callers that have not identified themselves yet, by door");
+    metrics::describe_gauge!(WAITING_MAX, "Limit of such callers, by door");
     metrics::describe_counter!(
         TURNED_OUT,
-        "Callers turned out for the next, having shown nothing, by door"
+        "Callers without identification that were dropped for the next caller, by door"
     );
 }
 

@@ -75,17 +75,16 @@ pub fn describe_metrics() {
     );
     metrics::describe_counter!(
         NODE_DRAINS,
-        "Times that a storage node said that it is about to end, by node; no failure"
+        "Times that a storage node announced its end, by node; not a failure"
     );
     metrics::describe_counter!(
         HEDGED_READS,
-        "Reads that a second node was asked for as well because the first took long"
+        "Reads also sent to a second node because the first was slow"
     );
-    metrics::describe_counter!(HEDGES_WON, "Those of them that the second node answered first");
+    metrics::describe_counter!(HEDGES_WON, "Hedged reads that the second node answered first");
     metrics::describe_counter!(
         HEDGES_WITHHELD,
-        "Reads that took long without a second node being asked: the share of hedged reads was \
-         reached"
+        "Slow reads not sent to a second node because the share of hedged reads was reached"
     );
     metrics::describe_gauge!(LOCAL_SHARDS, "Shards of this host that are read as files");
     describe_buffers();
@@ -96,7 +95,7 @@ pub fn describe_buffers() {
     metrics::describe_gauge!(
         SPARE_BYTES,
         metrics::Unit::Bytes,
-        "Bytes of memory that files were read into and that wait to be used again"
+        "Bytes of read buffers that are kept for reuse"
     );
 }
 

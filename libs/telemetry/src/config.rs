@@ -16,28 +16,30 @@ const LOCAL_RANK_ENVS: [&str; 2] = ["LOCAL_RANK", "SLURM_LOCALID"];
 #[serde(deny_unknown_fields, default)]
 pub struct TelemetryConfig {
     /// Which log lines are written: `warn`, `info`, `headwater_receiver=debug,info`. The
-    /// environment variable `HEADWATER_LOG` goes before it.
+    /// environment variable `HEADWATER_LOG` overrides it.
     pub log: String,
     /// Form of a log line: `text` or `json`.
     pub log_format: LogFormat,
-    /// Address of `/metrics`, `/healthz` and `/readyz`, `host:port`; port 0: any. Empty: off. A training rank
-    /// adds its local rank to the port, so that the ranks of a host do not meet.
+    /// Address of `/metrics`, `/healthz` and `/readyz`, `host:port`; port 0: any free port. Empty:
+    /// off. A training rank adds its local rank to the port, so that the ranks of a host do not
+    /// collide.
     pub metrics_listen: String,
-    /// Directory in which a process with metrics leaves a file that says where, in the form of Prometheus'
-    /// `file_sd`. Empty: `/dev/shm/headwater-UID/targets` of this host. On a cluster one that hosts share.
+    /// Directory in which a process with metrics leaves a file with its address, in the form of
+    /// Prometheus' `file_sd`. Empty: `/dev/shm/headwater-UID/targets` of this host. On a cluster,
+    /// use a directory that hosts share.
     pub targets_dir: PathBuf,
-    /// Whether a training rank shows batches at `/batch.json` and `/batch.png` of that address: keys, draws
-    /// and a picture of the first 16 samples, to holders of the token where there is one
-    /// (`security.token_file`), else to all.
+    /// Whether a training rank shows batches at `/batch.json` and `/batch.png` of that address:
+    /// keys, draws and a picture of the first 16 samples. With `security.token_file` callers need
+    /// the token; otherwise everybody may see them.
     pub show_batches: bool,
-    /// File of a trace of what this process does: trace events for Perfetto where it ends in `.json`,
-    /// DFTracer's where in `.pfw.gz`. `%t` stands for the tier, `%r` for the rank, `%h` for the host, `%p` for
-    /// the process. With several ranks and neither `%r` nor `%p` each adds its rank to the name. Empty: off.
+    /// File of a trace of this process: trace events for Perfetto if it ends in `.json`, DFTracer's
+    /// if in `.pfw.gz`. `%t` means the tier, `%r` the rank, `%h` the host, `%p` the process. With
+    /// several ranks and neither `%r` nor `%p`, each adds its rank to the name. Empty: off.
     pub trace: String,
-    /// Bytes at which a trace's file ends; the process goes on.
+    /// Bytes at which a trace's file ends; the process continues.
     #[key(unit = "bytes")]
     pub trace_bytes_max: u64,
-    /// OpenTelemetry collector to which spans are sent by OTLP over gRPC, as in
+    /// OpenTelemetry collector to which spans are sent by OTLP over gRPC, such as
     /// `http://127.0.0.1:4317`. Empty: off.
     pub otlp_endpoint: String,
 }

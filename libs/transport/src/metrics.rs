@@ -72,18 +72,18 @@ pub fn describe() {
 pub fn describe_metrics() {
     for (name, help) in [
         (PARTS, "Whole parts delivered (out) or arrived (in), by link and direction"),
-        (DROPPED, "Parts that came for no lease, or did not fit their place, by link and reason"),
+        (DROPPED, "Parts without a lease, or with wrong sizes, by link and reason"),
         (REFUSED, "Connections that showed a foreign key or version, by link"),
         (RECONNECTS, "Data connections that a worker opened again, by link"),
         (GONE, "Data paths that ended, by link"),
-        (REGISTRATIONS, "Registrations of memory with a network card, by link"),
+        (REGISTRATIONS, "Registrations of memory with a NIC, by link"),
     ] {
         metrics::describe_counter!(name, help);
     }
     for (name, help) in [
         (BYTES, "Bytes of parts delivered (out) or arrived (in), by link and direction"),
-        (REGISTERED, "Bytes registered with a network card, by link"),
-        (COPIED, "Bytes that the receiver's processor moved to their place, by link"),
+        (REGISTERED, "Bytes registered with a NIC, by link"),
+        (COPIED, "Bytes that the receiver's processor copied into place, by link"),
     ] {
         metrics::describe_counter!(name, Unit::Bytes, help);
     }
@@ -94,7 +94,7 @@ pub fn describe_metrics() {
         PERMITTED,
         "Leases that receivers permit this worker to write, by link"
     );
-    metrics::describe_gauge!(WORDS, "Words that peers have not taken yet, by link");
+    metrics::describe_gauge!(WORDS, "Messages that peers have not read yet, by link");
 }
 
 /// A whole part was delivered (out) or arrived (in).

@@ -75,7 +75,7 @@ _Dataset = Union[str, Mapping[str, Any], tuple[str, float]]
 
 @final
 class Tensor:
-    """A read-only tensor in the receiver's memory or on its GPU, which it keeps while it lives. C order."""
+    """A read-only tensor, in C order. It keeps its memory, on the receiver's host or GPU, while it lives."""
 
     @property
     def name(self) -> str: ...
@@ -110,7 +110,7 @@ class Tensor:
 
 @final
 class Packed:
-    """The texts or the bytes of a batch's samples, as a list; one object is made when it is asked for."""
+    """The texts or the bytes of a batch's samples, as a list; each object is made on access."""
 
     @property
     def data(self) -> Tensor: ...
@@ -122,7 +122,7 @@ class Packed:
 
 @final
 class Sample:
-    """A sample of a batch: where it is from, and what it is."""
+    """A sample of a batch: its source, key and label."""
 
     @property
     def dataset(self) -> str: ...
@@ -143,7 +143,7 @@ class Sample:
 
 @final
 class Batch:
-    """A ready batch; its tensors are attributes and items by the names of the recipe."""
+    """A ready batch; its tensors are attributes and items with the names of the recipe."""
 
     global_crops: Tensor
     local_crops: Tensor
@@ -203,7 +203,7 @@ class Batch:
 
 @final
 class Iteration:
-    """An iterator over the batches of one epoch, or of what is left of it."""
+    """An iterator over the batches of one epoch, or over the rest of it."""
 
     def __iter__(self) -> Iteration: ...
     def __next__(self) -> Batch: ...
@@ -240,18 +240,18 @@ class Loader:
         config: Optional[_Path] = None,
         datasets: Union[str, Sequence[_Dataset], None] = None,
         recipe: Union[_Path, Mapping[str, Any], None] = None,
-        # Or PyTorch's own, as `torch.bfloat16`.
+        # Or PyTorch's own, such as `torch.bfloat16`.
         dtype: Union[_Dtype, Any, None] = None,
         batch_size: Optional[int] = None,
         job: Optional[str] = None,
         storage: Union[str, Sequence[str], None] = None,
         workers: Union[str, Sequence[str], None] = None,
-        # In place of these: a service that `headwater.ray.start` has started.
+        # In place of these: a service started by `headwater.ray.start`.
         ray: Optional[str] = None,
         rank: Optional[int] = None,
         world_size: Optional[int] = None,
         seed: Optional[int] = None,
-        # Or numbers of samples: an array of one axis, or of two for a row each epoch.
+        # Or numbers of samples: an array with one axis, or with two for a row per epoch.
         order: Union[Literal["global", "per-rank", "list"], Sequence[int], Any, None] = None,
         # Files or arrays.
         order_list: Union[_Path, Sequence[int], Any, None] = None,
@@ -308,7 +308,7 @@ _Encoded = Union[bytes, bytearray, memoryview, _Path, Any]
 
 @final
 class Renderer:
-    """A recipe, ready to be applied to images: what a worker does, as a function."""
+    """Applies a recipe to images: the work of a worker, as a function."""
 
     def __new__(
         cls,
@@ -341,7 +341,7 @@ def render(
     labels: Optional[Sequence[int]] = None,
     threads: int = 1,
 ) -> dict[str, Tensor]:
-    """Renders images by a recipe: ``Renderer(recipe, ..)(images, ..)``."""
+    """Renders images with a recipe: ``Renderer(recipe, ..)(images, ..)``."""
 
 def decode(images: Iterable[_Encoded], *, threads: int = 1) -> list[Tensor]:
     """Decodes images to ``u8[height, width, 3]``, R G B."""

@@ -1,8 +1,8 @@
-"""What can go wrong, by kind. All are ``HeadwaterError`` and so ``RuntimeError``."""
+"""Errors by kind. All are ``HeadwaterError``, and therefore ``RuntimeError``."""
 
 
 class HeadwaterError(RuntimeError):
-    """Base of all errors of this package."""
+    """Base class of all errors of this package."""
 
 
 class ConfigError(HeadwaterError, ValueError):
@@ -22,7 +22,7 @@ class ImageError(HeadwaterError, ValueError):
 
 
 class MessageError(HeadwaterError, ValueError):
-    """A message or file is not in Tensorcom's format; the message names where it came from and what is wrong."""
+    """A message or file is not in Tensorcom's format; the message names its source and the problem."""
 
 
 class LinkError(HeadwaterError):
@@ -30,24 +30,24 @@ class LinkError(HeadwaterError):
 
 
 class DeviceError(HeadwaterError):
-    """Batches cannot be had on the GPU: it is not there, lacks memory, or failed."""
+    """Batches cannot be delivered on the GPU: it is missing, lacks memory, or failed."""
 
 
 class WorkerError(HeadwaterError):
-    """No worker came, or a part failed at one too often. Waiting may be tried again."""
+    """There is no worker, or a part failed too often. You may ask for the batch again."""
 
 
 class SlotsError(HeadwaterError):
-    """The trainer holds every batch there is memory for: let go of earlier ones."""
+    """The trainer holds all batches for which there is memory: release earlier batches."""
 
 
 class BusyError(HeadwaterError):
-    """The iteration is over, as another one has begun; or another thread waits in it."""
+    """The iteration is over because another one has begun; or another thread waits in it."""
 
 
 class ForkError(HeadwaterError):
-    """Used in a process forked after the loader was made, or in a DataLoader worker."""
+    """The loader was used in a process forked after it was made, or in a DataLoader worker."""
 
 
 class ClosedError(HeadwaterError):
-    """The loader was closed, or its own threads have ended."""
+    """The loader was closed, or its threads have ended."""

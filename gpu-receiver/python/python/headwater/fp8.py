@@ -1,6 +1,6 @@
-"""FP8 tensors in the hands of PyTorch's ranks and of Transformer Engine.
+"""FP8 tensors for PyTorch's ranks and Transformer Engine.
 
-Imports PyTorch and Transformer Engine when a function is called, and not before.
+PyTorch and Transformer Engine are imported only when a function is called.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ __all__ = ["amax_reduce", "to_transformer_engine"]
 def amax_reduce(
     group: Any = None, device: Optional[str] = None
 ) -> Callable[[Sequence[float]], list[float]]:
-    """What `Loader(amax_reduce=..)` takes: the largest over the ranks of a group of torch.distributed.
+    """A function for `Loader(amax_reduce=..)`: the maximum over the ranks of a group of torch.distributed.
 
-    `device`: where the numbers are reduced; the current GPU for NCCL, else the CPU.
+    `device`: where the numbers are reduced; by default the current GPU for NCCL, and the CPU otherwise.
     """
     import torch
     from torch import distributed
@@ -36,10 +36,10 @@ def amax_reduce(
 
 
 def to_transformer_engine(tensor: Tensor, device: Any = "cuda", dtype: Any = None) -> Any:
-    """A tensor of `fp8_e4m3` as Transformer Engine's `Float8Tensor`, element by element what it is here.
+    """A tensor of `fp8_e4m3` as Transformer Engine's `Float8Tensor`, with the same elements.
 
-    `dtype` is what it presents itself as, torch.float32 where nothing is said. The elements are copied to
-    `device`; where that is the CPU, they stay where they are, and so does the batch's memory.
+    `dtype` is its nominal dtype, torch.float32 by default. The elements are copied to `device`. If that is the
+    CPU, they are not copied, and the batch's memory stays in use.
     """
     return split_to_transformer_engine(tensor, 1, device, dtype)[0]
 
@@ -47,7 +47,7 @@ def to_transformer_engine(tensor: Tensor, device: Any = "cuda", dtype: Any = Non
 def split_to_transformer_engine(
     tensor: Tensor, views: int, device: Any = None, dtype: Any = None
 ) -> list[Any]:
-    """The same for each view of a tensor, whose rows are crop-major. Without `device` nothing is moved."""
+    """The same for each view of a tensor with crop-major rows. Without `device` nothing is moved."""
     if tensor.dtype != "fp8_e4m3":
         raise TypeError(f"`{tensor.name}` is {tensor.dtype}: a Float8Tensor is made of fp8_e4m3")
     try:

@@ -1,4 +1,4 @@
-"""Mixup and cutmix of a batch, on whatever device it is on, by what the receiver has drawn.
+"""Mixup and cutmix of a batch, on its device, with the draws of the receiver.
 
     from headwater.mixing import mix
 
@@ -21,21 +21,21 @@ __all__ = ["mix", "soft_labels"]
 def mix(
     images: torch.Tensor, labels: torch.Tensor, batch: Any, num_classes: Optional[int] = None, smoothing: float = 0.0
 ) -> tuple[torch.Tensor, Any]:
-    """The mixed images, and what they are targets of.
+    """Mixes images and returns them with their targets.
 
     Args:
-        images: `[views * batch, 3, height, width]`, floating point, of any device. It is not changed.
-        labels: `[batch]`, whole numbers, of the same device.
-        batch: the batch they are of: a `headwater.Batch` or a `TorchBatch`. `receiver.mixing` must be set.
-        num_classes: with it targets are `float32[batch, num_classes]`, as timm's `mixup_target` makes them. Without it they
+        images: `[views * batch, 3, height, width]`, floating point, on any device. It is not changed.
+        labels: `[batch]`, integers, on the same device.
+        batch: their batch: a `headwater.Batch` or a `TorchBatch`. `receiver.mixing` must be set.
+        num_classes: with it targets are `float32[batch, num_classes]`, as from timm's `mixup_target`. Without it they
             are `(labels, labels of the partners, lam)`, for a loss `lam * loss(a) + (1 - lam) * loss(b)`.
-        smoothing: of labels, from 0 to 1; as timm's.
+        smoothing: label smoothing, from 0 to 1, as in timm.
 
     Values are computed in float32 and rounded once to the images' dtype.
 
     Raises:
-        ValueError: the batch has no mixing, images are not floating point or of another batch, a label is none of the
-            classes (on a CPU; a GPU's labels are not looked at, which would wait for it).
+        ValueError: the batch has no mixing, images are not floating point or belong to another batch, or a label is not
+            one of the classes (only on a CPU: a check on a GPU would wait for it).
     """
     partner, lam, box = _drawn(batch, images.device)
     samples = len(lam)
@@ -55,7 +55,7 @@ def mix(
     in_rows = (rows >= top[:, None]) & (rows < bottom[:, None])
     in_columns = (columns >= left[:, None]) & (columns < right[:, None])
     in_box = (in_rows[:, :, None] & in_columns[:, None, :])[:, None]
-    # A box that is empty, and lam 1, leave a sample as it is.
+    # An empty box, or lam 1, does not change a sample.
     is_cut = (bottom > top).logical_or(lam == 1).view(-1, 1, 1, 1)
     mixed = torch.where(is_cut, torch.where(in_box, other, own), mixed)
     targets = (labels, labels[partner], lam)
@@ -67,10 +67,10 @@ def mix(
 def soft_labels(
     labels: torch.Tensor, partners: torch.Tensor, lam: torch.Tensor, num_classes: int, smoothing: float = 0.0
 ) -> torch.Tensor:
-    """`float32[batch, num_classes]`: timm's `mixup_target` of labels and those of the partners.
+    """`float32[batch, num_classes]`: timm's `mixup_target` of labels and the partners' labels.
 
     Raises:
-        ValueError: a label is none of the classes (on a CPU), or `smoothing` is not from 0 to 1.
+        ValueError: a label is not one of the classes (on a CPU), or `smoothing` is not from 0 to 1.
     """
     if not 0.0 <= smoothing <= 1.0:
         raise ValueError(f"soft_labels: smoothing is {smoothing}: must be from 0 to 1")

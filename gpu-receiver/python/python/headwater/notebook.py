@@ -1,4 +1,4 @@
-"""How batches and figures look where people look at them."""
+"""How batches and figures are displayed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SHEET_SAMPLES = 4
 
 
 class Stats(dict):
-    """A loader's figures by name; prints as a table, in notebooks too.
+    """A loader's figures by name; they print as a table, also in notebooks.
 
     >>> print(loader.stats())
     batches             12
@@ -37,7 +37,7 @@ class Stats(dict):
         return f"<table>{cells}</table>"
 
     def rows(self) -> list[tuple[str, str]]:
-        """Name and figure of each row, those of groups as `group.name`."""
+        """Name and figure of each row; groups have names such as `group.name`."""
         rows = []
         for name, value in self.items():
             inner = value if isinstance(value, dict) else {None: value}
@@ -46,7 +46,7 @@ class Stats(dict):
 
 
 def shown(value: Any) -> str:
-    """A figure as people read it; `-` where there is none yet."""
+    """A figure in readable form; `-` if there is none yet."""
     if value is None:
         return "-"
     if isinstance(value, float):

@@ -7,7 +7,7 @@ __all__ = ["Stats", "batch_html"]
 SHEET_SAMPLES: int
 
 class Stats(dict[str, Any]):
-    """A loader's figures by name; prints as a table, in notebooks too."""
+    """A loader's figures by name; they print as a table, also in notebooks."""
 
     def __str__(self) -> str: ...
     def _repr_html_(self) -> str: ...

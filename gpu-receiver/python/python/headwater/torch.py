@@ -26,7 +26,7 @@ _IN_WORKER = (
     "a headwater.Loader cannot be used in the workers of a DataLoader: its threads and its memory are this "
     "process's, and have batches ready without them; set num_workers=0"
 )
-# Of Accelerate: they cut batches along the first axis, on which crop-major tensors have different lengths.
+# Accelerate's classes that cut batches along the first axis, on which crop-major tensors have different lengths.
 _DIVIDERS = ("DataLoaderDispatcher", "IterableDatasetShard")
 _DIVIDED = (
     "Accelerate would divide batches that are this rank's already, and cut off views: leave the DataLoader out of "
@@ -38,17 +38,17 @@ _DIVIDED = (
 class IterableDataset(data.IterableDataset):
     """Whole batches of a loader, as `headwater.TorchBatch`.
 
-    It goes into `DataLoader(dataset, batch_size=None, num_workers=0)`, and torchdata's `StatefulDataLoader` with the
-    same arguments. Lightning takes these, and the dataset itself. Epochs and states are the loader's.
+    Use it in `DataLoader(dataset, batch_size=None, num_workers=0)`, or in torchdata's `StatefulDataLoader` with the
+    same arguments. Lightning accepts these, and the dataset itself. Epochs and states are the loader's.
 
-    An iteration raises `ForkError` in a DataLoader's worker, and `ConfigError` where Accelerate would divide batches.
+    An iteration raises `ForkError` in a DataLoader's worker, and `ConfigError` if Accelerate would divide batches.
     """
 
     def __init__(self, loader: Loader):
         if not isinstance(loader, Loader):
             raise TypeError(f"IterableDataset(loader): give a headwater.Loader, not {type(loader).__name__}")
         self.loader = loader
-        # Epoch of a state that was loaded and not iterated yet.
+        # Epoch of a loaded state that was not iterated yet.
         self._loaded_epoch: Optional[int] = None
 
     def __iter__(self) -> Iterator[TorchBatch]:
@@ -69,7 +69,7 @@ class IterableDataset(data.IterableDataset):
         return len(self.loader)
 
     def set_epoch(self, epoch: int) -> None:
-        """Makes the next iteration one over this epoch, or what is left of it after `load_state_dict`."""
+        """Sets the epoch of the next iteration: the whole epoch, or the rest of it after `load_state_dict`."""
         if self._loaded_epoch not in (None, epoch):
             warnings.warn(
                 f"set_epoch({epoch}) leaves epoch {self._loaded_epoch}, whose state was loaded; to go on there, set "
@@ -80,21 +80,21 @@ class IterableDataset(data.IterableDataset):
         self.loader.set_epoch(epoch)
 
     def state_dict(self) -> dict[str, Any]:
-        """The place of the next batch, as `headwater.Loader.state_dict`."""
+        """The position of the next batch, as in `headwater.Loader.state_dict`."""
         return self.loader.state_dict()
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
-        """Makes the next iteration go on where the state was taken."""
+        """Makes the next iteration continue where the state was taken."""
         self.loader.load_state_dict(state_dict)
         self._loaded_epoch = self.loader.epoch
 
     def __reduce__(self) -> NoReturn:
-        # Where workers are not forked, the dataset is sent to them.
+        # If workers are not forked, the dataset is sent to them.
         raise ForkError(_IN_WORKER)
 
 
 def _is_divided() -> bool:
-    """Whether one of Accelerate's dividers asks for the batches."""
+    """Whether one of Accelerate's dividers requests the batches."""
     frame = sys._getframe(2)
     while frame is not None:
         if frame.f_globals.get("__name__") == "accelerate.data_loader":

@@ -1,4 +1,4 @@
-"""A batch in the hands of PyTorch."""
+"""A batch as tensors of PyTorch."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ __all__ = ["TorchBatch"]
 
 
 class TorchBatch(dict):
-    """A batch's tensors by name as `torch.Tensor`, also as attributes, and what is in the batch.
+    """A batch's tensors by name as `torch.Tensor`, also as attributes, with epoch, step and samples.
 
     Fields of texts or bytes are attributes, and lists, on any device: `batch.caption[0]`.
 
-    `Batch.torch()` and `Batch.to(device)` give one. Lightning and Accelerate move batches by `to`.
+    `Batch.torch()` and `Batch.to(device)` return one. Lightning and Accelerate move batches by `to`.
     """
 
     def __init__(
@@ -39,7 +39,7 @@ class TorchBatch(dict):
         self.fields = dict(fields or {})
 
     def to(self, device: Any, non_blocking: bool = False) -> TorchBatch:
-        """The same with all tensors on a device; those that are there already stay as they are."""
+        """The same batch with all tensors on a device; tensors that are already there are not copied."""
         moved = {name: one.to(device, non_blocking=non_blocking) for name, one in self.items()}
         return TorchBatch(moved, **vars(self))
 

@@ -11,9 +11,9 @@ use crate::ConfigError;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, Keys)]
 #[serde(deny_unknown_fields, default)]
 pub struct HubConfig {
-    /// Folder with the datasets `CONFIDENTIALITY/MODALITY/NAME/SPLIT`. Where it is not set:
-    /// `root` under `[tool.headwater.datasets]` in `pyproject.toml`, else the variable
-    /// `HEADWATER_DATASETS_ROOT` or `DINO_DATASETS_ROOT`, else `~/.headwater`.
+    /// Folder with the datasets `CONFIDENTIALITY/MODALITY/NAME/SPLIT`. Not set: `root` under
+    /// `[tool.headwater.datasets]` in `pyproject.toml`, or else the variable
+    /// `HEADWATER_DATASETS_ROOT` or `DINO_DATASETS_ROOT`, or else `~/.headwater`.
     pub root: Option<PathBuf>,
 }
 

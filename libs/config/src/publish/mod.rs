@@ -15,17 +15,17 @@ pub use files::FileSeries;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, Keys)]
 #[serde(deny_unknown_fields, default)]
 pub struct PublishConfig {
-    /// Addresses as Tensorcom writes them; every one of them gets every batch. `zrpush://HOST:PORT`
-    /// listens for `zrpull` clients, which share the batches out and lose none; `zpub://` listens for
-    /// `zsub` clients, of which each gets all that it is fast enough for; `zpush://` and `zrpub://`
-    /// connect to clients that listen. `{7410..7429}` stands for twenty addresses.
-    /// `file:batches-{000000..}.ten` writes each batch to a file.
+    /// Addresses as in Tensorcom; every address gets every batch. `zrpush://HOST:PORT` listens for
+    /// `zrpull` clients, which share the batches and lose none. `zpub://` listens for `zsub`
+    /// clients; each gets all batches that it is fast enough for. `zpush://` and `zrpub://` connect
+    /// to clients that listen. `{7410..7429}` means twenty addresses. `file:batches-{000000..}.ten`
+    /// writes each batch to a file.
     pub urls: Vec<String>,
-    /// Who sets the pace: `all`: the slowest address, for all of them; `each`: each address for itself. It has
-    /// a receiver of its own then, with memory and, in a folder of its own, checkpoints.
+    /// What sets the pace: `all`: the slowest address, for all of them; `each`: each address for
+    /// itself, with a receiver of its own, its memory and, in a separate folder, its checkpoints.
     pub pace: Pace,
-    /// Batches that may wait for one client, in memory of this process: a `push` waits beyond
-    /// them, a `pub` drops.
+    /// Batches that may wait for one client, in memory of this process: beyond them a `push` waits
+    /// and a `pub` drops.
     #[key(unit = "batches")]
     pub queue_batches: u32,
     /// Subscriptions that each `pub` address waits for before the first batch.
@@ -33,9 +33,9 @@ pub struct PublishConfig {
     pub subscribers_min: u32,
     /// How messages are cut: `multipart` (Tensorcom's default) or `single`.
     pub framing: Framing,
-    /// Sends class indices as 64-bit integers, which Tensorcom itself sends only when told to.
+    /// Sends class indices as 64-bit integers, which Tensorcom itself only sends if configured.
     pub labels_wide: bool,
-    /// How long the end waits for clients to take what is queued, in ms.
+    /// How long to wait at the end for clients to take queued batches, in ms.
     #[key(unit = "milliseconds")]
     pub linger_ms: u32,
     /// Threads of ZeroMQ that move bytes.

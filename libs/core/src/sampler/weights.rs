@@ -33,7 +33,7 @@ pub struct CurriculumPoint {
     /// Job-wide step.
     #[key(unit = "none")]
     pub step: u64,
-    /// One weight for each dataset, of any sum.
+    /// One weight for each dataset, with any sum.
     pub weights: Vec<f64>,
 }
 

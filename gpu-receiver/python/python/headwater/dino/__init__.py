@@ -1,4 +1,4 @@
-"""The API of dino_loader: a script written for it runs with this one import changed.
+"""The API of dino_loader: scripts for it run after changing one import.
 
     from headwater.dino import DatasetSpec, DINOAugConfig, DINODataLoader, LoaderConfig, slurm_init
 

@@ -51,7 +51,7 @@ class LoaderConfig:
 
 @dataclass
 class DINOAugConfig:
-    """DINOv2's views; subclass it or give any object that has these fields."""
+    """DINOv2's views; subclass it, or use any object with these fields."""
 
     n_global_crops: int = 2
     n_local_crops: int = 8
@@ -76,7 +76,7 @@ class DINOBatch:
     batch: Batch
 
 class DINODataLoader:
-    """Batches of crops for DINO training, as dino_loader hands them out."""
+    """Batches of crops for DINO training, in the form of dino_loader."""
 
     loader: Loader
 
@@ -84,7 +84,7 @@ class DINODataLoader:
         self,
         specs: Iterable[DatasetSpec],
         batch_size: int,
-        # Or any object that has its fields.
+        # Or any object with its fields.
         aug_cfg: Union[DINOAugConfig, Any, None] = None,
         config: Optional[LoaderConfig] = None,
         # A GPU's number, or a device by its name.

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Union
 
 _RATIO = (3 / 4, 4 / 3)
-# What the released code of DINOv2 comes to: docs/recipes.md says why these are not the paper's.
+# The probabilities that DINOv2's released code really uses: docs/recipes.md says why they differ from the paper.
 _BLUR_FIRST, _BLUR_SECOND, _BLUR_LOCAL = 0.0, 0.9, 0.5
 
 _Pair = tuple[float, float]
@@ -19,9 +19,9 @@ _Triple = tuple[float, float, float]
 class DINOAugConfig:
     """DINOv2's views: random crops, flip, colour jitter, grayscale, blur, solarisation.
 
-    With its defaults it is the preset `dinov2`. Subclass it, or give any object that has these fields. A subclass
-    changes a default by a plain attribute or as a dataclass; one that overrides `recipe` may do anything that
-    docs/recipes.md has.
+    Its defaults are the preset `dinov2`. Subclass it, or use any object with these fields. A subclass changes a
+    default with a plain attribute or as a dataclass. If it overrides `recipe`, it may use everything in
+    docs/recipes.md.
     """
 
     n_global_crops: int = 2
@@ -30,7 +30,7 @@ class DINOAugConfig:
     local_crop_size: int = 96
     global_crops_scale: _Pair = (0.32, 1.0)
     local_crops_scale: _Pair = (0.05, 0.32)
-    #: Of the second global crop; the others are never solarised.
+    #: For the second global crop; the other crops are never solarised.
     solarize_prob: float = 0.2
     mean: _Triple = (0.485, 0.456, 0.406)
     std: _Triple = (0.229, 0.224, 0.225)
@@ -48,14 +48,14 @@ class DINOAugConfig:
 
 
 def recipe_of(aug_cfg: Any, dtype: str) -> dict[str, Any]:
-    """The recipe of anything that has the fields of DINOAugConfig."""
+    """The recipe of an object with the fields of DINOAugConfig."""
     tensors = [
         _tensor("global_crops", dtype, aug_cfg.global_crop_size, _global_views(aug_cfg)),
         _tensor("local_crops", dtype, aug_cfg.local_crop_size, _local_views(aug_cfg)),
     ]
     return {
         "preset": "custom",
-        # As the presets of dinov2 have it, whose code ran with earlier releases of Pillow.
+        # As in the presets of dinov2, whose code ran with earlier releases of Pillow.
         "resize_passes": "horizontal-first",
         "mean": list(aug_cfg.mean),
         "std": list(aug_cfg.std),
@@ -64,13 +64,13 @@ def recipe_of(aug_cfg: Any, dtype: str) -> dict[str, Any]:
 
 
 def recipe_for(aug_cfg: Any, dtype: str) -> dict[str, Any]:
-    """The recipe that the object makes itself, else the one of its fields."""
+    """The recipe that the object makes itself, or else the recipe of its fields."""
     own = getattr(aug_cfg, "recipe", None)
     return dict(own(dtype)) if callable(own) else recipe_of(aug_cfg, dtype)
 
 
 def warn_of_unknown(aug_cfg: Any, stacklevel: int) -> None:
-    """Warns of fields that a subclass has added, which change nothing by themselves."""
+    """Warns of fields that a subclass has added: they change nothing by themselves."""
     if not isinstance(aug_cfg, DINOAugConfig) or type(aug_cfg).recipe is not DINOAugConfig.recipe:
         return
     known = {one.name for one in dataclasses.fields(DINOAugConfig)}

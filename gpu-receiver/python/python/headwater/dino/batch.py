@@ -1,4 +1,4 @@
-"""A batch as dino_loader hands it out."""
+"""A batch in the form of dino_loader."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ if TYPE_CHECKING:
 class DINOBatch:
     """Crops of a batch, one `torch.Tensor` of shape [batch, 3, size, size] for each view.
 
-    The tensors are views of the receiver's memory: nothing is copied, and they are not to be written to. With
+    The tensors are views of the receiver's memory: nothing is copied, and you must not write to them. With
     FP8 they are Transformer Engine's `Float8Tensor`.
     """
 
     global_crops: list[Any]
     local_crops: list[Any]
-    #: `i64[batch]`; -1 where a dataset has no labels.
+    #: `i64[batch]`; -1 if a dataset has no labels.
     labels: Any
-    #: The `headwater.Batch` with everything else: keys, samples, place, masks.
+    #: The `headwater.Batch` with everything else: keys, samples, position, masks.
     batch: Batch
 
 
 class Splitter:
-    """Makes batches of crops of whole batches."""
+    """Converts whole batches to batches of crops."""
 
     def __init__(self, recipe: dict[str, Any], output_dtype: str):
         self._views = {tensor["name"]: len(tensor["views"]) for tensor in recipe["tensors"]}

@@ -29,17 +29,17 @@ if TYPE_CHECKING:
 
 _Addresses = Union[str, Sequence[str], None]
 
-# Who may say where services are, besides the keywords. Where nobody does, the loader starts its own.
+# Variables that may name services, in addition to the keywords. Otherwise the loader starts its own services.
 _VARIABLES = ("HEADWATER_CONFIG", "HEADWATER_RECEIVER__STORAGE", "HEADWATER_RECEIVER__WORKERS")
 _CONFIG_FILE = "headwater.toml"
-# Checkpoints are written when the trainer asks for them, and never by themselves.
+# Checkpoints are written only when the trainer asks for them.
 _NEVER_STEPS = 2**32 - 1
 _CHECKPOINTS_KEPT = 3
 _log = logging.getLogger("headwater.dino")
 
 
 class DINODataLoader:
-    """Batches of crops for DINO training, as dino_loader hands them out: see `DINOBatch`.
+    """Batches of crops for DINO training, in the form of dino_loader: see `DINOBatch`.
 
     Arguments:
         specs: the datasets.
@@ -114,32 +114,32 @@ class DINODataLoader:
         return len(self.loader)
 
     def set_epoch(self, epoch: int) -> None:
-        """Makes the next iteration one over this epoch, or what is left of it after a resume."""
+        """Sets the epoch of the next iteration: the whole epoch, or the rest of it after a resume."""
         self.loader.set_epoch(epoch)
 
     def checkpoint(self, step: int) -> None:
-        """Writes `dl_state_{step:09}.json` every `checkpoint_every_steps`, on rank 0; else does nothing."""
+        """Writes `dl_state_{step:09}.json` every `checkpoint_every_steps`, on rank 0; otherwise does nothing."""
         if step % self._every_steps == 0:
             self.loader.checkpoint(step)
 
     def set_weights(self, weights: Sequence[float]) -> None:
-        """Sets the weights of all datasets from the next batch, from any thread; their sum may be any."""
+        """Sets the weights of all datasets from the next batch on, from any thread; any sum is allowed."""
         self.loader.set_weights(weights)
 
     def set_weight_by_name(self, name: str, weight: float) -> None:
-        """Sets the weight of one dataset likewise."""
+        """Sets the weight of one dataset in the same way."""
         self.loader.set_weight_by_name(name, weight)
 
     def state_dict(self) -> dict[str, Any]:
-        """The place of the next batch, as `headwater.Loader.state_dict`."""
+        """The position of the next batch, as in `headwater.Loader.state_dict`."""
         return self.loader.state_dict()
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Goes on where the state was taken, as `headwater.Loader.load_state_dict`."""
+        """Continues where the state was taken, as `headwater.Loader.load_state_dict` does."""
         self.loader.load_state_dict(state_dict)
 
     def close(self) -> None:
-        """Ends all sessions and threads. Batches that are held stay valid."""
+        """Ends all sessions and threads. Batches that you hold stay valid."""
         self.loader.close()
 
     def __enter__(self) -> DINODataLoader:
@@ -155,13 +155,13 @@ class DINODataLoader:
 
 
 def _are_elsewhere(storage: _Addresses, workers: _Addresses) -> bool:
-    """Whether somebody says where services are."""
+    """Whether a keyword, variable or file names the services."""
     given = storage or workers or any(os.environ.get(name) for name in _VARIABLES)
     return bool(given) or os.path.exists(_CONFIG_FILE)
 
 
 def _open_loader(specs: list[DatasetSpec], elsewhere: bool, settings: dict[str, Any]) -> Loader:
-    """A loader of services that run, or of the shards themselves."""
+    """A loader for running services, or for the shards themselves."""
     weights = [{"name": spec.name, "weight": spec.weight} for spec in specs]
     if elsewhere:
         return Loader(datasets=weights, **settings)
@@ -197,7 +197,7 @@ def _ranks() -> dict[str, int]:
 
 
 def _check_one_place(loader: Loader) -> None:
-    """Ranks that go on at different places would train on parts of different batches."""
+    """Refuses ranks at different positions: they would train on parts of different batches."""
     from torch import distributed
 
     if not _ranks():

@@ -1,4 +1,4 @@
-"""What a script for dino_loader says of its data and of the loader."""
+"""Data and loader settings of a script for dino_loader."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, Optional
 
 from ..errors import ConfigError
 
-# Fields of LoaderConfig that nothing here follows from, and what to use in their place.
+# Fields of LoaderConfig without an effect here, and what to use in their place.
 _REPLACED: Mapping[str, str] = {
     "node_shm_gb": 'set `storage.cache` = [{ dir = "/dev/shm", bytes = .. }], the cache of a storage node',
     "shard_prefetch_window": "set `storage.shard_prefetch_window`",
@@ -30,7 +30,7 @@ class DatasetSpec:
     """A dataset: its shards and its share in the mix.
 
     Arguments:
-        name: unique in the job; what storage nodes serve the dataset as, where there are any.
+        name: unique in the job; running storage nodes must serve the dataset under this name.
         shards: paths or patterns of shards, in order.
         weight: relative to the other datasets'.
     """
@@ -44,7 +44,7 @@ class DatasetSpec:
 class LoaderConfig:
     """Settings of a `DINODataLoader`, with the names and defaults of dino_loader.
 
-    Fields that have no meaning here warn when they differ from their default, and say what to use instead.
+    Fields without a meaning here warn if they differ from their default, and say what to use instead.
     """
 
     node_shm_gb: float = 128.0
@@ -65,7 +65,7 @@ class LoaderConfig:
 
 
 def checked_specs(specs: Iterable[DatasetSpec]) -> list[DatasetSpec]:
-    """The specs as a list. `ConfigError` where there are none, or two have one name."""
+    """The specs as a list. `ConfigError` if there are none, or if two have the same name."""
     checked = list(specs)
     if not checked:
         raise ConfigError("`specs` is empty: give one DatasetSpec at least")
@@ -77,7 +77,7 @@ def checked_specs(specs: Iterable[DatasetSpec]) -> list[DatasetSpec]:
 
 
 def shards_of(spec: DatasetSpec) -> list[str]:
-    """The shards as texts. `ConfigError` where there are none."""
+    """The shards as strings. `ConfigError` if there are none."""
     shards = [spec.shards] if isinstance(spec.shards, str) else spec.shards
     if not shards:
         raise ConfigError(
@@ -88,7 +88,7 @@ def shards_of(spec: DatasetSpec) -> list[str]:
 
 
 def checked_config(config: LoaderConfig) -> LoaderConfig:
-    """The config, with values that can work."""
+    """The config, after its values were checked."""
     if config.output_dtype not in _OUTPUT_DTYPES:
         known = " or ".join(f'"{name}"' for name in _OUTPUT_DTYPES)
         raise ConfigError(f"`output_dtype` = {config.output_dtype!r}: give {known}")
@@ -98,17 +98,17 @@ def checked_config(config: LoaderConfig) -> LoaderConfig:
 
 
 def dtype_of(config: LoaderConfig, transformer_engine: bool) -> str:
-    """Element type of the crops, as recipes write it: FP8 needs Transformer Engine, which dino_loader's does too."""
+    """Element type of the crops, as in recipes: FP8 needs Transformer Engine, as in dino_loader."""
     return "fp8_e4m3" if config.use_fp8_output and transformer_engine else _OUTPUT_DTYPES[config.output_dtype]
 
 
 def render_threads(config: LoaderConfig) -> Optional[int]:
-    """Threads of a worker that the loader starts: None lets it choose, as dino_loader's default means no machine."""
+    """Threads of a worker that the loader starts; None for dino_loader's default: the loader then chooses."""
     return None if config.dali_num_threads == LoaderConfig.dali_num_threads else config.dali_num_threads
 
 
 def warn_of_replaced(config: LoaderConfig, elsewhere: bool, stacklevel: int) -> None:
-    """Warns of fields that were set and have no meaning, among them those of services that run elsewhere."""
+    """Warns of fields that were set but have no meaning, including those of services that run elsewhere."""
     for one in dataclasses.fields(LoaderConfig):
         value: Any = getattr(config, one.name, one.default)
         replaced = one.name in _REPLACED and (elsewhere or one.name not in _OF_OWN_SERVICES)

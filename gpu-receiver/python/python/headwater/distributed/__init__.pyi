@@ -7,7 +7,7 @@ _Topology = Literal["nvl72", "pcie"]
 
 @dataclass(frozen=True)
 class Environment:
-    """A training process among the others."""
+    """A training process and its place in the job."""
 
     rank: int
     local_rank: int
@@ -16,17 +16,17 @@ class Environment:
     master_port: int
     launcher: Literal["torchrun", "slurm", "none"]
     topology: _Topology
-    # Of torch.distributed.
+    # The backend of torch.distributed.
     backend: str
     # "cuda:0" and so on, or "cpu".
     device: str
 
 @dataclass(frozen=True)
 class Interconnect:
-    """What `verify_interconnect` has found, the same on every rank."""
+    """The result of `verify_interconnect`, the same on every rank."""
 
     verdict: Literal["ok", "degraded", "corrupt"]
-    # In 10^9 bytes a second; None for one rank.
+    # In 10^9 bytes per second; None for one rank.
     bus_gb_s: Optional[float]
     floor_gb_s: float
     seconds: float

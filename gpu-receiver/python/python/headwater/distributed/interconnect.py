@@ -1,4 +1,4 @@
-"""A canary all-reduce: do sums arrive whole, and how fast."""
+"""A test all-reduce: checks that sums are correct, and measures their speed."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import Any, Optional
 
 from . import process_group
 
-# Bus bandwidth in GB/s below which something is wrong. Working machines are far above it: NVLink of an NVL72
-# rack reaches hundreds, and only a fallback to the management network is below 1.
+# Minimum bus bandwidth in GB/s. Working machines are far above it: NVLink of an NVL72 rack reaches hundreds, and
+# only a fallback to the management network is below 1.
 _FLOORS_GB_S = {"nvl72": 100.0, "pcie": 1.0}
 _PERIOD = 16
 _BYTES_OF_F32 = 4
@@ -19,15 +19,15 @@ _BYTES_OF_F32 = 4
 
 @dataclass(frozen=True)
 class Interconnect:
-    """What `verify_interconnect` has found, the same on every rank."""
+    """The result of `verify_interconnect`, the same on every rank."""
 
     #: "ok", "degraded" (too slow) or "corrupt" (wrong sums).
     verdict: str
-    #: Bytes over links and time, 2 (n - 1) / n times the tensor's, in 10^9 bytes a second; None for one rank.
+    #: 2 (n - 1) / n times the tensor's bytes, divided by the time, in 10^9 bytes per second; None for one rank.
     bus_gb_s: Optional[float]
-    #: The bandwidth that was asked for, in the same unit.
+    #: The required bandwidth, in the same unit.
     floor_gb_s: float
-    #: Median time of an all-reduce, on its slowest rank.
+    #: Median time of an all-reduce, on the slowest rank.
     seconds: float
     nbytes: int
     world_size: int
@@ -42,8 +42,8 @@ def verify_interconnect(
 
     Arguments:
         nbytes: size of the tensor of `f32`.
-        rounds: all-reduces that are measured, after one that is not.
-        floor_gb_s: least bus bandwidth; without it 100 for topology "nvl72" and 1 for "pcie" with NCCL,
+        rounds: number of measured all-reduces, after one that is not measured.
+        floor_gb_s: minimum bus bandwidth; the default is 100 for topology "nvl72" and 1 for "pcie" with NCCL,
             and none with another backend.
         group: of torch.distributed; all ranks by default.
 
@@ -90,7 +90,7 @@ def _sentence(found: Interconnect) -> str:
 
 
 class _Canary:
-    """A tensor on each rank, and what its sum over the ranks must be."""
+    """A tensor on each rank, and its expected sum over the ranks."""
 
     def __init__(self, nbytes: int, rank: int, world_size: int, device: str, group: Any):
         import torch

@@ -14,7 +14,7 @@ _PORT_FIRST, _PORTS = 10000, 20000  # below the ports that Linux hands out by it
 
 
 class Launch(NamedTuple):
-    """A process among those that train together. Without a launcher it is alone."""
+    """A process of a job. Without a launcher it is the only process."""
 
     launcher: str
     rank: int
@@ -27,7 +27,7 @@ class Launch(NamedTuple):
 def launched(env: Mapping[str, str]) -> Launch:
     """Reads the variables.
 
-    Raises `ConfigError` for a variable that is missing or is not a number.
+    Raises `ConfigError` if a variable is missing or is not a number.
     """
     launcher, rank, world_size = _ranks(env)
     alone = world_size == 1
@@ -42,7 +42,7 @@ def launched(env: Mapping[str, str]) -> Launch:
 
 
 def export(launch: Launch, env: MutableMapping[str, str]) -> None:
-    """Sets torchrun's variables where they are not set, so that other libraries know the ranks too."""
+    """Sets torchrun's variables if they are not set, so that other libraries know the ranks too."""
     for name, value in [
         ("RANK", launch.rank),
         ("LOCAL_RANK", launch.local_rank),

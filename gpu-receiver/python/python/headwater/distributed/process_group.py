@@ -14,7 +14,7 @@ from .launch import Launch, export, launched
 
 @dataclass(frozen=True)
 class Environment:
-    """A training process among the others. `slurm_init` gives one."""
+    """A training process and its place in the job. `slurm_init` returns one."""
 
     rank: int
     local_rank: int
@@ -37,11 +37,11 @@ _started: Optional[Environment] = None
 def slurm_init(
     backend: Optional[str] = None, *, force_topology: Optional[str] = None, timeout_s: float = 1800.0
 ) -> Environment:
-    """Initialises torch.distributed under torchrun, srun, or alone; the second call gives what the first gave.
+    """Initialises torch.distributed under torchrun, srun or no launcher; a second call returns the same result.
 
     Arguments:
-        backend: of torch.distributed; "nccl" where there is a GPU, else "gloo".
-        force_topology: "nvl72" or "pcie"; without it the ranks find out together.
+        backend: of torch.distributed; by default "nccl" with a GPU, and "gloo" without.
+        force_topology: "nvl72" or "pcie"; by default the ranks determine it together.
         timeout_s: longest wait for the other ranks, at the start and in a collective.
 
     Variables that are set are never changed. Raises `ConfigError` where the launcher's variables do not say
@@ -60,12 +60,12 @@ def slurm_init(
 
 
 def started() -> Optional[Environment]:
-    """What `slurm_init` has given; None before it."""
+    """The result of `slurm_init`; None before its call."""
     return _started
 
 
 def device_index(local_rank: int) -> int:
-    """The GPU of a local rank. Where the launcher shows each rank a GPU of its own, that is number 0."""
+    """The GPU of a local rank. It is number 0 if the launcher shows each rank only its own GPU."""
     import torch
 
     return 0 if torch.cuda.device_count() == 1 else local_rank

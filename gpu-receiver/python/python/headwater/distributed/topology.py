@@ -24,7 +24,7 @@ _set_here: dict[str, str] = {}
 
 
 def checked(topology: Optional[str]) -> Optional[str]:
-    """The name, or `ConfigError` where it is not known."""
+    """The name; raises `ConfigError` if it is unknown."""
     if topology is not None and topology not in VARIABLES:
         known = " or ".join(f'"{name}"' for name in VARIABLES)
         raise ConfigError(f"`force_topology` = {topology!r}: give {known}, or None to find out")
@@ -46,7 +46,7 @@ def set_variables(topology: str) -> None:
 
 
 def agreed(store: Any, rank: int, world_size: int) -> str:
-    """The topology of all ranks, the same on each of them. They tell each other by a `torch.distributed.Store`."""
+    """The topology of all ranks, the same on each rank. Ranks exchange it through a `torch.distributed.Store`."""
     if world_size > _DOMAIN_GPUS_MAX:
         return "pcie"
     store.set(f"fabric/{rank}", fabric())
@@ -55,7 +55,7 @@ def agreed(store: Any, rank: int, world_size: int) -> str:
 
 
 def fabric() -> str:
-    """The NVLink domain and partition of this node's GPUs; empty where they have none beyond the node.
+    """The NVLink domain and partition of this node's GPUs; empty if NVLink does not extend beyond the node.
 
     By NCCL's rule for multi-node NVLink: the registration is complete, and the cluster's UUID is not zero.
     """

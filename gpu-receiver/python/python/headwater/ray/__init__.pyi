@@ -10,13 +10,13 @@ _Path = Union[str, os.PathLike[str]]
 _Data = Union[_Path, Sequence[_Path]]
 
 class Addresses(NamedTuple):
-    """Where a service listens or shows metrics: `host:port` of each member."""
+    """Addresses where a service listens or serves metrics: `host:port` of each member."""
 
     storage: list[str]
     workers: list[str]
 
 class Service:
-    """A service that runs on the cluster, wherever it was started. It can be sent to tasks and actors."""
+    """A running service of the cluster, started by any process. You may send it to tasks and actors."""
 
     name: str
     def __init__(self, name: str) -> None: ...

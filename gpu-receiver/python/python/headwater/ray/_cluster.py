@@ -1,4 +1,4 @@
-"""The Ray cluster: getting to it, and the names that services have on it."""
+"""Connects to the Ray cluster, and knows the names of services on it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 def library() -> Any:
     """The module `ray`.
 
-    Raises `ConfigError` where it is not installed.
+    Raises `ConfigError` if it is not installed.
     """
     try:
         import ray
@@ -30,9 +30,9 @@ def library() -> Any:
 
 
 def connected() -> Any:
-    """The module `ray`, connected to the cluster that this process is part of.
+    """The module `ray`, connected to the cluster of this process.
 
-    Raises `ConfigError` where there is none.
+    Raises `ConfigError` if there is no cluster.
     """
     ray = library()
     if not ray.is_initialized():
@@ -53,12 +53,12 @@ def names() -> list[str]:
 
 
 def services() -> list[str]:
-    """Names of the services that run on the cluster."""
+    """Names of the running services of the cluster."""
     return [name for name in names() if _SEPARATOR not in name]
 
 
 def members(service: str, tier: str) -> list[str]:
-    """Names of a service's members of a tier, those included that wait for a node."""
+    """Names of a service's members of a tier, including members that wait for a node."""
     start = f"{service}{_SEPARATOR}{tier}-"
     return [name for name in names() if name.startswith(start)]
 
@@ -71,7 +71,7 @@ def member(service: str, tier: str, number: int) -> str:
 def directory(service: str) -> Any:
     """The actor that knows a service's members.
 
-    Raises `ConfigError` where there is no such service.
+    Raises `ConfigError` if there is no such service.
     """
     if not isinstance(service, str):
         raise ConfigError(f"the name of a service on Ray is a string, not {service!r}")
@@ -88,9 +88,9 @@ def directory(service: str) -> Any:
 
 
 def ask(service: str, method: str, *arguments: Any) -> Any:
-    """What a service's directory answers; waits for one that is being restarted.
+    """The answer of a service's directory; waits if the directory is being restarted.
 
-    Raises `ConfigError` where there is no such service.
+    Raises `ConfigError` if there is no such service.
     """
     ray = connected()
     end = time.monotonic() + _RESTART_S
@@ -113,7 +113,7 @@ def has_ended(service: str) -> bool:
 
 
 def check_name(name: Any) -> None:
-    """Raises `ConfigError` for what cannot be a service's name."""
+    """Raises `ConfigError` if this cannot be a service's name."""
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise ConfigError(
             f"`name` = {name!r} cannot be a service's name: give letters, digits, `.`, `_` and `-`, a letter "

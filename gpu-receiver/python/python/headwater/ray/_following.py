@@ -1,4 +1,4 @@
-"""What a `Loader(ray=NAME)` has of a service: its addresses, in files that are kept up to date."""
+"""The addresses of a service for `Loader(ray=NAME)`, in files that are kept up to date."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _PATIENCE_S = 10.0
 
 
 class Following:
-    """A service that is followed for as long as this lives."""
+    """Follows a service for the lifetime of this object."""
 
     def __init__(self, service: str):
         plan: Plan = ask(service, "plan")
@@ -47,7 +47,7 @@ class Following:
             )
 
     def wait(self) -> None:
-        """Waits for the first storage node, which may wait for a node of the cluster itself."""
+        """Waits for the first storage node, which may itself wait for a node of the cluster."""
         patient_until = time.monotonic() + _PATIENCE_S
         while not self._state.has_storage.wait(_LOOK_S):
             self.check()
@@ -63,7 +63,7 @@ class Following:
 
 
 class _State:
-    """What the thread of the news writes. It does not hold what is followed, so that this may end."""
+    """State that the news thread writes. It does not hold the followed service, so that the service may end."""
 
     def __init__(self, folder: Folder):
         self.folder: Optional[Folder] = folder

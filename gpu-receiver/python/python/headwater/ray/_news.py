@@ -1,4 +1,4 @@
-"""A thread that hears of every change in a service's members."""
+"""A thread that receives every change of a service's members."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class News:
         self._thread.start()
 
     def stop(self) -> None:
-        """Has the thread end soon, without a further call; does not wait."""
+        """Ends the thread soon, without another call; does not wait."""
         self._stopped.set()
 
     def _hear(self) -> None:

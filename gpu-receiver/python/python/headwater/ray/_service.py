@@ -1,4 +1,4 @@
-"""Starting a service on a Ray cluster, and the handle of one."""
+"""Starts services on a Ray cluster, and has their handle."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ _OWNED: dict[str, Any] = {}
 
 
 class Addresses(NamedTuple):
-    """Where a service listens or shows metrics: `host:port` of each member."""
+    """Addresses where a service listens or serves metrics: `host:port` of each member."""
 
     storage: list[str]
     workers: list[str]
 
 
 class Service:
-    """A service that runs on the cluster, wherever it was started. It can be sent to tasks and actors."""
+    """A running service of the cluster, started by any process. You may send it to tasks and actors."""
 
     def __init__(self, name: str):
         self.name = name
@@ -54,36 +54,36 @@ class Service:
 
     @property
     def addresses(self) -> Addresses:
-        """Members that listen at this moment."""
+        """Members that listen now."""
         view = self._view()
         return Addresses(view.addresses(STORAGE), view.addresses(WORKER))
 
     @property
     def metrics(self) -> Addresses:
-        """Where they serve /metrics; empty without `telemetry.metrics_listen`."""
+        """Their addresses for /metrics; empty without `telemetry.metrics_listen`."""
         view = self._view()
         return Addresses(view.metrics(STORAGE), view.metrics(WORKER))
 
     @property
     def troubles(self) -> dict[str, str]:
-        """Why programs of members have ended that do not listen again yet, by member."""
+        """Why programs have ended, for members that do not listen again yet."""
         return self._view().troubles()
 
     @property
     def pending(self) -> list[str]:
-        """Members that have no process: Ray looks for a node, or the cluster has to grow."""
+        """Members without a process: Ray looks for a node, or the cluster must grow."""
         there = self._view().members
         return [name for tier in (STORAGE, WORKER) for name in self._members(tier) if name not in there]
 
     def scale(self, *, workers: Optional[int] = None, storage_nodes: Optional[int] = None) -> None:
-        """Has so many members from now on. Does not wait for new ones; those that leave finish their leases.
+        """Sets the numbers of members. Does not wait for new members; members that leave finish their leases.
 
-        Raises `ConfigError` for a number that cannot be.
+        Raises `ConfigError` for an invalid number.
         """
         self._scale(_counts(storage_nodes, workers))
 
     def _scale(self, wanted: Mapping[str, int]) -> list[Any]:
-        """Has so many members of tiers; the actors that are new."""
+        """Sets the numbers of members of tiers; returns the new actors."""
         plan: Plan = _cluster.ask(self.name, "plan")
         leaving: list[str] = []
         started = []
@@ -104,13 +104,13 @@ class Service:
     def wait(self, timeout_s: Optional[float] = None) -> None:
         """Waits until a member of each tier listens.
 
-        Raises `StorageError` or `WorkerError` with the reason where programs of a tier have ended instead, and
+        Raises `StorageError` or `WorkerError` with the reason if programs of a tier have ended instead, and
         `WorkerError` after `timeout_s`.
         """
         self._wait([], timeout_s)
 
     def _wait(self, new: list[Any], timeout_s: Optional[float]) -> None:
-        """As `wait`; raises what Ray says where the process of a new member cannot begin."""
+        """As `wait`; raises Ray's error if the process of a new member cannot start."""
         ray = _cluster.connected()
         begun = [actor.__ray_ready__.remote() for actor in new]
         end = None if timeout_s is None else time.monotonic() + timeout_s
@@ -131,7 +131,7 @@ class Service:
             time.sleep(_LOOK_S)
 
     def stop(self) -> None:
-        """Ends the service: workers finish their leases, then all of its processes end. It may have ended."""
+        """Ends the service: workers finish their leases, then all of its processes end. It may have ended before."""
         ray = _cluster.connected()
         self._leave(self._members(STORAGE) + self._members(WORKER))
         _kill(ray, self.name)
@@ -161,7 +161,7 @@ class Service:
         return actor.remote(self.name, name, tier)
 
     def _leave(self, names: list[str]) -> None:
-        """Ends members: those that run are asked first."""
+        """Ends members: running members are asked first."""
         if not names:
             return
         ray = _cluster.connected()
@@ -197,8 +197,8 @@ def start(
 ) -> Service:
     """Starts storage nodes and augment workers as actors of Ray; the loader finds them by `ray=name`.
 
-    Raises `ConfigError` for a wrong argument or key, or a name that is taken; with `wait`, `StorageError` or
-    `WorkerError` where the first programs end with an error.
+    Raises `ConfigError` for a wrong argument or key, or a name in use. With `wait`, raises `StorageError` or
+    `WorkerError` if the first programs end with an error.
     """
     _cluster.check_name(name)
     counts = _counts(storage_nodes, workers)
@@ -232,21 +232,21 @@ def start(
 
 
 def get(name: str = "headwater") -> Service:
-    """The handle of a service that runs on the cluster.
+    """The handle of a running service of the cluster.
 
-    Raises `ConfigError` where there is none of that name; it lists those that there are.
+    Raises `ConfigError` if there is no service with that name; the error lists the existing services.
     """
     _cluster.directory(name)
     return Service(name)
 
 
 def services() -> list[str]:
-    """Names of the services that run on the cluster."""
+    """Names of the running services of the cluster."""
     return _cluster.services()
 
 
 def _check_begun(ray: Any, begun: list[Any]) -> list[Any]:
-    """Raises what Ray says of actors whose processes cannot begin; the calls that are still open."""
+    """Raises Ray's error for actors whose processes cannot start; returns the calls that are still open."""
     if not begun:
         return []
     done, still = ray.wait(begun, timeout=_LOOK_S)
@@ -268,7 +268,7 @@ def _kill(ray: Any, name: str) -> None:
 
 
 def _counts(storage_nodes: Any, workers: Any) -> dict[str, int]:
-    """How many members of each tier are asked for, where a number is given."""
+    """The requested number of members of each tier, if a number is given."""
     counts = {}
     for tier, key, count, least in [(STORAGE, "storage_nodes", storage_nodes, 1), (WORKER, "workers", workers, 0)]:
         if count is None:
@@ -280,7 +280,7 @@ def _counts(storage_nodes: Any, workers: Any) -> dict[str, int]:
 
 
 def _options(key: str, given: Optional[Mapping[str, Any]]) -> dict[str, Any]:
-    """Options of Ray for the actors of a tier, the defaults included."""
+    """Ray's options for the actors of a tier, including the defaults."""
     options = dict(given or {})
     ours = sorted(_OURS & set(options))
     if ours:

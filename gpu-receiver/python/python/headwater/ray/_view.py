@@ -1,4 +1,4 @@
-"""What a service's directory says: plain data that actors exchange."""
+"""The contents of a service's directory: plain data that actors exchange."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ NOTHING_SEEN = ("", 0)
 
 
 class Plan(NamedTuple):
-    """What a service was started with."""
+    """The settings with which a service was started."""
 
     # Text of a `headwater.toml`, for both tiers.
     config: str
-    # What callers have to show; None where `[security]` of the configuration says that.
+    # The token that callers must show; None if `[security]` of the configuration sets it.
     token: Optional[str]
     # Options of Ray for the actors of each tier.
     options: Mapping[str, Mapping[str, Any]]
 
 
 class Entry(NamedTuple):
-    """What a member says of itself."""
+    """A member's entry."""
 
     tier: str
     # Drawn by each process of the member, and a number that grows with each change in it.
@@ -44,14 +44,14 @@ class View(NamedTuple):
     members: Mapping[str, Entry]
 
     def addresses(self, tier: str) -> list[str]:
-        """Where members of a tier listen, in an order that is the same for everybody."""
+        """Addresses where members of a tier listen, in the same order for everybody."""
         return sorted(one.address for one in self.members.values() if one.tier == tier and one.address)
 
     def metrics(self, tier: str) -> list[str]:
-        """Where those members serve /metrics."""
+        """Addresses where these members serve /metrics."""
         return sorted(one.metrics for one in self.members.values() if one.tier == tier and one.metrics)
 
     def troubles(self, tier: Optional[str] = None) -> dict[str, str]:
-        """Why members do not listen, by their names, where their programs have ended."""
+        """Why members do not listen, by name, if their programs have ended."""
         wanted = {name: one for name, one in self.members.items() if tier in (None, one.tier)}
         return {name: one.trouble for name, one in wanted.items() if one.trouble}

@@ -1,4 +1,4 @@
-"""The API of Tensorcom: a program written for it runs with this one import changed.
+"""The API of Tensorcom: programs for it run after changing one import.
 
     from headwater.tensorcom import Connection
 

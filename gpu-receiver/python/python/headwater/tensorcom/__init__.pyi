@@ -13,9 +13,9 @@ _Path = Union[str, os.PathLike[str]]
 class Connection:
     """Sends or receives lists of arrays over ZeroMQ, or reads them from `.ten` files.
 
-    `url` is an address as Tensorcom writes it, or a list of them; `zrpull://h:{7410..7412}` stands for three. `zsub`,
-    `zrsub`, `zpull` and `zrpull` receive, `zpub`, `zrpub`, `zpush` and `zrpush` send; those with an `r` have the ends
-    the other way round. `+ipc` takes a socket file. `file:batches-{000000..}.ten` reads files, one batch in each.
+    `url` is an address as in Tensorcom, or a list of them; `zrpull://h:{7410..7412}` means three. `zsub`,
+    `zrsub`, `zpull` and `zrpull` receive, `zpub`, `zrpub`, `zpush` and `zrpush` send; those with an `r` swap which
+    end listens. `+ipc` takes a socket file. `file:batches-{000000..}.ten` reads files, one batch in each.
 
     Raises `ConfigError` for an address that cannot be understood or opened, `MessageError` for a message or file that
     is not in Tensorcom's format, `ImportError` where pyzmq is missing.

@@ -39,8 +39,8 @@ class Connection:
         """Opens `url`, if there is one.
 
         Arguments:
-            url: an address or a list of addresses; `{7410..7412}` stands for three, unless `noexpand` is set.
-            epoch: what `len()` is, and nothing else.
+            url: an address or a list of addresses; `{7410..7412}` means three, unless `noexpand` is set.
+            epoch: the value of `len()`; it has no other effect.
             total: an iteration ends after so many samples; -1: never.
             multipart: whether each header and each array has a frame of its own; the other end must have the same.
             infos: on sending a name of up to 8 characters for each array; on receiving the names that there have to
@@ -78,7 +78,7 @@ class Connection:
                 raise
 
     def connect(self, url: Union[str, Sequence[str]], topic: str = "") -> None:
-        """Binds or connects to a further address; `topic` is what a `zsub` or `zrsub` subscribes to."""
+        """Binds or connects to another address; a `zsub` or `zrsub` subscribes to `topic`."""
         if not isinstance(url, str):
             for one in url:
                 self.connect(one, topic)
@@ -117,15 +117,15 @@ class Connection:
             raise ConfigError(f"`{url}` cannot {does} ({error})") from None
 
     def close(self) -> None:
-        """Closes the connection. What was sent and has not left this process is lost, as with Tensorcom."""
+        """Closes the connection. Messages that have not left this process are lost, as with Tensorcom."""
         if self.socket is not None:
             self.socket.close()
         self.socket = self.context = self._files = None
 
     def send(self, data: Iterable[Any], allow64: bool = False) -> None:
-        """Sends arrays, or what NumPy can make arrays of. Blocks while no `zpull` client has room; a `zpub` drops then.
+        """Sends arrays, or objects that NumPy converts. Blocks while no `zpull` client has room; a `zpub` drops them.
 
-        Raises `ValueError` for a type that Tensorcom's clients cannot read, and for 64 bits unless `allow64` is set.
+        Raises `ValueError` for types that Tensorcom's clients cannot read, and for 64 bits unless `allow64` is set.
         """
         parts = tenbin.encode(data, self.infos, allow64 or self.allow64)
         socket = self._opened(("PUSH", "PUB"), "receives: send to zpush, zrpush, zpub or zrpub")
@@ -136,10 +136,10 @@ class Connection:
         self.stats.add(sum(len(part) for part in parts[1::2]))
 
     def recv(self) -> Any:
-        """The next arrays, in the memory that ZeroMQ received them in, which is theirs. Blocks until there are some.
+        """The next arrays, in the memory in which ZeroMQ received them. Blocks until there are some.
 
-        Raises `MessageError` for a message that is not in Tensorcom's format; the next one may be asked for then.
-        `EOFError` behind the last file.
+        Raises `MessageError` for a message that is not in Tensorcom's format; you may ask for the next one.
+        Raises `EOFError` after the last file.
         """
         if self._files is not None:
             path = next(self._files, None)
@@ -195,7 +195,7 @@ class Connection:
             progress.add(self.batchsize(sample))
 
     def items(self, report: int = -1) -> Iterator[Any]:
-        """Receives until `total` samples have come, or to the last file; without either, for good."""
+        """Receives until `total` samples have arrived, or to the last file; otherwise without end."""
         progress = _Progress(self.stats, report if report > 0 else self.report)
         while not 0 < self.total <= self.count:
             try:
@@ -226,11 +226,11 @@ class Connection:
 
 
 class _NoMoreFiles(EOFError):
-    """A series of files has been read; not to be mistaken for an EOFError of a converter."""
+    """The end of a series of files; distinct from an EOFError of a converter."""
 
 
 class _Progress:
-    """Prints how fast it goes, every so many samples."""
+    """Prints the rate after each group of samples."""
 
     def __init__(self, stats: Statistics, every: int):
         self.stats, self.every = stats, every

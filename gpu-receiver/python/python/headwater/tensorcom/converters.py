@@ -1,4 +1,4 @@
-"""What is done to received arrays, as Tensorcom names it."""
+"""Converters of received arrays, with Tensorcom's names."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ NAMED = {"torch": to_torch(), "torch_cuda": to_torch("cuda"), "numpy": to_numpy}
 
 
 def listed(given: Any) -> Optional[Sequence[Any]]:
-    """What was given as a list: None, one function or several."""
+    """The argument as a list: None, one function or several."""
     return given if given is None or isinstance(given, (list, tuple)) else [given]
 
 

@@ -7,7 +7,7 @@ import time
 
 
 class Statistics:
-    """Counts what is added, and how fast it comes."""
+    """Counts batches and bytes, and their rates."""
 
     def __init__(self, horizon: int = 1000):
         self.horizon = horizon

@@ -34,9 +34,9 @@ _BITS = {"bfloat16": ("uint16", "bf16"), "float8_e4m3fn": ("uint8", "e4m3")}
 
 
 def load(fname: Union[str, os.PathLike], infos: Any = False, nocheck: bool = False) -> Any:
-    """The arrays of a `.ten` file, which share one memory; with `infos=True` a pair of them and their infos.
+    """The arrays of a `.ten` file, which share one memory; with `infos=True` a pair of arrays and infos.
 
-    Raises `MessageError`, which names the file and the byte, where it is not in Tensorcom's format.
+    Raises `MessageError`, which names the file and the byte, if it is not in Tensorcom's format.
     """
     _check_name(fname, nocheck)
     data = np.fromfile(fname, np.uint8)
@@ -67,7 +67,7 @@ def _check_name(fname: Union[str, os.PathLike], nocheck: bool) -> None:
 
 
 def encode(arrays: Iterable[Any], infos: Optional[Sequence[str]], allow64: bool) -> list[Any]:
-    """A header and the bytes of each array, in turns."""
+    """The header and the bytes of each array, one after the other."""
     arrays = list(arrays)
     infos = list(infos) if infos not in (None, True, False) else None
     if infos is not None and len(infos) != len(arrays):
@@ -81,7 +81,7 @@ def encode(arrays: Iterable[Any], infos: Optional[Sequence[str]], allow64: bool)
 
 
 def _plain(given: Any, number: int, allow64: bool) -> tuple[np.ndarray, str]:
-    """The array as it is sent, and its info where it has one by itself."""
+    """The array in the form in which it is sent, and its info if it has one."""
     array = np.asarray(given.numpy() if hasattr(given, "numpy") else given)
     name, info = array.dtype.name, ""
     if name in _BITS:
@@ -110,7 +110,7 @@ def _bytes(array: np.ndarray) -> Any:
 
 
 def framed(parts: Iterable[Any]) -> Iterable[Any]:
-    """What is written for each part in one frame, or in a file."""
+    """The bytes for each part in one frame, or in a file."""
     for part in parts:
         size = len(part)
         yield _MAGIC + struct.pack("<q", size)
@@ -139,7 +139,7 @@ def chunks(buffer: memoryview) -> list[memoryview]:
 
 
 def decode(parts: Sequence[Any]) -> tuple[list[np.ndarray], list[str]]:
-    """The arrays of headers and bytes in turns, without a copy, and their infos."""
+    """The arrays from alternating headers and bytes, without a copy, and their infos."""
     if len(parts) % 2:
         raise MessageError(f"{len(parts)} parts, an odd number: each tensor has a header and its bytes")
     arrays, infos = [], []
@@ -183,7 +183,7 @@ def _text(field: bytes) -> str:
 
 
 def checked(arrays: list[np.ndarray], infos: list[str], wanted: Any) -> Any:
-    """As Tensorcom has it: `wanted` is True for both, or the infos that there have to be."""
+    """As in Tensorcom: `wanted` is True for both, or the required infos."""
     if wanted is None or wanted is False:
         return arrays
     if wanted is True:

@@ -32,7 +32,7 @@ class Address(NamedTuple):
 
     kind: str
     binds: bool
-    #: As ZeroMQ wants it.
+    #: In ZeroMQ's form.
     place: str
 
     @property
@@ -58,7 +58,7 @@ def parse(url: str) -> Address:
 
 
 def expanded(url: str) -> list[str]:
-    """The URLs that one with braces stands for: `{7410..7412}`, `{a,b}`. A series of files stays as it is."""
+    """The URLs that a URL with braces means: `{7410..7412}`, `{a,b}`. A series of files is not expanded."""
     head, opened, rest = url.partition("{")
     if not opened or url.startswith(FILES):
         return [url]
@@ -78,10 +78,10 @@ def expanded(url: str) -> list[str]:
 
 
 def files(url: str) -> Iterator[str]:
-    """Paths of the files of `file:batches-{000000..}.ten`, or of `file:batch.ten`; without end where there is none."""
+    """Paths of the files of `file:batches-{000000..}.ten`, or of `file:batch.ten`; without end if no end is given."""
     place = url[len(FILES) :]
     if place.startswith("//"):
-        # As other programs write it: file:///srv/a is /srv/a.
+        # The form of other programs: file:///srv/a is /srv/a.
         place = place[2:]
         if not place.startswith("/"):
             raise ConfigError(f"`{url}`: give a path of this host, as in file:/srv/batches-{{000000..}}.ten")
