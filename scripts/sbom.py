@@ -4,10 +4,9 @@
     scripts/sbom.py --out headwater.cdx.json [--target x86_64-unknown-linux-gnu]
     scripts/sbom.py --check headwater.cdx.json
 
-Crates come from `cargo metadata`, their checksums from Cargo.lock. Crates that only build the program have the
-scope `excluded`. The C and C++ libraries that crates bring along as source are components too. `cargo metadata`
-joins the features of the whole workspace, tests included: a crate may be listed that a release does without.
-The same tree gives the same bytes; SOURCE_DATE_EPOCH is the time that stands in it.
+Crates come from `cargo metadata` and `cargo tree`, their checksums from Cargo.lock. Crates that only build the
+program have the scope `excluded`; those of tests are left out. The C and C++ libraries that crates bring along as
+source are components too. The same tree gives the same bytes; SOURCE_DATE_EPOCH is the time that stands in it.
 """
 
 import argparse
@@ -46,6 +45,17 @@ def metadata(target: str) -> dict:
     return json.loads(subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.PIPE).stdout)
 
 
+def built(target: str) -> "set[tuple[str, str]]":
+    """Names and versions of the crates that a build of the workspace without its tests takes.
+
+    `cargo metadata` alone joins in the features that the tests ask for.
+    """
+    command = ["cargo", "tree", "--locked", "--workspace", "--edges", "normal,build", "--prefix", "none",
+               "--target", target, "--format", "{p}"]
+    tree = subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True).stdout
+    return {(line.split()[0], line.split()[1].removeprefix("v")) for line in tree.splitlines() if line}
+
+
 def checksums() -> "dict[tuple[str, str], str]":
     """SHA-256 of the crates' archives, by name and version."""
     lock = (ROOT / "Cargo.lock").read_text()
@@ -62,6 +72,8 @@ def reached(nodes: dict, packages: dict, roots: "list[str]", kinds: "set[str | N
     found, waiting = set(), list(roots)
     while waiting:
         one = waiting.pop()
+        if one not in packages:
+            continue
         is_macro = any("proc-macro" in target["kind"] for target in packages[one]["targets"])
         if one in found or is_macro and not through_macros:
             continue
@@ -120,17 +132,20 @@ def bundled(package: dict) -> dict:
 
 def document(target: str) -> dict:
     data = metadata(target)
-    packages = {package["id"]: package for package in data["packages"]}
+    taken = built(target)
+    packages = {package["id"]: package for package in data["packages"] if (package["name"], package["version"]) in taken}
     nodes = {node["id"]: node for node in data["resolve"]["nodes"]}
-    roots = [one for one in data["workspace_members"] if packages[one]["name"] in SHIPPED]
+    roots = [one for one in data["workspace_members"] if one in packages and packages[one]["name"] in SHIPPED]
     if len(roots) != len(SHIPPED):
         sys.exit(f"the workspace does not have the packages {' and '.join(SHIPPED)}")
     linked = reached(nodes, packages, roots, {None}, False)
+    # A crate that only hands its source to the C compiler is linked as well.
+    linked |= {one for one in packages if packages[one]["name"] in BUNDLED}
     everything = reached(nodes, packages, roots, {None, "build"}, True)
     digests = checksums()
     chosen = sorted(everything, key=lambda one: reference(packages[one]))
     components = [component(packages[one], one in linked, digests) for one in chosen]
-    depends = {reference(packages[one]): sorted({reference(packages[other]) for other in edges(nodes[one], {None, "build"})})
+    depends = {reference(packages[one]): sorted({reference(packages[other]) for other in edges(nodes[one], {None, "build"}) if other in packages})
                for one in chosen}
     for one in chosen:
         if packages[one]["name"] in BUNDLED:
