@@ -124,9 +124,13 @@ def test_crates_whose_code_a_built_program_names_are_listed_as_linked(made):
         pytest.skip(f"SKIP: {program} is missing: the bill is not compared with a program")
     paths = re.findall(rb"/registry/src/[^/\0]{1,80}/([\w.+-]+)/", program.read_bytes())
     named = {path.decode() for path in paths}
-    linked = {f"{one['name']}-{one['version']}" for one in made["components"] if one["scope"] == "required"}
+    listed = {f"{one['name']}-{one['version']}": one["scope"] for one in made["components"]}
     assert len(named) > 100
-    assert named <= linked
+    if program.parent.name == "debug":
+        # Built with the tests, whose features bring further crates in.
+        named &= set(listed)
+        assert len(named) > 100
+    assert {one for one in named if listed.get(one) != "required"} == set()
 
 
 def test_crates_of_tests_are_left_out(made):
