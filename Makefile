@@ -11,7 +11,7 @@ FUZZ_SECONDS ?= 300
 CARGO := cargo
 BIN = $(or $(CARGO_TARGET_DIR),target)/release/headwater
 
-.PHONY: run test test-arm test-page test-ray test-wheel soak simulate fuzz sanitize test-k8s test-rdma lint wheel release bench build clean system
+.PHONY: run test test-arm test-page test-ray test-wheel soak simulate fuzz sanitize test-k8s test-rdma lint wheel bench build clean system
 
 run: build
 	mkdir -p out
@@ -105,6 +105,7 @@ wheel: system $(VENV)/wheel-ready
 	scripts/build-wheel.sh $(VENV) $(WHEELS) $(ARCHS)
 
 # Wheels, program, images' context, chart, bill of materials and checksums, into out/release; see CONTRIBUTING.md.
+.PHONY: release
 release: system $(VENV)/wheel-ready
 	scripts/install-system.sh wheel
 	ARCHS='$(ARCHS)' RELEASE_VENV=$(VENV) scripts/release.sh
