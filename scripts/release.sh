@@ -18,7 +18,8 @@
 #   RELEASE_DIRTY=1   takes a tree with changes that are not committed
 #
 # Reproducible: archives have sorted names, no owner and one time, $SOURCE_DATE_EPOCH, which is the commit's unless it is
-# set. Compilers write no path of this machine: the tree becomes /headwater, Cargo's folder /cargo.
+# set. Compilers write no path of this machine: the tree becomes /headwater, Cargo's folder /cargo,
+# Cargo's target folder /target.
 set -euo pipefail
 
 cd "$(dirname "$0")/.."
@@ -52,12 +53,14 @@ pack() {
     echo "$3: $(stat -c %s "$3") bytes"
 }
 
-# Paths that compilers would write into what they make.
+# Paths that compilers would write into what they make. Of several that fit, the last one holds.
 remap() {
-    local cargo_home=${CARGO_HOME:-$HOME/.cargo}
-    export RUSTFLAGS="${RUSTFLAGS:-} --remap-path-prefix=$tree=/headwater --remap-path-prefix=$cargo_home=/cargo"
-    export CFLAGS="${CFLAGS:-} -ffile-prefix-map=$tree=/headwater -ffile-prefix-map=$cargo_home=/cargo"
-    export CXXFLAGS="${CXXFLAGS:-} -ffile-prefix-map=$tree=/headwater -ffile-prefix-map=$cargo_home=/cargo"
+    local from map='' prefixes=''
+    for from in "$tree=/headwater" "${CARGO_HOME:-$HOME/.cargo}=/cargo" "${CARGO_TARGET_DIR:-$tree/target}=/target"; do
+        map+=" --remap-path-prefix=$from"
+        prefixes+=" -ffile-prefix-map=$from"
+    done
+    export RUSTFLAGS="${RUSTFLAGS:-}$map" CFLAGS="${CFLAGS:-}$prefixes" CXXFLAGS="${CXXFLAGS:-}$prefixes"
 }
 
 wheel_of() { # wheel_of ARCH: its wheel in out/release
