@@ -21,15 +21,11 @@ RECIPE = "docs/benchmarks/recipe.md"
 SOAK = "docs/benchmarks/soak.md"
 PRESETS = "docs/recipes.md"
 
-# Systems of recipe.md's first table, in the order of the chart, and their names there.
-SYSTEMS = {
-    "headwater, entry points known": "Headwater, later epochs",
-    "headwater, images never seen before": "Headwater, first epoch",
-    "albumentations + OpenCV": "albumentations + OpenCV",
-    "DALI, CPU": "DALI, CPU",
-    "torchvision + Pillow": "torchvision + Pillow",
-}
+# Rows of recipe.md's first table that are ours, in its order: with entry points, and without.
 OURS = "headwater"
+EPOCHS = ("Headwater, later epochs", "Headwater, first epoch")
+# Its rows of other systems, in the order of the chart.
+OTHERS = ("albumentations + OpenCV", "DALI, CPU", "torchvision + Pillow")
 # The column of the table that the chart shows.
 COLUMN = "`dinov2`, images/s"
 
@@ -73,12 +69,17 @@ def rows(text: str, column: str) -> "list[dict[str, str]]":
 def bars(root: Path = ROOT) -> "list[Bar]":
     """The chart's bars: images per second on one core with the recipe `dinov2`."""
     measured = {row["system"]: row[COLUMN] for row in rows(page(RECIPE, root), COLUMN)}
+    ours = [cell for system, cell in measured.items() if system.startswith(OURS)]
+    if len(ours) != len(EPOCHS):
+        raise Missing(f"{RECIPE} has {len(ours)} rows of {OURS}: {len(EPOCHS)} are drawn")
+    drawn = [(name, cell, True) for name, cell in zip(EPOCHS, ours)]
+    drawn += [(system, measured.get(system, ""), False) for system in OTHERS]
     found = []
-    for system, name in SYSTEMS.items():
-        number = re.match(r"[\d,]+(?:\.\d+)?", measured.get(system, ""))
+    for name, cell, is_ours in drawn:
+        number = re.match(r"[\d,]+(?:\.\d+)?", cell)
         if number is None:
-            raise Missing(f"{RECIPE} has no row {system}")
-        found.append(Bar(name, float(number[0].replace(",", "")), system.startswith(OURS)))
+            raise Missing(f"{RECIPE} has no row {name}")
+        found.append(Bar(name, float(number[0].replace(",", "")), is_ours))
     return found
 
 
