@@ -171,10 +171,10 @@ rdma_tests
 check 'wheel' wheel
 check 'the wheel compiles no dependency again' nothing_twice
 pytest_in gpu-receiver/python/tests
-pytest_in tests/readme
 pytest_in tests/helm
 pytest_in tests/prometheus
 pytest_in tests/publish
+pytest_in tests/readme
 pytest_in tests/wheel
 pytest_in tests/examples
 
