@@ -104,6 +104,12 @@ wheel: system $(VENV)/wheel-ready
 	scripts/install-system.sh wheel
 	scripts/build-wheel.sh $(VENV) $(WHEELS) $(ARCHS)
 
+# Wheels, program, images' context, chart, bill of materials and checksums, into out/release; see CONTRIBUTING.md.
+.PHONY: release
+release: system $(VENV)/wheel-ready
+	scripts/install-system.sh wheel
+	ARCHS='$(ARCHS)' RELEASE_VENV=$(VENV) scripts/release.sh
+
 bench: build
 	$(BIN) bench link
 	$(BIN) bench pipeline --dataset 'photos=tests/data/photos/photos-{000000..000003}.tar' \

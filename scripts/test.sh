@@ -174,6 +174,7 @@ pytest_in gpu-receiver/python/tests
 pytest_in tests/helm
 pytest_in tests/prometheus
 pytest_in tests/publish
+pytest_in tests/readme
 pytest_in tests/wheel
 pytest_in tests/examples
 
