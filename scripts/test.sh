@@ -176,6 +176,7 @@ pytest_in tests/prometheus
 pytest_in tests/publish
 pytest_in tests/wheel
 pytest_in tests/examples
+pytest_in tests/docs
 
 section 'end'
 echo "$passed passed, $failed failed, $skipped skipped"
