@@ -11,7 +11,7 @@ FUZZ_SECONDS ?= 300
 CARGO := cargo
 BIN = $(or $(CARGO_TARGET_DIR),target)/release/headwater
 
-.PHONY: run test test-arm test-page test-ray test-wheel soak simulate fuzz sanitize test-k8s test-rdma lint wheel bench build site clean system
+.PHONY: run test test-arm test-page test-ray test-wheel soak simulate fuzz sanitize test-k8s test-rdma lint wheel bench build clean system
 
 run: build
 	mkdir -p out
@@ -110,6 +110,7 @@ bench: build
 	    --set storage.index_dir=out/index
 
 # The docs site, in out/site. mdBook is compiled the first time: 5 minutes of two cores.
+.PHONY: site
 site:
 	scripts/site.sh
 

@@ -171,12 +171,12 @@ rdma_tests
 check 'wheel' wheel
 check 'the wheel compiles no dependency again' nothing_twice
 pytest_in gpu-receiver/python/tests
+pytest_in tests/docs
 pytest_in tests/helm
 pytest_in tests/prometheus
 pytest_in tests/publish
 pytest_in tests/wheel
 pytest_in tests/examples
-pytest_in tests/docs
 
 section 'end'
 echo "$passed passed, $failed failed, $skipped skipped"
