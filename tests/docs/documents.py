@@ -8,7 +8,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 
 FENCE = re.compile(r"^( *)(```+|~~~+) *([\w+-]*)[^\n]*$")
-LINK = re.compile(r"(?<!\\)\[(?:[^\[\]\\]|\\.|\[[^\]]*\])*\]\(\s*<?([^\s()<>]*(?:\([^\s()]*\)[^\s()<>]*)*)>?(?:\s+\"[^\"]*\")?\s*\)")
+# What a link or a picture leads to; a picture may be the text of a link.
+LINK = re.compile(r"\]\(\s*<?([^\s()<>]*(?:\([^\s()]*\)[^\s()<>]*)*)>?(?:\s+\"[^\"]*\")?\s*\)")
 HEADING = re.compile(r"^#{1,6}\s+(.*?)\s*#*$")
 MARK = re.compile(r"^\s*<!-- (not run|runs): (.+?) -->$")
 

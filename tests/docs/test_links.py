@@ -31,9 +31,10 @@ def test_links_lead_somewhere(path):
 
 
 def test_dead_links_are_found():
-    text = "[a](none.md) `[b](none.md)`\n# Here\n[c](#here) [d](#there) [e](python.md#state) [f](python.md#none)\n"
+    text = "[a](none.md) `[b](none.md)` [![d](no.png)](cache.md)\n# Here\n[c](#here) [d](#there) [e](python.md#state) [f](python.md#none)\n"
     assert dead("docs/x.md", text) == [
         "docs/x.md:1: there is no file none.md",
+        "docs/x.md:1: there is no file no.png",
         "docs/x.md:3: there is no heading #there",
         "docs/x.md:3: there is no heading python.md#none",
     ]
