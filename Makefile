@@ -115,6 +115,11 @@ bench: build
 	$(BIN) bench pipeline --dataset 'photos=tests/data/photos/photos-{000000..000003}.tar' \
 	    --set storage.index_dir=out/index
 
+# The docs site, in out/site. mdBook is compiled the first time: 5 minutes of two cores.
+.PHONY: site
+site:
+	scripts/site.sh
+
 clean:
 	$(CARGO) clean
 	rm -rf out $(VENV)

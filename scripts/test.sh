@@ -171,6 +171,7 @@ rdma_tests
 check 'wheel' wheel
 check 'the wheel compiles no dependency again' nothing_twice
 pytest_in gpu-receiver/python/tests
+pytest_in tests/docs
 pytest_in tests/helm
 pytest_in tests/prometheus
 pytest_in tests/publish
