@@ -98,6 +98,8 @@ fn a_worker_with_a_gpu_makes_the_processors_bytes_and_leaves_nothing_on_it() {
         let on_device = counter(worker, "headwater_augment_samples_on_device_total");
         assert!(on_device >= reference.1, "{on_device} of {}: {}", reference.1, worker.log());
         assert_eq!(counter(worker, "headwater_augment_samples_beside_device_total"), 0);
+        let written = counter(worker, "headwater_augment_samples_written_by_device_total");
+        assert_eq!(written, on_device, "slots are memory that the GPU writes to by itself");
         let log = ended(worker);
         assert!(log.contains("cuda Emulated GPU"), "{log}");
         let nothing = "at the context's release: 0 device allocations, 0 pinned, 0 streams, 0 \

@@ -32,6 +32,7 @@ const SHARE_PARTS: &str = "headwater_augment_share_parts";
 const SHARE_BYTES: &str = "headwater_augment_share_bytes";
 const DEVICE_FAILURES: &str = "headwater_augment_device_failures_total";
 const ON_DEVICE: &str = "headwater_augment_samples_on_device_total";
+const WRITTEN_BY_DEVICE: &str = "headwater_augment_samples_written_by_device_total";
 const BESIDE_DEVICE: &str = "headwater_augment_samples_beside_device_total";
 const JPEG_IMAGES: &str = "headwater_augment_jpeg_images_total";
 const JPEG_LEFT: &str = "headwater_augment_jpeg_left_total";
@@ -91,6 +92,10 @@ pub fn describe_metrics() {
     metrics::describe_gauge!(SHARE_BYTES, Unit::Bytes, "Used bytes of augment.share_bytes");
     metrics::describe_counter!(DEVICE_FAILURES, "GPU streams that failed and are no longer used");
     metrics::describe_counter!(ON_DEVICE, "Samples whose views a GPU's kernels have made");
+    metrics::describe_counter!(
+        WRITTEN_BY_DEVICE,
+        "Samples whose rows a GPU has written to the part's own memory"
+    );
     metrics::describe_counter!(BESIDE_DEVICE, "Samples too large for the GPU's memory");
     metrics::describe_counter!(ENCODED_BYTES, Unit::Bytes, "Encoded bytes read for parts");
 }
@@ -190,6 +195,11 @@ pub(crate) fn device_failed() {
 /// Samples were rendered by a GPU.
 pub(crate) fn rendered_on_device(samples: u64) {
     counter!(ON_DEVICE).increment(samples);
+}
+
+/// Counts samples whose rows a device has written to the part's own memory.
+pub(crate) fn written_by_device(samples: u64) {
+    counter!(WRITTEN_BY_DEVICE).increment(samples);
 }
 
 /// A sample was rendered by the processor although there is a GPU.

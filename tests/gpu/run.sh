@@ -5,14 +5,15 @@
 # target/debug/headwater), PHOTOS a folder of images or shards (default: the tests' own). Needs no cargo
 # and no network; the driver must be there, and NVRTC, which is looked for in LD_LIBRARY_PATH, out/gpu/lib,
 # beside the CUDA toolkit and in Python's packages; nvJPEG likewise. What is printed also goes to
-# OUT/report.md (default: $OUT, else out/gpu), as text for docs/benchmarks/gpu.md. A step that fails, hangs or
+# OUT/report.md (default: $OUT, else out/gpu), as text for docs/benchmarks/gpu.md; a later call's to report-2.md and so on. A step that fails, hangs or
 # cannot be run stops no other; the table at the end says of each how it went. Exit status 1 where bytes
 # differ, the processor has done the GPU's work, memory grows or a tool complains.
 #
-# HEADWATER_GPU_ONLY: steps, of
+# HEADWATER_GPU_ONLY: steps, in the order of what they are worth, of
+#   parity        each operation, preset and type, and decoded pixels, byte for byte beside the processor
 #   start         kernels compiled and kept; a second start without compiling
-#   parity        each operation, preset and type, byte for byte beside the processor
-#   epoch         an epoch by a worker on the GPU beside one on the processor, also to a receiver's GPU
+#   rates         images/s: decoding, whole back ends on 16 threads and on twice as many as cores
+#   epoch         an epoch by a worker on the GPU beside one on the processor, also to a receiver's GPU and decoded there
 #   receiver      batches on the GPU in PyTorch's hands; needs PyTorch and this package's wheel
 #   speed         kernels, copies to a receiver's GPU, decoding, whole back ends
 #   nvjpeg        its pixels and its speed
@@ -43,7 +44,7 @@ batch=${HEADWATER_GPU_BATCH:-16}
 speed_seconds=${HEADWATER_GPU_SPEED_SECONDS:-10}
 look_seconds=${HEADWATER_GPU_LOOK_SECONDS:-1}
 growth_mib=${HEADWATER_GPU_GROWTH_MIB:-64}
-steps='start parity epoch receiver speed nvjpeg sanitizer dali memory nvjpeg-memory'
+steps='parity start rates epoch receiver speed nvjpeg sanitizer dali memory nvjpeg-memory'
 only=${HEADWATER_GPU_ONLY:-$steps}
 not_run=77
 
@@ -140,8 +141,9 @@ everything() {
     echo
     within "$program" --log error doctor 2>&1 | grep -iE 'gpu|cuda|nv|jpeg'
     carried
-    step start start
     step parity bench --only parity --images "$images"
+    step start start
+    step rates rates
     step epoch epoch
     step receiver receiver
     step speed speed
@@ -157,5 +159,9 @@ everything() {
     [ -z "$failed" ]
 }
 
-everything 2>&1 | tee "$out/report.md"
+report=$out/report.md
+for number in 2 3 4 5 6 7 8 9; do
+    [ -e "$report" ] && report=$out/report-$number.md
+done
+everything 2>&1 | tee "$report"
 exit "${PIPESTATUS[0]}"

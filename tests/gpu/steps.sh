@@ -19,6 +19,20 @@ carried() {
     export PYTHONPATH=$work/python${PYTHONPATH:+:$PYTHONPATH}
 }
 
+# What a first run is asked for: whether the GPU pays, and what bounds it. A thread waits for the GPU while another one
+# works, so that more threads than cores may be faster.
+rates() {
+    local threads status=0
+    bench --only decode --seconds 2 || status=1
+    for threads in "$(nproc)" $(($(nproc) * 2)); do
+        printf '\n%s threads\n' "$threads"
+        within "${headwater[@]}" --set augment.threads="$threads" bench gpu --photos "$photos" --only back-end \
+            --seconds 3 || status=1
+    done
+    bench --only processor --seconds 3 || status=1
+    return "$status"
+}
+
 # With a cache of its own: what worker and receiver have compiled is there the next time.
 start() {
     local time began
@@ -65,7 +79,7 @@ epoch() {
 }
 
 epoch_of_two() {
-    local shards=("$photos"/*.tar) shard address storage cpu gpu name
+    local shards=("$photos"/*.tar) shard address storage cpu gpu decoding name
     nodes=
     shard=${shards[0]}
     [ -e "$shard" ] || { skip "no shards in $photos"; return; }
@@ -75,12 +89,16 @@ epoch_of_two() {
     cpu=$address
     node gpu augment --storage "$storage" --set augment.backend=cuda || return 1
     gpu=$address
+    node decoding augment --storage "$storage" --set augment.backend=cuda --set augment.cuda_decode=device || return 1
+    decoding=$address
     take on_processor "$cpu" && take on_gpu "$gpu" && take to_gpu "$gpu" --set receiver.device=cuda:0 || return 1
-    for name in on_gpu to_gpu; do
+    # Entry points are made by the first epoch, in which the processor decodes.
+    take first_decoding "$decoding" && take decoding "$decoding" || return 1
+    for name in on_gpu to_gpu first_decoding decoding; do
         cmp "$work/on_processor.digests" "$work/$name.digests" || return 1
     done
-    ! grep 'the device failed' "$work/gpu.log" || return 1
-    echo "batches by a worker on the GPU, also to a receiver's GPU: $(wc -l <"$work/on_gpu.digests"), no sample differs"
+    ! grep 'the device failed' "$work/gpu.log" "$work/decoding.log" || return 1
+    echo "batches by workers on the GPU, also to a receiver's GPU and decoded there: no sample differs"
 }
 
 # Batches on the GPU in PyTorch's hands.

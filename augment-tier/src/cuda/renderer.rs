@@ -263,6 +263,9 @@ impl<D: Device> CudaRenderer<D> {
             }
         }
         self.tally.rendered(samples);
+        if direct.is_some() {
+            self.tally.written(samples);
+        }
         self.load.clear();
         self.coder.batch.clear();
         Ok(())

@@ -9,6 +9,7 @@ use crate::metrics;
 pub struct Tally {
     on_device: AtomicU64,
     beside_device: AtomicU64,
+    written: AtomicU64,
     decoded: AtomicU64,
     failures: AtomicU64,
     /// Whether the process's metrics count as well.
@@ -22,6 +23,8 @@ pub struct Counts {
     pub on_device: u64,
     /// Samples that the processor has rendered because they do not fit.
     pub beside_device: u64,
+    /// Samples whose rows the device has written to the part's own memory.
+    pub written: u64,
     /// JPEGs that kernels have decoded.
     pub decoded: u64,
     /// Streams that failed and were given up: the processor renders what they are asked for.
@@ -43,6 +46,7 @@ impl Tally {
         Counts {
             on_device: self.on_device.load(Ordering::Relaxed),
             beside_device: self.beside_device.load(Ordering::Relaxed),
+            written: self.written.load(Ordering::Relaxed),
             decoded: self.decoded.load(Ordering::Relaxed),
             failures: self.failures.load(Ordering::Relaxed),
         }
@@ -52,6 +56,13 @@ impl Tally {
         self.on_device.fetch_add(samples, Ordering::Relaxed);
         if self.in_metrics {
             metrics::rendered_on_device(samples);
+        }
+    }
+
+    pub(super) fn written(&self, samples: u64) {
+        self.written.fetch_add(samples, Ordering::Relaxed);
+        if self.in_metrics {
+            metrics::written_by_device(samples);
         }
     }
 
