@@ -101,7 +101,7 @@ fn all_that_runs_on_a_gpu_machine_can_be_walked_through() {
         "| whole back end, GPU |",
         "| whole back end, processor |",
         "GPU memory 100 MiB, 100 MiB at most",
-        "batches by a worker on the GPU, also to a receiver's GPU: 1, no sample differs",
+        "batches by workers on the GPU, also to a receiver's GPU and decoded there: no sample differs",
         "| parity | passed |",
         "| epoch | passed |",
         "| sanitizer | ",

@@ -39,6 +39,8 @@ impl Gpu {
         let shared_bytes_max =
             gpu.context().attribute(shared).map_err(gpu.failed("ask about it"))?;
         let module = gpu.load(&SOURCE, cache)?;
+        // Opening has left the thread's own context current.
+        gpu.context().bind_to_thread().map_err(gpu.failed("use it"))?;
         let kernel = |kernel: Kernel| {
             let function = module.load_function(kernel.name())?;
             let most = sys::CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;

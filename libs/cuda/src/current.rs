@@ -46,3 +46,30 @@ impl Drop for Current<'_> {
         let _ = unsafe { sys::cuCtxPopCurrent_v2(&mut ours) }.result();
     }
 }
+
+/// Gives a thread the current context back that it had, whatever cudarc does meanwhile: its constructors and drops make
+/// their own context current and leave it so.
+pub(crate) struct Restored {
+    before: Option<sys::CUcontext>,
+}
+
+// === impl Restored ===
+
+impl Restored {
+    /// From here on until it is dropped. The driver has been found to be there.
+    pub(crate) fn when_dropped() -> Self {
+        let mut before = ptr::null_mut();
+        // SAFETY: the place for the answer is ours.
+        let asked = unsafe { sys::cuCtxGetCurrent(&mut before) }.result();
+        Self { before: asked.ok().map(|()| before) }
+    }
+}
+
+impl Drop for Restored {
+    fn drop(&mut self) {
+        // Before the driver was initialised the thread had none.
+        let before = self.before.unwrap_or(ptr::null_mut());
+        // SAFETY: the thread had it, or none.
+        let _ = unsafe { sys::cuCtxSetCurrent(before) }.result();
+    }
+}

@@ -29,7 +29,6 @@ pub struct ConsumerStream(u64);
 
 /// The twin of one slot. Dropping it waits for all who still use it.
 pub struct DeviceSlot {
-    uploader: Arc<Uploader>,
     /// The slot, locked in memory and known to the driver while this lives.
     host: Arc<SlotMemory>,
     memory: DeviceMemory,
@@ -39,6 +38,8 @@ pub struct DeviceSlot {
     uploaded: Event,
     users: Mutex<Users>,
     made_in: u32,
+    /// Dropped last: it leaves the thread the current GPU that it had.
+    uploader: Arc<Uploader>,
 }
 
 /// Who uses the slot's content.

@@ -11,6 +11,7 @@ use cudarc::nvrtc::Ptx;
 
 use crate::compile::compile;
 use crate::cubin_cache::CubinCache;
+use crate::current::Restored;
 use crate::error::CudaError;
 use crate::kernels::KernelSource;
 use crate::libraries::{check_driver, driver_version};
@@ -39,6 +40,7 @@ impl Gpu {
     /// The driver is absent, cannot be used, or refuses.
     pub fn open(ordinal: u32) -> Result<Self, CudaError> {
         check_driver()?;
+        let _restored = Restored::when_dropped();
         let context = CudaContext::new(ordinal as usize)
             .map_err(|error| failed(ordinal, "open it")(error))?;
         let asked = || Ok((context.compute_capability()?, context.name()?));
@@ -74,6 +76,7 @@ impl Gpu {
         source: &KernelSource,
         cache: Option<&CubinCache>,
     ) -> Result<Arc<CudaModule>, CudaError> {
+        let _restored = Restored::when_dropped();
         let architecture = architecture(self.capability);
         if self.capability < CAPABILITY_LEAST {
             let (ordinal, name) = (self.ordinal, self.name.clone());

@@ -6,6 +6,7 @@ use headwater_core::Dtype;
 use headwater_core::cast::Normalise;
 
 use crate::cubin_cache::CubinCache;
+use crate::current::Restored;
 use crate::error::CudaError;
 use crate::expander::Expander;
 use crate::gpu::Gpu;
@@ -14,12 +15,20 @@ use crate::peer_writes::PeerWrites;
 use crate::reader::Readers;
 
 /// Copies slots to one GPU.
+///
+/// Opened, used and dropped on any thread, a trainer's too: each has the current GPU afterwards that it had before.
 pub struct Uploader {
+    /// Gone once it is dropped.
+    parts: Option<Parts>,
+    peer_writes: OnceLock<Result<PeerWrites, CudaError>>,
+}
+
+/// What cudarc gives back.
+struct Parts {
     gpu: Gpu,
     allocator: Option<Box<dyn DeviceAllocator>>,
     expander: Option<Expander>,
     readers: Readers,
-    peer_writes: OnceLock<Result<PeerWrites, CudaError>>,
 }
 
 // === impl Uploader ===
@@ -34,8 +43,9 @@ impl Uploader {
         allocator: Option<Box<dyn DeviceAllocator>>,
     ) -> Result<Self, CudaError> {
         let gpu = Gpu::open(ordinal)?;
-        let (readers, peer_writes) = (Readers::new(gpu.context()), OnceLock::new());
-        Ok(Self { gpu, allocator, expander: None, readers, peer_writes })
+        let readers = Readers::new(gpu.context());
+        let parts = Parts { gpu, allocator, expander: None, readers };
+        Ok(Self { parts: Some(parts), peer_writes: OnceLock::new() })
     }
 
     /// With a kernel that makes elements of `dtype` of levels: `bf16`, `f16` or `f32`.
@@ -43,19 +53,27 @@ impl Uploader {
     /// # Errors
     /// The kernel cannot be had; says what is missing.
     pub fn normalising(
-        self,
+        mut self,
         normalise: &Normalise,
         dtype: Dtype,
         cache: Option<&CubinCache>,
     ) -> Result<Self, CudaError> {
-        let expander = Some(Expander::new(&self.gpu, normalise, dtype, cache)?);
-        Ok(Self { expander, ..self })
+        let _restored = Restored::when_dropped();
+        let expander = Expander::new(self.gpu(), normalise, dtype, cache)?;
+        if let Some(parts) = &mut self.parts {
+            parts.expander = Some(expander);
+        }
+        Ok(self)
     }
 
     /// The GPU.
     #[must_use]
     pub fn gpu(&self) -> &Gpu {
-        &self.gpu
+        &self.parts().gpu
+    }
+
+    fn parts(&self) -> &Parts {
+        self.parts.as_ref().expect("it is not dropped")
     }
 
     /// Whether network cards can write to twins.
@@ -67,22 +85,29 @@ impl Uploader {
     }
 
     pub(crate) fn peer_writes(&self) -> Result<PeerWrites, CudaError> {
-        self.peer_writes.get_or_init(|| PeerWrites::of(&self.gpu)).clone()
+        self.peer_writes.get_or_init(|| PeerWrites::of(self.gpu())).clone()
     }
 
     pub(crate) fn allocator(&self) -> Option<&dyn DeviceAllocator> {
-        self.allocator.as_deref()
+        self.parts().allocator.as_deref()
     }
 
     pub(crate) fn normalises(&self) -> bool {
-        self.expander.is_some()
+        self.parts().expander.is_some()
     }
 
     pub(crate) fn expander(&self) -> &Expander {
-        self.expander.as_ref().expect("an uploader that normalises")
+        self.parts().expander.as_ref().expect("an uploader that normalises")
     }
 
     pub(crate) fn readers(&self) -> &Readers {
-        &self.readers
+        &self.parts().readers
+    }
+}
+
+impl Drop for Uploader {
+    fn drop(&mut self) {
+        let _restored = Restored::when_dropped();
+        self.parts = None;
     }
 }

@@ -81,6 +81,28 @@ fn what_a_card_wrote_stays_beside_what_is_copied() {
     });
 }
 
+/// The thread's current context.
+fn current() -> usize {
+    let mut context = std::ptr::null_mut();
+    // SAFETY: the place for the answer is ours.
+    unsafe { cudarc::driver::sys::cuCtxGetCurrent(&mut context) }.result().expect("the driver");
+    context as usize
+}
+
+/// A trainer drops the last tensor on a thread of its own, with a current GPU of its own choice, or none.
+#[test]
+fn a_thread_has_the_current_gpu_that_it_had_whoever_is_dropped_last() {
+    on_a_gpu("a_thread_has_the_current_gpu_that_it_had_whoever_is_dropped_last", &[DMABUF], || {
+        let (host, twin) = twin(&bytes(4));
+        assert_eq!(current(), 0, "opened");
+        twin.upload(&[region(0, SLOT_BYTES)], &[]).expect("an upload");
+        assert_eq!(twin.read(0, 8).expect("the twin"), bytes(4)[..8]);
+        drop(host);
+        drop(twin);
+        assert_eq!(current(), 0, "dropped");
+    });
+}
+
 #[test]
 fn a_part_has_one_checksum_in_the_slot_and_in_its_twin() {
     on_a_gpu("a_part_has_one_checksum_in_the_slot_and_in_its_twin", &[DMABUF], || {
