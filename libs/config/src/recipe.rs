@@ -85,7 +85,8 @@ pub struct RecipeConfig {
     /// Cuts that several views share in recipe `custom`: `height`, `width` and `view`.
     pub bases: Vec<BaseSpec>,
     /// The tensors of recipe `custom`: `name`, `dtype`, `height`, `width` and `views`, each view
-    /// with its `crop` and `ops`. And with any preset tensors of other fields that follow an image tensor, such as
+    /// with its `crop` and `ops`; `aspect_buckets` in place of `height` and `width` are sizes of which the group of a
+    /// batch chooses one, docs/order.md. And with any preset tensors of other fields that follow an image tensor, such as
     /// masks and depth: `name`, `field`, `like`, `dtype`, `channels`, `interpolation` and more; docs/geometry.md has
     /// them.
     pub tensors: Vec<TensorEntry>,
@@ -148,6 +149,7 @@ impl RecipeConfig {
                 tensors: images.map(TensorEntry::image).collect::<Result<_, _>>()?,
                 aligned: Vec::new(),
                 boxes: Vec::new(),
+                aspect_buckets: self.tensors.iter().filter_map(TensorEntry::buckets).collect(),
                 raw: None,
                 fields: Vec::new(),
                 fp8: *fp8,
