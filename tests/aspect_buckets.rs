@@ -6,13 +6,15 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
 
+use headwater_augment::decode::Decoder;
 use headwater_augment::part::{PartPlan, PartScales, SampleFields, render_part};
 use headwater_augment::render::{PartSample, RenderKey, Renderer};
 use headwater_core::recipe::{BucketsSpec, nearest_bucket};
 use headwater_core::sampler::Order;
-use headwater_core::{Digest, Dtype, Layout, Recipe};
+use headwater_core::{Digest, Dtype, Layout, Recipe, SampleRef};
 use headwater_receiver::{Batch, DatasetUse, Receiver, ReceiverConfig, ReceiverError};
 use headwater_storage::{DatasetConfig, Storage, StorageConfig};
+use headwater_storage_client::EncodedSample;
 use serde_json::Value;
 use support::fleet::Fleet;
 
@@ -104,6 +106,27 @@ impl Plain {
         Self { storage, fields: fields.expect("fields"), runtime, renderer }
     }
 
+    /// Checks that each image of a batch is nearest to its group's size.
+    fn check_groups(&self, batch: &Batch) {
+        let group = batch.group().expect("the order has groups");
+        let mut decoder = Decoder::new(recipe().decode_limits).expect("memory");
+        for sample in self.samples(batch) {
+            let image = self.fields.image(&sample).expect("an image");
+            let extent = decoder.decode(&image).expect("an image").extent();
+            assert_eq!(nearest_bucket(extent, &SIZES), group, "{}", sample.key);
+        }
+    }
+
+    /// The samples that a batch asks for.
+    fn samples(&self, batch: &Batch) -> Vec<EncodedSample> {
+        let read = |asked: &SampleRef| {
+            let (shard, index) = (asked.shard, [asked.index]);
+            let read = self.storage.read("photos", shard, &index, self.fields.selection());
+            self.runtime.block_on(read).expect("a sample").remove(0)
+        };
+        batch.samples().iter().map(read).collect()
+    }
+
     /// Checks that a batch holds what a recipe of its one size makes of its samples.
     fn check(&mut self, batch: &Batch, seed: u64) {
         let group = batch.group().expect("the order has groups");
@@ -117,33 +140,19 @@ impl Plain {
         let layout = Layout::new(&recipe, batch.len() as u32);
         assert_eq!(*batch.layout(), layout);
         let manifest = self.storage.manifests().next().expect("a dataset").clone();
-        let read = |index: &headwater_core::SampleRef| {
-            let (shard, index) = (index.shard, [index.index]);
-            let read = self.storage.read("photos", shard, &index, self.fields.selection());
-            self.runtime.block_on(read).expect("a sample").remove(0)
-        };
-        let found: Vec<_> = batch.samples().iter().map(read).collect();
+        let found = self.samples(batch);
         let encoded: Vec<_> =
             found.iter().map(|sample| self.fields.image(sample).expect("an image")).collect();
-        let mut decoder =
-            headwater_augment::decode::Decoder::new(recipe.decode_limits).expect("memory");
         let samples: Vec<PartSample<'_>> = batch
             .samples()
             .iter()
             .zip(&found)
             .zip(&encoded)
             .map(|((asked, found), encoded)| {
-                let extent = decoder.decode(encoded).expect("an image").extent();
-                assert_eq!(nearest_bucket(extent, &SIZES), group, "{}", found.key);
                 let sample = manifest.sample_id(asked).expect("it is in the manifest");
                 let (epoch, pass) = (batch.epoch(), asked.pass);
-                PartSample {
-                    key: RenderKey { seed, epoch, pass, sample },
-                    encoded,
-                    entries: &[],
-                    siblings: &[],
-                    label: self.fields.label(found).expect("a label"),
-                }
+                let key = RenderKey { seed, epoch, pass, sample };
+                PartSample::of_image(key, encoded, self.fields.label(found).expect("a label"))
             })
             .collect();
         let mut slot = vec![0; layout.len_bytes() as usize];
@@ -171,7 +180,7 @@ fn batches_of_several_sizes_are_those_of_a_plain_loop_whoever_makes_them() {
     let mut fleet = Fleet::start(shards(), 1);
     let second = fleet.add_worker(SHARES);
     let said = write_list(fleet.dir());
-    assert!(said.contains("256 samples in 3 groups, 2 epochs"), "{said}");
+    assert!(said.contains("256 samples in 3 groups, 2 rows"), "{said}");
     let config = config(&mut fleet);
     let mut plain = Plain::new(&fleet, &config);
 
@@ -181,6 +190,7 @@ fn batches_of_several_sizes_are_those_of_a_plain_loop_whoever_makes_them() {
     let (mut groups, mut state) = (Vec::new(), None);
     while let Some(batch) = receiver.next_batch().expect("no fault") {
         plain.check(&batch, config.seed);
+        plain.check_groups(&batch);
         digests.push(batch.digest().expect("on the host"));
         groups.push(batch.group().expect("a group"));
         match digests.len() {
@@ -211,6 +221,21 @@ fn batches_of_several_sizes_are_those_of_a_plain_loop_whoever_makes_them() {
         assert_eq!(batch.tensor("images").expect("a tensor").row_shape, [3, 64, 64]);
     }
     drop(alone);
+
+    // The same samples with other sizes: nor does one whose groups choose otherwise.
+    let swapped = fleet.dir().join("swapped.npy");
+    let mut file = std::fs::read(&config.order_groups).expect("the groups");
+    for group in file[128..].as_chunks_mut::<4>().0 {
+        *group = ((u32::from_le_bytes(*group) + 1) % 3).to_le_bytes();
+    }
+    std::fs::write(&swapped, file).expect("a file");
+    let swapped = open(&ReceiverConfig { order_groups: swapped, ..left.clone() });
+    for group in &groups[..10] {
+        let batch = next(&swapped);
+        assert_eq!(batch.group(), Some((group + 1) % 3));
+        plain.check(&batch, config.seed);
+    }
+    drop(swapped);
 
     // Another receiver takes up the first one's place, and shares its parts.
     let resumed = open(&left);

@@ -90,7 +90,7 @@ impl Renderer {
         let items: Vec<_> = rows.into_iter().enumerate().collect();
         let work = |painter: &mut Painter, (at, mut row): (usize, Row<'_>)| {
             let (key, encoded, label) = (keys[at], encoded[at].bytes(), labels[at]);
-            let sample = PartSample { key, encoded, entries: &[], siblings: &[], label };
+            let sample = PartSample::of_image(key, encoded, label);
             self.plan.render_sample(painter, &sample, &scales, &mut row)
         };
         py.detach(|| for_each(&PAINTER, Painter::new, self.threads, items, work))

@@ -146,7 +146,7 @@ fn told(flags: &Flags, sizes: &[[u32; 2]], counts: &[u64], unreadable: u64) -> S
         "{list}: {} in {}, {}; groups in {groups}\n",
         counted(samples, "sample"),
         counted(sizes.len(), "group"),
-        counted(flags.epochs, "epoch"),
+        counted(flags.epochs, "row"),
     );
     for (group, ([height, width], count)) in sizes.iter().zip(counts).enumerate() {
         let size = format!("{height}x{width}");
