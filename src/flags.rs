@@ -98,6 +98,7 @@ pub(crate) fn given(flag: &str, key: &str, value: Option<impl ToString>) -> Opti
     value.map(|value| Setting::flag(flag, key, value))
 }
 
-fn parse_dataset(text: &str) -> Result<DatasetEntry, String> {
+/// A dataset as it is named on the command line.
+pub(crate) fn parse_dataset(text: &str) -> Result<DatasetEntry, String> {
     DatasetEntry::parse(text).map_err(|error| error.to_string())
 }

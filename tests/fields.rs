@@ -3,35 +3,15 @@
 mod support;
 
 use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
 
-use headwater_core::{Digest, Dtype, Recipe};
+use headwater_core::{Digest, Recipe};
 use headwater_receiver::{Batch, DatasetUse, Receiver, ReceiverConfig, ReceiverError};
+use rustix::process::Signal;
 use serde_json::{Value, json};
+use support::everything::{self, recipe};
 use support::fleet::Fleet;
-
-/// A recipe with every kind of field.
-fn recipe() -> Recipe {
-    let tokenizer = support::data("fields/bert-tokenizer.json");
-    let fields = json!([
-        {"name": "count", "kind": "int", "default": -1},
-        {"name": "score", "kind": "float"},
-        {"name": "exact", "kind": "float", "field": "score", "dtype": "f64"},
-        {"name": "caption", "kind": "text", "field": "txt|text", "bytes_max": 200},
-        {"name": "blob", "kind": "bytes", "bytes_max": 64},
-        {"name": "width", "kind": "json", "field": "json", "path": "/width", "as": "int"},
-        {"name": "good", "kind": "json", "field": "json", "path": "/good", "as": "bool"},
-        {"name": "said", "kind": "json", "field": "json", "path": "/caption", "as": "text"},
-        {"name": "places", "kind": "json", "field": "json", "path": "/deep/0/boxes", "as": "array",
-         "shape": [2, 4]},
-        {"name": "frame", "kind": "npy", "field": "box.npy", "dtype": "f32", "shape": [2, 3]},
-        {"name": "latent", "kind": "npz", "field": "latent.npz", "member": "latent", "dtype": "i16",
-         "shape": [4, 2]},
-        {"name": "tags", "kind": "multi_hot", "classes": 7},
-        {"name": "ids", "kind": "tokens", "field": "txt", "tokenizer": tokenizer, "length": 12},
-    ]);
-    let fields = serde_json::from_value(fields).expect("fields");
-    Recipe { fields, ..Recipe::preset("imagenet-eval", Dtype::U8).expect("a preset") }
-}
+use support::trainer::CALM_HEARTBEAT_MS;
 
 fn open(config: &ReceiverConfig, recipe: Recipe) -> Result<Receiver, ReceiverError> {
     let config = ReceiverConfig { batch_samples: 5, part_samples: 2, ..config.clone() };
@@ -40,12 +20,7 @@ fn open(config: &ReceiverConfig, recipe: Recipe) -> Result<Receiver, ReceiverErr
 
 /// Nodes over the shard of fields; workers that have its tokenizer.
 fn fleet(workers: usize) -> Fleet {
-    let mut fleet = Fleet::without_workers(support::data("fields/fields.tar"));
-    let tokenizer = support::data("fields/bert-tokenizer.json");
-    for _ in 0..workers {
-        fleet.add_worker(&format!("tokenizers = [{:?}]", tokenizer.display().to_string()));
-    }
-    fleet
+    everything::fleet(workers, "")
 }
 
 fn digests(receiver: &Receiver) -> Vec<(u64, Digest)> {
@@ -112,7 +87,7 @@ fn fields_are_the_same_for_other_workers_a_killed_one_and_after_a_resume() {
             middle = Some(alone.state().expect("a state"));
         }
     }
-    assert_eq!(reference.len(), 24 / 5);
+    assert_eq!(reference.len(), everything::SAMPLES / 5);
 
     let three = open(&all, recipe()).expect("a receiver");
     let first = three.next_batch().expect("a batch").expect("one at least");
@@ -125,6 +100,57 @@ fn fields_are_the_same_for_other_workers_a_killed_one_and_after_a_resume() {
     let resumed = open(&other, recipe()).expect("a receiver");
     resumed.restore(middle.expect("a state"), Vec::new()).expect("the same recipe");
     assert_eq!(digests(&resumed), reference[2..], "resumed at another worker");
+}
+
+/// Each link, a part that is made twice because its worker stands still, and parts that two receivers share.
+#[test]
+fn links_hedges_and_shared_parts_bring_the_same_fields() {
+    const SHARES: &str = "share_bytes = 67108864";
+    let mut fleet = everything::fleet(1, SHARES);
+    let still = fleet.add_worker(&everything::tokenizer());
+    let all = fleet.config();
+    let sharing = ReceiverConfig { workers: all.workers[..1].to_vec(), ..all.clone() };
+    let over = |link: &str| {
+        let job = format!("over {link}");
+        ReceiverConfig { links: vec![link.into()], job, ..sharing.clone() }
+    };
+    let first = open(&over("tcp"), recipe()).expect("a receiver");
+    let mut digested = Vec::new();
+    let mut boxes = 0;
+    while let Some(batch) = first.next_batch().expect("a batch") {
+        let counts = rows(&batch, "found_count");
+        let counts = counts.iter().map(|count| i64::from_le_bytes(count[..].try_into().unwrap()));
+        boxes += counts.sum::<i64>();
+        // The second image is the first one, without the operations on colours: there are none.
+        assert!(rows(&batch, "second") == rows(&batch, "images"));
+        digested.push((batch.step(), batch.digest().expect("on the host")));
+    }
+    assert!(boxes > 0, "no view has a box");
+    assert_eq!(digested.len(), everything::SAMPLES / 5);
+    let second = open(&over("shm"), recipe()).expect("a receiver");
+    assert_eq!(digests(&second), digested, "over shared memory");
+    assert!(second.stats().parts_shared > 0, "parts of the first one");
+
+    // Of two workers one stands still in mid-epoch, and nobody gives it up: others make its parts as well.
+    let late = ReceiverConfig {
+        job: "late".into(),
+        epochs: 4,
+        hedge_first_ms: 300,
+        hedge_floor_ms: 100,
+        heartbeat_ms: CALM_HEARTBEAT_MS,
+        slots_max: 32,
+        ..all
+    };
+    let late = open(&late, recipe()).expect("a receiver");
+    let first = late.next_batch().expect("a batch").expect("one at least");
+    assert_eq!(first.digest().expect("on the host"), digested[0].1);
+    drop(first);
+    fleet.worker(still).signal(Signal::STOP);
+    let begun = Instant::now();
+    assert_eq!(digests(&late), digested[1..], "the rest of the epoch");
+    let third = (0..3).map(|_| digests(&late).len()).collect::<Vec<_>>();
+    assert_eq!(third, [digested.len(); 3], "epochs with a worker that answers nothing");
+    assert!(begun.elapsed() < Duration::from_millis(CALM_HEARTBEAT_MS.into()), "it was given up");
 }
 
 #[test]

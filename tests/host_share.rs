@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use headwater_receiver::ReceiverConfig;
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
+use support::everything;
 use support::fleet::Fleet;
 use support::trainer::{Ranks, Stream};
 
@@ -22,18 +23,24 @@ const PARTS: u64 = 2;
 struct Sweep {
     fleet: Fleet,
     config: ReceiverConfig,
+    /// Arguments of all trials.
+    extra: Vec<String>,
 }
 
 impl Sweep {
     fn new() -> Self {
-        let mut fleet = Fleet::start(support::data("photos/photos-*.tar"), 1);
+        Self::of(Fleet::start(support::data("photos/photos-*.tar"), 1), Vec::new())
+    }
+
+    /// Trials with further arguments.
+    fn of(mut fleet: Fleet, extra: Vec<String>) -> Self {
         let config = ReceiverConfig {
             batch_samples: BATCH,
             epochs: EPOCHS,
             links: vec!["tcp".into()],
             ..fleet.config()
         };
-        Self { fleet, config }
+        Self { fleet, config, extra }
     }
 
     /// A trial that shares, with a step of so many ms; `keep`: batches that are kept.
@@ -41,15 +48,17 @@ impl Sweep {
         let keep = format!("receiver.host_batches={keep}");
         let extra = ["--set", "receiver.host_share=true", "--set", &keep, "--step-ms"];
         let extra = extra.map(str::to_owned).into_iter().chain([step_ms.to_string()]);
-        Ranks::start(&self.config, self.fleet.dir(), name, &extra.collect::<Vec<_>>())
+        let extra: Vec<String> = extra.chain(self.extra.iter().cloned()).collect();
+        Ranks::start(&self.config, self.fleet.dir(), name, &extra)
     }
 
     /// What a trial takes that shares with nobody, and the parts that a worker makes for it.
     fn alone(&mut self) -> (Stream, u64) {
         let before = self.parts();
-        let mut alone = Ranks::start(&self.config, self.fleet.dir(), "alone", &[]);
+        let mut alone = Ranks::start(&self.config, self.fleet.dir(), "alone", &self.extra);
         alone.finish();
-        assert_eq!(alone.stream().len(), STEPS * EPOCHS as usize);
+        let steps = alone.stream().len();
+        assert_eq!(steps, if self.extra.is_empty() { STEPS * EPOCHS as usize } else { 2 });
         (alone.stream(), self.parts() - before)
     }
 
@@ -140,6 +149,22 @@ fn trials_map_one_copy_that_is_made_once_and_its_process_ends_with_them() {
     let ahead = u64::from(sweep.config.window_batches + 2) * PARTS;
     let made = sweep.parts() - before;
     assert!(made <= made_alone + ahead, "{made} parts for three, {made_alone} for one");
+}
+
+#[test]
+fn trials_with_every_kind_of_field_map_one_copy() {
+    let mut sweep = Sweep::of(everything::fleet(1, ""), everything::arguments());
+    let (alone, made_alone) = sweep.alone();
+    let before = sweep.parts();
+    let mut trials = ["a", "b"].map(|name| sweep.trial(name, 4, 20));
+    for (trial, name) in trials.iter_mut().zip(["a", "b"]) {
+        trial.finish();
+        assert!(trial.stream() == alone, "other batches than a trial of its own");
+        assert!(!sweep.log(name).contains("not shared"), "{}", sweep.log(name));
+    }
+    let ahead = u64::from(sweep.config.window_batches + 2) * PARTS;
+    let made = sweep.parts() - before;
+    assert!(made <= made_alone + ahead, "{made} parts for two, {made_alone} for one");
 }
 
 #[test]

@@ -33,7 +33,7 @@ fn main() {
             let scales = PartScales::of(plan.recipe());
             for (number, encoded) in photos.enumerate() {
                 let key = RenderKey { seed: 1, epoch: 0, pass: 0, sample: SampleId(number as u64) };
-                let sample = PartSample { key, encoded, entries: &[], siblings: &[], label: 0 };
+                let sample = PartSample::of_image(key, encoded, 0);
                 let mut row = SliceRow::new(&mut memory, 0, 1);
                 plan.render_sample(&mut renderer, &sample, &scales, &mut row)
                     .expect("a photograph");

@@ -166,6 +166,16 @@ pub enum SessionError {
         /// Leases that may be open.
         credits: u32,
     },
+    /// A lease of a size that the recipe does not have.
+    #[error("lease {lease} is of bucket {bucket}, and the recipe has {buckets}")]
+    NoBucket {
+        /// The lease.
+        lease: u64,
+        /// The bucket.
+        bucket: u32,
+        /// Buckets of the recipe.
+        buckets: usize,
+    },
     /// Two open leases of one number.
     #[error("lease {lease} is open already")]
     Twice {
@@ -243,6 +253,7 @@ impl SessionError {
             Self::HelloOrder { .. }
             | Self::Message(_)
             | Self::Overrun { .. }
+            | Self::NoBucket { .. }
             | Self::Twice { .. } => SessionErrorKind::Protocol,
             Self::Version { .. }
             | Self::Manifest { .. }

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use headwater_core::recipe::RawSpec;
-use headwater_core::{Dtype, Recipe};
+use headwater_core::{Layout, Recipe};
 use headwater_transport::{Pins, part_checksum, row_checksum};
 
 pub(crate) use fields::shown;
@@ -38,6 +38,8 @@ pub struct PartPlan {
     first_region: Vec<usize>,
     /// The same of tensors of other fields that follow these.
     first_aligned: Vec<usize>,
+    /// Region of the encoded bytes, before that of their numbers.
+    raw_region: usize,
     /// Region of the first tensor of a field.
     fields_region: usize,
     /// The first region of each list of boxes.
@@ -93,32 +95,24 @@ impl PartPlan {
     /// The regions of a part of this recipe.
     #[must_use]
     pub fn new(recipe: Arc<Recipe>) -> Self {
-        let mut labels_region = 0;
-        let mut first_region = Vec::with_capacity(recipe.tensors.len());
-        for tensor in &recipe.tensors {
-            first_region.push(labels_region);
-            let with_scales = if tensor.dtype == Dtype::Mxfp8E4m3 { 2 } else { 1 };
-            labels_region += with_scales * tensor.views.len();
-        }
-        let mut first_aligned = Vec::with_capacity(recipe.aligned.len());
-        for aligned in &recipe.aligned {
-            first_aligned.push(labels_region);
-            labels_region += recipe.views_of(&aligned.like).len();
-        }
-        if recipe.raw.is_some() {
-            labels_region += 2;
-        }
-        let (fields, fields_region) = (FieldReaders::new(&recipe), labels_region);
-        labels_region += fields.regions();
-        let mut first_boxes = Vec::with_capacity(recipe.boxes.len());
-        for boxes in &recipe.boxes {
-            first_boxes.push(labels_region);
-            labels_region += boxes.names().len() * recipe.views_of(&boxes.like).len();
-        }
+        // The layout is the one place that knows what comes after what.
+        let layout = Layout::new(&recipe, 1);
+        let region = |name: &str| {
+            let before = layout.tensors().iter().take_while(|tensor| tensor.name != name);
+            before.map(|tensor| tensor.views as usize).sum::<usize>()
+        };
+        let fields = FieldReaders::new(&recipe);
+        let first_region = recipe.tensors.iter().map(|tensor| region(&tensor.name)).collect();
+        let first_aligned = recipe.aligned.iter().map(|spec| region(&spec.name)).collect();
+        let first_boxes = recipe.boxes.iter().map(|spec| region(&spec.name)).collect();
+        let first_field = recipe.field_tensors().next();
+        let fields_region = first_field.map_or(0, |tensor| region(&tensor.name));
+        let (raw_region, labels_region) = (region(RawSpec::BYTES), region(Layout::LABELS));
         Self {
             recipe,
             first_region,
             first_aligned,
+            raw_region,
             fields_region,
             first_boxes,
             labels_region,
@@ -154,11 +148,11 @@ impl PartPlan {
 
     /// Writes a sample's encoded bytes, zeros after them, and their number.
     fn write_raw(&self, encoded: &[u8], row: &mut impl RowBytes) {
-        let (bytes, rest) = row.region_mut(self.fields_region - 2).split_at_mut(encoded.len());
+        let (bytes, rest) = row.region_mut(self.raw_region).split_at_mut(encoded.len());
         bytes.copy_from_slice(encoded);
         rest.fill(0);
         let size = encoded.len() as i64;
-        row.region_mut(self.fields_region - 1).copy_from_slice(&size.to_le_bytes());
+        row.region_mut(self.raw_region + 1).copy_from_slice(&size.to_le_bytes());
     }
 
     /// As [`PartPlan::render_sample`] for several samples, each to its own row, which the renderer is
@@ -319,7 +313,7 @@ impl<R: RowBytes> ViewSink for RowSink<'_, R> {
 #[cfg(test)]
 mod tests {
     use bytes::Bytes;
-    use headwater_core::{Layout, SampleId};
+    use headwater_core::{Dtype, SampleId};
 
     use super::*;
     use crate::render::RenderKey;
@@ -360,13 +354,8 @@ mod tests {
             .collect();
         let key = |sample| RenderKey { seed: 0, epoch: 0, pass: 0, sample: SampleId(sample) };
         let encoded = [[1u8], [2], [3]];
-        let samples = [1u64, 2, 3].map(|s| PartSample {
-            key: key(s),
-            encoded: &encoded[s as usize - 1],
-            entries: &[],
-            siblings: &[],
-            label: -(s as i64),
-        });
+        let samples = [1u64, 2, 3]
+            .map(|s| PartSample::of_image(key(s), &encoded[s as usize - 1], -(s as i64)));
         let mut regions: Vec<&mut [u8]> = parts.iter_mut().map(Vec::as_mut_slice).collect();
         let plan = PartPlan::new(Arc::new(recipe));
         let scales = PartScales::of(plan.recipe());
@@ -407,13 +396,7 @@ mod tests {
             .map(|region| vec![0xee; region.len_bytes as usize])
             .collect();
         let key = RenderKey { seed: 0, epoch: 0, pass: 0, sample: SampleId(1) };
-        let samples = encoded.map(|encoded| PartSample {
-            key,
-            encoded,
-            entries: &[],
-            siblings: &[],
-            label: 5,
-        });
+        let samples = encoded.map(|encoded| PartSample::of_image(key, encoded, 5));
         let mut regions: Vec<&mut [u8]> = parts.iter_mut().map(Vec::as_mut_slice).collect();
         let plan = PartPlan::new(Arc::new(recipe));
         let scales = PartScales::of(plan.recipe());

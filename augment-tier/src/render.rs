@@ -60,6 +60,16 @@ pub struct PartSample<'a> {
     pub label: i64,
 }
 
+// === impl PartSample ===
+
+impl<'a> PartSample<'a> {
+    /// An image with nothing beside it, of which nothing is known.
+    #[must_use]
+    pub fn of_image(key: RenderKey, encoded: &'a [u8], label: i64) -> Self {
+        Self { key, encoded, entries: &[], siblings: &[], label }
+    }
+}
+
 /// Where the views of one sample go.
 pub trait ViewSink {
     /// The row of the sample in view `view` of tensor `tensor`, both counted as in the recipe:
@@ -301,7 +311,7 @@ impl Renderer {
         encoded: &[u8],
         out: &mut dyn ViewSink,
     ) -> Result<Rendered, RenderError> {
-        let sample = PartSample { key, encoded, entries: &[], siblings: &[], label: -1 };
+        let sample = PartSample::of_image(key, encoded, -1);
         self.render_sample(recipe, &sample, out)
     }
 

@@ -192,6 +192,10 @@ impl Leases {
         if self.open.contains_key(&id) {
             return Err(SessionError::Twice { lease: id });
         }
+        if self.session.plan(lease.bucket).is_none() {
+            let (bucket, buckets) = (lease.bucket, self.session.source.plans.len());
+            return Err(SessionError::NoBucket { lease: id, bucket, buckets });
+        }
         let withdrawn = self.session.ending.child_token();
         self.open.insert(id, withdrawn.clone());
         let place = QueuePlace { session: self.session.id, order: self.begun };

@@ -71,8 +71,7 @@ fn warm_allocations(recipe: Recipe, simd: Simd, photos: &[Vec<u8>]) -> Vec<u64> 
     for _ in 0..2 {
         for (number, encoded) in photos.iter().enumerate() {
             let key = RenderKey { seed: 3, epoch: 1, pass: 0, sample: SampleId(number as u64) };
-            let sample =
-                PartSample { key, encoded, entries: &[], siblings: &[], label: number as i64 };
+            let sample = PartSample::of_image(key, encoded, number as i64);
             let before = ASKED.get();
             let mut row = SliceRow::new(&mut rows, 0, 1);
             plan.render_sample(&mut renderer, &sample, &scales, &mut row).expect("a photograph");

@@ -82,7 +82,7 @@ fn render(images: &[&[u8]], measure: &Barrier) {
     let mut renderer = Renderer::new().expect("a renderer");
     for (number, encoded) in images.iter().enumerate() {
         let key = RenderKey { seed: 3, epoch: 1, pass: 0, sample: SampleId(number as u64) };
-        let sample = PartSample { key, encoded, entries: &[], siblings: &[], label: 0 };
+        let sample = PartSample::of_image(key, encoded, 0);
         let mut row = SliceRow::new(&mut rows, 0, 1);
         plan.render_sample(&mut renderer, &sample, &scales, &mut row).expect("an image");
     }

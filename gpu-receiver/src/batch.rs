@@ -151,6 +151,18 @@ impl Batch {
         self.inner.finished.order.step
     }
 
+    /// The group that its samples have in the list that is the order; none where the order has no groups.
+    #[must_use]
+    pub fn group(&self) -> Option<u32> {
+        self.inner.finished.order.group
+    }
+
+    /// Number of the size of its tensors, of those in the recipe's `aspect_buckets`; 0 where the recipe has none.
+    #[must_use]
+    pub fn bucket(&self) -> u32 {
+        self.inner.finished.order.bucket
+    }
+
     /// Samples in the batch.
     #[must_use]
     pub fn len(&self) -> usize {

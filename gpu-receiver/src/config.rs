@@ -1,6 +1,7 @@
 //! Configuration of a receiver: `[receiver]` in `headwater.toml`.
 
 mod device;
+mod drawn;
 mod order;
 mod rdma;
 mod resume;
@@ -10,10 +11,9 @@ use std::time::Duration;
 
 use headwater_access::AccessConfig;
 use headwater_config_derive::Keys;
-use headwater_core::Recipe;
-use headwater_core::masks::{MaskPlan, MaskSpec};
-use headwater_core::mixing::{MixPlan, MixSpec};
-use headwater_core::patches::{PatchPlan, PatchSpec};
+use headwater_core::masks::MaskSpec;
+use headwater_core::mixing::MixSpec;
+use headwater_core::patches::PatchSpec;
 use headwater_core::sampler::{Between, CurriculumPoint, EpochEnd, Order, Term};
 use headwater_discovery::Places;
 use headwater_proto::augment::{BadSamplePolicy, HEARTBEAT_MS_MAX, NAME_MAX_BYTES};
@@ -405,33 +405,6 @@ impl ReceiverConfig {
             return wrong("device", format!("\"{}\"", self.device), rule);
         }
         Ok(())
-    }
-
-    /// How masks are drawn for the batches of a recipe, where they are asked for.
-    ///
-    /// # Errors
-    /// They do not fit the recipe.
-    pub fn mask_plan(&self, recipe: &Recipe) -> Result<Option<MaskPlan>, ReceiverError> {
-        let plan = self.masks.clone().map(|masks| MaskPlan::new(masks, recipe));
-        Ok(plan.transpose()?)
-    }
-
-    /// How patches are drawn for the batches of a recipe, where they are asked for.
-    ///
-    /// # Errors
-    /// They do not fit the recipe.
-    pub fn patch_plan(&self, recipe: &Recipe) -> Result<Option<PatchPlan>, ReceiverError> {
-        let plan = self.patches.clone().map(|patches| PatchPlan::new(patches, recipe));
-        Ok(plan.transpose()?)
-    }
-
-    /// How mixing is drawn for the batches of a recipe, where it is asked for.
-    ///
-    /// # Errors
-    /// It does not fit the recipe.
-    pub fn mix_plan(&self, recipe: &Recipe) -> Result<Option<MixPlan>, ReceiverError> {
-        let plan = self.mixing.clone().map(|mixing| MixPlan::new(mixing, recipe));
-        Ok(plan.transpose()?)
     }
 
     /// The links, best first.

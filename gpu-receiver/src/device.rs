@@ -36,7 +36,7 @@ pub struct DeviceBatch {
 // === impl Twins ===
 
 impl Twins {
-    /// What `receiver.device` asks for; `None` for the CPU. `largest`: layout of a whole batch.
+    /// What `receiver.device` asks for; `None` for the CPU.
     ///
     /// # Errors
     /// There is no such GPU, it cannot be used, or it makes other bytes than the processor; says what is
@@ -44,7 +44,6 @@ impl Twins {
     pub(crate) fn open(
         config: &ReceiverConfig,
         recipe: &Recipe,
-        largest: &Layout,
         allocator: Option<Box<dyn DeviceAllocator>>,
     ) -> Result<Option<Self>, ReceiverError> {
         let Device::Cuda(ordinal) = config.device()? else { return Ok(None) };
@@ -58,7 +57,8 @@ impl Twins {
         let uploader = Arc::new(uploader);
         uploader.prove()?;
         let mut twins = Self { uploader, u8_as, len_bytes: 0 };
-        twins.len_bytes = twins.plan(largest).2;
+        let layouts = recipe.each_bucket().map(|of| Layout::new(&of, config.batch_samples));
+        twins.len_bytes = layouts.map(|layout| twins.plan(&layout).2).max().unwrap_or(0);
         tracing::info!(gpu, ordinal, bytes = twins.len_bytes, "batches land on a GPU");
         Ok(Some(twins))
     }

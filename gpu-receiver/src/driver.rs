@@ -132,7 +132,8 @@ struct DriverState {
     /// Links that were gone before their peer's welcome was heard.
     gone_early: Vec<(PeerId, LinkKind)>,
     keepers: BTreeMap<String, AbortHandle>,
-    layouts: BTreeMap<u32, Arc<Layout>>,
+    /// By samples and bucket.
+    layouts: BTreeMap<(u32, u32), Arc<Layout>>,
     /// The batch that is drawn next.
     fill: Position,
     next_serial: Serial,

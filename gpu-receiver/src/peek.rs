@@ -42,6 +42,7 @@ enum Door {
 pub struct Peeked {
     epoch: u32,
     step: u64,
+    bucket: u32,
     batch_samples: usize,
     samples: Vec<SampleRef>,
     provenance: Vec<Provenance>,
@@ -142,7 +143,7 @@ impl Peeked {
         }
         metrics::batch_shown();
         let count = SAMPLES_MAX.min(batch.layout().samples());
-        let layout = Layout::new(recipe, count);
+        let layout = Layout::new(&recipe.in_bucket(batch.bucket()), count);
         let mut bytes = vec![0; layout.len_bytes() as usize];
         let (from, to) = (batch.layout().part_regions(0, count), layout.part_regions(0, count));
         for (from, to) in from.into_iter().zip(to) {
@@ -153,6 +154,7 @@ impl Peeked {
         Ok(Self {
             epoch: batch.epoch(),
             step: batch.step(),
+            bucket: batch.bucket(),
             batch_samples: batch.len(),
             samples: batch.samples()[..count].to_vec(),
             provenance: batch.provenance()[..count].to_vec(),
@@ -172,6 +174,12 @@ impl Peeked {
     #[must_use]
     pub fn step(&self) -> u64 {
         self.step
+    }
+
+    /// Number of the size of its tensors, as [`Batch::bucket`] has it.
+    #[must_use]
+    pub fn bucket(&self) -> u32 {
+        self.bucket
     }
 
     /// Samples of the whole batch.

@@ -19,7 +19,7 @@ pub(crate) fn check_room(
     let Some(MemoryRoom { free_bytes, from }) = machine.memory_room() else { return Ok(()) };
     let slots = config.slots_limit() as u64;
     let batch_samples = config.batch_samples;
-    let bytes = |samples: u32| Layout::new(recipe, samples).len_bytes();
+    let bytes = |samples: u32| Layout::largest(recipe, samples).len_bytes();
     let fits = |samples: u32| bytes(samples).saturating_mul(slots) <= free_bytes;
     if fits(batch_samples) {
         return Ok(());

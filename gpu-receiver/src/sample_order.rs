@@ -5,7 +5,7 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use headwater_core::sampler::{Restored, Sampler, SamplerError, Shape, State, Term};
+use headwater_core::sampler::{BatchPlan, Restored, Sampler, SamplerError, Shape, State, Term};
 use headwater_core::{Digest, Digester, PartScope, SampleRef};
 
 use crate::error::ReceiverError;
@@ -22,6 +22,7 @@ pub(crate) struct SampleOrder {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Plan {
     pub(crate) at: Position,
+    pub(crate) group: Option<u32>,
     pub(crate) samples: Vec<SampleRef>,
 }
 
@@ -38,7 +39,7 @@ impl SampleOrder {
     pub(crate) fn stream(&self, scope: &PartScope, part_samples: u32) -> Digest {
         let config = serde_json::to_vec(lock(&self.sampler).config()).expect("plain data");
         let mut digester = Digester::new("headwater stream 1");
-        digester.bytes(&scope.key(0, &[], &[]).0.to_bytes()).bytes(&config);
+        digester.bytes(&scope.key(0, 0, &[], &[]).0.to_bytes()).bytes(&config);
         digester.number(part_samples.into()).finish()
     }
 
@@ -60,8 +61,8 @@ impl SampleOrder {
     pub(crate) fn plan(&self, at: Position) -> Result<Plan, SamplerError> {
         let mut sampler = lock(&self.sampler);
         let at = on_a_step(&sampler, at);
-        let samples = sampler.batch(at.epoch, at.step)?.samples;
-        Ok(Plan { at, samples })
+        let BatchPlan { group, samples, .. } = sampler.batch(at.epoch, at.step)?;
+        Ok(Plan { at, group, samples })
     }
 
     /// Whether there is such a place. CPU work.

@@ -117,7 +117,7 @@ impl Plain {
             let mut regions: Vec<&mut [u8]> =
                 parts[part].iter_mut().map(Vec::as_mut_slice).collect();
             let mut row = SliceRow::new(&mut regions, row, self.part_samples);
-            let sample = PartSample { key: *key, encoded, entries: &[], siblings: &[], label: -1 };
+            let sample = PartSample::of_image(*key, encoded, -1);
             if let Err(error) = plan.render_sample(&mut *renderer, &sample, &scales, &mut row) {
                 tracing::debug!(%error, "a sample is passed over");
             }

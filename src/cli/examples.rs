@@ -3,7 +3,7 @@
 use clap::Command;
 
 /// Verb, what the example does, and the example.
-const EXAMPLES: [(&str, &str, &str); 26] = [
+const EXAMPLES: [(&str, &str, &str); 27] = [
     (
         "storage",
         "Serve the shards of one dataset on port 7401",
@@ -58,6 +58,11 @@ const EXAMPLES: [(&str, &str, &str); 26] = [
         "datasets pack",
         "Make shards of a folder of images",
         "headwater datasets pack /data/imagenet/train --out /data/shards",
+    ),
+    (
+        "datasets buckets",
+        "Group images by aspect ratio for batches of three sizes",
+        "headwater datasets buckets 'photos=/data/photos-*.tar' --sizes 512x512,384x640,640x384 -o list.npy",
     ),
     ("bench", "Measure everything, with plots", "headwater bench --report report --quick"),
     ("bench link", "Measure TCP and shared memory", "headwater bench link --links tcp,shm"),

@@ -110,7 +110,7 @@ impl Patient<'_> {
     pub(crate) fn slots_bytes(&self) -> Option<u64> {
         let receiver = &self.config.receiver;
         let recipe = self.config.recipe.recipe().ok()?;
-        let slot_bytes = Layout::new(&recipe, receiver.batch_samples).len_bytes();
+        let slot_bytes = Layout::largest(&recipe, receiver.batch_samples).len_bytes();
         Some(slot_bytes * receiver.slots_limit() as u64 * self.ranks())
     }
 

@@ -2,12 +2,14 @@
 //!
 //! Where the hub is and what lies in it is `headwater_config::hub`'s.
 
+mod buckets;
 mod each;
 mod python;
 mod rules;
 mod sizes;
 mod sums;
 
+pub(crate) use buckets::ImageHeaders;
 pub(crate) use each::in_order;
 pub(crate) use python::{module_name, stubs};
 pub(crate) use rules::Rules;

@@ -16,7 +16,7 @@ use headwater_augment::simd::Simd;
 use headwater_augment::tokenizers::Tokenizers;
 use headwater_batch_view::{DrawSource, SampleView, Substitution};
 use headwater_core::draw::Extent;
-use headwater_core::sampler::{BatchPlan, Sampler};
+use headwater_core::sampler::Sampler;
 use headwater_core::{Digest, Manifest, Recipe, SampleRef};
 use headwater_proto::augment::BadSamplePolicy;
 use headwater_receiver::{OrderArrays, checkpoint, open_sampler};
@@ -51,6 +51,9 @@ pub(crate) struct Planned {
     /// Place of the first sample in the global batch.
     pub(crate) first: u64,
     pub(crate) global_samples: u64,
+    /// The group of the samples, where the order has groups.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) group: Option<u32>,
     /// The list that is the order.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) list: Option<Digest>,
@@ -144,9 +147,11 @@ impl Planner {
             decoder: Decoder::new(self.config.recipe.decode_limits())?,
             followers: Followers::new(Simd::best()),
         };
+        let recipe = self.recipe.in_bucket(self.recipe.bucket_of(batch.group));
+        let source = DrawSource { recipe: &recipe, seed: self.config.receiver.seed, epoch };
         let mut samples = Vec::with_capacity(batch.samples.len());
         for sample in &batch.samples {
-            samples.push(self.sample(&batch, sample, &mut readers).await?);
+            samples.push(self.sample(source, sample, &mut readers).await?);
         }
         Ok(Planned {
             epoch,
@@ -156,6 +161,7 @@ impl Planner {
             job_step: sampler.job_step(epoch, step),
             first: batch.first,
             global_samples: batch.global_samples,
+            group: batch.group,
             list: sampler.config().list,
             weights: names.zip(shares).collect(),
             samples,
@@ -177,7 +183,7 @@ impl Planner {
 
     async fn sample(
         &self,
-        batch: &BatchPlan,
+        source: DrawSource<'_>,
         asked: &SampleRef,
         readers: &mut ImageReaders,
     ) -> Result<SampleView> {
@@ -187,10 +193,8 @@ impl Planner {
         let mut view = SampleView::new(manifest, asked, key, label);
         view.substitution = reason.map(|reason| Substitution { used_index, reason });
         if let Some(image) = image {
-            let (recipe, seed) = (&self.recipe, self.config.receiver.seed);
-            let source = DrawSource { recipe, seed, epoch: batch.epoch };
             view.draw(source, manifest, asked, image);
-            view.follow(recipe, &boxes);
+            view.follow(source.recipe, &boxes);
         }
         Ok(view)
     }

@@ -24,7 +24,10 @@ pub(crate) fn text(planned: &Planned) -> String {
     let shares = planned.weights.iter();
     let shares: Vec<String> = shares.map(|(name, share)| format!("{name} {share:.4}")).collect();
     text += &match planned.list {
-        Some(digest) => format!("order: list {digest}\n"),
+        Some(digest) => {
+            let group = planned.group.map_or_else(String::new, |group| format!(", group {group}"));
+            format!("order: list {digest}{group}\n")
+        }
         None => format!("weights: {}\n", shares.join(", ")),
     };
     for (number, sample) in planned.samples.iter().enumerate() {

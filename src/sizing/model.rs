@@ -105,7 +105,7 @@ pub(crate) fn size(
     hardware: Hardware,
     core: Option<CoreRate>,
 ) -> Size {
-    let layout = Layout::new(recipe, job.batch_samples);
+    let layout = Layout::largest(recipe, job.batch_samples);
     let per_batch: u64 = layout.tensors().iter().map(|t| layout.tensor_region(t).len_bytes).sum();
     let sample_bytes = per_batch as f64 / f64::from(job.batch_samples);
     let flow = Flow {

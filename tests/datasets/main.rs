@@ -1,6 +1,7 @@
 //! The hub of datasets through the real program, verb by verb.
 
 mod add;
+mod buckets;
 mod count;
 mod distant;
 mod entries;

@@ -1,6 +1,7 @@
 //! What tests across tiers share: real processes of the program, and where the photographs are.
 #![allow(dead_code, missing_docs, unreachable_pub)]
 
+pub mod everything;
 pub mod exporter;
 pub mod faulty_files;
 pub mod fleet;

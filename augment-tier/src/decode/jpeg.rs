@@ -182,20 +182,34 @@ impl JpegDecoder {
         {
             return Ok(None);
         }
+        match self.header(encoded, true) {
+            Ok(header) => Ok((!header.four_inks).then_some(header.extent)),
+            Err(DecodeFailure::Bytes(_)) => Ok(None),
+            Err(passing @ DecodeFailure::Passing { .. }) => Err(passing),
+        }
+    }
+
+    /// Size that the header says, whatever comes after it.
+    ///
+    /// # Errors
+    /// It cannot be read, or the image is too large.
+    pub(super) fn said_extent(&mut self, encoded: &[u8]) -> Result<Extent, DecodeFailure> {
+        Ok(self.header(encoded, scan::is_complete(encoded))?.extent)
+    }
+
+    /// What the header says of an image within the limits.
+    fn header(&mut self, encoded: &[u8], complete: bool) -> Result<Header, DecodeFailure> {
         let header = match self.turbo.open(encoded).map(|frame| frame.header()) {
             Ok(header) => header,
             Err(error) => {
                 // As after a failed decode.
                 self.turbo = fresh(self.limits)?;
-                return match refusal(true, error.0) {
-                    DecodeFailure::Bytes(_) => Ok(None),
-                    passing @ DecodeFailure::Passing { .. } => Err(passing),
-                };
+                return Err(refusal(complete, error.0));
             }
         };
         let Extent { width, height } = header.extent;
-        let admitted = admit(&self.limits, u64::from(width), u64::from(height));
-        Ok(admitted.ok().filter(|_| !header.four_inks))
+        admit(&self.limits, u64::from(width), u64::from(height))?;
+        Ok(header)
     }
 
     fn decode_with_state(

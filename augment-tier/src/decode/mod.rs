@@ -240,6 +240,20 @@ impl Decoder {
         }
     }
 
+    /// Size of an image by its header, whatever comes after it.
+    ///
+    /// # Errors
+    /// The bytes are no image, their header is damaged, or the image is too large; or there is no memory to find that
+    /// out.
+    pub fn header(&mut self, encoded: &[u8]) -> Result<Extent, DecodeFailure> {
+        match Format::sniff(encoded) {
+            Some(Format::Jpeg) => self.jpeg.said_extent(encoded),
+            Some(Format::Png) => png::extent(encoded, &self.limits),
+            Some(Format::Webp) => webp::extent(encoded, &self.limits),
+            None => Err(DecodeError::not_an_image(encoded).into()),
+        }
+    }
+
     /// The image that was decoded last.
     #[must_use]
     pub fn image(&self) -> &RgbImage {

@@ -3,6 +3,7 @@
 
 use std::io::{Cursor, ErrorKind};
 
+use headwater_core::draw::Extent;
 use png::{BitDepth, ColorType, DecodingError, Limits, Transformations};
 
 use crate::decode::{Canvas, DecodeError, DecodeFailure, DecodeLimits, Wanted, admit};
@@ -39,6 +40,14 @@ pub(super) fn decode(
         canvas.spread(color.samples());
     }
     Ok(())
+}
+
+/// Size that the header says.
+pub(super) fn extent(encoded: &[u8], limits: &DecodeLimits) -> Result<Extent, DecodeFailure> {
+    let work = Limits { bytes: WORK_BYTES_MAX };
+    let mut decoder = png::Decoder::new_with_limits(Cursor::new(encoded), work);
+    let info = decoder.read_header_info().map_err(|e| refusal(&e))?;
+    Ok(admit(limits, u64::from(info.width), u64::from(info.height))?)
 }
 
 pub(super) fn refusal(error: &DecodingError) -> DecodeFailure {

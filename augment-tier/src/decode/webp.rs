@@ -2,6 +2,7 @@
 
 use std::io::{Cursor, ErrorKind};
 
+use headwater_core::draw::Extent;
 use image_webp::{DecodingError, WebPDecoder};
 
 use crate::decode::{Canvas, DecodeError, DecodeFailure, DecodeLimits, admit};
@@ -20,6 +21,13 @@ pub(super) fn decode(
     decoder.read_image(canvas.channels(len)).map_err(|e| refusal(&e))?;
     canvas.spread(per_pixel);
     Ok(())
+}
+
+/// Size that the header says.
+pub(super) fn extent(encoded: &[u8], limits: &DecodeLimits) -> Result<Extent, DecodeFailure> {
+    let decoder = WebPDecoder::new(Cursor::new(encoded)).map_err(|e| refusal(&e))?;
+    let (width, height) = decoder.dimensions();
+    Ok(admit(limits, u64::from(width), u64::from(height))?)
 }
 
 fn refusal(error: &DecodingError) -> DecodeFailure {

@@ -142,7 +142,7 @@ impl PartWork {
     ) -> Result<JobEnd, LeaseError> {
         let count = samples.len();
         let pool = &self.source.worker.pool;
-        let plan = self.source.plan.clone();
+        let plan = self.plan.clone();
         let rendering = self.span.child("render part").with("samples", count);
         let at_once = pool.samples_at_once();
         let (job, mut end) =

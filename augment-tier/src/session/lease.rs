@@ -38,7 +38,7 @@ pub(crate) enum LeaseError {
 // === impl LeaseWork ===
 
 impl LeaseWork {
-    /// A lease as it came.
+    /// A lease as it came, of a bucket that the recipe has.
     pub(super) fn new(
         session: Arc<Session>,
         lease: PartLease,
@@ -46,11 +46,13 @@ impl LeaseWork {
         withdrawn: CancellationToken,
     ) -> Self {
         let samples = lease.samples.len() as u32;
-        let layout = session.layout(lease.batch_samples);
+        let plan = session.plan(lease.bucket).cloned().expect("checked when the lease came");
+        let layout = session.layout(&plan, lease.batch_samples, lease.bucket);
         let regions: Arc<[Region]> = layout.part_regions(lease.first, samples).into();
         let span = span_of(&session, &lease);
         let work = PartWork {
             source: Arc::clone(&session.source),
+            plan,
             epoch: lease.epoch,
             samples: lease.samples.clone(),
             part_bytes: regions.iter().map(|region| region.len_bytes).sum(),
@@ -112,7 +114,7 @@ impl LeaseWork {
     }
 
     fn scales(&self) -> Result<PartScales, LeaseError> {
-        let recipe = self.session.source.plan.recipe();
+        let recipe = self.work.plan.recipe();
         let given = &self.lease.fp8_scales;
         PartScales::new(recipe, given.clone()).ok_or_else(|| {
             let (given, wanted) = (given.len(), recipe.fp8_tensors().count());

@@ -44,8 +44,8 @@ pub(crate) struct Session {
     memory_units: u32,
     /// Cancelled when the session ends, and with it every lease.
     pub(crate) ending: CancellationToken,
-    /// The last batch size seen: it changes at the end of an epoch, if ever.
-    layout: Mutex<Option<Arc<Layout>>>,
+    /// The last batch size of each bucket: it changes at the end of an epoch, if ever.
+    layouts: Mutex<Vec<Option<Arc<Layout>>>>,
     _gauge: SessionGauge,
 }
 
@@ -61,7 +61,7 @@ impl Session {
     ) -> Result<(Self, SessionWelcome), SessionError> {
         let fields = SampleFields::parse(&hello.image_field, &hello.label_field)?;
         let fields = fields.with_siblings(&hello.recipe.sibling_fields())?;
-        let plan = plan(&worker, &hello).await?;
+        let plans = plans(&worker, &hello).await?;
         let datasets = open_datasets(&worker, &hello).await?;
         let link::Chosen { link, refused } =
             link::connect(&worker.config, &worker.access, &hello, exchange).await?;
@@ -75,12 +75,12 @@ impl Session {
             shares: worker.config.share_bytes > 0,
         };
         let memory_units = units_of(worker.config.session_part_bytes());
-        let scope = hello.part_scope();
+        let (scope, layouts) = (hello.part_scope(), Mutex::new(vec![None; plans.len()]));
         let source = Source {
             worker: Arc::clone(&worker),
             seed: hello.seed,
             on_bad_sample: hello.on_bad_sample,
-            plan: Arc::new(plan),
+            plans,
             datasets,
             fields,
             scope,
@@ -96,7 +96,7 @@ impl Session {
             memory: Semaphore::new(memory_units as usize),
             memory_units,
             ending: CancellationToken::new(),
-            layout: Mutex::new(None),
+            layouts,
             _gauge: SessionGauge::new(link.kind()),
             link,
             worker,
@@ -120,16 +120,18 @@ impl Session {
         self.memory.acquire_many(units).await.ok()
     }
 
-    /// The layout of a batch of so many samples.
-    pub(crate) fn layout(&self, samples: u32) -> Arc<Layout> {
-        let mut last = self.layout.lock().unwrap_or_else(PoisonError::into_inner);
-        match &*last {
+    /// The plan of the parts of a bucket, where the recipe has it.
+    pub(crate) fn plan(&self, bucket: u32) -> Option<&Arc<PartPlan>> {
+        self.source.plans.get(bucket as usize)
+    }
+
+    /// The layout of a batch of so many samples of a bucket, whose plan is `plan`.
+    pub(crate) fn layout(&self, plan: &PartPlan, samples: u32, bucket: u32) -> Arc<Layout> {
+        let mut layouts = self.layouts.lock().unwrap_or_else(PoisonError::into_inner);
+        let last = &mut layouts[bucket as usize];
+        match last {
             Some(layout) if layout.samples() == samples => Arc::clone(layout),
-            _ => {
-                let layout = Arc::new(Layout::new(self.source.plan.recipe(), samples));
-                *last = Some(Arc::clone(&layout));
-                layout
-            }
+            _ => Arc::clone(last.insert(Arc::new(Layout::new(plan.recipe(), samples)))),
         }
     }
 }
@@ -139,8 +141,9 @@ fn units_of(bytes: u64) -> u32 {
     u32::try_from(bytes.div_ceil(MEMORY_UNIT_BYTES)).unwrap_or(u32::MAX).max(1)
 }
 
-/// The recipe, checked. A GPU or a Python process may have to be asked, which takes a while the first time.
-async fn plan(worker: &Worker, hello: &SessionHello) -> Result<PartPlan, SessionError> {
+/// The recipe of each bucket, checked. A GPU or a Python process may have to be asked, which takes a while the first
+/// time.
+async fn plans(worker: &Worker, hello: &SessionHello) -> Result<Vec<Arc<PartPlan>>, SessionError> {
     let (asked, most) = (hello.recipe.decode_limits.pixels_max, worker.config.image_pixels_max);
     if asked > most {
         // Refused, not rendered with another bound: that would change which samples are bad.
@@ -154,7 +157,8 @@ async fn plan(worker: &Worker, hello: &SessionHello) -> Result<PartPlan, Session
     let tokenizers = worker.tokenizers.clone();
     let check = move || {
         backend.check(&recipe)?;
-        PartPlan::new(Arc::new(recipe)).tokenizing(&tokenizers)
+        let plan = |bucket| PartPlan::new(Arc::new(bucket)).tokenizing(&tokenizers).map(Arc::new);
+        recipe.each_bucket().map(plan).collect::<Result<Vec<_>, String>>()
     };
     let checked = tokio::task::spawn_blocking(check).await;
     let checked = checked.map_err(|error| SessionError::Internal { reason: error.to_string() })?;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use headwater_core::Region;
-use headwater_proto::augment::{PartDone, PartOrigin, WorkTimes};
+use headwater_proto::augment::{PartDone, PartLease, PartOrigin, WorkTimes};
 use headwater_transport::{PartBuffer, PartMemory, SendsWhole};
 
 use super::lease::{LeaseError, LeaseWork, micros};
@@ -32,7 +32,8 @@ impl LeaseWork {
         let room_us = micros(started);
         let sharing = self.work.span.child("wait for part");
         let share = &session.source.worker.share;
-        let key = session.source.scope.key(self.lease.epoch, &self.lease.samples, scales.given());
+        let PartLease { epoch, bucket, samples, .. } = &self.lease;
+        let key = session.source.scope.key(*epoch, *bucket, samples, scales.given());
         let (made, origin) = match share.claim(key, session.stream) {
             Claim::Kept(made) => (made, PartOrigin::Shared),
             Claim::Waits(waiter) => {

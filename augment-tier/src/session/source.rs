@@ -21,7 +21,8 @@ pub(crate) struct Source {
     pub(crate) worker: Arc<Worker>,
     pub(crate) seed: u64,
     pub(crate) on_bad_sample: BadSamplePolicy,
-    pub(crate) plan: Arc<PartPlan>,
+    /// One for each bucket of the recipe.
+    pub(crate) plans: Vec<Arc<PartPlan>>,
     pub(crate) datasets: Vec<SessionDataset>,
     pub(crate) fields: SampleFields,
     pub(crate) scope: PartScope,
@@ -30,6 +31,8 @@ pub(crate) struct Source {
 /// A part that is to be made.
 pub(super) struct PartWork {
     pub(super) source: Arc<Source>,
+    /// That of the lease's bucket.
+    pub(super) plan: Arc<PartPlan>,
     pub(super) epoch: u32,
     pub(super) samples: Vec<SampleRef>,
     /// Its bytes, all regions together.
@@ -128,11 +131,12 @@ impl PartWork {
 
     /// The same work, given up by another token. It may go on after the lease's end.
     pub(super) fn unwanted_by(&self, withdrawn: CancellationToken) -> Self {
-        let (source, samples) = (Arc::clone(&self.source), self.samples.clone());
+        let (source, plan) = (Arc::clone(&self.source), Arc::clone(&self.plan));
+        let samples = self.samples.clone();
         let span = Span::on_lane(Tier::Augment, "make shared part", "shared part");
         let span = span.within(self.span.context());
         let Self { epoch, part_bytes, place, .. } = *self;
-        Self { source, epoch, samples, part_bytes, place, withdrawn, span }
+        Self { source, plan, epoch, samples, part_bytes, place, withdrawn, span }
     }
 
     pub(super) async fn unless_withdrawn<T>(

@@ -82,12 +82,6 @@ impl FieldReaders {
         Ok(self)
     }
 
-    /// Regions of a part that the fields have.
-    #[must_use]
-    pub fn regions(&self) -> usize {
-        self.readers.iter().map(|reader| reader.row_bytes.len()).sum()
-    }
-
     /// The rows of one sample, one after the other; empty where the recipe has no fields. `siblings`
     /// are the bytes of [`Recipe::sibling_fields`], `None` where the sample does not have one.
     ///

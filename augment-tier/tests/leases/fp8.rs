@@ -66,6 +66,7 @@ async fn a_lease_without_a_scale_for_each_tensor_fails_for_good() {
         samples,
         slot: 0,
         fp8_scales,
+        bucket: 0,
     };
     receiver.send(ToWorker::Lease(lease)).await;
     let failure = receiver.failed(FailureKind::Fatal).await;

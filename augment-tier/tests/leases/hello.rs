@@ -99,6 +99,7 @@ async fn another_first_message_or_none_in_time_is_refused() {
         samples: samples(0, [0]),
         slot: 0,
         fp8_scales: Vec::new(),
+        bucket: 0,
     };
     let message = v1::ToWorker::from(ToWorker::Lease(lease)).message.unwrap();
     let status = first_answer(worker.address, message).await.unwrap_err();

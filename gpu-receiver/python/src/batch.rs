@@ -134,6 +134,13 @@ impl Batch {
         self.received.step()
     }
 
+    /// The group that its samples have in `order_groups`; None where the order has no groups. With
+    /// `aspect_buckets` the tensors have the size of this number.
+    #[getter]
+    fn group(&self) -> Option<u32> {
+        self.received.group()
+    }
+
     /// Keys of the samples that are in the batch, in order.
     #[getter]
     fn keys(&self) -> Vec<&str> {

@@ -9,7 +9,7 @@ use headwater_augment::decode::Decoder;
 use headwater_augment::part::{PartPlan, PartScales, RowBytes};
 use headwater_augment::render::{PartSample, RenderError, RenderKey, Renderer as Painter};
 use headwater_core::recipe::DecodeLimits;
-use headwater_core::{Dtype, Layout, SampleId};
+use headwater_core::{Dtype, Layout, Recipe, SampleId};
 use headwater_receiver::Fp8Meta;
 use pyo3::exceptions::{PyMemoryError, PyValueError};
 use pyo3::prelude::*;
@@ -39,6 +39,7 @@ thread_local! {
 ///     dtype: element type of a preset's image tensors, as for `Loader`.
 ///     seed: of all draws.
 ///     threads: that work during a call.
+///     group: which of the sizes of `aspect_buckets` images are rendered at, as `batch.group` has it.
 ///
 /// Raises `ConfigError` for a recipe that is wrong or asks for a GPU's decoder.
 #[pyclass(frozen, module = "headwater")]
@@ -48,6 +49,7 @@ pub(crate) struct Renderer {
     threads: usize,
     /// Recipe and dtype as they were given.
     given: [Option<Value>; 2],
+    group: Option<u32>,
 }
 
 /// A sample's row of every region.
@@ -88,7 +90,7 @@ impl Renderer {
         let items: Vec<_> = rows.into_iter().enumerate().collect();
         let work = |painter: &mut Painter, (at, mut row): (usize, Row<'_>)| {
             let (key, encoded, label) = (keys[at], encoded[at].bytes(), labels[at]);
-            let sample = PartSample { key, encoded, entries: &[], siblings: &[], label };
+            let sample = PartSample::of_image(key, encoded, label);
             self.plan.render_sample(painter, &sample, &scales, &mut row)
         };
         py.detach(|| for_each(&PAINTER, Painter::new, self.threads, items, work))
@@ -112,12 +114,13 @@ impl Renderer {
 impl Renderer {
     /// Reads the recipe. See the class.
     #[new]
-    #[pyo3(signature = (recipe=None, *, dtype=None, seed=0, threads=1))]
+    #[pyo3(signature = (recipe=None, *, dtype=None, seed=0, threads=1, group=None))]
     fn new(
         recipe: Option<&Bound<'_, PyAny>>,
         dtype: Option<&Bound<'_, PyAny>>,
         seed: u64,
         threads: usize,
+        group: Option<u32>,
     ) -> PyResult<Self> {
         if threads == 0 {
             return Err(PyValueError::new_err("`threads` = 0: give 1 or more"));
@@ -136,8 +139,8 @@ impl Renderer {
                  recipe.fields, and tensors with `field`, out"
             )));
         }
-        let plan = PartPlan::new(Arc::new(recipe));
-        Ok(Self { plan, seed, threads, given })
+        let plan = PartPlan::new(Arc::new(one_size(recipe, group)?));
+        Ok(Self { plan, seed, threads, given, group })
     }
 
     /// Renders images: the tensors of a batch by their names, without `labels` unless they are given.
@@ -183,6 +186,7 @@ impl Renderer {
     fn __getnewargs_ex__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
         let [recipe, dtype] = &self.given;
         let keywords = PyDict::new(py);
+        keywords.set_item("group", self.group)?;
         keywords.set_item("dtype", json::to_python(py, dtype)?)?;
         keywords.set_item("seed", self.seed)?;
         keywords.set_item("threads", self.threads)?;
@@ -194,6 +198,24 @@ impl Renderer {
         let names: Vec<_> = self.plan.recipe().tensors.iter().map(|t| t.name.as_str()).collect();
         let (names, seed, threads) = (names.join(", "), self.seed, self.threads);
         format!("<headwater.Renderer {names} seed={seed} threads={threads}>")
+    }
+}
+
+/// The recipe of a group of batches.
+fn one_size(recipe: Recipe, group: Option<u32>) -> PyResult<Recipe> {
+    let sizes = recipe.buckets();
+    let wrong = |text: String| Err(ConfigError::new_err(text));
+    match group {
+        None if recipe.has_buckets() => {
+            wrong(format!("the recipe has `aspect_buckets`: give `group`, 0 to {}", sizes - 1))
+        }
+        Some(_) if !recipe.has_buckets() => {
+            wrong("`group` is given, and the recipe has no `aspect_buckets`: leave it out".into())
+        }
+        Some(group) if group >= sizes => wrong(format!(
+            "`group` is {group}, and the recipe's `aspect_buckets` have {sizes} sizes"
+        )),
+        group => Ok(recipe.in_bucket(group.unwrap_or(0))),
     }
 }
 
@@ -215,7 +237,7 @@ pub(crate) fn render<'py>(
     labels: Option<Vec<i64>>,
     threads: usize,
 ) -> PyResult<Bound<'py, PyDict>> {
-    Renderer::new(recipe, dtype, seed, threads)?.__call__(images, ids, epoch, passes, labels)
+    Renderer::new(recipe, dtype, seed, threads, None)?.__call__(images, ids, epoch, passes, labels)
 }
 
 /// Decodes images, JPEG, PNG or WebP, to `u8[height, width, 3]`, R G B, the pixels that recipes begin with.

@@ -135,3 +135,34 @@ def test_what_is_no_list_is_refused_by_name(both, tmp_path):
     assert "give the list as a file" in refused(order=[0, 1, 2, 3], host_share=True)
     text = refused(order=[0, 1, 2, 3], curriculum=[{"step": 0, "weights": [1, 0]}])
     assert "does not go with a curriculum" in text
+
+
+def test_the_group_of_a_batch_chooses_its_size(both, keys):
+    sizes = [[32, 32], [24, 40], [40, 24]]
+    crop = {"kind": "random_resized", "scale": [0.08, 1.0], "ratio": [0.75, 1.3333333333333333]}
+    view = {"crop": crop, "ops": [{"op": "flip", "p": 0.5}]}
+    tensor = {"name": "images", "dtype": "u8", "aspect_buckets": sizes, "views": [view]}
+    recipe = {"tensors": [tensor]}
+    order = numpy.arange(24)
+    groups = numpy.array([0, 1, 2] * 8)
+    loader = both(recipe=recipe, order=order, order_groups=groups, seed=7)
+    seen = []
+    for batch in loader:
+        height, width = sizes[batch.group]
+        assert batch.images.shape == (4, 3, height, width)
+        assert {number % 3 for number in map(keys.index, batch.keys)} == {batch.group}
+        seen.append((batch.group, batch.digest, batch.images.numpy().copy()))
+    assert [group for group, _, _ in seen] == [0, 1, 2] * 2
+    # A recipe of that one size makes the same bytes; a batch of another order has no group.
+    for number, (group, _, images) in enumerate(seen):
+        height, width = sizes[group]
+        fixed = {name: tensor[name] for name in ("name", "dtype", "views")}
+        fixed = {"tensors": [{**fixed, "height": height, "width": width}]}
+        own = order[groups == group]
+        batch = list(both(recipe=fixed, order=own, seed=7))[number // 3]
+        assert batch.group is None
+        numpy.testing.assert_array_equal(batch.images.numpy(), images)
+    with pytest.raises(headwater.ConfigError, match="order_groups"):
+        both(recipe=recipe, order=order)
+    with pytest.raises(headwater.ConfigError, match="the groups have 2 in row 0, place 2"):
+        both(recipe={"tensors": [{**tensor, "aspect_buckets": sizes[:2]}]}, order=order, order_groups=groups)

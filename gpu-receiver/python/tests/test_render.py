@@ -155,3 +155,20 @@ def test_errors_name_the_image_and_the_remedy(images, tmp_path):
         headwater.Renderer({"preset": "dinov2", "decoder": "nvjpeg"})
     with pytest.raises(ValueError, match="`threads` = 0"):
         headwater.Renderer(SMALL, threads=0)
+
+
+def test_a_group_chooses_the_size(images):
+    crop = {"kind": "resize"}
+    tensor = {"name": "images", "dtype": "u8", "views": [{"crop": crop}]}
+    several = {"tensors": [{**tensor, "aspect_buckets": [[32, 32], [24, 40]]}]}
+    one = {"tensors": [{**tensor, "height": 24, "width": 40}]}
+    renderer = headwater.Renderer(several, group=1)
+    same(renderer(images), headwater.render(images, one))
+    same(pickle.loads(pickle.dumps(renderer))(images), headwater.render(images, one))
+    for recipe, group, said in (
+        (several, None, "give `group`, 0 to 1"),
+        (several, 2, "`group` is 2"),
+        (one, 0, "has no `aspect_buckets`"),
+    ):
+        with pytest.raises(headwater.ConfigError, match=said):
+            headwater.Renderer(recipe, group=group)

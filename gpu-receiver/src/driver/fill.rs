@@ -57,10 +57,11 @@ impl Driver {
     }
 
     fn order_batch(&mut self, serial: Serial, plan: Plan, slot: SlotId, fp8_scales: Vec<f32>) {
-        let Plan { at: Position { epoch, step }, samples } = plan;
+        let Plan { at: Position { epoch, step }, group, samples } = plan;
         let job_step = self.order.job_step(epoch, step);
         self.spans.on_ordered(serial, Position { epoch, step }, samples.len());
-        let layout = self.layout(samples.len() as u32);
+        let bucket = self.recipe.bucket_of(group);
+        let layout = self.layout(samples.len() as u32, bucket);
         self.ledger.order(BatchOrder {
             serial,
             epoch,
@@ -68,6 +69,8 @@ impl Driver {
             job_step,
             slot,
             layout,
+            group,
+            bucket,
             samples,
             fp8_scales,
         });
@@ -113,8 +116,8 @@ impl Driver {
         self.epochs > 0 && epoch >= self.epochs
     }
 
-    pub(super) fn layout(&mut self, samples: u32) -> Arc<Layout> {
-        let make = || Arc::new(Layout::new(&self.recipe, samples));
-        Arc::clone(self.state.layouts.entry(samples).or_insert_with(make))
+    pub(super) fn layout(&mut self, samples: u32, bucket: u32) -> Arc<Layout> {
+        let make = || Arc::new(Layout::new(&self.recipe.in_bucket(bucket), samples));
+        Arc::clone(self.state.layouts.entry((samples, bucket)).or_insert_with(make))
     }
 }

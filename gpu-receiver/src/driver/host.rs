@@ -109,7 +109,8 @@ impl Driver {
             return Some(plan);
         }
         let (ask, at) = (host.next_ask, plan.at);
-        let key = host.scope.key(at.epoch, &plan.samples, &fp8_scales);
+        let bucket = self.recipe.bucket_of(plan.group);
+        let key = host.scope.key(at.epoch, bucket, &plan.samples, &fp8_scales);
         // Where the service is gone, that is on its way here.
         let asked = host.asks.try_send(HostAsk { ask, course: host.course, at, key });
         if let Err(TrySendError::Full(_)) = asked {
@@ -177,9 +178,9 @@ impl Driver {
             _tie: Some(Arc::clone(&host.tie)),
             spans: BatchSpans::new(span, Vec::new()),
         };
-        let Plan { at: Position { epoch, step }, samples } = plan;
-        let count = samples.len() as u32;
-        let layout = self.layout(count);
+        let Plan { at: Position { epoch, step }, group, samples } = plan;
+        let (count, bucket) = (samples.len() as u32, self.recipe.bucket_of(group));
+        let layout = self.layout(count, bucket);
         let fits = provenance.len() == samples.len()
             && fp8_amaxes.len() == fp8_scales.len()
             && layout.len_bytes() <= home.memory.len_bytes();
@@ -188,7 +189,18 @@ impl Driver {
             return self.go_alone("what it gave is no such batch", Some(u32::MAX));
         }
         let job_step = self.order.job_step(epoch, step);
-        let order = BatchOrder { serial, epoch, step, job_step, slot, layout, samples, fp8_scales };
+        let order = BatchOrder {
+            serial,
+            epoch,
+            step,
+            job_step,
+            slot,
+            layout,
+            group,
+            bucket,
+            samples,
+            fp8_scales,
+        };
         let on_host = std::iter::once(0..count).collect();
         let last = LastPart::default();
         let finished = FinishedBatch { order, on_host, provenance, fp8_amaxes, last };

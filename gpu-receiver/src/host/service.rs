@@ -184,7 +184,8 @@ impl Shared {
     fn make_next(&self) -> Result<(), ReceiverError> {
         // `None` in the place of a batch: an epoch is over, and the next begins.
         if let Some(Some(batch)) = self.receiver.next_within(LOOK)? {
-            let key = self.scope.key(batch.epoch(), batch.samples(), batch.fp8_scales());
+            let (epoch, bucket) = (batch.epoch(), batch.bucket());
+            let key = self.scope.key(epoch, bucket, batch.samples(), batch.fp8_scales());
             self.stock().put(key, batch);
         }
         Ok(())

@@ -217,6 +217,7 @@ impl Ledger {
             samples,
             slot: slot.0,
             fp8_scales: batch.order.fp8_scales.clone(),
+            bucket: batch.order.bucket,
         };
         let place = PartPlace { lease: id, slot, regions };
         self.actions.push_back(Action::Lease { peer, lease, place });

@@ -53,7 +53,7 @@ impl Batch {
         let parts: Vec<Part> = cut(order.samples.len() as u32, part_samples)
             .map(|range| {
                 let samples = &order.samples[range.start as usize..range.end as usize];
-                Part::new(range, scope.key(order.epoch, samples, &order.fp8_scales))
+                Part::new(range, scope.key(order.epoch, order.bucket, samples, &order.fp8_scales))
             })
             .collect();
         let fp8_amaxes = vec![0.0; order.fp8_scales.len()];

@@ -52,6 +52,10 @@ pub struct BatchOrder {
     pub slot: SlotId,
     /// Layout for its number of samples.
     pub layout: Arc<Layout>,
+    /// The group of its samples, where the order has groups.
+    pub group: Option<u32>,
+    /// Number of the size of its tensors; 0 where the recipe has one.
+    pub bucket: u32,
     /// Its samples in order.
     pub samples: Vec<SampleRef>,
     /// The scale of each FP8 tensor.

@@ -8,7 +8,7 @@ mod tests;
 use std::path::Path;
 use std::sync::Arc;
 
-use headwater_core::sampler::{Order, OrderList, Rows, Sampler};
+use headwater_core::sampler::{Order, OrderList, Rows, Sampler, SamplerError};
 use headwater_core::{Manifest, Recipe};
 
 use crate::config::{DatasetUse, ReceiverConfig};
@@ -99,12 +99,34 @@ pub fn open_sampler(
     let order = sampler_config(config, recipe, datasets);
     let sampler = match order_list(config, arrays)? {
         Some(list) => {
+            check_groups(recipe, &list)?;
             tracing::info!(digest = %list.digest(), "samples come in the order of a list");
             Sampler::with_list(order, manifests, Arc::new(list))?
         }
+        None if recipe.has_buckets() => return Err(without_groups(config)),
         None => Sampler::new(order, manifests)?,
     };
     Ok(sampler)
+}
+
+/// Checks that the recipe has a size for each group of the list, if its batches differ in size.
+fn check_groups(recipe: &Recipe, list: &OrderList) -> Result<(), ReceiverError> {
+    if !recipe.has_buckets() {
+        return Ok(());
+    }
+    if !list.has_groups() {
+        let value = "not given".to_owned();
+        return Err(ReceiverError::Config { key: "order_groups", value, rule: GROUPS_NEEDED });
+    }
+    Ok(list.check_groups(recipe.buckets()).map_err(SamplerError::from)?)
+}
+
+const GROUPS_NEEDED: &str = "with aspect_buckets of recipe.tensors the order must be \"list\" with order_list and \
+     order_groups, whose groups choose the sizes: `headwater datasets buckets` writes both";
+
+fn without_groups(config: &ReceiverConfig) -> ReceiverError {
+    let value = format!("{:?}", config.order).to_lowercase();
+    ReceiverError::Config { key: "order", value, rule: GROUPS_NEEDED }
 }
 
 /// The list that a configuration asks for, out of its files or `arrays`; `None` where the order is another.

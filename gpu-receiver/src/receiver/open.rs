@@ -123,9 +123,9 @@ impl Receiver {
         host: Option<OwnedFd>,
     ) -> Result<(), ReceiverError> {
         let access = Access::open(&self.config.security)?;
-        let layout = Layout::new(&self.recipe, self.config.batch_samples);
+        let layout = Layout::largest(&self.recipe, self.config.batch_samples);
         let slots_bytes = layout.len_bytes() * self.config.slots_limit() as u64;
-        let twins = Twins::open(&self.config, &self.recipe, &layout, allocator)?;
+        let twins = Twins::open(&self.config, &self.recipe, allocator)?;
         let open = open_links(&self.config, &access, slots_bytes, &self.driver.events).await?;
         let mut slots = self.slots(&layout, twins, open);
         let window = self.config.window_batches as usize + 1;
@@ -182,7 +182,7 @@ impl Receiver {
         Ok(HostLink { asks, releases, tie, make_room: Box::new(make_room) })
     }
 
-    /// Slots for batches of a layout; none is made yet.
+    /// Slots for batches of this layout or a smaller one; none is made yet.
     fn slots(&self, layout: &Layout, twins: Option<Twins>, links: Vec<Listening>) -> SlotPool {
         let make = SlotMaker {
             len_bytes: layout.len_bytes(),

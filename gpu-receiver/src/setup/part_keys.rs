@@ -46,7 +46,7 @@ fn key(config: &ReceiverConfig, recipe: &Recipe, shards: u32, samples: &[SampleR
     let shards = (0..shards).map(shard).collect();
     let manifest = Manifest::new("photos".into(), vec!["jpg".into()], shards).expect("a manifest");
     let scope = hello(config, recipe, &[Arc::new(manifest)]).part_scope();
-    scope.key(3, samples, &[])
+    scope.key(3, 0, samples, &[])
 }
 
 fn recipe() -> Recipe {

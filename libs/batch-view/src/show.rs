@@ -207,7 +207,8 @@ impl Inner {
                 return (views, Some(missing));
             }
         };
-        let source = DrawSource { recipe: &self.recipe, seed: self.seed, epoch: batch.epoch() };
+        let recipe = &self.recipe.in_bucket(batch.bucket());
+        let source = DrawSource { recipe, seed: self.seed, epoch: batch.epoch() };
         for ((view, (asked, _)), image) in views.iter_mut().zip(&used).zip(sizes) {
             view.draw(source, &self.manifests[usize::from(asked.dataset)], asked, image);
         }

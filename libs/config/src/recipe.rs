@@ -88,9 +88,10 @@ pub struct RecipeConfig {
     /// Crops that several views share in recipe `custom`: `height`, `width` and `view`.
     pub bases: Vec<BaseSpec>,
     /// The tensors of recipe `custom`: `name`, `dtype`, `height`, `width` and `views`, each view
-    /// with its `crop` and `ops`. With any preset, also tensors of other fields that follow an
-    /// image tensor, such as masks and depth: `name`, `field`, `like`, `dtype`, `channels`,
-    /// `interpolation` and more; docs/geometry.md describes them.
+    /// with its `crop` and `ops`. `aspect_buckets` in place of `height` and `width` lists sizes;
+    /// the group of a batch chooses one, see docs/order.md. With any preset, also tensors of other
+    /// fields that follow an image tensor, such as masks and depth: `name`, `field`, `like`,
+    /// `dtype`, `channels`, `interpolation` and more; docs/geometry.md describes them.
     pub tensors: Vec<TensorEntry>,
 }
 
@@ -151,6 +152,7 @@ impl RecipeConfig {
                 tensors: images.map(TensorEntry::image).collect::<Result<_, _>>()?,
                 aligned: Vec::new(),
                 boxes: Vec::new(),
+                aspect_buckets: self.tensors.iter().filter_map(TensorEntry::buckets).collect(),
                 raw: None,
                 fields: Vec::new(),
                 fp8: *fp8,

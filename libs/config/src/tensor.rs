@@ -1,6 +1,6 @@
 //! An entry of `[[recipe.tensors]]`: an image tensor, or a tensor of another field that follows one.
 
-use headwater_core::recipe::{AlignedSpec, Interpolation, TensorSpec, ViewSpec};
+use headwater_core::recipe::{AlignedSpec, BucketsSpec, Interpolation, TensorSpec, ViewSpec};
 use headwater_core::{Dtype, Recipe};
 use serde::{Deserialize, Serialize};
 
@@ -21,6 +21,9 @@ pub struct TensorEntry {
     /// Columns of one view, in pixels, as `height`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub width: Option<u32>,
+    /// Sizes in place of `height` and `width`, each a height and a width: the group of a batch chooses one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub aspect_buckets: Option<Vec<[u32; 2]>>,
     /// The views of the image.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub views: Option<Vec<ViewSpec>>,
@@ -57,6 +60,7 @@ impl From<TensorSpec> for TensorEntry {
             dtype,
             height: Some(height),
             width: Some(width),
+            aspect_buckets: None,
             views: Some(views),
             field: None,
             like: None,
@@ -91,6 +95,22 @@ impl TensorEntry {
             );
         }
         let missing = |key: &str| self.fault(&format!("has no `{key}`"));
+        let first = match &self.aspect_buckets {
+            Some(_) if height.or(*width).is_some() => {
+                return Err(
+                    self.fault("has `height` or `width` beside `aspect_buckets`: leave them out")
+                );
+            }
+            Some(sizes) => {
+                let none = || self.fault("has `aspect_buckets` without a size");
+                Some(*sizes.first().ok_or_else(none)?)
+            }
+            None => None,
+        };
+        let (height, width) = match first {
+            Some([height, width]) => (Some(height), Some(width)),
+            None => (*height, *width),
+        };
         Ok(TensorSpec {
             name: name.clone(),
             dtype: *dtype,
@@ -98,6 +118,12 @@ impl TensorEntry {
             width: width.ok_or_else(|| missing("width"))?,
             views: views.clone().ok_or_else(|| missing("views"))?,
         })
+    }
+
+    /// Its sizes, where it has several.
+    pub(crate) fn buckets(&self) -> Option<BucketsSpec> {
+        let sizes = self.aspect_buckets.clone()?;
+        Some(BucketsSpec { tensor: self.name.clone(), sizes })
     }
 
     /// The tensor of another field, whose views are those of a tensor of `recipe`.
@@ -111,6 +137,11 @@ impl TensorEntry {
         if self.views.is_some() {
             return Err(self
                 .fault("has `views` beside `like`: its views are that tensor's, leave them out"));
+        }
+        if self.aspect_buckets.is_some() {
+            return Err(self.fault(
+                "has `aspect_buckets` beside `like`: it has the sizes of that tensor, leave them out",
+            ));
         }
         let followed = recipe.tensors.iter().find(|tensor| tensor.name == like);
         // Where there is no such tensor, the check of the recipe says so.
@@ -132,5 +163,53 @@ impl TensorEntry {
 
     fn fault(&self, what: &str) -> ConfigError {
         ConfigError::Place(format!("tensor `{}` of recipe.tensors {what}", self.name))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use crate::recipe::RecipeConfig;
+
+    /// The recipe of image tensors and those that follow them, or what is said of them.
+    fn recipe(tensors: Value) -> Result<headwater_core::Recipe, String> {
+        let section = json!({"preset": "custom", "tensors": tensors});
+        let config: RecipeConfig = serde_json::from_value(section).expect("a section");
+        config.recipe().map_err(|error| error.to_string())
+    }
+
+    fn images(keys: Value) -> Value {
+        let views = json!([{"crop": {"kind": "resize"}}]);
+        let mut tensor = json!({"name": "images", "dtype": "u8", "views": views});
+        tensor.as_object_mut().expect("a table").extend(keys.as_object().expect("a table").clone());
+        tensor
+    }
+
+    #[test]
+    fn sizes_stand_in_place_of_height_and_width_and_masks_follow_them() {
+        let sizes = json!({"aspect_buckets": [[8, 16], [16, 8]]});
+        let mask = json!({"name": "mask", "field": "png", "like": "images", "dtype": "u8"});
+        let several = recipe(json!([images(sizes.clone()), mask])).expect("a recipe");
+        for (bucket, (height, width)) in [(0, (8, 16)), (1, (16, 8))] {
+            let one = images(json!({"height": height, "width": width}));
+            assert_eq!(Ok(several.in_bucket(bucket)), recipe(json!([one, mask])));
+        }
+        let refused = |tensors: Value| recipe(tensors).expect_err("it is wrong");
+        let said = refused(json!([images(json!({"aspect_buckets": [[8, 8]], "width": 8}))]));
+        assert!(
+            said.contains("tensor `images` of recipe.tensors has `height` or `width`"),
+            "{said}"
+        );
+        let said = refused(json!([images(json!({"aspect_buckets": []}))]));
+        assert!(said.contains("has `aspect_buckets` without a size"), "{said}");
+        let mut own = mask.clone();
+        own["aspect_buckets"] = json!([[8, 8]]);
+        let said = refused(json!([images(sizes.clone()), own]));
+        assert!(said.contains("tensor `mask`") && said.contains("beside `like`"), "{said}");
+        let mut own = mask;
+        own["height"] = 4.into();
+        let said = refused(json!([images(sizes), own]));
+        assert!(said.contains("`recipe.tensors.mask.height` is 4: must be left out"), "{said}");
     }
 }

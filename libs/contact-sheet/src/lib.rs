@@ -1,13 +1,16 @@
 //! A picture of what came out: a row for each sample, with all its views side by side, then its masks and
-//! depth. Boxes are drawn on the views that they follow.
+//! depth. Boxes are drawn on the views that they follow; texts, such as captions, stand under the row.
 //!
 //! Deliberately absent: what becomes of the picture.
 #![deny(unsafe_code)]
 
 mod boxes;
+mod captions;
+mod glyphs;
 mod levels;
 
 use boxes::{Boxes, Drawn};
+use captions::Captions;
 use half::{bf16, f16};
 use headwater_core::recipe::MX_BLOCK;
 use headwater_core::{Dtype, Layout, Recipe, TensorLayout};
@@ -17,6 +20,8 @@ use headwater_receiver::{Batch, Peeked, ReceiverError};
 const GAP: usize = 4;
 /// Grey of the paper.
 const PAPER: u8 = 32;
+/// Grey of texts.
+const INK: u8 = 224;
 
 /// Samples that can be drawn.
 pub trait Pictured {
@@ -99,8 +104,9 @@ impl Sheet {
             let per_column = stacked(tensor, tallest);
             (tensor.views as usize).div_ceil(per_column) * (sides(tensor)[1] + GAP)
         };
-        let row = tallest + GAP;
         let width = GAP + tensors.iter().map(columns).sum::<usize>();
+        let captions = Captions::of(batch, recipe, samples, width - GAP)?;
+        let row = tallest + GAP + captions.height();
         let height = if tensors.is_empty() { 0 } else { GAP + samples * row };
         let mut sheet = Self { width, height, pixels: vec![PAPER; width * height * 3] };
         let mut left = GAP;
@@ -127,7 +133,22 @@ impl Sheet {
             }
             left += columns(&tensor);
         }
+        if !sheet.is_empty() {
+            (0..samples)
+                .for_each(|sample| sheet.write(&captions, sample, GAP + sample * row + tallest));
+        }
         Ok(sheet)
+    }
+
+    /// The texts of a sample, from a row of pixels on.
+    fn write(&mut self, captions: &Captions, sample: usize, top: usize) {
+        for [left, below] in captions.dots(sample) {
+            for at in 0..captions.dot * captions.dot {
+                let (x, y) = (left + at % captions.dot, below + at / captions.dot);
+                // As far from the views as these from one another.
+                self.dot(GAP + x, top + GAP + y, [INK; 3]);
+            }
+        }
     }
 
     /// One view, channels apart as they lie in the tensor.
@@ -276,50 +297,4 @@ fn e4m3(byte: u8) -> f32 {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn elements_come_back_as_grey_levels() {
-        let scale = Scale { mean: [0.5; 3], std: [0.25; 3], fp8_scale_inv: 0.5 };
-        let normal = (200.0 / 255.0 - 0.5) / 0.25;
-        assert_eq!(scale.grey(Dtype::F32, 0, &f32::to_le_bytes(normal)), 200);
-        assert_eq!(scale.grey(Dtype::Bf16, 1, &bf16::from_f32(normal).to_le_bytes()), 200);
-        assert_eq!(scale.grey(Dtype::U8, 2, &[7]), 7);
-        assert_eq!(scale.grey(Dtype::F32, 0, &f32::to_le_bytes(99.0)), 255);
-        // 0x38 is 1.0: (0.5 * 0.25 + 0.5) * 255.
-        assert_eq!(scale.grey(Dtype::Fp8E4m3, 0, &[0x38]), 159);
-    }
-
-    #[test]
-    fn a_box_is_outlined_within_its_view() {
-        let mut sheet = Sheet { width: 12, height: 10, pixels: vec![PAPER; 12 * 10 * 3] };
-        let drawn = Drawn { index: 0, corners: [1.5, 0.0, 6.0, 5.0] };
-        sheet.outline([2, 3], [6, 5], &drawn);
-        let painted = |x: usize, y: usize| sheet.pixels[(y * 12 + x) * 3..][..3] != [PAPER; 3];
-        let found: Vec<String> = (0..10)
-            .map(|y| (0..12).map(|x| if painted(x, y) { '#' } else { '.' }).collect())
-            .collect();
-        let expected = [
-            "............",
-            "............",
-            "............",
-            "...#####....",
-            "...#...#....",
-            "...#...#....",
-            "...#...#....",
-            "...#####....",
-            "............",
-            "............",
-        ];
-        assert_eq!(found, expected);
-    }
-
-    #[test]
-    fn e4m3_has_its_known_values() {
-        assert_eq!(e4m3(0x38), 1.0);
-        assert_eq!(e4m3(0x7E), 448.0);
-        assert_eq!(e4m3(0x01), 2f32.powi(-9));
-        assert_eq!(e4m3(0xB8), -1.0);
-    }
-}
+mod tests;

@@ -117,6 +117,13 @@ impl Layout {
         Self { samples, tensors, len_bytes: end.next_multiple_of(TENSOR_ALIGN_BYTES) }
     }
 
+    /// The layout of the bucket whose batches have the most bytes; of a recipe of one size its own.
+    #[must_use]
+    pub fn largest(recipe: &Recipe, samples: u32) -> Self {
+        let layouts = recipe.each_bucket().map(|bucket| Self::new(&bucket, samples));
+        layouts.max_by_key(Self::len_bytes).expect("there is one bucket at least")
+    }
+
     /// Samples of the batch.
     #[must_use]
     pub fn samples(&self) -> u32 {

@@ -58,7 +58,7 @@ impl PartScope {
         // A setting that is added must be in the key as well: without it this does not compile.
         let PartSettings { recipe, manifests, seed, image_field, label_field, on_bad_sample } =
             settings;
-        let mut digester = Digester::new("headwater part 2");
+        let mut digester = Digester::new("headwater part 3");
         digester.bytes(&recipe.to_bytes()).number(manifests.len() as u64);
         for manifest in *manifests {
             digester.bytes(&manifest.to_bytes());
@@ -72,12 +72,12 @@ impl PartScope {
         Self { digester }
     }
 
-    /// The key of these samples, in this order, in this epoch, with these scales of the recipe's FP8
-    /// tensors.
+    /// The key of these samples, in this order, in this epoch and this bucket of the recipe, with these scales of
+    /// its FP8 tensors.
     #[must_use]
-    pub fn key(&self, epoch: u32, samples: &[SampleRef], scales: &[f32]) -> PartKey {
+    pub fn key(&self, epoch: u32, bucket: u32, samples: &[SampleRef], scales: &[f32]) -> PartKey {
         let mut digester = self.digester.clone();
-        digester.number(epoch.into()).number(samples.len() as u64);
+        digester.number(epoch.into()).number(bucket.into()).number(samples.len() as u64);
         for sample in samples {
             digester.number(u64::from(sample.dataset) << 32 | u64::from(sample.shard));
             digester.number(u64::from(sample.pass) << 32 | u64::from(sample.index));
@@ -150,10 +150,11 @@ mod tests {
         };
         let key = |recipe, manifests: &[Digest], seed, epoch, samples: &[SampleRef]| {
             let settings = PartSettings { recipe, manifests, seed, ..settings };
-            PartScope::new(&settings).key(epoch, samples, &[])
+            PartScope::new(&settings).key(epoch, 0, samples, &[])
         };
-        let scaled = |scale: f32| PartScope::new(&settings).key(6, &[sample], &[scale]);
-        let with = |settings| PartScope::new(&settings).key(6, &[sample], &[]);
+        let scaled = |scale: f32| PartScope::new(&settings).key(6, 0, &[sample], &[scale]);
+        let in_bucket = |bucket| PartScope::new(&settings).key(6, bucket, &[sample], &[]);
+        let with = |settings| PartScope::new(&settings).key(6, 0, &[sample], &[]);
         let two = [sample, SampleRef { index: 9, ..sample }];
         let keys = [
             key(a, &[b, c], 5, 6, &[sample]),
@@ -171,6 +172,8 @@ mod tests {
             key(a, &[b, c], 5, 6, &[]),
             scaled(1.0),
             scaled(2.0),
+            in_bucket(1),
+            in_bucket(2),
             with(PartSettings { image_field: "png", ..settings }),
             with(PartSettings { label_field: "", ..settings }),
             // The fields' names are not run together.

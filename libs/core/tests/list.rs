@@ -6,11 +6,12 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use headwater_core::sampler::{
-    EpochEnd, ListError, Order, OrderList, Rows, Sampler, SamplerConfig, SamplerError, State, Term,
+    BatchPlan, EpochEnd, ListError, Order, OrderList, Rows, Sampler, SamplerConfig, SamplerError,
+    State, Term,
 };
 use headwater_core::{Digest, DrawKey, Manifest, SampleId, SampleRef};
 use proptest::prelude::*;
-use support::{batch, dataset, epoch, global_batch, sampler};
+use support::{dataset, epoch, global_batch, sampler};
 
 /// Two datasets of 20 samples, with an empty shard.
 fn two() -> Vec<Arc<Manifest>> {
@@ -149,7 +150,10 @@ proptest! {
                 let batch_is = global_batch(&mut sampler, number, step as u64);
                 prop_assert_eq!(&batch_is, &places.iter().map(of_place).collect::<Vec<_>>());
                 for rank in 0..world_size {
-                    prop_assert!(!batch(&mut sampler, number, step as u64, rank).is_empty());
+                    let mut plan = BatchPlan::default();
+                    sampler.batch_into(number, step as u64, rank, &mut plan).unwrap();
+                    prop_assert!(!plan.samples.is_empty());
+                    prop_assert_eq!(plan.group, Some(row[places[0]].1), "rank {}", rank);
                 }
             }
             let before: u64 = sampler.job_step(number, 0);

@@ -7,9 +7,11 @@
 mod array;
 mod element;
 mod header;
+mod write;
 mod zip;
 
 pub use array::{Array, ArrayFault, npy, npz};
 pub use element::{Element, Kind};
 pub use header::{Extent, Fault, Header, MAGIC, PREFIX_BYTES};
+pub use write::write;
 pub use zip::{Archive, Member, Readable, ZipError};

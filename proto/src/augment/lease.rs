@@ -1,6 +1,7 @@
 //! A part of a batch, given to a worker.
 
 use headwater_core::SampleRef;
+use headwater_core::recipe::BUCKETS_MAX;
 use headwater_core::sampler::BATCH_SAMPLES_MAX;
 
 use super::{MessageError, fault};
@@ -20,7 +21,7 @@ pub struct PartLease {
     pub epoch: u32,
     /// Step within the epoch, for logs.
     pub step: u64,
-    /// Samples of the whole batch; with the recipe it gives the layout.
+    /// Samples of the whole batch; with the recipe and the bucket it gives the layout.
     pub batch_samples: u32,
     /// First sample of the part within the batch.
     pub first: u32,
@@ -30,6 +31,8 @@ pub struct PartLease {
     pub slot: u32,
     /// One for each FP8 tensor of the recipe, finite and above 0.
     pub fp8_scales: Vec<f32>,
+    /// Number of the size that the recipe's tensors have in this batch; 0 where they have one.
+    pub bucket: u32,
 }
 
 // === impl PartLease ===
@@ -60,6 +63,9 @@ impl TryFrom<v1::Lease> for PartLease {
             let what = "must have a finite number above 0 for each tensor";
             return Err(fault("fp8_scales", what));
         }
+        if lease.bucket as usize >= BUCKETS_MAX {
+            return Err(fault("bucket", format!("is {}, not 0 to 255", lease.bucket)));
+        }
         let sample = |i: usize| -> Result<SampleRef, MessageError> {
             let dataset = u16::try_from(lease.dataset[i])
                 .map_err(|_| fault("dataset", format!("is {}, over 16 bits", lease.dataset[i])))?;
@@ -79,6 +85,7 @@ impl TryFrom<v1::Lease> for PartLease {
             samples: (0..count).map(sample).collect::<Result<_, _>>()?,
             slot: lease.slot,
             fp8_scales: lease.fp8_scales,
+            bucket: lease.bucket,
         })
     }
 }
@@ -98,6 +105,7 @@ impl From<PartLease> for v1::Lease {
             first: lease.first,
             slot: lease.slot,
             fp8_scales: lease.fp8_scales,
+            bucket: lease.bucket,
         }
     }
 }
@@ -116,6 +124,7 @@ mod tests {
             samples: vec![SampleRef { dataset: 0, shard: 0, index: 0, pass: 0 }; count],
             slot: 0,
             fp8_scales: Vec::new(),
+            bucket: 0,
         }
         .into()
     }
@@ -132,5 +141,8 @@ mod tests {
             let error = PartLease::try_from(lease(batch_samples, count)).unwrap_err().to_string();
             assert!(error.contains(said), "{error}");
         }
+        assert!(PartLease::try_from(v1::Lease { bucket: 255, ..lease(1, 1) }).is_ok());
+        let error = PartLease::try_from(v1::Lease { bucket: 256, ..lease(1, 1) }).unwrap_err();
+        assert!(error.to_string().contains("`bucket` is 256"), "{error}");
     }
 }

@@ -2,6 +2,7 @@
 //! other verbs about those of the hub.
 
 mod add;
+mod buckets;
 mod count;
 mod entries;
 mod index;
@@ -38,6 +39,8 @@ pub(crate) enum Verb {
     Stubs(stubs::Flags),
     /// Makes shards of a folder of images, one folder a class
     Pack(pack::Flags),
+    /// Writes a list of samples in groups of like aspect ratio, for batches of several sizes
+    Buckets(buckets::Flags),
 }
 
 // === impl Verb ===
@@ -53,6 +56,7 @@ impl Verb {
             Self::Validate(flags) => flags.selection.settings(),
             Self::Stubs(flags) => (flags.hub.settings(), None),
             Self::Pack(_) => (None, None),
+            Self::Buckets(flags) => flags.settings(),
         };
         hub.into_iter().chain(datasets).collect()
     }
@@ -60,7 +64,7 @@ impl Verb {
     /// Whether it is about the configured datasets.
     pub(crate) fn reads_configured(&self) -> bool {
         match self {
-            Self::List(_) => true,
+            Self::List(_) | Self::Buckets(_) => true,
             Self::Count(flags) => flags.selection.is_configured(),
             Self::Index(flags) => flags.selection.is_configured(),
             Self::Validate(flags) => flags.selection.is_configured(),
@@ -82,5 +86,6 @@ pub(crate) fn run(loaded: &Loaded, verb: &Verb, screen: &Screen) -> Result<()> {
         Verb::Validate(flags) => validate::run(loaded, flags, screen),
         Verb::Stubs(flags) => stubs::run(loaded, flags, screen),
         Verb::Pack(flags) => pack::run(&loaded.config, flags, screen),
+        Verb::Buckets(flags) => buckets::run(&loaded.config, flags, screen),
     }
 }

@@ -154,6 +154,7 @@ impl Receiver {
             samples: samples.to_vec(),
             slot,
             fp8_scales: self.hello.recipe.fp8_tensors().map(|_| FP8_SCALE).collect(),
+            bucket: 0,
         };
         self.send(ToWorker::Lease(lease)).await;
     }

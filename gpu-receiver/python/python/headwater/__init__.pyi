@@ -177,6 +177,8 @@ class Batch:
     @property
     def step(self) -> int: ...
     @property
+    def group(self) -> Optional[int]: ...
+    @property
     def keys(self) -> list[str]: ...
     @property
     def samples(self) -> list[Sample]: ...
@@ -317,6 +319,7 @@ class Renderer:
         dtype: Any = None,
         seed: int = 0,
         threads: int = 1,
+        group: Optional[int] = None,
     ) -> Renderer: ...
     def __call__(
         self,

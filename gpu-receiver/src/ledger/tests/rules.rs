@@ -47,6 +47,8 @@ fn order_scaled(ledger: &mut Ledger, serial: u64, samples: u32, fp8_scales: &[f3
         job_step: serial,
         slot: SLOT,
         layout: Arc::new(Layout::new(&recipe, samples)),
+        group: None,
+        bucket: 0,
         samples: (0..samples)
             .map(|index| SampleRef { dataset: 0, shard: serial as u32, index, pass: 0 })
             .collect(),

@@ -204,6 +204,8 @@ impl World {
                 job_step: step,
                 slot,
                 layout: Arc::new(Layout::new(&recipe, BATCH_SAMPLES)),
+                group: None,
+                bucket: 0,
                 samples,
                 fp8_scales: Vec::new(),
             });

@@ -173,6 +173,7 @@ impl Settled {
             tensors,
             aligned: Vec::new(),
             boxes: Vec::new(),
+            aspect_buckets: Vec::new(),
             raw: None,
             fields: Vec::new(),
             fp8: Fp8Scaling::Static,

@@ -5,6 +5,7 @@
 mod aligned;
 mod augmix;
 mod boxes;
+mod buckets;
 mod decoder;
 mod dino;
 mod dinov3;
@@ -31,6 +32,7 @@ mod validate;
 pub use aligned::AlignedSpec;
 pub use augmix::TimmAugMix;
 pub use boxes::{BoxFormat, BoxesSpec};
+pub use buckets::{BUCKETS_MAX, BucketsSpec, nearest_bucket};
 pub use decoder::{HW_DECODER_LOAD_DEFAULT, JpegDecoder};
 pub use dinov3::Dinov3;
 pub use error::RecipeError;

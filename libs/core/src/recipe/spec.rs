@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::aligned::AlignedSpec;
 use super::augmix::TimmAugMix;
 use super::boxes::BoxesSpec;
+use super::buckets::BucketsSpec;
 use super::decoder::{self, JpegDecoder};
 use super::fields::FieldSpec;
 use super::fp8::Fp8Scaling;
@@ -65,6 +66,9 @@ pub struct Recipe {
     /// Boxes that follow the views of image tensors; the last tensors but the labels.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub boxes: Vec<BoxesSpec>,
+    /// Sizes of image tensors that batches choose from.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub aspect_buckets: Vec<BucketsSpec>,
     /// Delivers the encoded bytes themselves, after the image tensors.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub raw: Option<RawSpec>,

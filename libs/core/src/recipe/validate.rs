@@ -71,7 +71,8 @@ impl Recipe {
         (0..self.bases.len()).try_for_each(|base| self.validate_use(base))?;
         self.validate_aligned()?;
         self.validate_boxes()?;
-        self.validate_geometry_names()
+        self.validate_geometry_names()?;
+        self.validate_buckets()
     }
 
     /// Each tensor of masks, depth and boxes needs a name of its own, too.

@@ -76,6 +76,8 @@ pub struct BatchPlan {
     pub first: u64,
     /// Samples of this step over all ranks.
     pub global_samples: u64,
+    /// The group of its samples; none where the order has no groups.
+    pub group: Option<u32>,
     /// The samples in order; never empty, and as many as the configured batch except in a short
     /// last one.
     pub samples: Vec<SampleRef>,
@@ -202,9 +204,11 @@ impl Sampler {
         (plan.epoch, plan.step, plan.rank) = (epoch, step, rank);
         plan.first = slice.start;
         plan.global_samples = self.shape.batch_len(epoch, step);
+        plan.group = None;
         if let Some(listed) = &mut self.listed {
             let begin = self.shape.position(epoch, step);
             let positions = begin + slice.start..begin + slice.end;
+            plan.group = listed.group(epoch, positions.start);
             listed.extend(self.config.seed, epoch, positions, &mut plan.samples);
         } else if self.datasets.len() == 1 {
             self.fill_from_one(epoch, step, rank, slice, &mut plan.samples);

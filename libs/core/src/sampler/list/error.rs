@@ -46,6 +46,21 @@ pub enum ListError {
         /// Rows and columns of the list.
         list: String,
     },
+    /// A group that has no size.
+    #[error(
+        "the groups have {group} in row {row}, place {place}: the recipe's `aspect_buckets` have {count} \
+         sizes, for groups from 0"
+    )]
+    GroupBeyond {
+        /// The row, from 0.
+        row: usize,
+        /// The place in the row, from 0.
+        place: usize,
+        /// The group that stands there.
+        group: u32,
+        /// Sizes of the recipe.
+        count: u32,
+    },
     /// No batch can be filled.
     #[error(
         "row {row} of the list has no batch of one group with a global batch of {global_batch}: use \

@@ -127,6 +127,15 @@ impl Listed {
         }
     }
 
+    /// The group of the sample at a position of an epoch; none where the list has no groups.
+    pub(in super::super) fn group(&mut self, epoch: u32, position: u64) -> Option<u32> {
+        let list = Arc::clone(&self.list);
+        let ListKind::Numbers { groups: Some(groups), .. } = &list.kind else { return None };
+        let row = epoch as usize % groups.rows();
+        let place = self.arranged(row, groups)[(position % self.round(row)) as usize];
+        Some(groups.row(row)[place as usize])
+    }
+
     /// Shards in the order in which they are needed from `positions.start` on, for each dataset, up to
     /// `shards_max` each, as far as a look at the next [`POSITIONS_AHEAD`] positions shows them.
     pub(in super::super) fn shards_ahead(

@@ -151,6 +151,25 @@ impl OrderList {
         Ok(Self { kind: ListKind::Weights(table), digest: digester.finish() })
     }
 
+    /// Whether its numbers have groups.
+    #[must_use]
+    pub fn has_groups(&self) -> bool {
+        matches!(self.kind, ListKind::Numbers { groups: Some(_), .. })
+    }
+
+    /// Checks that all groups are below `count`.
+    ///
+    /// # Errors
+    /// The first one that is not.
+    pub fn check_groups(&self, count: u32) -> Result<(), ListError> {
+        let ListKind::Numbers { groups: Some(groups), .. } = &self.kind else { return Ok(()) };
+        let Some(at) = groups.values().iter().position(|&group| group >= count) else {
+            return Ok(());
+        };
+        let (row, place) = (at / groups.columns(), at % groups.columns());
+        Err(ListError::GroupBeyond { row, place, group: groups.values()[at], count })
+    }
+
     /// Identity of the content: XXH3-128 of the numbers and groups, or of the weights, whatever the file
     /// was that they come from.
     #[must_use]

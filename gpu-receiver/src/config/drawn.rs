@@ -1,0 +1,95 @@
+//! What is drawn beside the batches: masks, patches, mixing.
+
+use headwater_core::{MaskPlan, MixPlan, PatchPlan, Recipe};
+
+use super::ReceiverConfig;
+use crate::error::ReceiverError;
+
+impl ReceiverConfig {
+    /// How masks are drawn for the batches of a recipe, where they are asked for.
+    ///
+    /// # Errors
+    /// They do not fit the recipe.
+    pub fn mask_plan(&self, recipe: &Recipe) -> Result<Option<MaskPlan>, ReceiverError> {
+        let Some(masks) = self.masks.clone() else { return Ok(None) };
+        check_one_size(recipe, "masks", Some(&masks.tensor))?;
+        Ok(Some(MaskPlan::new(masks, recipe)?))
+    }
+
+    /// How patches are drawn for the batches of a recipe, where they are asked for.
+    ///
+    /// # Errors
+    /// They do not fit the recipe.
+    pub fn patch_plan(&self, recipe: &Recipe) -> Result<Option<PatchPlan>, ReceiverError> {
+        let Some(patches) = self.patches.clone() else { return Ok(None) };
+        check_one_size(recipe, "patches", Some(&patches.tensor))?;
+        Ok(Some(PatchPlan::new(patches, recipe)?))
+    }
+
+    /// How mixing is drawn for the batches of a recipe, where it is asked for.
+    ///
+    /// # Errors
+    /// It does not fit the recipe.
+    pub fn mix_plan(&self, recipe: &Recipe) -> Result<Option<MixPlan>, ReceiverError> {
+        let Some(mixing) = self.mixing.clone() else { return Ok(None) };
+        check_one_size(recipe, "mixing", None)?;
+        Ok(Some(MixPlan::new(mixing, recipe)?))
+    }
+}
+
+/// Checks that `tensor`, or each tensor, has the same size in all batches: what is drawn for `key` follows from it.
+fn check_one_size(
+    recipe: &Recipe,
+    key: &'static str,
+    tensor: Option<&str>,
+) -> Result<(), ReceiverError> {
+    let is_meant = |name: &str| tensor.is_none_or(|tensor| tensor == name);
+    let Some(spec) = recipe.aspect_buckets.iter().find(|spec| is_meant(&spec.tensor)) else {
+        return Ok(());
+    };
+    let value = format!("given, and tensor `{}` has aspect_buckets", spec.tensor);
+    let rule =
+        "is drawn for one size, and batches of that tensor differ in size: leave one of them out";
+    Err(ReceiverError::Config { key, value, rule })
+}
+
+#[cfg(test)]
+mod tests {
+    use headwater_core::Dtype;
+    use headwater_core::recipe::BucketsSpec;
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_is_drawn_for_one_size_is_refused_where_batches_differ_in_size() {
+        let mut recipe = Recipe::preset("dinov2", Dtype::Bf16).expect("a preset");
+        let config = ReceiverConfig {
+            masks: serde_json::from_value(json!({"patch": 14})).expect("masks"),
+            patches: serde_json::from_value(json!({
+                "kind": "ijepa", "patch": 14, "tensor": "global_crops"
+            }))
+            .expect("patches"),
+            mixing: serde_json::from_value(json!({"mode": "pair"})).expect("mixing"),
+            ..ReceiverConfig::default()
+        };
+        let sizes = |tensor: &str, side: u32| {
+            vec![BucketsSpec { tensor: tensor.into(), sizes: vec![[side, side], [side, 2 * side]] }]
+        };
+        recipe.aspect_buckets = sizes("local_crops", 96);
+        assert!(config.mask_plan(&recipe).expect("of the other tensor").is_some());
+        assert!(config.patch_plan(&recipe).expect("of the other tensor").is_some());
+        recipe.aspect_buckets = sizes("global_crops", 224);
+        let said = [
+            ("masks", config.mask_plan(&recipe).map(drop)),
+            ("patches", config.patch_plan(&recipe).map(drop)),
+            ("mixing", config.mix_plan(&recipe).map(drop)),
+        ];
+        for (key, refused) in said {
+            let text = refused.expect_err(key).to_string();
+            let start =
+                format!("receiver.{key} is given, and tensor `global_crops` has aspect_buckets");
+            assert!(text.starts_with(&start), "{text}");
+        }
+    }
+}
