@@ -11,8 +11,8 @@ use super::fleet::Fleet;
 /// Samples of the shard that has all of these fields.
 pub const SAMPLES: usize = 24;
 
-/// Sides of the views.
-const SIDE: u32 = 64;
+/// Sides of the views, in which the smallest boxes are larger than a pixel.
+const SIDE: u32 = 256;
 
 /// Fields of every kind, as `recipe.fields` has them.
 fn fields() -> Value {
@@ -36,10 +36,10 @@ fn fields() -> Value {
     ])
 }
 
-/// Boxes that follow the views; in these files they are parts of a pixel wide.
+/// Boxes that follow the views; in these files they are about half a pixel of the image wide.
 fn boxes() -> Value {
-    json!({"name": "found", "field": "json", "path": "/deep/0/boxes", "format": "xywh", "like": "images",
-           "boxes_max": 3, "size_min": 0.01, "area_min": 0.0001})
+    json!({"name": "found", "field": "json", "path": "/deep/0/boxes", "format": "xywh", "like": "images", 
+           "boxes_max": 3})
 }
 
 /// A second image that follows the views: the same file.
@@ -48,15 +48,15 @@ fn aligned() -> Value {
            "height": SIDE, "width": SIDE})
 }
 
-/// A recipe with every kind of field; its image is drawn, and boxes and a second image follow it.
+/// A recipe with every kind of field; its image is flipped or not, and boxes and a second image follow it.
 pub fn recipe() -> Recipe {
     let mut recipe = Recipe::preset("imagenet-train", Dtype::U8).expect("a preset");
     (recipe.tensors[0].height, recipe.tensors[0].width) = (SIDE, SIDE);
-    recipe.tensors[0].views[0].crop =
-        CropSpec::RandomResized { scale: [0.5, 1.0], ratio: [0.75, 1.33] };
+    recipe.tensors[0].views[0].crop = CropSpec::Resize;
     recipe.fields = serde_json::from_value(fields()).expect("fields");
     recipe.boxes = vec![serde_json::from_value(boxes()).expect("boxes")];
     recipe.aligned = vec![serde_json::from_value(aligned()).expect("a tensor")];
+    recipe.aligned[0].interpolation = recipe.interpolation;
     recipe
 }
 
