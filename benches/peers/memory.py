@@ -9,7 +9,6 @@ each; epochs are short, so that what a loader keeps of each one is seen.
 """
 
 import argparse
-import datetime
 import json
 import os
 import pathlib
@@ -101,7 +100,7 @@ def measure(options, folder):
     kinds = {name: loader_class(name) for name in names}
     formats = sorted({format for kind in kinds.values() for format in kind.formats})
     data.write(folder / "data", options.tars.glob("*.tar"), formats)
-    rows = {}
+    rows = runs.kept(options.json)
     for name, kind in kinds.items():
         readings, batches = run(name, options, folder)
         slope, error = growth(readings, options.warm_up)
@@ -117,13 +116,11 @@ def measure(options, folder):
             "most_mb": max(size for _, size, _ in readings) / MB,
             "growth_mb_h": slope / MB,
             "growth_error_mb_h": error / MB,
-            "readings": [(round(seconds, 1), size) for seconds, size, _ in readings],
+            "readings": [f"{seconds:.0f} s: {size / MB:.0f} MB" for seconds, size, _ in readings],
         }
         print(f"{name}: {slope / MB:.0f} MB/h, {batches} batches", file=sys.stderr)
         told = {key: value for key, value in vars(options).items() if isinstance(value, (int, float))}
-        result = {"date": datetime.date.today().isoformat(), **told, "loaders": rows}
-        if options.json:
-            options.json.write_text(json.dumps(result) + "\n")
+        result = runs.write(options.json, told, rows)
     return result
 
 
@@ -160,7 +157,7 @@ def main():
     parser.add_argument("--workers", type=int, default=2, help="processes or threads of a loader")
     parser.add_argument("--every-s", type=float, default=2)
     parser.add_argument("--warm-up", type=float, default=0.25, help="share of the time that does not count")
-    parser.add_argument("--json", type=pathlib.Path, help="file for the figures")
+    parser.add_argument("--json", type=pathlib.Path, help="file for the figures; rows of other loaders in it are kept")
     parser.add_argument("--plot", type=pathlib.Path, help="file for the plot, .svg")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:

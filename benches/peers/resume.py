@@ -4,16 +4,14 @@ usage: resume.py [--tars FOLDER] [--loaders NAME,..] [--json FILE] [--plot FILE.
 
 A run of each loader is stopped, resumed, resumed twice, killed by SIGKILL, and resumed on another number of ranks. Its
 samples and its pixels are compared with those of a run without interruption, step by step. Data is shuffled and augmented;
-`mix` draws it from two datasets, three of four samples from the first. Every part of a run is a process of its own, forked from one that has only
-imported the library.
+`mix` draws it from two datasets, three of four samples from the first. Every part of a run is a process of its own,
+forked from one that has only imported the library.
 
 The packages are those of requirements-resume.txt, to be installed as proofs.sh does it. The tables are Markdown.
 """
 
 import argparse
 import collections
-import datetime
-import json
 import pathlib
 import random
 import sys
@@ -114,7 +112,7 @@ class Trial:
 
 def measure(options, folder):
     names = [name for name in options.loaders.split(",") if name]
-    kinds, table = {}, kept(options)
+    kinds, table = {}, runs.kept(options.json)
     for name in names:
         try:
             kinds[name] = loader_class(name)
@@ -127,33 +125,15 @@ def measure(options, folder):
     if rest or steps <= SECOND_STOP:
         sys.exit(f"{counts['a']} samples do not fill batches of {runs.GLOBAL_BATCH}, or are too few")
     for name, kind in kinds.items():
-        row = {"title": kind.title, "docs": kind.docs, "date": datetime.date.today().isoformat()}
-        row["versions"] = runs.versions(kind.packages)
+        row = {"title": kind.title, "docs": kind.docs, "versions": runs.versions(kind.packages)}
         with runs.Bench(folder, name, {"workers": options.workers}) as bench:
             for part in ("one", "mix"):
                 bench.mixed = part == "mix"
                 row[part] = Trial(bench, kind, steps).results()
                 print(f"{kind.title}, {part}: done", file=sys.stderr)
         table[name] = row
-        if options.json:
-            write_json(options, table)
-    return table
-
-
-def kept(options):
-    """Rows of the JSON file that are not measured now."""
-    if not options.json or not options.json.exists():
-        return {}
-    return json.loads(options.json.read_text())["loaders"]
-
-
-def complete(options, table):
-    ordered = {name: table[name] for name in LOADERS if name in table}
-    return {"workers": options.workers, "loaders": ordered}
-
-
-def write_json(options, table):
-    options.json.write_text(json.dumps(complete(options, table), indent=1) + "\n")
+        result = runs.write(options.json, {"workers": options.workers}, table)
+    return result
 
 
 def main():
@@ -167,11 +147,10 @@ def main():
     options = parser.parse_args()
     if options.keep:
         options.keep.mkdir(parents=True)
-        table = measure(options, options.keep)
+        result = measure(options, options.keep)
     else:
         with tempfile.TemporaryDirectory() as folder:
-            table = measure(options, pathlib.Path(folder))
-    result = complete(options, table)
+            result = measure(options, pathlib.Path(folder))
     print(resume_tables.markdown(result))
     if options.plot:
         options.plot.write_text(resume_tables.plot(result))

@@ -60,7 +60,7 @@ def markdown(result):
     lines += ["", "### Versions", ""]
     for row in result["loaders"].values():
         versions = ", ".join(f"{name} {version}" for name, version in row["versions"].items())
-        lines.append(f"- {row['title']}, {row['date']}: {versions}. {row['docs']}")
+        lines.append(f"- {row['title']}: {versions}; {row['docs']}")
     return "\n".join(lines)
 
 

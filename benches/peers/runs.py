@@ -1,6 +1,7 @@
 """Runs of a loader: `world` processes of feeding.py, and what they recorded."""
 
 import dataclasses
+import datetime
 import importlib.metadata
 import json
 import os
@@ -14,6 +15,7 @@ import sys
 import time
 
 import feeding
+from loaders import LOADERS
 
 # A run that takes longer hangs.
 LIMIT_S = 180
@@ -159,7 +161,20 @@ def end(processes):
 
 
 def versions(packages):
-    found = {"Python": platform.python_version()}
+    found = {"date": datetime.date.today().isoformat(), "Python": platform.python_version()}
     for package in packages:
         found[package] = importlib.metadata.version(package)
     return found
+
+
+def kept(path):
+    """Rows of a JSON file that are not measured now."""
+    return json.loads(path.read_text())["loaders"] if path and path.exists() else {}
+
+
+def write(path, told, rows):
+    """What was told, and the rows in the order of the tables; to the file, if there is one."""
+    result = {**told, "loaders": {name: rows[name] for name in LOADERS if name in rows}}
+    if path:
+        path.write_text(json.dumps(result, indent=1) + "\n")
+    return result

@@ -8,7 +8,6 @@ on, for --epochs. Its longest wait for the first two batches of a new epoch stan
 """
 
 import argparse
-import datetime
 import json
 import os
 import pathlib
@@ -76,7 +75,7 @@ def measure(options, folder):
             ends[name] += at_ends
             others[name] += elsewhere
             print(f"{name}, run {number + 1}: {first:.2f} s", file=sys.stderr)
-    rows = {}
+    rows = runs.kept(options.json)
     for name, kind in kinds.items():
         rows[name] = {
             "title": kind.title,
@@ -89,7 +88,7 @@ def measure(options, folder):
             "other_ms": 1000 * statistics.median(others[name]),
         }
     told = {key: value for key, value in vars(options).items() if isinstance(value, (int, float))}
-    return {"date": datetime.date.today().isoformat(), **told, "samples": counts["a"], "loaders": rows}
+    return runs.write(options.json, {**told, "samples": counts["a"]}, rows)
 
 
 def markdown(result):
@@ -121,13 +120,11 @@ def main():
     parser.add_argument("--size", type=int, default=224, help="height and width of an image")
     parser.add_argument("--step-ms", type=float, default=200, help="what the trainer does with a batch")
     parser.add_argument("--workers", type=int, default=2, help="processes or threads of a loader")
-    parser.add_argument("--json", type=pathlib.Path, help="file for the figures")
+    parser.add_argument("--json", type=pathlib.Path, help="file for the figures; rows of other loaders in it are kept")
     parser.add_argument("--plot", type=pathlib.Path, help="file for the plot, .svg")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         result = measure(options, pathlib.Path(folder))
-    if options.json:
-        options.json.write_text(json.dumps(result, indent=1) + "\n")
     print(markdown(result))
     if options.plot:
         options.plot.write_text(plot(result))

@@ -1,7 +1,7 @@
 """torchdata's StatefulDataLoader over a map-style dataset that reads tars into memory."""
 
 import torch
-from torch.utils.data import ConcatDataset, Dataset, Sampler, WeightedRandomSampler
+from torch.utils.data import ConcatDataset, Dataset, Sampler
 from torchdata.stateful_dataloader import StatefulDataLoader
 from torchdata.stateful_dataloader.sampler import StatefulDistributedSampler
 
@@ -42,17 +42,24 @@ class WithRng(Dataset):
         torch.set_rng_state(state["rng"])
 
 
-class Slice(Sampler):
-    """Every `world`-th of what another sampler draws, which draws the same on all ranks."""
+class Mixed(Sampler):
+    """Draws from several datasets by weights, anew in each epoch, and gives each rank its slice, as DistributedSampler."""
 
-    def __init__(self, sampler, rank, world):
-        self.sampler, self.rank, self.world = sampler, rank, world
+    def __init__(self, weights, setup):
+        self.weights = torch.tensor(weights)
+        self.setup = setup
+        self.epoch = 0
+
+    def set_epoch(self, epoch):
+        self.epoch = epoch
 
     def __len__(self):
-        return len(self.sampler) // self.world
+        return len(self.weights) // self.setup.world
 
     def __iter__(self):
-        return iter(list(self.sampler)[self.rank :: self.world])
+        generator = torch.Generator().manual_seed(self.setup.seed + self.epoch)
+        drawn = torch.multinomial(self.weights, len(self.weights), replacement=True, generator=generator)
+        return iter(drawn[self.setup.rank :: self.setup.world].tolist())
 
 
 class Torchdata:
@@ -69,9 +76,7 @@ class Torchdata:
         dataset = ConcatDataset(parts)
         if setup.mixed:
             weights = [weight / len(part) for weight, part in zip(WEIGHTS, parts) for _ in range(len(part))]
-            generator = torch.Generator().manual_seed(setup.seed)
-            drawn = WeightedRandomSampler(weights, len(dataset), generator=generator)
-            self.sampler = Slice(drawn, setup.rank, setup.world)
+            self.sampler = Mixed(weights, setup)
         else:
             self.sampler = StatefulDistributedSampler(dataset, setup.world, setup.rank, seed=setup.seed, drop_last=True)
         self.loader = StatefulDataLoader(
@@ -89,8 +94,7 @@ class Torchdata:
     def batches(self):
         epoch = 0
         while True:
-            if isinstance(self.sampler, StatefulDistributedSampler):
-                self.sampler.set_epoch(epoch)
+            self.sampler.set_epoch(epoch)
             yield from map(numpy, self.loader)
             epoch += 1
 
