@@ -1,6 +1,6 @@
 """What a job of many GPUs costs with each way of loading, on paper: from rates that were measured, by a small model.
 
-usage: cost.py [--gpus 256] [--rate 210450] [--node-cores 112] [--gpu-hour USD] [--core-hour USD] .. [--json FILE] [--plot FILE.svg]
+usage: cost.py [--gpus 256] [--rate 210450] [--gpu-hour USD] [--core-hour USD] .. [--plot FILE.svg]
 
 Loaders that run inside the training processes have the cores of the GPU nodes and no others. Where these are too few, the
 GPUs wait. Headwater's augment and storage tiers are nodes of their own, of which there are as many as it takes. Rates of a

@@ -49,7 +49,7 @@ def ticks(most):
 
 def bars(title, unit, rows, series, description):
     """Horizontal bars. `rows` has a name and a value of each series; None is not drawn."""
-    left, right, bar, gap = 210, 70, 13, 12
+    left, right, bar, gap = 250, 70, 13, 12
     height_of_row = len(series) * bar + gap
     top = 62
     plot = 760 - left - right

@@ -7,8 +7,9 @@ With --serve it imports the loader's library and then makes a process for each l
 used anything of the library before. It answers with the process's id.
 
 The JSON has the loader's name, a Setup's fields, and what to do: `steps` to take, `load` (a file with a state) or `skip`
-(batches to take and drop), `save` (a file for the state after step `save_at`, or after every step), `pause_s` between steps, `until_s` of time
-in place of steps. For each batch a line goes to `record`: step, ids, a CRC of each image, and the clock.
+(batches to take and drop), `save` (a file for the state after step `save_at`, or after every step), `pause_s` between
+steps, `until_s` of time in place of steps. For each batch a line goes to `record`: step, ids, a CRC of each image, and
+times.
 """
 
 import json

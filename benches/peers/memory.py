@@ -110,6 +110,7 @@ def measure(options, folder):
             "versions": runs.versions(kind.packages),
             "minutes": readings[-1][0] / 60,
             "batches": batches,
+            "load": round(os.getloadavg()[0], 1),
             "processes": max(count for _, _, count in readings),
             "first_mb": after[0] / MB,
             "last_mb": after[-1] / MB,
@@ -135,7 +136,8 @@ def markdown(result):
         )
     lines.append("")
     for row in result["loaders"].values():
-        lines.append(f"- {row['title']}: " + ", ".join(f"{name} {version}" for name, version in row["versions"].items()))
+        versions = ", ".join(f"{name} {version}" for name, version in row["versions"].items())
+        lines.append(f"- {row['title']}: load of the machine {row['load']}; {versions}")
     return "\n".join(lines)
 
 

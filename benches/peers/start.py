@@ -67,6 +67,7 @@ def measure(options, folder):
     counts = data.write(folder / "data", options.tars.glob("*.tar"), formats)
     steps = counts["a"] // options.batch
     firsts, ends, others = ({name: [] for name in names} for _ in range(3))
+    loads = [os.getloadavg()[0]]
     for number in range(options.runs):
         for name in names:
             first, waits = run(name, options, folder, options.epochs * steps)
@@ -74,12 +75,15 @@ def measure(options, folder):
             firsts[name].append(first)
             ends[name] += at_ends
             others[name] += elsewhere
+            loads = [min([*loads, os.getloadavg()[0]]), max([*loads, os.getloadavg()[0]])]
             print(f"{name}, run {number + 1}: {first:.2f} s", file=sys.stderr)
     rows = runs.kept(options.json)
     for name, kind in kinds.items():
         rows[name] = {
             "title": kind.title,
             "versions": runs.versions(kind.packages),
+            "runs": options.runs,
+            "load": [round(value, 1) for value in loads],
             "first_s": statistics.median(firsts[name]),
             "first_least_s": min(firsts[name]),
             "first_most_s": max(firsts[name]),
@@ -100,7 +104,8 @@ def markdown(result):
         lines.append(f"| {row['title']} | {row['first_s']:.2f} | {spread} | {waits} |")
     lines.append("")
     for row in result["loaders"].values():
-        lines.append(f"- {row['title']}: " + ", ".join(f"{name} {version}" for name, version in row["versions"].items()))
+        versions = ", ".join(f"{name} {version}" for name, version in row["versions"].items())
+        lines.append(f"- {row['title']}: {row['runs']} runs, load of the machine {row['load'][0]} to {row['load'][-1]}; {versions}")
     return "\n".join(lines)
 
 
