@@ -47,6 +47,10 @@ def ticks(most):
     return [number * step for number in range(max(count, 1) + 1)]
 
 
+def figure(value):
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+
+
 def bars(title, unit, rows, series, description):
     """Horizontal bars. `rows` has a name and a value of each series; None is not drawn."""
     left, right, bar, gap = 250, 70, 13, 12
@@ -71,5 +75,5 @@ def bars(title, unit, rows, series, description):
             if value is None:
                 continue
             body.append(box(left, y + number * bar, value * scale, bar - 2, kind))
-            body.append(text(left + value * scale + 5, y + number * bar + 10, f"{value:.3g}", "small"))
+            body.append(text(left + value * scale + 5, y + number * bar + 10, figure(value), "small"))
     return document(760, bottom + 44, title, description, body)

@@ -25,7 +25,7 @@ from loaders import LOADERS, data, loader_class
 HERE = pathlib.Path(__file__).resolve().parent
 FIRST_STOP, SECOND_STOP = 5, 11
 # Time between two steps of a run that will be killed.
-PAUSE_S = 0.05
+PAUSE_S = 0.5
 
 
 def differences(expected, found, after, last, ordered):
@@ -90,11 +90,14 @@ class Trial:
         deadline = time.monotonic() + runs.LIMIT_S
         while len(self.bench.read(records).steps) <= FIRST_STOP and time.monotonic() < deadline:
             time.sleep(0.01)
-        time.sleep(random.Random(self.bench.loader).uniform(0, 3 * PAUSE_S))
+        time.sleep(random.Random(self.bench.loader).uniform(0, PAUSE_S))
         processes[0].kill()
         processes[0].wait(runs.LIMIT_S)
         stopped = self.bench.read(records)
         step = max(stopped.steps, default=0)
+        if step >= self.steps:
+            stopped.error = "it ended before it could be killed"
+            return stopped, step
         found, _ = self.go_on(1, home, step, stopped.refused)
         runs.end(processes)
         # A state may be one step behind the last line of the record, or the other way round.

@@ -74,7 +74,7 @@ def epoch(cell):
 
 def plot(result):
     """A field for each scenario: the left half is the samples, the right half the pixels."""
-    left, width, height, top = 190, 88, 26, 84
+    left, width, height, top = 220, 88, 26, 84
     fields = []
     rows = list(result["loaders"].values())
     for part, (key, title) in enumerate(PARTS.items()):

@@ -55,7 +55,7 @@ class Grain:
     title = "Grain"
     packages = ("grain",)
     formats = ("tar",)
-    docs = "https://google-grain.readthedocs.io/en/latest/tutorials/dataset_advanced_tutorial.html"
+    docs = "https://github.com/google/grain/blob/main/grain/_src/python/dataset/elastic_iterator.py"
     # grain.experimental.ElasticIterator.
     other_ranks = True
 

@@ -66,7 +66,7 @@ class Torchdata:
     title = "StatefulDataLoader"
     packages = ("torchdata", "torch", "torchvision")
     formats = ("tar",)
-    docs = "https://meta-pytorch.org/data/0.11/stateful_dataloader_tutorial.html"
+    docs = "https://pytorch.org/data/0.11/stateful_dataloader_tutorial.html"
     other_ranks = False
 
     def __init__(self, setup):
