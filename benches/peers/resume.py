@@ -69,12 +69,16 @@ class Trial:
         again, _ = self.bench.run(1, steps=self.steps)
         once, once_home = self.go_on(1, self.home, FIRST_STOP, refused, save_at=SECOND_STOP)
         twice, _ = self.go_on(1, once_home, SECOND_STOP, refused)
+        # What failed the first time has no second time.
+        twice.error = once.error or twice.error
         two, two_home = self.bench.run(2, steps=self.steps, save_at=FIRST_STOP)
         fewer, _ = self.go_on(1, two_home, FIRST_STOP, refused)
         more, _ = self.go_on(2, self.home, FIRST_STOP, refused)
         killed, after = self.killed()
         has_state = refused is None
         ranks = has_state and self.kind.other_ranks
+        if self.bench.mixed:
+            ranks = ranks and getattr(self.kind, "other_ranks_mixed", True)
         return {
             "again": self.cell(self.whole, again, 0),
             "once": self.cell(self.whole, once, FIRST_STOP, offered=has_state),

@@ -55,8 +55,10 @@ def markdown(result):
         lines.append(f"| {row['title']} | {epoch(row['one']['fewer'])} | {epoch(row['one']['more'])} |")
     lines += ["", "### Errors", ""]
     for row in result["loaders"].values():
-        texts = {cell[key]: 0 for part in PARTS for cell in row[part].values() for key in ("refused", "error") if cell[key]}
-        lines += [f"- {row['title']}: `{short(found)}`" for found in texts]
+        cells = [cell for part in PARTS for cell in row[part].values()]
+        # Each once, in order.
+        texts = dict.fromkeys(short(cell[key]) for cell in cells for key in ("refused", "error") if cell[key])
+        lines += [f"- {row['title']}: `{found}`" for found in texts]
     lines += ["", "### Versions", ""]
     for row in result["loaders"].values():
         versions = ", ".join(f"{name} {version}" for name, version in row["versions"].items())

@@ -22,6 +22,7 @@ class LitData:
     docs = "https://lightning.ai/docs/litdata/features/mulit-gpu-multi-node"
     # Of a StreamingDataset; a CombinedStreamingDataset raises.
     other_ranks = True
+    other_ranks_mixed = False
 
     def __init__(self, setup):
         torch.manual_seed(setup.seed)
