@@ -18,6 +18,8 @@ SCENARIOS = {
     "fewer": "2 to 1 ranks",
     "more": "1 to 2 ranks",
 }
+# Of a cell that says nothing about its loader.
+NOT_KILLED = "not measured: the run ended before it could be killed"
 PARTS = {"one": "One dataset, shuffled and augmented", "mix": "Two datasets, mixed 3 to 1, shuffled and augmented"}
 
 
@@ -26,6 +28,8 @@ def count(cell, what):
 
 
 def text(cell):
+    if cell["error"] == NOT_KILLED:
+        return "not measured"
     if cell["error"]:
         found = "error"
     elif cell["samples"] == cell["pixels"] == 0:
@@ -57,7 +61,7 @@ def markdown(result):
     for row in result["loaders"].values():
         cells = [cell for part in PARTS for cell in row[part].values()]
         # Each once, in order.
-        texts = dict.fromkeys(short(cell[key]) for cell in cells for key in ("refused", "error") if cell[key])
+        texts = dict.fromkeys(short(cell[key]) for cell in cells for key in ("refused", "error") if cell[key] not in (None, NOT_KILLED))
         lines += [f"- {row['title']}: `{found}`" for found in texts]
     lines += ["", "### Versions", ""]
     for row in result["loaders"].values():
@@ -99,6 +103,8 @@ def plot(result):
 def field(x, y, width, height, cell):
     shapes = []
     half = width / 2
+    if cell["error"] == NOT_KILLED:
+        return [drawing.text(x + half, y + height - 6, "not measured", "small middle")]
     for side, what in enumerate(("samples", "pixels")):
         good = not cell["error"] and not cell[what]
         kind = ("yes" if good else "no") if cell["offered"] else "none"
