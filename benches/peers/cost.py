@@ -1,0 +1,124 @@
+"""What a job of many GPUs costs with each way of loading, on paper: from rates that were measured, by a small model.
+
+usage: cost.py [--gpus 256] [--rate 210450] [--gpu-hour USD] [--core-hour USD] .. [--plot FILE.svg]
+
+Loaders that run inside the training processes have the cores of the GPU nodes and no others. Where these are too few, the
+GPUs wait. Headwater's augment and storage tiers are nodes of their own, of which there are as many as it takes. Rates of a
+core are those of docs/benchmarks, measured on one machine; prices, cores of a node and what a trainer needs of them are
+assumptions, printed with the table. Nothing is measured by this script.
+
+The model: cores for an image = 1 / rate of the recipe + 1 / rate of reading. Job's rate = the wanted rate, or the cores that
+are there / cores for an image. Hours of an epoch = images / job's rate. Cost = hours x (GPUs x price + rented cores x price).
+"""
+
+import argparse
+import json
+import math
+import pathlib
+
+import drawing
+
+# Images/s of one core, recipe `dinov2`: docs/benchmarks/recipe.md, "Beside other libraries", one run on one machine.
+HEADWATER, TORCHVISION, DALI, ALBUMENTATIONS = 744.3, 37.4, 56.8, 184.4
+# Share of a worker's core that is left to the recipe in three tiers: docs/sizing.md.
+TIERS = 0.94
+# Samples/s of one process that only reads: docs/benchmarks/storage.md, "Ways to samples". Others were not measured.
+WEBDATASET, STREAMING, DATASETS = 5010, 1030, 4280
+# What a worker's reads by gRPC take (core seconds a GB), and the receiver for each image: docs/sizing.md.
+MOVE_S_GB, RECEIVE_MS, PHOTO_GB = 0.51, 0.069, 115e-6
+
+# Way, images/s of a core that augments, samples/s of a core that reads, whether it has nodes of its own.
+WAYS = [
+    ("Headwater", HEADWATER * TIERS, None, True),
+    ("StatefulDataLoader, torchvision", TORCHVISION, None, False),
+    ("WebDataset, torchvision", TORCHVISION, WEBDATASET, False),
+    ("Mosaic Streaming, torchvision", TORCHVISION, STREAMING, False),
+    ("Hugging Face datasets, torchvision", TORCHVISION, DATASETS, False),
+    ("Grain or LitData, torchvision", TORCHVISION, None, False),
+    ("any of these, DALI on the CPU", DALI, None, False),
+    ("any of these, albumentations", ALBUMENTATIONS, None, False),
+]
+
+
+def cost(way, options):
+    name, augment, read, own_nodes = way
+    seconds = 1 / augment + (1 / read if read else 0)
+    wanted = options.rate
+    nodes = options.gpus / options.gpus_per_node
+    at_hand = nodes * (options.node_cores - options.gpus_per_node * options.trainer_cores)
+    if own_nodes:
+        # Workers read by gRPC and write by RDMA; whole nodes are rented.
+        augmenting = wanted * (seconds + MOVE_S_GB * PHOTO_GB) / options.busy
+        nodes_rented = math.ceil(augmenting / options.augment_node_cores)
+        rented = nodes_rented * options.augment_node_cores + options.storage_cores
+        needed, rate = rented + wanted * RECEIVE_MS / 1000 / options.busy, wanted
+    else:
+        rented, needed = 0, wanted * seconds / options.busy
+        rate = min(wanted, at_hand * options.busy / seconds)
+    hours = options.images / rate / 3600
+    return {
+        "way": name,
+        "core_rate": 1 / seconds,
+        "cores_needed": needed,
+        "cores_rented": rented,
+        "rate": rate,
+        "gpus_wait": 1 - rate / wanted,
+        "hours": hours,
+        "gpu_usd": hours * options.gpus * options.gpu_hour,
+        "core_usd": hours * rented * options.core_hour,
+    }
+
+
+def markdown(options, rows):
+    at_hand = options.node_cores - options.gpus_per_node * options.trainer_cores
+    lines = [
+        f"Assumed: {options.gpus} GPUs that take {options.rate:,.0f} images/s together; nodes of {options.gpus_per_node} GPUs and "
+        f"{options.node_cores} cores, {options.trainer_cores:g} of them for each trainer, so {at_hand:g} for a loader; cores "
+        f"{options.busy:.0%} busy; augment nodes of {options.augment_node_cores} cores, {options.storage_cores} cores of storage nodes; {options.images:,.0f} images; {options.gpu_hour:g} USD for a GPU's hour, {options.core_hour:g} USD "
+        "for a rented core's hour.",
+        "",
+        "| way | images/s a core | cores needed | of these rented | images/s | GPUs wait | hours | GPUs, USD | cores, USD | sum, USD |",
+        "| --- " * 10 + "|",
+    ]
+    for row in rows:
+        total = row["gpu_usd"] + row["core_usd"]
+        lines.append(
+            f"| {row['way']} | {row['core_rate']:.1f} | {row['cores_needed']:,.0f} | {row['cores_rented']:,.0f} | {row['rate']:,.0f} | "
+            f"{row['gpus_wait']:.0%} | {row['hours']:.2f} | {row['gpu_usd']:,.0f} | {row['core_usd']:,.0f} | {total:,.0f} |"
+        )
+    return "\n".join(lines)
+
+
+def plot(options, rows):
+    bars = [(row["way"], (row["gpu_usd"] + row["core_usd"],)) for row in rows]
+    title = f"{options.images / 1e9:g} billion images on {options.gpus} GPUs, on paper"
+    return drawing.bars(title, "USD, under the assumptions of the table", bars, ("GPUs and rented cores",), markdown(options, rows))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--gpus", type=int, default=256)
+    parser.add_argument("--gpus-per-node", type=int, default=8)
+    parser.add_argument("--rate", type=float, default=210_450, help="images/s that all GPUs together can take")
+    parser.add_argument("--images", type=float, default=1e9, help="length of the job")
+    parser.add_argument("--node-cores", type=int, default=112, help="cores of a GPU node")
+    parser.add_argument("--trainer-cores", type=float, default=2, help="of these, for the trainer of each GPU")
+    parser.add_argument("--busy", type=float, default=0.85, help="share of a loader's cores that is planned to be used")
+    parser.add_argument("--augment-node-cores", type=int, default=64, help="cores of a rented augment node")
+    parser.add_argument("--storage-cores", type=int, default=48, help="of rented storage nodes: 3 of 16, docs/sizing.md")
+    parser.add_argument("--gpu-hour", type=float, default=3.0, help="price of a GPU's hour in USD")
+    parser.add_argument("--core-hour", type=float, default=0.04, help="price of a rented core's hour in USD")
+    parser.add_argument("--json", type=pathlib.Path, help="file for the figures")
+    parser.add_argument("--plot", type=pathlib.Path, help="file for the plot, .svg")
+    options = parser.parse_args()
+    rows = [cost(way, options) for way in WAYS]
+    print(markdown(options, rows))
+    if options.json:
+        assumed = {key: value for key, value in vars(options).items() if isinstance(value, (int, float))}
+        options.json.write_text(json.dumps({**assumed, "rows": rows}, indent=1) + "\n")
+    if options.plot:
+        options.plot.write_text(plot(options, rows))
+
+
+if __name__ == "__main__":
+    main()
