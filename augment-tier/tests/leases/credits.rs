@@ -2,6 +2,7 @@ use std::sync::atomic::Ordering;
 
 use headwater_augment::AugmentConfig;
 use headwater_augment::backend::CpuBackend;
+use headwater_proto::augment::{PartLease, ToWorker};
 use headwater_transport::LinkKind;
 use tonic::Code;
 
@@ -54,5 +55,30 @@ async fn a_number_that_is_open_cannot_be_leased_again() {
     assert_eq!(
         (status.code(), status.message()),
         (Code::InvalidArgument, "lease 1 is open already")
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_size_that_the_recipe_does_not_have_cannot_be_leased() {
+    let storage = TestStorage::start(shards::photos());
+    let worker = TestWorker::start(&storage).await;
+    let mut receiver = Receiver::open(worker.address, &storage, LinkKind::Tcp).await;
+    storage.silent.store(true, Ordering::SeqCst);
+    let lease = PartLease {
+        lease: 7,
+        epoch: 0,
+        step: 0,
+        batch_samples: 1,
+        first: 0,
+        samples: samples(0, [1]),
+        slot: 0,
+        fp8_scales: Vec::new(),
+        bucket: 1,
+    };
+    receiver.send(ToWorker::Lease(lease)).await;
+    let status = receiver.ended().await.unwrap_err();
+    assert_eq!(
+        (status.code(), status.message()),
+        (Code::InvalidArgument, "lease 7 is of bucket 1, and the recipe has 1")
     );
 }
