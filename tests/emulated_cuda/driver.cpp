@@ -3,6 +3,7 @@
 #include "streams.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
 
 using namespace emulated;

@@ -145,7 +145,7 @@ nvrtcResult put(const std::string& text, char* out) {
 }  // namespace
 
 API nvrtcResult nvrtcVersion(int* major, int* minor) {
-    const char* value = setting("EMULATED_NVRTC_VERSION");
+    const char* value = emulated::setting("EMULATED_NVRTC_VERSION");
     if (!value || std::sscanf(value, "%d.%d", major, minor) != 2) *major = 13, *minor = 0;
     return NVRTC_SUCCESS;
 }
