@@ -88,6 +88,7 @@ impl Device for Idle {
 
 fn main() {
     let Some(photos) = photos::read() else { return };
+    assert!(photos.len() >= PART_SAMPLES, "{} photos: give {PART_SAMPLES} or more", photos.len());
     let preset = std::env::args().skip(1).find(|arg| !arg.starts_with('-'));
     let preset = preset.unwrap_or_else(|| "dinov2".to_owned());
     let entries: Vec<Vec<u8>> = photos.iter().map(|photo| entries_of(photo)).collect();
@@ -104,7 +105,7 @@ fn main() {
     let mut renderer = CudaRenderer::new(idle).expect("a renderer").decoding(true);
     for round in 0..ROUNDS {
         let (mut rendering, mut summing, mut done) = (0.0, 0.0, 0);
-        for first in (0..photos.len() - PART_SAMPLES).step_by(PART_SAMPLES) {
+        for first in (0..=photos.len() - PART_SAMPLES).step_by(PART_SAMPLES) {
             let sample = |number: usize| PartSample {
                 key: RenderKey {
                     seed: 0,

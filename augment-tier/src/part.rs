@@ -8,13 +8,12 @@ mod memory;
 mod rows;
 mod scales;
 
-use std::ptr::NonNull;
 use std::sync::Arc;
 use std::time::Duration;
 
 use headwater_core::recipe::RawSpec;
 use headwater_core::{Layout, Recipe};
-use headwater_transport::{Pins, part_checksum, row_checksum};
+use headwater_transport::{DeviceRegion, Pins, part_checksum, row_checksum};
 
 pub(crate) use fields::shown;
 pub use fields::{SampleFault, SampleFields};
@@ -201,8 +200,8 @@ impl PartPlan {
     /// noted in `scales`. Returns the time that decoding took; 0 where a GPU decodes.
     ///
     /// # Errors
-    /// The image cannot be decoded, or has too many bytes, or a field is bad: nothing has been written, because fields
-    /// are read first, and a renderer decodes before it asks for a row. Or a row is not of the recipe's length.
+    /// The image cannot be decoded, or has too many bytes, or a field is bad: what has been written of the row means
+    /// nothing then. Or a row is not of the recipe's length.
     ///
     /// # Panics
     /// The memory has not a region for every view and one for the labels.
@@ -279,7 +278,7 @@ impl<R: RowBytes> ViewSink for RowSink<'_, R> {
         self.row.region_mut(self.plan.first_region[tensor] + view)
     }
 
-    fn device_row(&mut self, tensor: usize, view: usize, pins: &dyn Pins) -> Option<NonNull<[u8]>> {
+    fn device_row(&mut self, tensor: usize, view: usize, pins: &dyn Pins) -> Option<DeviceRegion> {
         self.row.device_region(self.plan.first_region[tensor] + view, pins)
     }
 

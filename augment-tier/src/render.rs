@@ -10,7 +10,6 @@ mod followers;
 mod painter;
 mod python;
 
-use std::ptr::NonNull;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -19,7 +18,7 @@ use headwater_core::draw::{CropBox, DrawKey, DrawnOp, Extent, SampleParams, View
 use headwater_core::recipe::{BaseSpec, DecodeLimits, DecodeScaling};
 use headwater_core::{Dtype, Recipe, SampleId};
 use headwater_trace::{Span, Tier};
-use headwater_transport::Pins;
+use headwater_transport::{DeviceRegion, Pins};
 
 use crate::decode::{DecodeError, DecodeFailure, DecodedCache, Decoder, EntryTable, Wanted};
 use crate::image::Planes;
@@ -74,7 +73,7 @@ impl<'a> PartSample<'a> {
 pub trait ViewSink {
     /// The row of the sample in view `view` of tensor `tensor`, both counted as in the recipe:
     /// exactly `3 * height * width` elements of the tensor's dtype, whatever they hold now.
-    /// It is asked for once per view, and every byte is written once.
+    /// It is asked for once per view, and every byte is written.
     fn row(&mut self, tensor: usize, view: usize) -> &mut [u8];
 
     /// The memory of [`ViewSink::row`] for a device that writes to it by itself before `render_all` returns; `None` where
@@ -84,7 +83,7 @@ pub trait ViewSink {
         _tensor: usize,
         _view: usize,
         _pins: &dyn Pins,
-    ) -> Option<NonNull<[u8]>> {
+    ) -> Option<DeviceRegion> {
         None
     }
 

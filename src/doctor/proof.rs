@@ -1,6 +1,7 @@
 //! The GPU at work: what a worker and a receiver hold it to before they take it.
 
 use std::sync::Arc;
+use std::thread;
 
 use headwater_augment::backend::Backend as _;
 use headwater_augment::cuda::CudaBackend;
@@ -14,7 +15,9 @@ use crate::doctor::Check;
 
 /// Renders on the GPU, and copies to it; compares the bytes with the processor's.
 pub(crate) fn checks(config: &Config) -> Vec<Check> {
-    let mut checks = vec![worker(config)];
+    // On a thread of its own: a worker leaves its context current, which the receiver would find released.
+    let worker = thread::scope(|scope| scope.spawn(|| worker(config)).join());
+    let mut checks = vec![worker.unwrap_or_else(|panic| std::panic::resume_unwind(panic))];
     checks.extend(receiver(config).unwrap_or_else(|reason| {
         let remedy = "set receiver.device = \"cpu\" until it is mended";
         vec![Check::wrong("gpu proof of a receiver", reason, remedy)]

@@ -179,6 +179,14 @@ API CUresult cuDevicePrimaryCtxRelease_v2(CUdevice device) {
     });
 }
 
+API CUresult cuDevicePrimaryCtxGetState(CUdevice device, unsigned* flags, int* active) {
+    return device_call("cuDevicePrimaryCtxGetState", device, [&] {
+        *flags = 0;
+        *active = is_held();
+        return CUDA_SUCCESS;
+    });
+}
+
 API CUresult cuCtxSetCurrent(CUcontext context) {
     return call("cuCtxSetCurrent", Needs::Init, [&] {
         // Takes the place of the topmost one.

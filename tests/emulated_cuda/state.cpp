@@ -109,6 +109,8 @@ void release() {
     contexts.back()->released = true;
 }
 
+bool is_held() { return holders > 0; }
+
 Context* context_of(CUcontext handle) {
     for (auto& known : contexts)
         if (known.get() == reinterpret_cast<Context*>(handle)) {

@@ -47,6 +47,7 @@ CUresult initialise();
 // The primary context, for one more who holds it.
 Context* retain();
 void release();
+bool is_held();
 // The context of a handle, which must be alive.
 Context* context_of(CUcontext handle);
 

@@ -12,7 +12,7 @@
 # HEADWATER_GPU_ONLY: steps, in the order of what they are worth, of
 #   parity        each operation, preset and type, and decoded pixels, byte for byte beside the processor
 #   start         kernels compiled and kept; a second start without compiling
-#   rates         images/s: decoding, whole back ends on 16 threads and on twice as many as cores
+#   rates         images/s: decoding, whole back ends with as many threads as cores, and twice as many
 #   epoch         an epoch by a worker on the GPU beside one on the processor, also to a receiver's GPU and decoded there
 #   receiver      batches on the GPU in PyTorch's hands; needs PyTorch and this package's wheel
 #   speed         kernels, copies to a receiver's GPU, decoding, whole back ends
@@ -160,8 +160,10 @@ everything() {
 }
 
 report=$out/report.md
-for number in 2 3 4 5 6 7 8 9; do
-    [ -e "$report" ] && report=$out/report-$number.md
+number=2
+while [ -e "$report" ]; do
+    report=$out/report-$number.md
+    number=$((number + 1))
 done
 everything 2>&1 | tee "$report"
 exit "${PIPESTATUS[0]}"

@@ -22,11 +22,13 @@ carried() {
 # What a first run is asked for: whether the GPU pays, and what bounds it. A thread waits for the GPU while another one
 # works, so that more threads than cores may be faster.
 rates() {
-    local threads status=0
+    local threads memory_bytes status=0
+    # A part of 32 photos takes 105 MB of each thread's share.
+    memory_bytes=${HEADWATER_GPU_MEMORY_BYTES:-34359738368}
     bench --only decode --seconds 2 || status=1
     for threads in "$(nproc)" $(($(nproc) * 2)); do
         printf '\n%s threads\n' "$threads"
-        within "${headwater[@]}" --set augment.threads="$threads" bench gpu --photos "$photos" --only back-end \
+        within "${headwater[@]}" --set augment.threads="$threads" --set augment.cuda_memory_bytes="$memory_bytes" bench gpu --photos "$photos" --only back-end \
             --seconds 3 || status=1
     done
     bench --only processor --seconds 3 || status=1

@@ -3,6 +3,7 @@
 //! [`Load`] is plain bookkeeping. It says where everything goes and what is launched on it; nothing
 //! here touches a device, so that all of it can be checked without one.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use headwater_core::draw::{DrawnOp, Extent, SampleParams, ViewParams};
@@ -21,6 +22,9 @@ use super::tables::Tables;
 use super::tiles::{self, Needs};
 use crate::ops::resize::{Geometry, Taps};
 use crate::simd::Simd;
+
+/// Pixels of a view at most: the kernels count them in 32 bits, in steps of all threads of a block.
+const PLANE_PIXELS_MAX: u64 = u32::MAX as u64 - 4096;
 
 /// Whole images whose colours are changed, then bases, then views: each is made of those before.
 const STAGES: usize = 3;
@@ -196,6 +200,9 @@ impl Load {
         let painted = if params.cut.is_some() { params.resized } else { extent };
         let cut = params.cut.unwrap_or_default();
         let plane_bytes = 3 * u64::from(painted.width) * u64::from(painted.height);
+        if plane_bytes / 3 > PLANE_PIXELS_MAX {
+            return Err(tiles::TooLong);
+        }
         let number = self.records.views.len() as u32;
         let mirrored = self.push_ops(&params.ops);
         let looks_around = self.ops.iter().any(OpRecord::looks_around);
@@ -349,11 +356,12 @@ impl Load {
     }
 
     /// Puts the rows of each view side by side, in the order of their samples, as they lie in a part: many of them are
-    /// copied there together. It takes no more room than in the order in which they came, because all rows of a tensor
-    /// begin at multiples of the same number.
+    /// copied there together. It takes no more room than in the order in which they came: the largest elements lie
+    /// first, so that no row leaves a gap.
     fn place_rows(&mut self) {
         let Self { rows, records, .. } = self;
-        rows.sort_by_key(|row| (row.tensor, row.view));
+        let element_bytes = |row: &Row| records.views[row.record as usize].element_bytes;
+        rows.sort_by_key(|row| (Reverse(element_bytes(row)), row.tensor, row.view));
         let mut end = 0;
         for row in rows {
             let place = &mut records.views[row.record as usize];

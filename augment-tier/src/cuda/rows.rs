@@ -47,7 +47,7 @@ impl DirectRows {
         }
         let direct = |row: &Row| {
             let to = sinks[row.sample].device_row(row.tensor, row.view, pins)?;
-            let offset = rows_at + row.offset;
+            let (to, offset) = (to.bytes(), rows_at + row.offset);
             (to.len() as u64 == row.bytes).then_some(DirectRow { offset, to })
         };
         rows.iter().map(direct).collect::<Option<_>>().map(Self)

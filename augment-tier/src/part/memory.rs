@@ -1,8 +1,6 @@
 //! Where the rows of one sample lie.
 
-use std::ptr::NonNull;
-
-use headwater_transport::{PartRow, Pins};
+use headwater_transport::{DeviceRegion, PartRow, Pins};
 
 /// One sample's row of every region of a part.
 pub trait RowBytes {
@@ -16,7 +14,7 @@ pub trait RowBytes {
     ///
     /// # Panics
     /// There is no region `i`.
-    fn device_region(&mut self, _i: usize, _pins: &dyn Pins) -> Option<NonNull<[u8]>> {
+    fn device_region(&mut self, _i: usize, _pins: &dyn Pins) -> Option<DeviceRegion> {
         None
     }
 }
@@ -36,7 +34,7 @@ impl RowBytes for PartRow {
         Self::region_mut(self, i)
     }
 
-    fn device_region(&mut self, i: usize, pins: &dyn Pins) -> Option<NonNull<[u8]>> {
+    fn device_region(&mut self, i: usize, pins: &dyn Pins) -> Option<DeviceRegion> {
         Self::device_region(self, i, pins)
     }
 }

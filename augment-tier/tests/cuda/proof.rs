@@ -32,7 +32,7 @@ const MUTANTS: [(&str, &str, &str); 18] = [
         "low |= bits << (8 * element_bytes * n)",
         "low |= (bits ^ (element_bytes == 2)) << (8 * element_bytes * n)",
     ),
-    ("cast to f32", "((u64*)out)[at / 2] = low;", "((u64*)out)[at / 2] = low ^ 1;"),
+    ("cast to f32", "((u64*)out)[at / 2] = low", "((u64*)out)[at / 2] = (low ^ 1)"),
     ("a view with odd sides", "((u16*)out)[at] = (u16)bits", "((u16*)out)[at] = (u16)(bits + 1)"),
     ("cast to fp8_e4m3", "range.greatest = level", "(range.greatest = level / 2)"),
     ("cast to mxfp8_e4m3", "(u8)(largest >> 16)", "(u8)0"),

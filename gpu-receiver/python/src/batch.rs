@@ -211,6 +211,7 @@ impl Batch {
         let about = PyDict::new(py);
         about.set_item("epoch", batch.epoch())?;
         about.set_item("step", batch.step())?;
+        about.set_item("group", batch.group())?;
         about.set_item("samples", batch.samples())?;
         let fields = PyDict::new(py);
         for packed in batch.packed()? {

@@ -223,7 +223,7 @@ fn one_size(recipe: Recipe, group: Option<u32>) -> PyResult<Recipe> {
 /// `Renderer`, which reads the recipe once.
 #[pyfunction]
 #[pyo3(signature = (
-    images, recipe=None, *, dtype=None, seed=0, ids=None, epoch=0, passes=None, labels=None, threads=1
+    images, recipe=None, *, dtype=None, seed=0, ids=None, epoch=0, passes=None, labels=None, threads=1, group=None
 ))]
 #[expect(clippy::too_many_arguments, reason = "keywords of Python")]
 pub(crate) fn render<'py>(
@@ -236,8 +236,9 @@ pub(crate) fn render<'py>(
     passes: Option<Vec<u32>>,
     labels: Option<Vec<i64>>,
     threads: usize,
+    group: Option<u32>,
 ) -> PyResult<Bound<'py, PyDict>> {
-    Renderer::new(recipe, dtype, seed, threads, None)?.__call__(images, ids, epoch, passes, labels)
+    Renderer::new(recipe, dtype, seed, threads, group)?.__call__(images, ids, epoch, passes, labels)
 }
 
 /// Decodes images, JPEG, PNG or WebP, to `u8[height, width, 3]`, R G B, the pixels that recipes begin with.

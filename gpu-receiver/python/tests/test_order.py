@@ -152,6 +152,7 @@ def test_the_group_of_a_batch_chooses_its_size(both, keys):
         assert batch.images.shape == (4, 3, height, width)
         assert {number % 3 for number in map(keys.index, batch.keys)} == {batch.group}
         seen.append((batch.group, batch.digest, batch.images.numpy().copy()))
+        assert batch.torch().group == batch.group and batch.torch().to("cpu").group == batch.group
     assert [group for group, _, _ in seen] == [0, 1, 2] * 2
     # A recipe of that one size makes the same bytes; a batch of another order has no group.
     for number, (group, _, images) in enumerate(seen):

@@ -164,6 +164,7 @@ def test_a_group_chooses_the_size(images):
     one = {"tensors": [{**tensor, "height": 24, "width": 40}]}
     renderer = headwater.Renderer(several, group=1)
     same(renderer(images), headwater.render(images, one))
+    same(headwater.render(images, several, group=1), headwater.render(images, one))
     same(pickle.loads(pickle.dumps(renderer))(images), headwater.render(images, one))
     for recipe, group, said in (
         (several, None, "give `group`, 0 to 1"),

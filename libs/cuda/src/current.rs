@@ -50,6 +50,7 @@ impl Drop for Current<'_> {
 /// Gives a thread the current context back that it had, whatever cudarc does meanwhile: its constructors and drops make
 /// their own context current and leave it so.
 pub(crate) struct Restored {
+    /// Null: none. `None`: the driver does not say, and nothing is changed.
     before: Option<sys::CUcontext>,
 }
 
@@ -61,14 +62,29 @@ impl Restored {
         let mut before = ptr::null_mut();
         // SAFETY: the place for the answer is ours.
         let asked = unsafe { sys::cuCtxGetCurrent(&mut before) }.result();
-        Self { before: asked.ok().map(|()| before) }
+        let not_initialised = sys::CUresult::CUDA_ERROR_NOT_INITIALIZED;
+        let is_known = asked.is_ok() || asked.is_err_and(|error| error.0 == not_initialised);
+        Self { before: is_known.then_some(before) }
+    }
+}
+
+impl Restored {
+    /// Ends it behind the last that used a GPU's primary context: nobody may be left with it once it is released. A
+    /// trainer that uses the GPU holds the same context, and keeps it.
+    pub(crate) fn unless_released(mut self, context: sys::CUcontext, device: sys::CUdevice) {
+        let (mut flags, mut active) = (0, 0);
+        // SAFETY: both places are ours.
+        let asked = unsafe { sys::cuDevicePrimaryCtxGetState(device, &mut flags, &mut active) };
+        let is_released = asked.result().is_err() || active == 0;
+        if is_released && self.before == Some(context) {
+            self.before = Some(ptr::null_mut());
+        }
     }
 }
 
 impl Drop for Restored {
     fn drop(&mut self) {
-        // Before the driver was initialised the thread had none.
-        let before = self.before.unwrap_or(ptr::null_mut());
+        let Some(before) = self.before else { return };
         // SAFETY: the thread had it, or none.
         let _ = unsafe { sys::cuCtxSetCurrent(before) }.result();
     }

@@ -63,7 +63,10 @@ impl Expander {
     ) -> Result<Self, CudaError> {
         let module = gpu.load(&LEVELS, cache)?;
         let function = EXPAND_LEVELS.to_str().expect("a name in ASCII");
-        let function = module.load_function(function).map_err(gpu.failed("load kernels"))?;
+        let function = {
+            let _current = Current::of(gpu.context()).map_err(gpu.failed("use it"))?;
+            module.load_function(function).map_err(gpu.failed("load kernels"))?
+        };
         let table = DeviceMemory::take(gpu, None, size_of::<LevelElements>() as u64)?;
         let elements = level_elements(normalise, dtype, 1.0);
         let upload = || {

@@ -21,6 +21,7 @@ pub const DRIVER_FUNCTIONS: &[&str] = &[
     "cuDeviceGet",
     "cuDeviceGetAttribute",
     "cuDeviceGetName",
+    "cuDevicePrimaryCtxGetState",
     "cuDevicePrimaryCtxRelease_v2",
     "cuDevicePrimaryCtxRetain",
     "cuDriverGetVersion",

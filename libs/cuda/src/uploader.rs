@@ -107,7 +107,10 @@ impl Uploader {
 
 impl Drop for Uploader {
     fn drop(&mut self) {
-        let _restored = Restored::when_dropped();
-        self.parts = None;
+        let Some(parts) = self.parts.take() else { return };
+        let (context, device) = (parts.gpu.context().cu_ctx(), parts.gpu.context().cu_device());
+        let restored = Restored::when_dropped();
+        drop(parts);
+        restored.unless_released(context, device);
     }
 }

@@ -111,14 +111,14 @@ impl Gpu {
             })
         };
         let plan = PartPlan::new(Arc::new(recipe.clone()));
-        let begun = begun(renderers, |renderer| {
-            PartInMemory::new(&plan, PART_SAMPLES)?.render(&mut **renderer, part(0), 0);
+        let mut with_memory = Vec::new();
+        for renderer in renderers {
+            with_memory.push((renderer, PartInMemory::new(&plan, PART_SAMPLES)?));
+        }
+        let renderers = begun(with_memory, |(renderer, memory)| {
+            memory.render(&mut **renderer, part(0), 0);
             anyhow::Ok(())
         })?;
-        let mut renderers = Vec::new();
-        for renderer in begun {
-            renderers.push((renderer, PartInMemory::new(&plan, PART_SAMPLES)?));
-        }
         let before = self.cuda.counts();
         let (parts, rendered) = (AtomicUsize::new(0), Mutex::new(0));
         let started = Instant::now();

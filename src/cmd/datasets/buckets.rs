@@ -10,7 +10,7 @@ use clap::Args;
 use headwater_augment::part::SampleFields;
 use headwater_config::{Config, DatasetEntry, Setting};
 use headwater_core::recipe::BUCKETS_MAX;
-use headwater_core::sampler::SamplerConfig;
+use headwater_core::sampler::{LIST_ENTRIES_MAX, SamplerConfig};
 use headwater_core::{Manifest, counted};
 use headwater_storage::Storage;
 
@@ -51,16 +51,21 @@ impl Flags {
 
     /// The sizes, by the flag or by the recipe.
     fn sizes(&self, config: &Config) -> Result<Vec<[u32; 2]>> {
-        let sizes = if self.sizes.is_empty() {
-            let recipe = config.recipe.recipe()?;
-            let Some(spec) = recipe.aspect_buckets.into_iter().next() else {
+        let of_recipe = config.recipe.recipe()?.aspect_buckets.into_iter().next();
+        let sizes = match of_recipe {
+            // Group `g` chooses the recipe's size `g`, whatever it was made for.
+            Some(spec) if !self.sizes.is_empty() && spec.sizes != self.sizes => bail!(
+                "--sizes is {:?}, and `aspect_buckets` of the recipe {:?}: leave --sizes out",
+                self.sizes,
+                spec.sizes
+            ),
+            Some(spec) => spec.sizes,
+            None if self.sizes.is_empty() => {
                 bail!(
                     "no sizes: give --sizes, or `aspect_buckets` of a tensor of [[recipe.tensors]]"
-                );
-            };
-            spec.sizes
-        } else {
-            self.sizes.clone()
+                )
+            }
+            None => self.sizes.clone(),
         };
         if sizes.len() > BUCKETS_MAX {
             bail!("--sizes has {} sizes: give {BUCKETS_MAX} at most", sizes.len());
@@ -82,6 +87,11 @@ pub(super) fn run(config: &Config, flags: &Flags, screen: &Screen) -> Result<()>
     let receiver = &config.receiver;
     let runtime = runtime()?;
     let storage = runtime.block_on(Storage::open(config.storage_tier()?))?;
+    let samples: u64 = storage.manifests().map(|manifest| manifest.samples()).sum();
+    let entries = samples.saturating_mul(flags.epochs.into());
+    if entries > LIST_ENTRIES_MAX {
+        bail!("a list of {entries} entries: give fewer --epochs, the limit is {LIST_ENTRIES_MAX}");
+    }
     let headers = ImageHeaders {
         storage: &storage,
         fields: SampleFields::parse(&receiver.image_field, &receiver.label_field)?,
@@ -105,6 +115,10 @@ pub(super) fn run(config: &Config, flags: &Flags, screen: &Screen) -> Result<()>
     let rows = flags.epochs as usize;
     let shape = [rows, numbers.len() / rows];
     let place = flags.groups_file();
+    // An old list would be taken for one of the new groups if this were interrupted.
+    if flags.out.exists() {
+        std::fs::remove_file(&flags.out)?;
+    }
     write(&place, "<u4", &shape, of_numbers.iter().map(|group| group.to_le_bytes()))?;
     // Last: a list without its groups would be used as one that has none.
     write(&flags.out, "<u8", &shape, numbers.iter().map(|number| number.to_le_bytes()))?;

@@ -16,6 +16,9 @@ const PIXELS_THREADS: u32 = 256;
 /// Pixels for each block of threads.
 const BLOCK_PIXELS: u32 = 1024;
 
+/// Memory that is kept for the next image: ten times what a photo takes.
+const SPARE_BYTES_MAX: usize = 1 << 20;
+
 /// Images in the load, with all that kernels read of them on the device but for this.
 #[derive(Debug, Default)]
 pub(in crate::cuda) struct Batch {
@@ -45,6 +48,7 @@ impl Batch {
     pub(in crate::cuda) fn clear(&mut self) {
         let mut spare = std::mem::take(&mut self.spare);
         spare.append(&mut self.inputs);
+        spare.retain(|bytes| bytes.capacity() <= SPARE_BYTES_MAX);
         *self = Self { spare, ..Self::default() };
     }
 

@@ -343,6 +343,7 @@ def render(
     passes: Optional[Sequence[int]] = None,
     labels: Optional[Sequence[int]] = None,
     threads: int = 1,
+    group: Optional[int] = None,
 ) -> dict[str, Tensor]:
     """Renders images with a recipe: ``Renderer(recipe, ..)(images, ..)``."""
 

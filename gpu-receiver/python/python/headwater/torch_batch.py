@@ -12,7 +12,7 @@ __all__ = ["TorchBatch"]
 
 
 class TorchBatch(dict):
-    """A batch's tensors by name as `torch.Tensor`, also as attributes, with epoch, step and samples.
+    """A batch's tensors by name as `torch.Tensor`, also as attributes, with epoch, step, group and samples.
 
     Fields of texts or bytes are attributes, and lists, on any device: `batch.caption[0]`.
 
@@ -25,6 +25,7 @@ class TorchBatch(dict):
         *,
         epoch: int = 0,
         step: int = 0,
+        group: int | None = None,
         samples: Sequence[Sample] = (),
         upperbound: int = 0,
         n_masked_patches: int = 0,
@@ -33,6 +34,7 @@ class TorchBatch(dict):
         super().__init__(tensors)
         self.epoch = epoch
         self.step = step
+        self.group = group
         self.samples = list(samples)
         self.upperbound = upperbound
         self.n_masked_patches = n_masked_patches

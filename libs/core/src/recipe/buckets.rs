@@ -8,6 +8,8 @@ use crate::geometry::Extent;
 
 /// Largest number of sizes of a tensor.
 pub const BUCKETS_MAX: usize = 256;
+/// Operations and views of all sizes together: a worker keeps a plan of each size.
+const OPS_OF_ALL_BUCKETS_MAX: usize = 1 << 16;
 
 /// The sizes of one image tensor. A batch of group `g` has size `g`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -78,6 +80,16 @@ impl Recipe {
                 return Err(wrong(key, "given twice", "must be given once for each tensor"));
             }
             self.validate_sizes(&key, tensor, &spec.sizes)?;
+        }
+        let views = self.tensors.iter().flat_map(|tensor| &tensor.views);
+        let views = views.chain(self.bases.iter().map(|base| &base.view));
+        let ops: usize = self.image_ops.len() + views.map(|view| 1 + view.ops.len()).sum::<usize>();
+        if self.has_buckets() && ops * self.buckets() as usize > OPS_OF_ALL_BUCKETS_MAX {
+            let key = format!("tensors.{}.aspect_buckets", self.aspect_buckets[0].tensor);
+            let rule = format!(
+                "sizes times operations and views, {ops}, must be {OPS_OF_ALL_BUCKETS_MAX} at most"
+            );
+            return Err(wrong(key, format!("a list of {}", self.buckets()), rule));
         }
         for bucket in 0..self.buckets() {
             if let (Some(BucketsSpec { tensor, sizes }), Err(error)) =
@@ -196,6 +208,18 @@ mod tests {
 
     fn refused(recipe: &Recipe) -> String {
         recipe.validate().expect_err("it is wrong").to_string()
+    }
+
+    #[test]
+    fn a_recipe_that_would_fill_a_worker_with_plans_is_refused() {
+        let sizes: Vec<[u32; 2]> = (0..256).map(|at| [64 + at, 64]).collect();
+        let mut recipe = with_sizes("imagenet-train", &sizes);
+        recipe.validate().expect("it is right");
+        let ops = &mut recipe.tensors[0].views[0].ops;
+        let op = ops[0].clone();
+        ops.resize(256, op);
+        let said = refused(&recipe);
+        assert!(said.contains("aspect_buckets") && said.contains("65536 at most"), "{said}");
     }
 
     #[test]

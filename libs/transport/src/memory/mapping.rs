@@ -12,7 +12,8 @@ use std::sync::OnceLock;
 use headwater_core::Region;
 use rustix::mm::{Advice, MapFlags, ProtFlags};
 
-/// A device that can be made to write to this process's memory by itself.
+/// A device that can be made to write to this process's memory by itself. Memory is asked for once: the first device's
+/// answer is that of all.
 pub trait Pins: Sync {
     /// Pins memory for as long as what is given back lives. `None`: the device cannot reach it, and whoever asks
     /// copies by other means.

@@ -14,7 +14,7 @@ use super::checksum::{part_checksum, row_checksum};
 use super::mapping::Mapping;
 use super::place::{self, LeaseId, PartPlace, PlaceError};
 
-pub use rows::PartRow;
+pub use rows::{DeviceRegion, PartRow};
 pub use whole::{PartMemory, WholePart};
 
 /// Regions in staging memory begin at multiples of this many bytes: a cache line, and the width
@@ -35,6 +35,8 @@ pub struct PartBuffer {
     starts: Vec<NonNull<u8>>,
     // What `starts` point into. Let go of before the keeper, which may stand for all that is mapped.
     _memory: Arc<Mapping>,
+    /// Whether that is the receiver's memory.
+    is_in_slot: bool,
     keeper: Box<dyn Keeper>,
 }
 
@@ -58,7 +60,8 @@ impl PartBuffer {
         keeper: impl Keeper,
     ) -> Result<Self, PlaceError> {
         let starts = starts(&memory, &place, place.regions.iter().copied())?;
-        Ok(Self { place, starts, _memory: memory, keeper: Box::new(keeper) })
+        let keeper = Box::new(keeper);
+        Ok(Self { place, starts, _memory: memory, is_in_slot: true, keeper })
     }
 
     /// A buffer in staging memory, regions one after another. `keeper` is the word that no other
@@ -72,7 +75,8 @@ impl PartBuffer {
         keeper: impl Keeper,
     ) -> Result<Self, PlaceError> {
         let starts = packed(&place, &memory)?;
-        Ok(Self { place, starts, _memory: memory, keeper: Box::new(keeper) })
+        let keeper = Box::new(keeper);
+        Ok(Self { place, starts, _memory: memory, is_in_slot: false, keeper })
     }
 
     /// What a link keeps with this part, if it is that link's.

@@ -19,6 +19,11 @@ pub struct PartRow {
     summed: Summed,
 }
 
+/// The row of a region, in memory that a device has been made to reach. It is to be written while the row is lent to
+/// whoever asked for it, and not looked at meanwhile.
+#[derive(Debug)]
+pub struct DeviceRegion(NonNull<[u8]>);
+
 /// How far a row's checksum is computed.
 #[derive(Default)]
 struct Summed {
@@ -60,6 +65,16 @@ impl PartBuffer {
     }
 }
 
+// === impl DeviceRegion ===
+
+impl DeviceRegion {
+    /// Its bytes.
+    #[must_use]
+    pub fn bytes(&self) -> NonNull<[u8]> {
+        self.0
+    }
+}
+
 // === impl PartRow ===
 
 impl fmt::Debug for PartRow {
@@ -97,20 +112,21 @@ impl PartRow {
         unsafe { std::slice::from_raw_parts_mut(start.as_ptr(), len) }
     }
 
-    /// As [`PartRow::region_mut`] for a device that writes there by itself: `None` where it cannot reach the memory. The
-    /// checksum is computed anew afterwards.
+    /// As [`PartRow::region_mut`] for a device that writes there by itself: `None` where it cannot reach the memory, and
+    /// in a slot. A slot is the receiver's, which gives it away when this process has ended, and a device may write
+    /// a moment longer. The checksum is computed anew afterwards.
     ///
     /// # Panics
     /// There is no region `i`.
-    pub fn device_region(&mut self, i: usize, pins: &dyn Pins) -> Option<NonNull<[u8]>> {
-        if !self.part._memory.is_pinned(pins) {
+    pub fn device_region(&mut self, i: usize, pins: &dyn Pins) -> Option<DeviceRegion> {
+        if self.part.is_in_slot || !self.part._memory.is_pinned(pins) {
             return None;
         }
         if self.summed.lent.is_some() || self.summed.regions > 0 {
             self.summed = Summed::default();
         }
         let (start, len) = self.piece(i);
-        Some(NonNull::slice_from_raw_parts(start, len))
+        Some(DeviceRegion(NonNull::slice_from_raw_parts(start, len)))
     }
 
     /// Start and length of the row of region `i`: valid memory that nothing else reaches while this

@@ -71,7 +71,8 @@ impl PartBuffer {
         let lent = Lent { memory: Some(memory), give_back: Some(Box::new(give_back)) };
         let place = PartPlace { lease: LeaseId(0), slot: SlotId(0), regions };
         let starts = packed(&place, &mapping)?;
-        Ok(Self { place, starts, _memory: mapping, keeper: Box::new(lent) })
+        let keeper = Box::new(lent);
+        Ok(Self { place, starts, _memory: mapping, is_in_slot: false, keeper })
     }
 
     /// Ends the writing: from here on the bytes are read.
@@ -116,7 +117,8 @@ impl WholePart {
         place::check(&place, u64::MAX)?;
         self.check(&place)?;
         let (starts, memory) = (self.0.starts.clone(), Arc::clone(&self.0._memory));
-        Ok(PartBuffer { place, starts, _memory: memory, keeper: Box::new(self.clone()) })
+        let keeper = Box::new(self.clone());
+        Ok(PartBuffer { place, starts, _memory: memory, is_in_slot: false, keeper })
     }
 
     fn check(&self, place: &PartPlace) -> Result<(), PlaceError> {
