@@ -161,8 +161,10 @@ fn sizes_are_those_of_the_flag_or_of_the_recipe() {
     let mut command = place.command(&["datasets", "buckets", &dataset, "-o", "list.npy"]);
     let ended = crate::program::ended(command.current_dir(&folder).output().expect("it starts"));
     crate::program::refused(&ended, &["no sizes: give --sizes", "aspect_buckets"]);
-    let args = ["datasets", "buckets", &dataset, "-o", "nowhere/list.npy", "--sizes", "1x1"];
+    let args = ["datasets", "buckets", &dataset, "-o", "nowhere/list.npy", "--sizes", "8x8,4x16"];
     place.refused(&args, &["cannot write `nowhere/list.groups.npy`"]);
+    let args = ["datasets", "buckets", &dataset, "-o", "list.npy", "--sizes", "4x16,8x8"];
+    place.refused(&args, &["--sizes is [[4, 16], [8, 8]]", "[[8, 8], [4, 16]]: leave --sizes out"]);
     let wrong = place.run(&["datasets", "buckets", &dataset, "-o", "l.npy", "--sizes", "4"]);
     assert!(wrong.stderr.contains("write height and width, as in `384x640`"), "{}", wrong.stderr);
     assert_eq!(wrong.code, Some(2));
