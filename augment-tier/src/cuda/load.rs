@@ -23,9 +23,6 @@ use super::tiles::{self, Needs};
 use crate::ops::resize::{Geometry, Taps};
 use crate::simd::Simd;
 
-/// Pixels of a view at most: the kernels count them in 32 bits, in steps of all threads of a block.
-const PLANE_PIXELS_MAX: u64 = u32::MAX as u64 - 4096;
-
 /// Whole images whose colours are changed, then bases, then views: each is made of those before.
 const STAGES: usize = 3;
 const IMAGES: usize = 0;
@@ -200,9 +197,6 @@ impl Load {
         let painted = if params.cut.is_some() { params.resized } else { extent };
         let cut = params.cut.unwrap_or_default();
         let plane_bytes = 3 * u64::from(painted.width) * u64::from(painted.height);
-        if plane_bytes / 3 > PLANE_PIXELS_MAX {
-            return Err(tiles::TooLong);
-        }
         let number = self.records.views.len() as u32;
         let mirrored = self.push_ops(&params.ops);
         let looks_around = self.ops.iter().any(OpRecord::looks_around);

@@ -10,8 +10,6 @@ pub type Step = (&'static str, Recipe);
 const SIDE: u32 = 40;
 /// Side of a view that no block holds in shared memory.
 const LARGE_SIDE: u32 = 288;
-/// The same of a view whose pixels are no multiple of four.
-const ODD_SIDE: u32 = SIDE - 1;
 
 /// Each operation alone, on a view of `side` x `side` in `dtype`, done to every sample.
 ///
@@ -59,8 +57,6 @@ pub(super) fn all() -> Vec<Step> {
         ("cast to mxfp8_e4m3", Dtype::Mxfp8E4m3),
     ];
     steps.extend(casts.map(|(name, dtype)| (name, one_view(SIDE, dtype, vec![]))));
-    // Four pixels at a time do not come out even.
-    steps.push(("a view with odd sides", one_view(ODD_SIDE, Dtype::Bf16, vec![])));
     steps.push(("horizontal pass first", flat_view(ResizePasses::HorizontalFirst)));
     steps.push(("vertical pass first", flat_view(ResizePasses::Pillow13)));
     let plain = || one_view(SIDE, Dtype::U8, vec![]);

@@ -8,10 +8,10 @@ const ARENA_BYTES: u64 = 16 << 20;
 
 /// Kernels that are wrong in one place: the step that shows it first, an expression that the source has
 /// once, and what stands there instead.
-const MUTANTS: [(&str, &str, &str); 18] = [
+const MUTANTS: [(&str, &str, &str); 17] = [
     ("crop and resize", "axis.weights[span.weight + tap]", "axis.weights[span.weight]"),
     ("flip in the resize", "view.flags & MIRRORED ? view.width - 1 - x : x", "x"),
-    ("flip", "from[levels + mirrored]", "from[levels + i]"),
+    ("flip", "from[i - x + width - 1 - x]", "from[i]"),
     ("brightness", "blend(0, pixel.blue, factor)", "pixel.blue"),
     (
         "contrast",
@@ -27,18 +27,13 @@ const MUTANTS: [(&str, &str, &str); 18] = [
         "(u8)(u32)(level < 254.0f ? level + 1.0f : level)",
     ),
     ("solarise", "(u8)(255 - level)", "(u8)(254 - level)"),
-    (
-        "cast to bf16",
-        "low |= bits << (8 * element_bytes * n)",
-        "low |= (bits ^ (element_bytes == 2)) << (8 * element_bytes * n)",
-    ),
-    ("cast to f32", "((u64*)out)[at / 2] = low", "((u64*)out)[at / 2] = (low ^ 1)"),
-    ("a view with odd sides", "((u16*)out)[at] = (u16)bits", "((u16*)out)[at] = (u16)(bits + 1)"),
+    ("cast to bf16", "(u16)bits", "(u16)(bits + 1)"),
+    ("cast to f32", "((u32*)out)[at] = bits", "(((u32*)out)[at] = bits + 1)"),
     ("cast to fp8_e4m3", "range.greatest = level", "(range.greatest = level / 2)"),
     ("cast to mxfp8_e4m3", "(u8)(largest >> 16)", "(u8)0"),
     ("vertical pass first", "vertical ? row * tile.source_len : column", "vertical ? 0 : column"),
     ("operations on the image", "view.source_channel", "1"),
-    ("window of a base", "view.cut_left + i - y * view.out_width", "i - y * view.out_width"),
+    ("window of a base", "view.cut_left + i % view.out_width", "i % view.out_width"),
 ];
 
 fn proof(device: EmulatedDevice) -> Result<usize, ProofError> {

@@ -2,13 +2,9 @@
 // the resize. `to` is other memory than `from`.
 
 __device__ void flip(const u8* from, u8* to, u32 width, u32 height) {
-    const u32 plane = height * width;
-    for (u32 i = threadIdx.x; i < plane; i += blockDim.x) {
-        const u32 x = i % width;
-        const u32 mirrored = i - x + width - 1 - x;
-        for (u32 channel = 0; channel < 3; channel++) {
-            const u64 levels = (u64)channel * plane;
-            to[levels + i] = from[levels + mirrored];
-        }
+    const u64 levels = 3ull * height * width;
+    for (u64 i = threadIdx.x; i < levels; i += blockDim.x) {
+        const u64 x = i % width;
+        to[i] = from[i - x + width - 1 - x];
     }
 }
