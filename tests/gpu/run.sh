@@ -29,7 +29,8 @@
 # In short, to see that all of this works where there is no GPU to be measured: HEADWATER_GPU_IMAGES (64) are
 # compared, HEADWATER_GPU_ROUNDS (50) of kernels are timed, an epoch's batches have HEADWATER_GPU_BATCH (16)
 # samples, HEADWATER_GPU_SPEED_SECONDS (10) is the length of each measurement, memory is looked at each
-# HEADWATER_GPU_LOOK_SECONDS (1), of the process it may grow by HEADWATER_GPU_GROWTH_MIB (64).
+# HEADWATER_GPU_LOOK_SECONDS (1), of the process it may grow by HEADWATER_GPU_GROWTH_MIB (64). `rates` may take
+# HEADWATER_GPU_MEMORY_BYTES (32 GiB) of the GPU.
 set -uo pipefail
 
 top=$(cd "$(dirname "$0")/../.." && pwd)

@@ -359,9 +359,8 @@ impl Load {
         let mut end = 0;
         for row in rows {
             let place = &mut records.views[row.record as usize];
-            row.offset = u64::next_multiple_of(end, place.element_bytes.into());
-            place.places.out = row.offset;
-            end = row.offset + row.bytes;
+            (row.offset, place.places.out) = (end, end);
+            end += row.bytes;
         }
     }
 

@@ -66,9 +66,7 @@ impl Restored {
         let is_known = asked.is_ok() || asked.is_err_and(|error| error.0 == not_initialised);
         Self { before: is_known.then_some(before) }
     }
-}
 
-impl Restored {
     /// Ends it behind the last that used a GPU's primary context: nobody may be left with it once it is released. A
     /// trainer that uses the GPU holds the same context, and keeps it.
     pub(crate) fn unless_released(mut self, context: sys::CUcontext, device: sys::CUdevice) {

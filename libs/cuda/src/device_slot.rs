@@ -20,6 +20,7 @@ use crate::current::Current;
 use crate::error::CudaError;
 use crate::event::Event;
 use crate::expander::Expansion;
+use crate::host_pins;
 use crate::memory::DeviceMemory;
 use crate::uploader::Uploader;
 
@@ -81,16 +82,14 @@ impl ConsumerStream {
 }
 
 fn lock_pages(host: &SlotMemory) -> Result<(), DriverError> {
-    let bytes = host.len_bytes() as usize;
-    let portable = sys::CU_MEMHOSTREGISTER_PORTABLE;
     // SAFETY: the slot's mapping stays where it is as long as the `DeviceSlot` that keeps it.
-    unsafe { sys::cuMemHostRegister_v2(host.as_ptr().cast::<c_void>(), bytes, portable) }.result()
+    unsafe { host_pins::lock_pages(host.as_ptr(), host.len_bytes() as usize) }
 }
 
 /// Needs a current context.
 fn unlock_pages(host: &SlotMemory) {
     // SAFETY: `lock_pages` has locked them.
-    let _ = unsafe { sys::cuMemHostUnregister(host.as_ptr().cast::<c_void>()) }.result();
+    unsafe { host_pins::unlock_pages(host.as_ptr()) };
 }
 
 // === impl Users ===

@@ -6,8 +6,8 @@ use std::ffi::c_void;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use cudarc::driver::CudaContext;
-use cudarc::driver::sys;
+use cudarc::driver::result::DriverError;
+use cudarc::driver::{CudaContext, sys};
 use headwater_transport::Pins;
 
 use crate::current::Current;
@@ -28,6 +28,23 @@ unsafe impl Send for Kept {}
 // SAFETY: as above; nothing is read or written through it.
 unsafe impl Sync for Kept {}
 
+/// Locks memory for copies of all GPUs of the process.
+///
+/// # Safety
+/// A context is current, and the memory stays mapped where it is until [`unlock_pages`].
+pub(crate) unsafe fn lock_pages(start: *mut u8, bytes: usize) -> Result<(), DriverError> {
+    let portable = sys::CU_MEMHOSTREGISTER_PORTABLE;
+    // SAFETY: the caller's word.
+    unsafe { sys::cuMemHostRegister_v2(start.cast::<c_void>(), bytes, portable) }.result()
+}
+
+/// # Safety
+/// A context is current, and [`lock_pages`] has locked memory from here on, which nobody copies to or from any more.
+pub(crate) unsafe fn unlock_pages(start: *mut u8) {
+    // SAFETY: the caller's word. Nothing can be done about an error.
+    let _ = unsafe { sys::cuMemHostUnregister(start.cast::<c_void>()) }.result();
+}
+
 // === impl HostPins ===
 
 impl HostPins {
@@ -42,12 +59,8 @@ impl Pins for HostPins {
     unsafe fn pin(&self, memory: NonNull<[u8]>) -> Option<Box<dyn Any + Send + Sync>> {
         let _current = Current::of(&self.0).ok()?;
         let (start, bytes) = (memory.cast::<u8>(), memory.len());
-        let portable = sys::CU_MEMHOSTREGISTER_PORTABLE;
         // SAFETY: the caller keeps the memory mapped until the `Kept` below is dropped.
-        let pinned = unsafe {
-            sys::cuMemHostRegister_v2(start.as_ptr().cast::<c_void>(), bytes, portable).result()
-        };
-        match pinned {
+        match unsafe { lock_pages(start.as_ptr(), bytes) } {
             Ok(()) => Some(Box::new(Kept { context: Arc::clone(&self.0), start })),
             Err(error) => {
                 let reason = said(error);
@@ -66,7 +79,7 @@ impl Drop for Kept {
     fn drop(&mut self) {
         // There is nothing to be done where the driver has failed.
         let Ok(_current) = Current::of(&self.context) else { return };
-        // SAFETY: `pin` registered it, and nobody copies to it any more: its owner is dropping it.
-        let _ = unsafe { sys::cuMemHostUnregister(self.start.as_ptr().cast::<c_void>()).result() };
+        // SAFETY: `pin` locked it, and nobody copies to it any more: its owner is dropping it.
+        unsafe { unlock_pages(self.start.as_ptr()) };
     }
 }
