@@ -73,7 +73,7 @@ def run(names, options, folder):
     ended = {}
     for name, trainer in trainers.items():
         try:
-            ended[name] = readings[name], len(trainer.steps())
+            ended[name] = readings[name], len(trainer.lines("step"))
         except runs.Failed as error:
             print(error, file=sys.stderr)
     return ended

@@ -169,16 +169,16 @@ class Trainer:
         )
 
     def has_batch(self):
-        return self.record.exists() and self.record.read_bytes().endswith(b"\n")
+        return self.record.exists() and b'"step"' in self.record.read_bytes()
 
-    def steps(self):
-        """The lines of its batches, when it has ended."""
+    def lines(self, kind):
+        """The lines that have a field, such as `step`, when it has ended."""
         Process(self.process.pid).end()
         lines = [json.loads(text) for text in self.record.read_text().splitlines()] if self.record.exists() else []
         failed = next((line["error"] for line in lines if "error" in line), None)
         if failed or self.process.returncode:
             raise Failed(f"{self.name}: {failed or self.process.returncode}")
-        return [line for line in lines if "step" in line]
+        return [line for line in lines if kind in line]
 
 
 def prepared(options, folder):
