@@ -47,11 +47,12 @@ pub(crate) struct Groups {
 // === impl ImageHeaders ===
 
 impl ImageHeaders<'_> {
-    /// The group of each sample of all datasets: the size that is nearest to its image's. A sample whose image cannot
-    /// be read has the group of the one that stands in for it.
+    /// The group of each sample of all datasets: the size that is nearest to its image's. A sample
+    /// whose image cannot be read gets the group of the sample that replaces it.
     ///
     /// # Errors
-    /// A shard cannot be read, or has no image that can be read where one is to stand in for another.
+    /// A shard cannot be read, or a broken image has no readable image in its shard that could
+    /// replace it.
     pub(crate) fn groups(
         &self,
         sizes: &[[u32; 2]],
@@ -119,7 +120,7 @@ impl ImageHeaders<'_> {
     }
 }
 
-/// The image of a sample of a shard, or of the one that stands in for it.
+/// The image of a sample of a shard, or of the sample that replaces it.
 fn stands_for(asked: u32, extents: &[Option<Extent>]) -> Option<Extent> {
     let mut index = asked;
     loop {
@@ -144,7 +145,7 @@ impl Groups {
     /// datasets have samples.
     ///
     /// # Errors
-    /// The order cannot be had.
+    /// The order cannot be made.
     pub(crate) fn epoch(
         &self,
         order: &SamplerConfig,

@@ -71,7 +71,7 @@ const TAKEN: [&str; 55] = [
     "self",
 ];
 
-/// The name under which Python imports a file; `None` where it cannot.
+/// The name under which Python imports a file; `None` if it cannot.
 pub(crate) fn module_name(file: &Path) -> Option<&str> {
     let stem = file.file_stem()?.to_str()?;
     let plain = |c: char| c == '_' || c.is_ascii_alphanumeric();

@@ -131,7 +131,7 @@ fn lonely<'a>(seen: &Seen<'a>) -> Vec<&'a Rank> {
 /// What more workers would do.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Augment {
-    /// So many more, of so many there are.
+    /// The number of additional ones, and the present number.
     More { workers: u64, there_are: u64, times: f64 },
     /// Those there are have time left.
     TimeLeft { busy: f64 },

@@ -15,7 +15,7 @@ pub(crate) struct Series {
 // === impl Series ===
 
 impl Series {
-    /// Adds an answer, and forgets those of before the window that ends with it.
+    /// Adds an answer, and drops answers that are older than the window that ends with it.
     pub(crate) fn push(&mut self, at: Instant, metrics: Metrics, window: Duration) {
         if self.answers.back().is_some_and(|(_, before)| metrics.began_after(before)) {
             self.answers.clear();

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use zmq::{Context, DONTWAIT, PAIR, Socket, SocketEvent};
 
-/// Each socket's monitor has an address of its own in this process.
+/// Each socket's monitor has its own address in this process.
 static NEXT: AtomicU64 = AtomicU64::new(0);
 /// Bytes of an event: its kind and the number of a descriptor.
 const EVENT_BYTES: usize = 6;

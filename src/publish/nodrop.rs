@@ -1,4 +1,5 @@
-//! Has a socket refuse what a subscriber has no room for, for which the `zmq` crate has no call.
+//! Makes a socket refuse messages for which a subscriber has no room. The `zmq` crate has no call
+//! for that.
 #![allow(unsafe_code)]
 
 use std::ffi::c_int;

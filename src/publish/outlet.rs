@@ -46,7 +46,7 @@ impl Outlet {
         })
     }
 
-    /// Subscriptions so far, where what there is no room for is dropped.
+    /// Subscriptions so far, for sockets that drop messages without room.
     pub(super) fn subscriptions(&self) -> Option<u32> {
         match &self.way {
             Way::Socket(socket) => socket.drops().then_some(socket.subscriptions),
@@ -65,7 +65,8 @@ impl Outlet {
         }
     }
 
-    /// To be waited on, until [`Outlet::has_room`] or somebody subscribes. Files have room always.
+    /// Descriptors to wait on, until [`Outlet::has_room`] or somebody subscribes. Files always
+    /// have room.
     pub(super) fn poll_item(&self) -> Option<PollItem<'_>> {
         match &self.way {
             Way::Socket(socket) => Some(socket.poll_item()),

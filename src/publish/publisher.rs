@@ -29,7 +29,7 @@ pub(crate) struct Publisher {
     linger: Duration,
 }
 
-/// Says what the metrics mean.
+/// Registers the descriptions of the metrics.
 pub(crate) fn describe() {
     metrics::describe_counter!(BATCHES, "Batches put into clients' queues, by address");
     metrics::describe_counter!(BYTES, Unit::Bytes, "Bytes of those batches, by address");

@@ -22,12 +22,12 @@ pub(super) const CLIENTS: &str = "headwater_publish_clients";
 pub(super) const DISCONNECTS: &str = "headwater_publish_disconnects_total";
 /// Times that a subscriber's queue was found full.
 pub(super) const OVERFLOWS: &str = "headwater_publish_overflows_total";
-/// First byte of what a client sends to subscribe.
+/// First byte of a client's subscription.
 const SUBSCRIBES: u8 = 1;
 
 /// Different topics that clients of one address may subscribe to: Tensorcom's have one, the empty one.
 const TOPICS_MAX: usize = 1024;
-/// Bytes of what a client may send: the handshake, a subscription.
+/// Maximum bytes of a client's message: a handshake or a subscription.
 const CLIENT_MESSAGE_MAX_BYTES: i64 = 1024;
 /// Subscriptions of one client that wait to be noticed; beyond them its connection waits.
 const UNNOTICED_MAX: i32 = 64;
@@ -41,7 +41,7 @@ pub(super) struct SocketOutlet {
     socket: Socket,
     clients: Clients,
     settings: Settings,
-    /// Topics that somebody is subscribed to: ZeroMQ keeps as many.
+    /// Topics with subscribers: ZeroMQ keeps all of them.
     topics: HashSet<Vec<u8>>,
     kind: Kind,
     framing: Framing,
@@ -133,13 +133,14 @@ impl SocketOutlet {
         Ok(Self { socket, clients, settings, topics, kind, framing, name, subscriptions: 0 })
     }
 
-    /// Whether it drops what there is no room for.
+    /// Whether it drops messages without room.
     pub(super) fn drops(&self) -> bool {
         self.kind == Kind::Pub
     }
 
-    /// Counts who has come, gone and subscribed meanwhile. A client that subscribes to topics without end is let go of,
-    /// and with it all others: ZeroMQ does not part with one alone. They come back by themselves.
+    /// Counts the clients that have come, gone and subscribed meanwhile. If a client subscribes to
+    /// topics without end, all clients are disconnected, because ZeroMQ cannot disconnect a single
+    /// one. The others connect again by themselves.
     pub(super) fn notice(&mut self) -> Result<()> {
         let gone = self.clients.notice().with_context(|| self.name.clone())?;
         counter!(DISCONNECTS, "address" => self.name.clone()).increment(gone);
@@ -196,7 +197,7 @@ impl SocketOutlet {
         }
     }
 
-    /// To be waited on, until [`SocketOutlet::has_room`] or somebody subscribes.
+    /// Descriptors to wait on, until [`SocketOutlet::has_room`] or somebody subscribes.
     pub(super) fn poll_item(&self) -> PollItem<'_> {
         self.socket.as_poll_item(match self.kind {
             Kind::Push => PollEvents::POLLOUT,

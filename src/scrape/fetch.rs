@@ -21,8 +21,7 @@ const AT_ONCE: usize = 32;
 /// What one of several processes answered, and when.
 pub(crate) type Answer = (Instant, Result<Metrics>);
 
-/// What one process shows. Blocks for two seconds at most, and for as long as its name takes to be
-/// resolved.
+/// The metrics of one process. Blocks for two seconds at most, plus the time to resolve its name.
 ///
 /// # Errors
 /// There is no answer, or it is none of metrics.

@@ -44,7 +44,7 @@ impl ShardIndex {
         bytes
     }
 
-    /// The index that these bytes are of; `None` where they are of none.
+    /// The index in these bytes; `None` if they are not an index.
     #[must_use]
     pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let mut rest = bytes;

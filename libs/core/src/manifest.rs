@@ -147,7 +147,7 @@ impl Manifest {
         (shard as u32, (running - self.starts[shard]) as u32)
     }
 
-    /// The number that keys a sample's random draws; `None` where there is no such sample.
+    /// The number that keys a sample's random draws; `None` if the sample does not exist.
     #[must_use]
     pub fn sample_id(&self, sample: &SampleRef) -> Option<SampleId> {
         let shard = self.shards.get(sample.shard as usize)?;

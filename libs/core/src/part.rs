@@ -34,9 +34,9 @@ pub struct PartSettings<'a> {
     pub seed: u64,
     /// Field that holds the image; `|` between alternatives.
     pub image_field: &'a str,
-    /// Field that holds the label; empty where there are no labels.
+    /// Field that holds the label; empty if there are no labels.
     pub label_field: &'a str,
-    /// Whether another sample stands in for one that cannot be read.
+    /// Whether another sample replaces one that cannot be read.
     pub on_bad_sample: BadSamplePolicy,
 }
 

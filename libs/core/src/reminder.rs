@@ -1,8 +1,8 @@
-//! When somebody who waits says so.
+//! Times at which a waiting process logs that it still waits.
 
 use std::time::Duration;
 
-/// A wait is told of after this time.
+/// A wait is logged after this time.
 const FIRST: Duration = Duration::from_secs(5);
 /// And again after each such time.
 const AGAIN: Duration = Duration::from_secs(60);

@@ -20,8 +20,8 @@ pub fn rendezvous<N: AsRef<[u8]>>(key: Digest, nodes: &[N]) -> Vec<usize> {
     order
 }
 
-/// The node that `key` prefers: the first of [`rendezvous`], without the list. `None` where
-/// there is no node.
+/// The node that `key` prefers: the first of [`rendezvous`], without making the list. `None`
+/// without nodes.
 #[must_use]
 pub fn owner<N: AsRef<[u8]>>(key: Digest, nodes: &[N]) -> Option<usize> {
     (0..nodes.len()).max_by_key(|&i| rank_key(key, nodes, i))
@@ -35,7 +35,7 @@ pub fn owner<N: AsRef<[u8]>>(key: Digest, nodes: &[N]) -> Option<usize> {
 /// more there is always a node with room; below 100 it counts as 100. Source: Mirrokni, Thorup,
 /// Zadimoghaddam, "Consistent hashing with bounded loads", 2018.
 ///
-/// Returns `None` where there is no node.
+/// Returns `None` without nodes.
 ///
 /// # Panics
 /// `loads` is not as long as `nodes`.

@@ -50,7 +50,8 @@ impl Record {
 // === impl ShardEntries ===
 
 impl ShardEntries {
-    /// The entries in these bytes; `None` where they are not as [`ShardEntries::as_bytes`] has them.
+    /// The entries in these bytes; `None` if [`ShardEntries::as_bytes`] would not write such
+    /// bytes.
     #[must_use]
     pub fn from_bytes(bytes: Arc<[u8]>) -> Option<Self> {
         if bytes.len() > SHARD_ENTRIES_BYTES_MAX {
@@ -80,8 +81,8 @@ impl ShardEntries {
         self.parts().0.len()
     }
 
-    /// The entries of the image that a field of a sample holds, the field by its place among the sample's
-    /// fields; empty where there are none.
+    /// The entries of the image that a field of a sample holds, the field by its position among
+    /// the sample's fields; empty if there are none.
     #[must_use]
     pub fn of(&self, sample: u32, field: u32) -> &[u8] {
         let (records, entries) = self.parts();
@@ -108,8 +109,8 @@ fn split(bytes: &[u8]) -> Option<(&[[u8; RECORD_BYTES]], &[u8])> {
 // === impl ShardEntriesBuilder ===
 
 impl ShardEntriesBuilder {
-    /// Adds the entries of an image. An image without any is passed over, and so is one for which there is
-    /// no room: whether they were added.
+    /// Adds the entries of an image. An image without entries is skipped, and so is one for which
+    /// there is no room. Returns whether they were added.
     ///
     /// # Panics
     /// The entries are of more than [`ENTRIES_BYTES_MAX`] bytes.

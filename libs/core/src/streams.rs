@@ -28,7 +28,7 @@ struct Progress {
     steps: Option<(u64, u64)>,
 }
 
-/// What a receiver is told of its stream.
+/// What a receiver learns about its stream.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StreamNews {
     /// The step of the slowest of the other receivers; `None` if there is no other.
@@ -61,7 +61,7 @@ impl Streams {
         members.into_iter().flatten().copied()
     }
 
-    /// A receiver says which step it orders next, as it does every `heartbeat`.
+    /// A receiver reports the step that it orders next. It does so with every `heartbeat`.
     pub fn heard(
         &mut self,
         stream: Digest,

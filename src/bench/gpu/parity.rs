@@ -101,7 +101,7 @@ impl Gpu {
         Ok(views)
     }
 
-    /// Checks that so many samples more have been rendered, all of them by kernels.
+    /// Checks that this number of further samples was rendered, all of them by kernels.
     pub(super) fn check_counts(
         &self,
         before: headwater_augment::cuda::Counts,

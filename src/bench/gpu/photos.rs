@@ -1,4 +1,4 @@
-//! Images as they lie in their files.
+//! Images with the bytes of their files.
 
 use std::fs::{self, File};
 use std::io::Read as _;

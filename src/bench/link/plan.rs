@@ -1,4 +1,4 @@
-//! What is to be measured.
+//! The measurements to make.
 
 use headwater_core::{Dtype, Layout, Recipe, Region};
 use headwater_transport::LinkKind;
@@ -26,7 +26,7 @@ pub(crate) struct Plan {
     pub(crate) rdma_port: RdmaPort,
 }
 
-/// What the worker's process has of its own.
+/// The worker process's own settings.
 #[derive(Clone, Debug)]
 pub(crate) struct WorkerPlan {
     /// Its end of an encrypted tcp link.

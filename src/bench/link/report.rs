@@ -115,7 +115,7 @@ impl Report {
 }
 
 fn row(way: Way, Figures { gb_per_s, cpu_s_per_gb, part }: Figures) -> Row {
-    // The start of `ib_write_bw`, of which filling all that memory is a part, takes more than the rest.
+    // `ib_write_bw` takes longer to start, because it fills all that memory, than to measure.
     let costs = !matches!(way, Way::ShmEmpty | Way::IbWriteAsLink);
     let has_parts = !matches!(way, Way::IbWriteAsLink | Way::IbWrite | Way::UcxPut);
     Row {

@@ -102,7 +102,7 @@ impl Figures {
 // === impl Measured ===
 
 impl Measured {
-    /// Reads what a bench printed.
+    /// Reads the output of a bench.
     ///
     /// # Errors
     /// It is something else.

@@ -56,7 +56,8 @@ impl Piece {
     }
 }
 
-/// The benches of a machine with so many cores. `photos` is a folder with images or shards of them.
+/// The benches of a machine with this number of cores. `photos` is a folder with images, or with
+/// shards of images.
 pub(crate) fn pieces(cores: usize, is_quick: bool, only: &[Kind], photos: &Path) -> Vec<Piece> {
     let mut pieces = Vec::new();
     for kind in Kind::ALL.into_iter().filter(|kind| only.is_empty() || only.contains(kind)) {

@@ -1,8 +1,8 @@
 //! Photographs for machines that have none: the same bytes on every machine, by libjpeg-turbo.
 //!
-//! An image is noise of several sizes, the largest strongest, as in photographs: JPEG files of it are about
-//! as long as those of photographs with as many pixels, and take as long to decode. What is in them is of
-//! no use to anybody else.
+//! An image is noise of several sizes, the largest strongest, as in photographs: its JPEG files
+//! are about as long as those of photographs with the same number of pixels, and take as long to
+//! decode. The images have no other use.
 
 use std::fs;
 use std::path::{Path, PathBuf};

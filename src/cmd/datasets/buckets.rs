@@ -146,7 +146,7 @@ fn write<const BYTES: usize>(
     Ok(())
 }
 
-/// A temporary file is its owner's alone; a list is for every rank.
+/// Only its owner may read a temporary file, but every rank must read a list.
 fn readable(file: &File) -> std::io::Result<()> {
     use std::os::unix::fs::PermissionsExt as _;
     file.set_permissions(std::fs::Permissions::from_mode(0o644))

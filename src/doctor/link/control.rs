@@ -48,12 +48,12 @@ pub(super) struct Welcome {
     pub(super) rates: Rates,
 }
 
-/// Rates of ports, in 1e9 bits per second; `None` where they are not known.
+/// Rates of ports, in 1e9 bits per second; `None` if unknown.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Serialize)]
 pub(super) struct Rates {
     /// The network interface towards the other side.
     pub(super) tcp: Option<f64>,
-    /// The port that the `rdma` link takes; the fastest, where it takes none.
+    /// The port that the `rdma` link uses, or the fastest one if it uses none.
     pub(super) rdma: Option<f64>,
 }
 

@@ -15,7 +15,7 @@ pub struct ViewParams {
     pub crop: CropBox,
     /// Size to which the whole box is resized.
     pub resized: Extent,
-    /// Where the view lies in the resized box. The view's size is the tensor's; it ends within
+    /// Position of the view in the resized box. The view's size is the tensor's; it ends within
     /// the resized box. Pixels outside the view are never computed.
     pub window: Origin,
     /// The operations whose gate opened, in order, with their drawn values.
@@ -27,7 +27,7 @@ pub struct ViewParams {
     /// The filter of the resize.
     #[serde(default, skip_serializing_if = "Filter::is_bicubic")]
     pub filter: Filter,
-    /// What lies about the box where the view is larger than it.
+    /// The area around the box, if the view is larger than the box.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub padding: Option<Padding>,
 }
@@ -136,9 +136,9 @@ pub enum DrawnOp {
     Equalize,
     /// Inverts all levels.
     Invert,
-    /// Keeps the view as it is now: the chains that follow all begin with it, until [`DrawnOp::MixEnd`].
+    /// Keeps the present view. All chains until [`DrawnOp::MixEnd`] begin with it.
     MixBegin,
-    /// The end of a chain: what it has made is added to the mixture, and the view is the kept one again.
+    /// The end of a chain: its result is added to the mixture, and the view is the kept one again.
     MixChain {
         /// What values are multiplied by before.
         weight: f32,

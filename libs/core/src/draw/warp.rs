@@ -13,7 +13,7 @@ use crate::geometry::Extent;
 /// Decimal places to which Pillow rounds the sines of a rotation.
 const PLACES: usize = 15;
 
-/// The transform of a matrix; nothing where it changes nothing.
+/// The transform of a matrix; `None` if it changes nothing.
 pub(super) fn affine(matrix: [f64; 6], filter: Filter, fill: [u8; 3]) -> DrawnOp {
     DrawnOp::Affine { matrix, filter, fill }
 }

@@ -24,7 +24,7 @@ pub struct MaskSpec {
     /// Share of the rows that get a mask which is not empty.
     #[serde(default = "sample_probability_default")]
     pub sample_probability: f64,
-    /// Least share of the patches that such a mask is to hold.
+    /// Minimum share of the patches in such a mask.
     #[serde(default = "ratio_min_default")]
     pub ratio_min: f64,
     /// Greatest such share.
@@ -61,7 +61,7 @@ fn wrong(key: &'static str, value: impl ToString, rule: &'static str) -> MaskErr
 // === impl MaskSpec ===
 
 impl MaskSpec {
-    /// Checks every value that stands for itself.
+    /// Checks each value that does not depend on another one.
     ///
     /// # Errors
     /// The first key that is out of range.

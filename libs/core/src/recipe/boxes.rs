@@ -85,13 +85,13 @@ impl BoxesSpec {
         format!("{}_count", self.name)
     }
 
-    /// Name of the tensor of which boxes of the sample they are.
+    /// Name of the tensor with the positions of the boxes in the sample's list.
     #[must_use]
     pub fn index_name(&self) -> String {
         format!("{}_index", self.name)
     }
 
-    /// Name of the tensor of their class numbers, where there are such.
+    /// Name of the tensor with their class numbers, if there are any.
     #[must_use]
     pub fn labels_name(&self) -> Option<String> {
         (!self.labels_path.is_empty()).then(|| format!("{}_labels", self.name))
@@ -121,7 +121,7 @@ impl BoxesSpec {
             return Err(wrong(key("boxes_max"), boxes_max, "must be from 1 to 4096"));
         }
         for (name, least) in [("size_min", size_min), ("area_min", area_min)] {
-            // As torchvision's `SanitizeBoundingBoxes`: what has no area is never kept.
+            // As torchvision's `SanitizeBoundingBoxes`: boxes without an area are never kept.
             if !(least.is_finite() && *least >= 1.0) {
                 return Err(wrong(key(name), least, "must be 1 or more pixels"));
             }

@@ -30,13 +30,14 @@ impl Recipe {
         !self.aspect_buckets.is_empty()
     }
 
-    /// Number of recipes that this one stands for: the sizes of each tensor that has some, else 1.
+    /// Number of recipes in this one: the number of sizes of its tensors with `aspect_buckets`,
+    /// and 1 without them.
     #[must_use]
     pub fn buckets(&self) -> u32 {
         self.aspect_buckets.first().map_or(1, |spec| spec.sizes.len() as u32)
     }
 
-    /// The bucket of batches of a group: the group, where batches differ in size, else 0.
+    /// The bucket of batches of a group: the group if batches differ in size, and 0 otherwise.
     #[must_use]
     pub fn bucket_of(&self, group: Option<u32>) -> u32 {
         if self.has_buckets() { group.unwrap_or(0) } else { 0 }

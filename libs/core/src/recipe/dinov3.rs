@@ -22,7 +22,8 @@ use crate::Dtype;
 /// Blur of global view 1, global view 2 and the local views.
 const BLUR: [f64; 3] = [0.0, 0.9, 0.5];
 
-/// Options of the DINOv3 presets, named as there; what is not given is the preset's.
+/// Options of the DINOv3 presets, with the names of the published code. An option that is not
+/// given has the preset's value.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Dinov3 {

@@ -19,7 +19,7 @@ const MARGIN_MAX: u32 = 8;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "scaling", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Fp8Scaling {
-    /// Mean and standard deviation alone: [`crate::Recipe::fp8_scale`].
+    /// Only from mean and standard deviation: [`crate::Recipe::fp8_scale`].
     #[default]
     Static,
     /// The largest magnitudes of earlier batches.

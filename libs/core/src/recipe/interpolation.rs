@@ -34,7 +34,7 @@ impl Interpolation {
         *self == Self::Bicubic
     }
 
-    /// The filter, where it is one: [`Interpolation::Random`] is bilinear here.
+    /// The filter. [`Interpolation::Random`] is bilinear here.
     #[must_use]
     pub fn filter(self) -> Filter {
         match self {

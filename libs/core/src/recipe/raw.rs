@@ -1,8 +1,8 @@
-//! Samples as they lie in their shards, for trainers that decode on their own.
+//! Samples with the bytes of their shards, for trainers that decode by themselves.
 
 use serde::{Deserialize, Serialize};
 
-/// Most bytes of a sample where nothing else is asked for.
+/// Default maximum of the bytes of a sample.
 pub const RAW_BYTES_MAX: u32 = 1 << 20;
 
 /// Two tensors: `image_bytes`, `u8[batch, bytes_max]`, zero beyond each sample's bytes, and

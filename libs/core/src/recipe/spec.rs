@@ -58,7 +58,7 @@ pub struct Recipe {
     /// Cuts of the image that several views share.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub bases: Vec<BaseSpec>,
-    /// Image tensors in the order in which they lie in the slot.
+    /// Image tensors, in the order of the slot.
     pub tensors: Vec<TensorSpec>,
     /// Tensors of other fields that follow the views of image tensors, after these in the slot.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -162,7 +162,7 @@ pub enum CropSpec {
         #[serde(default)]
         fill: [u8; 3],
     },
-    /// A whole base, resized to the tensor's size where it has another one.
+    /// A whole base, resized to the tensor's size if they differ.
     Base {
         /// Number of the base.
         base: usize,
@@ -340,14 +340,15 @@ pub enum OpSpec {
         #[serde(default)]
         mode: EraseMode,
     },
-    /// A Python function of one's own, `function(array, rng)`, with the view as a uint8 array
+    /// The user's own Python function, `function(array, rng)`, with the view as a uint8 array
     /// `[height, width, 3]` and numpy's `default_rng`, seeded from the coordinates.
     Python {
         /// Probability.
         p: f64,
         /// Its name, `package.module:function`. Workers call it if they trust its module.
         function: String,
-        /// SHA-256 of the module's source, in hexadecimal digits; the receiver writes it where it is left out.
+        /// SHA-256 of the module's source, in hexadecimal digits. The receiver writes it if it is
+        /// left out.
         #[serde(default, skip_serializing_if = "String::is_empty")]
         sha256: String,
     },
@@ -444,7 +445,7 @@ impl Recipe {
 // === impl CropSpec ===
 
 impl CropSpec {
-    /// Number of the base that the cut is made of; none where it is the image.
+    /// Number of the base from which the view is cut; `None` for the image.
     #[must_use]
     pub fn base(&self) -> Option<usize> {
         match self {
@@ -468,7 +469,7 @@ impl TensorSpec {
         Extent { width: self.width, height: self.height }
     }
 
-    /// Name of the tensor that has the scales of this one's blocks, where its dtype has blocks.
+    /// Name of the tensor with the scales of this one's blocks, if its dtype has blocks.
     #[must_use]
     pub fn scales_name(&self) -> Option<String> {
         (self.dtype == Dtype::Mxfp8E4m3).then(|| format!("{}_scales", self.name))

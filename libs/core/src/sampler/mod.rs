@@ -167,10 +167,10 @@ impl Sampler {
 
     /// The job-wide step that a curriculum counts in: `epoch * steps + step`.
     ///
-    /// `steps` is that of a whole epoch by the configuration in force: a resume with another
-    /// global batch or length of epoch counts on from another number. In global order it does not
-    /// depend on the number of ranks: with `ShortLast` the short batch counts even where it is
-    /// left out for want of samples.
+    /// `steps` is the number of steps of a whole epoch in the present configuration. So a resume
+    /// with another global batch or length of epoch continues from another number. In global order
+    /// the number does not depend on the number of ranks: with `ShortLast`, the short batch counts
+    /// even if it is dropped because it has too few samples.
     #[must_use]
     pub fn job_step(&self, epoch: u32, step: u64) -> u64 {
         self.shape.job_step(epoch, step)
@@ -237,8 +237,8 @@ impl Sampler {
         self.mixer.set_weights(WeightsChange { epoch, step, weights: weights.to_vec() })
     }
 
-    /// The weights of the datasets at a step, brought to a sum of 1. None where the order is a list, which
-    /// mixes by itself.
+    /// The weights of the datasets at a step, scaled to a sum of 1. Empty if the order is a list,
+    /// which decides itself what it mixes.
     #[must_use]
     pub fn weights(&self, epoch: u32, step: u64) -> Vec<f64> {
         if self.listed.is_some() {
@@ -247,9 +247,9 @@ impl Sampler {
         self.mixer.weights().at(epoch, step, self.job_step(epoch, step))
     }
 
-    /// Shards in the order in which they are needed from a step on, for each dataset, up to
-    /// `shards_max` each and up to the end of its pass; by their numbers in the manifest. Of a list, those
-    /// of the next few thousand positions up to the end of the epoch.
+    /// For each dataset, the next shards from a step on, in the order of their use, as numbers in
+    /// the manifest: up to `shards_max`, and up to the end of the pass. For a list, the shards of
+    /// the next few thousand positions, up to the end of the epoch.
     ///
     /// # Errors
     /// As [`Sampler::batch_into`].
@@ -337,7 +337,7 @@ impl Sampler {
         }
     }
 
-    /// The coordinates, or the start of the next epoch where they lie beyond the end.
+    /// The coordinates, or the start of the next epoch if they are beyond the end.
     fn next_batch(&self, epoch: u32, step: u64) -> (u32, u64) {
         if step < self.steps_per_epoch(epoch) {
             (epoch, step)

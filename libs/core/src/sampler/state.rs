@@ -75,7 +75,7 @@ pub struct DatasetState {
     pub cursor: Option<u64>,
 }
 
-/// Where the sequence was taken up on other terms; what lies before cannot be made again.
+/// The step from which the sequence has other terms. Earlier batches cannot be made again.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Origin {
@@ -92,12 +92,12 @@ pub struct Origin {
 // === impl State ===
 
 impl State {
-    /// The cursors, where the state has them.
+    /// The cursors, if the state has them.
     pub(super) fn cursors(&self) -> Option<Vec<u64>> {
         self.datasets.iter().map(|dataset| dataset.cursor).collect()
     }
 
-    /// Checks what a state must hold whatever it is compared with.
+    /// Checks the rules that every state must keep, independent of a configuration.
     pub(super) fn validate(&self) -> Result<(), SamplerError> {
         self.problem().map_or(Ok(()), |problem| Err(SamplerError::State { problem }))
     }

@@ -27,7 +27,7 @@ const TEXT_SIZE: f64 = 13.0;
 /// Where titles end and legends begin.
 const HEAD: f64 = 44.0;
 const LEGEND: f64 = 28.0;
-/// Below a plot: numbers of its axis, and what they are.
+/// Below a plot: the numbers of its axis, and their unit.
 const FOOT: f64 = 52.0;
 /// Widths of letters are a matter of the reader's font; few are wider than this share of their size.
 const LETTER: f64 = 0.58;

@@ -1,4 +1,4 @@
-//! Sibling fields: what a batch has of a sample beside its image and its label.
+//! Sibling fields: parts of a sample in the batch, in addition to its image and its label.
 
 mod tensors;
 mod validate;
@@ -11,10 +11,10 @@ use crate::Dtype;
 
 pub use tensors::FieldTensor;
 
-/// Most bytes of a text or of bytes where nothing else is asked for.
+/// Default maximum of the bytes of a text, or of bytes.
 pub const FIELD_BYTES_MAX: u32 = 4096;
 
-/// One sibling field: where it is read from, what it holds, and how the batch names it.
+/// One sibling field: its source, its content, and its name in the batch.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "Map<String, Value>")]
 pub struct FieldSpec {
@@ -99,7 +99,7 @@ pub enum FieldKind {
     Tokens(TokensSpec),
 }
 
-/// A value within a JSON document, and what it is delivered as.
+/// A value within a JSON document, and the type in which it is delivered.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct JsonSpec {
@@ -145,7 +145,7 @@ pub struct TokensSpec {
     /// Path of the `tokenizer.json` on the receiver's host; workers know the file by `sha256`.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub tokenizer: String,
-    /// SHA-256 of that file, in hexadecimal digits; the receiver writes it where it is left out.
+    /// SHA-256 of that file, in hexadecimal digits. The receiver writes it if it is left out.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub sha256: String,
     /// Ids of each sample: longer texts are cut, shorter ones padded.
@@ -153,7 +153,7 @@ pub struct TokensSpec {
     /// `i64` or `i32`.
     #[serde(default = "i64_default")]
     pub dtype: Dtype,
-    /// Type of the mask, 1 where an id is of the text and 0 where it is padding: `bool`, `u8` or `i64`.
+    /// Type of the mask: `bool`, `u8` or `i64`. It is 1 for ids of the text and 0 for padding.
     #[serde(default = "bool_default")]
     pub mask_dtype: Dtype,
     /// The id of padding. Without it the file's own, else 0.
@@ -228,7 +228,8 @@ impl FieldSpec {
         )
     }
 
-    /// Most bytes of a field that differs in size from sample to sample; its tensor has so many for each.
+    /// Maximum bytes of a field whose size differs between samples. Its tensor has this number of
+    /// bytes for each sample.
     #[must_use]
     pub fn bytes_max(&self) -> Option<u32> {
         match &self.kind {
