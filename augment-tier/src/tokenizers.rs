@@ -14,7 +14,7 @@ use tokenizers::{
 
 use crate::error::AugmentError;
 
-/// Most bytes of a `tokenizer.json`. Those of large multilingual models have 35 MB.
+/// Maximum bytes of a `tokenizer.json`. Those of large multilingual models have 35 MB.
 const FILE_BYTES_MAX: u64 = 256 << 20;
 
 /// Tokenizers by the SHA-256 of their files. By default none.

@@ -1,9 +1,9 @@
 //! Delayed scaling of FP8 tensors: the scale of a batch from the largest magnitudes (amaxes) of
 //! batches before it.
 //!
-//! Source of the rule: Transformer Engine `common/recipe/delayed_scaling.cu` and
-//! `pytorch/fp8.py` (`DelayedScaling`, amax_compute_algo "max"). What differs from it is *which*
-//! batches count, and it must: a batch here is a function of its coordinates.
+//! Source of the rule: Transformer Engine `common/recipe/delayed_scaling.cu` and `pytorch/fp8.py` (`DelayedScaling`,
+//! amax_compute_algo "max"). One thing differs: *which* batches count. It must, because a batch here is a function of
+//! its coordinates.
 //!
 //! - The amax of a batch is that of all ranks' values before they are scaled, so that it depends
 //!   neither on scales nor on how many ranks share the batch.
@@ -43,7 +43,7 @@ pub struct AmaxState {
     pub amaxes: Vec<Vec<f64>>,
 }
 
-/// An [`AmaxState`] that is not one of this place and recipe.
+/// An [`AmaxState`] of another position or recipe.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the state's `fp8` {problem}")]
 pub struct AmaxStateError {

@@ -5,9 +5,9 @@
 
 use std::sync::Arc;
 
-/// Most bytes of the entries of one image.
+/// Maximum bytes of the entries of one image.
 pub const ENTRIES_BYTES_MAX: usize = 434;
-/// Most bytes of the entries of one shard. Images beyond have none.
+/// Maximum bytes of the entries of one shard. Images beyond this have no entries.
 pub const SHARD_ENTRIES_BYTES_MAX: usize = 64 << 20;
 
 /// Sample, field, and where the entries end: 32 bits each, lowest byte first.
@@ -69,7 +69,7 @@ impl ShardEntries {
         (start as usize == entries.len()).then_some(Self { bytes })
     }
 
-    /// All of it, for [`ShardEntries::from_bytes`].
+    /// All entries, for [`ShardEntries::from_bytes`].
     #[must_use]
     pub fn as_bytes(&self) -> &[u8] {
         &self.bytes
@@ -174,7 +174,7 @@ mod tests {
         }
     }
 
-    /// Whatever stands there: `of` reads within the bytes, and no more than an image may have.
+    /// For any bytes: `of` reads only within them, and no more than an image may have.
     #[test]
     fn a_changed_byte_is_refused_or_harmless() {
         let bytes = three().as_bytes().to_vec();

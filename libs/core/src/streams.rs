@@ -89,8 +89,8 @@ impl Streams {
 // === impl Stream ===
 
 impl Stream {
-    /// A step that no receiver has ordered when all have heard of it: beyond the foremost by twice what
-    /// receivers have gone on since the first word.
+    /// A step that no receiver has ordered yet when all of them know it. It is ahead of the
+    /// foremost receiver by twice the steps that receivers have made since the first report.
     fn beyond_all(&self) -> u64 {
         let steps = || self.members.values().filter_map(|progress| progress.steps);
         let front = steps().map(|(_, last)| last).max().unwrap_or(0);
@@ -141,7 +141,8 @@ mod tests {
         assert_eq!(from(2, 300, 5), None);
         assert_eq!(from(1, 12, 6), None);
         assert_eq!(from(2, 303, 6), None);
-        // The foremost was at 303 a beat ago; two beats take it 6 steps, and it hears of it in one.
+        // The foremost was at 303 one beat ago. It makes 6 steps in two beats, and learns the
+        // number within one.
         assert_eq!(from(1, 14, 7), Some(303 + 2 * 4 + 1));
         assert_eq!(from(2, 306, 7), Some(312), "the same for all");
         streams.leave(STREAM, 2);

@@ -27,7 +27,7 @@ pub(crate) struct Flags {
     /// Most samples of a shard
     #[arg(long, value_name = "N", default_value_t = 1000)]
     max_samples: usize,
-    /// Most bytes of a shard; k, M and G are thousands, millions and milliards
+    /// Maximum bytes of a shard; k, M and G are thousands, millions and milliards
     #[arg(long, value_name = "BYTES", default_value = "1G", value_parser = parse_bytes)]
     max_bytes: u64,
     /// Puts the images into an order that follows from this number; without it they are sorted

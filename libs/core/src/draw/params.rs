@@ -8,7 +8,7 @@ use crate::recipe::FunctionId;
 /// All that is random about one view of one sample.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ViewParams {
-    /// Number of the base that the view is made of, in place of the image.
+    /// Number of the base from which the view is made, in place of the image.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub base: Option<usize>,
     /// The box that is cut.
@@ -60,7 +60,7 @@ pub struct Padding {
     pub fill: [u8; 3],
 }
 
-/// What lies outside an image, as torchvision's `pad` has it.
+/// The pixels outside an image, as in torchvision's `pad`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PaddingMode {

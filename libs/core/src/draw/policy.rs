@@ -20,7 +20,7 @@ pub struct Layer {
     pub augment: Augment,
     /// Its argument, in the units of that code; 0 if it has none.
     pub value: f64,
-    /// timm's magnitude that the value is made of, from 0 to 10; 0 in torchvision's policies.
+    /// timm's magnitude from which the value follows, from 0 to 10; 0 in torchvision's policies.
     pub level: f64,
 }
 
@@ -59,7 +59,7 @@ pub(super) enum Style {
     Timm,
 }
 
-/// torchvision's choices, in its order; `AutoAugment` has [`Invert`] beside them.
+/// torchvision's choices, in its order; `AutoAugment` also has [`Invert`].
 pub(super) const SPACE: [Augment; 14] = [
     Identity,
     ShearX,

@@ -52,7 +52,8 @@ fn rounded(value: f64) -> f64 {
     written.ok().and_then(|()| text.parse().ok()).unwrap_or(value)
 }
 
-/// A number in decimal digits: sign, one digit, a point, [`PLACES`] digits. No memory of the heap is taken for it.
+/// A number in decimal digits: sign, one digit, a point, [`PLACES`] digits. It allocates no heap
+/// memory.
 struct Digits {
     bytes: [u8; PLACES + 3],
     len: usize,

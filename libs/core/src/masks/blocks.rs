@@ -6,7 +6,7 @@ use super::Draws;
 const TRIES: usize = 10;
 /// Minimum area of a block, in patches, as long as there is room for it.
 const AREA_MIN: f64 = 4.0;
-/// Least height / width; the greatest is its inverse.
+/// Minimum height / width; the greatest is its inverse.
 const ASPECT_MIN: f64 = 0.3;
 
 /// Size of a mask in patches.

@@ -27,7 +27,7 @@ pub trait Draws {
     }
 }
 
-/// The batch that masks are drawn for. World size and workers are not part of it.
+/// The batch for which masks are drawn. World size and workers are not part of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct MaskKey {
     /// Seed of the job.

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::MixPlan;
 use crate::Recipe;
 
-/// Names that a batch with mixing has beside those of its tensors.
+/// Additional names of a batch with mixing.
 const TAKEN: [&str; 3] = ["mixing_partner", "mixing_lam", "mixing_box"];
 /// Largest alpha: samples are mixed half and half beyond it.
 const ALPHA_MAX: f64 = 1000.0;
@@ -20,7 +20,7 @@ pub struct MixSpec {
     pub mixup_alpha: f64,
     /// Alpha of cutmix's Beta(alpha, alpha); 0 is no cutmix.
     pub cutmix_alpha: f64,
-    /// Least and greatest sides of cutmix's box as shares of the image's, in place of an alpha.
+    /// Minimum and maximum sides of cutmix's box as shares of the image's, in place of an alpha.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cutmix_minmax: Option<[f64; 2]>,
     /// Probability that there is any mixing.

@@ -95,7 +95,7 @@ fn place(
             tries = 0;
             match avoided.split_last() {
                 Some((_, fewer)) => avoided = fewer,
-                // The block is too small itself. The published code would not end here.
+                // The block itself is too small. The published code would loop for ever here.
                 None => return (block, found),
             }
         }

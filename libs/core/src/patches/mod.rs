@@ -3,7 +3,7 @@
 //! Drawn for a whole batch, from the batch's own coordinates. So every caller gets the same patches, each time.
 //! Sources: facebookresearch/ijepa `src/masks/multiblock.py`; facebookresearch/mae `models_mae.py`, `random_masking`.
 //!
-//! Deliberately absent: pixels. iBOT's masks are in `masks`, because they go with other outputs.
+//! Deliberately absent: pixels. iBOT's masks are in `masks`, because they have other outputs.
 
 mod blocks;
 mod spec;

@@ -8,7 +8,7 @@ use crate::Recipe;
 const PATCHES_MAX: u32 = 1 << 16;
 /// Largest number of blocks of a kind.
 const BLOCKS_MAX: u32 = 64;
-/// Names that a batch with patches has beside those of its tensors.
+/// Additional names of a batch with patches.
 const TAKEN: [&str; 4] = ["masks_enc", "masks_pred", "patches_keep", "patches_restore"];
 
 /// Options of the patches. The defaults are those of I-JEPA's configurations and of MAE.
@@ -25,13 +25,13 @@ pub struct PatchSpec {
     /// Of `random`: share of the patches that are left out.
     #[serde(default = "ratio_default")]
     pub ratio: f64,
-    /// Of `ijepa`, as all below: least and greatest share of the grid that a context block takes.
+    /// Of `ijepa`, as all below: minimum and maximum share of the grid that a context block takes.
     #[serde(default = "enc_default")]
     pub enc_mask_scale: [f64; 2],
-    /// Least and greatest share of the grid that a target block takes.
+    /// Minimum and maximum share of the grid that a target block takes.
     #[serde(default = "pred_default")]
     pub pred_mask_scale: [f64; 2],
-    /// Least and greatest height / width of a target block.
+    /// Minimum and maximum height / width of a target block.
     #[serde(default = "aspect_default")]
     pub aspect_ratio: [f64; 2],
     /// Context blocks of each image.

@@ -1,4 +1,5 @@
-//! Tensors of other images of a sample, such as masks and depth, cut as the views of an image tensor are.
+//! Tensors of other images of a sample, such as masks and depth. They are cut like the views of an
+//! image tensor.
 
 use serde::{Deserialize, Serialize};
 

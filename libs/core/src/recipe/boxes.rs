@@ -42,7 +42,8 @@ pub struct BoxesSpec {
     /// A sample of more boxes than `boxes_max`: keep the first ones of each view, in place of a bad sample.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub truncate: bool,
-    /// Where in the document the list of the boxes' class numbers is, as a JSON pointer. Empty: there are none.
+    /// JSON pointer to the list of the boxes' class numbers in the document. Empty: there are
+    /// none.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub labels_path: String,
 }
@@ -54,7 +55,7 @@ pub enum BoxFormat {
     /// Left, top, right, bottom.
     #[default]
     Xyxy,
-    /// Left, top, width, height, as COCO has them.
+    /// Left, top, width, height, as in COCO.
     Xywh,
 }
 

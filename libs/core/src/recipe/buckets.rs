@@ -286,7 +286,7 @@ mod tests {
         // Halfway between 1 and 5 / 3 is their geometric mean, 1.29099.
         assert_eq!([nearest(1290, 1000), nearest(1291, 1000)], [0, 1]);
         assert_eq!([nearest(1000, 1290), nearest(1000, 1291)], [0, 2]);
-        // In the middle of two the first one is taken, at all sizes.
+        // Halfway between two sizes the first one is taken, for all sizes.
         let sizes = [[1, 1], [1, 4], [2, 1]];
         assert_eq!(
             nearest_bucket(Extent { width: u32::MAX - 1, height: (u32::MAX - 1) / 2 }, &sizes),

@@ -138,7 +138,7 @@ impl Settled {
     }
 
     fn recipe(&self, dtype: Dtype) -> Recipe {
-        // Cut once at the larger size: the other one is made of that.
+        // Cut once, at the larger size. The smaller one is made from it.
         let base_side = self.global.max(self.gram);
         let has_bases = self.gram > 0 || self.subset;
         let base = BaseSpec { height: base_side, width: base_side, view: self.cut_global() };
@@ -191,7 +191,7 @@ impl Settled {
         self.cut(self.global_scale)
     }
 
-    /// `cut` with the operations that make views of it unlike.
+    /// `cut`, with the operations that make its views differ.
     fn distorted(&self, mut cut: ViewSpec, blur: f64, solarize: bool) -> ViewSpec {
         if !self.shared_jitter {
             cut.ops.extend(colour());

@@ -12,7 +12,8 @@ pub const MX_BLOCK: u32 = 32;
 
 /// Largest window, delay.
 const BATCHES_MAX: u32 = 1024;
-/// Largest margin, in powers of two: less would be left of E4M3's range than its mantissa.
+/// Largest margin, in powers of two. With a larger one, less than the mantissa would be left of
+/// E4M3's range.
 const MARGIN_MAX: u32 = 8;
 
 /// What the scales of FP8 tensors follow from.

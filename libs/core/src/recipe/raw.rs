@@ -10,7 +10,7 @@ pub const RAW_BYTES_MAX: u32 = 1 << 20;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RawSpec {
-    /// Most bytes of a sample; a larger one is a bad sample.
+    /// Maximum bytes of a sample; a larger one is a bad sample.
     pub bytes_max: u32,
 }
 

@@ -23,7 +23,7 @@ pub(super) struct Dataset {
     passes: Vec<Pass>,
 }
 
-/// The sequence of samples that a dataset gives in one epoch: over all ranks, or for one of them.
+/// The sequence of a dataset's samples in one epoch: over all ranks, or for one of them.
 #[derive(Debug)]
 pub(super) struct Sequence<'a> {
     dataset: &'a mut Dataset,

@@ -48,12 +48,11 @@ use weights::Weights;
 /// Memory: 36 bytes a shard at most, whatever the number of samples; with several datasets also
 /// up to 2048 snapshots of their cursors. A list takes what [`OrderList`] says.
 ///
-/// Time: with one dataset or with a list, any batch costs the same. With several datasets, those of a batch are
-/// drawn for all its positions, over all ranks, at about ten nanoseconds each. The next batch
-/// costs just that. A jump ahead costs it for every step between, a jump back for at most
-/// `max(16, steps walked / 512)` steps, because cursors are kept at so many steps; after a resume
-/// the state's cursors are such a place. The first batch of a pass costs a shuffle of its shards, and
-/// with groups the first batch of an epoch a walk through its row of the list.
+/// Time: with one dataset or with a list, any batch costs the same. With several datasets, those of a batch are drawn
+/// for all its positions, over all ranks, at about ten nanoseconds each. The next batch costs only this. A jump ahead
+/// costs it for every step between. A jump back costs it for at most `max(16, steps walked / 512)` steps, because
+/// cursors are kept at such distances; the state of a resume is also such a place. The first batch of a pass also
+/// costs a shuffle of its shards. With groups, the first batch of an epoch costs a walk through its row of the list.
 #[derive(Clone, Debug)]
 pub struct Sampler {
     config: SamplerConfig,
@@ -76,7 +75,7 @@ pub struct BatchPlan {
     pub first: u64,
     /// Samples of this step over all ranks.
     pub global_samples: u64,
-    /// The group of its samples; none where the order has no groups.
+    /// The group of its samples; `None` if the order has no groups.
     pub group: Option<u32>,
     /// The samples in order; never empty, and as many as the configured batch except in a short
     /// last one.

@@ -56,7 +56,8 @@ pub struct State {
     /// Identity of the recipe.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recipe: Option<Digest>,
-    /// What delayed FP8 scales of the rest of the epoch follow from. The sampler passes it over.
+    /// The data from which delayed FP8 scales of the rest of the epoch follow. The sampler ignores
+    /// it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fp8: Option<AmaxState>,
 }

@@ -20,15 +20,15 @@ pub const FIELD_BYTES_MAX: u32 = 4096;
 pub struct FieldSpec {
     /// Name of the tensor, an identifier; an attribute of the batch in Python.
     pub name: String,
-    /// Field of the sample, `|` between alternatives, as `receiver.image_field` has it. Where it is left
-    /// out, the name.
+    /// Field of the sample, `|` between alternatives, as in `receiver.image_field`. Default: the
+    /// name.
     pub field: String,
     /// What the field holds.
     #[serde(flatten)]
     pub kind: FieldKind,
 }
 
-/// What a field holds, and the tensors that a batch of `B` samples gets of it.
+/// Content of a field, and its tensors in a batch of `B` samples.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum FieldKind {
@@ -76,7 +76,7 @@ pub enum FieldKind {
     },
     /// Bytes as they are: `u8[B, bytes_max]`, zero after them, and `NAME_sizes`, `i64[B]`.
     Bytes {
-        /// Most bytes; a longer field is a bad sample.
+        /// Maximum bytes; a longer field is a bad sample.
         #[serde(default = "bytes_max_default")]
         bytes_max: u32,
         /// Cuts a longer field instead.
@@ -85,7 +85,7 @@ pub enum FieldKind {
     },
     /// Text in UTF-8, as [`FieldKind::Bytes`].
     Text {
-        /// Most bytes; a longer text is a bad sample.
+        /// Maximum bytes; a longer text is a bad sample.
         #[serde(default = "bytes_max_default")]
         bytes_max: u32,
         /// Cuts a longer text instead, between two characters.
@@ -114,7 +114,7 @@ pub struct JsonSpec {
     /// Shape of an array.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shape: Option<Vec<u32>>,
-    /// Most bytes of a text; a longer one is a bad sample.
+    /// Maximum bytes of a text; a longer one is a bad sample.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bytes_max: Option<u32>,
     /// Cuts a longer text instead, between two characters.
@@ -162,7 +162,7 @@ pub struct TokensSpec {
     /// Whether the file's special tokens are added, as `[CLS]` and `[SEP]`.
     #[serde(default = "yes")]
     pub special_tokens: bool,
-    /// Most bytes of a text; a longer one is a bad sample.
+    /// Maximum bytes of a text; a longer one is a bad sample.
     #[serde(default = "bytes_max_default")]
     pub bytes_max: u32,
 }
@@ -253,8 +253,8 @@ impl FieldSpec {
 // === impl Recipe ===
 
 impl Recipe {
-    /// The fields that a worker reads beside a sample's image and label, `|` between alternatives: each
-    /// once, in the order in which the recipe names them first.
+    /// The fields that a worker reads in addition to a sample's image and label, `|` between
+    /// alternatives: each once, in the order of their first mention in the recipe.
     #[must_use]
     pub fn sibling_fields(&self) -> Vec<&str> {
         let mut names: Vec<&str> = Vec::new();

@@ -127,7 +127,7 @@ impl Listed {
         }
     }
 
-    /// The group of the sample at a position of an epoch; none where the list has no groups.
+    /// The group of the sample at a position of an epoch; `None` if the list has no groups.
     pub(in super::super) fn group(&mut self, epoch: u32, position: u64) -> Option<u32> {
         let list = Arc::clone(&self.list);
         let ListKind::Numbers { groups: Some(groups), .. } = &list.kind else { return None };
