@@ -117,7 +117,7 @@ impl Course {
         keep_place(&self.receiver, shutdown)
     }
 
-    /// As [`Course::go`], beside others: whether it came to its end.
+    /// As [`Course::go`], but next to others. Returns whether it came to its end.
     fn go_alone(&mut self, shutdown: &Shutdown) -> bool {
         let ended = self.go(shutdown);
         if let Err(error) = &ended {

@@ -1,4 +1,4 @@
-//! What verbs that take batches as a training rank would have in common.
+//! Shared code of the verbs that take batches as a training rank would.
 
 use std::time::Duration;
 

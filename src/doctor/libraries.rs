@@ -53,7 +53,7 @@ fn for_gpu(gpu: bool) -> Vec<Check> {
     checks
 }
 
-/// The compiler of kernels, as the program looks for it: one whose machine code the driver takes.
+/// The compiler of kernels. As in the program, it must make machine code that the driver accepts.
 fn compiler(gpu: bool) -> Check {
     let remedy = "pip install nvidia-cuda-nvrtc, and put its folder `lib` on LD_LIBRARY_PATH; without it \
                   the processor augments, unless augment.cuda_cache_dir has the kernels already";

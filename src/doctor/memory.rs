@@ -5,7 +5,7 @@ use headwater_transport::LinkKind;
 
 use crate::doctor::{Check, Patient, gigabytes};
 
-/// Descriptors that a process has beside those that are counted: listeners, logs, gRPC.
+/// Descriptors of a process that are not counted separately: listeners, logs, gRPC.
 const OTHER_FILES: u64 = 256;
 /// Descriptors of one session of a worker: control stream, link, and one in passing.
 const FILES_PER_SESSION: u64 = 3;

@@ -91,7 +91,7 @@ async fn place(access: &Access, tier: Tier, key: &str, address: &str) -> Check {
     }
 }
 
-/// A check for each dataset that the storage tier is to serve.
+/// A check for each dataset that the storage tier should serve.
 async fn served(loaded: &Loaded, nodes: Vec<String>, wanted: &[&DatasetEntry]) -> Vec<Check> {
     let config = StorageClientConfig {
         nodes,

@@ -93,7 +93,8 @@ impl ImageHeaders<'_> {
         Ok(all)
     }
 
-    /// Width and height of each image of a shard, as headers say; none of those that cannot be read.
+    /// Width and height of each image of a shard, from its header; `None` for images that cannot
+    /// be read.
     fn extents(&self, place: &ShardPlace<'_>, handle: &Handle) -> Result<Vec<Option<Extent>>> {
         let ShardPlace { manifest, shard } = *place;
         let samples = manifest.shards()[shard as usize].samples;

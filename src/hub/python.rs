@@ -155,8 +155,8 @@ fn nested(
     Ok(())
 }
 
-/// Each name as Python can write it. A name that is an identifier already keeps it, so that
-/// `a_b` stays what it is when an `a-b` comes beside it.
+/// Each name as Python can write it. A name that is already an identifier does not change, so
+/// `a_b` keeps its name when an `a-b` is added.
 fn identifiers(names: &[&str]) -> BTreeMap<String, String> {
     let mut used: BTreeSet<String> = BTreeSet::new();
     let mut found = BTreeMap::new();

@@ -184,7 +184,7 @@ impl Rules {
 }
 
 /// Samples of a shard. If one of them cannot be read, they are read one by one, so that the others
-/// still come.
+/// are still checked.
 fn read(
     shard: &IndexedShard,
     range: Range<u32>,

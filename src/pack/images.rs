@@ -21,7 +21,7 @@ const DIGEST_DIGITS: usize = 16;
 #[derive(Debug, Default)]
 pub(crate) struct Images {
     pub(crate) images: Vec<Image>,
-    /// Names of the classes; the place is the label. Empty: there are no labels.
+    /// Names of the classes; the position is the label. Empty: there are no labels.
     pub(crate) classes: Vec<String>,
     /// Files that are no images by their names.
     pub(crate) left_out: Vec<PathBuf>,

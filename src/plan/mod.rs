@@ -1,4 +1,4 @@
-//! What a batch will hold, computed beside the tiers by the code that they compute it with.
+//! The content of a batch, computed without the tiers, but with the tiers' code.
 
 pub(crate) mod render;
 
@@ -281,7 +281,7 @@ impl Planner {
     }
 }
 
-/// The recipe as a receiver has it, and the tokenizers that it or the workers' section names.
+/// The recipe of the receiver, and the tokenizers that it or the workers' section names.
 fn tokenized(config: &Config) -> Result<(Recipe, Tokenizers)> {
     let mut recipe = config.recipe.recipe()?;
     let mut paths = config.augment.tokenizers.clone();

@@ -36,7 +36,7 @@ impl FileOutlet {
         self.series.path(job_step).is_some()
     }
 
-    /// Writes a batch; its bytes in the file, or none where the series has ended.
+    /// Writes a batch. Returns its bytes in the file, or `None` if the series has ended.
     ///
     /// # Errors
     /// The file is there already and no stream is resumed; the file system refuses.
@@ -68,7 +68,7 @@ fn write_whole(path: &Path, chunks: &[Chunk]) -> std::io::Result<u64> {
         Ok(metadata.len())
     });
     if named.is_err() {
-        // Of a disk that is full it would keep a bit more.
+        // On a full disk, it would keep some more space.
         let _ = fs::remove_file(&temporary);
     }
     let bytes = named?;

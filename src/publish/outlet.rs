@@ -27,7 +27,7 @@ impl Outlet {
     /// Binds, connects, or makes the folder. `resumes`: batches may have been taken before.
     ///
     /// # Errors
-    /// An address in use, or that is none of this host; a folder that cannot be made.
+    /// The address is in use or is not one of this host's, or the folder cannot be made.
     pub(super) fn open(
         context: &zmq::Context,
         address: &Address,
@@ -74,7 +74,7 @@ impl Outlet {
         }
     }
 
-    /// Whether a batch would be taken at once.
+    /// Whether it would take a batch without waiting.
     ///
     /// # Errors
     /// ZeroMQ refuses.
@@ -93,8 +93,8 @@ impl Outlet {
         }
     }
 
-    /// Takes a batch; its bytes, or none where the client went away meanwhile: then another one has to
-    /// get it.
+    /// Takes a batch. Returns its bytes, or `None` if the client went away meanwhile: then another
+    /// client must get it.
     ///
     /// # Errors
     /// ZeroMQ or the file system refuses; a number does not fit its type.

@@ -21,7 +21,7 @@ pub(crate) struct Stream {
 /// One stream for all addresses, or one for each.
 ///
 /// # Errors
-/// A port that each receiver would have to listen on.
+/// Each receiver would have to listen on the same port.
 pub(crate) fn streams(
     pace: Pace,
     addresses: Vec<Address>,

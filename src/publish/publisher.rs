@@ -104,7 +104,7 @@ impl Publisher {
         self.outlets.iter().any(|outlet| outlet.takes(job_step))
     }
 
-    /// Hands a batch to every address, to each as soon as it has room. Blocks while a `push`
+    /// Hands a batch to every address, as soon as the address has room. Blocks while a `push`
     /// client's queue is full; a process that is asked to end waits for `publish.linger_ms` more.
     ///
     /// # Errors
@@ -148,7 +148,7 @@ impl Publisher {
         }
     }
 
-    /// Offers a batch to outlets; those that have no room for it.
+    /// Offers a batch to outlets. Returns those without room for it.
     fn offer(&mut self, places: Vec<usize>, batch: &Batch, job_step: u64) -> Result<Vec<usize>> {
         let mut full = Vec::new();
         for place in places {

@@ -31,7 +31,7 @@ const TOPICS_MAX: usize = 1024;
 const CLIENT_MESSAGE_MAX_BYTES: i64 = 1024;
 /// Subscriptions of one client that wait to be noticed; beyond them its connection waits.
 const UNNOTICED_MAX: i32 = 64;
-/// Subscriptions noticed at one look: the rest is left to the next.
+/// Subscriptions that are read at one look. The next look reads the rest.
 const NOTICED_MAX: usize = 65_536;
 /// Time for ZeroMQ to free an address that was closed.
 const FREED_MAX: Duration = Duration::from_secs(5);
@@ -51,7 +51,7 @@ pub(super) struct SocketOutlet {
     pub(super) subscriptions: u32,
 }
 
-/// What a socket is made of.
+/// Settings of a socket.
 struct Settings {
     context: zmq::Context,
     kind: Kind,
@@ -102,7 +102,7 @@ impl SocketOutlet {
     /// Binds or connects.
     ///
     /// # Errors
-    /// An address in use, or that is none of this host.
+    /// The address is in use, or is not one of this host's.
     pub(super) fn open(
         context: &zmq::Context,
         address: &SocketAddress,
@@ -205,14 +205,14 @@ impl SocketOutlet {
         })
     }
 
-    /// Whether a batch would be taken at once.
+    /// Whether it would take a batch without waiting.
     pub(super) fn has_room(&self) -> Result<bool> {
         let events = self.socket.get_events().with_context(|| self.name.clone())?;
         Ok(self.drops() || events.contains(PollEvents::POLLOUT))
     }
 
-    /// Hands a batch to the clients' queues; its bytes, or none where the client went away
-    /// meanwhile: then another one has to get it.
+    /// Hands a batch to the clients' queues. Returns its bytes, or `None` if the client went away
+    /// meanwhile: then another client must get it.
     ///
     /// # Errors
     /// ZeroMQ refuses.
@@ -279,7 +279,7 @@ mod tests {
     fn subscriber(context: &zmq::Context, endpoint: &str) -> Socket {
         let socket = context.socket(SocketType::SUB).expect("a socket");
         socket.set_linger(0).expect("set");
-        // A client of ZeroMQ would drop its own flood beyond a thousand.
+        // A ZeroMQ client drops its own messages beyond a thousand.
         socket.set_sndhwm(0).expect("set");
         socket.connect(endpoint).expect("connected");
         socket.set_subscribe(b"").expect("subscribed");

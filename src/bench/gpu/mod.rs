@@ -35,7 +35,7 @@ fn operations() -> Vec<Step> {
 /// to wait for is not measured.
 ///
 /// # Errors
-/// The first of one of them fails.
+/// One of them fails; the first error is returned.
 fn begun<T: Send, E: Send>(
     workers: Vec<T>,
     first: impl Fn(&mut T) -> Result<(), E> + Sync,

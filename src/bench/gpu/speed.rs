@@ -16,7 +16,7 @@ use headwater_core::Recipe;
 use super::rows::{PartInMemory, key};
 use super::{Gpu, PART_SAMPLES, begun, operations};
 
-/// What renders, and what decodes for it.
+/// The device that renders, and the one that decodes for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Side {
     Processor,

@@ -33,7 +33,7 @@ pub(crate) struct WorkerPlan {
     pub(crate) tls: Option<ConnectTls>,
     /// Its RDMA port.
     pub(crate) rdma_port: RdmaPort,
-    /// Queue pairs of the rdma link; as many has `ib_write_bw`.
+    /// Queue pairs of the rdma link, and of `ib_write_bw`.
     pub(crate) rdma_queue_pairs: u32,
 }
 

@@ -23,7 +23,8 @@ pub(crate) struct Figures {
 pub(crate) struct Report {
     /// Bytes of one batch.
     pub(crate) batch_bytes: u64,
-    /// In the order of [`Way::ALL`], one entry a round; without those that were not measured.
+    /// In the order of [`Way::ALL`], with one entry per round. Ways that were not measured are
+    /// left out.
     pub(crate) ways: Vec<(Way, Vec<Figures>)>,
     /// What the programs that others wrote were made to do.
     pub(crate) compared: Vec<(Way, String)>,

@@ -160,12 +160,12 @@ fn not_understood(name: &str, said: &str) -> io::Error {
     io::Error::other(format!("{name} prints no figures that are understood: {}", said.trim()))
 }
 
-/// A port that was free a moment ago: both programs want a number.
+/// A port that was free a moment ago: both programs need its number.
 fn free_port() -> io::Result<u16> {
     Ok(TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port())
 }
 
-/// By the kernel's table: a connection to try would be taken for the caller's.
+/// Looks it up in the kernel's table: a trial connection would be taken for the caller's.
 fn listens(port: u16) -> io::Result<bool> {
     let own = format!(":{port:04X}");
     for table in ["/proc/net/tcp", "/proc/net/tcp6"] {

@@ -95,7 +95,8 @@ fn storage(is_quick: bool) -> Piece {
 }
 
 fn pipeline(recipe: &str, threads: usize, is_quick: bool) -> Piece {
-    // So that a round takes as long on many threads as on one, and its start is a small part of it.
+    // A round then takes the same time on many threads as on one, and its start is only a small
+    // part.
     let epochs = threads * if is_quick { 4 } else { 12 };
     let rounds = if is_quick { "3" } else { "5" };
     let (preset, count) = (format!("recipe.preset={recipe}"), threads.to_string());

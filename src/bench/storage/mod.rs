@@ -72,7 +72,7 @@ struct Read {
 // === impl Way ===
 
 impl Way {
-    /// In the order in which a round takes them.
+    /// In the order of a round.
     const ALL: [Self; 4] = [Self::Map, Self::File, Self::Cache, Self::Grpc];
 
     /// As tables and JSON have it.

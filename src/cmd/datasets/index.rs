@@ -35,7 +35,7 @@ enum Outcome {
     Written,
     /// It is there and of this shard.
     UpToDate,
-    /// It fits, and is no DALI v1.2: some other program wants it so.
+    /// It fits and is not a DALI v1.2 index: another program needs this form.
     OtherForm,
     /// The shard is broken.
     Broken(StorageError),

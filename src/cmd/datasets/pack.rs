@@ -27,7 +27,7 @@ pub(crate) struct Flags {
     /// Most samples of a shard
     #[arg(long, value_name = "N", default_value_t = 1000)]
     max_samples: usize,
-    /// Maximum bytes of a shard; k, M and G are thousands, millions and milliards
+    /// Most bytes of a shard; k, M and G are thousands, millions and milliards
     #[arg(long, value_name = "BYTES", default_value = "1G", value_parser = parse_bytes)]
     max_bytes: u64,
     /// Puts the images into an order that follows from this number; without it they are sorted
@@ -101,7 +101,7 @@ pub(super) fn run(config: &Config, flags: &Flags, screen: &Screen) -> Result<()>
     Ok(())
 }
 
-/// Shards of another run would be taken for this one's.
+/// Shards of another run would be taken for shards of this run.
 fn check_out(folder: &Path, out: &Path) -> Result<()> {
     let (place, folder) = (out.display(), folder.canonicalize()?);
     let parents = std::path::absolute(out)?;

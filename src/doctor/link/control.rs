@@ -71,7 +71,7 @@ pub(super) struct Offered {
 pub(super) enum Ask {
     /// Parts on their way.
     Round(Round),
-    /// What a connecting link says to the other end of it; an [`Answered`] comes back.
+    /// A connecting link's message to its other end, which answers with an [`Answered`].
     Link {
         /// Which of the offered links, by its place in the list.
         link: usize,
@@ -83,7 +83,7 @@ pub(super) enum Ask {
 #[derive(Debug, Deserialize, Serialize)]
 pub(super) struct Answered(pub(super) Vec<u8>);
 
-/// Parts that the serving side is to expect.
+/// Parts that the serving side must expect.
 #[derive(Clone, Copy, Debug, Deserialize, Serialize)]
 pub(super) struct Round {
     /// Which of the offered links, by its place in the list.

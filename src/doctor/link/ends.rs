@@ -156,7 +156,7 @@ pub(super) fn rates(machine: &Machine, peer: IpAddr, choice: &RdmaPort) -> Rates
     Rates { tcp, rdma }
 }
 
-/// A word for this host and this boot of it.
+/// A word that identifies this host and its current boot.
 pub(super) fn host() -> String {
     headwater_storage_client::host_id().to_owned()
 }

@@ -11,7 +11,7 @@ const READ_BYTES: &str = "headwater_storage_read_bytes_total";
 /// Counted by a node that is asked over gRPC.
 const SERVED_SAMPLES: &str = "headwater_storage_served_samples_total";
 const SERVED_BYTES: &str = "headwater_storage_served_bytes_total";
-/// The label of the node cache; workers may have a cache of decoded images beside it.
+/// The label of the node cache. Workers may also have a cache of decoded images.
 const NODE_CACHE: (&str, &str) = ("cache", "node");
 const HITS: &str = "headwater_cache_hits_total";
 const MISSES: &str = "headwater_cache_misses_total";

@@ -1,9 +1,9 @@
 //! Plots as SVG: horizontal bars, and lines over counts.
 //!
-//! The writer is our own because the crates looked at draw on bitmaps as well and bring fonts for it
-//! (plotters), or start a browser or a JavaScript engine (charming, plotly), and none of them writes what
-//! these plots need: colours by `prefers-color-scheme`, and a title and a description for screen readers.
-//! Text is left to the reader's own font, so room for it is estimated, generously.
+//! The writer is our own. The crates that we looked at bring fonts for bitmaps (plotters), or
+//! start a browser or a JavaScript engine (charming, plotly). None of them writes what these plots
+//! need: colours by `prefers-color-scheme`, and a title and a description for screen readers. Text
+//! has the reader's own font, so its width is estimated generously.
 //!
 //! Deliberately absent: scripts, resources from elsewhere, and whatever is measured.
 
