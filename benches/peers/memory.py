@@ -128,7 +128,7 @@ def markdown(result):
     lines = [f"| {' | '.join(head)} |", "| --- " * len(head) + "|"]
     for row in result["loaders"].values():
         sizes = " | ".join(f"{row[key]:.0f}" for key in ("first_mb", "last_mb", "most_mb"))
-        slope = f"{row['growth_mb_h']:.0f} ± {row['growth_error_mb_h']:.0f}"
+        slope = f"{row['growth_mb_h']:.1f} ± {row['growth_error_mb_h']:.1f}"
         lines.append(
             f"| {row['title']} | {row['minutes']:.1f} | {row['batches']} | {row['processes']} | {sizes} | {slope} |"
         )
