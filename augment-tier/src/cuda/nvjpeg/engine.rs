@@ -11,16 +11,18 @@ use super::library::{Image, OUTPUT_RGBI, Opaque, SUBSAMPLING_444, Status};
 use super::{Codec, CodecError, Hint, Placed};
 use crate::decode::coded::Checker;
 
+/// Sizes of batches whose states are kept: each has memory of the device, about 70 MB for photos.
+const STATES_MAX: usize = 4;
+
 /// The engines, on one stream of a GPU. The library allocates their memory itself, and calls no allocator of
 /// the handle's.
 pub(super) struct Engine {
-    state: Made,
+    /// States with the numbers of images of the batches that they are prepared for; the one used last is the last.
+    states: Vec<(usize, Made)>,
     parser: Parser,
     checker: Checker,
     /// The GPU's stream, `cudaStream_t`.
     cuda_stream: *mut c_void,
-    /// Images of the batch that the state is prepared for; 0: of none.
-    batch: usize,
     hint: Hint,
     handle: Arc<Handle>,
 }
@@ -39,25 +41,42 @@ impl Engine {
         cuda_stream: *mut c_void,
         hint: Hint,
     ) -> Result<Self, CodecError> {
-        let library = &handle.library;
-        let create = |to: *mut Opaque| {
-            // SAFETY: the handle is alive, and the place is ours.
-            unsafe { (library.state_create)(handle.get(), to) }
-        };
-        // SAFETY: the functions belong together.
-        let state = unsafe { Handle::make("make a state", create, library.state_destroy)? };
         let parser = Parser::new(&handle)?;
         let checker = Checker::default();
-        Ok(Self { state, parser, checker, cuda_stream, batch: 0, hint, handle })
+        Ok(Self { states: Vec::new(), parser, checker, cuda_stream, hint, handle })
     }
 
-    /// Makes the state ready for a batch of so many, unless it is.
-    fn ready(&mut self, images: usize) -> Result<(), CodecError> {
-        if self.batch == images {
-            return Ok(());
+    /// A state that is ready for a batch of so many. Batches of few sizes come by turns, and making a state ready
+    /// takes memory of the device anew: so each size keeps its own, until there are too many.
+    fn ready(&mut self, images: usize) -> Result<Opaque, CodecError> {
+        if let Some(at) = self.states.iter().position(|(batch, _)| *batch == images) {
+            let state = self.states.remove(at);
+            self.states.push(state);
+        } else {
+            let unprepared = self.states.iter().position(|(batch, _)| *batch == 0);
+            let state = match (unprepared, self.states.len()) {
+                (Some(at), _) => self.states.remove(at).1,
+                (None, STATES_MAX) => self.states.remove(0).1,
+                _ => self.state()?,
+            };
+            self.prepare(&state, images)?;
+            self.states.push((images, state));
         }
-        self.batch = 0;
-        let (handle, state, count) = (self.handle.get(), self.state.get(), images as c_int);
+        Ok(self.states.last().expect("pushed above").1.get())
+    }
+
+    fn state(&self) -> Result<Made, CodecError> {
+        let library = &self.handle.library;
+        let create = |to: *mut Opaque| {
+            // SAFETY: the handle is alive, and the place is ours.
+            unsafe { (library.state_create)(self.handle.get(), to) }
+        };
+        // SAFETY: the functions belong together.
+        unsafe { Handle::make("make a state", create, library.state_destroy) }
+    }
+
+    fn prepare(&self, state: &Made, images: usize) -> Result<(), CodecError> {
+        let (handle, state, count) = (self.handle.get(), state.get(), images as c_int);
         // Called even without a hint, as then the library keeps its memory in a pool.
         let Hint { width, height } = self.hint;
         let (width, height) = (width.max(1) as c_int, height.max(1) as c_int);
@@ -68,10 +87,8 @@ impl Engine {
             check("prepare a batch", status)?;
             let ahead = library.batch_preallocate;
             let status = ahead(handle, state, count, width, height, SUBSAMPLING_444, OUTPUT_RGBI);
-            check("take memory ahead", status)?;
+            check("take memory ahead", status)
         }
-        self.batch = images;
-        Ok(())
     }
 }
 
@@ -93,11 +110,11 @@ impl Codec for Engine {
         if images.is_empty() {
             return Ok(());
         }
-        self.ready(images.len())?;
+        let state = self.ready(images.len())?;
         let bytes: Vec<*const u8> = images.iter().map(|image| image.encoded.as_ptr()).collect();
         let lengths: Vec<usize> = images.iter().map(|image| image.encoded.len()).collect();
         let mut places: Vec<Image> = images.iter().map(place).collect();
-        let (handle, state) = (self.handle.get(), self.state.get());
+        let handle = self.handle.get();
         // SAFETY: handle and state are alive; all three lists have as many elements as the batch was
         // prepared for. The bytes and the places on the device outlive the stream's work: the contract
         // of `Codec::decode`. The library copies the lists themselves.
@@ -107,8 +124,8 @@ impl Codec for Engine {
             decode(handle, state, bytes, lengths, places.as_mut_ptr(), self.cuda_stream)
         };
         if status != Status::SUCCESS {
-            // A batch that failed must be prepared anew.
-            self.batch = 0;
+            // After a batch that failed it must be prepared anew.
+            self.states.last_mut().expect("ready for the batch").0 = 0;
         }
         check("decode a batch", status)
     }
