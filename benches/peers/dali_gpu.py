@@ -95,7 +95,7 @@ class Ours:
     def images_per_second(self, seconds):
         command = [*self.command, "--seconds", str(round(seconds))]
         ran = subprocess.run(command, capture_output=True, text=True)
-        found = re.search(rf"^\| {self.row} \| *(\d+) \|$", ran.stdout, re.MULTILINE)
+        found = re.search(rf"^\| whole back end, {self.row} \| *(\d+) \|$", ran.stdout, re.MULTILINE)
         if ran.returncode != 0 or not found:
             raise RuntimeError(f"{' '.join(command)}: {ran.stderr.strip() or ran.stdout}")
         return float(found.group(1))

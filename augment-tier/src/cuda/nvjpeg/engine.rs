@@ -11,14 +11,16 @@ use super::library::{Image, OUTPUT_RGBI, Opaque, SUBSAMPLING_444, Status};
 use super::{Codec, CodecError, Hint, Placed};
 use crate::decode::coded::Checker;
 
-/// Sizes of batches whose states are kept: each has memory of the device, about 70 MB for photos.
-const STATES_MAX: usize = 4;
+/// Images of a batch at most: two to the power of this.
+const BATCH_LOG2_MAX: usize = 6;
 
 /// The engines, on one stream of a GPU. The library allocates their memory itself, and calls no allocator of
 /// the handle's.
 pub(super) struct Engine {
-    /// States with the numbers of images of the batches that they are prepared for; the one used last is the last.
-    states: Vec<(usize, Made)>,
+    /// States for batches of 1, 2, 4 images and so on, once they are prepared.
+    states: [Option<Made>; BATCH_LOG2_MAX + 1],
+    /// States that are destroyed when the stream is idle.
+    spoilt: Vec<Made>,
     parser: Parser,
     checker: Checker,
     /// The GPU's stream, `cudaStream_t`.
@@ -43,26 +45,21 @@ impl Engine {
     ) -> Result<Self, CodecError> {
         let parser = Parser::new(&handle)?;
         let checker = Checker::default();
-        Ok(Self { states: Vec::new(), parser, checker, cuda_stream, hint, handle })
+        Ok(Self { states: Default::default(), spoilt: Vec::new(), parser, checker, cuda_stream, hint, handle })
     }
 
-    /// A state that is ready for a batch of so many. Batches of few sizes come by turns, and making a state ready
-    /// takes memory of the device anew: so each size keeps its own, until there are too many.
-    fn ready(&mut self, images: usize) -> Result<Opaque, CodecError> {
-        if let Some(at) = self.states.iter().position(|(batch, _)| *batch == images) {
-            let state = self.states.remove(at);
-            self.states.push(state);
-        } else {
-            let unprepared = self.states.iter().position(|(batch, _)| *batch == 0);
-            let state = match (unprepared, self.states.len()) {
-                (Some(at), _) => self.states.remove(at).1,
-                (None, STATES_MAX) => self.states.remove(0).1,
-                _ => self.state()?,
-            };
-            self.prepare(&state, images)?;
-            self.states.push((images, state));
-        }
-        Ok(self.states.last().expect("pushed above").1.get())
+    /// A state that is ready for a batch of 2 to the power of `log2` images. Making one ready takes memory of the device
+    /// anew, which may take longer than to decode: so each size has its own.
+    fn ready(&mut self, log2: usize) -> Result<Opaque, CodecError> {
+        let state = match self.states[log2].take() {
+            Some(state) => state,
+            None => {
+                let state = self.state()?;
+                self.prepare(&state, 1 << log2)?;
+                state
+            }
+        };
+        Ok(self.states[log2].insert(state).get())
     }
 
     fn state(&self) -> Result<Made, CodecError> {
@@ -90,6 +87,28 @@ impl Engine {
             check("take memory ahead", status)
         }
     }
+
+    /// Decodes 2 to the power of `log2` images.
+    fn decode_batch(&mut self, images: &[Placed<'_>], log2: usize) -> Result<(), CodecError> {
+        let state = self.ready(log2)?;
+        let bytes: Vec<*const u8> = images.iter().map(|image| image.encoded.as_ptr()).collect();
+        let lengths: Vec<usize> = images.iter().map(|image| image.encoded.len()).collect();
+        let mut places: Vec<Image> = images.iter().map(place).collect();
+        let handle = self.handle.get();
+        // SAFETY: handle and state are alive; all three lists have as many elements as the batch was
+        // prepared for. The bytes and the places on the device outlive the stream's work: the contract
+        // of `Codec::decode`. The library copies the lists themselves.
+        let status = unsafe {
+            let (bytes, lengths) = (bytes.as_ptr(), lengths.as_ptr());
+            let decode = self.handle.library.batch_decode;
+            decode(handle, state, bytes, lengths, places.as_mut_ptr(), self.cuda_stream)
+        };
+        if status != Status::SUCCESS {
+            // What a state is after a batch that failed, nobody says. The stream may still use its memory.
+            self.spoilt.extend(self.states[log2].take());
+        }
+        check("decode a batch", status)
+    }
 }
 
 impl Codec for Engine {
@@ -106,27 +125,16 @@ impl Codec for Engine {
         Ok(taken && self.checker.is_whole(encoded))
     }
 
+    /// In batches of few sizes: an image's pixels do not depend on the others of its batch.
     fn decode(&mut self, images: &[Placed<'_>]) -> Result<(), CodecError> {
-        if images.is_empty() {
-            return Ok(());
+        self.spoilt.clear();
+        let mut rest = images;
+        while !rest.is_empty() {
+            let log2 = (rest.len().ilog2() as usize).min(BATCH_LOG2_MAX);
+            let (batch, later) = rest.split_at(1 << log2);
+            self.decode_batch(batch, log2)?;
+            rest = later;
         }
-        let state = self.ready(images.len())?;
-        let bytes: Vec<*const u8> = images.iter().map(|image| image.encoded.as_ptr()).collect();
-        let lengths: Vec<usize> = images.iter().map(|image| image.encoded.len()).collect();
-        let mut places: Vec<Image> = images.iter().map(place).collect();
-        let handle = self.handle.get();
-        // SAFETY: handle and state are alive; all three lists have as many elements as the batch was
-        // prepared for. The bytes and the places on the device outlive the stream's work: the contract
-        // of `Codec::decode`. The library copies the lists themselves.
-        let status = unsafe {
-            let (bytes, lengths) = (bytes.as_ptr(), lengths.as_ptr());
-            let decode = self.handle.library.batch_decode;
-            decode(handle, state, bytes, lengths, places.as_mut_ptr(), self.cuda_stream)
-        };
-        if status != Status::SUCCESS {
-            // After a batch that failed it must be prepared anew.
-            self.states.last_mut().expect("ready for the batch").0 = 0;
-        }
-        check("decode a batch", status)
+        Ok(())
     }
 }
