@@ -282,6 +282,10 @@ impl<R: RowBytes> ViewSink for RowSink<'_, R> {
         self.row.device_region(self.plan.first_region[tensor] + view, pins)
     }
 
+    fn device_summed(&mut self, tensor: usize, view: usize, sum: u64) {
+        self.row.device_summed(self.plan.first_region[tensor] + view, sum);
+    }
+
     fn block_scales(&mut self, tensor: usize, view: usize) -> &mut [u8] {
         let views = self.plan.recipe.tensors[tensor].views.len();
         self.row.region_mut(self.plan.first_region[tensor] + views + view)
@@ -362,7 +366,8 @@ mod tests {
         let row = |position: usize| {
             let cut =
                 |part: &Vec<u8>| part.chunks_exact(part.len() / 3).nth(position).unwrap().to_vec();
-            xxhash_rust::xxh3::xxh3_64(&parts.iter().flat_map(cut).collect::<Vec<u8>>())
+            let sums = parts.iter().map(cut).map(|bytes| xxhash_rust::xxh3::xxh3_64(&bytes));
+            xxhash_rust::xxh3::xxh3_64(&sums.flat_map(u64::to_le_bytes).collect::<Vec<u8>>())
         };
         let sums: Vec<u8> = (0..3).flat_map(|position| row(position).to_le_bytes()).collect();
         assert_eq!(checksum, xxhash_rust::xxh3::xxh3_64(&sums));

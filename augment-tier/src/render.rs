@@ -87,6 +87,9 @@ pub trait ViewSink {
         None
     }
 
+    /// Says the checksum of the row that a device has written by itself: XXH3-64.
+    fn device_summed(&mut self, _tensor: usize, _view: usize, _sum: u64) {}
+
     /// The row of the scales of that view's blocks, where the tensor's dtype has blocks:
     /// `3 * height * blocks` bytes. It is asked for once per such view, after its row.
     fn block_scales(&mut self, _tensor: usize, _view: usize) -> &mut [u8] {

@@ -78,12 +78,13 @@ class Dali:
 
 
 class Ours:
-    """`headwater bench gpu`, whole back end, with one decoder."""
+    """`headwater bench gpu`, whole back end, with one decoder; a row of its table."""
 
-    def __init__(self, decoder, load, arguments):
+    def __init__(self, decoder, load, row, threads, arguments):
+        self.row = row
         recipe = {"preset": "dinov2", "dtype": "f16", "decoder": decoder, "hw_decoder_load": load}
         settings = [f"recipe.{key}={value}" for key, value in recipe.items()]
-        settings += [f"augment.threads={arguments.threads}"]
+        settings += [f"augment.threads={threads}"]
         settings += [f"augment.cuda_device={arguments.device}"]
         program, *options = arguments.headwater
         self.command = [program, *options]
@@ -94,7 +95,7 @@ class Ours:
     def images_per_second(self, seconds):
         command = [*self.command, "--seconds", str(round(seconds))]
         ran = subprocess.run(command, capture_output=True, text=True)
-        found = re.search(r"^\| GPU \| *(\d+) \|$", ran.stdout, re.MULTILINE)
+        found = re.search(rf"^\| whole back end, {self.row} \| *(\d+) \|$", ran.stdout, re.MULTILINE)
         if ran.returncode != 0 or not found:
             raise RuntimeError(f"{' '.join(command)}: {ran.stderr.strip() or ran.stdout}")
         return float(found.group(1))
@@ -105,8 +106,15 @@ def contenders(photos, arguments):
     makers = {}
     for load in arguments.loads:
         makers[f"DALI {nvidia.dali.__version__}, hw_decoder_load {load}"] = (Dali, photos, load)
-        makers[f"headwater, nvjpeg, hw_decoder_load {load}"] = (Ours, "nvjpeg", load)
-    makers["headwater, turbojpeg"] = (Ours, "turbojpeg", 0.0)
+        if "nvjpeg" in arguments.decoders:
+            makers[f"headwater, nvjpeg, hw_decoder_load {load}"] = (Ours, "nvjpeg", load, "GPU", arguments.threads)
+    if "processor" in arguments.decoders:
+        makers["headwater, the processor decodes"] = (Ours, "turbojpeg", 0.0, "GPU", arguments.threads)
+    if "kernels" in arguments.decoders:
+        # A thread waits for the GPU while another one works: docs/gpu.md advises more threads than cores here.
+        threads = 2 * arguments.threads
+        name = f"headwater, kernels decode, {threads} threads"
+        makers[name] = (Ours, "turbojpeg", 0.0, "GPU that decodes", threads)
     found = {}
     for name, (make, *how) in makers.items():
         try:
@@ -123,6 +131,8 @@ def parse():
     parser.add_argument("folder", type=pathlib.Path)
     parser.add_argument("headwater", nargs="+", help="the program, with options for all its commands")
     parser.add_argument("--loads", type=float, nargs="*", default=[0.65, 0.0], metavar="SHARE")
+    decoders = ["kernels", "processor", "nvjpeg"]
+    parser.add_argument("--decoders", nargs="*", default=decoders, choices=decoders, help="this project's ways to decode")
     parser.add_argument("--seconds", type=float, default=10, help="of each measurement")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--batch", type=int, default=64, help="images of DALI's batches")

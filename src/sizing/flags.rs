@@ -37,7 +37,7 @@ pub(crate) struct SizeFlags {
     /// What `headwater bench pipeline --json` wrote on a machine like the workers'
     #[arg(long, value_name = "FILE", requires = "size")]
     bench: Option<PathBuf>,
-    /// Images per second of a GPU that augments, as measured; then cores only move bytes
+    /// Images per second of a GPU that augments, as measured; then cores render nothing
     #[arg(long, value_name = "N", requires = "size", conflicts_with_all = ["core_rate", "bench"])]
     gpu_rate: Option<f64>,
     /// Cores of a storage node

@@ -3,7 +3,9 @@
 use headwater_core::{Layout, Recipe};
 use serde::Serialize;
 
-use super::rates::{CoreRate, GRPC_CPU_S_PER_GB, Photos, RECEIVER_MS, TCP_CPU_S_PER_GB};
+use super::rates::{
+    BESIDE_GPU_US, CoreRate, GRPC_CPU_S_PER_GB, Photos, RECEIVER_MS, TCP_CPU_S_PER_GB,
+};
 
 /// Share of cores, networks and disks that is planned to be busy, unless it is said otherwise.
 pub(super) const PLANNED_BUSY: f64 = 0.85;
@@ -189,7 +191,8 @@ impl Flow<'_> {
         let moving = self.encoded * GRPC_CPU_S_PER_GB + self.batches * self.link_cpu_s;
         let rendering = core.map_or(0.0, |core| job.images_per_s / core.images_per_s);
         let gpus = hardware.gpu_images_per_s.map_or(0.0, |rate| job.images_per_s / rate);
-        let cores = rendering + moving;
+        let beside = if gpus > 0.0 { job.images_per_s * BESIDE_GPU_US / 1e6 } else { 0.0 };
+        let cores = rendering + beside + moving;
         let network = if self.crosses_network() { self.batches / self.nic() } else { 0.0 };
         let (nodes, bound) = largest(&[
             (1.0, "one at least"),
@@ -354,6 +357,7 @@ mod tests {
         let size = size(("dinov2", &recipe), job(), photos, hardware, None);
         // 1.6 GPUs that are to be busy for 0.8 of their time.
         assert_eq!(size.tiers[1].gpus, 2);
-        near(size.tiers[1].cores * f64::from(size.tiers[1].nodes), 0.408 + 2.1308);
+        // 8,000 images/s, 226 us of a core each.
+        near(size.tiers[1].cores * f64::from(size.tiers[1].nodes), 1.808 + 0.408 + 2.1308);
     }
 }

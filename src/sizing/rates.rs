@@ -19,6 +19,9 @@ const DECODE_PIXELS: f64 = 500.0 * 375.0;
 /// Processor time of a plain loop over that of a worker, one thread, photographs of ImageNet.
 /// Source: docs/benchmarks/pipeline.md.
 const TIERS_SHARE: f64 = 2.792 / 2.972;
+/// Microseconds of a core for an image that a GPU decodes and renders: headers, draws, taps and copies
+/// (docs/benchmarks/gpu.md).
+pub(super) const BESIDE_GPU_US: f64 = 226.0;
 /// Processor time that a receiver takes for an image, in ms, apart from its link. Source: the same.
 pub(super) const RECEIVER_MS: f64 = 0.069;
 

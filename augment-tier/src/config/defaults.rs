@@ -47,7 +47,7 @@ impl Default for AugmentConfig {
             backend: BackendChoice::Auto,
             cuda_device: 0,
             cuda_memory_bytes: CUDA_MEMORY_BYTES_DEFAULT,
-            cuda_decode: CudaDecode::Host,
+            cuda_decode: CudaDecode::Device,
             nvjpeg_memory_bytes: NVJPEG_MEMORY_BYTES_DEFAULT,
             nvjpeg_width_hint: 0,
             nvjpeg_height_hint: 0,

@@ -3,6 +3,7 @@
 use headwater_core::draw::Extent;
 
 use super::device::Launch;
+use super::sums::Sums;
 
 /// Everything in the arena begins at a multiple of this.
 pub(super) const ALIGN_BYTES: u64 = 256;
@@ -65,8 +66,10 @@ pub(super) struct Sealed {
     /// The records, and where they go.
     pub(super) records: (u64, Vec<u8>),
     pub(super) launches: Vec<Launch>,
-    /// From where to where there is room for the records of images that kernels decode: right before the rows.
+    /// From where to where there is room for the records of images that kernels decode: right before the checksums.
     pub(super) coded: (u64, u64),
+    /// Checksums of the rows, which lie right before them.
+    pub(super) sums: Sums,
     /// Where the rows lie when all launches have run.
     pub(super) rows: (u64, u64),
 }

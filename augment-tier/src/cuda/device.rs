@@ -128,6 +128,8 @@ pub enum Kernel {
     ResizeTiles,
     /// Operations, normalise and cast, a block for each view.
     FinishViews,
+    /// Checksums, a block for each row.
+    SumRows,
 }
 
 /// One launch of a kernel.
@@ -159,17 +161,18 @@ pub struct DeviceError {
 
 impl Kernel {
     /// All of them.
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 6] = [
         Self::DecodeBits,
         Self::MakeSamples,
         Self::MakePixels,
         Self::ResizeTiles,
         Self::FinishViews,
+        Self::SumRows,
     ];
     /// Those that decode JPEGs.
     pub const DECODING: [Self; 3] = [Self::DecodeBits, Self::MakeSamples, Self::MakePixels];
-    /// Those that make views of images.
-    pub const VIEWS: [Self; 2] = [Self::ResizeTiles, Self::FinishViews];
+    /// Those that make views of images, and sum them.
+    pub const VIEWS: [Self; 3] = [Self::ResizeTiles, Self::FinishViews, Self::SumRows];
 
     /// Its name in the source.
     #[must_use]
@@ -180,6 +183,7 @@ impl Kernel {
             Self::MakePixels => "make_pixels",
             Self::ResizeTiles => "resize_tiles",
             Self::FinishViews => "finish_views",
+            Self::SumRows => "sum_rows",
         }
     }
 }

@@ -18,10 +18,14 @@ use super::record::{
 };
 use super::records::Records;
 use super::source::{RESIZE_THREADS, TILE_SHARED_BYTES, finish_block};
+use super::sums::{self, Sums};
 use super::tables::Tables;
 use super::tiles::{self, Needs};
 use crate::ops::resize::{Geometry, Taps};
 use crate::simd::Simd;
+
+/// Pixels of a view at most: the kernels count them in 32 bits, in steps of all threads of a block.
+const PLANE_PIXELS_MAX: u64 = u32::MAX as u64 - 4096;
 
 /// Whole images whose colours are changed, then bases, then views: each is made of those before.
 const STAGES: usize = 3;
@@ -140,13 +144,15 @@ impl Load {
 
     /// Bytes of the arena that are needed.
     fn bytes(&self, tables: &Tables) -> u64 {
-        self.used + self.records_bytes(tables) + padded(self.coded_bytes) + padded(self.rows_bytes)
+        let rows = sums::sums_bytes(self.rows.len()) + padded(self.rows_bytes);
+        self.used + self.records_bytes(tables) + padded(self.coded_bytes) + rows
     }
 
     fn records_bytes(&self, tables: &Tables) -> u64 {
         let tiles = self.stages.iter().map(|stage| stage.tiles.len()).sum();
         let lists = self.stages.iter().map(|stage| 1 + stage.blocks.len()).sum();
-        padded(self.records.bytes_max(tiles, lists)) + tables.bytes_max()
+        let rows = padded(sums::list_bytes(self.rows.len()));
+        padded(self.records.bytes_max(tiles, lists)) + tables.bytes_max() + rows
     }
 
     fn add_stages(
@@ -197,6 +203,9 @@ impl Load {
         let painted = if params.cut.is_some() { params.resized } else { extent };
         let cut = params.cut.unwrap_or_default();
         let plane_bytes = 3 * u64::from(painted.width) * u64::from(painted.height);
+        if plane_bytes / 3 > PLANE_PIXELS_MAX {
+            return Err(tiles::TooLong);
+        }
         let number = self.records.views.len() as u32;
         let mirrored = self.push_ops(&params.ops);
         let looks_around = self.ops.iter().any(OpRecord::looks_around);
@@ -315,7 +324,8 @@ impl Load {
     pub(super) fn seal(&mut self, tables: &Tables) -> Sealed {
         let records_at = self.used;
         let coded_at = records_at + self.records_bytes(tables);
-        let rows_at = coded_at + padded(self.coded_bytes);
+        let sums_at = coded_at + padded(self.coded_bytes);
+        let rows_at = sums_at + sums::sums_bytes(self.rows.len());
         self.place_rows();
         let bytes = std::mem::take(&mut self.spare);
         let mut writer = self.records.writer((records_at, bytes), rows_at, tables);
@@ -341,10 +351,12 @@ impl Load {
                 });
             }
         }
+        let sums = Sums::new(&self.rows, writer.rows(&self.rows, rows_at), sums_at);
         Sealed {
             records: (records_at, writer.into_bytes()),
             launches,
-            coded: (coded_at, rows_at),
+            coded: (coded_at, sums_at),
+            sums,
             rows: (rows_at, self.rows_bytes),
         }
     }

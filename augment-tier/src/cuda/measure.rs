@@ -47,7 +47,7 @@ pub struct KernelTime {
 struct Staged {
     launches: Vec<Launch>,
     /// Of each kernel, in the order of [`Kernel::VIEWS`].
-    necessary_bytes: [u64; 2],
+    necessary_bytes: [u64; 3],
 }
 
 /// Why nothing was measured.
@@ -140,7 +140,8 @@ impl<D: Stopwatch> CudaRenderer<D> {
         device.upload(sealed.records.0, &sealed.records.1)?;
         let necessary_bytes = Kernel::VIEWS.map(|kernel| self.load.necessary_bytes(kernel));
         self.load.clear();
-        Ok(Staged { launches: sealed.launches, necessary_bytes })
+        let launches = sealed.launches.into_iter().chain(sealed.sums.launch).collect();
+        Ok(Staged { launches, necessary_bytes })
     }
 
     /// Has the device decode JPEGs side by side, so many of them as have room, and waits for that. Of

@@ -9,7 +9,7 @@ use cudarc::driver::{CudaContext, CudaEvent, CudaStream, DriverError, result};
 use headwater_cuda::said;
 
 use super::driver::Gpu;
-use super::nvjpeg::{JpegHost, Kind, Memory, NvJpeg, NvJpegSettings};
+use super::nvjpeg::{JpegHost, Kind, Memory, NvJpeg, NvJpegSettings, Spot, Spots};
 
 /// A stream of a GPU for nvJPEG.
 pub(super) struct JpegsOnGpu {
@@ -38,7 +38,8 @@ impl JpegHost for JpegsOnGpu {
         let done = gpu.context().new_event(Some(CUevent_flags::CU_EVENT_BLOCKING_SYNC));
         let (done, waited_for) = (done.map_err(said)?, Arc::clone(stream));
         let settle = Box::new(move || settle(&waited_for, &done).map_err(said));
-        NvJpeg::open(&gpu.jpegs, stream.cu_stream().cast(), *settings, settle, memory)
+        let spots = Box::new(SpotsOnGpu { gpu: Arc::clone(gpu), stream: Arc::clone(stream) });
+        NvJpeg::open(&gpu.jpegs, stream.cu_stream().cast(), *settings, settle, (memory, spots))
     }
 
     fn settle(&mut self) -> Result<(), String> {
@@ -50,6 +51,37 @@ impl JpegHost for JpegsOnGpu {
 fn settle(stream: &CudaStream, done: &CudaEvent) -> Result<(), DriverError> {
     done.record(stream)?;
     if done.try_is_complete()? { Ok(()) } else { done.synchronize() }
+}
+
+/// Small copies to a GPU and back, on one stream.
+struct SpotsOnGpu {
+    gpu: Arc<Gpu>,
+    stream: Arc<CudaStream>,
+}
+
+// === impl SpotsOnGpu ===
+
+impl Spots for SpotsOnGpu {
+    fn write(&mut self, spots: &[Spot]) -> Result<(), String> {
+        self.gpu.context().bind_to_thread().map_err(said)?;
+        for Spot { at, bytes } in spots {
+            // SAFETY: a place of an image in the arena, which lives as long as the stream. The bytes live until the
+            // wait below has seen the copies' end, or the device has failed and copies no more.
+            let copied = unsafe { result::memcpy_htod_async(*at, bytes, self.stream.cu_stream()) };
+            copied.map_err(said)?;
+        }
+        self.stream.synchronize().map_err(said)
+    }
+
+    fn read(&mut self, spots: &mut [Spot]) -> Result<(), String> {
+        self.gpu.context().bind_to_thread().map_err(said)?;
+        for Spot { at, bytes } in spots {
+            // SAFETY: as above.
+            let copied = unsafe { result::memcpy_dtoh_async(bytes, *at, self.stream.cu_stream()) };
+            copied.map_err(said)?;
+        }
+        self.stream.synchronize().map_err(said)
+    }
 }
 
 // === impl ContextMemory ===

@@ -29,6 +29,7 @@ mod rows;
 mod source;
 mod steps;
 mod stream;
+mod sums;
 mod tables;
 mod tally;
 mod tiles;

@@ -8,6 +8,7 @@ use super::device::{Device, DeviceError};
 use super::job::Job;
 use super::renderer::CudaRenderer;
 use super::steps::{self, Step};
+use super::sums;
 use crate::part::{SampleRows, render_into_rows};
 use crate::render::{PartSample, RenderError, RenderKey, Renderer, ViewSink};
 use crate::simd::Simd;
@@ -50,6 +51,18 @@ pub enum ProofError {
         step: &'static str,
         /// Why not.
         reason: String,
+    },
+    /// It makes other checksums.
+    #[error(
+        "its proof failed: `{}` gives other checksums than the processor ({differ} of {rows} differ): \
+         compare another driver and another GPU, and report it",
+        super::sums::STEP
+    )]
+    Sums {
+        /// Rows whose checksums differ.
+        differ: usize,
+        /// Rows that were summed.
+        rows: usize,
     },
     /// There is no memory for it.
     #[error("its proof cannot be made: {0}")]
@@ -103,7 +116,10 @@ impl<D: Device> CudaRenderer<D> {
         if self.coder.is_on {
             self.prove_decoding(&mut plain)?;
         }
-        Ok(steps.len() + usize::from(self.coder.is_on))
+        if let Some(device) = &mut self.device {
+            sums::prove(device)?;
+        }
+        Ok(steps.len() + 1 + usize::from(self.coder.is_on))
     }
 
     pub(super) fn prove_step(

@@ -1,11 +1,12 @@
 //! The records of a load, and where each list of them lies.
 
-use super::arena::ALIGN_BYTES;
+use super::arena::{ALIGN_BYTES, Row};
 use super::device::Kernel;
 use super::record::{
     KEEPS_HEIGHT, KEEPS_WIDTH, OP_BYTES, OpRecord, Places, SPAN_BYTES, TILE_BYTES, TileRecord,
     VIEW_BYTES, ViewRecord,
 };
+use super::sums;
 use super::tables::{self, Tables};
 use crate::ops::resize::Taps;
 
@@ -83,7 +84,9 @@ impl Records {
     /// Bytes that the kernel must read or write for all views, see
     /// [`KernelTime`](super::measure::KernelTime).
     pub(super) fn necessary_bytes(&self, kernel: Kernel) -> u64 {
-        let of_view = |view: &ViewRecord| {
+        let of_view = |(view, table): (&ViewRecord, &Option<usize>)| {
+            let values = 3 * u64::from(view.out_width) * u64::from(view.out_height);
+            let elements = values * u64::from(view.element_bytes) + view.bytes_behind();
             let planes = 3 * u64::from(view.width) * u64::from(view.height);
             match kernel {
                 Kernel::ResizeTiles => {
@@ -93,14 +96,12 @@ impl Records {
                         self.covered(view.flags & KEEPS_HEIGHT, view.height, view.places.down);
                     3 * columns * rows + planes
                 }
-                Kernel::FinishViews => {
-                    let values = 3 * u64::from(view.out_width) * u64::from(view.out_height);
-                    planes + values * u64::from(view.element_bytes) + view.bytes_behind()
-                }
+                Kernel::FinishViews => planes + elements,
+                Kernel::SumRows => table.map_or(0, |_| elements),
                 Kernel::DecodeBits | Kernel::MakeSamples | Kernel::MakePixels => 0,
             }
         };
-        self.views.iter().map(of_view).sum()
+        self.views.iter().zip(&self.tables).map(of_view).sum()
     }
 
     /// Positions of the source that positions of an axis are made of; `kept`: they are the same.
@@ -162,6 +163,11 @@ impl Writer {
     /// Writes numbers of views; where they lie.
     pub(super) fn numbers(&mut self, numbers: &[u32]) -> u64 {
         self.words(numbers, |number| number.to_le_bytes())
+    }
+
+    /// Writes rows that lie from `rows_at` on, to be summed; where they lie.
+    pub(super) fn rows(&mut self, rows: &[Row], rows_at: u64) -> u64 {
+        self.list(|bytes| sums::write_list(rows, rows_at, bytes))
     }
 
     pub(super) fn into_bytes(self) -> Vec<u8> {

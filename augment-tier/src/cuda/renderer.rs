@@ -15,6 +15,7 @@ use super::device::{Device, DeviceError};
 use super::job::{Decoded, Job, Pending};
 use super::load::Load;
 use super::rows::{DirectRows, hand_out};
+use super::sums;
 use super::tables::Tables;
 use super::tally::{Counts, Tally};
 use crate::backend::SampleRenderer;
@@ -226,38 +227,34 @@ impl<D: Device> CudaRenderer<D> {
             orders.launches.iter().try_for_each(|launch| device.launch(launch))?;
         }
         self.make_views(&sealed)?;
-        let (rows_at, rows_bytes) = sealed.rows;
-        let statuses_at = self.coder.batch.statuses_at(rows_at);
-        let statuses = (statuses_at, rows_at - statuses_at);
+        let statuses_at = self.coder.batch.statuses_at(sealed.sums.at);
         let Some(device) = &mut self.device else { return Ok(()) };
-        let rows = (self.load.rows(), rows_at);
+        let rows = (self.load.rows(), sealed.rows.0);
         let direct = DirectRows::all(device, job.recipe, rows, job.sinks);
-        let mut found = match &direct {
-            Some(rows) => device.download_rows(rows, statuses.0, statuses.1)?,
-            None => device.download(statuses.0, statuses.1 + rows_bytes)?,
-        };
-        let amiss = self.coder.batch.amiss(found);
+        let mut found = fetch(device, &sealed, statuses_at, direct.as_ref())?;
+        let amiss = self.coder.batch.amiss(found.statuses);
         self.tally.decoded((self.coder.batch.len() - amiss.len()) as u64);
         if !amiss.is_empty() {
             self.decode_amiss(job, &amiss)?;
             self.make_views(&sealed)?;
             let Some(device) = &mut self.device else { return Ok(()) };
-            found = match &direct {
-                Some(rows) => device.download_rows(rows, statuses.0, statuses.1)?,
-                None => device.download(statuses.0, statuses.1 + rows_bytes)?,
-            };
+            found = fetch(device, &sealed, statuses_at, direct.as_ref())?;
         }
-        let rows = &found[statuses.1 as usize..];
+        let mut sums = found.sums.map(sums::read);
         let mut samples = 0;
         for row in self.load.rows() {
+            let sum = sums.as_mut().and_then(Iterator::next);
             if matches!(job.outcomes[row.sample], Some(Err(_))) {
                 continue;
             }
             samples += u64::from((row.tensor, row.view) == (0, 0));
             if direct.is_some() {
+                if let Some(sum) = sum {
+                    job.sinks[row.sample].device_summed(row.tensor, row.view, sum);
+                }
                 continue;
             }
-            let bytes = &rows[row.offset as usize..][..row.bytes as usize];
+            let bytes = &found.rows[row.offset as usize..][..row.bytes as usize];
             if let Err(error) = hand_out(job.recipe, row, bytes, &mut *job.sinks[row.sample]) {
                 job.note(row.sample, Err(error));
             }
@@ -291,6 +288,37 @@ impl<D: Device> CudaRenderer<D> {
         }
         self.finish(job)
     }
+}
+
+/// What kernels have left of a load, as far as it came back.
+struct Found<'a> {
+    statuses: &'a [u8],
+    /// `None` where the host computes them.
+    sums: Option<&'a [u8]>,
+    /// Nothing where the device wrote them to their places.
+    rows: &'a [u8],
+}
+
+/// Waits for all launches, and has rows written to their places, with their checksums, or fetches them.
+fn fetch<'a>(
+    device: &'a mut impl Device,
+    sealed: &Sealed,
+    statuses_at: u64,
+    direct: Option<&DirectRows>,
+) -> Result<Found<'a>, DeviceError> {
+    let (rows_at, rows_bytes) = sealed.rows;
+    let before_rows = rows_at - statuses_at;
+    let launch = sealed.sums.launch.filter(|_| direct.is_some());
+    if let Some(launch) = &launch {
+        device.launch(launch)?;
+    }
+    let found = match direct {
+        Some(rows) => device.download_rows(rows, statuses_at, before_rows)?,
+        None => device.download(statuses_at, before_rows + rows_bytes)?,
+    };
+    let (before, rows) = found.split_at(before_rows as usize);
+    let (statuses, sums) = before.split_at((sealed.sums.at - statuses_at) as usize);
+    Ok(Found { statuses, sums: launch.map(|_| sums), rows })
 }
 
 impl<D: Device> SampleRenderer for CudaRenderer<D> {

@@ -28,6 +28,7 @@ const TEXT: &str = concat!(
     include_str!("../ops/cast/kernel.cu"),
     include_str!("../ops/cast/mx/kernel.cu"),
     include_str!("views.cu"),
+    include_str!("sums.cu"),
 );
 
 /// Threads of a block of `resize_tiles`.

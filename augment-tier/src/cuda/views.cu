@@ -27,20 +27,22 @@ __device__ u32 end_of_run(const Op* ops, u32 first, u32 ops_len, bool mean_is_kn
     return end;
 }
 
-__device__ Pixel pixel_at(const u8* planes, u64 plane, u64 at) {
-    return Pixel{planes[at], planes[plane + at], planes[2 * plane + at]};
+__device__ Pixel pixel_at(const u8* planes, u32 plane, u32 at) {
+    const u8* red = planes + at;
+    return Pixel{red[0], red[plane], red[2 * (u64)plane]};
 }
 
 // Changes all pixels on their way from `from` to `to`, which may be the same, and gives the sum of
 // the lumas of those that this thread has changed.
-__device__ u64 change_all(const u8* from, u8* to, u64 plane, const Op* ops, u32 first, u32 end,
+__device__ u64 change_all(const u8* from, u8* to, u32 plane, const Op* ops, u32 first, u32 end,
                           u8 mean) {
     u64 lumas = 0;
-    for (u64 i = threadIdx.x; i < plane; i += blockDim.x) {
+    for (u32 i = threadIdx.x; i < plane; i += blockDim.x) {
         const Pixel pixel = change(pixel_at(from, plane, i), ops, first, end, mean);
-        to[i] = pixel.red;
-        to[plane + i] = pixel.green;
-        to[2 * plane + i] = pixel.blue;
+        u8* red = to + i;
+        red[0] = pixel.red;
+        red[plane] = pixel.green;
+        red[2 * (u64)plane] = pixel.blue;
         lumas += luma(pixel);
     }
     return lumas;
@@ -49,25 +51,31 @@ __device__ u64 change_all(const u8* from, u8* to, u64 plane, const Op* ops, u32 
 // The last operations, and the elements.
 __device__ void write_out(u8* arena, const View& view, const u8* from, const u32* table,
                           const Op* ops, u32 first, u8 mean, u64* partial) {
-    const u64 plane = (u64)view.width * view.height;
-    const u64 out_plane = (u64)view.out_width * view.out_height;
+    // Not looked up again for each pixel, whatever is written.
+    const u32 plane = view.width * view.height, element_bytes = view.element_bytes, end = view.ops_len;
+    const u32 out_plane = view.out_width * view.out_height;
     u8* out = arena + view.out;
+    const u64 channel_bytes = (u64)out_plane * element_bytes;
+    const bool is_cut = plane != out_plane;
     const bool ranged = view.flags & RANGES;
     Range red = {255, 0}, green = red, blue = red;
-    for (u64 i = threadIdx.x; i < out_plane; i += blockDim.x) {
-        const u64 y = view.cut_top + i / view.out_width, x = view.cut_left + i % view.out_width;
-        const Pixel loaded = pixel_at(from, plane, y * view.width + x);
-        const Pixel pixel = change(loaded, ops, first, view.ops_len, mean);
-        write_element(out, i, view.element_bytes, table[pixel.red]);
-        write_element(out, out_plane + i, view.element_bytes, table[256 + pixel.green]);
-        write_element(out, 2 * out_plane + i, view.element_bytes, table[512 + pixel.blue]);
+    for (u32 i = threadIdx.x; i < out_plane; i += blockDim.x) {
+        u32 at = i;
+        if (is_cut) {
+            const u32 y = i / view.out_width;
+            at = (view.cut_top + y) * view.width + view.cut_left + i - y * view.out_width;
+        }
+        const Pixel pixel = change(pixel_at(from, plane, at), ops, first, end, mean);
+        write_element(out, i, element_bytes, table[pixel.red]);
+        write_element(out + channel_bytes, i, element_bytes, table[256 + pixel.green]);
+        write_element(out + 2 * channel_bytes, i, element_bytes, table[512 + pixel.blue]);
         if (!ranged) continue;
         red = widened(red, pixel.red);
         green = widened(green, pixel.green);
         blue = widened(blue, pixel.blue);
     }
     if (!ranged) return;
-    u8* ranges = out + 3 * out_plane * view.element_bytes;
+    u8* ranges = out + 3 * channel_bytes;
     write_range(ranges, red, partial);
     write_range(ranges + 2, green, partial);
     write_range(ranges + 4, blue, partial);
@@ -90,7 +98,8 @@ extern "C" __global__ void resize_tiles(u8* arena, u64 views, u64 tiles) {
 extern "C" __global__ void __launch_bounds__(BLOCK_THREADS_MAX)
 finish_views(u8* arena, u64 views, u64 order) {
     SHARED_BYTES(shared);
-    const View view = ((const View*)(arena + views))[((const u32*)(arena + order))[blockIdx.x]];
+    // What it says is read where it is wanted: all of it at once would take half of the registers.
+    const View& view = ((const View*)(arena + views))[((const u32*)(arena + order))[blockIdx.x]];
     const Op* ops = (const Op*)(arena + view.ops);
     u64* partial = (u64*)shared;
     u32* table = (u32*)(shared + 8 * blockDim.x);
@@ -101,7 +110,7 @@ finish_views(u8* arena, u64 views, u64 order) {
     // The view goes back and forth between the resize's memory and its home.
     u8* planes = arena + view.planes;
     u8* home = view.flags & IN_SHARED ? (u8*)(table + 3 * 256) : arena + view.spare;
-    const u64 plane = (u64)view.width * view.height;
+    const u32 plane = view.width * view.height;
     u8* from = planes;
     u32 first = 0;
     u8 mean = 0;

@@ -17,6 +17,12 @@ pub trait RowBytes {
     fn device_region(&mut self, _i: usize, _pins: &dyn Pins) -> Option<DeviceRegion> {
         None
     }
+
+    /// Says the checksum of region `i`, which a device has written by itself: XXH3-64.
+    ///
+    /// # Panics
+    /// There is no region `i`.
+    fn device_summed(&mut self, _i: usize, _sum: u64) {}
 }
 
 /// Row `row` of `rows` of regions that lie in plain memory.
@@ -36,6 +42,10 @@ impl RowBytes for PartRow {
 
     fn device_region(&mut self, i: usize, pins: &dyn Pins) -> Option<DeviceRegion> {
         Self::device_region(self, i, pins)
+    }
+
+    fn device_summed(&mut self, i: usize, sum: u64) {
+        Self::device_summed(self, i, sum);
     }
 }
 

@@ -11,7 +11,7 @@ const ARENA_BYTES: u64 = 16 << 20;
 const MUTANTS: [(&str, &str, &str); 17] = [
     ("crop and resize", "axis.weights[span.weight + tap]", "axis.weights[span.weight]"),
     ("flip in the resize", "view.flags & MIRRORED ? view.width - 1 - x : x", "x"),
-    ("flip", "from[i - x + width - 1 - x]", "from[i]"),
+    ("flip", "from[channel * plane + mirrored]", "from[channel * plane + i]"),
     ("brightness", "blend(0, pixel.blue, factor)", "pixel.blue"),
     (
         "contrast",
@@ -19,7 +19,7 @@ const MUTANTS: [(&str, &str, &str); 17] = [
         "__ddiv_rn((f64)sum, (f64)count)",
     ),
     ("saturation", "blend(gray, pixel.red, factor)", "pixel.red"),
-    ("hue", "(u8)(hue + shift)", "(u8)(hue + shift + 1)"),
+    ("hue", "(hue_of(pixel, max, range, away) + shift) % 256", "(hue_of(pixel, max, range, away) + shift + 1) % 256"),
     ("grayscale", "Pixel{gray, gray, gray}", "Pixel{gray, gray, pixel.blue}"),
     (
         "blur",
@@ -33,7 +33,7 @@ const MUTANTS: [(&str, &str, &str); 17] = [
     ("cast to mxfp8_e4m3", "(u8)(largest >> 16)", "(u8)0"),
     ("vertical pass first", "vertical ? row * tile.source_len : column", "vertical ? 0 : column"),
     ("operations on the image", "view.source_channel", "1"),
-    ("window of a base", "view.cut_left + i % view.out_width", "i % view.out_width"),
+    ("window of a base", "view.cut_left + i - y * view.out_width", "i - y * view.out_width"),
 ];
 
 fn proof(device: EmulatedDevice) -> Result<usize, ProofError> {
@@ -59,6 +59,24 @@ fn each_mutation_of_a_kernel_is_caught_and_named() {
                 assert!(step == *named && differ > 0, "{step}, not {named}");
             }
             other => panic!("{named}: {other:?}"),
+        }
+    }
+}
+
+#[test]
+fn wrong_checksums_are_caught() {
+    // Bytes that are read again, the rest of a row, the number of stripes, the order of blocks.
+    let mutations = [
+        ("word_at(bytes + row.bytes - 64 + 8 * lane)", "word_at(bytes + 8 * lane)"),
+        ("8 * (u32)((u64)at & 7)", "0"),
+        ("row.bytes - 1 - SUM_BLOCK_BYTES * blocks", "row.bytes - SUM_BLOCK_BYTES * blocks"),
+        ("first - groups + number < blocks", "first - groups + number + 1 < blocks"),
+    ];
+    for (number, (expression, _)) in mutations.iter().enumerate() {
+        assert_eq!(SOURCE.text.matches(expression).count(), 1, "`{expression}` in the source");
+        match proof(EmulatedDevice::mutant(&mutations, number, ARENA_BYTES)) {
+            Err(ProofError::Sums { differ, .. }) => assert!(differ > 0),
+            other => panic!("{expression}: {other:?}"),
         }
     }
 }

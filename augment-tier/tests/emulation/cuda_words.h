@@ -34,6 +34,7 @@ extern std::deque<Warp> warps;
 #define gridDim emulation::grid_size
 #define __device__ static
 #define __global__
+#define __constant__ static const
 #define __launch_bounds__(threads)
 #define SHARED_BYTES(name) unsigned char* name = emulation::shared
 

@@ -10,7 +10,7 @@ pub struct PartDone {
     /// The lease.
     pub lease: u64,
     /// XXH3-64 of the checksums of the part's rows, in order, 8 bytes each, little-endian. A row's is
-    /// XXH3-64 of its bytes in every region of the part, joined in order.
+    /// XXH3-64 of those of its bytes in each region of the part, likewise.
     pub checksum: u64,
     /// One per sample of the lease, in order.
     pub samples: Vec<Provenance>,

@@ -1,13 +1,15 @@
 //! The GPU's bytes beside the processor's: whole recipes in each dtype, and operations one by one.
 
+use std::sync::Arc;
+
 use anyhow::{Result, bail, ensure};
 use headwater_augment::backend::Backend as _;
-use headwater_augment::part::SampleRows;
+use headwater_augment::part::{PartPlan, SampleRows};
 use headwater_augment::render::{RenderError, Rendered};
 use headwater_core::recipe::PRESETS;
 use headwater_core::{Dtype, Recipe, counted};
 
-use super::rows::render;
+use super::rows::{PartInMemory, render};
 use super::{Gpu, PART_SAMPLES, operations};
 
 const DTYPES: [Dtype; 6] =
@@ -25,7 +27,7 @@ impl Gpu {
     pub(crate) fn compare(&self, images: usize, mut said: impl FnMut(String)) -> Result<()> {
         let mut failures = Vec::new();
         for (name, _) in PRESETS {
-            let (mut views, before) = (0, failures.len());
+            let (mut views, mut direct, before) = (0, 0, failures.len());
             for dtype in DTYPES {
                 let recipe = Recipe::preset(name, dtype)?;
                 if let Some(operation) = recipe.without_kernel() {
@@ -33,8 +35,13 @@ impl Gpu {
                     break;
                 }
                 if !recipe.tensors.is_empty() {
-                    match self.compare_by(&recipe, images, &format!("{name} in {dtype}")) {
+                    let what = format!("{name} in {dtype}");
+                    match self.compare_by(&recipe, images, &what) {
                         Ok(compared) => views += compared,
+                        Err(error) => failures.push(error),
+                    }
+                    match self.compare_parts(&recipe, images, &what) {
+                        Ok(samples) => direct += samples,
                         Err(error) => failures.push(error),
                     }
                 }
@@ -43,8 +50,10 @@ impl Gpu {
             if views > 0 && failures.len() == before {
                 let dtypes = DTYPES.len();
                 said(format!(
-                    "{name}: {} in {dtypes} types, no byte differs",
-                    counted(views, "view")
+                    "{name}: {} in {dtypes} types, no byte differs; {} written to parts by the GPU, no checksum \
+                     differs",
+                    counted(views, "view"),
+                    counted(direct as usize, "sample")
                 ));
             }
         }
@@ -99,6 +108,33 @@ impl Gpu {
         }
         self.check_counts(before, samples, what)?;
         Ok(views)
+    }
+
+    /// Renders a part on both to memory as workers have it, where the GPU may write rows and sum them by itself;
+    /// how many samples it has written so.
+    fn compare_parts(&self, recipe: &Recipe, images: usize, what: &str) -> Result<u64> {
+        let before = self.cuda.counts();
+        let images: Vec<&[u8]> =
+            self.part().into_iter().map(|(_, image)| image).take(images).collect();
+        let count = images.len();
+        let plan = PartPlan::new(Arc::new(recipe.clone()));
+        let mut sums = Vec::new();
+        for mut renderer in [self.cpu.renderer()?, self.cuda.renderer()?] {
+            let mut part = PartInMemory::new(&plan, count)?;
+            let encoded = images.iter().map(|image| (*image, &[][..]));
+            let rendered = part.render(&mut *renderer, encoded, 0);
+            ensure!(rendered == count as u64, "{what}: {rendered} of {count} images were rendered");
+            sums.extend(part.checksums());
+        }
+        let [_, expected, said, found] = &sums[..] else { unreachable!("two of each") };
+        let differ = |sums: &[u64]| sums.iter().zip(expected).filter(|(a, b)| a != b).count();
+        ensure!(differ(found) == 0, "{what}: {} of {count} rows of a part differ", differ(found));
+        ensure!(
+            differ(said) == 0,
+            "{what}: the GPU's checksums of {} of {count} rows are wrong",
+            differ(said)
+        );
+        Ok(self.cuda.counts().written - before.written)
     }
 
     /// Checks that this number of further samples was rendered, all of them by kernels.

@@ -49,6 +49,7 @@ fn samples<'a>(images: impl Iterator<Item = CodedImage<'a>>, first: usize) -> Ve
 pub(super) struct PartInMemory<'a> {
     plan: &'a PartPlan,
     scales: PartScales,
+    regions: usize,
     rows: Vec<PartRow>,
 }
 
@@ -61,8 +62,19 @@ impl<'a> PartInMemory<'a> {
         let layout = Layout::new(plan.recipe(), samples as u32);
         let regions: Arc<[Region]> = layout.part_regions(0, samples as u32).into();
         let memory = PartMemory::new(PartMemory::bytes_for(&regions)).map_err(Error::msg)?;
-        let part = PartBuffer::in_memory(regions, memory, drop)?;
-        Ok(Self { plan, scales: PartScales::of(plan.recipe()), rows: part.into_rows(samples) })
+        let count = regions.len();
+        let rows = PartBuffer::in_memory(regions, memory, drop)?.into_rows(samples);
+        Ok(Self { plan, scales: PartScales::of(plan.recipe()), regions: count, rows })
+    }
+
+    /// Checksums of the rows: as whoever wrote them says, and then of the bytes that are there.
+    pub(super) fn checksums(&mut self) -> [Vec<u64>; 2] {
+        let said = self.rows.iter_mut().map(PartRow::checksum).collect();
+        for row in &mut self.rows {
+            // What is lent is summed again.
+            (0..self.regions).for_each(|region| _ = row.region_mut(region));
+        }
+        [said, self.rows.iter_mut().map(PartRow::checksum).collect()]
     }
 
     /// Renders images, numbered from `first` on, and sums their bytes; how many were good.

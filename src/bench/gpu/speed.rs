@@ -62,7 +62,7 @@ impl Gpu {
     }
 
     /// A part of images that can be decoded.
-    fn part(&self) -> Vec<(RenderKey, &[u8])> {
+    pub(super) fn part(&self) -> Vec<(RenderKey, &[u8])> {
         let decodes = |encoded: &&[u8]| {
             let decoder = Decoder::new(DecodeLimits::default());
             decoder.is_ok_and(|mut decoder| decoder.decode(encoded).is_ok())

@@ -157,7 +157,7 @@ impl Batch {
                 Kernel::DecodeBits => u64::from(jpeg.bits / 8) + coefficients,
                 Kernel::MakeSamples => coefficients + samples,
                 Kernel::MakePixels => samples + 3 * u64::from(width) * u64::from(height),
-                Kernel::ResizeTiles | Kernel::FinishViews => 0,
+                Kernel::ResizeTiles | Kernel::FinishViews | Kernel::SumRows => 0,
             }
         };
         self.jpegs.iter().map(of_image).sum()

@@ -11,16 +11,20 @@ use super::library::{Image, OUTPUT_RGBI, Opaque, SUBSAMPLING_444, Status};
 use super::{Codec, CodecError, Hint, Placed};
 use crate::decode::coded::Checker;
 
+/// Images of a batch at most: two to the power of this.
+const BATCH_LOG2_MAX: usize = 6;
+
 /// The engines, on one stream of a GPU. The library allocates their memory itself, and calls no allocator of
 /// the handle's.
 pub(super) struct Engine {
-    state: Made,
+    /// States for batches of 1, 2, 4 images and so on, once they are prepared.
+    states: [Option<Made>; BATCH_LOG2_MAX + 1],
+    /// States that are destroyed when the stream is idle.
+    spoilt: Vec<Made>,
     parser: Parser,
     checker: Checker,
     /// The GPU's stream, `cudaStream_t`.
     cuda_stream: *mut c_void,
-    /// Images of the batch that the state is prepared for; 0: of none.
-    batch: usize,
     hint: Hint,
     handle: Arc<Handle>,
 }
@@ -39,25 +43,37 @@ impl Engine {
         cuda_stream: *mut c_void,
         hint: Hint,
     ) -> Result<Self, CodecError> {
-        let library = &handle.library;
-        let create = |to: *mut Opaque| {
-            // SAFETY: the handle is alive, and the place is ours.
-            unsafe { (library.state_create)(handle.get(), to) }
-        };
-        // SAFETY: the functions belong together.
-        let state = unsafe { Handle::make("make a state", create, library.state_destroy)? };
         let parser = Parser::new(&handle)?;
         let checker = Checker::default();
-        Ok(Self { state, parser, checker, cuda_stream, batch: 0, hint, handle })
+        Ok(Self { states: Default::default(), spoilt: Vec::new(), parser, checker, cuda_stream, hint, handle })
     }
 
-    /// Makes the state ready for a batch of so many, unless it is.
-    fn ready(&mut self, images: usize) -> Result<(), CodecError> {
-        if self.batch == images {
-            return Ok(());
-        }
-        self.batch = 0;
-        let (handle, state, count) = (self.handle.get(), self.state.get(), images as c_int);
+    /// A state that is ready for a batch of 2 to the power of `log2` images. Making one ready takes memory of the device
+    /// anew, which may take longer than to decode: so each size has its own.
+    fn ready(&mut self, log2: usize) -> Result<Opaque, CodecError> {
+        let state = match self.states[log2].take() {
+            Some(state) => state,
+            None => {
+                let state = self.state()?;
+                self.prepare(&state, 1 << log2)?;
+                state
+            }
+        };
+        Ok(self.states[log2].insert(state).get())
+    }
+
+    fn state(&self) -> Result<Made, CodecError> {
+        let library = &self.handle.library;
+        let create = |to: *mut Opaque| {
+            // SAFETY: the handle is alive, and the place is ours.
+            unsafe { (library.state_create)(self.handle.get(), to) }
+        };
+        // SAFETY: the functions belong together.
+        unsafe { Handle::make("make a state", create, library.state_destroy) }
+    }
+
+    fn prepare(&self, state: &Made, images: usize) -> Result<(), CodecError> {
+        let (handle, state, count) = (self.handle.get(), state.get(), images as c_int);
         // Called even without a hint, as then the library keeps its memory in a pool.
         let Hint { width, height } = self.hint;
         let (width, height) = (width.max(1) as c_int, height.max(1) as c_int);
@@ -68,10 +84,30 @@ impl Engine {
             check("prepare a batch", status)?;
             let ahead = library.batch_preallocate;
             let status = ahead(handle, state, count, width, height, SUBSAMPLING_444, OUTPUT_RGBI);
-            check("take memory ahead", status)?;
+            check("take memory ahead", status)
         }
-        self.batch = images;
-        Ok(())
+    }
+
+    /// Decodes 2 to the power of `log2` images.
+    fn decode_batch(&mut self, images: &[Placed<'_>], log2: usize) -> Result<(), CodecError> {
+        let state = self.ready(log2)?;
+        let bytes: Vec<*const u8> = images.iter().map(|image| image.encoded.as_ptr()).collect();
+        let lengths: Vec<usize> = images.iter().map(|image| image.encoded.len()).collect();
+        let mut places: Vec<Image> = images.iter().map(place).collect();
+        let handle = self.handle.get();
+        // SAFETY: handle and state are alive; all three lists have as many elements as the batch was
+        // prepared for. The bytes and the places on the device outlive the stream's work: the contract
+        // of `Codec::decode`. The library copies the lists themselves.
+        let status = unsafe {
+            let (bytes, lengths) = (bytes.as_ptr(), lengths.as_ptr());
+            let decode = self.handle.library.batch_decode;
+            decode(handle, state, bytes, lengths, places.as_mut_ptr(), self.cuda_stream)
+        };
+        if status != Status::SUCCESS {
+            // What a state is after a batch that failed, nobody says. The stream may still use its memory.
+            self.spoilt.extend(self.states[log2].take());
+        }
+        check("decode a batch", status)
     }
 }
 
@@ -89,27 +125,16 @@ impl Codec for Engine {
         Ok(taken && self.checker.is_whole(encoded))
     }
 
+    /// In batches of few sizes: an image's pixels do not depend on the others of its batch.
     fn decode(&mut self, images: &[Placed<'_>]) -> Result<(), CodecError> {
-        if images.is_empty() {
-            return Ok(());
+        self.spoilt.clear();
+        let mut rest = images;
+        while !rest.is_empty() {
+            let log2 = (rest.len().ilog2() as usize).min(BATCH_LOG2_MAX);
+            let (batch, later) = rest.split_at(1 << log2);
+            self.decode_batch(batch, log2)?;
+            rest = later;
         }
-        self.ready(images.len())?;
-        let bytes: Vec<*const u8> = images.iter().map(|image| image.encoded.as_ptr()).collect();
-        let lengths: Vec<usize> = images.iter().map(|image| image.encoded.len()).collect();
-        let mut places: Vec<Image> = images.iter().map(place).collect();
-        let (handle, state) = (self.handle.get(), self.state.get());
-        // SAFETY: handle and state are alive; all three lists have as many elements as the batch was
-        // prepared for. The bytes and the places on the device outlive the stream's work: the contract
-        // of `Codec::decode`. The library copies the lists themselves.
-        let status = unsafe {
-            let (bytes, lengths) = (bytes.as_ptr(), lengths.as_ptr());
-            let decode = self.handle.library.batch_decode;
-            decode(handle, state, bytes, lengths, places.as_mut_ptr(), self.cuda_stream)
-        };
-        if status != Status::SUCCESS {
-            // A batch that failed must be prepared anew.
-            self.batch = 0;
-        }
-        check("decode a batch", status)
+        Ok(())
     }
 }

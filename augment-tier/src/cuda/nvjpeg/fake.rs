@@ -29,7 +29,8 @@ struct Books {
     size: (u32, u32),
     components: u32,
     refused: c_int,
-    batch: c_int,
+    /// Images of the batch that each state is prepared for.
+    batches: HashMap<usize, c_int>,
     /// The file whose header was read last, of each parser.
     parsed: HashMap<usize, (usize, usize)>,
     /// The file whose codes were read last, and the buffer that it is in.
@@ -176,12 +177,12 @@ unsafe extern "C" fn decoder_supported(_: Opaque, _: Opaque, _: Opaque, to: *mut
 
 unsafe extern "C" fn batch_initialise(
     _: Opaque,
-    _: Opaque,
+    state: Opaque,
     n: c_int,
     _: c_int,
     _: c_int,
 ) -> Status {
-    BOOKS.with_borrow_mut(|books| books.batch = n);
+    BOOKS.with_borrow_mut(|books| books.batches.insert(state as usize, n));
     call("batch_initialise")
 }
 
@@ -200,14 +201,14 @@ unsafe extern "C" fn batch_preallocate(
 
 unsafe extern "C" fn batch_decode(
     _: Opaque,
-    _: Opaque,
+    state: Opaque,
     files: *const *const u8,
     lengths: *const usize,
     places: *mut Image,
     _: *mut c_void,
 ) -> Status {
     let status = call("batch_decode");
-    let images = BOOKS.with_borrow(|books| books.batch) as usize;
+    let images = BOOKS.with_borrow(|books| books.batches[&(state as usize)]) as usize;
     for number in 0..images {
         // SAFETY: the codec gives as many of each as it has prepared the batch for.
         let (file, length, place) =

@@ -6,6 +6,7 @@
 //! processor's decoder, which also is the judge of whether an image is damaged.
 
 mod budget;
+mod canary;
 mod engine;
 #[cfg(test)]
 mod fake;
@@ -19,6 +20,8 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use budget::Budget;
 pub(super) use budget::{Kind, Memory};
+use canary::Watched;
+pub(super) use canary::{Spot, Spots};
 use engine::Engine;
 pub(super) use handle::Handles;
 pub(super) use kernels::Settle;
@@ -106,7 +109,7 @@ impl NvJpeg {
         cuda_stream: *mut std::ffi::c_void,
         settings: NvJpegSettings,
         settle: Settle,
-        memory: impl Fn(Kind) -> Box<dyn Memory>,
+        (memory, spots): (impl Fn(Kind) -> Box<dyn Memory>, Box<dyn Spots>),
     ) -> Result<Self, String> {
         let hint = Hint { width: settings.width_hint, height: settings.height_hint };
         let budget = |kind| Budget::new(settings.memory_bytes, memory(kind));
@@ -115,7 +118,8 @@ impl NvJpeg {
         let kernels = Box::new(kernels.map_err(CodecError::into_reason)?);
         let open = |handle| Engine::open(handle, cuda_stream, hint);
         let engine = handles.engine()?.map(open).transpose().map_err(CodecError::into_reason)?;
-        Ok(Self { engine: engine.map(|engine| Box::new(engine) as Box<dyn Codec>), kernels })
+        let watched = |engine| Box::new(Watched::new(engine, spots)) as Box<dyn Codec>;
+        Ok(Self { engine: engine.map(watched), kernels })
     }
 
     /// Whether the GPU has engines.

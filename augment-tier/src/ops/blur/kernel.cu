@@ -18,6 +18,14 @@ __device__ i32 reflect(i32 at, i32 len) {
 // The sum across about column x.
 __device__ f32 blur_across(const u8* row, i32 x, i32 width, const f32* weights) {
     f32 sum = __fmul_rn(weights[0], (f32)row[x]);
+    if (x >= BLUR_RADIUS && x + BLUR_RADIUS < width) {
+#pragma unroll
+        for (i32 distance = 1; distance <= BLUR_RADIUS; distance++) {
+            const f32 both = __fadd_rn((f32)row[x - distance], (f32)row[x + distance]);
+            sum = __fmaf_rn(weights[distance], both, sum);
+        }
+        return sum;
+    }
     for (i32 distance = 1; distance <= BLUR_RADIUS; distance++) {
         const f32 before = (f32)row[reflect(x - distance, width)];
         const f32 after = (f32)row[reflect(x + distance, width)];
@@ -46,13 +54,15 @@ __device__ f32 blur_again(const u8* plane, i32 x, i32 y, i32 width, i32 height, 
 }
 
 // `to` is other memory than `from`.
-__device__ void blur(const u8* from, u8* to, u32 width, u32 height, const f32* weights) {
+__device__ void blur(const u8* from, u8* to, u32 width, u32 height, const f32* op_weights) {
+    f32 weights[BLUR_RADIUS + 1];
+#pragma unroll
+    for (u32 n = 0; n <= BLUR_RADIUS; n++) weights[n] = op_weights[n];
     const u32 segments = (height + BLUR_ROWS - 1) / BLUR_ROWS;
-    const u64 columns = 3ull * segments * width;
-    for (u64 i = threadIdx.x; i < columns; i += blockDim.x) {
-        const u32 x = (u32)(i % width);
-        const u64 number = i / width;
-        const u64 plane = number / segments * width * height;
+    const u32 columns = 3 * segments * width;
+    for (u32 i = threadIdx.x; i < columns; i += blockDim.x) {
+        const u32 number = i / width, x = i - number * width;
+        const u64 plane = (u64)(number / segments) * width * height;
         const i32 first = (i32)(number % segments) * BLUR_ROWS;
         const i32 end = first + BLUR_ROWS < (i32)height ? first + BLUR_ROWS : (i32)height;
         f32 sums[2 * BLUR_RADIUS + 1];
@@ -68,7 +78,7 @@ __device__ void blur(const u8* from, u8* to, u32 width, u32 height, const f32* w
                 const f32 both = __fadd_rn(sums[BLUR_RADIUS - distance], sums[BLUR_RADIUS + distance]);
                 sum = __fmaf_rn(weights[distance], both, sum);
             }
-            if (fabsf(sum - rintf(sum)) > BLUR_CLEAR) sum = blur_again(from + plane, x, y, width, height, weights);
+            if (fabsf(sum - rintf(sum)) > BLUR_CLEAR) sum = blur_again(from + plane, x, y, width, height, op_weights);
             const f32 level = rintf(sum);
             to[plane + (u64)y * width + x] = (u8)(u32)(level < 255.0f ? level : 255.0f);
             if (y + 1 == end) break;

@@ -2,9 +2,9 @@
 // the resize. `to` is other memory than `from`.
 
 __device__ void flip(const u8* from, u8* to, u32 width, u32 height) {
-    const u64 levels = 3ull * height * width;
-    for (u64 i = threadIdx.x; i < levels; i += blockDim.x) {
-        const u64 x = i % width;
-        to[i] = from[i - x + width - 1 - x];
+    const u32 plane = height * width;
+    for (u32 i = threadIdx.x; i < plane; i += blockDim.x) {
+        const u32 x = i % width, mirrored = i - x + width - 1 - x;
+        for (u64 channel = 0; channel < 3; channel++) to[channel * plane + i] = from[channel * plane + mirrored];
     }
 }

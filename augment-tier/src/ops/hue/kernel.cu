@@ -1,48 +1,54 @@
-// CUDA twin of hue/plain.rs, byte for byte: binary32 and binary64 are mixed as they are there, and
-// no product is fused with a sum.
+// CUDA twin of hue/plain.rs, byte for byte, in whole numbers: the steps that hue/avx2.rs explains. A division that a
+// GPU has no instruction for is guessed, and its rest tells.
+
+// Bit n is set where a quotient of exactly n gives the hue n - 1 (hue/tables.rs).
+__constant__ u32 HUE_ONE_LESS[8] = {
+    0xfffffffeu, 0u, 0x11000000u, 0x00000111u, 0x222aaaaau, 0x23232222u, 0x00022222u, 0u,
+};
+
+// n without the rest of its division by d, which is not 0; both are below 2^16, and `quotient` says how often d is in it.
+__device__ u32 hue_divided(u32 n, u32 d, u32& quotient) {
+    u32 guess = (u32)__fdividef((f32)n, (f32)d);
+    // No more than one from the truth.
+    if (guess * d > n) guess--;
+    if (n - guess * d >= d) guess++;
+    quotient = guess;
+    return guess * d;
+}
+
+// The hue of a pixel whose range of levels is not 0. `away`: the middle channel less the smallest.
+__device__ u32 hue_of(Pixel pixel, u32 max, u32 range, u32 away) {
+    u32 quotient;
+    const bool is_exact = hue_divided(85 * away, 2 * range, quotient) == 85 * away;
+    const bool is_red = pixel.red == max, is_green = !is_red && pixel.green == max;
+    const bool is_down = is_red     ? pixel.green < pixel.blue
+                         : is_green ? pixel.blue < pixel.red
+                                    : pixel.red < pixel.green;
+    const u32 start = is_red ? (is_down ? 255 : 0) : is_green ? 85 : 170;
+    // Down is rounded up.
+    const u32 hue = is_down ? start - quotient - !is_exact : start + quotient;
+    return is_exact ? hue - (HUE_ONE_LESS[hue % 256 / 32] >> (hue % 32) & 1) : hue;
+}
 
 __device__ Pixel shift_hue(Pixel pixel, u32 shift) {
-    const u8 red = pixel.red, green = pixel.green, blue = pixel.blue;
-    const u8 larger = red > green ? red : green, smaller = red < green ? red : green;
-    const u8 max = larger > blue ? larger : blue, min = smaller < blue ? smaller : blue;
-    u8 hue = 0, saturation = 0;
-    if (min != max) {
-        const f32 range = (f32)(max - min);
-        const f32 rc = __fdiv_rn((f32)(max - red), range);
-        const f32 gc = __fdiv_rn((f32)(max - green), range);
-        const f32 bc = __fdiv_rn((f32)(max - blue), range);
-        f32 sixths;
-        if (red == max) {
-            sixths = __fsub_rn(bc, gc);
-        } else if (green == max) {
-            sixths = (f32)__dsub_rn(__dadd_rn(2.0, (f64)rc), (f64)bc);
-        } else {
-            sixths = (f32)__dsub_rn(__dadd_rn(4.0, (f64)gc), (f64)rc);
-        }
-        const f64 turns = __dadd_rn(__ddiv_rn((f64)sixths, 6.0), 1.0);
-        // Between 5/6 and 2, where what is left of a division by 1 is an exact difference.
-        const f32 rest = (f32)(turns >= 1.0 ? __dsub_rn(turns, 1.0) : turns);
-        hue = (u8)(u32)__dmul_rn((f64)rest, 255.0);
-        saturation = (u8)(u32)__dmul_rn((f64)__fdiv_rn(range, (f32)max), 255.0);
-    }
-    hue = (u8)(hue + shift);
-    if (saturation == 0) return Pixel{max, max, max};
+    const u32 red = pixel.red, green = pixel.green, blue = pixel.blue;
+    const u32 low = red < green ? red : green, high = red < green ? green : red;
+    const u32 min = low < blue ? low : blue, max = high > blue ? high : blue;
+    if (min == max) return pixel;
+    const u32 range = max - min, away = red + green + blue - max - 2 * min;
+    const u32 hue = (hue_of(pixel, max, range, away) + shift) % 256;
 
-    const f64 sixths = __ddiv_rn(__dmul_rn((f64)hue, 6.0), 255.0);
-    const u32 sector = (u32)sixths;
-    const f64 rest = (f64)(f32)__dsub_rn(sixths, (f64)sector);
-    const f32 share = (f32)__ddiv_rn((f64)saturation, 255.0);
-    const f64 value = (f64)max;
-    const u8 p = (u8)(u32)round(__dmul_rn(value, __dsub_rn(1.0, (f64)share)));
-    const u8 q = (u8)(u32)round(__dmul_rn(value, __dsub_rn(1.0, (f64)__fmul_rn(share, (f32)rest))));
-    const f64 darker = __dsub_rn(1.0, __dmul_rn((f64)share, __dsub_rn(1.0, rest)));
-    const u8 t = (u8)(u32)round(__dmul_rn(value, darker));
-    switch (sector % 6) {
-        case 0: return Pixel{max, t, p};
-        case 1: return Pixel{q, max, p};
-        case 2: return Pixel{p, max, t};
-        case 3: return Pixel{p, q, max};
-        case 4: return Pixel{t, p, max};
-        default: return Pixel{max, p, q};
-    }
+    // Where the hue lies in its third; 85 of the last is as good as 0.
+    u32 third = hue < 85 ? hue : hue - 85;
+    if (third >= 85) third -= 85;
+    const u32 w = 6 * third < 255 ? 255 - 6 * third : 6 * third - 255;
+    u32 saturation;
+    // Value times saturation.
+    const u32 coloured = hue_divided(255 * range, max, saturation);
+    const u8 p = (u8)(max - (coloured + 127) / 255);
+    const u8 between = (u8)(max - (coloured * w + 32512) / 65025);
+    const u8 value = (u8)max;
+    return Pixel{hue >= 213 || hue < 43 ? value : hue >= 85 && hue < 170 ? p : between,
+                 hue >= 43 && hue < 128 ? value : hue >= 170 ? p : between,
+                 hue >= 128 && hue < 213 ? value : hue < 85 ? p : between};
 }

@@ -11,7 +11,7 @@ use headwater_core::Region;
 use rustix::fs::{FallocateFlags, MemfdFlags, Mode, OFlags, SealFlags};
 use xxhash_rust::xxh3::Xxh3Default;
 
-use super::checksum::part_checksum;
+use super::checksum::{joined, part_checksum};
 use super::mapping::Mapping;
 use super::place::Cursor;
 
@@ -215,14 +215,14 @@ impl SlotMemory {
         let longest = regions.iter().map(|region| region.len_bytes / rows).max().unwrap_or(0);
         let mut chunk = vec![0; longest.min(CHUNK_BYTES) as usize];
         part_checksum((0..rows).map(|row| {
-            let mut hash = Xxh3Default::new();
-            for region in regions {
+            joined(regions.iter().map(|region| {
+                let mut hash = Xxh3Default::new();
                 let len_bytes = region.len_bytes / rows;
                 let piece =
                     Region { offset_bytes: region.offset_bytes + row * len_bytes, len_bytes };
                 self.in_chunks(piece, &mut chunk, |bytes| hash.update(bytes));
-            }
-            hash.digest()
+                hash.digest()
+            }))
         }))
     }
 

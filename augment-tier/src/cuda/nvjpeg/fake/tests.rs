@@ -9,13 +9,12 @@ const EXTENT: Extent = Extent { width: 17, height: 16 };
 #[test]
 fn whatever_fails_while_it_is_opened_nothing_is_left_behind() {
     let shared = ["create", "stream_create", "params_create", "params_format"];
-    let of_engine = ["state_create"];
     let of_kernels =
         ["decoder_create", "decoder_state_create", "buffer_create", "attach_device_buffer"];
     type Open = fn() -> Result<(), CodecError>;
     let open_engine: Open = || engine(Hint::default()).map(drop);
     let open_kernels: Open = || kernels().map(drop);
-    for (open, own) in [(open_engine, &of_engine[..]), (open_kernels, &of_kernels)] {
+    for (open, own) in [(open_engine, &[][..]), (open_kernels, &of_kernels)] {
         for step in shared.iter().chain(own) {
             fail(step, 6);
             let error = open().expect_err(step);
@@ -112,19 +111,33 @@ fn an_image_that_fails_is_no_harm_to_the_next_one() {
 }
 
 #[test]
-fn a_batch_is_prepared_once_for_each_number_of_images_and_anew_after_a_failure() {
+fn states_are_prepared_once_for_batches_of_few_sizes_and_anew_after_a_failure() {
     let mut codec = engine(Hint { width: 640, height: 480 }).unwrap();
-    for images in [3, 3, 2, 2] {
-        decode_some(&mut codec, images).unwrap();
+    // 2 and 1; 4 and 1; 4, 2 and 1.
+    for (images, batches) in [(3, 2), (2, 1), (5, 2), (7, 3)] {
+        let before = calls("batch_decode");
+        let memory = decode_some(&mut codec, images).unwrap();
+        assert_eq!(calls("batch_decode") - before, batches, "{images} images");
+        for (number, pixels) in (1u8..).zip(&memory) {
+            assert_eq!((pixels[0], pixels[51]), (number + 40, number), "{images} images");
+        }
     }
-    assert_eq!((calls("batch_initialise"), calls("batch_preallocate")), (2, 2));
+    assert_eq!((calls("state_create"), calls("batch_initialise")), (3, 3));
+    assert_eq!(calls("batch_preallocate"), 3);
     fail("batch_decode", 3);
     assert!(matches!(decode_some(&mut codec, 2), Err(CodecError::Image(_))));
     BOOKS.with_borrow_mut(|books| books.failing = None);
-    decode_some(&mut codec, 2).unwrap();
-    assert_eq!(calls("batch_initialise"), 3);
+    decode_some(&mut codec, 3).unwrap();
+    assert_eq!(calls("batch_initialise"), 4);
     codec.decode(&[]).unwrap();
-    assert_eq!(calls("batch_initialise"), 3, "no images ask for nothing");
+    assert_eq!(calls("batch_initialise"), 4, "no images ask for nothing");
+}
+
+#[test]
+fn a_state_that_cannot_be_made_is_a_failure_of_the_device() {
+    let mut codec = engine(Hint::default()).unwrap();
+    fail("state_create", 6);
+    assert!(matches!(decode_some(&mut codec, 2), Err(CodecError::Device(_))));
 }
 
 #[test]

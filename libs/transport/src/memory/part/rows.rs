@@ -4,10 +4,10 @@ use std::fmt;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use xxhash_rust::xxh3::Xxh3Default;
+use xxhash_rust::xxh3::xxh3_64;
 
 use super::PartBuffer;
-use crate::memory::checksum::part_checksum;
+use crate::memory::checksum::{joined, part_checksum};
 use crate::memory::mapping::Pins;
 
 /// One sample's rows of a part: row `row` of every region. The only way to these bytes while it
@@ -24,12 +24,9 @@ pub struct PartRow {
 #[derive(Debug)]
 pub struct DeviceRegion(NonNull<[u8]>);
 
-/// How far a row's checksum is computed.
-#[derive(Default)]
+/// Checksums of a row's regions, as far as they are known.
 struct Summed {
-    hash: Xxh3Default,
-    /// Regions that are in `hash`: so many from the first on.
-    regions: usize,
+    sums: Box<[Option<u64>]>,
     /// The region that was lent last, to be written.
     lent: Option<usize>,
 }
@@ -45,8 +42,9 @@ impl PartBuffer {
     pub fn into_rows(self, rows: usize) -> Vec<PartRow> {
         self.assert_divides_into(rows);
         let part = Arc::new(self);
+        let summed = || Summed { sums: vec![None; part.starts.len()].into(), lent: None };
         (0..rows)
-            .map(|row| PartRow { part: Arc::clone(&part), row, rows, summed: Summed::default() })
+            .map(|row| PartRow { part: Arc::clone(&part), row, rows, summed: summed() })
             .collect()
     }
 
@@ -94,18 +92,16 @@ impl PartRow {
         self.row
     }
 
-    /// The row of region `i`. Holds old bytes, of any origin, until it is written. Where regions
-    /// are written one after the other, each is added to the checksum when the next is asked for:
-    /// its bytes are in the core's cache then.
+    /// The row of region `i`. Holds old bytes, of any origin, until it is written. Its checksum is computed when
+    /// another region is asked for: its bytes are in the core's cache then.
     ///
     /// # Panics
     /// There is no region `i`.
     pub fn region_mut(&mut self, i: usize) -> &mut [u8] {
-        if i < self.summed.regions {
-            self.summed = Summed::default();
-        } else if self.summed.lent == Some(self.summed.regions) && i > self.summed.regions {
-            self.sum_next();
+        if let Some(written) = self.summed.lent.filter(|lent| *lent != i) {
+            self.sum(written);
         }
+        self.summed.sums[i] = None;
         self.summed.lent = Some(i);
         let (start, len) = self.piece(i);
         // SAFETY: `piece` says that the memory is valid; `&mut self` is the only way to it.
@@ -114,7 +110,7 @@ impl PartRow {
 
     /// As [`PartRow::region_mut`] for a device that writes there by itself: `None` where it cannot reach the memory, and
     /// in a slot. A slot is the receiver's, which gives it away when this process has ended, and a device may write
-    /// a moment longer. The checksum is computed anew afterwards.
+    /// a moment longer. The region's checksum is computed anew afterwards, unless [`PartRow::device_summed`] says it.
     ///
     /// # Panics
     /// There is no region `i`.
@@ -122,11 +118,18 @@ impl PartRow {
         if self.part.is_in_slot || !self.part._memory.is_pinned(pins) {
             return None;
         }
-        if self.summed.lent.is_some() || self.summed.regions > 0 {
-            self.summed = Summed::default();
-        }
+        self.summed.sums[i] = None;
         let (start, len) = self.piece(i);
         Some(DeviceRegion(NonNull::slice_from_raw_parts(start, len)))
+    }
+
+    /// Notes the checksum of region `i` that a device has written: XXH3-64, computed by the device from the bytes that it
+    /// copied from. So whoever compares it with the bytes that arrived checks that copy as well.
+    ///
+    /// # Panics
+    /// There is no region `i`.
+    pub fn device_summed(&mut self, i: usize, sum: u64) {
+        self.summed.sums[i] = Some(sum);
     }
 
     /// Start and length of the row of region `i`: valid memory that nothing else reaches while this
@@ -142,26 +145,28 @@ impl PartRow {
 
     /// The row's share of the part's checksum: cheapest by the thread that wrote it, right then.
     pub fn checksum(&mut self) -> u64 {
-        while self.summed.regions < self.part.starts.len() {
-            self.sum_next();
+        for i in 0..self.summed.sums.len() {
+            self.sum(i);
         }
-        self.summed.hash.digest()
+        joined(self.summed.sums.iter().map(|sum| sum.expect("summed above")))
     }
 
-    fn sum_next(&mut self) {
-        let (start, len) = self.piece(self.summed.regions);
-        // SAFETY: `piece` says that the memory is valid; `&mut self` keeps writers away.
-        self.summed.hash.update(unsafe { std::slice::from_raw_parts(start.as_ptr(), len) });
-        self.summed.regions += 1;
+    /// Computes the checksum of region `i` if it is not known.
+    fn sum(&mut self, i: usize) {
+        if self.summed.sums[i].is_none() {
+            let (start, len) = self.piece(i);
+            // SAFETY: `piece` says that the memory is valid; `&mut self` keeps writers away.
+            let bytes = unsafe { std::slice::from_raw_parts(start.as_ptr(), len) };
+            self.summed.sums[i] = Some(xxh3_64(bytes));
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use headwater_core::Region;
-    use xxhash_rust::xxh3::xxh3_64;
-
     use super::*;
+    use crate::memory::checksum::row_checksum;
     use crate::memory::place::{LeaseId, PartPlace, SlotId};
     use crate::memory::staging::StagingPool;
 
@@ -194,8 +199,9 @@ mod tests {
         assert_eq!(part.region_mut(0), [0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2]);
         assert_eq!(part.region_mut(1), [10, 10, 11, 11, 12, 12]);
         assert_eq!(checksum, part.checksum(3));
-        let rows = [[0, 0, 0, 0, 10, 10], [1, 1, 1, 1, 11, 11], [2, 2, 2, 2, 12, 12]];
-        let sums: Vec<u8> = rows.iter().flat_map(|row| xxh3_64(row).to_le_bytes()).collect();
+        let sums_of = |sums: [u64; 2]| xxh3_64(&sums.map(u64::to_le_bytes).concat());
+        let row = |n: u8| sums_of([xxh3_64(&[n; 4]), xxh3_64(&[10 + n; 2])]);
+        let sums: Vec<u8> = [0, 1, 2].into_iter().flat_map(|n| row(n).to_le_bytes()).collect();
         assert_eq!(checksum, xxh3_64(&sums));
     }
 
@@ -204,11 +210,12 @@ mod tests {
         let mut rows = buffer([1, 1]).await.into_rows(1);
         rows[0].region_mut(0).fill(1);
         rows[0].region_mut(1).fill(2);
-        assert_eq!(rows[0].checksum(), xxh3_64(&[1, 2]));
+        let of = |one: u8, two: u8| row_checksum([&[one][..], &[two]]);
+        assert_eq!(rows[0].checksum(), of(1, 2));
         rows[0].region_mut(1).fill(3);
-        assert_eq!(rows[0].checksum(), xxh3_64(&[1, 3]));
+        assert_eq!(rows[0].checksum(), of(1, 3));
         rows[0].region_mut(0).fill(4);
-        assert_eq!(rows[0].checksum(), xxh3_64(&[4, 3]));
+        assert_eq!(rows[0].checksum(), of(4, 3));
     }
 
     #[tokio::test]
@@ -219,8 +226,19 @@ mod tests {
                 let last = !orders[turn + 1..].contains(&region);
                 row.region_mut(region).fill(if last { 10 + region as u8 } else { 77 });
             }
-            assert_eq!(row.checksum(), xxh3_64(&[10, 11]), "{orders:?}");
+            assert_eq!(row.checksum(), row_checksum([&[10][..], &[11]]), "{orders:?}");
         }
+    }
+
+    #[tokio::test]
+    async fn what_a_device_says_of_a_region_holds_until_it_is_written_again() {
+        let mut row = buffer([1, 1]).await.into_rows(1).remove(0);
+        row.region_mut(0).fill(1);
+        row.region_mut(1).fill(2);
+        row.device_summed(0, 77);
+        assert_eq!(row.checksum(), joined([77, xxh3_64(&[2])]));
+        row.region_mut(0).fill(3);
+        assert_eq!(row.checksum(), row_checksum([&[3][..], &[2]]));
     }
 
     #[tokio::test]
