@@ -48,7 +48,7 @@ __device__ void resize_first(const u8* arena, const View& view, const Tile& tile
     const bool vertical = view.flags & VERTICAL_FIRST;
     const Along axis = vertical ? along(arena, view, view.down, KEEPS_HEIGHT)
                                 : along(arena, view, view.across, KEEPS_WIDTH);
-    const u64 step = vertical ? view.source_row : view.source_pixel, channel = view.source_channel;
+    const u64 step = vertical ? view.source_row : view.source_pixel;
     const u32 rows = vertical ? tile.rows : tile.source_len;
     const u32 columns = vertical ? tile.source_len : tile.columns;
     for (u32 i = threadIdx.x; i < rows * columns; i += blockDim.x) {
@@ -57,9 +57,7 @@ __device__ void resize_first(const u8* arena, const View& view, const Tile& tile
                                   : (u64)(tile.source_first + row) * view.source_row;
         const u32 position = vertical ? tile.top + row : tile.left + column;
         const u8* source = arena + view.source + line;
-        // Almost all sources are interleaved. Where the compiler knows it, it has no address of 64 bits for each channel.
-        const Pixel pixel = channel == 1 ? resized(axis, position, source, 0, step, 1)
-                                         : resized(axis, position, source, 0, step, channel);
+        const Pixel pixel = resized(axis, position, source, 0, step, view.source_channel);
         between[3 * i] = pixel.red;
         between[3 * i + 1] = pixel.green;
         between[3 * i + 2] = pixel.blue;
