@@ -39,15 +39,21 @@ def stalls(waits, steps):
     return [max(some) for some in boundaries], others
 
 
+def length(kind, samples, options):
+    """Batches of an epoch."""
+    shares = options.workers if getattr(kind, "worker_drops", False) else 1
+    return shares * (samples // shares // options.batch)
+
+
 def measure(options, folder):
     kinds, counts = runs.prepared(options, folder)
-    steps = counts["a"] // options.batch
+    steps = {name: length(kind, counts["a"], options) for name, kind in kinds.items()}
     firsts, imports, ends, others = ({name: [] for name in kinds} for _ in range(4))
     loads = [os.getloadavg()[0]]
     for number in range(options.runs):
         for name in kinds:
-            first, imported, waits = run(name, options, folder, options.epochs * steps)
-            at_ends, elsewhere = stalls(waits, steps)
+            first, imported, waits = run(name, options, folder, options.epochs * steps[name])
+            at_ends, elsewhere = stalls(waits, steps[name])
             firsts[name].append(first)
             imports[name].append(imported)
             ends[name] += at_ends
@@ -80,14 +86,15 @@ def markdown(result):
     lines = [f"| {' | '.join(head)} |", "| --- " * len(head) + "|"]
     for row in result["loaders"].values():
         spread = f"{row['first_least_s']:.2f} to {row['first_most_s']:.2f}"
-        waits = " | ".join(f"{row[key]:.1f}" for key in ("epoch_end_ms", "epoch_end_most_ms", "other_ms"))
+        waits = [row[key] for key in ("epoch_end_ms", "epoch_end_most_ms", "other_ms")]
+        waits = " | ".join("not measured" if wait is None else f"{wait:.1f}" for wait in waits)
         lines.append(f"| {row['title']} | {row['first_s']:.2f} | {spread} | {row['after_imports_s']:.2f} | {waits} |")
     loads = "{runs} runs, load of the machine {load[0]} to {load[1]}".format_map
     return "\n".join([*lines, "", *runs.version_lines(result, loads)])
 
 
 def plot(result):
-    rows = [(row["title"], (row["after_imports_s"], row["epoch_end_ms"] / 1000)) for row in result["loaders"].values()]
+    rows = [(row["title"], (row["after_imports_s"], row["epoch_end_ms"] and row["epoch_end_ms"] / 1000)) for row in result["loaders"].values()]
     names = (f"first batch, without the import of {', '.join(result['imports'])}", "wait at an epoch's end")
     return drawing.bars("Start of a training, and the end of an epoch", "seconds", rows, names, markdown(result))
 

@@ -52,6 +52,9 @@ WEIGHTS = (0.75, 0.25)
 class Stateful:
     """A loader whose library's `self.loader` has a state_dict."""
 
+    # Whether each worker drops the samples of its own share that do not fill a batch.
+    worker_drops = False
+
     def state(self):
         return self.loader.state_dict()
 

@@ -30,6 +30,7 @@ class Datasets(OnTorch):
     formats = ("parquet",)
     docs = "https://huggingface.co/docs/datasets/stream#save-a-dataset-checkpoint-and-resume-iteration"
     other_ranks = False
+    worker_drops = True
     # Of shuffle(): by default the buffer is filled from up to ten shards at once.
     shuffle = {}
 

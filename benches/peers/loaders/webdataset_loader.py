@@ -25,6 +25,7 @@ class WebDataset:
     formats = ("tar",)
     docs = "https://github.com/webdataset/webdataset/issues/234"
     other_ranks = False
+    worker_drops = True
 
     def __init__(self, setup):
         torch.manual_seed(setup.seed)
