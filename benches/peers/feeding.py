@@ -17,6 +17,7 @@ import json
 import os
 import pathlib
 import pickle
+import re
 import signal
 import sys
 import time
@@ -87,7 +88,8 @@ def run(told):
         try:
             feed(told, record)
         except Exception as error:
-            text = " ".join(str(error).split())
+            # A traceback in it names files: those of packages without this machine's folders.
+            text = re.sub(r"/\S*/site-packages/", "", " ".join(str(error).split()))
             line(record, error=f"{type(error).__name__}: {text}")
             raise
 
