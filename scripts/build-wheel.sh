@@ -3,7 +3,8 @@
 # in its scripts folder, the program `headwater`.
 #
 # Without ARCH: one wheel for this machine, of profile dev, out of what `cargo test` has compiled. With
-# ARCH (x86_64, aarch64): one manylinux wheel for each, of profile wheel, cross-compiled by zig.
+# ARCH (x86_64, aarch64): one manylinux wheel for each, of profile wheel, cross-compiled by zig, and with the licences
+# of all that is linked into it.
 #
 # maturin has cargo build the wheel's crate by itself. Its dependencies would then have the features
 # that this one crate asks for, which are others than in the rest of the workspace, and all of them
@@ -17,7 +18,8 @@ shift 2
 target=${CARGO_TARGET_DIR:-$PWD/target}
 # maturin packs what is in this folder. It reads a link's file after it has had cargo build it.
 scripts=gpu-receiver/python/headwater._native.data/scripts
-trap 'rm -rf "${scripts%/*}"' EXIT
+licences=gpu-receiver/python
+trap 'rm -rf "${scripts%/*}" "$licences/LICENSE" "$licences/THIRD-PARTY-NOTICES.txt"' EXIT
 export CARGO="$PWD/scripts/workspace-cargo.sh"
 # cargo-zigbuild looks for the `python3` that has zig.
 export PATH="$venv/bin:$PATH"
@@ -32,6 +34,10 @@ pack() { # pack FOLDER-OF-THE-PROGRAM OPTION..: builds and packs
 }
 
 rm -rf "$out"
+cp LICENSE "$licences/"
+if [ $# -gt 0 ]; then
+    scripts/notices.py --out "$licences/THIRD-PARTY-NOTICES.txt"
+fi
 if [ $# -eq 0 ]; then
     # Hardly compressed: it is installed once, on this machine.
     pack "$target/debug" --profile dev --interpreter "$venv/bin/python" --compression-level 1

@@ -21,12 +21,12 @@ OTHER_KINDS = {
     ("receiver", "resume"): {"type": ["boolean", "string"]},
 }
 HEADING = re.compile(r"## `(\[\[?)(\w+)\]\]?`")
-ROW = re.compile(r"\| `(\w+)` \| (.+?) \|")
+KEY = re.compile(r"- \*\*`(\w+)`\*\* \((?:default `(.+?)`|not set)")
 
 
-def kind(default: str) -> dict:
-    """The schema of a key by the default in the reference: a TOML value in backquotes."""
-    value = default.strip("`")
+def kind(default: "str | None") -> dict:
+    """The schema of a key by the default in the reference, a TOML value; None if it is not set."""
+    value = default or ""
     if value in ("true", "false"):
         return {"type": "boolean"}
     if value.startswith('"'):
@@ -37,7 +37,7 @@ def kind(default: str) -> dict:
         return {"type": "integer"}
     if re.fullmatch(r"-?\d*\.\d+", value):
         return {"type": "number"}
-    return {}  # `not set`: the program says what it may be
+    return {}  # not set: the program says what it may be
 
 
 def table(section: str, keys: dict) -> dict:
@@ -58,8 +58,8 @@ def config_schema(reference: str) -> dict:
             sections[section] = {}
             if heading[1] == "[[":
                 repeated.add(section)
-        elif section and (row := ROW.match(line)):
-            sections[section][row[1]] = row[2]
+        elif section and (key := KEY.match(line)):
+            sections[section][key[1]] = key[2]
     properties = {}
     for name, keys in sections.items():
         one = table(name, keys)

@@ -5,6 +5,7 @@
 
 TAG is a platform's, such as manylinux_2_17_aarch64. Library and program are both in the wheel, are for
 that processor, and need no library and no symbol that the platform does not have: auditwheel says so.
+Its licence and those of what is linked into it are there.
 The wheel is not larger than 40 MB.
 """
 
@@ -21,6 +22,7 @@ from elftools.elf.elffile import ELFFile
 PROGRAM = re.compile(r"headwater-[^/]+\.data/scripts/headwater")
 LIBRARY = "headwater/_native.abi3.so"
 MACHINES = {"x86_64": "EM_X86_64", "aarch64": "EM_AARCH64"}
+LICENCES = ("LICENSE", "THIRD-PARTY-NOTICES.txt")
 UNWINDER = "libgcc_s.so.1"
 LARGEST_BYTES = 40_000_000
 
@@ -54,6 +56,8 @@ def contents(tag: str, wheel: Path) -> list[str]:
         programs = [entry for entry in packed.infolist() if PROGRAM.fullmatch(entry.filename)]
         if [bool(entry.external_attr >> 16 & 0o111) for entry in programs] != [True]:
             wrong.append("has no program `headwater` that can be run")
+        ends = [name.rpartition(".dist-info/licenses/")[2] for name in packed.namelist() if ".dist-info/licenses/" in name]
+        wrong += [f"has no {name}" for name in LICENCES if name not in ends]
         for name in [entry.filename for entry in programs] + [LIBRARY]:
             elf = ELFFile(io.BytesIO(packed.read(name)))
             if elf["e_machine"] != machine:

@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 """Packs a built binary as a container image, without a container engine.
 
-    scripts/image.py TIER --binary target/release/headwater --out headwater-TIER.tar
+    scripts/image.py TIER --binary target/release/headwater --out headwater-TIER.tar [--notices FILE]
 
 TIER is storage, augment or receiver. The image is what the Containerfile of the same tree makes: the
 program, the shared libraries it needs, and nothing to run beside it; it runs as an ordinary user. The
 archive is an OCI layout and a docker archive in one: `ctr images import`, `docker load`, `podman load`
 and `skopeo copy oci-archive:..` take it. The same inputs make the same bytes.
+FILE is what scripts/notices.py writes, the licences of what is linked: give it for an image that others get.
 """
 
 import argparse
@@ -24,6 +25,7 @@ USER = 65532
 VERBS = {"storage": "storage", "augment": "augment", "receiver": "receive"}
 PROGRAM = "usr/bin/headwater"
 CERTIFICATES = Path("/etc/ssl/certs/ca-certificates.crt")
+LICENCE = Path(__file__).resolve().parents[1] / "LICENSE"
 PASSWD = f"root:x:0:0:root:/root:/sbin/nologin\nheadwater:x:{USER}:{USER}::/home/headwater:/sbin/nologin\n"
 GROUP = f"root:x:0:\nheadwater:x:{USER}:\n"
 NSSWITCH = "passwd: files\ngroup: files\nhosts: files dns\n"
@@ -71,7 +73,7 @@ class Layer:
         return self.bytes.getvalue()
 
 
-def layer(binary: Path) -> bytes:
+def layer(binary: Path, notices: "Path | None") -> bytes:
     made = Layer()
     for path, mode, owner in (("tmp", 0o1777, 0), ("home/headwater", 0o700, USER)):
         made.folder(path, mode, owner)
@@ -84,6 +86,8 @@ def layer(binary: Path) -> bytes:
         made.file(str(CERTIFICATES).lstrip("/"), CERTIFICATES.read_bytes())
     for path, source in sorted(libraries(binary).items()):
         made.file(path, source.read_bytes(), 0o755)
+    for text in filter(None, (LICENCE, notices)):
+        made.file(f"usr/share/doc/headwater/{text.name}", text.read_bytes())
     made.file(PROGRAM, binary.read_bytes(), 0o755)
     return made.done()
 
@@ -157,12 +161,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("tier", choices=VERBS)
     parser.add_argument("--binary", type=Path, default=Path("target/release/headwater"))
+    parser.add_argument("--notices", type=Path)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--name", help="REPOSITORY:TAG [default: localhost/headwater-TIER:VERSION]")
     flags = parser.parse_args()
     of_binary = version(flags.binary)
     name = flags.name or f"localhost/headwater-{flags.tier}:{of_binary}"
-    files = archive(flags.tier, name, of_binary, layer(flags.binary))
+    files = archive(flags.tier, name, of_binary, layer(flags.binary, flags.notices))
     with tarfile.open(flags.out, "w") as out:
         for path, data in files.items():
             entry = tarfile.TarInfo(path)

@@ -3,7 +3,7 @@
 #
 #   wheels     a manylinux wheel for each of $ARCHS (default: x86_64 aarch64), by scripts/build-wheel.sh
 #   program    for each wheel a tarball of the program that is in it, with manual, completions and licences
-#   context    the container images' build context, out of the commit
+#   context    the container images' build context, out of the commit, with the licences of what is linked
 #   chart      the Helm chart as a package
 #   sbom       a CycloneDX bill of materials for each of $ARCHS
 #   changelog  the version's section of CHANGELOG.md
@@ -96,11 +96,18 @@ tarball() { # tarball ARCH PROGRAM SUFFIX
     cp "$2" "$folder/headwater"
     chmod 755 "$folder/headwater"
     cp LICENSE README.md CHANGELOG.md headwater.example.toml "$folder/"
+    cp "$(notices)" "$folder/"
     needs "$folder/headwater" >"$folder/NEEDS"
     [ -d "$work/man" ] && cp -r "$work/man" "$folder/man"
     [ -d "$work/completions" ] && cp -r "$work/completions" "$folder/completions"
     pack "$work" "$name" "$out/$name.tar.gz"
     sed 's/^/    needs /' "$folder/NEEDS"
+}
+
+notices() { # the file with the licences of what is linked, made once
+    local file=$work/THIRD-PARTY-NOTICES.txt
+    [ -e "$file" ] || scripts/notices.py --out "$file" >&2
+    echo "$file"
 }
 
 # texts PROGRAM: the manual's pages and completions, which are the same for all processors.
@@ -149,6 +156,8 @@ part_context() {
     local name=headwater-$version-context
     mkdir -p "$work/$name"
     git archive "$commit" | tar -x -C "$work/$name"
+    # The images take it along.
+    cp "$(notices)" "$work/$name/"
     pack "$work" "$name" "$out/$name.tar.gz"
 }
 

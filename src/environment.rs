@@ -6,7 +6,7 @@
 /// second with eight queues, and 80,000 with 32.
 const CUDA_QUEUES: (&str, &str) = ("CUDA_DEVICE_MAX_CONNECTIONS", "32");
 
-/// Sets those that nobody has set.
+/// Sets the variables that are not set.
 ///
 /// Must be the first call of `main`: no other thread may be there.
 pub(crate) fn prepare() {

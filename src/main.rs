@@ -1,7 +1,7 @@
 //! `headwater`: the one program. Each verb is a file of `cmd`.
 //!
-//! Deliberately absent: what the tiers do. The program reads the configuration, starts what it is
-//! asked to, and says in one line what went wrong.
+//! Deliberately absent: what the tiers do. The program reads the configuration, starts the verb's
+//! work, and reports an error in one line.
 #![deny(unsafe_code)]
 
 mod autoscale;
@@ -40,7 +40,7 @@ fn main() -> ExitCode {
     match dispatch::dispatch(&cli) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            // Without colours where nobody would see them.
+            // No colours if the output is not a terminal.
             let red = AnsiColor::Red.on_default().bold();
             let sentence = headwater_core::sentence(error.as_ref());
             anstream::eprintln!("{red}headwater:{red:#} {sentence}");

@@ -29,7 +29,7 @@ pub(crate) struct Progress {
     said: Mutex<Instant>,
 }
 
-/// Something goes on, nobody knows how long; shown until this is dropped.
+/// Work of unknown length; it is shown until this value is dropped.
 pub(crate) struct Busy {
     spinner: ProgressBar,
 }
@@ -53,7 +53,7 @@ impl Screen {
         self.bars.suspend(|| println!("{}", printable(text)));
     }
 
-    /// Shows how far something of `total` pieces is, as a bar where there is a terminal.
+    /// Shows the progress over `total` pieces, as a bar if there is a terminal.
     pub(crate) fn progress(&self, what: &'static str, total: u64) -> Progress {
         let bar = if io::stderr().is_terminal() {
             let style = ProgressStyle::with_template(BAR)
@@ -69,7 +69,7 @@ impl Screen {
         Progress { screen: self.clone(), bar, what, total, started: now, said: Mutex::new(now) }
     }
 
-    /// Shows, where there is a terminal, that something goes on.
+    /// Shows that work is going on, if there is a terminal.
     pub(crate) fn busy(&self, what: &'static str) -> Busy {
         if !io::stderr().is_terminal() {
             return Busy { spinner: ProgressBar::hidden() };

@@ -9,7 +9,7 @@ use tokio::sync::watch;
 /// Exit status after a second signal: 128 + SIGINT.
 const IMPATIENT: i32 = 130;
 
-/// Whether the process was asked to end. Clones are told together.
+/// Whether the process must end. All clones learn it at the same time.
 #[derive(Clone, Debug)]
 pub(crate) struct Shutdown {
     asked: watch::Receiver<bool>,
@@ -18,7 +18,7 @@ pub(crate) struct Shutdown {
 // === impl Shutdown ===
 
 impl Shutdown {
-    /// Listens for signals from now on; to be called within a runtime.
+    /// Listens for signals from now on. Call it within a runtime.
     pub(crate) fn listen() -> Result<Self> {
         let open = |kind| signal(kind).context("cannot listen for signals");
         let (mut terminate, mut interrupt) =
@@ -44,7 +44,7 @@ impl Shutdown {
     /// Waits until it is asked to.
     pub(crate) async fn asked(mut self) {
         if self.asked.wait_for(|asked| *asked).await.is_err() {
-            // The listener is gone with its runtime: nobody will ask any more.
+            // The listener is gone with its runtime, so no request will come any more.
             std::future::pending::<()>().await;
         }
     }

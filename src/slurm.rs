@@ -7,7 +7,7 @@ use anyhow::{Context as _, Result, bail, ensure};
 /// Longest answer, in bytes.
 const ANSWER_MAX: usize = 1 << 20;
 
-/// What a command says; an error with its last line where it fails.
+/// The output of a command, or an error with its last line if it fails.
 pub(crate) fn said(command: &mut Command) -> Result<String> {
     let name = command.get_program().to_string_lossy().into_owned();
     let output = command.output().with_context(|| format!("cannot run {name}: is it in PATH?"))?;

@@ -19,7 +19,7 @@ use self::absent::Encoder;
 use self::hugging_face::Encoder;
 use crate::error::AugmentError;
 
-/// Most bytes of a `tokenizer.json`. Those of large multilingual models have 35 MB.
+/// Maximum bytes of a `tokenizer.json`. Those of large multilingual models have 35 MB.
 const FILE_BYTES_MAX: u64 = 256 << 20;
 
 /// Tokenizers by the SHA-256 of their files. By default none.

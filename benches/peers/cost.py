@@ -72,10 +72,13 @@ def cost(way, options):
 def markdown(options, rows):
     at_hand = options.node_cores - options.gpus_per_node * options.trainer_cores
     lines = [
-        f"Assumed: {options.gpus} GPUs that take {options.rate:,.0f} images/s together; nodes of {options.gpus_per_node} GPUs and "
-        f"{options.node_cores} cores, {options.trainer_cores:g} of them for each trainer, so {at_hand:g} for a loader; cores "
-        f"{options.busy:.0%} busy; augment nodes of {options.augment_node_cores} cores, {options.storage_cores} cores of storage nodes; {options.images:,.0f} images; {options.gpu_hour:g} USD for a GPU's hour, {options.core_hour:g} USD "
-        "for a rented core's hour.",
+        "Assumed:",
+        "",
+        f"- {options.gpus} GPUs take {options.rate:,.0f} images/s together; the job has {options.images:,.0f} images.",
+        f"- Nodes have {options.gpus_per_node} GPUs and {options.node_cores} cores. Each trainer takes {options.trainer_cores:g} cores, so "
+        f"{at_hand:g} are left to a loader. Cores are {options.busy:.0%} busy.",
+        f"- Augment nodes have {options.augment_node_cores} cores; storage nodes have {options.storage_cores} cores together.",
+        f"- A GPU's hour costs {options.gpu_hour:g} USD, a rented core's hour {options.core_hour:g} USD.",
         "",
         "| way | images/s a core | cores needed | of these rented | images/s | GPUs wait | hours | GPUs, USD | cores, USD | sum, USD |",
         "| --- " * 10 + "|",

@@ -8,10 +8,11 @@ used anything of the library before. It answers with the process's id.
 
 The JSON has the loader's name, a Setup's fields, and what to do: `steps` to take, `load` (a file with a state) or `skip`
 (batches to take and drop), `save` (a file for the state after step `save_at`, or after every step), `pause_s` between
-steps, `until_s` of time in place of steps. For each batch a line goes to `record`: step, ids, a CRC of each image, and
+steps, `until_s` of time in place of steps, `imports` that come before the loader's own. For each batch a line goes to `record`: step, ids, a CRC of each image, and
 times.
 """
 
+import importlib
 import json
 import os
 import pathlib
@@ -92,6 +93,10 @@ def run(told):
 
 
 def feed(told, record):
+    if told.get("imports"):
+        for name in told["imports"]:
+            importlib.import_module(name)
+        line(record, imported_s=time.perf_counter() - STARTED)
     from loaders import Setup, loader_class
 
     setup = Setup(**{**told["setup"], "folder": pathlib.Path(told["setup"]["folder"])})

@@ -10,20 +10,16 @@ forked from one that has only imported the library.
 The packages are those of requirements-resume.txt, to be installed as proofs.sh does it. The tables are Markdown.
 """
 
-import argparse
 import collections
-import pathlib
 import random
 import sys
-import tempfile
 import time
 
+import command
 import resume_tables
 import runs
 from resume_tables import NOT_KILLED
-from loaders import LOADERS, data, loader_class
 
-HERE = pathlib.Path(__file__).resolve().parent
 FIRST_STOP, SECOND_STOP = 5, 11
 # Time between two steps of a run that will be killed.
 PAUSE_S = 0.5
@@ -121,15 +117,8 @@ class Trial:
 
 
 def measure(options, folder):
-    names = [name for name in options.loaders.split(",") if name]
-    kinds, table = {}, runs.kept(options.json)
-    for name in names:
-        try:
-            kinds[name] = loader_class(name)
-        except ImportError as error:
-            print(f"{name} is left out: {error}", file=sys.stderr)
-    formats = sorted({format for kind in kinds.values() for format in kind.formats})
-    counts = data.write(folder / "data", options.tars.glob("*.tar"), formats)
+    kinds, counts = runs.prepared(options, folder)
+    table = runs.kept(options.json)
     # An epoch of the first dataset.
     steps, rest = divmod(counts["a"], runs.GLOBAL_BATCH)
     if rest or steps <= SECOND_STOP:
@@ -146,25 +135,5 @@ def measure(options, folder):
     return result
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--tars", type=pathlib.Path, default=HERE / "../../tests/data/photos")
-    parser.add_argument("--loaders", default=",".join(LOADERS), help="which, and in which order")
-    parser.add_argument("--workers", type=int, default=2, help="processes or threads of a loader")
-    parser.add_argument("--json", type=pathlib.Path, help="file for all counts; rows of other loaders in it are kept")
-    parser.add_argument("--plot", type=pathlib.Path, help="file for the plot, .svg")
-    parser.add_argument("--keep", type=pathlib.Path, help="folder for data and records, kept at the end")
-    options = parser.parse_args()
-    if options.keep:
-        options.keep.mkdir(parents=True)
-        result = measure(options, options.keep)
-    else:
-        with tempfile.TemporaryDirectory() as folder:
-            result = measure(options, pathlib.Path(folder))
-    print(resume_tables.markdown(result))
-    if options.plot:
-        options.plot.write_text(resume_tables.plot(result))
-
-
 if __name__ == "__main__":
-    main()
+    command.main(command.parser(__doc__).parse_args(), measure, resume_tables.markdown, resume_tables.plot)

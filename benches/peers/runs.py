@@ -15,7 +15,7 @@ import sys
 import time
 
 import feeding
-from loaders import LOADERS
+from loaders import LOADERS, data, loader_class
 
 # A run that takes longer hangs.
 LIMIT_S = 180
@@ -149,6 +149,55 @@ class Bench:
         return run
 
 
+class Failed(Exception):
+    """A loader raised an error, or its process ended otherwise."""
+
+
+class Trainer:
+    """One process of feeding.py that takes batches at a trainer's pace."""
+
+    def __init__(self, name, options, folder, mark=None, **told):
+        self.name, self.record = name, folder / f"record-{name}"
+        self.record.unlink(missing_ok=True)
+        setup = {"folder": str(folder / "data"), "mixed": False}
+        setup |= {key: getattr(options, key) for key in ("batch", "size", "workers")}
+        words = {"loader": name, "record": str(self.record), "content": False, "pause_s": options.step_ms / 1000}
+        environment = {**os.environ, **(mark or {}), "HEADWATER_LOG": "error", "OMP_NUM_THREADS": "1"}
+        command = [sys.executable, "-W", "ignore", feeding.__file__, json.dumps({**words, "setup": setup, **told})]
+        self.process = subprocess.Popen(
+            command, env=environment, start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
+
+    def has_batch(self):
+        return self.record.exists() and b'"step"' in self.record.read_bytes()
+
+    def lines(self, kind):
+        """The lines that have a field, such as `step`, when it has ended."""
+        Process(self.process.pid).end()
+        lines = [json.loads(text) for text in self.record.read_text().splitlines()] if self.record.exists() else []
+        failed = next((line["error"] for line in lines if "error" in line), None)
+        if failed or self.process.returncode:
+            raise Failed(f"{self.name}: {failed or self.process.returncode}")
+        return [line for line in lines if kind in line]
+
+
+def prepared(options, folder):
+    """The loaders' classes by name, and the number of samples of each dataset, which is written here."""
+    kinds = {}
+    for name in filter(None, options.loaders.split(",")):
+        try:
+            kinds[name] = loader_class(name)
+        except ImportError as error:
+            print(f"{name} is left out: {error}", file=sys.stderr)
+    formats = sorted({format for kind in kinds.values() for format in kind.formats})
+    return kinds, data.write(folder / "data", options.tars.glob("*.tar"), formats)
+
+
+def numbers(options):
+    """The options that are numbers: they stand in the JSON."""
+    return {key: value for key, value in vars(options).items() if isinstance(value, (int, float))}
+
+
 def wait(processes):
     """Whether time ran out before the last of them ended."""
     deadline = time.monotonic() + LIMIT_S
@@ -178,3 +227,10 @@ def write(path, told, rows):
     if path:
         path.write_text(json.dumps(result, indent=1) + "\n")
     return result
+
+
+def version_lines(result, about):
+    """For below a table: what `about` says of each row, and its versions."""
+    for row in result["loaders"].values():
+        versions = ", ".join(f"{name} {version}" for name, version in row["versions"].items())
+        yield f"- {row['title']}: {about(row)}; {versions}"

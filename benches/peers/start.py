@@ -2,55 +2,34 @@
 
 usage: start.py [--tars FOLDER] [--loaders NAME,..] [--runs N] [--json FILE] [--plot FILE.svg]
 
-Seconds to the first batch are counted from the start of a fresh Python process, imports included, and are medians over
-runs; the loaders take turns. The trainer of each run then takes a batch, works for --step-ms, asks for the next one, and so
+Seconds to the first batch are counted from the start of a fresh Python process, and are medians over runs; the loaders
+take turns. Every trainer imports --imports before its loader, as a training would, and that time is also given by itself.
+The trainer of each run then takes a batch, works for --step-ms, asks for the next one, and so
 on, for --epochs. Its longest wait for the first two batches of a new epoch stands beside the median of all other waits.
 """
 
-import argparse
-import json
+import operator
 import os
-import pathlib
 import statistics
-import subprocess
 import sys
-import tempfile
 import time
 
+import command
 import drawing
-import feeding
 import runs
-from loaders import LOADERS, data, loader_class
-
-HERE = pathlib.Path(__file__).resolve().parent
-# The same as other rows but for what they resume.
-LEFT_OUT = ("torchdata-rng", "datasets-1")
 
 
 def run(name, options, folder, steps):
-    """Seconds to the first batch, and the seconds waited for each batch."""
-    record = folder / "record"
-    record.unlink(missing_ok=True)
-    setup = {"folder": str(folder / "data"), "mixed": False, "batch": options.batch, "size": options.size}
-    told = {"loader": name, "record": str(record), "content": False, "steps": steps, "pause_s": options.step_ms / 1000}
-    told["setup"] = {**setup, "workers": options.workers}
-    environment = {**os.environ, "HEADWATER_LOG": "error", "OMP_NUM_THREADS": "1"}
-    command = [sys.executable, "-W", "ignore", feeding.__file__, json.dumps(told)]
+    """Seconds to the first batch, those of the imports before, and the seconds waited for each batch."""
     begin = time.perf_counter()
-    process = subprocess.Popen(
-        command, env=environment, start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    )
+    trainer = runs.Trainer(name, options, folder, steps=steps, imports=options.imports)
     first = None
-    while process.poll() is None:
-        if first is None and record.exists() and record.read_text().endswith("\n"):
+    while trainer.process.poll() is None:
+        if first is None and trainer.has_batch():
             first = time.perf_counter() - begin
         time.sleep(0.005)
-    runs.Process(process.pid).end()
-    lines = [json.loads(text) for text in record.read_text().splitlines()]
-    failed = next((line["error"] for line in lines if "error" in line), None)
-    if failed or process.returncode:
-        sys.exit(f"{name}: {failed or process.returncode}")
-    return first, [line["waited_s"] for line in lines if "waited_s" in line]
+    imported = sum(line["imported_s"] for line in trainer.lines("imported_s"))
+    return first, imported, [line["waited_s"] for line in trainer.lines("step")]
 
 
 def stalls(waits, steps):
@@ -61,18 +40,16 @@ def stalls(waits, steps):
 
 
 def measure(options, folder):
-    names = [name for name in options.loaders.split(",") if name]
-    kinds = {name: loader_class(name) for name in names}
-    formats = sorted({format for kind in kinds.values() for format in kind.formats})
-    counts = data.write(folder / "data", options.tars.glob("*.tar"), formats)
+    kinds, counts = runs.prepared(options, folder)
     steps = counts["a"] // options.batch
-    firsts, ends, others = ({name: [] for name in names} for _ in range(3))
+    firsts, imports, ends, others = ({name: [] for name in kinds} for _ in range(4))
     loads = [os.getloadavg()[0]]
     for number in range(options.runs):
-        for name in names:
-            first, waits = run(name, options, folder, options.epochs * steps)
+        for name in kinds:
+            first, imported, waits = run(name, options, folder, options.epochs * steps)
             at_ends, elsewhere = stalls(waits, steps)
             firsts[name].append(first)
+            imports[name].append(imported)
             ends[name] += at_ends
             others[name] += elsewhere
             loads = [min([*loads, os.getloadavg()[0]]), max([*loads, os.getloadavg()[0]])]
@@ -85,55 +62,39 @@ def measure(options, folder):
             "runs": options.runs,
             "load": [round(value, 1) for value in loads],
             "first_s": statistics.median(firsts[name]),
+            "imports_s": statistics.median(imports[name]),
+            "after_imports_s": statistics.median(map(operator.sub, firsts[name], imports[name])),
             "first_least_s": min(firsts[name]),
             "first_most_s": max(firsts[name]),
             "epoch_end_ms": 1000 * statistics.median(ends[name]),
             "epoch_end_most_ms": 1000 * max(ends[name]),
             "other_ms": 1000 * statistics.median(others[name]),
         }
-    told = {key: value for key, value in vars(options).items() if isinstance(value, (int, float))}
-    return runs.write(options.json, {**told, "samples": counts["a"]}, rows)
+    return runs.write(options.json, {**runs.numbers(options), "imports": options.imports, "samples": counts["a"]}, rows)
 
 
 def markdown(result):
-    lines = ["| loader | first batch, s | least to most, s | wait at an epoch's end, ms | longest, ms | other waits, ms |"]
-    lines.append("| --- " * 6 + "|")
+    imports = ", ".join(result["imports"])
+    head = ["loader", "first batch, s", "least to most, s", f"without the import of {imports}, s"]
+    head += ["wait at an epoch's end, ms", "longest, ms", "other waits, ms"]
+    lines = [f"| {' | '.join(head)} |", "| --- " * len(head) + "|"]
     for row in result["loaders"].values():
         spread = f"{row['first_least_s']:.2f} to {row['first_most_s']:.2f}"
         waits = " | ".join(f"{row[key]:.1f}" for key in ("epoch_end_ms", "epoch_end_most_ms", "other_ms"))
-        lines.append(f"| {row['title']} | {row['first_s']:.2f} | {spread} | {waits} |")
-    lines.append("")
-    for row in result["loaders"].values():
-        versions = ", ".join(f"{name} {version}" for name, version in row["versions"].items())
-        lines.append(f"- {row['title']}: {row['runs']} runs, load of the machine {row['load'][0]} to {row['load'][-1]}; {versions}")
-    return "\n".join(lines)
+        lines.append(f"| {row['title']} | {row['first_s']:.2f} | {spread} | {row['after_imports_s']:.2f} | {waits} |")
+    loads = "{runs} runs, load of the machine {load[0]} to {load[1]}".format_map
+    return "\n".join([*lines, "", *runs.version_lines(result, loads)])
 
 
 def plot(result):
-    rows = [(row["title"], (row["first_s"], row["epoch_end_ms"] / 1000)) for row in result["loaders"].values()]
-    names = ("seconds to the first batch", "wait at an epoch's end, seconds")
+    rows = [(row["title"], (row["after_imports_s"], row["epoch_end_ms"] / 1000)) for row in result["loaders"].values()]
+    names = (f"first batch, without the import of {', '.join(result['imports'])}", "wait at an epoch's end")
     return drawing.bars("Start of a training, and the end of an epoch", "seconds", rows, names, markdown(result))
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--tars", type=pathlib.Path, default=HERE / "../../tests/data/photos")
-    parser.add_argument("--loaders", default=",".join(name for name in LOADERS if name not in LEFT_OUT))
-    parser.add_argument("--runs", type=int, default=5)
-    parser.add_argument("--epochs", type=int, default=3, help="epochs of a run")
-    parser.add_argument("--batch", type=int, default=16)
-    parser.add_argument("--size", type=int, default=224, help="height and width of an image")
-    parser.add_argument("--step-ms", type=float, default=200, help="what the trainer does with a batch")
-    parser.add_argument("--workers", type=int, default=2, help="processes or threads of a loader")
-    parser.add_argument("--json", type=pathlib.Path, help="file for the figures; rows of other loaders in it are kept")
-    parser.add_argument("--plot", type=pathlib.Path, help="file for the plot, .svg")
-    options = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
-        result = measure(options, pathlib.Path(folder))
-    print(markdown(result))
-    if options.plot:
-        options.plot.write_text(plot(result))
-
-
 if __name__ == "__main__":
-    main()
+    parser = command.trainer(__doc__, step_ms=200)
+    parser.add_argument("--runs", type=int, default=5)
+    parser.add_argument("--imports", nargs="*", default=["torch"], help="modules that a trainer imports in any case")
+    parser.add_argument("--epochs", type=int, default=3, help="epochs of a run")
+    command.main(parser.parse_args(), measure, markdown, plot)

@@ -67,9 +67,9 @@ pub(crate) fn fault(field: &'static str, fault: impl Into<String>) -> MessageErr
     MessageError { field, fault: fault.into() }
 }
 
-/// Most bytes of a name: of a receiver, a worker, a dataset, a field, a link. They stand in log lines.
+/// Maximum bytes of a name: of a receiver, a worker, a dataset, a field, a link. They stand in log lines.
 pub const NAME_MAX_BYTES: usize = 1024;
-/// Most bytes of a sentence for the log; of a longer one the beginning is kept.
+/// Maximum bytes of a sentence for the log; of a longer one the beginning is kept.
 pub const SENTENCE_MAX_BYTES: usize = 4096;
 
 /// A name that is not longer than names are.

@@ -11,7 +11,7 @@ pub(crate) trait Backend {
     /// It cannot be asked now; it may be asked again.
     fn asked(&mut self) -> Result<u32>;
 
-    /// Asks for so many. Returns before they serve.
+    /// Requests this number of workers. Returns before they serve.
     ///
     /// # Errors
     /// As for [`Backend::asked`].

@@ -30,7 +30,7 @@ pub(crate) struct Rounds {
     said: Option<Reason>,
 }
 
-/// Says what the metrics mean.
+/// Registers the descriptions of the metrics.
 pub(crate) fn describe() {
     metrics::describe_gauge!(ASKED, "Workers requested");
     metrics::describe_gauge!(SERVING, "Workers that answer");

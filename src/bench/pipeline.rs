@@ -61,7 +61,7 @@ pub(crate) struct CpuTimes {
 // === impl Summary ===
 
 impl Summary {
-    /// Medians of some rounds, each figure by itself.
+    /// Medians over rounds, for each figure separately.
     pub(crate) fn of(recipe: String, threads: usize, rounds: &[Round]) -> Self {
         let median = |figure: fn(&Round) -> f64| {
             let mut figures: Vec<f64> = rounds.iter().map(figure).collect();

@@ -1,6 +1,6 @@
-//! The plain loop: encoded samples in memory, rendered on threads that share nothing but a counter,
-//! into as much memory as the receiver's window has: batches that a trainer has not taken yet lie
-//! somewhere, and one part's memory written again and again would stay in a cache.
+//! The plain loop: encoded samples in memory, rendered on threads that share nothing but a counter, into as much
+//! memory as the receiver's window has. Batches that a trainer has not taken yet need memory too, and a single part
+//! that is overwritten again and again would stay in a cache.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -41,7 +41,7 @@ impl Plain {
         mut recipe: Recipe,
         receiver: &ReceiverConfig,
     ) -> Result<Self> {
-        // Only images are compared: what lies beside them is not read here.
+        // Only images are compared: other fields are not read here.
         recipe.fields.clear();
         let nodes = vec![storage];
         let client =

@@ -101,7 +101,7 @@ impl Cli {
     pub(crate) fn read() -> Self {
         let matches = Self::whole().get_matches();
         let cli = Self::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
-        // Of a flag of all verbs clap keeps what stands on one side of the verb alone.
+        // If a global flag is given on both sides of the verb, clap keeps only one side.
         let set =
             every_setting(std::env::args_os().map(|text| text.to_string_lossy().into_owned()))
                 .unwrap_or_else(|error| {

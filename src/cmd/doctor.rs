@@ -106,8 +106,8 @@ async fn of_the_job(loaded: &Loaded, config: &Config) -> Vec<Check> {
     checks
 }
 
-/// The configuration with the shards of datasets of the hub, where they can be found; what cannot
-/// be found is one of the checks.
+/// The configuration, with the shards of the hub's datasets that can be found. A dataset that
+/// cannot be found is one of the checks.
 fn with_shards(loaded: &Loaded) -> Config {
     let mut config = loaded.config.clone();
     match config.find_in_hub(HubNeed::Shards, || loaded.hub_root()) {

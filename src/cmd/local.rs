@@ -1,6 +1,6 @@
 //! `headwater local`: storage node and workers for the ranks of one host.
 //!
-//! The Python loader starts it where it is given data in place of addresses (docs/python.md).
+//! The Python loader starts it if it gets data in place of addresses (docs/python.md).
 
 use std::path::PathBuf;
 
@@ -33,8 +33,8 @@ pub(crate) fn run(config: Config, flags: &Flags) -> Result<()> {
     Ok(headwater_local::serve(config, &flags.socket, starter, listening)?)
 }
 
-/// Lets log lines be lost where nobody reads them. The process that started this one may have been
-/// stopped, and the others must not wait for it.
+/// Drops log lines that nobody reads. The process that started this one may have been stopped, and
+/// the other processes must not wait for it.
 pub(crate) fn do_not_wait_for_readers() {
     use rustix::fs::{FileType, OFlags, fcntl_getfl, fcntl_setfl, fstat};
     let errors = std::io::stderr();

@@ -90,7 +90,7 @@ pub(crate) fn run(config: &Config) -> Result<()> {
     go(courses, &shutdown)
 }
 
-/// Goes through all courses side by side. What ends one of them leaves the others alone.
+/// Runs all courses at the same time. If one of them ends, the others continue.
 fn go(mut courses: Vec<Course>, shutdown: &Shutdown) -> Result<()> {
     if let [course] = &mut courses[..] {
         return course.go(shutdown);
@@ -117,7 +117,7 @@ impl Course {
         keep_place(&self.receiver, shutdown)
     }
 
-    /// As [`Course::go`], beside others: whether it came to its end.
+    /// As [`Course::go`], but next to others. Returns whether it came to its end.
     fn go_alone(&mut self, shutdown: &Shutdown) -> bool {
         let ended = self.go(shutdown);
         if let Err(error) = &ended {
@@ -134,7 +134,7 @@ impl Course {
         let mut published = 0;
         loop {
             let Position { epoch, step } = receiver.position();
-            // Before it is taken: what nobody has a place for stays in the stream.
+            // Before a batch is taken: if no address has room for it, it stays in the stream.
             if !publisher.takes(receiver.job_step(epoch, step)) {
                 return Ok(published);
             }

@@ -76,7 +76,8 @@ impl Serving {
     }
 }
 
-/// Tells whoever started this process where it listens: a line on standard output.
+/// Writes the address on which this process listens to standard output, for the process that
+/// started it.
 pub(crate) fn announce(what: &str, address: impl Display) {
     let mut out = std::io::stdout().lock();
     // Nobody may be reading.

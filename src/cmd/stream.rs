@@ -1,4 +1,4 @@
-//! What verbs that take batches as a training rank would have in common.
+//! Shared code of the verbs that take batches as a training rank would.
 
 use std::time::Duration;
 
@@ -62,7 +62,7 @@ pub(crate) fn next(receiver: &Receiver, shutdown: &Shutdown) -> Result<Option<Ba
 /// As [`next`], and does something several times a second while no batch comes.
 ///
 /// # Errors
-/// The stream or what is done meanwhile fails.
+/// The stream fails, or the work that runs beside it.
 pub(crate) fn next_meanwhile(
     receiver: &Receiver,
     shutdown: &Shutdown,
@@ -81,7 +81,7 @@ pub(crate) fn next_meanwhile(
     }
 }
 
-/// Asked to end, a rank leaves a checkpoint where it is told to keep some.
+/// A rank that must end writes a checkpoint, if it is configured to keep checkpoints.
 ///
 /// # Errors
 /// It cannot be written.

@@ -10,7 +10,7 @@ use serde::Serialize;
 pub(crate) enum Verdict {
     /// There, and enough.
     Ok,
-    /// Not there, and nothing that is configured fails for it.
+    /// Missing, but the configuration does not need it.
     Absent,
     /// What is configured will fail, or be far slower than this machine can be.
     Wrong,

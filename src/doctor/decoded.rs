@@ -9,7 +9,7 @@ pub(super) fn checks(patient: &Patient<'_>) -> Vec<Check> {
     patient.config.augment.decoded_cache.iter().map(folder).collect()
 }
 
-/// Whether a folder is there, may be written to, and lies on a file system of that size.
+/// Whether a folder exists, is writable, and is on a file system of that size.
 fn folder(level: &CacheLevel) -> Check {
     let CacheLevel { dir, bytes } = level;
     let check = format!("decoded images in {}", dir.display());

@@ -12,7 +12,7 @@ const PEER_MODULE: &str = "nvidia_peermem";
 pub(super) fn checks(patient: &Patient<'_>) -> Vec<Check> {
     let gpus = &patient.inventory.gpus;
     if gpus.is_empty() {
-        // Where nothing asks for a GPU, that there is none is no news.
+        // If nothing asks for a GPU, a missing one is not reported.
         let asked = patient.asks_for_gpu();
         let remedy = "show it to the container, or set augment.backend and receiver.device to cpu \
                       and recipe.decoder to turbojpeg";

@@ -12,7 +12,8 @@ pub(super) fn checks(patient: &Patient<'_>) -> Vec<Check> {
     let (gpu, rdma) = (inventory.has_gpu(), inventory.has_rdma());
     let mut checks = for_network(patient, rdma);
     checks.extend(for_gpu(gpu));
-    // A library that nothing here would use need not be there; one that cannot be opened is told.
+    // A library that this configuration does not use may be missing. One that cannot be opened is
+    // reported.
     let no_card = inventory.rdma_devices.is_empty() && !patient.forces(LinkKind::Rdma);
     let no_gpu = inventory.gpus.is_empty() && !patient.asks_for_gpu();
     let idle = |check: &Check| match check.check.as_str() {
@@ -52,7 +53,7 @@ fn for_gpu(gpu: bool) -> Vec<Check> {
     checks
 }
 
-/// The compiler of kernels, as the program looks for it: one whose machine code the driver takes.
+/// The compiler of kernels. As in the program, it must make machine code that the driver accepts.
 fn compiler(gpu: bool) -> Check {
     let remedy = "pip install nvidia-cuda-nvrtc, and put its folder `lib` on LD_LIBRARY_PATH; without it \
                   the processor augments, unless augment.cuda_cache_dir has the kernels already";

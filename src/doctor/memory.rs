@@ -5,7 +5,7 @@ use headwater_transport::LinkKind;
 
 use crate::doctor::{Check, Patient, gigabytes};
 
-/// Descriptors that a process has beside those that are counted: listeners, logs, gRPC.
+/// Descriptors of a process that are not counted separately: listeners, logs, gRPC.
 const OTHER_FILES: u64 = 256;
 /// Descriptors of one session of a worker: control stream, link, and one in passing.
 const FILES_PER_SESSION: u64 = 3;
@@ -45,7 +45,7 @@ fn room(wanted: u64, free: u64, patient: &Patient<'_>) -> Check {
     )
 }
 
-/// RDMA locks what it registers: all slots of the ranks of one process at least.
+/// RDMA locks the memory that it registers: at least all slots of a process's ranks.
 fn locked_memory(patient: &Patient<'_>, limits: &Limits) -> Option<Check> {
     // A limit holds for a process, and a process has one receiver.
     let wanted = patient.slots_bytes()? / patient.ranks();
@@ -89,7 +89,7 @@ fn open_files(patient: &Patient<'_>, limits: &Limits) -> Option<Check> {
     })
 }
 
-/// Whether slots get huge pages where they are asked for.
+/// Whether slots get huge pages if the configuration asks for them.
 fn huge_pages(patient: &Patient<'_>) -> Option<Check> {
     let receiver = &patient.config.receiver;
     let asked = receiver.huge_pages;

@@ -1,4 +1,4 @@
-//! What this machine has of what a configuration needs: a line for each check.
+//! Compares this machine with what a configuration needs: one line for each check.
 //!
 //! Each file judges one kind of thing from an inventory; nothing here is changed or repaired.
 

@@ -1,4 +1,4 @@
-//! NCCL's variables: what the job files for a topology set, and what is set here.
+//! NCCL's variables: the values in the job files of a topology, and the values here.
 
 use crate::doctor::{Check, Inventory, Patient};
 

@@ -1,4 +1,4 @@
-//! The GPU at work: what a worker and a receiver hold it to before they take it.
+//! Runs the tests that a GPU must pass before a worker or a receiver uses it.
 
 use std::sync::Arc;
 use std::thread;
@@ -15,7 +15,8 @@ use crate::doctor::Check;
 
 /// Renders on the GPU, and copies to it; compares the bytes with the processor's.
 pub(crate) fn checks(config: &Config) -> Vec<Check> {
-    // On a thread of its own: a worker leaves its context current, which the receiver would find released.
+    // On a separate thread: a worker leaves its context current on its thread, and the receiver
+    // would find it released.
     let worker = thread::scope(|scope| scope.spawn(|| worker(config)).join());
     let mut checks = vec![worker.unwrap_or_else(|panic| std::panic::resume_unwind(panic))];
     checks.extend(receiver(config).unwrap_or_else(|reason| {

@@ -12,10 +12,10 @@ use headwater_storage_client::{StorageClient, StorageClientConfig};
 
 use crate::doctor::Check;
 
-/// How long storage nodes may take to tell what they serve.
+/// Time limit for storage nodes to report their datasets.
 const MANIFEST_LIMIT_MS: u64 = 10_000;
 
-/// Checks of what is configured. Nothing is asked where all is left at its default.
+/// Checks of the configured tiers. Nothing is contacted if all keys have their defaults.
 pub(crate) async fn checks(loaded: &Loaded, datasets: &[DatasetEntry]) -> Vec<Check> {
     let config = &loaded.config;
     let access = match Access::open(&config.security) {
@@ -91,7 +91,7 @@ async fn place(access: &Access, tier: Tier, key: &str, address: &str) -> Check {
     }
 }
 
-/// A check for each dataset that the storage tier is to serve.
+/// A check for each dataset that the storage tier should serve.
 async fn served(loaded: &Loaded, nodes: Vec<String>, wanted: &[&DatasetEntry]) -> Vec<Check> {
     let config = StorageClientConfig {
         nodes,

@@ -47,11 +47,12 @@ pub(crate) struct Groups {
 // === impl ImageHeaders ===
 
 impl ImageHeaders<'_> {
-    /// The group of each sample of all datasets: the size that is nearest to its image's. A sample whose image cannot
-    /// be read has the group of the one that stands in for it.
+    /// The group of each sample of all datasets: the size that is nearest to its image's. A sample
+    /// whose image cannot be read gets the group of the sample that replaces it.
     ///
     /// # Errors
-    /// A shard cannot be read, or has no image that can be read where one is to stand in for another.
+    /// A shard cannot be read, or a broken image has no readable image in its shard that could
+    /// replace it.
     pub(crate) fn groups(
         &self,
         sizes: &[[u32; 2]],
@@ -92,7 +93,8 @@ impl ImageHeaders<'_> {
         Ok(all)
     }
 
-    /// Width and height of each image of a shard, as headers say; none of those that cannot be read.
+    /// Width and height of each image of a shard, from its header; `None` for images that cannot
+    /// be read.
     fn extents(&self, place: &ShardPlace<'_>, handle: &Handle) -> Result<Vec<Option<Extent>>> {
         let ShardPlace { manifest, shard } = *place;
         let samples = manifest.shards()[shard as usize].samples;
@@ -119,7 +121,7 @@ impl ImageHeaders<'_> {
     }
 }
 
-/// The image of a sample of a shard, or of the one that stands in for it.
+/// The image of a sample of a shard, or of the sample that replaces it.
 fn stands_for(asked: u32, extents: &[Option<Extent>]) -> Option<Extent> {
     let mut index = asked;
     loop {
@@ -144,7 +146,7 @@ impl Groups {
     /// datasets have samples.
     ///
     /// # Errors
-    /// The order cannot be had.
+    /// The order cannot be made.
     pub(crate) fn epoch(
         &self,
         order: &SamplerConfig,

@@ -1,6 +1,6 @@
 //! What `headwater datasets` does with the hub's datasets: counts, checks, names for Python.
 //!
-//! Where the hub is and what lies in it is `headwater_config::hub`'s.
+//! `headwater_config::hub` knows where the hub is and what it contains.
 
 mod buckets;
 mod each;

@@ -71,7 +71,7 @@ const TAKEN: [&str; 55] = [
     "self",
 ];
 
-/// The name under which Python imports a file; `None` where it cannot.
+/// The name under which Python imports a file; `None` if it cannot.
 pub(crate) fn module_name(file: &Path) -> Option<&str> {
     let stem = file.file_stem()?.to_str()?;
     let plain = |c: char| c == '_' || c.is_ascii_alphanumeric();
@@ -155,8 +155,8 @@ fn nested(
     Ok(())
 }
 
-/// Each name as Python can write it. A name that is an identifier already keeps it, so that
-/// `a_b` stays what it is when an `a-b` comes beside it.
+/// Each name as Python can write it. A name that is already an identifier does not change, so
+/// `a_b` keeps its name when an `a-b` is added.
 fn identifiers(names: &[&str]) -> BTreeMap<String, String> {
     let mut used: BTreeSet<String> = BTreeSet::new();
     let mut found = BTreeMap::new();

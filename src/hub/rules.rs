@@ -165,7 +165,7 @@ impl Rules {
         reasons
     }
 
-    /// Why an image is a broken one: it cannot be decoded, or, where nothing is, is too large.
+    /// Why an image is broken: it cannot be decoded or, if nothing is decoded, it is too large.
     fn image_fault(&self, image: &[u8], decoder: &mut Decoder) -> Option<String> {
         let Some(most) = self.raw_bytes_max else {
             return decoder.decode(image).err().map(|error| error.to_string());
@@ -183,7 +183,8 @@ impl Rules {
     }
 }
 
-/// Samples of a shard, one by one where one of them cannot be had, so that the others still are.
+/// Samples of a shard. If one of them cannot be read, they are read one by one, so that the others
+/// are still checked.
 fn read(
     shard: &IndexedShard,
     range: Range<u32>,

@@ -17,7 +17,7 @@ pub(crate) struct Sizes {
     pub(crate) samples: u64,
     pub(crate) shards: u64,
     pub(crate) bytes: u64,
-    /// Tars whose headers were scanned for want of an index that can be believed.
+    /// Tars whose headers were scanned because they have no trusted index.
     pub(crate) scanned: u64,
     /// Shards that could not be counted; their samples and bytes are not in the sums.
     pub(crate) broken: u64,

@@ -1,4 +1,4 @@
-//! `SHA256SUMS` beside shards, as `sha256sum` writes it. The storage tier reads it.
+//! `SHA256SUMS` next to shards, in the form of `sha256sum`. The storage tier reads it.
 
 use std::io::{self, Read};
 

@@ -2,7 +2,7 @@
 
 use headwater_core::counted;
 
-/// What stands for a number that is not known.
+/// Shown in place of an unknown number.
 pub(crate) const UNKNOWN: &str = "-";
 
 /// A rate with three digits: `8.41`, `950`, `1.20k`.

@@ -1,8 +1,7 @@
-//! What goes on, as somebody sees it who looks from outside: a service, by the metrics of its processes,
-//! or a stream of batches.
+//! Watches from outside: a service, by the metrics of its processes, or a stream of batches.
 //!
-//! Deliberately absent: any part in what is watched beyond that of one more reader of metrics, or of one
-//! more client of the stream.
+//! Deliberately absent: any influence on the service. The monitor is only one more reader of
+//! metrics, or one more client of the stream.
 
 mod figures;
 mod history;

@@ -17,7 +17,7 @@ const RECEIVER_INFO: &str = "headwater_receiver_info";
 /// Longest pause between two tries of a process that does not answer.
 const PAUSE_MAX: Duration = Duration::from_secs(8);
 
-/// A part of the service, of which a process holds one or more.
+/// A part of the service. A process has one or more of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Tier {
     Receiver,
@@ -30,7 +30,7 @@ pub(crate) enum Tier {
 pub(crate) struct Process {
     target: Target,
     series: Series,
-    /// Why it does not answer, and tries in vain since it did.
+    /// Why it does not answer, and the number of failed tries since its last answer.
     failed: Option<(String, u32)>,
     /// Not asked before that.
     ask_at: Option<Instant>,
@@ -71,7 +71,7 @@ impl Process {
         &self.target.address
     }
 
-    /// What is told of it by others may change.
+    /// Others may report something new about it.
     pub(crate) fn set_target(&mut self, target: Target) {
         self.target = target;
     }
@@ -85,7 +85,7 @@ impl Process {
         self.failed.is_none() && self.series.latest().is_some()
     }
 
-    /// Whether it is to be asked now. One that does not answer is asked ever less often.
+    /// Whether to ask it now. A process that does not answer is asked less and less often.
     pub(crate) fn is_due(&self, now: Instant) -> bool {
         self.ask_at.is_none_or(|at| at <= now)
     }
@@ -113,7 +113,7 @@ impl Process {
         is_expected.then(|| format!("{}: {}", self.address(), printable(error)))
     }
 
-    /// Whether it holds a tier: by its metrics or, where it has never answered, by its label.
+    /// Whether it has a tier: by its metrics or, if it has never answered, by its label.
     pub(crate) fn holds(&self, tier: Tier) -> bool {
         match self.series.latest() {
             Some(metrics) => metrics.sum(tier.metric()).is_some(),

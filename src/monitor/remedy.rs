@@ -128,10 +128,10 @@ fn lonely<'a>(seen: &Seen<'a>) -> Vec<&'a Rank> {
     seen.ranks.iter().filter(|rank| rank.up && rank.workers == Some(0)).collect()
 }
 
-/// What more workers would do.
+/// The effect of more workers.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Augment {
-    /// So many more, of so many there are.
+    /// The number of additional ones, and the present number.
     More { workers: u64, there_are: u64, times: f64 },
     /// Those there are have time left.
     TimeLeft { busy: f64 },
@@ -142,7 +142,7 @@ enum Augment {
 /// The ranks take `r / (1 - w)` samples each second when they never wait, if they take `r` while they wait
 /// for the share `w` of their time.
 fn augment(seen: &Seen<'_>) -> Augment {
-    /// A rank that does nothing but wait would take without end.
+    /// A rank that only waits would take any number of samples.
     const WAIT_MAX: f64 = 0.95;
     let rates = seen.ranks.iter().filter_map(|rank| Some((rank.samples_per_s?, rank.wait_share?)));
     let (taken, wanted) = rates.fold((0.0, 0.0), |(taken, wanted), (rate, wait)| {

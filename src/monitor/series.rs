@@ -15,7 +15,7 @@ pub(crate) struct Series {
 // === impl Series ===
 
 impl Series {
-    /// Adds an answer, and forgets those of before the window that ends with it.
+    /// Adds an answer, and drops answers that are older than the window that ends with it.
     pub(crate) fn push(&mut self, at: Instant, metrics: Metrics, window: Duration) {
         if self.answers.back().is_some_and(|(_, before)| metrics.began_after(before)) {
             self.answers.clear();
@@ -23,7 +23,7 @@ impl Series {
         self.answers.push_back((at, metrics));
         // Answers come a little earlier or later than they are due.
         let window = window.mul_f64(1.1);
-        // Two are kept in any case: without the one there is no rate.
+        // At least two are kept, because a rate needs two.
         while self.answers.len() > 2 && at.duration_since(self.answers[0].0) > window {
             self.answers.pop_front();
         }

@@ -62,7 +62,7 @@ impl Stream {
     /// # Errors
     /// ZeroMQ refuses.
     pub(crate) fn look(&self, limit: Duration, window: &mut Window) -> Result<bool> {
-        // Rounded up: a poll of 0 ms would turn in circles.
+        // Rounded up: a poll of 0 ms would be a busy loop.
         let limit_ms = limit.as_millis() as i64 + 1;
         match self.socket.poll(PollEvents::POLLIN, limit_ms) {
             Ok(0) | Err(zmq::Error::EINTR) => return Ok(false),

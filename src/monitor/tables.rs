@@ -53,8 +53,8 @@ impl Table {
         self.head.iter().enumerate().map(width).collect()
     }
 
-    /// The heads and the rows as lines of so many characters at most. Columns on the right are left out
-    /// where there is no room for them.
+    /// The heads and the rows as lines of limited length. Columns on the right are left out if
+    /// there is no room for them.
     pub(crate) fn lines(&self, line_max: usize) -> Vec<String> {
         let mut widths = self.widths();
         let mut used = 0;

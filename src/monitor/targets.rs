@@ -24,7 +24,7 @@ pub(crate) struct Target {
     /// `host:port`.
     pub(crate) address: String,
     labels: BTreeMap<String, String>,
-    /// There may be nobody: one of the ports at which ranks of a host could be.
+    /// There may be no process: it is one of the ports that a host's ranks could have.
     pub(crate) is_guess: bool,
 }
 

@@ -13,7 +13,7 @@ const WAIT_MIN: f64 = 0.02;
 /// One rank that waits for more than this share holds up all others, however little these wait.
 const WAIT_OF_ONE_MIN: f64 = 0.1;
 
-/// What there is to judge.
+/// The data to judge.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Seen<'a> {
     pub(crate) ranks: &'a [Rank],
@@ -45,7 +45,7 @@ pub(crate) struct Wait<'a> {
 // === impl Stage ===
 
 impl Stage {
-    /// The stage of a cause; none of one that says nothing about a stage.
+    /// The stage of a cause; `None` for a cause that does not belong to a stage.
     pub(crate) fn of_cause(cause: &str) -> Self {
         match cause {
             "read" | "fetch" => Self::Storage,

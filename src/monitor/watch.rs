@@ -14,7 +14,7 @@ use super::targets::{Finder, Found, Sources};
 
 /// Time between two looks for processes.
 const FIND_EVERY: Duration = Duration::from_secs(2);
-/// How soon a thread sees that it is to end.
+/// Time until a thread notices that it must end.
 const END_WITHIN: Duration = Duration::from_millis(200);
 
 /// A service that is watched until this is dropped. Several threads may ask for reports.

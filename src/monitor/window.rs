@@ -73,7 +73,7 @@ impl Window {
         self.batches
     }
 
-    /// How many messages were not in the format, and what was wrong with the last of them.
+    /// Number of messages that were not in the format, and the error of the last one.
     pub(crate) fn bad(&self) -> Option<(u64, &str)> {
         self.error.as_deref().map(|error| (self.bad, error))
     }

@@ -1,4 +1,4 @@
-//! The images of a folder: `CLASS/IMAGE`, or images alone where there are no classes.
+//! The images of a folder: `CLASS/IMAGE`, or only images without classes.
 
 use std::collections::HashSet;
 use std::fs;
@@ -21,7 +21,7 @@ const DIGEST_DIGITS: usize = 16;
 #[derive(Debug, Default)]
 pub(crate) struct Images {
     pub(crate) images: Vec<Image>,
-    /// Names of the classes; the place is the label. Empty: there are no labels.
+    /// Names of the classes; the position is the label. Empty: there are no labels.
     pub(crate) classes: Vec<String>,
     /// Files that are no images by their names.
     pub(crate) left_out: Vec<PathBuf>,
@@ -71,7 +71,7 @@ impl Images {
         found.checked(folder)
     }
 
-    /// Puts the images into another order, which follows from the seed alone.
+    /// Shuffles the images. The order depends only on the seed.
     pub(crate) fn shuffle(&mut self, seed: u64) {
         let place = |image: &Image| -> Digest {
             Digester::new("headwater pack order 1")
@@ -119,7 +119,7 @@ impl Images {
         Ok(())
     }
 
-    /// Gives each image a key of its own.
+    /// Gives each image a unique key.
     fn checked(mut self, folder: &Path) -> Result<Self> {
         if self.images.is_empty() {
             let folder = folder.display();

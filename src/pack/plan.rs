@@ -17,7 +17,7 @@ pub(crate) struct Limits {
     pub(crate) bytes: u64,
 }
 
-/// One shard that is to be written.
+/// One shard to write.
 #[derive(Clone, Debug)]
 pub(crate) struct ShardPlan<'a> {
     pub(crate) name: String,

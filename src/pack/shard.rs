@@ -24,8 +24,8 @@ pub(crate) struct Written {
 /// Writes a shard and reads it back.
 ///
 /// # Errors
-/// An image that was changed since it was planned with; a disk that is full; a shard that does not
-/// read back as what was written.
+/// An image has changed since the planning, the disk is full, or the shard does not read back as
+/// it was written.
 pub(crate) fn write_shard(plan: &ShardPlan<'_>, path: &Path) -> Result<Written> {
     let what = || format!("cannot write shard `{}`", plan.name);
     let file = File::create(path).with_context(what)?;

@@ -1,4 +1,4 @@
-//! Files that are not yet what they will be: they lie in a hidden folder until all are whole.
+//! Unfinished files: they are in a hidden folder until all of them are complete.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use rustix::io::Errno;
 /// Name of the hidden folder.
 const FOLDER: &str = ".headwater-pack";
 
-/// The hidden folder, held by this process alone.
+/// The hidden folder, locked by this process.
 pub(crate) struct Staging {
     out: PathBuf,
     folder: PathBuf,
@@ -68,7 +68,7 @@ impl Staging {
 
 impl Drop for Staging {
     fn drop(&mut self) {
-        // What is left lies hidden, and the next run removes it.
+        // Remaining files are hidden, and the next run removes them.
         let _ = fs::remove_dir_all(&self.folder);
     }
 }

@@ -1,4 +1,4 @@
-//! What a batch will hold, computed beside the tiers by the code that they compute it with.
+//! The content of a batch, computed without the tiers, but with the tiers' code.
 
 pub(crate) mod render;
 
@@ -35,7 +35,7 @@ pub(crate) struct Planner {
     readers: FieldReaders,
     manifests: Vec<Arc<Manifest>>,
     datasets: Vec<Dataset>,
-    /// A storage node of this process, where no other is asked; ends with the planner.
+    /// A storage node in this process, if no other one is used. It ends with the planner.
     _node: JoinSet<()>,
 }
 
@@ -51,7 +51,7 @@ pub(crate) struct Planned {
     /// Place of the first sample in the global batch.
     pub(crate) first: u64,
     pub(crate) global_samples: u64,
-    /// The group of the samples, where the order has groups.
+    /// The group of the samples, if the order has groups.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) group: Option<u32>,
     /// The list that is the order.
@@ -228,7 +228,7 @@ impl Planner {
         }
     }
 
-    /// The verdict on what lies beside a sample's image; the outer error says nothing of the sample.
+    /// The verdict on the other fields of a sample. The outer error is not about the sample.
     fn judge_fields(&self, sample: &EncodedSample) -> Result<Result<(), SampleFault>> {
         if sample.fields.is_err() {
             return Ok(Ok(()));
@@ -281,7 +281,7 @@ impl Planner {
     }
 }
 
-/// The recipe as a receiver has it, and the tokenizers that it or the workers' section names.
+/// The recipe of the receiver, and the tokenizers that it or the workers' section names.
 fn tokenized(config: &Config) -> Result<(Recipe, Tokenizers)> {
     let mut recipe = config.recipe.recipe()?;
     let mut paths = config.augment.tokenizers.clone();

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use zmq::{Context, DONTWAIT, PAIR, Socket, SocketEvent};
 
-/// Each socket's monitor has an address of its own in this process.
+/// Each socket's monitor has its own address in this process.
 static NEXT: AtomicU64 = AtomicU64::new(0);
 /// Bytes of an event: its kind and the number of a descriptor.
 const EVENT_BYTES: usize = 6;
@@ -28,7 +28,8 @@ impl Clients {
         let mask = kinds.into_iter().fold(0, |mask, kind| mask | kind as i32);
         socket.monitor(&endpoint, mask)?;
         let events = context.socket(PAIR)?;
-        // Without a bound: else ZeroMQ's own threads would wait here. It is emptied several times a second.
+        // Without a bound, because ZeroMQ's own threads would otherwise wait here. It is emptied
+        // several times a second.
         events.set_rcvhwm(0)?;
         events.set_linger(0)?;
         events.connect(&endpoint)?;

@@ -36,13 +36,13 @@ impl FileOutlet {
         self.series.path(job_step).is_some()
     }
 
-    /// Writes a batch; its bytes in the file, or none where the series has ended.
+    /// Writes a batch. Returns its bytes in the file, or `None` if the series has ended.
     ///
     /// # Errors
     /// The file is there already and no stream is resumed; the file system refuses.
     pub(super) fn send(&self, job_step: u64, chunks: &[Chunk]) -> Result<Option<u64>> {
         let Some(path) = self.series.path(job_step) else { return Ok(None) };
-        // By a link, not by its target: that is what the rename would replace.
+        // Looks at a link itself, not at its target, because the rename would replace the link.
         ensure!(
             self.resumes || fs::symlink_metadata(&path).is_err(),
             "{} is there already: remove the earlier files, write to other names, or go on where they end with \
@@ -68,7 +68,7 @@ fn write_whole(path: &Path, chunks: &[Chunk]) -> std::io::Result<u64> {
         Ok(metadata.len())
     });
     if named.is_err() {
-        // Of a disk that is full it would keep a bit more.
+        // On a full disk, it would keep some more space.
         let _ = fs::remove_file(&temporary);
     }
     let bytes = named?;
@@ -76,7 +76,7 @@ fn write_whole(path: &Path, chunks: &[Chunk]) -> std::io::Result<u64> {
     Ok(bytes)
 }
 
-/// Beside the file, hidden, and not named `.ten`: nobody takes it for a batch.
+/// In the same folder, hidden, and without the ending `.ten`, so that nobody takes it for a batch.
 fn temporary(path: &Path) -> PathBuf {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     path.with_file_name(format!(".{name}.tmp"))

@@ -1,4 +1,4 @@
-//! From a batch to what is sent of it.
+//! From a batch to its message.
 
 use anyhow::{Result, ensure};
 use headwater_core::{Dtype, Recipe};
@@ -10,7 +10,7 @@ use crate::tenbin::{self, Chunk};
 #[derive(Clone, Debug)]
 pub(super) struct Encoder {
     labels_wide: bool,
-    /// What FP8 elements are multiplied by, where there are some.
+    /// The scales of FP8 elements, if there are any.
     fp8_scale_inv: Option<f32>,
 }
 

@@ -1,7 +1,7 @@
 //! Batches in Tensorcom's format, over ZeroMQ or to files, so that any client of Tensorcom is a client.
 //!
 //! Deliberately absent: leases, order, retries. A receiver hands out batches; here they become
-//! messages, and what a queue has no room for waits or is lost as the kind of socket has it.
+//! messages. If a queue has no room, a message waits or is lost, depending on the kind of socket.
 
 mod clients;
 mod files;

@@ -1,19 +1,20 @@
-//! Has a socket refuse what a subscriber has no room for, for which the `zmq` crate has no call.
+//! Makes a socket refuse messages for which a subscriber has no room. The `zmq` crate has no call
+//! for that.
 #![allow(unsafe_code)]
 
 use std::ffi::c_int;
 
 use zmq::Socket;
 
-/// Whether an `XPUB` socket answers `EAGAIN` in place of a message that one of its subscribers has no room for;
-/// otherwise it drops the message for that one.
+/// Whether an `XPUB` socket answers `EAGAIN` if one of its subscribers has no room for a message.
+/// Otherwise it drops the message for that subscriber.
 ///
 /// # Errors
 /// Another kind of socket.
 pub(super) fn set_nodrop(socket: &mut Socket, nodrop: bool) -> zmq::Result<()> {
     let value = c_int::from(nodrop);
-    // SAFETY: the socket is open until `socket` is dropped, and nobody else uses it meanwhile. ZeroMQ reads as
-    // many bytes of `value` as it is told, and keeps no pointer to it.
+    // SAFETY: the socket is open until `socket` is dropped, and nobody else uses it meanwhile.
+    // ZeroMQ reads only the given number of bytes of `value`, and keeps no pointer to it.
     let status = unsafe {
         zmq_sys::zmq_setsockopt(
             socket.as_mut_ptr(),

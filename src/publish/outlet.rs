@@ -27,7 +27,7 @@ impl Outlet {
     /// Binds, connects, or makes the folder. `resumes`: batches may have been taken before.
     ///
     /// # Errors
-    /// An address in use, or that is none of this host; a folder that cannot be made.
+    /// The address is in use or is not one of this host's, or the folder cannot be made.
     pub(super) fn open(
         context: &zmq::Context,
         address: &Address,
@@ -46,7 +46,7 @@ impl Outlet {
         })
     }
 
-    /// Subscriptions so far, where what there is no room for is dropped.
+    /// Subscriptions so far, for sockets that drop messages without room.
     pub(super) fn subscriptions(&self) -> Option<u32> {
         match &self.way {
             Way::Socket(socket) => socket.drops().then_some(socket.subscriptions),
@@ -65,7 +65,8 @@ impl Outlet {
         }
     }
 
-    /// To be waited on, until [`Outlet::has_room`] or somebody subscribes. Files have room always.
+    /// Descriptors to wait on, until [`Outlet::has_room`] or somebody subscribes. Files always
+    /// have room.
     pub(super) fn poll_item(&self) -> Option<PollItem<'_>> {
         match &self.way {
             Way::Socket(socket) => Some(socket.poll_item()),
@@ -73,7 +74,7 @@ impl Outlet {
         }
     }
 
-    /// Whether a batch would be taken at once.
+    /// Whether it would take a batch without waiting.
     ///
     /// # Errors
     /// ZeroMQ refuses.
@@ -92,8 +93,8 @@ impl Outlet {
         }
     }
 
-    /// Takes a batch; its bytes, or none where the client went away meanwhile: then another one has to
-    /// get it.
+    /// Takes a batch. Returns its bytes, or `None` if the client went away meanwhile: then another
+    /// client must get it.
     ///
     /// # Errors
     /// ZeroMQ or the file system refuses; a number does not fit its type.

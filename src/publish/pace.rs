@@ -12,7 +12,7 @@ const FOLDER_CHARS_MAX: usize = 128;
 /// Digits that tell addresses apart whose characters are the same otherwise.
 const FOLDER_DIGITS: usize = 8;
 
-/// A receiver, and the addresses that get what it takes.
+/// A receiver, and the addresses that get its batches.
 pub(crate) struct Stream {
     pub(crate) receiver: ReceiverConfig,
     pub(crate) addresses: Vec<Address>,
@@ -21,7 +21,7 @@ pub(crate) struct Stream {
 /// One stream for all addresses, or one for each.
 ///
 /// # Errors
-/// A port that each receiver would have to listen on.
+/// Each receiver would have to listen on the same port.
 pub(crate) fn streams(
     pace: Pace,
     addresses: Vec<Address>,
@@ -91,7 +91,8 @@ mod tests {
             let name = folder.strip_prefix("state").expect("below it").to_string_lossy();
             assert!(name.starts_with(readable), "{name}");
         }
-        // One less, another order: nobody goes on with another's place.
+        // With fewer addresses, or in another order, none may continue at the position of another
+        // one.
         let fewer = folders(&["file:out/{00..}.ten", "zrpush://0.0.0.0:7411"]);
         assert_eq!(fewer, [all[2].clone(), all[1].clone()]);
         let long = format!("file:{}/{{0..}}.ten", "a".repeat(300));

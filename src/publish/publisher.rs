@@ -29,7 +29,7 @@ pub(crate) struct Publisher {
     linger: Duration,
 }
 
-/// Says what the metrics mean.
+/// Registers the descriptions of the metrics.
 pub(crate) fn describe() {
     metrics::describe_counter!(BATCHES, "Batches put into clients' queues, by address");
     metrics::describe_counter!(BYTES, Unit::Bytes, "Bytes of those batches, by address");
@@ -104,7 +104,7 @@ impl Publisher {
         self.outlets.iter().any(|outlet| outlet.takes(job_step))
     }
 
-    /// Hands a batch to every address, to each as soon as it has room. Blocks while a `push`
+    /// Hands a batch to every address, as soon as the address has room. Blocks while a `push`
     /// client's queue is full; a process that is asked to end waits for `publish.linger_ms` more.
     ///
     /// # Errors
@@ -148,7 +148,7 @@ impl Publisher {
         }
     }
 
-    /// Offers a batch to outlets; those that have no room for it.
+    /// Offers a batch to outlets. Returns those without room for it.
     fn offer(&mut self, places: Vec<usize>, batch: &Batch, job_step: u64) -> Result<Vec<usize>> {
         let mut full = Vec::new();
         for place in places {

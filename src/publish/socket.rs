@@ -22,16 +22,16 @@ pub(super) const CLIENTS: &str = "headwater_publish_clients";
 pub(super) const DISCONNECTS: &str = "headwater_publish_disconnects_total";
 /// Times that a subscriber's queue was found full.
 pub(super) const OVERFLOWS: &str = "headwater_publish_overflows_total";
-/// First byte of what a client sends to subscribe.
+/// First byte of a client's subscription.
 const SUBSCRIBES: u8 = 1;
 
 /// Different topics that clients of one address may subscribe to: Tensorcom's have one, the empty one.
 const TOPICS_MAX: usize = 1024;
-/// Bytes of what a client may send: the handshake, a subscription.
+/// Maximum bytes of a client's message: a handshake or a subscription.
 const CLIENT_MESSAGE_MAX_BYTES: i64 = 1024;
 /// Subscriptions of one client that wait to be noticed; beyond them its connection waits.
 const UNNOTICED_MAX: i32 = 64;
-/// Subscriptions noticed at one look: the rest is left to the next.
+/// Subscriptions that are read at one look. The next look reads the rest.
 const NOTICED_MAX: usize = 65_536;
 /// Time for ZeroMQ to free an address that was closed.
 const FREED_MAX: Duration = Duration::from_secs(5);
@@ -41,7 +41,7 @@ pub(super) struct SocketOutlet {
     socket: Socket,
     clients: Clients,
     settings: Settings,
-    /// Topics that somebody is subscribed to: ZeroMQ keeps as many.
+    /// Topics with subscribers: ZeroMQ keeps all of them.
     topics: HashSet<Vec<u8>>,
     kind: Kind,
     framing: Framing,
@@ -51,7 +51,7 @@ pub(super) struct SocketOutlet {
     pub(super) subscriptions: u32,
 }
 
-/// What a socket is made of.
+/// Settings of a socket.
 struct Settings {
     context: zmq::Context,
     kind: Kind,
@@ -102,7 +102,7 @@ impl SocketOutlet {
     /// Binds or connects.
     ///
     /// # Errors
-    /// An address in use, or that is none of this host.
+    /// The address is in use, or is not one of this host's.
     pub(super) fn open(
         context: &zmq::Context,
         address: &SocketAddress,
@@ -133,13 +133,14 @@ impl SocketOutlet {
         Ok(Self { socket, clients, settings, topics, kind, framing, name, subscriptions: 0 })
     }
 
-    /// Whether it drops what there is no room for.
+    /// Whether it drops messages without room.
     pub(super) fn drops(&self) -> bool {
         self.kind == Kind::Pub
     }
 
-    /// Counts who has come, gone and subscribed meanwhile. A client that subscribes to topics without end is let go of,
-    /// and with it all others: ZeroMQ does not part with one alone. They come back by themselves.
+    /// Counts the clients that have come, gone and subscribed meanwhile. If a client subscribes to
+    /// topics without end, all clients are disconnected, because ZeroMQ cannot disconnect a single
+    /// one. The others connect again by themselves.
     pub(super) fn notice(&mut self) -> Result<()> {
         let gone = self.clients.notice().with_context(|| self.name.clone())?;
         counter!(DISCONNECTS, "address" => self.name.clone()).increment(gone);
@@ -196,7 +197,7 @@ impl SocketOutlet {
         }
     }
 
-    /// To be waited on, until [`SocketOutlet::has_room`] or somebody subscribes.
+    /// Descriptors to wait on, until [`SocketOutlet::has_room`] or somebody subscribes.
     pub(super) fn poll_item(&self) -> PollItem<'_> {
         self.socket.as_poll_item(match self.kind {
             Kind::Push => PollEvents::POLLOUT,
@@ -204,14 +205,14 @@ impl SocketOutlet {
         })
     }
 
-    /// Whether a batch would be taken at once.
+    /// Whether it would take a batch without waiting.
     pub(super) fn has_room(&self) -> Result<bool> {
         let events = self.socket.get_events().with_context(|| self.name.clone())?;
         Ok(self.drops() || events.contains(PollEvents::POLLOUT))
     }
 
-    /// Hands a batch to the clients' queues; its bytes, or none where the client went away
-    /// meanwhile: then another one has to get it.
+    /// Hands a batch to the clients' queues. Returns its bytes, or `None` if the client went away
+    /// meanwhile: then another client must get it.
     ///
     /// # Errors
     /// ZeroMQ refuses.
@@ -278,7 +279,7 @@ mod tests {
     fn subscriber(context: &zmq::Context, endpoint: &str) -> Socket {
         let socket = context.socket(SocketType::SUB).expect("a socket");
         socket.set_linger(0).expect("set");
-        // A client of ZeroMQ would drop its own flood beyond a thousand.
+        // A ZeroMQ client drops its own messages beyond a thousand.
         socket.set_sndhwm(0).expect("set");
         socket.connect(endpoint).expect("connected");
         socket.set_subscribe(b"").expect("subscribed");

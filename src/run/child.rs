@@ -27,7 +27,7 @@ pub(crate) struct Child {
     name: String,
     process: Process,
     lines: Receiver<String>,
-    /// Whether it was asked to end: a second signal would cut its orderly end short.
+    /// Whether it was already asked to end. A second signal would stop it at once.
     is_asked: bool,
     /// Ends with the child's standard error; gives the reason it stated for its end.
     listener: Option<JoinHandle<Option<String>>>,
@@ -36,8 +36,8 @@ pub(crate) struct Child {
 // === impl Child ===
 
 impl Child {
-    /// Starts this executable with a verb. The child dies with the calling thread, so it must be
-    /// called on one that lives as long as the child is to.
+    /// Starts this executable with a verb. The child dies with the calling thread, so call it on a
+    /// thread that lives as long as the child.
     pub(crate) fn start(name: &str, verb: &str, config: &Config, screen: &Screen) -> Result<Self> {
         let what = || format!("cannot start {name}");
         let program = std::env::current_exe().with_context(what)?;

@@ -41,7 +41,7 @@ pub(crate) struct Epoch {
 pub(crate) struct Fed {
     pub(crate) epochs: Vec<Epoch>,
     pub(crate) took: Duration,
-    /// Time in which there was nothing to take.
+    /// Time without a batch to take.
     pub(crate) waited: Duration,
     pub(crate) stats: Snapshot,
     pub(crate) sheet: Option<Sheet>,
@@ -58,7 +58,7 @@ struct Tally {
 // === impl Feed ===
 
 impl Feed {
-    /// Takes all epochs. Blocks; not to be called on an async thread.
+    /// Takes all epochs. Blocks: do not call it on an async thread.
     pub(crate) fn run(
         self,
         tiers: &mut impl Tiers,

@@ -56,7 +56,7 @@ pub(crate) trait Tiers {
     /// Where they are.
     fn addresses(&self) -> &Addresses;
 
-    /// The metrics of this process, where it serves any.
+    /// The metrics of this process, if it serves any.
     fn metrics(&self) -> Option<&MetricsServer>;
 
     /// Whether the epoch can still be finished; says who is missing if not.

@@ -19,7 +19,7 @@ const WORKER_START: Duration = Duration::from_secs(60);
 
 /// The processes. Dropping this ends them.
 pub(crate) struct Processes {
-    // Workers first: they are ended before what they read from.
+    // Workers first: they end before the storage nodes that they read from.
     workers: Vec<Child>,
     storage: Child,
     addresses: Addresses,
@@ -75,7 +75,7 @@ impl Processes {
     }
 }
 
-/// Where a child writes its trace: a file of its own beside this process's.
+/// The file of a child's trace, next to this process's file.
 fn trace_of(trace: &str, name: &str) -> String {
     match TracePath::parse(trace) {
         Ok(path) if !trace.contains("%p") => path.tagged(name).text().to_owned(),

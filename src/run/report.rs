@@ -73,7 +73,7 @@ fn receiver(fed: &Fed, images: u64) -> [String; 4] {
     ["receiver".into(), rate, moved.join(", "), times]
 }
 
-/// Causes of waits, the longest first; those of less than a hundredth left out.
+/// Causes of waits, the longest first, without those of less than 1 %.
 fn why_waited(by: &Stalls) -> String {
     let whole = by.total().as_secs_f64();
     let mut causes: Vec<(Cause, f64)> =

@@ -18,14 +18,13 @@ const ANSWER_BYTES_MAX: usize = 16 << 20;
 /// Requests under way at once.
 const AT_ONCE: usize = 32;
 
-/// What one of several processes answered, and when.
+/// The answer of one of several processes, and its time.
 pub(crate) type Answer = (Instant, Result<Metrics>);
 
-/// What one process shows. Blocks for two seconds at most, and for as long as its name takes to be
-/// resolved.
+/// The metrics of one process. Blocks for two seconds at most, plus the time to resolve its name.
 ///
 /// # Errors
-/// There is no answer, or it is none of metrics.
+/// There is no answer, or it has no metrics.
 fn fetch(address: &str) -> Result<Metrics> {
     let places: Vec<SocketAddr> =
         address.to_socket_addrs().context("the name cannot be resolved")?.collect();

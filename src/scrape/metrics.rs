@@ -23,12 +23,12 @@ impl Metrics {
         self.values.is_empty()
     }
 
-    /// A counter's value; 0 where there is none.
+    /// A counter's value; 0 if it does not exist.
     pub(crate) fn get(&self, key: &str) -> u64 {
         self.values.get(key).map_or(0, |value| *value as u64)
     }
 
-    /// A metric's value, where there is one.
+    /// A metric's value, if it exists.
     pub(crate) fn value(&self, key: &str) -> Option<f64> {
         self.values.get(key).copied()
     }
@@ -42,7 +42,7 @@ impl Metrics {
         own.map(|(key, value)| (key.as_str(), *value))
     }
 
-    /// The sum over all labels of a metric, where there is one.
+    /// The sum over all labels of a metric, if it exists.
     pub(crate) fn sum(&self, name: &str) -> Option<f64> {
         self.series(name).map(|(_, value)| value).reduce(|sum, value| sum + value)
     }

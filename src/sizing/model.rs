@@ -12,10 +12,10 @@ pub(super) const PLANNED_BUSY: f64 = 0.85;
 const GIGA: f64 = 1e9;
 /// Memory for each thread that renders: an image of 12 megapixels as planes, and its views.
 const THREAD_BYTES: f64 = 64e6;
-/// Memory of a process that serves, apart from what is counted on its own.
+/// Memory of a serving process, without the parts that are counted separately.
 const PROCESS_BYTES: f64 = 256e6;
 
-/// What is to be fed.
+/// The job to feed.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Job {
     pub(crate) ranks: u32,
@@ -116,7 +116,7 @@ pub(crate) fn size(
         encoded: job.images_per_s * photos.bytes / GIGA,
         batches: job.images_per_s * sample_bytes / GIGA,
         slot_bytes: layout.len_bytes() as f64,
-        // With the others the bytes are written where they belong by a device or by the renderer.
+        // With the other links, a device or the renderer writes the bytes directly to their place.
         link_cpu_s: if job.link == "tcp" { TCP_CPU_S_PER_GB } else { 0.0 },
     };
     let tiers = [flow.storage(), flow.augment(core.as_ref()), flow.trainer()];
@@ -201,7 +201,7 @@ impl Flow<'_> {
             (self.encoded / self.nic(), "network"),
         ]);
         let each = 1.0 / f64::from(nodes);
-        // Over a network a part is rendered into memory of the worker, from where it is sent; all
+        // Over a network, a part is rendered into the worker's memory and sent from there. All
         // parts of all ranks' windows may be under way.
         let windows = f64::from(job.ranks) * f64::from(job.window_batches) * self.slot_bytes;
         let staged = if self.crosses_network() { windows * each } else { 0.0 };

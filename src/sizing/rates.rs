@@ -53,8 +53,8 @@ struct Benched {
     tiers_images_per_s: f64,
 }
 
-/// The rate of one core: as it was said, else as a bench measured it, else as the documentation has
-/// it for the recipe, for photographs of that size.
+/// The rate of one core: the given one, or else a bench's measurement, or else the documentation's
+/// rate of the recipe for photographs of that size.
 ///
 /// # Errors
 /// A recipe that was never measured; a bench of another recipe.
@@ -78,7 +78,7 @@ pub(crate) fn core_rate(
              and give its file as --bench, or images per second of a core as --core-rate"
         );
     };
-    // Decoding grows with the photograph; what is done to its views does not.
+    // The time of decoding grows with the photograph; the time of its views does not.
     let more_decoding_ms = DECODE_MS * (photos.pixels / DECODE_PIXELS - 1.0);
     let ms = measured_ms + more_decoding_ms.max(-0.9 * DECODE_MS);
     Ok(CoreRate { images_per_s: TIERS_SHARE * 1000.0 / ms, source: (*source).to_owned() })
@@ -110,7 +110,7 @@ mod tests {
 
     #[test]
     fn larger_photographs_take_longer_to_decode_and_no_longer_to_augment() {
-        // 434.1 images/s in a loop, of which the tiers keep 93.9 %.
+        // 434.1 images/s in a loop; three tiers reach 93.9 % of it.
         assert!((rate("dinov2", PHOTOS) - 407.8).abs() < 0.1);
         let twice = rate("dinov2", Photos { pixels: 375_000.0, ..PHOTOS });
         // 2.304 ms and one more decode of 1.290 ms.

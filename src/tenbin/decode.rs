@@ -1,4 +1,4 @@
-//! From chunks that somebody sent to what they hold.
+//! From received chunks to their tensors.
 
 use std::fmt;
 
@@ -35,7 +35,7 @@ pub(crate) struct Tensor<'a> {
 // === impl Tensor ===
 
 impl fmt::Display for Tensor<'_> {
-    /// `global_crops u2 [128, 3, 224, 224]`, or without a name where it has none.
+    /// `global_crops u2 [128, 3, 224, 224]`, or without a name if it has none.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if !self.info.is_empty() {
             write!(f, "{} ", self.info.escape_default())?;

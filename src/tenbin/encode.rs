@@ -57,7 +57,7 @@ pub(crate) fn chunk(
     Ok(Chunk { header: header(code, info, &shape), data })
 }
 
-/// What FP8 elements are multiplied by, as a tensor of its own behind all others.
+/// The scales of FP8 elements, as a separate tensor after all others.
 pub(crate) fn scale_inv(value: f32) -> Chunk {
     Chunk { header: header("f4", "scaleinv", &[1]), data: value.to_le_bytes().to_vec() }
 }
@@ -71,7 +71,7 @@ pub(crate) fn in_one_frame(chunks: &[Chunk]) -> Vec<u8> {
     frame
 }
 
-/// Writes all chunks as they stand in one frame, or in a `.ten` file.
+/// Writes all chunks in the form of one frame, or of a `.ten` file.
 ///
 /// # Errors
 /// Those of `to`.
@@ -99,7 +99,7 @@ fn header(code: &str, info: &str, shape: &[u64]) -> Vec<u8> {
     header
 }
 
-/// The same numbers in 32 bits; none where one does not fit.
+/// The same numbers in 32 bits; `None` if one does not fit.
 fn narrowed(data: &[u8]) -> Option<Vec<u8>> {
     let numbers = data.as_chunks::<8>().0.iter().map(|bytes| i64::from_le_bytes(*bytes));
     let narrow: Option<Vec<[u8; 4]>> =

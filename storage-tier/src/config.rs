@@ -191,7 +191,7 @@ pub struct DatasetConfig {
     /// Arguments of a Python dataset's class, by name.
     #[serde(default)]
     pub arguments: BTreeMap<String, serde_json::Value>,
-    /// Most bytes of a sample of a Python dataset.
+    /// Maximum bytes of a sample of a Python dataset.
     #[serde(default = "sample_bytes_default")]
     pub sample_bytes_max: u64,
 }
@@ -201,7 +201,7 @@ const SHARD_SAMPLES_MAX: u32 = 65_536;
 /// Samples of one shard where files do not say.
 const SHARD_SAMPLES_DEFAULT: u32 = 1024;
 
-/// Most bytes of a sample, where nothing else is said.
+/// Maximum bytes of a sample, where nothing else is said.
 const SAMPLE_BYTES_DEFAULT: u64 = 1 << 20;
 
 fn sample_bytes_default() -> u64 {

@@ -141,7 +141,7 @@ def loader_keywords() -> set[str]:
     names = {argument.arg for argument in [*new.args.args, *new.args.kwonlyargs]} - {"cls"}
     page = (ROOT / "docs" / "configuration.md").read_text()
     section = re.search(r"^## `\[receiver\]`$(.*?)(?=^## )", page, re.MULTILINE | re.DOTALL)[1]
-    keys = re.findall(r"^\| `(\w+)[`.]", section, re.MULTILINE)
+    keys = re.findall(r"^- \*\*`(\w+)`", section, re.MULTILINE)
     return names | set(keys) | {"curriculum", "curriculum_between"}
 
 

@@ -112,6 +112,7 @@ def test_nothing_but_the_program_is_in_the_image(root):
     assert not [
         path for path in root.glob("**/*") if path.is_file() and path.stat().st_mode & 0o7022
     ]
+    assert (root / "usr/share/doc/headwater/LICENSE").read_bytes() == (ROOT / "LICENSE").read_bytes()
     assert f":{NOBODY}:" in (root / "etc" / "passwd").read_text()
 
 

@@ -19,6 +19,7 @@ VERSION = re.search(r'^version = "(.+)"', (ROOT / "Cargo.toml").read_text(), re.
 ARCH = platform.machine()
 # A time that is not the commit's.
 EPOCH = 1_700_000_000
+NOTICES = "THIRD-PARTY-NOTICES.txt"
 
 
 def release(out: Path, *parts: str, **more: str) -> subprocess.CompletedProcess:
@@ -72,7 +73,7 @@ def test_the_context_is_the_commits_tree(two_runs):
     name = f"headwater-{VERSION}-context"
     with tarfile.open(two_runs[0] / f"{name}.tar.gz") as packed:
         files = {one.name.removeprefix(f"{name}/") for one in packed.getmembers() if not one.isdir()}
-    assert files == set(listed.stdout.splitlines())
+    assert files == {*listed.stdout.splitlines(), NOTICES}
     assert "Containerfile" in files
 
 
@@ -200,7 +201,7 @@ def test_the_program_is_that_of_the_wheel(tmp_path, wheels):
         needs = packed.extractfile(f"{name}/NEEDS").read().decode()
         files = {one.removeprefix(f"{name}/") for one in packed.getnames()}
     assert "libc.so.6" in needs and "GLIBC_2." in needs
-    assert {"LICENSE", "README.md", "CHANGELOG.md", "headwater.example.toml"} <= files
+    assert {"LICENSE", NOTICES, "README.md", "CHANGELOG.md", "headwater.example.toml"} <= files
 
 
 def test_a_program_of_this_machine_says_which_c_library_it_needs(tmp_path):

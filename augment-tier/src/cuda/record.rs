@@ -26,7 +26,7 @@ pub(super) const KEEPS_HEIGHT: u32 = 2;
 pub(super) const MIRRORED: u32 = 4;
 /// Changed in shared memory.
 pub(super) const IN_SHARED: u32 = 8;
-/// Least and greatest levels lie behind the elements.
+/// Minimum and maximum levels lie behind the elements.
 pub(super) const RANGES: u32 = 16;
 /// Scales of blocks do.
 pub(super) const BLOCKS: u32 = 32;

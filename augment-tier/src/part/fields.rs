@@ -7,7 +7,7 @@ use headwater_storage_client::{BadBytes, EncodedSample, Field, FieldSelection};
 
 use crate::render::BadImage;
 
-/// Most bytes of a label that an error message shows.
+/// Maximum bytes of a label that an error message shows.
 const LABEL_SHOWN_BYTES: usize = 32;
 
 /// The fields that a job reads.

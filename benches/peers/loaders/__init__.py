@@ -49,6 +49,16 @@ class Setup:
 WEIGHTS = (0.75, 0.25)
 
 
+class Stateful:
+    """A loader whose library's `self.loader` has a state_dict."""
+
+    def state(self):
+        return self.loader.state_dict()
+
+    def load(self, state):
+        self.loader.load_state_dict(state)
+
+
 def loader_class(name):
     module, kind = LOADERS[name]
     return getattr(importlib.import_module(f"loaders.{module}"), kind)

@@ -6,7 +6,7 @@ from datasets.distributed import split_dataset_by_node
 from torchdata.stateful_dataloader import StatefulDataLoader
 
 from loaders import WEIGHTS
-from loaders.pictures import Augment, collated, numpy
+from loaders.pictures import Augment, OnTorch, collated
 
 # Samples of the shuffle buffer: each worker refills it after a resume.
 BUFFER = 32
@@ -24,7 +24,7 @@ def batched(samples):
     return collated([(sample["id"], torch.as_tensor(sample["image"])) for sample in samples])
 
 
-class Datasets:
+class Datasets(OnTorch):
     title = "Hugging Face datasets"
     packages = ("datasets", "torchdata")
     formats = ("parquet",)
@@ -45,23 +45,10 @@ class Datasets:
         if setup.mixed:
             dataset = datasets.interleave_datasets(parts, probabilities=list(WEIGHTS), seed=setup.seed)
         dataset = dataset.map(Decode(setup.size), remove_columns=["jpg"])
-        self.dataset = split_dataset_by_node(dataset, setup.rank, setup.world)
+        self.counts_epochs = split_dataset_by_node(dataset, setup.rank, setup.world)
         self.loader = StatefulDataLoader(
-            self.dataset, setup.batch, num_workers=setup.workers, drop_last=True, collate_fn=batched
+            self.counts_epochs, setup.batch, num_workers=setup.workers, drop_last=True, collate_fn=batched
         )
-
-    def batches(self):
-        epoch = 0
-        while True:
-            self.dataset.set_epoch(epoch)
-            yield from map(numpy, self.loader)
-            epoch += 1
-
-    def state(self):
-        return self.loader.state_dict()
-
-    def load(self, state):
-        self.loader.load_state_dict(state)
 
 
 class DatasetsOneShard(Datasets):

@@ -2,10 +2,10 @@
 
 import numpy
 
-from loaders import WEIGHTS
+from loaders import WEIGHTS, Stateful
 
 
-class Headwater:
+class Headwater(Stateful):
     title = "Headwater"
     packages = ("headwater",)
     formats = ("tar",)
@@ -39,9 +39,3 @@ class Headwater:
             for batch in self.loader:
                 ids = numpy.array([int(sample.key) for sample in batch.samples])
                 yield ids, batch.images.numpy()
-
-    def state(self):
-        return self.loader.state_dict()
-
-    def load(self, state):
-        self.loader.load_state_dict(state)

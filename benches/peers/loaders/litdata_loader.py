@@ -4,7 +4,7 @@ import litdata
 import torch
 
 from loaders import WEIGHTS
-from loaders.pictures import Augment, collated, join_group, numpy
+from loaders.pictures import Augment, OnTorch, collated, join_group
 
 
 class Decode:
@@ -15,7 +15,7 @@ class Decode:
         return sample["id"], self.augment(sample["jpg"])
 
 
-class LitData:
+class LitData(OnTorch):
     title = "LitData"
     packages = ("litdata",)
     formats = ("litdata",)
@@ -45,13 +45,3 @@ class LitData:
         self.loader = litdata.StreamingDataLoader(
             dataset, batch_size=setup.batch, num_workers=setup.workers, collate_fn=collated
         )
-
-    def batches(self):
-        while True:
-            yield from map(numpy, self.loader)
-
-    def state(self):
-        return self.loader.state_dict()
-
-    def load(self, state):
-        self.loader.load_state_dict(state)

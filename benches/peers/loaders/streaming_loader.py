@@ -4,7 +4,7 @@ import torch
 from streaming import Stream, StreamingDataLoader, StreamingDataset
 
 from loaders import WEIGHTS
-from loaders.pictures import Augment, collated, join_group, numpy
+from loaders.pictures import Augment, OnTorch, collated, join_group
 
 
 class Photos(StreamingDataset):
@@ -17,7 +17,7 @@ class Photos(StreamingDataset):
         return sample["id"], self.augment(sample["jpg"])
 
 
-class Streaming:
+class Streaming(OnTorch):
     title = "Mosaic Streaming"
     packages = ("mosaicml-streaming",)
     formats = ("mds",)
@@ -43,13 +43,3 @@ class Streaming:
         self.loader = StreamingDataLoader(
             dataset, batch_size=setup.batch, num_workers=setup.workers, drop_last=True, collate_fn=collated
         )
-
-    def batches(self):
-        while True:
-            yield from map(numpy, self.loader)
-
-    def state(self):
-        return self.loader.state_dict()
-
-    def load(self, state):
-        self.loader.load_state_dict(state)

@@ -7,7 +7,7 @@ from torchdata.stateful_dataloader.sampler import StatefulDistributedSampler
 
 from loaders import WEIGHTS
 from loaders.data import B_BEGINS, photos
-from loaders.pictures import Augment, collated, numpy
+from loaders.pictures import Augment, OnTorch, collated
 
 
 class Photos(Dataset):
@@ -62,7 +62,7 @@ class Mixed(Sampler):
         return iter(drawn[self.setup.rank :: self.setup.world].tolist())
 
 
-class Torchdata:
+class Torchdata(OnTorch):
     title = "StatefulDataLoader"
     packages = ("torchdata", "torch", "torchvision")
     formats = ("tar",)
@@ -76,13 +76,15 @@ class Torchdata:
         dataset = ConcatDataset(parts)
         if setup.mixed:
             weights = [weight / len(part) for weight, part in zip(WEIGHTS, parts) for _ in range(len(part))]
-            self.sampler = Mixed(weights, setup)
+            self.counts_epochs = Mixed(weights, setup)
         else:
-            self.sampler = StatefulDistributedSampler(dataset, setup.world, setup.rank, seed=setup.seed, drop_last=True)
+            self.counts_epochs = StatefulDistributedSampler(
+                dataset, setup.world, setup.rank, seed=setup.seed, drop_last=True
+            )
         self.loader = StatefulDataLoader(
             self.wrapped(dataset),
             setup.batch,
-            sampler=self.sampler,
+            sampler=self.counts_epochs,
             num_workers=setup.workers,
             drop_last=True,
             collate_fn=collated,
@@ -90,19 +92,6 @@ class Torchdata:
 
     def wrapped(self, dataset):
         return dataset
-
-    def batches(self):
-        epoch = 0
-        while True:
-            self.sampler.set_epoch(epoch)
-            yield from map(numpy, self.loader)
-            epoch += 1
-
-    def state(self):
-        return self.loader.state_dict()
-
-    def load(self, state):
-        self.loader.load_state_dict(state)
 
 
 class TorchdataWithRng(Torchdata):

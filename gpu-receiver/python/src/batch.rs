@@ -15,10 +15,10 @@ use crate::packed::Packed;
 use crate::sample::Sample;
 use crate::tensor::Tensor;
 
-/// A batch: its tensors by name, as attributes and as items, and what is in it.
+/// A batch. Its tensors are attributes and items, under the names of the recipe.
 ///
-/// Its memory goes back to the receiver when the batch, its tensors and every array that was made
-/// of them are gone.
+/// Its memory goes back to the receiver when the batch, its tensors and all arrays made from them
+/// are gone.
 #[pyclass(frozen, mapping, module = "headwater")]
 pub(crate) struct Batch {
     received: Received,
@@ -49,7 +49,7 @@ impl Batch {
         Self { received, manifests, recipe, drawn: OnceLock::new(), packed: OnceLock::new() }
     }
 
-    /// All tensors by name. Fields that differ in size are there without their padding.
+    /// All tensors by name. Fields that differ in size are included without padding.
     fn all(&self) -> PyResult<impl Iterator<Item = (String, Tensor)>> {
         let layout = self.received.layout().tensors();
         let plain = (0..layout.len()).filter(move |index| !self.is_padded(&layout[*index].name));
@@ -78,7 +78,7 @@ impl Batch {
         Ok(self.packed.get_or_init(|| all))
     }
 
-    /// The tensors of masks, patches and mixing; none where there are none.
+    /// The tensors of masks, patches and mixing; empty without them.
     fn drawn(&self) -> &[Tensor] {
         self.drawn.get_or_init(|| {
             let masks = self.received.masks().map(drawn::of_masks).into_iter().flatten();
@@ -134,8 +134,8 @@ impl Batch {
         self.received.step()
     }
 
-    /// The group that its samples have in `order_groups`; None where the order has no groups. With
-    /// `aspect_buckets` the tensors have the size of this number.
+    /// The group of its samples in `order_groups`; None if the order has no groups. With
+    /// `aspect_buckets`, the tensors have the size with this number.
     #[getter]
     fn group(&self) -> Option<u32> {
         self.received.group()
@@ -147,13 +147,14 @@ impl Batch {
         self.received.provenance().iter().map(|sample| sample.key.as_str()).collect()
     }
 
-    /// What stands in the batch, in order: dataset, shard, index in it, key and label of each sample.
+    /// The samples of the batch, in order: dataset, shard, index in the shard, key and label of
+    /// each.
     #[getter]
     fn samples(&self) -> Vec<Sample> {
         Sample::all(&self.received, &self.manifests)
     }
 
-    /// Index in the batch and fault of each sample that another one stands in for.
+    /// The samples that were replaced: index in the batch, and what was wrong with the original.
     #[getter]
     fn substituted<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let substituted = PyDict::new(py);
@@ -165,16 +166,15 @@ impl Batch {
         Ok(substituted)
     }
 
-    /// Identity of the content, in hexadecimal: equal for equal coordinates, whoever made it.
-    /// Reads the whole batch.
+    /// Digest of the content, in hexadecimal. Equal coordinates give equal digests, whoever made
+    /// the batch. Reads the whole batch.
     #[getter]
     fn digest(&self, py: Python<'_>) -> PyResult<String> {
         let digest = py.detach(|| self.received.digest()).map_err(raised)?;
         Ok(digest.to_string())
     }
 
-    /// A bound on the number of masked patches that is the same for all batches of this size;
-    /// 0 without masks.
+    /// Maximum number of masked patches, the same for all batches of this size; 0 without masks.
     #[getter]
     fn upperbound(&self) -> u64 {
         self.received.masks().map_or(0, headwater_core::Masks::upperbound)
@@ -223,8 +223,8 @@ impl Batch {
         py.import("headwater.torch_batch")?.getattr("TorchBatch")?.call((tensors,), Some(&about))
     }
 
-    /// All tensors by name on a device of PyTorch's: a `headwater.TorchBatch`. Tensors that are there
-    /// already share the receiver's memory, the others are copies.
+    /// All tensors by name on a PyTorch device: a `headwater.TorchBatch`. Tensors that are already
+    /// there share the receiver's memory; the others are copied.
     #[pyo3(signature = (device, non_blocking=false))]
     fn to<'py>(
         slf: &Bound<'py, Self>,
@@ -246,8 +246,8 @@ impl Batch {
         Ok(self.find(name)?.is_some())
     }
 
-    /// Samples.
-    /// A contact sheet, as a PNG file: a row for each of the first `samples` samples, its views side by side.
+    /// A contact sheet, as a PNG file: a row for each of the first `samples` samples, with its
+    /// views side by side.
     #[pyo3(signature = (samples=8))]
     fn contact_sheet<'py>(&self, py: Python<'py>, samples: usize) -> PyResult<Bound<'py, PyBytes>> {
         let drawn = py.detach(|| Sheet::draw(&self.received, &self.recipe, samples));

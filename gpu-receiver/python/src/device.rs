@@ -15,21 +15,21 @@ const TORCH: &str = "torch";
 pub(crate) enum Order {
     /// That the stream may use the tensor from now on.
     For(ConsumerStream),
-    /// Nothing: the consumer sees to it.
+    /// Nothing: the consumer orders its own work.
     Nothing,
 }
 
-/// A function of a number of bytes that gives an array on the GPU.
+/// A function that takes a number of bytes and returns an array on the GPU.
 struct Function(Py<PyAny>);
 
 /// `torch.empty` on the slot's GPU.
 struct Torch;
 
 /// DLPack's rule for CUDA: no stream means the legacy default stream, 1 and 2 the two default streams,
-/// -1 no order, 0 is ambiguous, and all else is a stream's handle.
+/// -1 no order. 0 is ambiguous. Everything else is a stream's handle.
 ///
 /// # Errors
-/// A number that is no stream.
+/// The number is not a stream.
 pub(crate) fn order(stream: Option<&Bound<'_, PyAny>>) -> PyResult<Order> {
     let Some(stream) = stream.filter(|stream| !stream.is_none()) else {
         return Ok(Order::For(ConsumerStream::LEGACY));

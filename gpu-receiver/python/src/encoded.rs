@@ -18,7 +18,7 @@ pub(crate) enum Encoded {
 // === impl Encoded ===
 
 impl Encoded {
-    /// Those of a list: each `bytes`, something else with bytes, or the path of a file, which is read.
+    /// Reads a list: each entry is `bytes`, another object with bytes, or the path of a file.
     ///
     /// # Errors
     /// An object that is none of these, or a file that cannot be read.
@@ -67,7 +67,7 @@ impl Encoded {
     }
 }
 
-/// As many numbers as there are images, or `usual` for each where none are given.
+/// One number for each image; `usual` for each if none are given.
 ///
 /// # Errors
 /// There are more or fewer.

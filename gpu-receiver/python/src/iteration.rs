@@ -12,13 +12,13 @@ use crate::pace::Ticket;
 use crate::profiler::Range;
 use crate::shared::Shared;
 
-/// How long is waited between two looks for signals such as Ctrl-C.
+/// Time between two checks for signals such as Ctrl-C.
 const SIGNALS_EVERY: Duration = Duration::from_millis(100);
 
-/// What a profile of PyTorch's calls the wait for a batch.
+/// Name of the wait for a batch in a PyTorch profile.
 const NEXT: &str = "headwater.Iteration.__next__";
 
-/// An iterator over the batches of one epoch, or of what is left of it.
+/// An iterator over the batches of one epoch, or over the rest of it.
 #[pyclass(frozen, module = "headwater")]
 pub(crate) struct Iteration {
     shared: Arc<Shared>,

@@ -32,41 +32,43 @@ use crate::{json, telemetry};
 
 /// Batches of a training rank, in order.
 ///
-/// Iterate over it once an epoch: `for batch in loader: ..`. It needs no DataLoader around it. Threads of
-/// its own have `window_batches` batches ready ahead.
+/// Iterate over it once an epoch: `for batch in loader: ..`. It needs no DataLoader around it: its
+/// own threads prepare `window_batches` batches in advance.
 ///
 /// Arguments:
-///     data: a path, a pattern such as "photos-{000..127}.tar", a URL, a list of them, or a dict of them
-///         by the datasets' names. The loader then starts a storage node and a worker on this host, which
-///         all its ranks share and which end with the last of them. A path of a `.toml` is `config`.
+///     data: a path, a pattern such as "photos-{000..127}.tar", a URL, a list of them, or a dict of them by the
+///         datasets' names. The loader then starts a storage node and a worker on this host. All ranks of the host
+///         share them, and they end with the last rank. A path that ends with `.toml` is taken as `config`.
 ///     config: path of a `headwater.toml`; without it the one that `$HEADWATER_CONFIG` names, else
 ///         `headwater.toml` in the working directory.
 ///     datasets: a name, or a list of names, of `(name, weight)` or of `{"name": .., "weight": ..}`.
-///     recipe: name of a preset, path of a TOML file, or a dict as in `[recipe]`; in place of the
+///     recipe: name of a preset, path of a TOML file, or a dict as in `[recipe]`; it replaces the
 ///         file's whole `[recipe]`.
 ///     dtype: element type of a preset's image tensors: "bf16", "f16", "f32", "u8", "fp8_e4m3" or
 ///         "mxfp8_e4m3", or PyTorch's `torch.bfloat16` and so on.
 ///     batch_size: samples in this rank's batch.
 ///     storage, workers: addresses of the two tiers, lists of "host:port", or one string "a:1,b:1".
 ///     ray: name of a service that `headwater.ray.start` has started, in place of these addresses.
-///     rank, world_size: this process among those that share the global batch; without them the
-///         launcher's variables (`RANK`, `WORLD_SIZE`, or SLURM's).
+///     rank, world_size: this process's place among those that share the global batch; by default
+///         from the launcher's variables (`RANK`, `WORLD_SIZE`, or SLURM's).
 ///     device: "cpu", or "cuda:0" and so on: where batches are handed out.
-///     device_allocator: "torch", or a function of a number of bytes that gives an array on the GPU.
-///     order: "global", "per-rank", or numbers of samples: an array of one axis, or of two for a row each
-///         epoch. docs/order.md describes it.
+///     device_allocator: "torch", or a function that takes a number of bytes and returns an array
+///         on the GPU.
+///     order: "global", "per-rank", or numbers of samples: an array with one axis, or with two and
+///         a row for each epoch. docs/order.md describes it.
 ///     order_list, order_groups, order_weights: paths of files, or arrays.
-///     amax_reduce: function that makes each number of a list the largest of all ranks'.
-///     embedded: with `data`, "threads": in threads of this process in place of a process that ranks share.
-///     augment_threads: with `data`, threads that render; without it, one for each core that this process
-///         may use, less one for each rank of this host.
-///     progress: with `data`, a function of two numbers, shards that are indexed and all shards.
+///     amax_reduce: function that replaces each number of a list by its maximum over all ranks.
+///     embedded: with `data`, "threads": the services run in threads of this process, not in a
+///         process that ranks share.
+///     augment_threads: with `data`, the number of threads that render. Default: the cores that
+///         this process may use, minus one for each rank of this host.
+///     progress: with `data`, a function that gets two numbers: indexed shards and all shards.
 ///
-/// The other keywords are the keys of `[receiver]`; docs/configuration.md has their meaning. A keyword
-/// goes before the environment, the environment before the file; a default holds where none of them
-/// sets the key. `None` leaves a key alone.
+/// The other keywords are the keys of `[receiver]`; docs/configuration.md has their meaning. A
+/// keyword overrides the environment, and the environment overrides the file. If none of them sets
+/// a key, it has its default. `None` means that the keyword is not given.
 ///
-/// Raises `ConfigError` for an argument that is wrong, `StorageError` where no storage node answers.
+/// Raises `ConfigError` for a wrong argument, and `StorageError` if no storage node answers.
 #[pyclass(frozen, module = "headwater")]
 pub(crate) struct Loader {
     shared: Arc<Shared>,
@@ -142,7 +144,7 @@ impl Loader {
         Ok(Self { shared: Arc::new(Shared::new(opened, following, pace, trace_bytes_max)) })
     }
 
-    /// Begins an iteration over an epoch. One that is under way ends: its next batch is a
+    /// Begins an iteration over an epoch. It ends a running iteration, whose next call raises
     /// `BusyError`.
     fn __iter__(&self, py: Python<'_>) -> PyResult<Iteration> {
         let ticket = py.detach(|| {
@@ -164,25 +166,25 @@ impl Loader {
         Ok(Iteration::new(Arc::clone(&self.shared), ticket))
     }
 
-    /// Steps of the epoch that the stream stands in, the same on every rank.
+    /// Steps of the current epoch, the same on every rank.
     fn __len__(&self, py: Python<'_>) -> PyResult<usize> {
         self.with(py, |r| Ok(r.steps_per_epoch(r.position().epoch) as usize))
     }
 
-    /// Epoch of the stream's place.
+    /// The current epoch.
     #[getter]
     fn epoch(&self, py: Python<'_>) -> PyResult<u32> {
         self.with(py, |receiver| Ok(receiver.position().epoch))
     }
 
-    /// Batches of that epoch before the stream's place.
+    /// Position in the current epoch: the step of the next batch.
     #[getter]
     fn step(&self, py: Python<'_>) -> PyResult<u64> {
         self.with(py, |receiver| Ok(receiver.position().step))
     }
 
-    /// Makes the next iteration one over this epoch: the whole of it, or what is left after the
-    /// place in it that was loaded and not iterated yet.
+    /// Sets the epoch of the next iteration: the whole epoch, or its rest after a loaded state
+    /// that was not iterated yet.
     fn set_epoch(&self, py: Python<'_>, epoch: u32) -> PyResult<()> {
         py.detach(|| {
             let receiver = self.shared.receiver()?;
@@ -194,8 +196,8 @@ impl Loader {
         })
     }
 
-    /// Makes the next iteration begin at this place and go to the end of its epoch; ends one that
-    /// is under way.
+    /// Makes the next iteration begin at this step and go on to the end of the epoch. Ends a
+    /// running iteration.
     fn seek(&self, py: Python<'_>, epoch: u32, step: u64) -> PyResult<()> {
         py.detach(|| {
             let receiver = self.shared.receiver()?;
@@ -208,15 +210,15 @@ impl Loader {
         })
     }
 
-    /// The place of the batch that is taken next and all that the order follows from, as plain
-    /// data; the same on every rank.
+    /// The position of the next batch, and everything that determines the order, as plain data. It
+    /// is the same on every rank.
     fn state_dict<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         json::to_python(py, &self.with(py, Receiver::state)?)
     }
 
-    /// Makes the next iteration go on where the state was taken; ends one that is under way.
-    /// `StateError` where it would not
-    /// be the same samples, unless the terms that differ are in `allow`.
+    /// Makes the next iteration continue where the state was taken. Ends a running iteration.
+    /// Raises `StateError` if other samples would follow, unless `allow` has all terms that
+    /// differ.
     #[pyo3(signature = (state_dict, *, allow=None))]
     fn load_state_dict(
         &self,
@@ -238,24 +240,25 @@ impl Loader {
         })
     }
 
-    /// Writes the state to `checkpoint_dir` as the checkpoint of `step`, the trainer's own count;
-    /// rank 0 only, other ranks do nothing.
+    /// Writes the state to `checkpoint_dir` as the checkpoint of `step`, which the trainer counts.
+    /// Only rank 0 writes; other ranks do nothing.
     fn checkpoint(&self, py: Python<'_>, step: u64) -> PyResult<()> {
         self.with(py, |receiver| receiver.checkpoint(step))
     }
 
-    /// Sets the weights of all datasets from the batch that is taken next. Every rank must call
-    /// it at the same place.
+    /// Sets the weights of all datasets, from the next batch on. Every rank must call it at the
+    /// same step.
     fn set_weights(&self, py: Python<'_>, weights: Vec<f64>) -> PyResult<()> {
         self.with(py, |receiver| receiver.set_weights(weights))
     }
 
-    /// Sets the weight of one dataset likewise; the others keep theirs as they were last given.
+    /// Sets the weight of one dataset, from the next batch on. The other weights stay as they were
+    /// last given.
     fn set_weight_by_name(&self, py: Python<'_>, name: &str, weight: f64) -> PyResult<()> {
         self.with(py, |receiver| receiver.set_weight_by_name(name, weight))
     }
 
-    /// Each dataset's share of the batch that is taken next, by name.
+    /// Each dataset's share of the next batch, by name.
     #[getter]
     fn weights<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let receiver = self.shared.receiver()?;
@@ -276,7 +279,7 @@ impl Loader {
         Ok(datasets)
     }
 
-    /// What the receiver was told: every key of `[receiver]`.
+    /// The receiver's configuration: every key of `[receiver]`.
     #[getter]
     fn config<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         json::to_python(py, self.shared.receiver()?.config())
@@ -288,7 +291,7 @@ impl Loader {
         json::to_python(py, self.shared.receiver()?.recipe())
     }
 
-    /// The workers there should be: `host:port`, a host list, `dns:name:port` or `file:/path`.
+    /// Sets the list of workers: `host:port`, a host list, `dns:name:port` or `file:/path`.
     fn set_workers(&self, py: Python<'_>, workers: Vec<String>) -> PyResult<()> {
         self.with(py, |receiver| receiver.set_workers(&workers))
     }
@@ -300,9 +303,10 @@ impl Loader {
         telemetry::address()
     }
 
-    /// A `headwater.Trace` that writes what this loader's threads and services do to `path`: trace events for
-    /// https://ui.perfetto.dev where it ends in `.json`, DFTracer's where in `.pfw.gz`. It begins with
-    /// `start()` or `with`. The file ends at `bytes_max` bytes; without it, at `telemetry.trace_bytes_max`.
+    /// A `headwater.Trace` that writes to `path` what this loader's threads and services do.
+    /// `.json`: trace events for https://ui.perfetto.dev; `.pfw.gz`: DFTracer's. It begins with
+    /// `start()` or `with`. The file ends at `bytes_max` bytes, by default at
+    /// `telemetry.trace_bytes_max`.
     #[pyo3(signature = (path, *, bytes_max=None))]
     fn trace(&self, path: PathBuf, bytes_max: Option<u64>) -> PyResult<Trace> {
         let bytes_max = bytes_max.unwrap_or_else(|| self.shared.trace_bytes_max);
@@ -337,7 +341,7 @@ impl Loader {
         py.import("headwater.notebook")?.getattr("Stats")?.call1((stats,))
     }
 
-    /// Ends all sessions and threads. Batches that are held stay valid.
+    /// Ends all sessions and threads. Batches that you hold stay valid.
     fn close(&self, py: Python<'_>) {
         if self.shared.is_at_home() {
             py.detach(|| self.shared.close());
@@ -394,7 +398,7 @@ fn callbacks(options: &Bound<'_, PyDict>) -> PyResult<Callbacks> {
     Ok(Callbacks { amax_reduce, device_allocator, order: order_arrays(options)?, host: None })
 }
 
-/// The keywords that were given, `None` standing for not given.
+/// The keywords that were given; `None` means not given.
 fn given(options: &Bound<'_, PyDict>) -> PyResult<Value> {
     let given = PyDict::new(options.py());
     for (key, value) in options.iter().filter(|(_, value)| !value.is_none()) {

@@ -27,7 +27,7 @@ pub(crate) enum Place {
 pub(crate) struct Local {
     wanted: Wanted,
     place: Place,
-    /// Whether somebody has said where labels are.
+    /// Whether the configuration names the field of the labels.
     names_labels: bool,
 }
 
@@ -41,7 +41,8 @@ impl Local {
         Self { wanted, place, names_labels }
     }
 
-    /// Starts or joins them, and leads the receiver to them. Waits until their indices are made.
+    /// Starts or joins them, and gives the receiver their addresses. Waits until their indices are
+    /// made.
     pub(crate) fn start(
         &self,
         receiver: &mut ReceiverConfig,
@@ -61,7 +62,7 @@ impl Local {
     }
 }
 
-/// What a receiver is told of the services of its own host. What was set elsewhere than by default stays.
+/// Settings that a receiver gets for services on its own host. They replace only defaults.
 fn lead_to(receiver: &mut ReceiverConfig, services: &Services) {
     let default = ReceiverConfig::default();
     receiver.storage = vec![services.storage().to_owned()];
@@ -77,7 +78,7 @@ fn lead_to(receiver: &mut ReceiverConfig, services: &Services) {
     }
 }
 
-/// Path of the program `headwater` on this host; `None` where there is none.
+/// Path of the program `headwater` on this host, if there is one.
 #[pyfunction]
 pub(crate) fn program(py: Python<'_>) -> PyResult<Option<PathBuf>> {
     Ok(headwater_local::program(&scripts(py)?).ok())

@@ -14,19 +14,19 @@ use crate::errors::{ClosedError, ForkError, raised, raised_local};
 use crate::options::{Host, Options};
 use crate::progress::Progress;
 
-/// How long is waited between two looks for signals such as Ctrl-C.
+/// Time between two checks for signals such as Ctrl-C.
 const SIGNALS_EVERY: Duration = Duration::from_millis(100);
 
 /// What the thread says that opens a receiver.
 enum News {
-    /// So many shards are indexed, of so many.
+    /// Number of indexed shards, and of all shards.
     Indexing(usize, usize),
-    /// There are services, which may end while the receiver waits for them.
+    /// The services, which may end while the receiver waits for them.
     Served(Arc<Services>),
     Opened(Box<PyResult<Opened>>),
 }
 
-/// A receiver, and the services on this host that it uses, where it has any.
+/// A receiver, and the services on this host that it uses, if any.
 pub(crate) struct Opened {
     pub(crate) receiver: Receiver,
     pub(crate) services: Option<Arc<Services>>,

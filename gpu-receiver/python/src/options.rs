@@ -24,16 +24,16 @@ const EMBEDDED: &str = "embedded";
 const AUGMENT_THREADS: &str = "augment_threads";
 /// Keywords on services that run elsewhere.
 pub(crate) const ADDRESSES: [&str; 2] = ["storage", "workers"];
-/// What `embedded` may be.
+/// Allowed value of `embedded`.
 const THREADS: &str = "threads";
-/// Ending of a configuration file, which is no data.
+/// Ending of a configuration file.
 const CONFIG_ENDING: &str = ".toml";
 /// What is logged unless told otherwise: a library in somebody else's program is quiet.
 const LOG_DEFAULT: &str = "warn";
 
 type Table = Map<String, Value>;
 
-/// What Python gave.
+/// The arguments from Python.
 pub(crate) struct Arguments {
     pub(crate) data: Option<Value>,
     pub(crate) config: Option<PathBuf>,
@@ -44,11 +44,11 @@ pub(crate) struct Arguments {
     pub(crate) python: (PathBuf, Vec<PathBuf>),
 }
 
-/// All that a receiver is opened with.
+/// Everything that a receiver needs to open.
 pub(crate) struct Options {
-    /// What a process of this host is told that makes batches for all its trials, where it is wanted.
+    /// Settings of the process that makes batches for all trials of this host, if it is turned on.
     pub(crate) host: Option<Host>,
-    /// Services that are to be started, in place of the receiver's addresses.
+    /// Services to start, in place of the receiver's addresses.
     pub(crate) local: Option<Local>,
     pub(crate) receiver: ReceiverConfig,
     pub(crate) recipe: Recipe,
@@ -73,7 +73,7 @@ pub(crate) fn gather(arguments: Arguments) -> Result<Options, String> {
     gathered(arguments).map_err(|error| error.to_string())
 }
 
-/// The recipe of keywords `recipe` and `dtype` alone, whatever file or environment say.
+/// The recipe of the keywords `recipe` and `dtype`, without file and environment.
 ///
 /// # Errors
 /// As [`gather`].
@@ -177,7 +177,7 @@ fn trust_own(loaded: &mut Loaded) -> Result<(), ConfigError> {
 // === impl Arguments ===
 
 impl Arguments {
-    /// Takes a configuration file for one, which was the first argument.
+    /// Recognises a configuration file that was given as the first argument.
     fn take_config(&mut self) -> Result<(), ConfigError> {
         let named = self.data.as_ref().and_then(Value::as_str);
         let Some(named) = named.filter(|data| data.ends_with(CONFIG_ENDING)) else { return Ok(()) };
@@ -192,7 +192,7 @@ impl Arguments {
         Ok(())
     }
 
-    /// Where services are to run, if the loader is to have its own.
+    /// Place of the loader's own services, if it should have any.
     fn take_place(&mut self) -> Result<Option<Place>, ConfigError> {
         let wrong = |fault: String| Err(ConfigError::Keyword(fault));
         if self.data.is_none() {

@@ -27,18 +27,18 @@ impl Pace {
         self.running == Some(ticket)
     }
 
-    /// Where an iteration that begins now has its first batch: where it was told to, else at the
-    /// start of the epoch that the stream stands in.
+    /// Position of the first batch of an iteration that begins now: the given one, or else the
+    /// start of the current epoch.
     pub(crate) fn start(&self, here: Position) -> Position {
         self.next.unwrap_or(Position { epoch: here.epoch, step: 0 })
     }
 
-    /// Whether the place of the next iteration was given, by a state or by a call.
+    /// Whether a state or a call has set the position of the next iteration.
     pub(crate) fn was_moved(&self) -> bool {
         self.next.is_some()
     }
 
-    /// Begins the iteration that [`Pace::start`] gave the place of.
+    /// Begins the iteration at the position that [`Pace::start`] gave.
     pub(crate) fn begin(&mut self) -> Ticket {
         self.next = None;
         self.issued += 1;
@@ -54,7 +54,7 @@ impl Pace {
         }
     }
 
-    /// The stream was moved: the next iteration begins at this place, none is under way.
+    /// The stream was moved: the next iteration begins here, and none is running.
     pub(crate) fn moved_to(&mut self, place: Position) {
         self.next = Some(place);
         self.running = None;

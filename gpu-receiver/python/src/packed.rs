@@ -14,7 +14,7 @@ use crate::tensor::Tensor;
 
 /// The texts or the bytes of a batch's samples, as a list: `field[3]`, `field[1:5]`, `len(field)`, `list(field)`.
 ///
-/// They lie one after the other in one tensor. An object of Python is made of one when it is asked for.
+/// They lie one after the other in one tensor. A Python object is made only when you ask for it.
 #[pyclass(frozen, sequence, module = "headwater")]
 #[derive(Clone)]
 pub(crate) struct Packed {
@@ -38,7 +38,7 @@ impl Packed {
         &self.name
     }
 
-    /// What tensors of it are called.
+    /// Names of its tensors.
     pub(crate) fn tensors(&self) -> [Tensor; 2] {
         [self.data(), self.offsets()]
     }
@@ -47,7 +47,7 @@ impl Packed {
         self.ends.len() - 1
     }
 
-    /// Sample `at`, which there is.
+    /// Sample `at`, which must exist.
     fn object<'py>(&self, py: Python<'py>, at: usize) -> PyResult<Bound<'py, PyAny>> {
         let (start, end) = (self.ends[at] as usize, self.ends[at + 1] as usize);
         let bytes = &self.bytes.as_slice()[start..end];
@@ -70,7 +70,8 @@ impl Packed {
         Tensor::owning(format!("{}_data", self.name), Dtype::U8, shape, Arc::clone(&self.bytes))
     }
 
-    /// Where each sample's bytes begin, and where the last one's end: `i64[samples + 1]`.
+    /// Offsets at which each sample's bytes begin, and the end of the last one: `i64[samples +
+    /// 1]`.
     #[getter]
     fn offsets(&self) -> Tensor {
         let bytes: Vec<u8> = self.ends.iter().flat_map(|end| end.to_le_bytes()).collect();
@@ -82,7 +83,7 @@ impl Packed {
         self.len()
     }
 
-    /// One as `str` or `bytes`, or a list of a slice.
+    /// A sample as `str` or `bytes`; for a slice, a list of them.
     fn __getitem__<'py>(&self, index: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
         let py = index.py();
         if let Ok(slice) = index.cast::<PySlice>() {

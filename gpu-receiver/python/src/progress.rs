@@ -7,17 +7,18 @@ use headwater_telemetry::local_rank;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-/// A wait that is shorter is not spoken of.
+/// A shorter wait shows no progress.
 const PATIENCE: Duration = Duration::from_millis(500);
-/// Back to the start of the line, and removes what is there.
+/// Goes back to the start of the line and clears it.
 const CLEAR: &str = "\r\x1b[K";
 
-/// Told to a function of the caller's; without one, on a terminal, as a line of the first rank of the host.
+/// Progress of indexing. It goes to the caller's function, or else, on a terminal, to a line of
+/// the host's first rank.
 pub(crate) struct Progress {
     function: Option<Py<PyAny>>,
     started: Instant,
     told: Option<(usize, usize)>,
-    /// What stands on the terminal.
+    /// The text on the terminal.
     shown: String,
 }
 
@@ -34,7 +35,7 @@ impl Progress {
         Ok(Self { function, started: Instant::now(), told: None, shown: String::new() })
     }
 
-    /// So many shards are indexed, of so many.
+    /// Number of indexed shards, and of all shards.
     pub(crate) fn tell(&mut self, py: Python<'_>, done: usize, of: usize) -> PyResult<()> {
         if let Some(function) = &self.function {
             function.call1(py, (done, of))?;
@@ -43,7 +44,7 @@ impl Progress {
         Ok(())
     }
 
-    /// Shows on a terminal what was told last, once there has been some waiting.
+    /// Shows the last numbers on a terminal, once the wait is long enough.
     pub(crate) fn show(&mut self) {
         let is_first = || local_rank(|name| std::env::var(name).ok()).unwrap_or(0) == 0;
         let is_shown = self.function.is_none() && self.started.elapsed() > PATIENCE;

@@ -18,14 +18,15 @@ use crate::{data, json};
 /// The keyword that names the service.
 pub(crate) const RAY: &str = "ray";
 
-/// A service that is followed for as long as this is held: its addresses stand in files, which the receiver reads
-/// again and again.
+/// A service that is followed while this value lives. Its addresses are in files, which the
+/// receiver reads again and again.
 pub(crate) struct Following(Py<PyAny>);
 
 // === impl Following ===
 
 impl Following {
-    /// Begins to follow the service that the keywords name, and adds where its addresses stand to them.
+    /// Begins to follow the service that the keywords name, and adds the places of its addresses
+    /// to the keywords.
     pub(crate) fn begin(options: &Bound<'_, PyDict>) -> PyResult<Option<Self>> {
         let Some(name) = options.get_item(RAY)?.filter(|name| !name.is_none()) else {
             return Ok(None);
@@ -45,7 +46,7 @@ impl Following {
         Ok(Some(Self(following.unbind())))
     }
 
-    /// Has the receiver show the service's own token, where the service has drawn one.
+    /// Makes the receiver send the service's own token, if the service has drawn one.
     pub(crate) fn lead(&self, py: Python<'_>, receiver: &mut ReceiverConfig) -> PyResult<()> {
         if let Some(token) = self.0.getattr(py, "token_file")?.extract::<Option<PathBuf>>(py)? {
             receiver.security = ReceiverConfig::default().security;
@@ -63,9 +64,9 @@ impl Following {
 /// The configuration of both tiers as the text of a `headwater.toml`, for processes on other hosts, and whether
 /// `[security]` guards them. Relative paths of shards begin in this process's working directory.
 ///
-/// File and environment are read as for a `Loader`; `datasets` is what `data` is there, and `settings` has further keys
-/// by their whole names, as `"augment.threads"`. Where none of them says otherwise, a worker has so many `threads`,
-/// and leaves GPUs alone unless it has one (`has_gpu`).
+/// File and environment are read as for a `Loader`; `datasets` is the same as `data` there.
+/// `settings` has further keys by their whole names, such as `"augment.threads"`. If none of them
+/// says otherwise, a worker has `threads` threads, and uses a GPU only if it has one (`has_gpu`).
 #[pyfunction]
 pub(crate) fn service_config(
     datasets: Option<&Bound<'_, PyAny>>,
@@ -105,7 +106,7 @@ pub(crate) fn service_config(
     Ok((text, guarded))
 }
 
-/// What both tiers take of a configuration, with paths that hold on every host.
+/// The part of a configuration that both tiers use, with paths that are valid on every host.
 fn of_tiers(config: Config) -> Result<Config, Fault> {
     let Config { mut dataset, storage, augment, telemetry, security, .. } = config;
     let here = std::env::current_dir()

@@ -31,17 +31,18 @@ thread_local! {
 
 /// A recipe, ready to be applied to images: what a worker does, as a function.
 ///
-/// A pure function of recipe, seed, epoch, pass, id and the image's bytes: with those of a loader it gives the
-/// very bytes of that loader's batch. Can be pickled, and used after fork and spawn.
+/// A pure function of recipe, seed, epoch, pass, id and the image's bytes. With a loader's values
+/// it gives exactly the bytes of that loader's batch. It can be pickled, and used after fork and
+/// spawn.
 ///
 /// Arguments:
 ///     recipe: name of a preset, path of a TOML file, or a dict as in `[recipe]`.
 ///     dtype: element type of a preset's image tensors, as for `Loader`.
-///     seed: of all draws.
+///     seed: seed of all random draws.
 ///     threads: that work during a call.
-///     group: which of the sizes of `aspect_buckets` images are rendered at, as `batch.group` has it.
+///     group: number of the size in `aspect_buckets`, as in `batch.group`.
 ///
-/// Raises `ConfigError` for a recipe that is wrong or asks for a GPU's decoder.
+/// Raises `ConfigError` for a wrong recipe, or one that needs a GPU's decoder.
 #[pyclass(frozen, module = "headwater")]
 pub(crate) struct Renderer {
     plan: PartPlan,
@@ -147,12 +148,12 @@ impl Renderer {
     ///
     /// Arguments:
     ///     images: a list of encoded images: `bytes`, an array of u8 with one axis, or a file's path.
-    ///     ids: of each image the number that its draws follow from; a loader has them as
-    ///         `sample.id`. Without them 0, 1, 2 and so on.
-    ///     epoch: the draws' epoch.
-    ///     passes: of each image how often its dataset was gone through before in the epoch,
-    ///         `sample.pass_index`; without them 0.
-    ///     labels: of each image.
+    ///     ids: for each image, the number from which its draws follow: a loader's `sample.id`.
+    ///         Default: 0, 1, 2 and so on.
+    ///     epoch: epoch of the draws.
+    ///     passes: for each image, the number of earlier passes through its dataset in this epoch:
+    ///         `sample.pass_index`. Default: 0.
+    ///     labels: a label for each image.
     ///
     /// Raises `ImageError` for an image that cannot be decoded, whose number it names.
     #[pyo3(signature = (images, *, ids=None, epoch=0, passes=None, labels=None))]
@@ -219,7 +220,7 @@ fn one_size(recipe: Recipe, group: Option<u32>) -> PyResult<Recipe> {
     }
 }
 
-/// Renders images by a recipe: `Renderer(recipe, ..)(images, ..)`, see there. Whoever calls it often keeps a
+/// Renders images by a recipe: short for `Renderer(recipe, ..)(images, ..)`. For many calls keep a
 /// `Renderer`, which reads the recipe once.
 #[pyfunction]
 #[pyo3(signature = (
@@ -241,7 +242,8 @@ pub(crate) fn render<'py>(
     Renderer::new(recipe, dtype, seed, threads, group)?.__call__(images, ids, epoch, passes, labels)
 }
 
-/// Decodes images, JPEG, PNG or WebP, to `u8[height, width, 3]`, R G B, the pixels that recipes begin with.
+/// Decodes JPEG, PNG or WebP images to `u8[height, width, 3]`, R G B: the pixels that recipes
+/// begin with.
 ///
 /// Arguments:
 ///     images: a list of encoded images: `bytes`, an array of u8 with one axis, or a file's path.

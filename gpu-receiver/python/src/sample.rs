@@ -6,7 +6,7 @@ use headwater_core::Manifest;
 use headwater_receiver::Batch;
 use pyo3::prelude::*;
 
-/// A sample of a batch: where it is from, and what it is.
+/// A sample of a batch: its source, key and label.
 #[pyclass(frozen, get_all, eq, module = "headwater")]
 #[derive(PartialEq)]
 pub(crate) struct Sample {
@@ -16,15 +16,16 @@ pub(crate) struct Sample {
     shard: String,
     /// Its number in the shard, from 0.
     index: u32,
-    /// Number that its draws follow from: of the sample that was asked for.
+    /// Number from which its random draws follow. It belongs to the requested sample, also if
+    /// another one replaced it.
     id: u64,
-    /// How often its dataset had been gone through in the epoch before.
+    /// Number of earlier passes through its dataset in this epoch.
     pass_index: u32,
     /// Its key, unique in the shard.
     key: String,
-    /// Its label; -1 where it has none.
+    /// Its label; -1 if it does not have one.
     label: i64,
-    /// Why another sample was asked for and this one stands in for it; `None` for most.
+    /// Why this sample replaces the requested one; `None` if it was requested itself.
     substituted: Option<String>,
 }
 

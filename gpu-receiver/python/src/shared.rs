@@ -12,20 +12,20 @@ use crate::opening::Opened;
 use crate::pace::Pace;
 use crate::ray::Following;
 
-/// The receiver and the pace of its iterations. The locks are only taken for moments or without the
-/// interpreter's lock, so that neither waits for the other.
+/// The receiver and the pace of its iterations. Each lock is taken only for a moment, or without
+/// the interpreter's lock, so that the two cannot wait for each other.
 pub(crate) struct Shared {
     receiver: Mutex<Option<Arc<Receiver>>>,
-    /// Services of this host, where it has any; left after the receiver has ended.
+    /// Services of this host, if any; released after the receiver has ended.
     services: Mutex<Option<Arc<Services>>>,
-    /// The service on Ray, where it has one; followed until the receiver has ended.
+    /// The service on Ray, if it has one; followed until the receiver has ended.
     following: Mutex<Option<Arc<Following>>>,
     /// The datasets, in their order.
     pub(crate) manifests: Arc<[Arc<Manifest>]>,
-    /// What its images are made by.
+    /// The recipe of its images.
     pub(crate) recipe: Arc<Recipe>,
     pace: Mutex<Pace>,
-    /// Bytes at which a trace ends, unless it is told otherwise.
+    /// Bytes at which a trace ends by default.
     pub(crate) trace_bytes_max: u64,
     made_in: u32,
 }
@@ -77,8 +77,8 @@ impl Shared {
         self.services().as_ref().map_or(Ok(()), |services| services.check().map_err(raised_local))
     }
 
-    /// Has the services of this host write a trace of `(path, bytes)`, or end it. Does nothing where there are
-    /// none, or none in a process of their own.
+    /// Makes the services of this host write a trace of `(path, bytes)`, or end it. Does nothing
+    /// without services in a separate process.
     pub(crate) fn trace_services(&self, to: Option<(&str, u64)>) -> Result<(), LocalError> {
         self.services().as_ref().map_or(Ok(()), |services| services.trace(to))
     }

@@ -37,8 +37,8 @@ struct Served {
 /// Later loaders share them.
 ///
 /// # Errors
-/// A filter that cannot be parsed, an address that cannot be listened on, or another address than
-/// that of an earlier loader.
+/// The filter cannot be parsed, the process cannot listen on the address, or an earlier loader has
+/// another address.
 pub(crate) fn start(
     py: Python<'_>,
     config: &TelemetryConfig,
@@ -112,8 +112,8 @@ pub(crate) fn ready() {
     }
 }
 
-/// Has `/batch.json` and `/batch.png` show batches of the loader that was opened last, where the
-/// configuration says so.
+/// Makes `/batch.json` and `/batch.png` show batches of the newest loader, if the configuration
+/// says so.
 ///
 /// # Errors
 /// The token cannot be read.
@@ -124,7 +124,7 @@ pub(crate) fn show_batches(receiver: &Receiver, config: &TelemetryConfig) -> PyR
         .map_err(|error| ConfigError::new_err(error.to_string()))
 }
 
-/// Where `/metrics` is served, `host:port`; `None` where it is not.
+/// The address of `/metrics`, `host:port`; `None` if it is not served.
 pub(crate) fn address() -> Option<String> {
     let served = SERVED.lock().unwrap_or_else(PoisonError::into_inner);
     Some(served.as_ref()?.server.address().to_string())

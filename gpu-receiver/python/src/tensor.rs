@@ -12,9 +12,10 @@ use crate::device::{Order, order};
 use crate::dlpack::{CPU, CUDA, Device, Export};
 use crate::memory::{Aligned, Memory, dtype_of};
 
-/// A tensor in the receiver's memory or on its GPU, which it keeps from being used again while it lives.
+/// A tensor in the receiver's memory or on its GPU. The memory is not used again while the tensor
+/// lives.
 ///
-/// C order. Not to be written to: make a copy, or let an operation make one.
+/// C order. You must not write to it: make a copy, or use an operation that makes one.
 #[pyclass(frozen, module = "headwater")]
 #[derive(Clone)]
 pub(crate) struct Tensor {
@@ -39,7 +40,7 @@ impl Tensor {
         Self { memory: Memory::Own { name, shape, bytes }, dtype, fp8: None }
     }
 
-    /// The same with what goes with FP8 elements.
+    /// The same with the scales of FP8 elements.
     pub(crate) fn with_fp8(self, fp8: Option<Fp8Meta>) -> Self {
         Self { fp8, ..self }
     }
@@ -87,7 +88,7 @@ impl Tensor {
         })
     }
 
-    /// Lets the consumer's stream come after what made the tensor.
+    /// Makes the consumer's stream wait for the work that made the tensor.
     fn put_in_order(
         &self,
         py: Python<'_>,
@@ -182,14 +183,15 @@ impl Tensor {
         self.memory.len_bytes()
     }
 
-    /// What the values of `fp8_e4m3` were multiplied by before they were rounded; 1 for other types.
+    /// The factor by which values of `fp8_e4m3` were multiplied before rounding; 1 for other
+    /// types.
     #[getter]
     fn scale(&self) -> f32 {
         self.fp8.map_or(1.0, |fp8| fp8.scale)
     }
 
-    /// The factor that brings elements of `fp8_e4m3` back to normalised values, 1 / `scale`; 1 for
-    /// other types.
+    /// The factor that turns elements of `fp8_e4m3` back into normalised values, 1 / `scale`; 1
+    /// for other types.
     #[getter]
     fn scale_inv(&self) -> f32 {
         self.fp8.map_or(1.0, |fp8| fp8.scale_inv())
@@ -208,10 +210,11 @@ impl Tensor {
     }
 
     /// A DLPack capsule of the tensor itself, read-only, or of a copy if `copy` is true. It keeps
-    /// the memory until its consumer lets go of it. `BufferError` where it cannot be had as asked.
+    /// the memory until its consumer drops it. Raises `BufferError` if the request cannot be met.
     ///
-    /// On a GPU what `stream` is asked for from now on comes after the batch's arrival; with -1 the call
-    /// waits for that, and the consumer has done with the tensor when it lets go of it.
+    /// On a GPU, later work on `stream` runs after the batch has arrived. With -1, the call itself
+    /// waits for the arrival, and the consumer must have finished with the tensor when it drops
+    /// it.
     #[pyo3(signature = (*, stream=None, max_version=None, dl_device=None, copy=None))]
     fn __dlpack__<'py>(
         &self,
@@ -257,8 +260,8 @@ impl Tensor {
         slf.py().import("numpy")?.getattr("array")?.call(array, Some(&options))
     }
 
-    /// The tensor as a read-only NumPy array, without a copy; `bf16`, `fp8_e4m3`,
-    /// `mxfp8_e4m3` and `e8m0` as types of the package `ml_dtypes`.
+    /// The tensor as a read-only NumPy array, without a copy; `bf16`, `fp8_e4m3`, `mxfp8_e4m3` and
+    /// `e8m0` have types of the package `ml_dtypes`.
     fn numpy<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         slf.get().on_host().map_err(PyTypeError::new_err)?;
         match slf.get().dtype {

@@ -13,7 +13,7 @@ use crate::shared::Shared;
 
 /// A trace of what the loader's threads and services do, between `start` and `stop`.
 ///
-/// Opened at https://ui.perfetto.dev where its file ends in `.json`, by DFTracer's tools where in `.pfw.gz`.
+/// Open a `.json` file at https://ui.perfetto.dev, and a `.pfw.gz` file with DFTracer's tools.
 #[pyclass(frozen, module = "headwater")]
 pub(crate) struct Trace {
     shared: Arc<Shared>,
@@ -29,7 +29,7 @@ pub(crate) struct Trace {
 #[derive(Default)]
 struct State {
     recording: Option<Recording>,
-    /// Why the last one ended by itself.
+    /// Why the last trace ended by itself.
     trouble: Option<String>,
 }
 
@@ -85,13 +85,15 @@ impl Trace {
 
 #[pymethods]
 impl Trace {
-    /// Begins the trace; what the file held before is gone. `ConfigError` where it cannot be written,
-    /// `BusyError` where it has begun. What goes wrong later ends the trace only, see `trouble`.
+    /// Begins the trace and replaces the file. Raises `ConfigError` if the file cannot be written,
+    /// and `BusyError` if the trace has already begun. Later errors end only the trace: see
+    /// `trouble`.
     fn start(&self, py: Python<'_>) -> PyResult<()> {
         py.detach(|| self.begin())
     }
 
-    /// Ends the trace: all that was recorded is in the file. Does nothing where it has not begun.
+    /// Ends the trace: everything that was recorded is in the file. Does nothing if it has not
+    /// begun.
     fn stop(&self, py: Python<'_>) {
         py.detach(|| self.end());
     }
@@ -102,7 +104,8 @@ impl Trace {
         self.path.clone()
     }
 
-    /// Why the trace ended before it was stopped, as where the disk is full; `None` where it did not.
+    /// Why the trace ended before it was stopped, for example because the disk is full; `None` if
+    /// it did not.
     #[getter]
     fn trouble(&self) -> Option<String> {
         let state = self.lock();

@@ -38,7 +38,7 @@ pub struct CacheConfig {
 pub struct CacheLevel {
     /// A folder that exists, of a local file system; the cache makes one for each user in it.
     pub dir: PathBuf,
-    /// Most bytes of entries that the folder of one user holds, those being written included.
+    /// Maximum bytes of entries that the folder of one user holds, those being written included.
     pub bytes: u64,
 }
 

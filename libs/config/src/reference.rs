@@ -25,6 +25,8 @@ the hub.
 
 `headwater config` prints every key with its value, its unit and the source of the value.
 `headwater --check-config` only checks the configuration. `HEADWATER_LOG` overrides `telemetry.log`.
+
+Below, each key is followed by its default, with the unit, and by its meaning.
 ";
 
 const EXAMPLE_HEAD: &str = "\
@@ -53,15 +55,16 @@ pub fn markdown() -> String {
             "curriculum" => "\n## `[[curriculum]]`, one for each point\n\n".to_owned(),
             name => format!("\n## `[{name}]`\n\n"),
         });
-        text.push_str("| key | default | unit | meaning |\n| --- | --- | --- | --- |\n");
         for key in section.keys() {
             let default = default_of(&format!("{}.{}", section.name, key.name));
-            let default =
-                default.map_or_else(|| "not set".to_owned(), |value| format!("`{value}`"));
-            let name = format!("`{}`", key.name);
-            let cells = [name.as_str(), &default, key.unit, key.meaning];
-            let cells = cells.map(|cell| cell.replace('|', "\\|"));
-            text.push_str(&format!("| {} |\n", cells.join(" | ")));
+            let default = match default {
+                Some(value) if key.unit.is_empty() => format!("default `{value}`"),
+                Some(value) => format!("default `{value}` {}", key.unit),
+                None => "not set".to_owned(),
+            };
+            let entry = format!("- **`{}`** ({default}): {}", key.name, key.meaning);
+            text.push_str(&wrapped(&entry).join("\n  "));
+            text.push('\n');
         }
     }
     text

@@ -55,7 +55,7 @@ impl Dtype {
         }
     }
 
-    /// Whether images are delivered in it.
+    /// Whether images may be delivered in this type.
     #[must_use]
     pub const fn is_for_images(self) -> bool {
         matches!(

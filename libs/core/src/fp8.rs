@@ -1,9 +1,9 @@
 //! Delayed scaling of FP8 tensors: the scale of a batch from the largest magnitudes (amaxes) of
 //! batches before it.
 //!
-//! Source of the rule: Transformer Engine `common/recipe/delayed_scaling.cu` and
-//! `pytorch/fp8.py` (`DelayedScaling`, amax_compute_algo "max"). What differs from it is *which*
-//! batches count, and it must: a batch here is a function of its coordinates.
+//! Source of the rule: Transformer Engine `common/recipe/delayed_scaling.cu` and `pytorch/fp8.py` (`DelayedScaling`,
+//! amax_compute_algo "max"). One thing differs: *which* batches count. It must, because a batch here is a function of
+//! its coordinates.
 //!
 //! - The amax of a batch is that of all ranks' values before they are scaled, so that it depends
 //!   neither on scales nor on how many ranks share the batch.
@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::recipe::{DelayedScaling, FP8_E4M3_MAX};
 
-/// The amaxes of one epoch that scales still to be had follow from.
+/// The amaxes of one epoch that later scales depend on.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AmaxHistory {
     rule: DelayedScaling,
@@ -32,8 +32,8 @@ pub struct AmaxHistory {
     amaxes: VecDeque<Vec<f32>>,
 }
 
-/// An [`AmaxHistory`] as a checkpoint keeps it. Numbers are binary32; as binary64 their way
-/// through text is exact whoever reads them.
+/// An [`AmaxHistory`] as a checkpoint keeps it. Numbers are binary32. They are written as
+/// binary64, so that every reader of the text gets exact values.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AmaxState {
@@ -43,7 +43,7 @@ pub struct AmaxState {
     pub amaxes: Vec<Vec<f64>>,
 }
 
-/// An [`AmaxState`] that is not one of this place and recipe.
+/// An [`AmaxState`] of another position or recipe.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the state's `fp8` {problem}")]
 pub struct AmaxStateError {
@@ -66,7 +66,7 @@ pub fn next_scale(amax: f32, margin: u32, before: f32) -> f32 {
 // === impl AmaxHistory ===
 
 impl AmaxHistory {
-    /// The history at the start of an epoch, for so many FP8 tensors.
+    /// The history at the start of an epoch, for this number of FP8 tensors.
     #[must_use]
     pub fn new(rule: DelayedScaling, tensors: usize, epoch: u32) -> Self {
         let (last, amaxes) = (vec![1.0; tensors], VecDeque::new());
@@ -111,8 +111,8 @@ impl AmaxHistory {
         }
     }
 
-    /// What a checkpoint keeps; `None` at the start of an epoch, where there is nothing to keep,
-    /// and where the history does not stand at this place.
+    /// What a checkpoint keeps. `None` at the start of an epoch, when nothing has to be kept, and
+    /// if the history is at another position.
     #[must_use]
     pub fn state(&self, epoch: u32, step: u64) -> Option<AmaxState> {
         if (epoch, step) != (self.epoch, self.next) || step == 0 {
@@ -128,7 +128,8 @@ impl AmaxHistory {
     /// The history at a place within an epoch or at its start.
     ///
     /// # Errors
-    /// Within an epoch there is no state, or not one of so many batches and tensors.
+    /// In the middle of an epoch the state is missing, or has another number of batches or
+    /// tensors.
     pub fn resume(
         rule: DelayedScaling,
         tensors: usize,

@@ -16,8 +16,8 @@ pub fn cached_shard_key(shard: Digest, version: Digest) -> Digest {
 // === impl ShardIndex ===
 
 impl ShardIndex {
-    /// All of it, for [`ShardIndex::from_bytes`]. Numbers are 64 bits, lowest byte first; texts have
-    /// their length before them.
+    /// The whole index, for [`ShardIndex::from_bytes`]. Numbers have 64 bits, little-endian; each
+    /// text has its length before it.
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = Vec::new();
@@ -44,7 +44,7 @@ impl ShardIndex {
         bytes
     }
 
-    /// The index that these bytes are of; `None` where they are of none.
+    /// The index in these bytes; `None` if they are not an index.
     #[must_use]
     pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let mut rest = bytes;

@@ -1,4 +1,4 @@
-//! Where each tensor of a batch lies in a slot.
+//! Position of each tensor of a batch in a slot.
 
 use crate::recipe::{FieldTensor, MX_BLOCK, RawSpec};
 use crate::{Dtype, Recipe};
@@ -62,10 +62,10 @@ impl Layout {
     /// Name of the tensor of class indices, `i64[samples]`, the last of every batch.
     pub const LABELS: &'static str = "labels";
 
-    /// Lays out the recipe's tensors in its order, each followed by the scales of its blocks where it
-    /// has such, then the tensors that follow them, then encoded bytes where it asks for them, then the tensors of
-    /// its fields, then boxes, then
-    /// the labels, for `samples` samples.
+    /// Lays out the tensors of `samples` samples. The recipe's image tensors come first, in its
+    /// order, each followed by the scales of its blocks, if any. Then come the tensors that follow
+    /// them (masks and depth), encoded bytes if the recipe has them, the tensors of fields, boxes,
+    /// and the labels.
     #[must_use]
     pub fn new(recipe: &Recipe, samples: u32) -> Self {
         let mut tensors = Vec::with_capacity(recipe.tensors.len() + 1);

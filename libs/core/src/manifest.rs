@@ -136,7 +136,7 @@ impl Manifest {
         self.starts[shard as usize]
     }
 
-    /// The shard and the place in it of a running number, which is below [`Manifest::samples`].
+    /// The shard, and the position in it, of a running number below [`Manifest::samples`].
     ///
     /// # Panics
     /// There is no such number.
@@ -147,7 +147,7 @@ impl Manifest {
         (shard as u32, (running - self.starts[shard]) as u32)
     }
 
-    /// The number that keys a sample's random draws; `None` where there is no such sample.
+    /// The number that keys a sample's random draws; `None` if the sample does not exist.
     #[must_use]
     pub fn sample_id(&self, sample: &SampleRef) -> Option<SampleId> {
         let shard = self.shards.get(sample.shard as usize)?;
@@ -170,7 +170,7 @@ fn check_limits(dataset: &str, shards: &[ShardEntry]) -> Result<(), ManifestErro
         let (value, limit) = (shard.samples.into(), SHARD_SAMPLES_MAX.into());
         return Err(too_large("number of samples in one shard", value, limit));
     }
-    // More would not fit a `SampleId`: two samples would share their random draws.
+    // A larger number would not fit a `SampleId`, and two samples would share their random draws.
     let (samples, limit) =
         (shards.iter().map(|s| u64::from(s.samples)).sum(), SampleId::DATASET_SAMPLES);
     if samples > limit { Err(too_large("number of samples", samples, limit)) } else { Ok(()) }

@@ -1,5 +1,5 @@
-//! Parts: contiguous ranges of a rank's batch, and the key under which a part is the same thing
-//! for everybody who wants it.
+//! Parts: contiguous ranges of a rank's batch, and the key by which all receivers mean the same
+//! part.
 
 use std::fmt;
 use std::ops::Range;
@@ -34,9 +34,9 @@ pub struct PartSettings<'a> {
     pub seed: u64,
     /// Field that holds the image; `|` between alternatives.
     pub image_field: &'a str,
-    /// Field that holds the label; empty where there are no labels.
+    /// Field that holds the label; empty if there are no labels.
     pub label_field: &'a str,
-    /// Whether another sample stands in for one that cannot be read.
+    /// Whether another sample replaces one that cannot be read.
     pub on_bad_sample: BadSamplePolicy,
 }
 
@@ -97,9 +97,9 @@ impl fmt::Display for PartKey {
     }
 }
 
-/// Cuts a batch into as few parts as can be with at most `part_samples` samples each; the sizes
-/// differ by at most one (130 by 128 are 65 and 65, not 128 and 2: no part is late because it is
-/// the large one). The ranges are in order and cover `0..batch_samples`; none is empty.
+/// Cuts a batch into as few parts as possible, with at most `part_samples` samples each. The sizes
+/// differ by at most one: 130 by 128 are 65 and 65, not 128 and 2, so that no part is late because
+/// it is large. The ranges are in order and cover `0..batch_samples`; none is empty.
 ///
 /// # Panics
 /// `part_samples` is 0.

@@ -2,8 +2,8 @@
 
 use std::borrow::Cow;
 
-/// The text as one line that a terminal only shows: each character that it would act on, or that would
-/// begin another line or turn the direction of writing, as `\\u{1b}`.
+/// The text as one line that is safe to show in a terminal. Characters that control the terminal,
+/// begin a new line or change the direction of writing are escaped, as `\\u{1b}`.
 ///
 /// Escaped text comes back as it is.
 #[must_use]

@@ -1,13 +1,13 @@
-//! When somebody who waits says so.
+//! Times at which a waiting process logs that it still waits.
 
 use std::time::Duration;
 
-/// A wait is told of after this time.
+/// A wait is logged after this time.
 const FIRST: Duration = Duration::from_secs(5);
 /// And again after each such time.
 const AGAIN: Duration = Duration::from_secs(60);
 
-/// Says when a wait is to be told of: after 5 s, then once a minute. One for each wait.
+/// Decides when to log a wait: after 5 s, then once a minute. Make one for each wait.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Reminder {
     told: u32,
@@ -16,7 +16,7 @@ pub struct Reminder {
 // === impl Reminder ===
 
 impl Reminder {
-    /// Whether a wait that has lasted for `waited` is to be told of now; true once for each time.
+    /// Whether to log a wait of length `waited` now. True once for each of these times.
     pub fn is_due(&mut self, waited: Duration) -> bool {
         let due = waited >= FIRST + AGAIN * self.told;
         self.told += u32::from(due);

@@ -1,8 +1,8 @@
 //! Which of several nodes a thing belongs to: highest random weight (rendezvous) hashing.
 //!
-//! Everyone who knows the key and the nodes' names comes to the same answer without asking. When
-//! a node is lost, only the things that were its own move; when one joins, things move only to it.
-//! Source: Thaler and Ravishankar, "Using name-based mappings to increase hit rates", 1998.
+//! All processes that know the key and the nodes' names get the same answer without communication. When a node is
+//! lost, only its own things move. When a node joins, things move only to it. Source: Thaler and Ravishankar, "Using
+//! name-based mappings to increase hit rates", 1998.
 
 use std::cmp::Reverse;
 
@@ -20,8 +20,8 @@ pub fn rendezvous<N: AsRef<[u8]>>(key: Digest, nodes: &[N]) -> Vec<usize> {
     order
 }
 
-/// The node that `key` prefers: the first of [`rendezvous`], without the list. `None` where
-/// there is no node.
+/// The node that `key` prefers: the first of [`rendezvous`], without making the list. `None`
+/// without nodes.
 #[must_use]
 pub fn owner<N: AsRef<[u8]>>(key: Digest, nodes: &[N]) -> Option<usize> {
     (0..nodes.len()).max_by_key(|&i| rank_key(key, nodes, i))
@@ -35,7 +35,7 @@ pub fn owner<N: AsRef<[u8]>>(key: Digest, nodes: &[N]) -> Option<usize> {
 /// more there is always a node with room; below 100 it counts as 100. Source: Mirrokni, Thorup,
 /// Zadimoghaddam, "Consistent hashing with bounded loads", 2018.
 ///
-/// Returns `None` where there is no node.
+/// Returns `None` without nodes.
 ///
 /// # Panics
 /// `loads` is not as long as `nodes`.
@@ -58,9 +58,9 @@ pub fn owner_bounded<N: AsRef<[u8]>>(
 /// Deals things to nodes: each thing goes to the first node of its order that has room. With equal weights
 /// the order is [`rendezvous`]'s.
 ///
-/// A node has room for its share in proportion to its weight, times `bound_percent` percent, rounded up. With
-/// equal weights, and fewer things than nodes, that is 2 at 200 percent for any number of nodes. Room that
-/// changed with each node would move many things. So a node that comes or goes moves few things but its own.
+/// A node has room for its share in proportion to its weight, times `bound_percent` percent, rounded up. With equal
+/// weights, and fewer things than nodes, that is 2 at 200 percent for any number of nodes. Room that changed with
+/// each node would move many things. So when a node comes or goes, few things other than its own move.
 ///
 /// Everyone who knows things, names and weights comes to the same answer. Source of the weights: Schindelhauer
 /// and Schomaker, "Weighted distributed hash tables", 2005.
@@ -195,7 +195,8 @@ mod tests {
             }
         }
         assert!(of_lost > dealt / 60, "{of_lost} of {dealt}");
-        // A node that takes a thing of the lost one may have no room for one of its own.
+        // A node that takes over a thing of the lost one may then have no room for one of its own
+        // things.
         assert!(
             moved < of_lost / 2,
             "{moved} moved from one node that stays to another, {of_lost} had to"

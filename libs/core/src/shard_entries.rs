@@ -5,9 +5,9 @@
 
 use std::sync::Arc;
 
-/// Most bytes of the entries of one image.
+/// Maximum bytes of the entries of one image.
 pub const ENTRIES_BYTES_MAX: usize = 434;
-/// Most bytes of the entries of one shard. Images beyond have none.
+/// Maximum bytes of the entries of one shard. Images beyond this have no entries.
 pub const SHARD_ENTRIES_BYTES_MAX: usize = 64 << 20;
 
 /// Sample, field, and where the entries end: 32 bits each, lowest byte first.
@@ -50,7 +50,8 @@ impl Record {
 // === impl ShardEntries ===
 
 impl ShardEntries {
-    /// The entries in these bytes; `None` where they are not as [`ShardEntries::as_bytes`] has them.
+    /// The entries in these bytes; `None` if [`ShardEntries::as_bytes`] would not write such
+    /// bytes.
     #[must_use]
     pub fn from_bytes(bytes: Arc<[u8]>) -> Option<Self> {
         if bytes.len() > SHARD_ENTRIES_BYTES_MAX {
@@ -68,7 +69,7 @@ impl ShardEntries {
         (start as usize == entries.len()).then_some(Self { bytes })
     }
 
-    /// All of it, for [`ShardEntries::from_bytes`].
+    /// All entries, for [`ShardEntries::from_bytes`].
     #[must_use]
     pub fn as_bytes(&self) -> &[u8] {
         &self.bytes
@@ -80,8 +81,8 @@ impl ShardEntries {
         self.parts().0.len()
     }
 
-    /// The entries of the image that a field of a sample holds, the field by its place among the sample's
-    /// fields; empty where there are none.
+    /// The entries of the image that a field of a sample holds, the field by its position among
+    /// the sample's fields; empty if there are none.
     #[must_use]
     pub fn of(&self, sample: u32, field: u32) -> &[u8] {
         let (records, entries) = self.parts();
@@ -108,8 +109,8 @@ fn split(bytes: &[u8]) -> Option<(&[[u8; RECORD_BYTES]], &[u8])> {
 // === impl ShardEntriesBuilder ===
 
 impl ShardEntriesBuilder {
-    /// Adds the entries of an image. An image without any is passed over, and so is one for which there is
-    /// no room: whether they were added.
+    /// Adds the entries of an image. An image without entries is skipped, and so is one for which
+    /// there is no room. Returns whether they were added.
     ///
     /// # Panics
     /// The entries are of more than [`ENTRIES_BYTES_MAX`] bytes.
@@ -173,7 +174,7 @@ mod tests {
         }
     }
 
-    /// Whatever stands there: `of` reads within the bytes, and no more than an image may have.
+    /// For any bytes: `of` reads only within them, and no more than an image may have.
     #[test]
     fn a_changed_byte_is_refused_or_harmless() {
         let bytes = three().as_bytes().to_vec();

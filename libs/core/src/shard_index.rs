@@ -1,4 +1,4 @@
-//! Where each sample's fields lie in a shard.
+//! Positions of each sample's fields in a shard.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -18,7 +18,7 @@ pub struct ShardIndex {
     names: Vec<String>,
     fields: Vec<PackedField>,
     field_ends: Vec<u32>,
-    /// Values of fields that lie in no shard, one after the other.
+    /// Values of fields that are not in the shard, one after the other.
     inline: Vec<u8>,
 }
 
@@ -30,12 +30,12 @@ const INLINE: u64 = 1 << 63;
 pub struct IndexedField<'a> {
     /// Name, as in the shard.
     pub name: &'a str,
-    /// Where its bytes start in the shard; 0 where they are in the index.
+    /// Offset of its bytes in the shard; 0 if they are in the index.
     pub offset: u64,
     /// How many bytes it has.
     pub bytes: u64,
-    /// Its bytes, where they lie in no shard: a class that follows from a folder's name, a number
-    /// that a file holds in another form.
+    /// Its bytes, if they are not in the shard: for example a class that follows from a folder's
+    /// name, or a number that a file has in another form.
     pub inline: Option<&'a [u8]>,
 }
 
@@ -91,7 +91,7 @@ impl ShardIndex {
         &self.names
     }
 
-    /// Key of a sample; `None` where there is no such sample.
+    /// Key of a sample; `None` if the sample does not exist.
     #[must_use]
     pub fn key(&self, sample: u32) -> Option<&str> {
         let end = *self.key_ends.get(sample as usize)?;
@@ -99,7 +99,7 @@ impl ShardIndex {
         Some(&self.keys[start as usize..end as usize])
     }
 
-    /// Fields of a sample in the order of the shard; none where there is no such sample.
+    /// Fields of a sample, in the order of the shard; empty if the sample does not exist.
     pub fn fields(&self, sample: u32) -> impl ExactSizeIterator<Item = IndexedField<'_>> + Clone {
         let range = match self.field_ends.get(sample as usize) {
             Some(&end) => start_of(&self.field_ends, sample) as usize..end as usize,
@@ -131,8 +131,8 @@ impl ShardIndex {
         self.fields.iter().fold(0, |sum, field| sum.saturating_add(field.bytes))
     }
 
-    /// The ranges of the shard that its fields lie in, in their order; those with at most `gap` bytes
-    /// between them are one.
+    /// The ranges of the shard with its fields, in order. Ranges with at most `gap` bytes between
+    /// them are joined.
     #[must_use]
     pub fn spans(&self, gap: u64) -> Vec<Range<u64>> {
         let in_shard = self.fields.iter().filter(|field| field.offset & INLINE == 0);
@@ -151,8 +151,8 @@ impl ShardIndex {
         spans
     }
 
-    /// The index of something that holds these spans of the shard, one after the other; `None` where a
-    /// field lies in none of them. They are in order, as [`ShardIndex::spans`] gives them.
+    /// The index of something that holds these spans of the shard, one after the other; `None` if
+    /// a field is in none of them. They are in order, as [`ShardIndex::spans`] gives them.
     #[must_use]
     pub fn within(mut self, spans: &[Range<u64>]) -> Option<Self> {
         let mut starts = Vec::with_capacity(spans.len());

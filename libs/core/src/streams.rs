@@ -28,7 +28,7 @@ struct Progress {
     steps: Option<(u64, u64)>,
 }
 
-/// What a receiver is told of its stream.
+/// What a receiver learns about its stream.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StreamNews {
     /// The step of the slowest of the other receivers; `None` if there is no other.
@@ -61,7 +61,7 @@ impl Streams {
         members.into_iter().flatten().copied()
     }
 
-    /// A receiver says which step it orders next, as it does every `heartbeat`.
+    /// A receiver reports the step that it orders next. It does so with every `heartbeat`.
     pub fn heard(
         &mut self,
         stream: Digest,
@@ -89,8 +89,8 @@ impl Streams {
 // === impl Stream ===
 
 impl Stream {
-    /// A step that no receiver has ordered when all have heard of it: beyond the foremost by twice what
-    /// receivers have gone on since the first word.
+    /// A step that no receiver has ordered yet when all of them know it. It is ahead of the
+    /// foremost receiver by twice the steps that receivers have made since the first report.
     fn beyond_all(&self) -> u64 {
         let steps = || self.members.values().filter_map(|progress| progress.steps);
         let front = steps().map(|(_, last)| last).max().unwrap_or(0);
@@ -141,7 +141,8 @@ mod tests {
         assert_eq!(from(2, 300, 5), None);
         assert_eq!(from(1, 12, 6), None);
         assert_eq!(from(2, 303, 6), None);
-        // The foremost was at 303 a beat ago; two beats take it 6 steps, and it hears of it in one.
+        // The foremost was at 303 one beat ago. It makes 6 steps in two beats, and learns the
+        // number within one.
         assert_eq!(from(1, 14, 7), Some(303 + 2 * 4 + 1));
         assert_eq!(from(2, 306, 7), Some(312), "the same for all");
         streams.leave(STREAM, 2);

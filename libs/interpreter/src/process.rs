@@ -17,7 +17,7 @@ const HOST: &str = include_str!("host.py");
 /// Libraries that would start a thread per core in each of the processes.
 const THREADS: [&str; 4] =
     ["OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS"];
-/// Most bytes of an answer: the names of fields, or an error.
+/// Maximum bytes of an answer: the names of fields, or an error.
 const ANSWER_BYTES_MAX: u64 = 1 << 20;
 
 /// A process that waits for requests. Killed when it is dropped.

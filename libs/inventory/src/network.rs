@@ -13,7 +13,7 @@ pub struct Interface {
     pub name: String,
     /// Rate in 1e9 bits per second; `None` where the driver does not say, as for virtual ones.
     pub rate_gbit: Option<f64>,
-    /// Most bytes of a packet.
+    /// Maximum bytes of a packet.
     pub mtu_bytes: Option<u32>,
 }
 

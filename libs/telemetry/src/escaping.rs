@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use headwater_core::printable;
 use tracing_subscriber::fmt::MakeWriter;
 
-/// Most bytes of one line; what is longer is cut, and says so.
+/// Maximum bytes of one line; what is longer is cut, and says so.
 const LINE_BYTES_MAX: usize = 16 << 10;
 
 /// Makes writers that escape what `M`'s get.

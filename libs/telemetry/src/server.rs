@@ -27,7 +27,7 @@ const EXPOSITION: &str = "text/plain; version=0.0.4; charset=utf-8";
 const CALLERS_MAX: usize = 64;
 /// Time for one call, from its connection to the last byte of its answer; Prometheus takes 10 s.
 const CALL_MAX: Duration = Duration::from_secs(20);
-/// Most bytes of a request.
+/// Maximum bytes of a request.
 const REQUEST_MAX_BYTES: usize = 16 << 10;
 /// Pause after the system refused a connection, as when descriptors run out.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);

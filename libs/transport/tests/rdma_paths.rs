@@ -10,7 +10,7 @@ use headwater_transport::conformance::{Harness as _, World, fill, holds, region}
 use headwater_transport::{Arrival, LinkError, PeerId, SessionKey, Withdrawal};
 use tokio::sync::mpsc;
 
-/// Most bytes of a packet that the emulated network takes.
+/// Maximum bytes of a packet that the emulated network takes.
 const PATH_BYTES: &str = "EMULATED_VERBS_PATH_BYTES";
 
 fn on_verbs(test: &str, settings: &[(&str, &str)], connect: impl AsyncFnOnce()) {

@@ -9,7 +9,7 @@ use crate::v1;
 /// Most milliseconds between heartbeats that a receiver may ask for: a worker keeps a silent one's
 /// session for some heartbeats.
 pub const HEARTBEAT_MS_MAX: u32 = 60_000;
-/// Most bytes of a link's address.
+/// Maximum bytes of a link's address.
 const ADDRESS_MAX_BYTES: usize = 4096;
 /// Most links of a session: there are four kinds, and newer programs may know more.
 const LINKS_MAX: usize = 64;

@@ -19,7 +19,7 @@ pub(crate) struct DecodingKernels {
     pub(crate) times: Vec<KernelTime>,
     /// Images of the part, those among them that the processor decodes too.
     pub(crate) images: usize,
-    /// Segments of all images, each of which a thread decodes.
+    /// Segments of all images. One thread decodes one segment.
     pub(crate) segments: u64,
 }
 
@@ -62,14 +62,15 @@ impl Gpu {
         Ok((decoded, images))
     }
 
-    /// Each kernel that decodes on a part, over so many rounds.
+    /// Each decoding kernel on a part, over this number of rounds.
     pub(crate) fn decoding_kernels(&self, rounds: u32) -> Result<DecodingKernels> {
         let part = self.coded(0, PART_SAMPLES.min(self.images.len()));
         let (times, segments) = self.cuda.measure_decoding(&part, rounds)?;
         Ok(DecodingKernels { times, images: part.len(), segments })
     }
 
-    /// Images per second that kernels alone decode from entry points on all threads, and the share that they leave.
+    /// Images per second that kernels decode from entry points on all threads, and the share of
+    /// images that they leave to the processor.
     pub(crate) fn decode_coded(&self, time: Duration) -> Result<(f64, f64)> {
         let decoders = (0..self.threads()).map(|_| self.cuda.coded_decoder());
         let decoders = decoders.collect::<Result<Vec<_>, _>>()?;

@@ -26,7 +26,7 @@ pub(crate) use speed::{Kernels, Side};
 /// Samples that are rendered together.
 const PART_SAMPLES: usize = 32;
 
-/// Each operation alone, on a view of 224 x 224.
+/// Each single operation, on a view of 224 x 224.
 fn operations() -> Vec<Step> {
     headwater_augment::cuda::operations(224, Dtype::Bf16)
 }
@@ -35,7 +35,7 @@ fn operations() -> Vec<Step> {
 /// to wait for is not measured.
 ///
 /// # Errors
-/// The first of one of them fails.
+/// One of them fails; the first error is returned.
 fn begun<T: Send, E: Send>(
     workers: Vec<T>,
     first: impl Fn(&mut T) -> Result<(), E> + Sync,

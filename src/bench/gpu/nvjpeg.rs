@@ -46,7 +46,7 @@ impl Difference {
         self.sum as f64 / self.values.max(1) as f64
     }
 
-    /// Peak signal-to-noise ratio in dB; infinite where nothing differs.
+    /// Peak signal-to-noise ratio in dB; infinite if nothing differs.
     pub(crate) fn psnr(&self) -> f64 {
         let mean_square = self.squares as f64 / self.values.max(1) as f64;
         10.0 * (255.0 * 255.0 / mean_square).log10()
@@ -116,7 +116,7 @@ impl Gpu {
         Ok(difference)
     }
 
-    /// Checks that what is made of images that end too early follows from each of them alone.
+    /// Checks that the pixels of a truncated image depend only on this image.
     fn compare_damaged(&self, images: &[Vec<u8>], nvjpeg: &Recipe) -> Result<()> {
         let images: Vec<Vec<u8>> = images.iter().map(|image| ended_early(image)).collect();
         let mut cuda = self.cuda.renderer()?;
@@ -136,7 +136,8 @@ impl Gpu {
         Ok(())
     }
 
-    /// Images per second that nvJPEG alone decodes on all threads, and the share that it leaves.
+    /// Images per second that nvJPEG decodes on all threads, and the share of images that it
+    /// leaves to the processor.
     pub(crate) fn decode_nvjpeg(&self, engine_load: f64, time: Duration) -> Result<(f64, f64)> {
         let decoders = (0..self.threads()).map(|_| self.cuda.jpeg_decoder());
         let decoders = decoders.collect::<Result<Vec<_>, _>>()?;

@@ -137,7 +137,7 @@ impl Gpu {
         Ok(self.cuda.counts().written - before.written)
     }
 
-    /// Checks that so many samples more have been rendered, all of them by kernels.
+    /// Checks that this number of further samples was rendered, all of them by kernels.
     pub(super) fn check_counts(
         &self,
         before: headwater_augment::cuda::Counts,

@@ -1,4 +1,4 @@
-//! Images as they lie in their files.
+//! Images with the bytes of their files.
 
 use std::fs::{self, File};
 use std::io::Read as _;
@@ -9,7 +9,7 @@ use anyhow::{Context, Result, ensure};
 /// Endings of files that are images.
 const ENDINGS: [&str; 4] = ["jpg", "jpeg", "png", "webp"];
 
-/// The images of a folder, and of the shards in it, in an order that does not depend on the folder's.
+/// The images of a folder and of its shards, in an order that does not depend on the file system.
 ///
 /// # Errors
 /// The folder cannot be read, or holds none.

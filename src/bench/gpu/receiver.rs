@@ -29,11 +29,11 @@ pub(crate) struct Uploads {
 // === impl Uploads ===
 
 impl Uploads {
-    /// Compares what the GPU makes of levels with the processor's table, and measures over `rounds`, at
-    /// least 1.
+    /// Compares the GPU's normalised levels with the processor's table, and measures over
+    /// `rounds`, at least 1.
     ///
     /// # Errors
-    /// The GPU cannot be had, fails, or makes something else.
+    /// The GPU is not available, fails, or gives other values.
     pub(crate) fn measure(device: u32, cache_dir: Option<&Path>, rounds: u32) -> Result<Self> {
         let normalise = Normalise { mean: [0.485, 0.456, 0.406], std: [0.229, 0.224, 0.225] };
         let cache = cache_dir.map(CubinCache::new);

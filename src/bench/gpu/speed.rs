@@ -16,7 +16,7 @@ use headwater_core::Recipe;
 use super::rows::{PartInMemory, key};
 use super::{Gpu, PART_SAMPLES, begun, operations};
 
-/// What renders, and what decodes for it.
+/// The device that renders, and the one that decodes for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Side {
     Processor,
@@ -44,7 +44,8 @@ impl Gpu {
         Ok(self.cuda.copy_bytes_per_s(COPIES)?)
     }
 
-    /// Each kernel on a part, over so many rounds: by `recipe`, and by recipes of one operation.
+    /// Each kernel on a part, over this number of rounds: with `recipe`, and with recipes of one
+    /// operation.
     pub(crate) fn kernels(
         &self,
         (name, recipe): (&str, &Recipe),
@@ -70,7 +71,7 @@ impl Gpu {
         images.take(PART_SAMPLES).enumerate().map(|(number, image)| (key(number), image)).collect()
     }
 
-    /// Images per second that the processor decodes whole, on so many threads.
+    /// Images per second that the processor decodes as a whole, on this number of threads.
     pub(crate) fn decode(&self, threads: usize, time: Duration) -> Result<f64> {
         let decoders = (0..threads).map(|_| Decoder::new(DecodeLimits::default()));
         let decoders = decoders.collect::<Result<Vec<_>, _>>()?;
@@ -95,7 +96,7 @@ impl Gpu {
     /// have it, checksums included.
     ///
     /// # Errors
-    /// The GPU cannot be had, or has left samples to the processor.
+    /// The GPU is not available, or left samples to the processor.
     pub(crate) fn back_end(&self, recipe: &Recipe, time: Duration, side: Side) -> Result<f64> {
         let renderer = || match side {
             Side::Processor => self.cpu.renderer(),

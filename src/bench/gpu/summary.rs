@@ -2,13 +2,13 @@
 
 use serde::{Deserialize, Serialize};
 
-/// All that was compared and measured; what was not asked for is empty or null.
+/// Everything that was compared and measured. Parts that were not requested are empty or null.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Summary {
     pub(crate) gpu: String,
     pub(crate) threads: usize,
     pub(crate) images: usize,
-    /// Sentences on what has the same bytes.
+    /// Sentences on the results with the same bytes.
     pub(crate) parity: Vec<String>,
     /// Bytes read and written by copies within the GPU's memory.
     pub(crate) copy_bytes_per_s: Option<f64>,

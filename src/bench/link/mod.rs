@@ -1,6 +1,6 @@
-//! How fast links are, between two processes of this host, beside what the host can do: a copy in
-//! memory, a bare socket loop, and the programs by which networks are measured (`ib_write_bw`,
-//! `ucx_perftest`) where they are installed.
+//! How fast links are between two processes of this host. They are compared with a copy in memory,
+//! with a bare socket loop, and with the usual programs for networks (`ib_write_bw`,
+//! `ucx_perftest`) if they are installed.
 //!
 //! The program starts itself again as the worker: `receiver` makes one line of text that the
 //! other process gives to `worker`; orders and figures go over its standard input and output.

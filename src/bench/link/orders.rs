@@ -139,7 +139,7 @@ pub(super) fn hex(bytes: &[u8]) -> String {
     })
 }
 
-/// Bytes again; `None` where it is something else.
+/// Back to bytes; `None` for anything else.
 pub(super) fn unhex(text: &str) -> Option<Vec<u8>> {
     let digits: Vec<u8> =
         text.chars().map(|digit| Some(digit.to_digit(16)? as u8)).collect::<Option<_>>()?;

@@ -1,4 +1,4 @@
-//! What is to be measured.
+//! The measurements to make.
 
 use headwater_core::{Dtype, Layout, Recipe, Region};
 use headwater_transport::LinkKind;
@@ -26,14 +26,14 @@ pub(crate) struct Plan {
     pub(crate) rdma_port: RdmaPort,
 }
 
-/// What the worker's process has of its own.
+/// The worker process's own settings.
 #[derive(Clone, Debug)]
 pub(crate) struct WorkerPlan {
     /// Its end of an encrypted tcp link.
     pub(crate) tls: Option<ConnectTls>,
     /// Its RDMA port.
     pub(crate) rdma_port: RdmaPort,
-    /// Queue pairs of the rdma link; as many has `ib_write_bw`.
+    /// Queue pairs of the rdma link, and of `ib_write_bw`.
     pub(crate) rdma_queue_pairs: u32,
 }
 

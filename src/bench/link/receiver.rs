@@ -123,7 +123,7 @@ impl Bench {
         Ok((bench, absent))
     }
 
-    /// Whether there is what the way goes over; a yardstick is for a link that there is.
+    /// Whether the machine has what the way needs. A yardstick needs its link.
     fn has(&self, way: Way) -> bool {
         match way {
             Way::RawSocket => self.has(Way::Tcp),
@@ -137,7 +137,7 @@ impl Bench {
         }
     }
 
-    /// What `ib_write_bw` is to do, where the way is one of its.
+    /// The work of `ib_write_bw`, if it measures this way.
     fn writes(&self, way: Way) -> Option<Writes> {
         match way {
             Way::IbWrite => Some(Writes::usual(self.queue_pairs)),

@@ -23,7 +23,8 @@ pub(crate) struct Figures {
 pub(crate) struct Report {
     /// Bytes of one batch.
     pub(crate) batch_bytes: u64,
-    /// In the order of [`Way::ALL`], one entry a round; without those that were not measured.
+    /// In the order of [`Way::ALL`], with one entry per round. Ways that were not measured are
+    /// left out.
     pub(crate) ways: Vec<(Way, Vec<Figures>)>,
     /// What the programs that others wrote were made to do.
     pub(crate) compared: Vec<(Way, String)>,
@@ -115,7 +116,7 @@ impl Report {
 }
 
 fn row(way: Way, Figures { gb_per_s, cpu_s_per_gb, part }: Figures) -> Row {
-    // The start of `ib_write_bw`, of which filling all that memory is a part, takes more than the rest.
+    // `ib_write_bw` takes longer to start, because it fills all that memory, than to measure.
     let costs = !matches!(way, Way::ShmEmpty | Way::IbWriteAsLink);
     let has_parts = !matches!(way, Way::IbWriteAsLink | Way::IbWrite | Way::UcxPut);
     Row {

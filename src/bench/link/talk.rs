@@ -38,8 +38,8 @@ impl ReceiverTalk {
         Ok(Self { child, orders, answers: BufReader::new(answers) })
     }
 
-    /// Answers the worker, for the `rdma` link where there is one, until it has connected what it
-    /// can; with a sentence on each link that it cannot.
+    /// Answers the worker (for the `rdma` link, if there is one) until it has connected all links
+    /// that it can. Returns a sentence for each link that it cannot connect.
     pub(super) fn until_ready(
         &mut self,
         rdma: Option<&dyn RdmaReceiver>,

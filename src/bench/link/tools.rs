@@ -26,8 +26,8 @@ pub(super) struct Yard {
     pub(super) bytes: u64,
 }
 
-/// How `ib_write_bw` is run: each queue pair writes one buffer of its own into one of the peer's,
-/// over and over.
+/// Arguments of `ib_write_bw`: each queue pair writes its own buffer into one of the peer's
+/// buffers, over and over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Writes {
     pub(super) message_bytes: u64,
@@ -91,7 +91,8 @@ pub(super) fn ib_write_bw(port: &Chosen, writes: Writes) -> io::Result<Yard> {
     Ok(Yard { gb_per_s: bytes as f64 / 1e9 / IB_WRITE_S as f64, cpu, bytes })
 }
 
-/// UCX's put, over what the environment's `UCX_*` choose, with error handling as the link has.
+/// UCX's put, over the transports that the environment's `UCX_*` choose, with the link's error
+/// handling.
 pub(super) fn ucx_perftest(bytes: u64) -> io::Result<Yard> {
     let tcp_port = free_port()?;
     let puts = (bytes / MESSAGE_BYTES).max(5);
@@ -109,7 +110,7 @@ pub(super) fn ucx_perftest(bytes: u64) -> io::Result<Yard> {
     Ok(Yard { gb_per_s, cpu, bytes: puts * MESSAGE_BYTES })
 }
 
-/// Starts both halves, and gives what the calling one said.
+/// Starts both halves, and returns the output of the calling one.
 fn both(
     name: &str,
     mut serving: Command,
@@ -159,12 +160,12 @@ fn not_understood(name: &str, said: &str) -> io::Error {
     io::Error::other(format!("{name} prints no figures that are understood: {}", said.trim()))
 }
 
-/// A port that was free a moment ago: both programs want a number.
+/// A port that was free a moment ago: both programs need its number.
 fn free_port() -> io::Result<u16> {
     Ok(TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port())
 }
 
-/// By the kernel's table: a connection to try would be taken for the caller's.
+/// Looks it up in the kernel's table: a trial connection would be taken for the caller's.
 fn listens(port: u16) -> io::Result<bool> {
     let own = format!(":{port:04X}");
     for table in ["/proc/net/tcp", "/proc/net/tcp6"] {

@@ -15,7 +15,7 @@ pub(crate) enum Way {
     TcpTls,
     /// The rdma link; nothing is rendered.
     Rdma,
-    /// perftest's `ib_write_bw`, over the same port, as it is mostly run: out of one small buffer.
+    /// perftest's `ib_write_bw` over the same port, with one small buffer, as it is usually run.
     IbWrite,
     /// The same with the link's messages, out of and into as much memory as the link uses.
     IbWriteAsLink,
@@ -27,7 +27,7 @@ pub(crate) enum Way {
     ShmEmpty,
     /// The shm link; each part is filled by memset in the slot.
     ShmFill,
-    /// The same memset into memory of the worker alone, without a link.
+    /// The same memset into the worker's own memory, without a link.
     PrivateFill,
 }
 

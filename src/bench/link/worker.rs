@@ -15,7 +15,7 @@ use super::raw;
 use super::talk::WorkerTalk;
 use super::ways::{Route, Way};
 
-/// One byte in so many makes memory a page of its own.
+/// Distance of writes in bytes that gives each page memory of its own.
 const PAGE_BYTES: usize = 4096;
 
 struct Worker {
@@ -23,7 +23,7 @@ struct Worker {
     parts: Vec<Arc<[Region]>>,
     links: Vec<(Route, Arc<dyn WorkerLink>)>,
     raw: TcpStream,
-    /// As much as all slots: what is filled is no nearer to the processor than they are.
+    /// As large as all slots, so that it is not closer to the processor's caches than they are.
     memory: Vec<u8>,
 }
 
@@ -157,8 +157,8 @@ impl Worker {
     }
 }
 
-/// Memory that nobody ever wrote is one page of zeros over and over, which a processor reads from
-/// its cache: no rendered part is so quick to send.
+/// Memory that was never written is the same page of zeros over and over. A processor reads it
+/// from its cache, so it is sent faster than any rendered part.
 fn touch(part: &mut PartBuffer) {
     for region in part.regions_mut() {
         region.iter_mut().step_by(PAGE_BYTES).for_each(|byte| *byte = 1);

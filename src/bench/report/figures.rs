@@ -1,4 +1,4 @@
-//! All that a page is made of, as `figures.json` has it.
+//! Everything in a page, in the form of `figures.json`.
 
 use std::time::SystemTime;
 
@@ -45,7 +45,7 @@ pub(crate) struct Ran {
     pub(crate) outcome: Outcome,
 }
 
-/// What came of it.
+/// Its result.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Outcome {
@@ -102,7 +102,7 @@ impl Figures {
 // === impl Measured ===
 
 impl Measured {
-    /// Reads what a bench printed.
+    /// Reads the output of a bench.
     ///
     /// # Errors
     /// It is something else.

@@ -71,7 +71,7 @@ impl Description {
         }
     }
 
-    /// Why figures may be lower than the machine is fast; `None` where nothing else ran.
+    /// Why the machine may be faster than its figures; `None` if nothing else ran.
     pub(crate) fn trouble(&self) -> Option<String> {
         let cores = self.usable_cores;
         let load = self.load_at_start.filter(|load| *load > LOAD_MAX * cores as f64);

@@ -1,4 +1,4 @@
-//! All benches of this machine on one page: which are run, what they found, and how it is shown.
+//! All benches of this machine on one page: their choice, their results, and the page itself.
 //!
 //! Each bench is a process of this program with `--json`, one after the other: a bench that fails, or that
 //! the machine has no device for, leaves a reason on the page and the others go on.

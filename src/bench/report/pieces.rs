@@ -56,7 +56,8 @@ impl Piece {
     }
 }
 
-/// The benches of a machine with so many cores. `photos` is a folder with images or shards of them.
+/// The benches of a machine with this number of cores. `photos` is a folder with images, or with
+/// shards of images.
 pub(crate) fn pieces(cores: usize, is_quick: bool, only: &[Kind], photos: &Path) -> Vec<Piece> {
     let mut pieces = Vec::new();
     for kind in Kind::ALL.into_iter().filter(|kind| only.is_empty() || only.contains(kind)) {
@@ -94,7 +95,8 @@ fn storage(is_quick: bool) -> Piece {
 }
 
 fn pipeline(recipe: &str, threads: usize, is_quick: bool) -> Piece {
-    // So that a round takes as long on many threads as on one, and its start is a small part of it.
+    // A round then takes the same time on many threads as on one, and its start is only a small
+    // part.
     let epochs = threads * if is_quick { 4 } else { 12 };
     let rounds = if is_quick { "3" } else { "5" };
     let (preset, count) = (format!("recipe.preset={recipe}"), threads.to_string());

@@ -25,7 +25,7 @@ pub(crate) struct Runner {
     program: PathBuf,
     /// Before the bench's own arguments.
     arguments: Vec<OsString>,
-    /// Holds the configuration while benches are run.
+    /// Keeps the configuration's file while benches run.
     _config: NamedTempFile,
 }
 
@@ -48,7 +48,7 @@ impl Runner {
         Ok(Self { program, arguments: arguments.into(), _config: file })
     }
 
-    /// Runs one bench to its end. Whatever is wrong with it is its outcome.
+    /// Runs one bench to its end. An error becomes its outcome.
     ///
     /// # Errors
     /// This process is asked to end.

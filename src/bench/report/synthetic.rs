@@ -1,8 +1,8 @@
 //! Photographs for machines that have none: the same bytes on every machine, by libjpeg-turbo.
 //!
-//! An image is noise of several sizes, the largest strongest, as in photographs: JPEG files of it are about
-//! as long as those of photographs with as many pixels, and take as long to decode. What is in them is of
-//! no use to anybody else.
+//! An image is noise of several sizes, the largest strongest, as in photographs: its JPEG files
+//! are about as long as those of photographs with the same number of pixels, and take as long to
+//! decode. The images have no other use.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -21,7 +21,7 @@ const HEIGHT: usize = 375;
 const CHANNELS: usize = 3;
 const QUALITY: i32 = 92;
 const SHARD_SAMPLES: usize = 64;
-/// Receivers want a label with each image.
+/// Receivers need a label for each image.
 const CLASSES: usize = 10;
 /// Sizes of noise as powers of two, in pixels, and how far each goes from the middle.
 const BRIGHTNESS: [(u32, i32); 5] = [(7, 56), (5, 32), (4, 16), (2, 16), (0, 12)];
@@ -29,7 +29,7 @@ const COLOUR: [(u32, i32); 2] = [(7, 40), (5, 12)];
 /// Noise is in parts of this.
 const ONE: i32 = 256;
 
-/// Shards in a folder that goes with this.
+/// Shards in a folder that is removed with this value.
 pub(crate) struct Synthetic {
     folder: TempDir,
 }
@@ -66,7 +66,7 @@ impl Synthetic {
         self.folder.path().join("photos")
     }
 
-    /// The shards, as `--dataset` has them.
+    /// The shards, as an argument of `--dataset`.
     pub(crate) fn dataset(&self) -> String {
         let folder: &Path = self.folder.path();
         format!("synthetic={}/synthetic-*.tar", folder.display())

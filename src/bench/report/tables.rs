@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-/// A table; figures stand at the right.
+/// A table, with its figures aligned to the right.
 pub(super) struct Table {
     text: String,
 }

@@ -33,7 +33,7 @@ const READS_AT_ONCE: usize = 4;
 /// A way to samples.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Way {
-    /// Whole files through a map, by one thread: what the machine can do.
+    /// Whole files through a map, by one thread: the machine's limit.
     Map,
     /// Files of the same host, as a worker reads them.
     File,
@@ -72,7 +72,7 @@ struct Read {
 // === impl Way ===
 
 impl Way {
-    /// In the order in which a round takes them.
+    /// In the order of a round.
     const ALL: [Self; 4] = [Self::Map, Self::File, Self::Cache, Self::Grpc];
 
     /// As tables and JSON have it.
@@ -85,7 +85,7 @@ impl Way {
         }
     }
 
-    /// Whether what was read between two counts came this way.
+    /// Whether the samples between two counts were read this way.
     fn is_straight(self, before: BytesRead, after: BytesRead) -> bool {
         let other = match self {
             Self::Map => 0,

@@ -15,7 +15,7 @@ const MEMORY: &str = "/dev/shm";
 const ROOM: u64 = 2;
 const ROOM_MIN: u64 = 64 << 20;
 
-/// Two nodes in this process, one of them with a cache of its own, and their clients.
+/// Two nodes in this process, one of them with its own cache, and their clients.
 pub(super) struct Nodes {
     pub(super) file: StorageClient,
     pub(super) cache: StorageClient,

@@ -37,7 +37,7 @@ pub(crate) struct Row {
 // === impl Report ===
 
 impl Report {
-    /// Medians over the rounds, each of its own.
+    /// Medians over the rounds, for each figure separately.
     fn median(&self, way: Way) -> Figures {
         let at = self.ways.iter().position(|other| *other == way).unwrap_or_default();
         let of = |figure: fn(&Figures) -> f64| {

@@ -115,18 +115,18 @@ pub(super) fn run(config: &Config, flags: &Flags, screen: &Screen) -> Result<()>
     let rows = flags.epochs as usize;
     let shape = [rows, numbers.len() / rows];
     let place = flags.groups_file();
-    // An old list would be taken for one of the new groups if this were interrupted.
+    // If this were interrupted, an old list would be used with the new groups.
     if flags.out.exists() {
         std::fs::remove_file(&flags.out)?;
     }
     write(&place, "<u4", &shape, of_numbers.iter().map(|group| group.to_le_bytes()))?;
-    // Last: a list without its groups would be used as one that has none.
+    // The list comes last: without its groups it would be used as a list that has none.
     write(&flags.out, "<u8", &shape, numbers.iter().map(|number| number.to_le_bytes()))?;
     print!("{}", told(flags, &sizes, &groups.counts(sizes.len()), groups.unreadable));
     Ok(())
 }
 
-/// Gives the file its name when it is whole.
+/// Gives the file its name when it is complete.
 fn write<const BYTES: usize>(
     path: &Path,
     descr: &str,
@@ -146,7 +146,7 @@ fn write<const BYTES: usize>(
     Ok(())
 }
 
-/// A temporary file is its owner's alone; a list is for every rank.
+/// Only its owner may read a temporary file, but every rank must read a list.
 fn readable(file: &File) -> std::io::Result<()> {
     use std::os::unix::fs::PermissionsExt as _;
     file.set_permissions(std::fs::Permissions::from_mode(0o644))

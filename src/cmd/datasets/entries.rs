@@ -34,7 +34,7 @@ pub(super) fn run(loaded: &Loaded, flags: &Flags, screen: &Screen) -> Result<()>
         for (place, done) in places.iter().zip(1..) {
             match place.keep_entries(flags.force, threads) {
                 Ok(kept) => kept.iter().for_each(|kept| tally.add(kept)),
-                // Neither would it go better with the next.
+                // The next one would fail as well.
                 Err(error @ StorageError::KeepEntries { .. }) => bail!(error.sentence()),
                 Err(error) => {
                     tally.broken += 1;

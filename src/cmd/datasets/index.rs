@@ -35,7 +35,7 @@ enum Outcome {
     Written,
     /// It is there and of this shard.
     UpToDate,
-    /// It fits, and is no DALI v1.2: some other program wants it so.
+    /// It fits and is not a DALI v1.2 index: another program needs this form.
     OtherForm,
     /// The shard is broken.
     Broken(StorageError),
@@ -106,7 +106,7 @@ fn index(place: &FoundPlace, force: bool) -> Result<Outcome> {
     let path = place.dali_index_path()?;
     let may_stay = !force && path.exists();
     if may_stay && place.format() == FormatKind::Tar {
-        // Without a scan, where the index can be believed.
+        // Without a scan, if the index can be trusted.
         let believed = place.count().map(|count| count.by_idx);
         if matches!(believed, Ok(Some(IdxForm::DaliV12))) {
             return Ok(Outcome::UpToDate);
@@ -131,7 +131,7 @@ fn index(place: &FoundPlace, force: bool) -> Result<Outcome> {
     Ok(Outcome::Written)
 }
 
-/// Under another name first, so that nobody reads half of it.
+/// Under another name first, so that no process reads half of it.
 fn write(path: &Path, text: &str) -> Result<()> {
     let folder = path.parent().unwrap_or(Path::new("."));
     let permissions = std::fs::Permissions::from_mode(0o644);

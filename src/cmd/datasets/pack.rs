@@ -101,7 +101,7 @@ pub(super) fn run(config: &Config, flags: &Flags, screen: &Screen) -> Result<()>
     Ok(())
 }
 
-/// Shards of another run would be taken for this one's.
+/// Shards of another run would be taken for shards of this run.
 fn check_out(folder: &Path, out: &Path) -> Result<()> {
     let (place, folder) = (out.display(), folder.canonicalize()?);
     let parents = std::path::absolute(out)?;

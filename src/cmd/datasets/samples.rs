@@ -117,7 +117,7 @@ fn shown(shard: &str, sample: &EncodedSample) -> String {
     lines
 }
 
-/// A text as it is, as far as that is short; otherwise how many bytes there are.
+/// A short text as it is; for a longer one, the number of its bytes.
 fn value(data: &[u8]) -> String {
     let text = std::str::from_utf8(data).ok().filter(|_| data.len() <= TEXT_BYTES);
     let Some(text) = text.filter(|text| !text.contains('\0')) else {

@@ -64,7 +64,7 @@ fn sources(config: &Config, flags: &Flags) -> Sources {
         None => Some((targets_dir(&config.telemetry.targets_dir), false)),
     };
     let addresses = if is_told { &flags.addresses } else { &config.monitor.targets };
-    // A job's hosts are asked for where nothing else says where its ranks are.
+    // Asks SLURM for a job's hosts if nothing else names its ranks.
     let slurm = flags.job.as_ref().filter(|_| addresses.is_empty() && flags.targets_dir.is_none());
     Sources {
         addresses: addresses.clone(),

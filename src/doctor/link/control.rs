@@ -48,12 +48,12 @@ pub(super) struct Welcome {
     pub(super) rates: Rates,
 }
 
-/// Rates of ports, in 1e9 bits per second; `None` where they are not known.
+/// Rates of ports, in 1e9 bits per second; `None` if unknown.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Serialize)]
 pub(super) struct Rates {
     /// The network interface towards the other side.
     pub(super) tcp: Option<f64>,
-    /// The port that the `rdma` link takes; the fastest, where it takes none.
+    /// The port that the `rdma` link uses, or the fastest one if it uses none.
     pub(super) rdma: Option<f64>,
 }
 
@@ -71,7 +71,7 @@ pub(super) struct Offered {
 pub(super) enum Ask {
     /// Parts on their way.
     Round(Round),
-    /// What a connecting link says to the other end of it; an [`Answered`] comes back.
+    /// A connecting link's message to its other end, which answers with an [`Answered`].
     Link {
         /// Which of the offered links, by its place in the list.
         link: usize,
@@ -83,7 +83,7 @@ pub(super) enum Ask {
 #[derive(Debug, Deserialize, Serialize)]
 pub(super) struct Answered(pub(super) Vec<u8>);
 
-/// Parts that the serving side is to expect.
+/// Parts that the serving side must expect.
 #[derive(Clone, Copy, Debug, Deserialize, Serialize)]
 pub(super) struct Round {
     /// Which of the offered links, by its place in the list.

@@ -26,7 +26,8 @@ pub(super) struct Opened {
     pub(super) arrivals: mpsc::UnboundedReceiver<Arrival>,
 }
 
-/// Opens every link that can be had, with one slot for all; and a sentence on each that cannot.
+/// Opens every available link, with one slot for all of them. Returns a sentence for each link
+/// that is not available.
 pub(super) async fn open(config: &Config, local: IpAddr) -> (Vec<Opened>, Vec<String>) {
     let receiver = &config.receiver;
     let bytes = PART_BYTES * PARTS_AT_ONCE;
@@ -155,7 +156,7 @@ pub(super) fn rates(machine: &Machine, peer: IpAddr, choice: &RdmaPort) -> Rates
     Rates { tcp, rdma }
 }
 
-/// A word for this host and this boot of it.
+/// A word that identifies this host and its current boot.
 pub(super) fn host() -> String {
     headwater_storage_client::host_id().to_owned()
 }

@@ -137,7 +137,7 @@ impl Course<'_> {
 
 async fn send(link: &Arc<dyn WorkerLink>, round: &Round) -> Result<(), LinkError> {
     if link.kind() == LinkKind::Shm {
-        // Parts lie in the slot itself, where no two may share a place.
+        // Parts are in the slot itself, so no two of them may overlap.
         for place in round.places() {
             deliver(link, place).await?;
         }

@@ -21,8 +21,8 @@ use crate::shutdown::Shutdown;
 /// Callers that may wait for their turn.
 const CALLERS_MAX: usize = 64;
 
-/// Serves one caller after another until the process is asked to end: two at once would measure
-/// each other.
+/// Serves one caller after another until the process must end. Two callers at once would disturb
+/// each other's measurements.
 pub(crate) async fn serve(config: &Config, address: &str) -> Result<()> {
     let access = Access::open(&config.security)?;
     let listener = TcpListener::bind(address)

@@ -23,7 +23,7 @@ pub(super) struct Figures {
     pub(super) gb_per_s: f64,
 }
 
-/// Judges what was measured by what both ends' ports can do.
+/// Compares a measurement with the ports of both ends.
 pub(super) fn of(kind: LinkKind, figures: Figures, rates: Rates, same_host: bool) -> Check {
     let Figures { round_trip, gb_per_s } = figures;
     let round_trip_us = round_trip.as_secs_f64() * 1e6;

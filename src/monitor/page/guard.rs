@@ -1,4 +1,4 @@
-//! Who gets an answer, and the headers that keep other sites away from it.
+//! Decides who gets an answer, and sets the headers that keep other sites away from it.
 
 use std::net::SocketAddr;
 
@@ -55,7 +55,8 @@ impl Guard {
         site.is_some_and(|site| site != b"same-origin" && site != b"none")
     }
 
-    /// Whether the caller has shown the token, in a header or by the cookie that it got for it.
+    /// Whether the caller has shown the token: in a header, or by the cookie that it got in
+    /// exchange.
     pub(super) fn admits(&self, headers: &HeaderMap) -> bool {
         self.admits_header(headers)
             || self.shown_cookie(headers).is_some_and(|pass| self.bearers.admits_word(pass))

@@ -6,7 +6,7 @@ use anyhow::Result;
 
 use crate::monitor::Report;
 
-/// A report as it is sent, and what the server must know of it.
+/// A report as it is sent, with the data that the server needs.
 #[derive(Clone, Debug)]
 pub(super) struct Latest {
     /// `/report.json`.

@@ -24,8 +24,8 @@ impl Place {
         Ok(Self { host: host.to_owned(), port })
     }
 
-    /// The address to listen on. Without a host it is loopback, token or not: the page travels unencrypted,
-    /// and whoever wants it to leave this host says so.
+    /// The address to listen on. Without a host it is loopback, token or not: the page travels
+    /// unencrypted, so users must opt into showing it to other hosts.
     pub(super) fn listen(&self) -> String {
         let host = if self.host.is_empty() { "127.0.0.1" } else { &self.host };
         format!("{host}:{}", self.port)

@@ -40,8 +40,8 @@ pub(crate) struct Page {
 // === impl Page ===
 
 impl Page {
-    /// Serves at `place`, as in `:8080`, which is this host only, or `0.0.0.0:8080`. Callers need the token of
-    /// `security`, where there is one.
+    /// Serves at `place`, as in `:8080`, which is this host only, or `0.0.0.0:8080`. Callers need
+    /// the token of `security`, if there is one.
     ///
     /// # Errors
     /// No place, or one that is taken; a token that cannot be read.
@@ -74,7 +74,7 @@ impl Page {
         self.address
     }
 
-    /// Whether other hosts may ask, and nobody needs a token.
+    /// Whether other hosts can see the page without a token.
     pub(crate) fn is_open_to_all(&self) -> bool {
         self.is_open_to_all
     }

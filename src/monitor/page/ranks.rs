@@ -17,7 +17,8 @@ const ANSWER_MAX_BYTES: usize = 32 << 20;
 /// What a rank answers with; anything else is not passed on.
 const TYPES: [&str; 3] = ["application/json", "image/png", "text/plain; charset=utf-8"];
 
-/// A rank's answer to `GET path`, as it came; a sentence where there is none. `pass`: what the rank asks for.
+/// A rank's answer to `GET path`, unchanged, or a sentence that says why there is none. `pass`:
+/// what the rank asks for.
 pub(super) async fn ask(rank: &str, path: &str, pass: Option<String>) -> Response {
     let failed = match tokio::time::timeout(LIMIT, fetch(rank, path, pass)).await {
         Ok(Ok(answer)) => return answer,

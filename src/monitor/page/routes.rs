@@ -66,7 +66,7 @@ async fn guarded(State(service): Shared, request: Request, next: Next) -> Respon
     answer
 }
 
-/// Takes the token once, in a header, and gives a cookie for it.
+/// Takes the token once, in a header, and returns a cookie in exchange.
 async fn session(State(service): Shared, headers: HeaderMap) -> Response {
     if !service.guard.admits_header(&headers) {
         return unauthorized().into_response();
@@ -142,7 +142,7 @@ impl Service {
         (!self.guard.admits(headers)).then(|| unauthorized().into_response())
     }
 
-    /// The rank of that address, if the report has it: no other place is asked.
+    /// The rank with that address, if the report has it. No other address is contacted.
     fn rank(&self, address: &str) -> Option<String> {
         let latest = self.latest.borrow();
         latest.as_ref()?.ranks.iter().find(|rank| *rank == address).cloned()

@@ -14,7 +14,7 @@ pub(crate) use storage::{flow, storage_node};
 pub(crate) use waits::{PENDING, known_causes, mean_causes};
 pub(crate) use worker::worker;
 
-/// The sum of what is known; none if nothing is.
+/// The sum of the known values; `None` if none is known.
 pub(crate) fn sum(values: impl Iterator<Item = Option<f64>>) -> Option<f64> {
     values.flatten().reduce(|sum, value| sum + value)
 }

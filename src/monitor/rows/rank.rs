@@ -33,7 +33,7 @@ pub(crate) fn rank(process: &Process) -> Rank {
     }
 }
 
-/// `JOB rank 0`, as much of it as is known.
+/// `JOB rank 0`, or the known part of it.
 fn name(process: &Process) -> String {
     let rank = process.rank().map(|rank| format!("rank {rank}"));
     let job = process.job().or_else(|| process.info(INFO, "job")).filter(|job| !job.is_empty());

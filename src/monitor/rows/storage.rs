@@ -5,13 +5,13 @@ use crate::monitor::process::{Process, Tier};
 use crate::monitor::report::{CacheLevel, StorageNode};
 
 const INFO: &str = "headwater_storage_info";
-/// Counted by whoever reads: a worker.
+/// Counted by the reader: a worker.
 const READ_SAMPLES: &str = "headwater_storage_read_samples_total";
 const READ_BYTES: &str = "headwater_storage_read_bytes_total";
 /// Counted by a node that is asked over gRPC.
 const SERVED_SAMPLES: &str = "headwater_storage_served_samples_total";
 const SERVED_BYTES: &str = "headwater_storage_served_bytes_total";
-/// The label of the node cache; workers may have a cache of decoded images beside it.
+/// The label of the node cache. Workers may also have a cache of decoded images.
 const NODE_CACHE: (&str, &str) = ("cache", "node");
 const HITS: &str = "headwater_cache_hits_total";
 const MISSES: &str = "headwater_cache_misses_total";
@@ -40,8 +40,8 @@ pub(crate) fn storage_node(process: &Process) -> StorageNode {
     }
 }
 
-/// What the readers of the tier read, from files of their hosts too; what nodes serve, where no reader
-/// shows it.
+/// Bytes that the tier's readers read, including files of their hosts. If no reader shows them,
+/// the bytes that nodes serve.
 pub(crate) fn flow<'a>(processes: impl Iterator<Item = &'a Process> + Clone) -> Flow {
     let of = |read: &'static str, served: &'static str| {
         let read = sum(processes.clone().map(|process| process.rate(read)));
@@ -53,7 +53,8 @@ pub(crate) fn flow<'a>(processes: impl Iterator<Item = &'a Process> + Clone) -> 
     }
 }
 
-/// What one node serves; where its readers are in the same process, what they read from its files too.
+/// Bytes that one node serves. If its readers are in the same process, also what they read from
+/// its files.
 fn node_flow(process: &Process) -> Flow {
     let of = |read: &str, served: &str| {
         let has_readers = process.holds(Tier::Augment);

@@ -15,7 +15,7 @@ const GOES_ON: &str = "headwater_receiver_pending_wait_seconds";
 const BY_CAUSE: &str = "headwater_receiver_waited_by_cause_seconds";
 /// Shares below this one are not worth a line.
 const LEAST: f64 = 1e-4;
-/// How long causes are taken for those of a wait that goes on.
+/// How long known causes are assumed for a wait that continues.
 const CAUSES_LAST: Duration = Duration::from_secs(60);
 
 /// Shares of a rank's time for which it waited, in all and by cause.
@@ -38,8 +38,8 @@ pub(crate) fn wait_by_cause(process: &Process) -> (Option<f64>, BTreeMap<String,
     (Some(share), causes.collect())
 }
 
-/// The causes without `pending`: it is shared out as those of the window are, or as they were when they
-/// were known last. A rank without a worker waits for one.
+/// The causes without `pending`: it is divided like the causes of the window, or like the last
+/// known ones. A rank without a worker waits for one.
 pub(crate) fn known_causes(rank: &Rank, process: &Process) -> BTreeMap<String, f64> {
     let mut causes = rank.wait_by_cause.clone();
     let Some(pending) = causes.remove(PENDING) else { return causes };

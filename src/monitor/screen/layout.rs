@@ -13,12 +13,12 @@ use crate::monitor::report::Report;
 use crate::monitor::tables::{Table, tables};
 use crate::monitor::text::{clock, tier_lines, title};
 
-/// Heights of what is above the tables.
+/// Heights of the parts above the tables.
 const TITLE: u16 = 1;
 const VERDICT: u16 = 3;
 const TIERS: u16 = 3;
 const PLOTS: u16 = 6;
-/// Rows that each table has where all are shown, besides its title and its head.
+/// Rows of each table if all are shown, without its title and its head.
 const ROWS_MIN: usize = 3;
 /// Lines of a table besides its rows: title, head, and a blank one after it.
 const AROUND: usize = 3;
@@ -79,7 +79,7 @@ fn say(frame: &mut Frame<'_>, area: Rect, report: &Report, theme: Theme) {
     frame.render_widget(Paragraph::new(text).wrap(Wrap { trim: true }), area);
 }
 
-/// Rows of each table if all are shown one above the other; none where there is no room for that.
+/// Rows of each table if all are shown one above the other; `None` if there is no room for that.
 fn stacked(tables: &[Table], focus: usize, height: usize) -> Option<Vec<usize>> {
     let mut rows: Vec<usize> = tables.iter().map(|table| table.rows.len().min(ROWS_MIN)).collect();
     let around = (AROUND * tables.len()).saturating_sub(1);

@@ -26,7 +26,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// # Errors
 /// The terminal cannot be used; what `check` says.
 pub(crate) fn show(watch: &Watch, every: Duration, check: impl Fn() -> Result<()>) -> Result<()> {
-    // Restores the terminal when it panics, too.
+    // Restores the terminal, also after a panic.
     let mut terminal = ratatui::try_init().context("the terminal cannot be used")?;
     let shown = show_on(&mut terminal, watch, every, check);
     ratatui::try_restore().context("the terminal cannot be restored; try `reset`")?;

@@ -1,4 +1,4 @@
-//! Bars of what is waited for, and sparklines.
+//! Bars of the causes of waits, and sparklines.
 
 use ratatui::Frame;
 use ratatui::layout::Rect;
@@ -29,7 +29,7 @@ pub(super) fn waits(frame: &mut Frame<'_>, area: Rect, report: &Report, theme: T
     }
 }
 
-/// A bar of a share of so many characters, to an eighth of one.
+/// A bar for a share, in a width of characters, exact to an eighth of a character.
 fn bar(share: f64, width: usize) -> String {
     const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
     let eighths = (share.clamp(0.0, 1.0) * 8.0 * width as f64).round() as usize;

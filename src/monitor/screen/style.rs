@@ -1,4 +1,4 @@
-//! Colours, or none: everything is told by words and signs as well.
+//! Colours, or none. Words and signs carry the same information.
 
 use ratatui::style::{Color, Modifier, Style};
 

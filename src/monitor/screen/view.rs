@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-/// What somebody wants of the screen.
+/// What the user wants to see.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Action {
     Quit,
@@ -14,7 +14,7 @@ pub(super) enum Action {
     ScrollPages(isize),
 }
 
-/// Tables come and go: what is shown is remembered by their titles.
+/// Tables come and go, so the shown ones are remembered by their titles.
 #[derive(Clone, Debug, Default)]
 pub(super) struct View {
     titles: Vec<&'static str>,

@@ -49,7 +49,7 @@ pub(super) struct Hint {
 /// What a worker wants of nvJPEG.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NvJpegSettings {
-    /// Most bytes of the GPU's memory that its kernels take for themselves, over all streams.
+    /// Maximum bytes of the GPU's memory that its kernels take for themselves, over all streams.
     pub memory_bytes: u64,
     /// Columns of the largest image that memory is taken for ahead; 0: none.
     pub width_hint: u32,

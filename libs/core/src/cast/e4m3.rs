@@ -20,8 +20,8 @@ pub fn from_f32(value: f32) -> u8 {
     // The exponent of the value, not below that of the smallest normal number.
     let exponent = ((value.to_bits() >> 23) & 0xff) as i32 - 127;
     let exponent = exponent.max(1 - BIAS);
-    // Steps of 2^(exponent - 3): below 8 the number is subnormal; 16 carries to the next
-    // exponent, which the addition below does by itself.
+    // Steps of 2^(exponent - 3): below 8 the number is subnormal; a sum of 16 carries into the
+    // next exponent, which the addition below does without extra code.
     let steps = (magnitude * 2f64.powi(FRACTION_BITS - exponent)).round_ties_even() as i32;
     let biased = exponent + BIAS - 1;
     sign | ((biased << FRACTION_BITS) + steps) as u8

@@ -130,8 +130,8 @@ fn center_after_resize(resize: u32, image: Extent, view: Extent) -> Framing {
     }
 }
 
-/// torchvision's `RandomCrop` along one side: padded by `padding` at both ends, and where that is still
-/// too short, by what lacks.
+/// torchvision's `RandomCrop` along one side: it is padded by `padding` at both ends. If that is
+/// still too short, the missing length is added at both ends.
 fn random_place(whole: u32, part: u32, padding: u32, rng: &mut DrawRng) -> i32 {
     let padded = i64::from(whole) + 2 * i64::from(padding);
     let lacks = (i64::from(part) - padded).max(0);
@@ -150,7 +150,7 @@ fn centre_place(whole: u32, part: u32) -> i32 {
 // === impl Padding ===
 
 impl Padding {
-    /// The view at this place: without padding where it lies within the image.
+    /// The view at this place, without padding if it is within the image.
     fn frame(self, image: Extent, view: Extent) -> Framing {
         let across = self.reach(self.left, view.width, image.width);
         let down = self.reach(self.top, view.height, image.height);
@@ -183,8 +183,8 @@ impl Padding {
 // === impl PaddingMode ===
 
 impl PaddingMode {
-    /// The position of a side that is shown at `at`, counted from the side's beginning; none where it is the
-    /// fill. As numpy's `pad` has them.
+    /// The position in the image's side that is shown at `at`, counted from the side's beginning;
+    /// `None` for the fill. The rule is that of numpy's `pad`.
     #[must_use]
     pub fn source(self, at: i32, side: u32) -> Option<u32> {
         let (at, side) = (i64::from(at), i64::from(side));

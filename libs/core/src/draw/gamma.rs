@@ -2,14 +2,14 @@
 
 use super::key::DrawRng;
 
-/// Of Beta(alpha, alpha), as G1 / (G1 + G2) of two gamma variates. By their logarithms: those of a small alpha are
-/// beyond what numbers can say.
+/// Draws from Beta(alpha, alpha), as G1 / (G1 + G2) of two gamma variates. Computed with logarithms,
+/// because variates of a small alpha are too small for a float.
 pub(crate) fn beta(alpha: f64, rng: &mut DrawRng) -> f64 {
     let (one, other) = (log_gamma(alpha, rng), log_gamma(alpha, rng));
     1.0 / (1.0 + libm::exp(other - one))
 }
 
-/// Of the Dirichlet distribution with all parameters `alpha`: shares that add up to 1.
+/// Draws from the Dirichlet distribution with all parameters `alpha`: shares that add up to 1.
 pub(crate) fn dirichlet<const N: usize>(alpha: f64, count: usize, rng: &mut DrawRng) -> [f64; N] {
     let mut shares = [0.0; N];
     let shares_drawn = &mut shares[..count];

@@ -58,7 +58,7 @@ impl Iterator for Normals {
 // === impl DrawRng ===
 
 impl DrawRng {
-    /// Of the standard normal distribution. Draws one number.
+    /// Draws one number of the standard normal distribution.
     pub fn normal(&mut self) -> f64 {
         pair(self.word()).0
     }

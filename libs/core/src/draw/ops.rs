@@ -10,8 +10,9 @@ use super::{erase, warp};
 use crate::geometry::Extent;
 use crate::recipe::{FunctionId, OpSpec};
 
-/// Appends the operation with its values, or nothing where its gate stays shut. A policy's are as
-/// many as it chooses. `view` is the size of what they are done to.
+/// Appends the operation with its values, or nothing if its probability decides against it. A
+/// policy appends as many operations as it chooses. `view` is the size of the image that they
+/// change.
 pub(super) fn draw(op: &OpSpec, view: Extent, rng: &mut DrawRng, to: &mut Vec<DrawnOp>) {
     match op {
         OpSpec::RandAugment(policy) => policy.draw(view, rng, to),

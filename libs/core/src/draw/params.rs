@@ -8,14 +8,14 @@ use crate::recipe::FunctionId;
 /// All that is random about one view of one sample.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ViewParams {
-    /// Number of the base that the view is made of, in place of the image.
+    /// Number of the base from which the view is made, in place of the image.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub base: Option<usize>,
     /// The box that is cut.
     pub crop: CropBox,
     /// Size to which the whole box is resized.
     pub resized: Extent,
-    /// Where the view lies in the resized box. The view's size is the tensor's; it ends within
+    /// Position of the view in the resized box. The view's size is the tensor's; it ends within
     /// the resized box. Pixels outside the view are never computed.
     pub window: Origin,
     /// The operations whose gate opened, in order, with their drawn values.
@@ -27,7 +27,7 @@ pub struct ViewParams {
     /// The filter of the resize.
     #[serde(default, skip_serializing_if = "Filter::is_bicubic")]
     pub filter: Filter,
-    /// What lies about the box where the view is larger than it.
+    /// The area around the box, if the view is larger than the box.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub padding: Option<Padding>,
 }
@@ -60,7 +60,7 @@ pub struct Padding {
     pub fill: [u8; 3],
 }
 
-/// What lies outside an image, as torchvision's `pad` has it.
+/// The pixels outside an image, as in torchvision's `pad`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PaddingMode {
@@ -136,9 +136,9 @@ pub enum DrawnOp {
     Equalize,
     /// Inverts all levels.
     Invert,
-    /// Keeps the view as it is now: the chains that follow all begin with it, until [`DrawnOp::MixEnd`].
+    /// Keeps the present view. All chains until [`DrawnOp::MixEnd`] begin with it.
     MixBegin,
-    /// The end of a chain: what it has made is added to the mixture, and the view is the kept one again.
+    /// The end of a chain: its result is added to the mixture, and the view is the kept one again.
     MixChain {
         /// What values are multiplied by before.
         weight: f32,

@@ -18,9 +18,9 @@ use crate::recipe::{
 pub struct Layer {
     /// The operation.
     pub augment: Augment,
-    /// What it is called with, in the units of that code; 0 where it takes nothing.
+    /// Its argument, in the units of that code; 0 if it has none.
     pub value: f64,
-    /// timm's magnitude that the value is made of, from 0 to 10; 0 in torchvision's policies.
+    /// timm's magnitude from which the value follows, from 0 to 10; 0 in torchvision's policies.
     pub level: f64,
 }
 
@@ -52,14 +52,14 @@ use Augment::{
     Sharpness, ShearX, ShearY, Solarize, SolarizeAdd, TranslateX, TranslateY,
 };
 
-/// Whose arithmetic turns a value into what is done to pixels.
+/// The library whose arithmetic turns a value into a change of pixels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Style {
     Torchvision,
     Timm,
 }
 
-/// torchvision's choices, in its order; `AutoAugment` has [`Invert`] beside them.
+/// torchvision's choices, in its order; `AutoAugment` also has [`Invert`].
 pub(super) const SPACE: [Augment; 14] = [
     Identity,
     ShearX,
@@ -283,7 +283,7 @@ fn linspace(start: f32, end: f32, index: u32, steps: u32) -> f32 {
     }
 }
 
-/// The value or its opposite, where the operation has both.
+/// The value or its opposite, if the operation has both signs.
 fn signed(augment: Augment, value: f64, rng: &mut DrawRng) -> f64 {
     let has_sign = matches!(
         augment,
@@ -312,7 +312,7 @@ impl Layer {
         to: &mut Vec<DrawnOp>,
     ) {
         for layer in layers {
-            // Drawn for each layer, so that what is drawn does not follow from what was chosen.
+            // Drawn for each layer, so that the number of draws does not depend on the choice.
             let filter = interpolation.draw(rng);
             let matrix = layer.matrix(style, view).map(|matrix| warp::affine(matrix, filter, fill));
             to.extend(matrix.or_else(|| layer.recolour(style)));

@@ -9,9 +9,9 @@ use crate::recipe::{Interpolation, ViewSpec};
 // === impl ViewSpec ===
 
 impl ViewSpec {
-    /// Draws one view of an image, or of a base, of size `image` for a tensor of size `view`, by the bicubic filter. The numbers are
-    /// taken in torchvision's order: the tries of the crop, then for each operation its gate
-    /// and, where the gate opens, its values. The recipe must have been validated.
+    /// Draws one view of an image, or of a base, of size `image` for a tensor of size `view`, by the bicubic filter.
+    /// The numbers are taken in torchvision's order: the tries of the crop, then, for each operation, whether it is
+    /// applied and, if so, its values. The recipe must have been validated.
     #[must_use]
     pub fn draw(&self, image: Extent, view: Extent, rng: &mut DrawRng) -> ViewParams {
         let mut params = ViewParams::whole(image);

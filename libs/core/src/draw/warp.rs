@@ -13,7 +13,7 @@ use crate::geometry::Extent;
 /// Decimal places to which Pillow rounds the sines of a rotation.
 const PLACES: usize = 15;
 
-/// The transform of a matrix; nothing where it changes nothing.
+/// The transform of a matrix; `None` if it changes nothing.
 pub(super) fn affine(matrix: [f64; 6], filter: Filter, fill: [u8; 3]) -> DrawnOp {
     DrawnOp::Affine { matrix, filter, fill }
 }
@@ -52,7 +52,8 @@ fn rounded(value: f64) -> f64 {
     written.ok().and_then(|()| text.parse().ok()).unwrap_or(value)
 }
 
-/// A number in decimal digits: sign, one digit, a point, [`PLACES`] digits. No memory of the heap is taken for it.
+/// A number in decimal digits: sign, one digit, a point, [`PLACES`] digits. It allocates no heap
+/// memory.
 struct Digits {
     bytes: [u8; PLACES + 3],
     len: usize,

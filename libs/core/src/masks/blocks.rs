@@ -4,9 +4,9 @@ use super::Draws;
 
 /// Tries to place one rectangle.
 const TRIES: usize = 10;
-/// Least area that is asked for while there is room for it, in patches.
+/// Minimum area of a block, in patches, as long as there is room for it.
 const AREA_MIN: f64 = 4.0;
-/// Least height / width; the greatest is its inverse.
+/// Minimum height / width; the greatest is its inverse.
 const ASPECT_MIN: f64 = 0.3;
 
 /// Size of a mask in patches.

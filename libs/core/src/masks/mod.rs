@@ -1,8 +1,8 @@
 //! iBOT masks: which patches of a batch's global crops the student does not see.
 //!
-//! Drawn for a whole batch, from the batch's own coordinates, so they are the same whoever asks
-//! and however often. Source: facebookresearch/dinov2 `data/masking.py`, `data/collate.py` and
-//! `train/train.py`; `docs/recipes.md` says what the outputs are called there.
+//! Drawn for a whole batch, from the batch's own coordinates. So every caller gets the same masks, each time. Source:
+//! facebookresearch/dinov2 `data/masking.py`, `data/collate.py` and `train/train.py`; `docs/recipes.md` says what the
+//! outputs are called there.
 //!
 //! Deliberately absent: pixels. A mask does not depend on what is in the image.
 
@@ -27,7 +27,7 @@ pub trait Draws {
     }
 }
 
-/// The batch that masks are drawn for. World size and workers are not part of it.
+/// The batch for which masks are drawn. World size and workers are not part of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct MaskKey {
     /// Seed of the job.
@@ -122,8 +122,8 @@ impl Masks {
         &self.weight
     }
 
-    /// A bound on the number of masked patches that depends on the batch's size alone: the sum
-    /// of the largest targets there can be.
+    /// A bound on the number of masked patches that depends only on the batch's size: the sum of
+    /// the largest possible targets.
     #[must_use]
     pub fn upperbound(&self) -> u64 {
         self.upperbound

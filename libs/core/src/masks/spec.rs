@@ -8,7 +8,7 @@ use crate::Recipe;
 
 /// Largest number of patches of a mask.
 const PATCHES_MAX: u32 = 1 << 16;
-/// Names that a batch with masks has beside those of its tensors.
+/// Additional names of a batch with masks.
 const TAKEN: [&str; 5] =
     ["masks", "mask_indices", "masks_weight", "upperbound", "n_masked_patches"];
 
@@ -24,10 +24,10 @@ pub struct MaskSpec {
     /// Share of the rows that get a mask which is not empty.
     #[serde(default = "sample_probability_default")]
     pub sample_probability: f64,
-    /// Least share of the patches that such a mask is to hold.
+    /// Minimum share of the patches in such a mask.
     #[serde(default = "ratio_min_default")]
     pub ratio_min: f64,
-    /// Greatest such share.
+    /// Maximum such share.
     #[serde(default = "ratio_max_default")]
     pub ratio_max: f64,
 }
@@ -61,7 +61,7 @@ fn wrong(key: &'static str, value: impl ToString, rule: &'static str) -> MaskErr
 // === impl MaskSpec ===
 
 impl MaskSpec {
-    /// Checks every value that stands for itself.
+    /// Checks each value that does not depend on another one.
     ///
     /// # Errors
     /// The first key that is out of range.
@@ -154,7 +154,7 @@ impl MaskPlan {
         let mut upperbound = 0;
         for (row, mask) in cells.chunks_exact_mut(patches).take(masked).enumerate() {
             let [least, greatest] = self.ratios(row, masked);
-            // In single precision, as torch has it: 256 * 0.125 must not become 31.
+            // In single precision, as in torch: 256 * 0.125 must not become 31.
             let ratio = least + (greatest - least) * draws.unit() as f32;
             let target = (patches as f32 * ratio) as u64;
             upperbound += (patches as f32 * greatest) as u64;
@@ -168,7 +168,7 @@ impl MaskPlan {
         Masks::new(rows, ordered, upperbound)
     }
 
-    /// Least and greatest ratio of mask `row` of `masked`: neighbours of
+    /// Minimum and maximum ratio of mask `row` of `masked`: neighbours of
     /// `torch.linspace(ratio_min, ratio_max, masked + 1)`.
     fn ratios(&self, row: usize, masked: usize) -> [f32; 2] {
         let (start, end) = (self.spec.ratio_min as f32, self.spec.ratio_max as f32);

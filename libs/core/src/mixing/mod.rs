@@ -1,8 +1,8 @@
 //! Mixup and cutmix: which samples of a batch are mixed, and how.
 //!
-//! Drawn for a whole batch, from the batch's own coordinates, so that they are the same whoever asks and
-//! however often. Sources: torchvision `transforms.v2.{MixUp, CutMix}`; timm `data/mixup.py`.
-//! Papers: Zhang et al., "mixup: Beyond Empirical Risk Minimization", 2018; Yun et al., "CutMix", 2019.
+//! Drawn for a whole batch, from the batch's own coordinates. So every caller gets the same draws, each time.
+//! Sources: torchvision `transforms.v2.{MixUp, CutMix}`; timm `data/mixup.py`. Papers: Zhang et al., "mixup: Beyond
+//! Empirical Risk Minimization", 2018; Yun et al., "CutMix", 2019.
 //!
 //! Deliberately absent: pixels and labels. They are mixed where the batch is, on the trainer's device.
 
@@ -23,7 +23,7 @@ pub struct MixPlan {
 }
 
 /// How the samples of one batch are mixed. Sample `i` becomes `lam[i]` of itself and the rest of sample
-/// `partner[i]`; where it has a box, the box is the partner's and all else its own.
+/// `partner[i]`; if it has a box, the pixels in the box are the partner's, and all others its own.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Mixing {
     partner: Vec<i64>,
@@ -39,8 +39,8 @@ const NO_BOX: [i64; 4] = [0; 4];
 // === impl MixPlan ===
 
 impl MixPlan {
-    /// How the batch of a key is mixed. By timm's rule the one in the middle of an odd number is mixed with
-    /// itself, and stays as it is.
+    /// How the batch of a key is mixed. By timm's rule, the middle sample of an odd number is
+    /// mixed with itself, and does not change.
     #[must_use]
     pub fn mixing(&self, key: MaskKey, samples: u32) -> Mixing {
         let MaskKey { seed, epoch, step, rank } = key;

@@ -5,12 +5,12 @@ use serde::{Deserialize, Serialize};
 use super::MixPlan;
 use crate::Recipe;
 
-/// Names that a batch with mixing has beside those of its tensors.
+/// Additional names of a batch with mixing.
 const TAKEN: [&str; 3] = ["mixing_partner", "mixing_lam", "mixing_box"];
 /// Largest alpha: samples are mixed half and half beyond it.
 const ALPHA_MAX: f64 = 1000.0;
 
-/// Mixing as it is asked for. The default is what timm trains ViTs with.
+/// Options of the mixing. The defaults are those with which timm trains ViTs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct MixSpec {
@@ -20,12 +20,12 @@ pub struct MixSpec {
     pub mixup_alpha: f64,
     /// Alpha of cutmix's Beta(alpha, alpha); 0 is no cutmix.
     pub cutmix_alpha: f64,
-    /// Least and greatest sides of cutmix's box as shares of the image's, in place of an alpha.
+    /// Minimum and maximum sides of cutmix's box as shares of the image's, in place of an alpha.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cutmix_minmax: Option<[f64; 2]>,
     /// Probability that there is any mixing.
     pub prob: f64,
-    /// Probability of cutmix where there are both.
+    /// Probability of cutmix if both are on.
     pub switch_prob: f64,
     /// What is drawn once.
     pub mode: MixMode,
@@ -88,7 +88,7 @@ impl Default for MixSpec {
 }
 
 impl MixSpec {
-    /// Checks every value that stands for itself.
+    /// Checks each value that does not depend on another one.
     ///
     /// # Errors
     /// The first key that is out of range.

@@ -66,8 +66,9 @@ fn size(
     (rows.min(height - 1), columns.min(width - 1))
 }
 
-/// A block somewhere in the grid, and its patches that are in none of the blocks to be avoided. Where too few
-/// are left, again; after some tries with one block less to be avoided, the last first.
+/// A block somewhere in the grid, and its patches outside the blocks to avoid. If too few patches
+/// are left, the block is drawn again. After some tries one block less is avoided, the last one
+/// first.
 fn place(
     (rows, columns): (u32, u32),
     (height, width): (u32, u32),
@@ -94,7 +95,7 @@ fn place(
             tries = 0;
             match avoided.split_last() {
                 Some((_, fewer)) => avoided = fewer,
-                // The block is too small itself. The published code would not end here.
+                // The block itself is too small. The published code would loop for ever here.
                 None => return (block, found),
             }
         }

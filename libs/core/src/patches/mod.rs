@@ -1,10 +1,9 @@
 //! Which patches of an image a model is shown, and which it predicts: I-JEPA's blocks and MAE's random patches.
 //!
-//! Drawn for a whole batch, from the batch's own coordinates, so that they are the same whoever asks and
-//! however often. Sources: facebookresearch/ijepa `src/masks/multiblock.py`; facebookresearch/mae
-//! `models_mae.py`, `random_masking`.
+//! Drawn for a whole batch, from the batch's own coordinates. So every caller gets the same patches, each time.
+//! Sources: facebookresearch/ijepa `src/masks/multiblock.py`; facebookresearch/mae `models_mae.py`, `random_masking`.
 //!
-//! Deliberately absent: pixels. iBOT's masks are in `masks`, because they go with other outputs.
+//! Deliberately absent: pixels. iBOT's masks are in `masks`, because they have other outputs.
 
 mod blocks;
 mod spec;

@@ -8,10 +8,10 @@ use crate::Recipe;
 const PATCHES_MAX: u32 = 1 << 16;
 /// Largest number of blocks of a kind.
 const BLOCKS_MAX: u32 = 64;
-/// Names that a batch with patches has beside those of its tensors.
+/// Additional names of a batch with patches.
 const TAKEN: [&str; 4] = ["masks_enc", "masks_pred", "patches_keep", "patches_restore"];
 
-/// Patches as they are asked for. The defaults are those of I-JEPA's configurations and of MAE.
+/// Options of the patches. The defaults are those of I-JEPA's configurations and of MAE.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PatchSpec {
@@ -25,13 +25,13 @@ pub struct PatchSpec {
     /// Of `random`: share of the patches that are left out.
     #[serde(default = "ratio_default")]
     pub ratio: f64,
-    /// Of `ijepa`, as all below: least and greatest share of the grid that a context block takes.
+    /// Of `ijepa`, as all below: minimum and maximum share of the grid that a context block takes.
     #[serde(default = "enc_default")]
     pub enc_mask_scale: [f64; 2],
-    /// Least and greatest share of the grid that a target block takes.
+    /// Minimum and maximum share of the grid that a target block takes.
     #[serde(default = "pred_default")]
     pub pred_mask_scale: [f64; 2],
-    /// Least and greatest height / width of a target block.
+    /// Minimum and maximum height / width of a target block.
     #[serde(default = "aspect_default")]
     pub aspect_ratio: [f64; 2],
     /// Context blocks of each image.
@@ -40,7 +40,7 @@ pub struct PatchSpec {
     /// Target blocks of each image.
     #[serde(default = "pred_count_default")]
     pub num_pred_masks: u32,
-    /// A block with so many patches or fewer is drawn anew.
+    /// A block with this number of patches or fewer is drawn again.
     #[serde(default = "min_keep_default")]
     pub min_keep: u32,
     /// Whether a context block may hold patches of target blocks.
@@ -86,7 +86,7 @@ fn wrong(key: &'static str, value: impl ToString, rule: impl Into<String>) -> Pa
 // === impl PatchSpec ===
 
 impl PatchSpec {
-    /// Checks every value that stands for itself.
+    /// Checks each value that does not depend on another one.
     ///
     /// # Errors
     /// The first key that is out of range.

@@ -1,4 +1,5 @@
-//! Tensors of other images of a sample, such as masks and depth, cut as the views of an image tensor are.
+//! Tensors of other images of a sample, such as masks and depth. They are cut like the views of an
+//! image tensor.
 
 use serde::{Deserialize, Serialize};
 
@@ -39,7 +40,8 @@ pub struct AlignedSpec {
     /// What is added then.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub offset: f32,
-    /// The level of what lies outside the image, where the view reaches beyond it. Colours have the view's fill.
+    /// The level of the area outside the image, if the view extends beyond it. Colours have the
+    /// view's fill.
     #[serde(default, skip_serializing_if = "is_level_zero")]
     pub fill: u16,
 }

@@ -12,8 +12,8 @@ use super::policy::{self, TimmRandAugment, count, number};
 pub struct TimmAugMix {
     /// Magnitude of the operations, in tenths of the strongest: `m`.
     pub magnitude: f64,
-    /// Standard deviation of the magnitude: `mstd`. Without one magnitudes are uniform from 0 to
-    /// `magnitude`, as timm has it.
+    /// Standard deviation of the magnitude: `mstd`. Without it, magnitudes are uniform from 0 to
+    /// `magnitude`, as in timm.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub magnitude_std: Option<f64>,
     /// Chains that are blended: `w`.

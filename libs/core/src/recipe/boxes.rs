@@ -42,7 +42,8 @@ pub struct BoxesSpec {
     /// A sample of more boxes than `boxes_max`: keep the first ones of each view, in place of a bad sample.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub truncate: bool,
-    /// Where in the document the list of the boxes' class numbers is, as a JSON pointer. Empty: there are none.
+    /// JSON pointer to the list of the boxes' class numbers in the document. Empty: there are
+    /// none.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub labels_path: String,
 }
@@ -54,7 +55,7 @@ pub enum BoxFormat {
     /// Left, top, right, bottom.
     #[default]
     Xyxy,
-    /// Left, top, width, height, as COCO has them.
+    /// Left, top, width, height, as in COCO.
     Xywh,
 }
 
@@ -85,13 +86,13 @@ impl BoxesSpec {
         format!("{}_count", self.name)
     }
 
-    /// Name of the tensor of which boxes of the sample they are.
+    /// Name of the tensor with the positions of the boxes in the sample's list.
     #[must_use]
     pub fn index_name(&self) -> String {
         format!("{}_index", self.name)
     }
 
-    /// Name of the tensor of their class numbers, where there are such.
+    /// Name of the tensor with their class numbers, if there are any.
     #[must_use]
     pub fn labels_name(&self) -> Option<String> {
         (!self.labels_path.is_empty()).then(|| format!("{}_labels", self.name))
@@ -121,7 +122,7 @@ impl BoxesSpec {
             return Err(wrong(key("boxes_max"), boxes_max, "must be from 1 to 4096"));
         }
         for (name, least) in [("size_min", size_min), ("area_min", area_min)] {
-            // As torchvision's `SanitizeBoundingBoxes`: what has no area is never kept.
+            // As torchvision's `SanitizeBoundingBoxes`: boxes without an area are never kept.
             if !(least.is_finite() && *least >= 1.0) {
                 return Err(wrong(key(name), least, "must be 1 or more pixels"));
             }

@@ -30,13 +30,14 @@ impl Recipe {
         !self.aspect_buckets.is_empty()
     }
 
-    /// Number of recipes that this one stands for: the sizes of each tensor that has some, else 1.
+    /// Number of recipes in this one: the number of sizes of its tensors with `aspect_buckets`,
+    /// and 1 without them.
     #[must_use]
     pub fn buckets(&self) -> u32 {
         self.aspect_buckets.first().map_or(1, |spec| spec.sizes.len() as u32)
     }
 
-    /// The bucket of batches of a group: the group, where batches differ in size, else 0.
+    /// The bucket of batches of a group: the group if batches differ in size, and 0 otherwise.
     #[must_use]
     pub fn bucket_of(&self, group: Option<u32>) -> u32 {
         if self.has_buckets() { group.unwrap_or(0) } else { 0 }
@@ -285,7 +286,7 @@ mod tests {
         // Halfway between 1 and 5 / 3 is their geometric mean, 1.29099.
         assert_eq!([nearest(1290, 1000), nearest(1291, 1000)], [0, 1]);
         assert_eq!([nearest(1000, 1290), nearest(1000, 1291)], [0, 2]);
-        // In the middle of two the first one is taken, at all sizes.
+        // Halfway between two sizes the first one is taken, for all sizes.
         let sizes = [[1, 1], [1, 4], [2, 1]];
         assert_eq!(
             nearest_bucket(Extent { width: u32::MAX - 1, height: (u32::MAX - 1) / 2 }, &sizes),

@@ -2,11 +2,11 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Share of JPEGs for a GPU's engines where nothing else is said: about what they decode while the
-/// kernels decode the rest; as DALI has it.
+/// Default share of JPEGs for a GPU's engines. It is about what they decode while the kernels
+/// decode the rest. DALI has the same default.
 pub const HW_DECODER_LOAD_DEFAULT: f64 = 0.65;
 
-/// A decoder of JPEGs. Each has pixels of its own, so it is part of what a recipe is.
+/// A decoder of JPEGs. Each makes different pixels, so it is part of the recipe's identity.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum JpegDecoder {

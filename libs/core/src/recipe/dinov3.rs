@@ -22,7 +22,8 @@ use crate::Dtype;
 /// Blur of global view 1, global view 2 and the local views.
 const BLUR: [f64; 3] = [0.0, 0.9, 0.5];
 
-/// Options of the DINOv3 presets, named as there; what is not given is the preset's.
+/// Options of the DINOv3 presets, with the names of the published code. An option that is not
+/// given has the preset's value.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Dinov3 {
@@ -137,7 +138,7 @@ impl Settled {
     }
 
     fn recipe(&self, dtype: Dtype) -> Recipe {
-        // Cut once at the larger size: the other one is made of that.
+        // Cut once, at the larger size. The smaller one is made from it.
         let base_side = self.global.max(self.gram);
         let has_bases = self.gram > 0 || self.subset;
         let base = BaseSpec { height: base_side, width: base_side, view: self.cut_global() };
@@ -190,7 +191,7 @@ impl Settled {
         self.cut(self.global_scale)
     }
 
-    /// `cut` with the operations that make views of it unlike.
+    /// `cut`, with the operations that make its views differ.
     fn distorted(&self, mut cut: ViewSpec, blur: f64, solarize: bool) -> ViewSpec {
         if !self.shared_jitter {
             cut.ops.extend(colour());

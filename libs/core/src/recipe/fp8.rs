@@ -12,14 +12,15 @@ pub const MX_BLOCK: u32 = 32;
 
 /// Largest window, delay.
 const BATCHES_MAX: u32 = 1024;
-/// Largest margin, in powers of two: less would be left of E4M3's range than its mantissa.
+/// Largest margin, in powers of two. With a larger one, less than the mantissa would be left of
+/// E4M3's range.
 const MARGIN_MAX: u32 = 8;
 
 /// What the scales of FP8 tensors follow from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "scaling", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Fp8Scaling {
-    /// Mean and standard deviation alone: [`crate::Recipe::fp8_scale`].
+    /// Only from mean and standard deviation: [`crate::Recipe::fp8_scale`].
     #[default]
     Static,
     /// The largest magnitudes of earlier batches.

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::draw::{DrawRng, Filter};
 
-/// The filter that boxes are resized with, as Pillow has it: antialiased, but for `nearest`.
+/// The filter by which boxes are resized, as in Pillow: antialiased, except `nearest`.
 ///
 /// Source: `Resample.c` and `ImagingScaleAffine` in Pillow's `Geometry.c`; `random` is that of
 /// timm's `RandomResizedCropAndInterpolation`.
@@ -34,7 +34,7 @@ impl Interpolation {
         *self == Self::Bicubic
     }
 
-    /// The filter, where it is one: [`Interpolation::Random`] is bilinear here.
+    /// The filter. [`Interpolation::Random`] is bilinear here.
     #[must_use]
     pub fn filter(self) -> Filter {
         match self {

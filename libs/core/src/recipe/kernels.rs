@@ -5,8 +5,8 @@ use super::spec::{CropSpec, OpSpec, Recipe, ViewSpec};
 // === impl Recipe ===
 
 impl Recipe {
-    /// The first part of the recipe that has no CUDA kernel, named as the configuration names it; nothing
-    /// where GPUs can do all of it.
+    /// The first part of the recipe that has no CUDA kernel, with its name in the configuration;
+    /// `None` if GPUs can do all of it.
     #[must_use]
     pub fn without_kernel(&self) -> Option<&'static str> {
         let bases = self.bases.iter().map(|base| &base.view);

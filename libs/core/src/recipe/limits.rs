@@ -9,8 +9,8 @@ const PIXELS_LIMIT: u64 = 1 << 32;
 /// Most scans that a recipe may ask for.
 const JPEG_SCANS_LIMIT: u32 = 1 << 16;
 
-/// Bounds that are checked against the header of an image, before memory is taken for it. An image
-/// beyond them is a bad sample, so they are part of what a recipe is.
+/// Limits that are compared with the header of an image before memory is allocated for it. An
+/// image beyond them is a bad sample, so they are part of the recipe's identity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct DecodeLimits {

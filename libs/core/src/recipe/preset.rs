@@ -65,7 +65,7 @@ impl Recipe {
 }
 
 fn by_name(name: &str, dtype: Dtype) -> Option<Recipe> {
-    // What was published as trained ran with Pillow up to 12; the others go with the current one.
+    // Published trainings ran with Pillow up to 12. The other presets follow the current Pillow.
     let (resize_passes, tensors) = match name {
         "dinov2" => (ResizePasses::HorizontalFirst, dino(dtype, [0.0, 0.9, 0.5])),
         "dinov2-paper" => (ResizePasses::HorizontalFirst, dino(dtype, [1.0, 0.1, 0.5])),

@@ -12,10 +12,10 @@ use crate::Dtype;
 const CLIP_MEAN: [f32; 3] = [0.481_454_66, 0.457_827_5, 0.408_210_73];
 /// Standard deviation of the channels that CLIP was trained with, in units of 1/1.
 const CLIP_STD: [f32; 3] = [0.268_629_54, 0.261_302_6, 0.275_777_1];
-/// As SwAV's code has it: the first value differs from ImageNet's usual one.
+/// As in SwAV's code: the first value differs from ImageNet's usual one.
 const SWAV_STD: [f32; 3] = [0.228, 0.224, 0.225];
 
-/// What a published recipe has of its own.
+/// What differs between the published recipes.
 pub(super) struct Published {
     pub(super) mean: [f32; 3],
     pub(super) std: [f32; 3],

@@ -1,4 +1,4 @@
-//! Python functions of one's own as operations.
+//! The user's own Python functions as operations.
 
 use serde::{Deserialize, Serialize};
 
@@ -19,7 +19,7 @@ pub struct FunctionId(u64);
 pub struct PythonFunction<'a> {
     /// Its name, `package.module:function`.
     pub name: &'a str,
-    /// SHA-256 of the module's source, in hexadecimal digits; empty where nobody has looked yet.
+    /// SHA-256 of the module's source, in hexadecimal digits; empty until the source is read.
     pub sha256: &'a str,
 }
 
@@ -64,7 +64,7 @@ impl Recipe {
         self.python_functions().map(|found| found.name).find(|name| FunctionId::of(name) == id)
     }
 
-    /// Writes down what the source of a module is, for all of its functions that do not say.
+    /// Writes the digest of a module's source into all of its functions that do not have one.
     pub fn set_python_source(&mut self, module: &str, source: &str) {
         let bases = self.bases.iter_mut().map(|base| &mut base.view.ops);
         let views = self.tensors.iter_mut().flat_map(|tensor| &mut tensor.views);
@@ -87,7 +87,7 @@ impl Recipe {
     }
 }
 
-/// Checks what is written of a function.
+/// Checks the entry of a function.
 pub(super) fn validate(at: &str, function: &str, sha256: &str) -> Result<(), RecipeError> {
     let is_identifier = |part: &str| {
         !part.is_empty()

@@ -1,8 +1,8 @@
-//! Samples as they lie in their shards, for trainers that decode on their own.
+//! Samples with the bytes of their shards, for trainers that decode by themselves.
 
 use serde::{Deserialize, Serialize};
 
-/// Most bytes of a sample where nothing else is asked for.
+/// Default maximum of the bytes of a sample.
 pub const RAW_BYTES_MAX: u32 = 1 << 20;
 
 /// Two tensors: `image_bytes`, `u8[batch, bytes_max]`, zero beyond each sample's bytes, and
@@ -10,7 +10,7 @@ pub const RAW_BYTES_MAX: u32 = 1 << 20;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RawSpec {
-    /// Most bytes of a sample; a larger one is a bad sample.
+    /// Maximum bytes of a sample; a larger one is a bad sample.
     pub bytes_max: u32,
 }
 

@@ -23,7 +23,7 @@ impl Recipe {
         tensors.filter(|(_, tensor)| tensor.dtype == Dtype::Fp8E4m3).map(|(index, _)| index)
     }
 
-    /// The rule of delayed scaling, where the recipe has it and a tensor to scale.
+    /// The rule of delayed scaling, if the recipe has it and has a tensor to scale.
     #[must_use]
     pub fn delayed_scaling(&self) -> Option<DelayedScaling> {
         match self.fp8 {

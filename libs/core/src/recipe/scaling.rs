@@ -9,9 +9,9 @@ pub enum DecodeScaling {
     /// Images are decoded at their size.
     #[default]
     Off,
-    /// Where every view of a sample shrinks its box to a half or less in both directions, a JPEG is
-    /// decoded at 1/2, 1/4 or 1/8 of its size, the least that no view has to enlarge. Which of them
-    /// follows from the draws alone.
+    /// If every view of a sample shrinks its box to a half or less in both directions, a JPEG is
+    /// decoded at 1/2, 1/4 or 1/8 of its size: the smallest size at which no view has to be
+    /// enlarged. The choice depends only on the draws.
     Auto,
 }
 

@@ -58,7 +58,7 @@ pub struct Recipe {
     /// Cuts of the image that several views share.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub bases: Vec<BaseSpec>,
-    /// Image tensors in the order in which they lie in the slot.
+    /// Image tensors, in the order of the slot.
     pub tensors: Vec<TensorSpec>,
     /// Tensors of other fields that follow the views of image tensors, after these in the slot.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -72,7 +72,7 @@ pub struct Recipe {
     /// Delivers the encoded bytes themselves, after the image tensors.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub raw: Option<RawSpec>,
-    /// What the batch has of a sample beside its image and its label, after the encoded bytes.
+    /// Further fields of a sample in the batch, after the encoded bytes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub fields: Vec<FieldSpec>,
     /// What the scales of FP8 tensors follow from.
@@ -80,7 +80,7 @@ pub struct Recipe {
     pub fp8: Fp8Scaling,
 }
 
-/// A cut that views are made of in place of the image; it is in no tensor itself.
+/// A cut from which views are made, in place of the image. The cut itself is in no tensor.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct BaseSpec {
@@ -126,9 +126,9 @@ pub struct ViewSpec {
 pub enum CropSpec {
     /// torchvision's `RandomResizedCrop`.
     RandomResized {
-        /// Least and greatest share of the image's area.
+        /// Minimum and maximum share of the image's area.
         scale: [f64; 2],
-        /// Least and greatest width / height.
+        /// Minimum and maximum width / height.
         ratio: [f64; 2],
     },
     /// torchvision's `Resize(resize)` of the shorter side, then `CenterCrop` of the tensor's size.
@@ -162,7 +162,7 @@ pub enum CropSpec {
         #[serde(default)]
         fill: [u8; 3],
     },
-    /// A whole base, resized to the tensor's size where it has another one.
+    /// A whole base, resized to the tensor's size if they differ.
     Base {
         /// Number of the base.
         base: usize,
@@ -193,13 +193,13 @@ pub enum OpSpec {
     ColorJitter {
         /// Probability.
         p: f64,
-        /// Least and greatest brightness factor.
+        /// Minimum and maximum brightness factor.
         brightness: [f64; 2],
-        /// Least and greatest contrast factor.
+        /// Minimum and maximum contrast factor.
         contrast: [f64; 2],
-        /// Least and greatest saturation factor.
+        /// Minimum and maximum saturation factor.
         saturation: [f64; 2],
-        /// Least and greatest hue shift, in turns, within [-0.5, 0.5].
+        /// Minimum and maximum hue shift, in turns, within [-0.5, 0.5].
         hue: [f64; 2],
     },
     /// Three equal channels of Pillow's luma.
@@ -211,7 +211,7 @@ pub enum OpSpec {
     GaussianBlur {
         /// Probability.
         p: f64,
-        /// Least and greatest standard deviation, in pixels.
+        /// Minimum and maximum standard deviation, in pixels.
         sigma: [f64; 2],
     },
     /// Inverts channel values from `threshold` upwards.
@@ -247,14 +247,14 @@ pub enum OpSpec {
     Sharpness {
         /// Probability.
         p: f64,
-        /// Least and greatest factor: 0 smooths, 1 changes nothing, 2 sharpens.
+        /// Minimum and maximum factor: 0 smooths, 1 changes nothing, 2 sharpens.
         factor: [f64; 2],
     },
     /// Pillow's `ImageFilter.GaussianBlur`.
     PilBlur {
         /// Probability.
         p: f64,
-        /// Least and greatest standard deviation, in pixels.
+        /// Minimum and maximum standard deviation, in pixels.
         radius: [f64; 2],
     },
     /// Noise for each value, of a normal distribution: torchvision's `v2.GaussianNoise` with `clip`, on
@@ -272,7 +272,7 @@ pub enum OpSpec {
     Rotation {
         /// Probability.
         p: f64,
-        /// Least and greatest angle, counter-clockwise.
+        /// Minimum and maximum angle, counter-clockwise.
         degrees: [f64; 2],
         /// How values between pixels are found.
         #[serde(default = "nearest")]
@@ -285,15 +285,15 @@ pub enum OpSpec {
     Affine {
         /// Probability.
         p: f64,
-        /// Least and greatest angle, clockwise.
+        /// Minimum and maximum angle, clockwise.
         degrees: [f64; 2],
-        /// Greatest translation, as shares of the width and of the height.
+        /// Maximum translation, as shares of the width and of the height.
         #[serde(default)]
         translate: [f64; 2],
-        /// Least and greatest factor of size.
+        /// Minimum and maximum factor of size.
         #[serde(default = "unscaled")]
         scale: [f64; 2],
-        /// Least and greatest shear along x, and along y, in degrees.
+        /// Minimum and maximum shear along x, and along y, in degrees.
         #[serde(default)]
         shear: [[f64; 2]; 2],
         /// How values between pixels are found.
@@ -330,24 +330,25 @@ pub enum OpSpec {
     Erase {
         /// Probability.
         p: f64,
-        /// Least and greatest share of the view's area.
+        /// Minimum and maximum share of the view's area.
         #[serde(default = "erase_scale")]
         scale: [f64; 2],
-        /// Least and greatest height / width.
+        /// Minimum and maximum height / width.
         #[serde(default = "erase_ratio")]
         ratio: [f64; 2],
         /// What is put there.
         #[serde(default)]
         mode: EraseMode,
     },
-    /// A Python function of one's own, `function(array, rng)`, with the view as a uint8 array
+    /// The user's own Python function, `function(array, rng)`, with the view as a uint8 array
     /// `[height, width, 3]` and numpy's `default_rng`, seeded from the coordinates.
     Python {
         /// Probability.
         p: f64,
         /// Its name, `package.module:function`. Workers call it if they trust its module.
         function: String,
-        /// SHA-256 of the module's source, in hexadecimal digits; the receiver writes it where it is left out.
+        /// SHA-256 of the module's source, in hexadecimal digits. The receiver writes it if it is
+        /// left out.
         #[serde(default, skip_serializing_if = "String::is_empty")]
         sha256: String,
     },
@@ -444,7 +445,7 @@ impl Recipe {
 // === impl CropSpec ===
 
 impl CropSpec {
-    /// Number of the base that the cut is made of; none where it is the image.
+    /// Number of the base from which the view is cut; `None` for the image.
     #[must_use]
     pub fn base(&self) -> Option<usize> {
         match self {
@@ -468,7 +469,7 @@ impl TensorSpec {
         Extent { width: self.width, height: self.height }
     }
 
-    /// Name of the tensor that has the scales of this one's blocks, where its dtype has blocks.
+    /// Name of the tensor with the scales of this one's blocks, if its dtype has blocks.
     #[must_use]
     pub fn scales_name(&self) -> Option<String> {
         (self.dtype == Dtype::Mxfp8E4m3).then(|| format!("{}_scales", self.name))

@@ -75,7 +75,7 @@ impl Recipe {
         self.validate_buckets()
     }
 
-    /// Each tensor of masks, depth and boxes needs a name of its own, too.
+    /// Each tensor of masks, depth and boxes needs a unique name, too.
     fn validate_geometry_names(&self) -> Result<(), RecipeError> {
         let images = self.tensors.iter().flat_map(|t| [Some(t.name.clone()), t.scales_name()]);
         let fields = self.field_tensors().map(|tensor| tensor.name);
@@ -120,7 +120,7 @@ impl Recipe {
         self.validate_view(&format!("{at}.view"), &base.view, base.extent())
     }
 
-    /// A base that no view is made of would cost its work all the same.
+    /// A base without views would cost its work for nothing.
     fn validate_use(&self, base: usize) -> Result<(), RecipeError> {
         let mut views = self.tensors.iter().flat_map(|tensor| &tensor.views);
         if views.any(|view| view.crop.base() == Some(base)) {
@@ -225,7 +225,7 @@ pub(super) fn validate_sides(at: &str, height: u32, width: u32) -> Result<(), Re
     Ok(())
 }
 
-/// What is done to the whole image is done to its colours: the rest depends on a view's size.
+/// Operations on the whole image change only colours. Others depend on a view's size.
 fn validate_image_op(at: &str, op: &OpSpec) -> Result<(), RecipeError> {
     let name = match op {
         OpSpec::Flip { .. } => "flip",

@@ -14,7 +14,7 @@ pub const WORLD_SIZE_MAX: u32 = 1 << 16;
 pub const BATCH_SAMPLES_MAX: u32 = 1 << 16;
 /// Largest number of steps of an epoch that is given its number.
 pub const STEPS_MAX: u64 = 1 << 30;
-/// Shards of a shuffle block where nothing else is asked for.
+/// Default number of shards of a shuffle block.
 pub const SHUFFLE_BLOCK_DEFAULT: u32 = 16;
 
 /// All that the order of samples follows from, besides the manifests.
@@ -26,8 +26,8 @@ pub struct SamplerConfig {
     /// One order for the job, one for each rank, or a list.
     #[serde(default)]
     pub order: Order,
-    /// Shards of a shuffle block: so many are read at the same time, and among them samples are
-    /// mixed. 0: nothing is shuffled, samples come in the order of the manifest.
+    /// Shards of a shuffle block: this number of shards is read at the same time, and their
+    /// samples are mixed. 0: nothing is shuffled, and samples come in the order of the manifest.
     #[serde(default = "shuffle_block_default")]
     pub shuffle_block: u32,
     /// Number of ranks.
@@ -116,7 +116,8 @@ impl SamplerConfig {
         u64::from(self.world_size) * u64::from(self.batch_samples)
     }
 
-    /// Checks the numbers that stand for themselves; weights are checked with the datasets.
+    /// Checks each number that does not depend on the datasets. Weights are checked with the
+    /// datasets.
     pub(super) fn validate(&self) -> Result<(), SamplerError> {
         let within = |key, value: u64, least: u64, most: u64| {
             let inside = (least..=most).contains(&value);

@@ -8,7 +8,7 @@ use super::pass::Pass;
 use super::stream::{PassKey, rank_seed};
 use crate::{Manifest, SampleRef};
 
-/// Passes kept at hand: batches in flight may lie on both sides of the end of an epoch.
+/// Passes that are kept: batches in flight may be on both sides of the end of an epoch.
 const PASSES_KEPT: usize = 2;
 
 /// A dataset with the order of the passes that were looked at last.
@@ -23,7 +23,7 @@ pub(super) struct Dataset {
     passes: Vec<Pass>,
 }
 
-/// The sequence of samples that a dataset gives in one epoch: over all ranks, or for one of them.
+/// The sequence of a dataset's samples in one epoch: over all ranks, or for one of them.
 #[derive(Debug)]
 pub(super) struct Sequence<'a> {
     dataset: &'a mut Dataset,

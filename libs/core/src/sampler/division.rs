@@ -1,4 +1,4 @@
-//! Which part of a dataset one sequence of samples goes through: all of it, or a rank's share.
+//! The part of a dataset that one sequence of samples covers: all of it, or a rank's share.
 
 use std::sync::Arc;
 

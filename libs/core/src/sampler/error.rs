@@ -3,7 +3,7 @@
 use super::list::ListError;
 use super::terms::Difference;
 
-/// Why there is no sampler, no batch or no resume. Nothing here gets better by trying again.
+/// Why there is no sampler, no batch or no resume. Trying again does not help.
 #[derive(Debug, PartialEq, thiserror::Error)]
 pub enum SamplerError {
     /// A number of the configuration is outside its limits.

@@ -1,4 +1,4 @@
-//! Which dataset each position of a global batch comes from, and where the cursors stand.
+//! The dataset of each position of a global batch, and the positions of the cursors.
 
 use std::ops::Range;
 
@@ -8,7 +8,7 @@ use super::stream;
 use super::weights::{Weights, WeightsChange};
 use super::wheel::Wheel;
 
-/// Tracks kept at hand: batches in flight may lie on both sides of the end of an epoch.
+/// Tracks that are kept: batches in flight may be on both sides of the end of an epoch.
 const TRACKS_KEPT: usize = 2;
 /// Snapshots of one track at most.
 const SNAPSHOTS_MAX: usize = 1024;
@@ -63,7 +63,7 @@ impl Mixer {
         &self.weights
     }
 
-    /// Enters a change of weights and forgets what it makes untrue.
+    /// Records a change of weights and drops what no longer holds.
     pub(super) fn set_weights(&mut self, change: WeightsChange) -> Result<(), SamplerError> {
         let (epoch, step) = (change.epoch, change.step);
         self.weights.set(change)?;
@@ -104,8 +104,8 @@ impl Mixer {
         &self.head().cursors
     }
 
-    /// Draws the batch at the step of the last [`Mixer::cursors`], hands out the dataset and
-    /// cursor of each position of `slice`, and stands before the next step.
+    /// Draws the batch at the step of the last [`Mixer::cursors`], returns the dataset and cursor
+    /// of each position of `slice`, and moves to the next step.
     pub(super) fn draw(&mut self, shape: &Shape, slice: &Range<u64>, take: impl FnMut(usize, u64)) {
         let Some(mut track) = self.tracks.pop() else { return };
         self.walk(shape, track.key, &mut track.head, slice, take);
@@ -171,7 +171,7 @@ impl Track {
         }
     }
 
-    /// Takes a snapshot where one is due.
+    /// Takes a snapshot if one is due.
     fn remember(&mut self) {
         let last = self.snapshots.last().expect("the origin is always there").step;
         if self.head.step < last + self.stride {

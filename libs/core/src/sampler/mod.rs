@@ -48,12 +48,11 @@ use weights::Weights;
 /// Memory: 36 bytes a shard at most, whatever the number of samples; with several datasets also
 /// up to 2048 snapshots of their cursors. A list takes what [`OrderList`] says.
 ///
-/// Time: with one dataset or with a list, any batch costs the same. With several datasets, those of a batch are
-/// drawn for all its positions, over all ranks, at about ten nanoseconds each. The next batch
-/// costs just that. A jump ahead costs it for every step between, a jump back for at most
-/// `max(16, steps walked / 512)` steps, because cursors are kept at so many steps; after a resume
-/// the state's cursors are such a place. The first batch of a pass costs a shuffle of its shards, and
-/// with groups the first batch of an epoch a walk through its row of the list.
+/// Time: with one dataset or with a list, any batch costs the same. With several datasets, those of a batch are drawn
+/// for all its positions, over all ranks, at about ten nanoseconds each. The next batch costs only this. A jump ahead
+/// costs it for every step between. A jump back costs it for at most `max(16, steps walked / 512)` steps, because
+/// cursors are kept at such distances; the state of a resume is also such a place. The first batch of a pass also
+/// costs a shuffle of its shards. With groups, the first batch of an epoch costs a walk through its row of the list.
 #[derive(Clone, Debug)]
 pub struct Sampler {
     config: SamplerConfig,
@@ -76,7 +75,7 @@ pub struct BatchPlan {
     pub first: u64,
     /// Samples of this step over all ranks.
     pub global_samples: u64,
-    /// The group of its samples; none where the order has no groups.
+    /// The group of its samples; `None` if the order has no groups.
     pub group: Option<u32>,
     /// The samples in order; never empty, and as many as the configured batch except in a short
     /// last one.
@@ -167,10 +166,10 @@ impl Sampler {
 
     /// The job-wide step that a curriculum counts in: `epoch * steps + step`.
     ///
-    /// `steps` is that of a whole epoch by the configuration in force: a resume with another
-    /// global batch or length of epoch counts on from another number. In global order it does not
-    /// depend on the number of ranks: with `ShortLast` the short batch counts even where it is
-    /// left out for want of samples.
+    /// `steps` is the number of steps of a whole epoch in the present configuration. So a resume
+    /// with another global batch or length of epoch continues from another number. In global order
+    /// the number does not depend on the number of ranks: with `ShortLast`, the short batch counts
+    /// even if it is dropped because it has too few samples.
     #[must_use]
     pub fn job_step(&self, epoch: u32, step: u64) -> u64 {
         self.shape.job_step(epoch, step)
@@ -237,8 +236,8 @@ impl Sampler {
         self.mixer.set_weights(WeightsChange { epoch, step, weights: weights.to_vec() })
     }
 
-    /// The weights of the datasets at a step, brought to a sum of 1. None where the order is a list, which
-    /// mixes by itself.
+    /// The weights of the datasets at a step, scaled to a sum of 1. Empty if the order is a list,
+    /// which decides itself what it mixes.
     #[must_use]
     pub fn weights(&self, epoch: u32, step: u64) -> Vec<f64> {
         if self.listed.is_some() {
@@ -247,9 +246,9 @@ impl Sampler {
         self.mixer.weights().at(epoch, step, self.job_step(epoch, step))
     }
 
-    /// Shards in the order in which they are needed from a step on, for each dataset, up to
-    /// `shards_max` each and up to the end of its pass; by their numbers in the manifest. Of a list, those
-    /// of the next few thousand positions up to the end of the epoch.
+    /// For each dataset, the next shards from a step on, in the order of their use, as numbers in
+    /// the manifest: up to `shards_max`, and up to the end of the pass. For a list, the shards of
+    /// the next few thousand positions, up to the end of the epoch.
     ///
     /// # Errors
     /// As [`Sampler::batch_into`].
@@ -337,7 +336,7 @@ impl Sampler {
         }
     }
 
-    /// The coordinates, or the start of the next epoch where they lie beyond the end.
+    /// The coordinates, or the start of the next epoch if they are beyond the end.
     fn next_batch(&self, epoch: u32, step: u64) -> (u32, u64) {
         if step < self.steps_per_epoch(epoch) {
             (epoch, step)

@@ -14,7 +14,7 @@ pub(super) struct Pass {
     key: PassKey,
     pieces: Pieces,
     shuffle_block: usize,
-    /// Place in the pass -> number of the piece; empty where nothing is shuffled.
+    /// Position in the pass -> number of the piece; empty if nothing is shuffled.
     order: Vec<u32>,
     /// Position of the first sample of each place; one longer than there are pieces.
     starts: Vec<u64>,

@@ -1,4 +1,4 @@
-//! A random permutation of `0..size` of which any place can be computed alone.
+//! A random permutation of `0..size` in which each position can be computed without the others.
 //!
 //! Small ones are a shuffled table (Fisher and Yates). Larger ones are a keyed Feistel network
 //! over the smallest near-square grid that holds `size` cells; a cell beyond `size` is walked on
@@ -9,8 +9,8 @@ use crate::DrawRng;
 
 /// Up to this size a table of bytes is as small as a network's keys.
 const TABLE_MAX: u64 = 256;
-/// Half rounds: four full rounds of a balanced network are indistinguishable from chance for
-/// whoever does not know the keys (Luby and Rackoff, 1988).
+/// Half rounds: without the keys, four full rounds of a balanced network cannot be told from
+/// chance (Luby and Rackoff, 1988).
 const HALF_ROUNDS: usize = 8;
 
 /// A permutation of `0..size`.
@@ -49,7 +49,7 @@ impl Permutation {
         Self { size, kind }
     }
 
-    /// What lies at `place`, which is below the size.
+    /// The number at `place`, which is below the size.
     pub(super) fn at(&self, place: u64) -> u64 {
         debug_assert!(place < self.size);
         match &self.kind {

@@ -24,7 +24,7 @@ pub struct Restored {
 
 impl Sampler {
     /// The state to resume with the batch of `(epoch, step)` as the next one. The step after the
-    /// last of an epoch stands for the first of the next.
+    /// last of an epoch means the first step of the next one.
     ///
     /// # Errors
     /// No such step, or one from before a resume on other terms.
@@ -62,9 +62,9 @@ impl Sampler {
 
     /// Takes over a state: weights history and cursors; returns the coordinates to go on at.
     ///
-    /// Goes on with exactly the samples that would have come, on any number of ranks of the same
-    /// global batch. Where a term differs and is allowed, goes on from the state's cursors on the
-    /// sampler's own terms; what lies before can then not be made again.
+    /// Goes on with exactly the samples that would have come, on any number of ranks of the same global batch. If a
+    /// term differs and is allowed, continues from the state's cursors with the sampler's own terms. Earlier batches
+    /// can then not be made again.
     ///
     /// # Errors
     /// Terms differ that `allow` does not name: all of them are listed. The state is of another

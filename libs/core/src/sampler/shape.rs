@@ -86,8 +86,8 @@ impl Shape {
         }
     }
 
-    /// Steps of all epochs before, plus the step. Does not depend on the number of ranks in
-    /// global order: a short last batch counts even where there are too few samples for it.
+    /// Steps of all epochs before, plus the step. Does not depend on the number of ranks in global
+    /// order: a short last batch counts even if there are too few samples for it.
     #[must_use]
     pub fn job_step(&self, epoch: u32, step: u64) -> u64 {
         if let (Some(lengths), false) = (&self.lengths, matches!(self.end, EpochEnd::Steps(_))) {

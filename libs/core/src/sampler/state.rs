@@ -56,7 +56,8 @@ pub struct State {
     /// Identity of the recipe.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recipe: Option<Digest>,
-    /// What delayed FP8 scales of the rest of the epoch follow from. The sampler passes it over.
+    /// The data from which delayed FP8 scales of the rest of the epoch follow. The sampler ignores
+    /// it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fp8: Option<AmaxState>,
 }
@@ -75,7 +76,7 @@ pub struct DatasetState {
     pub cursor: Option<u64>,
 }
 
-/// Where the sequence was taken up on other terms; what lies before cannot be made again.
+/// The step from which the sequence has other terms. Earlier batches cannot be made again.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Origin {
@@ -92,12 +93,12 @@ pub struct Origin {
 // === impl State ===
 
 impl State {
-    /// The cursors, where the state has them.
+    /// The cursors, if the state has them.
     pub(super) fn cursors(&self) -> Option<Vec<u64>> {
         self.datasets.iter().map(|dataset| dataset.cursor).collect()
     }
 
-    /// Checks what a state must hold whatever it is compared with.
+    /// Checks the rules that every state must keep, independent of a configuration.
     pub(super) fn validate(&self) -> Result<(), SamplerError> {
         self.problem().map_or(Ok(()), |problem| Err(SamplerError::State { problem }))
     }

@@ -1,4 +1,4 @@
-//! The random streams that the order of samples is made of.
+//! The random streams from which the order of samples follows.
 
 use crate::{DrawKey, DrawRng, SampleId};
 

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Term {
-    /// Seed of the job. Allowed: the rest of the epoch is shuffled anew.
+    /// Seed of the job. If allowed, the rest of the epoch is shuffled again.
     Seed,
     /// Global, per-rank or a list. Allowed at the start of an epoch only.
     Order,

@@ -1,6 +1,6 @@
 //! Drawing a dataset by weights.
 
-/// Entries of the guide: the interval [0, 1) is cut into so many equal ones.
+/// Entries of the guide: the interval [0, 1) is divided into this number of equal parts.
 const GUIDE: usize = 256;
 
 /// The weights of one step, laid out for drawing.
@@ -9,14 +9,15 @@ pub(super) struct Wheel {
     weights: Vec<f64>,
     /// `bounds[i]`: sum of the weights up to and with `i`; infinite from the last positive on.
     bounds: Vec<f64>,
-    /// The first dataset whose bound lies above the start of each interval.
+    /// For each interval, the first dataset whose bound is above the interval's start.
     guide: Vec<u16>,
 }
 
 // === impl Wheel ===
 
 impl Wheel {
-    /// Takes weights of sum 1, at least one of them positive; free where they are the same.
+    /// Takes weights with a sum of 1, at least one of them positive. Costs nothing if they did not
+    /// change.
     pub(super) fn set(&mut self, weights: Vec<f64>) {
         if weights == self.weights {
             return;

@@ -43,7 +43,7 @@ pub(super) struct Route {
     pub(super) path: Path,
     /// Index of the partition in the port's table.
     pub(super) pkey_index: u16,
-    /// Most bytes of one write.
+    /// Maximum bytes of one write.
     pub(super) message_max_bytes: u32,
 }
 

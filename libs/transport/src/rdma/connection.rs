@@ -106,7 +106,7 @@ impl Connection {
         Endpoint { path: self.route.path, pairs }
     }
 
-    /// Most bytes of one write.
+    /// Maximum bytes of one write.
     pub(super) fn message_max_bytes(&self) -> u32 {
         self.route.message_max_bytes
     }

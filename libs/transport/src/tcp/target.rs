@@ -11,7 +11,7 @@ use super::gate::Gate;
 use crate::memory::place::{Cursor, LeaseId};
 use crate::memory::slot::SlotMemory;
 
-/// Most bytes of one read: how long `close` may have to wait (about 0.4 ms), against the cost of
+/// Maximum bytes of one read: how long `close` may have to wait (about 0.4 ms), against the cost of
 /// a system call.
 const READ_LIMIT_BYTES: u64 = 1 << 20;
 /// Plain bytes that are moved to the slot at a time: four records, within the first cache.

@@ -26,7 +26,7 @@ impl Axis {
         Self { marks, end: steps * step }
     }
 
-    /// Where a value lies, of 1.
+    /// Position of a value on the axis, from 0 to 1.
     pub(super) fn share(&self, value: f64) -> f64 {
         value / self.end
     }

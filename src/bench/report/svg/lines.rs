@@ -8,7 +8,7 @@ const HEIGHT: f64 = 240.0;
 const INDENT: f64 = 48.0;
 const POINT: f64 = 4.5;
 
-/// Lines over the same counts. Counts stand at equal distances, as powers of two are to.
+/// Lines over the same counts. Counts are at equal distances, which suits powers of two.
 pub(crate) struct LineChart<'a> {
     pub(crate) title: &'a str,
     /// What is counted below.

@@ -1,9 +1,9 @@
 //! Plots as SVG: horizontal bars, and lines over counts.
 //!
-//! The writer is our own because the crates looked at draw on bitmaps as well and bring fonts for it
-//! (plotters), or start a browser or a JavaScript engine (charming, plotly), and none of them writes what
-//! these plots need: colours by `prefers-color-scheme`, and a title and a description for screen readers.
-//! Text is left to the reader's own font, so room for it is estimated, generously.
+//! The writer is our own. The crates that we looked at bring fonts for bitmaps (plotters), or
+//! start a browser or a JavaScript engine (charming, plotly). None of them writes what these plots
+//! need: colours by `prefers-color-scheme`, and a title and a description for screen readers. Text
+//! has the reader's own font, so its width is estimated generously.
 //!
 //! Deliberately absent: scripts, resources from elsewhere, and whatever is measured.
 
@@ -27,7 +27,7 @@ const TEXT_SIZE: f64 = 13.0;
 /// Where titles end and legends begin.
 const HEAD: f64 = 44.0;
 const LEGEND: f64 = 28.0;
-/// Below a plot: numbers of its axis, and what they are.
+/// Below a plot: the numbers of its axis, and their unit.
 const FOOT: f64 = 52.0;
 /// Widths of letters are a matter of the reader's font; few are wider than this share of their size.
 const LETTER: f64 = 0.58;

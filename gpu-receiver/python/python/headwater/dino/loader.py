@@ -49,14 +49,14 @@ class DINODataLoader:
         device_id: GPU that batches are handed out on, or a device by its name. On a machine without GPUs
             batches stay on the CPU.
         steps_per_epoch: length of an epoch; datasets begin again as often as needed. Without it an epoch has
-            each sample once, as far as batches are full.
+            each sample once, except those that do not fill a batch.
         resume: begin at the newest checkpoint of `config.checkpoint_dir`, if there is one.
         storage, workers: addresses of the two tiers, as `headwater.Loader` takes them. Without them, their
             variables, $HEADWATER_CONFIG and `headwater.toml`, services for the shards are started here.
-        options: other keywords of `headwater.Loader`, which go before `config`.
+        options: other keywords of `headwater.Loader`; they override `config`.
 
-    Rank and number of ranks are those of torch.distributed where it is initialised, else the launcher's.
-    `loader` is the `headwater.Loader`. Raises what that one raises.
+    Rank and number of ranks come from torch.distributed if it is initialised, and otherwise from the launcher.
+    `loader` is the `headwater.Loader`. Raises the same errors as that class.
     """
 
     def __init__(

@@ -5,7 +5,7 @@
     env = slurm_init()
     verify_interconnect()
 
-Imports PyTorch when a function is called, and not before. No GPU is needed.
+PyTorch is imported only when a function is called. No GPU is needed.
 """
 
 from .interconnect import Interconnect, verify_interconnect

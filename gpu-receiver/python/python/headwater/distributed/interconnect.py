@@ -47,7 +47,7 @@ def verify_interconnect(
             and none with another backend.
         group: of torch.distributed; all ranks by default.
 
-    Rank 0 of the group warns where the verdict is not "ok".
+    Rank 0 of the group warns if the verdict is not "ok".
     """
     from torch import distributed
 

@@ -44,8 +44,8 @@ def slurm_init(
         force_topology: "nvl72" or "pcie"; by default the ranks determine it together.
         timeout_s: longest wait for the other ranks, at the start and in a collective.
 
-    Variables that are set are never changed. Raises `ConfigError` where the launcher's variables do not say
-    the rank, or torch.distributed was initialised by somebody else, and `HeadwaterError` where ranks do not come.
+    Variables that are set are never changed. Raises `ConfigError` if the launcher's variables do not give the
+    rank, or if other code has initialised torch.distributed. Raises `HeadwaterError` if ranks do not join in time.
     """
     global _started
     forced = topologies.checked(force_topology)

@@ -26,7 +26,7 @@ class Child:
     def __init__(self, arguments: Sequence[str], config: str):
         """Starts it.
 
-        Raises `WorkerError` where there is no program on this host, or it cannot be started.
+        Raises `WorkerError` if this host does not have the program, or it cannot be started.
         """
         path = program()
         if path is None:
@@ -60,7 +60,7 @@ class Child:
         return self._process.pid
 
     def address(self) -> Optional[str]:
-        """Waits until it listens, and says where; None if it ends before."""
+        """Waits until it listens. Returns its address, or None if it ends before."""
         assert self._process.stdout is not None
         for line in self._process.stdout:
             if line.startswith(_METRICS):
@@ -70,7 +70,7 @@ class Child:
         return None
 
     def end(self) -> str:
-        """Waits for its end, and says why it ended."""
+        """Waits for its end. Returns the reason."""
         assert self._process.stdout is not None
         for _ in self._process.stdout:
             pass
@@ -99,7 +99,7 @@ class Child:
 
 
 def _environment() -> dict[str, str]:
-    """Without variables of the configuration: they count where the service was started."""
+    """The environment without configuration variables: those of the process that started the service count."""
 
     def sets_a_key(name: str) -> bool:
         return name.startswith("HEADWATER_") and ("__" in name or name in ("HEADWATER_DATASET", "HEADWATER_CONFIG"))

@@ -29,7 +29,7 @@ class Directory:
         return self._plan
 
     async def announce(self, name: str, member: Any, entry: Entry) -> None:
-        """Takes a member's news; it is listed until its process ends."""
+        """Takes a member's news. The member is listed until its process ends."""
         known = self._members.get(name)
         if known is not None and known.life == entry.life:
             # Calls may overtake each other.
@@ -43,7 +43,7 @@ class Directory:
         self._changed()
 
     async def view(self, seen: tuple[str, int]) -> View:
-        """The members; waits for a change, for a while, if `seen` is how they are."""
+        """The members. If `seen` is the current state, waits a while for a change."""
         if tuple(seen) == (self._id, self._turn):
             change = asyncio.get_running_loop().create_future()
             self._asking.append(change)

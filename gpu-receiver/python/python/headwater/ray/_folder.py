@@ -15,7 +15,7 @@ _LOCK = "lock"
 
 
 class Folder:
-    """A folder of this process, removed with it; one whose process was killed is removed by the next one."""
+    """A folder that is removed at the end of this process. If the process is killed, the next process removes it."""
 
     def __init__(self) -> None:
         start = f"headwater-ray-{os.geteuid()}-"
@@ -28,7 +28,7 @@ class Folder:
         self.remove = weakref.finalize(self, _remove, self.path, lock, os.getpid())
 
     def write(self, name: str, text: str) -> Path:
-        """Writes a file, whole at once: others read it meanwhile."""
+        """Writes a file atomically, because others read it meanwhile."""
         new = self.path / f".{name}"
         with open(os.open(new, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600), "w") as file:
             file.write(text)
@@ -39,7 +39,7 @@ class Folder:
         return f"{_LISTS}{self.path / name}"
 
     def write_list(self, name: str, addresses: list[str]) -> bool:
-        """Writes a list of addresses, and says whether it did: an empty one leaves the file as it is."""
+        """Writes a list of addresses and returns whether it did. An empty list leaves the file as it is."""
         if addresses:
             self.write(name, "".join(f"{address}\n" for address in addresses))
         return bool(addresses)

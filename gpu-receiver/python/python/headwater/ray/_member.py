@@ -45,11 +45,11 @@ class Member:
         News(service, self._on_view, self._on_end).start()
 
     def stay(self) -> None:
-        """Never returns: a call fails when this process is lost. Further calls wait, and fail as well."""
+        """Never returns. The call fails when this process is lost; so do further calls."""
         threading.Event().wait()
 
     def leave(self) -> None:
-        """Ends the program, after it has finished what it was asked for; it is not started again."""
+        """Ends the program after it has answered its open requests. It is not started again."""
         self._stop()
 
     def child(self) -> Optional[int]:
@@ -75,7 +75,7 @@ class Member:
             self._stopping.wait(pause)
 
     def _run_once(self, plan: Plan) -> tuple[bool, str]:
-        """Runs the program to its end. Whether it has listened, and why it ended."""
+        """Runs the program to its end. Returns whether it has listened, and why it ended."""
         try:
             with self._lock:
                 if self._stopping.is_set():
@@ -91,7 +91,7 @@ class Member:
         return address is not None, trouble
 
     def _reachable(self, address: Optional[str]) -> Optional[str]:
-        """An address as other nodes see it: all of this node's addresses are one of them."""
+        """An address as other nodes see it: "all addresses" becomes this node's own."""
         host, _, port = (address or "").rpartition(":")
         return f"{self._host}:{port}" if host in ("0.0.0.0", "[::]") else address
 
@@ -110,7 +110,7 @@ class Member:
             self._announce()
 
     def _announce(self) -> None:
-        """Tells the directory; what is lost on the way is told again with the next view."""
+        """Tells the directory. If a message is lost, it is repeated with the next view."""
         try:
             directory(self._service).announce.remote(self._name, self._self, self._entry)
         except ConfigError:

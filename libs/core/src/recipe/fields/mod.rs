@@ -1,4 +1,4 @@
-//! Sibling fields: what a batch has of a sample beside its image and its label.
+//! Sibling fields: parts of a sample in the batch, in addition to its image and its label.
 
 mod tensors;
 mod validate;
@@ -11,24 +11,24 @@ use crate::Dtype;
 
 pub use tensors::FieldTensor;
 
-/// Most bytes of a text or of bytes where nothing else is asked for.
+/// Default maximum of the bytes of a text, or of bytes.
 pub const FIELD_BYTES_MAX: u32 = 4096;
 
-/// One sibling field: where it is read from, what it holds, and how the batch names it.
+/// One sibling field: its source, its content, and its name in the batch.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "Map<String, Value>")]
 pub struct FieldSpec {
     /// Name of the tensor, an identifier; an attribute of the batch in Python.
     pub name: String,
-    /// Field of the sample, `|` between alternatives, as `receiver.image_field` has it. Where it is left
-    /// out, the name.
+    /// Field of the sample, `|` between alternatives, as in `receiver.image_field`. Default: the
+    /// name.
     pub field: String,
     /// What the field holds.
     #[serde(flatten)]
     pub kind: FieldKind,
 }
 
-/// What a field holds, and the tensors that a batch of `B` samples gets of it.
+/// Content of a field, and its tensors in a batch of `B` samples.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum FieldKind {
@@ -76,7 +76,7 @@ pub enum FieldKind {
     },
     /// Bytes as they are: `u8[B, bytes_max]`, zero after them, and `NAME_sizes`, `i64[B]`.
     Bytes {
-        /// Most bytes; a longer field is a bad sample.
+        /// Maximum bytes; a longer field is a bad sample.
         #[serde(default = "bytes_max_default")]
         bytes_max: u32,
         /// Cuts a longer field instead.
@@ -85,7 +85,7 @@ pub enum FieldKind {
     },
     /// Text in UTF-8, as [`FieldKind::Bytes`].
     Text {
-        /// Most bytes; a longer text is a bad sample.
+        /// Maximum bytes; a longer text is a bad sample.
         #[serde(default = "bytes_max_default")]
         bytes_max: u32,
         /// Cuts a longer text instead, between two characters.
@@ -99,7 +99,7 @@ pub enum FieldKind {
     Tokens(TokensSpec),
 }
 
-/// A value within a JSON document, and what it is delivered as.
+/// A value within a JSON document, and the type in which it is delivered.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct JsonSpec {
@@ -114,7 +114,7 @@ pub struct JsonSpec {
     /// Shape of an array.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shape: Option<Vec<u32>>,
-    /// Most bytes of a text; a longer one is a bad sample.
+    /// Maximum bytes of a text; a longer one is a bad sample.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bytes_max: Option<u32>,
     /// Cuts a longer text instead, between two characters.
@@ -145,7 +145,7 @@ pub struct TokensSpec {
     /// Path of the `tokenizer.json` on the receiver's host; workers know the file by `sha256`.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub tokenizer: String,
-    /// SHA-256 of that file, in hexadecimal digits; the receiver writes it where it is left out.
+    /// SHA-256 of that file, in hexadecimal digits. The receiver writes it if it is left out.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub sha256: String,
     /// Ids of each sample: longer texts are cut, shorter ones padded.
@@ -153,7 +153,7 @@ pub struct TokensSpec {
     /// `i64` or `i32`.
     #[serde(default = "i64_default")]
     pub dtype: Dtype,
-    /// Type of the mask, 1 where an id is of the text and 0 where it is padding: `bool`, `u8` or `i64`.
+    /// Type of the mask: `bool`, `u8` or `i64`. It is 1 for ids of the text and 0 for padding.
     #[serde(default = "bool_default")]
     pub mask_dtype: Dtype,
     /// The id of padding. Without it the file's own, else 0.
@@ -162,7 +162,7 @@ pub struct TokensSpec {
     /// Whether the file's special tokens are added, as `[CLS]` and `[SEP]`.
     #[serde(default = "yes")]
     pub special_tokens: bool,
-    /// Most bytes of a text; a longer one is a bad sample.
+    /// Maximum bytes of a text; a longer one is a bad sample.
     #[serde(default = "bytes_max_default")]
     pub bytes_max: u32,
 }
@@ -228,7 +228,8 @@ impl FieldSpec {
         )
     }
 
-    /// Most bytes of a field that differs in size from sample to sample; its tensor has so many for each.
+    /// Maximum bytes of a field whose size differs between samples. Its tensor has this number of
+    /// bytes for each sample.
     #[must_use]
     pub fn bytes_max(&self) -> Option<u32> {
         match &self.kind {
@@ -252,8 +253,8 @@ impl FieldSpec {
 // === impl Recipe ===
 
 impl Recipe {
-    /// The fields that a worker reads beside a sample's image and label, `|` between alternatives: each
-    /// once, in the order in which the recipe names them first.
+    /// The fields that a worker reads in addition to a sample's image and label, `|` between
+    /// alternatives: each once, in the order of their first mention in the recipe.
     #[must_use]
     pub fn sibling_fields(&self) -> Vec<&str> {
         let mut names: Vec<&str> = Vec::new();

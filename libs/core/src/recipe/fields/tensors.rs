@@ -23,7 +23,7 @@ impl FieldTensor {
         Self { name: name.to_owned(), dtype, views: 1, row_shape }
     }
 
-    /// Bytes of one row; none where they are more than 64 bits count.
+    /// Bytes of one row; `None` if the number does not fit 64 bits.
     #[must_use]
     pub fn row_bytes(&self) -> Option<u64> {
         let sides = self.row_shape.iter().map(|&side| u64::from(side));
@@ -34,7 +34,7 @@ impl FieldTensor {
 // === impl FieldSpec ===
 
 impl FieldSpec {
-    /// The tensors that the field becomes, in the order in which they lie in the slot.
+    /// The tensors of the field, in the order of the slot.
     #[must_use]
     pub fn tensors(&self) -> Vec<FieldTensor> {
         let name = self.name.as_str();
@@ -64,8 +64,8 @@ impl FieldSpec {
         }
     }
 
-    /// All names that a batch has for it: those of its tensors, and where it differs in size those under which
-    /// Python has it without padding.
+    /// All names of the field in a batch: those of its tensors and, if its size differs between
+    /// samples, those under which Python has it without padding.
     #[must_use]
     pub fn names(&self) -> Vec<String> {
         let tensors = self.tensors().into_iter().map(|tensor| tensor.name);
@@ -104,7 +104,7 @@ impl JsonSpec {
 // === impl Recipe ===
 
 impl Recipe {
-    /// The tensors of all fields, in the order in which they lie in the slot.
+    /// The tensors of all fields, in the order of the slot.
     pub fn field_tensors(&self) -> impl Iterator<Item = FieldTensor> {
         self.fields.iter().flat_map(FieldSpec::tensors)
     }

@@ -15,7 +15,7 @@ const AXES_MAX: usize = 16;
 /// Longest path within a JSON document, and longest name of a field or an array, in bytes.
 const NAME_BYTES_MAX: usize = 256;
 
-/// What a batch has in Python beside its tensors.
+/// Names that a batch has in Python in addition to its tensors.
 const TAKEN: [&str; 29] = [
     Layout::LABELS,
     RawSpec::BYTES,

@@ -54,7 +54,8 @@ impl AliasTable {
                 low.push(tall);
             }
         }
-        // What remains is full but for rounding. A number of weight zero stays out of it.
+        // The remaining columns are full, except for rounding. A number of weight zero is not
+        // among them.
         let heaviest = weights.iter().position(|&weight| weight == largest).unwrap_or(0);
         for number in low.into_iter().chain(high) {
             let number = number as usize;

@@ -38,7 +38,7 @@ pub enum ListError {
         /// Each dataset with its number of samples.
         datasets: String,
     },
-    /// The groups do not go with the list.
+    /// The groups do not fit the list.
     #[error("the groups have {groups}, and the list has {list}: give one group for each number")]
     GroupsShape {
         /// Rows and columns of the groups.

@@ -1,8 +1,8 @@
 //! Batches of one group each.
 //!
-//! The row is gone through once. Each group has a batch that is open; a number goes to the batch of its
-//! group, and a batch that is full comes next. What is open at the end comes after all full batches, the
-//! largest first, and of equal ones the one of the smaller group.
+//! The row is gone through once. Each group has a batch that is open; a number goes to the batch of its group, and a
+//! batch that is full comes next. Batches that are still open at the end come after all full ones: the largest first
+//! and, between equal ones, the smaller group first.
 
 use std::collections::BTreeMap;
 

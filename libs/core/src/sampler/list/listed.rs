@@ -10,7 +10,7 @@ use crate::sampler::config::{EpochEnd, SamplerConfig};
 use crate::sampler::stream;
 use crate::{Manifest, SampleRef};
 
-/// Arranged rows kept at hand: batches in flight may lie on both sides of the end of an epoch.
+/// Arranged rows that are kept: batches in flight may be on both sides of the end of an epoch.
 const ARRANGED_KEPT: usize = 2;
 
 /// Positions that are looked at for shards that come next. A list may stay in few shards for long, and each
@@ -127,7 +127,7 @@ impl Listed {
         }
     }
 
-    /// The group of the sample at a position of an epoch; none where the list has no groups.
+    /// The group of the sample at a position of an epoch; `None` if the list has no groups.
     pub(in super::super) fn group(&mut self, epoch: u32, position: u64) -> Option<u32> {
         let list = Arc::clone(&self.list);
         let ListKind::Numbers { groups: Some(groups), .. } = &list.kind else { return None };
