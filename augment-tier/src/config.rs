@@ -1,5 +1,6 @@
 //! Configuration of an augment worker: `[augment]` in `headwater.toml`.
 
+mod cpus;
 mod defaults;
 
 use std::num::NonZeroUsize;
@@ -89,6 +90,10 @@ pub struct AugmentConfig {
     #[key(unit = "threads")]
     pub threads: usize,
     /// What renders: `cpu`; `cuda`: only a GPU; `auto`: a GPU if there is one. The bytes are the
+    /// Cores that the worker's threads run on: a list such as `0-7,16`, as `taskset` takes it; `auto`: those of
+    /// the NUMA node of the GPU that renders, or else of the NIC; empty: all that the process may use. A list
+    /// is cut to those that the scheduler allows. The worker's memory is then on the same node.
+    pub cpus: String,
     /// same.
     pub backend: BackendChoice,
     /// Number of the GPU.
@@ -266,6 +271,7 @@ impl AugmentConfig {
         }
         self.link_kinds()?;
         if !self.decoded_cache.is_empty() {
+        self.wanted_cores()?;
             let cache = DecodedCache::config(&self.decoded_cache, self.decoded_cache_keep());
             cache.validate().map_err(AugmentError::DecodedCache)?;
         }
