@@ -116,7 +116,7 @@ pub struct ReceiverConfig {
     /// Numbers of the users whose workers the `shm` link admits, in addition to this process's own
     /// and root.
     pub shm_allow_uids: Vec<u32>,
-    /// Asks for huge pages for slots.
+    /// Puts slots in huge pages, as far as the kernel has them; a log line says how far.
     pub huge_pages: bool,
     /// Trials of this host that want the same batches share one copy: a separate process makes them
     /// once, and each trial maps them read-only. A trial that wants other batches makes its own.
