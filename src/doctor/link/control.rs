@@ -12,9 +12,9 @@ use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, Buf
 use super::{PART_BYTES, PARTS_AT_ONCE, SLOT};
 
 /// Version of these messages.
-pub(super) const VERSION: u32 = 3;
-/// Longest line.
-const LINE_MAX_BYTES: u64 = 64 << 10;
+pub(super) const VERSION: u32 = 4;
+/// Longest line: some addresses of UCX, of 64 KiB at most, whose bytes stand there as numbers.
+const LINE_MAX_BYTES: u64 = 1 << 20;
 /// Longest silence of the other side; a round of parts takes far less.
 pub(super) const PATIENCE: Duration = Duration::from_secs(60);
 /// Most parts of one round.

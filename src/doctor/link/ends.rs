@@ -73,7 +73,11 @@ async fn open_one(
         },
         // Where the control connection came in, data can too.
         tcp: TcpListen { bind: SocketAddr::new(local, 0), ..TcpListen::default() },
-        ucx: UcxListen { rdma_only: !chosen, ..UcxListen::default() },
+        ucx: UcxListen {
+            rdma_only: !chosen,
+            devices: receiver.ucx_devices(),
+            ..UcxListen::default()
+        },
         rdma: RdmaListen { port, slots_bytes, ..RdmaListen::default() },
         ..ListenChoices::default()
     };
@@ -98,7 +102,11 @@ pub(super) async fn connect(
     let choices = ConnectChoices {
         shm: ShmConnect { allow_uids: augment.shm_allow_uids.clone(), ..ShmConnect::default() },
         tcp: TcpConnect { staging_buffers, ..TcpConnect::default() },
-        ucx: UcxConnect { staging_buffers, ..UcxConnect::default() },
+        ucx: UcxConnect {
+            staging_buffers,
+            devices: augment.ucx_devices(),
+            ..UcxConnect::default()
+        },
         rdma: RdmaConnect {
             port: augment.rdma_port(),
             staging_buffers,
