@@ -57,7 +57,8 @@ pub(super) struct Rates {
     pub(super) rdma: Option<f64>,
 }
 
-/// A link and how to connect to it.
+/// A link and how to connect to it. The `rdma` link is offered several times, to be measured with other numbers of
+/// queue pairs each time.
 #[derive(Debug, Deserialize, Serialize)]
 pub(super) struct Offered {
     kind: String,
@@ -73,7 +74,7 @@ pub(super) enum Ask {
     Round(Round),
     /// What a connecting link says to the other end of it; an [`Answered`] comes back.
     Link {
-        /// Which of the offered links, by its place in the list.
+        /// Which of the offers, by its place in the list.
         link: usize,
         request: Vec<u8>,
     },
@@ -86,7 +87,7 @@ pub(super) struct Answered(pub(super) Vec<u8>);
 /// Parts that the serving side is to expect.
 #[derive(Clone, Copy, Debug, Deserialize, Serialize)]
 pub(super) struct Round {
-    /// Which of the offered links, by its place in the list.
+    /// Which of the offers, by its place in the list.
     pub(super) link: usize,
     pub(super) first_lease: u64,
     pub(super) parts: u64,
