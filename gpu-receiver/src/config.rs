@@ -239,9 +239,9 @@ pub struct ReceiverConfig {
     /// Threads of the receiver; they only move bytes and messages.
     #[key(unit = "threads")]
     pub threads: u32,
-    /// Cores that these threads run on: a list such as `0-7,16`, as `taskset` takes it; `auto`: those of the
-    /// NUMA node of the rank's GPU, or else of its NIC; empty: as the trainer's thread. A list is cut to those
-    /// that the scheduler allows. Slots are then on the same node. The trainer's threads are left alone.
+    /// Cores that these threads run on: a list such as `0-7,16`, as `taskset` takes it; `auto`: those of the NUMA
+    /// node of the rank's GPU, or else of its NIC; empty: as the trainer's thread. A list is cut to those that the
+    /// scheduler allows. Slots are then on the same node. The trainer's threads stay where they are.
     pub cpus: String,
     /// How this receiver shows who it is; `[security]` in the file.
     #[serde(skip)]
