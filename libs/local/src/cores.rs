@@ -26,7 +26,7 @@ impl Room {
     /// That on this thread's `cores`, where so many ranks of the job are on this host.
     pub(crate) fn on(cores: &Cores, ranks: u32) -> Self {
         let usable = available_parallelism().map_or(1, NonZeroUsize::get);
-        let allowed = if cores.len() == 0 { usable } else { cores.len() };
+        let allowed = if cores.is_empty() { usable } else { cores.len() };
         Self::of(usable, allowed, cores_of_job().unwrap_or(allowed), ranks)
     }
 
@@ -54,7 +54,7 @@ impl Room {
 fn cores_of_job() -> Option<usize> {
     let groups = fs::read_to_string(OWN_CGROUPS).unwrap_or_default();
     let read = |path: &Path| Cores::try_from(fs::read_to_string(path).ok()?).ok();
-    let known = |cores: &Cores| cores.len() > 0;
+    let known = |cores: &Cores| !cores.is_empty();
     let found = files_of(&groups).iter().find_map(|path| read(path).filter(known));
     found.or_else(|| read(Path::new(ONLINE))).map(|cores| cores.len())
 }
