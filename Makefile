@@ -10,12 +10,15 @@ SOAK_SECONDS ?= 1800
 FUZZ_SECONDS ?= 300
 CARGO := cargo
 BIN = $(or $(CARGO_TARGET_DIR),target)/release/headwater
+# Without formats and object stores that a first run does not need; see docs/benchmarks/build.md.
+FIRST = $(or $(CARGO_TARGET_DIR),target)/first/headwater
 
 .PHONY: run test test-arm test-page test-ray test-wheel soak simulate fuzz sanitize test-k8s test-rdma lint wheel bench build clean system
 
-run: build
+run: system
+	$(CARGO) build --profile first --no-default-features --bin headwater
 	mkdir -p out
-	$(BIN) run --processes --workers 2 \
+	$(FIRST) run --processes --workers 2 \
 	    --dataset 'photos=tests/data/photos/photos-{000000..000003}.tar' \
 	    --set storage.index_dir=out/index \
 	    --contact-sheet out/contact_sheet.png

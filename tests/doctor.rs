@@ -103,10 +103,10 @@ fn a_roce_server_is_told_what_stands_in_its_way() {
     let env = [("NCCL_IB_DISABLE", "1"), ("NCCL_IB_HCA", "mlx5_0")];
     let said = recorded(trees::ROCE, &env, &["--set", "receiver.huge_pages=true"]);
     assert_eq!(said.code, Some(1));
-    assert!(said.stderr.contains("headwater: 3 of "), "{}", said.stderr);
-    assert_eq!(said.wrong(), ["locked memory", "huge pages", "NCCL_IB_DISABLE"]);
+    assert!(said.stderr.contains("headwater: 2 of "), "{}", said.stderr);
+    assert_eq!(said.wrong(), ["locked memory", "NCCL_IB_DISABLE"]);
     said.has("locked memory", "wrong", "8 MB");
-    said.has("huge pages", "wrong", "`never`");
+    said.has("huge pages", "ok", "`never` for slots, given on request");
     said.has("open files", "ok", "1024");
     said.has("rdma mlx5_0 port 1", "ok", "4 GIDs, best 3 0000:");
     said.has("rdma mlx5_1 port 1", "absent", "DOWN");
@@ -115,6 +115,33 @@ fn a_roce_server_is_told_what_stands_in_its_way() {
     said.has("gpu peer memory", "ok", "dmabuf");
     said.has("processor", "ok", "avx2 kernels");
     said.has("NCCL_IB_HCA", "ok", "mlx5_0");
+}
+
+#[test]
+fn huge_pages_that_no_policy_gives_take_a_kernel_that_gives_them_on_request() {
+    let asked = ["--set", "receiver.huge_pages=true"];
+    let old = trees::ROCE.replace("osrelease = 6.8.0", "osrelease = 5.15.0");
+    recorded(&old, &[], &asked).has("huge pages", "wrong", "`never` for slots, not given");
+    recorded(&old, &[], &[]).has("huge pages", "ok", "huge_pages is off");
+    let denied = trees::ROCE.replace("[never] deny", "never [deny]");
+    recorded(&denied, &[], &asked).has("huge pages", "wrong", "`deny`");
+}
+
+/// The card is on NUMA node 1, and GPU 1 on node 0.
+#[test]
+fn cores_near_a_device_are_shown() {
+    let said = |settings: &[&str]| {
+        let flags = settings.iter().flat_map(|setting| ["--set", setting]).collect::<Vec<_>>();
+        recorded(trees::ROCE, &[], &flags)
+    };
+    let all = said(&["augment.cpus=auto", "receiver.cpus=auto", "augment.backend=cpu"]);
+    all.has("cores of a worker", "ok", "64-127");
+    all.has("cores of a receiver", "ok", "64-127");
+    let gpu = said(&["receiver.cpus=auto", "receiver.device=cuda:1"]);
+    gpu.has("cores of a receiver", "ok", "0-63");
+    assert!(!gpu.checks().contains(&"cores of a worker"), "nobody asked");
+    let unknown = said(&["augment.cpus=auto", "augment.rdma_device=mlx5_9", "augment.backend=cpu"]);
+    unknown.has("cores of a worker", "wrong", "no RDMA device mlx5_9");
 }
 
 #[test]

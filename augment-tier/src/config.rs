@@ -1,5 +1,6 @@
 //! Configuration of an augment worker: `[augment]` in `headwater.toml`.
 
+mod cpus;
 mod defaults;
 
 use std::num::NonZeroUsize;
@@ -11,6 +12,7 @@ use headwater_cache::CacheLevel;
 use headwater_config_derive::Keys;
 use headwater_cuda::CubinCache;
 use headwater_interpreter::{Settings, Trusted};
+use headwater_inventory::Machine;
 use headwater_storage_client::{LocalFiles, StorageClientConfig, StorageClientError};
 use headwater_transport::LinkKind;
 use headwater_transport::rdma::{QUEUE_PAIRS_MAX, RdmaPort};
@@ -88,6 +90,10 @@ pub struct AugmentConfig {
     /// Threads that render; 0: one per core.
     #[key(unit = "threads")]
     pub threads: usize,
+    /// Cores that the worker's threads run on: a list such as `0-7,16`, as `taskset` takes it; `auto`: those of
+    /// the NUMA node of the GPU that renders, or else of the NIC; empty: all that the process may use. A list
+    /// is cut to those that the scheduler allows. The worker's memory is then on the same node.
+    pub cpus: String,
     /// What renders: `cpu`; `cuda`: only a GPU; `auto`: a GPU if there is one. The bytes are the
     /// same.
     pub backend: BackendChoice,
@@ -265,6 +271,7 @@ impl AugmentConfig {
             return Err(AugmentError::Config { key, value, rule: "must be from -1 to 255".into() });
         }
         self.link_kinds()?;
+        self.wanted_cores()?;
         if !self.decoded_cache.is_empty() {
             let cache = DecodedCache::config(&self.decoded_cache, self.decoded_cache_keep());
             cache.validate().map_err(AugmentError::DecodedCache)?;
@@ -390,6 +397,13 @@ impl AugmentConfig {
             traffic_class: self.rdma_traffic_class,
             service_level: self.rdma_service_level,
         }
+    }
+
+    /// Ports of RDMA cards that the `ucx` link opens, as in `mlx5_0:1`: those of `rdma_device`. Empty: all, as it is
+    /// not known over which one a receiver can be reached.
+    #[must_use]
+    pub fn ucx_devices(&self) -> Vec<String> {
+        Machine::this().usable_port_names(&self.rdma_device)
     }
 
     pub(crate) fn decoded_cache_keep(&self) -> Duration {

@@ -1,5 +1,10 @@
 //! The tokenizers that this worker has: files named in its configuration, known by their SHA-256.
 
+#[cfg(not(feature = "tokenizers"))]
+mod absent;
+#[cfg(feature = "tokenizers")]
+mod hugging_face;
+
 use std::fmt;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -7,11 +12,11 @@ use std::sync::Arc;
 
 use headwater_core::recipe::TokensSpec;
 use sha2::{Digest as _, Sha256};
-use tokenizers::{
-    PaddingDirection, PaddingParams, PaddingStrategy, PostProcessor as _, Tokenizer,
-    TruncationDirection, TruncationParams,
-};
 
+#[cfg(not(feature = "tokenizers"))]
+use self::absent::Encoder;
+#[cfg(feature = "tokenizers")]
+use self::hugging_face::Encoder;
 use crate::error::AugmentError;
 
 /// Maximum bytes of a `tokenizer.json`. Those of large multilingual models have 35 MB.
@@ -26,13 +31,13 @@ pub struct Tokenizers {
 struct TokenizerFile {
     path: PathBuf,
     sha256: String,
-    tokenizer: Tokenizer,
+    encoder: Encoder,
 }
 
 /// A tokenizer with the length of one field.
 #[derive(Clone)]
 pub(crate) struct FieldTokenizer {
-    tokenizer: Arc<Tokenizer>,
+    encoder: Arc<Encoder>,
     special_tokens: bool,
     bytes_max: usize,
 }
@@ -75,10 +80,11 @@ impl Tokenizers {
                  does not have: name its tokenizer.json in augment.tokenizers; there are {known}"
             ));
         };
-        let tokenizer = of_length(&file.tokenizer, spec)
-            .map_err(|error| format!("field `{name}`, length {}: {error}", spec.length))?;
+        let encoder = file.encoder.of_length(spec);
+        let encoder =
+            encoder.map_err(|error| format!("field `{name}`, length {}: {error}", spec.length))?;
         let (special_tokens, bytes_max) = (spec.special_tokens, spec.bytes_max as usize);
-        Ok(FieldTokenizer { tokenizer: Arc::new(tokenizer), special_tokens, bytes_max })
+        Ok(FieldTokenizer { encoder: Arc::new(encoder), special_tokens, bytes_max })
     }
 }
 
@@ -86,33 +92,6 @@ impl fmt::Debug for Tokenizers {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_list().entries(self.files.iter().map(|file| &file.path)).finish()
     }
-}
-
-/// The same tokenizer, which cuts and pads to a field's length. Sides and id of padding are the file's where
-/// neither file nor recipe says otherwise on the right, with 0.
-fn of_length(file: &Tokenizer, spec: &TokensSpec) -> Result<Tokenizer, tokenizers::Error> {
-    let mut tokenizer = file.clone();
-    let length = spec.length as usize;
-    let own = file.get_padding();
-    let padding = PaddingParams {
-        strategy: PaddingStrategy::Fixed(length),
-        direction: own.map_or(PaddingDirection::Right, |own| own.direction),
-        pad_to_multiple_of: None,
-        pad_id: spec.pad_id.unwrap_or_else(|| own.map_or(0, |own| own.pad_id)),
-        pad_type_id: 0,
-        pad_token: own.map(|own| own.pad_token.clone()).unwrap_or_default(),
-    };
-    let direction = file.get_truncation().map_or(TruncationDirection::Right, |own| own.direction);
-    let truncation = TruncationParams { max_length: length, direction, ..Default::default() };
-    tokenizer.with_padding(Some(padding));
-    let special = tokenizer.get_post_processor().map_or(0, |own| own.added_tokens(false));
-    if length < special {
-        let rule =
-            format!("its special tokens need a length of {special}, and the field has {length}");
-        return Err(rule.into());
-    }
-    tokenizer.with_truncation(Some(truncation))?;
-    Ok(tokenizer)
 }
 
 // === impl TokenizerFile ===
@@ -125,14 +104,12 @@ impl TokenizerFile {
             return Err(format!("has {bytes} bytes, more than {FILE_BYTES_MAX}"));
         }
         let bytes = std::fs::read(path).map_err(said)?;
-        let tokenizer = Tokenizer::from_bytes(&bytes).map_err(|error| {
-            format!("is no tokenizer.json of Hugging Face's tokenizers: {error}")
-        })?;
+        let encoder = Encoder::from_file(&bytes)?;
         let mut sha256 = String::new();
         for byte in Sha256::digest(&bytes) {
             let _ = write!(sha256, "{byte:02x}");
         }
-        Ok(Self { path: path.to_owned(), sha256, tokenizer })
+        Ok(Self { path: path.to_owned(), sha256, encoder })
     }
 }
 
@@ -156,10 +133,7 @@ impl FieldTokenizer {
                 "the text has {bytes} bytes, more than {most}: raise its bytes_max"
             ));
         }
-        let encoded = self.tokenizer.encode(text, self.special_tokens);
-        let encoded =
-            encoded.map_err(|error| format!("the tokenizer refuses the text: {error}"))?;
-        Ok((encoded.get_ids().to_vec(), encoded.get_attention_mask().to_vec()))
+        self.encoder.encode(text, self.special_tokens)
     }
 }
 

@@ -1,5 +1,6 @@
 //! Configuration of a receiver: `[receiver]` in `headwater.toml`.
 
+mod cpus;
 mod device;
 mod drawn;
 mod order;
@@ -23,6 +24,7 @@ use serde::{Deserialize, Serialize};
 use crate::checkpoint::CheckpointFolder;
 use crate::error::ReceiverError;
 
+pub(crate) use cpus::{keep_to, on_cores};
 pub use device::{Device, GpuDirect};
 pub use resume::Resume;
 
@@ -114,7 +116,7 @@ pub struct ReceiverConfig {
     /// Numbers of the users whose workers the `shm` link admits, in addition to this process's own
     /// and root.
     pub shm_allow_uids: Vec<u32>,
-    /// Asks for huge pages for slots.
+    /// Puts slots in huge pages, as far as the kernel has them; a log line says how far.
     pub huge_pages: bool,
     /// Trials of this host that want the same batches share one copy: a separate process makes them
     /// once, and each trial maps them read-only. A trial that wants other batches makes its own.
@@ -237,6 +239,10 @@ pub struct ReceiverConfig {
     /// Threads of the receiver; they only move bytes and messages.
     #[key(unit = "threads")]
     pub threads: u32,
+    /// Cores that these threads run on: a list such as `0-7,16`, as `taskset` takes it; `auto`: those of the NUMA
+    /// node of the rank's GPU, or else of its NIC; empty: as the trainer's thread. A list is cut to those that the
+    /// scheduler allows. Slots are then on the same node. The trainer's threads stay where they are.
+    pub cpus: String,
     /// How this receiver shows who it is; `[security]` in the file.
     #[serde(skip)]
     pub security: AccessConfig,
@@ -321,6 +327,7 @@ impl Default for ReceiverConfig {
             epochs: 0,
             prefetch_next_epoch: true,
             threads: 2,
+            cpus: String::new(),
             security: AccessConfig::default(),
         }
     }
@@ -387,6 +394,7 @@ impl ReceiverConfig {
             return wrong("image_field", "\"\"".into(), "name the field of the image");
         }
         self.check_rdma()?;
+        self.wanted_cores()?;
         if let Some(masks) = &self.masks {
             masks.validate()?;
         }

@@ -134,7 +134,7 @@ fn choices(
         },
         tcp: TcpListen { bind, advertise_host, tls, ..Default::default() },
         rdma: RdmaListen { port: config.rdma_port(), slots_bytes, ..Default::default() },
-        ucx: UcxListen { rdma_only, ..Default::default() },
+        ucx: UcxListen { rdma_only, devices: config.ucx_devices(), ..Default::default() },
     })
 }
 

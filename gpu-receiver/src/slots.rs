@@ -132,7 +132,26 @@ impl SlotPool {
             let slot = self.add()?;
             self.free.push(slot);
         }
+        if self.make.huge_pages {
+            self.tell_of_huge_pages();
+        }
         Ok(())
+    }
+
+    /// Says how much of the slots got huge pages, which the kernel may not have.
+    fn tell_of_huge_pages(&self) {
+        let wanted: u64 = self.slots.values().map(|slot| slot.memory.len_bytes()).sum();
+        let huge = self.slots.values().map(|slot| slot.memory.huge_bytes()).sum::<Option<u64>>();
+        match huge {
+            Some(huge) if huge >= wanted / 2 => {
+                tracing::info!(huge, bytes = wanted, "slots are in huge pages");
+            }
+            huge => tracing::warn!(
+                huge = huge.unwrap_or(0),
+                bytes = wanted,
+                "slots did not get the huge pages of receiver.huge_pages: see `headwater doctor`"
+            ),
+        }
     }
 
     fn add(&mut self) -> Result<SlotId, ReceiverError> {

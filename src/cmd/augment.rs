@@ -43,6 +43,8 @@ impl Flags {
 
 pub(crate) fn run(config: Config) -> Result<()> {
     let augment = config.augment_tier()?;
+    // Before any of its threads is started.
+    augment.keep_to_cpus()?;
     let _traces = start_traces(&config.telemetry, &Traced::tier("augment"));
     Serving::run(&config.telemetry, &Target::of("augment"), async |serving| {
         let listener = headwater_augment::bind(&augment).await?;

@@ -89,6 +89,9 @@ fn open_files(patient: &Patient<'_>, limits: &Limits) -> Option<Check> {
     })
 }
 
+/// First kernel that moves pages to huge ones when it is asked to (MADV_COLLAPSE), whatever its policy.
+const COLLAPSES_SINCE: (u32, u32) = (6, 1);
+
 /// Whether slots get huge pages if the configuration asks for them.
 fn huge_pages(patient: &Patient<'_>) -> Option<Check> {
     let receiver = &patient.config.receiver;
@@ -102,8 +105,15 @@ fn huge_pages(patient: &Patient<'_>) -> Option<Check> {
         true => (&pages.shared, "shmem_enabled", "advise"),
         false => (&pages.private, "enabled", "madvise"),
     };
-    let found = format!("policy `{policy}` for slots, {} reserved pages", pages.reserved);
-    if !matches!(policy.as_str(), "never" | "deny") {
+    let collapses =
+        patient.machine.kernel().is_some_and(|kernel| kernel.version >= COLLAPSES_SINCE);
+    let found = format!(
+        "policy `{policy}` for slots, {}given on request; {} reserved pages, which slots do not use",
+        if collapses && policy != "deny" { "" } else { "not " },
+        pages.reserved
+    );
+    let refused = policy == "deny" || (policy == "never" && !collapses);
+    if !refused {
         let used = if asked { "" } else { "; receiver.huge_pages is off" };
         return Some(Check::ok("huge pages", found + used));
     }

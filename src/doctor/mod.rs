@@ -3,6 +3,7 @@
 //! Each file judges one kind of thing from an inventory; nothing here is changed or repaired.
 
 mod check;
+mod cores;
 mod decoded;
 mod gpus;
 mod libraries;
@@ -51,6 +52,7 @@ pub(crate) struct Inventory {
 pub(crate) fn examine(patient: &Patient<'_>) -> Vec<Check> {
     let mut checks = vec![configuration(patient.config)];
     checks.extend(processor::checks(patient));
+    checks.extend(cores::checks(patient));
     checks.extend(memory::checks(patient));
     if patient.is_this {
         checks.extend(decoded::checks(patient));

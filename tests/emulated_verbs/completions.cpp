@@ -33,7 +33,8 @@ API ibv_cq* ibv_create_cq(ibv_context* context, int entries, void* with, ibv_com
                           int vector) {
     return call("ibv_create_cq", [&]() -> ibv_cq* {
         known<Context>(context);
-        if (entries < 1 || entries > COMPLETIONS_MAX || vector) return refuse<ibv_cq>(EINVAL);
+        if (entries < 1 || entries > COMPLETIONS_MAX) return refuse<ibv_cq>(EINVAL);
+        if (vector < 0 || vector >= context->num_comp_vectors) return refuse<ibv_cq>(EINVAL);
         if (channel) known<Channel>(channel)->refcnt++;
         static_cast<Context*>(context)->users++;
         Queue* made = make<Queue>();

@@ -147,6 +147,7 @@ API ibv_context* ibv_open_device(ibv_device* of) {
         Context* made = make<Context>();
         made->device = of;
         made->cmd_fd = -1;
+        made->num_comp_vectors = COMPLETION_VECTORS;
         made->async_fd = eventfd(0, EFD_SEMAPHORE | EFD_CLOEXEC);
         contexts.push_back(made);
         made->ops.poll_cq = poll_queue;

@@ -20,6 +20,7 @@ AT(ibv_context_ops, post_recv);
 SIZE(ibv_context);
 AT(ibv_context, ops);
 AT(ibv_context, async_fd);
+AT(ibv_context, num_comp_vectors);
 AT(ibv_context, abi_compat);
 SIZE(ibv_pd);
 SIZE(ibv_mr);

@@ -11,7 +11,7 @@
 namespace emulated {
 
 // Limits lower than any card's, so that programs meet them.
-const int QUEUE_ENTRIES_MAX = 128, COMPLETIONS_MAX = 1 << 16;
+const int QUEUE_ENTRIES_MAX = 128, COMPLETIONS_MAX = 1 << 16, COMPLETION_VECTORS = 3;
 const uint32_t MESSAGE_MAX_BYTES = 256 << 10;
 // Pairs of another host's or port's are not emulated: they are of port 1 and leave by this address.
 const int GID_INDEX = 1;

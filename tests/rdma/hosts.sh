@@ -1,9 +1,10 @@
 #!/bin/bash
 # hosts.sh A B - the first ten minutes on two hosts with RDMA cards: what each has, and what every link
-# between them does, in both directions, in one table. Needs ssh to both, `headwater` on both, and an open
-# port between them. Ends with 1 where the rdma link could not be measured.
+# between them does, in both directions, in one table; `rdma` with 1, 2 and 4 queue pairs. Needs ssh to both
+# by key, `headwater` on both, python3 here, and an open port between them. Ends with 1 where the rdma link
+# could not be measured, or does not come near its port's rate.
 #
-#   HEADWATER        the program on the hosts (default headwater)
+#   HEADWATER        the program on the hosts (default headwater); its path, where ssh does not find it
 #   HOSTS_PORT       the port that `headwater doctor --serve` listens on (default 7499)
 #   HOSTS_SETTINGS   further flags for both, as in `--set receiver.rdma_device=mlx5_0`
 set -uo pipefail
@@ -15,8 +16,14 @@ settings=${HOSTS_SETTINGS:-}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-on() { # on HOST COMMAND: there
-    ssh -o BatchMode=yes -o ConnectTimeout=10 "$1" "$2"
+on() { # on HOST: runs what comes on standard input there, by sh whatever the user's shell
+    ssh -o BatchMode=yes -o ConnectTimeout=10 "$1" sh -s
+}
+
+address() { # address HOST: as ssh calls it, without the user; in brackets where it is IPv6
+    local name
+    name=$(ssh -G "$1" | awk '$1 == "hostname" { print $2; exit }')
+    case $name in *:*) echo "[$name]" ;; *) echo "$name" ;; esac
 }
 
 # What a host has: one line for each port, and its limits.
@@ -33,41 +40,54 @@ for port in /sys/class/infiniband/*/ports/*; do
 done'
 
 for host in "$1" "$2"; do
-    echo "== $host"
-    on "$host" "$describe" || { echo "FAILED: ssh to $host" >&2; exit 1; }
+    echo "== $host ($(address "$host"))"
+    on "$host" <<<"$describe" || { echo "FAILED: ssh to $host" >&2; exit 1; }
     # What is wrong, as the doctor sees it; it ends with 1 where something is.
-    on "$host" "$headwater $settings doctor" || true
+    on "$host" <<<"$headwater $settings doctor" || true
 done
 
-measure() { # measure FROM TO PAIRS: rows of the table
-    local from=$1 to=$2 pairs=$3 out=$work/measured serving
-    # Its first line is the number of its process there, by which it is ended.
-    on "$to" "echo \$\$; exec $headwater $settings doctor --serve '[::]:$port'" >"$work/serving" 2>"$work/serving.log" &
+failed() { # failed FROM TO LOG: a row that says why
+    echo "| $1 | $2 | - | FAILED | $(tail -n 1 "$3" | tr '|' '/') |"
+}
+
+measure() { # measure FROM TO: rows of the table
+    local from=$1 to=$2 out=$work/measured serving ready=
+    : >"$work/serving"
+    # It says the number of its process there, by which it is ended. A host without IPv6 has no [::].
+    on "$to" >"$work/serving" 2>"$work/serving.log" <<SERVE &
+echo "pid \$\$"
+if [ -e /proc/net/if_inet6 ]; then every='[::]'; else every=0.0.0.0; fi
+exec $headwater $settings doctor --serve "\$every:$port" </dev/null
+SERVE
     serving=$!
-    for _ in $(seq 20); do
+    for _ in $(seq 40); do
         sleep 0.5
-        grep -q '^doctor on ' "$work/serving" && break
+        grep -q '^doctor on ' "$work/serving" && ready=1 && break
+        kill -0 "$serving" 2>/dev/null || break
     done
-    on "$from" "$headwater $settings --set augment.rdma_queue_pairs=$pairs doctor --link $to:$port --json" >"$out" 2>"$out.log"
-    python3 - "$out" "$from" "$to" "$pairs" <<'PY' || { echo "| $from | $to | $pairs | - | FAILED | $(tail -n 1 "$out.log") |"; }
+    if [ -n "$ready" ]; then
+        on "$from" <<<"$headwater $settings doctor --link '$(address "$to"):$port' --json" >"$out" 2>"$out.log"
+        python3 - "$out" "$from" "$to" <<'PY' || failed "$from" "$to" "$out.log"
 import json, sys
-path, source, target, pairs = sys.argv[1:]
+path, source, target = sys.argv[1:]
 for check in json.load(open(path))["checks"]:
-    if check["check"].startswith("link"):
-        name = check["check"].removeprefix("link").strip() or "-"
-        found = check["found"].replace("|", "/").replace("\n", " ")
-        print(f"| {source} | {target} | {pairs} | {name} | {check['verdict']} | {found} |")
+    name = check["check"].removeprefix("link").strip() or "-"
+    found = "; ".join(filter(None, [check["found"], check.get("remedy")]))
+    print(f"| {source} | {target} | {name} | {check['verdict']} | {found.replace('|', '/')} |".replace("\n", " "))
 PY
-    on "$to" "kill $(head -n 1 "$work/serving")"
+    else
+        failed "$from" "$to" "$work/serving.log"
+    fi
+    local pid
+    pid=$(sed -n 's/^pid //p' "$work/serving" | head -n 1)
+    [ -z "$pid" ] || on "$to" <<<"kill $pid 2>/dev/null"
     wait "$serving" 2>/dev/null
 }
 
 {
-    echo "| from | to | queue pairs | link | verdict | found |"
-    echo "| --- | --- | --- | --- | --- | --- |"
-    for pairs in 1 4; do
-        measure "$1" "$2" "$pairs"
-        measure "$2" "$1" "$pairs"
-    done
+    echo "| from | to | link | verdict | found |"
+    echo "| --- | --- | --- | --- | --- |"
+    measure "$1" "$2"
+    measure "$2" "$1"
 } | tee "$work/table"
 grep -q '| rdma | ok |' "$work/table"

@@ -56,7 +56,10 @@ const MAY_DEPEND: [(&str, &[&str]); 32] = [
     ("libs/kubernetes", &[]),
     ("libs/lobby", &[]),
     // Above the tiers too: it runs them. Only the program and the wheel depend on it.
-    ("libs/local", &["augment", "config", "core", "receiver", "storage", "trace", "transport"]),
+    (
+        "libs/local",
+        &["augment", "config", "core", "inventory", "receiver", "storage", "trace", "transport"],
+    ),
     ("libs/telemetry", &["config-derive", "core", "lobby", "trace"]),
     ("libs/npy", &[]),
     ("libs/simd", &[]),

@@ -44,6 +44,7 @@ impl Default for AugmentConfig {
             local_shards_max: LOCAL_SHARDS_MAX_DEFAULT,
             dataset_folders: Vec::new(),
             threads: 0,
+            cpus: String::new(),
             backend: BackendChoice::Auto,
             cuda_device: 0,
             cuda_memory_bytes: CUDA_MEMORY_BYTES_DEFAULT,

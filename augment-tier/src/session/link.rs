@@ -117,6 +117,7 @@ fn choices(
             staging_buffers,
             // Sockets of UCX are no better than the tcp link.
             rdma_only: !forced,
+            devices: config.ucx_devices(),
         },
         rdma: RdmaConnect {
             port: config.rdma_port(),

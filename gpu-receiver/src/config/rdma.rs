@@ -1,13 +1,13 @@
 //! Which port the `rdma` link takes, and the class of its packets.
 
-use headwater_inventory::{Machine, RdmaDevice};
+use headwater_inventory::{Cores, Machine, RdmaDevice};
 use headwater_transport::rdma::RdmaPort;
 
 use super::{Device, ReceiverConfig};
 use crate::error::ReceiverError;
 
 /// Which GPUs a process sees, in the order of its own numbers: CUDA's variable.
-const VISIBLE: &str = "CUDA_VISIBLE_DEVICES";
+pub(super) const VISIBLE: &str = "CUDA_VISIBLE_DEVICES";
 
 // === impl ReceiverConfig ===
 
@@ -17,8 +17,9 @@ impl ReceiverConfig {
     pub fn rdma_port(&self) -> RdmaPort {
         let preferred = match self.rdma_device.is_empty() {
             true => {
+                let (machine, own) = (Machine::this(), Cores::of_this_thread());
                 let visible = std::env::var(VISIBLE).ok();
-                near_cards(&Machine::this(), self.device().ok(), visible.as_deref(), self.rank)
+                near_cards(&machine, self.device().ok(), visible.as_deref(), &own, self.rank)
             }
             false => Vec::new(),
         };
@@ -30,6 +31,15 @@ impl ReceiverConfig {
             traffic_class: self.rdma_traffic_class,
             service_level: self.rdma_service_level,
         }
+    }
+
+    /// Ports of RDMA cards that the `ucx` link opens, as in `mlx5_0:1`: those of `rdma_device`, or of the cards that the
+    /// `rdma` link would try first, as many as UCX writes over at a time (`UCX_MAX_RMA_RAILS`, usually 1).
+    #[must_use]
+    pub fn ucx_devices(&self) -> Vec<String> {
+        let rails = std::env::var("UCX_MAX_RMA_RAILS").ok().and_then(|rails| rails.parse().ok());
+        let RdmaPort { device, preferred, .. } = self.rdma_port();
+        ucx_devices(&Machine::this(), device, preferred, rails.unwrap_or(1))
     }
 
     pub(super) fn check_rdma(&self) -> Result<(), ReceiverError> {
@@ -45,22 +55,34 @@ impl ReceiverConfig {
     }
 }
 
-/// Names of the fastest cards among those that are nearest to the rank's GPU, or of all where it has none
-/// or it is not known which; each rank begins with another.
-fn near_cards(
+fn ucx_devices(
+    machine: &Machine,
+    device: String,
+    preferred: Vec<String>,
+    rails: usize,
+) -> Vec<String> {
+    let cards = if device.is_empty() { preferred } else { vec![device] };
+    let ports = cards.iter().flat_map(|card| machine.usable_port_names(card));
+    ports.take(rails.max(1)).collect()
+}
+
+/// Names of the fastest cards among those that are nearest to the rank's GPU. Where it has none, or it is not known
+/// which: among those on the NUMA nodes of the cores that it may run on, or else among all. Each rank begins with
+/// another one.
+pub(super) fn near_cards(
     machine: &Machine,
     device: Option<Device>,
     visible: Option<&str>,
+    own: &Cores,
     rank: u32,
 ) -> Vec<String> {
     let devices = machine.rdma_devices();
-    let gpus = machine.gpus();
     let gpu = match device {
-        Some(Device::Cuda(number)) => physical(number, visible).and_then(|at| gpus.get(at)),
+        Some(Device::Cuda(number)) => machine.visible_gpu(number, visible),
         _ => None,
     };
-    let near = gpu.and_then(|gpu| gpu.nearest(&devices)).map(|(_, near)| near);
-    let near = near.unwrap_or_else(|| devices.iter().filter(|device| is_usable(device)).collect());
+    let near = gpu.as_ref().and_then(|gpu| gpu.nearest(&devices)).map(|(_, near)| near);
+    let near = near.unwrap_or_else(|| near_cores(machine, &devices, own));
     let fastest = near.iter().map(|device| rate(device)).fold(0.0, f64::max);
     let mut names: Vec<String> = near
         .into_iter()
@@ -68,18 +90,32 @@ fn near_cards(
         .map(|device| device.name.clone())
         .collect();
     if !names.is_empty() {
-        let first = rank as usize % names.len();
+        let first = turn(rank as usize, names.len());
         names.rotate_left(first);
     }
     names
 }
 
-/// Number of a process's GPU among all of the machine; `None`: the variable names it otherwise.
-fn physical(number: u32, visible: Option<&str>) -> Option<usize> {
-    let Some(visible) = visible.filter(|list| !list.is_empty()) else {
-        return Some(number as usize);
-    };
-    visible.split(',').nth(number as usize)?.trim().parse().ok()
+/// The cards that can be used on the NUMA nodes of these cores; all that can be used where there is none.
+fn near_cores<'a>(
+    machine: &Machine,
+    devices: &'a [RdmaDevice],
+    own: &Cores,
+) -> Vec<&'a RdmaDevice> {
+    let nodes = machine.nodes_of_cores(own);
+    let usable: Vec<&RdmaDevice> = devices.iter().filter(|device| is_usable(device)).collect();
+    let node = |device: &RdmaDevice| device.pci.as_ref().and_then(|pci| pci.numa_node);
+    let is_near = |device: &RdmaDevice| node(device).is_some_and(|node| nodes.contains(&node));
+    let near: Vec<&RdmaDevice> = usable.iter().copied().filter(|&device| is_near(device)).collect();
+    if near.is_empty() { usable } else { near }
+}
+
+/// With which of so many cards a rank begins. Those of a host use all of them alike, whether its ranks take turns over
+/// the sockets (0, 2, 4, 6 on one) or fill one after the other (0, 1, 2, 3).
+fn turn(rank: usize, cards: usize) -> usize {
+    // Every second number meets all of an odd number of cards anyway, and half of an even one.
+    let rounds = if cards.is_multiple_of(2) { rank / cards } else { 0 };
+    (rank + rounds) % cards
 }
 
 fn is_usable(device: &RdmaDevice) -> bool {
@@ -93,14 +129,74 @@ fn rate(device: &RdmaDevice) -> f64 {
 
 #[cfg(test)]
 mod tests {
+    use headwater_inventory::trees::{DGX_H100, unpack};
+
     use super::*;
 
+    fn first_cards(device: Option<Device>, own: &str, ranks: &[u32]) -> Vec<String> {
+        let folder = tempfile::tempdir().expect("a folder");
+        let machine = unpack(DGX_H100, folder.path()).expect("a tree");
+        let own = own.parse().expect("cores");
+        let first = |&rank: &u32| near_cards(&machine, device, None, &own, rank).remove(0);
+        ranks.iter().map(first).collect()
+    }
+
+    /// The DGX has five usable ports of 400 Gb/s on each node.
     #[test]
-    fn a_process_numbers_the_gpus_that_it_sees() {
-        assert_eq!(physical(1, None), Some(1));
-        assert_eq!(physical(1, Some("3, 5")), Some(5));
-        assert_eq!(physical(2, Some("3,5")), None);
-        assert_eq!(physical(0, Some("GPU-2e4b")), None);
+    fn ranks_without_a_gpu_spread_over_the_cards_of_their_own_socket() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let machine = unpack(DGX_H100, folder.path()).expect("a tree");
+        let devices = machine.rdma_devices();
+        let node_of = |name: &str| {
+            let device = devices.iter().find(|device| device.name == name).expect("a card");
+            device.pci.as_ref().and_then(|pci| pci.numa_node)
+        };
+        for (own, node) in [("0-55", 0), ("60-70", 1)] {
+            let all = near_cards(&machine, Some(Device::Cpu), None, &own.parse().unwrap(), 0);
+            assert!(all.len() > 1 && all.iter().all(|name| node_of(name) == Some(node)), "{all:?}");
+            for ranks in [[0, 1, 2, 3], [0, 2, 4, 6], [1, 3, 5, 7]] {
+                let mut taken = first_cards(Some(Device::Cpu), own, &ranks);
+                taken.sort();
+                taken.dedup();
+                assert_eq!(taken.len(), all.len().min(ranks.len()), "{ranks:?} on {own}");
+            }
+        }
+        let both = near_cards(&machine, None, None, &"0-223".parse().unwrap(), 0);
+        let unknown = near_cards(&machine, None, None, &Cores::default(), 0);
+        assert_eq!(both, unknown, "all cards");
+    }
+
+    #[test]
+    fn ucx_opens_as_many_of_the_near_cards_as_it_has_rails() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let machine = unpack(DGX_H100, folder.path()).expect("a tree");
+        let near = near_cards(&machine, Some(Device::Cpu), None, &"0-55".parse().unwrap(), 1);
+        let of =
+            |device: &str, rails| ucx_devices(&machine, device.to_owned(), near.clone(), rails);
+        assert_eq!(of("", 1), [format!("{}:1", near[0])]);
+        assert_eq!(of("", 2), [format!("{}:1", near[0]), format!("{}:1", near[1])]);
+        assert_eq!(
+            (of("mlx5_4", 4), of("mlx5_4:1", 0)),
+            (vec!["mlx5_4:1".into()], vec!["mlx5_4:1".into()])
+        );
+        assert_eq!(of("mlx5_2", 1), [""; 0], "it is down");
+    }
+
+    #[test]
+    fn ranks_of_a_host_begin_with_each_card_as_often() {
+        for cards in 1..=8 {
+            for ranks in [(0..8).collect::<Vec<_>>(), (0..16).step_by(2).collect()] {
+                let mut begun = vec![0; cards];
+                ranks.iter().for_each(|&rank| begun[turn(rank, cards)] += 1);
+                let (least, most) = (begun.iter().min(), begun.iter().max());
+                assert!(most.unwrap() - least.unwrap() <= 1, "{ranks:?}: {begun:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_rank_with_a_gpu_takes_the_card_beside_it_wherever_it_runs() {
+        assert_eq!(first_cards(Some(Device::Cuda(7)), "0-55", &[0, 7]), ["mlx5_11"; 2]);
     }
 
     #[test]

@@ -9,18 +9,18 @@ use headwater_access::Access;
 use headwater_core::{Layout, Recipe};
 use headwater_cuda::DeviceAllocator;
 use headwater_interpreter::{Interpreter, Settings, Trusted};
-use headwater_inventory::Machine;
+use headwater_inventory::{Cores, Machine};
 use headwater_storage_client::Dataset;
 use headwater_transport::links::Listening;
 use headwater_transport::{LinkKind, SLOTS_MAX};
 use sha2::{Digest as _, Sha256};
-use tokio::runtime::Handle;
+use tokio::runtime::{Handle, Runtime};
 use tokio::sync::mpsc;
 
 use super::{Callbacks, Receiver};
 use crate::autosave::{AutoSave, resumed};
 use crate::client::GrpcDial;
-use crate::config::{DatasetUse, ReceiverConfig, places};
+use crate::config::{DatasetUse, ReceiverConfig, keep_to, on_cores, places};
 use crate::device::Twins;
 use crate::driver::{ASKS_AHEAD, Driver, DriverParts, HostLink, on_a_thread};
 use crate::error::ReceiverError;
@@ -75,12 +75,8 @@ impl Receiver {
             Some(_) => check_scaling(&recipe)?,
             None => check_room(&Machine::this(), &config, &recipe)?,
         }
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(config.threads as usize)
-            .thread_name("hw-receiver")
-            .enable_all()
-            .build()
-            .map_err(|error| ReceiverError::Closed { reason: format!("no threads: {error}") })?;
+        let cores = config.own_cores()?;
+        let runtime = runtime(&config, cores.clone())?;
         let (manifests, handles) = runtime.block_on(fetch_datasets(&config, &recipe, datasets))?;
         let autosave = AutoSave::new(&config);
         let sampler = open_sampler(&config, &recipe, datasets, manifests.clone(), order)?;
@@ -109,7 +105,9 @@ impl Receiver {
             waits_since: Mutex::new(None),
             made_in: std::process::id(),
         };
-        runtime.block_on(receiver.start(start, inbox, handles, device_allocator, host))?;
+        on_cores(cores.as_ref(), || {
+            runtime.block_on(receiver.start(start, inbox, handles, device_allocator, host))
+        })?;
         receiver.runtime = Some(runtime);
         Ok(receiver)
     }
@@ -197,7 +195,17 @@ impl Receiver {
     }
 }
 
-/// Delayed scales follow from what one trial has taken: no other one has the same.
+/// The receiver's own threads, kept to `cores`.
+fn runtime(config: &ReceiverConfig, cores: Option<Cores>) -> Result<Runtime, ReceiverError> {
+    let mut threads = tokio::runtime::Builder::new_multi_thread();
+    threads.worker_threads(config.threads as usize).thread_name("hw-receiver").enable_all();
+    if let Some(cores) = cores {
+        threads.on_thread_start(move || keep_to(&cores));
+    }
+    let failed = |error| ReceiverError::Closed { reason: format!("no threads: {error}") };
+    threads.build().map_err(failed)
+}
+
 /// Writes the sources of Python functions into the recipe, where it does not say what they are.
 fn find_sources(config: &ReceiverConfig, recipe: &mut Recipe) -> Result<(), ReceiverError> {
     let functions = recipe.python_functions().filter(|function| function.sha256.is_empty());
@@ -229,6 +237,7 @@ fn sha256_of(path: &str) -> Result<String, ReceiverError> {
     Ok(Sha256::digest(&file).iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
+/// Delayed scales follow from what one trial has taken: no other one has the same.
 fn check_scaling(recipe: &Recipe) -> Result<(), ReceiverError> {
     if recipe.delayed_scaling().is_none() {
         return Ok(());

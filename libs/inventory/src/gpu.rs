@@ -44,6 +44,13 @@ impl Machine {
         addresses.into_iter().filter_map(|address| self.gpu(&address)).collect()
     }
 
+    /// The GPU that a process calls by this number; `visible` is its `CUDA_VISIBLE_DEVICES`. `None`: there is
+    /// no such GPU, or the variable lists GPUs in another way than by number.
+    #[must_use]
+    pub fn visible_gpu(&self, number: u32, visible: Option<&str>) -> Option<Gpu> {
+        self.gpus().into_iter().nth(physical(number, visible)?)
+    }
+
     fn gpu(&self, address: &str) -> Option<Gpu> {
         let folder = format!("{PCI_DEVICES}/{address}");
         let text = |file: &str| self.text(format!("{folder}/{file}"));
@@ -78,6 +85,14 @@ impl Machine {
     }
 }
 
+/// Number of a process's GPU among all of the machine.
+fn physical(number: u32, visible: Option<&str>) -> Option<usize> {
+    let Some(visible) = visible.filter(|list| !list.is_empty()) else {
+        return Some(number as usize);
+    };
+    visible.split(',').nth(number as usize)?.trim().parse().ok()
+}
+
 // === impl Gpu ===
 
 impl Gpu {
@@ -95,5 +110,18 @@ impl Gpu {
         let nearest = far.iter().map(|(distance, _)| *distance).min()?;
         let devices = far.into_iter().filter(|(distance, _)| *distance == nearest);
         Some((nearest, devices.map(|(_, device)| device).collect()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::physical;
+
+    #[test]
+    fn a_process_numbers_the_gpus_that_it_sees() {
+        assert_eq!(physical(1, None), Some(1));
+        assert_eq!(physical(1, Some("3, 5")), Some(5));
+        assert_eq!(physical(2, Some("3,5")), None);
+        assert_eq!(physical(0, Some("GPU-2e4b")), None);
     }
 }

@@ -7,6 +7,7 @@
 //! for, or what to do about something missing; and what cannot be read is not there.
 #![deny(unsafe_code)]
 
+mod cores;
 mod gpu;
 mod groups;
 mod kernel;
@@ -24,6 +25,7 @@ mod room;
 #[cfg(feature = "trees")]
 pub mod trees;
 
+pub use cores::{Cores, CoresWanted};
 pub use gpu::{Gpu, NvidiaDriver};
 pub use groups::GroupLimits;
 pub use kernel::KernelRelease;

@@ -61,6 +61,21 @@ impl Machine {
         self.names(CLASS).into_iter().map(|name| self.rdma_device(name)).collect()
     }
 
+    /// The usable ports of a device, as in `mlx5_0:1`; of `mlx5_0:2` that port only, whatever its state. None of an
+    /// empty name.
+    #[must_use]
+    pub fn usable_port_names(&self, device: &str) -> Vec<String> {
+        if device.contains(':') {
+            return vec![device.to_owned()];
+        }
+        let named = self.rdma_devices().into_iter().find(|found| found.name == device);
+        let ports = |device: RdmaDevice| {
+            let number = |port: &RdmaPort| format!("{}:{}", device.name, port.number);
+            device.usable_ports().map(number).collect()
+        };
+        named.map(ports).unwrap_or_default()
+    }
+
     fn rdma_device(&self, name: String) -> RdmaDevice {
         let folder = format!("{CLASS}/{name}");
         let numbers = self.names(format!("{folder}/ports")).into_iter();

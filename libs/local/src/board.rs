@@ -6,9 +6,9 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use crate::bell::Bell;
-use crate::cores::Cores;
 use crate::words::{Answer, Ready};
 use crate::{LocalError, LocalErrorKind};
+use headwater_inventory::Cores;
 
 /// Written by the thread that runs the tiers, read by those that attend to loaders.
 #[derive(Debug)]

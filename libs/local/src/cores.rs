@@ -1,91 +1,15 @@
-//! Processor cores: which ones a process may use, and how many threads render on them.
+//! How many threads render on the cores that a process may use.
 
-use std::collections::BTreeSet;
-use std::fmt;
 use std::fs;
-use std::io;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::thread::available_parallelism;
 
-use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
-use serde::{Deserialize, Serialize};
+use headwater_inventory::Cores;
 
 const CGROUPS: &str = "/sys/fs/cgroup";
 const OWN_CGROUPS: &str = "/proc/self/cgroup";
 const ONLINE: &str = "/sys/devices/system/cpu/online";
-
-/// Numbers of cores, written as the kernel does: `0-3,8`. None: they are not known, and any will do.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(into = "String", try_from = "String")]
-pub(crate) struct Cores {
-    numbers: BTreeSet<usize>,
-}
-
-// === impl Cores ===
-
-impl Cores {
-    /// Those that the calling thread may run on; none on machines of more than 1,024 cores.
-    pub(crate) fn of_this_thread() -> Self {
-        let Ok(set) = sched_getaffinity(None) else { return Self::default() };
-        Self { numbers: (0..CpuSet::MAX_CPU).filter(|&core| set.is_set(core)).collect() }
-    }
-
-    /// Keeps the calling thread, and those that it starts from now on, to these cores.
-    pub(crate) fn bind_this_thread(&self) -> io::Result<()> {
-        if self.numbers.is_empty() {
-            return Ok(());
-        }
-        let mut set = CpuSet::new();
-        self.numbers.iter().filter(|&&core| core < CpuSet::MAX_CPU).for_each(|&c| set.set(c));
-        Ok(sched_setaffinity(None, &set)?)
-    }
-
-    fn len(&self) -> usize {
-        self.numbers.len()
-    }
-}
-
-impl fmt::Display for Cores {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut runs: Vec<(usize, usize)> = Vec::new();
-        for &core in &self.numbers {
-            match runs.last_mut() {
-                Some((_, last)) if *last + 1 == core => *last = core,
-                _ => runs.push((core, core)),
-            }
-        }
-        let run = |(first, last): (usize, usize)| {
-            if first == last { first.to_string() } else { format!("{first}-{last}") }
-        };
-        f.write_str(&runs.into_iter().map(run).collect::<Vec<_>>().join(","))
-    }
-}
-
-impl From<Cores> for String {
-    fn from(cores: Cores) -> Self {
-        cores.to_string()
-    }
-}
-
-impl TryFrom<String> for Cores {
-    type Error = String;
-
-    fn try_from(text: String) -> Result<Self, String> {
-        let wrong = || format!("`{text}` is no list of cores such as 0-3,8");
-        let mut numbers = BTreeSet::new();
-        for run in text.trim().split(',').filter(|run| !run.is_empty()) {
-            let (first, last) = run.split_once('-').unwrap_or((run, run));
-            let number = |text: &str| text.trim().parse::<usize>().map_err(|_| wrong());
-            let (first, last) = (number(first)?, number(last)?);
-            if last < first || last - first > CpuSet::MAX_CPU {
-                return Err(wrong());
-            }
-            numbers.extend(first..=last);
-        }
-        Ok(Self { numbers })
-    }
-}
 
 /// Room for threads that render, on cores that ranks run on too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -102,7 +26,7 @@ impl Room {
     /// That on this thread's `cores`, where so many ranks of the job are on this host.
     pub(crate) fn on(cores: &Cores, ranks: u32) -> Self {
         let usable = available_parallelism().map_or(1, NonZeroUsize::get);
-        let allowed = if cores.len() == 0 { usable } else { cores.len() };
+        let allowed = if cores.is_empty() { usable } else { cores.len() };
         Self::of(usable, allowed, cores_of_job().unwrap_or(allowed), ranks)
     }
 
@@ -130,7 +54,7 @@ impl Room {
 fn cores_of_job() -> Option<usize> {
     let groups = fs::read_to_string(OWN_CGROUPS).unwrap_or_default();
     let read = |path: &Path| Cores::try_from(fs::read_to_string(path).ok()?).ok();
-    let known = |cores: &Cores| cores.len() > 0;
+    let known = |cores: &Cores| !cores.is_empty();
     let found = files_of(&groups).iter().find_map(|path| read(path).filter(known));
     found.or_else(|| read(Path::new(ONLINE))).map(|cores| cores.len())
 }
@@ -155,18 +79,6 @@ fn files_of(groups: &str) -> Vec<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn cores_are_read_and_written_as_the_kernel_does() {
-        let read = |text: &str| Cores::try_from(text.to_owned());
-        for text in ["0", "0-3", "0-3,8", "1,3,5-7,1023"] {
-            assert_eq!(read(text).unwrap().to_string(), text);
-        }
-        assert_eq!(read("3,1,2,\n").unwrap().to_string(), "1-3");
-        for wrong in ["x", "3-1", "0-", "0-99999999"] {
-            assert!(read(wrong).is_err(), "{wrong}");
-        }
-    }
 
     #[test]
     fn a_worker_has_the_cores_that_the_ranks_leave() {
@@ -195,19 +107,5 @@ mod tests {
         assert_eq!(second, names);
         let first = files_of("4:memory:/a\n3:cpuset:/a\n");
         assert_eq!(first, ["a/", ""].map(|g| file(&format!("cpuset/{g}cpuset.effective_cpus"))));
-    }
-
-    #[test]
-    fn a_thread_may_be_kept_to_fewer_cores() {
-        let bound = std::thread::spawn(|| {
-            let all = Cores::of_this_thread();
-            let first = all.numbers.first().copied();
-            let one = Cores { numbers: first.into_iter().collect() };
-            one.bind_this_thread().unwrap();
-            let inherited = std::thread::spawn(Cores::of_this_thread);
-            (one, inherited.join().unwrap())
-        });
-        let (one, inherited) = bound.join().unwrap();
-        assert_eq!(one, inherited);
     }
 }

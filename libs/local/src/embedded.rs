@@ -6,13 +6,13 @@ use std::thread;
 
 use headwater_augment::{Augment, AugmentError};
 use headwater_config::Config;
+use headwater_inventory::Cores;
 use headwater_storage::{Storage, StorageError};
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::{oneshot, watch};
 use tokio::task::{JoinError, JoinSet};
 
 use crate::LocalError;
-use crate::cores::Cores;
 
 /// Where services of one host listen: on this machine only, at a free port.
 pub const ANY_PORT: &str = "127.0.0.1:0";
@@ -71,11 +71,15 @@ impl Embedded {
         &self.fields
     }
 
-    /// Starts a worker on the threads of the current runtime; its address.
+    /// Starts a worker on the threads of the current runtime, or on its own where `augment.cpus` names cores for
+    /// it; its address.
     ///
     /// # Errors
     /// What the augment tier says.
     pub async fn add_worker(&mut self) -> Result<String, LocalError> {
+        if !self.config.augment.cpus.is_empty() {
+            return self.add_worker_on(Cores::default(), self.config.augment.threads).await;
+        }
         let (told, address) = oneshot::channel();
         let serving = serve_worker(self.config.clone(), told, self.stop.subscribe());
         self.tasks.spawn(serving);
@@ -83,7 +87,8 @@ impl Embedded {
     }
 
     /// Starts a worker with so many rendering threads, on these cores only; its address. Where the system
-    /// does not allow the cores, it runs on those of this process, and says so in the log.
+    /// does not allow the cores, it runs on those of this process, and says so in the log. `augment.cpus` leaves
+    /// it fewer of them, and one rendering thread for each at most if the configuration does not number them.
     ///
     /// # Errors
     /// What the augment tier says.
@@ -93,6 +98,7 @@ impl Embedded {
         threads: usize,
     ) -> Result<String, LocalError> {
         let mut config = self.config.clone();
+        let counted = config.augment.threads != 0;
         config.augment.threads = threads;
         let (told, address) = oneshot::channel();
         let (end, ended) = oneshot::channel();
@@ -102,15 +108,7 @@ impl Embedded {
             if let Err(error) = cores.bind_this_thread() {
                 tracing::warn!(%cores, %error, "a worker cannot have its cores");
             }
-            let runtime = Builder::new_multi_thread()
-                .worker_threads(WORKER_RUNTIME_THREADS)
-                .thread_name("hw-worker")
-                .enable_all()
-                .build();
-            let served = runtime
-                .map_err(LocalError::Threads)
-                .and_then(|runtime| runtime.block_on(serve_worker(config, told, stopped)));
-            let _ = end.send(served);
+            let _ = end.send(serve_on_this_thread(config, counted, told, stopped));
         };
         let started = thread::Builder::new().name("hw-worker".to_owned()).spawn(work);
         started.map_err(LocalError::Threads)?;
@@ -153,6 +151,26 @@ impl Drop for Embedded {
             self.handle.block_on(async { while self.tasks.join_next().await.is_some() {} });
         }
     }
+}
+
+/// Serves on a runtime of this thread's cores; `counted`: the configuration says how many threads render.
+fn serve_on_this_thread(
+    mut config: Config,
+    counted: bool,
+    told: oneshot::Sender<String>,
+    stopped: watch::Receiver<bool>,
+) -> Result<(), LocalError> {
+    let kept = config.augment.keep_to_cpus()?;
+    if let Some(cores) = kept.filter(|_| !counted) {
+        config.augment.threads = config.augment.threads.min(cores.len());
+    }
+    let runtime = Builder::new_multi_thread()
+        .worker_threads(WORKER_RUNTIME_THREADS)
+        .thread_name("hw-worker")
+        .enable_all()
+        .build();
+    let runtime = runtime.map_err(LocalError::Threads)?;
+    runtime.block_on(serve_worker(config, told, stopped))
 }
 
 async fn serve_worker(

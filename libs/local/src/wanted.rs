@@ -3,8 +3,9 @@
 use headwater_augment::BackendChoice;
 use headwater_config::{Config, FROM_DEFAULT, Loaded};
 use headwater_core::Digest;
+use headwater_inventory::Cores;
 
-use crate::cores::{Cores, Room};
+use crate::cores::Room;
 use crate::key::key;
 use crate::words::Hello;
 use crate::{LocalError, job};

@@ -4,11 +4,11 @@
 
 use std::path::PathBuf;
 
+use headwater_inventory::Cores;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::LocalErrorKind;
-use crate::cores::Cores;
 
 /// The services' lines.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

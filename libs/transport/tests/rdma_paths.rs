@@ -4,10 +4,12 @@
 mod emulation;
 mod support;
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use headwater_transport::conformance::{Harness as _, World, fill, holds, region};
-use headwater_transport::{Arrival, LinkError, PeerId, SessionKey, Withdrawal};
+use headwater_transport::conformance::{Harness as _, HostWindow, World, fill, holds, region};
+use headwater_transport::rdma::{self, RdmaPort};
+use headwater_transport::{Arrival, LinkError, PeerId, SessionKey, SlotMemory, Withdrawal};
 use tokio::sync::mpsc;
 
 /// Maximum bytes of a packet that the emulated network takes.
@@ -93,5 +95,43 @@ fn a_worker_whose_pair_cannot_be_destroyed_is_not_said_to_be_gone() {
         peer.link.closed().await;
         let gone = tokio::time::timeout(Duration::from_secs(2), world.next()).await;
         assert!(gone.is_err(), "{gone:?} though its pair stands");
+    });
+}
+
+/// A port name that no machine has: to look for it lists the devices, and nothing else.
+fn list_devices() {
+    let port = RdmaPort { device: "none9".into(), ..RdmaPort::default() };
+    let reason = rdma::detect(&port).unwrap_err().to_string();
+    assert!(reason.contains("no RDMA device `none9`"), "{reason}");
+}
+
+/// The receiver lists devices twice, a worker once: the fourth list is the test's.
+#[test]
+fn after_a_fatal_error_of_the_device_workers_write_to_the_same_slots_again() {
+    let test = "after_a_fatal_error_of_the_device_workers_write_to_the_same_slots_again";
+    on_verbs(test, &[("EMULATED_VERBS_FATAL", "ibv_get_device_list:4")], async || {
+        let harness = support::Rdma::new(2);
+        let mut world = World::new(&harness).await;
+        let (slot, memory) = world.add_slot(1 << 16);
+        let (on_gpu, device_slot) = (SlotMemory::private(4096, false), world.slot_id());
+        let window = Arc::new(HostWindow(on_gpu.expect("memory")));
+        let rdma = world.rdma().expect("of the rdma link");
+        rdma.add_device_slot(device_slot, Arc::clone(&window) as _).expect("the slot is added");
+        let before = world.worker().await;
+        let place = world.expect(before.id, slot, &[region(0, 4096)]);
+        before.deliver(&place).await.expect("delivered");
+        assert_eq!(world.next().await, Arrival::Part { peer: before.id, lease: place.lease });
+        list_devices();
+        let late = SlotMemory::private(4096, false).expect("memory");
+        let late_slot = world.slot_id();
+        world.receiver().add_slot(late_slot, Arc::new(late)).expect("the device opened anew");
+        let after = world.worker().await;
+        for (slot, offset) in [(slot, 8192), (device_slot, 0), (late_slot, 1024)] {
+            let place = world.expect(after.id, slot, &[region(offset, 1024)]);
+            after.deliver(&place).await.expect("delivered");
+            assert_eq!(world.next().await, Arrival::Part { peer: after.id, lease: place.lease });
+            let memory = if slot == device_slot { &window.0 } else { &memory };
+            assert!(slot == late_slot || holds(memory, &place, place.lease));
+        }
     });
 }

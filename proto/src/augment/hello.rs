@@ -10,7 +10,7 @@ use crate::v1;
 /// session for some heartbeats.
 pub const HEARTBEAT_MS_MAX: u32 = 60_000;
 /// Maximum bytes of a link's address.
-const ADDRESS_MAX_BYTES: usize = 4096;
+const LINK_ADDRESS_MAX_BYTES: usize = 64 << 10;
 /// Most links of a session: there are four kinds, and newer programs may know more.
 const LINKS_MAX: usize = 64;
 
@@ -233,8 +233,9 @@ impl TryFrom<v1::LinkOffer> for LinkOffer {
     type Error = MessageError;
 
     fn try_from(offer: v1::LinkOffer) -> Result<Self, MessageError> {
-        if offer.address.len() > ADDRESS_MAX_BYTES {
-            return Err(fault("address", format!("has {} bytes", offer.address.len())));
+        if offer.address.len() > LINK_ADDRESS_MAX_BYTES {
+            let rule = format!("has {} bytes, limit {LINK_ADDRESS_MAX_BYTES}", offer.address.len());
+            return Err(fault("address", rule));
         }
         Ok(Self { kind: name("kind", offer.kind)?, address: offer.address.to_vec() })
     }
@@ -281,7 +282,7 @@ impl From<LinkAnswer> for v1::LinkAnswer {
 
 /// Bytes that only a link can read: bounded here.
 fn link_bytes(field: &'static str, bytes: &[u8]) -> Result<Vec<u8>, MessageError> {
-    if bytes.len() > ADDRESS_MAX_BYTES {
+    if bytes.len() > LINK_ADDRESS_MAX_BYTES {
         return Err(fault(field, format!("has {} bytes", bytes.len())));
     }
     Ok(bytes.to_vec())
@@ -392,14 +393,14 @@ mod tests {
 
     #[test]
     fn what_links_say_to_each_other_is_passed_on_within_bounds() {
-        let request = LinkRequest { kind: "rdma".into(), request: vec![7; ADDRESS_MAX_BYTES] };
+        let request = LinkRequest { kind: "rdma".into(), request: vec![7; LINK_ADDRESS_MAX_BYTES] };
         let sent = v1::LinkRequest::from(request.clone());
         assert_eq!(LinkRequest::try_from(sent).unwrap(), request);
-        let answer = LinkAnswer { answer: vec![9; ADDRESS_MAX_BYTES] };
+        let answer = LinkAnswer { answer: vec![9; LINK_ADDRESS_MAX_BYTES] };
         assert_eq!(LinkAnswer::try_from(v1::LinkAnswer::from(answer.clone())).unwrap(), answer);
-        let long = v1::LinkAnswer { answer: vec![9; ADDRESS_MAX_BYTES + 1].into() };
+        let long = v1::LinkAnswer { answer: vec![9; LINK_ADDRESS_MAX_BYTES + 1].into() };
         let error = LinkAnswer::try_from(long).unwrap_err().to_string();
-        assert!(error.contains("`answer`") && error.contains("4097"), "{error}");
+        assert!(error.contains("`answer`") && error.contains("65537"), "{error}");
     }
 
     #[test]

@@ -12,9 +12,9 @@ use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, Buf
 use super::{PART_BYTES, PARTS_AT_ONCE, SLOT};
 
 /// Version of these messages.
-pub(super) const VERSION: u32 = 3;
-/// Longest line.
-const LINE_MAX_BYTES: u64 = 64 << 10;
+pub(super) const VERSION: u32 = 4;
+/// Longest line: some addresses of UCX, of 64 KiB at most, whose bytes stand there as numbers.
+const LINE_MAX_BYTES: u64 = 1 << 20;
 /// Longest silence of the other side; a round of parts takes far less.
 pub(super) const PATIENCE: Duration = Duration::from_secs(60);
 /// Most parts of one round.
@@ -57,7 +57,8 @@ pub(super) struct Rates {
     pub(super) rdma: Option<f64>,
 }
 
-/// A link and how to connect to it.
+/// A link and how to connect to it. The `rdma` link is offered several times, to be measured with other numbers of
+/// queue pairs each time.
 #[derive(Debug, Deserialize, Serialize)]
 pub(super) struct Offered {
     kind: String,
@@ -73,7 +74,7 @@ pub(super) enum Ask {
     Round(Round),
     /// A connecting link's message to its other end, which answers with an [`Answered`].
     Link {
-        /// Which of the offered links, by its place in the list.
+        /// Which of the offers, by its place in the list.
         link: usize,
         request: Vec<u8>,
     },
@@ -86,7 +87,7 @@ pub(super) struct Answered(pub(super) Vec<u8>);
 /// Parts that the serving side must expect.
 #[derive(Clone, Copy, Debug, Deserialize, Serialize)]
 pub(super) struct Round {
-    /// Which of the offered links, by its place in the list.
+    /// Which of the offers, by its place in the list.
     pub(super) link: usize,
     pub(super) first_lease: u64,
     pub(super) parts: u64,

@@ -12,17 +12,18 @@ use headwater_transport::shm::{ShmConnect, ShmListen};
 use headwater_transport::tcp::{TcpConnect, TcpListen};
 use headwater_transport::ucx::{UcxConnect, UcxListen};
 use headwater_transport::{
-    Arrival, LinkError, LinkKind, LinkOffer, SessionKey, SlotMemory, WorkerLink,
+    Arrival, LinkError, LinkKind, LinkOffer, PeerId, SessionKey, SlotMemory, WorkerLink,
 };
 use tokio::sync::{Mutex, mpsc};
 
 use super::control::{Answered, Ask, Control, Rates};
-use super::{PART_BYTES, PARTS_AT_ONCE, PEER, SLOT};
+use super::{PART_BYTES, PARTS_AT_ONCE, QUEUE_PAIRS, SLOT};
 
 /// A receiver's end.
 pub(super) struct Opened {
     pub(super) listening: Listening,
-    pub(super) key: SessionKey,
+    /// Who may connect, one after the other.
+    pub(super) admitted: Vec<(PeerId, SessionKey)>,
     pub(super) arrivals: mpsc::UnboundedReceiver<Arrival>,
 }
 
@@ -74,24 +75,36 @@ async fn open_one(
         },
         // Where the control connection came in, data can too.
         tcp: TcpListen { bind: SocketAddr::new(local, 0), ..TcpListen::default() },
-        ucx: UcxListen { rdma_only: !chosen, ..UcxListen::default() },
+        ucx: UcxListen {
+            rdma_only: !chosen,
+            devices: receiver.ucx_devices(),
+            ..UcxListen::default()
+        },
         rdma: RdmaListen { port, slots_bytes, ..RdmaListen::default() },
         ..ListenChoices::default()
     };
     let listening = links::listen(kind, &choices, sender).await?;
     let setup = |error: std::io::Error| LinkError::Setup { kind, reason: error.to_string() };
-    let key = SessionKey::random().map_err(setup)?;
     listening.link.add_slot(SLOT, Arc::clone(memory))?;
-    listening.link.admit(PEER, key.clone());
-    Ok(Opened { listening, key, arrivals })
+    let mut admitted = Vec::new();
+    // Those of the list, and those that the other side is configured to have.
+    let sessions = if kind == LinkKind::Rdma { QUEUE_PAIRS.len() + 1 } else { 1 };
+    for number in 0..sessions {
+        let (peer, key) = (PeerId(number as u64), SessionKey::random().map_err(setup)?);
+        listening.link.admit(peer, key.clone());
+        admitted.push((peer, key));
+    }
+    Ok(Opened { listening, admitted, arrivals })
 }
 
-/// The worker's end. `number` is the link's place in the other side's list.
+/// The worker's end, of so many queue pairs where it is of `rdma`. `number` is the offer's place in the other side's
+/// list.
 pub(super) async fn connect(
     config: &Config,
     offer: &LinkOffer,
     key: &SessionKey,
     number: usize,
+    queue_pairs: u32,
     control: &mut Control,
 ) -> Result<Arc<dyn WorkerLink>, LinkError> {
     let staging_buffers = PARTS_AT_ONCE as usize + 2;
@@ -99,11 +112,15 @@ pub(super) async fn connect(
     let choices = ConnectChoices {
         shm: ShmConnect { allow_uids: augment.shm_allow_uids.clone(), ..ShmConnect::default() },
         tcp: TcpConnect { staging_buffers, ..TcpConnect::default() },
-        ucx: UcxConnect { staging_buffers, ..UcxConnect::default() },
+        ucx: UcxConnect {
+            staging_buffers,
+            devices: augment.ucx_devices(),
+            ..UcxConnect::default()
+        },
         rdma: RdmaConnect {
             port: augment.rdma_port(),
             staging_buffers,
-            queue_pairs: augment.rdma_queue_pairs,
+            queue_pairs,
             part_bytes: PART_BYTES,
             ..RdmaConnect::default()
         },

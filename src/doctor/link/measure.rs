@@ -12,7 +12,7 @@ use tokio::task::JoinSet;
 
 use super::control::{Answer, Ask, Control, Hello, Progress, Rates, Round, VERSION, Welcome};
 use super::verdict::{self, Figures};
-use super::{PART_BYTES, PARTS_AT_ONCE, PING_BYTES, ends};
+use super::{PART_BYTES, PARTS_AT_ONCE, PING_BYTES, QUEUE_PAIRS, ends};
 use crate::doctor::Check;
 
 /// Round trips; the median is shown.
@@ -56,27 +56,55 @@ pub(crate) async fn measure(config: &Config, machine: &Machine, peer: &str) -> R
         }
     };
     let mut checks: Vec<Check> = welcome.closed.iter().map(|why| verdict::closed(why)).collect();
+    let wanted = config.augment.rdma_queue_pairs;
+    let mut queue_pairs = queue_pairs(wanted).into_iter();
+    let mut by_pairs = Vec::new();
     for (number, offered) in welcome.links.iter().enumerate() {
         let Some((offer, key)) = offered.take() else { continue };
+        let is_rdma = offer.kind == LinkKind::Rdma;
+        let pairs = match is_rdma.then(|| queue_pairs.next()) {
+            Some(None) => continue, // All numbers are measured.
+            Some(Some(pairs)) => pairs,
+            None => 1,
+        };
         if offer.kind == LinkKind::Shm && !same_host {
             checks.push(verdict::other_host());
             continue;
         }
-        let connected = ends::connect(config, &offer, &key, number, &mut control).await;
-        checks.push(match connected {
+        let connected = ends::connect(config, &offer, &key, number, pairs, &mut control).await;
+        let check = match connected {
             Ok(link) => {
                 let kind = link.kind();
                 let link = Some(link);
                 let mut course = Course { control: &mut control, link, number, next_lease: 1 };
                 match course.run().await.with_context(|| format!("{kind} link"))? {
-                    Ok(figures) => verdict::of(kind, figures, rates, same_host),
+                    Ok(figures) if is_rdma && pairs != wanted => {
+                        by_pairs.push((pairs, figures));
+                        continue;
+                    }
+                    Ok(figures) => {
+                        by_pairs.extend(is_rdma.then_some((pairs, figures)));
+                        verdict::of(kind, figures, rates, same_host)
+                    }
                     Err(reason) => verdict::broken(kind, &reason),
                 }
             }
             Err(error) => verdict::refused(offer.kind, &error),
-        });
+        };
+        checks.push(check);
+        if is_rdma && checks.last().is_some_and(|check| !check.is_ok()) && by_pairs.is_empty() {
+            // The same is wrong with any number of pairs.
+            queue_pairs = Vec::new().into_iter();
+        }
     }
+    checks.extend(verdict::of_queue_pairs(by_pairs, wanted, same_host));
     Ok(checks)
+}
+
+/// Numbers of queue pairs to measure with: the one that is configured first.
+fn queue_pairs(wanted: u32) -> Vec<u32> {
+    let others = QUEUE_PAIRS.into_iter().filter(|pairs| *pairs != wanted);
+    [wanted].into_iter().chain(others).collect()
 }
 
 // === impl Course ===

@@ -18,7 +18,7 @@ const PART_BYTES: u64 = 8 << 20;
 const PING_BYTES: u64 = 64;
 /// Parts that have a place of their own in the slot, and are on their way at one time.
 const PARTS_AT_ONCE: u64 = 4;
-/// The only peer of each link.
-const PEER: headwater_transport::PeerId = headwater_transport::PeerId(1);
+/// Queue pairs with which the `rdma` link is measured, beside those of `augment.rdma_queue_pairs`.
+const QUEUE_PAIRS: [u32; 3] = [1, 2, 4];
 /// The only slot.
 const SLOT: headwater_transport::SlotId = headwater_transport::SlotId(0);

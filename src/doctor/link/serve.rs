@@ -6,15 +6,14 @@ use anyhow::{Context as _, Result, bail};
 use headwater_access::{Access, Connection};
 use headwater_config::Config;
 use headwater_inventory::Machine;
-use headwater_transport::Arrival;
+use headwater_transport::{Arrival, PeerId};
 use tokio::net::TcpListener;
 use tokio_stream::StreamExt as _;
 
 use super::control::{
-    Answer, Answered, Ask, Control, Hello, Progress, Rates, Round, VERSION, Welcome,
+    self, Answer, Answered, Ask, Control, Hello, Progress, Rates, Round, VERSION, Welcome,
 };
 use super::ends::{self, Opened};
-use super::{PEER, control};
 use crate::cmd::serving::announce;
 use crate::shutdown::Shutdown;
 
@@ -61,15 +60,17 @@ async fn one(config: &Config, access: &Access, connection: Connection) -> Result
     let (mut links, closed) = ends::open(config, local.ip()).await;
     let rates = ends::rates(&Machine::this(), peer.ip(), &config.receiver.rdma_port());
     control.say(&Answer::Welcome(welcome(&links, closed, local.ip(), rates))).await?;
+    let offers = offers(&links);
     while let Some(ask) = control.next::<Ask>().await? {
         match ask {
             Ask::Round(round) => {
-                round.validate(links.len())?;
-                serve_round(&mut control, &mut links[round.link], &round).await?;
+                round.validate(offers.len())?;
+                let (link, peer) = offers[round.link];
+                serve_round(&mut control, &mut links[link], peer, &round).await?;
             }
             Ask::Link { link, request } => {
-                let opened = links.get(link).context("a link that was not offered")?;
-                let rdma = opened.listening.rdma.clone();
+                let &(link, _) = offers.get(link).context("a link that was not offered")?;
+                let rdma = links[link].listening.rdma.clone();
                 let rdma = rdma.context("a link that answers nothing")?;
                 // It may make queue pairs, which takes its time.
                 let answer = tokio::task::spawn_blocking(move || rdma.answer(&request)).await?;
@@ -80,9 +81,21 @@ async fn one(config: &Config, access: &Access, connection: Connection) -> Result
     Ok(())
 }
 
-async fn serve_round(control: &mut Control, opened: &mut Opened, round: &Round) -> Result<()> {
+/// The links' places, and who is measured over each: an offer for each.
+fn offers(links: &[Opened]) -> Vec<(usize, PeerId)> {
+    let each = links.iter().enumerate();
+    each.flat_map(|(link, opened)| opened.admitted.iter().map(move |(peer, _)| (link, *peer)))
+        .collect()
+}
+
+async fn serve_round(
+    control: &mut Control,
+    opened: &mut Opened,
+    peer: PeerId,
+    round: &Round,
+) -> Result<()> {
     let Opened { listening, arrivals, .. } = opened;
-    round.places().for_each(|place| listening.link.expect(PEER, place));
+    round.places().for_each(|place| listening.link.expect(peer, place));
     control.say(&Progress::Expected).await?;
     let arrived = async {
         let mut missing = round.parts;
@@ -90,6 +103,7 @@ async fn serve_round(control: &mut Control, opened: &mut Opened, round: &Round) 
             match arrivals.recv().await {
                 Some(Arrival::Part { .. }) => missing -= 1,
                 Some(Arrival::Connected { .. } | Arrival::Quiet { .. }) => {}
+                Some(Arrival::Gone { peer: other, .. }) if other != peer => {}
                 Some(Arrival::Gone { reason, .. }) => bail!("the link is gone: {reason}"),
                 None => bail!("the link has ended"),
             }
@@ -116,8 +130,10 @@ fn refusal(access: &Access, hello: &Hello) -> Option<String> {
 }
 
 fn welcome(links: &[Opened], closed: Vec<String>, local: IpAddr, rates: Rates) -> Welcome {
-    let offered = links
-        .iter()
-        .map(|opened| control::Offered::new(opened.listening.link.offer(local), &opened.key));
+    let offered = links.iter().flat_map(|opened| {
+        let offer = opened.listening.link.offer(local);
+        let keys = opened.admitted.iter().map(|(_, key)| key);
+        keys.map(move |key| control::Offered::new(offer.clone(), key))
+    });
     Welcome { host: ends::host(), links: offered.collect(), closed, rates }
 }

@@ -14,6 +14,10 @@ const TCP_SHARE_MIN: f64 = 0.5;
 /// up to this rate, in 1e9 bytes per second: what one core moves through a socket.
 const TCP_CORE_GB_PER_S: f64 = 2.0;
 
+/// Share of the best rate that the configured number of queue pairs has to reach: one second's rates differ by some
+/// percent anyway.
+const PAIRS_SHARE_MIN: f64 = 0.85;
+
 /// What was measured of a link.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Figures {
@@ -56,6 +60,31 @@ pub(super) fn of(kind: LinkKind, figures: Figures, rates: Rates, same_host: bool
     } else {
         Check::wrong(name(kind), found, remedy)
     }
+}
+
+/// Which number of queue pairs the `rdma` link is fastest with, and whether the configured one comes near it; `None`:
+/// fewer than two were measured. Within one host both ends share processors, so that figures say nothing of a card.
+pub(super) fn of_queue_pairs(
+    mut measured: Vec<(u32, Figures)>,
+    wanted: u32,
+    same_host: bool,
+) -> Option<Check> {
+    measured.sort_by_key(|(pairs, _)| *pairs);
+    let best = measured.iter().map(|(_, figures)| figures.gb_per_s).fold(0.0, f64::max);
+    let near = |rate: f64| rate >= PAIRS_SHARE_MIN * best;
+    // The fewest that are as good: each pair has memory for messages.
+    let fewest = measured.iter().find(|(_, figures)| near(figures.gb_per_s))?.0;
+    let of_wanted = measured.iter().find(|(pairs, _)| *pairs == wanted)?.1;
+    if measured.len() < 2 {
+        return None;
+    }
+    let rates = measured.iter().map(|(pairs, of)| format!("{pairs}: {:.2} GB/s", of.gb_per_s));
+    let found = rates.collect::<Vec<_>>().join(", ") + &format!("; configured: {wanted}");
+    let check = "rdma queue pairs";
+    if same_host || near(of_wanted.gb_per_s) {
+        return Some(Check::ok(check, found));
+    }
+    Some(Check::wrong(check, found, format!("set augment.rdma_queue_pairs = {fewest}")))
 }
 
 /// A link that the other side could not open.
@@ -108,6 +137,23 @@ mod tests {
         assert_eq!(judged(LinkKind::Tcp, 0.6, 10.0, 400.0), Verdict::Wrong);
         assert_eq!(judged(LinkKind::Tcp, 1.1, 200.0, 400.0), Verdict::Ok);
         assert_eq!(judged(LinkKind::Tcp, 0.9, 200.0, 400.0), Verdict::Wrong);
+    }
+
+    #[test]
+    fn more_queue_pairs_are_asked_for_only_where_they_help() {
+        let of = |rates: &[(u32, f64)], same_host| {
+            let figures = |gb_per_s| Figures { round_trip: Duration::from_micros(9), gb_per_s };
+            let measured = rates.iter().map(|&(pairs, rate)| (pairs, figures(rate))).collect();
+            of_queue_pairs(measured, 1, same_host)
+        };
+        let rates = [(4, 24.0), (1, 12.0), (2, 23.0)];
+        let check = of(&rates, false).expect("three were measured");
+        assert_eq!(check.verdict, Verdict::Wrong);
+        assert_eq!(check.found, "1: 12.00 GB/s, 2: 23.00 GB/s, 4: 24.00 GB/s; configured: 1");
+        assert_eq!(check.remedy.as_deref(), Some("set augment.rdma_queue_pairs = 2"));
+        assert!(of(&rates, true).expect("three").is_ok(), "of one host");
+        assert!(of(&[(1, 12.0), (2, 12.5), (4, 11.0)], false).expect("three").is_ok());
+        assert_eq!(of(&[(1, 12.0)], false), None, "nothing to compare with");
     }
 
     #[test]

@@ -28,6 +28,7 @@ pub use delivery::*;
 pub use device::*;
 pub use limits::*;
 pub use refusal::*;
+pub use window::HostWindow;
 pub use withdrawal::*;
 pub use world::{HERE, Peer, World, fill, holds, pattern, region};
 

@@ -7,7 +7,7 @@ use crate::memory::window::{DeviceWindow, Dmabuf};
 
 /// A window whose memory is the host's, registered by its address.
 #[derive(Debug)]
-pub(super) struct HostWindow(pub(super) SlotMemory);
+pub struct HostWindow(pub SlotMemory);
 
 // SAFETY: slot memory keeps its place and length until it is dropped, with this value.
 unsafe impl DeviceWindow for HostWindow {

@@ -113,6 +113,23 @@ impl<L: Line> ReceiverPermits<L> {
         drop(removed); // Outside the lock: ending a registration may take a while.
     }
 
+    /// What `look` makes of each slot.
+    pub(crate) fn each_slot<T>(&self, look: impl Fn(&L::Slot) -> T) -> Vec<(SlotId, T)> {
+        self.lock().slots.iter().map(|(&slot, memory)| (slot, look(memory))).collect()
+    }
+
+    /// Puts the same memory, as another path reaches it, in the place of a slot's. Workers that are let in from here
+    /// on learn of it; those on the path before have lost theirs, or lose it with their next write.
+    pub(crate) fn replace_slot(&self, slot: SlotId, memory: L::Slot) {
+        let mut state = self.lock();
+        let before = match state.slots.get_mut(&slot) {
+            Some(known) => mem::replace(known, memory),
+            None => memory, // Removed meanwhile.
+        };
+        drop(state);
+        drop(before); // Outside the lock: ending a registration may take a while.
+    }
+
     pub(crate) fn admit(&self, id: PeerId, key: SessionKey) {
         let peer = Peer { key, way: Way::Awaited, stood: false, expected: BTreeMap::new() };
         self.lock().peers.insert(id, peer);

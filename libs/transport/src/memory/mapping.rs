@@ -23,6 +23,9 @@ pub trait Pins: Sync {
     unsafe fn pin(&self, memory: NonNull<[u8]>) -> Option<Box<dyn Any + Send + Sync>>;
 }
 
+/// Bytes of a huge page of machines with pages of 4 KiB. On others mappings are aligned for nothing.
+const HUGE_PAGE_BYTES: usize = 2 << 20;
+
 /// Page-aligned, readable and mostly writable memory of fixed place and length.
 pub(crate) struct Mapping {
     base: NonNull<u8>,
@@ -52,10 +55,10 @@ impl Mapping {
 
     fn shared(file: impl AsFd, len_bytes: u64, protection: ProtFlags) -> io::Result<Self> {
         let len = mappable(len_bytes)?;
-        let flags = MapFlags::SHARED;
-        // SAFETY: the kernel chooses the address (null hint, no MAP_FIXED), so no mapping of this
-        // process is replaced.
-        let base = unsafe { rustix::mm::mmap(ptr::null_mut(), len, protection, flags, file, 0)? };
+        let (hint, flags) = (huge_page_hint(len), MapFlags::SHARED);
+        // SAFETY: the kernel chooses the address (a hint, no MAP_FIXED), so no mapping of this process is
+        // replaced.
+        let base = unsafe { rustix::mm::mmap(hint, len, protection, flags, file, 0)? };
         Self::new(base, len)
     }
 
@@ -115,6 +118,33 @@ impl Mapping {
         self.advise(Advice::LinuxPopulateWrite).ok();
     }
 
+    /// Moves pages that are there to huge pages, at once and whatever the kernel's policy for new ones. Before
+    /// Linux 6.1, without huge pages that are free, or in pinned memory, they stay as they are.
+    pub(crate) fn collapse(&self) {
+        // SAFETY: the range is exactly this mapping, and its contents stay as they are.
+        unsafe { libc::madvise(self.base.as_ptr().cast(), self.len, libc::MADV_COLLAPSE) };
+    }
+
+    /// How much of it this process has by huge pages; `None`: the kernel does not say.
+    pub(crate) fn huge_bytes(&self) -> Option<u64> {
+        let maps = std::fs::read_to_string("/proc/self/smaps").ok()?;
+        let base = self.base.as_ptr() as u64;
+        let begins = |line: &&str| {
+            let range = line.split(' ').next().and_then(|range| range.split_once('-'));
+            let ends = range.map(|(first, end)| [first, end].map(|n| u64::from_str_radix(n, 16)));
+            matches!(ends, Some([Ok(first), Ok(end)]) if first <= base && base < end)
+        };
+        // Private memory may share a range with what lies beside it.
+        let fields = maps.lines().skip_while(|line| !begins(line)).skip(1);
+        let fields = fields.take_while(|line| !line.starts_with("VmFlags"));
+        let kilobytes = fields.filter_map(|line| {
+            let (name, value) = line.split_once(':')?;
+            let huge = matches!(name, "AnonHugePages" | "ShmemPmdMapped");
+            huge.then(|| value.trim_end_matches("kB").trim().parse::<u64>().ok())?
+        });
+        Some((kilobytes.sum::<u64>() * 1024).min(self.len as u64))
+    }
+
     fn advise(&self, advice: Advice) -> io::Result<()> {
         // SAFETY: the range is exactly this mapping, and both advices used here keep its contents.
         unsafe { rustix::mm::madvise(self.base.as_ptr().cast(), self.len, advice)? };
@@ -136,6 +166,26 @@ impl Drop for Mapping {
         // borrower (SlotMemory, PartBuffer) keeps the value alive.
         unsafe { rustix::mm::munmap(self.base.as_ptr().cast(), self.len).ok() };
     }
+}
+
+/// A free address at which huge pages can be mapped. A kernel whose policy gives memory files none does not
+/// align them, and a file that is mapped elsewhere has no huge page in that mapping. Null: any will do.
+fn huge_page_hint(len: usize) -> *mut std::ffi::c_void {
+    let Some(room) = len.checked_add(HUGE_PAGE_BYTES).filter(|_| len >= HUGE_PAGE_BYTES) else {
+        return ptr::null_mut();
+    };
+    let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
+    // SAFETY: the kernel chooses the address, and what it maps is unmapped at once, whole and unused. Another
+    // thread may take the place before it is used; a hint does not replace that thread's mapping.
+    let free = unsafe {
+        let free = rustix::mm::mmap_anonymous(ptr::null_mut(), room, ProtFlags::empty(), flags);
+        free.inspect(|&free| {
+            rustix::mm::munmap(free, room).ok();
+        })
+    };
+    free.map_or(ptr::null_mut(), |free| {
+        free.map_addr(|address| address.next_multiple_of(HUGE_PAGE_BYTES))
+    })
 }
 
 fn mappable(len_bytes: u64) -> io::Result<usize> {

@@ -71,6 +71,10 @@ impl SlotMemory {
                 mapping.populate();
             }
             rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, len_bytes)?;
+            if huge_pages {
+                // Most kernels' policy gives memory files none. Before a card pins the pages.
+                mapping.collapse();
+            }
             // No further seals either: one against writing would stop the other workers.
             let seals = SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL;
             rustix::fs::fcntl_add_seals(&file, seals)?;
@@ -88,6 +92,8 @@ impl SlotMemory {
             .map_err(|source| SlotError { wanted_bytes: len_bytes, source })?;
         if huge_pages {
             mapping.prefer_huge_pages();
+            mapping.populate();
+            mapping.collapse();
         }
         Ok(Self { mapping, file: None, is_foreign: false })
     }
@@ -122,6 +128,12 @@ impl SlotMemory {
             Ok(rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?)
         };
         self.file.as_ref().map(reopen).transpose()
+    }
+
+    /// How much of the slot is in huge pages; `None`: the kernel does not say.
+    #[must_use]
+    pub fn huge_bytes(&self) -> Option<u64> {
+        self.mapping.huge_bytes()
     }
 
     /// Length in bytes.
@@ -289,5 +301,51 @@ impl SlotMemory {
             panic!("region {offset_bytes}+{len_bytes} of a slot of {} bytes", self.len_bytes());
         };
         start.as_ptr()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SLOT_BYTES: u64 = 16 << 20;
+
+    /// Whether the kernel gives huge pages to whoever asks for them later (MADV_COLLAPSE, Linux 6.1).
+    fn gives_huge_pages() -> bool {
+        let text = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
+        let release = text("/proc/sys/kernel/osrelease");
+        let mut numbers = release.split('.').map(|number| number.parse::<u32>().unwrap_or(0));
+        let version = (numbers.next(), numbers.next());
+        let policy = text("/sys/kernel/mm/transparent_hugepage/shmem_enabled");
+        let size = text("/sys/kernel/mm/transparent_hugepage/hpage_pmd_size");
+        let refused = policy.is_empty() || policy.contains("[deny]");
+        version >= (Some(6), Some(1)) && !refused && size.trim() == "2097152"
+    }
+
+    #[test]
+    fn a_slot_that_asks_for_huge_pages_has_them_whatever_the_kernels_policy() {
+        if !gives_huge_pages() {
+            eprintln!("skipped: this kernel gives no huge pages on request");
+            return;
+        }
+        for make in [SlotMemory::shared, SlotMemory::private] {
+            let slot = make(SLOT_BYTES, true).expect("memory");
+            let huge = slot.huge_bytes().expect("smaps");
+            // A machine under load may be short of some.
+            assert!((2 << 20..=SLOT_BYTES).contains(&huge), "{huge} bytes: {slot:?}");
+            let whole = Region { offset_bytes: 0, len_bytes: SLOT_BYTES };
+            assert!(slot.read(whole).iter().all(|&byte| byte == 0));
+        }
+        let slot = SlotMemory::shared(SLOT_BYTES, false).expect("memory");
+        let policy = std::fs::read_to_string("/sys/kernel/mm/transparent_hugepage/shmem_enabled");
+        if policy.is_ok_and(|policy| policy.contains("[never]") || policy.contains("[advise]")) {
+            assert_eq!(slot.huge_bytes(), Some(0), "nobody asked");
+        }
+    }
+
+    #[test]
+    fn a_small_slot_has_no_huge_page() {
+        let slot = SlotMemory::shared(4096, true).expect("memory");
+        assert_eq!(slot.huge_bytes(), Some(0));
     }
 }

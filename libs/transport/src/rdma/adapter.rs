@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::io;
-use std::net::Ipv6Addr;
+use std::net::{IpAddr, Ipv6Addr};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use super::address;
@@ -18,7 +18,7 @@ pub struct RdmaPort {
     /// Devices in the order in which they are tried where none is named; others come after them.
     pub preferred: Vec<String>,
     /// Index of the address in the port's table. `None`: RoCE v2 before v1, then what has most bits in
-    /// common with the other end's, then IPv4, then what is not link-local, then the first.
+    /// common with the other end's (a receiver that does not know it yet: with its end of the control stream), then IPv4, then what is not link-local, then the first.
     pub gid_index: Option<u8>,
     /// Key of the partition, without the bit of membership; 0: the first of the port's table.
     pub pkey: u16,
@@ -53,8 +53,8 @@ type TryOut = fn(&Arc<Adapter>) -> Result<(), String>;
 // === impl Adapter ===
 
 impl Adapter {
-    /// The adapter of the system's library; shared by all of this process that ask for the same, until
-    /// its device has a fatal error. `towards`: the port that is to be reached.
+    /// The adapter of the system's library; shared by all of this process that ask for the same, as long as it can be
+    /// used. `towards`: the port that is to be reached.
     ///
     /// # Errors
     /// What is missing, and the remedy.
@@ -69,7 +69,7 @@ impl Adapter {
         let opened = opened.get_or_insert_default();
         let wanted = (choice.clone(), towards.map(Offer::encode));
         let known = opened.get(&wanted).and_then(Weak::upgrade);
-        if let Some(adapter) = known.filter(|adapter| !adapter.device().is_dead()) {
+        if let Some(adapter) = known.filter(|adapter| adapter.route(None).is_ok()) {
             return Ok(adapter);
         }
         let library = Library::system().map_err(|error| error.to_string())?;
@@ -192,6 +192,20 @@ impl Adapter {
             service_level: choice.service_level,
         };
         Ok(Route { path, pkey_index, message_max_bytes: state.message_max_bytes.max(1) })
+    }
+
+    /// What a worker is told of the port, with the address that is best where this end of the control stream has the
+    /// address `control`.
+    ///
+    /// # Errors
+    /// As [`Adapter::route`].
+    pub(super) fn offer(&self, control: IpAddr) -> Result<Offer, String> {
+        let near = match control {
+            IpAddr::V4(address) => address.to_ipv6_mapped().octets(),
+            IpAddr::V6(address) => address.octets(),
+        };
+        let Path { ethernet, gid, .. } = self.route(Some(&near))?.path;
+        Ok(Offer { ethernet, gid, description: self.describe() })
     }
 
     pub(super) fn device(&self) -> &Device {

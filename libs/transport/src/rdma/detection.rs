@@ -154,6 +154,21 @@ fn towards(ethernet: bool, gid: Gid) -> Result<String, String> {
     Ok(format!("{} port {}, address {index}", found.device().name(), found.port))
 }
 
+/// Of the second entry the type is worse, whatever its subnet.
+#[test]
+fn the_address_in_the_control_streams_subnet_comes_first() {
+    let machine = "mlx5_0=4/::ffff:172.16.0.1,::ffff:10.1.0.1!,::ffff:10.1.0.2,2001:db8::1";
+    let test = "rdma::detection::the_address_in_the_control_streams_subnet_comes_first";
+    on_verbs(test, &[(DEVICES, machine)], || {
+        let port = find(&RdmaPort::default()).expect("a port");
+        let gid = |control: &str| port.offer(control.parse().unwrap()).expect("an offer").gid;
+        assert_eq!(gid("10.1.0.9"), ipv4([10, 1, 0, 2]));
+        assert_eq!(gid("172.16.0.1"), ipv4([172, 16, 0, 1]));
+        let v6 = "2001:db8::1".parse::<std::net::Ipv6Addr>().expect("one").octets();
+        assert_eq!(gid("2001:db8::9"), v6);
+    });
+}
+
 #[test]
 fn a_worker_takes_the_port_and_the_address_that_are_nearest_to_the_receivers() {
     let machine = "mlx5_0=4/::ffff:10.1.0.1,::ffff:10.7.0.1|4i/fe80::1;mlx5_1=4/::ffff:10.2.0.1;\

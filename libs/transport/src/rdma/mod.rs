@@ -37,6 +37,7 @@ mod locked;
 mod probe;
 mod reach;
 mod receiver;
+mod receiver_port;
 mod session;
 mod slot;
 mod verbs;

@@ -2,22 +2,21 @@
 
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use headwater_core::Region;
 use tokio::sync::{Notify, mpsc};
 
-use super::adapter::{Adapter, Route};
 use super::calls::RdmaReceiver;
 use super::choices::RdmaListen;
 use super::connection::Connection;
 use super::lane::{Event, ProbeMemory};
 use super::probe::PROBE_BYTES;
+use super::receiver_port::ReceiverPort;
 use super::slot::Slot;
 use super::verbs::{MemoryRegion, Writers};
-use super::wire::{Answer, Endpoint, Offer, RemoteMemory, Request, VERSION, low_half};
-use super::{locked, probe, reach};
+use super::wire::{Answer, Endpoint, RemoteMemory, Request, VERSION, low_half};
+use super::{locked, probe};
 use crate::link::contract::ReceiverLink;
 use crate::link::receiver_permits::{Line, ReceiverPermits};
 use crate::link::terms::{Arrival, LinkError, LinkKind, LinkOffer, PeerId, SessionKey, Withdrawal};
@@ -36,16 +35,14 @@ const DRAIN_LIMIT: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub(super) struct Receiver {
     permits: Arc<ReceiverPermits<Path>>,
-    adapter: Arc<Adapter>,
+    port: Arc<ReceiverPort>,
     config: RdmaListen,
     runtime: tokio::runtime::Handle,
-    /// A write to a GPU's memory was seen to come there.
-    reaches_gpu: AtomicBool,
 }
 
 /// The queue pairs of a peer, and how its task is told to end them.
 #[derive(Clone, Debug)]
-struct Path {
+pub(super) struct Path {
     connection: Arc<Connection>,
     leave: Arc<Notify>,
 }
@@ -66,13 +63,12 @@ impl Receiver {
         config: &RdmaListen,
         arrivals: mpsc::UnboundedSender<Arrival>,
     ) -> Result<Self, LinkError> {
-        let adapter = Adapter::open(&config.port, None, Connection::try_out).map_err(setup)?;
-        locked::check(config.slots_bytes).map_err(setup)?;
-        tracing::info!(adapter = adapter.describe(), "rdma link listens");
         let permits = Arc::new(ReceiverPermits::new(LinkKind::Rdma, false, arrivals));
-        let runtime = tokio::runtime::Handle::current();
-        let (config, reaches_gpu) = (config.clone(), AtomicBool::new(false));
-        Ok(Self { permits, adapter, config, runtime, reaches_gpu })
+        let port = ReceiverPort::open(&config.port, Arc::clone(&permits)).map_err(setup)?;
+        locked::check(config.slots_bytes).map_err(setup)?;
+        tracing::info!(adapter = port.describe(), "rdma link listens");
+        let (port, runtime) = (Arc::new(port), tokio::runtime::Handle::current());
+        Ok(Self { permits, port, config: config.clone(), runtime })
     }
 
     /// Makes and connects the pairs that a worker asks for.
@@ -109,13 +105,8 @@ impl Receiver {
         Ok((endpoint, target))
     }
 
-    fn add(&self, slot: SlotId, registered: Slot) {
-        metrics::registered(LinkKind::Rdma, registered.terms().len_bytes);
-        self.permits.add_slot(slot, registered);
-    }
-
     fn connect(&self, request: &Request) -> Result<(Path, ProbeMemory), String> {
-        let adapter = &self.adapter;
+        let adapter = &self.port.usable();
         let failed = |error: std::io::Error| format!("the receiver has no queue pairs: {error}");
         let pairs = request.endpoint.pairs.len() as u32;
         let towards = Some(&request.endpoint.path.gid);
@@ -139,21 +130,21 @@ impl ReceiverLink for Receiver {
 
     /// What kind of port it is and where: the worker takes one that is near. What it needs to write comes
     /// in the answer.
-    fn offer(&self, _: IpAddr) -> LinkOffer {
-        let description = self.adapter.describe();
-        let address = self.adapter.route(None).map(|Route { path, .. }| {
-            Offer { ethernet: path.ethernet, gid: path.gid, description: description.clone() }
-                .encode()
-        });
-        // A port that has gone down: the worker hears why when it asks.
-        let address = address.unwrap_or_else(|_| description.into_bytes());
+    fn offer(&self, route: IpAddr) -> LinkOffer {
+        let address = match self.port.offer(route) {
+            Ok(offer) => offer.encode(),
+            // A port that has gone down: it is looked after meanwhile, and the worker hears why when it asks.
+            Err(reason) => {
+                let port = Arc::clone(&self.port);
+                self.runtime.spawn_blocking(move || drop(port.usable()));
+                reason.into_bytes()
+            }
+        };
         LinkOffer { kind: LinkKind::Rdma, address }
     }
 
     fn add_slot(&self, slot: SlotId, memory: Arc<SlotMemory>) -> Result<(), LinkError> {
-        let registered = Slot::host(&self.adapter.domain, slot, memory)?;
-        self.add(slot, registered);
-        Ok(())
+        self.port.add(slot, memory)
     }
 
     fn remove_slot(&self, slot: SlotId) {
@@ -195,17 +186,7 @@ impl RdmaReceiver for Receiver {
         slot: SlotId,
         window: Arc<dyn DeviceWindow>,
     ) -> Result<(), LinkError> {
-        let name = self.adapter.domain.device().name();
-        let refused = |why: String| setup(format!("{name} cannot write to the GPU: {why}"));
-        let made = MemoryRegion::of_window(&self.adapter.domain, window);
-        let (region, way) = made.map_err(refused)?;
-        if !self.reaches_gpu.load(Ordering::Relaxed) {
-            reach::check(&self.adapter, &region).map_err(refused)?;
-            self.reaches_gpu.store(true, Ordering::Relaxed);
-            tracing::info!(device = name, way, "rdma link writes to the GPU's memory");
-        }
-        self.add(slot, Slot::Device(region));
-        Ok(())
+        self.port.add_device(slot, window)
     }
 }
 

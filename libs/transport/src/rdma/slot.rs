@@ -10,7 +10,7 @@ use crate::memory::place::SlotId;
 use crate::memory::slot::SlotMemory;
 use crate::memory::window::DeviceWindow;
 
-/// A slot that peers may write to; registered once in its life.
+/// A slot that peers may write to; registered once with each device that the receiver uses.
 #[derive(Debug)]
 pub(super) enum Slot {
     Host(MemoryRegion<Arc<SlotMemory>>),
@@ -35,6 +35,14 @@ impl Slot {
             LinkKind::Rdma.setup(locked::registration_failure(&what, len_bytes, &error))
         })?;
         Ok(Self::Host(region))
+    }
+
+    /// What is registered: memory of the host, or of a GPU.
+    pub(super) fn memory(&self) -> Result<Arc<SlotMemory>, Arc<dyn DeviceWindow>> {
+        match self {
+            Self::Host(region) => Ok(Arc::clone(region.memory())),
+            Self::Device(region) => Err(Arc::clone(region.memory())),
+        }
     }
 
     /// As its writers address it.

@@ -12,7 +12,7 @@ use std::ffi::{c_char, c_int, c_uint, c_void};
 pub(super) type Status = i8;
 /// `ucs_status_ptr_t`: null, a request, or a status in disguise.
 pub(super) type StatusPtr = *mut c_void;
-/// `ucp_context_h`, `ucp_worker_h`, `ucp_ep_h`, `ucp_mem_h`, `ucp_rkey_h`.
+/// `ucp_config_t *`, `ucp_context_h`, `ucp_worker_h`, `ucp_ep_h`, `ucp_mem_h`, `ucp_rkey_h`.
 pub(super) type Handle = *mut c_void;
 
 pub(super) const OK: Status = 0;
@@ -162,6 +162,9 @@ headwater_dylib::functions! {
         get_version: fn(*mut c_uint, *mut c_uint, *mut c_uint) = "ucp_get_version";
         init: fn(c_uint, c_uint, *const Params, *const c_void, *mut Handle) -> Status
             = "ucp_init_version";
+        config_read: fn(*const c_char, *const c_char, *mut Handle) -> Status = "ucp_config_read";
+        config_modify: fn(Handle, *const c_char, *const c_char) -> Status = "ucp_config_modify";
+        config_release: fn(Handle) = "ucp_config_release";
         cleanup: fn(Handle) = "ucp_cleanup";
         print_info: fn(Handle, *mut c_void) = "ucp_context_print_info";
         worker_create: fn(Handle, *const WorkerParams, *mut Handle) -> Status = "ucp_worker_create";

@@ -1,6 +1,6 @@
 //! UCX opened for use, and memory that peers may write to.
 
-use std::ffi::c_void;
+use std::ffi::{CStr, CString, c_void};
 use std::ptr;
 use std::sync::Arc;
 
@@ -16,11 +16,21 @@ use crate::memory::slot::SlotMemory;
 use crate::metrics;
 
 /// Beginnings of the names of UCX's transports over RDMA cards: reliable and unreliable
-/// connections, dynamic ones, EFA's.
-const RDMA_TRANSPORTS: [&str; 5] = ["rc_", "ud_", "dc_", "srd", "gga"];
+/// connections, dynamic ones. EFA's (`srd`) is none of them: it has no descriptor that tells of arrivals
+/// (`iface_event_fd_get` of `uct_srd_iface.c`), by which a port's thread is woken.
+const RDMA_TRANSPORTS: [&str; 4] = ["rc_", "ud_", "dc_", "gga"];
 
 /// Why nothing is made any more.
 const EXITS: &str = "the process exits";
+
+/// Name of the setting that says which devices are opened, `UCX_NET_DEVICES` in the environment.
+const NET_DEVICES: &CStr = c"NET_DEVICES";
+
+/// What a context is opened with.
+struct Config {
+    library: &'static Library,
+    handle: Handle,
+}
 
 /// UCX with its transports, as `UCX_*` in the environment chooses them.
 #[derive(Debug)]
@@ -52,9 +62,12 @@ unsafe impl Sync for Registration {}
 // === impl Context ===
 
 impl Context {
-    pub(super) fn open() -> Result<Arc<Self>, String> {
+    /// `devices`: the only ones that each of its ports opens, as in `mlx5_0:1`; empty: those of the environment,
+    /// or all.
+    pub(super) fn open(devices: &[String]) -> Result<Arc<Self>, String> {
         let library = Library::get()?;
         let _there = threads::call().ok_or(EXITS)?;
+        let config = if devices.is_empty() { None } else { Some(Config::of(library, devices)?) };
         let params = Params {
             field_mask: PARAM_FEATURES | PARAM_MT_WORKERS_SHARED,
             features: FEATURE_RMA | FEATURE_AM | FEATURE_WAKEUP,
@@ -63,16 +76,17 @@ impl Context {
         };
         let mut handle = ptr::null_mut();
         // SAFETY: the parameters are those that their mask names; without a configuration UCX reads
-        // its variables; the handle is written on success.
+        // its variables; what is given is copied; the handle is written on success.
         let status = unsafe {
             (library.functions.init)(
                 API_MAJOR,
                 API_MINOR,
                 &raw const params,
-                ptr::null(),
+                config.as_ref().map_or(ptr::null(), |config| config.handle.cast_const()),
                 &raw mut handle,
             )
         };
+        drop(config);
         library.check(status).map_err(|error| {
             format!(
                 "UCX {} finds no transport ({error}): look at UCX_TLS and UCX_NET_DEVICES",
@@ -99,6 +113,34 @@ impl Context {
     pub(super) fn has_rdma(&self) -> bool {
         let names = self.transports();
         names.iter().any(|name| RDMA_TRANSPORTS.iter().any(|kind| name.starts_with(kind)))
+    }
+}
+
+// === impl Config ===
+
+impl Config {
+    /// That of the environment, with these devices.
+    fn of(library: &'static Library, devices: &[String]) -> Result<Self, String> {
+        let mut handle = ptr::null_mut();
+        // SAFETY: without a prefix and a file UCX reads its variables; the handle is written on success.
+        let status =
+            unsafe { (library.functions.config_read)(ptr::null(), ptr::null(), &raw mut handle) };
+        library.check(status)?;
+        let config = Self { library, handle };
+        let list = CString::new(devices.join(",")).map_err(|error| error.to_string())?;
+        // SAFETY: the configuration is open, and both texts end in a zero; UCX copies them.
+        let status = unsafe {
+            (library.functions.config_modify)(handle, NET_DEVICES.as_ptr(), list.as_ptr())
+        };
+        library.check(status)?;
+        Ok(config)
+    }
+}
+
+impl Drop for Config {
+    fn drop(&mut self) {
+        // SAFETY: read above, released once.
+        unsafe { (self.library.functions.config_release)(self.handle) };
     }
 }
 
@@ -174,5 +216,39 @@ impl Drop for Registration {
         if let Err(error) = library.check(status) {
             tracing::warn!(error, "UCX does not end a registration");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ucx::port::Port;
+
+    /// Interfaces of sockets that a context found.
+    fn interfaces(context: &Context) -> Vec<String> {
+        let found = context.transports().into_iter();
+        found.filter_map(|name| name.strip_prefix("tcp/").map(str::to_owned)).collect()
+    }
+
+    /// UCX takes interfaces of sockets for network devices too.
+    #[test]
+    fn a_context_opens_only_the_devices_that_are_named() {
+        let all = match Context::open(&[]) {
+            Ok(all) => all,
+            Err(reason) if std::env::var_os("HEADWATER_NEEDS_UCX").is_some() => panic!("{reason}"),
+            Err(reason) => return eprintln!("SKIP: {reason}"),
+        };
+        let found = interfaces(&all);
+        let [first, _, ..] = &found[..] else {
+            return eprintln!("SKIP: UCX finds less than two network devices: {found:?}");
+        };
+        let one = Context::open(std::slice::from_ref(first)).expect("one of them");
+        assert_eq!(interfaces(&one), std::slice::from_ref(first));
+        let address = |context: &Arc<Context>| {
+            Port::new(context).and_then(|port| port.address()).expect("an address").len()
+        };
+        assert!(address(&one) < address(&all), "a shorter address");
+        let none = Context::open(&["none9:1".to_owned()]).expect("what stays within the process");
+        assert_eq!((interfaces(&none), none.has_rdma()), (Vec::new(), false));
     }
 }

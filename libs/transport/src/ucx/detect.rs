@@ -16,7 +16,7 @@ const SOCKETS: &str = "UCX's own sockets are no substitute: they end a receiver'
 /// # Errors
 /// What is missing, with the remedy.
 pub fn detect(rdma_only: bool) -> Result<String, LinkError> {
-    open(rdma_only).map(|context| context.describe())
+    open(rdma_only, &[]).map(|context| context.describe())
 }
 
 /// Whether `UCX_TLS` names the transports to take. Over its sockets UCX emulates one-sided writes,
@@ -25,16 +25,41 @@ pub fn detect(rdma_only: bool) -> Result<String, LinkError> {
 /// nobody is to get that who has not chosen it.
 #[must_use]
 pub fn transports_chosen() -> bool {
-    std::env::var_os("UCX_TLS").is_some_and(|names| !names.is_empty())
+    is_set("UCX_TLS")
 }
 
-pub(super) fn open(rdma_only: bool) -> Result<Arc<Context>, LinkError> {
+fn is_set(variable: &str) -> bool {
+    std::env::var_os(variable).is_some_and(|value| !value.is_empty())
+}
+
+/// `devices`: the only ones that are opened, where they can be and the environment names no others.
+pub(super) fn open(rdma_only: bool, devices: &[String]) -> Result<Arc<Context>, LinkError> {
+    if !devices.is_empty() && !is_set("UCX_NET_DEVICES") {
+        let named = Context::open(devices);
+        match named.map(|context| (context.has_rdma(), context)) {
+            Ok((true, context)) => {
+                tracing::info!(
+                    found = context.describe(),
+                    "UCX opens the devices near this rank only"
+                );
+                return Ok(context);
+            }
+            Ok((false, _)) => {
+                tracing::info!(?devices, "UCX has no RDMA transport over these devices")
+            }
+            Err(reason) => tracing::info!(?devices, reason, "UCX cannot open these devices alone"),
+        }
+    }
+    open_all(rdma_only)
+}
+
+fn open_all(rdma_only: bool) -> Result<Arc<Context>, LinkError> {
     let devices = || std::fs::read_dir(RDMA_DEVICES).into_iter().flatten();
     if rdma_only && devices().next().is_none() {
         // UCX stays in the process once it is loaded: not for nothing.
         return Err(LinkKind::Ucx.setup(format!("no RDMA device in {RDMA_DEVICES}; {SOCKETS}")));
     }
-    let context = Context::open().map_err(|reason| LinkKind::Ucx.setup(reason))?;
+    let context = Context::open(&[]).map_err(|reason| LinkKind::Ucx.setup(reason))?;
     if rdma_only && !context.has_rdma() {
         let found = context.describe();
         return Err(LinkKind::Ucx.setup(format!(

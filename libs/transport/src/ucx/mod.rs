@@ -1,5 +1,5 @@
 //! One-sided writes by UCX, which finds its own way over whatever transports a machine has: several
-//! ports at once, EFA, RDMA by verbs, and sockets. The library is opened while the program runs.
+//! ports at once, RDMA by verbs, and sockets. The library is opened while the program runs.
 //!
 //! The worker puts each region of a part to its place, waits for UCX's flush (the bytes are in the
 //! receiver's memory), and then says so in an active message. Addresses are exchanged as UCX's own:

@@ -23,8 +23,8 @@ use crate::memory::place::{LeaseId, PartPlace, SlotId};
 use crate::memory::slot::SlotMemory;
 use crate::metrics;
 
-/// Longest address that fits a receiver's offer.
-const ADDRESS_MAX_BYTES: usize = 4096;
+/// Longest address that fits a receiver's offer, as headwater-proto's `LINK_ADDRESS_MAX_BYTES` says.
+const ADDRESS_MAX_BYTES: usize = 64 << 10;
 /// Time for a refusal to reach whoever knocked.
 const REFUSAL_LIMIT: Duration = Duration::from_secs(5);
 /// Time for refusals to be broken off when the door closes.
@@ -82,7 +82,7 @@ impl UcxReceiver {
         config: &UcxListen,
         arrivals: mpsc::UnboundedSender<Arrival>,
     ) -> Result<Self, LinkError> {
-        let context = detect::open(config.rdma_only)?;
+        let context = detect::open(config.rdma_only, &config.devices)?;
         // Over sockets alone this host's processor moves what arrives.
         let copies = !context.has_rdma();
         let permits = ReceiverPermits::new(LinkKind::Ucx, copies, arrivals);

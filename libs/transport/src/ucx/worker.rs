@@ -52,7 +52,7 @@ impl UcxWorker {
         config: &UcxConnect,
     ) -> Result<Self, LinkError> {
         let door = decode_offer(&offer.address).map_err(setup)?;
-        let context = detect::open(config.rdma_only)?;
+        let context = detect::open(config.rdma_only, &config.devices)?;
         let caller = Caller {
             door,
             key: key.0,

@@ -47,6 +47,7 @@ pub(crate) enum WebError {
     #[error("only `http` and `https` are spoken, not `{0}`")]
     Scheme(String),
     /// An address that is not encrypted, where that was not allowed.
+    #[cfg(feature = "source-object-store")]
     #[error("it is not encrypted: set `{0}` to `true` if that is meant")]
     Plain(&'static str),
     /// The system has no certificates.

@@ -89,6 +89,7 @@ pub(crate) struct Context {
     pub(super) ops: ContextOps,
     pub(super) cmd_fd: c_int,
     pub(super) async_fd: c_int,
+    pub(super) num_comp_vectors: c_int,
 }
 
 /// `struct ibv_comp_channel`.

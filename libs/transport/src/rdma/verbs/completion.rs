@@ -72,9 +72,11 @@ impl Completions {
         fcntl_setfl(&channel, flags)?;
         let entries = i32::try_from(entries).unwrap_or(i32::MAX);
         let (context, events) = (device.context.as_ptr(), channel.channel.as_ptr());
+        let vector = device.next_vector();
         // SAFETY: context and channel are alive; the queue is destroyed before the channel.
-        let queue =
-            made(unsafe { (library.create_cq)(context, entries, ptr::null_mut(), events, 0) })?;
+        let queue = made(unsafe {
+            (library.create_cq)(context, entries, ptr::null_mut(), events, vector)
+        })?;
         // SAFETY: the descriptor is the channel's, which the AsyncFd owns and closes by dropping
         // it; it names the same file all that time.
         let channel = match unsafe { AsyncFd::register_with_interest(channel, Interest::READABLE) }

@@ -5,7 +5,7 @@ use std::io;
 use std::os::fd::BorrowedFd;
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 
@@ -21,6 +21,8 @@ pub(crate) struct Device {
     pub(super) library: Library,
     pub(super) context: NonNull<Context>,
     name: String,
+    /// Counts completion queues; begins anywhere, so that processes begin with different vectors.
+    queues: AtomicU32,
     /// It had a fatal error: nothing made of it works any more.
     dead: AtomicBool,
 }
@@ -76,7 +78,8 @@ pub(crate) fn open(library: &Library, name: &str) -> io::Result<Arc<Device>> {
         (found == name).then(|| match NonNull::new(unsafe { (library.open_device)(device) }) {
             Some(context) => {
                 let (library, name) = (library.clone(), name.to_owned());
-                let device = Device { library, context, name, dead: AtomicBool::new(false) };
+                let (queues, dead) = (AtomicU32::new(std::process::id()), AtomicBool::new(false));
+                let device = Device { library, context, name, queues, dead };
                 device.hear_without_waiting();
                 Ok(Arc::new(device))
             }
@@ -185,6 +188,14 @@ impl Device {
         Ok(u16::from_be(key))
     }
 
+    /// The completion vector for the next queue: they take turns. Each vector has an interrupt, and a driver gives
+    /// each interrupt another processor, those near the card first. So one processor need not hear of all queues.
+    pub(super) fn next_vector(&self) -> i32 {
+        // SAFETY: the context is open.
+        let vectors = unsafe { self.context.as_ref() }.num_comp_vectors;
+        vector(self.queues.fetch_add(1, Ordering::Relaxed), vectors)
+    }
+
     /// Whether the device has had a fatal error since it was opened. Takes what the device has to say.
     pub(crate) fn is_dead(&self) -> bool {
         while let Some(event) = self.event() {
@@ -267,6 +278,12 @@ impl PortState {
     }
 }
 
+/// Vector of the queue of this number, of so many vectors.
+fn vector(queue: u32, vectors: i32) -> i32 {
+    let vectors = vectors.max(1).cast_unsigned();
+    (queue % vectors).cast_signed()
+}
+
 /// The library gives an errno, or -1 and sets it.
 pub(super) fn check(rc: i32) -> io::Result<()> {
     match rc {
@@ -279,4 +296,17 @@ pub(super) fn check(rc: i32) -> io::Result<()> {
 /// What a function that makes something made.
 pub(super) fn made<T>(pointer: *mut T) -> io::Result<NonNull<T>> {
     NonNull::new(pointer).ok_or_else(io::Error::last_os_error)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::vector;
+
+    #[test]
+    fn queues_take_turns_over_a_devices_vectors() {
+        let of = |vectors| [7, 8, 9, 10].map(|queue| vector(queue, vectors));
+        assert_eq!(of(3), [1, 2, 0, 1]);
+        assert_eq!(of(1), [0; 4]);
+        assert_eq!(of(0), [0; 4], "a device that names none");
+    }
 }

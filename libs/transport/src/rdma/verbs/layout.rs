@@ -34,7 +34,8 @@ fn facts() -> Vec<Fact> {
     let mut facts: Vec<Fact> = Vec::new();
     fields!(facts, whole "ibv_context_ops" abi::ContextOps: poll_cq, req_notify_cq, post_send,
         post_recv);
-    fields!(facts, part "ibv_context" abi::Context: device, ops, cmd_fd, async_fd);
+    fields!(facts, part "ibv_context" abi::Context: device, ops, cmd_fd, async_fd,
+        num_comp_vectors);
     fields!(facts, whole "ibv_comp_channel" abi::CompChannel: context, fd, refcnt);
     fields!(facts, part "ibv_cq" abi::Cq: context, channel, cq_context, handle, cqe);
     fields!(facts, part "ibv_qp" abi::Qp: context, qp_context, pd, send_cq, recv_cq, srq, handle,
