@@ -123,7 +123,7 @@ fn a_gpu_writes_rows_to_a_workers_own_memory_by_itself() {
     let mut fleet = fleet();
     let cpu = fleet.add_worker("backend = \"cpu\"");
     let reference = epoch(&mut fleet, cpu);
-    for more in ["", "cuda_decode = \"device\""] {
+    for more in ["cuda_decode = \"host\"", "cuda_decode = \"device\""] {
         let settings = format!("{}\n{more}", cuda(&fleet));
         emulate(&mut fleet, emulation::cuda(), &[]);
         let gpu = fleet.add_worker(&settings);

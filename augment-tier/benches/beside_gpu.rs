@@ -2,7 +2,8 @@
 //!
 //! `HEADWATER_BENCH_PHOTOS` names a folder of tars; the argument is a preset, `dinov2` by default. Photos come with their
 //! entry points, and the device "decodes" them. What is left is what bounds a worker whose GPU is fast enough:
-//! headers and stuffing, draws, taps and records, copies to pinned memory, checksums of the rows.
+//! headers and stuffing, draws, taps and records, copies to pinned memory. Checksums of the rows are in it too, which a GPU
+//! computes where it writes rows directly.
 
 #[path = "support/photos.rs"]
 mod photos;

@@ -45,9 +45,9 @@ pub enum BackendChoice {
 #[serde(rename_all = "lowercase")]
 pub enum CudaDecode {
     /// The processor.
-    #[default]
     Host,
     /// The GPU, where decoding can begin at several places of an image; else the processor.
+    #[default]
     Device,
 }
 

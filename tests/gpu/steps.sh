@@ -89,7 +89,7 @@ epoch_of_two() {
     storage=$address
     node cpu augment --storage "$storage" --set augment.backend=cpu || return 1
     cpu=$address
-    node gpu augment --storage "$storage" --set augment.backend=cuda || return 1
+    node gpu augment --storage "$storage" --set augment.backend=cuda --set augment.cuda_decode=host || return 1
     gpu=$address
     node decoding augment --storage "$storage" --set augment.backend=cuda --set augment.cuda_decode=device || return 1
     decoding=$address

@@ -42,7 +42,7 @@ __device__ u64 word_from(const u64* words, u32 bit) {
     return bit == 0 ? words[0] : words[0] >> bit | words[1] << (64 - bit);
 }
 
-// Eight bytes from any place on. What is read beside them is in the arena: it ends at a multiple of eight.
+// Eight bytes from any place on. What is read beside them is in the arena: gaps of 256 bytes end before and behind rows.
 __device__ u64 word_at(const u8* at) {
     return word_from((const u64*)((u64)at & ~7ull), 8 * (u32)((u64)at & 7));
 }

@@ -6,7 +6,7 @@ use anyhow::{Result, bail, ensure};
 use headwater_augment::backend::Backend as _;
 use headwater_augment::part::{PartPlan, SampleRows};
 use headwater_augment::render::{RenderError, Rendered};
-use headwater_core::recipe::PRESETS;
+use headwater_core::recipe::{PRESETS, TensorSpec};
 use headwater_core::{Dtype, Recipe, counted};
 
 use super::rows::{PartInMemory, render};
@@ -134,7 +134,15 @@ impl Gpu {
             "{what}: the GPU's checksums of {} of {count} rows are wrong",
             differ(said)
         );
-        Ok(self.cuda.counts().written - before.written)
+        let written = self.cuda.counts().written - before.written;
+        let has_more_behind =
+            |tensor: &TensorSpec| matches!(tensor.dtype, Dtype::Fp8E4m3 | Dtype::Mxfp8E4m3);
+        ensure!(
+            written == count as u64 || recipe.tensors.iter().any(has_more_behind),
+            "{what}: the GPU has written {written} of {count} samples to the part by itself: the driver does not pin \
+             the worker's memory (cuMemHostRegister)"
+        );
+        Ok(written)
     }
 
     /// Checks that this number of further samples was rendered, all of them by kernels.

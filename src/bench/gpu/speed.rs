@@ -100,7 +100,7 @@ impl Gpu {
     pub(crate) fn back_end(&self, recipe: &Recipe, time: Duration, side: Side) -> Result<f64> {
         let renderer = || match side {
             Side::Processor => self.cpu.renderer(),
-            Side::Gpu => self.cuda.renderer(),
+            Side::Gpu => self.cuda.renderer_decoding(false),
             Side::GpuDecoding => self.cuda.renderer_decoding(true),
         };
         let renderers = (0..self.threads()).map(|_| renderer());

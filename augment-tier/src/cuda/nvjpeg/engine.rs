@@ -13,6 +13,8 @@ use crate::decode::coded::Checker;
 
 /// Images of a batch at most: two to the power of this.
 const BATCH_LOG2_MAX: usize = 6;
+/// Images at most that need no state twice: a state's memory is in use until the stream is idle.
+pub(super) const AT_ONCE_MAX: usize = (2 << BATCH_LOG2_MAX) - 1;
 
 /// The engines, on one stream of a GPU. The library allocates their memory itself, and calls no allocator of
 /// the handle's.
@@ -127,6 +129,7 @@ impl Codec for Engine {
 
     /// In batches of few sizes: an image's pixels do not depend on the others of its batch.
     fn decode(&mut self, images: &[Placed<'_>]) -> Result<(), CodecError> {
+        assert!(images.len() <= AT_ONCE_MAX, "each state once until the stream is idle");
         self.spoilt.clear();
         let mut rest = images;
         while !rest.is_empty() {

@@ -1,6 +1,7 @@
 //! nvJPEG on one stream: opened when an image first needs it, anew after a failure, and asked for no
 //! more at once than its memory is enough for.
 
+use super::engine::AT_ONCE_MAX;
 use super::{CodecError, NvJpeg, Placed};
 use crate::cuda::device::{DeviceError, JpegError};
 
@@ -24,7 +25,7 @@ pub(in crate::cuda) struct JpegStream {
     nvjpeg: Option<NvJpeg>,
     /// Goes after the decoder, which uses what it holds.
     host: Box<dyn JpegHost>,
-    /// Images that there has been memory for together.
+    /// Images that there has been memory for together, and that engines take together.
     at_once: usize,
 }
 
@@ -32,7 +33,7 @@ pub(in crate::cuda) struct JpegStream {
 
 impl JpegStream {
     pub(in crate::cuda) fn new(host: Box<dyn JpegHost>) -> Self {
-        Self { nvjpeg: None, host, at_once: usize::MAX }
+        Self { nvjpeg: None, host, at_once: AT_ONCE_MAX }
     }
 
     /// The decoder, opened if it is not.
@@ -85,7 +86,7 @@ impl JpegStream {
                 }
                 Err(CodecError::Memory(reason)) => {
                     // The next images need not be as large.
-                    self.at_once = usize::MAX;
+                    self.at_once = AT_ONCE_MAX;
                     return Err(JpegError::Memory(too_large(piece, &reason)));
                 }
                 Err(error) if failed_before => return Err(lost(error.into_reason())),
@@ -215,6 +216,14 @@ mod tests {
         assert_eq!(log.lock().unwrap().batches[6..], [3, 3, 1], "what is known is not tried again");
         let log = log.lock().unwrap();
         assert_eq!(log.opened, 3, "anew after each failure");
+    }
+
+    #[test]
+    fn the_stream_is_idle_again_before_an_engine_needs_a_state_twice() {
+        let (mut stream, log) = stream(Log { room: 1000, ..Log::default() });
+        assert_eq!(decode(&mut stream, 300).unwrap(), [true; 300]);
+        // `Told` asserts that the stream is settled before each.
+        assert_eq!(log.lock().unwrap().batches, [127, 127, 46]);
     }
 
     #[test]

@@ -76,8 +76,8 @@ pub(crate) fn part(
     part_of(storage, hello, first, samples, &used)
 }
 
-/// What a worker says of a part with these bytes: of each sample its bytes in all regions, hashed,
-/// and those hashes hashed.
+/// What a worker says of a part with these bytes: of each sample its bytes in each region, hashed, those hashes hashed,
+/// and those of all samples hashed.
 pub(crate) fn checksum(hello: &SessionHello, part: &[u8]) -> u64 {
     let layout = Layout::new(&hello.recipe, BATCH);
     let row_bytes: Vec<usize> =
@@ -85,12 +85,12 @@ pub(crate) fn checksum(hello: &SessionHello, part: &[u8]) -> u64 {
     let rows = part.len() / row_bytes.iter().sum::<usize>();
     let mut sums = Vec::new();
     for row in 0..rows {
-        let (mut bytes, mut region) = (Vec::new(), 0);
+        let (mut pieces, mut region) = (Vec::new(), 0);
         for len in &row_bytes {
-            bytes.extend_from_slice(&part[region + row * len..][..*len]);
+            pieces.extend(xxh3_64(&part[region + row * len..][..*len]).to_le_bytes());
             region += rows * len;
         }
-        sums.extend(xxh3_64(&bytes).to_le_bytes());
+        sums.extend(xxh3_64(&pieces).to_le_bytes());
     }
     xxh3_64(&sums)
 }
