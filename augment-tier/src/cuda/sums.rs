@@ -96,11 +96,7 @@ pub(super) fn prove(device: &mut impl Device) -> Result<(), ProofError> {
     }
 }
 
-fn sums_on(
-    device: &mut impl Device,
-    rows: &[Row],
-    bytes: &[u8],
-) -> Result<Vec<u64>, DeviceError> {
+fn sums_on(device: &mut impl Device, rows: &[Row], bytes: &[u8]) -> Result<Vec<u64>, DeviceError> {
     // The list, the checksums, and the rows.
     let sums_at = padded(list_bytes(rows.len()));
     let rows_at = sums_at + sums_bytes(rows.len());

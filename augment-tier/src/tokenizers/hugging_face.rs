@@ -16,9 +16,9 @@ impl Encoder {
     /// It is no `tokenizer.json`.
     pub(super) fn from_file(bytes: &[u8]) -> Result<Self, String> {
         let tokenizer = Tokenizer::from_bytes(bytes);
-        tokenizer.map(Self).map_err(|error| {
-            format!("is no tokenizer.json of Hugging Face's tokenizers: {error}")
-        })
+        tokenizer
+            .map(Self)
+            .map_err(|error| format!("is no tokenizer.json of Hugging Face's tokenizers: {error}"))
     }
 
     /// The same tokenizer, which cuts and pads to a field's length. Sides and id of padding are the file's where

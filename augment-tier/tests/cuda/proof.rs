@@ -19,7 +19,11 @@ const MUTANTS: [(&str, &str, &str); 17] = [
         "__ddiv_rn((f64)sum, (f64)count)",
     ),
     ("saturation", "blend(gray, pixel.red, factor)", "pixel.red"),
-    ("hue", "(hue_of(pixel, max, range, away) + shift) % 256", "(hue_of(pixel, max, range, away) + shift + 1) % 256"),
+    (
+        "hue",
+        "(hue_of(pixel, max, range, away) + shift) % 256",
+        "(hue_of(pixel, max, range, away) + shift + 1) % 256",
+    ),
     ("grayscale", "Pixel{gray, gray, gray}", "Pixel{gray, gray, pixel.blue}"),
     (
         "blur",

@@ -47,7 +47,15 @@ impl Engine {
     ) -> Result<Self, CodecError> {
         let parser = Parser::new(&handle)?;
         let checker = Checker::default();
-        Ok(Self { states: Default::default(), spoilt: Vec::new(), parser, checker, cuda_stream, hint, handle })
+        Ok(Self {
+            states: Default::default(),
+            spoilt: Vec::new(),
+            parser,
+            checker,
+            cuda_stream,
+            hint,
+            handle,
+        })
     }
 
     /// A state that is ready for a batch of 2 to the power of `log2` images. Making one ready takes memory of the device

@@ -164,11 +164,11 @@ impl PartRow {
 
 #[cfg(test)]
 mod tests {
-    use headwater_core::Region;
     use super::*;
     use crate::memory::checksum::row_checksum;
     use crate::memory::place::{LeaseId, PartPlace, SlotId};
     use crate::memory::staging::StagingPool;
+    use headwater_core::Region;
 
     async fn buffer(len_bytes: [u64; 2]) -> PartBuffer {
         let [one, two] = len_bytes;
