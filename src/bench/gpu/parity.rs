@@ -134,6 +134,7 @@ impl Gpu {
             "{what}: the GPU's checksums of {} of {count} rows are wrong",
             differ(said)
         );
+        self.check_counts(before, count as u64, what)?;
         let written = self.cuda.counts().written - before.written;
         let has_more_behind =
             |tensor: &TensorSpec| matches!(tensor.dtype, Dtype::Fp8E4m3 | Dtype::Mxfp8E4m3);
