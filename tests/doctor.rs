@@ -348,7 +348,8 @@ fn a_gpu_is_put_to_the_proof_and_a_wrong_kernel_is_named() {
     said.has("gpu proof of a worker", "ok", &format!("cuda Emulated GPU {bytes} in"));
     said.has("gpu proof of a receiver", "ok", &format!("{bytes}: copy of a slot, normalise"));
     said.has("gpu peer writes", "absent", "GPUDirect RDMA");
-    let said = proof(&[("EMULATED_NVRTC_REPLACE", "range, away) + shift)=>range, away) + shift + 1)")]);
+    let said =
+        proof(&[("EMULATED_NVRTC_REPLACE", "range, away) + shift)=>range, away) + shift + 1)")]);
     said.has("gpu proof of a worker", "wrong", "`hue` gives other bytes than the processor");
     said.has("gpu proof of a receiver", "ok", bytes);
     let said = proof(&[("EMULATED_NVRTC_REPLACE", "third << 32=>third << 31")]);
