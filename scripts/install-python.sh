@@ -1,19 +1,22 @@
 #!/bin/sh
-# Makes a Python environment: install-python.sh DIR [wheel]. With the word `wheel` it has only what
-# builds the wheel, else also what the tests need, PyTorch and JAX among it (1.7 GB).
+# Makes a Python environment: install-python.sh DIR [wheel]. With the word `wheel` it has only what builds the
+# wheel, else what the tests need, PyTorch and JAX among it (1.7 GB). uv, from PyPI, installs: it loads and
+# unpacks packages side by side, each once, and keeps them for the next environment.
 set -eu
 
 dir=$1
-pip="$dir/bin/python -m pip install --quiet --disable-pip-version-check"
 [ -x "$dir/bin/python" ] || python3 -m venv "$dir"
+[ -x "$dir/bin/uv" ] || "$dir/bin/python" -m pip install --quiet --disable-pip-version-check uv==0.13.9
+install() { # install OPTION..
+    "$dir/bin/uv" pip install --quiet --python "$dir/bin/python" "$@"
+}
 if [ "${2:-}" = wheel ]; then
-    exec $pip -r scripts/requirements-wheel.txt
+    install -r scripts/requirements-wheel.txt
+    exit
 fi
-$pip -r scripts/requirements.txt
-# Without what it names as its needs, torch among them: reading takes none of it.
-$pip --no-deps tensorcom==0.1.0
-$pip --no-deps -r scripts/requirements-frameworks.txt
-$pip --no-deps -r scripts/requirements-formats.txt
+install -r scripts/requirements.txt
+# Without what they name as their needs, a CUDA build of torch among it: what is used of that is in these files.
+install --no-deps -r scripts/requirements-frameworks.txt -r scripts/requirements-formats.txt
 # Beside torch's own libraries, where only they look.
 libraries=$(echo "$dir"/lib/python3*/site-packages/torch/lib)
 "$dir/bin/python" scripts/torch_stub.py "$libraries" "$libraries"

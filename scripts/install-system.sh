@@ -27,6 +27,22 @@ install_missing() {
     apt_get install -y --no-install-recommends $missing
 }
 
+# The two programs of Debian's package, which check the alerts. The package itself starts a server.
+prometheus() {
+    command -v promtool >/dev/null 2>&1 && return
+    unpacked=$(mktemp -d)
+    chmod 755 "$unpacked"
+    (
+        cd "$unpacked" &&
+            { apt-get -qq download prometheus 2>/dev/null || { apt_get update && apt-get -qq download prometheus; }; } &&
+            dpkg-deb --extract prometheus_*.deb . &&
+            install usr/bin/promtool usr/bin/prometheus /usr/local/bin
+    )
+    status=$?
+    rm -rf "$unpacked"
+    return $status
+}
+
 need cc gcc
 # Compiles ZeroMQ, and in tests runs the text of the CUDA kernels on the processor.
 need g++ g++
@@ -46,8 +62,6 @@ if [ "${1:-}" = tests ] && [ "$(id -u)" -eq 0 ] && command -v apt-get >/dev/null
     need slurmd slurmd
     need sbatch slurm-client
     need munged munge
-    # Checks the alerts.
-    need promtool prometheus
     # A terminal for the monitor's screen.
     need tmux tmux
     # Hosts of their own for tests that pull cables.
@@ -72,6 +86,7 @@ if [ "${1:-}" = tests ] && [ "$(id -u)" -eq 0 ] && command -v apt-get >/dev/null
     if [ -n "$missing" ]; then
         install_missing || echo "SKIP: cannot install$missing: tests that need them are skipped" >&2
     fi
+    prometheus || echo "SKIP: cannot install prometheus: tests that need it are skipped" >&2
 fi
 
 # install-system.sh page: what `make test-page` and scripts/screenshots.py need besides: 450 MB, mostly Chromium.

@@ -1,16 +1,16 @@
 //! Nobody reads, renders or receives who should not.
 
-mod support;
-
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use headwater_receiver::ReceiverConfig;
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, date_time_ymd};
-use support::fleet::Fleet;
-use support::proxy::Proxy;
-use support::trainer::Ranks;
+
+use crate::support;
+use crate::support::fleet::Fleet;
+use crate::support::proxy::Proxy;
+use crate::support::trainer::Ranks;
 
 const TOKEN: &str = "a token of more than sixteen characters";
 

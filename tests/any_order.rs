@@ -1,16 +1,16 @@
 //! Tiers that are started before the one they need wait for it, say so, and give up at a limit.
 
-mod support;
-
 use std::fs::{self, File};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use headwater_receiver::ReceiverConfig;
-use support::fleet::Fleet;
-use support::proxy::Proxy;
-use support::trainer::Ranks;
+
+use crate::support;
+use crate::support::fleet::Fleet;
+use crate::support::proxy::Proxy;
+use crate::support::trainer::Ranks;
 
 const LIMIT: Duration = Duration::from_secs(120);
 

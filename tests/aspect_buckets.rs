@@ -1,7 +1,5 @@
 //! Batches of several sizes, each of one: from `headwater datasets buckets` to the trainer, with real tiers.
 
-mod support;
-
 use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
@@ -16,7 +14,9 @@ use headwater_receiver::{Batch, DatasetUse, Receiver, ReceiverConfig, ReceiverEr
 use headwater_storage::{DatasetConfig, Storage, StorageConfig};
 use headwater_storage_client::EncodedSample;
 use serde_json::Value;
-use support::fleet::Fleet;
+
+use crate::support;
+use crate::support::fleet::Fleet;
 
 const SIZES: [[u32; 2]; 3] = [[64, 64], [48, 80], [80, 48]];
 const BATCH: u32 = 8;

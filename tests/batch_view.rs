@@ -1,7 +1,5 @@
 //! A rank shows the next batch to whoever asks: what the trainer gets, with what `headwater plan` says of it.
 
-mod support;
-
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
 use std::process::{Child, Command, Stdio};
@@ -12,7 +10,9 @@ use headwater_contact_sheet::Sheet;
 use headwater_core::{Dtype, Recipe};
 use headwater_receiver::{DatasetUse, PeekError, Position, Receiver, ReceiverConfig};
 use serde_json::Value;
-use support::fleet::Fleet;
+
+use crate::support;
+use crate::support::fleet::Fleet;
 
 /// More than the samples that are shown.
 const BATCH: u32 = 24;

@@ -1,13 +1,12 @@
 //! `headwater bench --report`: its smallest bench, from the command line to the page.
 
-mod support;
-
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
-use support::data;
+
+use crate::support::data;
 
 /// Runs `headwater bench` to its end, with the photographs of the tests.
 fn bench(arguments: &[&str]) -> Output {

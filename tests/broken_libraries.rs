@@ -3,10 +3,6 @@
 //!
 //! The libraries are empty ones, as a failed installation leaves behind.
 
-#[path = "support/emulation.rs"]
-mod emulation;
-mod support;
-
 use std::path::Path;
 use std::process::{Command, Output};
 
@@ -14,7 +10,10 @@ use headwater_core::recipe::JpegDecoder;
 use headwater_core::{Dtype, Recipe};
 use headwater_dylib::{CUDA_DRIVER, Dylib, IBVERBS, NVJPEG, NVML, NVRTC, UCX};
 use headwater_receiver::{DatasetUse, Receiver, ReceiverConfig};
-use support::fleet::Fleet;
+
+use crate::emulation;
+use crate::support;
+use crate::support::fleet::Fleet;
 
 /// A folder with an empty library under each name of these.
 fn empty(libraries: &[Dylib]) -> tempfile::TempDir {

@@ -1,14 +1,12 @@
 //! Bad input through the real program: one line on standard error that names the thing and the
 //! remedy, and the exit code that scripts look at.
 
-mod support;
-
 use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
-use support::data;
-use support::fleet::Fleet;
+use crate::support::data;
+use crate::support::fleet::Fleet;
 
 struct Ended {
     code: Option<i32>,

@@ -1,14 +1,13 @@
 //! Threads of a worker and of a receiver run on the cores that the configuration names, and the trainer's do not.
 
-mod support;
-
 use std::collections::BTreeSet;
 use std::fs;
 
 use headwater_core::{Dtype, Recipe};
 use headwater_receiver::{DatasetUse, Receiver, ReceiverConfig};
-use support::data;
-use support::fleet::Fleet;
+
+use crate::support::data;
+use crate::support::fleet::Fleet;
 
 /// Names of a process's threads, each with the cores that it may run on.
 fn threads(pid: u32) -> BTreeSet<(String, String)> {

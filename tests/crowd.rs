@@ -1,10 +1,6 @@
 //! Callers who say nothing, who begin and never end, and who take all they can get, beside one honest
 //! rank: it gets every batch, and each is the same. No token and no certificates: everybody may call.
 
-mod support;
-#[path = "../storage-tier/tests/support/unfinished.rs"]
-mod unfinished;
-
 use std::io::Write as _;
 use std::net::TcpStream;
 use std::sync::Arc;
@@ -13,9 +9,11 @@ use std::thread::{JoinHandle, sleep, spawn};
 use std::time::{Duration, Instant};
 
 use headwater_receiver::ReceiverConfig;
-use support::fleet::Fleet;
-use support::trainer::Ranks;
-use unfinished::unfinished;
+
+use crate::support;
+use crate::support::fleet::Fleet;
+use crate::support::trainer::Ranks;
+use crate::unfinished::unfinished;
 
 /// Of each kind, for each address.
 const CALLERS: usize = 150;

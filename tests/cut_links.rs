@@ -2,17 +2,17 @@
 //! and ones that are half open because the other end died unheard. What the other end of a cable had
 //! open is given up.
 
-mod support;
-
 use std::net::{Ipv4Addr, TcpStream};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use headwater_receiver::ReceiverConfig;
 use rustix::process::Signal;
-use support::fleet::Fleet;
-use support::network::{Host, available};
-use support::trainer::{CALM_HEARTBEAT_MS, HEARTBEAT_MS, Ranks};
+
+use crate::support;
+use crate::support::fleet::Fleet;
+use crate::support::network::{Host, available};
+use crate::support::trainer::{CALM_HEARTBEAT_MS, HEARTBEAT_MS, Ranks};
 
 /// Longer than heartbeats may stay out, and shorter.
 const CUTS_MS: [u64; 3] = [300, 1500, 4000];

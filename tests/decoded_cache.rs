@@ -1,13 +1,13 @@
 //! Workers that share decoded images: the same bytes in the batch, whoever decoded them and however it ended.
 
-mod support;
-
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use headwater_core::{Digest, Dtype, Recipe};
 use headwater_receiver::{DatasetUse, Receiver, ReceiverConfig};
-use support::fleet::{Fleet, Node};
+
+use crate::support;
+use crate::support::fleet::{Fleet, Node};
 
 const EPOCHS: u32 = 2;
 /// Batches of the first epoch after which the worker is killed.

@@ -1,13 +1,13 @@
 //! Workers that are found by a list which changes while an epoch runs.
 
-mod support;
-
 use std::time::{Duration, Instant};
 
 use headwater_core::Digest;
 use headwater_receiver::{Receiver, ReceiverConfig};
-use support::fleet::Fleet;
-use support::proxy::Proxy;
+
+use crate::support;
+use crate::support::fleet::Fleet;
+use crate::support::proxy::Proxy;
 
 /// Longest time until a change of the list shows.
 const LIMIT: Duration = Duration::from_secs(60);

@@ -1,17 +1,15 @@
 //! `headwater doctor` on recorded machines and on this one.
 
-#[path = "support/emulation.rs"]
-mod emulation;
-mod support;
-
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use headwater_inventory::trees;
 use serde_json::Value;
-use support::data;
-use support::fleet::Fleet;
+
+use crate::emulation;
+use crate::support::data;
+use crate::support::fleet::Fleet;
 
 /// What a run of the doctor said.
 struct Said {

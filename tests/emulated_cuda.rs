@@ -1,10 +1,9 @@
 //! The emulated driver itself: it does things as late as CUDA permits, and stops whoever breaks its
 //! contract. What the program does on it, other tests show.
 
-#[path = "support/emulation.rs"]
-mod emulation;
-
 use std::process::{Command, Output};
+
+use crate::emulation;
 
 fn run(scenario: &str, settings: &[(&str, &str)]) -> (Output, String) {
     let mut command = Command::new(emulation::cuda().join("selftest"));

@@ -1,10 +1,9 @@
 //! The emulated verbs themselves: they do things as late as verbs permit, fail on the sides where verbs
 //! fail, and stop whoever breaks their contract. What the rdma link does on them, other tests show.
 
-#[path = "support/emulation.rs"]
-mod emulation;
-
 use std::process::{Command, Output};
+
+use crate::emulation;
 
 fn run(scenario: &str, setting: (&str, &str)) -> (Output, String) {
     let mut command = Command::new(emulation::verbs().join("selftest"));

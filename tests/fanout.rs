@@ -1,8 +1,6 @@
 //! Trials that want the same batches of the same workers: each has those of a lone run, whatever befalls it
 //! or the others, and workers make each part once as long as they keep it.
 
-mod support;
-
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex};
@@ -12,8 +10,10 @@ use std::time::Duration;
 use headwater_core::{BadSamplePolicy, Digest};
 use headwater_receiver::{Receiver, ReceiverConfig};
 use rustix::process::Signal;
-use support::fleet::Fleet;
-use support::trainer::{CALM_HEARTBEAT_MS, Ranks, Stream};
+
+use crate::support;
+use crate::support::fleet::Fleet;
+use crate::support::trainer::{CALM_HEARTBEAT_MS, Ranks, Stream};
 
 const MADE: &str = "headwater_augment_share_parts_made_total";
 /// Room for all parts of an epoch.

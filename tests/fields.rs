@@ -1,7 +1,5 @@
 //! Fields of a sample beside its image and its label, through three tiers of real processes.
 
-mod support;
-
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
@@ -9,9 +7,11 @@ use headwater_core::{Digest, Recipe};
 use headwater_receiver::{Batch, DatasetUse, Receiver, ReceiverConfig, ReceiverError};
 use rustix::process::Signal;
 use serde_json::{Value, json};
-use support::everything::{self, recipe};
-use support::fleet::Fleet;
-use support::trainer::CALM_HEARTBEAT_MS;
+
+use crate::support;
+use crate::support::everything::{self, recipe};
+use crate::support::fleet::Fleet;
+use crate::support::trainer::CALM_HEARTBEAT_MS;
 
 fn open(config: &ReceiverConfig, recipe: Recipe) -> Result<Receiver, ReceiverError> {
     let config = ReceiverConfig { batch_samples: 5, part_samples: 2, ..config.clone() };

@@ -1,8 +1,6 @@
 //! Scales of FP8 that follow from earlier batches: the same whoever makes the batches, on any
 //! number of ranks, and after any resume.
 
-mod support;
-
 use std::collections::BTreeMap;
 use std::sync::{Arc, Barrier, Mutex};
 use std::thread;
@@ -14,7 +12,9 @@ use headwater_core::{Digest, Dtype, Recipe};
 use headwater_receiver::{
     AmaxReduce, Batch, Callbacks, DatasetUse, Position, Receiver, ReceiverConfig, ReceiverError,
 };
-use support::fleet::Fleet;
+
+use crate::support;
+use crate::support::fleet::Fleet;
 
 const GLOBAL_BATCH: u32 = 24;
 const EPOCHS: u32 = 2;

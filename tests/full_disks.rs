@@ -1,14 +1,14 @@
 //! File systems that are full: of checkpoints, of indices. Batches go on or the program
 //! says what is full; no batch changes. Small tmpfs stand for them, which takes root.
 
-mod support;
-
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use headwater_receiver::ReceiverConfig;
-use support::fleet::Fleet;
-use support::trainer::{Ranks, Stream};
+
+use crate::support;
+use crate::support::fleet::Fleet;
+use crate::support::trainer::{Ranks, Stream};
 
 /// A file system of its own size, gone with this value.
 struct SmallDisk {

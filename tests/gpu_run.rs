@@ -1,13 +1,12 @@
 //! What is carried to a machine with a GPU, walked through on the emulated one: `headwater bench gpu`
 //! and `tests/gpu/run.sh`. Their figures mean nothing here.
 
-#[path = "support/emulation.rs"]
-mod emulation;
-
 use std::fs::{self, File};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::Command;
+
+use crate::emulation;
 
 /// The script's `nvidia-smi`: a GPU of which somebody uses 100 MiB.
 const MANAGEMENT: &str =

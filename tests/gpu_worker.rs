@@ -1,9 +1,5 @@
 //! A worker with a GPU, which CUDA's emulated driver is: the very program takes its path on a GPU.
 
-#[path = "support/emulation.rs"]
-mod emulation;
-mod support;
-
 use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -11,7 +7,10 @@ use std::time::{Duration, Instant};
 use headwater_core::{Digest, Dtype, Recipe};
 use headwater_receiver::{DatasetUse, Receiver, ReceiverConfig};
 use rustix::process::Signal;
-use support::fleet::{Fleet, Node};
+
+use crate::emulation;
+use crate::support;
+use crate::support::fleet::{Fleet, Node};
 
 /// What a worker is told that has to take a GPU.
 const CUDA: &str = "backend = \"cuda\"\ncuda_memory_bytes = 67108864";

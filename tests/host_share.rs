@@ -1,17 +1,17 @@
 //! Trials of one host that share one copy of their batches, and what becomes of the others when one of
 //! them, or the process that has the copy, dies or is late.
 
-mod support;
-
 use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use headwater_receiver::ReceiverConfig;
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
-use support::everything;
-use support::fleet::Fleet;
-use support::trainer::{Ranks, Stream};
+
+use crate::support;
+use crate::support::everything;
+use crate::support::fleet::Fleet;
+use crate::support::trainer::{Ranks, Stream};
 
 const LIMIT: Duration = Duration::from_secs(240);
 const BATCH: u32 = 16;

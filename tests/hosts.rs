@@ -1,15 +1,15 @@
 //! Tiers on hosts of their own. Nothing is configured but where storage nodes and workers are.
 
-mod support;
-
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use headwater_receiver::ReceiverConfig;
-use support::fleet::Fleet;
-use support::network::{Host, available};
+
+use crate::support;
+use crate::support::fleet::Fleet;
+use crate::support::network::{Host, available};
 
 /// Longest wait for a line in a log, or for an epoch.
 const LIMIT: Duration = Duration::from_secs(600);

@@ -1,20 +1,20 @@
 //! What processes of a real run show at `/metrics`: each family is described once, and docs/metrics.md has it
 //! with its type and its labels.
 
-mod support;
-
 use std::collections::{BTreeMap, BTreeSet};
 
 use headwater_receiver::ReceiverConfig;
-use support::fleet::Fleet;
-use support::proxy::Proxy;
-use support::scrape;
-use support::trainer::{CALM_HEARTBEAT_MS, Ranks};
 use tonic::Code;
 use tonic::transport::Endpoint;
 use tonic_health::pb::HealthCheckRequest;
 use tonic_health::pb::health_check_response::ServingStatus;
 use tonic_health::pb::health_client::HealthClient;
+
+use crate::support;
+use crate::support::fleet::Fleet;
+use crate::support::proxy::Proxy;
+use crate::support::scrape;
+use crate::support::trainer::{CALM_HEARTBEAT_MS, Ranks};
 
 const PAGE: &str = include_str!("../docs/metrics.md");
 /// Labels that Prometheus' text has of its own.

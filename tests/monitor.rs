@@ -1,15 +1,14 @@
 //! `headwater monitor` of a service whose metrics are known: a report as JSON, and the screen in tmux.
 
-#[path = "monitor/service.rs"]
 mod service;
-mod support;
 
 use std::process::{Command, Output, Stdio};
 
 use serde_json::{Value, json};
 use service::{rank, storage, worker};
-use support::exporter::Exporter;
-use support::tmux::{Terminal, has_tmux};
+
+use crate::support::exporter::Exporter;
+use crate::support::tmux::{Terminal, has_tmux};
 
 const MONITOR: &str = env!("CARGO_BIN_EXE_headwater");
 

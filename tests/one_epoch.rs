@@ -1,7 +1,5 @@
 //! One epoch through three tiers of real processes.
 
-mod support;
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
 use std::sync::Arc;
@@ -12,7 +10,9 @@ use headwater_core::sampler::{Sampler, SamplerConfig};
 use headwater_core::{Digest, SampleRef};
 use headwater_receiver::{Batch, Receiver, ReceiverConfig, Verify};
 use headwater_transport::ucx;
-use support::fleet::Fleet;
+
+use crate::support;
+use crate::support::fleet::Fleet;
 
 const WORLD: u32 = 2;
 
@@ -120,7 +120,7 @@ fn an_epoch_over_ucx_is_the_same_as_over_tcp() {
         return;
     }
     let this_test = Command::new(std::env::current_exe().expect("this program"))
-        .args(["--exact", "an_epoch_over_ucx_is_the_same_as_over_tcp", "--nocapture"])
+        .args(["--exact", "one_epoch::an_epoch_over_ucx_is_the_same_as_over_tcp", "--nocapture"])
         .env(ASKS, "1")
         .env("UCX_TLS", "tcp")
         .output()

@@ -1,7 +1,5 @@
 //! Ranks that go through a list of samples, with real tiers.
 
-mod support;
-
 use std::path::Path;
 use std::process::Command;
 
@@ -9,7 +7,9 @@ use headwater_core::sampler::{Order, Term};
 use headwater_core::{Dtype, Recipe};
 use headwater_receiver::{Batch, DatasetUse, Receiver, ReceiverConfig};
 use serde_json::Value;
-use support::fleet::Fleet;
+
+use crate::support;
+use crate::support::fleet::Fleet;
 
 /// Number of the first sample of each of the four shards, which have 80, 64, 71 and 41.
 const FIRSTS: [u64; 4] = [0, 80, 144, 215];

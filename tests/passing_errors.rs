@@ -4,8 +4,6 @@
 //!
 //! `HEADWATER_CHAOS_SEED` replays the faults of the file system.
 
-mod support;
-
 use std::fs::{File, FileTimes};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
@@ -17,9 +15,10 @@ use std::time::{Duration, Instant};
 use headwater_core::Digest;
 use headwater_receiver::ReceiverConfig;
 use rustix::process::{Pid, Resource, Rlimit, prlimit};
-use support::faulty_files::FaultyFiles;
-use support::fleet::Fleet;
-use support::{data, unix_ms, variable};
+
+use crate::support::faulty_files::FaultyFiles;
+use crate::support::fleet::Fleet;
+use crate::support::{data, unix_ms, variable};
 
 /// Batches that are compared at least: more than two epochs of the photographs.
 const BATCHES: usize = 40;

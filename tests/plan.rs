@@ -1,7 +1,5 @@
 //! `headwater plan` tells what a worker will do, without one.
 
-mod support;
-
 use std::io::Read as _;
 use std::process::Command;
 
@@ -14,7 +12,9 @@ use headwater_core::recipe::ResizePasses;
 use headwater_core::{Dtype, Recipe};
 use headwater_receiver::{DatasetUse, Receiver, ReceiverConfig};
 use serde_json::Value;
-use support::fleet::Fleet;
+
+use crate::support;
+use crate::support::fleet::Fleet;
 
 const STEP: u64 = 3;
 

@@ -2,18 +2,17 @@
 //! (`tests/emulated_verbs`): workers of four queue pairs, some of them killed and stopped. Says nothing of
 //! RDMA itself, which `make test-rdma` is for.
 
-#[path = "support/emulation.rs"]
-mod emulation;
-mod support;
-
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use headwater_core::{Digest, Dtype, Recipe};
 use headwater_receiver::{DatasetUse, GpuDirect, Receiver, ReceiverConfig};
 use rustix::process::{Resource, Signal, getrlimit};
-use support::fleet::Fleet;
-use support::trainer::{HEARTBEAT_MS, Ranks};
+
+use crate::emulation;
+use crate::support;
+use crate::support::fleet::Fleet;
+use crate::support::trainer::{HEARTBEAT_MS, Ranks};
 
 /// Longest time until a receiver knows what became of a worker.
 const LIMIT: Duration = Duration::from_secs(60);
@@ -103,7 +102,7 @@ fn wait_for_workers(receiver: &Receiver, wanted: usize) {
 
 #[test]
 fn an_epoch_over_rdma_is_the_same_as_over_tcp() {
-    if !is_on_emulated_verbs("an_epoch_over_rdma_is_the_same_as_over_tcp") {
+    if !is_on_emulated_verbs("rdma_epochs::an_epoch_over_rdma_is_the_same_as_over_tcp") {
         return;
     }
     let (_fleet, config) = fleet();
@@ -113,7 +112,7 @@ fn an_epoch_over_rdma_is_the_same_as_over_tcp() {
 
 #[test]
 fn a_worker_killed_in_mid_write_changes_no_byte() {
-    if !is_on_emulated_verbs("a_worker_killed_in_mid_write_changes_no_byte") {
+    if !is_on_emulated_verbs("rdma_epochs::a_worker_killed_in_mid_write_changes_no_byte") {
         return;
     }
     let (mut fleet, config) = fleet();
@@ -133,7 +132,7 @@ fn a_worker_killed_in_mid_write_changes_no_byte() {
 /// finds its session gone and begins anew.
 #[test]
 fn a_worker_that_stops_in_mid_write_changes_no_byte() {
-    if !is_on_emulated_verbs("a_worker_that_stops_in_mid_write_changes_no_byte") {
+    if !is_on_emulated_verbs("rdma_epochs::a_worker_that_stops_in_mid_write_changes_no_byte") {
         return;
     }
     let (mut fleet, config) = fleet();
@@ -154,7 +153,7 @@ fn a_worker_that_stops_in_mid_write_changes_no_byte() {
 
 #[test]
 fn workers_serve_the_receiver_after_one_that_was_killed() {
-    if !is_on_emulated_verbs("workers_serve_the_receiver_after_one_that_was_killed") {
+    if !is_on_emulated_verbs("rdma_epochs::workers_serve_the_receiver_after_one_that_was_killed") {
         return;
     }
     let (fleet, config) = fleet();
@@ -183,7 +182,7 @@ fn an_epoch_into_a_gpu(test: &str, way: &str) {
 #[test]
 fn an_epoch_into_a_gpu_by_dmabuf_is_the_same_as_over_tcp() {
     an_epoch_into_a_gpu(
-        "an_epoch_into_a_gpu_by_dmabuf_is_the_same_as_over_tcp",
+        "rdma_epochs::an_epoch_into_a_gpu_by_dmabuf_is_the_same_as_over_tcp",
         "EMULATED_CUDA_DMABUF",
     );
 }
@@ -192,7 +191,7 @@ fn an_epoch_into_a_gpu_by_dmabuf_is_the_same_as_over_tcp() {
 #[test]
 fn an_epoch_into_a_gpu_by_address_is_the_same_as_over_tcp() {
     an_epoch_into_a_gpu(
-        "an_epoch_into_a_gpu_by_address_is_the_same_as_over_tcp",
+        "rdma_epochs::an_epoch_into_a_gpu_by_address_is_the_same_as_over_tcp",
         "EMULATED_CUDA_PEERMEM",
     );
 }

@@ -1,13 +1,12 @@
 //! `tests/rdma/hosts.sh`, for the first ten minutes on two hosts with cards: here both are this one, and an `ssh`
 //! stands in that starts a shell. On emulated verbs: the figures say nothing of a card.
 
-#[path = "support/emulation.rs"]
-mod emulation;
-
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::{Command, Output};
+
+use crate::emulation;
 
 /// Calls every host 127.0.0.1, and runs there what it is told.
 const SSH: &str = r#"#!/bin/bash

@@ -1,13 +1,13 @@
 //! Trainers that are killed and started again on another number of ranks.
 
-mod support;
-
 use std::path::Path;
 
 use headwater_receiver::ReceiverConfig;
 use rustix::process::Signal;
-use support::fleet::Fleet;
-use support::trainer::{Ranks, Stream};
+
+use crate::support;
+use crate::support::fleet::Fleet;
+use crate::support::trainer::{Ranks, Stream};
 
 const GLOBAL_BATCH: u32 = 24;
 const EPOCHS: u32 = 2;

@@ -3,8 +3,6 @@
 //!
 //! `HEADWATER_CHAOS_SEED` and `HEADWATER_CHAOS_SECONDS` as for `chaos.rs`.
 
-mod support;
-
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 use std::thread::sleep;
@@ -14,10 +12,12 @@ use headwater_core::draw::DrawRng;
 use headwater_core::{DrawKey, SampleId};
 use headwater_receiver::ReceiverConfig;
 use rustix::process::Signal;
-use support::fleet::Fleet;
-use support::proxy::{Proxy, Weather};
-use support::trainer::{CALM_HEARTBEAT_MS, HEARTBEAT_MS, Ranks};
-use support::{unix_ms, variable};
+
+use crate::support;
+use crate::support::fleet::Fleet;
+use crate::support::proxy::{Proxy, Weather};
+use crate::support::trainer::{CALM_HEARTBEAT_MS, HEARTBEAT_MS, Ranks};
+use crate::support::{unix_ms, variable};
 
 const SECONDS_DEFAULT: u64 = 10;
 const WEATHERS: [&str; 5] = ["delay", "loss", "slow", "cut", "silence"];

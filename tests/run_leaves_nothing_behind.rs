@@ -1,8 +1,6 @@
 //! `headwater run --processes`: what it brings, and that its children end with it, however it ends;
 //! and that nobody leaves memory behind who is killed.
 
-mod support;
-
 use std::fs;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::Path;
@@ -11,9 +9,10 @@ use std::time::{Duration, Instant};
 
 use headwater_receiver::ReceiverConfig;
 use rustix::process::{Pid, Signal, kill_process};
-use support::data;
-use support::fleet::Fleet;
-use support::trainer::Ranks;
+
+use crate::support::data;
+use crate::support::fleet::Fleet;
+use crate::support::trainer::Ranks;
 
 const LIMIT: Duration = Duration::from_secs(60);
 

@@ -1,17 +1,6 @@
 //! A stall is staged in one stage after the other, and the rank's metrics and `headwater monitor` name that
 //! stage. The monitor's page shows the same report.
 
-#[allow(dead_code, reason = "its tests use more")]
-#[path = "../storage-tier/src/source/tests/hub.rs"]
-mod hub;
-#[allow(dead_code, reason = "its tests use more")]
-#[path = "../storage-tier/src/source/tests/s3.rs"]
-mod s3;
-#[allow(dead_code, reason = "its tests use more")]
-#[path = "../storage-tier/src/source/tests/server.rs"]
-mod server;
-mod support;
-
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::Command;
@@ -19,10 +8,12 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use headwater_receiver::ReceiverConfig;
-use server::{Dialect, Server};
-use support::fleet::Fleet;
-use support::proxy::Proxy;
-use support::trainer::{CALM_HEARTBEAT_MS, Ranks};
+
+use crate::server::{Dialect, Server};
+use crate::support;
+use crate::support::fleet::Fleet;
+use crate::support::proxy::Proxy;
+use crate::support::trainer::{CALM_HEARTBEAT_MS, Ranks};
 
 /// Batches that are taken before anything is measured: workers have to be met first.
 const BEFORE: usize = 3;

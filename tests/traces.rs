@@ -1,11 +1,8 @@
 //! Traces of three tiers, each a process of its own: what a file holds, whatever becomes of its process, and
 //! what a collector hears.
 
-#[path = "traces/collector.rs"]
 mod collector;
-#[path = "traces/reader.rs"]
 mod reader;
-mod support;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -15,7 +12,8 @@ use std::time::{Duration, Instant};
 
 use collector::{Collector, SpanSeen};
 use reader::{Event, Trace};
-use support::data;
+
+use crate::support::data;
 
 const LIMIT: Duration = Duration::from_secs(120);
 const BATCH: u64 = 8;

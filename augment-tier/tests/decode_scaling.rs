@@ -1,13 +1,12 @@
 //! How far an image may be reduced while it is decoded follows from the draws of its views alone.
 
-#[path = "support/photos.rs"]
-mod photos;
-
 use headwater_augment::render::{Draws, RenderKey, Renderer, ViewSink};
 use headwater_augment::simd::Simd;
 use headwater_core::draw::{Extent, ViewParams};
 use headwater_core::recipe::DecodeScaling;
 use headwater_core::{Dtype, Recipe, SampleId};
+
+use crate::photos;
 
 fn recipe(preset: &str, decode_scaling: DecodeScaling) -> Recipe {
     let recipe = Recipe::preset(preset, Dtype::U8).expect("a preset");

@@ -1,11 +1,10 @@
 //! Entry points change no pixel, whoever made them, and stay within their bound.
 
-#[path = "support/photos.rs"]
-mod photos;
-
 use headwater_augment::decode::{DecodeLimits, Decoder, EntryTable, Wanted};
 use headwater_core::SampleId;
 use headwater_core::draw::{CropBox, DrawKey, Extent};
+
+use crate::photos;
 
 /// Every fourth photograph of `tests/data`, numbered.
 fn photos() -> impl Iterator<Item = (usize, Vec<u8>)> {

@@ -1,13 +1,12 @@
 //! Decoding a part of a JPEG gives the pixels that decoding all of it gives, and the same verdict.
 
-#[path = "support/photos.rs"]
-mod photos;
-
 use headwater_augment::decode::{DecodeErrorKind, DecodeFailure, DecodeLimits, Decoder, Wanted};
 use headwater_augment::image::RgbImage;
 use headwater_core::SampleId;
 use headwater_core::draw::{CropBox, DrawKey, DrawRng, Extent};
 use turbojpeg::{Compressor, Image, PixelFormat, Subsamp};
+
+use crate::photos;
 
 fn rng(seed: u64) -> DrawRng {
     DrawKey { seed, epoch: 0, pass: 0, sample: SampleId(0), stream: 0 }.rng()

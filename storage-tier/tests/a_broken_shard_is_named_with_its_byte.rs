@@ -1,9 +1,8 @@
 //! A shard that breaks off stops the node; with `skip_tail` its whole samples are served.
 
-mod support;
-
 use headwater_storage::{OnBrokenShard, Storage, StorageConfig};
-use support::{config, open_bytes, shard, tar};
+
+use crate::support::{config, open_bytes, shard, tar};
 
 /// The sentence with which the shard is refused, and the samples that `skip_tail` leaves.
 async fn broken(bytes: &[u8]) -> (String, Vec<u32>) {

@@ -1,13 +1,12 @@
 //! On the same host a shard's file is read rather than asked for: same samples, no bytes over the wire.
 
-mod support;
-
 use std::path::PathBuf;
 
 use headwater_storage_client::{
     Dataset, FieldSelection, LocalFiles, StorageClient, StorageFailure,
 };
-use support::{Node, client_config, config, sentence, shard};
+
+use crate::support::{Node, client_config, config, sentence, shard};
 
 fn photos() -> Vec<PathBuf> {
     let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../tests/data/photos");

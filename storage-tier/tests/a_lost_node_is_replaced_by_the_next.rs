@@ -1,13 +1,12 @@
 //! Several nodes serve the same dataset: each shard has its node, and another one when that fails.
 
-mod support;
-
 use std::time::Duration;
 
 use headwater_storage_client::{
     Dataset, EncodedSample, FieldSelection, LocalFiles, StorageClient, StorageClientConfig,
 };
-use support::{Node, client_config, config, shard};
+
+use crate::support::{Node, client_config, config, shard};
 
 const SHARDS: u32 = 8;
 

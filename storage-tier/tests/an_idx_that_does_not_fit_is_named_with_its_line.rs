@@ -1,9 +1,8 @@
 //! An `.idx` that is not one of its shard stops the node, and the message says where it differs.
 
-mod support;
-
 use headwater_storage::Storage;
-use support::{config, shard};
+
+use crate::support::{config, shard};
 
 /// Three samples of 700 + i bytes and a label: headers at 0, 1536, 2560, 4096, 5120, 6656.
 async fn refused(idx: &[u8]) -> String {

@@ -1,7 +1,5 @@
 //! Entry points of JPEG images: made once, kept, and delivered with their images whichever way these are read.
 
-mod support;
-
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
@@ -12,9 +10,10 @@ use headwater_storage::{
     CacheLevel, DatasetConfig, FormatKind, Inspector, JpegEntries, ShardEntriesKept, StorageConfig,
 };
 use headwater_storage_client::{Dataset, EncodedSample, FieldSelection, LocalFiles, StorageClient};
-use support::counted::Counts;
-use support::{Node, client_config, config};
 use tokio::time::{sleep, timeout};
+
+use crate::support::counted::Counts;
+use crate::support::{Node, client_config, config};
 
 const SERVED: &str = "headwater_storage_served_jpegs_total";
 const REFUSED: &str = "headwater_storage_entries_refused_total";

@@ -1,12 +1,11 @@
 //! Whole shards of every format, by one query each: over gRPC, and as files of the host where they are.
 
-mod support;
-
 use std::path::Path;
 
 use headwater_storage::{DatasetConfig, Storage, StorageConfig};
 use headwater_storage_client::{Dataset, EncodedSample, FieldSelection, LocalFiles, StorageClient};
-use support::{Node, client_config};
+
+use crate::support::{Node, client_config};
 
 /// Places of tests/data/formats by the names of their datasets, and whether their shards are files that
 /// a reader may open: a folder's images are one file each.

@@ -1,13 +1,12 @@
 //! Whether an index is scanned, checked against one of the `.idx` formats or kept from last time:
 //! it is the same, and it is what Python's tarfile says (`tests/data/make.py`).
 
-mod support;
-
 use std::path::Path;
 
 use headwater_core::{Digest, ShardIndexBuilder};
 use headwater_storage::{Storage, StorageError};
-use support::{config, data};
+
+use crate::support::{config, data};
 
 const ARCHIVES: [&str; 3] = ["gnu", "pax", "ustar"];
 

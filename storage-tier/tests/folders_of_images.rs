@@ -4,7 +4,7 @@ use std::path::Path;
 
 use headwater_storage::{DatasetConfig, FormatKind, Storage, StorageConfig};
 
-mod support;
+use crate::support;
 
 fn folder(files: &[(&str, &str)]) -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();

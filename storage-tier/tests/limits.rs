@@ -1,9 +1,5 @@
 //! Callers beyond a limit are told so, at once, and nobody else is harmed.
 
-mod support;
-#[path = "support/unfinished.rs"]
-mod unfinished;
-
 use std::time::Duration;
 
 use headwater_core::{Digest, Manifest};
@@ -11,13 +7,14 @@ use headwater_proto::v1::storage_client::StorageClient as Grpc;
 use headwater_proto::{REQUEST_MAX_BYTES, WIRE_VERSION, v1};
 use headwater_storage::StorageConfig;
 use headwater_storage_client::{FieldSelection, LocalFiles, StorageClient, StorageClientConfig};
-use support::{Node, client_config, config, shard};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tonic::transport::Channel;
 use tonic::{Code, Request};
-use unfinished::unfinished;
+
+use crate::support::{Node, client_config, config, shard};
+use crate::unfinished::unfinished;
 
 const SOON: Duration = Duration::from_secs(60);
 const HELLO: v1::StorageHello = v1::StorageHello { wire_version: WIRE_VERSION };

@@ -1,13 +1,12 @@
 //! A shard that a name, a link or `..` leads out of the roots is not served.
 
-mod support;
-
 use std::os::unix::fs::symlink;
 use std::path::PathBuf;
 
 use headwater_storage::{Storage, StorageConfig, StorageError};
 use headwater_storage_client::{FieldSelection, LocalFiles, StorageClient};
-use support::{Node, client_config, config, shard};
+
+use crate::support::{Node, client_config, config, shard};
 
 async fn open(root: &std::path::Path, shards: &[PathBuf]) -> Result<Storage, StorageError> {
     let roots = vec![root.to_owned()];

@@ -1,10 +1,9 @@
 //! What tars may hold besides plain members: long names, headers that lie, sparse files.
 
-mod support;
-
 use headwater_storage_client::{Field, FieldSelection, LocalFiles, StorageClient};
-use support::{Node, client_config, config, open_bytes};
 use tar::{Builder, EntryType, Header};
+
+use crate::support::{Node, client_config, config, open_bytes};
 
 fn header(size: u64) -> Header {
     let mut header = Header::new_gnu();

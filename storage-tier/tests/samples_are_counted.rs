@@ -1,14 +1,13 @@
 //! A shard is counted by any form of index beside it, or by a scan, and never by an index that is
 //! of another shard. Expected numbers are those of Python's tarfile (`tests/data/make.py`).
 
-mod support;
-
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use headwater_storage::{IdxForm, InspectedShard, count_samples};
-use support::{data, shard};
+
+use crate::support::{data, shard};
 
 const ARCHIVES: [&str; 3] = ["gnu", "pax", "ustar"];
 

@@ -1,13 +1,12 @@
 //! What a storage node answers over a real socket, and what it refuses.
 
-mod support;
-
 use std::sync::Arc;
 
 use headwater_core::{Manifest, ShardEntry};
 use headwater_storage::{Storage, StorageConfig, StorageError, listen, serve};
 use headwater_storage_client::{FieldSelection, LocalFiles, StorageClient, StorageFailure};
-use support::{Node, client_config, config, sentence, shard, tar};
+
+use crate::support::{Node, client_config, config, sentence, shard, tar};
 
 struct Setup {
     client: StorageClient,

@@ -8,9 +8,8 @@ use std::time::SystemTime;
 
 use headwater_storage::{CacheLevel, Storage, StorageConfig};
 use headwater_storage_client::{Dataset, EncodedSample, FieldSelection, LocalFiles, StorageClient};
-use support::{Node, all_samples, client_config, config, shard, tar};
 
-mod support;
+use crate::support::{Node, all_samples, client_config, config, shard, tar};
 
 /// A node's configuration over three shards of 400 KB, through a cache of `bytes`.
 fn cached(folder: &Path, bytes: u64) -> StorageConfig {

@@ -8,11 +8,11 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Resource, Rlimit, Signal, prlimit};
 
-use crate::liar::Liar;
+use super::liar::Liar;
+use super::{Chaos, WORKERS};
 use crate::support::faulty_files::FaultyFiles;
 use crate::support::fleet::Fleet;
 use crate::support::unix_ms;
-use crate::{Chaos, WORKERS};
 
 /// Without faults the machine makes many batches in this time.
 const PAUSE_MS: [u64; 2] = [100, 900];

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use crate::faults::Fault;
-use crate::{Chaos, WORLD};
+use super::faults::Fault;
+use super::{Chaos, WORLD};
 
 /// How long after a fault no rank got a batch, in ms: from the last batch before it to the first
 /// after it; the worst of the ranks.

@@ -1,6 +1,6 @@
 //! `add`: the folders of a dataset that is begun.
 
-use crate::program::Place;
+use super::program::Place;
 
 #[test]
 fn the_folders_are_made_and_what_comes_next_is_said() {

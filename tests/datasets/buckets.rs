@@ -3,7 +3,7 @@
 use std::fs::{self, File};
 use std::io::Read as _;
 
-use crate::program::{Place, data};
+use super::program::{Place, data};
 
 const SIZES: [[u32; 2]; 3] = [[64, 64], [48, 80], [80, 48]];
 
@@ -159,8 +159,8 @@ fn sizes_are_those_of_the_flag_or_of_the_recipe() {
     let folder = place.path("elsewhere");
     fs::create_dir(&folder).expect("a folder");
     let mut command = place.command(&["datasets", "buckets", &dataset, "-o", "list.npy"]);
-    let ended = crate::program::ended(command.current_dir(&folder).output().expect("it starts"));
-    crate::program::refused(&ended, &["no sizes: give --sizes", "aspect_buckets"]);
+    let ended = super::program::ended(command.current_dir(&folder).output().expect("it starts"));
+    super::program::refused(&ended, &["no sizes: give --sizes", "aspect_buckets"]);
     let args = ["datasets", "buckets", &dataset, "-o", "nowhere/list.npy", "--sizes", "8x8,4x16"];
     place.refused(&args, &["cannot write `nowhere/list.groups.npy`"]);
     let args = ["datasets", "buckets", &dataset, "-o", "list.npy", "--sizes", "4x16,8x8"];

@@ -2,8 +2,8 @@
 
 use std::fs;
 
-use crate::program::{Place, TRAIN, VAL, data};
-use crate::tar_walk;
+use super::program::{Place, TRAIN, VAL, data};
+use super::tar_walk;
 
 #[test]
 fn text_binary_and_no_index_give_what_a_walk_of_the_archive_gives() {

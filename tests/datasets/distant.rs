@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::channel;
 
-use crate::program::{Place, data, ended};
+use super::program::{Place, data, ended};
 use crate::server::{Dialect, Fault, Request, Server};
 
 const SHARDS: [&str; 2] = ["photos-000001.tar", "photos-000003.tar"];

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crate::program::{Place, TRAIN, refused};
+use super::program::{Place, TRAIN, refused};
 
 /// JPEG images of the four shards, and those of them that are no baseline ones: progressive.
 const IMAGES: usize = 80 + 64 + 71 + 41;

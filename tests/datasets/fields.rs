@@ -1,10 +1,10 @@
 //! Fields that the shards do not have: said when a stream is opened, before a batch is made.
 
-use crate::program::Place;
+use super::program::Place;
 
 /// A shard of two photographs, whose members have these endings.
 fn shard(place: &Place, image: &str, label: &str) -> String {
-    let photo = std::fs::read(crate::program::data("photos/photos-000003.tar")).unwrap();
+    let photo = std::fs::read(super::program::data("photos/photos-000003.tar")).unwrap();
     let mut archive = tar::Archive::new(&photo[..]);
     let mut builder = tar::Builder::new(Vec::new());
     for entry in archive.entries().unwrap() {

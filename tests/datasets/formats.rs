@@ -6,7 +6,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use crate::program::{Ended, Place, data, refused};
+use super::program::{Ended, Place, data, refused};
 use crate::server::{Dialect, Server};
 
 /// Alternatives of a field that each of those samples has.

@@ -4,8 +4,8 @@ use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::os::unix::process::CommandExt as _;
 
-use crate::program::{Place, TRAIN, data, ended, refused};
-use crate::tar_walk;
+use super::program::{Place, TRAIN, data, ended, refused};
+use super::tar_walk;
 
 /// Nobody in particular; root may write everywhere.
 const NOBODY: u32 = 65534;

@@ -4,7 +4,7 @@ use std::fs;
 use std::io::{BufRead as _, BufReader};
 use std::process::Stdio;
 
-use crate::program::{Place, TRAIN, VAL, refused};
+use super::program::{Place, TRAIN, VAL, refused};
 
 /// One line per dataset, up to its digest.
 fn listed(place: &Place, args: &[&str]) -> Vec<String> {

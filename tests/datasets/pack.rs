@@ -7,8 +7,8 @@ use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::program::{Place, data, refused};
-use crate::tar_walk::{self, Member};
+use super::program::{Place, data, refused};
+use super::tar_walk::{self, Member};
 
 const CLASSES: [&str; 3] = ["bird", "cat", "dog"];
 

@@ -2,8 +2,8 @@
 
 use std::fs;
 
-use crate::program::{Place, TRAIN, VAL, refused};
-use crate::tar_walk;
+use super::program::{Place, TRAIN, VAL, refused};
+use super::tar_walk;
 
 /// Samples, shards and bytes of the line whose label ends like this.
 #[track_caller]

@@ -3,7 +3,7 @@
 use std::fs;
 use std::process::Command;
 
-use crate::program::{Place, TRAIN};
+use super::program::{Place, TRAIN};
 
 const USE: &str = "
 import hub, json, pickle

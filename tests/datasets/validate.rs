@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::os::unix::fs::FileExt as _;
 use std::process::Command;
 
-use crate::program::{Ended, Place, TRAIN, VAL, data, refused};
+use super::program::{Ended, Place, TRAIN, VAL, data, refused};
 
 /// One line of the result holds all of these.
 #[track_caller]

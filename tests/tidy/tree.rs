@@ -7,7 +7,7 @@ const NOT_OURS: [&str; 6] = ["target", ".git", ".venv", "out", "data", "__pycach
 
 /// The top of the tree.
 pub(crate) fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
+    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
 }
 
 /// Files by their endings, with paths from the top, sorted.

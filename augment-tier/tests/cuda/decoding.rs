@@ -2,8 +2,6 @@
 
 #[path = "../../../libs/jpeg/tests/support/made.rs"]
 mod made;
-#[path = "../support/photos.rs"]
-mod photos;
 
 use std::path::Path;
 
@@ -15,11 +13,12 @@ use headwater_core::recipe::{CropSpec, ViewSpec};
 use headwater_core::{Dtype, Recipe};
 use made::{Made, SUBSAMPLINGS, made};
 
-use crate::emulation::{EmulatedDevice, Watch};
-use crate::operations::{recipe, tensor};
-use crate::pictures::{random_png, rng};
-use crate::recipes::ARENA_BYTES;
-use crate::sinks::{render_coded, untouched};
+use super::emulation::{EmulatedDevice, Watch};
+use super::operations::{recipe, tensor};
+use super::pictures::{random_png, rng};
+use super::recipes::ARENA_BYTES;
+use super::sinks::{render_coded, untouched};
+use crate::photos;
 
 type Kernels = CudaRenderer<EmulatedDevice>;
 

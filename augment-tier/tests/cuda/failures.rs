@@ -5,9 +5,9 @@ use headwater_augment::render::Renderer;
 use headwater_augment::simd::Simd;
 use headwater_core::{Dtype, Recipe};
 
-use crate::emulation::{EmulatedDevice, Watch};
-use crate::pictures::PHOTOS;
-use crate::sinks::compare;
+use super::emulation::{EmulatedDevice, Watch};
+use super::pictures::PHOTOS;
+use super::sinks::compare;
 
 /// Fails at the call of a given number, and at all after it.
 struct Failing {

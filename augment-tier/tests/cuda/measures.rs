@@ -8,11 +8,11 @@ use headwater_augment::cuda::{
 use headwater_core::recipe::{CropSpec, ViewSpec};
 use headwater_core::{Dtype, Recipe};
 
-use crate::emulation::{EmulatedDevice, Watch};
-use crate::operations::{recipe, tensor};
-use crate::pictures::{PHOTOS, random_png, rng};
-use crate::recipes::ARENA_BYTES;
-use crate::sinks::{key, render};
+use super::emulation::{EmulatedDevice, Watch};
+use super::operations::{recipe, tensor};
+use super::pictures::{PHOTOS, random_png, rng};
+use super::recipes::ARENA_BYTES;
+use super::sinks::{key, render};
 
 const RESIZE: Duration = Duration::from_millis(3);
 const FINISH: Duration = Duration::from_millis(5);

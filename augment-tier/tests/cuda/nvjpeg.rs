@@ -8,10 +8,10 @@ use headwater_augment::simd::Simd;
 use headwater_core::recipe::JpegDecoder;
 use headwater_core::{Dtype, Recipe};
 
-use crate::emulation::{EmulatedDevice, Watch};
-use crate::pictures::{PHOTOS, png, random_png, rng};
-use crate::recipes::ARENA_BYTES;
-use crate::sinks::render;
+use super::emulation::{EmulatedDevice, Watch};
+use super::pictures::{PHOTOS, png, random_png, rng};
+use super::recipes::ARENA_BYTES;
+use super::sinks::render;
 
 /// Share that the recipes ask for.
 const LOAD: f64 = 0.65;

@@ -9,10 +9,10 @@ use headwater_core::recipe::{
 };
 use headwater_core::{Dtype, Recipe};
 
-use crate::emulation::{EmulatedDevice, Watch};
-use crate::pictures::{from_range, random_png, rng};
-use crate::recipes::ARENA_BYTES;
-use crate::sinks::compare;
+use super::emulation::{EmulatedDevice, Watch};
+use super::pictures::{from_range, random_png, rng};
+use super::recipes::ARENA_BYTES;
+use super::sinks::compare;
 
 pub(crate) fn recipe(tensors: Vec<TensorSpec>) -> Recipe {
     let preset = Recipe::preset("imagenet-eval", Dtype::U8).unwrap();
@@ -107,7 +107,7 @@ fn each_operation_alone_changes_all_colours_as_its_definition_does() {
         };
         pixel.copy_from_slice(&[level(0), level(4), level(8)]);
     }
-    let file = crate::pictures::png(SIDE, SIDE, &pixels);
+    let file = super::pictures::png(SIDE, SIDE, &pixels);
     let jitter = |brightness: f64, contrast: f64, saturation: f64, hue: f64| {
         let once = |value| [value, value];
         let (brightness, contrast) = (once(brightness), once(contrast));

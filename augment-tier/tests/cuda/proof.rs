@@ -2,7 +2,7 @@
 
 use headwater_augment::cuda::{CudaRenderer, ProofError, SOURCE};
 
-use crate::emulation::{EmulatedDevice, Watch};
+use super::emulation::{EmulatedDevice, Watch};
 
 const ARENA_BYTES: u64 = 16 << 20;
 

@@ -6,11 +6,11 @@ use headwater_augment::simd::Simd;
 use headwater_core::recipe::{CropSpec, OpSpec, ViewSpec};
 use headwater_core::{Dtype, Recipe};
 
-use crate::emulation::{EmulatedDevice, Watch};
-use crate::operations::{recipe, tensor};
-use crate::pictures::{random_png, rng};
-use crate::recipes::ARENA_BYTES;
-use crate::sinks::compare;
+use super::emulation::{EmulatedDevice, Watch};
+use super::operations::{recipe, tensor};
+use super::pictures::{random_png, rng};
+use super::recipes::ARENA_BYTES;
+use super::sinks::compare;
 
 /// All that has threads wait for each other, one after the other and twice.
 fn everything(size: (u32, u32), dtype: Dtype) -> Recipe {

@@ -9,10 +9,10 @@ use headwater_augment::simd::Simd;
 use headwater_core::recipe::{CropSpec, Dinov3, ViewSpec};
 use headwater_core::{Dtype, Recipe};
 
-use crate::emulation::{EmulatedDevice, Watch};
-use crate::operations::{recipe, tensor};
-use crate::pictures::{PHOTOS, png, random_png, rng};
-use crate::sinks::{compare, render_into, untouched};
+use super::emulation::{EmulatedDevice, Watch};
+use super::operations::{recipe, tensor};
+use super::pictures::{PHOTOS, png, random_png, rng};
+use super::sinks::{compare, render_into, untouched};
 
 /// Room for the three photos and all that is made of them.
 pub(crate) const ARENA_BYTES: u64 = 64 << 20;

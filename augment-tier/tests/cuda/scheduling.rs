@@ -7,10 +7,10 @@ use headwater_augment::render::Renderer;
 use headwater_augment::simd::Simd;
 use headwater_core::{Dtype, Recipe};
 
-use crate::emulation::{EmulatedDevice, Watch};
-use crate::pictures::{PHOTOS, random_png, rng};
-use crate::recipes::ARENA_BYTES;
-use crate::sinks::{compare, render};
+use super::emulation::{EmulatedDevice, Watch};
+use super::pictures::{PHOTOS, random_png, rng};
+use super::recipes::ARENA_BYTES;
+use super::sinks::{compare, render};
 
 /// Notes what it is asked for.
 struct Noted {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use headwater_augment::ops::blur::plain;
 
-use crate::fixtures::{difference, json, planes, png, stacked};
+use super::fixtures::{difference, json, planes, png, stacked};
 
 #[test]
 fn a_blur_is_torchvisions_in_every_byte() {

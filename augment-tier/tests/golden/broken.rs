@@ -4,7 +4,7 @@ use headwater_augment::decode::{
     DecodeError, DecodeErrorKind, DecodeFailure, DecodeLimits, Decoder,
 };
 
-use crate::fixtures::bytes;
+use super::fixtures::bytes;
 
 fn refusal(encoded: &[u8], limits: DecodeLimits) -> DecodeError {
     let mut decoder = Decoder::new(limits).expect("a decoder");

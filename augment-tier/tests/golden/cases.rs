@@ -5,7 +5,7 @@ use headwater_core::draw::Extent;
 use headwater_core::recipe::Dinov3;
 use headwater_core::{Dtype, Recipe, SampleId};
 
-use crate::draws::Case;
+use super::draws::Case;
 
 /// Images of `tests/fixtures/views`, and their sizes.
 const ASTRONAUT: (&str, Extent) = ("astronaut", Extent { width: 240, height: 170 });

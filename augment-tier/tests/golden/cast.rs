@@ -3,7 +3,7 @@
 use headwater_augment::ops::cast::{CastTable, plain};
 use headwater_core::{Dtype, Recipe};
 
-use crate::fixtures::{bytes, planes, png};
+use super::fixtures::{bytes, planes, png};
 
 #[test]
 fn every_level_of_every_channel_has_torchs_bits() {

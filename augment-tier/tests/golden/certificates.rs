@@ -6,8 +6,8 @@ use headwater_core::recipe::TensorSpec;
 use serde::Deserialize;
 use sha2::{Digest as _, Sha256};
 
-use crate::certified::{PHOTOS, PRESETS, key, recipe};
-use crate::fixtures::json;
+use super::certified::{PHOTOS, PRESETS, key, recipe};
+use super::fixtures::json;
 use crate::photos;
 
 /// What `certify.py` has written.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use headwater_augment::image::Planes;
 use headwater_augment::ops::{brightness, contrast, flip, grayscale, hue, saturation, solarize};
 
-use crate::fixtures::{json, planes, png, stacked};
+use super::fixtures::{json, planes, png, stacked};
 
 fn equals_torchvision(op: &str, apply: impl Fn(&mut Planes, f64)) {
     let values = json::<BTreeMap<String, Vec<f64>>>("ops/ops.json").remove(op).expect("a case");

@@ -1,6 +1,6 @@
 //! Decoding equals Pillow's `Image.open(file).convert("RGB")`.
 
-use crate::fixtures::{bytes, decode, difference, path, png};
+use super::fixtures::{bytes, decode, difference, path, png};
 
 fn names(extension: &str) -> Vec<String> {
     let files = std::fs::read_dir(path("decode")).expect("fixtures");

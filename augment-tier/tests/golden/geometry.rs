@@ -12,9 +12,10 @@ use headwater_core::{Layout, Recipe};
 use serde::Deserialize;
 use sha2::{Digest as _, Sha256};
 
-use crate::certified::{PHOTOS, key};
-use crate::fixtures::json;
-use crate::{followed, photos};
+use super::certified::{PHOTOS, key};
+use super::fixtures::json;
+use super::followed;
+use crate::photos;
 
 #[derive(Debug, Deserialize)]
 struct Certificate {

@@ -7,7 +7,7 @@ use headwater_core::draw::Extent;
 use serde::Deserialize;
 use sha2::{Digest as _, Sha256};
 
-use crate::fixtures::{bytes, json};
+use super::fixtures::{bytes, json};
 
 #[derive(Debug, Deserialize)]
 struct Read {

@@ -13,7 +13,7 @@ use headwater_core::recipe::ResizePasses;
 use serde::Deserialize;
 use sha2::{Digest as _, Sha256};
 
-use crate::fixtures::{json, planes, png};
+use super::fixtures::{json, planes, png};
 
 #[derive(Debug, Deserialize)]
 struct Case {

@@ -3,7 +3,7 @@
 use headwater_augment::ops::cast::Normalise;
 use headwater_augment::ops::cast::mx::plain;
 
-use crate::fixtures::{bytes, planes, png};
+use super::fixtures::{bytes, planes, png};
 
 #[test]
 fn elements_and_scales_of_blocks_have_numpys_bits() {

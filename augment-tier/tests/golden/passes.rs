@@ -10,7 +10,7 @@ use headwater_core::recipe::ResizePasses;
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
 
-use crate::fixtures::json;
+use super::fixtures::json;
 use crate::photos;
 
 #[derive(Deserialize)]

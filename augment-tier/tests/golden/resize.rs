@@ -8,7 +8,7 @@ use headwater_core::draw::{CropBox, DrawKey, Extent, Filter, Origin, ViewParams}
 use headwater_core::recipe::{CropSpec, ResizePasses, ViewSpec};
 use serde::Deserialize;
 
-use crate::fixtures::{json, planes, png};
+use super::fixtures::{json, planes, png};
 
 #[derive(Deserialize)]
 struct Cases {

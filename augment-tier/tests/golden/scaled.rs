@@ -9,7 +9,7 @@ use headwater_core::draw::{CropBox, Extent, Filter, Origin};
 use headwater_core::recipe::ResizePasses;
 use serde::Deserialize;
 
-use crate::fixtures::{bytes, json, planes, png};
+use super::fixtures::{bytes, json, planes, png};
 
 #[derive(Deserialize)]
 struct Case {

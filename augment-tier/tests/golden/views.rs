@@ -7,9 +7,9 @@ use headwater_core::Recipe;
 use headwater_core::draw::{DrawnOp, ViewParams};
 use headwater_core::recipe::{DecodeLimits, TensorSpec};
 
-use crate::cases;
-use crate::draws::{self, Case, Draws};
-use crate::fixtures::{bytes, difference, json, stacked};
+use super::cases;
+use super::draws::{self, Case, Draws};
+use super::fixtures::{bytes, difference, json, stacked};
 
 /// Rows by tensor and view.
 struct Rows(Vec<Vec<Vec<u8>>>);

@@ -5,11 +5,11 @@ use tokio::runtime;
 use tokio::sync::oneshot;
 use tokio::time::sleep;
 
-use crate::support::gate::Gate;
-use crate::support::receiver::{Receiver, hello};
-use crate::support::storage::TestStorage;
-use crate::support::worker::{TestWorker, config};
-use crate::support::{A_WHILE, expect, samples, shards};
+use super::support::gate::Gate;
+use super::support::receiver::{Receiver, hello};
+use super::support::storage::TestStorage;
+use super::support::worker::{TestWorker, config};
+use super::support::{A_WHILE, expect, samples, shards};
 
 /// A receiver on a runtime of its own: to drop that is to close its sockets without a word.
 async fn dying_receiver(

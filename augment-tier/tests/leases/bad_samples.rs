@@ -1,11 +1,11 @@
 use headwater_proto::augment::{BadSamplePolicy, FailureKind};
 use headwater_transport::LinkKind;
 
-use crate::support::receiver::{Receiver, hello};
-use crate::support::shards::{TestSample, TestShard, shard};
-use crate::support::storage::TestStorage;
-use crate::support::worker::TestWorker;
-use crate::support::{expect, samples};
+use super::support::receiver::{Receiver, hello};
+use super::support::shards::{TestSample, TestShard, shard};
+use super::support::storage::TestStorage;
+use super::support::worker::TestWorker;
+use super::support::{expect, samples};
 
 /// A shard whose samples 3 (cut), 5 (noise) and 7 (a bomb) are broken.
 fn broken() -> Vec<TestShard> {

@@ -6,11 +6,11 @@ use headwater_proto::augment::{PartLease, ToWorker};
 use headwater_transport::LinkKind;
 use tonic::Code;
 
-use crate::support::gate::Gate;
-use crate::support::receiver::Receiver;
-use crate::support::storage::TestStorage;
-use crate::support::worker::{TestWorker, config};
-use crate::support::{samples, shards};
+use super::support::gate::Gate;
+use super::support::receiver::Receiver;
+use super::support::storage::TestStorage;
+use super::support::worker::{TestWorker, config};
+use super::support::{samples, shards};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn one_lease_more_than_the_credits_ends_the_session() {

@@ -6,10 +6,10 @@ use headwater_core::recipe::JpegDecoder;
 use headwater_proto::augment::{FailureKind, FromWorker};
 use headwater_transport::LinkKind;
 
-use crate::support::receiver::{Receiver, hello};
-use crate::support::storage::TestStorage;
-use crate::support::worker::{TestWorker, config};
-use crate::support::{samples, shards};
+use super::support::receiver::{Receiver, hello};
+use super::support::storage::TestStorage;
+use super::support::worker::{TestWorker, config};
+use super::support::{samples, shards};
 
 /// A GPU on which everything fails in one way.
 #[derive(Clone)]

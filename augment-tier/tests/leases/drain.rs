@@ -4,11 +4,11 @@ use headwater_transport::{Arrival, LinkKind};
 use tokio::time::{sleep, timeout};
 use tonic::Code;
 
-use crate::support::gate::Gate;
-use crate::support::receiver::Receiver;
-use crate::support::storage::TestStorage;
-use crate::support::worker::{TestWorker, config};
-use crate::support::{A_WHILE, expect, samples, shards};
+use super::support::gate::Gate;
+use super::support::receiver::Receiver;
+use super::support::storage::TestStorage;
+use super::support::worker::{TestWorker, config};
+use super::support::{A_WHILE, expect, samples, shards};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_draining_worker_finishes_open_leases_refuses_others_and_exits() {

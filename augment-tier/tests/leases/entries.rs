@@ -8,10 +8,10 @@ use headwater_augment::render::{PartSample, RenderError, Rendered, ViewSink};
 use headwater_core::Recipe;
 use headwater_transport::LinkKind;
 
-use crate::support::receiver::Receiver;
-use crate::support::storage::TestStorage;
-use crate::support::worker::{TestWorker, config};
-use crate::support::{expect, samples, shards};
+use super::support::receiver::Receiver;
+use super::support::storage::TestStorage;
+use super::support::worker::{TestWorker, config};
+use super::support::{expect, samples, shards};
 
 /// A sample's image, and the entry points that came with it.
 type Given = Arc<Mutex<Vec<(Vec<u8>, Vec<u8>)>>>;

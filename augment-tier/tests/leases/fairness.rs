@@ -3,11 +3,11 @@ use std::time::Duration;
 use headwater_augment::AugmentConfig;
 use headwater_transport::LinkKind;
 
-use crate::support::gate::Gate;
-use crate::support::receiver::{Receiver, hello};
-use crate::support::storage::TestStorage;
-use crate::support::worker::{TestWorker, config};
-use crate::support::{samples, shards};
+use super::support::gate::Gate;
+use super::support::receiver::{Receiver, hello};
+use super::support::storage::TestStorage;
+use super::support::worker::{TestWorker, config};
+use super::support::{samples, shards};
 
 /// With one thread, a session that has one part queued behind another's six gets every second
 /// sample.

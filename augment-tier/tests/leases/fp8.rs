@@ -3,10 +3,10 @@ use headwater_core::{Dtype, Recipe};
 use headwater_proto::augment::{FailureKind, PartLease, SessionHello, ToWorker};
 use headwater_transport::LinkKind;
 
-use crate::support::receiver::{BATCH, Receiver, hello};
-use crate::support::storage::TestStorage;
-use crate::support::worker::TestWorker;
-use crate::support::{expect, samples, shards};
+use super::support::receiver::{BATCH, Receiver, hello};
+use super::support::storage::TestStorage;
+use super::support::worker::TestWorker;
+use super::support::{expect, samples, shards};
 
 fn of_dtype(storage: &TestStorage, dtype: Dtype) -> SessionHello {
     let recipe = Recipe::preset("imagenet-eval", dtype).unwrap();

@@ -5,11 +5,11 @@ use headwater_core::SampleRef;
 use headwater_proto::augment::FailureKind;
 use headwater_transport::LinkKind;
 
-use crate::support::gate::Gate;
-use crate::support::receiver::{BATCH, Receiver, hello};
-use crate::support::storage::TestStorage;
-use crate::support::worker::{TestWorker, config};
-use crate::support::{expect, samples, shards};
+use super::support::gate::Gate;
+use super::support::receiver::{BATCH, Receiver, hello};
+use super::support::storage::TestStorage;
+use super::support::worker::{TestWorker, config};
+use super::support::{expect, samples, shards};
 
 /// As many leases as it may have, each of a whole batch, two of which would fill the room for encoded
 /// bytes; then an honest receiver beside it.

@@ -2,11 +2,11 @@ use headwater_transport::{Arrival, LinkKind};
 use tokio::time::{sleep, timeout};
 use tonic::Code;
 
-use crate::support::gate::Gate;
-use crate::support::receiver::{Receiver, hello};
-use crate::support::storage::TestStorage;
-use crate::support::worker::{TestWorker, config};
-use crate::support::{A_WHILE, samples, shards};
+use super::support::gate::Gate;
+use super::support::receiver::{Receiver, hello};
+use super::support::storage::TestStorage;
+use super::support::worker::{TestWorker, config};
+use super::support::{A_WHILE, samples, shards};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn heartbeats_come_back_while_every_thread_of_the_pool_is_stuck() {

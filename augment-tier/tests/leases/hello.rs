@@ -10,11 +10,11 @@ use tokio::time::timeout;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::Code;
 
-use crate::support::gate::Gate;
-use crate::support::receiver::{Receiver, first_answer, hello};
-use crate::support::storage::TestStorage;
-use crate::support::worker::{TestWorker, config};
-use crate::support::{SOON, samples, shards};
+use super::support::gate::Gate;
+use super::support::receiver::{Receiver, first_answer, hello};
+use super::support::storage::TestStorage;
+use super::support::worker::{TestWorker, config};
+use super::support::{SOON, samples, shards};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn another_version_is_refused_by_name_before_anything_else_is_read() {

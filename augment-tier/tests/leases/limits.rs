@@ -6,11 +6,11 @@ use tokio::sync::mpsc;
 use tokio::time::sleep;
 use tokio_stream::wrappers::ReceiverStream;
 
-use crate::support::gate::Gate;
-use crate::support::receiver::{Receiver, connect};
-use crate::support::storage::TestStorage;
-use crate::support::worker::{TestWorker, config};
-use crate::support::{A_WHILE, samples, shards};
+use super::support::gate::Gate;
+use super::support::receiver::{Receiver, connect};
+use super::support::storage::TestStorage;
+use super::support::worker::{TestWorker, config};
+use super::support::{A_WHILE, samples, shards};
 
 /// Larger than all that may be read ahead.
 static PAD: [u8; 2 << 20] = [0; 2 << 20];

@@ -3,11 +3,11 @@ use headwater_proto::augment::LinkOffer;
 use headwater_transport::LinkKind;
 use tonic::Code;
 
-use crate::support::gate::Gate;
-use crate::support::receiver::{Receiver, hello};
-use crate::support::shards;
-use crate::support::storage::TestStorage;
-use crate::support::worker::{TestWorker, config};
+use super::support::gate::Gate;
+use super::support::receiver::{Receiver, hello};
+use super::support::shards;
+use super::support::storage::TestStorage;
+use super::support::worker::{TestWorker, config};
 
 fn links(storage: &TestStorage, names: &[&str]) -> AugmentConfig {
     let links = names.iter().map(ToString::to_string).collect();

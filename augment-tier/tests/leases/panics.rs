@@ -2,11 +2,11 @@ use headwater_augment::AugmentConfig;
 use headwater_proto::augment::FailureKind;
 use headwater_transport::LinkKind;
 
-use crate::support::gate::{Gate, PANICS};
-use crate::support::receiver::Receiver;
-use crate::support::storage::TestStorage;
-use crate::support::worker::{TestWorker, config};
-use crate::support::{expect, samples, shards};
+use super::support::gate::{Gate, PANICS};
+use super::support::receiver::Receiver;
+use super::support::storage::TestStorage;
+use super::support::worker::{TestWorker, config};
+use super::support::{expect, samples, shards};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_panic_fails_its_lease_with_the_samples_name_and_nothing_else() {

@@ -3,10 +3,10 @@ use headwater_proto::augment::FailureKind;
 use headwater_storage_client::host_name;
 use headwater_transport::LinkKind;
 
-use crate::support::receiver::Receiver;
-use crate::support::storage::TestStorage;
-use crate::support::worker::TestWorker;
-use crate::support::{expect, sample, samples, shards};
+use super::support::receiver::Receiver;
+use super::support::storage::TestStorage;
+use super::support::worker::TestWorker;
+use super::support::{expect, sample, samples, shards};
 
 async fn delivers_what_the_renderer_makes(kind: LinkKind) {
     let storage = TestStorage::start(shards::photos());

@@ -5,11 +5,11 @@ use headwater_core::SampleRef;
 use headwater_proto::augment::{FailureKind, PartOrigin, SessionHello};
 use headwater_transport::LinkKind;
 
-use crate::support::gate::Gate;
-use crate::support::receiver::{Receiver, hello};
-use crate::support::storage::TestStorage;
-use crate::support::worker::{TestWorker, config};
-use crate::support::{A_WHILE, expect, samples, shards};
+use super::support::gate::Gate;
+use super::support::receiver::{Receiver, hello};
+use super::support::storage::TestStorage;
+use super::support::worker::{TestWorker, config};
+use super::support::{A_WHILE, expect, samples, shards};
 
 /// Enough for a few parts of the tests.
 fn sharing(storage: &TestStorage) -> AugmentConfig {

@@ -2,10 +2,10 @@ use headwater_proto::augment::{FailureKind, FromWorker};
 use headwater_transport::LinkKind;
 use tonic::{Code, Status};
 
-use crate::support::receiver::Receiver;
-use crate::support::storage::TestStorage;
-use crate::support::worker::TestWorker;
-use crate::support::{expect, samples, shards};
+use super::support::receiver::Receiver;
+use super::support::storage::TestStorage;
+use super::support::worker::TestWorker;
+use super::support::{expect, samples, shards};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn while_storage_is_away_leases_may_be_tried_again_and_succeed_when_it_is_back() {

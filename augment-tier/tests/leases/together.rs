@@ -7,10 +7,10 @@ use headwater_augment::render::{PartSample, RenderError, Rendered, ViewSink};
 use headwater_core::Recipe;
 use headwater_transport::LinkKind;
 
-use crate::support::receiver::Receiver;
-use crate::support::storage::TestStorage;
-use crate::support::worker::{TestWorker, config};
-use crate::support::{expect, samples, shards};
+use super::support::receiver::Receiver;
+use super::support::storage::TestStorage;
+use super::support::worker::{TestWorker, config};
+use super::support::{expect, samples, shards};
 
 /// The processor, with a note of how many samples it was given at a time.
 struct Together {

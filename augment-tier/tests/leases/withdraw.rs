@@ -3,11 +3,11 @@ use headwater_proto::augment::{FailureKind, ToWorker};
 use headwater_transport::{Arrival, LeaseId, LinkKind, Withdrawal};
 use tokio::time::timeout;
 
-use crate::support::gate::Gate;
-use crate::support::receiver::Receiver;
-use crate::support::storage::TestStorage;
-use crate::support::worker::{TestWorker, config};
-use crate::support::{A_WHILE, expect, samples, shards};
+use super::support::gate::Gate;
+use super::support::receiver::Receiver;
+use super::support::storage::TestStorage;
+use super::support::worker::{TestWorker, config};
+use super::support::{A_WHILE, expect, samples, shards};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_withdrawn_lease_ends_as_soon_as_no_thread_writes_it() {

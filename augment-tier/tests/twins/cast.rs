@@ -7,7 +7,7 @@ use headwater_augment::simd::Simd;
 use headwater_core::draw::Extent;
 use headwater_core::{Dtype, Recipe};
 
-use crate::pictures::{planes, rng, twins};
+use super::pictures::{planes, rng, twins};
 
 const DTYPES: [Dtype; 5] = [Dtype::Bf16, Dtype::F16, Dtype::F32, Dtype::U8, Dtype::Fp8E4m3];
 

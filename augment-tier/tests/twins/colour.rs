@@ -7,7 +7,7 @@ use headwater_augment::ops::{
 use headwater_augment::simd::Simd;
 use headwater_core::draw::Extent;
 
-use crate::pictures::{from_range, planes, rng, twins};
+use super::pictures::{from_range, planes, rng, twins};
 
 /// Sizes with and without a rest beyond whole vectors.
 const SIZES: [(u32, u32); 9] =

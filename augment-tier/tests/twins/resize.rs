@@ -6,7 +6,7 @@ use headwater_augment::simd::Simd;
 use headwater_core::draw::{CropBox, DrawRng, Extent, Filter, Origin};
 use headwater_core::recipe::ResizePasses;
 
-use crate::pictures::{from_range, image, planes, rng, twins};
+use super::pictures::{from_range, image, planes, rng, twins};
 
 fn views(simd: Simd, image: &RgbImage, geometries: &[(Geometry, bool)]) -> Vec<Planes> {
     let mut resizer = Resizer::new(simd);

@@ -7,7 +7,7 @@ use headwater_augment::ops::{pil_blur, sharpness};
 use headwater_augment::simd::Simd;
 use headwater_core::draw::{DrawRng, Extent, Filter};
 
-use crate::pictures::{from_range, planes, rng, twins};
+use super::pictures::{from_range, planes, rng, twins};
 
 fn equal_on_all(name: &str, apply: impl Fn(Simd, &mut Planes, &mut DrawRng)) {
     for seed in 0..150 {

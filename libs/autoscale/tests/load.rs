@@ -1,11 +1,9 @@
 //! The controller beside a job whose load changes.
 
-mod plant;
-mod recorded;
-
 use headwater_autoscale::Policy;
-use plant::Plant;
 use proptest::prelude::*;
+
+use crate::plant::Plant;
 
 fn policy() -> Policy {
     Policy { workers_max: 32, ..Policy::default() }

@@ -1,13 +1,12 @@
 //! A file that is not what was written gives an error, never its bytes, and is filled anew.
 
-mod support;
-
 use std::fs::{File, FileTimes, OpenOptions};
 use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use headwater_cache::{Cache, Cached, OpenError};
-use support::*;
+
+use crate::support::*;
 
 const BYTES: u64 = 300_000;
 const HEADER: u64 = 4096;

@@ -1,11 +1,10 @@
 //! What is filled is given out, whoever asks, and goes in the order of its use.
 
-mod support;
-
 use std::path::Path;
 
 use headwater_cache::{CacheError, Cached, FillError, OpenError, Unavailable};
-use support::*;
+
+use crate::support::*;
 
 /// Three of these fit in 4 MiB.
 const BYTES: u64 = MIB + 1;

@@ -1,12 +1,13 @@
 //! The length of an epoch: the same number of steps, and no empty batch, on every rank.
 
-mod support;
+use std::sync::Arc;
 
 use headwater_core::sampler::{BatchPlan, EpochEnd, Order, SamplerConfig, SamplerError};
 use headwater_core::{Manifest, Sampler};
 use proptest::prelude::*;
-use std::sync::Arc;
-use support::{dataset, sampler};
+
+use crate::support;
+use crate::support::{dataset, sampler};
 
 fn refusal(config: &SamplerConfig, data: &[Arc<Manifest>]) -> String {
     Sampler::new(config.clone(), data.to_vec()).unwrap_err().to_string()

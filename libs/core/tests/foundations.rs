@@ -1,7 +1,5 @@
 //! Digests, dtypes, layouts and manifests: what everything else stands on.
 
-mod support;
-
 use std::collections::BTreeMap;
 
 use headwater_core::manifest::SHARD_SAMPLES_MAX;
@@ -10,7 +8,8 @@ use headwater_core::{
     ShardEntry,
 };
 use proptest::prelude::*;
-use support::dataset;
+
+use crate::support::dataset;
 
 const DTYPES: [Dtype; 15] = [
     Dtype::Bf16,

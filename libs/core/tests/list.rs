@@ -1,7 +1,5 @@
 //! A list of samples in place of the built-in order.
 
-mod support;
-
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
@@ -11,7 +9,8 @@ use headwater_core::sampler::{
 };
 use headwater_core::{Digest, DrawKey, Manifest, SampleId, SampleRef};
 use proptest::prelude::*;
-use support::{dataset, epoch, global_batch, sampler};
+
+use crate::support::{dataset, epoch, global_batch, sampler};
 
 /// Two datasets of 20 samples, with an empty shard.
 fn two() -> Vec<Arc<Manifest>> {

@@ -1,7 +1,5 @@
 //! Several datasets in one batch.
 
-mod support;
-
 use std::sync::Arc;
 
 use headwater_core::sampler::{
@@ -9,7 +7,8 @@ use headwater_core::sampler::{
 };
 use headwater_core::{Manifest, SampleRef};
 use proptest::prelude::*;
-use support::{batch, counts, dataset, epoch, global_batch, sampler};
+
+use crate::support::{batch, counts, dataset, epoch, global_batch, sampler};
 
 fn three() -> Vec<Arc<Manifest>> {
     vec![dataset("a", &[40, 300]), dataset("b", &[7]), dataset("c", &[1; 90])]

@@ -1,13 +1,12 @@
 //! The order of the samples of one dataset.
 
-mod support;
-
 use std::collections::BTreeSet;
 
 use headwater_core::sampler::{EpochEnd, SamplerConfig};
 use headwater_core::{Digester, SampleRef};
 use proptest::prelude::*;
-use support::{batch, counts, dataset, epoch, global_batch, sampler};
+
+use crate::support::{batch, counts, dataset, epoch, global_batch, sampler};
 
 fn shards() -> impl Strategy<Value = Vec<u32>> {
     let sizes = prop_oneof![Just(0), Just(1), 1..40_u32, 200..400_u32];

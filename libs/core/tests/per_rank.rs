@@ -1,11 +1,10 @@
 //! Per-rank order: shards divided over the ranks, each with its own seed.
 
-mod support;
-
 use headwater_core::SampleRef;
 use headwater_core::sampler::{EpochEnd, Order, SamplerConfig};
 use proptest::prelude::*;
-use support::{batch, counts, dataset, epoch, sampler};
+
+use crate::support::{batch, counts, dataset, epoch, sampler};
 
 fn config(seed: u64, world_size: u32, batch_samples: u32) -> SamplerConfig {
     let mut config = SamplerConfig::new(seed, world_size, 0, batch_samples);

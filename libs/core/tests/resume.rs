@@ -1,13 +1,12 @@
 //! Taking a state and going on from it.
 
-mod support;
-
 use std::sync::Arc;
 
 use headwater_core::sampler::{EpochEnd, Order, Sampler, SamplerConfig, SamplerError, State, Term};
 use headwater_core::{Digest, Manifest, SampleRef};
 use proptest::prelude::*;
-use support::{dataset, global_batch, sampler};
+
+use crate::support::{dataset, global_batch, sampler};
 
 fn two() -> Vec<Arc<Manifest>> {
     vec![dataset("a", &[40, 33]), dataset("b", &[7, 1, 90])]

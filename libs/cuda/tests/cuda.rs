@@ -1,10 +1,10 @@
 //! CUDA's own compilers take the receiver's kernel, for each architecture that is meant. They need no
 //! GPU; `scripts/install-cuda.sh` has them from PyPI, and `scripts/test.sh` runs these tests with them.
 
-mod nvcc;
-
 use headwater_cuda::{EXPAND_LEVELS, LEVELS, compile};
-use nvcc::ARCHITECTURES;
+
+use crate::nvcc;
+use crate::nvcc::ARCHITECTURES;
 
 #[test]
 #[ignore = "needs nvcc: scripts/test.sh has it"]

@@ -2,9 +2,6 @@
 //! card is the test itself: it writes by the descriptor that a card's driver would be given.
 #![allow(unsafe_code)]
 
-#[path = "../../../tests/support/emulation.rs"]
-mod support;
-
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
 use std::sync::Arc;
@@ -14,7 +11,8 @@ use headwater_core::cast::Normalise;
 use headwater_core::{Dtype, Region};
 use headwater_cuda::{ConsumerStream, DeviceSlot, Uploader};
 use headwater_transport::{DeviceWindow, SlotMemory};
-use support::{is_emulated, on_a_gpu};
+
+use crate::emulation::{is_emulated, on_a_gpu};
 
 const SLOT_BYTES: u64 = 9 << 20;
 const DMABUF: (&str, &str) = ("EMULATED_CUDA_DMABUF", "1");
@@ -59,7 +57,7 @@ impl Card {
 
 #[test]
 fn what_a_card_wrote_stays_beside_what_is_copied() {
-    on_a_gpu("what_a_card_wrote_stays_beside_what_is_copied", &[DMABUF], || {
+    on_a_gpu("twins::what_a_card_wrote_stays_beside_what_is_copied", &[DMABUF], || {
         let (from_host, from_card) = (bytes(1), bytes(2));
         let (_host, twin) = twin(&from_host);
         Card::of(&twin).write(region(0, SLOT_BYTES), &from_card);
@@ -92,20 +90,24 @@ fn current() -> usize {
 /// A trainer drops the last tensor on a thread of its own, with a current GPU of its own choice, or none.
 #[test]
 fn a_thread_has_the_current_gpu_that_it_had_whoever_is_dropped_last() {
-    on_a_gpu("a_thread_has_the_current_gpu_that_it_had_whoever_is_dropped_last", &[DMABUF], || {
-        let (host, twin) = twin(&bytes(4));
-        assert_eq!(current(), 0, "opened");
-        twin.upload(&[region(0, SLOT_BYTES)], &[]).expect("an upload");
-        assert_eq!(twin.read(0, 8).expect("the twin"), bytes(4)[..8]);
-        drop(host);
-        drop(twin);
-        assert_eq!(current(), 0, "dropped");
-    });
+    on_a_gpu(
+        "twins::a_thread_has_the_current_gpu_that_it_had_whoever_is_dropped_last",
+        &[DMABUF],
+        || {
+            let (host, twin) = twin(&bytes(4));
+            assert_eq!(current(), 0, "opened");
+            twin.upload(&[region(0, SLOT_BYTES)], &[]).expect("an upload");
+            assert_eq!(twin.read(0, 8).expect("the twin"), bytes(4)[..8]);
+            drop(host);
+            drop(twin);
+            assert_eq!(current(), 0, "dropped");
+        },
+    );
 }
 
 #[test]
 fn a_part_has_one_checksum_in_the_slot_and_in_its_twin() {
-    on_a_gpu("a_part_has_one_checksum_in_the_slot_and_in_its_twin", &[DMABUF], || {
+    on_a_gpu("twins::a_part_has_one_checksum_in_the_slot_and_in_its_twin", &[DMABUF], || {
         let from_card = bytes(3);
         let (host, twin) = twin(&bytes(0));
         Card::of(&twin).write(region(0, SLOT_BYTES), &from_card);
@@ -130,7 +132,7 @@ fn a_part_has_one_checksum_in_the_slot_and_in_its_twin() {
 #[test]
 fn a_twin_is_in_use_until_streams_have_done_what_they_were_asked_for() {
     on_a_gpu(
-        "a_twin_is_in_use_until_streams_have_done_what_they_were_asked_for",
+        "twins::a_twin_is_in_use_until_streams_have_done_what_they_were_asked_for",
         &[DMABUF],
         || {
             let (first, second) = (bytes(5), bytes(6));
@@ -165,7 +167,7 @@ fn a_twin_is_in_use_until_streams_have_done_what_they_were_asked_for() {
 #[test]
 fn nothing_here_spoils_a_graph_that_a_trainer_captures() {
     let settings = [DMABUF, ("EMULATED_CUDA_CAPTURING", "1")];
-    on_a_gpu("nothing_here_spoils_a_graph_that_a_trainer_captures", &settings, || {
+    on_a_gpu("twins::nothing_here_spoils_a_graph_that_a_trainer_captures", &settings, || {
         let from_host = bytes(10);
         let (_host, twin) = twin(&from_host);
         twin.upload_beside_card(&[region(0, SLOT_BYTES)], &[]).expect("an upload");
@@ -177,7 +179,7 @@ fn nothing_here_spoils_a_graph_that_a_trainer_captures() {
 #[test]
 fn writes_of_cards_are_made_visible_before_they_are_read() {
     let settings = [DMABUF, ("EMULATED_CUDA_FAIL", "cuFlushGPUDirectRDMAWrites:1")];
-    on_a_gpu("writes_of_cards_are_made_visible_before_they_are_read", &settings, || {
+    on_a_gpu("twins::writes_of_cards_are_made_visible_before_they_are_read", &settings, || {
         let (_host, twin) = twin(&bytes(7));
         let error = twin.upload_beside_card(&[], &[]).expect_err("a driver that fails").to_string();
         assert!(error.contains("GPU 0: see what network cards have written to it"), "{error}");
@@ -187,7 +189,7 @@ fn writes_of_cards_are_made_visible_before_they_are_read() {
 #[test]
 fn writes_of_cards_are_made_visible_before_they_are_compared() {
     let settings = [DMABUF, ("EMULATED_CUDA_FAIL", "cuFlushGPUDirectRDMAWrites:1")];
-    on_a_gpu("writes_of_cards_are_made_visible_before_they_are_compared", &settings, || {
+    on_a_gpu("twins::writes_of_cards_are_made_visible_before_they_are_compared", &settings, || {
         let (_host, twin) = twin(&bytes(7));
         let error = twin.checksum(&[region(0, 8)], 1).expect_err("a driver that fails").to_string();
         assert!(error.contains("GPU 0: see what network cards have written to it"), "{error}");
@@ -198,7 +200,7 @@ fn writes_of_cards_are_made_visible_before_they_are_compared() {
 fn a_twin_whose_last_users_are_not_known_is_not_used_again() {
     // The first event is the upload's own.
     let settings = [DMABUF, ("EMULATED_CUDA_FAIL", "cuEventCreate:2:2")];
-    on_a_gpu("a_twin_whose_last_users_are_not_known_is_not_used_again", &settings, || {
+    on_a_gpu("twins::a_twin_whose_last_users_are_not_known_is_not_used_again", &settings, || {
         let (_host, twin) = twin(&bytes(9));
         twin.upload(&[region(0, SLOT_BYTES)], &[]).expect("an upload");
         twin.hand_to(ConsumerStream::LEGACY).expect("a stream that waits");
@@ -211,7 +213,7 @@ fn a_twin_whose_last_users_are_not_known_is_not_used_again() {
 
 #[test]
 fn a_gpu_that_takes_no_writes_of_cards_says_so() {
-    on_a_gpu("a_gpu_that_takes_no_writes_of_cards_says_so", &[], || {
+    on_a_gpu("twins::a_gpu_that_takes_no_writes_of_cards_says_so", &[], || {
         let uploader = Arc::new(Uploader::open(0, None).expect("the GPU"));
         let error = uploader.check_peer_writes().unwrap_err().to_string();
         assert!(error.contains("network cards") && error.contains("GPUDirect RDMA"), "{error}");
@@ -220,7 +222,7 @@ fn a_gpu_that_takes_no_writes_of_cards_says_so() {
 
 #[test]
 fn a_driver_without_dmabufs_is_named() {
-    on_a_gpu("a_driver_without_dmabufs_is_named", &[("EMULATED_CUDA_PEERMEM", "1")], || {
+    on_a_gpu("twins::a_driver_without_dmabufs_is_named", &[("EMULATED_CUDA_PEERMEM", "1")], || {
         let (_host, twin) = twin(&bytes(8));
         let reason = twin.dmabuf().map(drop).unwrap_err();
         assert!(reason.contains("no dma-buf"), "{reason}");
@@ -236,7 +238,7 @@ fn normalising(dtype: Dtype) -> Arc<Uploader> {
 
 #[test]
 fn a_gpu_that_copies_and_normalises_as_the_processor_does_passes_the_proof() {
-    let test = "a_gpu_that_copies_and_normalises_as_the_processor_does_passes_the_proof";
+    let test = "twins::a_gpu_that_copies_and_normalises_as_the_processor_does_passes_the_proof";
     on_a_gpu(test, &[], || {
         let plain = Arc::new(Uploader::open(0, None).expect("the GPU"));
         assert_eq!(plain.prove().expect("a proof"), ["copy of a slot"]);
@@ -249,7 +251,7 @@ fn a_gpu_that_copies_and_normalises_as_the_processor_does_passes_the_proof() {
 
 #[test]
 fn a_gpu_whose_copies_are_not_what_was_sent_is_refused() {
-    let test = "a_gpu_whose_copies_are_not_what_was_sent_is_refused";
+    let test = "twins::a_gpu_whose_copies_are_not_what_was_sent_is_refused";
     on_a_gpu(test, &[("EMULATED_CUDA_CORRUPT", "1")], || {
         let uploader = Arc::new(Uploader::open(0, None).expect("the GPU"));
         let error = uploader.prove().unwrap_err().to_string();
@@ -264,7 +266,7 @@ fn a_gpu_whose_kernel_normalises_otherwise_is_refused() {
         ("fours", "third << 32=>third << 31"),
         ("bytes", "(unsigned short)own[levels[i]]=>own[levels[i]] + 1"),
     ] {
-        let test = "a_gpu_whose_kernel_normalises_otherwise_is_refused";
+        let test = "twins::a_gpu_whose_kernel_normalises_otherwise_is_refused";
         on_a_gpu(test, &[("EMULATED_NVRTC_REPLACE", mutation)], || {
             let error = normalising(Dtype::Bf16).prove().unwrap_err().to_string();
             assert!(error.starts_with("GPU 0: its proof failed: `normalise`"), "{name}: {error}");

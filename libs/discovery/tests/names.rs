@@ -55,7 +55,12 @@ fn a_name_that_leads_elsewhere_later_is_followed() {
         return;
     }
     let program = std::env::current_exe().unwrap();
-    let output = in_namespace("exec \"$0\" --nocapture").arg(program).output().unwrap();
+    let output = in_namespace(
+        "exec \"$0\" names::a_name_that_leads_elsewhere_later_is_followed --exact --nocapture",
+    )
+    .arg(program)
+    .output()
+    .unwrap();
     let said = String::from_utf8_lossy(&output.stdout);
     let failed = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success() && said.contains("1 passed"), "{said}\n{failed}");

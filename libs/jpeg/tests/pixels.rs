@@ -1,13 +1,12 @@
 //! Whole images and windows against libjpeg-turbo: the same bytes, or a doubt.
 
-mod support;
-
 use std::fs;
 use std::path::Path;
 
 use headwater_jpeg::{Choice, Decoder, Doubt, Entries, Output, Request, Way, Window};
 use headwater_simd::Simd;
-use support::{Made, files, judge};
+
+use crate::support::{Made, files, judge};
 
 /// What a decoder makes of a file, with the entries it made if it was asked to.
 struct Found {

@@ -1,10 +1,9 @@
 //! Samples that were kept give the colours that the file gives.
 
-mod support;
-
 use headwater_jpeg::{Decoder, Layout, Output, Request, Window};
 use headwater_simd::Simd;
-use support::{Made, files};
+
+use crate::support::{Made, files};
 
 /// Bytes where nobody has to look.
 const ELSEWHERE: u8 = 0xa5;

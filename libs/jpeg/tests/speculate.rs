@@ -1,13 +1,12 @@
 //! Images without entry points that are decoded by falling into step: what one stream gives, or the same doubt.
 
-mod support;
-
 use std::fs;
 use std::path::Path;
 
 use headwater_jpeg::{Choice, Decoder, Doubt, Entries, Output, Request, Way, Window};
 use headwater_simd::Simd;
-use support::{Made, SUBSAMPLINGS, files, judge, made};
+
+use crate::support::{Made, SUBSAMPLINGS, files, judge, made};
 
 /// Pixels of an image, the way to them and the entries that were made.
 type Found = (Vec<u8>, Way, Option<Entries>);

@@ -1,9 +1,7 @@
 //! The suite fails where a behaviour is taken away: each is tried on a link with the fault that it
 //! is there to find. Those of the rdma link stand in rdma.rs, since they need verbs.
 
-mod support;
-
-use support::{Shm, Tcp};
+use crate::support::{Shm, Tcp};
 
 fn tcp() -> Tcp {
     Tcp::default()

@@ -1,9 +1,5 @@
 //! Paths between two ports that do not carry what the rdma link sends, on emulated verbs.
 
-#[path = "../../../tests/support/emulation.rs"]
-mod emulation;
-mod support;
-
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,6 +7,9 @@ use headwater_transport::conformance::{Harness as _, HostWindow, World, fill, ho
 use headwater_transport::rdma::{self, RdmaPort};
 use headwater_transport::{Arrival, LinkError, PeerId, SessionKey, SlotMemory, Withdrawal};
 use tokio::sync::mpsc;
+
+use crate::emulation;
+use crate::support;
 
 /// Maximum bytes of a packet that the emulated network takes.
 const PATH_BYTES: &str = "EMULATED_VERBS_PATH_BYTES";
@@ -36,7 +35,7 @@ async fn connected(within: Duration) -> Result<(), LinkError> {
 
 #[test]
 fn a_path_that_loses_packets_of_the_ports_size_is_not_taken() {
-    let test = "a_path_that_loses_packets_of_the_ports_size_is_not_taken";
+    let test = "rdma_paths::a_path_that_loses_packets_of_the_ports_size_is_not_taken";
     on_verbs(test, &[(PATH_BYTES, "1500")], async || {
         let error = connected(Duration::from_secs(1)).await.unwrap_err();
         assert!(matches!(error, LinkError::Setup { .. }), "{error}");
@@ -49,7 +48,7 @@ fn a_path_that_loses_packets_of_the_ports_size_is_not_taken() {
 
 #[test]
 fn a_path_that_takes_packets_of_the_ports_size_is_taken() {
-    let test = "a_path_that_takes_packets_of_the_ports_size_is_taken";
+    let test = "rdma_paths::a_path_that_takes_packets_of_the_ports_size_is_taken";
     on_verbs(test, &[(PATH_BYTES, "4096")], async || {
         connected(Duration::from_secs(60)).await.expect("all packets get through");
     });
@@ -59,7 +58,8 @@ fn a_path_that_takes_packets_of_the_ports_size_is_taken() {
 /// answer to a withdrawal must not overtake the part.
 #[test]
 fn a_slot_is_not_quiet_before_what_a_pair_has_acknowledged_is_in_its_place() {
-    let test = "a_slot_is_not_quiet_before_what_a_pair_has_acknowledged_is_in_its_place";
+    let test =
+        "rdma_paths::a_slot_is_not_quiet_before_what_a_pair_has_acknowledged_is_in_its_place";
     on_verbs(test, &[("EMULATED_VERBS_LATE_MS", "300")], async || {
         let harness = support::Rdma::new(4);
         let mut world = World::new(&harness).await;
@@ -84,7 +84,7 @@ fn a_slot_is_not_quiet_before_what_a_pair_has_acknowledged_is_in_its_place() {
 /// The first is destroyed when the receiver tries its port out, the others never.
 #[test]
 fn a_worker_whose_pair_cannot_be_destroyed_is_not_said_to_be_gone() {
-    let test = "a_worker_whose_pair_cannot_be_destroyed_is_not_said_to_be_gone";
+    let test = "rdma_paths::a_worker_whose_pair_cannot_be_destroyed_is_not_said_to_be_gone";
     // EIO.
     let fail: Vec<String> = (2..40).map(|call| format!("ibv_destroy_qp:{call}:5")).collect();
     on_verbs(test, &[("EMULATED_VERBS_FAIL", &fail.join(","))], async || {
@@ -108,7 +108,8 @@ fn list_devices() {
 /// The receiver lists devices twice, a worker once: the fourth list is the test's.
 #[test]
 fn after_a_fatal_error_of_the_device_workers_write_to_the_same_slots_again() {
-    let test = "after_a_fatal_error_of_the_device_workers_write_to_the_same_slots_again";
+    let test =
+        "rdma_paths::after_a_fatal_error_of_the_device_workers_write_to_the_same_slots_again";
     on_verbs(test, &[("EMULATED_VERBS_FATAL", "ibv_get_device_list:4")], async || {
         let harness = support::Rdma::new(2);
         let mut world = World::new(&harness).await;

@@ -1,12 +1,12 @@
 //! The shm link keeps the contract, and what goes beyond it.
 
-mod support;
-
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use headwater_transport::conformance::{World, region};
 use headwater_transport::{Arrival, LinkError, SlotMemory};
+
+use crate::support;
 
 headwater_transport::conformance_suite!(support::Shm::default());
 

@@ -83,7 +83,7 @@ impl Worker {
         let name = String::from_utf8(receiver.link.offer(HERE).address).expect("a name");
         let mut command = Command::new(std::env::current_exe().expect("this binary"));
         command
-            .args(["worker_process", "--exact", "--ignored", "--nocapture"])
+            .args(["shm_processes::worker_process", "--exact", "--ignored", "--nocapture"])
             .env(ROLE, name)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped());

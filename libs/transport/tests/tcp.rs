@@ -1,5 +1,5 @@
 //! The tcp link keeps the contract.
 
-mod support;
+use crate::support;
 
 headwater_transport::conformance_suite!(support::Tcp::default());

@@ -1,8 +1,5 @@
 //! The tcp link over connections that break, stall and lie.
 
-mod support;
-mod wire;
-
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -15,7 +12,9 @@ use headwater_transport::{
 use sha2::{Digest as _, Sha256};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
-use wire::{Faults, Wire};
+
+use crate::support;
+use crate::wire::{Faults, Wire};
 
 const PART_BYTES: u64 = 4_000_000;
 

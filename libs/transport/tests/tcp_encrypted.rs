@@ -1,5 +1,5 @@
 //! The encrypted tcp link keeps the same contract.
 
-mod support;
+use crate::support;
 
 headwater_transport::conformance_suite!(support::Tcp::encrypted());

@@ -1,17 +1,16 @@
 //! Who is not let in on the tcp link, plain and encrypted.
 
-mod support;
-
 use std::sync::{Arc, Mutex};
 
 use headwater_transport::conformance::{HERE, World, region};
 use headwater_transport::{
     Arrival, LinkError, LinkKind, LinkOffer, PeerId, SessionKey, WorkerLink, tcp,
 };
-use support::Tcp;
-use support::certificates::Authority;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
+
+use crate::support::Tcp;
+use crate::support::certificates::Authority;
 
 type Connected = Result<Arc<dyn WorkerLink>, LinkError>;
 

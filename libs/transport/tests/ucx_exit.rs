@@ -1,12 +1,12 @@
 //! A process with ucx links ends as it says: UCX's own end does not meet its threads. Over the transports
 //! that UCX finds on this machine.
 
-mod support;
-
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::Command;
 
 use headwater_transport::conformance::{World, region};
+
+use crate::support;
 
 /// Says to this program that it is the one to end, and how.
 const ROLE: &str = "HEADWATER_TEST_UCX_EXIT";
@@ -40,7 +40,7 @@ async fn a_process_ends_with_its_own_status_whatever_its_links_do() {
     }
     let this = std::env::current_exe().expect("this program");
     for role in ["open", "dropped"].repeat(ROUNDS) {
-        let test = "a_process_ends_with_its_own_status_whatever_its_links_do";
+        let test = "ucx_exit::a_process_ends_with_its_own_status_whatever_its_links_do";
         let mut command = Command::new(&this);
         command.args([test, "--exact", "--nocapture"]).env(ROLE, role);
         let ended = tokio::task::spawn_blocking(move || command.output()).await;

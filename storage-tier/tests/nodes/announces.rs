@@ -7,8 +7,8 @@ use std::io::Write;
 use headwater_storage::StorageConfig;
 use headwater_storage_client::StorageClientConfig;
 
-use super::support::{Node, config, shard};
 use super::{dataset, shards};
+use crate::support::{Node, config, shard};
 
 const OUTCOMES: &str = "headwater_storage_prefetches_total";
 const BYTES: &str = "headwater_storage_prefetch_bytes";

@@ -3,10 +3,10 @@
 use headwater_storage::StorageConfig;
 use headwater_storage_client::StorageClientConfig;
 
-use super::support::Node;
-use super::support::counted::Counts;
-use super::support::gate::Gate;
 use super::{dataset, read, shards};
+use crate::support::Node;
+use crate::support::counted::Counts;
+use crate::support::gate::Gate;
 
 const SHARDS: u32 = 16;
 const SERVED: &str = "headwater_storage_served_samples_total";

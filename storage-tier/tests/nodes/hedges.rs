@@ -5,10 +5,10 @@ use std::time::Duration;
 use headwater_storage_client::{Dataset, EncodedSample, StorageClientConfig};
 use tokio::time::timeout;
 
-use super::support::Node;
-use super::support::counted::Counts;
-use super::support::gate::Gate;
 use super::{dataset, read, shards};
+use crate::support::Node;
+use crate::support::counted::Counts;
+use crate::support::gate::Gate;
 
 const SHARDS: u32 = 16;
 const SERVED: &str = "headwater_storage_served_samples_total";

@@ -2,8 +2,8 @@
 
 use headwater_storage_client::{Dataset, StorageClientConfig};
 
-use super::support::Node;
 use super::{dataset, read, shards};
+use crate::support::Node;
 
 const SHARDS: u32 = 256;
 const SERVED: &str = "headwater_storage_served_samples_total";

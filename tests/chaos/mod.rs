@@ -8,8 +8,6 @@
 mod faults;
 mod liar;
 mod report;
-#[path = "../support/mod.rs"]
-mod support;
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -20,9 +18,11 @@ use headwater_core::{DrawKey, SampleId};
 use headwater_receiver::ReceiverConfig;
 use report::report;
 use rustix::process::Signal;
-use support::fleet::Fleet;
-use support::trainer::{CALM_HEARTBEAT_MS, HEARTBEAT_MS, Ranks, Stream};
-use support::{unix_ms, variable};
+
+use crate::support;
+use crate::support::fleet::Fleet;
+use crate::support::trainer::{CALM_HEARTBEAT_MS, HEARTBEAT_MS, Ranks, Stream};
+use crate::support::{unix_ms, variable};
 
 const SECONDS_DEFAULT: u64 = 12;
 const WORKERS: usize = 3;

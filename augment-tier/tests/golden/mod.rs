@@ -17,8 +17,6 @@ mod levels;
 mod more;
 mod mx;
 mod passes;
-#[path = "../support/photos.rs"]
-mod photos;
 mod resize;
 mod scaled;
 mod views;

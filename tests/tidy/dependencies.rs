@@ -9,6 +9,8 @@ use std::process::Command;
 use serde::Deserialize;
 use spdx::{Expression, Licensee, ParseMode};
 
+use crate::tree::{read, root};
+
 /// deny.toml, as far as it is looked at here.
 #[derive(Deserialize)]
 struct Rules {
@@ -110,15 +112,14 @@ fn what_breaks_a_rule_is_named() {
 }
 
 fn rules() -> Rules {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/deny.toml");
-    toml::from_str(&std::fs::read_to_string(path).expect("deny.toml")).expect("rules in deny.toml")
+    toml::from_str(&read("deny.toml")).expect("rules in deny.toml")
 }
 
 /// The packages that are built for a target, ours among them.
 fn packages(target: &str) -> Vec<Package> {
     let output = Command::new(env!("CARGO"))
         .args(["metadata", "--format-version=1", "--locked", "--filter-platform", target])
-        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .current_dir(root())
         .output()
         .expect("cargo runs");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));

@@ -1,17 +1,16 @@
 //! What the tree promises about itself: who may depend on whom, where tonic and unsafe code live,
 //! how long files are. Each rule says what to do when it is broken.
+//!
+//! Deliberately absent: the crates themselves. It reads them, so an answer takes seconds.
+#![cfg(test)]
+#![forbid(unsafe_code)]
 
-#[path = "tidy/edges.rs"]
+mod dependencies;
 mod edges;
-#[path = "tidy/extending.rs"]
 mod extending;
-#[path = "tidy/keys.rs"]
-mod keys;
-#[path = "tidy/text.rs"]
+mod programs;
 mod text;
-#[path = "tidy/tree.rs"]
 mod tree;
-#[path = "tidy/unsafety.rs"]
 mod unsafety;
 
 /// Fails with every breach, one a line.
@@ -55,6 +54,11 @@ fn nothing_is_left_to_be_done_in_comments() {
 }
 
 #[test]
+fn a_crate_has_one_test_program_and_others_only_for_a_reason() {
+    none(programs::breaches());
+}
+
+#[test]
 fn unsafe_code_lives_in_named_files_with_safety_notes() {
     none(unsafety::breaches());
 }
@@ -62,20 +66,4 @@ fn unsafe_code_lives_in_named_files_with_safety_notes() {
 #[test]
 fn the_guide_to_extending_names_the_files_of_its_examples() {
     none(extending::breaches());
-}
-
-#[test]
-fn every_key_that_is_named_exists() {
-    none(keys::unknown());
-}
-
-#[test]
-fn a_key_that_does_not_exist_is_found() {
-    let found = |path: &str, text: &str| keys::unknown_in(path, text);
-    let in_code = "let a = receiver.open(\n    \"see receiver.{key}, or \\\n     raise receiver.tcp_bind\");\n";
-    assert_eq!(found("src/x.rs", in_code), ["src/x.rs:3: there is no key `receiver.tcp_bind`"]);
-    assert_eq!(found("src/x.rs", "/// Read from `storage.caches`.\n").len(), 1);
-    assert_eq!(found("docs/x.md", "set `HEADWATER_RECEIVER__RANKS`, storage.md\n").len(), 1);
-    assert_eq!(found("docs/x.md", "`config.augment.storages` or receiver.masks.patch\n").len(), 1);
-    assert!(found("docs/x.md", "`HEADWATER_SECTION__KEY`, `storage.replicas`\n").is_empty());
 }

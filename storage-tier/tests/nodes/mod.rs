@@ -5,8 +5,6 @@ mod announces;
 mod drains;
 mod hedges;
 mod joins;
-#[path = "../support/mod.rs"]
-mod support;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -15,7 +13,8 @@ use headwater_storage::StorageConfig;
 use headwater_storage_client::{
     Dataset, EncodedSample, FieldSelection, LocalFiles, StorageClient, StorageClientConfig,
 };
-use support::{config, shard};
+
+use crate::support::{config, shard};
 
 /// A folder of shards with four samples each, and a node's configuration that serves them.
 fn shards(number: u32, bytes: usize) -> (tempfile::TempDir, StorageConfig) {

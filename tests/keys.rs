@@ -27,7 +27,7 @@ const PLACEHOLDERS: [&str; 2] = ["SECTION", "KEY"];
 const VARIABLE: &str = "HEADWATER_";
 
 /// Names of keys that do not exist, in all files.
-pub(crate) fn unknown() -> Vec<String> {
+fn unknown() -> Vec<String> {
     let left_out = |path: &str| {
         let path = format!("/{path}");
         NOT_READ.iter().any(|part| path.contains(&format!("/{part}")))
@@ -37,7 +37,7 @@ pub(crate) fn unknown() -> Vec<String> {
 }
 
 /// Names of keys that do not exist, in one text.
-pub(crate) fn unknown_in(path: &str, text: &str) -> Vec<String> {
+fn unknown_in(path: &str, text: &str) -> Vec<String> {
     let chart = chart_values();
     let lines = if path.ends_with(".rs") {
         spoken(text)
@@ -121,4 +121,21 @@ fn chart_values() -> HashSet<String> {
         }
     }
     keys
+}
+
+#[test]
+fn every_key_that_is_named_exists() {
+    let unknown = unknown();
+    assert!(unknown.is_empty(), "\n{}\n", unknown.join("\n"));
+}
+
+#[test]
+fn a_key_that_does_not_exist_is_found() {
+    let found = |path: &str, text: &str| unknown_in(path, text);
+    let in_code = "let a = receiver.open(\n    \"see receiver.{key}, or \\\n     raise receiver.tcp_bind\");\n";
+    assert_eq!(found("src/x.rs", in_code), ["src/x.rs:3: there is no key `receiver.tcp_bind`"]);
+    assert_eq!(found("src/x.rs", "/// Read from `storage.caches`.\n").len(), 1);
+    assert_eq!(found("docs/x.md", "set `HEADWATER_RECEIVER__RANKS`, storage.md\n").len(), 1);
+    assert_eq!(found("docs/x.md", "`config.augment.storages` or receiver.masks.patch\n").len(), 1);
+    assert!(found("docs/x.md", "`HEADWATER_SECTION__KEY`, `storage.replicas`\n").is_empty());
 }

@@ -1,0 +1,6 @@
+//! The tests of this crate in one program: it is linked once, and its tests run side by side.
+
+mod load;
+mod plant;
+mod policy;
+mod recorded;

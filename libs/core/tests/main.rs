@@ -1,0 +1,15 @@
+//! The tests of this crate in one program: it is linked once, and its tests run side by side.
+//! Cargo.toml names those that need a process of their own, and says why.
+
+mod epochs;
+mod fields;
+mod foundations;
+mod geometry;
+mod list;
+mod masks;
+mod mixing;
+mod order;
+mod per_rank;
+mod recipes;
+mod resume;
+mod support;

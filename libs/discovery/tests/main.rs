@@ -1,0 +1,5 @@
+//! The tests of this crate in one program: it is linked once, and its tests run side by side.
+
+mod hostlist;
+mod names;
+mod places;

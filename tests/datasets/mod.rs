@@ -1,0 +1,17 @@
+//! The hub of datasets through the real program, verb by verb.
+
+mod add;
+mod buckets;
+mod count;
+mod distant;
+mod entries;
+mod fields;
+mod formats;
+mod index;
+mod named;
+mod pack;
+mod preview;
+mod program;
+mod stubs;
+mod tar_walk;
+mod validate;
