@@ -54,7 +54,7 @@ fn the_page_has_what_the_command_prints() {
         std::fs::write(&path, page).expect("docs/sizing.md");
         return;
     }
-    let remedy = "HEADWATER_WRITE_DOCS=1 cargo test --test sizing";
+    let remedy = "HEADWATER_WRITE_DOCS=1 cargo test --test all sizing::";
     assert!(wrong.is_empty(), "docs/sizing.md is not up to date, run {remedy}: {wrong:#?}");
 }
 

@@ -1,6 +1,6 @@
 //! Augment tier: decodes, augments, casts.
 //!
-//! `decode` turns encoded bytes into pixels, `ops` holds the operations of a recipe, `render`
+//! `decode` turns encoded bytes into pixels, libs/pixels holds the operations of a recipe, `render`
 //! takes one sample through all of it. These know nothing of leases, sockets, clocks or threads:
 //! they are pure functions of their arguments that keep their memory. `siblings` reads what lies beside an
 //! image. `part` puts samples where a
@@ -17,10 +17,8 @@ mod config;
 pub mod cuda;
 pub mod decode;
 mod error;
-pub mod image;
 mod metrics;
 mod open_files;
-pub mod ops;
 pub mod part;
 mod pool;
 pub mod python;
@@ -33,6 +31,7 @@ pub mod siblings;
 pub mod tokenizers;
 mod worker;
 
+pub use headwater_pixels::{image, ops};
 pub use headwater_simd as simd;
 
 pub use config::{AugmentConfig, BackendChoice, CudaDecode};

@@ -4,6 +4,7 @@
 //! bearing on a byte; no thread, no memory taken per
 //! sample once the buffers have grown to the largest image.
 
+mod aligned;
 pub mod boxes;
 mod caster;
 mod followers;

@@ -10,4 +10,3 @@ mod leases;
 mod part_of_image;
 #[path = "support/photos.rs"]
 mod photos;
-mod twins;

@@ -16,7 +16,8 @@ twins() {
     export CARGO_TARGET_DIR="${CARGO_TARGET_DIR:-$PWD/../../target}/arm"
     export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER=aarch64-linux-gnu-gcc
     export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER="$emulator"
-    cargo test --locked --target "$target" --test twins
+    # The operations.
+    cargo test --locked --target "$target" --manifest-path ../../Cargo.toml --package headwater-pixels --test all
     # Those of the JPEG decoder: inverse DCT, upsampling, colours, and streams that take turns.
     cargo test --locked --target "$target" --manifest-path ../../Cargo.toml --package headwater-jpeg --lib -- \
         pixels:: entropy::tests::interleaved_streams_give

@@ -5,7 +5,6 @@ use crate::tree::{code, files, read};
 /// Folder of a crate, and the crates of this project that it may depend on, in its tests too.
 const MAY_DEPEND: [(&str, &[&str]); 33] = [
     ("benches/peers/crates", &["augment", "core"]),
-    ("tests/arm", &["core", "simd"]),
     ("tests/tidy", &[]),
     (
         "fuzz",
@@ -63,6 +62,7 @@ const MAY_DEPEND: [(&str, &[&str]); 33] = [
     ),
     ("libs/telemetry", &["config-derive", "core", "lobby", "trace"]),
     ("libs/npy", &[]),
+    ("libs/pixels", &["core", "simd"]),
     ("libs/simd", &[]),
     ("libs/trace", &[]),
     ("proto", &["core"]),
@@ -100,6 +100,7 @@ const MAY_DEPEND: [(&str, &[&str]); 33] = [
             "jpeg",
             "lobby",
             "npy",
+            "pixels",
             "proto",
             "simd",
             "transport",

@@ -16,8 +16,8 @@ const ROOMS: [(&str, &str); 59] = [
     ("augment-tier/src/cuda/stream.rs", "the GPU's driver is C"),
     ("augment-tier/src/decode/heap.rs", "tells C's allocator its thresholds"),
     ("augment-tier/src/decode/turbo.rs", "the JPEG library is C"),
-    ("augment-tier/src/ops/level.rs", "rounds what is known to be in range"),
-    ("augment-tier/src/ops/resize/rearrange.rs", "vectors of several instruction sets"),
+    ("libs/pixels/src/ops/level.rs", "rounds what is known to be in range"),
+    ("libs/pixels/src/ops/resize/rearrange.rs", "vectors of several instruction sets"),
     ("libs/cuda/src/nvrtc.rs", "NVRTC is C"),
     ("libs/cuda/src/libraries.rs", "asks the GPU's driver for its version"),
     ("libs/cuda/src/current.rs", "the GPU's driver is C"),
@@ -64,7 +64,7 @@ const ROOMS: [(&str, &str); 59] = [
     ("gpu-receiver/python/src/device.rs", "memory and streams that Python vouches for"),
     ("gpu-receiver/python/src/dlpack.rs", "DLPack is a C structure"),
 ];
-/// Files of one instruction set or device, anywhere in the augment tier and the JPEG decoder.
+/// Files of one instruction set or device, anywhere in the augment tier, the operations and the JPEG decoder.
 const TWINS: [&str; 6] = ["x86.rs", "sse41.rs", "avx2.rs", "avx512.rs", "neon.rs", "cuda.rs"];
 const LIST: &str = "tests/tidy/unsafety.rs";
 /// A note stands at most so many lines above what it is about.
@@ -110,7 +110,9 @@ fn open_crates() -> Vec<String> {
 }
 
 fn is_room(path: &str) -> bool {
-    let twin = ["augment-tier/", "libs/jpeg/"].iter().any(|folder| path.starts_with(folder))
+    let twin = ["augment-tier/", "libs/jpeg/", "libs/pixels/"]
+        .iter()
+        .any(|folder| path.starts_with(folder))
         && TWINS.iter().any(|name| path.ends_with(&format!("/{name}")));
     twin || path.starts_with("libs/simd/src/") || ROOMS.iter().any(|(room, _)| *room == path)
 }

@@ -6,30 +6,44 @@ use headwater_cuda::{KernelSource, OPTIONS};
 /// rounded as IEEE 754 has it: without that bytes would differ.
 pub const SOURCE: KernelSource = KernelSource { text: TEXT, options: OPTIONS };
 
-/// In order. No file includes another: this is the list.
-const TEXT: &str = concat!(
+/// In order: what the operations stand on, they themselves, and what uses them. No file includes another.
+const PARTS: &[&str] = &[
     include_str!("words.cu"),
     include_str!("decode/words.cu"),
     include_str!("decode/bits.cu"),
     include_str!("decode/samples.cu"),
     include_str!("decode/pixels.cu"),
-    include_str!("../ops/resize/kernel.cu"),
-    include_str!("../ops/luma/kernel.cu"),
-    include_str!("../ops/blend/kernel.cu"),
-    include_str!("../ops/brightness/kernel.cu"),
-    include_str!("../ops/contrast/kernel.cu"),
-    include_str!("../ops/saturation/kernel.cu"),
-    include_str!("../ops/hue/kernel.cu"),
-    include_str!("../ops/grayscale/kernel.cu"),
-    include_str!("../ops/solarize/kernel.cu"),
-    include_str!("../ops/flip/kernel.cu"),
-    include_str!("../ops/blur/kernel.cu"),
-    include_str!("../ops/amax/kernel.cu"),
-    include_str!("../ops/cast/kernel.cu"),
-    include_str!("../ops/cast/mx/kernel.cu"),
+    headwater_pixels::kernels::TEXT,
     include_str!("views.cu"),
     include_str!("sums.cu"),
-);
+];
+const JOINED: [u8; joined_len(PARTS)] = joined(PARTS);
+const TEXT: &str = match std::str::from_utf8(&JOINED) {
+    Ok(text) => text,
+    Err(_) => panic!("texts together are no text"),
+};
+
+const fn joined_len(parts: &[&str]) -> usize {
+    let (mut len, mut part) = (0, 0);
+    while part < parts.len() {
+        len += parts[part].len();
+        part += 1;
+    }
+    len
+}
+
+/// `concat!` takes no constants.
+const fn joined<const LEN: usize>(parts: &[&str]) -> [u8; LEN] {
+    let mut text = [0; LEN];
+    let (mut len, mut part) = (0, 0);
+    while part < parts.len() {
+        let bytes = parts[part].as_bytes();
+        let end = len + bytes.len();
+        text.split_at_mut(end).0.split_at_mut(len).1.copy_from_slice(bytes);
+        (len, part) = (end, part + 1);
+    }
+    text
+}
 
 /// Threads of a block of `resize_tiles`.
 pub(super) const RESIZE_THREADS: u32 = 256;

@@ -7,12 +7,12 @@ use headwater_core::draw::{DrawnOp, Extent, SampleParams, ViewParams};
 use headwater_core::recipe::{AlignedSpec, BoxesSpec, Interpolation};
 use headwater_core::{Dtype, Recipe};
 
+use super::aligned::{Cut, Cutter};
 use super::boxes::{BoxView, SampleBoxes};
 use super::caster::Caster;
 use super::painter::Painter;
 use super::{BadImage, BoxPart, RenderError, ViewSink, check_row};
 use crate::decode::{DecodeFailure, Decoder, Levels};
-use crate::ops::aligned::{Cut, Cutter};
 use crate::siblings::FieldFault;
 use crate::simd::Simd;
 

@@ -105,7 +105,7 @@ fn restart_markers_are_entry_points() {
 }
 
 /// A folder of photographs, as large as there is time for: `HEADWATER_JPEG_PHOTOS=FOLDER cargo test -p headwater-jpeg
-/// --test pixels -- --ignored`.
+/// --test all -- --ignored photographs`.
 #[test]
 #[ignore = "needs HEADWATER_JPEG_PHOTOS"]
 fn photographs_of_a_folder_have_libjpegs_pixels() {

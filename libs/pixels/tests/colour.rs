@@ -1,11 +1,11 @@
 //! Flip, colour operations, grayscale, solarise and blur.
 
-use headwater_augment::image::Planes;
-use headwater_augment::ops::{
+use headwater_core::draw::Extent;
+use headwater_pixels::image::Planes;
+use headwater_pixels::ops::{
     blend, blur, brightness, contrast, flip, grayscale, hue, saturation, solarize,
 };
-use headwater_augment::simd::Simd;
-use headwater_core::draw::Extent;
+use headwater_pixels::simd::Simd;
 
 use super::pictures::{from_range, planes, rng, twins};
 

@@ -3,7 +3,6 @@
 //! In each folder `plain.rs` is the definition: readable, always built, equal to Pillow and
 //! torchvision as its header says. Any other file there must give the same bytes.
 
-pub mod aligned;
 pub mod amax;
 pub mod blend;
 pub mod blur;

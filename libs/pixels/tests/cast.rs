@@ -1,11 +1,11 @@
 //! Normalise and cast.
 
-use headwater_augment::ops::amax;
-use headwater_augment::ops::cast::mx::{self, MxTable};
-use headwater_augment::ops::cast::{self, CastTable, Normalise};
-use headwater_augment::simd::Simd;
 use headwater_core::draw::Extent;
 use headwater_core::{Dtype, Recipe};
+use headwater_pixels::ops::amax;
+use headwater_pixels::ops::cast::mx::{self, MxTable};
+use headwater_pixels::ops::cast::{self, CastTable, Normalise};
+use headwater_pixels::simd::Simd;
 
 use super::pictures::{planes, rng, twins};
 

@@ -1,10 +1,10 @@
 //! Resize.
 
-use headwater_augment::image::{Planes, RgbImage};
-use headwater_augment::ops::resize::{Geometry, Resizer};
-use headwater_augment::simd::Simd;
 use headwater_core::draw::{CropBox, DrawRng, Extent, Filter, Origin};
 use headwater_core::recipe::ResizePasses;
+use headwater_pixels::image::{Planes, RgbImage};
+use headwater_pixels::ops::resize::{Geometry, Resizer};
+use headwater_pixels::simd::Simd;
 
 use super::pictures::{from_range, image, planes, rng, twins};
 

@@ -114,7 +114,7 @@ impl Taps {
     ///
     /// # Panics
     /// As [`Taps::compute`].
-    pub(crate) fn compute_by(&mut self, simd: Simd, axis: &Axis) {
+    pub fn compute_by(&mut self, simd: Simd, axis: &Axis) {
         compute(simd, self, axis);
     }
 

@@ -1,11 +1,11 @@
 //! Operations that move pixels or look at a channel's levels.
 
-use headwater_augment::image::Planes;
-use headwater_augment::ops::levels::{self, Change};
-use headwater_augment::ops::warp::{self, Map, Warp};
-use headwater_augment::ops::{pil_blur, sharpness};
-use headwater_augment::simd::Simd;
 use headwater_core::draw::{DrawRng, Extent, Filter};
+use headwater_pixels::image::Planes;
+use headwater_pixels::ops::levels::{self, Change};
+use headwater_pixels::ops::warp::{self, Map, Warp};
+use headwater_pixels::ops::{pil_blur, sharpness};
+use headwater_pixels::simd::Simd;
 
 use super::pictures::{from_range, planes, rng, twins};
 

@@ -19,7 +19,7 @@ const LINE_BYTES: usize = 64;
 pub(crate) const SLACK_BYTES: usize = LINE_BYTES;
 
 /// Bytes after the last of interleaved pixels that are split, for the same reason.
-pub(crate) const INTERLEAVED_SLACK_BYTES: usize = 3 * LINE_BYTES;
+pub const INTERLEAVED_SLACK_BYTES: usize = 3 * LINE_BYTES;
 
 /// What the padding of all rows may take, see `docs/memory.md`. That of a JPEG, which has at most
 /// 65535 rows, never takes more.
@@ -44,7 +44,7 @@ pub struct RgbImage {
 
 /// The first `len` bytes of `buffer`, their values unspecified. Memory is only taken, and
 /// filled, when it has never been that long, and given back after an exceptionally big image.
-pub(crate) fn at_least(buffer: &mut Vec<u8>, len: usize) -> &mut [u8] {
+pub fn at_least(buffer: &mut Vec<u8>, len: usize) -> &mut [u8] {
     if buffer.len() > RETAINED_BYTES_MAX && len <= RETAINED_BYTES_MAX {
         buffer.truncate(RETAINED_BYTES_MAX);
         buffer.shrink_to_fit();
@@ -86,7 +86,7 @@ impl RgbImage {
 
     /// Bytes from a row to the next one of an image of a size: whole cache lines, unless a narrow image
     /// is so high that this would take too much.
-    pub(crate) fn stride_of(extent: Extent) -> usize {
+    pub fn stride_of(extent: Extent) -> usize {
         let (width, height) = (extent.width as usize, extent.height as usize);
         let lines = width.next_multiple_of(LINE_BYTES);
         let apart = if lines.is_multiple_of(ALIASING_BYTES) { lines + LINE_BYTES } else { lines };
@@ -145,7 +145,7 @@ impl RgbImage {
     }
 
     /// All pixels, interleaved as by [`RgbImage::write_pixels`], in memory that is kept.
-    pub(crate) fn pixels_in<'a>(&self, buffer: &'a mut Vec<u8>) -> &'a [u8] {
+    pub fn pixels_in<'a>(&self, buffer: &'a mut Vec<u8>) -> &'a [u8] {
         let pixels = at_least(buffer, self.pixels_len());
         self.write_pixels(Simd::best(), pixels);
         pixels
@@ -190,14 +190,14 @@ impl RgbImage {
     }
 
     /// Bytes that [`RgbImage::set_window`] wants after the pixels.
-    pub(crate) const WINDOW_SPARE_BYTES: usize = 192;
+    pub const WINDOW_SPARE_BYTES: usize = 192;
 
     /// Sets the pixels of a window, which are given interleaved without padding, with 192 bytes of any
     /// value after them. Others may change.
     ///
     /// # Panics
     /// The window goes beyond the image, or there are less pixels.
-    pub(crate) fn set_window(&mut self, simd: Simd, window: CropBox, pixels: &[u8]) {
+    pub fn set_window(&mut self, simd: Simd, window: CropBox, pixels: &[u8]) {
         let CropBox { left, top, width, height } = window;
         let whole = self.extent;
         assert!(left + width <= whole.width && top + height <= whole.height, "beyond the image");
@@ -208,7 +208,7 @@ impl RgbImage {
     }
 
     /// The planes of [`RgbImage::planes`], to be changed.
-    pub(crate) fn planes_mut(&mut self) -> [&mut [u8]; 3] {
+    pub fn planes_mut(&mut self) -> [&mut [u8]; 3] {
         let room = self.plane_room();
         let (red, rest) = self.memory[self.start..].split_at_mut(room);
         let (green, rest) = rest.split_at_mut(room);

@@ -1,9 +1,9 @@
 //! Random images and views, and those at the edges.
 
-use headwater_augment::image::{Planes, RgbImage};
-use headwater_augment::simd::Simd;
 use headwater_core::SampleId;
 use headwater_core::draw::{DrawKey, DrawRng, Extent};
+use headwater_pixels::image::{Planes, RgbImage};
+use headwater_pixels::simd::Simd;
 
 /// The sets that have twins here; nothing but a note where there is none.
 pub(crate) fn twins() -> &'static [Simd] {

@@ -11,20 +11,20 @@ use crate::ops::warp::{self, Map};
 
 /// How a view of levels is cut.
 #[derive(Clone, Copy, Debug)]
-pub struct Cut<'a> {
+pub(crate) struct Cut<'a> {
     /// What was drawn for the view of the image.
-    pub params: &'a ViewParams,
+    pub(crate) params: &'a ViewParams,
     /// Size to which the whole box is resized: the image's, or another one where the view is all of it.
     pub resized: Extent,
     /// Size of the view.
-    pub view: Extent,
+    pub(crate) view: Extent,
     /// Which pass of a bilinear resize comes first.
-    pub passes: ResizePasses,
+    pub(crate) passes: ResizePasses,
 }
 
 /// Cuts one view after the other, in memory that it keeps.
 #[derive(Debug, Default)]
-pub struct Cutter {
+pub(crate) struct Cutter {
     levels: Vec<u16>,
     spare: Vec<u16>,
     smooth: smooth::Scratch,
@@ -36,7 +36,12 @@ pub struct Cutter {
 impl<'a> Cut<'a> {
     /// A view of size `view` that follows one of size `like`.
     #[must_use]
-    pub fn new(params: &'a ViewParams, like: Extent, view: Extent, passes: ResizePasses) -> Self {
+    pub(crate) fn new(
+        params: &'a ViewParams,
+        like: Extent,
+        view: Extent,
+        passes: ResizePasses,
+    ) -> Self {
         let resized = if view == like { params.resized } else { view };
         Self { params, resized, view, passes }
     }
@@ -47,7 +52,7 @@ impl<'a> Cut<'a> {
 impl Cutter {
     /// The view by the nearest pixel: torchvision v2's `resize` of a `Mask`, and for what moves pixels then,
     /// Pillow's `transform`. `fill` is the level outside.
-    pub fn nearest(&mut self, levels: &Levels, cut: &Cut<'_>, fill: u16) -> &[u16] {
+    pub(crate) fn nearest(&mut self, levels: &Levels, cut: &Cut<'_>, fill: u16) -> &[u16] {
         let Self { levels: view, spare, warp: scratch, .. } = self;
         nearest::cut(levels, cut, fill, view);
         let width = cut.view.width as usize;
@@ -71,7 +76,7 @@ impl Cutter {
 
     /// The view by a triangle over the pixels that are covered: Pillow's `resize` of an image of mode `F`. Only flips
     /// come after it.
-    pub fn smooth(&mut self, levels: &Levels, cut: &Cut<'_>, fill: u16) -> &[f32] {
+    pub(crate) fn smooth(&mut self, levels: &Levels, cut: &Cut<'_>, fill: u16) -> &[f32] {
         let Self { levels: padded, smooth, .. } = self;
         if cut.params.padding.is_some() {
             // Nothing is resized there.
