@@ -75,6 +75,7 @@ fn the_page_of_metrics_has_all_of_them_and_no_other() {
         headwater_transport::describe_metrics();
         headwater_augment::describe_metrics();
         headwater_receiver::describe_metrics();
+        #[cfg(feature = "zeromq")]
         crate::publish::describe();
         crate::autoscale::describe();
     });

@@ -16,6 +16,7 @@ mod hub;
 mod monitor;
 mod pack;
 mod plan;
+#[cfg(feature = "zeromq")]
 mod publish;
 mod run;
 mod scrape;
@@ -23,6 +24,7 @@ mod screen;
 mod shutdown;
 mod sizing;
 mod slurm;
+#[cfg(feature = "zeromq")]
 mod tenbin;
 
 #[cfg(test)]

@@ -17,7 +17,7 @@ pub(crate) mod receive;
 pub(crate) mod run;
 pub(crate) mod serving;
 pub(crate) mod storage;
-mod stream;
+pub(crate) mod stream;
 pub(crate) mod trace;
 
 use anyhow::{Context as _, Result};
@@ -25,4 +25,12 @@ use anyhow::{Context as _, Result};
 /// A runtime for a verb that serves.
 pub(crate) fn runtime() -> Result<tokio::runtime::Runtime> {
     tokio::runtime::Builder::new_multi_thread().enable_all().build().context("cannot start threads")
+}
+
+/// What a program says that was built without its feature `zeromq`.
+#[cfg(not(feature = "zeromq"))]
+pub(crate) fn without_zeromq(what: &str) -> Result<()> {
+    anyhow::bail!(
+        "`{what}` needs the feature `zeromq`, and this program was built without it: use that of `make build`"
+    )
 }

@@ -1,11 +1,11 @@
 //! `headwater monitor`: shows what goes on, without a part in it.
 
 mod service;
+#[cfg(feature = "zeromq")]
 mod stream;
 mod web;
 
 use std::path::PathBuf;
-use std::time::Duration;
 
 use anyhow::Result;
 use clap::Args;
@@ -51,8 +51,11 @@ pub(crate) struct Flags {
 pub(crate) fn run(config: &Config, flags: &Flags) -> Result<()> {
     match &flags.tensorcom {
         None => service::run(config, flags),
+        #[cfg(not(feature = "zeromq"))]
+        Some(_) => crate::cmd::without_zeromq("--tensorcom"),
+        #[cfg(feature = "zeromq")]
         Some(url) => {
-            let wait = Duration::from_secs(flags.wait.into());
+            let wait = std::time::Duration::from_secs(flags.wait.into());
             let once_within = flags.once.then_some(wait);
             stream::run(stream::Terms { url, once_within, json: flags.json })
         }

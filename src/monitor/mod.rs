@@ -12,6 +12,7 @@ mod report;
 mod rows;
 mod screen;
 mod series;
+#[cfg(feature = "zeromq")]
 mod stream;
 mod survey;
 mod tables;
@@ -19,14 +20,17 @@ mod targets;
 mod text;
 mod verdict;
 mod watch;
+#[cfg(feature = "zeromq")]
 mod window;
 
 pub(crate) use page::Page;
 pub(crate) use report::Report;
 pub(crate) use screen::show;
+#[cfg(feature = "zeromq")]
 pub(crate) use stream::Stream;
 pub(crate) use survey::Terms;
 pub(crate) use targets::{SlurmPorts, Sources};
 pub(crate) use text::text;
 pub(crate) use watch::Watch;
+#[cfg(feature = "zeromq")]
 pub(crate) use window::Window;

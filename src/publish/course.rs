@@ -1,0 +1,118 @@
+//! What `headwater publish` does: batches of a rank go out to addresses, each course at its own pace.
+
+use std::thread;
+
+use anyhow::{Context, Result, ensure};
+use headwater_batch_view::BatchView;
+use headwater_config::Config;
+use headwater_core::counted;
+use headwater_receiver::{Position, Receiver, Resume};
+use headwater_telemetry::{Phase, Target, Traced, start_traces};
+
+use super::{Publisher, Stream, describe, streams};
+use crate::cmd::runtime;
+use crate::cmd::serving::{Serving, announce};
+use crate::cmd::stream::{keep_place, next_meanwhile};
+use crate::shutdown::Shutdown;
+
+/// A receiver with the addresses that it feeds.
+struct Course {
+    receiver: Receiver,
+    publisher: Publisher,
+}
+
+pub(crate) fn run(config: &Config) -> Result<()> {
+    let receiver_config = config.receiver_tier()?;
+    let datasets = config.dataset_uses()?;
+    let traced = Traced::rank("publish", receiver_config.rank, receiver_config.world_size);
+    let _traces = start_traces(&config.telemetry, &traced);
+    let runtime = runtime()?;
+    let (serving, metrics) = {
+        let target =
+            Target { tier: "publish", ..Target::rank(&config.receiver.job, config.receiver.rank) };
+        runtime.block_on(Serving::open_rank(&config.telemetry, &target))?
+    };
+    let Serving { health, shutdown } = serving;
+    describe();
+    let recipe = config.recipe.recipe()?;
+    let settings = &config.publish;
+    let streams = streams(settings.pace, settings.addresses()?, receiver_config)?;
+    let context = zmq::Context::new();
+    context.set_io_threads(settings.io_threads as i32).context("publish.io_threads")?;
+    // Before the tiers are asked: an address in use is known at once.
+    let open = |Stream { receiver, addresses }| {
+        let resumes = receiver.resume != Resume::No;
+        let publisher = Publisher::open(&context, &addresses, settings, &recipe, resumes)?;
+        Ok((receiver, publisher))
+    };
+    let opened: Vec<_> = streams.into_iter().map(open).collect::<Result<_>>()?;
+    let begin = |(receiver, publisher)| {
+        let receiver = Receiver::open(receiver, recipe.clone(), &datasets)?;
+        Ok(Course { receiver, publisher })
+    };
+    let courses: Vec<Course> = opened.into_iter().map(begin).collect::<Result<_>>()?;
+    for name in courses.iter().flat_map(|course| course.publisher.names()) {
+        announce("publishing on", name);
+    }
+    if let Some(course) = courses.first() {
+        BatchView::serve(&course.receiver, &config.telemetry, metrics.as_ref())?;
+    }
+    health.set(Phase::Ready);
+    go(courses, &shutdown)
+}
+
+/// Runs all courses at the same time. If one of them ends, the others continue.
+fn go(mut courses: Vec<Course>, shutdown: &Shutdown) -> Result<()> {
+    if let [course] = &mut courses[..] {
+        return course.go(shutdown);
+    }
+    let count = courses.len();
+    let failed = thread::scope(|scope| {
+        let course = |mut course: Course| scope.spawn(move || course.go_alone(shutdown));
+        let threads: Vec<_> = courses.into_iter().map(course).collect();
+        let ended = threads.into_iter().map(|thread| thread.join());
+        ended.map(|whole| whole.unwrap_or(false)).filter(|whole| !whole).count()
+    });
+    ensure!(failed == 0, "{failed} of {count} addresses were given up: the log says why");
+    Ok(())
+}
+
+// === impl Course ===
+
+impl Course {
+    /// Hands on every batch, and keeps the place.
+    fn go(&mut self, shutdown: &Shutdown) -> Result<()> {
+        let published = self.feed(shutdown)?;
+        let names: Vec<&str> = self.publisher.names().collect();
+        println!("{} published on {}", counted(published, "batch"), names.join(", "));
+        keep_place(&self.receiver, shutdown)
+    }
+
+    /// As [`Course::go`], but next to others. Returns whether it came to its end.
+    fn go_alone(&mut self, shutdown: &Shutdown) -> bool {
+        let ended = self.go(shutdown);
+        if let Err(error) = &ended {
+            let names: Vec<&str> = self.publisher.names().collect();
+            let reason = headwater_core::sentence(error.as_ref());
+            tracing::error!("{} is given up, the others go on: {reason}", names.join(", "));
+        }
+        ended.is_ok()
+    }
+
+    fn feed(&mut self, shutdown: &Shutdown) -> Result<u64> {
+        let Self { receiver, publisher } = self;
+        publisher.wait_for_subscribers(shutdown)?;
+        let mut published = 0;
+        loop {
+            let Position { epoch, step } = receiver.position();
+            // Before a batch is taken: if no address has room for it, it stays in the stream.
+            if !publisher.takes(receiver.job_step(epoch, step)) {
+                return Ok(published);
+            }
+            let batch = next_meanwhile(receiver, shutdown, || publisher.notice())?;
+            let Some(batch) = batch else { return Ok(published) };
+            publisher.publish(&batch, receiver.job_step(batch.epoch(), batch.step()), shutdown)?;
+            published += 1;
+        }
+    }
+}
