@@ -13,7 +13,7 @@ BIN = $(or $(CARGO_TARGET_DIR),target)/release/headwater
 # Without formats and object stores that a first run does not need; see docs/benchmarks/build.md.
 FIRST = $(or $(CARGO_TARGET_DIR),target)/first/headwater
 
-.PHONY: run test test-arm test-page test-ray test-wheel soak simulate fuzz sanitize test-k8s test-rdma lint wheel bench build clean system
+.PHONY: run check test test-arm test-page test-ray test-wheel soak simulate fuzz sanitize test-k8s test-rdma lint wheel bench build clean system
 
 run: system
 	$(CARGO) build --profile first --no-default-features --bin headwater
@@ -96,6 +96,10 @@ fuzz: system
 sanitize: system
 	RUSTC_BOOTSTRAP=1 RUSTFLAGS=-Zsanitizer=address $(CARGO) test -p headwater-jpeg \
 	    --target "$$(rustc -vV | sed -n 's/^host: //p')" --target-dir target/sanitize
+
+# Between two edits: format, clippy and unit tests of the crates that differ from BASE, a commit [default: upstream, or HEAD].
+check: system
+	scripts/check.sh $(BASE)
 
 lint: system
 	$(CARGO) fmt --all --check

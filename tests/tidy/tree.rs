@@ -3,7 +3,8 @@
 use std::path::{Path, PathBuf};
 
 /// Folders that hold nothing written by hand.
-const NOT_OURS: [&str; 6] = ["target", ".git", ".venv", "out", "data", "__pycache__"];
+const NOT_OURS: [&str; 7] =
+    ["target", ".git", ".venv", "out", "data", "generated", "__pycache__"];
 
 /// The top of the tree.
 pub(crate) fn root() -> &'static Path {
