@@ -106,28 +106,46 @@ bool run(const std::vector<std::string>& command, const std::string& said) {
     return child > 0 && status == 0;
 }
 
+// What the compiler is told, the text included, is compiled once: the folder of this library keeps the outcome.
 nvrtcResult compile(Program& program, const std::string& architecture,
                     const std::vector<std::string>& defines) {
-    const char* temporary = std::getenv("TMPDIR");
-    std::string place = std::string(temporary ? temporary : "/tmp") + "/emulated-nvrtc-XXXXXX";
-    if (!mkdtemp(place.data())) return NVRTC_ERROR_COMPILATION;
-    const std::string source = place + "/kernels.cpp", code = place + "/kernels.so",
-                      said = place + "/said";
-    std::ofstream(source) << "#include \"kernel_words.h\"\n#line 1 \"" << program.name << "\"\n"
-                          << with_dynamic_shared(program.source) << entries(program.source);
     const char* compiler = std::getenv("CXX");
     std::vector<std::string> command = {compiler && *compiler ? compiler : "g++",
                                         "-std=c++20", "-O2", "-ffp-contract=off",
                                         "-fno-strict-aliasing", "-fPIC", "-shared", "-w",
-                                        "-fvisibility=hidden",
-                                        "-I", folder(), "-o", code, source};
+                                        "-fvisibility=hidden", "-I", folder()};
     command.insert(command.end(), defines.begin(), defines.end());
-    const bool compiled = run(command, said);
-    program.log = contents(said);
-    const std::string bytes = contents(code);
-    for (const std::string& path : {source, code, said}) unlink(path.c_str());
-    rmdir(place.c_str());
-    if (!compiled) return NVRTC_ERROR_COMPILATION;
+    std::string text = "//";
+    for (const std::string& word : command) text += " " + word;
+    text += "\n#include \"kernel_words.h\"\n#line 1 \"" + program.name + "\"\n" +
+            with_dynamic_shared(program.source) + entries(program.source);
+    const std::string kept =
+        folder() + "/compiled-" + std::to_string(std::hash<std::string>{}(text));
+    std::string bytes;
+    if (contents(kept + "/kernels.cpp") == text) bytes = contents(kept + "/kernels.so");
+    if (bytes.empty()) {
+        std::string place = folder() + "/compiling-XXXXXX";
+        if (!mkdtemp(place.data())) {
+            // Another user's folder: it is compiled and not kept.
+            const char* temporary = std::getenv("TMPDIR");
+            place = std::string(temporary ? temporary : "/tmp") + "/emulated-nvrtc-XXXXXX";
+            if (!mkdtemp(place.data())) return NVRTC_ERROR_COMPILATION;
+        }
+        const std::string source = place + "/kernels.cpp", code = place + "/kernels.so",
+                          said = place + "/said";
+        std::ofstream(source) << text;
+        command.insert(command.end(), {"-o", code, source});
+        const bool compiled = run(command, said);
+        program.log = contents(said);
+        bytes = contents(code);
+        unlink(said.c_str());
+        // Somebody else may have been faster.
+        if (!compiled || std::rename(place.c_str(), kept.c_str()) != 0) {
+            for (const std::string& path : {source, code}) unlink(path.c_str());
+            rmdir(place.c_str());
+        }
+        if (!compiled) return NVRTC_ERROR_COMPILATION;
+    }
     emulated::ImageHead head = {};
     std::memcpy(head.magic, emulated::IMAGE_MAGIC, sizeof head.magic);
     architecture.copy(head.architecture, sizeof head.architecture - 1);

@@ -1,11 +1,12 @@
 //! Hosts of their own: network namespaces, each on a cable that can be pulled. Needs root.
 
 use std::process::{Command, Stdio};
-use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::{Mutex, OnceLock};
 
 /// A namespace with one cable to this host.
 pub struct Host {
+    /// Its number in this process.
+    number: u8,
     /// Its name.
     pub namespace: String,
     /// This host's end of the cable.
@@ -16,8 +17,10 @@ pub struct Host {
     pub there: String,
 }
 
-/// Hosts of one process: more have no subnet.
+/// Hosts that a process has at a time: more have no subnet.
 const HOSTS_MAX: u8 = 8;
+/// Numbers of those that there are, a bit each.
+static NUMBERS: Mutex<u8> = Mutex::new(0);
 
 /// Whether namespaces can be made here; says why not.
 pub fn available() -> Result<(), String> {
@@ -47,18 +50,30 @@ fn must(arguments: &[&str]) {
     assert!(ip(arguments), "ip {} failed", arguments.join(" "));
 }
 
+/// A number that no host of this process has. Its owner gives it back.
+fn free_number() -> u8 {
+    let mut numbers = NUMBERS.lock().expect("no panic");
+    let number = numbers.trailing_ones() as u8;
+    assert!(number < HOSTS_MAX, "a process has {HOSTS_MAX} hosts at a time at most");
+    *numbers |= 1 << number;
+    number
+}
+
 impl Host {
     pub fn new() -> Self {
         // Tests run side by side, in processes and within one: subnets and names follow from the
         // process and the number.
-        static NEXT: AtomicU8 = AtomicU8::new(0);
-        let (id, number) = (std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
-        assert!(number < HOSTS_MAX, "a process has {HOSTS_MAX} hosts at most");
+        let (id, number) = (std::process::id(), free_number());
         let subnet = format!("10.{}.{}", 64 + id % 64, (id / 64) as u8 ^ (number << 5));
         let namespace = format!("hw-{id}-{number}");
         let (cable, inner) = (format!("hw{number}h{id}"), format!("hw{number}n{id}"));
-        let host =
-            Self { here: format!("{subnet}.1"), there: format!("{subnet}.2"), namespace, cable };
+        let host = Self {
+            number,
+            here: format!("{subnet}.1"),
+            there: format!("{subnet}.2"),
+            namespace,
+            cable,
+        };
         must(&["netns", "add", &host.namespace]);
         let peer = ["peer", "name", &inner, "netns", &host.namespace];
         must(&[&["link", "add", &host.cable, "type", "veth"], &peer[..]].concat());
@@ -90,5 +105,8 @@ impl Drop for Host {
     fn drop(&mut self) {
         ip(&["link", "del", &self.cable]);
         ip(&["netns", "del", &self.namespace]);
+        if let Ok(mut numbers) = NUMBERS.lock() {
+            *numbers &= !(1 << self.number);
+        }
     }
 }

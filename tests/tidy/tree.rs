@@ -3,12 +3,12 @@
 use std::path::{Path, PathBuf};
 
 /// Folders that hold nothing written by hand.
-const NOT_OURS: [&str; 7] =
-    ["target", ".git", ".venv", "out", "data", "generated", "__pycache__"];
+const NOT_OURS: [&str; 7] = ["target", ".git", ".venv", "out", "data", "generated", "__pycache__"];
 
-/// The top of the tree.
+/// The top of the tree, of which this crate is or which it lies in.
 pub(crate) fn root() -> &'static Path {
-    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
+    let mut folders = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors();
+    folders.find(|folder| folder.join("deny.toml").exists()).expect("the tree")
 }
 
 /// Files by their endings, with paths from the top, sorted.
