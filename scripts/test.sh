@@ -159,6 +159,8 @@ check 'the wheel' wheel
 check 'the wheel compiles no dependency again' nothing_twice
 others >"$logs/said" 2>&1 &
 lane=rust
+# Two threads of four wait for processes and clocks.
+export RUST_TEST_THREADS=4
 rust "cargo test" --workspace --no-fail-fast
 section 'all others, which ran meanwhile'
 wait

@@ -72,6 +72,7 @@ fn all_that_runs_on_a_gpu_machine_can_be_walked_through() {
         .env("HEADWATER_GPU_ONLY", "parity epoch speed sanitizer memory")
         .env("HEADWATER_GPU_IMAGES", "1")
         .env("HEADWATER_GPU_ROUNDS", "1")
+        .env("HEADWATER_GPU_PART", "1")
         .env("HEADWATER_GPU_BATCH", "1")
         .env("HEADWATER_GPU_SPEED_SECONDS", "1")
         .env("HEADWATER_GPU_SECONDS", "4")

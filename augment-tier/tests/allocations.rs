@@ -83,7 +83,8 @@ fn warm_allocations(recipe: Recipe, simd: Simd, photos: &[Vec<u8>]) -> Vec<u64> 
 
 #[test]
 fn a_warm_renderer_allocates_nothing_for_a_jpeg() {
-    let photos = photos::all();
+    // Some of each size; each preset renders them twice.
+    let photos: Vec<Vec<u8>> = photos::all().into_iter().step_by(4).collect();
     for (name, _) in PRESETS {
         let recipe = Recipe::preset(name, Dtype::Bf16).expect("a preset");
         let counts = warm_allocations(recipe, Simd::best(), &photos);

@@ -27,7 +27,7 @@
 # NAME.whl.000, NAME.whl.001 and so on (`split -a 3 -d`).
 #
 # In short, to see that all of this works where there is no GPU to be measured: HEADWATER_GPU_IMAGES (64) are
-# compared, HEADWATER_GPU_ROUNDS (50) of kernels are timed, an epoch's batches have HEADWATER_GPU_BATCH (16)
+# compared, parts have HEADWATER_GPU_PART (32) samples, HEADWATER_GPU_ROUNDS (50) of kernels are timed, an epoch's batches have HEADWATER_GPU_BATCH (16)
 # samples, HEADWATER_GPU_SPEED_SECONDS (10) is the length of each measurement, memory is looked at each
 # HEADWATER_GPU_LOOK_SECONDS (1), of the process it may grow by HEADWATER_GPU_GROWTH_MIB (64). `rates` may take
 # HEADWATER_GPU_MEMORY_BYTES (32 GiB) of the GPU.
@@ -41,6 +41,7 @@ limit=${HEADWATER_GPU_LIMIT_SECONDS:-540}
 seconds=${HEADWATER_GPU_SECONDS:-300}
 images=${HEADWATER_GPU_IMAGES:-64}
 rounds=${HEADWATER_GPU_ROUNDS:-50}
+part=${HEADWATER_GPU_PART:-32}
 batch=${HEADWATER_GPU_BATCH:-16}
 speed_seconds=${HEADWATER_GPU_SPEED_SECONDS:-10}
 look_seconds=${HEADWATER_GPU_LOOK_SECONDS:-1}
@@ -86,7 +87,7 @@ export LD_LIBRARY_PATH PATH=$PATH:/usr/local/cuda/bin
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 headwater=("$program" --log warn --set augment.cuda_cache_dir="$work/cubin")
-bench=("${headwater[@]}" bench gpu --photos "$photos")
+bench=("${headwater[@]}" bench gpu --photos "$photos" --part "$part")
 
 # left [SHARE]: seconds until the end, or so large a part of them; at least 1.
 left() {

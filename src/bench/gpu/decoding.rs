@@ -12,7 +12,7 @@ use headwater_core::{Dtype, Recipe};
 
 use super::parity::{compare_rows, differs};
 use super::rows::render_coded;
-use super::{Gpu, PART_SAMPLES, begun};
+use super::{Gpu, begun};
 
 /// The kernels that decode, on a part.
 pub(crate) struct DecodingKernels {
@@ -36,8 +36,8 @@ impl Gpu {
         let images = images.min(self.images.len());
         let before = self.cuda.counts();
         let mut good = 0;
-        for first in (0..images).step_by(PART_SAMPLES) {
-            let coded = self.coded(first, PART_SAMPLES.min(images - first));
+        for first in (0..images).step_by(self.part_samples) {
+            let coded = self.coded(first, self.part_samples.min(images - first));
             let fresh = || vec![SampleRows::new(&recipe, 0); coded.len()];
             let (mut expected, mut found) = (fresh(), fresh());
             let all = || coded.iter().copied();
@@ -64,7 +64,7 @@ impl Gpu {
 
     /// Each decoding kernel on a part, over this number of rounds.
     pub(crate) fn decoding_kernels(&self, rounds: u32) -> Result<DecodingKernels> {
-        let part = self.coded(0, PART_SAMPLES.min(self.images.len()));
+        let part = self.coded(0, self.part_samples.min(self.images.len()));
         let (times, segments) = self.cuda.measure_decoding(&part, rounds)?;
         Ok(DecodingKernels { times, images: part.len(), segments })
     }
@@ -74,7 +74,7 @@ impl Gpu {
     pub(crate) fn decode_coded(&self, time: Duration) -> Result<(f64, f64)> {
         let decoders = (0..self.threads()).map(|_| self.cuda.coded_decoder());
         let decoders = decoders.collect::<Result<Vec<_>, _>>()?;
-        let some = self.coded(0, PART_SAMPLES);
+        let some = self.coded(0, self.part_samples);
         let first = |decoder: &mut CodedAlone| decoder.decode(&some).map(drop);
         let decoders = begun(decoders, first).context("kernels that decode")?;
         let (next, decoded, left) = (AtomicUsize::new(0), AtomicU64::new(0), AtomicU64::new(0));
@@ -83,8 +83,8 @@ impl Gpu {
             let (next, decoded, left) = (&next, &decoded, &left);
             let work = move |mut decoder: CodedAlone| {
                 while started.elapsed() < time {
-                    let first = next.fetch_add(PART_SAMPLES, Ordering::Relaxed);
-                    let (good, others) = decoder.decode(&self.coded(first, PART_SAMPLES))?;
+                    let first = next.fetch_add(self.part_samples, Ordering::Relaxed);
+                    let (good, others) = decoder.decode(&self.coded(first, self.part_samples))?;
                     decoded.fetch_add(good, Ordering::Relaxed);
                     left.fetch_add(others, Ordering::Relaxed);
                 }

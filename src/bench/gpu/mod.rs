@@ -23,9 +23,6 @@ pub(crate) use nvjpeg::with_nvjpeg;
 pub(crate) use receiver::Uploads;
 pub(crate) use speed::{Kernels, Side};
 
-/// Samples that are rendered together.
-const PART_SAMPLES: usize = 32;
-
 /// Each single operation, on a view of 224 x 224.
 fn operations() -> Vec<Step> {
     headwater_augment::cuda::operations(224, Dtype::Bf16)
@@ -54,6 +51,8 @@ pub(crate) struct Gpu {
     cuda: CudaBackend,
     cpu: CpuBackend,
     threads: usize,
+    /// Samples that are rendered together.
+    part_samples: usize,
     images: Vec<Vec<u8>>,
     /// Entry points of each image, as they are delivered.
     entries: Vec<Vec<u8>>,
@@ -66,12 +65,12 @@ impl Gpu {
     ///
     /// # Errors
     /// There is no GPU that can be used, or no image.
-    pub(crate) fn open(config: &AugmentConfig, folder: &Path) -> Result<Self> {
+    pub(crate) fn open(config: &AugmentConfig, folder: &Path, part_samples: usize) -> Result<Self> {
         let images = photos::read(folder)?;
         let cuda = CudaBackend::open(&config.cuda()).context("there is no GPU to measure")?;
         let cpu = CpuBackend::default();
         let entries = images.iter().map(|image| entries_of(image)).collect();
-        Ok(Self { cuda, cpu, threads: config.threads(), images, entries })
+        Ok(Self { cuda, cpu, threads: config.threads(), part_samples, images, entries })
     }
 
     /// So many images, by turns, from number `first` on, with their entry points.

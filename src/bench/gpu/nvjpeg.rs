@@ -12,7 +12,7 @@ use headwater_core::recipe::JpegDecoder;
 use headwater_core::{Dtype, Recipe};
 
 use super::rows::render;
-use super::{Gpu, PART_SAMPLES, begun};
+use super::{Gpu, begun};
 
 /// Most that the mean of all differences may be, in levels of 255: another inverse DCT and another
 /// upsampling of colours differ by fractions of a level, another colour space by many.
@@ -85,7 +85,7 @@ impl Gpu {
         let (mut cuda, mut cpu) = (self.cuda.renderer()?, self.cpu.renderer()?);
         let mut difference = Difference::default();
         let images = &self.images[..images.min(self.images.len())];
-        for images in images.chunks(PART_SAMPLES) {
+        for images in images.chunks(self.part_samples) {
             let fresh = || vec![SampleRows::new(&turbo, 0); images.len()];
             let (mut expected, mut found, mut again) = (fresh(), fresh(), fresh());
             let encoded = || images.iter().map(Vec::as_slice);
@@ -120,7 +120,7 @@ impl Gpu {
     fn compare_damaged(&self, images: &[Vec<u8>], nvjpeg: &Recipe) -> Result<()> {
         let images: Vec<Vec<u8>> = images.iter().map(|image| ended_early(image)).collect();
         let mut cuda = self.cuda.renderer()?;
-        for images in images.chunks(PART_SAMPLES) {
+        for images in images.chunks(self.part_samples) {
             let fresh = || vec![SampleRows::new(nvjpeg, 0); images.len()];
             let (mut found, mut again) = (fresh(), fresh());
             let ends = render(&mut *cuda, nvjpeg, images.iter().map(Vec::as_slice), 0, &mut found);
@@ -144,7 +144,7 @@ impl Gpu {
         let files: Vec<&[u8]> = self.images.iter().map(Vec::as_slice).collect();
         let (next, decoded, left) = (AtomicUsize::new(0), AtomicUsize::new(0), AtomicUsize::new(0));
         // nvJPEG is opened by the first image.
-        let some = &files[..PART_SAMPLES.min(files.len())];
+        let some = &files[..self.part_samples.min(files.len())];
         let first = |decoder: &mut JpegsAlone| decoder.decode(some, engine_load).map(drop);
         let decoders = begun(decoders, first).context("nvJPEG")?;
         let started = Instant::now();
@@ -152,9 +152,9 @@ impl Gpu {
             let (files, next, decoded, left) = (&files, &next, &decoded, &left);
             let work = move |mut decoder: JpegsAlone| {
                 while started.elapsed() < time {
-                    let first = next.fetch_add(PART_SAMPLES, Ordering::Relaxed) % files.len();
+                    let first = next.fetch_add(self.part_samples, Ordering::Relaxed) % files.len();
                     let part: Vec<&[u8]> =
-                        files.iter().cycle().skip(first).take(PART_SAMPLES).copied().collect();
+                        files.iter().cycle().skip(first).take(self.part_samples).copied().collect();
                     let done = decoder.decode(&part, engine_load)?;
                     let good = done.iter().filter(|done| **done).count();
                     decoded.fetch_add(good, Ordering::Relaxed);

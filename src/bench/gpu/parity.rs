@@ -10,7 +10,7 @@ use headwater_core::recipe::{PRESETS, TensorSpec};
 use headwater_core::{Dtype, Recipe, counted};
 
 use super::rows::{PartInMemory, render};
-use super::{Gpu, PART_SAMPLES, operations};
+use super::{Gpu, operations};
 
 const DTYPES: [Dtype; 6] =
     [Dtype::Bf16, Dtype::F16, Dtype::F32, Dtype::U8, Dtype::Fp8E4m3, Dtype::Mxfp8E4m3];
@@ -90,8 +90,8 @@ impl Gpu {
         let (mut cuda, mut cpu) = (self.cuda.renderer()?, self.cpu.renderer()?);
         let (mut samples, mut views) = (0, 0);
         let images = &self.images[..images.min(self.images.len())];
-        for (part, images) in images.chunks(PART_SAMPLES).enumerate() {
-            let first = part * PART_SAMPLES;
+        for (part, images) in images.chunks(self.part_samples).enumerate() {
+            let first = part * self.part_samples;
             let fresh = || vec![SampleRows::new(recipe, 0); images.len()];
             let (mut expected, mut found) = (fresh(), fresh());
             let encoded = || images.iter().map(Vec::as_slice);

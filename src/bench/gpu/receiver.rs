@@ -10,8 +10,8 @@ use headwater_core::{Dtype, Region};
 use headwater_cuda::{CubinCache, DeviceSlot, Expansion, Uploader};
 use headwater_transport::SlotMemory;
 
-/// Views in the slot, and pixels of a side: about a batch of 64 samples by `dinov2`.
-const VIEWS: u32 = 256;
+/// Views of a sample in the slot, and pixels of a side: with parts of 32, about a batch of 64 samples by `dinov2`.
+const VIEWS_A_SAMPLE: u32 = 8;
 const SIDE: u64 = 224;
 /// What levels become.
 const DTYPE: Dtype = Dtype::Bf16;
@@ -30,16 +30,21 @@ pub(crate) struct Uploads {
 
 impl Uploads {
     /// Compares the GPU's normalised levels with the processor's table, and measures over
-    /// `rounds`, at least 1.
+    /// `rounds`, at least 1, with a batch of so many samples.
     ///
     /// # Errors
     /// The GPU is not available, fails, or gives other values.
-    pub(crate) fn measure(device: u32, cache_dir: Option<&Path>, rounds: u32) -> Result<Self> {
+    pub(crate) fn measure(
+        device: u32,
+        cache_dir: Option<&Path>,
+        rounds: u32,
+        samples: u32,
+    ) -> Result<Self> {
         let normalise = Normalise { mean: [0.485, 0.456, 0.406], std: [0.229, 0.224, 0.225] };
         let cache = cache_dir.map(CubinCache::new);
         let uploader = Uploader::open(device, None)?;
         let uploader = Arc::new(uploader.normalising(&normalise, DTYPE, cache.as_ref())?);
-        let (plane, planes) = (SIDE * SIDE, 3 * VIEWS);
+        let (plane, planes) = (SIDE * SIDE, 3 * VIEWS_A_SAMPLE * samples);
         let bytes = plane * u64::from(planes);
         let host = Arc::new(SlotMemory::private(bytes, false)?);
         let levels: Vec<u8> = (0..bytes).map(|at| (at * at / 7 % 251) as u8).collect();

@@ -14,7 +14,7 @@ use headwater_augment::render::RenderKey;
 use headwater_core::Recipe;
 
 use super::rows::{PartInMemory, key};
-use super::{Gpu, PART_SAMPLES, begun, operations};
+use super::{Gpu, begun, operations};
 
 /// The device that renders, and the one that decodes for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,7 +68,11 @@ impl Gpu {
             decoder.is_ok_and(|mut decoder| decoder.decode(encoded).is_ok())
         };
         let images = self.images.iter().map(Vec::as_slice).filter(decodes);
-        images.take(PART_SAMPLES).enumerate().map(|(number, image)| (key(number), image)).collect()
+        images
+            .take(self.part_samples)
+            .enumerate()
+            .map(|(number, image)| (key(number), image))
+            .collect()
     }
 
     /// Images per second that the processor decodes as a whole, on this number of threads.
@@ -106,7 +110,7 @@ impl Gpu {
         let renderers = (0..self.threads()).map(|_| renderer());
         let renderers = renderers.collect::<Result<Vec<_>, _>>()?;
         let part = |first: usize| {
-            let images = self.coded(first, PART_SAMPLES).into_iter();
+            let images = self.coded(first, self.part_samples).into_iter();
             images.map(|(image, entries)| {
                 (image, if side == Side::GpuDecoding { entries } else { &[][..] })
             })
@@ -114,7 +118,7 @@ impl Gpu {
         let plan = PartPlan::new(Arc::new(recipe.clone()));
         let mut with_memory = Vec::new();
         for renderer in renderers {
-            with_memory.push((renderer, PartInMemory::new(&plan, PART_SAMPLES)?));
+            with_memory.push((renderer, PartInMemory::new(&plan, self.part_samples)?));
         }
         let renderers = begun(with_memory, |(renderer, memory)| {
             memory.render(&mut **renderer, part(0), 0);
@@ -129,7 +133,7 @@ impl Gpu {
                 scope.spawn(move || {
                     let mut good = 0u64;
                     while started.elapsed() < time {
-                        let first = parts.fetch_add(1, Ordering::Relaxed) * PART_SAMPLES;
+                        let first = parts.fetch_add(1, Ordering::Relaxed) * self.part_samples;
                         good += memory.render(&mut *renderer, part(first), first);
                     }
                     *rendered.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) += good;

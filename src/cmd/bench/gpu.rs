@@ -28,6 +28,9 @@ pub(crate) struct GpuFlags {
     /// Rounds of each measurement of kernels
     #[arg(long, value_name = "N", default_value_t = 50)]
     rounds: u32,
+    /// Samples of a part, which are rendered together
+    #[arg(long, value_name = "N", default_value = "32")]
+    part: std::num::NonZeroU16,
     /// What is done; default: everything
     #[arg(long, value_enum, value_delimiter = ',', value_name = "WHAT")]
     only: Vec<Part>,
@@ -94,7 +97,7 @@ pub(super) fn run(config: &Config, flags: &GpuFlags) -> Result<()> {
     config.augment.validate()?;
     let recipe = config.recipe.recipe()?;
     ensure!(!recipe.tensors.is_empty(), "the recipe renders nothing: choose another one");
-    let gpu = Gpu::open(&config.augment, &flags.photos)?;
+    let gpu = Gpu::open(&config.augment, &flags.photos, flags.part.get().into())?;
     let (threads, images) = (gpu.threads(), gpu.images());
     let (name, summary) = (gpu.name(), Summary::default());
     let summary = Summary { gpu: name.clone(), threads, images, ..summary };
@@ -116,7 +119,8 @@ pub(super) fn run(config: &Config, flags: &GpuFlags) -> Result<()> {
     }
     if flags.wants(Part::Receiver) {
         let cuda = config.augment.cuda();
-        let measured = Uploads::measure(cuda.device, cuda.cache_dir.as_deref(), flags.rounds);
+        let (cache, samples) = (cuda.cache_dir.as_deref(), flags.part.get().into());
+        let measured = Uploads::measure(cuda.device, cache, flags.rounds, samples);
         uploads(&mut told, &measured.context("batches on their way to a receiver's GPU")?);
     }
     speeds(&mut told, &gpu, flags, named)?;
