@@ -17,7 +17,7 @@ const PARTS: &[&str] = &[
     include_str!("views.cu"),
     include_str!("sums.cu"),
 ];
-const JOINED: [u8; joined_len(PARTS)] = joined(PARTS);
+static JOINED: [u8; joined_len(PARTS)] = joined(PARTS);
 const TEXT: &str = match std::str::from_utf8(&JOINED) {
     Ok(text) => text,
     Err(_) => panic!("texts together are no text"),

@@ -280,6 +280,7 @@ mod tests {
             images: 2,
             seconds: 1,
             rounds: 1,
+            part: std::num::NonZeroU16::MIN,
             only: Vec::new(),
             json: false,
         }
