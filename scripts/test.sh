@@ -119,9 +119,9 @@ wheel() {
             --no-deps --reinstall out/test-wheels/headwater-*.whl
 }
 
-# pyo3 and crates of ours apart, all of it was compiled for the Rust tests.
+# pyo3 and what is only the wheel's apart, all of it was compiled for the Rust tests.
 nothing_twice() {
-    ! grep 'Compiling ' "$logs/wheel" | grep -vE ' (headwater.*|pyo3.*|target-lexicon) v'
+    ! grep 'Compiling ' "$logs/wheel" | grep -vE ' (headwater-python|headwater-tidy|pyo3.*|target-lexicon) v'
 }
 
 docs() {
