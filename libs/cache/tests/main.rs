@@ -4,6 +4,5 @@ mod damage;
 mod entries;
 mod full;
 mod killed_evictions;
-mod offers;
 mod processes;
 mod support;

@@ -1,5 +1,7 @@
 //! Entries that are offered: nobody waits long for another, and what was used lately is not pushed out.
 
+mod support;
+
 use std::fs::{File, FileTimes};
 use std::io::ErrorKind;
 use std::os::unix::fs::FileExt;
@@ -9,8 +11,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use headwater_cache::{Cache, CacheConfig};
 use rustix::io::Errno;
-
-use crate::support::*;
+use support::*;
 
 const BYTES: u64 = 200_000;
 const HOUR: Duration = Duration::from_secs(3600);
