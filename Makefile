@@ -33,7 +33,7 @@ test: system $(VENV)/ready
 
 # Faults for as long as SOAK_SECONDS; HEADWATER_CHAOS_SEED replays a schedule.
 soak: system
-	HEADWATER_CHAOS_SECONDS=$(SOAK_SECONDS) $(CARGO) test --test all -- --nocapture chaos:: rough_network::
+	HEADWATER_CHAOS_SECONDS=$(SOAK_SECONDS) $(CARGO) test --test all -- --nocapture --test-threads=1 chaos:: rough_network::
 
 # Control planes of up to 1,000 receivers and 2,000 workers, on virtual time in one thread;
 # HEADWATER_SIMULATION_SEED replays a seed.

@@ -1,5 +1,6 @@
 #!/bin/bash
-# What a person runs between two edits: format, clippy and the unit tests of the crates that a change touches.
+# What a person runs between two edits: format, the tree's own rules, and clippy and unit tests of the crates that a
+# change touches.
 #
 #   scripts/check.sh [BASE]    changed since BASE, a commit of git [default: the upstream branch, else HEAD],
 #                              and what is not committed yet
@@ -13,43 +14,48 @@ if [ -z "$base" ]; then
     upstream=$(git rev-parse --verify --quiet '@{upstream}' || true)
     if [ -n "$upstream" ]; then base=$(git merge-base HEAD "$upstream"); else base=HEAD; fi
 fi
-changed=$(git diff --name-only "$base" && git ls-files --others --exclude-standard)
+# A file that was moved has left a crate, and has come to one.
+changed=$(git diff --name-only --no-renames "$base" && git ls-files --others --exclude-standard)
+members=$(cargo metadata --no-deps --format-version 1 | grep -o '"name":"headwater[a-z-]*","version"' | cut -d'"' -f4)
 
-# The crate of a file: that of the nearest folder with a Cargo.toml.
-crate_of() {
+# The nearest folder with a Cargo.toml.
+folder_of() {
     local folder
     folder=$(dirname "$1")
     until [ -e "$folder/Cargo.toml" ]; do folder=$(dirname "$folder"); done
-    sed -n '/^\[package\]/,/^\[/s/^name = "\(.*\)"/\1/p' "$folder/Cargo.toml"
+    echo "$folder"
 }
 
-members=$(cargo metadata --no-deps --format-version 1 | grep -o '"name":"headwater[a-z-]*","version"' | cut -d'"' -f4)
-crates=() integration=()
+unit=() whole=()
 while read -r file; do
-    # What lies outside every crate belongs to the whole, as do texts: `make test` looks at them.
     case $file in
+        # Of all crates: too many to try between two edits.
+        Cargo.toml | Cargo.lock | rust-toolchain.toml) echo "$file has changed: run make test, too" && continue ;;
         *.rs | *.cu | *.proto | */Cargo.toml) ;;
+        # Texts and scripts are the whole's: `make test` looks at them.
         *) continue ;;
     esac
-    name=$(crate_of "$file")
+    folder=$(folder_of "$file")
+    name=$(sed -n '/^\[package\]/,/^\[/s/^name = "\(.*\)"/\1/p' "$folder/Cargo.toml")
     if ! grep -qx "$name" <<<"$members"; then continue; fi
-    crates+=("$name")
-    case $file in tests/*.rs | */tests/*.rs) integration+=("$name") ;; esac
+    case ${file#"$folder/"} in
+        tests/* | *.proto | generated/*) whole+=("$name") ;;
+        *) unit+=("$name") ;;
+    esac
 done <<<"$changed"
+crates=$(printf '%s\n' headwater-tidy "${unit[@]}" "${whole[@]}" | sort -u)
+
 cargo fmt --all --check
-if [ ${#crates[@]} -eq 0 ]; then
-    echo "no crate has changed since $base"
-    exit
-fi
-mapfile -t crates < <(printf '%s\n' "${crates[@]}" | sort -u)
-echo "changed since $base: ${crates[*]}"
-packages=("${crates[@]/#/--package=}")
+echo "changed since $base:" $crates
+mapfile -t packages < <(sed 's/^/--package=/' <<<"$crates")
 cargo clippy --quiet "${packages[@]}" --all-targets -- -D warnings
-# The program's own crate has no library.
-targets=(--bins)
-[ "${crates[*]}" = headwater ] || targets+=(--lib)
-cargo test --quiet "${packages[@]}" "${targets[@]}"
-if [ ${#integration[@]} -gt 0 ]; then
-    mapfile -t integration < <(printf '%s\n' "${integration[@]}" | sort -u)
-    cargo test --quiet "${integration[@]/#/--package=}" --tests
-fi
+for crate in $crates; do
+    case " ${whole[*]} " in *" $crate "*) targets=--tests ;; *) targets=--lib ;; esac
+    case $crate in
+        # Needs Python's library, which Python has: pytest runs its tests.
+        headwater-python) continue ;;
+        # Has no library.
+        headwater) targets=${targets/--lib/--bins} ;;
+    esac
+    cargo test --quiet --package "$crate" "$targets"
+done

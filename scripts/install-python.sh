@@ -6,7 +6,14 @@ set -eu
 
 dir=$1
 [ -x "$dir/bin/python" ] || python3 -m venv "$dir"
-[ -x "$dir/bin/uv" ] || "$dir/bin/python" -m pip install --quiet --disable-pip-version-check uv==0.13.9
+uv=0.13.9
+case $("$dir/bin/uv" --version 2>/dev/null) in
+    "uv $uv "*) ;;
+    *) "$dir/bin/python" -m pip install --quiet --disable-pip-version-check "uv==$uv" ;;
+esac
+# uv does not read what pip is told of a mirror.
+index=${PIP_INDEX_URL:-$("$dir/bin/python" -m pip config get global.index-url 2>/dev/null || true)}
+if [ -n "$index" ]; then export UV_DEFAULT_INDEX="${UV_DEFAULT_INDEX:-$index}"; fi
 install() { # install OPTION..
     "$dir/bin/uv" pip install --quiet --python "$dir/bin/python" "$@"
 }

@@ -29,8 +29,8 @@ install_missing() {
 
 # The two programs of Debian's package, which check the alerts. The package itself starts a server.
 prometheus() {
-    command -v promtool >/dev/null 2>&1 && return
-    unpacked=$(mktemp -d)
+    command -v prometheus >/dev/null 2>&1 && command -v promtool >/dev/null 2>&1 && return
+    unpacked=$(mktemp -d) || return
     chmod 755 "$unpacked"
     (
         cd "$unpacked" &&

@@ -155,7 +155,7 @@ def refused(packages: "dict[tuple[str, str], dict]", rules: str) -> "list[str]":
             # An exception for linking stands behind the licence.
             parts = [part.split(" with ")[0] for part in sbom.BUNDLED[name][3].split(" AND ")]
             found += [f"{name}: {part}" for part in parts if part not in allowed | {excepted.get(name)}]
-        # One of several is enough; tests/dependencies.rs reads the whole expression.
+        # One of several is enough; tests/tidy/dependencies.rs reads the whole expression.
         choices = re.split(r" OR |/| AND |[()]", package["license"] or "none")
         if not allowed & {choice.strip() for choice in choices}:
             found.append(f"{name}: {package['license']}")

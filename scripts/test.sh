@@ -10,7 +10,17 @@ cd "$(dirname "$0")/.."
 venv=.venv
 target=${CARGO_TARGET_DIR:-$PWD/target}
 logs=$(mktemp -d)
-trap 'rm -rf "$logs"' EXIT
+lane_pid=
+# Whoever ends this ends the other lane with all that it started, and sees what it said.
+clear_away() {
+    if [ -n "$lane_pid" ] && kill -0 "$lane_pid" 2>/dev/null; then
+        kill -TERM -- "-$lane_pid" 2>/dev/null
+        cat "$logs/said"
+    fi
+    rm -rf "$logs"
+}
+trap clear_away EXIT
+trap 'exit 130' INT TERM
 
 # count PASSED FAILED SKIPPED: lines of $logs/counts are added up at the end.
 count() {
@@ -40,15 +50,14 @@ sum() {
     grep -oE "[0-9]+ ($1)" "$2" | awk '{ total += $1 } END { print total + 0 }'
 }
 
-# results NAME STATUS LOG WORD: counts what lines with WORD in a log say of tests.
+# results NAME STATUS LINES: counts what a file of lines says of tests.
 results() {
-    local name=$1 status=$2 log=$3 broken
-    grep -E "$4" "$log" >"$log-results"
-    broken=$(($(sum failed "$log-results") + $(sum 'errors?' "$log-results")))
-    # A test that aborts its process, or does not compile, leaves no count behind.
+    local name=$1 status=$2 lines=$3 broken
+    broken=$(($(sum failed "$lines") + $(sum 'errors?' "$lines")))
+    # What does not compile leaves no count behind.
     if [ "$status" -ne 0 ] && [ "$broken" -eq 0 ]; then broken=1; fi
     if [ "$broken" -ne 0 ]; then echo "FAILED: $name"; fi
-    count "$(sum passed "$log-results")" "$broken" "$(sum 'ignored|skipped' "$log-results")"
+    count "$(sum passed "$lines")" "$broken" "$(sum 'ignored|skipped' "$lines")"
 }
 
 # rust NAME CARGO-TEST-ARGUMENT..
@@ -57,7 +66,13 @@ rust() {
     shift
     section "$name"
     cargo test "$@" 2>&1 | tee "$logs/$lane"
-    results "$name" "${PIPESTATUS[0]}" "$logs/$lane" '^test result: '
+    local status=${PIPESTATUS[0]} ended
+    grep '^test result: ' "$logs/$lane" >"$logs/$lane-results"
+    # A program that is ended by a signal leaves no count behind, whatever the others say.
+    for ended in $(grep -oE 'didn.t exit successfully: .*\(signal: [0-9]+' "$logs/$lane" | grep -oE '[0-9]+$'); do
+        fail "$name: a test program was ended by signal $ended"
+    done
+    results "$name" "$status" "$logs/$lane-results"
 }
 
 # ignored NAME LEAST CARGO-TEST-ARGUMENT..: tests that `cargo test` has counted as skipped, LEAST of them at least.
@@ -76,8 +91,8 @@ pytest_in() {
     # The program that was just built, not a newer one of another profile.
     HEADWATER_BIN=$target/debug/headwater "$venv/bin/python" -m pytest -q "$@" 2>&1 | tee "$logs/python"
     local status=${PIPESTATUS[0]}
-    tail -n 1 "$logs/python" >"$logs/python-end"
-    results "pytest $1" "$status" "$logs/python-end" .
+    tail -n 1 "$logs/python" >"$logs/python-results"
+    results "pytest $1" "$status" "$logs/python-results"
 }
 
 # script NAME COMMAND..: a script that ends with 77, loudly, where its tests cannot run.
@@ -121,7 +136,8 @@ wheel() {
 
 # pyo3 and what is only the wheel's apart, all of it was compiled for the Rust tests.
 nothing_twice() {
-    ! grep 'Compiling ' "$logs/wheel" | grep -vE ' (headwater-python|headwater-tidy|pyo3.*|target-lexicon) v'
+    grep -q 'Compiling headwater-python ' "$logs/wheel" &&
+        ! grep 'Compiling ' "$logs/wheel" | grep -vE ' (headwater-python|headwater-tidy|pyo3.*|target-lexicon) v'
 }
 
 docs() {
@@ -148,6 +164,7 @@ others() {
     script SLURM tests/slurm/run.sh "$target/debug/headwater"
     # On verbs of a kernel with soft-RoCE.
     script RDMA tests/rdma/run.sh "$target/debug/headwater"
+    : >"$logs/others-ended"
 }
 
 : >"$logs/counts"
@@ -157,14 +174,19 @@ check 'rustdoc' docs
 check 'compilers' compiled
 check 'the wheel' wheel
 check 'the wheel compiles no dependency again' nothing_twice
-others >"$logs/said" 2>&1 &
+# In a group of processes of its own, to be ended as a whole.
+set -m
+others >"$logs/said" 2>&1 </dev/null &
+lane_pid=$!
+set +m
 lane=rust
-# Two threads of four wait for processes and clocks.
-export RUST_TEST_THREADS=4
+# Half of the threads wait for processes and clocks.
+export RUST_TEST_THREADS=${RUST_TEST_THREADS:-$(($(nproc) * 2))}
 rust "cargo test" --workspace --no-fail-fast
 section 'all others, which ran meanwhile'
-wait
+wait "$lane_pid"
 cat "$logs/said"
+[ -e "$logs/others-ended" ] || fail 'all others: they ended before their end'
 
 section 'end'
 read -r passed failed skipped < <(awk '{ p += $1; f += $2; s += $3 } END { print p + 0, f + 0, s + 0 }' "$logs/counts")

@@ -6,6 +6,7 @@ use std::fs;
 use headwater_core::{Dtype, Recipe};
 use headwater_receiver::{DatasetUse, Receiver, ReceiverConfig};
 
+use crate::emulation;
 use crate::support::data;
 use crate::support::fleet::Fleet;
 
@@ -45,17 +46,22 @@ fn all_threads_of_a_worker_run_on_the_cores_that_it_is_given() {
 
 #[test]
 fn a_receivers_threads_run_on_its_cores_and_the_trainers_stay() {
-    let (core, all) = last_core();
-    let mut fleet = Fleet::start(data("photos/photos-000003.tar"), 1);
-    let workers = vec![fleet.worker(0).address.clone()];
-    let config = ReceiverConfig { workers, batch_samples: 4, cpus: core.clone(), ..fleet.config() };
-    let dataset = DatasetUse { name: "photos".into(), weight: None };
-    let recipe = Recipe::preset("imagenet-eval", Dtype::U8).expect("a preset");
-    let receiver = Receiver::open(config, recipe, &[dataset]).expect("a receiver");
-    receiver.next_batch().expect("a batch").expect("one at least");
-    let found = threads(std::process::id());
-    let own = found.iter().filter(|(name, _)| name == "hw-receiver");
-    assert!(own.clone().count() > 0, "{found:?}");
-    assert!(own.clone().all(|(_, cores)| *cores == core), "{found:?}");
-    assert_eq!(last_core().1, all, "the trainer's thread");
+    // Other tests have receivers too, whose threads have the same name.
+    let test = "cores::a_receivers_threads_run_on_its_cores_and_the_trainers_stay";
+    emulation::alone(test, || {
+        let (core, all) = last_core();
+        let mut fleet = Fleet::start(data("photos/photos-000003.tar"), 1);
+        let workers = vec![fleet.worker(0).address.clone()];
+        let config =
+            ReceiverConfig { workers, batch_samples: 4, cpus: core.clone(), ..fleet.config() };
+        let dataset = DatasetUse { name: "photos".into(), weight: None };
+        let recipe = Recipe::preset("imagenet-eval", Dtype::U8).expect("a preset");
+        let receiver = Receiver::open(config, recipe, &[dataset]).expect("a receiver");
+        receiver.next_batch().expect("a batch").expect("one at least");
+        let found = threads(std::process::id());
+        let own = found.iter().filter(|(name, _)| name == "hw-receiver");
+        assert!(own.clone().count() > 0, "{found:?}");
+        assert!(own.clone().all(|(_, cores)| *cores == core), "{found:?}");
+        assert_eq!(last_core().1, all, "the trainer's thread");
+    });
 }

@@ -1,7 +1,7 @@
 //! Delay, loss, slowness, cuts in mid-message and silence on every way between the tiers change
 //! no batch. A proxy makes the weather: see `support::proxy`.
 //!
-//! `HEADWATER_CHAOS_SEED` and `HEADWATER_CHAOS_SECONDS` as for `chaos.rs`.
+//! `HEADWATER_CHAOS_SEED` and `HEADWATER_CHAOS_SECONDS` as for `chaos`.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;

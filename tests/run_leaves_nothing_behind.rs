@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use headwater_receiver::ReceiverConfig;
 use rustix::process::{Pid, Signal, kill_process};
 
+use crate::emulation;
 use crate::support::data;
 use crate::support::fleet::Fleet;
 use crate::support::trainer::Ranks;
@@ -150,6 +151,15 @@ fn slots(pid: u32) -> Vec<(u32, u64)> {
 
 #[test]
 fn shared_memory_is_its_owners_alone_has_no_name_and_goes_with_the_last_who_is_killed() {
+    let test = concat!(
+        "run_leaves_nothing_behind::",
+        "shared_memory_is_its_owners_alone_has_no_name_and_goes_with_the_last_who_is_killed"
+    );
+    // Others on this host make and remove names there at the same time.
+    emulation::with_own_shared_memory(test, killed_owners_leave_no_name);
+}
+
+fn killed_owners_leave_no_name() {
     let mut fleet = Fleet::start(data("photos/photos-*.tar"), 2);
     let config = ReceiverConfig {
         world_size: 2,

@@ -1,5 +1,8 @@
 //! Images of the decoded cache have the decoder's pixels, whoever has written them and whatever became of their files.
 
+#[path = "support/photos.rs"]
+mod photos;
+
 use std::fs::{File, FileTimes, OpenOptions};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
@@ -11,8 +14,6 @@ use headwater_cache::CacheLevel;
 use headwater_core::SampleId;
 use headwater_core::draw::{CropBox, DrawKey, Extent};
 use xxhash_rust::xxh3::xxh3_128;
-
-use crate::photos;
 
 const MIB: u64 = 1 << 20;
 const HOUR: Duration = Duration::from_secs(3600);

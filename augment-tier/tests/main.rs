@@ -3,7 +3,6 @@
 
 mod cuda;
 mod decode_scaling;
-mod decoded_cache;
 mod entry_points;
 mod golden;
 mod leases;

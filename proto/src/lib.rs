@@ -13,7 +13,9 @@ pub mod storage;
 #[allow(missing_docs, clippy::all, unreachable_pub)]
 pub mod v1 {
     // Of the files in `proto`, by tests/generated.rs: whoever only builds needs no compiler of them.
-    include!("../generated/headwater.v1.rs");
+    include!("../generated/augment.rs");
+    include!("../generated/identity.rs");
+    include!("../generated/storage.rs");
     /// What every generated type can: be written to bytes and read from them.
     pub use prost::Message;
 }

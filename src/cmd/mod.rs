@@ -17,7 +17,7 @@ pub(crate) mod receive;
 pub(crate) mod run;
 pub(crate) mod serving;
 pub(crate) mod storage;
-pub(crate) mod stream;
+mod stream;
 pub(crate) mod trace;
 
 use anyhow::{Context as _, Result};

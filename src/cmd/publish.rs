@@ -1,13 +1,17 @@
 //! `headwater publish`: takes batches as a training rank would, and hands them on over ZeroMQ or writes them
 //! to files.
 
+#[cfg(feature = "zeromq")]
+mod course;
+
 use clap::Args;
 use headwater_config::Setting;
 
 use crate::cmd::stream::StreamFlags;
 use crate::flags::given;
+
 #[cfg(feature = "zeromq")]
-pub(crate) use crate::publish::run;
+pub(crate) use course::run;
 
 /// Flags of `publish`.
 #[derive(Clone, Debug, Args)]

@@ -4,7 +4,6 @@
 //! messages. If a queue has no room, a message waits or is lost, depending on the kind of socket.
 
 mod clients;
-mod course;
 mod files;
 mod message;
 mod nodrop;
@@ -13,8 +12,5 @@ mod pace;
 mod publisher;
 mod socket;
 
-pub(crate) use course::run;
-pub(crate) use publisher::describe;
-
-use pace::{Stream, streams};
-use publisher::Publisher;
+pub(crate) use pace::{Stream, streams};
+pub(crate) use publisher::{Publisher, describe};

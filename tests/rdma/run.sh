@@ -74,8 +74,8 @@ fi
 if [ -z "${HEADWATER_RDMA_UCX:-}" ]; then
     echo "-- ucx: not asked for (HEADWATER_RDMA_UCX=1)"
 elif [ -n "$(compgen -G '/usr/lib/x86_64-linux-gnu/ucx/libuct_ib.so.0*')" ]; then
-    conformance=$(built all) && memory=$(built ucx_memory) || exit 1
-    passes "ucx: conformance" "${ucx[@]}" "$conformance" ucx:: --test-threads 1
+    conformance=$(built ucx) && memory=$(built ucx_memory) || exit 1
+    passes "ucx: conformance" "${ucx[@]}" "$conformance" --skip ucx_exit:: --test-threads 1
     passes "ucx: registrations and copies" "${ucx[@]}" "$memory"
 else
     echo "SKIP: the ucx link is not tested on verbs: UCX is missing, or has no transport over them; apt-get install libucx0" >&2

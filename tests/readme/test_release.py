@@ -139,7 +139,7 @@ def test_crates_of_tests_are_left_out(made):
     assert {"tokio", "tonic", "turbojpeg-sys", "pyo3"} <= names
     assert not names & {"criterion", "proptest", "loom", "rcgen", "prost-build"}
     scopes = {one["name"]: one["scope"] for one in made["components"]}
-    assert (scopes["tokio"], scopes["clap_derive"]) == ("required", "excluded")
+    assert (scopes["tokio"], scopes["cc"], scopes["clap_derive"]) == ("required", "excluded", "excluded")
 
 
 def test_each_crate_of_a_registry_has_its_checksum(made):

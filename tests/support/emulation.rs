@@ -32,6 +32,27 @@ pub(crate) fn on_verbs(test: &str, settings: &[(&str, &str)], body: impl FnOnce(
     if is_emulated() { body() } else { run_again(test, &[verbs()], settings) }
 }
 
+/// Runs `body` of the test of this name, with the path of its module, in a process without other tests.
+pub(crate) fn alone(test: &str, body: impl FnOnce()) {
+    if is_emulated() { body() } else { run_again(test, &[], &[]) }
+}
+
+/// As [`alone`], with a /dev/shm of its own where this system has mount namespaces.
+pub(crate) fn with_own_shared_memory(test: &str, body: impl FnOnce()) {
+    const MOUNT: &str = "mount -t tmpfs none /dev/shm && exec \"$@\"";
+    let namespace = || {
+        let mut command = Command::new("unshare");
+        command.args(["--mount", "sh", "-c", MOUNT, "sh"]);
+        command
+    };
+    if is_emulated() || !namespace().arg("true").output().is_ok_and(|made| made.status.success()) {
+        return body();
+    }
+    let mut command = namespace();
+    command.arg(std::env::current_exe().expect("this program"));
+    run_in(command, test);
+}
+
 /// Whether this process is one that [`run_again`] started.
 pub(crate) fn is_emulated() -> bool {
     std::env::var_os(MARK).is_some()
@@ -43,13 +64,18 @@ pub(crate) fn is_emulated() -> bool {
 /// # Panics
 /// It fails there.
 pub(crate) fn run_again(test: &str, libraries: &[&Path], settings: &[(&str, &str)]) {
-    let output = Command::new(std::env::current_exe().expect("this program"))
-        .args([test, "--exact", "--nocapture"])
-        .env(MARK, "1")
-        .env("LD_LIBRARY_PATH", std::env::join_paths(libraries).expect("no colons"))
-        .envs(settings.iter().copied())
-        .output()
-        .expect("the test once more");
+    let mut command = Command::new(std::env::current_exe().expect("this program"));
+    command.envs(settings.iter().copied());
+    if !libraries.is_empty() {
+        command.env("LD_LIBRARY_PATH", std::env::join_paths(libraries).expect("no colons"));
+    }
+    run_in(command, test);
+}
+
+/// Runs the test of this name by a command that starts this program.
+fn run_in(mut command: Command, test: &str) {
+    command.args([test, "--exact", "--nocapture"]).env(MARK, "1");
+    let output = command.output().expect("the test once more");
     let (out, said) = (&output.stdout, String::from_utf8_lossy(&output.stderr));
     let passed = String::from_utf8_lossy(out).contains("1 passed");
     assert!(output.status.success() && passed, "{}{said}", String::from_utf8_lossy(out));

@@ -54,8 +54,9 @@ fn must(arguments: &[&str]) {
 fn free_number() -> u8 {
     let mut numbers = NUMBERS.lock().expect("no panic");
     let number = numbers.trailing_ones() as u8;
+    *numbers |= 1_u8.checked_shl(number.into()).unwrap_or_default();
+    drop(numbers);
     assert!(number < HOSTS_MAX, "a process has {HOSTS_MAX} hosts at a time at most");
-    *numbers |= 1 << number;
     number
 }
 

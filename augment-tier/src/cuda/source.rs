@@ -4,10 +4,10 @@ use headwater_cuda::{KernelSource, OPTIONS};
 
 /// Everything that is compiled. Nothing is fused that is not fused on the processor, and quotients are
 /// rounded as IEEE 754 has it: without that bytes would differ.
-pub const SOURCE: KernelSource = KernelSource { text: TEXT, options: OPTIONS };
+pub const SOURCE: KernelSource = KernelSource { texts: TEXTS, options: OPTIONS };
 
-/// In order: what the operations stand on, they themselves, and what uses them. No file includes another.
-const PARTS: &[&str] = &[
+/// In order: what the operations stand on, they themselves, and what uses them.
+const TEXTS: &[&str] = &[
     include_str!("words.cu"),
     include_str!("decode/words.cu"),
     include_str!("decode/bits.cu"),
@@ -17,33 +17,6 @@ const PARTS: &[&str] = &[
     include_str!("views.cu"),
     include_str!("sums.cu"),
 ];
-static JOINED: [u8; joined_len(PARTS)] = joined(PARTS);
-const TEXT: &str = match std::str::from_utf8(&JOINED) {
-    Ok(text) => text,
-    Err(_) => panic!("texts together are no text"),
-};
-
-const fn joined_len(parts: &[&str]) -> usize {
-    let (mut len, mut part) = (0, 0);
-    while part < parts.len() {
-        len += parts[part].len();
-        part += 1;
-    }
-    len
-}
-
-/// `concat!` takes no constants.
-const fn joined<const LEN: usize>(parts: &[&str]) -> [u8; LEN] {
-    let mut text = [0; LEN];
-    let (mut len, mut part) = (0, 0);
-    while part < parts.len() {
-        let bytes = parts[part].as_bytes();
-        let end = len + bytes.len();
-        text.split_at_mut(end).0.split_at_mut(len).1.copy_from_slice(bytes);
-        (len, part) = (end, part + 1);
-    }
-    text
-}
 
 /// Threads of a block of `resize_tiles`.
 pub(super) const RESIZE_THREADS: u32 = 256;

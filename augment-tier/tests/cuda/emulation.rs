@@ -106,7 +106,7 @@ impl EmulatedDevice {
 
     pub(crate) fn with_shared(watch: Watch, arena_bytes: u64, shared_bytes_max: u32) -> Self {
         Self::of(
-            at_fixed_places(&program(watch, SOURCE.text), watch),
+            at_fixed_places(&program(watch, &SOURCE.text()), watch),
             arena_bytes,
             shared_bytes_max,
         )
@@ -118,7 +118,7 @@ impl EmulatedDevice {
         let mut text =
             "#include <cstdlib>\nstatic const int MUTANT = std::atoi(std::getenv(\"MUTANT\"));\n"
                 .to_owned()
-                + SOURCE.text;
+                + &SOURCE.text();
         for (at, (old, new)) in replaced.iter().enumerate() {
             text = text.replace(old, &format!("(MUTANT == {at} ? {new} : ({old}))"));
         }

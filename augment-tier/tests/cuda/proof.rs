@@ -53,7 +53,7 @@ fn kernels_as_they_are_pass_the_proof() {
 #[test]
 fn each_mutation_of_a_kernel_is_caught_and_named() {
     for (_, expression, _) in MUTANTS {
-        let found = SOURCE.text.matches(expression).count();
+        let found = SOURCE.text().matches(expression).count();
         assert_eq!(found, 1, "`{expression}` in the source");
     }
     let replaced = MUTANTS.map(|(_, expression, mutation)| (expression, mutation));
@@ -77,7 +77,7 @@ fn wrong_checksums_are_caught() {
         ("first - groups + number < blocks", "first - groups + number + 1 < blocks"),
     ];
     for (number, (expression, _)) in mutations.iter().enumerate() {
-        assert_eq!(SOURCE.text.matches(expression).count(), 1, "`{expression}` in the source");
+        assert_eq!(SOURCE.text().matches(expression).count(), 1, "`{expression}` in the source");
         match proof(EmulatedDevice::mutant(&mutations, number, ARENA_BYTES)) {
             Err(ProofError::Sums { differ, .. }) => assert!(differ > 0),
             other => panic!("{expression}: {other:?}"),

@@ -3,12 +3,13 @@
 //!
 //! The processes are this same binary, started again on the test `child`, with `kill_at` preloaded.
 
+mod support;
+
 use std::collections::BTreeSet;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-
-use crate::support::*;
+use support::*;
 
 const DIRS: &str = "HEADWATER_TEST_CACHE_EVICTS_IN";
 const BYTES: u64 = 300_000;
@@ -50,7 +51,7 @@ fn make_room(dirs: &[&Path], library: &Path, call: u64) -> bool {
     std::fs::write(&begin, "").unwrap();
     let names: Vec<_> = dirs.iter().map(|dir| dir.display().to_string()).collect();
     let status = Command::new(std::env::current_exe().expect("this binary"))
-        .args(["killed_evictions::child", "--exact", "--ignored", "--nocapture"])
+        .args(["child", "--exact", "--ignored", "--nocapture"])
         .env(DIRS, names.join(";"))
         .env("LD_PRELOAD", library)
         .env("KILL_AT_BEGIN", &begin)

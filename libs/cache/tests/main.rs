@@ -1,8 +1,7 @@
 //! The tests of this crate in one program: it is linked once, and its tests run side by side.
+//! Cargo.toml names those that need a process of their own, and says why.
 
 mod damage;
 mod entries;
-mod full;
-mod killed_evictions;
-mod processes;
+mod offers;
 mod support;

@@ -1,7 +1,5 @@
 //! Entries that are offered: nobody waits long for another, and what was used lately is not pushed out.
 
-mod support;
-
 use std::fs::{File, FileTimes};
 use std::io::ErrorKind;
 use std::os::unix::fs::FileExt;
@@ -11,7 +9,8 @@ use std::time::{Duration, Instant, SystemTime};
 
 use headwater_cache::{Cache, CacheConfig};
 use rustix::io::Errno;
-use support::*;
+
+use crate::support::*;
 
 const BYTES: u64 = 200_000;
 const HOUR: Duration = Duration::from_secs(3600);

@@ -2,6 +2,8 @@
 //! that the others cannot clear away. The processes are this same binary, started again on the test
 //! `child`.
 
+mod support;
+
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
@@ -9,8 +11,7 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use headwater_cache::{Cache, CacheConfig, CacheLevel};
-
-use crate::support::*;
+use support::*;
 
 const ROLE: &str = "HEADWATER_TEST_CACHE_ROLE";
 const DIRS: &str = "HEADWATER_TEST_CACHE_DIRS";
@@ -33,7 +34,7 @@ impl Process {
     fn start(role: &str, levels: &[(&Path, u64)]) -> Self {
         let dirs = levels.iter().map(|(dir, bytes)| format!("{}={bytes}", dir.display()));
         let mut child = Command::new(std::env::current_exe().expect("this binary"))
-            .args(["processes::child", "--exact", "--ignored", "--nocapture"])
+            .args(["child", "--exact", "--ignored", "--nocapture"])
             .env(ROLE, role)
             .env(DIRS, dirs.collect::<Vec<_>>().join(";"))
             .stdin(Stdio::piped())

@@ -18,7 +18,7 @@ pub fn compile(
 ) -> Result<Vec<u8>, CudaError> {
     let nvrtc = Nvrtc::for_driver(driver_version)?;
     let failed = |reason: String| CudaError::Compile { architecture: architecture.into(), reason };
-    let text = CString::new(source.text).expect("the kernels' text has no zero byte");
+    let text = CString::new(source.text()).expect("the kernels' text has no zero byte");
     let option = |text: &str| CString::new(text).expect("options have no zero byte");
     let mut options: Vec<CString> = source.options.iter().copied().map(option).collect();
     options.push(option(&format!("--gpu-architecture={architecture}")));

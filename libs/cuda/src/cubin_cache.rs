@@ -106,7 +106,7 @@ fn head(code: &[u8]) -> [u8; HEAD_BYTES] {
 mod tests {
     use super::*;
 
-    const SOURCE: KernelSource = KernelSource { text: "kernels", options: &["--one"] };
+    const SOURCE: KernelSource = KernelSource { texts: &["kernels"], options: &["--one"] };
 
     fn cache(name: &str) -> CubinCache {
         let folder = std::env::temp_dir().join(format!("headwater-{name}-{}", std::process::id()));

@@ -16,7 +16,8 @@ use crate::kernels::{KernelSource, OPTIONS};
 use crate::memory::DeviceMemory;
 
 /// What is compiled for receivers.
-pub const LEVELS: KernelSource = KernelSource { text: include_str!("levels.cu"), options: OPTIONS };
+pub const LEVELS: KernelSource =
+    KernelSource { texts: &[include_str!("levels.cu")], options: OPTIONS };
 /// The one kernel in it.
 pub const EXPAND_LEVELS: &std::ffi::CStr = c"expand_levels";
 

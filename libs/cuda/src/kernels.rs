@@ -9,8 +9,8 @@ pub const OPTIONS: &[&str] = &["--std=c++17", "--fmad=false", "--ftz=false", "--
 /// The text of kernels and what a compiler is told about it.
 #[derive(Clone, Copy, Debug)]
 pub struct KernelSource {
-    /// CUDA C++, without headers.
-    pub text: &'static str,
+    /// CUDA C++, without headers: one text after the other. No text includes another.
+    pub texts: &'static [&'static str],
     /// Options for NVRTC as for nvcc.
     pub options: &'static [&'static str],
 }
@@ -18,9 +18,15 @@ pub struct KernelSource {
 // === impl KernelSource ===
 
 impl KernelSource {
+    /// All that is compiled.
+    #[must_use]
+    pub fn text(&self) -> String {
+        self.texts.concat()
+    }
+
     /// Adds all that machine code follows from, but for the architecture.
     pub(crate) fn digest_into(&self, digester: &mut Digester) {
-        digester.bytes(self.text.as_bytes());
+        digester.bytes(self.text().as_bytes());
         digester.bytes(self.options.join(" ").as_bytes());
     }
 }

@@ -13,6 +13,4 @@ mod tcp;
 mod tcp_breaks;
 mod tcp_encrypted;
 mod tcp_refusals;
-mod ucx;
-mod ucx_exit;
 mod wire;

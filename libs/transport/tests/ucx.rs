@@ -1,10 +1,11 @@
 //! The ucx link keeps the contract, over the transports that UCX finds on this machine: sockets,
 //! where there is no RDMA card.
 
+mod support;
+mod ucx_exit;
+
 use headwater_transport::LinkError;
 use headwater_transport::ucx;
-
-use crate::support;
 
 /// `None`, loudly, where UCX is not installed.
 fn harness() -> Option<support::Ucx> {

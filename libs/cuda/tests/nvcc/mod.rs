@@ -18,7 +18,7 @@ pub(crate) fn compiles(source: &KernelSource, kernels: &[&str]) {
         .expect("HEADWATER_CUDA_TOOLKIT names the folder that scripts/install-cuda.sh prints");
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
     let file = folder.join(format!("nvcc-{}.cu", std::process::id()));
-    std::fs::write(&file, source.text).unwrap();
+    std::fs::write(&file, source.text()).unwrap();
     for architecture in ARCHITECTURES {
         let compiled = Command::new(Path::new(&toolkit).join("bin/nvcc"))
             .args(source.options)

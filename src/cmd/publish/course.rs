@@ -9,10 +9,10 @@ use headwater_core::counted;
 use headwater_receiver::{Position, Receiver, Resume};
 use headwater_telemetry::{Phase, Target, Traced, start_traces};
 
-use super::{Publisher, Stream, describe, streams};
 use crate::cmd::runtime;
 use crate::cmd::serving::{Serving, announce};
 use crate::cmd::stream::{keep_place, next_meanwhile};
+use crate::publish::{Publisher, Stream, describe, streams};
 use crate::shutdown::Shutdown;
 
 /// A receiver with the addresses that it feeds.
