@@ -31,9 +31,9 @@ test: system $(VENV)/ready
 	scripts/install-system.sh tests
 	scripts/test.sh
 
-# Faults for as long as SOAK_SECONDS; HEADWATER_CHAOS_SEED replays a schedule.
+# Faults for as long as SOAK_SECONDS, under all recipes; HEADWATER_CHAOS_SEED replays a schedule.
 soak: system
-	HEADWATER_CHAOS_SECONDS=$(SOAK_SECONDS) $(CARGO) test --test all -- --nocapture --test-threads=1 chaos:: rough_network::
+	HEADWATER_CHAOS_SECONDS=$(SOAK_SECONDS) HEADWATER_CHAOS_DRESS=all $(CARGO) test --test all -- --nocapture --test-threads=1 chaos:: rough_network::
 
 # Control planes of up to 1,000 receivers and 2,000 workers, on virtual time in one thread;
 # HEADWATER_SIMULATION_SEED replays a seed.

@@ -17,7 +17,7 @@ use headwater_augment::cuda::{CudaRenderer, Device, DeviceError, DirectRows, Lau
 use headwater_augment::part::{PartPlan, PartScales};
 use headwater_augment::render::{PartSample, RenderKey};
 use headwater_core::{Dtype, Layout, Recipe, Region, SampleId};
-use headwater_transport::{PartBuffer, PartMemory, PartRow, Pins};
+use headwater_transport::{PartBuffer, PartMemory, Pins, RowDraft, RowMemory};
 
 const PART_SAMPLES: usize = 32;
 const STAGING_BYTES: usize = 16 << 20;
@@ -100,7 +100,9 @@ fn main() {
     let regions: Arc<[Region]> = Layout::new(&recipe, samples).part_regions(0, samples).into();
     let memory = PartMemory::new(PartMemory::bytes_for(&regions)).expect("memory");
     let part = PartBuffer::in_memory(regions, memory, drop).expect("a part");
-    let mut rows = part.into_rows(PART_SAMPLES);
+    let rows = part.into_rows(PART_SAMPLES);
+    let mut rows: Vec<RowDraft> =
+        rows.into_iter().map(|row| row.draft(RowMemory::default())).collect();
     let idle =
         Idle { staging: vec![0; STAGING_BYTES], staged: 0, statuses: Vec::new(), pins: Everything };
     let mut renderer = CudaRenderer::new(idle).expect("a renderer").decoding(true);
@@ -120,7 +122,7 @@ fn main() {
                 label: -1,
             };
             let samples: Vec<PartSample<'_>> = (first..first + PART_SAMPLES).map(sample).collect();
-            let mut lent: Vec<&mut PartRow> = rows.iter_mut().collect();
+            let mut lent: Vec<&mut RowDraft> = rows.iter_mut().collect();
             let started = Instant::now();
             let ends = plan.render_samples(&mut renderer, &scales, &samples, &mut lent);
             rendering += started.elapsed().as_secs_f64();

@@ -15,7 +15,10 @@ use std::thread::JoinHandle;
 use std::time::Instant;
 
 pub(crate) use chosen::start;
-pub(crate) use job::{JobEnd, JobResult, QueuedSample, RenderJob, Spent, UndecodedSample};
+use headwater_transport::RowMemory;
+pub(crate) use job::{
+    JobEnd, JobResult, QueuedSample, RenderInput, RenderJob, Spent, UndecodedSample,
+};
 use queue::FairQueue;
 
 use crate::backend::{Backend, SampleRenderer};
@@ -26,7 +29,7 @@ use crate::render::RenderError;
 /// Work in units that any thread may do, each once.
 pub(crate) trait PoolWork: Send + Sync {
     /// Does one unit.
-    fn do_unit(&self, unit: usize, renderer: &mut dyn SampleRenderer);
+    fn do_unit(&self, unit: usize, tools: &mut Tools);
 
     /// `do_unit` did not come to its end.
     fn undone(&self, unit: usize, why: Undone);
@@ -42,6 +45,13 @@ pub(crate) enum Undone {
     Panic(String),
     /// There is no memory for a renderer, now that a panic has cost the last one.
     NoRenderer(RenderError),
+}
+
+/// What a thread has for its work. None of it bears on a byte.
+pub(crate) struct Tools {
+    pub(crate) renderer: Box<dyn SampleRenderer>,
+    /// Where rows are made, as many as are made at once.
+    pub(crate) rows: Vec<RowMemory>,
 }
 
 /// The threads. Dropping it waits for the units under way; nothing else is begun.
@@ -140,15 +150,23 @@ impl Drop for Pool {
     }
 }
 
+// === impl Tools ===
+
+impl Tools {
+    fn new(renderer: Box<dyn SampleRenderer>) -> Self {
+        Self { renderer, rows: Vec::new() }
+    }
+}
+
 // === impl Shared ===
 
 impl Shared {
     /// What a thread does until the pool closes.
     fn serve_queue(&self, renderer: Box<dyn SampleRenderer>) {
-        let mut renderer = Some(renderer);
+        let mut tools = Some(Tools::new(renderer));
         while let Some((work, unit)) = self.next() {
             let started = Instant::now();
-            if let Err(why) = self.do_unit(&*work, unit, &mut renderer) {
+            if let Err(why) = self.do_unit(&*work, unit, &mut tools) {
                 if let Undone::Panic(_) = why {
                     metrics::panicked();
                 }
@@ -159,21 +177,21 @@ impl Shared {
         }
     }
 
-    /// Does one unit. After a panic the renderer is gone: its memory may be half changed.
+    /// Does one unit. After a panic the tools are gone: the renderer's memory may be half changed.
     fn do_unit(
         &self,
         work: &dyn PoolWork,
         unit: usize,
-        renderer: &mut Option<Box<dyn SampleRenderer>>,
+        tools: &mut Option<Tools>,
     ) -> Result<(), Undone> {
-        let mut taken = match renderer.take() {
-            Some(renderer) => renderer,
-            None => self.backend.renderer().map_err(Undone::NoRenderer)?,
+        let mut taken = match tools.take() {
+            Some(tools) => tools,
+            None => Tools::new(self.backend.renderer().map_err(Undone::NoRenderer)?),
         };
-        let done = catch_unwind(AssertUnwindSafe(|| work.do_unit(unit, &mut *taken)));
+        let done = catch_unwind(AssertUnwindSafe(|| work.do_unit(unit, &mut taken)));
         match done {
             Ok(()) => {
-                *renderer = Some(taken);
+                *tools = Some(taken);
                 Ok(())
             }
             Err(panic) => Err(Undone::Panic(format!("panic: {}", text_of(&*panic)))),

@@ -12,9 +12,11 @@ use tokio::sync::mpsc::Sender;
 
 use crate::device::DeviceBatch;
 use crate::error::ReceiverError;
+use crate::held::{HeldContent, HeldWatch};
 use crate::host::Tie;
 use crate::ledger::{FinishedBatch, Serial};
 use crate::masking::Masking;
+use crate::position::Position;
 use crate::stall::History;
 
 /// A batch. Clones share it; the slot goes back to the receiver when the last clone is dropped,
@@ -62,6 +64,8 @@ struct Inner {
     masks: OnceLock<Option<Masks>>,
     patches: OnceLock<Option<PatchMasks>>,
     mixing: OnceLock<Option<Mixing>>,
+    /// Set where batches are watched while the trainer has them.
+    held: OnceLock<HeldContent>,
 }
 
 // === impl BatchSpans ===
@@ -101,8 +105,18 @@ impl Batch {
         let slot = finished.order.slot;
         let (made_in, masks) = (std::process::id(), OnceLock::new());
         let (patches, mixing) = (OnceLock::new(), OnceLock::new());
-        let inner =
-            Inner { finished, home, slot, made_in, masking, history, masks, patches, mixing };
+        let inner = Inner {
+            finished,
+            home,
+            slot,
+            made_in,
+            masking,
+            history,
+            masks,
+            patches,
+            mixing,
+            held: OnceLock::new(),
+        };
         Self { inner: Arc::new(inner) }
     }
 
@@ -122,6 +136,17 @@ impl Batch {
         next.arg("step", self.step());
         next.arg("samples", self.len());
         self.inner.home.spans.on_taken(next);
+    }
+
+    /// From here on the trainer has it: what it holds then is compared with what it lets go of.
+    ///
+    /// # Errors
+    /// As for [`Batch::tensor_bytes`].
+    pub(crate) fn watch(&self, watch: &Arc<HeldWatch>) -> Result<(), ReceiverError> {
+        let content = HeldContent::new(watch, self.inner.content()?);
+        // Whoever else has it has set the same.
+        let _ = self.inner.held.set(content);
+        Ok(())
     }
 
     /// The slot that it lies in.
@@ -213,9 +238,8 @@ impl Batch {
         self.elsewhere().is_none().then(|| start.wrapping_add(tensor.offset_bytes as usize))
     }
 
-    /// The GPU's memory, where that alone has all of the batch.
     fn elsewhere(&self) -> Option<&DeviceBatch> {
-        self.device().filter(|device| !device.is_on_host())
+        self.inner.elsewhere()
     }
 
     /// What an FP8 tensor's elements were multiplied by, and what they were before; `None` for other
@@ -331,12 +355,35 @@ impl Batch {
     }
 
     fn hash(&self, region: Region) -> Result<u128, ReceiverError> {
+        self.inner.hash(region)
+    }
+}
+
+// === impl Inner ===
+
+impl Inner {
+    /// The GPU's memory, where that alone has all of the batch.
+    fn elsewhere(&self) -> Option<&DeviceBatch> {
+        self.home.device.as_ref().filter(|device| !device.is_on_host())
+    }
+
+    fn hash(&self, region: Region) -> Result<u128, ReceiverError> {
         let mut hash = xxhash_rust::xxh3::Xxh3Default::new();
         match self.elsewhere() {
             Some(device) => device.for_each_chunk(region, |chunk| hash.update(chunk))?,
-            None => self.inner.home.memory.for_each_chunk(region, |chunk| hash.update(chunk)),
+            None => self.home.memory.for_each_chunk(region, |chunk| hash.update(chunk)),
         }
         Ok(hash.digest128())
+    }
+
+    /// Identity of the bytes of all tensors.
+    fn content(&self) -> Result<Digest, ReceiverError> {
+        let mut digester = Digester::new("headwater held batch 1");
+        for tensor in self.finished.order.layout.tensors() {
+            let region = self.finished.order.layout.tensor_region(tensor);
+            digester.bytes(&self.hash(region)?.to_le_bytes());
+        }
+        Ok(digester.finish())
     }
 }
 
@@ -345,6 +392,14 @@ impl Drop for Inner {
         // A forked child has a copy of the channel, whose locks nobody would ever open again there.
         if std::process::id() != self.made_in {
             return;
+        }
+        if let Some(held) = self.held.get() {
+            let order = &self.finished.order;
+            let at = Position { epoch: order.epoch, step: order.step };
+            match self.content() {
+                Ok(found) => held.compare(at, found),
+                Err(error) => tracing::warn!(%error, "a held batch cannot be compared"),
+            }
         }
         if let Some(device) = &self.home.device {
             device.let_go();

@@ -195,6 +195,9 @@ pub struct ReceiverConfig {
     /// come by `shm`), `sampled` (of those, the first 64 of each session, then one in 16), `all` or
     /// `off`.
     pub verify: Verify,
+    /// Compares each batch when the trainer releases it with what it was given; an error if it has
+    /// changed. For tests of workers and links: it reads every batch twice more.
+    pub verify_held: bool,
     /// Weights as a function of the job's step; written as `[[curriculum]]` in the file.
     #[key(skip)]
     pub curriculum: Vec<CurriculumPoint>,
@@ -314,6 +317,7 @@ impl Default for ReceiverConfig {
             image_field: "jpg|jpeg|png|webp|image|img".into(),
             label_field: "cls|label".into(),
             verify: Verify::Network,
+            verify_held: false,
             curriculum: Vec::new(),
             curriculum_between: Between::Stepwise,
             masks: None,

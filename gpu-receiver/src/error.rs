@@ -203,6 +203,22 @@ pub enum ReceiverError {
         /// Its checksum.
         other: u64,
     },
+    /// A batch was changed while the trainer had it.
+    #[error(
+        "epoch {epoch} step {step} changed while the trainer had it (digest {given} when it was given, {found} when \
+         it was released): if the training loop writes to its tensors, let it copy them first, or set \
+         receiver.verify_held to false; otherwise report this"
+    )]
+    HeldChanged {
+        /// Epoch.
+        epoch: u32,
+        /// Step.
+        step: u64,
+        /// Identity of its bytes when it was given.
+        given: headwater_core::Digest,
+        /// The same when it was released.
+        found: headwater_core::Digest,
+    },
     /// The trainer holds every slot there may be.
     #[error(
         "the trainer holds all {slots} slots: let go of earlier batches (copy what you keep), or \

@@ -20,6 +20,7 @@ mod events;
 mod fields;
 mod following;
 mod foresight;
+mod held;
 mod host;
 pub mod ledger;
 mod link_trials;

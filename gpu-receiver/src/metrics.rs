@@ -13,7 +13,7 @@ use crate::stall::{Cause, Stalls};
 
 /// Counters without labels. They are shown from the start: an alert on a counter that does not grow
 /// cannot fire while the counter is missing.
-const COUNTERS: [(&str, &str); 13] = [
+const COUNTERS: [(&str, &str); 14] = [
     (BATCHES, "Batches made ready for the trainer"),
     (SAMPLES, "Samples in those batches"),
     (PARTS_ON_DEVICE, "Parts that a NIC wrote to a GPU's memory"),
@@ -23,6 +23,10 @@ const COUNTERS: [(&str, &str); 13] = [
     (SUBSTITUTED, "Samples that replace broken ones"),
     (HEDGES, "Leases also given to another worker because one was late"),
     (DUPLICATES, "Parts that arrived a second time and were dropped"),
+    (
+        HELD_CHANGED,
+        "Batches that changed while the trainer had them, where receiver.verify_held looks",
+    ),
     (CHECKPOINT_ERRORS, "Checkpoints that could not be written"),
     (HOST_BATCHES, "Batches from the service that the trials of this host share"),
     (SHOWN, "Batches copied for somebody who views them"),
@@ -40,6 +44,7 @@ const PACE_WAITS: &str = "headwater_receiver_pace_waits_total";
 const SUBSTITUTED: &str = "headwater_receiver_substituted_samples_total";
 const HEDGES: &str = "headwater_receiver_hedges_total";
 const DUPLICATES: &str = "headwater_receiver_duplicates_total";
+const HELD_CHANGED: &str = "headwater_receiver_held_batches_changed_total";
 const CHECKPOINT_ERRORS: &str = "headwater_receiver_checkpoint_errors_total";
 const HOST_BATCHES: &str = "headwater_receiver_host_batches_total";
 const HOST_LEFT: &str = "headwater_receiver_host_left_total";
@@ -255,6 +260,10 @@ pub(crate) fn pace_waited() {
 
 pub(crate) fn hedged() {
     counter!(HEDGES).increment(1);
+}
+
+pub(crate) fn held_changed() {
+    counter!(HELD_CHANGED).increment(1);
 }
 
 pub(crate) fn duplicate_dropped() {

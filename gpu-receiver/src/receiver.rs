@@ -23,6 +23,7 @@ use crate::config::{ReceiverConfig, places};
 use crate::error::ReceiverError;
 use crate::events::{Command, DriverHandle, Event};
 use crate::following::follow_workers;
+use crate::held::HeldWatch;
 use crate::mailbox::{Found, Mailbox};
 use crate::order_list::OrderArrays;
 use crate::peek::Peek;
@@ -66,6 +67,8 @@ pub struct Receiver {
     /// Held while a command is under way: the driver has one at a time.
     commanding: Mutex<()>,
     autosave: Option<AutoSave>,
+    /// Where batches are watched while the trainer has them.
+    held: Option<Arc<HeldWatch>>,
     runtime: Option<Runtime>,
     /// Says when the driver has left its workers.
     ended: Mutex<Option<std::sync::mpsc::Receiver<()>>>,
@@ -101,6 +104,7 @@ impl Receiver {
     /// lasted into the wait, which may take 50 ms to show.
     pub fn next_within(&self, limit: Duration) -> Result<Option<Option<Batch>>, ReceiverError> {
         let runtime = self.runtime()?;
+        self.check_held()?;
         if self.is_over() {
             return Ok(Some(None));
         }
@@ -120,6 +124,9 @@ impl Receiver {
                     batch.trace_taken(&mut span);
                     span.end();
                     self.on_taken(&batch)?;
+                    if let Some(watch) = &self.held {
+                        batch.watch(watch)?;
+                    }
                     self.peek.on_taken(&batch);
                     // To wake the driver takes tens of microseconds: not while the window is half full. It
                     // hears of this batch's slot, too, when the trainer is through with it.
@@ -143,6 +150,15 @@ impl Receiver {
             }
             runtime.block_on(async { tokio::time::timeout(left, changed).await }).ok();
         }
+    }
+
+    /// Whether every batch was released as it was given, where `receiver.verify_held` asks for that. Asked with each
+    /// call for the next batch, too.
+    ///
+    /// # Errors
+    /// [`ReceiverError::HeldChanged`]: of the first that was not, once.
+    pub fn check_held(&self) -> Result<(), ReceiverError> {
+        self.held.as_ref().map_or(Ok(()), |watch| watch.check())
     }
 
     /// The trainer's wait for a batch, over all calls until one comes.

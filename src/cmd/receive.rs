@@ -101,6 +101,7 @@ pub(crate) fn run(config: &Config, flags: &Flags, screen: &Screen) -> Result<()>
         }
         std::thread::sleep(Duration::from_millis(flags.step_ms));
     }
+    receiver.check_held()?;
     println!("{}", taken.report());
     keep_place(&receiver, &shutdown)
 }

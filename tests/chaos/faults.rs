@@ -352,7 +352,7 @@ impl Chaos {
 
     pub(crate) fn restart_worker(&mut self, number: usize) {
         self.means.surround(&mut self.fleet, number + 1 == WORKERS);
-        self.fleet.restart_worker(number, Self::worker_config(number));
+        self.fleet.restart_worker(number, &Self::worker_config(&self.dress, number));
     }
 
     fn restart_storage(&mut self, number: usize) {
@@ -367,7 +367,8 @@ impl Chaos {
         let group = cgroups.make(&format!("{}", self.injected.len())).expect("a control group");
         self.fleet.confine(Some(&group));
         // It may not even come to listen.
-        let started = self.fleet.try_restart_worker(worker, Self::worker_config(worker));
+        let started =
+            self.fleet.try_restart_worker(worker, &Self::worker_config(&self.dress, worker));
         self.fleet.confine(None);
         let end = Instant::now() + CGROUP_LIMIT;
         while started && !self.fleet.worker(worker).has_ended() && Instant::now() < end {

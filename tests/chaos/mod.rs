@@ -2,24 +2,28 @@
 //! descriptors and memory are taken away, clocks jump, a storage node lies: the trainer gets the batches
 //! that it would have got anyway.
 //!
-//! `HEADWATER_CHAOS_SEED` replays a schedule of faults, `HEADWATER_CHAOS_SECONDS` makes it longer;
-//! `make soak` does, and keeps the report.
+//! `HEADWATER_CHAOS_SEED` replays a schedule of faults, `HEADWATER_CHAOS_SECONDS` makes it longer, and
+//! `HEADWATER_CHAOS_DRESS` names the recipe, or is `all`; `make soak` sets them, and keeps the report. Each rank,
+//! and the trials beside them, compare what they release with what they were given (`receiver.verify_held`).
 
+mod dress;
 mod faults;
 mod liar;
 mod report;
+mod restless;
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use dress::Dress;
 use faults::{Fault, Means};
 use headwater_core::draw::DrawRng;
 use headwater_core::{DrawKey, SampleId};
 use headwater_receiver::ReceiverConfig;
 use report::report;
+use restless::Restless;
 use rustix::process::Signal;
 
-use crate::support;
 use crate::support::fleet::Fleet;
 use crate::support::trainer::{CALM_HEARTBEAT_MS, HEARTBEAT_MS, Ranks, Stream};
 use crate::support::{unix_ms, variable};
@@ -45,6 +49,7 @@ struct Chaos {
     shards: PathBuf,
     /// Folder of files that must not be taken for them.
     forged: PathBuf,
+    dress: Dress,
     config: ReceiverConfig,
     ranks: Ranks,
     /// How often the trainer was started, and what its earlier lives took.
@@ -62,16 +67,15 @@ struct Chaos {
 // === impl Chaos ===
 
 impl Chaos {
-    fn new(seed: u64) -> Self {
+    fn new(seed: u64, dress: Dress, place: tempfile::TempDir) -> Self {
         let sample = SampleId::new(0, 0);
         let key = DrawKey { seed, epoch: 0, pass: 0, sample, stream: 0 };
-        let place = tempfile::tempdir().expect("a folder");
         let shards = place.path().join("shards");
-        copy_shards(&shards);
+        copy_shards(&dress.data(), &shards);
         let forged = place.path().join("forged");
         liar::forge(&shards, &forged);
         let means = Means::find(place.path());
-        let mut fleet = Fleet::empty(shards.join("photos-*.tar"), "");
+        let mut fleet = Fleet::empty(shards.join(dress.shards.1), "");
         fleet.store(ONE_SHARD);
         for number in 0..2 {
             means.surround(&mut fleet, number == 1);
@@ -79,7 +83,7 @@ impl Chaos {
         }
         for number in 0..WORKERS {
             means.surround(&mut fleet, number + 1 == WORKERS);
-            fleet.add_worker(Self::worker_config(number));
+            fleet.add_worker(&Self::worker_config(&dress, number));
         }
         let config = ReceiverConfig {
             world_size: WORLD,
@@ -89,7 +93,7 @@ impl Chaos {
             links: vec!["shm".into(), "tcp".into()],
             ..fleet.config()
         };
-        let mut ranks = Self::start(&config, &fleet, 0);
+        let mut ranks = Self::start(&config, &dress, &fleet, 0);
         ranks.wait_for(0, 3);
         let times = vec![Vec::new(); WORLD as usize];
         let (taken, injected) = (Stream::new(), Vec::new());
@@ -99,6 +103,7 @@ impl Chaos {
             means,
             shards,
             forged,
+            dress,
             config,
             ranks,
             lives: 1,
@@ -110,19 +115,21 @@ impl Chaos {
         }
     }
 
-    fn worker_config(number: usize) -> &'static str {
-        if number == 0 { ONE_LOCAL_SHARD } else { OVER_GRPC }
+    fn worker_config(dress: &Dress, number: usize) -> String {
+        let reading = if number == 0 { ONE_LOCAL_SHARD } else { OVER_GRPC };
+        format!("{reading}\n{}", dress.worker)
     }
 
     /// A life of the trainer, which goes on from the newest checkpoint of the one before.
-    fn start(config: &ReceiverConfig, fleet: &Fleet, life: usize) -> Ranks {
+    fn start(config: &ReceiverConfig, dress: &Dress, fleet: &Fleet, life: usize) -> Ranks {
         let checkpoints = fleet.dir().join("checkpoints");
         let keys = [
             format!("receiver.checkpoint_dir={}", checkpoints.display()),
             format!("receiver.checkpoint_every_steps={CHECKPOINT_STEPS}"),
             "receiver.resume=true".to_owned(),
         ];
-        let set: Vec<String> = keys.into_iter().flat_map(|key| ["--set".into(), key]).collect();
+        let set = keys.into_iter().flat_map(|key| ["--set".into(), key]);
+        let set: Vec<String> = set.chain(dress.arguments()).collect();
         Ranks::start(config, fleet.dir(), &format!("life-{life}"), &set)
     }
 
@@ -134,7 +141,7 @@ impl Chaos {
         (1..self.ranks.len()).for_each(|rank| self.ranks.wait_for(rank, taken));
         self.ranks.kill();
         self.note_life();
-        self.ranks = Self::start(&self.config, &self.fleet, self.lives);
+        self.ranks = Self::start(&self.config, &self.dress, &self.fleet, self.lives);
         self.lives += 1;
         // It is a trainer that is killed, not one that starts: it has batches before the next.
         (0..self.ranks.len()).for_each(|rank| self.ranks.wait_for(rank, 1));
@@ -166,11 +173,11 @@ impl Chaos {
     }
 }
 
-/// The photographs, where nobody else reads them.
-fn copy_shards(folder: &Path) {
+/// The shards of a folder, where nobody else reads them.
+fn copy_shards(of: &Path, folder: &Path) {
     std::fs::create_dir(folder).expect("a folder");
-    let photos = std::fs::read_dir(support::data("photos")).expect("photographs");
-    for file in photos.map(|file| file.expect("a file").path()) {
+    let shards = std::fs::read_dir(of).expect("shards");
+    for file in shards.map(|file| file.expect("a file").path()) {
         if file.extension().is_some_and(|ending| ending == "tar") {
             std::fs::copy(&file, folder.join(file.file_name().expect("a name"))).expect("a copy");
         }
@@ -183,12 +190,43 @@ fn follows(one: Option<&(u64, u64)>, other: Option<&(u64, u64)>) -> bool {
     *other == (one.0, one.1 + 1) || *other == (one.0 + 1, 0)
 }
 
+/// The dresses of this run, and for how long each is worn.
+fn dresses(seed: u64, place: &Path) -> (Vec<Dress>, Duration) {
+    let seconds = variable("HEADWATER_CHAOS_SECONDS", SECONDS_DEFAULT);
+    let mut all = Dress::all(place);
+    let named = std::env::var("HEADWATER_CHAOS_DRESS").unwrap_or_default();
+    match named.as_str() {
+        "all" => {}
+        "" => all = vec![all.swap_remove((seed % all.len() as u64) as usize)],
+        name => all.retain(|dress| dress.name == name),
+    }
+    assert!(!all.is_empty(), "HEADWATER_CHAOS_DRESS is `{named}`, which there is not");
+    let each = Duration::from_secs(seconds) / all.len() as u32;
+    (all, each)
+}
+
 #[test]
 fn faults_of_every_kind_change_no_batch() {
     let seed = variable("HEADWATER_CHAOS_SEED", unix_ms());
-    let lasts = Duration::from_secs(variable("HEADWATER_CHAOS_SECONDS", SECONDS_DEFAULT));
-    println!("HEADWATER_CHAOS_SEED={seed}");
-    let mut chaos = Chaos::new(seed);
+    let place = tempfile::tempdir().expect("a folder");
+    let (dresses, lasts) = dresses(seed, place.path());
+    let (mut faults, mut compared) = (0, 0);
+    for dress in dresses {
+        println!("HEADWATER_CHAOS_SEED={seed} HEADWATER_CHAOS_DRESS={}", dress.name);
+        let (injected, batches) = faults_change_no_batch(seed, dress, lasts);
+        faults += injected;
+        compared += batches;
+    }
+    println!(
+        "all: {faults} faults, {compared} batches compared, 0 differ, 0 changed while they were held"
+    );
+}
+
+/// Faults, the batches that were compared.
+fn faults_change_no_batch(seed: u64, dress: Dress, lasts: Duration) -> (usize, usize) {
+    let place = tempfile::tempdir().expect("a folder");
+    let mut chaos = Chaos::new(seed, dress, place);
+    let restless = Restless::start(&chaos.config, &chaos.dress, seed);
     let started = Instant::now();
     // Every kind once at least, however slow the machine is.
     let faults = chaos.means.faults();
@@ -201,21 +239,35 @@ fn faults_of_every_kind_change_no_batch() {
         chaos.pause();
         chaos.ranks.check();
     }
+    let restless = restless.finish();
     let faulty = chaos.finish();
-
-    // The same with a fleet to which nothing happens.
-    let batches = faulty.len();
-    let mut fleet = Fleet::start(support::data("photos/photos-*.tar"), 2);
-    let (storage, workers) = (fleet.config().storage, fleet.config().workers);
-    let heartbeat_ms = CALM_HEARTBEAT_MS;
-    let calm = ReceiverConfig { storage, workers, heartbeat_ms, ..chaos.config.clone() };
-    let only = ["--batches".to_owned(), batches.to_string()];
-    let mut undisturbed = Ranks::start(&calm, chaos.fleet.dir(), "undisturbed", &only);
-    undisturbed.finish();
-    let undisturbed = undisturbed.stream();
+    let undisturbed = undisturbed(&chaos, faulty.len());
     assert!(faulty.keys().eq(undisturbed.keys()), "not the same batches");
     for (place, batch) in &faulty {
         assert!(batch == &undisturbed[place], "{place:?} differs from a run without faults");
     }
-    println!("{}", report(seed, &chaos, batches));
+    let mut compared = faulty.len() * WORLD as usize;
+    for (place, batch) in restless.iter().flatten() {
+        // Rank 0 has the first samples of a global batch.
+        let Some(expected) = undisturbed.get(place) else { continue };
+        assert!(batch[..] == expected[..batch.len()], "{place:?} of a restless trial differs");
+        compared += 1;
+    }
+    println!("{}", report(seed, &chaos, compared));
+    (chaos.injected.len(), compared)
+}
+
+/// The first batches of the same stream from a fleet to which nothing happens.
+fn undisturbed(chaos: &Chaos, batches: usize) -> Stream {
+    let dress = &chaos.dress;
+    let mut fleet = Fleet::without_workers(dress.data().join(dress.shards.1));
+    (0..2).for_each(|_| _ = fleet.add_worker(&dress.worker));
+    let (storage, workers) = (fleet.config().storage, fleet.config().workers);
+    let heartbeat_ms = CALM_HEARTBEAT_MS;
+    let calm = ReceiverConfig { storage, workers, heartbeat_ms, ..chaos.config.clone() };
+    let only = ["--batches".to_owned(), batches.to_string()];
+    let only: Vec<String> = only.into_iter().chain(dress.arguments()).collect();
+    let mut ranks = Ranks::start(&calm, chaos.fleet.dir(), "undisturbed", &only);
+    ranks.finish();
+    ranks.stream()
 }

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
+use super::Chaos;
 use super::faults::Fault;
-use super::{Chaos, WORLD};
 
 /// How long after a fault no rank got a batch, in ms: from the last batch before it to the first
 /// after it; the worst of the ranks.
@@ -24,17 +24,17 @@ fn spread(mut gaps: Vec<u64>) -> (u64, u64) {
     (median, gaps.last().copied().unwrap_or_default())
 }
 
-pub(crate) fn report(seed: u64, chaos: &Chaos, batches: usize) -> String {
+pub(crate) fn report(seed: u64, chaos: &Chaos, compared: usize) -> String {
     let mut kinds: BTreeMap<Fault, Vec<u64>> = BTreeMap::new();
     for (fault, at) in &chaos.injected {
         kinds.entry(*fault).or_default().extend(gap(*at, &chaos.times));
     }
     let (median, worst) = spread(kinds.values().flatten().copied().collect());
-    let compared = batches * WORLD as usize;
     let (faults, lies) = (chaos.injected.len(), chaos.lies);
     let mut text = format!(
-        "seed {seed}: {faults} faults, {lies} lies told; {compared} batches compared, 0 differ; gap at \
-         a fault: median {median} ms, worst {worst} ms"
+        "{}, seed {seed}: {faults} faults, {lies} lies told; {compared} batches compared, 0 differ; gap at \
+         a fault: median {median} ms, worst {worst} ms",
+        chaos.dress.name
     );
     for (fault, gaps) in kinds {
         let number = gaps.len();

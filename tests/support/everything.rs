@@ -77,18 +77,22 @@ pub fn fleet(workers: usize, extra: &str) -> Fleet {
 
 /// Arguments of a process that has the same recipe, but for its crop.
 pub fn arguments() -> Vec<String> {
+    settings().into_iter().flat_map(|set| ["--set".to_owned(), set]).collect()
+}
+
+/// The same as `KEY=VALUE`.
+pub fn settings() -> Vec<String> {
     let mut kinds = fields();
     let mut boxes = boxes();
     boxes["kind"] = "boxes".into();
     kinds.as_array_mut().expect("a list").push(boxes);
     // In TOML a table has `=` where JSON has `:`; strings, lists and numbers are the same.
-    let set = [
+    vec![
         "recipe.preset=imagenet-eval".to_owned(),
         "recipe.dtype=u8".to_owned(),
         format!("recipe.fields={}", toml(&kinds)),
         format!("recipe.tensors={}", toml(&json!([without_size(aligned())]))),
-    ];
-    set.into_iter().flat_map(|set| ["--set".to_owned(), set]).collect()
+    ]
 }
 
 fn without_size(mut tensor: Value) -> Value {
@@ -98,7 +102,7 @@ fn without_size(mut tensor: Value) -> Value {
 }
 
 /// A value as TOML writes it in one line.
-fn toml(value: &Value) -> String {
+pub fn toml(value: &Value) -> String {
     match value {
         Value::Array(values) => {
             format!("[{}]", values.iter().map(toml).collect::<Vec<_>>().join(", "))

@@ -51,6 +51,8 @@ impl Ranks {
                 .args(["--set", &format!("receiver.shuffle_block={}", config.shuffle_block)])
                 .args(["--set", &format!("receiver.part_samples={}", config.part_samples)])
                 .args(["--set", &format!("receiver.heartbeat_ms={}", config.heartbeat_ms)])
+                // What it releases is what it was given.
+                .args(["--set", "receiver.verify_held=true"])
                 .arg("--digests")
                 .arg(&digests)
                 .args(extra)

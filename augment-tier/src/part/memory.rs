@@ -1,6 +1,6 @@
 //! Where the rows of one sample lie.
 
-use headwater_transport::{DeviceRegion, PartRow, Pins};
+use headwater_transport::{DeviceRegion, Pins, RowDraft};
 
 /// One sample's row of every region of a part.
 pub trait RowBytes {
@@ -33,9 +33,9 @@ pub struct SliceRow<'a, 'b> {
     rows: usize,
 }
 
-// === impl PartRow ===
+// === impl RowDraft ===
 
-impl RowBytes for PartRow {
+impl RowBytes for RowDraft {
     fn region_mut(&mut self, i: usize) -> &mut [u8] {
         Self::region_mut(self, i)
     }

@@ -7,11 +7,10 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use headwater_proto::augment::WorkTimes;
 use headwater_trace::{Context, Span, Tier};
-use headwater_transport::{PartBuffer, PartRow};
+use headwater_transport::{PartBuffer, PartRow, RowDraft, RowMemory, WrittenRow};
 use tokio::sync::oneshot;
 
-use super::{PoolWork, Undone};
-use crate::backend::SampleRenderer;
+use super::{PoolWork, Tools, Undone};
 use crate::part::{PartPlan, PartScales};
 use crate::render::{BadImage, PartSample, RenderError, RenderKey};
 
@@ -20,12 +19,18 @@ use crate::render::{BadImage, PartSample, RenderError, RenderKey};
 pub(crate) struct QueuedSample {
     /// Its place in the part; the number of `row`.
     pub(crate) position: usize,
+    pub(crate) input: RenderInput,
+    pub(crate) row: PartRow,
+}
+
+/// What a row is made of.
+#[derive(Debug)]
+pub(crate) struct RenderInput {
     pub(crate) key: RenderKey,
     pub(crate) encoded: Bytes,
     pub(crate) entries: Bytes,
     pub(crate) siblings: Vec<Option<Bytes>>,
     pub(crate) label: i64,
-    pub(crate) row: PartRow,
 }
 
 /// A sample that is bad; its row is untouched.
@@ -59,7 +64,7 @@ pub(crate) enum JobResult {
     /// The part is whole.
     Sealed { part: PartBuffer, checksum: u64 },
     /// These rows are written, those are to be written from other samples.
-    Rows { good: Vec<PartRow>, bad: Vec<UndecodedSample> },
+    Rows { good: Vec<WrittenRow>, bad: Vec<UndecodedSample> },
     /// The job was taken back; its memory has been let go.
     TakenBack,
     /// A bug: a sample did not end in a result.
@@ -89,10 +94,18 @@ struct State {
     done: Option<oneshot::Sender<JobEnd>>,
 }
 
+/// What became of a row.
+enum Made {
+    Good(WrittenRow),
+    /// Another sample is to take its place.
+    Bad(PartRow, BadImage),
+    Failed(RenderError),
+}
+
 /// What the samples that ended have come to.
 #[derive(Default)]
 struct Outcome {
-    good: Vec<PartRow>,
+    good: Vec<WrittenRow>,
     bad: Vec<UndecodedSample>,
     /// With these samples the part is whole.
     completes: bool,
@@ -134,12 +147,12 @@ impl JobEnd {
     }
 }
 
-// === impl QueuedSample ===
+// === impl RenderInput ===
 
-impl QueuedSample {
-    fn split(&mut self) -> (PartSample<'_>, &mut PartRow) {
-        let Self { key, encoded, entries, siblings, label, row, .. } = self;
-        (PartSample { key: *key, encoded, entries, siblings, label: *label }, row)
+impl RenderInput {
+    fn sample(&self) -> PartSample<'_> {
+        let Self { key, encoded, entries, siblings, label } = self;
+        PartSample { key: *key, encoded, entries, siblings, label: *label }
     }
 }
 
@@ -154,7 +167,7 @@ impl RenderJob {
         scales: Arc<PartScales>,
         at_once: usize,
         samples: Vec<QueuedSample>,
-        rest: Option<Vec<PartRow>>,
+        rest: Option<Vec<WrittenRow>>,
         span: Option<Context>,
     ) -> (Arc<Self>, oneshot::Receiver<JobEnd>) {
         let (done, end) = oneshot::channel();
@@ -205,44 +218,42 @@ impl RenderJob {
 }
 
 impl PoolWork for RenderJob {
-    fn do_unit(&self, unit: usize, renderer: &mut dyn SampleRenderer) {
+    fn do_unit(&self, unit: usize, Tools { renderer, rows: memory }: &mut Tools) {
         let range = self.samples(&(unit..unit + 1));
         let take = |sample: &mut Option<QueuedSample>| sample.take().expect("each is done once");
-        let mut queued: Vec<QueuedSample> =
+        let queued: Vec<QueuedSample> =
             self.lock().queued[range.clone()].iter_mut().map(take).collect();
         let started = Instant::now();
         let mut span = Span::on_thread(Tier::Augment, "render").within(self.span);
         span.arg("first_sample", self.positions[range.start]);
         span.arg("samples", range.len());
-        let (samples, mut rows): (Vec<_>, Vec<_>) =
-            queued.iter_mut().map(QueuedSample::split).unzip();
-        let rendered = self.plan.render_samples(renderer, &self.scales, &samples, &mut rows);
-        for (row, _) in rows.iter_mut().zip(&rendered).filter(|(_, rendered)| rendered.is_ok()) {
-            // Here, where its bytes are in this core's cache still.
-            row.checksum();
+        let mut drafts: Vec<RowDraft> = Vec::with_capacity(queued.len());
+        let mut inputs = Vec::with_capacity(queued.len());
+        for QueuedSample { input, row, .. } in queued {
+            drafts.push(row.draft(memory.pop().unwrap_or_default()));
+            inputs.push(input);
         }
-        span.end();
+        let samples: Vec<PartSample<'_>> = inputs.iter().map(RenderInput::sample).collect();
+        let mut places: Vec<&mut RowDraft> = drafts.iter_mut().collect();
+        let rendered =
+            self.plan.render_samples(&mut **renderer, &self.scales, &samples, &mut places);
         let decode = rendered.iter().filter_map(|rendered| rendered.as_ref().ok()).sum();
+        // Here, where the rows' bytes are in this core's cache still.
+        let made: Vec<Made> = drafts
+            .into_iter()
+            .zip(rendered)
+            .map(|(draft, rendered)| {
+                let (made, given_back) = Made::new(draft, rendered);
+                memory.extend(given_back);
+                made
+            })
+            .collect();
+        span.end();
         let spent = Spent::now(started, decode);
+        let positions = &self.positions[range.clone()];
         self.settle(range, |outcome| {
             outcome.spent.add(spent);
-            for (QueuedSample { position, row, .. }, rendered) in queued.into_iter().zip(rendered) {
-                match rendered {
-                    Ok(_) => outcome.good.push(row),
-                    Err(RenderError::Bad(error)) => {
-                        outcome.bad.push(UndecodedSample { position, row, error });
-                    }
-                    // Not the sample's fault: no other sample would do better.
-                    Err(
-                        error @ (RenderError::Passing { .. }
-                        | RenderError::Device { .. }
-                        | RenderError::DeviceLost { .. }),
-                    ) => outcome.passing = Some((position, error)),
-                    Err(error @ RenderError::RowLength { .. }) => {
-                        outcome.broken = Some((position, error.to_string()));
-                    }
-                }
-            }
+            positions.iter().zip(made).for_each(|(&position, made)| outcome.note(position, made));
         });
     }
 
@@ -264,9 +275,41 @@ impl PoolWork for RenderJob {
     }
 }
 
+// === impl Made ===
+
+impl Made {
+    /// Ends the making of a row, and gives its memory back.
+    fn new(draft: RowDraft, rendered: Result<Duration, RenderError>) -> (Self, Option<RowMemory>) {
+        match rendered {
+            Ok(_) => {
+                let (row, memory) = draft.finish();
+                (Self::Good(row), memory)
+            }
+            Err(RenderError::Bad(error)) => {
+                let (row, memory) = draft.discard();
+                (Self::Bad(row, error), memory)
+            }
+            Err(error) => (Self::Failed(error), draft.discard().1),
+        }
+    }
+}
+
 // === impl Outcome ===
 
 impl Outcome {
+    /// Notes what has become of the sample at a place of the part.
+    fn note(&mut self, position: usize, made: Made) {
+        match made {
+            Made::Good(row) => self.good.push(row),
+            Made::Bad(row, error) => self.bad.push(UndecodedSample { position, row, error }),
+            Made::Failed(error @ RenderError::RowLength { .. }) => {
+                self.broken = Some((position, error.to_string()));
+            }
+            // Not the sample's fault: no other sample would do better.
+            Made::Failed(error) => self.passing = Some((position, error)),
+        }
+    }
+
     fn into_end(self) -> JobEnd {
         let Self { good, bad, completes, taken_back, broken, passing, spent } = self;
         let result = if let Some((position, reason)) = broken {

@@ -53,7 +53,7 @@ impl Backend for Counting {
 }
 
 impl PoolWork for Told {
-    fn do_unit(&self, unit: usize, _: &mut dyn SampleRenderer) {
+    fn do_unit(&self, unit: usize, _: &mut Tools) {
         if let Some(gate) = &self.gate {
             gate.lock().unwrap().recv().unwrap();
         }
@@ -123,7 +123,7 @@ fn units_that_no_thread_has_taken_can_be_taken_back() {
 struct Meeting(std::sync::Barrier, mpsc::Sender<Event>);
 
 impl PoolWork for Meeting {
-    fn do_unit(&self, unit: usize, _: &mut dyn SampleRenderer) {
+    fn do_unit(&self, unit: usize, _: &mut Tools) {
         self.0.wait();
         self.1.send(Event::Did("met", unit)).unwrap();
     }

@@ -9,13 +9,15 @@ use std::sync::Arc;
 
 use headwater_core::SampleRef;
 use headwater_proto::augment::{BadSamplePolicy, Provenance, Substitution, WorkTimes};
-use headwater_transport::{PartBuffer, PartRow};
+use headwater_transport::{PartBuffer, PartRow, WrittenRow};
 
 use super::lease::LeaseError;
 use super::read::{Found, Input, Wanted};
 use super::source::{PartWork, Piece};
 use crate::part::{PartScales, SampleFault, next_substitute, substitutes_max};
-use crate::pool::{JobEnd, JobResult, QueuedSample, RenderJob, Spent, UndecodedSample};
+use crate::pool::{
+    JobEnd, JobResult, QueuedSample, RenderInput, RenderJob, Spent, UndecodedSample,
+};
 use crate::render::{RenderError, RenderKey};
 use crate::worker::BadSample;
 
@@ -118,15 +120,8 @@ impl PartWork {
                     place.label = label;
                     let row = place.row.take().expect("a row is written once");
                     let key = self.render_key(&wanted.asked);
-                    samples.push(QueuedSample {
-                        position,
-                        key,
-                        encoded,
-                        entries,
-                        siblings,
-                        label,
-                        row,
-                    });
+                    let input = RenderInput { key, encoded, entries, siblings, label };
+                    samples.push(QueuedSample { position, input, row });
                 }
                 Err(fault) => bad.push((position, fault)),
             }
@@ -137,7 +132,7 @@ impl PartWork {
     async fn render(
         &self,
         samples: Vec<QueuedSample>,
-        rest: Option<Vec<PartRow>>,
+        rest: Option<Vec<WrittenRow>>,
         scales: &Arc<PartScales>,
     ) -> Result<JobEnd, LeaseError> {
         let count = samples.len();

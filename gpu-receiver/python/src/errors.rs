@@ -56,7 +56,8 @@ pub(crate) fn raised(error: ReceiverError) -> PyErr {
         ReceiverError::Device(_) => DeviceError::new_err(text),
         ReceiverError::NoWorker { .. }
         | ReceiverError::Part { .. }
-        | ReceiverError::Disagreement { .. } => WorkerError::new_err(text),
+        | ReceiverError::Disagreement { .. }
+        | ReceiverError::HeldChanged { .. } => WorkerError::new_err(text),
         ReceiverError::SlotsHeld { .. } | ReceiverError::SlotsKept { .. } => {
             SlotsError::new_err(text)
         }

@@ -79,6 +79,7 @@ impl Receiver {
         let runtime = runtime(&config, cores.clone())?;
         let (manifests, handles) = runtime.block_on(fetch_datasets(&config, &recipe, datasets))?;
         let autosave = AutoSave::new(&config);
+        let held = config.verify_held.then(Arc::default);
         let sampler = open_sampler(&config, &recipe, datasets, manifests.clone(), order)?;
         let (sampler, start, amaxes) = resumed(sampler, &config)?;
         let scaling = Scaling::open(&config, &recipe, reduce, start, amaxes.as_ref())?;
@@ -99,6 +100,7 @@ impl Receiver {
             driver,
             commanding: Mutex::new(()),
             autosave,
+            held,
             runtime: None,
             ended: Mutex::new(None),
             following: Mutex::new(None),

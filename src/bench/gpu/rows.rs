@@ -8,7 +8,7 @@ use headwater_augment::cuda::CodedImage;
 use headwater_augment::part::{PartPlan, PartScales, SampleRows, render_into_rows};
 use headwater_augment::render::{PartSample, RenderError, RenderKey, Rendered};
 use headwater_core::{Layout, Recipe, Region, SampleId};
-use headwater_transport::{PartBuffer, PartMemory, PartRow};
+use headwater_transport::{PartBuffer, PartMemory, PartRow, RowDraft, RowMemory};
 
 /// What a sample's draws follow from here: its number.
 pub(super) fn key(number: usize) -> RenderKey {
@@ -50,7 +50,7 @@ pub(super) struct PartInMemory<'a> {
     plan: &'a PartPlan,
     scales: PartScales,
     regions: usize,
-    rows: Vec<PartRow>,
+    rows: Vec<RowDraft>,
 }
 
 // === impl PartInMemory ===
@@ -64,17 +64,18 @@ impl<'a> PartInMemory<'a> {
         let memory = PartMemory::new(PartMemory::bytes_for(&regions)).map_err(Error::msg)?;
         let count = regions.len();
         let rows = PartBuffer::in_memory(regions, memory, drop)?.into_rows(samples);
+        let rows = rows.into_iter().map(|row: PartRow| row.draft(RowMemory::default())).collect();
         Ok(Self { plan, scales: PartScales::of(plan.recipe()), regions: count, rows })
     }
 
     /// Checksums of the rows: as whoever wrote them says, and then of the bytes that are there.
     pub(super) fn checksums(&mut self) -> [Vec<u64>; 2] {
-        let said = self.rows.iter_mut().map(PartRow::checksum).collect();
+        let said = self.rows.iter_mut().map(RowDraft::checksum).collect();
         for row in &mut self.rows {
             // What is lent is summed again.
             (0..self.regions).for_each(|region| _ = row.region_mut(region));
         }
-        [said, self.rows.iter_mut().map(PartRow::checksum).collect()]
+        [said, self.rows.iter_mut().map(RowDraft::checksum).collect()]
     }
 
     /// Renders images, numbered from `first` on, and sums their bytes; how many were good.
@@ -84,7 +85,7 @@ impl<'a> PartInMemory<'a> {
         images: impl Iterator<Item = CodedImage<'i>>,
         first: usize,
     ) -> u64 {
-        let mut rows: Vec<&mut PartRow> = self.rows.iter_mut().collect();
+        let mut rows: Vec<&mut RowDraft> = self.rows.iter_mut().collect();
         let samples = samples(images, first);
         let ends = self.plan.render_samples(renderer, &self.scales, &samples, &mut rows);
         rows.into_iter().for_each(|row| _ = row.checksum());

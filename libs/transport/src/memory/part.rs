@@ -14,7 +14,7 @@ use super::checksum::{part_checksum, row_checksum};
 use super::mapping::Mapping;
 use super::place::{self, LeaseId, PartPlace, PlaceError};
 
-pub use rows::{DeviceRegion, PartRow};
+pub use rows::{DeviceRegion, PartRow, RowDraft, RowMemory, WrittenRow};
 pub use whole::{PartMemory, WholePart};
 
 /// Regions in staging memory begin at multiples of this many bytes: a cache line, and the width
@@ -28,7 +28,8 @@ pub(crate) trait Keeper: Any + Debug + Send + Sync {}
 impl<T: Any + Debug + Send + Sync> Keeper for T {}
 
 /// The regions of one part, in the order of `PartPlace::regions`, to be written by the thread that
-/// holds the buffer: every byte once, with its final value. Dropping it abandons the part.
+/// holds the buffer: every byte once, with its final value. [`PartRow`] holds whoever makes rows to that. Dropping it
+/// abandons the part.
 #[derive(Debug)]
 pub struct PartBuffer {
     place: PartPlace,

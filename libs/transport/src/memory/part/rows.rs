@@ -6,17 +6,43 @@ use std::sync::Arc;
 
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::PartBuffer;
+use super::{PartBuffer, STAGING_ALIGN_BYTES};
 use crate::memory::checksum::{joined, part_checksum};
 use crate::memory::mapping::Pins;
 
-/// One sample's rows of a part: row `row` of every region. The only way to these bytes while it
-/// lives. Dropping one abandons the part, once the others are gone too.
+/// One sample's place in a part: row `row` of every region, with nothing written to it. The only way to these bytes
+/// while it lives: it is written once, by [`RowDraft::finish`]. Dropping one abandons the part, once the others are
+/// gone too.
 pub struct PartRow {
     part: Arc<PartBuffer>,
     row: usize,
     rows: usize,
+}
+
+/// A row in the making. It may be written as often as its maker likes: a row of a slot is made in memory of this
+/// process, as the receiver may hand the slot to its trainer while this worker still makes what another was
+/// faster with.
+#[derive(Debug)]
+pub struct RowDraft {
+    row: PartRow,
+    /// `None` where the row itself is memory of this process.
+    own: Option<RowMemory>,
     summed: Summed,
+}
+
+/// Memory for rows in the making. It goes from row to row.
+#[derive(Default)]
+pub struct RowMemory {
+    bytes: Vec<u8>,
+    /// Where each region's row begins.
+    starts: Vec<usize>,
+}
+
+/// A row whose bytes are final, and its share of the part's checksum.
+#[derive(Debug)]
+pub struct WrittenRow {
+    row: PartRow,
+    sum: u64,
 }
 
 /// The row of a region, in memory that a device has been made to reach. It is to be written while the row is lent to
@@ -25,6 +51,7 @@ pub struct PartRow {
 pub struct DeviceRegion(NonNull<[u8]>);
 
 /// Checksums of a row's regions, as far as they are known.
+#[derive(Debug)]
 struct Summed {
     sums: Box<[Option<u64>]>,
     /// The region that was lent last, to be written.
@@ -42,22 +69,19 @@ impl PartBuffer {
     pub fn into_rows(self, rows: usize) -> Vec<PartRow> {
         self.assert_divides_into(rows);
         let part = Arc::new(self);
-        let summed = || Summed { sums: vec![None; part.starts.len()].into(), lent: None };
-        (0..rows)
-            .map(|row| PartRow { part: Arc::clone(&part), row, rows, summed: summed() })
-            .collect()
+        (0..rows).map(|row| PartRow { part: Arc::clone(&part), row, rows }).collect()
     }
 
     /// Joins the rows again, and gives the part's checksum, see [`part_checksum`]. `None` where a
     /// row is missing or of another part; then those given are dropped.
     #[must_use]
-    pub fn from_rows(mut rows: Vec<PartRow>) -> Option<(Self, u64)> {
-        let part = Arc::clone(&rows.first()?.part);
-        if !rows.iter().all(|row| Arc::ptr_eq(&row.part, &part)) {
+    pub fn from_rows(mut rows: Vec<WrittenRow>) -> Option<(Self, u64)> {
+        let part = Arc::clone(&rows.first()?.row.part);
+        if !rows.iter().all(|written| Arc::ptr_eq(&written.row.part, &part)) {
             return None;
         }
-        rows.sort_unstable_by_key(PartRow::row);
-        let sums: Vec<u64> = rows.iter_mut().map(PartRow::checksum).collect();
+        rows.sort_unstable_by_key(|written| written.row.row);
+        let sums: Vec<u64> = rows.iter().map(|written| written.sum).collect();
         drop(rows);
         Some((Arc::into_inner(part)?, part_checksum(sums)))
     }
@@ -92,6 +116,60 @@ impl PartRow {
         self.row
     }
 
+    /// Begins to make the row, in `memory` where it lies in a slot.
+    #[must_use]
+    pub fn draft(self, mut memory: RowMemory) -> RowDraft {
+        let regions = self.part.starts.len();
+        let summed = Summed { sums: vec![None; regions].into(), lent: None };
+        let own = self.part.is_in_slot.then(|| {
+            memory.reserve((0..regions).map(|i| self.len_of(i)));
+            memory
+        });
+        RowDraft { row: self, own, summed }
+    }
+
+    /// Start and length of the row of region `i`: valid memory that nothing else in this process reaches while this
+    /// row lives. `starts[i]` is valid for the region's length, of which this is the `row`-th of
+    /// `rows` equal pieces (`into_rows` checked). `into_rows` owned the buffer and made each row
+    /// once, a `PartRow` cannot be copied, and the buffer itself is reached again only when no row
+    /// is left (`Arc::into_inner`).
+    fn piece(&self, i: usize) -> (NonNull<u8>, usize) {
+        let len = self.len_of(i);
+        // SAFETY: within the region, see above.
+        (unsafe { self.part.starts[i].add(self.row * len) }, len)
+    }
+
+    fn len_of(&self, i: usize) -> usize {
+        self.part.len_of(i) / self.rows
+    }
+}
+
+// === impl RowMemory ===
+
+impl fmt::Debug for RowMemory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RowMemory").field("len_bytes", &self.bytes.len()).finish_non_exhaustive()
+    }
+}
+
+impl RowMemory {
+    /// Makes room for a row of regions of these lengths.
+    fn reserve(&mut self, lengths: impl Iterator<Item = usize>) {
+        self.starts.clear();
+        let mut end = 0;
+        for len in lengths {
+            self.starts.push(end);
+            end = (end + len).next_multiple_of(STAGING_ALIGN_BYTES as usize);
+        }
+        if self.bytes.len() < end {
+            self.bytes.resize(end, 0);
+        }
+    }
+}
+
+// === impl RowDraft ===
+
+impl RowDraft {
     /// The row of region `i`. Holds old bytes, of any origin, until it is written. Its checksum is computed when
     /// another region is asked for: its bytes are in the core's cache then.
     ///
@@ -103,23 +181,27 @@ impl PartRow {
         }
         self.summed.sums[i] = None;
         self.summed.lent = Some(i);
-        let (start, len) = self.piece(i);
-        // SAFETY: `piece` says that the memory is valid; `&mut self` is the only way to it.
-        unsafe { std::slice::from_raw_parts_mut(start.as_ptr(), len) }
+        let (start, len) = self.row.piece(i);
+        match &mut self.own {
+            Some(RowMemory { bytes, starts }) => &mut bytes[starts[i]..][..len],
+            // SAFETY: `piece` says that the memory is valid; `&mut self` is the only way to it, and no other process
+            // writes there: it is no slot.
+            None => unsafe { std::slice::from_raw_parts_mut(start.as_ptr(), len) },
+        }
     }
 
-    /// As [`PartRow::region_mut`] for a device that writes there by itself: `None` where it cannot reach the memory, and
+    /// As [`RowDraft::region_mut`] for a device that writes there by itself: `None` where it cannot reach the memory, and
     /// in a slot. A slot is the receiver's, which gives it away when this process has ended, and a device may write
-    /// a moment longer. The region's checksum is computed anew afterwards, unless [`PartRow::device_summed`] says it.
+    /// a moment longer. The region's checksum is computed anew afterwards, unless [`RowDraft::device_summed`] says it.
     ///
     /// # Panics
     /// There is no region `i`.
     pub fn device_region(&mut self, i: usize, pins: &dyn Pins) -> Option<DeviceRegion> {
-        if self.part.is_in_slot || !self.part._memory.is_pinned(pins) {
+        if self.own.is_some() || !self.row.part._memory.is_pinned(pins) {
             return None;
         }
         self.summed.sums[i] = None;
-        let (start, len) = self.piece(i);
+        let (start, len) = self.row.piece(i);
         Some(DeviceRegion(NonNull::slice_from_raw_parts(start, len)))
     }
 
@@ -132,18 +214,7 @@ impl PartRow {
         self.summed.sums[i] = Some(sum);
     }
 
-    /// Start and length of the row of region `i`: valid memory that nothing else reaches while this
-    /// row lives. `starts[i]` is valid for the region's length, of which this is the `row`-th of
-    /// `rows` equal pieces (`into_rows` checked). `into_rows` owned the buffer and made each row
-    /// once, a `PartRow` cannot be copied, and the buffer itself is reached again only when no row
-    /// is left (`Arc::into_inner`).
-    fn piece(&self, i: usize) -> (NonNull<u8>, usize) {
-        let len = self.part.len_of(i) / self.rows;
-        // SAFETY: within the region, see above.
-        (unsafe { self.part.starts[i].add(self.row * len) }, len)
-    }
-
-    /// The row's share of the part's checksum: cheapest by the thread that wrote it, right then.
+    /// The row's share of the part's checksum, as its bytes are now.
     pub fn checksum(&mut self) -> u64 {
         for i in 0..self.summed.sums.len() {
             self.sum(i);
@@ -151,14 +222,51 @@ impl PartRow {
         joined(self.summed.sums.iter().map(|sum| sum.expect("summed above")))
     }
 
+    /// Writes the row: from here on its bytes are final. Best by the thread that made it, right then. Gives the
+    /// memory back, where it was taken.
+    #[must_use]
+    pub fn finish(mut self) -> (WrittenRow, Option<RowMemory>) {
+        let sum = self.checksum();
+        let Self { row, own, .. } = self;
+        if let Some(RowMemory { bytes, starts }) = &own {
+            for (i, &at) in starts.iter().enumerate() {
+                let (start, len) = row.piece(i);
+                let from = &bytes[at..][..len];
+                // SAFETY: `piece` says that `len` bytes are valid at `start`, and that nothing else in this process
+                // reaches them; `from` is memory of this process, which no slot overlaps.
+                unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), start.as_ptr(), len) };
+            }
+        }
+        (WrittenRow { row, sum }, own)
+    }
+
+    /// Gives the row back, and the memory where it was taken. No byte of a slot has been written.
+    #[must_use]
+    pub fn discard(self) -> (PartRow, Option<RowMemory>) {
+        (self.row, self.own)
+    }
+
     /// Computes the checksum of region `i` if it is not known.
     fn sum(&mut self, i: usize) {
         if self.summed.sums[i].is_none() {
-            let (start, len) = self.piece(i);
-            // SAFETY: `piece` says that the memory is valid; `&mut self` keeps writers away.
-            let bytes = unsafe { std::slice::from_raw_parts(start.as_ptr(), len) };
+            let (start, len) = self.row.piece(i);
+            let bytes = match &self.own {
+                Some(RowMemory { bytes, starts }) => &bytes[starts[i]..][..len],
+                // SAFETY: `piece` says that the memory is valid; `&mut self` keeps writers away.
+                None => unsafe { std::slice::from_raw_parts(start.as_ptr(), len) },
+            };
             self.summed.sums[i] = Some(xxh3_64(bytes));
         }
+    }
+}
+
+// === impl WrittenRow ===
+
+impl WrittenRow {
+    /// Its share of the part's checksum.
+    #[must_use]
+    pub fn checksum(&self) -> u64 {
+        self.sum
     }
 }
 
@@ -166,6 +274,7 @@ impl PartRow {
 mod tests {
     use super::*;
     use crate::memory::checksum::row_checksum;
+    use crate::memory::mapping::Mapping;
     use crate::memory::place::{LeaseId, PartPlace, SlotId};
     use crate::memory::staging::StagingPool;
     use headwater_core::Region;
@@ -182,14 +291,61 @@ mod tests {
         PartBuffer::in_staging(place, Arc::clone(staging.mapping()), staging).unwrap()
     }
 
+    async fn draft(len_bytes: [u64; 2]) -> RowDraft {
+        buffer(len_bytes).await.into_rows(1).remove(0).draft(RowMemory::default())
+    }
+
+    /// A part in a slot, and the slot as its receiver sees it.
+    fn in_slot(len_bytes: u64) -> (PartBuffer, Arc<Mapping>) {
+        let slot = Arc::new(Mapping::anonymous(4096 + len_bytes).unwrap());
+        let regions = [0, 4096].map(|offset_bytes| Region { offset_bytes, len_bytes });
+        let place = PartPlace { lease: LeaseId(1), slot: SlotId(0), regions: regions.into() };
+        (PartBuffer::in_slot(place, Arc::clone(&slot), ()).unwrap(), slot)
+    }
+
+    fn bytes(slot: &Mapping, offset_bytes: u64, len_bytes: u64) -> Vec<u8> {
+        let start = slot.start_of(Region { offset_bytes, len_bytes }).unwrap();
+        // SAFETY: within the mapping, and nobody writes.
+        unsafe { std::slice::from_raw_parts(start.as_ptr(), len_bytes as usize) }.to_vec()
+    }
+
+    #[test]
+    fn a_slot_sees_a_row_when_it_is_finished_and_not_before() {
+        let (part, slot) = in_slot(2);
+        let mut memory = RowMemory::default();
+        let mut written = Vec::new();
+        for row in part.into_rows(2) {
+            let value = 10 + row.row() as u8;
+            // What is discarded leaves no trace.
+            let mut draft = row.draft(memory);
+            draft.region_mut(0).fill(66);
+            let (row, given_back) = draft.discard();
+            let mut draft = row.draft(given_back.unwrap());
+            for region in [0, 1, 0] {
+                draft.region_mut(region).fill(77);
+            }
+            assert_eq!(bytes(&slot, 0, 2)[written.len()..], [0, 0][written.len()..]);
+            draft.region_mut(0).fill(value);
+            draft.region_mut(1).fill(10 * value);
+            let (row, given_back) = draft.finish();
+            assert_eq!(row.checksum(), row_checksum([&[value][..], &[10 * value]]));
+            written.push(row);
+            memory = given_back.unwrap();
+        }
+        assert_eq!((bytes(&slot, 0, 2), bytes(&slot, 4096, 2)), (vec![10, 11], vec![100, 110]));
+        let (part, checksum) = PartBuffer::from_rows(written).unwrap();
+        assert_eq!(checksum, part.checksum(2));
+    }
+
     #[tokio::test]
     async fn rows_filled_by_several_threads_make_the_part() {
         let rows = buffer([12, 6]).await.into_rows(3);
-        let fill = |mut row: PartRow| {
+        let fill = |row: PartRow| {
             let value = row.row() as u8;
+            let mut row = row.draft(RowMemory::default());
             row.region_mut(0).fill(value);
             row.region_mut(1).fill(10 + value);
-            row
+            row.finish().0
         };
         let threads: Vec<_> =
             rows.into_iter().map(|row| std::thread::spawn(move || fill(row))).collect();
@@ -207,21 +363,21 @@ mod tests {
 
     #[tokio::test]
     async fn a_row_that_is_written_again_is_summed_again() {
-        let mut rows = buffer([1, 1]).await.into_rows(1);
-        rows[0].region_mut(0).fill(1);
-        rows[0].region_mut(1).fill(2);
+        let mut row = draft([1, 1]).await;
+        row.region_mut(0).fill(1);
+        row.region_mut(1).fill(2);
         let of = |one: u8, two: u8| row_checksum([&[one][..], &[two]]);
-        assert_eq!(rows[0].checksum(), of(1, 2));
-        rows[0].region_mut(1).fill(3);
-        assert_eq!(rows[0].checksum(), of(1, 3));
-        rows[0].region_mut(0).fill(4);
-        assert_eq!(rows[0].checksum(), of(4, 3));
+        assert_eq!(row.checksum(), of(1, 2));
+        row.region_mut(1).fill(3);
+        assert_eq!(row.checksum(), of(1, 3));
+        row.region_mut(0).fill(4);
+        assert_eq!(row.checksum(), of(4, 3));
     }
 
     #[tokio::test]
     async fn the_order_of_writing_does_not_change_a_rows_checksum() {
         for orders in [&[0, 1][..], &[1, 0], &[0, 0, 1], &[1, 0, 1, 0], &[0, 1, 0, 1]] {
-            let mut row = buffer([1, 1]).await.into_rows(1).remove(0);
+            let mut row = draft([1, 1]).await;
             for (turn, &region) in orders.iter().enumerate() {
                 let last = !orders[turn + 1..].contains(&region);
                 row.region_mut(region).fill(if last { 10 + region as u8 } else { 77 });
@@ -232,7 +388,7 @@ mod tests {
 
     #[tokio::test]
     async fn what_a_device_says_of_a_region_holds_until_it_is_written_again() {
-        let mut row = buffer([1, 1]).await.into_rows(1).remove(0);
+        let mut row = draft([1, 1]).await;
         row.region_mut(0).fill(1);
         row.region_mut(1).fill(2);
         row.device_summed(0, 77);
@@ -243,8 +399,8 @@ mod tests {
 
     #[tokio::test]
     async fn rows_of_two_parts_make_none() {
-        let mut rows = buffer([2, 2]).await.into_rows(1);
-        rows.extend(buffer([2, 2]).await.into_rows(1));
+        let rows = [draft([2, 2]).await, draft([2, 2]).await];
+        let rows = rows.map(|row| row.finish().0).into();
         assert!(PartBuffer::from_rows(rows).is_none());
     }
 
@@ -252,7 +408,8 @@ mod tests {
     async fn a_part_with_a_row_missing_is_not_made() {
         let mut rows = buffer([4, 4]).await.into_rows(2);
         let held = rows.pop();
-        assert!(PartBuffer::from_rows(rows).is_none());
+        let finish = |row: PartRow| row.draft(RowMemory::default()).finish().0;
+        assert!(PartBuffer::from_rows(rows.into_iter().map(finish).collect()).is_none());
         drop(held);
     }
 

@@ -1,0 +1,165 @@
+//! Trials that share one copy of their batches and do not take them in order: they look ahead, go back, hold on to
+//! batches and let go of them in any order, beside the ranks that train.
+
+use std::future::pending;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{JoinHandle, sleep};
+use std::time::Duration;
+
+use headwater_config::{Loaded, Setting, Sources};
+use headwater_core::draw::DrawRng;
+use headwater_core::{DrawKey, Recipe, SampleId};
+use headwater_receiver::{
+    Batch, Callbacks, DatasetUse, HostService, Position, Receiver, ReceiverConfig, ReceiverError,
+};
+use headwater_transport::packets::PacketSocket;
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+
+use super::dress::Dress;
+use crate::support::trainer::Stream;
+
+/// Trials that share.
+const TRIALS: usize = 2;
+/// Batches that a trial holds at most; the service keeps as many and more.
+const HELD_MAX: usize = 3;
+/// Batches that it goes back.
+const BACK: u64 = 6;
+const LIMIT: Duration = Duration::from_secs(5);
+/// Lets others run; a batch is held for about as long.
+const STEP: Duration = Duration::from_millis(15);
+
+/// Trials that go on until they are stopped.
+pub(crate) struct Restless {
+    stop: Arc<AtomicBool>,
+    trials: Vec<JoinHandle<Stream>>,
+    _service: Arc<HostService>,
+    _runtime: tokio::runtime::Runtime,
+}
+
+struct Trial {
+    receiver: Receiver,
+    rng: DrawRng,
+    held: Vec<Batch>,
+    taken: Stream,
+}
+
+// === impl Restless ===
+
+impl Restless {
+    /// Trials of rank 0 of `config`, with the recipe of `dress`.
+    pub(crate) fn start(config: &ReceiverConfig, dress: &Dress, seed: u64) -> Self {
+        let set = dress.settings.iter().map(|set| Setting::parse(set).expect("a setting"));
+        let loaded = Loaded::read(&Sources::of_overrides(set.collect())).expect("settings");
+        let recipe = loaded.config.recipe.recipe().expect("a recipe");
+        let of_dress = loaded.config.receiver;
+        let config = ReceiverConfig {
+            job: "restless".into(),
+            rank: 0,
+            host_share: true,
+            verify_held: true,
+            python_path: of_dress.python_path,
+            links: vec!["shm".into()],
+            ..config.clone()
+        };
+        let datasets = [DatasetUse { name: "photos".into(), weight: None }];
+        let service = HostService::open(&config, recipe.clone(), &datasets).expect("a service");
+        let service = Arc::new(service);
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .enable_all()
+            .build()
+            .expect("a runtime");
+        let stop = Arc::new(AtomicBool::new(false));
+        let trials = (0..TRIALS).map(|number| {
+            let (one, other) = pair();
+            let attending = Arc::clone(&service);
+            runtime.spawn(async move {
+                let socket = PacketSocket::from_fd(one).expect("a runtime");
+                // A trial that leaves is no fault.
+                let _ = attending.attend(socket, pending()).await;
+            });
+            let sample = SampleId::new(0, number as u64);
+            let key = DrawKey { seed, epoch: 0, pass: 0, sample, stream: 1 };
+            let trial = Trial::open(config.clone(), recipe.clone(), &datasets, other, key.rng());
+            let stop = Arc::clone(&stop);
+            std::thread::spawn(move || trial.run(&stop))
+        });
+        let trials = trials.collect();
+        Self { stop, trials, _service: service, _runtime: runtime }
+    }
+
+    /// Stops them; the batches of rank 0 that they had, by their places.
+    pub(crate) fn finish(self) -> Vec<Stream> {
+        self.stop.store(true, Ordering::Relaxed);
+        self.trials.into_iter().map(|trial| trial.join().expect("a trial")).collect()
+    }
+}
+
+fn pair() -> (OwnedFd, OwnedFd) {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None).expect("a pair")
+}
+
+// === impl Trial ===
+
+impl Trial {
+    fn open(
+        config: ReceiverConfig,
+        recipe: Recipe,
+        datasets: &[DatasetUse],
+        host: OwnedFd,
+        rng: DrawRng,
+    ) -> Self {
+        let callbacks = Callbacks { host: Some(host), ..Callbacks::default() };
+        let receiver = Receiver::open_with(config, recipe, datasets, callbacks);
+        let receiver = receiver.expect("a receiver");
+        Self { receiver, rng, held: Vec::new(), taken: Stream::new() }
+    }
+
+    fn below(&mut self, end: usize) -> usize {
+        ((self.rng.unit() * end as f64) as usize).min(end - 1)
+    }
+
+    fn run(mut self, stop: &AtomicBool) -> Stream {
+        while !stop.load(Ordering::Relaxed) {
+            if self.held.len() == HELD_MAX {
+                let any = self.below(HELD_MAX);
+                self.held.swap_remove(any);
+            }
+            if self.below(4) == 0 {
+                self.go_back();
+            }
+            match self.receiver.next_within(LIMIT) {
+                Ok(Some(Some(batch))) => self.note(batch),
+                Ok(_) | Err(ReceiverError::NoWorker { .. } | ReceiverError::SlotsHeld { .. }) => {}
+                Err(error) => panic!("a restless trial: {error}"),
+            }
+            sleep(STEP);
+        }
+        self.held.clear();
+        self.receiver.check_held().expect("what was held did not change");
+        self.taken
+    }
+
+    /// As after a peek at a batch: the ones that are held are asked for once more.
+    fn go_back(&mut self) {
+        let Position { epoch, step } = self.receiver.position();
+        let back = self.below(BACK as usize) as u64;
+        let at = Position { epoch, step: step.saturating_sub(back) };
+        self.receiver.seek(at).expect("an earlier place");
+    }
+
+    /// Notes a batch; one that was there before must be what it was.
+    fn note(&mut self, batch: Batch) {
+        let digests = batch.sample_digests().expect("on the host");
+        let keys = batch.provenance().iter().map(|sample| sample.key.clone());
+        let now: Vec<_> = keys.zip(digests.iter().map(ToString::to_string)).collect();
+        let place = (batch.epoch().into(), batch.step());
+        if let Some(before) = self.taken.insert(place, now) {
+            assert!(before == self.taken[&place], "{place:?} came again and was another");
+        }
+        self.held.push(batch);
+    }
+}
