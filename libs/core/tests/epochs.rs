@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use headwater_core::sampler::{BatchPlan, EpochEnd, Order, SamplerConfig, SamplerError};
+use headwater_core::sampler::{
+    BatchPlan, EpochEnd, Order, SamplerConfig, SamplerError, State, Term,
+};
 use headwater_core::{Manifest, Sampler};
 use proptest::prelude::*;
 
@@ -91,6 +93,25 @@ fn the_caller_s_memory_is_used_again() {
     sampler.batch_into(0, 1, 0, &mut plan).unwrap();
     assert!(plan.samples.capacity() >= 1000);
     assert_eq!(plan, sampler.batch(0, 1).unwrap());
+}
+
+#[test]
+fn the_end_of_the_last_epoch_that_has_a_number_is_an_error() {
+    let mut sampler = sampler(&SamplerConfig::new(1, 1, 0, 10), &[dataset("a", &[35])]);
+    let (last, steps) = (u32::MAX, sampler.steps_per_epoch(u32::MAX));
+    assert_eq!(steps, 3);
+    assert_eq!(sampler.batch(last, 2).unwrap().samples.len(), 10);
+    assert_eq!(sampler.state(last, 2).unwrap().epoch, last);
+    assert_eq!(sampler.shape().next_batch(last - 1, 3), Ok((last, 0)));
+    assert_eq!(sampler.shape().next_batch(last, 3), Err(SamplerError::LastEpoch));
+    assert_eq!(sampler.state(last, 3), Err(SamplerError::LastEpoch));
+    // What another run of a shorter epoch has as its end.
+    let beyond = State { step: 3, ..sampler.state(last, 2).unwrap() };
+    let unchanged = sampler.state(1, 1).unwrap();
+    assert_eq!(sampler.restore(&beyond, &[Term::Manifest]), Err(SamplerError::LastEpoch));
+    assert_eq!(sampler.state(1, 1).unwrap(), unchanged);
+    let said = SamplerError::LastEpoch.to_string();
+    assert!(said.contains("epoch 4294967295") && said.contains("another seed"), "{said}");
 }
 
 #[test]

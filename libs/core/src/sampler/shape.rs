@@ -86,6 +86,17 @@ impl Shape {
         }
     }
 
+    /// A place where there is a batch: this one, or the start of the next epoch if it is the end of one.
+    ///
+    /// # Errors
+    /// It is the end of the last epoch that has a number.
+    pub fn next_batch(&self, epoch: u32, step: u64) -> Result<(u32, u64), SamplerError> {
+        match step < self.steps(epoch) {
+            true => Ok((epoch, step)),
+            false => Ok((next_epoch(epoch)?, 0)),
+        }
+    }
+
     /// Steps of all epochs before, plus the step. Does not depend on the number of ranks in global
     /// order: a short last batch counts even if there are too few samples for it.
     #[must_use]
@@ -175,6 +186,14 @@ impl Shape {
             _ => share.saturating_sub(step * batch).min(batch),
         }
     }
+}
+
+/// The epoch after this one.
+///
+/// # Errors
+/// It is the last that has a number.
+pub fn next_epoch(epoch: u32) -> Result<u32, SamplerError> {
+    epoch.checked_add(1).ok_or(SamplerError::LastEpoch)
 }
 
 /// Samples of each rank's share of all datasets.
