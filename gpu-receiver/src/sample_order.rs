@@ -53,6 +53,11 @@ impl SampleOrder {
         lock(&self.shape).job_step(epoch, step)
     }
 
+    /// Number of a batch, counted over epochs without a gap.
+    pub(crate) fn batch_number(&self, epoch: u32, step: u64) -> u64 {
+        lock(&self.shape).batch_number(epoch, step)
+    }
+
     /// Whether the stream has no batch from this place on, because no further epoch has a number.
     pub(crate) fn is_at_end(&self, at: Position) -> bool {
         lock(&self.shape).next_batch(at.epoch, at.step).is_err()

@@ -186,7 +186,8 @@ impl Shared {
         if let Some(Some(batch)) = self.receiver.next_within(LOOK)? {
             let (epoch, bucket) = (batch.epoch(), batch.bucket());
             let key = self.scope.key(epoch, bucket, batch.samples(), batch.fp8_scales());
-            self.stock().put(key, batch);
+            let number = self.receiver.batch_number(epoch, batch.step());
+            self.stock().put(number, key, batch);
         }
         Ok(())
     }
@@ -245,7 +246,7 @@ impl Client<'_> {
         match ask {
             Ask::Want { ask, course, epoch, step, key } => {
                 let at = Position { epoch, step };
-                let number = self.shared.receiver.job_step(epoch, step);
+                let number = self.shared.receiver.batch_number(epoch, step);
                 let mut stock = self.shared.stock();
                 stock.want(self.id, Want { ask, course, number, at, key });
                 if stock.open_wants(self.id) > ASKS_MAX {

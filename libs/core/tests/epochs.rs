@@ -52,6 +52,34 @@ proptest! {
             let end = sampler.batch_into(0, steps, rank, &mut plan);
             prop_assert_eq!(end, Err(SamplerError::NoSuchStep { epoch: 0, step: steps, steps }));
         }
+        let places = (0..4).flat_map(|epoch| (0..steps).map(move |step| (epoch, step)));
+        let numbers: Vec<u64> = places.map(|(epoch, step)| sampler.batch_number(epoch, step)).collect();
+        prop_assert_eq!(numbers, (0..4 * steps).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn batches_are_numbered_without_a_gap_after_a_resume_with_another_batch(
+        (from, to) in (1_u32..12, 1_u32..12),
+        (world_size, place) in (1_u32..4, 0.0..1.0),
+        end in prop::sample::select(vec![EpochEnd::ShortLast, EpochEnd::DropLast, EpochEnd::Steps(9)]),
+    ) {
+        let data = [dataset("a", &[40, 33])];
+        let make = |batch_samples| {
+            let config = SamplerConfig::new(5, world_size, 0, batch_samples);
+            sampler(&SamplerConfig { epoch_end: end, ..config }, &data)
+        };
+        let (mut before, mut after) = (make(from), make(to));
+        let step = (before.steps_per_epoch(1) as f64 * place) as u64;
+        let state = before.state(1, step).unwrap();
+        let at = after.restore(&state, &[Term::GlobalBatch]).unwrap();
+        let mut number = after.batch_number(at.epoch, at.step);
+        for epoch in at.epoch..4 {
+            let first = if epoch == at.epoch { at.step } else { 0 };
+            for step in first..after.steps_per_epoch(epoch) {
+                prop_assert_eq!(after.batch_number(epoch, step), number, "epoch {} step {}", epoch, step);
+                number += 1;
+            }
+        }
     }
 }
 
@@ -86,16 +114,6 @@ fn a_batch_larger_than_the_dataset_goes_through_it_again() {
 }
 
 #[test]
-fn the_caller_s_memory_is_used_again() {
-    let mut sampler = sampler(&SamplerConfig::new(1, 1, 0, 8), &[dataset("a", &[100])]);
-    let mut plan = BatchPlan { samples: Vec::with_capacity(1000), ..BatchPlan::default() };
-    sampler.batch_into(0, 0, 0, &mut plan).unwrap();
-    sampler.batch_into(0, 1, 0, &mut plan).unwrap();
-    assert!(plan.samples.capacity() >= 1000);
-    assert_eq!(plan, sampler.batch(0, 1).unwrap());
-}
-
-#[test]
 fn the_end_of_the_last_epoch_that_has_a_number_is_an_error() {
     let mut sampler = sampler(&SamplerConfig::new(1, 1, 0, 10), &[dataset("a", &[35])]);
     let (last, steps) = (u32::MAX, sampler.steps_per_epoch(u32::MAX));
@@ -112,6 +130,16 @@ fn the_end_of_the_last_epoch_that_has_a_number_is_an_error() {
     assert_eq!(sampler.state(1, 1).unwrap(), unchanged);
     let said = SamplerError::LastEpoch.to_string();
     assert!(said.contains("epoch 4294967295") && said.contains("another seed"), "{said}");
+}
+
+#[test]
+fn the_caller_s_memory_is_used_again() {
+    let mut sampler = sampler(&SamplerConfig::new(1, 1, 0, 8), &[dataset("a", &[100])]);
+    let mut plan = BatchPlan { samples: Vec::with_capacity(1000), ..BatchPlan::default() };
+    sampler.batch_into(0, 0, 0, &mut plan).unwrap();
+    sampler.batch_into(0, 1, 0, &mut plan).unwrap();
+    assert!(plan.samples.capacity() >= 1000);
+    assert_eq!(plan, sampler.batch(0, 1).unwrap());
 }
 
 #[test]

@@ -175,6 +175,14 @@ impl Sampler {
         self.shape.job_step(epoch, step)
     }
 
+    /// Number of a batch among those that are made, counted over epochs without a gap: a short batch that has
+    /// too few samples for the ranks has no number. A resume with another global batch, length of epoch or
+    /// number of ranks counts as if all had been made in the present configuration.
+    #[must_use]
+    pub fn batch_number(&self, epoch: u32, step: u64) -> u64 {
+        self.shape.batch_number(epoch, step)
+    }
+
     /// The batch of the configured rank.
     ///
     /// # Errors
