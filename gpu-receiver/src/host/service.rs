@@ -1,6 +1,5 @@
 //! The service of a host: a receiver, and the trials that are given its batches.
 
-use std::collections::BTreeMap;
 use std::future::Future;
 use std::io;
 use std::os::fd::AsFd;
@@ -15,6 +14,7 @@ use headwater_transport::packets::PacketSocket;
 use tokio::sync::Notify;
 
 use super::frames::{self, Inbox};
+use super::held::{HELD_MAX, Held};
 use super::stock::{ClientId, Demand, Reply, Stock, Want};
 use super::words::{Answer, Ask, Sample};
 use crate::batch::Batch;
@@ -53,8 +53,7 @@ struct Shared {
 struct Client<'a> {
     shared: &'a Shared,
     id: ClientId,
-    /// The batches that it has, by their slots.
-    held: BTreeMap<u32, Batch>,
+    held: Held<Batch>,
     /// Slots whose memory it has, in order.
     known: Vec<u32>,
 }
@@ -108,8 +107,7 @@ impl HostService {
     ) -> io::Result<()> {
         let id = ClientId(self.shared.next_client.fetch_add(1, Ordering::Relaxed));
         self.shared.stock().enter(id);
-        let mut client =
-            Client { shared: &self.shared, id, held: BTreeMap::new(), known: Vec::new() };
+        let mut client = Client { shared: &self.shared, id, held: Held::new(), known: Vec::new() };
         tokio::select! {
             ended = client.attended(&socket) => ended,
             () = gone => Ok(()),
@@ -256,7 +254,7 @@ impl Client<'_> {
                 drop(stock);
                 self.shared.wanted.notify_all();
             }
-            Ask::Release { slot } => drop(self.held.remove(&slot)),
+            Ask::Release { ask } => self.held.release(ask)?,
         }
         Ok(())
     }
@@ -266,11 +264,15 @@ impl Client<'_> {
             Reply::Gone { ask, reason } => {
                 return frames::send(socket, &Answer::Gone { ask, reason }, None).await;
             }
+            Reply::Batch { ask, .. } if self.held.is_full() => {
+                let reason = format!("it holds {HELD_MAX} batches: release some");
+                return frames::send(socket, &Answer::Gone { ask, reason }, None).await;
+            }
             Reply::Batch { ask, batch } => (ask, batch),
         };
         let slot = batch.slot().0;
         // Before it is sent: from then on the trial may read it.
-        self.held.insert(slot, batch.clone());
+        self.held.hold(ask, batch.clone())?;
         if !self.known.contains(&slot) {
             self.known.push(slot);
             let Some(file) = batch.memory().file_to_read()? else {
