@@ -18,7 +18,7 @@ use super::held::{HELD_MAX, Held};
 use super::stock::{ClientId, Demand, Reply, Stock, Want};
 use super::words::{Answer, Ask, Sample};
 use crate::batch::Batch;
-use crate::config::{DatasetUse, ReceiverConfig, Resume};
+use crate::config::{DatasetUse, ReceiverConfig};
 use crate::error::ReceiverError;
 use crate::position::Position;
 use crate::receiver::Receiver;
@@ -61,8 +61,31 @@ struct Client<'a> {
 // === impl HostService ===
 
 impl HostService {
-    /// Opens a receiver as a trial of this configuration would have one, without its place, checkpoints
-    /// and masks, and makes batches when they are asked for.
+    /// What the service follows of a trial's configuration: equal for trials that can share it. What a trial has
+    /// or draws by itself has its default, and so has what only a GPU needs.
+    #[must_use]
+    pub fn config(of_trial: &ReceiverConfig) -> ReceiverConfig {
+        let default = ReceiverConfig::default();
+        ReceiverConfig {
+            job: default.job,
+            checkpoint_dir: default.checkpoint_dir,
+            checkpoint_every_steps: default.checkpoint_every_steps,
+            checkpoint_keep: default.checkpoint_keep,
+            resume: default.resume,
+            resume_allow: default.resume_allow,
+            epochs: default.epochs,
+            slots_max: default.slots_max,
+            masks: default.masks,
+            patches: default.patches,
+            mixing: default.mixing,
+            gpudirect: default.gpudirect,
+            cuda_cache_dir: default.cuda_cache_dir,
+            ..of_trial.clone()
+        }
+    }
+
+    /// Opens a receiver as a trial of this configuration would have one, without what is the trial's own, and
+    /// makes batches when they are asked for.
     ///
     /// Blocks until the storage tier has answered; not to be called on an async thread.
     ///
@@ -73,7 +96,12 @@ impl HostService {
         recipe: Recipe,
         datasets: &[DatasetUse],
     ) -> Result<Self, ReceiverError> {
-        let receiver = Receiver::open(own(config), recipe, datasets)?;
+        let own = ReceiverConfig {
+            // Those that are kept, and as many that trials hold which are late.
+            slots_max: config.window_batches + 2 * config.host_batches + 4,
+            ..Self::config(config)
+        };
+        let receiver = Receiver::open(own, recipe, datasets)?;
         let keep = config.host_batches as usize;
         let scope = hello(receiver.config(), receiver.recipe(), receiver.manifests()).part_scope();
         let shared = Arc::new(Shared {
@@ -123,20 +151,6 @@ impl Drop for HostService {
             let _ = making.join();
         }
     }
-}
-
-/// What the service's own receiver is told: what trials have of their own counts nothing there.
-fn own(config: &ReceiverConfig) -> ReceiverConfig {
-    let mut own = config.clone();
-    own.checkpoint_dir = std::path::PathBuf::new();
-    own.resume = Resume::No;
-    own.epochs = 0;
-    own.masks = None;
-    own.patches = None;
-    own.mixing = None;
-    // Those that are kept, and as many that trials hold which are late.
-    own.slots_max = config.window_batches + 2 * config.host_batches + 4;
-    own
 }
 
 // === impl Shared ===
