@@ -233,6 +233,8 @@ fn the_last_epoch_that_has_a_number_comes_whole_and_its_end_is_an_error() {
     let receiver = Fleet::open(ReceiverConfig { epochs: 0, ..fleet.config() });
     let first = receiver.next_batch().expect("a batch").expect("a batch");
     let (epoch, steps) = (u32::MAX, receiver.steps_per_epoch(u32::MAX));
+    let beyond = receiver.seek(Position { epoch, step: steps });
+    assert!(beyond.is_err_and(|error| error.to_string().contains("there is no step 2")));
     receiver.set_epoch(epoch).expect("a place");
     for step in 0..steps {
         let batch = receiver.next_batch().expect("a batch").expect("a batch");
@@ -244,8 +246,6 @@ fn the_last_epoch_that_has_a_number_comes_whole_and_its_end_is_an_error() {
         let said = receiver.state().map(drop).expect_err("no place").to_string();
         assert!(said.starts_with("the stream ends with epoch 4294967295"), "{said}");
     }
-    let beyond = receiver.seek(Position { epoch, step: steps });
-    assert!(beyond.is_err_and(|error| error.to_string().contains("there is no step 2")));
     receiver.set_epoch(0).expect("a place");
     let again = receiver.next_batch().expect("a batch").expect("a batch");
     assert_eq!(delivered(&again), delivered(&first));

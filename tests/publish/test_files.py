@@ -57,16 +57,15 @@ def test_files_of_another_stream_are_not_replaced_and_the_own_ones_are_written_a
 
 
 def test_files_are_numbered_without_a_gap_where_a_short_batch_is_left_out(tiers, tmp_path):
-    # 41 samples are 5 batches of two ranks with four each, and one sample that is too few for them.
-    ranks = [*SMALL, "--rank", "0", "--world-size", "2", "--set", "receiver.batch_samples=4"]
-    ranks += ["--set", "receiver.epoch_end=short_last", "--set", "receiver.epochs=3"]
+    # 41 samples are a batch of five ranks with eight each, and one sample that is too few for them.
+    ranks = [*SMALL, "--rank", "0", "--world-size", "5", "--set", "receiver.epoch_end=short_last", "--epochs", "3"]
     reference = tiers.reference(*ranks)
-    assert len(reference) == 15
+    assert len(reference) == 3
     publisher = tiers.publish("--to", f"file:{tmp_path}/b-{{000..}}.ten", *ranks)
     assert publisher.end() == 0, publisher.log.read_text()
     # A reader takes one number after another, until there is no file.
     read = list(Connection(f"file:{tmp_path}/b-{{000..}}.ten"))
-    assert len(read) == len(list(tmp_path.iterdir())) == 15
+    assert len(read) == len(list(tmp_path.iterdir())) == 3
     for batch, line in zip(read, reference, strict=True):
         assert digests(batch, line["keys"]) == line["digests"]
 
