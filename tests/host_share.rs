@@ -3,10 +3,16 @@
 
 use std::fs;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use headwater_receiver::ReceiverConfig;
+use headwater_core::sampler::EpochEnd;
+use headwater_core::{Dtype, Recipe};
+use headwater_receiver::{Callbacks, DatasetUse, HostService, Receiver, ReceiverConfig};
+use headwater_transport::packets::PacketSocket;
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
+use tokio::runtime::Runtime;
 
 use crate::support;
 use crate::support::everything;
@@ -132,6 +138,121 @@ fn slots(pid: u32, rights: &str) -> Vec<String> {
     let slots = maps.lines().filter(|line| line.contains("headwater-slot"));
     let words = slots.map(|line| line.split_whitespace().collect::<Vec<_>>());
     words.filter(|words| words[1] == rights).map(|words| words[4].to_owned()).collect()
+}
+
+/// The service in this process, for trials that go where a test wants.
+struct Service {
+    runtime: Runtime,
+    service: Arc<HostService>,
+    config: ReceiverConfig,
+    recipe: Recipe,
+    datasets: Vec<DatasetUse>,
+}
+
+// === impl Service ===
+
+impl Service {
+    fn open(config: ReceiverConfig) -> Self {
+        let links = vec!["tcp".into()];
+        let config = ReceiverConfig { host_share: true, links, ..config };
+        let recipe = Recipe::preset("imagenet-eval", Dtype::U8).expect("a preset");
+        let datasets = vec![DatasetUse { name: "photos".into(), weight: None }];
+        let service = HostService::open(&config, recipe.clone(), &datasets).expect("a service");
+        let runtime = Runtime::new().expect("a runtime");
+        Self { runtime, service: Arc::new(service), config, recipe, datasets }
+    }
+
+    fn trial(&self) -> Receiver {
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let pair = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None);
+        let (ours, theirs) = pair.expect("a pair");
+        let service = Arc::clone(&self.service);
+        self.runtime.spawn(async move {
+            let socket = PacketSocket::from_fd(theirs).expect("a socket");
+            service.attend(socket, std::future::pending()).await.expect("it keeps to the protocol");
+        });
+        let callbacks = Callbacks { host: Some(ours), ..Callbacks::default() };
+        let (config, recipe) = (self.config.clone(), self.recipe.clone());
+        Receiver::open_with(config, recipe, &self.datasets, callbacks).expect("a trial")
+    }
+}
+
+/// The next batch, over the ends of epochs.
+fn next(receiver: &Receiver) -> headwater_receiver::Batch {
+    loop {
+        if let Some(batch) = receiver.next_batch().expect("the stream goes on") {
+            return batch;
+        }
+    }
+}
+
+/// Where a batch's first tensor lies.
+fn address(batch: &headwater_receiver::Batch) -> Option<*mut u8> {
+    batch.tensor_ptr(&batch.layout().tensors()[0])
+}
+
+#[test]
+fn a_batch_that_a_trial_asks_for_again_stays_until_each_copy_is_dropped() {
+    let mut fleet = Fleet::start(support::data("photos/photos-*.tar"), 1);
+    let config = ReceiverConfig { batch_samples: BATCH, epochs: 0, ..fleet.config() };
+    let service = Service::open(config);
+    let (one, other) = (service.trial(), service.trial());
+    let peeked = next(&one);
+    let wanted = peeked.digest().expect("a digest");
+    one.set_epoch(0).expect("a place");
+    let (first, second) = (next(&one), {
+        one.set_epoch(0).expect("a place");
+        next(&one)
+    });
+    let places = [&peeked, &first, &second].map(address);
+    assert!(places[0].is_some() && places.iter().all(|place| *place == places[0]), "{places:?}");
+    for dropped in [peeked, first] {
+        drop(dropped);
+        // Every slot that is free is used again.
+        (0..3 * STEPS).for_each(|_| drop(next(&other)));
+        assert_eq!(second.digest().expect("a digest"), wanted);
+    }
+    let figures = [&one, &other].map(|trial| trial.stats().host_batches);
+    assert!(figures[0] >= 3 && figures[1] >= 6 * STEPS as u64, "{figures:?} are shared");
+}
+
+/// More answers than a trial may hold, most of them on their way when it goes elsewhere.
+#[test]
+fn whatever_a_trial_no_longer_wants_is_released_once() {
+    let mut fleet = Fleet::start(support::data("photos/photos-*.tar"), 1);
+    let config = ReceiverConfig { batch_samples: BATCH, epochs: 0, ..fleet.config() };
+    let service = Service::open(config);
+    let trial = service.trial();
+    for round in 0..1500 {
+        trial.seek(headwater_receiver::Position { epoch: 0, step: round % 2 }).expect("a place");
+        drop(next(&trial));
+    }
+    let before = trial.stats().host_batches;
+    assert!(before >= 1500, "{before} are shared");
+    (0..STEPS).for_each(|_| drop(next(&trial)));
+    assert!(trial.stats().host_batches >= before + STEPS as u64 - 3);
+}
+
+/// 64 samples are 7 batches of three ranks with three each, and one sample that is too few for them.
+#[test]
+fn every_epoch_is_shared_where_a_short_batch_is_left_out() {
+    let mut fleet = Fleet::start(support::data("photos/photos-000001.tar"), 1);
+    let config = ReceiverConfig {
+        batch_samples: 3,
+        world_size: 3,
+        epoch_end: EpochEnd::ShortLast,
+        epochs: 0,
+        ..fleet.config()
+    };
+    let service = Service::open(config);
+    let trial = service.trial();
+    let steps = trial.steps_per_epoch(0);
+    assert_eq!(trial.job_step(1, 0), steps + 1, "a short batch counts and is not made");
+    for batch in 0..4 * steps {
+        assert_eq!(trial.stats().host_batches.min(batch), batch);
+        drop(next(&trial));
+    }
+    assert!(trial.stats().host_batches >= 4 * steps);
 }
 
 #[test]

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use headwater_core::sampler::{Sampler, SamplerConfig};
 use headwater_core::{Digest, SampleRef};
-use headwater_receiver::{Batch, Receiver, ReceiverConfig, Verify};
+use headwater_receiver::{Batch, Position, Receiver, ReceiverConfig, Verify};
 use headwater_transport::ucx;
 
 use crate::support;
@@ -225,4 +225,28 @@ fn truth(sample: &SampleRef) -> (String, i64) {
         }
     }
     labels[sample.index as usize].clone()
+}
+
+#[test]
+fn the_last_epoch_that_has_a_number_comes_whole_and_its_end_is_an_error() {
+    let mut fleet = Fleet::start(support::data("photos/photos-000003.tar"), 1);
+    let receiver = Fleet::open(ReceiverConfig { epochs: 0, ..fleet.config() });
+    let first = receiver.next_batch().expect("a batch").expect("a batch");
+    let (epoch, steps) = (u32::MAX, receiver.steps_per_epoch(u32::MAX));
+    let beyond = receiver.seek(Position { epoch, step: steps });
+    assert!(beyond.is_err_and(|error| error.to_string().contains("there is no step 2")));
+    receiver.set_epoch(epoch).expect("a place");
+    for step in 0..steps {
+        let batch = receiver.next_batch().expect("a batch").expect("a batch");
+        assert_eq!((batch.epoch(), batch.step()), (epoch, step));
+    }
+    for _ in 0..2 {
+        let said = receiver.next_batch().map(drop).expect_err("no batch").to_string();
+        assert!(said.starts_with("the stream ends with epoch 4294967295"), "{said}");
+        let said = receiver.state().map(drop).expect_err("no place").to_string();
+        assert!(said.starts_with("the stream ends with epoch 4294967295"), "{said}");
+    }
+    receiver.set_epoch(0).expect("a place");
+    let again = receiver.next_batch().expect("a batch").expect("a batch");
+    assert_eq!(delivered(&again), delivered(&first));
 }

@@ -9,12 +9,13 @@ use crate::checkpoint::{CheckpointError, CheckpointFolder};
 use crate::config::{ReceiverConfig, Resume};
 use crate::error::ReceiverError;
 use crate::position::Position;
+use crate::sample_order::SampleOrder;
 
 /// Says when a checkpoint falls due: every so many steps, on rank 0 only.
 pub(crate) struct AutoSave {
     folder: CheckpointFolder,
     every_steps: u64,
-    /// Job-wide step of the last checkpoint.
+    /// Number of the batch that was next at the last checkpoint.
     last: AtomicU64,
 }
 
@@ -30,10 +31,12 @@ impl AutoSave {
         })
     }
 
-    /// Whether a checkpoint of this step is to be written; once for each.
-    pub(crate) fn is_due(&self, job_step: u64) -> bool {
-        job_step.is_multiple_of(self.every_steps)
-            && self.last.swap(job_step, Ordering::Relaxed) != job_step
+    /// Whether a checkpoint of this place is to be written; once for each. Counts batches that are made: the
+    /// job-wide step has gaps where short ones are left out, and a multiple may lie in one.
+    pub(crate) fn is_due(&self, order: &SampleOrder, at: Position) -> bool {
+        let number = order.batch_number(at.epoch, at.step);
+        number.is_multiple_of(self.every_steps)
+            && self.last.swap(number, Ordering::Relaxed) != number
     }
 
     pub(crate) fn folder(&self) -> &CheckpointFolder {
@@ -74,4 +77,53 @@ pub(crate) fn resumed(
     let (epoch, step) = (restored.epoch, restored.step);
     tracing::info!(path = %path.display(), epoch, step, "resumed");
     Ok((sampler, Position { epoch, step }, state.fp8))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use headwater_core::sampler::{EpochEnd, Order, OrderList, Rows, SamplerConfig};
+    use headwater_core::{Digest, Manifest, ShardEntry};
+
+    use super::*;
+
+    /// Four full batches, and of each of four groups a sample that is too few for the ranks.
+    fn order() -> SampleOrder {
+        let shard = ShardEntry { name: "a.tar".into(), samples: 20, bytes: 1, digest: Digest(1) };
+        let manifest = Manifest::new("d".into(), vec![], vec![shard]).expect("a manifest");
+        let numbers = Rows::of_columns(20, (0..20).collect()).expect("a row");
+        let groups = Rows::of_columns(20, (0..20).map(|n| n % 4).collect()).expect("a row");
+        let list = OrderList::numbers(numbers, Some(groups)).expect("a list");
+        let config = SamplerConfig {
+            order: Order::List,
+            epoch_end: EpochEnd::ShortLast,
+            ..SamplerConfig::new(1, 2, 0, 2)
+        };
+        let sampler = Sampler::with_list(config, vec![Arc::new(manifest)], Arc::new(list));
+        SampleOrder::new(sampler.expect("an order"))
+    }
+
+    #[test]
+    fn a_checkpoint_falls_due_every_so_many_batches_where_short_ones_are_left_out() {
+        let (order, every) = (order(), 3);
+        let config = ReceiverConfig {
+            checkpoint_dir: "state".into(),
+            checkpoint_every_steps: every,
+            ..ReceiverConfig::default()
+        };
+        let autosave = AutoSave::new(&config).expect("it is wanted");
+        assert_eq!((order.steps_per_epoch(0), order.job_step(1, 0)), (4, 8));
+        let (mut taken, mut due) = (0, Vec::new());
+        for epoch in 0..6 {
+            for step in 0..=4 {
+                if autosave.is_due(&order, Position { epoch, step }) {
+                    due.push(taken);
+                }
+                // The end of an epoch is a place without a batch.
+                taken += u64::from(step < 4);
+            }
+        }
+        assert_eq!(due, (1..=8).map(|times| times * u64::from(every)).collect::<Vec<_>>());
+    }
 }

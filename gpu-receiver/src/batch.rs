@@ -13,7 +13,7 @@ use tokio::sync::mpsc::Sender;
 use crate::device::DeviceBatch;
 use crate::error::ReceiverError;
 use crate::held::{HeldContent, HeldWatch};
-use crate::host::Tie;
+use crate::host::Delivery;
 use crate::ledger::{FinishedBatch, Serial};
 use crate::masking::Masking;
 use crate::position::Position;
@@ -35,15 +35,20 @@ pub struct Fp8Meta {
     pub amax: f32,
 }
 
-/// Where a batch lies, and who takes its slot back.
+/// Where a batch lies, and who takes its memory back.
 pub(crate) struct Home {
     pub(crate) memory: Arc<SlotMemory>,
     pub(crate) device: Option<DeviceBatch>,
-    /// Has a place for every slot.
-    pub(crate) release: Sender<SlotId>,
-    /// Kept where the memory is that of this host's service.
-    pub(crate) _tie: Option<Arc<Tie>>,
+    pub(crate) hold: Hold,
     pub(crate) spans: BatchSpans,
+}
+
+/// What keeps a batch's memory from being used again.
+pub(crate) enum Hold {
+    /// A slot of this receiver, which goes back through this. It has a place for every slot.
+    Slot(Sender<SlotId>),
+    /// A slot of this host's service, which it leaves alone as long as this is there.
+    Delivery(#[expect(dead_code, reason = "its end is what counts")] Delivery),
 }
 
 /// What the trace shows of a batch until it is taken.
@@ -406,6 +411,8 @@ impl Drop for Inner {
         }
         // The receiver may be gone already: then the memory goes with this batch.
         // It cannot be full: each slot is in one batch.
-        let _ = self.home.release.try_send(self.slot);
+        if let Hold::Slot(releases) = &self.home.hold {
+            let _ = releases.try_send(self.slot);
+        }
     }
 }

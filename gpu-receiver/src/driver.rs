@@ -15,7 +15,7 @@ mod tests;
 use std::collections::BTreeMap;
 use std::num::NonZero;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use headwater_core::sampler::SamplerError;
@@ -42,6 +42,7 @@ use crate::setup::{hello, ledger_config};
 use crate::slots::SlotPool;
 use crate::stall::Cause;
 use crate::stats::Stats;
+use crate::tries::Tries;
 use host::Host;
 use spans::Spans;
 
@@ -129,8 +130,6 @@ struct DriverState {
     sessions: BTreeMap<PeerId, Session>,
     /// The link of each peer that ever joined, until the link says that it is gone.
     paths: BTreeMap<PeerId, LinkKind>,
-    /// Links that were gone before their peer's welcome was heard.
-    gone_early: Vec<(PeerId, LinkKind)>,
     keepers: BTreeMap<String, AbortHandle>,
     /// By samples and bucket.
     layouts: BTreeMap<(u32, u32), Arc<Layout>>,
@@ -165,7 +164,6 @@ impl DriverState {
         Self {
             sessions: BTreeMap::new(),
             paths: BTreeMap::new(),
-            gone_early: Vec::new(),
             keepers: BTreeMap::new(),
             layouts: BTreeMap::new(),
             fill,
@@ -212,7 +210,7 @@ impl Driver {
             links: parts.links,
             events: parts.events,
             heartbeat: config.heartbeat(),
-            next_peer: AtomicU64::new(1),
+            tries: Tries::default(),
             names: WorkerNames::default(),
             trials: LinkTrials::default(),
             ordered: ordered.subscribe(),

@@ -44,6 +44,7 @@ mod simulation;
 mod slots;
 mod stall;
 mod stats;
+mod tries;
 
 pub use batch::{Batch, Fp8Meta};
 pub use client::who;

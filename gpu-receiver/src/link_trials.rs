@@ -104,6 +104,17 @@ impl LinkTrials {
         state.of_all.values_mut().for_each(|trial| trial.until = None);
     }
 
+    /// The worker at `address` is not one of this receiver's any more.
+    pub(crate) fn forget(&self, address: &str) {
+        self.lock().of_worker.retain(|(worker, _), _| worker != address);
+    }
+
+    /// Workers over whose links sessions were in vain, once for each link.
+    #[cfg(test)]
+    pub(crate) fn in_vain(&self) -> usize {
+        self.lock().of_worker.len()
+    }
+
     fn lock(&self) -> MutexGuard<'_, State> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use headwater_core::sampler::next_epoch;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
@@ -88,6 +89,9 @@ impl Mailbox {
 
     /// Takes what comes next for one who waits since `asked`; `steps` is the number of steps of
     /// the position's epoch.
+    ///
+    /// # Errors
+    /// Trouble, the end of the stream, and the end of the last epoch that has a number.
     pub(crate) fn take(
         &self,
         asked: Instant,
@@ -96,7 +100,7 @@ impl Mailbox {
         let mut state = self.lock();
         let Position { epoch, step } = state.position;
         if step >= steps(epoch) {
-            state.position = Position { epoch: epoch + 1, step: 0 };
+            state.position = Position { epoch: next_epoch(epoch)?, step: 0 };
             return Ok(Found::EpochEnd);
         }
         if let Some(batch) = state.ready.pop_front() {

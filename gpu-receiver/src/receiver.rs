@@ -232,6 +232,13 @@ impl Receiver {
         self.order.job_step(epoch, step)
     }
 
+    /// Number of a batch, counted over epochs without a gap: a short batch that has too few samples for the
+    /// ranks, and is not made, has no number.
+    #[must_use]
+    pub fn batch_number(&self, epoch: u32, step: u64) -> u64 {
+        self.order.batch_number(epoch, step)
+    }
+
     /// The datasets' manifests, in their order.
     #[must_use]
     pub fn manifests(&self) -> &[Arc<Manifest>] {

@@ -53,6 +53,16 @@ impl SampleOrder {
         lock(&self.shape).job_step(epoch, step)
     }
 
+    /// Number of a batch, counted over epochs without a gap.
+    pub(crate) fn batch_number(&self, epoch: u32, step: u64) -> u64 {
+        lock(&self.shape).batch_number(epoch, step)
+    }
+
+    /// Whether the stream has no batch from this place on, because no further epoch has a number.
+    pub(crate) fn is_at_end(&self, at: Position) -> bool {
+        lock(&self.shape).next_batch(at.epoch, at.step).is_err()
+    }
+
     /// Draws the batch of a place; the first of the next epoch where the place is an epoch's end.
     /// CPU work.
     ///
@@ -60,7 +70,7 @@ impl SampleOrder {
     /// There is no such place.
     pub(crate) fn plan(&self, at: Position) -> Result<Plan, SamplerError> {
         let mut sampler = lock(&self.sampler);
-        let at = on_a_step(&sampler, at);
+        let at = on_a_step(&sampler, at)?;
         let BatchPlan { group, samples, .. } = sampler.batch(at.epoch, at.step)?;
         Ok(Plan { at, group, samples })
     }
@@ -84,7 +94,7 @@ impl SampleOrder {
         most: usize,
     ) -> Result<Vec<Vec<u32>>, SamplerError> {
         let mut sampler = lock(&self.sampler);
-        let at = on_a_step(&sampler, at);
+        let at = on_a_step(&sampler, at)?;
         sampler.shards_ahead(at.epoch, at.step, most)
     }
 
@@ -130,12 +140,9 @@ impl SampleOrder {
 }
 
 /// The same place, or the start of the next epoch where it is an epoch's end.
-fn on_a_step(sampler: &Sampler, at: Position) -> Position {
-    let Position { mut epoch, mut step } = at;
-    while step >= sampler.steps_per_epoch(epoch) {
-        (epoch, step) = (epoch + 1, 0);
-    }
-    Position { epoch, step }
+fn on_a_step(sampler: &Sampler, at: Position) -> Result<Position, SamplerError> {
+    let (epoch, step) = sampler.shape().next_batch(at.epoch, at.step)?;
+    Ok(Position { epoch, step })
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

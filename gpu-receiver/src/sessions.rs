@@ -23,6 +23,7 @@ use crate::link_trials::LinkTrials;
 use crate::names::WorkerNames;
 use crate::position::Position;
 use crate::sample_order::SampleOrder;
+use crate::tries::Tries;
 
 /// Time to reach a worker and be welcomed; includes the worker's own look at the storage tier.
 pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -71,7 +72,7 @@ pub(crate) struct SessionShared {
     pub(crate) links: Vec<Arc<dyn ReceiverLink>>,
     pub(crate) events: mpsc::Sender<Event>,
     pub(crate) heartbeat: Duration,
-    pub(crate) next_peer: std::sync::atomic::AtomicU64,
+    pub(crate) tries: Tries,
     pub(crate) names: WorkerNames,
     /// Links that workers are not offered for a while.
     pub(crate) trials: LinkTrials,
@@ -80,20 +81,6 @@ pub(crate) struct SessionShared {
     pub(crate) order: Arc<SampleOrder>,
     /// Set once: the receiver is about to end.
     pub(crate) leaving: watch::Receiver<bool>,
-}
-
-/// Ends a peer's admission when the session ends, also when its task is aborted.
-struct Admitted<'a> {
-    links: &'a [Arc<dyn ReceiverLink>],
-    peer: PeerId,
-}
-
-impl Drop for Admitted<'_> {
-    fn drop(&mut self) {
-        for link in self.links {
-            link.drop_peer(self.peer);
-        }
-    }
 }
 
 /// How a try to keep a session ended.
@@ -114,12 +101,11 @@ pub(crate) async fn keep_session(shared: Arc<SessionShared>, address: String) {
     let mut failures = 0;
     let mut last_reason = String::new();
     loop {
-        let number = shared.next_peer.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-        let peer = PeerId(number);
         let links = shared.trials.offered(&address, &shared.links, Instant::now());
-        let admitted = Admitted { links: &links, peer };
+        let open = shared.tries.begin(&links);
+        let peer = open.peer;
         let end = run_session(&shared, &links, &address, peer).await;
-        drop(admitted);
+        drop(open);
         if *leaving.borrow() {
             return;
         }
@@ -142,7 +128,7 @@ pub(crate) async fn keep_session(shared: Arc<SessionShared>, address: String) {
             return;
         }
         failures = if was_good { 1 } else { failures + 1 };
-        let draw = pause_draw(&shared.hello.receiver, &address, number);
+        let draw = pause_draw(&shared.hello.receiver, &address, peer.0);
         tokio::select! {
             () = tokio::time::sleep(BACKOFF.pause(failures, draw)) => {}
             () = asked_to_leave(&mut leaving) => return,
@@ -365,7 +351,7 @@ mod tests {
             links,
             events,
             heartbeat: Duration::from_secs(1),
-            next_peer: AtomicU64::new(1),
+            tries: Tries::default(),
             names: WorkerNames::default(),
             trials: LinkTrials::default(),
             ordered,

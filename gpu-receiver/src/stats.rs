@@ -183,7 +183,10 @@ impl Stats {
 
     pub(crate) fn on_worker_left(&self, peer: PeerId) {
         let mut inner = self.lock();
-        if let Some(name) = inner.peers.remove(&peer) {
+        if let Some(name) = inner.peers.remove(&peer)
+            // A worker may have come back before its old session is known to be over.
+            && !inner.peers.values().any(|other| *other == name)
+        {
             inner.figures.workers.remove(&name);
         }
         inner.count_workers();
@@ -328,6 +331,18 @@ impl Wait<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_worker_that_comes_back_before_its_old_session_is_over_is_shown() {
+        let stats = Stats::new();
+        let shown = || stats.snapshot().workers.into_keys().collect::<Vec<_>>();
+        stats.on_worker_joined(PeerId(1), "worker", LinkKind::Tcp);
+        stats.on_worker_joined(PeerId(2), "worker", LinkKind::Shm);
+        stats.on_worker_left(PeerId(1));
+        assert_eq!(shown(), ["worker"]);
+        stats.on_worker_left(PeerId(2));
+        assert!(shown().is_empty());
+    }
 
     #[tokio::test(start_paused = true)]
     async fn a_wait_in_short_steps_is_counted_whole() {

@@ -31,17 +31,17 @@ impl FileOutlet {
         Ok(Self { series: series.clone(), resumes })
     }
 
-    /// Whether there is a file for the batch of this job-wide step.
-    pub(super) fn takes(&self, job_step: u64) -> bool {
-        self.series.path(job_step).is_some()
+    /// Whether there is a file for the batch of this number.
+    pub(super) fn takes(&self, number: u64) -> bool {
+        self.series.path(number).is_some()
     }
 
     /// Writes a batch. Returns its bytes in the file, or `None` if the series has ended.
     ///
     /// # Errors
-    /// The file is there already and no stream is resumed; the file system refuses.
-    pub(super) fn send(&self, job_step: u64, chunks: &[Chunk]) -> Result<Option<u64>> {
-        let Some(path) = self.series.path(job_step) else { return Ok(None) };
+    /// The file is there already, and no stream is resumed or its bytes are others; the file system refuses.
+    pub(super) fn send(&self, number: u64, chunks: &[Chunk]) -> Result<Option<u64>> {
+        let Some(path) = self.series.path(number) else { return Ok(None) };
         // Looks at a link itself, not at its target, because the rename would replace the link.
         ensure!(
             self.resumes || fs::symlink_metadata(&path).is_err(),
@@ -49,10 +49,27 @@ impl FileOutlet {
              receiver.resume",
             path.display()
         );
+        if let (true, Ok(there)) = (self.resumes, fs::read(&path)) {
+            return already(&path, &there, chunks).map(Some);
+        }
         let bytes = write_whole(&path, chunks)
             .with_context(|| format!("cannot write {}: has its disk room?", path.display()))?;
         Ok(Some(bytes))
     }
+}
+
+/// Takes a file of before a stop for a batch's own; its bytes. A stream that goes on with another number of ranks
+/// or another batch counts its batches anew, and could come to the files of earlier ones.
+fn already(path: &Path, there: &[u8], chunks: &[Chunk]) -> Result<u64> {
+    let mut own = Vec::with_capacity(there.len());
+    write_framed(chunks, &mut own)?;
+    ensure!(
+        own == there,
+        "{} is there already with another batch: the stream goes on with another number of ranks, batch or length of \
+         epoch; write to other names",
+        path.display()
+    );
+    Ok(own.len() as u64)
 }
 
 /// Temporary name, fsync, rename, fsync of the folder: at any moment the file is there whole or not at all.

@@ -85,11 +85,11 @@ impl Outlet {
         }
     }
 
-    /// Whether the batch of this job-wide step has a place here.
-    pub(super) fn takes(&self, job_step: u64) -> bool {
+    /// Whether the batch of this number has a place here.
+    pub(super) fn takes(&self, number: u64) -> bool {
         match &self.way {
             Way::Socket(_) => true,
-            Way::Files(files) => files.takes(job_step),
+            Way::Files(files) => files.takes(number),
         }
     }
 
@@ -101,13 +101,13 @@ impl Outlet {
     pub(super) fn send(
         &mut self,
         batch: &Batch,
-        job_step: u64,
+        number: u64,
         encoder: &Encoder,
     ) -> Result<Option<u64>> {
         let chunks = encoder.chunks(batch)?;
         match &mut self.way {
             Way::Socket(socket) => socket.send(chunks),
-            Way::Files(files) => files.send(job_step, &chunks),
+            Way::Files(files) => files.send(number, &chunks),
         }
     }
 }

@@ -33,7 +33,7 @@ pub(crate) struct Publisher {
 pub(crate) fn describe() {
     metrics::describe_counter!(BATCHES, "Batches put into clients' queues, by address");
     metrics::describe_counter!(BYTES, Unit::Bytes, "Bytes of those batches, by address");
-    metrics::describe_gauge!(STEP, "Job-wide step of the next batch, by address");
+    metrics::describe_gauge!(STEP, "Number of the next batch, counted over epochs, by address");
     metrics::describe_gauge!(CLIENTS, "Open connections, by address");
     metrics::describe_counter!(DISCONNECTS, "Connections that ended, by address");
     let help = "Times that a subscriber's queue was full, by address: it loses this batch at least";
@@ -99,9 +99,9 @@ impl Publisher {
         Ok(())
     }
 
-    /// Whether any address has a place for the batch of this job-wide step.
-    pub(crate) fn takes(&self, job_step: u64) -> bool {
-        self.outlets.iter().any(|outlet| outlet.takes(job_step))
+    /// Whether any address has a place for the batch of this number.
+    pub(crate) fn takes(&self, number: u64) -> bool {
+        self.outlets.iter().any(|outlet| outlet.takes(number))
     }
 
     /// Hands a batch to every address, as soon as the address has room. Blocks while a `push`
@@ -113,18 +113,18 @@ impl Publisher {
     pub(crate) fn publish(
         &mut self,
         batch: &Batch,
-        job_step: u64,
+        number: u64,
         shutdown: &Shutdown,
     ) -> Result<()> {
         let started = Instant::now();
         let places = self.outlets.iter().enumerate();
         let mut waiting: Vec<usize> =
-            places.filter(|(_, outlet)| outlet.takes(job_step)).map(|(place, _)| place).collect();
+            places.filter(|(_, outlet)| outlet.takes(number)).map(|(place, _)| place).collect();
         let mut patience = None;
         let mut reminder = Reminder::default();
         loop {
             self.notice()?;
-            waiting = self.offer(waiting, batch, job_step)?;
+            waiting = self.offer(waiting, batch, number)?;
             if waiting.is_empty() {
                 histogram!(BLOCKED).record(started.elapsed().as_secs_f64());
                 return Ok(());
@@ -149,12 +149,12 @@ impl Publisher {
     }
 
     /// Offers a batch to outlets. Returns those without room for it.
-    fn offer(&mut self, places: Vec<usize>, batch: &Batch, job_step: u64) -> Result<Vec<usize>> {
+    fn offer(&mut self, places: Vec<usize>, batch: &Batch, number: u64) -> Result<Vec<usize>> {
         let mut full = Vec::new();
         for place in places {
             let outlet = &mut self.outlets[place];
             let sent = match outlet.has_room()? {
-                true => outlet.send(batch, job_step, &self.encoder)?,
+                true => outlet.send(batch, number, &self.encoder)?,
                 false => None,
             };
             let Some(bytes) = sent else {
@@ -163,7 +163,7 @@ impl Publisher {
             };
             counter!(BATCHES, "address" => outlet.name.clone()).increment(1);
             counter!(BYTES, "address" => outlet.name.clone()).increment(bytes);
-            gauge!(STEP, "address" => outlet.name.clone()).set((job_step + 1) as f64);
+            gauge!(STEP, "address" => outlet.name.clone()).set((number + 1) as f64);
         }
         Ok(full)
     }

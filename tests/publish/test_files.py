@@ -56,6 +56,33 @@ def test_files_of_another_stream_are_not_replaced_and_the_own_ones_are_written_a
     assert not list(tmp_path.glob(".*"))
 
 
+def test_files_are_numbered_without_a_gap_where_a_short_batch_is_left_out(tiers, tmp_path):
+    # 41 samples are a batch of five ranks with eight each, and one sample that is too few for them.
+    ranks = [*SMALL, "--rank", "0", "--world-size", "5", "--set", "receiver.epoch_end=short_last", "--epochs", "3"]
+    reference = tiers.reference(*ranks)
+    assert len(reference) == 3
+    publisher = tiers.publish("--to", f"file:{tmp_path}/b-{{000..}}.ten", *ranks)
+    assert publisher.end() == 0, publisher.log.read_text()
+    # A reader takes one number after another, until there is no file.
+    read = list(Connection(f"file:{tmp_path}/b-{{000..}}.ten"))
+    assert len(read) == len(list(tmp_path.iterdir())) == 3
+    for batch, line in zip(read, reference, strict=True):
+        assert digests(batch, line["keys"]) == line["digests"]
+
+
+def test_a_stream_that_goes_on_replaces_no_file_of_another_batch(tiers, tmp_path):
+    to, state = ["--to", f"file:{tmp_path}/{{0..}}.ten", *SMALL], ["--set", f"receiver.checkpoint_dir={tmp_path}/state"]
+    state += ["--set", "receiver.checkpoint_every_steps=2", "--set", "receiver.checkpoint_keep=100"]
+    first = tiers.publish(*to, *state)
+    assert first.end() == 0, first.log.read_text()
+    for checkpoint in (tmp_path / "state").iterdir():
+        checkpoint.name == "dl_state_000000002.json" or checkpoint.unlink()
+    (tmp_path / "3.ten").write_bytes((tmp_path / "0.ten").read_bytes())
+    refused = f"{tmp_path}/3.ten is there already with another batch: the stream goes on with another number of ranks"
+    assert refused in said(tiers.publish(*to, *state, "--set", "receiver.resume=true"))
+    assert (tmp_path / "3.ten").read_bytes() == (tmp_path / "0.ten").read_bytes()
+
+
 def test_a_series_ends_where_its_numbers_do(tiers, tmp_path):
     publisher = tiers.publish("--to", f"file:{tmp_path}/{{0..1}}.ten", "--epochs", "0", *SMALL)
     assert publisher.end() == 0, publisher.log.read_text()

@@ -39,7 +39,7 @@ impl Driver {
     fn order_next(&mut self, serial: Serial, plan: Plan) -> Result<Option<Plan>, ReceiverError> {
         let at = plan.at;
         let far = at.epoch > self.mailbox.position().epoch.saturating_add(self.epochs_ahead);
-        if far || self.is_over(at.epoch) {
+        if far || self.is_over(at) {
             return Ok(Some(plan));
         }
         // Not before the trainer has taken what the scales follow from.
@@ -82,7 +82,7 @@ impl Driver {
     fn draw(&mut self) {
         let state = &self.state;
         let busy = state.reordering || state.drawing.is_some() || state.drawn.is_some();
-        if busy || self.is_over(self.state.fill.epoch) {
+        if busy || self.is_over(self.state.fill) {
             return;
         }
         let state = &mut self.state;
@@ -112,8 +112,8 @@ impl Driver {
         self.state.drawn = None;
     }
 
-    fn is_over(&self, epoch: u32) -> bool {
-        self.epochs > 0 && epoch >= self.epochs
+    fn is_over(&self, at: Position) -> bool {
+        self.epochs > 0 && at.epoch >= self.epochs || self.order.is_at_end(at)
     }
 
     pub(super) fn layout(&mut self, samples: u32, bucket: u32) -> Arc<Layout> {

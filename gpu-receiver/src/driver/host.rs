@@ -1,19 +1,17 @@
 //! Batches of this host's service: asked for one after another, until it has not what is wanted.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
 
 use headwater_core::part::PartScope;
 use headwater_trace::{Span, Tier};
-use headwater_transport::SlotId;
 use tokio::sync::mpsc;
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::time::Instant;
 
 use super::Driver;
-use crate::batch::{Batch, BatchSpans, Home};
+use crate::batch::{Batch, BatchSpans, Hold, Home};
 use crate::error::ReceiverError;
-use crate::host::{HostAsk, HostBatch, HostEvent, Tie};
+use crate::host::{HostAsk, HostBatch, HostEvent};
 use crate::ledger::{BatchOrder, FinishedBatch, Serial};
 use crate::position::Position;
 use crate::sample_order::Plan;
@@ -28,9 +26,6 @@ pub(crate) const ASKS_AHEAD: usize = 2;
 pub(crate) struct HostLink {
     /// As many as are open at most.
     pub(crate) asks: mpsc::Sender<HostAsk>,
-    /// One place for each slot.
-    pub(crate) releases: mpsc::Sender<SlotId>,
-    pub(crate) tie: Arc<Tie>,
     /// Makes slots for batches of one's own, once.
     pub(crate) make_room: MakeRoom,
 }
@@ -41,8 +36,6 @@ type MakeRoom = Box<dyn FnOnce(&mut SlotPool) -> Result<(), ReceiverError> + Sen
 /// The service, as the driver sees it.
 pub(super) struct Host {
     asks: mpsc::Sender<HostAsk>,
-    releases: mpsc::Sender<SlotId>,
-    tie: Arc<Tie>,
     scope: PartScope,
     /// Not answered yet, in order.
     open: VecDeque<Asked>,
@@ -71,11 +64,9 @@ struct Asked {
 
 impl Host {
     pub(super) fn new(link: HostLink, scope: PartScope) -> Self {
-        let HostLink { asks, releases, tie, make_room } = link;
+        let HostLink { asks, make_room } = link;
         Self {
             asks,
-            releases,
-            tie,
             scope,
             open: VecDeque::new(),
             next_ask: 0,
@@ -163,19 +154,15 @@ impl Driver {
     }
 
     fn on_host_batch(&mut self, ask: u64, batch: HostBatch) -> Result<(), ReceiverError> {
-        let HostBatch { slot, memory, provenance, fp8_amaxes } = batch;
+        let HostBatch { slot, memory, provenance, fp8_amaxes, delivery } = batch;
         let next = self.is_next(ask);
         let Some(host) = &mut self.host else { return Ok(()) };
-        let Some(asked) = (if next { host.open.pop_front() } else { None }) else {
-            let _ = host.releases.try_send(slot);
-            return Ok(());
-        };
+        let Some(asked) = (if next { host.open.pop_front() } else { None }) else { return Ok(()) };
         let Asked { serial, plan, fp8_scales, span, .. } = asked;
         let home = Home {
             memory,
             device: None,
-            release: host.releases.clone(),
-            _tie: Some(Arc::clone(&host.tie)),
+            hold: Hold::Delivery(delivery),
             spans: BatchSpans::new(span, Vec::new()),
         };
         let Plan { at: Position { epoch, step }, group, samples } = plan;

@@ -8,7 +8,7 @@ use headwater_transport::{LinkKind, PartPlace};
 use tokio::time::Instant;
 
 use super::{Driver, Outcome};
-use crate::batch::{Batch, Home};
+use crate::batch::{Batch, Hold, Home};
 use crate::error::ReceiverError;
 use crate::ledger::{FinishedBatch, Landing};
 use crate::stall::History;
@@ -64,7 +64,7 @@ impl Driver {
         let (serial, epoch, step) =
             (finished.order.serial, finished.order.epoch, finished.order.step);
         let spans = self.spans.on_finished(serial, epoch, step);
-        let home = Home { memory, device, release: self.releases.clone(), _tie: None, spans };
+        let home = Home { memory, device, hold: Hold::Slot(self.releases.clone()), spans };
         self.mailbox.put(Batch::new(finished, home, self.masking.clone(), history));
         Ok(())
     }

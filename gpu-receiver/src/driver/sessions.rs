@@ -14,16 +14,18 @@ impl Driver {
     pub(super) fn on_session(&mut self, peer: PeerId, event: SessionEvent) {
         match event {
             SessionEvent::Joined { address, welcome, link, outbox, leased, held } => {
+                let kind = link.kind();
+                // It has ended meanwhile: no link will say once more that it is gone for this peer.
+                let Some(is_gone) = self.sessions_shared.tries.is_gone(peer, kind) else { return };
                 tracing::info!(
                     worker = welcome.worker,
                     address,
-                    link = %link.kind(),
+                    link = %kind,
                     backend = welcome.backend,
                     credits = welcome.credits,
                     "worker joined"
                 );
-                self.stats.on_worker_joined(peer, &welcome.worker, link.kind());
-                let kind = link.kind();
+                self.stats.on_worker_joined(peer, &welcome.worker, kind);
                 self.state.paths.insert(peer, kind);
                 self.state.alone_since = None;
                 self.state.refusals.remove(&address);
@@ -34,14 +36,12 @@ impl Driver {
                 if welcome.shares {
                     self.ledger.on_worker_shares(peer);
                 }
-                if self.state.gone_early.contains(&(peer, kind)) {
+                if is_gone {
                     self.on_path_gone(peer, kind, "it was gone before it was used");
                 }
-                self.state.gone_early.retain(|(early, _)| *early != peer);
             }
             SessionEvent::Ended { address, reason, hopeless } => {
                 self.end_session(peer);
-                self.state.gone_early.retain(|(early, _)| *early != peer);
                 if hopeless {
                     tracing::error!(worker = address, reason, "worker cannot serve this receiver");
                 }
@@ -71,10 +71,7 @@ impl Driver {
         match self.state.paths.get(&peer) {
             Some(&taken) if taken == kind => {}
             Some(_) => return,
-            None => {
-                self.state.gone_early.push((peer, kind));
-                return;
-            }
+            None => return self.sessions_shared.tries.on_gone(peer, kind),
         }
         self.state.paths.remove(&peer);
         if self.state.sessions.contains_key(&peer) {
@@ -89,6 +86,7 @@ impl Driver {
         let stale: Vec<String> = self.state.keepers.keys().filter(|a| gone(a)).cloned().collect();
         for address in stale {
             self.state.refusals.remove(&address);
+            self.sessions_shared.trials.forget(&address);
             if let Some(keeper) = self.state.keepers.remove(&address) {
                 keeper.abort();
             }

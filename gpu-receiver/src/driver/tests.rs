@@ -4,14 +4,16 @@ use std::sync::mpsc as std_mpsc;
 
 use headwater_core::sampler::{Sampler, SamplerConfig};
 use headwater_core::{Digest, Dtype, ShardEntry};
-use headwater_proto::augment::SessionHello;
+use headwater_proto::WIRE_VERSION;
+use headwater_proto::augment::{SessionHello, SessionWelcome};
 use tokio::time::timeout;
 
 use super::*;
 use crate::config::GpuDirect;
-use crate::events::{DriverHandle, ways};
+use crate::events::{DriverHandle, SessionEvent, ways};
 use crate::mailbox::Found;
 use crate::sessions::{DialError, Opened};
+use crate::simulation::idle_link;
 use crate::slots::SlotMaker;
 
 /// Far beyond what a loaded machine needs.
@@ -192,4 +194,85 @@ async fn a_receiver_without_workers_says_whom_it_waits_for_and_what_keeps_each()
     let said = wait().await;
     assert!(said.contains("silent-07:1: no answer yet; and 12 more;"), "{said}");
     assert!(!said.contains("closed:1"), "{said}");
+}
+
+/// The driver hears of both ends of each link: that of the try that is over, and that of one under way.
+#[tokio::test]
+async fn nothing_is_kept_of_a_hundred_thousand_failed_sessions() {
+    let (mut driver, _handle, _inbox) = make(&ReceiverConfig::default());
+    let shared = Arc::clone(&driver.sessions_shared);
+    for _ in 0..100_000 {
+        let open = shared.tries.begin(&[]);
+        let peer = open.peer;
+        driver.on_path_gone(peer, LinkKind::Shm, "closed");
+        assert_eq!(shared.tries.open(), 1);
+        drop(open);
+        let (address, reason) = ("dead:1".to_owned(), "connection refused".to_owned());
+        driver.on_session(peer, SessionEvent::Ended { address, reason, hopeless: false });
+        driver.on_path_gone(peer, LinkKind::Tcp, "dropped");
+    }
+    assert_eq!(shared.tries.open(), 0);
+    assert!(driver.state.paths.is_empty() && driver.state.refusals.is_empty());
+}
+
+/// What a session that came about tells the driver.
+fn joined() -> (SessionEvent, oneshot::Receiver<()>) {
+    let (held, given_up) = oneshot::channel();
+    let welcome = SessionWelcome {
+        wire_version: WIRE_VERSION,
+        worker: "worker".into(),
+        link: "shm".into(),
+        refused_links: Vec::new(),
+        credits: 1,
+        backend: "none".into(),
+        shares: false,
+    };
+    let (address, link, outbox) = ("a:1".into(), idle_link(LinkKind::Shm), mpsc::channel(1).0);
+    let leased = Arc::default();
+    (SessionEvent::Joined { address, welcome, link, outbox, leased, held }, given_up)
+}
+
+#[tokio::test]
+async fn a_session_whose_link_is_gone_before_its_welcome_is_heard_is_given_up() {
+    let (mut driver, _handle, _inbox) = make(&ReceiverConfig::default());
+    let shared = Arc::clone(&driver.sessions_shared);
+    for (gone, stays) in [(LinkKind::Tcp, true), (LinkKind::Shm, false)] {
+        let open = shared.tries.begin(&[]);
+        driver.on_path_gone(open.peer, gone, "closed");
+        let (event, mut given_up) = joined();
+        driver.on_session(open.peer, event);
+        assert_eq!(driver.state.sessions.contains_key(&open.peer), stays, "{gone} is gone");
+        let is_given_up = given_up.try_recv() == Err(oneshot::error::TryRecvError::Closed);
+        assert_eq!(is_given_up, !stays);
+    }
+}
+
+/// Nobody would say that its link is gone: its slots would be kept for good.
+#[tokio::test]
+async fn a_session_that_is_over_before_its_welcome_is_heard_does_not_join() {
+    let (mut driver, _handle, _inbox) = make(&ReceiverConfig::default());
+    let shared = Arc::clone(&driver.sessions_shared);
+    let open = shared.tries.begin(&[]);
+    let peer = open.peer;
+    drop(open);
+    driver.on_path_gone(peer, LinkKind::Shm, "dropped");
+    driver.on_session(peer, joined().0);
+    assert!(driver.state.sessions.is_empty() && driver.state.paths.is_empty());
+    assert_eq!(driver.ledger.workers().count(), 0);
+}
+
+#[tokio::test]
+async fn what_is_known_of_a_worker_goes_with_its_address() {
+    let (mut driver, _handle, _inbox) = make(&ReceiverConfig::default());
+    let shared = Arc::clone(&driver.sessions_shared);
+    for number in 0..1000 {
+        let address = format!("silent-{number}:1");
+        driver.set_workers(vec![address.clone()]);
+        shared.trials.on_end(&address, LinkKind::Rdma, false, Instant::now());
+        let reason = String::new();
+        driver.on_session(PeerId(0), SessionEvent::Ended { address, reason, hopeless: false });
+    }
+    let state = &driver.state;
+    let kept = [state.keepers.len(), state.refusals.len(), shared.trials.in_vain()];
+    assert_eq!(kept, [1; 3]);
 }

@@ -12,6 +12,7 @@ use headwater_transport::{SlotId, SlotMemory};
 use tokio::sync::mpsc;
 
 use super::frames::{self, Inbox};
+use super::held::HELD_MAX;
 use super::words::{Answer, Ask};
 use crate::events::Event;
 use crate::position::Position;
@@ -35,6 +36,18 @@ pub(crate) struct HostBatch {
     pub(crate) memory: Arc<SlotMemory>,
     pub(crate) provenance: Vec<Provenance>,
     pub(crate) fp8_amaxes: Vec<f32>,
+    pub(crate) delivery: Delivery,
+}
+
+/// An answer of the service that is in this trial's hands. The service holds its batch until this is dropped,
+/// whatever becomes of other answers with the same batch.
+#[derive(Debug)]
+pub(crate) struct Delivery {
+    /// Number of the question.
+    ask: u64,
+    /// Has a place for every answer that a trial may hold.
+    releases: mpsc::Sender<u64>,
+    tie: Arc<Tie>,
 }
 
 /// What is heard of the service.
@@ -77,16 +90,27 @@ impl Drop for Tie {
     }
 }
 
+// === impl Delivery ===
+
+impl Drop for Delivery {
+    fn drop(&mut self) {
+        // A forked child has a copy of the channel, and the parent still has the batch.
+        if std::process::id() == self.tie.made_in {
+            // Where nobody listens, the service takes all batches back with the connection.
+            let _ = self.releases.try_send(self.ask);
+        }
+    }
+}
+
 /// Talks to the service until it is gone or nobody listens any more.
 pub(crate) async fn follow(
     connection: OwnedFd,
-    _tie: Arc<Tie>,
+    tie: Arc<Tie>,
     asks: mpsc::Receiver<HostAsk>,
-    releases: mpsc::Receiver<SlotId>,
     events: mpsc::Sender<Event>,
 ) {
     let followed = match PacketSocket::from_fd(connection) {
-        Ok(socket) => talk(&socket, asks, releases, &events).await,
+        Ok(socket) => Talk::new(tie).talk(&socket, asks, &events).await,
         Err(error) => Err(error),
     };
     let reason = match followed {
@@ -96,55 +120,73 @@ pub(crate) async fn follow(
     let _ = events.send(Event::Host(HostEvent::Lost(reason))).await;
 }
 
-async fn talk(
-    socket: &PacketSocket,
-    mut asks: mpsc::Receiver<HostAsk>,
-    mut releases: mpsc::Receiver<SlotId>,
-    events: &mpsc::Sender<Event>,
-) -> io::Result<()> {
-    let mut inbox = Inbox::default();
-    let mut slots: BTreeMap<u32, Arc<SlotMemory>> = BTreeMap::new();
-    loop {
-        tokio::select! {
-            Some(HostAsk { ask, course, at, key }) = asks.recv() => {
-                let want = Ask::Want { ask, course, epoch: at.epoch, step: at.step, key };
-                frames::send(socket, &want, None).await?;
-            }
-            Some(SlotId(slot)) = releases.recv() => {
-                frames::send(socket, &Ask::Release { slot }, None).await?;
-            }
-            heard = inbox.receive::<Answer>(socket) => {
-                let Some((answer, fd)) = heard? else { return Ok(()) };
-                let Some(event) = understood(answer, fd, &mut slots)? else { continue };
-                if events.send(Event::Host(event)).await.is_err() {
-                    return Ok(());
+/// What the trial's end remembers of the conversation.
+struct Talk {
+    tie: Arc<Tie>,
+    slots: BTreeMap<u32, Arc<SlotMemory>>,
+    /// For deliveries, which say through it that they are over.
+    releases: mpsc::Sender<u64>,
+    released: mpsc::Receiver<u64>,
+}
+
+// === impl Talk ===
+
+impl Talk {
+    fn new(tie: Arc<Tie>) -> Self {
+        let (releases, released) = mpsc::channel(HELD_MAX);
+        Self { tie, slots: BTreeMap::new(), releases, released }
+    }
+
+    async fn talk(
+        mut self,
+        socket: &PacketSocket,
+        mut asks: mpsc::Receiver<HostAsk>,
+        events: &mpsc::Sender<Event>,
+    ) -> io::Result<()> {
+        let mut inbox = Inbox::default();
+        loop {
+            tokio::select! {
+                Some(HostAsk { ask, course, at, key }) = asks.recv() => {
+                    let want = Ask::Want { ask, course, epoch: at.epoch, step: at.step, key };
+                    frames::send(socket, &want, None).await?;
+                }
+                Some(ask) = self.released.recv() => {
+                    frames::send(socket, &Ask::Release { ask }, None).await?;
+                }
+                heard = inbox.receive::<Answer>(socket) => {
+                    let Some((answer, fd)) = heard? else { return Ok(()) };
+                    let Some(event) = self.understand(answer, fd)? else { continue };
+                    if events.send(Event::Host(event)).await.is_err() {
+                        return Ok(());
+                    }
                 }
             }
         }
     }
-}
 
-fn understood(
-    answer: Answer,
-    fd: Option<OwnedFd>,
-    slots: &mut BTreeMap<u32, Arc<SlotMemory>>,
-) -> io::Result<Option<HostEvent>> {
-    let wrong = |text: &str| Err(io::Error::new(io::ErrorKind::InvalidData, text));
-    match answer {
-        Answer::Slot { slot, len_bytes } => {
-            let Some(file) = fd else { return wrong("a slot without its memory") };
-            slots.insert(slot, Arc::new(SlotMemory::of_another(file, len_bytes)?));
-            Ok(None)
+    fn understand(&mut self, answer: Answer, fd: Option<OwnedFd>) -> io::Result<Option<HostEvent>> {
+        let wrong = |text: &str| Err(io::Error::new(io::ErrorKind::InvalidData, text));
+        match answer {
+            Answer::Slot { slot, len_bytes } => {
+                let Some(file) = fd else { return wrong("a slot without its memory") };
+                self.slots.insert(slot, Arc::new(SlotMemory::of_another(file, len_bytes)?));
+                Ok(None)
+            }
+            Answer::Batch { ask, slot, samples, fp8_amaxes } => {
+                let Some(memory) = self.slots.get(&slot) else {
+                    return wrong("a batch in no slot");
+                };
+                let memory = Arc::clone(memory);
+                let provenance = samples.into_iter().map(Provenance::from).collect();
+                let fp8_amaxes = fp8_amaxes.into_iter().map(f32::from_bits).collect();
+                let (releases, tie) = (self.releases.clone(), Arc::clone(&self.tie));
+                let delivery = Delivery { ask, releases, tie };
+                let slot = SlotId(slot);
+                let batch = HostBatch { slot, memory, provenance, fp8_amaxes, delivery };
+                Ok(Some(HostEvent::Batch(ask, batch)))
+            }
+            Answer::Alive => Ok(Some(HostEvent::Alive)),
+            Answer::Gone { ask, reason } => Ok(Some(HostEvent::Gone(ask, reason))),
         }
-        Answer::Batch { ask, slot, samples, fp8_amaxes } => {
-            let Some(memory) = slots.get(&slot) else { return wrong("a batch in no slot") };
-            let memory = Arc::clone(memory);
-            let provenance = samples.into_iter().map(Provenance::from).collect();
-            let fp8_amaxes = fp8_amaxes.into_iter().map(f32::from_bits).collect();
-            let batch = HostBatch { slot: SlotId(slot), memory, provenance, fp8_amaxes };
-            Ok(Some(HostEvent::Batch(ask, batch)))
-        }
-        Answer::Alive => Ok(Some(HostEvent::Alive)),
-        Answer::Gone { ask, reason } => Ok(Some(HostEvent::Gone(ask, reason))),
     }
 }

@@ -11,11 +11,12 @@
 
 mod client;
 mod frames;
+mod held;
 mod service;
 mod stock;
 #[cfg(test)]
 mod tests;
 mod words;
 
-pub(crate) use client::{HostAsk, HostBatch, HostEvent, Tie, follow};
+pub(crate) use client::{Delivery, HostAsk, HostBatch, HostEvent, Tie, follow};
 pub use service::HostService;

@@ -1,6 +1,5 @@
 //! The service of a host: a receiver, and the trials that are given its batches.
 
-use std::collections::BTreeMap;
 use std::future::Future;
 use std::io;
 use std::os::fd::AsFd;
@@ -15,10 +14,11 @@ use headwater_transport::packets::PacketSocket;
 use tokio::sync::Notify;
 
 use super::frames::{self, Inbox};
+use super::held::{HELD_MAX, Held};
 use super::stock::{ClientId, Demand, Reply, Stock, Want};
 use super::words::{Answer, Ask, Sample};
 use crate::batch::Batch;
-use crate::config::{DatasetUse, ReceiverConfig, Resume};
+use crate::config::{DatasetUse, ReceiverConfig};
 use crate::error::ReceiverError;
 use crate::position::Position;
 use crate::receiver::Receiver;
@@ -53,8 +53,7 @@ struct Shared {
 struct Client<'a> {
     shared: &'a Shared,
     id: ClientId,
-    /// The batches that it has, by their slots.
-    held: BTreeMap<u32, Batch>,
+    held: Held<Batch>,
     /// Slots whose memory it has, in order.
     known: Vec<u32>,
 }
@@ -62,8 +61,31 @@ struct Client<'a> {
 // === impl HostService ===
 
 impl HostService {
-    /// Opens a receiver as a trial of this configuration would have one, without its place, checkpoints
-    /// and masks, and makes batches when they are asked for.
+    /// What the service follows of a trial's configuration: equal for trials that can share it. What a trial has
+    /// or draws by itself has its default, and so has what only a GPU needs.
+    #[must_use]
+    pub fn config(of_trial: &ReceiverConfig) -> ReceiverConfig {
+        let default = ReceiverConfig::default();
+        ReceiverConfig {
+            job: default.job,
+            checkpoint_dir: default.checkpoint_dir,
+            checkpoint_every_steps: default.checkpoint_every_steps,
+            checkpoint_keep: default.checkpoint_keep,
+            resume: default.resume,
+            resume_allow: default.resume_allow,
+            epochs: default.epochs,
+            slots_max: default.slots_max,
+            masks: default.masks,
+            patches: default.patches,
+            mixing: default.mixing,
+            gpudirect: default.gpudirect,
+            cuda_cache_dir: default.cuda_cache_dir,
+            ..of_trial.clone()
+        }
+    }
+
+    /// Opens a receiver as a trial of this configuration would have one, without what is the trial's own, and
+    /// makes batches when they are asked for.
     ///
     /// Blocks until the storage tier has answered; not to be called on an async thread.
     ///
@@ -74,7 +96,12 @@ impl HostService {
         recipe: Recipe,
         datasets: &[DatasetUse],
     ) -> Result<Self, ReceiverError> {
-        let receiver = Receiver::open(own(config), recipe, datasets)?;
+        let own = ReceiverConfig {
+            // Those that are kept, and as many that trials hold which are late.
+            slots_max: config.window_batches + 2 * config.host_batches + 4,
+            ..Self::config(config)
+        };
+        let receiver = Receiver::open(own, recipe, datasets)?;
         let keep = config.host_batches as usize;
         let scope = hello(receiver.config(), receiver.recipe(), receiver.manifests()).part_scope();
         let shared = Arc::new(Shared {
@@ -108,8 +135,7 @@ impl HostService {
     ) -> io::Result<()> {
         let id = ClientId(self.shared.next_client.fetch_add(1, Ordering::Relaxed));
         self.shared.stock().enter(id);
-        let mut client =
-            Client { shared: &self.shared, id, held: BTreeMap::new(), known: Vec::new() };
+        let mut client = Client { shared: &self.shared, id, held: Held::new(), known: Vec::new() };
         tokio::select! {
             ended = client.attended(&socket) => ended,
             () = gone => Ok(()),
@@ -125,20 +151,6 @@ impl Drop for HostService {
             let _ = making.join();
         }
     }
-}
-
-/// What the service's own receiver is told: what trials have of their own counts nothing there.
-fn own(config: &ReceiverConfig) -> ReceiverConfig {
-    let mut own = config.clone();
-    own.checkpoint_dir = std::path::PathBuf::new();
-    own.resume = Resume::No;
-    own.epochs = 0;
-    own.masks = None;
-    own.patches = None;
-    own.mixing = None;
-    // Those that are kept, and as many that trials hold which are late.
-    own.slots_max = config.window_batches + 2 * config.host_batches + 4;
-    own
 }
 
 // === impl Shared ===
@@ -186,7 +198,8 @@ impl Shared {
         if let Some(Some(batch)) = self.receiver.next_within(LOOK)? {
             let (epoch, bucket) = (batch.epoch(), batch.bucket());
             let key = self.scope.key(epoch, bucket, batch.samples(), batch.fp8_scales());
-            self.stock().put(key, batch);
+            let number = self.receiver.batch_number(epoch, batch.step());
+            self.stock().put(number, key, batch);
         }
         Ok(())
     }
@@ -245,7 +258,7 @@ impl Client<'_> {
         match ask {
             Ask::Want { ask, course, epoch, step, key } => {
                 let at = Position { epoch, step };
-                let number = self.shared.receiver.job_step(epoch, step);
+                let number = self.shared.receiver.batch_number(epoch, step);
                 let mut stock = self.shared.stock();
                 stock.want(self.id, Want { ask, course, number, at, key });
                 if stock.open_wants(self.id) > ASKS_MAX {
@@ -255,7 +268,7 @@ impl Client<'_> {
                 drop(stock);
                 self.shared.wanted.notify_all();
             }
-            Ask::Release { slot } => drop(self.held.remove(&slot)),
+            Ask::Release { ask } => self.held.release(ask)?,
         }
         Ok(())
     }
@@ -265,11 +278,15 @@ impl Client<'_> {
             Reply::Gone { ask, reason } => {
                 return frames::send(socket, &Answer::Gone { ask, reason }, None).await;
             }
+            Reply::Batch { ask, .. } if self.held.is_full() => {
+                let reason = format!("it holds {HELD_MAX} batches: release some");
+                return frames::send(socket, &Answer::Gone { ask, reason }, None).await;
+            }
             Reply::Batch { ask, batch } => (ask, batch),
         };
         let slot = batch.slot().0;
         // Before it is sent: from then on the trial may read it.
-        self.held.insert(slot, batch.clone());
+        self.held.hold(ask, batch.clone())?;
         if !self.known.contains(&slot) {
             self.known.push(slot);
             let Some(file) = batch.memory().file_to_read()? else {

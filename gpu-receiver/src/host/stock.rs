@@ -18,7 +18,7 @@ pub(super) struct Want {
     pub(super) ask: u64,
     /// Grows when the trial goes elsewhere: what it asked for before is void.
     pub(super) course: u64,
-    /// Its number in the job, counted over epochs.
+    /// Its number, counted over epochs without a gap.
     pub(super) number: u64,
     /// Its place.
     pub(super) at: Position,
@@ -54,7 +54,8 @@ pub(super) enum Demand {
 /// Batches one after another, as many as are kept, and those who want them.
 #[derive(Debug)]
 pub(super) struct Stock<B> {
-    kept: VecDeque<(PartKey, B)>,
+    /// By their numbers.
+    kept: BTreeMap<u64, (PartKey, B)>,
     /// Number of the batch that is made next; those that are kept are the ones before it.
     next: u64,
     /// Batches that are kept; a trial that asks for an older one is too late.
@@ -83,7 +84,7 @@ impl<B: Clone> Stock<B> {
     /// `keep`: batches that are kept, at least 1. `reach`: how many batches ahead of what is made a trial
     /// may ask. `lead`: how far it may be ahead of the slowest one; 0: as far as it likes.
     pub(super) fn new(keep: usize, reach: u64, lead: u64) -> Self {
-        let (kept, clients) = (VecDeque::new(), BTreeMap::new());
+        let (kept, clients) = (BTreeMap::new(), BTreeMap::new());
         Self { kept, next: 0, keep: keep.max(1), reach, lead, clients, failed: None }
     }
 
@@ -108,12 +109,12 @@ impl<B: Clone> Stock<B> {
         self.clients.get(&client).map_or(0, |client| client.wants.len())
     }
 
-    /// Takes the batch that was made next.
-    pub(super) fn put(&mut self, key: PartKey, batch: B) {
-        self.kept.push_back((key, batch));
-        self.next += 1;
+    /// Takes the batch of a number, which was made next.
+    pub(super) fn put(&mut self, number: u64, key: PartKey, batch: B) {
+        self.kept.insert(number, (key, batch));
+        self.next = number + 1;
         while self.kept.len() > self.keep {
-            self.kept.pop_front();
+            self.kept.pop_first();
         }
     }
 
@@ -125,9 +126,9 @@ impl<B: Clone> Stock<B> {
 
     /// What is wanted cannot be made: whoever waits for it goes on alone.
     pub(super) fn fail(&mut self, reason: &str) {
-        let first = self.next - self.kept.len() as u64;
+        let kept = &self.kept;
         for client in self.clients.values_mut() {
-            if client.wants.front().is_some_and(|want| !(first..self.next).contains(&want.number)) {
+            if client.wants.front().is_some_and(|want| !kept.contains_key(&want.number)) {
                 client.refused = Some(reason.to_owned());
             }
         }
@@ -164,13 +165,11 @@ impl<B: Clone> Stock<B> {
     }
 
     fn look_for(&self, id: ClientId, want: &Want) -> Found<B> {
-        let first = self.next - self.kept.len() as u64;
         let refused = self.clients.get(&id).and_then(|client| client.refused.as_ref());
         if let Some(reason) = self.failed.as_ref().or(refused) {
             return Found::Never(reason.clone());
         }
-        if (first..self.next).contains(&want.number) {
-            let (key, batch) = &self.kept[(want.number - first) as usize];
+        if let Some((key, batch)) = self.kept.get(&want.number) {
             return match *key == want.key {
                 true => Found::Batch(batch.clone()),
                 false => Found::Never("its samples differ from those of the others".into()),
@@ -196,7 +195,7 @@ impl<B: Clone> Stock<B> {
 
     /// Whether no other trial follows what is made here.
     fn is_alone(&self, id: ClientId) -> bool {
-        let first = self.next - self.kept.len() as u64;
+        let first = self.kept.keys().next().copied().unwrap_or(self.next);
         let follows = |client: &Client| {
             let place = client.place();
             place.is_some_and(|place| (first..self.next + self.reach).contains(&place))
@@ -206,7 +205,6 @@ impl<B: Clone> Stock<B> {
 
     /// What is to be made for those who wait.
     pub(super) fn demand(&self) -> Demand {
-        let first = self.next - self.kept.len() as u64;
         let mut elsewhere = None;
         for (&id, client) in &self.clients {
             let Some(want) = client.wants.front() else { continue };
@@ -217,7 +215,7 @@ impl<B: Clone> Stock<B> {
                 return Demand::Next;
             }
             // Who lags while others follow is about to be told that it goes on alone.
-            if !(first..self.next).contains(&want.number) && self.is_alone(id) {
+            if !self.kept.contains_key(&want.number) && self.is_alone(id) {
                 elsewhere.get_or_insert((want.at, want.number));
             }
         }
@@ -280,7 +278,7 @@ mod tests {
         loop {
             match stock.demand() {
                 Demand::Nothing => return,
-                Demand::Next => stock.put(key(stock.next), stock.next),
+                Demand::Next => stock.put(stock.next, key(stock.next), stock.next),
                 Demand::Seek(at, number) => {
                     assert_eq!(at.step, number);
                     stock.moved_to(number);

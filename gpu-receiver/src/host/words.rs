@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 pub(super) enum Ask {
     /// This batch, after those that were asked for before.
     Want {
-        /// Number of the question.
+        /// Number of the question, higher than that of any before.
         ask: u64,
         /// Grows when the trial goes elsewhere.
         course: u64,
@@ -19,8 +19,9 @@ pub(super) enum Ask {
         /// The key of a part that is the whole batch.
         key: PartKey,
     },
-    /// The trial is through with the batch in a slot.
-    Release { slot: u32 },
+    /// The trial is through with the batch that this question was answered with. A slot may hold the answer to
+    /// several of them: it is free when the last one is released.
+    Release { ask: u64 },
 }
 
 /// The service's words.

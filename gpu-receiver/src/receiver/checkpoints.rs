@@ -24,11 +24,12 @@ impl Receiver {
     /// cannot be written is an error in the log and in the metrics, and training goes on.
     pub(super) fn save_if_due(&self) {
         let Some(autosave) = &self.autosave else { return };
-        let Position { epoch, step } = self.position();
-        let job_step = self.job_step(epoch, step);
-        if !autosave.is_due(job_step) {
+        let here = self.position();
+        if !autosave.is_due(&self.order, here) {
             return;
         }
+        let Position { epoch, step } = here;
+        let job_step = self.job_step(epoch, step);
         if let Err(error) = self.checkpoint_to(autosave.folder(), job_step) {
             crate::metrics::checkpoint_failed();
             tracing::error!(%error, "no checkpoint of step {job_step}");

@@ -11,8 +11,8 @@ use headwater_cuda::DeviceAllocator;
 use headwater_interpreter::{Interpreter, Settings, Trusted};
 use headwater_inventory::{Cores, Machine};
 use headwater_storage_client::Dataset;
+use headwater_transport::LinkKind;
 use headwater_transport::links::Listening;
-use headwater_transport::{LinkKind, SLOTS_MAX};
 use sha2::{Digest as _, Sha256};
 use tokio::runtime::{Handle, Runtime};
 use tokio::sync::mpsc;
@@ -171,15 +171,14 @@ impl Receiver {
         let failed = |error: std::io::Error| ReceiverError::Closed { reason: error.to_string() };
         let tie = Tie::new(&connection).map_err(failed)?;
         let (asks, asked) = mpsc::channel(ASKS_AHEAD);
-        let (releases, released) = mpsc::channel(SLOTS_MAX);
         let events = self.driver.events.clone();
-        tokio::spawn(follow_host(connection, Arc::clone(&tie), asked, released, events));
+        tokio::spawn(follow_host(connection, tie, asked, events));
         let (config, recipe) = (self.config.clone(), self.recipe.clone());
         let make_room = move |slots: &mut SlotPool| {
             check_room(&Machine::this(), &config, &recipe)?;
             slots.reserve(config.window_batches as usize + 1)
         };
-        Ok(HostLink { asks, releases, tie, make_room: Box::new(make_room) })
+        Ok(HostLink { asks, make_room: Box::new(make_room) })
     }
 
     /// Slots for batches of this layout or a smaller one; none is made yet.

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use headwater_core::sampler::{BatchPlan, EpochEnd, Order, SamplerConfig, SamplerError};
+use headwater_core::sampler::{
+    BatchPlan, EpochEnd, Order, SamplerConfig, SamplerError, State, Term,
+};
 use headwater_core::{Manifest, Sampler};
 use proptest::prelude::*;
 
@@ -50,6 +52,34 @@ proptest! {
             let end = sampler.batch_into(0, steps, rank, &mut plan);
             prop_assert_eq!(end, Err(SamplerError::NoSuchStep { epoch: 0, step: steps, steps }));
         }
+        let places = (0..4).flat_map(|epoch| (0..steps).map(move |step| (epoch, step)));
+        let numbers: Vec<u64> = places.map(|(epoch, step)| sampler.batch_number(epoch, step)).collect();
+        prop_assert_eq!(numbers, (0..4 * steps).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn batches_are_numbered_without_a_gap_after_a_resume_with_another_batch(
+        (from, to) in (1_u32..12, 1_u32..12),
+        (world_size, place) in (1_u32..4, 0.0..1.0),
+        end in prop::sample::select(vec![EpochEnd::ShortLast, EpochEnd::DropLast, EpochEnd::Steps(9)]),
+    ) {
+        let data = [dataset("a", &[40, 33])];
+        let make = |batch_samples| {
+            let config = SamplerConfig::new(5, world_size, 0, batch_samples);
+            sampler(&SamplerConfig { epoch_end: end, ..config }, &data)
+        };
+        let (mut before, mut after) = (make(from), make(to));
+        let step = (before.steps_per_epoch(1) as f64 * place) as u64;
+        let state = before.state(1, step).unwrap();
+        let at = after.restore(&state, &[Term::GlobalBatch]).unwrap();
+        let mut number = after.batch_number(at.epoch, at.step);
+        for epoch in at.epoch..4 {
+            let first = if epoch == at.epoch { at.step } else { 0 };
+            for step in first..after.steps_per_epoch(epoch) {
+                prop_assert_eq!(after.batch_number(epoch, step), number, "epoch {} step {}", epoch, step);
+                number += 1;
+            }
+        }
     }
 }
 
@@ -81,6 +111,25 @@ fn a_batch_larger_than_the_dataset_goes_through_it_again() {
         assert!(samples.iter().all(|s| s.pass == pass as u32));
         assert_eq!(support::counts(samples).len(), 7);
     }
+}
+
+#[test]
+fn the_end_of_the_last_epoch_that_has_a_number_is_an_error() {
+    let mut sampler = sampler(&SamplerConfig::new(1, 1, 0, 10), &[dataset("a", &[35])]);
+    let (last, steps) = (u32::MAX, sampler.steps_per_epoch(u32::MAX));
+    assert_eq!(steps, 3);
+    assert_eq!(sampler.batch(last, 2).unwrap().samples.len(), 10);
+    assert_eq!(sampler.state(last, 2).unwrap().epoch, last);
+    assert_eq!(sampler.shape().next_batch(last - 1, 3), Ok((last, 0)));
+    assert_eq!(sampler.shape().next_batch(last, 3), Err(SamplerError::LastEpoch));
+    assert_eq!(sampler.state(last, 3), Err(SamplerError::LastEpoch));
+    // What another run of a shorter epoch has as its end.
+    let beyond = State { step: 3, ..sampler.state(last, 2).unwrap() };
+    let unchanged = sampler.state(1, 1).unwrap();
+    assert_eq!(sampler.restore(&beyond, &[Term::Manifest]), Err(SamplerError::LastEpoch));
+    assert_eq!(sampler.state(1, 1).unwrap(), unchanged);
+    let said = SamplerError::LastEpoch.to_string();
+    assert!(said.contains("epoch 4294967295") && said.contains("another seed"), "{said}");
 }
 
 #[test]

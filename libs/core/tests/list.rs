@@ -112,7 +112,7 @@ proptest! {
         let global = (world_size * batch_samples) as usize;
         let only_numbers = |row: &Vec<(u64, u32)>| row.iter().map(|(number, _)| *number).collect();
         let most = most_of(&rows.iter().map(only_numbers).collect::<Vec<_>>());
-        let mut job_step = 0;
+        let (mut job_step, mut batches) = (0, 0);
         for number in 0..2 * rows.len() as u32 {
             let row = &rows[number as usize % rows.len()];
             let steps = sampler.steps_per_epoch(number);
@@ -137,6 +137,8 @@ proptest! {
             prop_assert_eq!(steps, expected as u64);
             let rounds = matches!(end, EpochEnd::Steps(_));
             for step in 0..steps as usize {
+                prop_assert_eq!(sampler.batch_number(number, step as u64), batches);
+                batches += 1;
                 let places = match full.get(if rounds { step % full.len() } else { step }) {
                     Some(places) => places,
                     None => &left[step - full.len()].1,

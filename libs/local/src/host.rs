@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use headwater_config::Config;
 use headwater_core::{Digest, Digester};
-use headwater_receiver::{HostService, ReceiverConfig, Resume};
+use headwater_receiver::{HostService, ReceiverConfig};
 use headwater_transport::packets::{PacketSocket, readable};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
@@ -31,8 +31,8 @@ use crate::program::{self, Verb};
 use crate::serve::ignore_signals;
 use crate::services::Watch;
 
-/// The first packet of the process, to whoever is let in.
-const WELCOME: &[u8] = b"headwater host 1";
+/// The first packet of the process, to whoever is let in; the number is that of the words after it.
+const WELCOME: &[u8] = b"headwater host 2";
 /// Times that the process may end just as it is come upon.
 const TRIES: usize = 8;
 /// How long is waited for the welcome between two looks whether it is still wanted.
@@ -91,16 +91,12 @@ fn settled(config: &Config) -> Config {
     };
     // Each trial shows its own.
     config.telemetry.metrics_listen.clear();
-    let of_trials = ReceiverConfig::default();
-    let receiver = &mut config.receiver;
-    receiver.job = of_trials.job;
-    receiver.checkpoint_dir = of_trials.checkpoint_dir;
-    receiver.checkpoint_every_steps = of_trials.checkpoint_every_steps;
-    receiver.checkpoint_keep = of_trials.checkpoint_keep;
-    receiver.resume = Resume::No;
-    receiver.resume_allow = of_trials.resume_allow;
-    receiver.epochs = of_trials.epochs;
-    receiver.masks = of_trials.masks;
+    config.receiver = HostService::config(&config.receiver);
+    // Nobody is asked for the source of functions where there are none.
+    if config.recipe.recipe().is_ok_and(|recipe| recipe.python_functions().next().is_none()) {
+        let ReceiverConfig { python, python_path, .. } = ReceiverConfig::default();
+        (config.receiver.python, config.receiver.python_path) = (python, python_path);
+    }
     config
 }
 
@@ -112,6 +108,8 @@ fn key(config: &Config) -> Digest {
     // Addresses may be files, and paths relative.
     let folder = std::env::current_dir().unwrap_or_default();
     let mut digester = Digester::new("headwater host receiver 1");
+    // Builds of one release may speak otherwise.
+    digester.bytes(WELCOME);
     for text in [env!("CARGO_PKG_VERSION"), &namespace("net"), &namespace("pid")] {
         digester.bytes(text.as_bytes());
     }
@@ -324,5 +322,77 @@ async fn over(life: &Life) {
         if !told {
             tokio::time::sleep(LIFE_LOOK).await;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// The configuration with another value of one key of a section.
+    fn with(section: &str, key: &str, value: serde_json::Value) -> Config {
+        let mut config = serde_json::to_value(Config::default()).expect("plain data");
+        config[section][key] = value;
+        serde_json::from_value(config).expect("a configuration")
+    }
+
+    fn of(config: &Config) -> Digest {
+        key(&settled(config))
+    }
+
+    #[test]
+    fn trials_share_a_process_whatever_they_have_of_their_own() {
+        let ours = of(&Config::default());
+        for (key, value) in [
+            ("job", json!("another")),
+            ("checkpoint_dir", json!("elsewhere")),
+            ("checkpoint_every_steps", json!(7)),
+            ("checkpoint_keep", json!(7)),
+            ("resume", json!(true)),
+            ("resume_allow", json!(["seed"])),
+            ("epochs", json!(7)),
+            ("slots_max", json!(700)),
+            ("masks", json!({"patch": 16})),
+            ("patches", json!({"kind": "ijepa", "patch": 16})),
+            ("mixing", json!({"mixup_alpha": 0.4})),
+            ("gpudirect", json!("auto")),
+            ("cuda_cache_dir", json!("elsewhere")),
+            // No preset has functions of Python.
+            ("python", json!("python3.12")),
+            ("python_path", json!(["elsewhere"])),
+        ] {
+            assert_eq!(of(&with("receiver", key, value)), ours, "receiver.{key}");
+        }
+        for (key, value) in [("log", json!("debug")), ("metrics_listen", json!("[::]:9000"))] {
+            assert_eq!(of(&with("telemetry", key, value)), ours, "telemetry.{key}");
+        }
+        for (section, key, value) in [
+            ("receiver", "seed", json!(7)),
+            ("receiver", "rank", json!(1)),
+            ("receiver", "host_batches", json!(7)),
+            ("receiver", "max_lead", json!(7)),
+            ("receiver", "workers", json!(["elsewhere:7402"])),
+            ("recipe", "dtype", json!("f16")),
+        ] {
+            assert_ne!(of(&with(section, key, value)), ours, "{section}.{key}");
+        }
+    }
+
+    #[test]
+    fn the_python_that_finds_functions_counts_where_a_recipe_has_some() {
+        let mut ours = Config::default();
+        ours.recipe.preset = "custom".into();
+        let tensor = json!({
+            "name": "images", "dtype": "f32", "height": 32, "width": 32,
+            "views": [{"crop": {"kind": "resize"}, "ops": [{"op": "python", "function": "own:f"}]}],
+        });
+        ours.recipe.tensors = serde_json::from_value(json!([tensor])).expect("a tensor");
+        let recipe = ours.recipe.recipe().expect("a recipe");
+        assert_eq!(recipe.python_functions().count(), 1);
+        let mut other = ours.clone();
+        other.receiver.python_path = vec!["elsewhere".into()];
+        assert_ne!(of(&other), of(&ours));
     }
 }

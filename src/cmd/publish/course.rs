@@ -106,12 +106,16 @@ impl Course {
         loop {
             let Position { epoch, step } = receiver.position();
             // Before a batch is taken: if no address has room for it, it stays in the stream.
-            if !publisher.takes(receiver.job_step(epoch, step)) {
+            if !publisher.takes(receiver.batch_number(epoch, step)) {
                 return Ok(published);
             }
             let batch = next_meanwhile(receiver, shutdown, || publisher.notice())?;
             let Some(batch) = batch else { return Ok(published) };
-            publisher.publish(&batch, receiver.job_step(batch.epoch(), batch.step()), shutdown)?;
+            publisher.publish(
+                &batch,
+                receiver.batch_number(batch.epoch(), batch.step()),
+                shutdown,
+            )?;
             published += 1;
         }
     }

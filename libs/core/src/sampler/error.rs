@@ -98,6 +98,13 @@ pub enum SamplerError {
         /// Steps of the epoch.
         steps: u64,
     },
+    /// The stream has come to the end of the last epoch that has a number.
+    #[error(
+        "the stream ends with epoch {}, the last that has a number: go back to an earlier epoch, or begin a job \
+         with another seed",
+        u32::MAX
+    )]
+    LastEpoch,
     /// A rank beyond the number of ranks.
     #[error("there are {world_size} ranks: there is no rank {rank}")]
     NoSuchRank {

@@ -32,7 +32,7 @@ pub use config::{
 pub use error::SamplerError;
 pub use list::{LIST_ENTRIES_MAX, ListError, OrderList, Rows};
 pub use resume::Restored;
-pub use shape::Shape;
+pub use shape::{Shape, next_epoch};
 pub use state::{DatasetState, Origin, STATE_VERSION, State};
 pub use terms::{Difference, Term};
 pub use weights::{Between, Curriculum, CurriculumPoint, HISTORY_MAX, WeightsChange};
@@ -173,6 +173,14 @@ impl Sampler {
     #[must_use]
     pub fn job_step(&self, epoch: u32, step: u64) -> u64 {
         self.shape.job_step(epoch, step)
+    }
+
+    /// Number of a batch among those that are made, counted over epochs without a gap: a short batch that has
+    /// too few samples for the ranks has no number. A resume with another global batch, length of epoch or
+    /// number of ranks counts as if all had been made in the present configuration.
+    #[must_use]
+    pub fn batch_number(&self, epoch: u32, step: u64) -> u64 {
+        self.shape.batch_number(epoch, step)
     }
 
     /// The batch of the configured rank.
@@ -333,15 +341,6 @@ impl Sampler {
                 Mark { step: origin.step, cursors: origin.cursors.clone() }
             }
             _ => Mark { step: 0, cursors: vec![0; self.datasets.len()] },
-        }
-    }
-
-    /// The coordinates, or the start of the next epoch if they are beyond the end.
-    fn next_batch(&self, epoch: u32, step: u64) -> (u32, u64) {
-        if step < self.steps_per_epoch(epoch) {
-            (epoch, step)
-        } else {
-            (epoch.saturating_add(1), 0)
         }
     }
 

@@ -27,10 +27,10 @@ impl Sampler {
     /// last of an epoch means the first step of the next one.
     ///
     /// # Errors
-    /// No such step, or one from before a resume on other terms.
+    /// No such step, one from before a resume on other terms, or the end of the last epoch.
     pub fn state(&mut self, epoch: u32, step: u64) -> Result<State, SamplerError> {
         let (epoch, step) = match self.steps_per_epoch(epoch) == step {
-            true => self.next_batch(epoch, step),
+            true => self.shape.next_batch(epoch, step)?,
             false => (epoch, step),
         };
         self.check(epoch, step, 0)?;
@@ -97,13 +97,15 @@ impl Sampler {
         let origin =
             Origin { epoch: state.epoch, step: state.step, samples: state.samples, cursors };
         let origin = if same_samples { state.origin.clone() } else { Some(origin) };
-        self.shape.set_origin(origin);
+        let mut shape = self.shape.clone();
+        shape.set_origin(origin);
+        let (epoch, step) = shape.next_batch(state.epoch, state.step)?;
+        self.shape = shape;
         self.mixer = Mixer::new(self.config.seed, weights);
         if self.config.order == Order::Global && state.order == Order::Global {
             let key = TrackKey { epoch: state.epoch, rank: None };
             self.mixer.resume(key, self.origin_mark(state.epoch), here);
         }
-        let (epoch, step) = self.next_batch(state.epoch, state.step);
         Ok(Restored { epoch, step, allowed })
     }
 

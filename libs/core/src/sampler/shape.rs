@@ -67,17 +67,21 @@ impl Shape {
     /// Steps of an epoch.
     #[must_use]
     pub fn steps(&self, epoch: u32) -> u64 {
+        self.steps_from(epoch, self.begin(epoch))
+    }
+
+    /// Steps of an epoch that begins with this step, after so many positions.
+    fn steps_from(&self, epoch: u32, (step, position): (u64, u64)) -> u64 {
         let batch = u64::from(self.batch_samples);
         let short = self.end == EpochEnd::ShortLast;
         match (self.end, &self.shares) {
             (EpochEnd::Steps(steps), _) => steps,
-            _ if let Some(lengths) = &self.lengths => lengths.steps(epoch, short, self.world_size),
+            _ if let Some(lengths) = &self.lengths => lengths.steps(epoch, short),
             (_, Some(shares)) => {
                 let shortest = shares.iter().copied().min().unwrap_or(0);
                 if short { shortest.div_ceil(batch) } else { shortest / batch }
             }
             (_, None) => {
-                let (step, position) = self.begin(epoch);
                 let remain = self.samples.saturating_sub(position);
                 let rest = remain % self.global_batch();
                 let last = short && rest >= u64::from(self.world_size);
@@ -86,12 +90,23 @@ impl Shape {
         }
     }
 
+    /// A place where there is a batch: this one, or the start of the next epoch if it is the end of one.
+    ///
+    /// # Errors
+    /// It is the end of the last epoch that has a number.
+    pub fn next_batch(&self, epoch: u32, step: u64) -> Result<(u32, u64), SamplerError> {
+        match step < self.steps(epoch) {
+            true => Ok((epoch, step)),
+            false => Ok((next_epoch(epoch)?, 0)),
+        }
+    }
+
     /// Steps of all epochs before, plus the step. Does not depend on the number of ranks in global
     /// order: a short last batch counts even if there are too few samples for it.
     #[must_use]
     pub fn job_step(&self, epoch: u32, step: u64) -> u64 {
         if let (Some(lengths), false) = (&self.lengths, matches!(self.end, EpochEnd::Steps(_))) {
-            let before = lengths.steps_before(epoch, self.end == EpochEnd::ShortLast);
+            let before = lengths.all_before(epoch, self.end == EpochEnd::ShortLast);
             return before.saturating_add(step);
         }
         let steps = match (self.end, &self.shares) {
@@ -100,6 +115,25 @@ impl Shape {
             _ => self.steps(epoch),
         };
         steps.saturating_mul(epoch.into()).saturating_add(step)
+    }
+
+    /// Number of a batch among those that are made, counted over epochs without a gap, in the present
+    /// configuration.
+    #[must_use]
+    pub fn batch_number(&self, epoch: u32, step: u64) -> u64 {
+        let before = match (&self.lengths, self.end) {
+            (Some(lengths), EpochEnd::ShortLast | EpochEnd::DropLast) => {
+                lengths.steps_before(epoch, self.end == EpochEnd::ShortLast)
+            }
+            _ => {
+                // An epoch that was resumed on other terms has a length of its own.
+                let resumed = self.origin.as_ref().filter(|origin| origin.epoch < epoch);
+                let whole = epoch - u32::from(resumed.is_some());
+                let of_whole = self.steps_from(0, (0, 0)).saturating_mul(whole.into());
+                of_whole.saturating_add(resumed.map_or(0, |origin| self.steps(origin.epoch)))
+            }
+        };
+        before.saturating_add(step)
     }
 
     /// Positions of the epoch's sequence before a step.
@@ -175,6 +209,14 @@ impl Shape {
             _ => share.saturating_sub(step * batch).min(batch),
         }
     }
+}
+
+/// The epoch after this one.
+///
+/// # Errors
+/// It is the last that has a number.
+pub fn next_epoch(epoch: u32) -> Result<u32, SamplerError> {
+    epoch.checked_add(1).ok_or(SamplerError::LastEpoch)
 }
 
 /// Samples of each rank's share of all datasets.

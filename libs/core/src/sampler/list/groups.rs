@@ -11,8 +11,11 @@ use std::collections::BTreeMap;
 pub(in super::super) struct BatchLengths {
     global_batch: u64,
     rows: Vec<RowLengths>,
-    /// Batches of all rows before each one, full and short; one longer than there are rows.
+    world_size: u32,
+    /// Batches of all rows before each one: the full ones, with those short ones that have a sample for each
+    /// rank, and with all short ones. One longer than there are rows.
     full_before: Vec<u64>,
+    made_before: Vec<u64>,
     all_before: Vec<u64>,
 }
 
@@ -28,16 +31,18 @@ pub(super) struct RowLengths {
 // === impl BatchLengths ===
 
 impl BatchLengths {
-    pub(super) fn new(global_batch: u64, rows: Vec<RowLengths>) -> Self {
-        let (mut full_before, mut all_before) = (vec![0], vec![0]);
-        let (mut full, mut all) = (0, 0);
-        for row in &rows {
-            full += row.full;
-            all += row.full + row.short.len() as u64;
-            full_before.push(full);
-            all_before.push(all);
-        }
-        Self { global_batch, rows, full_before, all_before }
+    pub(super) fn new(global_batch: u64, world_size: u32, rows: Vec<RowLengths>) -> Self {
+        let before = |batches: &dyn Fn(&RowLengths) -> u64| {
+            let so_far = rows.iter().scan(0, |so_far, row| {
+                *so_far += batches(row);
+                Some(*so_far)
+            });
+            std::iter::once(0).chain(so_far).collect()
+        };
+        let full_before = before(&|row| row.full);
+        let made_before = before(&|row| row.steps(true, world_size));
+        let all_before = before(&|row| row.full + row.short.len() as u64);
+        Self { global_batch, world_size, rows, full_before, made_before, all_before }
     }
 
     pub(super) fn rows(&self) -> &[RowLengths] {
@@ -49,15 +54,22 @@ impl BatchLengths {
     }
 
     /// Steps of an epoch; with `short`, those short batches too that have a sample for each rank.
-    pub(in super::super) fn steps(&self, epoch: u32, short: bool, world_size: u32) -> u64 {
-        let row = self.row(epoch);
-        let is_shared = |&&samples: &&u64| samples >= u64::from(world_size);
-        row.full + if short { row.short.iter().filter(is_shared).count() as u64 } else { 0 }
+    pub(in super::super) fn steps(&self, epoch: u32, short: bool) -> u64 {
+        self.row(epoch).steps(short, self.world_size)
     }
 
-    /// Steps of all epochs before. With `short` every short batch counts, whatever the number of ranks.
+    /// Steps of all epochs before.
     pub(in super::super) fn steps_before(&self, epoch: u32, short: bool) -> u64 {
-        let before = if short { &self.all_before } else { &self.full_before };
+        self.rounds(epoch, if short { &self.made_before } else { &self.full_before })
+    }
+
+    /// As [`BatchLengths::steps_before`], but with `short` every short batch counts, whatever the number of ranks.
+    pub(in super::super) fn all_before(&self, epoch: u32, short: bool) -> u64 {
+        self.rounds(epoch, if short { &self.all_before } else { &self.full_before })
+    }
+
+    /// What was counted up to each row, up to an epoch: the rows come again and again.
+    fn rounds(&self, epoch: u32, before: &[u64]) -> u64 {
         let (rounds, row) =
             (u64::from(epoch) / self.rows.len() as u64, epoch as usize % self.rows.len());
         rounds * before[self.rows.len()] + before[row]
@@ -75,6 +87,16 @@ impl BatchLengths {
         let row = self.row(epoch);
         let short = step.checked_sub(row.full).map(|short| row.short.get(short as usize));
         short.map_or(self.global_batch, |short| short.copied().unwrap_or(0))
+    }
+}
+
+// === impl RowLengths ===
+
+impl RowLengths {
+    /// Steps; with `short`, those short batches too that have a sample for each rank.
+    pub(super) fn steps(&self, short: bool, world_size: u32) -> u64 {
+        let is_shared = |&&samples: &&u64| samples >= u64::from(world_size);
+        self.full + if short { self.short.iter().filter(is_shared).count() as u64 } else { 0 }
     }
 }
 
@@ -140,19 +162,22 @@ mod tests {
             world_size in 1_u32..5,
         ) {
             let made = rows.iter().map(|groups| lengths(groups, global_batch)).collect();
-            let lengths = BatchLengths::new(global_batch, made);
-            let (mut full_before, mut all_before) = (0, 0);
+            let lengths = BatchLengths::new(global_batch, world_size, made);
+            let (mut full_before, mut made_before, mut all_before) = (0, 0, 0);
             for epoch in 0..2 * rows.len() as u32 {
                 let groups = &rows[epoch as usize % rows.len()];
                 let (full, short) = plain(groups, global_batch as usize);
                 let all: Vec<Vec<u32>> = full.iter().chain(&short).cloned().collect();
                 prop_assert_eq!(arranged(groups, global_batch), all.concat());
                 let shared = short.iter().filter(|batch| batch.len() >= world_size as usize).count();
-                prop_assert_eq!(lengths.steps(epoch, false, world_size), full.len() as u64);
-                prop_assert_eq!(lengths.steps(epoch, true, world_size), (full.len() + shared) as u64);
+                prop_assert_eq!(lengths.steps(epoch, false), full.len() as u64);
+                prop_assert_eq!(lengths.steps(epoch, true), (full.len() + shared) as u64);
                 prop_assert_eq!(lengths.steps_before(epoch, false), full_before);
-                prop_assert_eq!(lengths.steps_before(epoch, true), all_before);
+                prop_assert_eq!(lengths.steps_before(epoch, true), made_before);
+                prop_assert_eq!(lengths.all_before(epoch, false), full_before);
+                prop_assert_eq!(lengths.all_before(epoch, true), all_before);
                 full_before += full.len() as u64;
+                made_before += (full.len() + shared) as u64;
                 all_before += all.len() as u64;
                 let mut position = 0;
                 for (step, batch) in all.iter().enumerate() {

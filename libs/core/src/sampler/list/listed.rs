@@ -260,9 +260,9 @@ fn sizes(manifests: &[Arc<Manifest>]) -> String {
 fn batch_lengths(groups: &Rows<u32>, config: &SamplerConfig) -> Result<BatchLengths, ListError> {
     let global_batch = config.global_batch();
     let rows = (0..groups.rows()).map(|row| lengths(groups.row(row), global_batch));
-    let lengths = BatchLengths::new(global_batch, rows.collect());
+    let lengths = BatchLengths::new(global_batch, config.world_size, rows.collect());
     let short = config.epoch_end == EpochEnd::ShortLast;
-    let has_none = |row: &usize| lengths.steps(*row as u32, short, config.world_size) == 0;
+    let has_none = |row: &usize| lengths.steps(*row as u32, short) == 0;
     match (0..groups.rows()).find(has_none) {
         Some(row) => Err(ListError::NoBatch { row, global_batch }),
         None => Ok(lengths),
