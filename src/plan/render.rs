@@ -164,14 +164,14 @@ fn op_text(op: &DrawnOp) -> String {
         DrawnOp::Python { seed: [high, low], .. } => {
             format!("python (default_rng([{high}, {low}]))")
         }
-        DrawnOp::ColorJitter { order, brightness, contrast, saturation, hue } => {
-            let step = |step: &JitterStep| match step {
-                JitterStep::Brightness => format!("brightness {brightness:.3}"),
-                JitterStep::Contrast => format!("contrast {contrast:.3}"),
-                JitterStep::Saturation => format!("saturation {saturation:.3}"),
-                JitterStep::Hue => format!("hue {hue:+.3}"),
+        DrawnOp::ColorJitter(jitter) => {
+            let step = |(step, by): (JitterStep, f32)| match step {
+                JitterStep::Brightness => format!("brightness {by:.3}"),
+                JitterStep::Contrast => format!("contrast {by:.3}"),
+                JitterStep::Saturation => format!("saturation {by:.3}"),
+                JitterStep::Hue => format!("hue {by:+.3}"),
             };
-            let steps: Vec<String> = order.iter().map(step).collect();
+            let steps: Vec<String> = jitter.steps().map(step).collect();
             format!("jitter ({})", steps.join(", "))
         }
     }

@@ -259,23 +259,23 @@ fn paint(
             flip::apply(simd, view);
             clock.end("flip");
         }
-        DrawnOp::ColorJitter { order, brightness, contrast, saturation, hue } => {
-            for step in order {
+        DrawnOp::ColorJitter(jitter) => {
+            for (step, factor) in jitter.steps() {
                 match step {
                     JitterStep::Brightness => {
-                        brightness::apply(simd, view, brightness);
+                        brightness::apply(simd, view, factor);
                         clock.end("brightness");
                     }
                     JitterStep::Contrast => {
-                        contrast::apply(simd, view, contrast);
+                        contrast::apply(simd, view, factor);
                         clock.end("contrast");
                     }
                     JitterStep::Saturation => {
-                        saturation::apply(simd, view, saturation);
+                        saturation::apply(simd, view, factor);
                         clock.end("saturation");
                     }
                     JitterStep::Hue => {
-                        hue::apply(simd, view, hue);
+                        hue::apply(simd, view, factor);
                         clock.end("hue");
                     }
                 }

@@ -164,7 +164,7 @@ const GRAYSCALE: u32 = 5;
 const BLUR: u32 = 6;
 const SOLARIZE: u32 = 7;
 
-/// The records of an operation with its drawn values: a jitter is four of them.
+/// The records of an operation with its drawn values: a jitter is up to four of them.
 pub(super) fn push_op(op: &DrawnOp, to: &mut Vec<OpRecord>) {
     let factor = |kind, factor| OpRecord { kind, values: [factor, 0., 0., 0., 0., 0.], level: 0 };
     let plain = |kind, level| OpRecord { kind, level, values: [0.0; 6] };
@@ -193,19 +193,19 @@ pub(super) fn push_op(op: &DrawnOp, to: &mut Vec<OpRecord>) {
             let [w0, w1, w2, w3, w4] = Kernel::new(sigma).weights;
             to.push(OpRecord { kind: BLUR, level: 0, values: [w0, w1, w2, w3, w4, 0.0] });
         }
-        DrawnOp::ColorJitter { order, brightness, contrast, saturation, hue } => {
-            to.extend(order.map(|step| match step {
-                JitterStep::Brightness => factor(BRIGHTNESS, brightness),
-                JitterStep::Contrast => factor(CONTRAST, contrast),
-                JitterStep::Saturation => factor(SATURATION, saturation),
-                JitterStep::Hue => plain(HUE, shift_of(hue).into()),
-            }));
-        }
+        DrawnOp::ColorJitter(jitter) => to.extend(jitter.steps().map(|(step, by)| match step {
+            JitterStep::Brightness => factor(BRIGHTNESS, by),
+            JitterStep::Contrast => factor(CONTRAST, by),
+            JitterStep::Saturation => factor(SATURATION, by),
+            JitterStep::Hue => plain(HUE, shift_of(by).into()),
+        })),
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use headwater_core::draw::Jitter;
+
     use super::*;
 
     #[test]
@@ -236,24 +236,28 @@ mod tests {
     }
 
     #[test]
-    fn a_jitter_becomes_four_operations_in_its_own_order() {
-        let jitter = DrawnOp::ColorJitter {
+    fn a_jitter_becomes_its_operations_in_its_own_order() {
+        let jitter = Jitter {
             order: [
                 JitterStep::Hue,
                 JitterStep::Contrast,
                 JitterStep::Brightness,
                 JitterStep::Saturation,
             ],
-            brightness: 0.5,
-            contrast: 0.75,
-            saturation: 1.25,
-            hue: -0.1,
+            brightness: Some(0.5),
+            contrast: Some(0.75),
+            saturation: Some(1.25),
+            hue: Some(-0.1),
         };
         let mut ops = Vec::new();
-        push_op(&jitter, &mut ops);
+        push_op(&DrawnOp::ColorJitter(jitter), &mut ops);
         let kinds: Vec<u32> = ops.iter().map(|op| op.kind).collect();
         assert_eq!(kinds, [HUE, CONTRAST, BRIGHTNESS, SATURATION]);
         assert_eq!(ops[0].level, 256 - 25);
         assert_eq!([ops[1].values[0], ops[2].values[0], ops[3].values[0]], [0.75, 0.5, 1.25]);
+        ops.clear();
+        push_op(&DrawnOp::ColorJitter(Jitter { hue: None, contrast: None, ..jitter }), &mut ops);
+        let kinds: Vec<u32> = ops.iter().map(|op| op.kind).collect();
+        assert_eq!(kinds, [BRIGHTNESS, SATURATION]);
     }
 }

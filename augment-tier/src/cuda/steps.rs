@@ -33,7 +33,6 @@ pub fn operations(side: u32, dtype: Dtype) -> Vec<Step> {
         ("crop and resize", vec![]),
         ("flip in the resize", vec![OpSpec::Flip { p }]),
         ("flip", vec![OpSpec::Flip { p }, OpSpec::Flip { p }]),
-        // First of the jitter: a shift of 0 is in the others too, and changes colours as well.
         ("hue", vec![jitter(0.0, 0.0, 0.0, 0.5)]),
         ("brightness", vec![jitter(0.4, 0.0, 0.0, 0.0)]),
         ("contrast", vec![jitter(0.0, 0.4, 0.0, 0.0)]),

@@ -165,16 +165,8 @@ impl Brush {
         for op in ops {
             match *op {
                 DrawnOp::Flip => flip::apply(simd, view),
-                DrawnOp::ColorJitter { order, brightness, contrast, saturation, hue } => {
-                    for step in order {
-                        let factor = match step {
-                            JitterStep::Brightness => brightness,
-                            JitterStep::Contrast => contrast,
-                            JitterStep::Saturation => saturation,
-                            JitterStep::Hue => hue,
-                        };
-                        adjust(simd, view, step, factor);
-                    }
+                DrawnOp::ColorJitter(jitter) => {
+                    jitter.steps().for_each(|(step, factor)| adjust(simd, view, step, factor));
                 }
                 DrawnOp::Grayscale => grayscale::apply(simd, view),
                 DrawnOp::GaussianBlur { sigma } => blur::apply(simd, view, sigma, blur),

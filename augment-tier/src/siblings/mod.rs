@@ -170,7 +170,7 @@ impl FieldReader {
                 Ok(())
             }
             FieldKind::Float { dtype, default: Some(value) } => {
-                number::put_float(*dtype, *value, rows[0])
+                number::put_float(*dtype, value.0, rows[0])
             }
             FieldKind::Text { default: Some(text), .. } => text::put_text(text, false, rows),
             _ => Err(format!("the sample has no `{}`", self.spec.field)),

@@ -24,7 +24,7 @@ pub(super) fn read_float(dtype: Dtype, bytes: &[u8], row: &mut [u8]) -> Result<(
     put_float(dtype, number, row)
 }
 
-/// Writes a finite number, rounded once to a type of floating-point numbers.
+/// Writes a number, rounded once to a type of floating-point numbers, in which a finite one has to stay finite.
 pub(super) fn put_float(dtype: Dtype, number: f64, row: &mut [u8]) -> Result<(), String> {
     let is_finite = match dtype {
         Dtype::F64 => {
@@ -42,7 +42,11 @@ pub(super) fn put_float(dtype: Dtype, number: f64, row: &mut [u8]) -> Result<(),
         }
         _ => return Err(format!("a number does not become {dtype}")),
     };
-    if is_finite { Ok(()) } else { Err(format!("{number:e} is too large for {dtype}")) }
+    if is_finite || !number.is_finite() {
+        Ok(())
+    } else {
+        Err(format!("{number:e} is too large for {dtype}"))
+    }
 }
 
 /// Writes a whole number in a type of whole numbers.

@@ -146,6 +146,18 @@ fn numbers_that_are_none_are_bad_samples() {
     assert_eq!(said, "field `f`: the sample has no `a|b`");
     let default = try_read(json!({"kind": "float", "default": 0.1}), None).unwrap();
     assert_eq!(default, 0.1f32.to_le_bytes());
+    for dtype in ["f32", "f64"] {
+        for name in ["nan", "inf", "-inf"] {
+            let keys = json!({"kind": "float", "dtype": dtype, "default": name});
+            let row = try_read(keys, None).unwrap();
+            let number = match dtype {
+                "f32" => f64::from(f32s(&row)[0]),
+                _ => f64::from_le_bytes(row.try_into().unwrap()),
+            };
+            let expected: f64 = name.parse().unwrap();
+            assert!(number == expected || number.is_nan() && expected.is_nan(), "{name}: {number}");
+        }
+    }
 }
 
 #[test]

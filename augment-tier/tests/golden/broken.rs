@@ -61,6 +61,29 @@ fn a_header_that_asks_for_too_many_pixels_is_refused_before_memory_is_taken() {
     assert_eq!(error.kind(), DecodeErrorKind::TooLarge, "{error}");
 }
 
+/// Its chunks have checksums. One that is not needed may be damaged: it is left out.
+#[test]
+fn a_changed_bit_of_a_png_never_gives_other_pixels() {
+    for name in ["decode/palette-2bit.png", "decode/bilevel.png", "levels/gray-4-interlaced.png"] {
+        let whole = bytes(name);
+        let mut decoder = Decoder::new(DecodeLimits::default()).expect("a decoder");
+        let expected = decoder.decode(&whole).expect("an image").pixels().to_vec();
+        let (mut refused, mut by_checksum) = (0, 0);
+        for byte in 0..whole.len() {
+            let mut changed = whole.clone();
+            changed[byte] ^= 1 << (byte % 8);
+            match decoder.decode(&changed) {
+                Ok(image) => assert_eq!(image.pixels()[..], expected[..], "{name}, byte {byte}"),
+                Err(error) => {
+                    refused += 1;
+                    by_checksum += usize::from(error.to_string().contains("CRC"));
+                }
+            }
+        }
+        assert!(refused > whole.len() / 2 && by_checksum > 0, "{refused}, {by_checksum}, {name}");
+    }
+}
+
 /// Each scan costs a pass over all pixels, and a file of a few bytes a scan may have many.
 #[test]
 fn a_progressive_image_of_more_scans_than_may_be_is_refused() {

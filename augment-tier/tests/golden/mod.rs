@@ -8,6 +8,8 @@ mod cast;
 mod certificates;
 mod certified;
 mod colour;
+mod cornered;
+mod corners;
 mod decode;
 mod draws;
 mod fixtures;

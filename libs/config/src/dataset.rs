@@ -4,9 +4,11 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use headwater_config_derive::Keys;
+use headwater_core::recipe::KeyValue;
 use headwater_receiver::DatasetUse;
 use headwater_storage::{DatasetConfig, FormatKind};
-use serde::{Deserialize, Serialize};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::ConfigError;
 use crate::hub::{Hub, Reference};
@@ -50,7 +52,7 @@ pub struct DatasetEntry {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub shard_samples: Option<u32>,
     /// For a Python dataset, `shards = "python:package.module:Class"`: the arguments of its class, by name.
-    #[serde(skip_serializing_if = "is_default")]
+    #[serde(skip_serializing_if = "is_default", deserialize_with = "arguments")]
     pub arguments: BTreeMap<String, serde_json::Value>,
     /// For a Python dataset: maximum bytes of a sample; a larger sample stops the read. Default:
     /// 1048576.
@@ -78,6 +80,18 @@ pub enum HubNeed {
     Names,
     /// Its shards too.
     Shards,
+}
+
+/// Arguments are handed on as JSON: a number that it does not have would become `None`.
+fn arguments<'de, D: Deserializer<'de>>(
+    from: D,
+) -> Result<BTreeMap<String, serde_json::Value>, D::Error> {
+    let given = BTreeMap::<String, KeyValue>::deserialize(from)?;
+    let json = |(name, value): (String, KeyValue)| match value.into_json() {
+        Ok(value) => Ok((name, value)),
+        Err(fault) => Err(D::Error::custom(format!("argument `{name}`: {fault}"))),
+    };
+    given.into_iter().map(json).collect()
 }
 
 // === impl DatasetEntry ===
@@ -310,5 +324,19 @@ mod tests {
         assert!(entry.validate().unwrap_err().to_string().contains("leave one out"));
         let entry: DatasetEntry = toml::from_str("shards = \"a.tar\"").unwrap();
         assert!(entry.validate().unwrap_err().to_string().contains("`name`"));
+    }
+
+    #[test]
+    fn an_argument_that_is_no_number_is_refused_by_name() {
+        let entry = |value: &str| {
+            let text = format!("name = 'a'\nshards = 'python:a:B'\narguments = {{ x = {value} }}");
+            toml::from_str::<DatasetEntry>(&text).map_err(|error| error.to_string())
+        };
+        assert_eq!(entry("[1, { y = 0.5 }]").unwrap().arguments["x"][1]["y"], 0.5);
+        for value in ["nan", "[1.0, inf]", "{ y = -inf }"] {
+            let said = entry(value).unwrap_err();
+            assert!(said.contains("cannot be handed on as JSON"), "{value}: {said}");
+        }
+        assert!(entry("nan").unwrap_err().contains("argument `x`: nan"));
     }
 }

@@ -1,6 +1,6 @@
 //! An entry of `[[recipe.fields]]`: boxes that follow a tensor's views, or a field that is delivered as it is.
 
-use headwater_core::recipe::{BoxesSpec, FieldSpec};
+use headwater_core::recipe::{BoxesSpec, FieldKeys, FieldSpec};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -9,7 +9,7 @@ const BOXES: &str = "boxes";
 
 /// A field as it is written.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(try_from = "Map<String, Value>", into = "Map<String, Value>")]
+#[serde(try_from = "FieldKeys", into = "Map<String, Value>")]
 pub enum FieldEntry {
     /// `kind = "boxes"`.
     Boxes(BoxesSpec),
@@ -19,12 +19,12 @@ pub enum FieldEntry {
 
 // === impl FieldEntry ===
 
-impl TryFrom<Map<String, Value>> for FieldEntry {
+impl TryFrom<FieldKeys> for FieldEntry {
     type Error = String;
 
-    fn try_from(mut keys: Map<String, Value>) -> Result<Self, String> {
+    fn try_from(FieldKeys(mut keys): FieldKeys) -> Result<Self, String> {
         if keys.get("kind").and_then(Value::as_str) != Some(BOXES) {
-            return FieldSpec::try_from(keys).map(Self::Alone);
+            return FieldSpec::try_from(FieldKeys(keys)).map(Self::Alone);
         }
         keys.remove("kind");
         let name = keys.get("name").cloned();
@@ -74,5 +74,25 @@ mod tests {
         let number = json!({"name": "age", "kind": "int"});
         let entry: FieldEntry = serde_json::from_value(number).expect("a field");
         assert!(matches!(entry, FieldEntry::Alone(_)), "{entry:?}");
+    }
+
+    #[test]
+    fn numbers_of_toml_that_json_does_not_have_are_kept_or_refused_by_name() {
+        let entry = |text: &str| toml::from_str::<FieldEntry>(text);
+        let without = entry("name = 'score'\nkind = 'float'").expect("a field");
+        let mut seen = vec![without];
+        for number in ["nan", "inf", "-inf", "0.5"] {
+            let text = format!("name = 'score'\nkind = 'float'\ndefault = {number}");
+            let given = entry(&text).expect("a field");
+            assert!(!seen.contains(&given), "{number}");
+            let written = serde_json::to_value(&given).expect("plain data");
+            assert_eq!(serde_json::from_value::<FieldEntry>(written).expect("a field"), given);
+            seen.push(given);
+        }
+        for (key, kind) in [("default", "text"), ("length", "tokens"), ("size_min", "boxes")] {
+            let text = format!("name = 'a'\nkind = '{kind}'\n{key} = nan");
+            let said = entry(&text).expect_err("no number there").to_string();
+            assert!(said.contains(&format!("`{key}` of `a` is nan")), "{said}");
+        }
     }
 }

@@ -1,7 +1,9 @@
 //! Fields of a recipe: what they mean written out, what is refused, where they lie.
 
-use headwater_core::recipe::{FieldKind, FieldSpec};
+use headwater_core::masks::MaskPlan;
+use headwater_core::recipe::{AnyFloat, FieldKind, FieldSpec};
 use headwater_core::{Digest, Dtype, Layout, Recipe};
+use serde::de::{Deserialize, Deserializer, IntoDeserializer, Visitor};
 use serde_json::{Value, json};
 
 fn with(fields: &[Value]) -> Result<Recipe, String> {
@@ -94,7 +96,8 @@ fn what_is_wrong_with_a_field_is_said_with_its_key() {
         (json!({"name": "2n", "kind": "int"}), "fields[0].name"),
         (json!({"name": "labels", "kind": "int"}), "fields[0].name"),
         (json!({"name": "images", "kind": "int"}), "fields[0].name"),
-        (json!({"name": "masks", "kind": "int"}), "fields[0].name"),
+        (json!({"name": "samples", "kind": "int"}), "fields[0].name"),
+        (json!({"name": "n", "kind": "float", "default": 1e39}), "fields[0].default"),
         (json!({"name": "n", "field": "a||b", "kind": "int"}), "fields[0].field"),
         (json!({"name": "n", "kind": "float", "dtype": "f16"}), "fields[0].dtype"),
         (json!({"name": "n", "kind": "text", "bytes_max": 0}), "fields[0].bytes_max"),
@@ -145,4 +148,133 @@ fn a_field_with_a_default_need_not_be_there() {
     let default = spec(json!({"name": "n", "kind": "int", "default": 7}));
     assert!(!default.is_required());
     assert!(matches!(default.kind, FieldKind::Int { default: Some(7) }));
+}
+
+/// A configuration of TOML has numbers that JSON does not have.
+fn of_toml(keys: &[(&str, f64)]) -> Result<FieldSpec, String> {
+    use serde::de::value::{Error, MapDeserializer};
+    let texts = [("name", "score"), ("kind", "float")];
+    let texts = texts.map(|(key, text)| (key, Key::Text(text)));
+    let all = texts.into_iter().chain(keys.iter().map(|&(key, number)| (key, Key::Number(number))));
+    let spec = FieldSpec::deserialize(MapDeserializer::<_, Error>::new(all));
+    spec.map_err(|error| error.to_string())
+}
+
+enum Key {
+    Text(&'static str),
+    Number(f64),
+}
+
+impl<'de> IntoDeserializer<'de, serde::de::value::Error> for Key {
+    type Deserializer = Self;
+
+    fn into_deserializer(self) -> Self {
+        self
+    }
+}
+
+impl<'de> Deserializer<'de> for Key {
+    type Error = serde::de::value::Error;
+
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Self::Error> {
+        match self {
+            Self::Text(text) => visitor.visit_str(text),
+            Self::Number(number) => visitor.visit_f64(number),
+        }
+    }
+
+    serde::forward_to_deserialize_any! {
+        bool i8 i16 i32 i64 u8 u16 u32 u64 f32 f64 char str string bytes byte_buf option unit
+        unit_struct newtype_struct seq tuple tuple_struct map struct enum identifier ignored_any
+    }
+}
+
+#[test]
+fn a_default_that_is_no_number_or_infinite_is_kept_and_is_part_of_the_digest() {
+    let numbers = [(f64::NAN, "nan"), (f64::INFINITY, "inf"), (f64::NEG_INFINITY, "-inf")];
+    let digest = |spec: &FieldSpec| {
+        let fields = vec![spec.clone()];
+        let preset = Recipe::preset("imagenet-eval", Dtype::U8).expect("a preset");
+        let recipe = Recipe { fields, ..preset };
+        recipe.validate().expect("a recipe");
+        let text = serde_json::to_string(&recipe).expect("plain data");
+        let again: Recipe = serde_json::from_str(&text).expect("what was written");
+        assert_eq!(again, recipe);
+        recipe.digest()
+    };
+    let without = of_toml(&[]).expect("a field");
+    let mut digests = vec![digest(&without)];
+    for (number, name) in numbers {
+        let spec = of_toml(&[("default", number)]).expect("a field");
+        assert!(!spec.is_required(), "{name}");
+        let FieldKind::Float { default: Some(AnyFloat(kept)), .. } = spec.kind else {
+            panic!("{spec:?}")
+        };
+        assert_eq!(kept.to_string(), number.to_string());
+        let keys = json!({"name": "score", "kind": "float", "default": name});
+        assert_eq!(serde_json::from_value::<FieldSpec>(keys).expect("its name"), spec);
+        assert!(!digests.contains(&digest(&spec)), "{name}");
+        digests.push(digest(&spec));
+    }
+    let said = of_toml(&[("length", f64::NAN)]).expect_err("no number there");
+    assert_eq!(said, "`length` of `score` is nan: give a finite number");
+    let wrong = json!({"name": "score", "kind": "float", "default": "NaN"});
+    let said = serde_json::from_value::<FieldSpec>(wrong).expect_err("another name").to_string();
+    assert!(said.contains("\"NaN\" is no number: give one, or \"nan\""), "{said}");
+}
+
+#[test]
+fn a_finite_default_is_written_as_it_was() {
+    let recipe = with(&[json!({"name": "a", "kind": "float", "default": 0.5})]).expect("a recipe");
+    let text = serde_json::to_string(&recipe).expect("plain data");
+    assert!(text.ends_with(r#""kind":"float","dtype":"f32","default":0.5}]}"#), "{text}");
+}
+
+/// What the Python package's `Batch` and `TorchBatch` have, so that a tensor of that name would not be found.
+#[test]
+fn no_name_of_a_recipe_hides_an_attribute_of_a_batch() {
+    let package =
+        concat!(env!("CARGO_MANIFEST_DIR"), "/../../gpu-receiver/python/python/headwater/");
+    let read = |file: &str| std::fs::read_to_string(format!("{package}{file}")).expect("a file");
+    let types = read("__init__.pyi");
+    let (_, batch) = types.split_once("\nclass Batch:\n").expect("the class");
+    let batch = batch.split("\n@final").next().expect("its end");
+    let methods = batch.lines().filter_map(|line| line.trim().strip_prefix("def "));
+    let methods = methods.filter_map(|line| line.split('(').next());
+    let torch = read("torch_batch.py");
+    let fields = torch.lines().filter_map(|line| line.trim().strip_prefix("self."));
+    let fields = fields.filter_map(|line| line.split_once(" = ").map(|(name, _)| name));
+    // Those of Python's `dict`, of which `TorchBatch` is one.
+    let dict = "clear copy fromkeys get items keys pop popitem setdefault update values".split(' ');
+    let names: Vec<&str> =
+        methods.chain(fields).chain(dict).filter(|n| !n.starts_with('_')).collect();
+    assert!(names.len() > 25 && names.contains(&"group") && names.contains(&"to"), "{names:?}");
+    let view = json!({"crop": {"kind": "resize"}});
+    let image = |name: &str| json!({"name": name, "dtype": "u8", "height": 8, "width": 8, "views": [view.clone()]});
+    for name in names {
+        let mask = json!({"name": name, "field": "png", "like": "images", "dtype": "u8", "height": 8, "width": 8});
+        let boxes = json!({"name": name, "field": "json", "like": "images", "boxes_max": 3});
+        let field = json!({"name": name, "kind": "int"});
+        for recipe in [
+            json!({"tensors": [image(name)]}),
+            json!({"tensors": [image("images")], "aligned": [mask]}),
+            json!({"tensors": [image("images")], "boxes": [boxes]}),
+            json!({"tensors": [image("images")], "fields": [field]}),
+        ] {
+            let recipe: Recipe = serde_json::from_value(recipe).expect("plain data");
+            let said = recipe.validate().expect_err(name).to_string();
+            let expected = format!("the batch has something else of the name `{name}`");
+            assert!(said.contains(&expected), "{said}");
+        }
+    }
+}
+
+#[test]
+fn the_names_of_drawn_tensors_are_free_until_they_are_drawn() {
+    let mut recipe = with(&[json!({"name": "masks", "kind": "int"})]).expect("a recipe");
+    recipe.tensors[0].name = "images".into();
+    let spec = json!({"patch": 16, "tensor": "images"});
+    let spec = serde_json::from_value(spec).expect("masks");
+    let said = MaskPlan::new(spec, &recipe).expect_err("masks twice").to_string();
+    assert!(said.contains("`masks`"), "{said}");
 }

@@ -6,7 +6,7 @@ use super::gamma;
 use super::key::DrawRng;
 use super::layers::Layers;
 use super::params::DrawnOp;
-use super::policy::{AUGMIX_SPACE, Layer, Style, timm_value};
+use super::policy::{AUGMIX_SPACE, AUGMIX_TRANSLATE, Layer, Style, timm_value};
 use crate::geometry::Extent;
 use crate::recipe::{TimmAugMix, TimmRandAugment};
 
@@ -44,7 +44,8 @@ impl TimmAugMix {
                 Some(_) => self.magnitude,
             };
             let level = level.clamp(0.0, TimmRandAugment::MAGNITUDE_MAX);
-            Layer { augment, value: timm_value(augment, level, true, rng), level }
+            let value = timm_value(augment, level, AUGMIX_TRANSLATE, true, rng);
+            Layer { augment, value, level }
         };
         Chain { weight: weight as f32, layers: (0..depth).map(layer).collect() }
     }

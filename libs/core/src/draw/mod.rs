@@ -24,6 +24,8 @@ pub use augmix::Chain;
 pub use key::{DrawKey, DrawRng};
 pub use layers::Layers;
 pub use normal::Normals;
-pub use params::{DrawnOp, EraseWith, Filter, JitterStep, Padding, PaddingMode, ViewParams};
+pub use params::{
+    DrawnOp, EraseWith, Filter, Jitter, JitterStep, Padding, PaddingMode, ViewParams,
+};
 pub use policy::{Augment, Layer};
 pub use sample::SampleParams;

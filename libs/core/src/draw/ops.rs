@@ -5,7 +5,7 @@
 //! RandomErasing}`.
 
 use super::key::DrawRng;
-use super::params::{DrawnOp, JitterStep};
+use super::params::{DrawnOp, Jitter, JitterStep};
 use super::{erase, warp};
 use crate::geometry::Extent;
 use crate::recipe::{FunctionId, OpSpec};
@@ -33,14 +33,18 @@ fn one(op: &OpSpec, view: Extent, rng: &mut DrawRng) -> Option<DrawnOp> {
         OpSpec::Flip { .. } => DrawnOp::Flip,
         OpSpec::ColorJitter { brightness, contrast, saturation, hue, .. } => {
             let order = permutation(rng);
-            let mut value = |range: [f64; 2]| rng.uniform(range[0], range[1]) as f32;
-            DrawnOp::ColorJitter {
+            // One number for each, whether it is used or not.
+            let mut factor = |range: [f64; 2], neutral: f64| {
+                let value = rng.uniform(range[0], range[1]) as f32;
+                (range != [neutral; 2]).then_some(value)
+            };
+            DrawnOp::ColorJitter(Jitter {
                 order,
-                brightness: value(brightness),
-                contrast: value(contrast),
-                saturation: value(saturation),
-                hue: value(hue),
-            }
+                brightness: factor(brightness, 1.0),
+                contrast: factor(contrast, 1.0),
+                saturation: factor(saturation, 1.0),
+                hue: factor(hue, 0.0),
+            })
         }
         OpSpec::Grayscale { .. } => DrawnOp::Grayscale,
         OpSpec::GaussianBlur { sigma, .. } => DrawnOp::GaussianBlur { sigma: value(sigma) },

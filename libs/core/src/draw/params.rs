@@ -81,19 +81,8 @@ pub enum PaddingMode {
 pub enum DrawnOp {
     /// Horizontal flip.
     Flip,
-    /// Colour jitter: the order in which the four adjustments are applied, and their factors.
-    ColorJitter {
-        /// A permutation of the four adjustments.
-        order: [JitterStep; 4],
-        /// Brightness factor.
-        brightness: f32,
-        /// Contrast factor.
-        contrast: f32,
-        /// Saturation factor.
-        saturation: f32,
-        /// Hue shift in turns.
-        hue: f32,
-    },
+    /// Colour jitter.
+    ColorJitter(Jitter),
     /// Grayscale.
     Grayscale,
     /// Gaussian blur with this standard deviation in pixels.
@@ -210,6 +199,22 @@ pub enum EraseWith {
     Noise([u64; 2]),
 }
 
+/// The order in which the four adjustments of a colour jitter are applied, and their factors. An adjustment whose
+/// range is neutral has none and is left out, as in torchvision: a hue shift of 0 changes pixels, too.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Jitter {
+    /// A permutation of the four adjustments.
+    pub order: [JitterStep; 4],
+    /// Brightness factor.
+    pub brightness: Option<f32>,
+    /// Contrast factor.
+    pub contrast: Option<f32>,
+    /// Saturation factor.
+    pub saturation: Option<f32>,
+    /// Hue shift in turns.
+    pub hue: Option<f32>,
+}
+
 /// One adjustment of colour jitter; the numbers are torchvision's `fn_idx`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -240,6 +245,23 @@ impl ViewParams {
             filter: Filter::Bicubic,
             padding: None,
         }
+    }
+}
+
+// === impl Jitter ===
+
+impl Jitter {
+    /// The adjustments that are applied, in order, with their factors.
+    pub fn steps(self) -> impl Iterator<Item = (JitterStep, f32)> {
+        self.order.into_iter().filter_map(move |step| {
+            let factor = match step {
+                JitterStep::Brightness => self.brightness,
+                JitterStep::Contrast => self.contrast,
+                JitterStep::Saturation => self.saturation,
+                JitterStep::Hue => self.hue,
+            };
+            Some((step, factor?))
+        })
     }
 }
 

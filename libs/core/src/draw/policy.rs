@@ -117,8 +117,10 @@ pub(super) const AUGMIX_SPACE: [Augment; 13] = [
 const AUTO_BINS: u32 = 10;
 /// timm's levels are tenths of this.
 const LEVEL_MAX: f64 = TimmRandAugment::MAGNITUDE_MAX;
-/// Share of a side that timm translates by at most.
+/// Share of a side that timm's RandAugment translates by at most.
 const TIMM_TRANSLATE: f64 = 0.45;
+/// The same of AugMix, as `create_transform` of timm sets it (`translate_pct`).
+pub(super) const AUGMIX_TRANSLATE: f64 = 0.3;
 
 /// The greatest magnitudes of torchvision's operations.
 pub(super) struct Strength {
@@ -209,7 +211,8 @@ impl TimmRandAugment {
                     self.magnitude
                 };
                 let level = level.clamp(0.0, LEVEL_MAX);
-                Layer { augment, value: timm_value(augment, level, self.increasing, rng), level }
+                let value = timm_value(augment, level, TIMM_TRANSLATE, self.increasing, rng);
+                Layer { augment, value, level }
             })
         };
         (0..self.num_ops).filter_map(layer).collect()
@@ -221,14 +224,20 @@ impl TimmRandAugment {
     }
 }
 
-/// timm's `LEVEL_TO_ARG`.
-pub(super) fn timm_value(augment: Augment, level: f64, increasing: bool, rng: &mut DrawRng) -> f64 {
+/// timm's `LEVEL_TO_ARG`. `translate`: the share of a side that it translates by at most.
+pub(super) fn timm_value(
+    augment: Augment,
+    level: f64,
+    translate: f64,
+    increasing: bool,
+    rng: &mut DrawRng,
+) -> f64 {
     let share = level / LEVEL_MAX;
     let mut either = |value: f64| if rng.gate(0.5) { -value } else { value };
     match augment {
         Rotate => either(share * 30.0),
         ShearX | ShearY => either(share * 0.3),
-        TranslateX | TranslateY => either(share * TIMM_TRANSLATE),
+        TranslateX | TranslateY => either(share * translate),
         Color | Contrast | Brightness | Sharpness if increasing => {
             (1.0 + either(share * 0.9)).max(0.1)
         }

@@ -167,6 +167,26 @@ fn values_are_within_what_timm_writes() {
     assert!(signs.iter().all(|count| *count > 150), "{signs:?}");
 }
 
+/// timm's factory sets `translate_pct = 0.3` for AugMix only.
+#[test]
+fn translations_of_augmix_reach_less_far_than_those_of_rand_augment() {
+    let policy = TimmAugMix { magnitude: 10.0, magnitude_std: Some(0.0), ..TimmAugMix::default() };
+    let mut moves = 0;
+    for sample in 0..200 {
+        let mut ops = Vec::new();
+        policy.draw(VIEW, &mut rng(sample), &mut ops);
+        for op in &ops {
+            let DrawnOp::Affine { matrix: [a, b, across, c, d, down], .. } = *op else { continue };
+            if [a, b, c, d] == [1.0, 0.0, 0.0, 1.0] {
+                let far = [across.abs(), down.abs()];
+                assert!(far == [0.3 * 224.0, 0.0] || far == [0.0, 0.3 * 160.0], "{far:?}");
+                moves += 1;
+            }
+        }
+    }
+    assert!(moves > 20, "{moves}");
+}
+
 #[test]
 fn pairs_of_auto_augment_come_together() {
     let policy = AutoAugment::default();

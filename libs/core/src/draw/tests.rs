@@ -1,6 +1,6 @@
 //! Draws against the formulas of torchvision, over many samples.
 
-use crate::draw::{CropBox, DrawKey, DrawnOp, Extent, JitterStep, Origin, ViewParams};
+use crate::draw::{CropBox, DrawKey, DrawnOp, Extent, Jitter, JitterStep, Origin, ViewParams};
 use crate::recipe::{CropSpec, OpSpec, ViewSpec};
 use crate::{Dtype, Recipe, SampleId};
 
@@ -121,13 +121,11 @@ fn gates_and_values_of_dinov2_follow_their_distributions() {
     let mut sigmas = Vec::new();
     for op in all() {
         match *op {
-            DrawnOp::ColorJitter { order, brightness, contrast, saturation, hue } => {
-                for (values, value) in
-                    factors.iter_mut().zip([brightness, contrast, saturation, hue])
-                {
-                    values.push(f64::from(value));
+            DrawnOp::ColorJitter(jitter) => {
+                for (step, factor) in jitter.steps() {
+                    factors[step as usize].push(f64::from(factor));
                 }
-                firsts[rank(order)] += 1;
+                firsts[rank(jitter.order)] += 1;
             }
             DrawnOp::GaussianBlur { sigma } => sigmas.push(f64::from(sigma)),
             _ => {}
@@ -185,6 +183,27 @@ fn a_shut_gate_takes_one_number_and_no_values() {
     assert!(by_hand.gate(1.0));
     assert_eq!(drawn, [DrawnOp::GaussianBlur { sigma: by_hand.uniform(0.1, 2.0) as f32 }]);
     assert_eq!(rng.unit(), by_hand.unit());
+}
+
+#[test]
+fn a_neutral_range_has_no_factor_and_changes_no_other_draw() {
+    let jitter = |hue, contrast| {
+        let factors = [0.6, 1.4];
+        let (brightness, saturation) = (factors, factors);
+        let op = OpSpec::ColorJitter { p: 1.0, brightness, contrast, saturation, hue };
+        let whole = CropSpec::CenterAfterResize { resize: 224 };
+        let spec = ViewSpec { crop: whole, ops: vec![op, OpSpec::Flip { p: 0.5 }] };
+        spec.draw(PHOTO, SQUARE, &mut key(3).rng()).ops
+    };
+    let (full, neutral) = (jitter([-0.1, 0.1], [0.6, 1.4]), jitter([0.0, 0.0], [1.0, 1.0]));
+    let DrawnOp::ColorJitter(full_jitter) = full[0] else { panic!("{full:?}") };
+    let expected = Jitter { hue: None, contrast: None, ..full_jitter };
+    assert_eq!(neutral[0], DrawnOp::ColorJitter(expected));
+    assert_eq!(neutral[1..], full[1..]);
+    let steps: Vec<JitterStep> = expected.steps().map(|(step, _)| step).collect();
+    let is_left =
+        |step: &JitterStep| matches!(step, JitterStep::Brightness | JitterStep::Saturation);
+    assert!(steps.iter().eq(full_jitter.order.iter().filter(|step| is_left(step))), "{steps:?}");
 }
 
 #[test]

@@ -144,13 +144,6 @@ impl Recipe {
         aligned.chain(self.boxes.iter().flat_map(BoxesSpec::names))
     }
 
-    /// The first name of one of its tensors that is among `taken`.
-    #[must_use]
-    pub fn named_as(&self, taken: &[&str]) -> Option<String> {
-        let images = self.tensors.iter().map(|tensor| tensor.name.clone());
-        images.chain(self.geometry_names()).find(|name| taken.contains(&name.as_str()))
-    }
-
     /// What follows the views: the name of each, and its field.
     pub fn followers(&self) -> impl Iterator<Item = (&str, &str)> {
         let aligned = self.aligned.iter().map(|spec| (spec.name.as_str(), spec.field.as_str()));

@@ -24,6 +24,7 @@ mod preset;
 mod published;
 mod python;
 mod raw;
+mod reserved;
 mod scales;
 mod scaling;
 mod spec;
@@ -37,7 +38,8 @@ pub use decoder::{HW_DECODER_LOAD_DEFAULT, JpegDecoder};
 pub use dinov3::Dinov3;
 pub use error::RecipeError;
 pub use fields::{
-    FIELD_BYTES_MAX, FieldKind, FieldSpec, FieldTensor, JsonSpec, JsonValue, TokensSpec,
+    AnyFloat, FIELD_BYTES_MAX, FieldKeys, FieldKind, FieldSpec, FieldTensor, JsonSpec, JsonValue,
+    KeyValue, TokensSpec,
 };
 pub use fp8::{DelayedScaling, FP8_E4M3_MAX, Fp8Scaling, MX_BLOCK};
 pub use imagenet::{IMAGENET_MEAN, IMAGENET_STD};

@@ -6,7 +6,6 @@ use super::spec::{BaseSpec, CropSpec, EraseMode, OpSpec, Recipe, TensorSpec, Vie
 use super::{policy, python};
 use crate::Dtype;
 use crate::geometry::Extent;
-use crate::layout::Layout;
 
 /// Largest height or width of a view, in pixels.
 pub(super) const VIEW_SIDE_MAX: u32 = 4096;
@@ -16,9 +15,6 @@ pub(super) const VIEWS_MAX: usize = 256;
 const RAW_BYTES_LIMIT: u32 = 1 << 26;
 /// Largest number of bases of a sample.
 const BASES_MAX: usize = 16;
-/// Names of tensors that are no recipe's to give.
-const TAKEN: [&str; 3] = [Layout::LABELS, RawSpec::BYTES, RawSpec::SIZES];
-const NAME_OF_ITS_OWN: &str = "each tensor needs a name of its own";
 
 impl Recipe {
     /// Checks every value.
@@ -59,34 +55,14 @@ impl Recipe {
             self.validate_base(index, base)?;
         }
         for (index, tensor) in self.tensors.iter().enumerate() {
-            let named_before = self.tensors[..index].iter().any(|t| t.name == tensor.name)
-                || self.tensors.iter().any(|t| t.scales_name().as_ref() == Some(&tensor.name));
-            if named_before || TAKEN.contains(&tensor.name.as_str()) {
-                let key = format!("tensors[{index}].name");
-                return Err(wrong(key, &tensor.name, NAME_OF_ITS_OWN));
-            }
             self.validate_tensor(&format!("tensors[{index}]"), tensor)?;
         }
         self.validate_fields()?;
         (0..self.bases.len()).try_for_each(|base| self.validate_use(base))?;
         self.validate_aligned()?;
         self.validate_boxes()?;
-        self.validate_geometry_names()?;
+        self.validate_names()?;
         self.validate_buckets()
-    }
-
-    /// Each tensor of masks, depth and boxes needs a unique name, too.
-    fn validate_geometry_names(&self) -> Result<(), RecipeError> {
-        let images = self.tensors.iter().flat_map(|t| [Some(t.name.clone()), t.scales_name()]);
-        let fields = self.field_tensors().map(|tensor| tensor.name);
-        let mut names: Vec<String> = images.flatten().chain(fields).collect();
-        for name in self.geometry_names() {
-            if names.contains(&name) || TAKEN.contains(&name.as_str()) {
-                return Err(wrong("tensors.name".into(), name, NAME_OF_ITS_OWN));
-            }
-            names.push(name);
-        }
-        Ok(())
     }
 
     fn validate_decoder(&self) -> Result<(), RecipeError> {

@@ -311,6 +311,25 @@ fn hashed(samples: Vec<Sample>) -> Vec<(String, BTreeMap<String, String>)> {
     samples.into_iter().map(hashed).collect()
 }
 
+/// Changes each bit of some bytes: the samples are as before, or an error.
+pub(crate) fn no_change_is_unseen(
+    whole: &[u8],
+    range: Range<usize>,
+    read: &dyn Fn(Vec<u8>) -> Result<Vec<Sample>, StorageError>,
+) {
+    let expected = read(whole.to_vec()).expect("a good file");
+    let mut refused = 0;
+    for bit in 8 * range.start..8 * range.end {
+        let mut bytes = whole.to_vec();
+        bytes[bit / 8] ^= 1 << (bit % 8);
+        match read(bytes) {
+            Ok(found) => assert_eq!(found, expected, "bit {bit}"),
+            Err(_) => refused += 1,
+        }
+    }
+    assert!(refused >= 4 * range.len(), "{refused} of {} bits", 8 * range.len());
+}
+
 /// Tries every byte of a file with other values, and every length: samples or an error, no panic, and
 /// no read beyond the end. Samples of a file that was cut are an error.
 pub(crate) fn mutate(file: &str, step: usize, format: &dyn Format) {

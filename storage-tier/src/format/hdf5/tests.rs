@@ -20,6 +20,27 @@ fn any_bytes_are_samples_or_an_error() {
 }
 
 #[test]
+fn chunks_are_compared_with_their_checksums() {
+    const STEP: usize = 61;
+    let bytes = std::fs::read(trial::path("hdf5/checked.h5")).unwrap();
+    let read = |bytes: Vec<u8>| {
+        trial::samples(&*hdf5(&DatasetConfig::default()), &Held::place("a.h5", bytes))
+    };
+    let samples = read(bytes.clone()).unwrap();
+    let fields = samples.iter().flat_map(|(_, fields)| fields);
+    // Beside each array its type and its shape.
+    let elements: usize =
+        fields.filter(|(name, _)| !name.contains('.')).map(|(_, value)| value.len()).sum();
+    let is_refused = |at: &usize| {
+        let mut changed = bytes.clone();
+        changed[*at] ^= 1;
+        read(changed).is_err_and(|error| error.to_string().contains("checksum mismatch"))
+    };
+    let refused = (0..bytes.len()).step_by(STEP).filter(is_refused).count();
+    assert!(elements > 0 && 2 * STEP * refused >= elements, "{refused} of {elements} bytes");
+}
+
+#[test]
 fn a_file_of_chunks_is_not_read_to_be_outlined() {
     let good = trial::read_place("hdf5/large.h5");
     let object = good.open().unwrap();

@@ -46,6 +46,12 @@ impl Input {
         self.left = RECORD_BYTES_MAX;
     }
 
+    /// Reads what is left of a file in gzip: its checksum is at the end. Leaves other files as they are.
+    pub(super) fn read_to_checksum(&mut self) -> io::Result<()> {
+        let Content::Gzip(gzip) = &mut self.content else { return Ok(()) };
+        io::copy(gzip, &mut io::sink()).map(drop)
+    }
+
     /// What went wrong with the object.
     pub(super) fn take_fault(&mut self) -> Option<ObjectError> {
         match &mut self.content {

@@ -221,6 +221,7 @@ impl Packed for LineShard {
                 sink.field(name, value)?;
             }
         }
+        self.records.check()?;
         Ok(self.object.check_unchanged()?)
     }
 }

@@ -104,6 +104,21 @@ impl Records {
         Ok(Some(fields))
     }
 
+    /// Compares what was read with the file's checksum, if it has one.
+    ///
+    /// # Errors
+    /// Another checksum, or an object that cannot be read.
+    pub(super) fn check(&mut self) -> Result<(), StorageError> {
+        let input = match &mut self.reading {
+            Reading::Lines { input, .. } => input,
+            Reading::Table { reader, .. } => reader.get_mut(),
+        };
+        let Err(error) = input.read_to_checksum() else { return Ok(()) };
+        let fault = input.take_fault();
+        let broken = || self.broken("gzip", &error.to_string());
+        Err(fault.map_or_else(broken, Into::into))
+    }
+
     /// Offset of the next record; the bytes before it may hold space.
     pub(super) fn position(&self) -> u64 {
         match &self.reading {

@@ -1,3 +1,5 @@
+use std::io::Write;
+
 use super::*;
 use crate::format::arrays::trial::{self, Held};
 use crate::format::conformance;
@@ -71,7 +73,6 @@ fn a_shard_is_the_same_whoever_opens_it() {
 
 #[test]
 fn an_endless_record_is_refused_within_bounds() {
-    use std::io::Write;
     let level = flate2::Compression::fast();
     let mut gzip = flate2::write::GzEncoder::new(Vec::new(), level);
     gzip.write_all(b"a,b\n1,\"").unwrap();
@@ -82,6 +83,29 @@ fn an_endless_record_is_refused_within_bounds() {
     for file in ["a.csv.gz", "a.txt.gz"] {
         let error = read(file, &bytes).unwrap_err().to_string();
         assert!(error.contains("longer than 67108864 bytes"), "{error}");
+    }
+}
+
+/// The checksum of a file in gzip is behind all of its lines, and each shard has some of them.
+#[test]
+fn every_shard_of_a_file_in_gzip_is_compared_with_its_checksum() {
+    let dataset = DatasetConfig { shard_samples: 3, ..DatasetConfig::default() };
+    for file in ["a.csv.gz", "a.txt.gz"] {
+        let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::none());
+        gzip.write_all(b"name\none\ntwo\nthree\nfour\nfive\nsix\n").unwrap();
+        let mut bytes = gzip.finish().unwrap();
+        let lines = Lines::new(kind(file), &dataset);
+        let place = Held::place(file, bytes.clone());
+        let outlines = lines.outlines(&place).unwrap();
+        let first = bytes.windows(3).position(|three| three == b"two").unwrap();
+        // A file system that gives other bytes now: same size, same time.
+        bytes[first] = b'T';
+        let place = Held::place(file, bytes);
+        for (shard, outline) in outlines.iter().enumerate() {
+            let opened = lines.open(&place, shard as u32, outline.version).unwrap();
+            let error = trial::unpacked(opened).unwrap_err().to_string();
+            assert!(error.contains("corrupt gzip stream"), "{shard}: {error}");
+        }
     }
 }
 

@@ -122,6 +122,23 @@ mod tests {
     }
 
     #[test]
+    fn a_frame_of_zstd_is_compared_with_its_checksum() {
+        use std::io::Write;
+        let content: Vec<u8> = (0..200).map(|n| (n * n) as u8).collect();
+        let mut encoder = zstd::stream::write::Encoder::new(Vec::new(), 3).unwrap();
+        encoder.include_checksum(true).unwrap();
+        encoder.write_all(&content).unwrap();
+        let frame = encoder.finish().unwrap();
+        assert_eq!(decode(frame.clone(), &[Codec::Zstd], 200).unwrap(), content);
+        for bit in 0..8 * frame.len() {
+            let mut changed = frame.clone();
+            changed[bit / 8] ^= 1 << (bit % 8);
+            let found = decode(changed, &[Codec::Zstd], 200);
+            assert!(found.is_err() || found.as_ref() == Ok(&content), "bit {bit}");
+        }
+    }
+
+    #[test]
     fn a_bomb_is_refused_before_it_fills_memory() {
         let bomb = zstd::encode_all(&vec![0u8; 8 << 20][..], 3).unwrap();
         assert!(bomb.len() < 4096);

@@ -47,6 +47,27 @@ fn any_metadata_and_any_chunk_are_samples_or_an_error() {
 }
 
 #[test]
+fn chunks_and_the_index_of_a_shard_are_compared_with_their_checksums() {
+    for (file, object, from_end) in [
+        ("zarr/v3-checked.zarr", "c/0/0/0", usize::MAX),
+        // Bytes of gzip's header mean nothing; those behind it have a checksum.
+        ("zarr/v3-gzip.zarr", "c/0/0/0", usize::MAX),
+        ("zarr/v2-zlib.zarr", "0.0.0", usize::MAX),
+        // The index of the chunks in an object is at its end, its checksum last.
+        ("zarr/v3-sharded.zarr", "c/0/0/0", 20),
+    ] {
+        let object_path = PathBuf::from(file).join(object);
+        let whole = trial::files_below(file).into_iter().find(|(path, _)| *path == object_path);
+        let (_, whole) = whole.expect("an object of the fixture");
+        let format = Zarr::new(&DatasetConfig::default());
+        let start = whole.len().saturating_sub(from_end);
+        trial::no_change_is_unseen(&whole, start..whole.len(), &|bytes| {
+            trial::samples(&format, &in_memory(file, object, bytes))
+        });
+    }
+}
+
+#[test]
 fn a_chunk_that_was_changed_since_is_no_sample() {
     let format = Zarr::new(&DatasetConfig::default());
     let place = trial::read_place("zarr/v2-lz4.zarr");

@@ -1,14 +1,16 @@
 //! Sibling fields: parts of a sample in the batch, in addition to its image and its label.
 
+mod keys;
 mod tensors;
 mod validate;
 
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use super::spec::Recipe;
 use crate::Dtype;
 
+pub use keys::{AnyFloat, FieldKeys, KeyValue};
 pub use tensors::FieldTensor;
 
 /// Default maximum of the bytes of a text, or of bytes.
@@ -16,7 +18,7 @@ pub const FIELD_BYTES_MAX: u32 = 4096;
 
 /// One sibling field: its source, its content, and its name in the batch.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(try_from = "Map<String, Value>")]
+#[serde(try_from = "FieldKeys")]
 pub struct FieldSpec {
     /// Name of the tensor, an identifier; an attribute of the batch in Python.
     pub name: String,
@@ -43,9 +45,10 @@ pub enum FieldKind {
         /// `f32` or `f64`.
         #[serde(default = "f32_default")]
         dtype: Dtype,
-        /// The value of samples that do not have the field; without it they are bad samples.
+        /// The value of samples that do not have the field, which may be NaN or infinite; without it they are bad
+        /// samples.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        default: Option<f64>,
+        default: Option<AnyFloat>,
     },
     /// A value within a JSON document.
     Json(JsonSpec),
@@ -193,11 +196,11 @@ fn yes() -> bool {
 
 // === impl FieldSpec ===
 
-impl TryFrom<Map<String, Value>> for FieldSpec {
+impl TryFrom<FieldKeys> for FieldSpec {
     type Error = String;
 
     /// Takes name and field, and leaves the other keys to the kind, which knows them all.
-    fn try_from(mut keys: Map<String, Value>) -> Result<Self, String> {
+    fn try_from(FieldKeys(mut keys): FieldKeys) -> Result<Self, String> {
         let name = match keys.remove("name") {
             Some(Value::String(name)) => name,
             Some(other) => return Err(format!("`name` of a field is {other}: give a string")),

@@ -1,10 +1,9 @@
 //! What makes fields usable.
 
-use super::{FieldKind, FieldSpec, FieldTensor, JsonSpec, JsonValue, TokensSpec};
+use super::{AnyFloat, FieldKind, FieldSpec, FieldTensor, JsonSpec, JsonValue, TokensSpec};
 use crate::recipe::error::{RecipeError, wrong};
 use crate::recipe::python::is_sha256;
-use crate::recipe::raw::RawSpec;
-use crate::{Dtype, Layout, Recipe};
+use crate::{Dtype, Recipe};
 
 /// Largest number of fields of a recipe.
 const FIELDS_MAX: usize = 64;
@@ -15,39 +14,6 @@ const AXES_MAX: usize = 16;
 /// Longest path within a JSON document, and longest name of a field or an array, in bytes.
 const NAME_BYTES_MAX: usize = 256;
 
-/// Names that a batch has in Python in addition to its tensors.
-const TAKEN: [&str; 29] = [
-    Layout::LABELS,
-    RawSpec::BYTES,
-    RawSpec::SIZES,
-    "contact_sheet",
-    "digest",
-    "epoch",
-    "get",
-    "items",
-    "keys",
-    "mask_indices",
-    "masks",
-    "masks_enc",
-    "masks_pred",
-    "masks_weight",
-    "mixing_box",
-    "mixing_lam",
-    "mixing_partner",
-    "n_masked_patches",
-    "patches_keep",
-    "patches_restore",
-    "samples",
-    "step",
-    "substituted",
-    "tensors",
-    "to",
-    "torch",
-    "update",
-    "upperbound",
-    "values",
-];
-
 impl Recipe {
     /// Checks the fields.
     pub(in crate::recipe) fn validate_fields(&self) -> Result<(), RecipeError> {
@@ -55,31 +21,19 @@ impl Recipe {
         if count > FIELDS_MAX {
             return Err(wrong("fields".into(), count, "at most 64"));
         }
-        let scales = self.tensors.iter().filter_map(|tensor| tensor.scales_name());
-        let tensors = self.tensors.iter().map(|tensor| tensor.name.clone());
-        let mut names: Vec<String> = scales.chain(tensors).collect();
         for (index, spec) in self.fields.iter().enumerate() {
             let at = format!("fields[{index}]");
-            validate_names(&at, spec)?;
+            validate_texts(&at, spec)?;
             validate_kind(&at, &spec.kind)?;
             for tensor in spec.tensors() {
                 validate_size(&at, &tensor)?;
-            }
-            for name in spec.names() {
-                if names.contains(&name) || TAKEN.contains(&name.as_str()) {
-                    let rule = format!(
-                        "the batch has something else of the name `{name}`: choose another one"
-                    );
-                    return Err(wrong(format!("{at}.name"), &spec.name, rule));
-                }
-                names.push(name);
             }
         }
         Ok(())
     }
 }
 
-fn validate_names(at: &str, spec: &FieldSpec) -> Result<(), RecipeError> {
+fn validate_texts(at: &str, spec: &FieldSpec) -> Result<(), RecipeError> {
     let name = &spec.name;
     let identifier = name.starts_with(|c: char| c.is_ascii_alphabetic())
         && name.len() <= NAME_BYTES_MAX
@@ -98,7 +52,18 @@ fn validate_names(at: &str, spec: &FieldSpec) -> Result<(), RecipeError> {
 fn validate_kind(at: &str, kind: &FieldKind) -> Result<(), RecipeError> {
     match kind {
         FieldKind::Int { .. } => Ok(()),
-        FieldKind::Float { dtype, .. } => one_of(at, "dtype", *dtype, &[Dtype::F32, Dtype::F64]),
+        FieldKind::Float { dtype, default } => {
+            one_of(at, "dtype", *dtype, &[Dtype::F32, Dtype::F64])?;
+            let fits = |number: f64| *dtype == Dtype::F64 || (number as f32).is_finite();
+            match default {
+                Some(AnyFloat(number)) if number.is_finite() && !fits(*number) => Err(wrong(
+                    format!("{at}.default"),
+                    number,
+                    "is too large for f32: use dtype f64",
+                )),
+                _ => Ok(()),
+            }
+        }
         FieldKind::Json(json) => validate_json(at, json),
         FieldKind::Npy { dtype, shape } => validate_array(at, *dtype, shape),
         FieldKind::Npz { member, dtype, shape } => {
