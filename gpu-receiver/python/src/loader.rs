@@ -130,12 +130,12 @@ impl Loader {
         following.as_ref().map_or(Ok(()), |service| service.lead(py, &mut options.receiver))?;
         let target = Target::rank(&options.receiver.job, options.receiver.rank);
         telemetry::start(py, &options.telemetry, &options.log_origin, &target)?;
-        let shown = options.telemetry.clone();
+        let (shown, security) = (options.telemetry.clone(), options.security.clone());
         let (rank, world_size) = (options.receiver.rank, options.receiver.world_size);
         telemetry::trace(py, &options.telemetry, rank, world_size)?;
         let trace_bytes_max = options.telemetry.trace_bytes_max;
         let opened = open(py, options, callbacks, progress)?;
-        telemetry::show_batches(&opened.receiver, &shown)?;
+        telemetry::show_batches(&opened.receiver, &shown, &security)?;
         telemetry::ready();
         let mut pace = Pace::default();
         if opened.receiver.config().resume != Resume::No {

@@ -2,6 +2,7 @@
 
 use std::sync::{Mutex, Once, PoisonError};
 
+use headwater_access::AccessConfig;
 use headwater_batch_view::BatchView;
 use headwater_receiver::Receiver;
 use headwater_telemetry::{
@@ -112,15 +113,19 @@ pub(crate) fn ready() {
     }
 }
 
-/// Makes `/batch.json` and `/batch.png` show batches of the newest loader, if the configuration
-/// says so.
+/// Makes `/batch.json` and `/batch.png` show batches of the newest loader to those whom `security` lets in, if the
+/// configuration says so.
 ///
 /// # Errors
 /// The token cannot be read.
-pub(crate) fn show_batches(receiver: &Receiver, config: &TelemetryConfig) -> PyResult<()> {
+pub(crate) fn show_batches(
+    receiver: &Receiver,
+    config: &TelemetryConfig,
+    security: &AccessConfig,
+) -> PyResult<()> {
     let served = SERVED.lock().unwrap_or_else(PoisonError::into_inner);
     let server = served.as_ref().map(|served| &served.server);
-    BatchView::serve(receiver, config, server)
+    BatchView::serve(receiver, config, security, server)
         .map_err(|error| ConfigError::new_err(error.to_string()))
 }
 
