@@ -43,6 +43,7 @@ mod simulation;
 mod slots;
 mod stall;
 mod stats;
+mod turn;
 
 pub use batch::{Batch, Fp8Meta};
 pub use client::who;
@@ -59,3 +60,4 @@ pub use receiver::{Callbacks, Receiver};
 pub use scaling::AmaxReduce;
 pub use stall::{Cause, LastPart, Stalls};
 pub use stats::Snapshot;
+pub use turn::{Inside, Turn};
