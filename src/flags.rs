@@ -66,8 +66,7 @@ impl RankFlags {
 impl DatasetFlags {
     /// What the flags set.
     pub(crate) fn settings(&self) -> Option<Setting> {
-        let list = toml::Value::try_from(&self.datasets).ok()?;
-        (!self.datasets.is_empty()).then(|| Setting::flag("--dataset", "dataset", list))
+        (!self.datasets.is_empty()).then(|| Setting::typed("--dataset", "dataset", &self.datasets))
     }
 }
 
@@ -101,4 +100,20 @@ pub(crate) fn given(flag: &str, key: &str, value: Option<impl ToString>) -> Opti
 /// A dataset as it is named on the command line.
 pub(crate) fn parse_dataset(text: &str) -> Result<DatasetEntry, String> {
     DatasetEntry::parse(text).map_err(|error| error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use headwater_config::{Loaded, Sources};
+
+    use super::*;
+
+    #[test]
+    fn datasets_of_flags_keep_numbers_of_64_bits() {
+        let said = r#"{name="a", shards="python:b:C", arguments={seed=18446744073709551615}}"#;
+        let flags = DatasetFlags { datasets: vec![parse_dataset(said).expect("a dataset")] };
+        let settings = flags.settings().into_iter().collect();
+        let loaded = Loaded::read(&Sources::of_overrides(settings)).expect("a configuration");
+        assert_eq!(loaded.config.dataset[0].arguments["seed"], u64::MAX);
+    }
 }

@@ -48,6 +48,22 @@ fn each_layer_goes_over_the_one_before_and_is_named() {
 }
 
 #[test]
+fn a_number_of_64_bits_is_the_same_from_every_layer_and_in_what_is_shown() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let most = u64::MAX.to_string();
+    let said = |text: &str| line(text, "receiver", "seed").split("  #").next().map(str::to_owned);
+    let seed = Some(format!("seed = {most}"));
+    let set = format!("receiver.seed={most}");
+    assert_eq!(said(&config(folder.path(), &[], &["--set", &set, "config"])), seed);
+    let variable = [("HEADWATER_RECEIVER__SEED", most.as_str())];
+    let shown = config(folder.path(), &variable, &["config"]);
+    assert_eq!(said(&shown), seed);
+    // What is shown can be read back.
+    std::fs::write(folder.path().join("headwater.toml"), &shown).expect("a file");
+    assert_eq!(said(&config(folder.path(), &[], &["config"])), seed);
+}
+
+#[test]
 fn settings_before_the_verb_and_after_it_all_hold_and_the_last_of_a_key_wins() {
     let folder = tempfile::tempdir().expect("a folder");
     let before = ["--set", "receiver.seed=3", "--set=receiver.job=a"];

@@ -77,7 +77,8 @@ pub enum ReceiverError {
         /// Its step.
         step: u64,
         /// What went wrong.
-        reason: String,
+        #[source]
+        reason: Box<dyn std::error::Error + Send + Sync>,
     },
     /// A dataset that the job does not have.
     #[error("the job has no dataset `{name}`: it has {known}")]
@@ -270,8 +271,10 @@ pub enum ReceiverError {
     /// No checkpoint to go on from, or none that can be read or written.
     #[error(transparent)]
     Checkpoint(#[from] crate::checkpoint::CheckpointError),
-    /// Two iterations at once.
-    #[error("the receiver is already being iterated: finish or drop the other iteration first")]
+    /// Called by the trainer's own `amax_reduce`, for whose end it would wait.
+    #[error(
+        "amax_reduce is under way on this thread, and this call waits for its end: make it between two batches"
+    )]
     Busy,
     /// Batches cannot be had on the GPU.
     #[error("receiver.device: {0}")]

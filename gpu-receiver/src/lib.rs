@@ -45,6 +45,7 @@ mod slots;
 mod stall;
 mod stats;
 mod tries;
+mod turn;
 
 pub use batch::{Batch, Fp8Meta};
 pub use client::who;
@@ -61,3 +62,4 @@ pub use receiver::{Callbacks, Receiver};
 pub use scaling::AmaxReduce;
 pub use stall::{Cause, LastPart, Stalls};
 pub use stats::Snapshot;
+pub use turn::{Inside, Turn};

@@ -101,7 +101,7 @@ impl Receiver {
     ///
     /// # Errors
     /// As for [`Receiver::next_batch`]; `NoWorker`, `SlotsHeld` and `SlotsKept` only where they
-    /// lasted into the wait, which may take 50 ms to show.
+    /// lasted into the wait, which may take 50 ms to show. `Busy` within `amax_reduce`.
     pub fn next_within(&self, limit: Duration) -> Result<Option<Option<Batch>>, ReceiverError> {
         let runtime = self.runtime()?;
         self.check_held()?;
@@ -114,7 +114,7 @@ impl Receiver {
         let mut wait = self.stats.wait();
         loop {
             let changed = self.mailbox.changed();
-            let taking = self.scaling.taking();
+            let taking = self.scaling.taking()?;
             let found = self.mailbox.take(asked, |epoch| self.steps_per_epoch(epoch));
             wait.count();
             match found? {

@@ -4,6 +4,7 @@
 //! Amaxes are noted when a batch is taken, not when it is made: what was made ahead and thrown away
 //! on a change of course leaves no trace.
 
+use std::error::Error;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use headwater_core::recipe::DelayedScaling;
@@ -13,10 +14,13 @@ use crate::batch::Batch;
 use crate::config::ReceiverConfig;
 use crate::error::ReceiverError;
 use crate::position::Position;
+use crate::turn::{Inside, Turn};
 
 /// Makes each number the largest that any rank has given at the same call, on every rank. Called
-/// once per batch, in order of step, on the thread that takes the batch.
-pub type AmaxReduce = Box<dyn Fn(&mut [f32]) -> Result<(), String> + Send + Sync>;
+/// once per batch, in order of step, on the thread that takes the batch. Meanwhile the receiver refuses this thread
+/// what depends on the batch: [`ReceiverError::Busy`]. No lock is held.
+pub type AmaxReduce =
+    Box<dyn Fn(&mut [f32]) -> Result<(), Box<dyn Error + Send + Sync>> + Send + Sync>;
 
 /// Where the scales of batches come from.
 pub(crate) struct Scaling {
@@ -28,8 +32,8 @@ pub(crate) struct Scaling {
 struct Delayed {
     rule: DelayedScaling,
     history: Mutex<AmaxHistory>,
-    /// Held from the moment at which a batch is taken until its amaxes are noted.
-    taking: Mutex<()>,
+    /// Of the thread that takes a batch, until the batch's amaxes are noted.
+    taking: Turn,
     reduce: Option<AmaxReduce>,
 }
 
@@ -64,7 +68,7 @@ impl Scaling {
         }
         let place = (start.epoch, start.step);
         let history = AmaxHistory::resume(rule, fixed.len(), place, state)?;
-        let (history, taking) = (Mutex::new(history), Mutex::new(()));
+        let (history, taking) = (Mutex::new(history), Turn::default());
         Ok(Self { fixed, delayed: Some(Delayed { rule, history, taking, reduce }) })
     }
 
@@ -77,9 +81,14 @@ impl Scaling {
         }
     }
 
-    /// To be held while a batch is taken and given to [`Scaling::on_taken`], and while a state is made.
-    pub(crate) fn taking(&self) -> Option<MutexGuard<'_, ()>> {
-        self.delayed.as_ref().map(|delayed| lock(&delayed.taking))
+    /// To be held while a batch is taken and given to [`Scaling::on_taken`], while a state is made, and while the
+    /// stream goes elsewhere.
+    ///
+    /// # Errors
+    /// This thread takes a batch: `amax_reduce` is under way.
+    pub(crate) fn taking(&self) -> Result<Option<Inside<'_>>, ReceiverError> {
+        let Some(delayed) = &self.delayed else { return Ok(None) };
+        delayed.taking.enter().map(Some).ok_or(ReceiverError::Busy)
     }
 
     /// Notes the amaxes of a batch that the trainer takes.
@@ -92,13 +101,12 @@ impl Scaling {
         let (epoch, step) = (batch.epoch(), batch.step());
         if let Some(reduce) = &delayed.reduce {
             let own = amaxes.clone();
-            let failed = |reason: String| ReceiverError::AmaxReduce { epoch, step, reason };
+            let failed = |reason| ReceiverError::AmaxReduce { epoch, step, reason };
             reduce(&mut amaxes).map_err(failed)?;
             let sane = |(all, own): (&f32, &f32)| all.is_finite() && all >= own;
             if !amaxes.iter().zip(&own).all(sane) {
-                return Err(failed(format!(
-                    "it gave {amaxes:?}, which is below this rank's {own:?}"
-                )));
+                let reason = format!("it gave {amaxes:?}, which is below this rank's {own:?}");
+                return Err(failed(reason.into()));
             }
         }
         lock(&delayed.history).observe(epoch, step, amaxes);

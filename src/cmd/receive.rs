@@ -79,7 +79,7 @@ pub(crate) fn run(config: &Config, flags: &Flags, screen: &Screen) -> Result<()>
     let host = receiver_config.host_share.then(|| join_host(config)).transpose()?;
     let callbacks = Callbacks { host, ..Callbacks::default() };
     let receiver = Receiver::open_with(receiver_config, recipe, &datasets, callbacks)?;
-    BatchView::serve(&receiver, &config.telemetry, metrics.as_ref())?;
+    BatchView::serve(&receiver, &config.telemetry, &config.security, metrics.as_ref())?;
     health.set(Phase::Ready);
 
     let total = flags.batches.unwrap_or(u64::MAX).min(match epochs {

@@ -68,7 +68,8 @@ impl Feed {
         let epochs = self.config.epochs;
         let batch_samples = u64::from(self.config.batch_samples);
         let receiver = Receiver::open(self.config, self.recipe, &self.datasets)?;
-        BatchView::serve(&receiver, &self.telemetry, tiers.metrics())?;
+        let security = &receiver.config().security;
+        BatchView::serve(&receiver, &self.telemetry, security, tiers.metrics())?;
         let steps: u64 = (0..epochs).map(|epoch| receiver.steps_per_epoch(epoch)).sum();
         if steps == 0 {
             bail!(

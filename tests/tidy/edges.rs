@@ -130,6 +130,7 @@ const MAY_DEPEND: [(&str, &[&str]); 33] = [
     (
         "gpu-receiver/python",
         &[
+            "access",
             "augment",
             "batch-view",
             "config",

@@ -8,6 +8,7 @@
 mod dependencies;
 mod edges;
 mod extending;
+mod locks;
 mod programs;
 mod text;
 mod tree;
@@ -61,6 +62,11 @@ fn a_crate_has_one_test_program_and_others_only_for_a_reason() {
 #[test]
 fn unsafe_code_lives_in_named_files_with_safety_notes() {
     none(unsafety::breaches());
+}
+
+#[test]
+fn nobody_waits_for_a_lock_with_pythons_own() {
+    none(locks::breaches());
 }
 
 #[test]

@@ -1,12 +1,13 @@
 //! A ready batch in Python.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use headwater_contact_sheet::Sheet;
 use headwater_core::{Manifest, Recipe};
 use headwater_receiver::Batch as Received;
 use pyo3::exceptions::{PyAttributeError, PyKeyError, PyValueError};
 use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBytes, PyDict};
 
 use crate::drawn;
@@ -25,9 +26,9 @@ pub(crate) struct Batch {
     manifests: Arc<[Arc<Manifest>]>,
     recipe: Arc<Recipe>,
     /// Of masks, patches and mixing.
-    drawn: OnceLock<Vec<Tensor>>,
+    drawn: PyOnceLock<Vec<Tensor>>,
     /// Fields that differ in size from sample to sample.
-    packed: OnceLock<Vec<Packed>>,
+    packed: PyOnceLock<Vec<Packed>>,
 }
 
 /// What a name stands for.
@@ -46,16 +47,16 @@ impl Batch {
         manifests: Arc<[Arc<Manifest>]>,
         recipe: Arc<Recipe>,
     ) -> Self {
-        Self { received, manifests, recipe, drawn: OnceLock::new(), packed: OnceLock::new() }
+        Self { received, manifests, recipe, drawn: PyOnceLock::new(), packed: PyOnceLock::new() }
     }
 
     /// All tensors by name. Fields that differ in size are included without padding.
-    fn all(&self) -> PyResult<impl Iterator<Item = (String, Tensor)>> {
+    fn all(&self, py: Python<'_>) -> PyResult<impl Iterator<Item = (String, Tensor)>> {
         let layout = self.received.layout().tensors();
         let plain = (0..layout.len()).filter(move |index| !self.is_padded(&layout[*index].name));
-        let packed = self.packed()?.iter().flat_map(Packed::tensors);
+        let packed = self.packed(py)?.iter().flat_map(Packed::tensors);
         let tensors = plain.map(|index| self.at(index)).chain(packed);
-        let all = tensors.chain(self.drawn().iter().cloned());
+        let all = tensors.chain(self.drawn(py).iter().cloned());
         Ok(all.map(|tensor| (tensor.name().to_owned(), tensor)))
     }
 
@@ -66,8 +67,8 @@ impl Batch {
     }
 
     /// The fields that differ in size; brought together when they are first asked for.
-    fn packed(&self) -> PyResult<&[Packed]> {
-        if let Some(packed) = self.packed.get() {
+    fn packed(&self, py: Python<'_>) -> PyResult<&[Packed]> {
+        if let Some(packed) = self.packed.get(py) {
             return Ok(packed);
         }
         let mut all = Vec::new();
@@ -75,12 +76,12 @@ impl Batch {
             let packed = self.received.packed(spec).map_err(raised)?;
             all.extend(packed.map(|packed| Packed::new(spec, &packed)));
         }
-        Ok(self.packed.get_or_init(|| all))
+        Ok(self.packed.get_or_init(py, || all))
     }
 
     /// The tensors of masks, patches and mixing; empty without them.
-    fn drawn(&self) -> &[Tensor] {
-        self.drawn.get_or_init(|| {
+    fn drawn(&self, py: Python<'_>) -> &[Tensor] {
+        self.drawn.get_or_init(py, || {
             let masks = self.received.masks().map(drawn::of_masks).into_iter().flatten();
             let patches = self.received.patches().map(drawn::of_patches).into_iter().flatten();
             let mixing = self.received.mixing().map(drawn::of_mixing);
@@ -92,16 +93,16 @@ impl Batch {
         Tensor::new(self.received.clone(), index)
     }
 
-    fn find(&self, name: &str) -> PyResult<Option<Named>> {
+    fn find(&self, py: Python<'_>, name: &str) -> PyResult<Option<Named>> {
         let tensors = self.received.layout().tensors();
         let index = tensors.iter().position(|tensor| tensor.name == name);
         if let Some(index) = index.filter(|_| !self.is_padded(name)) {
             return Ok(Some(Named::Tensor(self.at(index))));
         }
-        if let Some(drawn) = self.drawn().iter().find(|tensor| tensor.name() == name) {
+        if let Some(drawn) = self.drawn(py).iter().find(|tensor| tensor.name() == name) {
             return Ok(Some(Named::Tensor(drawn.clone())));
         }
-        for packed in self.packed()? {
+        for packed in self.packed(py)? {
             if packed.name() == name {
                 return Ok(Some(Named::Packed(packed.clone())));
             }
@@ -113,8 +114,8 @@ impl Batch {
         Ok(None)
     }
 
-    fn missing(&self, name: &str) -> String {
-        let all = self.all().into_iter().flatten();
+    fn missing(&self, py: Python<'_>, name: &str) -> String {
+        let all = self.all(py).into_iter().flatten();
         let names: Vec<String> = all.map(|(name, _)| name).collect();
         format!("the batch has no tensor `{name}`: it has {}", names.join(", "))
     }
@@ -190,22 +191,22 @@ impl Batch {
     #[getter]
     fn tensors<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let tensors = PyDict::new(py);
-        for (name, tensor) in self.all()? {
+        for (name, tensor) in self.all(py)? {
             tensors.set_item(name, tensor)?;
         }
         Ok(tensors)
     }
 
     /// Names and tensors, in the order of the recipe; those of masks, patches and mixing last.
-    fn items(&self) -> PyResult<Vec<(String, Tensor)>> {
-        Ok(self.all()?.collect())
+    fn items(&self, py: Python<'_>) -> PyResult<Vec<(String, Tensor)>> {
+        Ok(self.all(py)?.collect())
     }
 
     /// All tensors by name as `torch.Tensor`, without a copy: a `headwater.TorchBatch`.
     fn torch<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         let (py, batch) = (slf.py(), slf.get());
         let tensors = PyDict::new(py);
-        for (name, tensor) in batch.all()? {
+        for (name, tensor) in batch.all(py)? {
             tensors.set_item(name, tensor.torch(py)?)?;
         }
         let about = PyDict::new(py);
@@ -214,7 +215,7 @@ impl Batch {
         about.set_item("group", batch.group())?;
         about.set_item("samples", batch.samples())?;
         let fields = PyDict::new(py);
-        for packed in batch.packed()? {
+        for packed in batch.packed(py)? {
             fields.set_item(packed.name(), packed.clone())?;
         }
         about.set_item("fields", fields)?;
@@ -234,16 +235,16 @@ impl Batch {
         Self::torch(slf)?.call_method1("to", (device, non_blocking))
     }
 
-    fn __getattr__(&self, name: &str) -> PyResult<Named> {
-        self.find(name)?.ok_or_else(|| PyAttributeError::new_err(self.missing(name)))
+    fn __getattr__(&self, py: Python<'_>, name: &str) -> PyResult<Named> {
+        self.find(py, name)?.ok_or_else(|| PyAttributeError::new_err(self.missing(py, name)))
     }
 
-    fn __getitem__(&self, name: &str) -> PyResult<Named> {
-        self.find(name)?.ok_or_else(|| PyKeyError::new_err(self.missing(name)))
+    fn __getitem__(&self, py: Python<'_>, name: &str) -> PyResult<Named> {
+        self.find(py, name)?.ok_or_else(|| PyKeyError::new_err(self.missing(py, name)))
     }
 
-    fn __contains__(&self, name: &str) -> PyResult<bool> {
-        Ok(self.find(name)?.is_some())
+    fn __contains__(&self, py: Python<'_>, name: &str) -> PyResult<bool> {
+        Ok(self.find(py, name)?.is_some())
     }
 
     /// A contact sheet, as a PNG file: a row for each of the first `samples` samples, with its
@@ -265,8 +266,8 @@ impl Batch {
         self.received.len()
     }
 
-    fn __repr__(&self) -> String {
-        let all = self.all().into_iter().flatten();
+    fn __repr__(&self, py: Python<'_>) -> String {
+        let all = self.all(py).into_iter().flatten();
         let tensors: Vec<String> =
             all.map(|(name, tensor)| format!(" {name}={}", tensor.summary())).collect();
         let (epoch, step) = (self.epoch(), self.step());

@@ -1,6 +1,8 @@
 //! GPUs in Python: streams of consumers, and allocators of frameworks.
 #![allow(unsafe_code)]
 
+use std::error::Error;
+
 use headwater_cuda::{ConsumerStream, DeviceAllocator, DeviceMemory};
 use pyo3::exceptions::{PyBufferError, PyTypeError};
 use pyo3::prelude::*;
@@ -18,6 +20,9 @@ pub(crate) enum Order {
     /// Nothing: the consumer orders its own work.
     Nothing,
 }
+
+/// What was raised; the loader or the iteration raises it again.
+type Refusal = Box<dyn Error + Send + Sync>;
 
 /// A function that takes a number of bytes and returns an array on the GPU.
 struct Function(Py<PyAny>);
@@ -96,23 +101,26 @@ fn memory_of(array: &Bound<'_, PyAny>, len_bytes: u64) -> PyResult<DeviceMemory>
     Ok(unsafe { DeviceMemory::kept_by(address, keeper) })
 }
 
+/// The memory of what an allocator gave. Only what it raises stays an exception of the trainer's.
+fn given(array: &Bound<'_, PyAny>, len_bytes: u64) -> Result<DeviceMemory, Refusal> {
+    memory_of(array, len_bytes).map_err(|error| format!("{KEYWORD}: {error}").into())
+}
+
 impl DeviceAllocator for Function {
-    fn allocate(&self, _ordinal: u32, len_bytes: u64) -> Result<DeviceMemory, String> {
-        Python::attach(|py| memory_of(&self.0.bind(py).call1((len_bytes,))?, len_bytes))
-            .map_err(|error: PyErr| format!("{KEYWORD}: {error}"))
+    fn allocate(&self, _ordinal: u32, len_bytes: u64) -> Result<DeviceMemory, Refusal> {
+        Python::attach(|py| given(&self.0.bind(py).call1((len_bytes,))?, len_bytes))
     }
 }
 
 impl DeviceAllocator for Torch {
-    fn allocate(&self, ordinal: u32, len_bytes: u64) -> Result<DeviceMemory, String> {
-        let empty = |py: Python<'_>| {
+    fn allocate(&self, ordinal: u32, len_bytes: u64) -> Result<DeviceMemory, Refusal> {
+        Python::attach(|py| {
             let torch = py.import("torch")?;
             let options = PyDict::new(py);
             options.set_item("dtype", torch.getattr("uint8")?)?;
             options.set_item("device", format!("cuda:{ordinal}"))?;
             let array = torch.call_method("empty", (len_bytes,), Some(&options))?;
-            memory_of(&array, len_bytes)
-        };
-        Python::attach(empty).map_err(|error| format!("PyTorch's allocator: {error}"))
+            given(&array, len_bytes)
+        })
     }
 }

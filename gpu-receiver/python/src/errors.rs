@@ -1,9 +1,13 @@
 //! The receiver's errors as Python's exceptions, which `headwater/errors.py` defines.
 
+use std::error::Error;
+use std::iter::successors;
+
 use headwater_core::printable;
 use headwater_local::{LocalError, LocalErrorKind};
 use headwater_receiver::ReceiverError;
-use pyo3::PyErr;
+use pyo3::exceptions::PyStopIteration;
+use pyo3::prelude::*;
 
 #[allow(missing_docs, reason = "documented where they are defined")]
 mod imported {
@@ -24,8 +28,24 @@ mod imported {
 
 pub(crate) use imported::*;
 
-/// The exception for an error.
+/// The exception for an error. One that a function of the trainer's has raised is itself raised.
 pub(crate) fn raised(error: ReceiverError) -> PyErr {
+    let own = successors(error.source(), |&cause| cause.source())
+        .find_map(|cause| cause.downcast_ref::<PyErr>())
+        .map(|own| Python::attach(|py| own.clone_ref(py)));
+    let Some(own) = own else { return of_kind(error) };
+    Python::attach(|py| {
+        if !own.is_instance_of::<PyStopIteration>(py) {
+            return own;
+        }
+        // It would look like the end of an epoch: as in a generator (PEP 479), it is the cause of another one.
+        let error = of_kind(error);
+        error.set_cause(py, Some(own));
+        error
+    })
+}
+
+fn of_kind(error: ReceiverError) -> PyErr {
     use headwater_core::sampler::SamplerError;
 
     let text = printable(&error.to_string()).into_owned();

@@ -7,6 +7,7 @@ use std::time::Duration;
 use pyo3::prelude::*;
 
 use crate::batch::Batch;
+use crate::detached::{Detached, detached};
 use crate::errors::{BusyError, raised};
 use crate::pace::Ticket;
 use crate::profiler::Range;
@@ -35,7 +36,7 @@ enum Taken {
 }
 
 /// Lets the next thread in when dropped.
-struct Turn<'a>(&'a AtomicBool);
+struct InNext<'a>(&'a AtomicBool);
 
 // === impl Iteration ===
 
@@ -44,11 +45,10 @@ impl Iteration {
         Self { shared, ticket, finished: false.into(), waiting: false.into() }
     }
 
-    /// Without the interpreter's lock.
-    fn take(&self) -> PyResult<Taken> {
-        let receiver = self.shared.receiver()?;
+    fn take(&self, detached: &Detached) -> PyResult<Taken> {
+        let receiver = self.shared.receiver(detached)?;
         // Held while it waits: another iteration that begins meanwhile loses no batch to this one.
-        let mut pace = self.shared.pace();
+        let pace = self.shared.pace(detached)?;
         if !pace.runs(self.ticket) {
             return Err(BusyError::new_err(
                 "this iteration is over: since it began, another one over the same loader has, or \
@@ -58,13 +58,12 @@ impl Iteration {
         let found = receiver.next_within(SIGNALS_EVERY);
         if !matches!(found, Ok(Some(_))) {
             // They know why nothing comes.
-            self.shared.check_services()?;
+            self.shared.check_services(detached)?;
         }
         match found.map_err(raised)? {
             None => Ok(Taken::Nothing),
             Some(None) => {
-                self.finished.store(true, Ordering::Relaxed);
-                pace.end(self.ticket);
+                self.end();
                 Ok(Taken::End)
             }
             Some(Some(received)) => {
@@ -77,7 +76,7 @@ impl Iteration {
 
     fn end(&self) {
         self.finished.store(true, Ordering::Relaxed);
-        self.shared.pace().end(self.ticket);
+        self.shared.running.end(self.ticket);
     }
 }
 
@@ -88,10 +87,10 @@ impl Iteration {
     }
 
     fn __next__(&self, py: Python<'_>) -> PyResult<Option<Batch>> {
-        let _turn = Turn::take(&self.waiting)?;
+        let _turn = InNext::take(&self.waiting)?;
         let range = Range::begin(py, NEXT)?;
         while !self.finished.load(Ordering::Relaxed) {
-            match py.detach(|| self.take())? {
+            match detached(py, |detached| self.take(detached))? {
                 Taken::Batch(batch) => {
                     range.end()?;
                     return Ok(Some(batch));
@@ -107,22 +106,20 @@ impl Iteration {
     }
 
     /// Ends the iteration before its end; the loader may then be iterated again.
-    fn close(&self, py: Python<'_>) {
-        py.detach(|| self.end());
+    fn close(&self) {
+        self.end();
     }
 }
 
 impl Drop for Iteration {
     fn drop(&mut self) {
-        if self.shared.is_at_home() {
-            self.end();
-        }
+        self.end();
     }
 }
 
-// === impl Turn ===
+// === impl InNext ===
 
-impl<'a> Turn<'a> {
+impl<'a> InNext<'a> {
     fn take(taken: &'a AtomicBool) -> PyResult<Self> {
         match taken.swap(true, Ordering::Acquire) {
             false => Ok(Self(taken)),
@@ -131,7 +128,7 @@ impl<'a> Turn<'a> {
     }
 }
 
-impl Drop for Turn<'_> {
+impl Drop for InNext<'_> {
     fn drop(&mut self) {
         self.0.store(false, Ordering::Release);
     }

@@ -8,6 +8,7 @@
 
 mod batch;
 mod data;
+mod detached;
 mod device;
 mod dlpack;
 mod drawn;

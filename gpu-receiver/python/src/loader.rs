@@ -14,6 +14,7 @@ use pyo3::types::{PyDict, PyList};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
+use crate::detached::detached;
 use crate::device::allocator;
 use crate::errors::{ConfigError, StateError, raised};
 use crate::iteration::Iteration;
@@ -83,7 +84,7 @@ impl Loader {
         py: Python<'_>,
         work: impl Send + FnOnce(&Receiver) -> Result<T, ReceiverError>,
     ) -> PyResult<T> {
-        py.detach(|| work(&*self.shared.receiver()?).map_err(raised))
+        detached(py, |detached| work(&*self.shared.receiver(detached)?).map_err(raised))
     }
 }
 
@@ -130,26 +131,29 @@ impl Loader {
         following.as_ref().map_or(Ok(()), |service| service.lead(py, &mut options.receiver))?;
         let target = Target::rank(&options.receiver.job, options.receiver.rank);
         telemetry::start(py, &options.telemetry, &options.log_origin, &target)?;
-        let shown = options.telemetry.clone();
+        let (shown, security) = (options.telemetry.clone(), options.security.clone());
         let (rank, world_size) = (options.receiver.rank, options.receiver.world_size);
         telemetry::trace(py, &options.telemetry, rank, world_size)?;
         let trace_bytes_max = options.telemetry.trace_bytes_max;
         let opened = open(py, options, callbacks, progress)?;
-        telemetry::show_batches(&opened.receiver, &shown)?;
-        telemetry::ready();
-        let mut pace = Pace::default();
-        if opened.receiver.config().resume != Resume::No {
-            pace.moved_to(opened.receiver.position());
-        }
-        Ok(Self { shared: Arc::new(Shared::new(opened, following, pace, trace_bytes_max)) })
+        // What was opened ends there, too, if it cannot be shown.
+        detached(py, move |detached| {
+            telemetry::show_batches(detached, &opened.receiver, &shown, &security)?;
+            telemetry::ready(detached);
+            let mut pace = Pace::default();
+            if opened.receiver.config().resume != Resume::No {
+                pace.moved_to(opened.receiver.position());
+            }
+            Ok(Self { shared: Arc::new(Shared::new(opened, following, pace, trace_bytes_max)) })
+        })
     }
 
     /// Begins an iteration over an epoch. It ends a running iteration, whose next call raises
     /// `BusyError`.
     fn __iter__(&self, py: Python<'_>) -> PyResult<Iteration> {
-        let ticket = py.detach(|| {
-            let receiver = self.shared.receiver()?;
-            let mut pace = self.shared.pace();
+        let ticket = detached(py, |detached| {
+            let receiver = self.shared.receiver(detached)?;
+            let mut pace = self.shared.pace(detached)?;
             let here = receiver.position();
             if here.step >= receiver.steps_per_epoch(here.epoch) {
                 // The last batch was taken but not the end after it: the next epoch comes.
@@ -186,10 +190,11 @@ impl Loader {
     /// Sets the epoch of the next iteration: the whole epoch, or its rest after a loaded state
     /// that was not iterated yet.
     fn set_epoch(&self, py: Python<'_>, epoch: u32) -> PyResult<()> {
-        py.detach(|| {
-            let receiver = self.shared.receiver()?;
+        detached(py, |detached| {
+            let receiver = self.shared.receiver(detached)?;
             check_epoch(&receiver, epoch)?;
-            match self.shared.pace().set_epoch(epoch) {
+            let mut pace = self.shared.pace(detached)?;
+            match pace.set_epoch(epoch) {
                 Some(start) => receiver.seek(start).map_err(raised),
                 None => Ok(()),
             }
@@ -199,9 +204,9 @@ impl Loader {
     /// Makes the next iteration begin at this step and go on to the end of the epoch. Ends a
     /// running iteration.
     fn seek(&self, py: Python<'_>, epoch: u32, step: u64) -> PyResult<()> {
-        py.detach(|| {
-            let receiver = self.shared.receiver()?;
-            let mut pace = self.shared.pace();
+        detached(py, |detached| {
+            let receiver = self.shared.receiver(detached)?;
+            let mut pace = self.shared.pace(detached)?;
             let place = Position { epoch, step };
             check_epoch(&receiver, epoch)?;
             receiver.seek(place).map_err(raised)?;
@@ -231,9 +236,9 @@ impl Loader {
         let wrong = |problem| ConfigError::new_err(format!("`allow`: {problem}"));
         let allow: Vec<Term> =
             allow.map(|a| plain(a)?.map_err(wrong)).transpose()?.unwrap_or_default();
-        py.detach(|| {
-            let receiver = self.shared.receiver()?;
-            let mut pace = self.shared.pace();
+        detached(py, |detached| {
+            let receiver = self.shared.receiver(detached)?;
+            let mut pace = self.shared.pace(detached)?;
             let restored = receiver.restore(state, allow).map_err(raised)?;
             pace.moved_to(Position { epoch: restored.epoch, step: restored.step });
             Ok(())
@@ -261,9 +266,9 @@ impl Loader {
     /// Each dataset's share of the next batch, by name.
     #[getter]
     fn weights<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let receiver = self.shared.receiver()?;
+        let shares = self.with(py, |receiver| Ok(receiver.weights()))?;
         let weights = PyDict::new(py);
-        for (manifest, weight) in receiver.manifests().iter().zip(receiver.weights()) {
+        for (manifest, weight) in self.shared.manifests.iter().zip(shares) {
             weights.set_item(manifest.dataset(), weight)?;
         }
         Ok(weights)
@@ -272,8 +277,9 @@ impl Loader {
     /// Number of samples of each dataset, by name.
     #[getter]
     fn datasets<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        self.with(py, |_| Ok(()))?;
         let datasets = PyDict::new(py);
-        for manifest in self.shared.receiver()?.manifests() {
+        for manifest in self.shared.manifests.iter() {
             datasets.set_item(manifest.dataset(), manifest.samples())?;
         }
         Ok(datasets)
@@ -282,13 +288,13 @@ impl Loader {
     /// The receiver's configuration: every key of `[receiver]`.
     #[getter]
     fn config<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        json::to_python(py, self.shared.receiver()?.config())
+        json::to_python(py, &self.with(py, |receiver| Ok(receiver.config().clone()))?)
     }
 
     /// The whole recipe: mean, standard deviation, tensors and their views.
     #[getter]
     fn recipe<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        json::to_python(py, self.shared.receiver()?.recipe())
+        json::to_python(py, &self.with(py, |receiver| Ok(receiver.recipe().clone()))?)
     }
 
     /// Sets the list of workers: `host:port`, a host list, `dns:name:port` or `file:/path`.
@@ -299,8 +305,8 @@ impl Loader {
     /// Where this process serves `/metrics` and `/healthz`, as `host:port`; `None` without
     /// `telemetry.metrics_listen`.
     #[getter]
-    fn metrics_address(&self) -> Option<String> {
-        telemetry::address()
+    fn metrics_address(&self, py: Python<'_>) -> Option<String> {
+        telemetry::address(py)
     }
 
     /// A `headwater.Trace` that writes to `path` what this loader's threads and services do.
@@ -308,9 +314,11 @@ impl Loader {
     /// `start()` or `with`. The file ends at `bytes_max` bytes, by default at
     /// `telemetry.trace_bytes_max`.
     #[pyo3(signature = (path, *, bytes_max=None))]
-    fn trace(&self, path: PathBuf, bytes_max: Option<u64>) -> PyResult<Trace> {
+    fn trace(&self, py: Python<'_>, path: PathBuf, bytes_max: Option<u64>) -> PyResult<Trace> {
         let bytes_max = bytes_max.unwrap_or_else(|| self.shared.trace_bytes_max);
-        Trace::new(Arc::clone(&self.shared), &path, bytes_max)
+        let place =
+            |receiver: &Receiver| Ok((receiver.config().rank, receiver.config().world_size));
+        Trace::new(Arc::clone(&self.shared), self.with(py, place)?, &path, bytes_max)
     }
 
     /// Figures since the loader was made, a `headwater.Stats`: a dict that prints as a table.
@@ -344,7 +352,7 @@ impl Loader {
     /// Ends all sessions and threads. Batches that you hold stay valid.
     fn close(&self, py: Python<'_>) {
         if self.shared.is_at_home() {
-            py.detach(|| self.shared.close());
+            detached(py, |detached| self.shared.close(detached));
         }
     }
 
@@ -365,12 +373,15 @@ impl Loader {
     }
 
     fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
-        let Ok(receiver) = self.shared.receiver() else {
+        let numbers = |receiver: &Receiver| {
+            let config = receiver.config();
+            Ok((config.rank, config.world_size, config.batch_samples))
+        };
+        let Ok((rank, world_size, batch)) = self.with(py, numbers) else {
             return Ok("<headwater.Loader closed or forked>".to_owned());
         };
-        let names = PyList::new(py, receiver.manifests().iter().map(|m| m.dataset()))?.repr()?;
-        let config = receiver.config();
-        let (rank, world_size, batch) = (config.rank, config.world_size, config.batch_samples);
+        let names = self.shared.manifests.iter().map(|manifest| manifest.dataset());
+        let names = PyList::new(py, names.collect::<Vec<_>>())?.repr()?;
         Ok(format!("<headwater.Loader {names} rank={rank}/{world_size} batch_size={batch}>"))
     }
 }

@@ -1,15 +1,16 @@
 //! Opening a receiver from Python, with its services: where it may be done, and how its wait is broken off.
 
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use headwater_local::{LocalError, Services, Watch, host_receiver};
 use headwater_receiver::{Callbacks, Receiver, ReceiverConfig};
 use pyo3::prelude::*;
 
+use crate::detached::{DropDetached, detached};
 use crate::errors::{ClosedError, ForkError, raised, raised_local};
 use crate::options::{Host, Options};
 use crate::progress::Progress;
@@ -49,17 +50,17 @@ pub(crate) fn open(
         let _ = tell.send(News::Opened(Box::new(opened)));
     };
     std::thread::Builder::new().name("hw-open".into()).spawn(work)?;
-    let told = Mutex::new(told);
-    let mut services: Option<Arc<Services>> = None;
+    // What was opened may be in there when the wait is broken off.
+    let mut told = DropDetached::new(told);
+    let mut services: Option<DropDetached<Arc<Services>>> = None;
     let mut wait = || -> PyResult<Option<Opened>> {
-        let receive = || told.lock().expect("used here only").recv_timeout(SIGNALS_EVERY);
-        match py.detach(receive) {
+        let told = &mut *told;
+        match detached(py, move |_| told.recv_timeout(SIGNALS_EVERY)) {
             Ok(News::Opened(opened)) => return (*opened).map(Some),
             Ok(News::Indexing(done, of)) => progress.tell(py, done, of)?,
-            Ok(News::Served(served)) => services = Some(served),
+            Ok(News::Served(served)) => services = Some(DropDetached::new(served)),
             Err(RecvTimeoutError::Timeout) => {
-                let check = |services: &Arc<Services>| services.check().map_err(raised_local);
-                services.as_ref().map_or(Ok(()), check)?;
+                services.as_ref().map_or(Ok(()), |s| s.check()).map_err(raised_local)?;
             }
             Err(RecvTimeoutError::Disconnected) => {
                 return Err(ClosedError::new_err("the receiver could not be opened: it panicked"));

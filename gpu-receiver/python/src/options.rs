@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use headwater_access::AccessConfig;
 use headwater_config::{
     Config, ConfigError, FROM_DEFAULT, HubNeed, Loaded, Setting, Sources, nearest, read_section,
 };
@@ -54,6 +55,8 @@ pub(crate) struct Options {
     pub(crate) recipe: Recipe,
     pub(crate) datasets: Vec<DatasetUse>,
     pub(crate) telemetry: TelemetryConfig,
+    /// The configuration's own `[security]`. Services of the loader's own have another one.
+    pub(crate) security: AccessConfig,
     /// Where the filter of log lines came from.
     pub(crate) log_origin: String,
 }
@@ -121,6 +124,7 @@ fn gathered(mut arguments: Arguments) -> Result<Options, ConfigError> {
         recipe: loaded.config.recipe.recipe()?,
         datasets: loaded.config.dataset_uses()?,
         telemetry,
+        security: loaded.config.security,
         log_origin,
     })
 }

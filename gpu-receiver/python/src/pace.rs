@@ -4,6 +4,9 @@
 //! is one at a time: a new one ends the one before, which some callers keep when they are done
 //! with it (Lightning while it makes the next, a notebook in the traceback of an error).
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use headwater_receiver::Position;
 
 /// The iterations over one loader.
@@ -11,20 +14,41 @@ use headwater_receiver::Position;
 pub(crate) struct Pace {
     /// Where the next iteration begins, if that was said.
     next: Option<Position>,
-    /// The iteration under way.
-    running: Option<Ticket>,
+    running: Arc<Running>,
     issued: u64,
 }
 
-/// One iteration.
+/// One iteration, by its number from 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Ticket(u64);
+
+/// The number of the iteration under way; 0: none is. No lock: Python may drop an iteration anywhere.
+#[derive(Default)]
+pub(crate) struct Running(AtomicU64);
+
+// === impl Running ===
+
+impl Running {
+    /// Ends an iteration, unless another one has begun since.
+    pub(crate) fn end(&self, Ticket(ticket): Ticket) {
+        let _ = self.0.compare_exchange(ticket, 0, Ordering::AcqRel, Ordering::Acquire);
+    }
+
+    fn is_none(&self) -> bool {
+        self.0.load(Ordering::Acquire) == 0
+    }
+}
 
 // === impl Pace ===
 
 impl Pace {
+    /// The iteration under way.
+    pub(crate) fn running(&self) -> Arc<Running> {
+        Arc::clone(&self.running)
+    }
+
     pub(crate) fn runs(&self, ticket: Ticket) -> bool {
-        self.running == Some(ticket)
+        self.running.0.load(Ordering::Acquire) == ticket.0
     }
 
     /// Position of the first batch of an iteration that begins now: the given one, or else the
@@ -42,22 +66,14 @@ impl Pace {
     pub(crate) fn begin(&mut self) -> Ticket {
         self.next = None;
         self.issued += 1;
-        let ticket = Ticket(self.issued);
-        self.running = Some(ticket);
-        ticket
-    }
-
-    /// Ends an iteration, unless another one has begun since.
-    pub(crate) fn end(&mut self, ticket: Ticket) {
-        if self.runs(ticket) {
-            self.running = None;
-        }
+        self.running.0.store(self.issued, Ordering::Release);
+        Ticket(self.issued)
     }
 
     /// The stream was moved: the next iteration begins here, and none is running.
     pub(crate) fn moved_to(&mut self, place: Position) {
         self.next = Some(place);
-        self.running = None;
+        self.running.0.store(0, Ordering::Release);
     }
 
     /// The next iteration is over this epoch: whole, or from the place in it that the stream was

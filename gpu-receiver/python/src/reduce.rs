@@ -1,5 +1,7 @@
 //! The trainer's own way of bringing the ranks' amaxes together, as a function in Python.
 
+use std::error::Error;
+
 use headwater_receiver::AmaxReduce;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
@@ -24,15 +26,15 @@ pub(crate) fn amax_reduce(options: &Bound<'_, PyDict>) -> PyResult<Option<AmaxRe
     }
     let function = given.unbind();
     Ok(Some(Box::new(move |amaxes: &mut [f32]| {
-        // The trainer's thread has let go of the interpreter's lock while it waits for a batch.
-        let reduced = Python::attach(|py| {
+        // The trainer's thread has let go of the interpreter's lock while it waits for a batch. What the function
+        // raises stays what it is: it is raised again where the batch was asked for.
+        let reduced = Python::attach(|py| -> Result<Vec<f32>, Box<dyn Error + Send + Sync>> {
             let reduced = function.bind(py).call1((amaxes.to_vec(),))?;
-            reduced.extract::<Vec<f32>>()
-        });
-        let reduced = reduced.map_err(|error: PyErr| error.to_string())?;
+            reduced.extract().map_err(|error: PyErr| error.to_string().into())
+        })?;
         if reduced.len() != amaxes.len() {
             let (got, wanted) = (reduced.len(), amaxes.len());
-            return Err(format!("it gave {got} numbers for {wanted}"));
+            return Err(format!("it gave {got} numbers for {wanted}").into());
         }
         amaxes.copy_from_slice(&reduced);
         Ok(())

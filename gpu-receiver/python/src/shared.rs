@@ -1,33 +1,41 @@
 //! What a loader and its iterations share.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use headwater_core::{Manifest, Recipe};
 use headwater_local::{LocalError, Services};
 use headwater_receiver::{Receiver, ReceiverError};
 use pyo3::prelude::*;
 
+use crate::detached::{CallingGuard, CallingLock, Detached, DropDetached, Lock, detached};
 use crate::errors::{ClosedError, raised, raised_local};
 use crate::opening::Opened;
-use crate::pace::Pace;
+use crate::pace::{Pace, Running};
 use crate::ray::Following;
 
-/// The receiver and the pace of its iterations. Each lock is taken only for a moment, or without
-/// the interpreter's lock, so that the two cannot wait for each other.
+/// The receiver and the pace of its iterations.
 pub(crate) struct Shared {
-    receiver: Mutex<Option<Arc<Receiver>>>,
-    /// Services of this host, if any; released after the receiver has ended.
-    services: Mutex<Option<Arc<Services>>>,
-    /// The service on Ray, if it has one; followed until the receiver has ended.
-    following: Mutex<Option<Arc<Following>>>,
+    held: DropDetached<Held>,
     /// The datasets, in their order.
     pub(crate) manifests: Arc<[Arc<Manifest>]>,
     /// The recipe of its images.
     pub(crate) recipe: Arc<Recipe>,
-    pace: Mutex<Pace>,
+    /// While a batch is taken, too: `amax_reduce` is called under it.
+    pace: CallingLock<Pace>,
+    /// The iteration under way.
+    pub(crate) running: Arc<Running>,
     /// Bytes at which a trace ends by default.
     pub(crate) trace_bytes_max: u64,
     made_in: u32,
+}
+
+/// What ends with the loader, in this order.
+struct Held {
+    receiver: Lock<Option<Arc<Receiver>>>,
+    /// Services of this host, if any; released after the receiver has ended.
+    services: Lock<Option<Arc<Services>>>,
+    /// The service on Ray, if it has one; followed until the receiver has ended.
+    following: Lock<Option<Arc<Following>>>,
 }
 
 // === impl Shared ===
@@ -43,62 +51,67 @@ impl Shared {
         Self {
             manifests: receiver.manifests().into(),
             recipe: Arc::new(receiver.recipe().clone()),
-            receiver: Mutex::new(Some(Arc::new(receiver))),
-            services: Mutex::new(services),
-            following: Mutex::new(following.map(Arc::new)),
-            pace: Mutex::new(pace),
+            held: DropDetached::new(Held {
+                receiver: Lock::new(Some(Arc::new(receiver))),
+                services: Lock::new(services),
+                following: Lock::new(following.map(Arc::new)),
+            }),
+            running: pace.running(),
+            pace: CallingLock::new(pace),
             trace_bytes_max,
             made_in: std::process::id(),
         }
     }
 
-    /// The receiver, in the process that opened it.
-    pub(crate) fn receiver(&self) -> PyResult<Arc<Receiver>> {
+    /// The receiver, in the process that opened it. Whoever has the last of these ends it.
+    pub(crate) fn receiver(&self, detached: &Detached) -> PyResult<Arc<Receiver>> {
         if !self.is_at_home() {
             return Err(raised(ReceiverError::Forked { made_in: self.made_in }));
         }
-        let receiver = self.receiver.lock().unwrap_or_else(PoisonError::into_inner);
+        let receiver = self.held.receiver.lock(detached);
         receiver.clone().ok_or_else(|| ClosedError::new_err("the loader was closed"))
     }
 
     /// Ends the receiver, unless it has ended, and leaves its services.
-    pub(crate) fn close(&self) {
-        let mut slot = self.receiver.lock().unwrap_or_else(PoisonError::into_inner);
-        let receiver = slot.take();
-        drop(slot);
-        drop(receiver);
-        let services = self.services().take();
-        drop(services);
-        drop(self.following().take());
+    pub(crate) fn close(&self, detached: &Detached) {
+        let Held { receiver, services, following } = &*self.held;
+        let ended = receiver.lock(detached).take();
+        drop(ended);
+        let left = services.lock(detached).take();
+        drop(left);
+        let left = following.lock(detached).take();
+        drop(left);
     }
 
     /// Whether the services of this host still run, where it has any. Does not wait.
-    pub(crate) fn check_services(&self) -> PyResult<()> {
-        self.services().as_ref().map_or(Ok(()), |services| services.check().map_err(raised_local))
+    pub(crate) fn check_services(&self, detached: &Detached) -> PyResult<()> {
+        let services = self.held.services.lock(detached);
+        services.as_ref().map_or(Ok(()), |services| services.check().map_err(raised_local))
     }
 
     /// Makes the services of this host write a trace of `(path, bytes)`, or end it. Does nothing
     /// without services in a separate process.
-    pub(crate) fn trace_services(&self, to: Option<(&str, u64)>) -> Result<(), LocalError> {
-        self.services().as_ref().map_or(Ok(()), |services| services.trace(to))
+    pub(crate) fn trace_services(
+        &self,
+        detached: &Detached,
+        to: Option<(&str, u64)>,
+    ) -> Result<(), LocalError> {
+        let services = self.held.services.lock(detached);
+        services.as_ref().map_or(Ok(()), |services| services.trace(to))
     }
 
     /// An error once the service on Ray has ended, where it has one.
     pub(crate) fn check_following(&self, py: Python<'_>) -> PyResult<()> {
-        let following = self.following().clone();
+        let following = detached(py, |detached| self.held.following.lock(detached).clone());
         following.map_or(Ok(()), |following| following.check(py))
     }
 
-    fn following(&self) -> MutexGuard<'_, Option<Arc<Following>>> {
-        self.following.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn services(&self) -> MutexGuard<'_, Option<Arc<Services>>> {
-        self.services.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    pub(crate) fn pace(&self) -> MutexGuard<'_, Pace> {
-        self.pace.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Where the next iteration begins. Whoever has it may move the stream.
+    ///
+    /// # Errors
+    /// This thread has it: `amax_reduce` is under way.
+    pub(crate) fn pace<'a>(&'a self, detached: &'a Detached) -> PyResult<CallingGuard<'a, Pace>> {
+        self.pace.lock(detached).map_err(raised)
     }
 
     /// Whether this is the process that opened it; in a forked one a lock may never open.

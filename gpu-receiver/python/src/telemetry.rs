@@ -1,7 +1,6 @@
 //! What a training rank says about itself: log lines to standard error, `/metrics`, `/healthz` and `/readyz`.
 
-use std::sync::{Mutex, Once, PoisonError};
-
+use headwater_access::AccessConfig;
 use headwater_batch_view::BatchView;
 use headwater_receiver::Receiver;
 use headwater_telemetry::{
@@ -12,13 +11,17 @@ use pyo3::prelude::*;
 use pyo3::types::{PyCFunction, PyDict, PyTuple};
 use tokio::runtime::{Builder, Runtime};
 
+use crate::detached::{Detached, Lock, detached};
 use crate::errors::ConfigError;
 
 /// The metrics of this process, which all its loaders share; served until it ends.
-static SERVED: Mutex<Option<Served>> = Mutex::new(None);
+static SERVED: Lock<Option<Served>> = Lock::new(None);
 
 /// The traces that are configured, each with what asked for it.
-static TRACES: Mutex<Vec<(Asked, Traces)>> = Mutex::new(Vec::new());
+static TRACES: Lock<Vec<(Asked, Traces)>> = Lock::new(Vec::new());
+
+/// Whether log lines are written already.
+static LOGS: Lock<bool> = Lock::new(false);
 
 /// The file and the collector that are configured, and the process.
 type Asked = (String, String, u32);
@@ -45,26 +48,30 @@ pub(crate) fn start(
     log_from: &str,
     target: &Target,
 ) -> PyResult<()> {
-    static LOGS: Once = Once::new();
-    let mut answer = Ok(());
-    LOGS.call_once(|| answer = start_logs(config, log_from, std::io::stderr));
-    answer.map_err(refused)?;
+    detached(py, |detached| {
+        let mut started = LOGS.lock(detached);
+        let first = !std::mem::replace(&mut *started, true);
+        if first { start_logs(config, log_from, std::io::stderr) } else { Ok(()) }
+    })
+    .map_err(refused)?;
     if config.metrics_listen.is_empty() {
         return Ok(());
     }
     let local_rank = local_rank(|name| std::env::var(name).ok()).map_err(refused)?;
     let config = config.clone().of_local_rank(local_rank).map_err(refused)?;
-    if py.detach(|| serve(&config, target))? {
+    if detached(py, |detached| serve(detached, &config, target))? {
         // What is served lives as long as the process, and nobody drops it then.
-        let withdraw = |_: &Bound<'_, PyTuple>, _: Option<&Bound<'_, PyDict>>| withdraw();
+        let withdraw = |arguments: &Bound<'_, PyTuple>, _: Option<&Bound<'_, PyDict>>| {
+            detached(arguments.py(), withdraw);
+        };
         let withdraw = PyCFunction::new_closure(py, None, None, withdraw)?;
         py.import("atexit")?.call_method1("register", (withdraw,))?;
     }
     Ok(())
 }
 
-fn withdraw() {
-    let mut served = SERVED.lock().unwrap_or_else(PoisonError::into_inner);
+fn withdraw(detached: &Detached) {
+    let mut served = SERVED.lock(detached);
     if let Some(served) = served.as_mut().filter(|served| served.is_at_home()) {
         served.server.withdraw();
     }
@@ -81,58 +88,64 @@ pub(crate) fn trace(
     if config.trace.is_empty() && config.otlp_endpoint.is_empty() {
         return Ok(());
     }
-    let mut traces = TRACES.lock().unwrap_or_else(PoisonError::into_inner);
     let asked: Asked = (config.trace.clone(), config.otlp_endpoint.clone(), std::process::id());
-    if traces.iter().any(|(started, _)| *started == asked) {
-        return Ok(());
-    }
-    if traces.is_empty() {
+    let is_first = detached(py, |detached| {
+        let mut traces = TRACES.lock(detached);
+        let is_first = traces.is_empty();
+        if !traces.iter().any(|(started, _)| *started == asked) {
+            let traced = Traced::rank("receiver", rank, world_size);
+            traces.push((asked, start_traces(config, &traced)));
+        }
+        is_first
+    });
+    if is_first {
         let end = wrap_pyfunction!(end_traces, py)?;
         py.import("atexit")?.call_method1("register", (end,))?;
     }
-    let traced = Traced::rank("receiver", rank, world_size);
-    let started = py.detach(|| start_traces(config, &traced));
-    traces.push((asked, started));
     Ok(())
 }
 
 /// Writes what is left of the traces.
 #[pyfunction]
 fn end_traces(py: Python<'_>) {
-    py.detach(|| {
-        let mut traces = TRACES.lock().unwrap_or_else(PoisonError::into_inner);
-        traces.iter_mut().for_each(|(_, traces)| traces.stop());
+    detached(py, |detached| {
+        TRACES.lock(detached).iter_mut().for_each(|(_, traces)| traces.stop());
     });
 }
 
 /// Says that this process has a loader now.
-pub(crate) fn ready() {
-    if let Some(served) = &*SERVED.lock().unwrap_or_else(PoisonError::into_inner) {
+pub(crate) fn ready(detached: &Detached) {
+    if let Some(served) = &*SERVED.lock(detached) {
         served.health.set(Phase::Ready);
     }
 }
 
-/// Makes `/batch.json` and `/batch.png` show batches of the newest loader, if the configuration
-/// says so.
+/// Makes `/batch.json` and `/batch.png` show batches of the newest loader to those whom `security` lets in, if the
+/// configuration says so.
 ///
 /// # Errors
 /// The token cannot be read.
-pub(crate) fn show_batches(receiver: &Receiver, config: &TelemetryConfig) -> PyResult<()> {
-    let served = SERVED.lock().unwrap_or_else(PoisonError::into_inner);
+pub(crate) fn show_batches(
+    detached: &Detached,
+    receiver: &Receiver,
+    config: &TelemetryConfig,
+    security: &AccessConfig,
+) -> PyResult<()> {
+    let served = SERVED.lock(detached);
     let server = served.as_ref().map(|served| &served.server);
-    BatchView::serve(receiver, config, server)
+    BatchView::serve(receiver, config, security, server)
         .map_err(|error| ConfigError::new_err(error.to_string()))
 }
 
 /// The address of `/metrics`, `host:port`; `None` if it is not served.
-pub(crate) fn address() -> Option<String> {
-    let served = SERVED.lock().unwrap_or_else(PoisonError::into_inner);
-    Some(served.as_ref()?.server.address().to_string())
+pub(crate) fn address(py: Python<'_>) -> Option<String> {
+    let address = |served: &Served| served.server.address().to_string();
+    detached(py, |detached| SERVED.lock(detached).as_ref().map(address))
 }
 
 /// Whether it is served from now on, and was not before.
-fn serve(config: &TelemetryConfig, target: &Target) -> PyResult<bool> {
-    let mut served = SERVED.lock().unwrap_or_else(PoisonError::into_inner);
+fn serve(detached: &Detached, config: &TelemetryConfig, target: &Target) -> PyResult<bool> {
+    let mut served = SERVED.lock(detached);
     if let Some(served) = &*served {
         return served.suits(config).map(|()| false);
     }

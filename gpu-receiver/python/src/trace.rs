@@ -1,13 +1,14 @@
 //! Traces that a training asks for while it runs.
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use headwater_telemetry::Traced;
 use headwater_trace::{Recording, TracePath, file_sink, start};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
+use crate::detached::{Detached, DropDetached, Lock, detached};
 use crate::errors::{BusyError, ConfigError, raised_local};
 use crate::shared::Shared;
 
@@ -23,7 +24,7 @@ pub(crate) struct Trace {
     rank: u32,
     world_size: u32,
     bytes_max: u64,
-    state: Mutex<State>,
+    state: DropDetached<Lock<State>>,
 }
 
 #[derive(Default)]
@@ -36,24 +37,24 @@ struct State {
 // === impl Trace ===
 
 impl Trace {
-    pub(crate) fn new(shared: Arc<Shared>, path: &Path, bytes_max: u64) -> PyResult<Self> {
+    /// `(rank, world_size)`: place of the loader's process.
+    pub(crate) fn new(
+        shared: Arc<Shared>,
+        (rank, world_size): (u32, u32),
+        path: &Path,
+        bytes_max: u64,
+    ) -> PyResult<Self> {
         let wrong = |error: headwater_trace::TraceError| ConfigError::new_err(error.to_string());
         let asked = TracePath::parse(&path.to_string_lossy()).map_err(wrong)?;
-        let receiver = shared.receiver()?;
-        let (rank, world_size) = (receiver.config().rank, receiver.config().world_size);
         let path = Traced::rank("receiver", rank, world_size).file(&asked).map_err(wrong)?;
-        let state = Mutex::default();
+        let state = DropDetached::new(Lock::default());
         Ok(Self { shared, asked, path, rank, world_size, bytes_max, state })
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn begin(&self) -> PyResult<()> {
+    fn begin(&self, detached: &Detached) -> PyResult<()> {
         // Not in a forked process, where this one's thread does not run.
-        self.shared.receiver()?;
-        let mut state = self.lock();
+        self.shared.receiver(detached)?;
+        let mut state = self.state.lock(detached);
         if state.recording.as_ref().is_some_and(Recording::goes_on) {
             let path = self.path.display();
             return Err(BusyError::new_err(format!("trace `{path}` is being written already")));
@@ -64,21 +65,22 @@ impl Trace {
             sink.and_then(start).map_err(|error| ConfigError::new_err(error.to_string()));
         *state = State { recording: Some(recording?), trouble: None };
         let of_services = self.asked.tagged("local-%h");
-        let asked = self.shared.trace_services(Some((of_services.text(), self.bytes_max)));
+        let asked =
+            self.shared.trace_services(detached, Some((of_services.text(), self.bytes_max)));
         asked.map_err(|error| {
             state.recording = None;
             raised_local(error)
         })
     }
 
-    fn end(&self) {
-        let mut state = self.lock();
+    fn end(&self, detached: &Detached) {
+        let mut state = self.state.lock(detached);
         let Some(recording) = state.recording.take() else { return };
         recording.stop();
         state.trouble = recording.trouble();
         if self.shared.is_at_home() {
             // Services that have ended have written all they had.
-            let _ = self.shared.trace_services(None);
+            let _ = self.shared.trace_services(detached, None);
         }
     }
 }
@@ -89,13 +91,13 @@ impl Trace {
     /// and `BusyError` if the trace has already begun. Later errors end only the trace: see
     /// `trouble`.
     fn start(&self, py: Python<'_>) -> PyResult<()> {
-        py.detach(|| self.begin())
+        detached(py, |detached| self.begin(detached))
     }
 
     /// Ends the trace: everything that was recorded is in the file. Does nothing if it has not
     /// begun.
     fn stop(&self, py: Python<'_>) {
-        py.detach(|| self.end());
+        detached(py, |detached| self.end(detached));
     }
 
     /// The file that this process writes: with several ranks the rank is in its name.
@@ -107,17 +109,17 @@ impl Trace {
     /// Why the trace ended before it was stopped, for example because the disk is full; `None` if
     /// it did not.
     #[getter]
-    fn trouble(&self) -> Option<String> {
-        let state = self.lock();
-        let now = state.recording.as_ref().and_then(Recording::trouble);
-        now.or_else(|| state.trouble.clone())
+    fn trouble(&self, py: Python<'_>) -> Option<String> {
+        detached(py, |detached| {
+            let state = self.state.lock(detached);
+            let now = state.recording.as_ref().and_then(Recording::trouble);
+            now.or_else(|| state.trouble.clone())
+        })
     }
 
     fn __enter__(slf: PyRef<'_, Self>) -> PyResult<PyRef<'_, Self>> {
-        slf.py().detach({
-            let trace: &Self = &slf;
-            move || trace.begin()
-        })?;
+        let trace: &Self = &slf;
+        detached(slf.py(), |detached| trace.begin(detached))?;
         Ok(slf)
     }
 
@@ -126,8 +128,11 @@ impl Trace {
         self.stop(py);
     }
 
-    fn __repr__(&self) -> String {
-        let on = self.lock().recording.as_ref().is_some_and(Recording::goes_on);
+    fn __repr__(&self, py: Python<'_>) -> String {
+        let on = detached(py, |detached| {
+            let state = self.state.lock(detached);
+            state.recording.as_ref().is_some_and(Recording::goes_on)
+        });
         let state = if on { "being written" } else { "not being written" };
         format!("<headwater.Trace {:?} {state}>", self.path.display().to_string())
     }

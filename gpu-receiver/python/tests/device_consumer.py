@@ -226,6 +226,19 @@ def refusals(options):
     host = lambda count: Array(4096, count, [])  # noqa: E731
     attempt = lambda: headwater.Loader(device="cuda:0", device_allocator=host, **options)  # noqa: E731
     refused("allocator", RuntimeError, attempt)
+    problem = LookupError("the trainer has no room")
+
+    def allocate(count):
+        raise problem
+
+    def attempt():
+        try:
+            headwater.Loader(device="cuda:0", device_allocator=allocate, **options)
+        except LookupError as raised:
+            assert raised is problem
+            raise
+
+    refused("an exception", LookupError, attempt)
     return said
 
 

@@ -9,6 +9,8 @@ import urllib.error
 import urllib.request
 
 import pytest
+from conftest import PHOTOS, SMALL, program
+from local_services import remove, short_folder
 
 LIMIT_S = 60
 PNG = b"\x89PNG\r\n\x1a\n"
@@ -51,9 +53,10 @@ def rank():
         process.stdout.close()
 
 
-def get(address, path):
+def get(address, path, **headers):
+    asked = urllib.request.Request(f"http://{address}{path}", headers=headers)
     try:
-        with urllib.request.urlopen(f"http://{address}{path}", timeout=LIMIT_S) as answer:
+        with urllib.request.urlopen(asked, timeout=LIMIT_S) as answer:
             return answer.status, answer.read()
     except urllib.error.HTTPError as refused:
         return refused.code, refused.read()
@@ -87,3 +90,42 @@ def test_a_loader_shows_nothing_unless_it_is_told_to(tiers, rank):
     take(process)
     status, body = get(address, "/batch.json")
     assert status == 404 and b"telemetry.show_batches" in body
+
+
+@pytest.fixture
+def runtime():
+    """The user's runtime folder: the path of a socket must be short."""
+    folder = short_folder("hw-")
+    yield folder
+    remove(folder)
+
+
+def asked_while_taking(process, address, **headers):
+    """The answer to a question for a batch; batches are taken meanwhile."""
+    answers = []
+    asking = threading.Thread(target=lambda: answers.append(get(address, "/batch.json", **headers)))
+    asking.start()
+    while asking.is_alive():
+        take(process)
+    [(status, _)] = answers
+    return status
+
+
+@pytest.mark.parametrize("place", [{}, {"embedded": "threads"}], ids=["process", "threads"])
+def test_a_loader_with_services_of_its_own_shows_batches_to_those_whom_security_names(
+    rank, runtime, tmp_path, place
+):
+    options = {"data": str(PHOTOS / "photos-000001.tar"), "recipe": SMALL, "batch_size": 4, **place}
+    environment = {
+        "HEADWATER_TELEMETRY__SHOW_BATCHES": "true",
+        "HEADWATER_PROGRAM": program(),
+        "XDG_RUNTIME_DIR": str(runtime),
+    }
+    process, address = rank(options, **environment)
+    assert asked_while_taking(process, address) == 200, "without [security] everybody may see them"
+    file = tmp_path / "token"
+    file.write_text("a token of the job's own")
+    process, address = rank(options, **environment, HEADWATER_SECURITY__TOKEN_FILE=str(file))
+    assert asked_while_taking(process, address) == 401
+    bearer = f"Bearer {file.read_text()}"
+    assert asked_while_taking(process, address, Authorization=bearer) == 200

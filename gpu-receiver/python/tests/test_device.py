@@ -84,6 +84,7 @@ def test_what_cannot_be_had_names_the_thing_and_the_remedy(consume):
         "gpu": ["ConfigError", "receiver.device", '"cuda:0"'],
         "u8_as": ["ConfigError", "receiver.u8_as", "receiver.device"],
         "allocator": ["DeviceError", "no GPU's memory"],
+        "an exception": ["LookupError", "the trainer has no room"],
     }
     assert said.keys() == words.keys()
     for name, wanted in words.items():

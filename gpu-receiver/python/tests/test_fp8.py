@@ -105,17 +105,41 @@ def test_ranks_without_amax_reduce_are_refused(make):
 
 @pytest.mark.parametrize(
     "reduce, problem",
-    [
-        (lambda amaxes: 1 / 0, "ZeroDivisionError"),
-        (lambda amaxes: [], "0 numbers for 1"),
-        (lambda amaxes: [0.0], "below this rank's"),
-    ],
+    [(lambda amaxes: [], "0 numbers for 1"), (lambda amaxes: [0.0], "below this rank's")],
 )
 def test_an_amax_reduce_that_fails_ends_the_stream(make, reduce, problem):
     iteration = iter(make(recipe=delayed(), amax_reduce=reduce))
     for _ in range(2):
         with pytest.raises(headwater.ClosedError, match=f"epoch 0 step 0: .*{problem}"):
             next(iteration)
+
+
+@pytest.mark.parametrize("kind", [ZeroDivisionError, KeyboardInterrupt, SystemExit])
+def test_what_amax_reduce_raises_comes_out_of_the_iteration(make, kind):
+    problem = kind("from the trainer")
+
+    def reduce(amaxes):
+        raise problem
+
+    iteration = iter(make(recipe=delayed(), amax_reduce=reduce))
+    with pytest.raises(kind) as raised:
+        next(iteration)
+    assert raised.value is problem
+    assert "reduce" in [entry.name for entry in raised.traceback]
+    with pytest.raises(headwater.ClosedError, match=f"epoch 0 step 0: {kind.__name__}: from the trainer"):
+        next(iteration)
+
+
+def test_a_stop_iteration_of_amax_reduce_does_not_look_like_the_end_of_an_epoch(make):
+    # As in a generator (PEP 479).
+    problem = StopIteration("from the trainer")
+
+    def reduce(amaxes):
+        raise problem
+
+    with pytest.raises(headwater.ClosedError, match="StopIteration") as raised:
+        list(make(recipe=delayed(), amax_reduce=reduce))
+    assert raised.value.__cause__ is problem
 
 
 def test_elements_in_blocks_come_with_their_scales(make):

@@ -64,6 +64,16 @@ def rights(address: int) -> str:
     raise AssertionError("no mapping")
 
 
+def test_a_seed_may_be_any_number_of_64_bits(make, share, runtime):
+    alone = [digests(make(seed=seed)) for seed in (2**63, 2**64 - 1, 2**63 - 1)]
+    assert len(set(map(tuple, alone))) == 3
+    for seed, expected in zip((2**63, 2**64 - 1, 2**63 - 1), alone):
+        loader = share(seed=seed)
+        assert digests(loader) == expected
+        assert loader.state_dict()["seed"] == loader.config["seed"] == seed
+        assert loader.stats()["host_batches"] > 0
+
+
 def test_loaders_have_equal_batches_in_memory_that_they_can_only_read(make, share, runtime):
     alone = digests(make())
     loaders = [share(), share(job="another")]

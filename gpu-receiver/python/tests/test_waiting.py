@@ -56,10 +56,31 @@ except KeyboardInterrupt:
     print("interrupted", flush=True)
 """
 
+WAIT_IN_REDUCE = """
+import headwater, signal, sys, time
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
-@pytest.mark.parametrize("script", [WAIT_FOR_BATCH, WAIT_FOR_STORAGE], ids=["batch", "storage"])
+def reduce(amaxes):
+    print("waiting", flush=True)
+    time.sleep(600)
+
+recipe = {"preset": "imagenet-eval", "dtype": "fp8_e4m3", "fp8": {"scaling": "delayed"}}
+loader = headwater.Loader(
+    storage=[sys.argv[1]], workers=[sys.argv[2]], datasets="photos", recipe=recipe, batch_size=2,
+    amax_reduce=reduce,
+)
+try:
+    next(iter(loader))
+except KeyboardInterrupt:
+    print("interrupted", flush=True)
+"""
+
+
+@pytest.mark.parametrize(
+    "script", [WAIT_FOR_BATCH, WAIT_FOR_STORAGE, WAIT_IN_REDUCE], ids=["batch", "storage", "reduce"]
+)
 def test_ctrl_c_ends_the_wait(tiers, script):
-    command = [sys.executable, "-c", script, tiers.storage]
+    command = [sys.executable, "-c", script, tiers.storage, tiers.workers[0]]
     child = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     try:
         assert child.stdout.readline() == "waiting\n"

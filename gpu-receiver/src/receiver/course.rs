@@ -22,8 +22,9 @@ impl Receiver {
     ///
     /// # Errors
     /// There is no such place, or it lies within an epoch and scales of FP8 are delayed: the stream
-    /// goes on as before. The receiver is closed.
+    /// goes on as before. The receiver is closed. `Busy` within `amax_reduce`.
     pub fn seek(&self, position: Position) -> Result<(), ReceiverError> {
+        let _taking = self.scaling.taking()?;
         if self.position() == position {
             return Ok(());
         }
@@ -46,9 +47,9 @@ impl Receiver {
     /// The state to resume with the batch that would be taken next; the same on every rank.
     ///
     /// # Errors
-    /// The place is not of this stream.
+    /// The place is not of this stream. `Busy` within `amax_reduce`.
     pub fn state(&self) -> Result<State, ReceiverError> {
-        let _taking = self.scaling.taking();
+        let _taking = self.scaling.taking()?;
         let here = self.position();
         let state = self.order.state(here)?;
         // The step after the last stands for the start of the next epoch, which has no history.
@@ -62,8 +63,10 @@ impl Receiver {
     ///
     /// # Errors
     /// What differs from the configuration and is not in `allow`, or the state lacks what delayed
-    /// scales follow from; the stream is unchanged then. The receiver is closed.
+    /// scales follow from; the stream is unchanged then. The receiver is closed. `Busy` within
+    /// `amax_reduce`.
     pub fn restore(&self, state: State, allow: Vec<Term>) -> Result<Restored, ReceiverError> {
+        let _taking = self.scaling.taking()?;
         self.ask(|reply| Command::Restore(Box::new(state), allow, reply))?
     }
 

@@ -4,7 +4,7 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use headwater_access::{Access, AccessError, Bearers};
+use headwater_access::{Access, AccessConfig, AccessError, Bearers};
 use headwater_contact_sheet::Sheet;
 use headwater_core::{Manifest, Recipe, SampleRef};
 use headwater_receiver::{Peek, PeekError, Peeked, Receiver};
@@ -47,11 +47,12 @@ struct Picture {
 // === impl BatchView ===
 
 impl BatchView {
-    /// Shows batches of `receiver` to whoever has the token of its `[security]`, to all if there is none.
+    /// Shows batches of `receiver` to whoever has the token of `security`, to all if there is none: the configuration's
+    /// `[security]`, which people know. A receiver may have another one for its services.
     ///
     /// # Errors
     /// The token cannot be read.
-    pub fn of(receiver: &Receiver) -> Result<Self, AccessError> {
+    pub fn of(receiver: &Receiver, security: &AccessConfig) -> Result<Self, AccessError> {
         let (config, recipe) = (receiver.config(), receiver.recipe());
         let inner = Inner {
             peek: receiver.peek().clone(),
@@ -61,7 +62,7 @@ impl BatchView {
             rank: config.rank,
             world_size: config.world_size,
             sizes: Sizes::new(config, recipe.decode_limits),
-            bearers: Access::open(&config.security)?.bearers(),
+            bearers: Access::open(security)?.bearers(),
             picture: Mutex::new(None),
         };
         Ok(Self { inner: Arc::new(inner) })
@@ -75,10 +76,11 @@ impl BatchView {
     pub fn serve(
         receiver: &Receiver,
         telemetry: &TelemetryConfig,
+        security: &AccessConfig,
         metrics: Option<&MetricsServer>,
     ) -> Result<(), AccessError> {
         if let Some(metrics) = metrics.filter(|_| telemetry.show_batches) {
-            metrics.show_batches(Arc::new(Self::of(receiver)?));
+            metrics.show_batches(Arc::new(Self::of(receiver, security)?));
         }
         Ok(())
     }

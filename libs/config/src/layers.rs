@@ -230,14 +230,14 @@ fn read(path: &Path, named_by: &str) -> Result<String, ConfigError> {
 
 impl Layer {
     fn parse(place: &str, text: &str) -> Result<Self, ConfigError> {
-        let table = toml::from_str::<toml::Table>(text).map_err(|error| {
+        // Not by way of `toml::Table`, whose numbers end at 2^63.
+        let dict = toml::from_str::<Dict>(text).map_err(|error| {
             let at = error.span().map_or(0, |span| span.start.min(text.len()));
             let line = text.as_bytes()[..at].iter().filter(|byte| **byte == b'\n').count() + 1;
             let problem = error.message().split_whitespace().collect::<Vec<_>>().join(" ");
             ConfigError::Syntax { place: place.to_owned(), line, problem }
         })?;
-        let value = Value::serialize(table).expect("plain data");
-        Ok(Self { name: place.to_owned(), dict: value.into_dict().unwrap_or_default() })
+        Ok(Self { name: place.to_owned(), dict })
     }
 
     /// Lets one string stand for a list of strings, as variables and keywords do.

@@ -2,7 +2,8 @@
 
 use figment::value::Value;
 use headwater_discovery::split_list;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
+use toml::de::{DeValue, ValueDeserializer};
 
 /// A key with its value, and where it came from.
 #[derive(Clone, Debug, PartialEq)]
@@ -124,20 +125,19 @@ impl Setting {
 }
 
 fn typed(text: &str, default: Option<&Value>) -> Value {
-    let parsed = text.parse::<toml::Value>().ok();
-    match (default, parsed) {
-        (Some(Value::String(..)), Some(toml::Value::String(unquoted))) => unquoted.into(),
-        // `{ steps = 605 }` in place of `drop_last`.
-        (Some(Value::String(..)), Some(table @ toml::Value::Table(_))) => {
-            Value::serialize(table).expect("plain data")
+    let parsed = DeValue::parse(text).ok();
+    match (default, parsed.as_ref().map(|parsed| parsed.get_ref())) {
+        // In quotation marks, or `{ steps = 605 }` in place of `drop_last`.
+        (Some(Value::String(..)), Some(DeValue::String(_) | DeValue::Table(_))) => {}
+        (Some(Value::String(..)), _) => return text.into(),
+        (Some(Value::Array(..)), None | Some(DeValue::String(_))) if !text.is_empty() => {
+            return listed(text);
         }
-        (Some(Value::String(..)), _) => text.into(),
-        (Some(Value::Array(..)), None | Some(toml::Value::String(_))) if !text.is_empty() => {
-            listed(text)
-        }
-        (_, Some(parsed)) => Value::serialize(parsed).expect("plain data"),
-        (_, None) => text.into(),
+        _ => {}
     }
+    // Not by way of `toml::Value`, whose numbers end at 2^63.
+    let value = parsed.map(|parsed| Deserialize::deserialize(ValueDeserializer::from(parsed)));
+    value.and_then(Result::ok).unwrap_or_else(|| text.into())
 }
 
 /// The entries of `a,b`; a comma within brackets does not separate.
@@ -158,6 +158,7 @@ mod tests {
     fn text_becomes_what_the_default_is() {
         let string = || Some(Value::from("default"));
         assert_eq!(value("2024", string()).as_str(), Some("2024"));
+        assert_eq!(value("2026-11-27", string()).as_str(), Some("2026-11-27"));
         assert_eq!(value("\"quoted\"", string()).as_str(), Some("quoted"));
         assert_eq!(value("127.0.0.1:0", string()).as_str(), Some("127.0.0.1:0"));
         assert_eq!(value("{7410..7429}", string()).as_str(), Some("{7410..7429}"));

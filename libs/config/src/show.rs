@@ -1,7 +1,8 @@
 //! The effective configuration, in a form that can be read back.
 
-use figment::value::{Num, Value};
+use figment::value::Value;
 use serde::Serialize;
+use toml::ser::ValueSerializer;
 
 use crate::sections::sections;
 use crate::{Config, Loaded};
@@ -46,20 +47,24 @@ fn list(text: &mut String, loaded: &Loaded, name: &str, entries: &[impl Serializ
 }
 
 /// A value as it stands behind `=`; `None` for a key that is not set.
-fn inline(value: &Value) -> Option<toml::Value> {
+fn inline(value: &Value) -> Option<String> {
     match value {
         Value::Empty(..) => None,
-        // Through its text: widened, 0.485 would become 0.48500001430511475.
-        Value::Num(_, Num::F32(number)) => number.to_string().parse().ok().map(toml::Value::Float),
         Value::Array(_, items) => {
-            Some(toml::Value::Array(items.iter().filter_map(inline).collect()))
+            let items: Vec<String> = items.iter().filter_map(inline).collect();
+            Some(format!("[{}]", items.join(", ")))
         }
-        value => Some(toml::Value::try_from(value).expect("plain data")),
+        value => {
+            // Not by way of `toml::Value`, whose numbers end at 2^63.
+            let mut text = String::new();
+            value.serialize(ValueSerializer::new(&mut text)).expect("plain data");
+            Some(text)
+        }
     }
 }
 
 /// The value of a key when nobody sets it.
-pub(crate) fn default_of(path: &str) -> Option<toml::Value> {
+pub(crate) fn default_of(path: &str) -> Option<String> {
     plain(&Config::default()).find_ref(path).and_then(inline)
 }
 

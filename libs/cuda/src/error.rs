@@ -1,5 +1,9 @@
 //! Why there is no GPU to work on.
 
+use std::error::Error;
+use std::fmt;
+use std::sync::Arc;
+
 use headwater_dylib::DylibError;
 
 /// Why a GPU cannot be used.
@@ -17,6 +21,15 @@ pub enum CudaError {
         doing: &'static str,
         /// What the driver said.
         reason: String,
+    },
+    /// The trainer's own allocator gives no memory.
+    #[error("GPU {ordinal}: take memory for a slot: {reason}")]
+    Allocator {
+        /// Its number.
+        ordinal: u32,
+        /// What the allocator said.
+        #[source]
+        reason: AllocatorError,
     },
     /// The GPU does something otherwise than the processor.
     #[error("GPU {ordinal}: its proof failed: `{step}` {reason}")]
@@ -52,3 +65,35 @@ pub enum CudaError {
         reason: String,
     },
 }
+
+/// What an allocator said. Equal to its own clones only.
+#[derive(Clone, Debug)]
+pub struct AllocatorError(Arc<dyn Error + Send + Sync>);
+
+// === impl AllocatorError ===
+
+impl From<Box<dyn Error + Send + Sync>> for AllocatorError {
+    fn from(said: Box<dyn Error + Send + Sync>) -> Self {
+        Self(said.into())
+    }
+}
+
+impl fmt::Display for AllocatorError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl Error for AllocatorError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        Some(&*self.0)
+    }
+}
+
+impl PartialEq for AllocatorError {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl Eq for AllocatorError {}

@@ -26,7 +26,7 @@ mod uploader;
 pub use compile::compile;
 pub use cubin_cache::CubinCache;
 pub use device_slot::{ConsumerStream, DeviceSlot};
-pub use error::CudaError;
+pub use error::{AllocatorError, CudaError};
 pub use expander::{EXPAND_LEVELS, Expansion, LEVELS};
 pub use gpu::{Gpu, said};
 pub use host_pins::HostPins;

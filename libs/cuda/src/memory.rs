@@ -1,6 +1,7 @@
 //! Memory of a GPU, its own or a framework's.
 #![allow(unsafe_code)]
 
+use std::error::Error;
 use std::sync::Arc;
 
 use cudarc::driver::CudaContext;
@@ -8,7 +9,7 @@ use cudarc::driver::result;
 use cudarc::driver::sys::{self, CUpointer_attribute};
 
 use crate::current::Current;
-use crate::error::CudaError;
+use crate::error::{AllocatorError, CudaError};
 use crate::gpu::{Gpu, said};
 use crate::peer_writes::page_bytes;
 
@@ -21,7 +22,11 @@ pub trait DeviceAllocator: Send + Sync {
     ///
     /// # Errors
     /// There are not so many; says what went wrong.
-    fn allocate(&self, ordinal: u32, len_bytes: u64) -> Result<DeviceMemory, String>;
+    fn allocate(
+        &self,
+        ordinal: u32,
+        len_bytes: u64,
+    ) -> Result<DeviceMemory, Box<dyn Error + Send + Sync>>;
 }
 
 /// Some memory of a GPU, given back when dropped.
@@ -70,7 +75,10 @@ impl DeviceMemory {
         let memory = {
             // Slots are made on any thread, and an allocator may want the context of its GPU there.
             let _current = Current::of(gpu.context()).map_err(|error| refused(said(error)))?;
-            allocator.allocate(gpu.ordinal(), len_bytes).map_err(refused)?
+            let ordinal = gpu.ordinal();
+            let failed =
+                |said| CudaError::Allocator { ordinal, reason: AllocatorError::from(said) };
+            allocator.allocate(ordinal, len_bytes).map_err(failed)?
         };
         check(gpu, memory.address).map_err(refused)?;
         // Whoever had it before may still be at it: an allocator that keeps order on a stream of its own

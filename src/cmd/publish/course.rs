@@ -55,7 +55,8 @@ pub(crate) fn run(config: &Config) -> Result<()> {
         announce("publishing on", name);
     }
     if let Some(course) = courses.first() {
-        BatchView::serve(&course.receiver, &config.telemetry, metrics.as_ref())?;
+        let (telemetry, security) = (&config.telemetry, &config.security);
+        BatchView::serve(&course.receiver, telemetry, security, metrics.as_ref())?;
     }
     health.set(Phase::Ready);
     go(courses, &shutdown)

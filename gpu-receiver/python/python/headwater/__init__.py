@@ -7,7 +7,7 @@
         crops = batch.global_crops.torch()
 """
 
-from . import errors, fp8
+from . import _scripts, errors, fp8  # noqa: F401: it looks where things are before there are threads
 from ._native import (
     Batch,
     Iteration,

@@ -7,12 +7,21 @@ import sys
 import sysconfig
 
 
-def folders() -> list[str]:
-    """Folders in which `headwater` may be, best first."""
+def found() -> list[str]:
     user = "posix_user"
     if sys.version_info >= (3, 10):
         user = sysconfig.get_preferred_scheme("user")
     # `pip install --target` puts scripts beside the packages.
     beside = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "bin")
-    found = [sysconfig.get_path("scripts"), sysconfig.get_path("scripts", scheme=user), beside]
-    return [folder for folder in found if folder]
+    places = [sysconfig.get_path("scripts"), sysconfig.get_path("scripts", scheme=user), beside]
+    return [folder for folder in places if folder]
+
+
+# Found when the package is imported: `sysconfig` fills its tables when it is first asked, and a second thread that asks
+# meanwhile finds them half full.
+FOLDERS = found()
+
+
+def folders() -> list[str]:
+    """Folders in which `headwater` may be, best first."""
+    return FOLDERS
