@@ -102,7 +102,7 @@ def main():
     options = parse()
     Path(options.study).parent.mkdir(parents=True, exist_ok=True)
     if options.one:
-        run_trials(options, "array", int(os.environ.get("HW_TRIAL", 0)), 1)
+        run_trials(options, "array", int(os.environ.get("HW_TRIAL") or 0), 1)
         return
     # A study continues where its file ends.
     Path(options.study).unlink(missing_ok=True)

@@ -22,10 +22,10 @@ pub(crate) struct AutoSave {
 // === impl AutoSave ===
 
 impl AutoSave {
-    pub(crate) fn new(config: &ReceiverConfig) -> Option<Self> {
+    pub(crate) fn new(config: &ReceiverConfig, folder: CheckpointFolder) -> Option<Self> {
         let wanted = config.rank == 0 && !config.checkpoint_dir.as_os_str().is_empty();
         wanted.then(|| Self {
-            folder: config.checkpoints(),
+            folder,
             every_steps: config.checkpoint_every_steps.into(),
             last: AtomicU64::new(0),
         })
@@ -44,17 +44,17 @@ impl AutoSave {
     }
 }
 
-/// Takes up the newest checkpoint, if that is wanted and there is one; gives the place to begin and
+/// Takes up the newest checkpoint of the folder, if that is wanted and there is one; gives the place to begin and
 /// what delayed scales follow from there.
 pub(crate) fn resumed(
     mut sampler: Sampler,
     config: &ReceiverConfig,
+    folder: &CheckpointFolder,
 ) -> Result<(Sampler, Position, Option<AmaxState>), ReceiverError> {
     let start = Position { epoch: 0, step: 0 };
     if config.resume == Resume::No {
         return Ok((sampler, start, None));
     }
-    let folder = config.checkpoints();
     let newest = match folder.newest() {
         Err(error @ CheckpointError::NoneWhole { .. }) if config.resume == Resume::Fresh => {
             tracing::warn!(%error, "begins at the start, as receiver.resume asks");

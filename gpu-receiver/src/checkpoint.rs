@@ -3,23 +3,35 @@
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
-use headwater_core::sampler::State;
+use headwater_core::sampler::{State, Written};
 
 const PREFIX: &str = "dl_state_";
 const SUFFIX: &str = ".json";
+/// After the name of a file that the stream has gone back behind; its sequence follows.
+const ABANDONED: &str = ".abandoned-";
 /// Digits of the step in a file's name; larger steps have more.
 const STEP_DIGITS: usize = 9;
 /// Largest file that is read as a state.
 const FILE_MAX_BYTES: u64 = 64 << 20;
+/// Most times that the folder is listed because files went away before they were read.
+const LOOKS_MAX: u32 = 100;
+/// What files of earlier releases count as, and what is before the first file.
+const FIRST: Written = Written { lineage: 1, sequence: 0 };
 
 /// A folder of checkpoints `dl_state_000001000.json`, named after the trainer's step.
 ///
-/// One process writes it: rank 0.
-#[derive(Clone, Debug)]
+/// One process writes it: rank 0. The other ranks read it meanwhile.
+///
+/// Each file says when it was written ([`Written`]). A run that goes back in the stream begins a new
+/// lineage with the first file that it writes from there, and sets aside the files that lie further.
+#[derive(Debug)]
 pub struct CheckpointFolder {
     dir: PathBuf,
     keep: usize,
+    /// The lineage of this run, once it has read or written a checkpoint.
+    lineage: Mutex<Option<u64>>,
 }
 
 /// Why a checkpoint could not be written or read.
@@ -56,10 +68,29 @@ pub enum CheckpointError {
         /// What is wrong with the newest.
         newest: Box<CheckpointError>,
     },
+    /// A run has gone back in the stream there after this one had begun.
+    #[error(
+        "{} has checkpoints of lineage {found}, and this run is of lineage {own}: another run went back in \
+         the stream there; end one of them, or give each its own receiver.checkpoint_dir", dir.display()
+    )]
+    Superseded {
+        /// The folder.
+        dir: PathBuf,
+        /// The lineage of its newest checkpoint.
+        found: u64,
+        /// The lineage of this run.
+        own: u64,
+    },
+}
+
+/// A checkpoint that can be read.
+struct Kept {
+    path: PathBuf,
+    state: State,
 }
 
 /// Whole checkpoints, and what is wrong with the others.
-type Found = (Vec<(PathBuf, State)>, Vec<CheckpointError>);
+type Found = (Vec<Kept>, Vec<CheckpointError>);
 
 // === impl CheckpointFolder ===
 
@@ -67,20 +98,57 @@ impl CheckpointFolder {
     /// A folder of which the newest `keep` checkpoints (1 at least) are kept.
     #[must_use]
     pub fn new(dir: impl Into<PathBuf>, keep: usize) -> Self {
-        Self { dir: dir.into(), keep: keep.max(1) }
+        Self { dir: dir.into(), keep: keep.max(1), lineage: Mutex::new(None) }
     }
 
-    /// Writes the state of a step, then removes all but the newest. Returns the file's path.
+    /// Writes the state of a step, sets aside checkpoints that lie further in the stream, and removes
+    /// all but the newest. Returns the file's path.
     ///
     /// Temporary name, fsync, rename, fsync of the folder: at any moment the folder holds the
     /// checkpoint whole or not at all.
     ///
     /// # Errors
-    /// The file system refused; earlier checkpoints are untouched then.
+    /// The file system refused, or another run has begun a later lineage; earlier checkpoints are
+    /// untouched then.
     pub fn write(&self, step: u64, state: &State) -> Result<PathBuf, CheckpointError> {
+        let mut own = self.lineage.lock().unwrap_or_else(PoisonError::into_inner);
         fs::create_dir_all(&self.dir).map_err(at("make", &self.dir))?;
+        let (whole, _) = self.read_all()?;
+        let newest = whole.last().map_or(FIRST, Kept::written);
+        if let Some(own) = own.filter(|own| *own < newest.lineage) {
+            let (dir, found) = (self.dir.clone(), newest.lineage);
+            return Err(CheckpointError::Superseded { dir, found, own });
+        }
+        let (later, mut earlier): (Vec<_>, Vec<_>) =
+            whole.into_iter().partition(|kept| place(&kept.state) > place(state));
+        let written = Written {
+            lineage: newest.lineage.saturating_add(u64::from(!later.is_empty())),
+            sequence: newest.sequence.saturating_add(1),
+        };
         let path = self.dir.join(file_name(step));
-        let temporary = self.dir.join(format!(".{}.tmp", file_name(step)));
+        let same_name = later.iter().find(|kept| kept.path == path);
+        self.put(&path, &State { written: Some(written), ..state.clone() }, same_name)?;
+        *own = Some(written.lineage);
+        // Not before: a crash in between would leave nothing of the new lineage to resume.
+        for kept in later.iter().filter(|kept| kept.path != path) {
+            if let Err(error) = kept.set_aside() {
+                tracing::warn!(%error, "abandoned checkpoint keeps its name");
+            }
+        }
+        earlier.retain(|kept| kept.path != path);
+        self.remove_old(&earlier);
+        Ok(path)
+    }
+
+    /// Writes a file under its name. `replaced`, an abandoned file of that name, is set aside.
+    fn put(
+        &self,
+        path: &Path,
+        state: &State,
+        replaced: Option<&Kept>,
+    ) -> Result<(), CheckpointError> {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let temporary = self.dir.join(format!(".{name}.tmp"));
         let json = serde_json::to_vec_pretty(state).expect("a state is plain data");
         let written = File::create(&temporary).and_then(|mut file| {
             file.write_all(&json)?;
@@ -89,20 +157,20 @@ impl CheckpointFolder {
         });
         let named = written
             .map_err(at("write", &temporary))
-            .and_then(|()| fs::rename(&temporary, &path).map_err(at("name", &path)));
+            .and_then(|()| replaced.map_or(Ok(()), Kept::copy_aside))
+            .and_then(|()| fs::rename(&temporary, path).map_err(at("name", path)));
         if let Err(error) = named {
             // Of a disk that is full each attempt would keep a bit more.
             let _ = fs::remove_file(&temporary);
             return Err(error);
         }
-        File::open(&self.dir).and_then(|dir| dir.sync_all()).map_err(at("sync", &self.dir))?;
-        self.remove_old(&path);
-        Ok(path)
+        File::open(&self.dir).and_then(|dir| dir.sync_all()).map_err(at("sync", &self.dir))
     }
 
-    /// The newest whole checkpoint, which is the one furthest in the stream: trainers may count steps
-    /// from 0 in each epoch or after a resume. Torn and foreign files are passed over with a warning
-    /// that names them. `None` where there are no checkpoints.
+    /// The newest whole checkpoint: of the latest lineage the one that was written last. Of files of
+    /// earlier releases, which do not say when they were written, the one furthest in the stream:
+    /// trainers may count steps from 0 in each epoch or after a resume. Torn and foreign files are
+    /// passed over with a warning that names them. `None` where there are no checkpoints.
     ///
     /// # Errors
     /// The folder is there and cannot be listed, or none of its checkpoints can be read.
@@ -112,7 +180,9 @@ impl CheckpointFolder {
             tracing::warn!(%error, "checkpoint passed over");
         }
         if let Some(newest) = whole.pop() {
-            return Ok(Some(newest));
+            let mut own = self.lineage.lock().unwrap_or_else(PoisonError::into_inner);
+            *own = Some(newest.written().lineage);
+            return Ok(Some((newest.path, State { written: None, ..newest.state })));
         }
         // To begin at the start would lose, without a word to the trainer, what it resumes.
         let count = broken.len();
@@ -125,38 +195,59 @@ impl CheckpointFolder {
         }
     }
 
+    /// Whether a checkpoint lies further in the stream than a state.
+    ///
+    /// # Errors
+    /// The folder is there and cannot be listed.
+    pub fn is_ahead_of(&self, state: &State) -> Result<bool, CheckpointError> {
+        let (whole, _) = self.read_all()?;
+        Ok(whole.iter().any(|kept| place(&kept.state) > place(state)))
+    }
+
     /// Takes checkpoints that cannot be read out of the way: each keeps its name, with `.broken` after
     /// it.
     ///
     /// # Errors
     /// The folder cannot be listed, or a file not be named anew.
     pub fn set_broken_aside(&self) -> Result<(), CheckpointError> {
-        for (_, path) in self.list()? {
+        for (_, path) in self.list(step_of)? {
             if read(&path).is_err() {
-                let mut aside = path.clone().into_os_string();
-                aside.push(".broken");
-                fs::rename(&path, &aside).map_err(at("name", &path))?;
+                fs::rename(&path, with_suffix(&path, ".broken")).map_err(at("name", &path))?;
             }
         }
         Ok(())
     }
 
-    /// Whole checkpoints, the one furthest in the stream last, and what is wrong with the others. Of
-    /// two at one place the one with the larger step in its name comes later.
+    /// Whole checkpoints, the newest last, and what is wrong with the others. Of two at one place
+    /// that do not say when they were written, the one with the larger step in its name comes later.
     fn read_all(&self) -> Result<Found, CheckpointError> {
-        let (mut whole, mut broken) = (Vec::new(), Vec::new());
-        for (_, path) in self.list()? {
-            match read(&path) {
-                Ok(state) => whole.push((path, state)),
-                Err(error) => broken.push(error),
+        let mut looks = 0;
+        loop {
+            looks += 1;
+            let (mut whole, mut broken, mut gone) = (Vec::new(), Vec::new(), false);
+            for (_, path) in self.list(step_of)? {
+                match read(&path) {
+                    Ok(state) => whole.push(Kept { path, state }),
+                    Err(error) => {
+                        gone |= error.is_not_found();
+                        broken.push(error);
+                    }
+                }
             }
+            // Rank 0 removed or renamed a file, and has written a newer one before.
+            if gone && looks < LOOKS_MAX {
+                continue;
+            }
+            whole.sort_by_key(|kept| (kept.written(), place(&kept.state)));
+            return Ok((whole, broken));
         }
-        whole.sort_by_key(|(_, state)| (state.epoch, state.step));
-        Ok((whole, broken))
     }
 
-    /// Steps in names, and files, the smallest step first.
-    fn list(&self) -> Result<Vec<(u64, PathBuf)>, CheckpointError> {
+    /// Files by the number that `number` finds in their names, the smallest first.
+    fn list(
+        &self,
+        number: impl Fn(&str) -> Option<u64>,
+    ) -> Result<Vec<(u64, PathBuf)>, CheckpointError> {
         let entries = match fs::read_dir(&self.dir) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
             entries => entries.map_err(at("list", &self.dir))?,
@@ -165,23 +256,70 @@ impl CheckpointFolder {
         for entry in entries {
             let path = entry.map_err(at("list", &self.dir))?.path();
             let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-            if let Some(step) = step_of(name) {
-                found.push((step, path));
+            if let Some(number) = number(name) {
+                found.push((number, path));
             }
         }
         found.sort_unstable();
         Ok(found)
     }
 
-    /// Removes all but the newest whole ones; what was just written stays also where others are
-    /// further in the stream.
-    fn remove_old(&self, written: &Path) {
-        let Ok((whole, _)) = self.read_all() else { return };
-        for (path, _) in whole.iter().rev().skip(self.keep).filter(|(path, _)| path != written) {
-            if let Err(error) = fs::remove_file(path) {
+    /// Removes all but the newest, and of those set aside all but as many. `earlier`, the oldest
+    /// first, lacks the file that was just written.
+    fn remove_old(&self, earlier: &[Kept]) {
+        let surplus = earlier.len().saturating_sub(self.keep - 1);
+        let old = earlier[..surplus].iter().map(|kept| kept.path.clone());
+        let aside = self.list(sequence_of_abandoned).unwrap_or_default();
+        let surplus = aside.len().saturating_sub(self.keep);
+        for path in old.chain(aside.into_iter().take(surplus).map(|(_, path)| path)) {
+            if let Err(error) = fs::remove_file(&path) {
                 tracing::warn!(path = %path.display(), %error, "old checkpoint stays");
             }
         }
+    }
+}
+
+// === impl Kept ===
+
+impl Kept {
+    fn written(&self) -> Written {
+        self.state.written.unwrap_or(FIRST)
+    }
+
+    /// Renames a file that the stream has gone back behind, so that no run resumes from it.
+    fn set_aside(&self) -> Result<(), CheckpointError> {
+        let aside = self.aside();
+        fs::rename(&self.path, &aside).map_err(at("name", &aside))?;
+        self.say_aside(&aside);
+        Ok(())
+    }
+
+    /// The same for a file that is replaced next: a rank that reads meanwhile finds one of the two.
+    fn copy_aside(&self) -> Result<(), CheckpointError> {
+        let aside = self.aside();
+        fs::copy(&self.path, &aside).map_err(at("write", &aside))?;
+        self.say_aside(&aside);
+        Ok(())
+    }
+
+    fn aside(&self) -> PathBuf {
+        with_suffix(&self.path, &format!("{ABANDONED}{}", self.written().sequence))
+    }
+
+    fn say_aside(&self, aside: &Path) {
+        tracing::warn!(
+            path = %self.path.display(),
+            aside = %aside.display(),
+            "checkpoint set aside: the run went back to an earlier place in the stream"
+        );
+    }
+}
+
+// === impl CheckpointError ===
+
+impl CheckpointError {
+    fn is_not_found(&self) -> bool {
+        matches!(self, Self::Io { source, .. } if source.kind() == io::ErrorKind::NotFound)
     }
 }
 
@@ -204,6 +342,17 @@ fn at(doing: &'static str, path: &Path) -> impl FnOnce(io::Error) -> CheckpointE
     move |source| CheckpointError::Io { doing, path, source }
 }
 
+fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = path.to_owned().into_os_string();
+    name.push(suffix);
+    name.into()
+}
+
+/// Where in the stream a state goes on.
+fn place(state: &State) -> (u32, u64) {
+    (state.epoch, state.step)
+}
+
 fn file_name(step: u64) -> String {
     format!("{PREFIX}{step:0STEP_DIGITS$}{SUFFIX}")
 }
@@ -214,102 +363,11 @@ fn step_of(name: &str) -> Option<u64> {
     if plain { digits.parse().ok() } else { None }
 }
 
-#[cfg(test)]
-mod tests {
-    use std::sync::Arc;
-
-    use headwater_core::sampler::{Sampler, SamplerConfig};
-    use headwater_core::{Digest, Manifest, ShardEntry};
-
-    use super::*;
-
-    fn state(step: u64) -> State {
-        let shard = ShardEntry { name: "a.tar".into(), samples: 1000, bytes: 1, digest: Digest(1) };
-        let manifest = Manifest::new("d".into(), vec![], vec![shard]).expect("a manifest");
-        let config = SamplerConfig::new(1, 1, 0, 10);
-        let mut sampler = Sampler::new(config, vec![Arc::new(manifest)]).expect("a sampler");
-        sampler.state(0, step).expect("a state")
-    }
-
-    #[test]
-    fn what_was_written_is_read_again_and_the_newest_three_stay() {
-        let dir = tempfile::tempdir().expect("a folder");
-        let folder = CheckpointFolder::new(dir.path().join("new"), 3);
-        assert!(folder.newest().expect("no folder is no error").is_none());
-        for step in [5, 10, 7, 20] {
-            folder.write(step, &state(step)).expect("written");
-        }
-        let names: Vec<_> =
-            folder.list().expect("listed").into_iter().map(|(step, _)| step).collect();
-        assert_eq!(names, [7, 10, 20]);
-        let (path, newest) = folder.newest().expect("read").expect("there is one");
-        assert!(path.ends_with("dl_state_000000020.json"), "{}", path.display());
-        assert_eq!(newest, state(20));
-    }
-
-    #[test]
-    fn the_newest_is_the_one_furthest_in_the_stream_whatever_the_trainer_counts() {
-        let dir = tempfile::tempdir().expect("a folder");
-        let folder = CheckpointFolder::new(dir.path(), 2);
-        // The trainer's count begins again at 0 after a resume.
-        for (step, place) in [(4, 5), (8, 9), (0, 10), (4, 14)] {
-            folder.write(step, &state(place)).expect("written");
-        }
-        let (path, newest) = folder.newest().expect("read").expect("there is one");
-        assert_eq!((newest.step, newest), (14, state(14)));
-        assert!(path.ends_with("dl_state_000000004.json"), "{}", path.display());
-        assert!(dir.path().join("dl_state_000000000.json").exists());
-        assert!(!dir.path().join("dl_state_000000008.json").exists());
-    }
-
-    #[test]
-    fn torn_and_foreign_files_are_passed_over() {
-        let dir = tempfile::tempdir().expect("a folder");
-        let folder = CheckpointFolder::new(dir.path(), 10);
-        let whole = folder.write(1, &state(1)).expect("written");
-        let bytes = fs::read(&whole).expect("read");
-        fs::write(dir.path().join("dl_state_000000002.json"), &bytes[..bytes.len() / 2])
-            .expect("a torn file");
-        fs::write(dir.path().join("dl_state_000000003.json"), b"{\"loader\": \"other\"}")
-            .expect("a foreign file");
-        fs::write(dir.path().join("dl_state_x.json"), b"?").expect("another name");
-        fs::write(dir.path().join(".dl_state_000000009.json.tmp"), b"?").expect("a leftover");
-        let (path, _) = folder.newest().expect("read").expect("there is one");
-        assert_eq!(path, whole);
-        fs::remove_file(&whole).expect("the whole one is lost");
-        let error =
-            folder.newest().expect_err("to begin at the start is not to resume").to_string();
-        assert!(error.contains("none of the 2 checkpoints"), "{error}");
-        assert!(error.contains("dl_state_000000003.json is not a checkpoint"), "{error}");
-        assert!(error.contains("set receiver.resume to \"fresh\""), "{error}");
-        folder.set_broken_aside().expect("named anew");
-        assert!(folder.newest().expect("nothing is broken any more").is_none());
-        let aside = dir.path().join("dl_state_000000002.json.broken");
-        let error = read(&aside).expect_err("torn");
-        assert!(error.to_string().contains("dl_state_000000002.json.broken is not a checkpoint"));
-    }
-
-    #[test]
-    fn an_attempt_that_fails_leaves_nothing_behind() {
-        let dir = tempfile::tempdir().expect("a folder");
-        let folder = CheckpointFolder::new(dir.path(), 3);
-        for step in 1..4 {
-            // No file can take a folder's name.
-            let taken = dir.path().join(format!("dl_state_00000000{step}.json"));
-            fs::create_dir(&taken).expect("a folder");
-            folder.write(step, &state(step)).expect_err("the name is taken");
-            fs::remove_dir(&taken).expect("a folder");
-        }
-        assert_eq!(fs::read_dir(dir.path()).expect("listed").count(), 0);
-    }
-
-    #[test]
-    fn what_is_written_stays_beside_checkpoints_of_larger_steps() {
-        let dir = tempfile::tempdir().expect("a folder");
-        let folder = CheckpointFolder::new(dir.path(), 2);
-        for step in [9000, 9500, 500] {
-            folder.write(step, &state(1)).expect("written");
-        }
-        assert!(dir.path().join("dl_state_000000500.json").exists());
-    }
+fn sequence_of_abandoned(name: &str) -> Option<u64> {
+    let (name, sequence) = name.rsplit_once(ABANDONED)?;
+    step_of(name)?;
+    sequence.parse().ok()
 }
+
+#[cfg(test)]
+mod tests;

@@ -76,6 +76,34 @@ def test_a_panel_asks_for_metrics_there_are(panel):
         assert target["expr"].count("(") == target["expr"].count(")")
 
 
+def targets_of(metric):
+    """Expressions that ask for a metric, and their legends."""
+    targets = [target for panel in panels() for target in panel["targets"]]
+    found = [(target["expr"], target["legendFormat"]) for target in targets if metric + "{" in target["expr"]]
+    assert found, metric
+    return found
+
+
+def test_a_legend_says_what_its_metric_counts():
+    # The meanings are those of docs/metrics.md.
+    for metric, meaning in [
+        ("headwater_receiver_samples_total", "made ready"),
+        ("headwater_augment_queue_parts", "queued or under way"),
+        ("headwater_augment_queue_samples", "not begun"),
+        ("headwater_link_gone_total", "data paths ended"),
+    ]:
+        for expression, legend in targets_of(metric):
+            assert meaning in legend, f"{expression} is called `{legend}`"
+
+
+def test_what_each_process_reports_of_its_whole_host_is_not_added_up():
+    text = (ROOT / "docs" / "metrics.md").read_text()
+    assert "| `headwater_cache_bytes` | gauge | `cache`, `level` | Bytes of all processes' entries" in text
+    for metric in ("headwater_cache_bytes", "headwater_cache_bytes_limit"):
+        for expression, _ in targets_of(metric):
+            assert expression.startswith("max by (cache, level)"), expression
+
+
 def test_autoscaling_and_its_documentation_ask_for_metrics_there_are():
     (scaled,) = of_kind(render("keda"), "ScaledObject")
     query = scaled["spec"]["triggers"][0]["metadata"]["query"]

@@ -223,6 +223,8 @@ def test_a_recipe_may_be_a_file_of_its_own(make, tmp_path):
         ({"SLURM_PROCID": "3", "SLURM_NTASKS": "4"}, {}, (3, 4)),
         ({"RANK": "1", "WORLD_SIZE": "2", "SLURM_PROCID": "3", "SLURM_NTASKS": "4"}, {}, (1, 2)),
         ({"RANK": "1", "SLURM_PROCID": "3", "SLURM_NTASKS": "4"}, {}, (3, 4)),
+        ({"RANK": "", "WORLD_SIZE": "2", "SLURM_PROCID": "3", "SLURM_NTASKS": "4"}, {}, (3, 4)),
+        ({"RANK": "", "WORLD_SIZE": ""}, {}, (0, 1)),
         ({"RANK": "1", "WORLD_SIZE": "2"}, {"rank": 0, "world_size": 1}, (0, 1)),
     ],
 )

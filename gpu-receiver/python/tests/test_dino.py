@@ -1,5 +1,6 @@
 """headwater.dino: the names, defaults and effects of dino_loader."""
 
+import copy
 import dataclasses
 import hashlib
 import inspect
@@ -246,6 +247,32 @@ class Own(DINOAugConfig):
         for tensor in recipe["tensors"]:
             tensor.update(height=24, width=40)
         return recipe
+
+
+@dataclasses.dataclass
+class DecoratedPlain(Plain):
+    solarize_prob = 0.0
+    mean: tuple = (0.5, 0.5, 0.5)
+
+
+@pytest.mark.parametrize("config", [DINOAugConfig, Decorated, Plain, DecoratedPlain])
+def test_an_argument_wins_over_the_class_and_the_class_over_the_class_above(config):
+    changed = {} if config is DINOAugConfig else {"global_crop_size": 32, "local_crop_size": 16, "n_local_crops": 3}
+    if config is DecoratedPlain:
+        changed |= {"solarize_prob": 0.0, "mean": (0.5, 0.5, 0.5)}
+    defaults = {**AUGMENTATION, **changed}
+    assert dataclasses.asdict(config()) == defaults
+    # The arguments that are easily lost are those that equal the default of some class.
+    for name, of_the_released_code in AUGMENTATION.items():
+        for value in (of_the_released_code, defaults[name]):
+            assert dataclasses.asdict(config(**{name: value})) == {**defaults, name: value}
+            assert dataclasses.asdict(dataclasses.replace(config(), **{name: value})) == {**defaults, name: value}
+    assert config(2, 8).n_local_crops == 8
+    assert copy.deepcopy(config(solarize_prob=0.2)).solarize_prob == 0.2
+    with pytest.raises(TypeError):
+        config(2, n_global_crops=2)
+    with pytest.raises(TypeError, match="unknown"):
+        config(unknown=2)
 
 
 REPLACEMENT = types.SimpleNamespace(**{**AUGMENTATION, **SMALL, "n_local_crops": 0})

@@ -74,6 +74,12 @@ def smi(tmp_path, monkeypatch):
              "RANK": "5", "LOCAL_RANK": "2", "WORLD_SIZE": "8", "MASTER_PORT": "29500"},
             ("torchrun", 5, 2, 8, "n1", 29500),
         ),
+        # Empty variables are not set.
+        (
+            {"RANK": "", "LOCAL_RANK": "", "WORLD_SIZE": " ", "MASTER_ADDR": " ", "MASTER_PORT": "", "SLURM_PROCID": "1",
+             "SLURM_LOCALID": "0", "SLURM_NTASKS": "2", "SLURM_JOB_ID": "7", "SLURM_JOB_NODELIST": "n1,n2"},
+            ("slurm", 1, 0, 2, "n1", 10217),
+        ),
     ],
 )
 def test_a_rank_is_what_its_launcher_says(variables, expected):
@@ -93,6 +99,12 @@ def test_a_rank_is_what_its_launcher_says(variables, expected):
 def test_variables_that_do_not_do_are_named(variables, problem):
     with pytest.raises(ConfigError, match=problem):
         launch.launched(variables)
+
+
+def test_other_libraries_get_what_was_empty():
+    env = {"RANK": "", "WORLD_SIZE": "2", "SLURM_PROCID": "1", "SLURM_LOCALID": "0", "SLURM_NTASKS": "2", "MASTER_ADDR": "a"}
+    launch.export(launch.launched({**env, "MASTER_PORT": "5"}), env)
+    assert (env["RANK"], env["WORLD_SIZE"], env["LOCAL_RANK"], env["MASTER_ADDR"]) == ("1", "2", "0", "a")
 
 
 @pytest.mark.parametrize(

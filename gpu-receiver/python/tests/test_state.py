@@ -139,6 +139,35 @@ def test_a_resume_from_broken_checkpoints_only_is_refused(make, tmp_path):
         make(checkpoint_dir=tmp_path, resume="newest")
 
 
+def test_a_resume_after_a_return_continues_the_new_run_and_not_the_abandoned_one(make, tmp_path):
+    options = {"checkpoint_dir": tmp_path, "checkpoint_every_steps": 2}
+    digests, states = [], []
+    loader = make(**options)
+    for _, batch in zip(range(12), loader):
+        digests.append(batch.digest)
+        states.append(loader.state_dict())
+    loader.checkpoint(12)
+    loader.close()
+    loader = make(**options)
+    loader.load_state_dict(states[3])
+    loader.close()
+    # Also before the new run has come to a checkpoint of its own.
+    resumed = make(resume=True, **options)
+    assert [batch.digest for _, batch in zip(range(4), resumed)] == digests[4:8]
+    resumed.checkpoint(8)
+    resumed.close()
+    names = sorted(path.name for path in tmp_path.iterdir())
+    assert [name for name in names if "abandoned" in name] == [
+        f"dl_state_{step:09}.json.abandoned-{sequence}" for step, sequence in [(8, 4), (10, 5), (12, 6)]
+    ]
+    again = make(resume=True, **options)
+    assert (again.epoch, again.step) == (0, 8)
+    assert next(iter(again)).digest == digests[8]
+    # A file is a state; the abandoned ones may be loaded, too.
+    again.load_state_dict(json.loads((tmp_path / names[-1]).read_text()))
+    assert next(iter(again)).step == 12
+
+
 def test_weights_set_on_the_way_are_in_the_state(make):
     options = {"datasets": ["photos", "others"], "seed": 3}
     loader = make(**options)

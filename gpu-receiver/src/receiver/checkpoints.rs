@@ -17,7 +17,26 @@ impl Receiver {
             let (value, rule) = ("\"\"".into(), "name a folder for checkpoints");
             return Err(ReceiverError::Config { key: "checkpoint_dir", value, rule });
         }
-        if config.rank == 0 { self.checkpoint_to(&config.checkpoints(), step) } else { Ok(()) }
+        self.autosave
+            .as_ref()
+            .map_or(Ok(()), |autosave| self.checkpoint_to(autosave.folder(), step))
+    }
+
+    /// The trainer has gone to the place of a state. If checkpoints lie further in the stream, writes
+    /// one of this place, which sets them aside: a resume before the next checkpoint would return to
+    /// the stream that the trainer has left. Errors are handled as for checkpoints that fall due.
+    pub(super) fn save_if_gone_back(&self) {
+        let Some(autosave) = &self.autosave else { return };
+        let saved = self.state().and_then(|state| {
+            if !autosave.folder().is_ahead_of(&state)? {
+                return Ok(());
+            }
+            self.checkpoint_to(autosave.folder(), self.job_step(state.epoch, state.step))
+        });
+        if let Err(error) = saved {
+            crate::metrics::checkpoint_failed();
+            tracing::error!(%error, "no checkpoint of the place that the run went back to");
+        }
     }
 
     /// The trainer asks for the next batch, so it is through with those before. A checkpoint that

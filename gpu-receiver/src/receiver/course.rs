@@ -1,6 +1,6 @@
 //! Where the stream goes on: places, weights, states.
 //!
-//! Deliberately absent: files. What is kept where, and when, is the trainer's side's business.
+//! Deliberately absent: files, which are in `checkpoints`.
 
 use headwater_core::sampler::{Restored, State, Term};
 
@@ -59,15 +59,19 @@ impl Receiver {
 
     /// Goes on from a state: the next batch is the one that the state's maker would have taken
     /// next. Every batch that was made ahead on the old course is dropped first. Every rank must
-    /// call it with the same state.
+    /// call it with the same state. Rank 0 sets aside the checkpoints that lie further in the stream.
     ///
     /// # Errors
     /// What differs from the configuration and is not in `allow`, or the state lacks what delayed
     /// scales follow from; the stream is unchanged then. The receiver is closed. `Busy` within
     /// `amax_reduce`.
     pub fn restore(&self, state: State, allow: Vec<Term>) -> Result<Restored, ReceiverError> {
-        let _taking = self.scaling.taking()?;
-        self.ask(|reply| Command::Restore(Box::new(state), allow, reply))?
+        let restored = {
+            let _taking = self.scaling.taking()?;
+            self.ask(|reply| Command::Restore(Box::new(state), allow, reply))??
+        };
+        self.save_if_gone_back();
+        Ok(restored)
     }
 
     /// Sets the weight of one dataset as [`Receiver::set_weights`] does; the others keep theirs,

@@ -78,10 +78,11 @@ impl Receiver {
         let cores = config.own_cores()?;
         let runtime = runtime(&config, cores.clone())?;
         let (manifests, handles) = runtime.block_on(fetch_datasets(&config, &recipe, datasets))?;
-        let autosave = AutoSave::new(&config);
         let held = config.verify_held.then(Arc::default);
         let sampler = open_sampler(&config, &recipe, datasets, manifests.clone(), order)?;
-        let (sampler, start, amaxes) = resumed(sampler, &config)?;
+        let checkpoints = config.checkpoints();
+        let (sampler, start, amaxes) = resumed(sampler, &config, &checkpoints)?;
+        let autosave = AutoSave::new(&config, checkpoints);
         let scaling = Scaling::open(&config, &recipe, reduce, start, amaxes.as_ref())?;
         headwater_transport::describe_once();
         let names = manifests.iter().map(|manifest| manifest.dataset().to_owned());

@@ -127,6 +127,11 @@ def as_bytes(name, value):
 
     import numpy
 
+    if isinstance(value, (numpy.generic, numpy.ndarray)) and value.ndim == 0:
+        # A number, as for PyTorch's `default_collate`.
+        plain = value.item()
+        if isinstance(plain, (bool, int, float, str, bytes)):
+            return as_bytes(name, plain)
     if isinstance(value, numpy.generic):
         return name, repr(value.item()).encode()
     if isinstance(value, numpy.ndarray) and is_picture(name, value):

@@ -146,3 +146,15 @@ fn a_dataset_gives_its_samples_as_files_of_them_would_be() {
     let fields = pairs.read(1).expect("a sample");
     assert_eq!(fields, [("image".to_owned(), b"two".to_vec()), ("cls".to_owned(), b"2".to_vec())]);
 }
+
+#[test]
+fn a_label_is_the_same_number_in_every_form_of_it() {
+    let Some(settings) = settings(PATIENCE) else { return };
+    let mut labels =
+        Dataset::open(settings, "mine:Labels", serde_json::Map::new()).expect("a dataset");
+    assert_eq!(labels.samples(), 9);
+    for index in 0..labels.samples() {
+        let fields = labels.read(index).expect("a sample");
+        assert_eq!(fields[1], ("cls".to_owned(), b"1".to_vec()), "label {index}");
+    }
+}

@@ -78,3 +78,28 @@ class Squares:
 class Pairs(list):
     def __init__(self):
         super().__init__([(b"one", 1), (b"two", numpy.int64(2))])
+
+
+class Tensor:
+    """What is asked of a tensor of PyTorch."""
+
+    def __init__(self, array):
+        self.array = array
+
+    def detach(self):
+        return self
+
+    def cpu(self):
+        return self
+
+    def numpy(self):
+        return self.array
+
+
+class Labels(list):
+    """The label 1 in every form."""
+
+    def __init__(self):
+        forms = [True, numpy.True_, numpy.bool_(1), numpy.uint8(1), numpy.array(1), numpy.array(True)]
+        forms += [Tensor(numpy.array(1)), Tensor(numpy.array(True)), numpy.array("1")]
+        super().__init__((b"image", form) for form in forms)

@@ -18,10 +18,14 @@ const LOCAL_RANKS: [&str; 3] =
 /// SLURM's: `8(x2),4`, ranks of each node; and which node this is.
 const SLURM_RANKS: &str = "SLURM_STEP_TASKS_PER_NODE";
 const SLURM_NODE: &str = "SLURM_NODEID";
+
 /// What tells the job from others of the same user: the launcher's names of it; without one, the
 /// process group, as a shell makes it. `variable` looks a variable of the environment up.
+///
+/// An empty variable is not set.
 pub(crate) fn identity(variable: impl Fn(&str) -> Option<String>) -> String {
-    let named = NAMES.iter().filter_map(|name| Some(format!("{name}={}", variable(name)?)));
+    let set = |name: &str| variable(name).filter(|value| !value.trim().is_empty());
+    let named = NAMES.iter().filter_map(|name| Some(format!("{name}={}", set(name)?)));
     let named: Vec<String> = named.collect();
     if !named.is_empty() {
         return named.join(" ");
@@ -85,6 +89,8 @@ mod tests {
     fn a_job_is_known_by_its_launcher_else_by_its_process_group() {
         let torchrun = identity(said(&[("TORCHELASTIC_RUN_ID", "a"), ("MASTER_PORT", "29500")]));
         assert_eq!(torchrun, "TORCHELASTIC_RUN_ID=a MASTER_PORT=29500");
+        let empty = [("TORCHELASTIC_RUN_ID", "a"), ("MASTER_PORT", ""), ("SLURM_JOB_ID", " ")];
+        assert_eq!(identity(said(&empty)), "TORCHELASTIC_RUN_ID=a", "an empty variable is not set");
         let shell = identity(said(&[]));
         assert!(shell.starts_with("group ") && shell.contains("mnt:["), "{shell}");
     }

@@ -98,14 +98,14 @@ impl TelemetryConfig {
     }
 }
 
-/// Number of this rank among those on its host, as its launcher says it; 0 where none does.
-/// `variable` looks a variable of the environment up.
+/// Number of this rank among those on its host, as its launcher says it; 0 where none does. An empty
+/// variable is not set. `variable` looks a variable of the environment up.
 ///
 /// # Errors
 /// The variable is not a number.
 pub fn local_rank(variable: impl Fn(&str) -> Option<String>) -> Result<u32, TelemetryError> {
     for name in LOCAL_RANK_ENVS {
-        if let Some(text) = variable(name) {
+        if let Some(text) = variable(name).filter(|text| !text.trim().is_empty()) {
             return text.trim().parse().map_err(|error: std::num::ParseIntError| {
                 TelemetryError::LocalRank { name, text, reason: error.to_string() }
             });
@@ -168,6 +168,8 @@ mod tests {
         assert_eq!(said(&[]).unwrap(), 0);
         assert_eq!(said(&[("SLURM_LOCALID", "3")]).unwrap(), 3);
         assert_eq!(said(&[("SLURM_LOCALID", "3"), ("LOCAL_RANK", "1")]).unwrap(), 1);
+        assert_eq!(said(&[("LOCAL_RANK", "")]).unwrap(), 0, "an empty variable is not set");
+        assert_eq!(said(&[("SLURM_LOCALID", "3"), ("LOCAL_RANK", " ")]).unwrap(), 3);
         let error = said(&[("LOCAL_RANK", "first")]).unwrap_err();
         assert!(error.contains("$LOCAL_RANK is `first`"), "{error}");
     }

@@ -42,6 +42,8 @@ impl DrawKey {
     pub const MIXING: u64 = Self::PURPOSES + 1000;
     /// The patches of a batch, as its masks.
     pub const PATCHES: u64 = Self::PURPOSES + 1001;
+    /// The sizes of a step's blocks: `pass` is 0 on every rank, `sample` the step.
+    pub const BLOCK_SIZES: u64 = Self::PURPOSES + 1002;
     /// The first base; others follow.
     pub const BASES: u64 = Self::PURPOSES + 2;
 

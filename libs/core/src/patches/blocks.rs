@@ -20,22 +20,23 @@ pub(super) fn draw(
     spec: &PatchSpec,
     grid: (u32, u32),
     rows: u32,
-    draws: &mut impl Draws,
+    sizes: &mut impl Draws,
+    places: &mut impl Draws,
 ) -> Vec<PatchTensor> {
-    let target = size(spec.pred_mask_scale, spec.aspect_ratio, grid, draws);
-    let context = size(spec.enc_mask_scale, [1.0; 2], grid, draws);
+    let target = size(spec.pred_mask_scale, spec.aspect_ratio, grid, sizes);
+    let context = size(spec.enc_mask_scale, [1.0; 2], grid, sizes);
     let mut targets = vec![Vec::new(); spec.num_pred_masks as usize];
     let mut contexts = vec![Vec::new(); spec.num_enc_masks as usize];
     for _ in 0..rows {
         let mut blocks = Vec::with_capacity(targets.len());
         for target_rows in &mut targets {
-            let (block, patches) = place(target, grid, &[], spec.min_keep, draws);
+            let (block, patches) = place(target, grid, &[], spec.min_keep, places);
             blocks.push(block);
             target_rows.push(patches);
         }
         let avoided: &[Block] = if spec.allow_overlap { &[] } else { &blocks };
         for context_rows in &mut contexts {
-            context_rows.push(place(context, grid, avoided, spec.min_keep, draws).1);
+            context_rows.push(place(context, grid, avoided, spec.min_keep, places).1);
         }
     }
     let tensors = [("masks_enc", contexts), ("masks_pred", targets)];

@@ -1,6 +1,7 @@
 //! Which patches of an image a model is shown, and which it predicts: I-JEPA's blocks and MAE's random patches.
 //!
 //! Drawn for a whole batch, from the batch's own coordinates. So every caller gets the same patches, each time.
+//! The sizes of I-JEPA's blocks do not depend on the rank.
 //! Sources: facebookresearch/ijepa `src/masks/multiblock.py`; facebookresearch/mae `models_mae.py`, `random_masking`.
 //!
 //! Deliberately absent: pixels. iBOT's masks are in `masks`, because they have other outputs.
@@ -37,18 +38,25 @@ impl PatchPlan {
     #[must_use]
     pub fn patches(&self, key: MaskKey, samples: u32) -> PatchMasks {
         let MaskKey { seed, epoch, step, rank } = key;
-        let stream = DrawKey::PATCHES;
-        let mut rng = DrawKey { seed, epoch, pass: rank, sample: SampleId(step), stream }.rng();
-        self.draw(&mut rng, samples)
+        let rng =
+            |stream, pass| DrawKey { seed, epoch, pass, sample: SampleId(step), stream }.rng();
+        // As in the published code, blocks have one size on all ranks, and each rank has its own places.
+        self.draw(&mut rng(DrawKey::BLOCK_SIZES, 0), &mut rng(DrawKey::PATCHES, rank), samples)
     }
 
-    /// The same from any numbers, which are asked for in the order of the published code.
+    /// The same from any numbers: blocks' sizes from the first, everything else from the second. They
+    /// are asked for in the order of the published code.
     #[must_use]
-    pub fn draw(&self, draws: &mut impl Draws, samples: u32) -> PatchMasks {
+    pub fn draw(
+        &self,
+        sizes: &mut impl Draws,
+        places: &mut impl Draws,
+        samples: u32,
+    ) -> PatchMasks {
         let rows = self.views * samples;
         let tensors = match &self.spec.kind {
-            PatchKind::Ijepa => blocks::draw(&self.spec, self.grid, rows, draws),
-            PatchKind::Random => random(self.spec.ratio, self.grid, rows, draws),
+            PatchKind::Ijepa => blocks::draw(&self.spec, self.grid, rows, sizes, places),
+            PatchKind::Random => random(self.spec.ratio, self.grid, rows, places),
         };
         PatchMasks { tensors }
     }

@@ -58,9 +58,13 @@ fn with_the_same_draws_blocks_are_those_of_the_published_code() {
     assert!(made.len() >= 8);
     for Made { mut spec, samples, draws, masks_enc, masks_pred } in made {
         spec["kind"] = "ijepa".into();
-        let mut draws = Recorded(draws);
-        let found = plan(&spec).expect("a plan").draw(&mut draws, samples);
-        assert!(draws.0.is_empty(), "{spec}: {} draws are left", draws.0.len());
+        // There the sizes of targets and context come from a generator of their own, first.
+        let (mut sizes, mut places) = (draws, VecDeque::new());
+        places.extend(sizes.drain(2..));
+        let (mut sizes, mut places) = (Recorded(sizes), Recorded(places));
+        let found = plan(&spec).expect("a plan").draw(&mut sizes, &mut places, samples);
+        let left = sizes.0.len() + places.0.len();
+        assert!(left == 0, "{spec}: {left} draws are left");
         for (tensor, expected) in found.tensors().iter().zip([masks_enc, masks_pred]) {
             let shape =
                 [expected.len(), expected[0].len(), expected[0][0].len()].map(|side| side as u64);
@@ -102,6 +106,41 @@ fn they_follow_from_the_batchs_coordinates() {
     assert_eq!(plan.patches(key(3), 4), plan.patches(key(3), 4));
     assert_ne!(plan.patches(key(3), 4), plan.patches(key(4), 4));
     assert_ne!(plan.patches(key(3), 4), plan.patches(MaskKey { rank: 1, ..key(3) }, 4));
+}
+
+/// Rows and columns of the smallest block that holds patches of a 14 x 14 grid.
+fn extent(patches: &[i64]) -> (i64, i64) {
+    let span = |of: fn(&i64) -> i64| {
+        let (least, most) = (patches.iter().map(of).min(), patches.iter().map(of).max());
+        most.expect("a patch") - least.expect("a patch") + 1
+    };
+    (span(|patch| patch / 14), span(|patch| patch % 14))
+}
+
+#[test]
+fn blocks_have_one_size_on_all_ranks_of_a_step_and_places_of_each_ranks_own() {
+    // Nothing is taken out of a block, so that each list is a whole one.
+    let plan = plan(&json!({"kind": "ijepa", "patch": 16, "allow_overlap": true})).expect("a plan");
+    let mut sizes_of_steps = std::collections::BTreeSet::new();
+    for step in 0..8 {
+        let of_rank = |rank| plan.patches(MaskKey { rank, ..key(step) }, 4);
+        let sizes = |masks: &PatchMasks| {
+            let each = masks.tensors().iter().flat_map(|tensor| {
+                let kept = *tensor.shape.last().expect("a side") as usize;
+                tensor.values.chunks(kept).map(|block| (tensor.name, extent(block)))
+            });
+            each.collect::<std::collections::BTreeSet<_>>()
+        };
+        let first = of_rank(0);
+        assert_eq!(sizes(&first).len(), 2, "one size of contexts and one of targets");
+        for rank in 1..4 {
+            let other = of_rank(rank);
+            assert_eq!(sizes(&other), sizes(&first), "rank {rank}, step {step}");
+            assert_ne!(other, first, "the places of rank {rank}, step {step}");
+        }
+        sizes_of_steps.insert(sizes(&first));
+    }
+    assert!(sizes_of_steps.len() > 1, "the sizes differ between steps");
 }
 
 #[test]

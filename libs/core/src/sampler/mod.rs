@@ -33,7 +33,7 @@ pub use error::SamplerError;
 pub use list::{LIST_ENTRIES_MAX, ListError, OrderList, Rows};
 pub use resume::Restored;
 pub use shape::{Shape, next_epoch};
-pub use state::{DatasetState, Origin, STATE_VERSION, State};
+pub use state::{DatasetState, Origin, STATE_VERSION, State, Written};
 pub use terms::{Difference, Term};
 pub use weights::{Between, Curriculum, CurriculumPoint, HISTORY_MAX, WeightsChange};
 

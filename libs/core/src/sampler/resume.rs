@@ -57,6 +57,7 @@ impl Sampler {
             origin: self.shape.origin().cloned(),
             recipe: self.config.recipe,
             fp8: None,
+            written: None,
         })
     }
 

@@ -60,6 +60,21 @@ pub struct State {
     /// it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fp8: Option<AmaxState>,
+    /// When it was written to a folder of checkpoints; files of earlier releases lack it. The sampler
+    /// ignores it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub written: Option<Written>,
+}
+
+/// When a checkpoint was written, among those of its folder. A later lineage is greater, and within
+/// a lineage a later file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Written {
+    /// Counts from 1; one more each time that a run goes back in the stream and writes from there.
+    pub lineage: u64,
+    /// One more with each file.
+    pub sequence: u64,
 }
 
 /// A dataset as a state knows it.
@@ -111,6 +126,8 @@ impl State {
         let origin = self.origin.iter();
         let counts = origin.flat_map(|o| o.cursors.iter().chain([&o.step, &o.samples]));
         let cursors = self.datasets.iter().filter_map(|dataset| dataset.cursor.as_ref());
+        let written = self.written.iter().flat_map(|written| [&written.lineage, &written.sequence]);
+        let counts = counts.chain(written);
         if counts.chain(cursors).chain([&self.step, &self.samples]).any(|&count| count > COUNT_MAX)
         {
             return Some(format!("a number is over the limit of {COUNT_MAX}"));

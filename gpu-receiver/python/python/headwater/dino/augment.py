@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
+import sys
 import warnings
 from dataclasses import dataclass
 from typing import Any, Union
@@ -15,6 +17,20 @@ _Pair = tuple[float, float]
 _Triple = tuple[float, float, float]
 
 
+def _with_defaults_of_the_class(config: Any) -> Any:
+    """Makes the constructor of a dataclass take defaults from the instance's class, not from the dataclass."""
+    init, names = config.__init__, [one.name for one in dataclasses.fields(config)]
+
+    @functools.wraps(init)
+    def __init__(self: Any, *args: Any, **given: Any) -> None:
+        defaults = {name: getattr(type(self), name) for name in names[len(args) :]}
+        init(self, *args, **{**defaults, **given})
+
+    config.__init__ = __init__
+    return config
+
+
+@_with_defaults_of_the_class
 @dataclass
 class DINOAugConfig:
     """DINOv2's views: random crops, flip, colour jitter, grayscale, blur, solarisation.
@@ -35,12 +51,17 @@ class DINOAugConfig:
     mean: _Triple = (0.485, 0.456, 0.406)
     std: _Triple = (0.229, 0.224, 0.225)
 
-    def __post_init__(self) -> None:
-        # A subclass without @dataclass has this class's __init__, and with it this class's defaults.
-        for one in dataclasses.fields(DINOAugConfig):
-            default = getattr(type(self), one.name)
-            if getattr(self, one.name) == one.default != default:
-                setattr(self, one.name, default)
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if "__dataclass_fields__" in cls.__dict__:
+            return  # made once more, by @dataclass(slots=True)
+        # @dataclass on the subclass takes defaults from annotated attributes, and from dataclasses above it.
+        changed = [one for one in dataclasses.fields(DINOAugConfig) if getattr(cls, one.name) is not one.default]
+        for one in changed:
+            setattr(cls, one.name, getattr(cls, one.name))
+        # Before Python 3.10 a class without annotations gives those of the class above it.
+        own = cls.__annotations__ if sys.version_info >= (3, 10) else cls.__dict__.get("__annotations__", {})
+        cls.__annotations__ = {**{one.name: one.type for one in changed}, **own}
 
     def recipe(self, dtype: str) -> dict[str, Any]:
         """The table `[recipe]` with crops of a dtype: "bf16", "f32" or "fp8_e4m3"."""

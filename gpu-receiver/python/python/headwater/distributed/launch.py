@@ -50,7 +50,8 @@ def export(launch: Launch, env: MutableMapping[str, str]) -> None:
         ("MASTER_ADDR", launch.master_addr),
         ("MASTER_PORT", launch.master_port),
     ]:
-        env.setdefault(name, str(value))
+        if not _value(env, name):
+            env[name] = str(value)
 
 
 def first_host(nodelist: str) -> str:
@@ -83,11 +84,13 @@ def _local_rank(env: Mapping[str, str], alone: bool) -> int:
 
 
 def _master_addr(env: Mapping[str, str], alone: bool) -> str:
-    if env.get("MASTER_ADDR"):
-        return env["MASTER_ADDR"]
+    address = _value(env, "MASTER_ADDR")
+    if address:
+        return address
     for name in ("SLURM_STEP_NODELIST", "SLURM_JOB_NODELIST"):
-        if env.get(name):
-            return first_host(env[name])
+        nodes = _value(env, name)
+        if nodes:
+            return first_host(nodes)
     if alone:
         return "127.0.0.1"
     raise ConfigError("MASTER_ADDR is not set: start the ranks with torchrun or srun, or set it")
@@ -108,9 +111,14 @@ def _master_port(env: Mapping[str, str], alone: bool) -> int:
 
 
 def _number(env: Mapping[str, str], name: str) -> Optional[int]:
-    text = env.get(name)
+    text = _value(env, name)
     if not text:
         return None
-    if not text.strip().isdecimal():
+    if not text.isdecimal():
         raise ConfigError(f"{name}=`{text}` is not a number")
     return int(text)
+
+
+def _value(env: Mapping[str, str], name: str) -> str:
+    """The variable; "" if it is not set. An empty variable is not set, also for `headwater.Loader`."""
+    return env.get(name, "").strip()

@@ -5,8 +5,10 @@ Source: `tensorcom/tenbin.py` of the PyPI package tensorcom 0.1.0.
 
 from __future__ import annotations
 
+import math
 import os
 import struct
+import sys
 from collections.abc import Iterable, Sequence
 from typing import Any, Optional, Union
 
@@ -146,11 +148,12 @@ def decode(parts: Sequence[Any]) -> tuple[list[np.ndarray], list[str]]:
     for number, (header, data) in enumerate(zip(parts[::2], parts[1::2])):
         try:
             dtype, info, shape = _described(bytes(header))
-            size = dtype.itemsize
-            for dim in shape:
-                size *= dim
+            size = dtype.itemsize * math.prod(shape)
             if size != len(data):
                 raise MessageError(f"{list(shape)} of {dtype.str[1:]} is {size} bytes, and there are {len(data)}")
+            # NumPy has a limit also for the other sizes of an array without elements.
+            if dtype.itemsize * math.prod(dim for dim in shape if dim) > sys.maxsize:
+                raise MessageError(f"{list(shape)} of {dtype.str[1:]}: no array can have these sizes")
         except MessageError as error:
             raise MessageError(f"tensor {number}: {error}") from None
         arrays.append(np.frombuffer(data, dtype).reshape(shape) if size else np.empty(shape, dtype))
