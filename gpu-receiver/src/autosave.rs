@@ -112,7 +112,7 @@ mod tests {
             checkpoint_every_steps: every,
             ..ReceiverConfig::default()
         };
-        let autosave = AutoSave::new(&config).expect("it is wanted");
+        let autosave = AutoSave::new(&config, config.checkpoints()).expect("it is wanted");
         assert_eq!((order.steps_per_epoch(0), order.job_step(1, 0)), (4, 8));
         let (mut taken, mut due) = (0, Vec::new());
         for epoch in 0..6 {

@@ -158,7 +158,9 @@ impl Trial {
         let now: Vec<_> = keys.zip(digests.iter().map(ToString::to_string)).collect();
         let place = (batch.epoch().into(), batch.step());
         if let Some(before) = self.taken.insert(place, now) {
-            assert!(before == self.taken[&place], "{place:?} came again and was another");
+            let both = before.iter().zip(&self.taken[&place]);
+            let differ: Vec<_> = both.filter(|(before, now)| before != now).collect();
+            assert!(differ.is_empty(), "{place:?} came again and was another: {differ:?}");
         }
         self.held.push(batch);
     }

@@ -224,6 +224,15 @@ impl RowDraft {
 
     /// Writes the row: from here on its bytes are final. Best by the thread that made it, right then. Gives the
     /// memory back, where it was taken.
+    ///
+    /// A row that is written twice does not compile:
+    ///
+    /// ```compile_fail,E0382
+    /// fn twice(row: headwater_transport::RowDraft) {
+    ///     let _ = row.finish();
+    ///     let _ = row.finish();
+    /// }
+    /// ```
     #[must_use]
     pub fn finish(mut self) -> (WrittenRow, Option<RowMemory>) {
         let sum = self.checksum();
