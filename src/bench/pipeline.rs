@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use anyhow::{Result, ensure};
+use anyhow::{Context as _, Result, ensure};
 use headwater_augment::part::SampleFields;
 use headwater_config::Config;
 use headwater_core::SampleRef;
@@ -58,6 +58,18 @@ pub(crate) struct CpuTimes {
     pub(crate) plain: f64,
 }
 
+/// When a measurement began, and the CPU times of storage node, worker and this process then.
+struct Meter {
+    started: Instant,
+    cpu: [Duration; 3],
+}
+
+/// Time by the clock and CPU time of the same stretch.
+struct Spent {
+    wall: Duration,
+    cpu: [Duration; 3],
+}
+
 // === impl Summary ===
 
 impl Summary {
@@ -103,9 +115,7 @@ impl Pipeline {
 
     /// One round of each.
     pub(crate) fn round(&mut self, runtime: &Runtime) -> Result<Round> {
-        let before = self.cpu_times()?;
-        let (took, taken) = self.through_tiers()?;
-        let after = self.cpu_times()?;
+        let (tiers, taken) = self.through_tiers()?;
         let images = taken.len() as f64;
         if self.plain.is_none() {
             let receiver = &self.config.receiver;
@@ -122,20 +132,12 @@ impl Pipeline {
             );
             self.plain = Some(runtime.block_on(read)?);
         }
-        let begun = self.cpu_times()?;
-        let plain = match &self.plain {
-            Some(plain) => plain.run(self.threads)?,
-            None => Duration::MAX,
-        };
-        let ended = self.cpu_times()?;
-        let each = |from: Duration, to: Duration| (to - from).as_secs_f64() * 1e3 / images;
-        let cpu = CpuTimes {
-            storage: each(before[0], after[0]),
-            worker: each(before[1], after[1]),
-            receiver: each(before[2], after[2]),
-            plain: each(begun[2], ended[2]),
-        };
-        Ok(Round { tiers: images / took.as_secs_f64(), plain: images / plain.as_secs_f64(), cpu })
+        let plain = self.in_a_loop()?;
+        let each = |cpu: Duration| cpu.as_secs_f64() * 1e3 / images;
+        let [storage, worker, receiver] = tiers.cpu.map(each);
+        let cpu = CpuTimes { storage, worker, receiver, plain: each(plain.cpu[2]) };
+        let per_s = |spent: &Spent| images / spent.wall.as_secs_f64();
+        Ok(Round { tiers: per_s(&tiers), plain: per_s(&plain), cpu })
     }
 
     /// CPU time so far of storage node, worker and this process.
@@ -147,21 +149,44 @@ impl Pipeline {
         Ok([cpu_time(self.tiers.storage_id())?, worker, cpu_time(std::process::id())?])
     }
 
-    fn through_tiers(&self) -> Result<(Duration, Vec<(u32, SampleRef)>)> {
+    /// Begins to measure.
+    fn meter(&self) -> Result<Meter> {
+        let cpu = self.cpu_times()?;
+        Ok(Meter { started: Instant::now(), cpu })
+    }
+
+    /// What was spent since.
+    fn spent(&self, since: &Meter) -> Result<Spent> {
+        let wall = since.started.elapsed();
+        let now = self.cpu_times()?;
+        Ok(Spent { wall, cpu: std::array::from_fn(|process| now[process] - since.cpu[process]) })
+    }
+
+    /// From a receiver with slots and an empty window to the last batch.
+    fn through_tiers(&self) -> Result<(Spent, Vec<(u32, SampleRef)>)> {
         let config = self.tiers.addresses().receiver(&self.config)?;
         let epochs = config.epochs;
         let recipe = self.config.recipe.recipe()?;
         let receiver = Receiver::open(config, recipe, &self.config.dataset_uses()?)?;
         let mut taken = Vec::new();
-        let started = Instant::now();
+        let meter = self.meter()?;
         for epoch in 0..epochs {
             while let Some(batch) = receiver.next_batch()? {
                 self.shutdown.check()?;
                 taken.extend(batch.samples().iter().map(|sample| (epoch, *sample)));
             }
         }
-        let took = started.elapsed();
+        let spent = self.spent(&meter)?;
         ensure!(!taken.is_empty(), "the datasets do not fill one batch: lower --batch");
-        Ok((took, taken))
+        Ok((spent, taken))
+    }
+
+    /// From memory that was written once to the last image.
+    fn in_a_loop(&self) -> Result<Spent> {
+        let plain = self.plain.as_ref().context("no samples were read for the plain loop")?;
+        let mut memory = plain.memory(self.threads);
+        let meter = self.meter()?;
+        plain.run(&mut memory)?;
+        self.spent(&meter)
     }
 }

@@ -6,7 +6,6 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
-use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use headwater_access::AccessConfig;
@@ -18,7 +17,7 @@ use headwater_receiver::ReceiverConfig;
 use headwater_storage_client::{StorageClient, StorageClientConfig};
 
 /// The regions of one part.
-type Part = Vec<Vec<u8>>;
+pub(super) type Part = Vec<Vec<u8>>;
 
 /// Samples and all that their pixels follow from.
 pub(super) struct Plain {
@@ -77,15 +76,17 @@ impl Plain {
         Ok(Self { recipe, samples, part_samples, parts })
     }
 
-    /// Renders all of them on `threads` threads. Samples that cannot be rendered are passed over.
-    pub(super) fn run(&self, threads: usize) -> Result<Duration> {
-        let next = AtomicUsize::new(0);
+    /// Parts for each of `threads` threads, written once, as the receiver's slots are.
+    pub(super) fn memory(&self, threads: usize) -> Vec<Vec<Part>> {
         let each = self.parts.div_ceil(threads);
-        // Written once before the clock starts, as the receiver's slots are.
         let part = || self.regions().map(|len| vec![1; len]).collect::<Part>();
-        let mut memory: Vec<Vec<Part>> =
-            (0..threads).map(|_| (0..each).map(|_| part()).collect()).collect();
-        let started = Instant::now();
+        (0..threads).map(|_| (0..each).map(|_| part()).collect()).collect()
+    }
+
+    /// Renders all of them, on a thread for each list of parts. Samples that cannot be rendered are
+    /// passed over.
+    pub(super) fn run(&self, memory: &mut [Vec<Part>]) -> Result<()> {
+        let next = AtomicUsize::new(0);
         thread::scope(|scope| {
             let next = &next;
             let running: Vec<_> = memory
@@ -95,7 +96,7 @@ impl Plain {
             for thread in running {
                 thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
             }
-            Ok(started.elapsed())
+            Ok(())
         })
     }
 
