@@ -22,6 +22,17 @@ pub enum CallError {
         /// What was said.
         text: String,
     },
+    /// The system failed the call (`OSError`), or its module cannot be loaded: no verdict on the sample. The next call
+    /// starts another interpreter.
+    #[error(
+        "`{name}` raised {text}: this is not taken as the sample's fault, and the call is tried again"
+    )]
+    Passing {
+        /// What was called.
+        name: String,
+        /// Kind of the error, its words, and where it was raised.
+        text: String,
+    },
     /// The interpreter ended during the call. The next call starts another one.
     #[error(
         "the Python process ended while it called `{name}` ({how}): its last words are in this log"

@@ -48,6 +48,10 @@ class Memory:
         return lengths
 
 
+class NotLoaded(Exception):
+    """A module or a name in it cannot be had, for the reason that is the cause: no fault of a sample."""
+
+
 class Host:
     def __init__(self, memory):
         self.memory, self.functions, self.dataset = memory, {}, None
@@ -55,9 +59,12 @@ class Host:
     def find(self, name):
         if name not in self.functions:
             module, _, path = name.partition(":")
-            found = importlib.import_module(module)
-            for part in path.split("."):
-                found = getattr(found, part)
+            try:
+                found = importlib.import_module(module)
+                for part in path.split("."):
+                    found = getattr(found, part)
+            except Exception as error:
+                raise NotLoaded from error
             self.functions[name] = found
         return self.functions[name]
 
@@ -204,6 +211,10 @@ def main():
                 answer = {"answer": answer_to[request.pop("ask")](**request)}
             except MemoryError as error:
                 answer = {"short": said(error)}
+            except NotLoaded as error:
+                answer = {"passing": said(error.__cause__)}
+            except OSError as error:  # A file that cannot be read now, descriptors that are used up.
+                answer = {"passing": said(error)}
             except Exception as error:  # Whatever a function raises is its caller's to judge.
                 answer = {"raised": said(error)}
             wire.write(json.dumps(answer).encode() + b"\n")

@@ -109,6 +109,10 @@ impl Interpreter {
             Ok(Reply::Answer(answer)) => Ok(answer),
             Ok(Reply::Raised(text)) => Err(CallError::Raised { name: name(), text }),
             Ok(Reply::Short(text)) => Err(CallError::Short { name: name(), text }),
+            Ok(Reply::Passing(text)) => {
+                self.process.take().map(Process::end);
+                Err(CallError::Passing { name: name(), text })
+            }
             Err(_) => {
                 let how = self.process.take().map(Process::end).unwrap_or_default();
                 Err(CallError::Ended { name: name(), how })

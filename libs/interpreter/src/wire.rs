@@ -17,6 +17,7 @@ pub(crate) enum Reply<T> {
     Answer(T),
     Raised(String),
     Short(String),
+    Passing(String),
 }
 
 /// What a call that changes the shared memory answers.

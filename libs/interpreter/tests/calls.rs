@@ -74,10 +74,17 @@ fn what_a_function_does_wrong_is_said_and_the_next_call_goes_on() {
         ("mine:nothing", "gave NoneType, not an array"),
         ("mine:floats", "gave float64[4, 5, 3], not uint8[4, 5, 3]"),
         ("mine:smaller", "gave uint8[3, 5, 3], not uint8[4, 5, 3]"),
-        ("mine:absent", "has no attribute 'absent'"),
     ] {
         let (verdict, said) = failed(function);
         assert!(verdict && said.contains(word), "{function}: {said}");
+    }
+    // Another process, or this one later, may do better: no sample is replaced for it.
+    for (function, word) in [
+        ("mine:absent", "has no attribute 'absent'"),
+        ("mine:disk_error", "raised OSError: [Errno 5] Input/output error"),
+    ] {
+        let (verdict, said) = failed(function);
+        assert!(!verdict && said.contains(word), "{function}: {said}");
     }
     let (verdict, said) = failed("mine:no_memory");
     assert!(!verdict && said.starts_with("no memory for `mine:no_memory`"), "{said}");

@@ -47,6 +47,10 @@ def hang(array, rng):
     time.sleep(1000)
 
 
+def disk_error(array, rng):
+    raise OSError(5, os.strerror(5))
+
+
 def no_memory(array, rng):
     raise MemoryError("that much")
 
