@@ -173,7 +173,7 @@ impl CheckpointFolder {
     /// passed over with a warning that names them. `None` where there are no checkpoints.
     ///
     /// # Errors
-    /// The folder is there and cannot be listed, or none of its checkpoints can be read.
+    /// The folder or one of its checkpoints is there and the system does not read it, or no checkpoint is whole.
     pub fn newest(&self) -> Result<Option<(PathBuf, State)>, CheckpointError> {
         let (mut whole, mut broken) = self.read_all()?;
         for error in &broken {
@@ -211,7 +211,7 @@ impl CheckpointFolder {
     /// The folder cannot be listed, or a file not be named anew.
     pub fn set_broken_aside(&self) -> Result<(), CheckpointError> {
         for (_, path) in self.list(step_of)? {
-            if read(&path).is_err() {
+            if matches!(read(&path), Err(CheckpointError::Foreign { .. })) {
                 fs::rename(&path, with_suffix(&path, ".broken")).map_err(at("name", &path))?;
             }
         }
@@ -224,22 +224,24 @@ impl CheckpointFolder {
         let mut looks = 0;
         loop {
             looks += 1;
-            let (mut whole, mut broken, mut gone) = (Vec::new(), Vec::new(), false);
+            let (mut whole, mut broken, mut unread) = (Vec::new(), Vec::new(), None);
             for (_, path) in self.list(step_of)? {
                 match read(&path) {
                     Ok(state) => whole.push(Kept { path, state }),
-                    Err(error) => {
-                        gone |= error.is_not_found();
-                        broken.push(error);
-                    }
+                    Err(error @ CheckpointError::Foreign { .. }) => broken.push(error),
+                    Err(error) => unread = Some(error),
                 }
             }
-            // Rank 0 removed or renamed a file, and has written a newer one before.
-            if gone && looks < LOOKS_MAX {
-                continue;
+            match unread {
+                // Rank 0 removed or renamed a file, and has written a newer one before.
+                Some(error) if error.is_gone() && looks < LOOKS_MAX => {}
+                // It may be the newest: whoever passed it over would resume elsewhere than other ranks.
+                Some(error) => return Err(error),
+                None => {
+                    whole.sort_by_key(|kept| (kept.written(), place(&kept.state)));
+                    return Ok((whole, broken));
+                }
             }
-            whole.sort_by_key(|kept| (kept.written(), place(&kept.state)));
-            return Ok((whole, broken));
         }
     }
 
@@ -318,8 +320,10 @@ impl Kept {
 // === impl CheckpointError ===
 
 impl CheckpointError {
-    fn is_not_found(&self) -> bool {
-        matches!(self, Self::Io { source, .. } if source.kind() == io::ErrorKind::NotFound)
+    /// Whether the file was there a moment ago; on NFS a removed one is stale.
+    fn is_gone(&self) -> bool {
+        use io::ErrorKind::{NotFound, StaleNetworkFileHandle};
+        matches!(self, Self::Io { source, .. } if matches!(source.kind(), NotFound | StaleNetworkFileHandle))
     }
 }
 

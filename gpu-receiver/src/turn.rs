@@ -49,6 +49,7 @@ impl Drop for Inside<'_> {
 #[cfg(test)]
 mod tests {
     use std::sync::atomic::{AtomicBool, Ordering};
+    use std::time::Duration;
 
     use super::*;
 
@@ -58,10 +59,16 @@ mod tests {
         let inside = turn.enter().expect("nobody is in");
         assert!(turn.enter().is_none());
         thread::scope(|scope| {
-            let other = scope.spawn(|| {
+            let (begins, begun) = std::sync::mpsc::channel();
+            let (turn, has_left) = (&turn, &has_left);
+            let other = scope.spawn(move || {
+                begins.send(()).expect("it is waited for");
                 let _inside = turn.enter().expect("another thread was in");
                 has_left.load(Ordering::SeqCst)
             });
+            begun.recv().expect("it begins");
+            // Long enough for a thread that nobody holds up; on a slow machine less is seen, and nothing wrong.
+            thread::sleep(Duration::from_millis(50));
             has_left.store(true, Ordering::SeqCst);
             drop(inside);
             assert!(other.join().expect("no panic"), "it came in before the first one left");

@@ -133,12 +133,18 @@ impl Trial {
             }
             match self.receiver.next_within(LIMIT) {
                 Ok(Some(Some(batch))) => self.note(batch),
-                Ok(_) | Err(ReceiverError::NoWorker { .. } | ReceiverError::SlotsHeld { .. }) => {}
+                Ok(_)
+                | Err(
+                    ReceiverError::NoWorker { .. }
+                    | ReceiverError::SlotsHeld { .. }
+                    | ReceiverError::SlotsKept { .. },
+                ) => {}
                 Err(error) => panic!("a restless trial: {error}"),
             }
             sleep(STEP);
         }
         self.held.clear();
+        assert!(self.receiver.stats().host_batches > 0, "no batch of the service");
         self.receiver.check_held().expect("what was held did not change");
         self.taken
     }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use headwater_receiver::ReceiverError;
 use pyo3::prelude::*;
 
 use crate::batch::Batch;
@@ -56,8 +57,18 @@ impl Iteration {
             ));
         }
         let found = receiver.next_within(SIGNALS_EVERY);
-        if !matches!(found, Ok(Some(_))) {
-            // They know why nothing comes.
+        let nothing_comes = match &found {
+            Ok(found) => found.is_none(),
+            Err(error) => matches!(
+                error,
+                ReceiverError::NoWorker { .. }
+                    | ReceiverError::SlotsHeld { .. }
+                    | ReceiverError::SlotsKept { .. }
+                    | ReceiverError::Closed { .. }
+            ),
+        };
+        if nothing_comes {
+            // They know why. What the trainer's own functions raised is the trainer's to see.
             self.shared.check_services(detached)?;
         }
         match found.map_err(raised)? {

@@ -30,7 +30,7 @@ class Photos:
 
     def __getitem__(self, index):
         if index == self.broken:
-            raise ValueError("no such photograph")
+            raise OSError("no such photograph")
         return self.images[index], index
 
 

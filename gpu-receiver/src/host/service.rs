@@ -3,6 +3,7 @@
 use std::future::Future;
 use std::io;
 use std::os::fd::AsFd;
+use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
@@ -136,9 +137,33 @@ impl HostService {
         let id = ClientId(self.shared.next_client.fetch_add(1, Ordering::Relaxed));
         self.shared.stock().enter(id);
         let mut client = Client { shared: &self.shared, id, held: Held::new(), known: Vec::new() };
-        tokio::select! {
+        let mut gone = pin!(gone);
+        let ended = tokio::select! {
             ended = client.attended(&socket) => ended,
-            () = gone => Ok(()),
+            () = &mut gone => return Ok(()),
+        };
+        if ended.is_err() {
+            // The trial goes on alone, and reads what it was given until it closes its end.
+            tokio::select! {
+                () = closed(&socket) => {}
+                () = gone => {}
+            }
+        }
+        ended
+    }
+}
+
+/// Tells a trial that nothing more comes, and waits until it has let go of what it has.
+async fn closed(socket: &PacketSocket) {
+    let told = rustix::net::shutdown(socket, rustix::net::Shutdown::Write);
+    let mut inbox = Inbox::default();
+    loop {
+        match inbox.receive::<Ask>(socket).await {
+            Ok(Some(_)) => {}
+            Err(error) if error.kind() == io::ErrorKind::InvalidData && told.is_ok() => {}
+            Ok(None) => return,
+            // Not to be known by this connection: its process is waited for.
+            Err(_) => std::future::pending().await,
         }
     }
 }
@@ -280,6 +305,7 @@ impl Client<'_> {
             }
             Reply::Batch { ask, .. } if self.held.is_full() => {
                 let reason = format!("it holds {HELD_MAX} batches: release some");
+                self.shared.stock().send_away(self.id);
                 return frames::send(socket, &Answer::Gone { ask, reason }, None).await;
             }
             Reply::Batch { ask, batch } => (ask, batch),

@@ -96,6 +96,13 @@ impl<B: Clone> Stock<B> {
         self.clients.remove(&client);
     }
 
+    /// A trial goes on alone: nobody waits for it.
+    pub(super) fn send_away(&mut self, client: ClientId) {
+        if let Some(client) = self.clients.get_mut(&client) {
+            client.leave_course();
+        }
+    }
+
     /// Notes what a trial asks for, after what it asked for before on the same course.
     pub(super) fn want(&mut self, client: ClientId, want: Want) {
         if let Some(client) = self.clients.get_mut(&client) {

@@ -124,8 +124,11 @@ def as_bytes(name, value):
         return name, value.encode()
     if isinstance(value, bool):
         return name, str(int(value)).encode()
-    if isinstance(value, (int, float)):
-        return name, repr(value).encode()
+    if isinstance(value, int):
+        return name, repr(int(value)).encode()
+    if isinstance(value, float):
+        # As a plain one: `numpy.float64` is a float and says its own name.
+        return name, repr(float(value)).encode()
     if hasattr(value, "numpy") and not isinstance(value, type):
         value = value.detach().cpu().numpy() if hasattr(value, "detach") else value.numpy()
     if type(value).__module__.partition(".")[0] == "PIL":
@@ -213,8 +216,10 @@ def main():
                 answer = {"short": said(error)}
             except NotLoaded as error:
                 answer = {"passing": said(error.__cause__)}
-            except OSError as error:  # A file that cannot be read now, descriptors that are used up.
-                answer = {"passing": said(error)}
+            except OSError as error:
+                # With a number it is the system's: a file that cannot be read now, descriptors that are used up.
+                # Pillow and gzip raise it without one for a file that is damaged.
+                answer = {"raised" if error.errno is None else "passing": said(error)}
             except Exception as error:  # Whatever a function raises is its caller's to judge.
                 answer = {"raised": said(error)}
             wire.write(json.dumps(answer).encode() + b"\n")

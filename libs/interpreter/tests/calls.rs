@@ -74,6 +74,7 @@ fn what_a_function_does_wrong_is_said_and_the_next_call_goes_on() {
         ("mine:nothing", "gave NoneType, not an array"),
         ("mine:floats", "gave float64[4, 5, 3], not uint8[4, 5, 3]"),
         ("mine:smaller", "gave uint8[3, 5, 3], not uint8[4, 5, 3]"),
+        ("mine:damaged_file", "OSError: image file is truncated"),
     ] {
         let (verdict, said) = failed(function);
         assert!(verdict && said.contains(word), "{function}: {said}");
@@ -159,9 +160,16 @@ fn a_label_is_the_same_number_in_every_form_of_it() {
     let Some(settings) = settings(PATIENCE) else { return };
     let mut labels =
         Dataset::open(settings, "mine:Labels", serde_json::Map::new()).expect("a dataset");
-    assert_eq!(labels.samples(), 9);
+    assert_eq!(labels.samples(), 10);
     for index in 0..labels.samples() {
         let fields = labels.read(index).expect("a sample");
         assert_eq!(fields[1], ("cls".to_owned(), b"1".to_vec()), "label {index}");
+    }
+    let Some(settings) = self::settings(PATIENCE) else { return };
+    let mut scores =
+        Dataset::open(settings, "mine:Scores", serde_json::Map::new()).expect("a dataset");
+    for index in 0..scores.samples() {
+        let fields = scores.read(index).expect("a sample");
+        assert_eq!(fields[1], ("cls".to_owned(), b"1.5".to_vec()), "score {index}");
     }
 }

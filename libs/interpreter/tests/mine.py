@@ -1,5 +1,6 @@
 """What the tests call."""
 
+import enum
 import os
 import time
 
@@ -51,6 +52,11 @@ def disk_error(array, rng):
     raise OSError(5, os.strerror(5))
 
 
+def damaged_file(array, rng):
+    # As Pillow has it.
+    raise OSError("image file is truncated")
+
+
 def no_memory(array, rng):
     raise MemoryError("that much")
 
@@ -100,10 +106,22 @@ class Tensor:
         return self.array
 
 
+class One(enum.IntEnum):
+    ONE = 1
+
+
+class Scores(list):
+    """The score 1.5 in every form."""
+
+    def __init__(self):
+        forms = [1.5, numpy.float64(1.5), numpy.float32(1.5), numpy.array(1.5), numpy.float16(1.5)]
+        super().__init__((b"image", form) for form in forms)
+
+
 class Labels(list):
     """The label 1 in every form."""
 
     def __init__(self):
         forms = [True, numpy.True_, numpy.bool_(1), numpy.uint8(1), numpy.array(1), numpy.array(True)]
-        forms += [Tensor(numpy.array(1)), Tensor(numpy.array(True)), numpy.array("1")]
+        forms += [Tensor(numpy.array(1)), Tensor(numpy.array(True)), numpy.array("1"), One.ONE]
         super().__init__((b"image", form) for form in forms)
