@@ -386,7 +386,7 @@ mod tests {
         ours.recipe.preset = "custom".into();
         let tensor = json!({
             "name": "images", "dtype": "f32", "height": 32, "width": 32,
-            "views": [{"crop": {"kind": "resize"}, "ops": [{"op": "python", "function": "own:f"}]}],
+            "views": [{"crop": {"kind": "resize"}, "ops": [{"op": "python", "p": 1.0, "function": "own:f"}]}],
         });
         ours.recipe.tensors = serde_json::from_value(json!([tensor])).expect("a tensor");
         let recipe = ours.recipe.recipe().expect("a recipe");
