@@ -44,7 +44,9 @@ impl Dress {
     /// All of them, each preset among them. `place` is a folder for what they need.
     pub(crate) fn all(place: &Path) -> Vec<Self> {
         let presets = PRESETS.iter().map(|(name, _)| Self::preset(name, name, &[], String::new()));
-        let cache = place.join("decoded").display().to_string();
+        let cache = place.join("decoded");
+        std::fs::create_dir_all(&cache).expect("a folder");
+        let cache = cache.display().to_string();
         let cache = format!("decoded_cache = [{{ dir = {cache:?}, bytes = 20000000 }}]");
         let more = [
             Self::preset("fp8", "dinov2", &["recipe.dtype=fp8_e4m3"], String::new()),

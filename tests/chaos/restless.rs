@@ -34,8 +34,9 @@ const STEP: Duration = Duration::from_millis(15);
 pub(crate) struct Restless {
     stop: Arc<AtomicBool>,
     trials: Vec<JoinHandle<Stream>>,
-    _service: Arc<HostService>,
+    // Goes first: what its tasks have of the service must not be the last of it.
     _runtime: tokio::runtime::Runtime,
+    _service: Arc<HostService>,
 }
 
 struct Trial {
@@ -87,7 +88,7 @@ impl Restless {
             std::thread::spawn(move || trial.run(&stop))
         });
         let trials = trials.collect();
-        Self { stop, trials, _service: service, _runtime: runtime }
+        Self { stop, trials, _runtime: runtime, _service: service }
     }
 
     /// Stops them; the batches of rank 0 that they had, by their places.
