@@ -102,7 +102,7 @@ fn main() {
     let part = PartBuffer::in_memory(regions, memory, drop).expect("a part");
     let rows = part.into_rows(PART_SAMPLES);
     let mut rows: Vec<RowDraft> =
-        rows.into_iter().map(|row| row.draft(RowMemory::default())).collect();
+        rows.into_iter().map(|row| row.draft(RowMemory::default)).collect();
     let idle =
         Idle { staging: vec![0; STAGING_BYTES], staged: 0, statuses: Vec::new(), pins: Everything };
     let mut renderer = CudaRenderer::new(idle).expect("a renderer").decoding(true);

@@ -14,8 +14,9 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Instant;
 
-pub(crate) use chosen::start;
 use headwater_transport::RowMemory;
+
+pub(crate) use chosen::start;
 pub(crate) use job::{
     JobEnd, JobResult, QueuedSample, RenderInput, RenderJob, Spent, UndecodedSample,
 };

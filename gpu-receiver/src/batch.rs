@@ -240,11 +240,7 @@ impl Batch {
     #[must_use]
     pub fn tensor_ptr(&self, tensor: &TensorLayout) -> Option<*mut u8> {
         let start = self.inner.home.memory.as_ptr();
-        self.elsewhere().is_none().then(|| start.wrapping_add(tensor.offset_bytes as usize))
-    }
-
-    fn elsewhere(&self) -> Option<&DeviceBatch> {
-        self.inner.elsewhere()
+        self.inner.elsewhere().is_none().then(|| start.wrapping_add(tensor.offset_bytes as usize))
     }
 
     /// What an FP8 tensor's elements were multiplied by, and what they were before; `None` for other
@@ -269,7 +265,7 @@ impl Batch {
     /// That GPU fails.
     pub fn tensor_bytes(&self, tensor: &TensorLayout) -> Result<Vec<u8>, ReceiverError> {
         let region = self.layout().tensor_region(tensor);
-        match self.elsewhere() {
+        match self.inner.elsewhere() {
             Some(device) => Ok(device.read(region)?),
             None => Ok(self.inner.home.memory.read(region)),
         }
@@ -286,7 +282,7 @@ impl Batch {
         let digest = |(position, sample): (u32, &Provenance)| {
             let mut digester = Digester::new("headwater sample 1");
             for region in self.layout().part_regions(position, 1) {
-                digester.number(region.len_bytes).bytes(&self.hash(region)?.to_le_bytes());
+                digester.number(region.len_bytes).bytes(&self.inner.hash(region)?.to_le_bytes());
             }
             for scale in &self.inner.finished.order.fp8_scales {
                 digester.number(scale.to_bits().into());
@@ -332,7 +328,7 @@ impl Batch {
             for dim in tensor.shape(self.layout().samples()) {
                 digester.number(dim);
             }
-            let hash = self.hash(self.layout().tensor_region(tensor))?;
+            let hash = self.inner.hash(self.layout().tensor_region(tensor))?;
             digester.bytes(&hash.to_le_bytes());
             if let Some(Fp8Meta { scale, amax }) = self.fp8(tensor) {
                 digester.number(scale.to_bits().into()).number(amax.to_bits().into());
@@ -357,10 +353,6 @@ impl Batch {
             }
         }
         Ok(digester.finish())
-    }
-
-    fn hash(&self, region: Region) -> Result<u128, ReceiverError> {
-        self.inner.hash(region)
     }
 }
 

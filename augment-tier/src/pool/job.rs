@@ -230,7 +230,7 @@ impl PoolWork for RenderJob {
         let mut drafts: Vec<RowDraft> = Vec::with_capacity(queued.len());
         let mut inputs = Vec::with_capacity(queued.len());
         for QueuedSample { input, row, .. } in queued {
-            drafts.push(row.draft(memory.pop().unwrap_or_default()));
+            drafts.push(row.draft(|| memory.pop().unwrap_or_default()));
             inputs.push(input);
         }
         let samples: Vec<PartSample<'_>> = inputs.iter().map(RenderInput::sample).collect();

@@ -64,7 +64,7 @@ impl<'a> PartInMemory<'a> {
         let memory = PartMemory::new(PartMemory::bytes_for(&regions)).map_err(Error::msg)?;
         let count = regions.len();
         let rows = PartBuffer::in_memory(regions, memory, drop)?.into_rows(samples);
-        let rows = rows.into_iter().map(|row: PartRow| row.draft(RowMemory::default())).collect();
+        let rows = rows.into_iter().map(|row: PartRow| row.draft(RowMemory::default)).collect();
         Ok(Self { plan, scales: PartScales::of(plan.recipe()), regions: count, rows })
     }
 

@@ -172,13 +172,17 @@ impl PartBuffer {
 
 /// Where each region begins in staging memory.
 fn packed(place: &PartPlace, memory: &Mapping) -> Result<Vec<NonNull<u8>>, PlaceError> {
-    let mut end: u64 = 0;
-    let packed = place.regions.iter().map(|region| {
-        let offset_bytes = end;
-        end = (end + region.len_bytes).next_multiple_of(STAGING_ALIGN_BYTES);
-        Region { offset_bytes, len_bytes: region.len_bytes }
-    });
-    starts(memory, place, packed)
+    let lengths = place.regions.iter().map(|region| region.len_bytes);
+    starts(memory, place, one_after_another(lengths))
+}
+
+/// Pieces of these lengths, each of which begins at a multiple of [`STAGING_ALIGN_BYTES`].
+fn one_after_another(lengths: impl Iterator<Item = u64>) -> impl Iterator<Item = Region> {
+    lengths.scan(0, |end: &mut u64, len_bytes| {
+        let offset_bytes = *end;
+        *end = (offset_bytes + len_bytes).next_multiple_of(STAGING_ALIGN_BYTES);
+        Some(Region { offset_bytes, len_bytes })
+    })
 }
 
 fn starts(

@@ -1,12 +1,14 @@
 //! A part cut by samples, so that several threads fill it at once.
 
 use std::fmt;
+use std::ops::Range;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
+use headwater_core::Region;
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::{PartBuffer, STAGING_ALIGN_BYTES};
+use super::{PartBuffer, one_after_another};
 use crate::memory::checksum::{joined, part_checksum};
 use crate::memory::mapping::Pins;
 
@@ -34,8 +36,8 @@ pub struct RowDraft {
 #[derive(Default)]
 pub struct RowMemory {
     bytes: Vec<u8>,
-    /// Where each region's row begins.
-    starts: Vec<usize>,
+    /// Where each region's row lies.
+    pieces: Vec<Range<usize>>,
 }
 
 /// A row whose bytes are final, and its share of the part's checksum.
@@ -116,13 +118,14 @@ impl PartRow {
         self.row
     }
 
-    /// Begins to make the row, in `memory` where it lies in a slot.
+    /// Begins to make the row; where it lies in a slot, in what `memory` gives.
     #[must_use]
-    pub fn draft(self, mut memory: RowMemory) -> RowDraft {
+    pub fn draft(self, memory: impl FnOnce() -> RowMemory) -> RowDraft {
         let regions = self.part.starts.len();
         let summed = Summed { sums: vec![None; regions].into(), lent: None };
         let own = self.part.is_in_slot.then(|| {
-            memory.reserve((0..regions).map(|i| self.len_of(i)));
+            let mut memory = memory();
+            memory.reserve((0..regions).map(|i| self.len_of(i) as u64));
             memory
         });
         RowDraft { row: self, own, summed }
@@ -154,13 +157,13 @@ impl fmt::Debug for RowMemory {
 
 impl RowMemory {
     /// Makes room for a row of regions of these lengths.
-    fn reserve(&mut self, lengths: impl Iterator<Item = usize>) {
-        self.starts.clear();
-        let mut end = 0;
-        for len in lengths {
-            self.starts.push(end);
-            end = (end + len).next_multiple_of(STAGING_ALIGN_BYTES as usize);
-        }
+    fn reserve(&mut self, lengths: impl Iterator<Item = u64>) {
+        let piece = |Region { offset_bytes, len_bytes }| {
+            offset_bytes as usize..(offset_bytes + len_bytes) as usize
+        };
+        self.pieces.clear();
+        self.pieces.extend(one_after_another(lengths).map(piece));
+        let end = self.pieces.last().map_or(0, |last| last.end);
         if self.bytes.len() < end {
             self.bytes.resize(end, 0);
         }
@@ -181,13 +184,13 @@ impl RowDraft {
         }
         self.summed.sums[i] = None;
         self.summed.lent = Some(i);
-        let (start, len) = self.row.piece(i);
-        match &mut self.own {
-            Some(RowMemory { bytes, starts }) => &mut bytes[starts[i]..][..len],
-            // SAFETY: `piece` says that the memory is valid; `&mut self` is the only way to it, and no other process
-            // writes there: it is no slot.
-            None => unsafe { std::slice::from_raw_parts_mut(start.as_ptr(), len) },
+        if let Some(RowMemory { bytes, pieces }) = &mut self.own {
+            return &mut bytes[pieces[i].clone()];
         }
+        let (start, len) = self.row.piece(i);
+        // SAFETY: `piece` says that the memory is valid; `&mut self` is the only way to it, and no other process
+        // writes there: it is no slot.
+        unsafe { std::slice::from_raw_parts_mut(start.as_ptr(), len) }
     }
 
     /// As [`RowDraft::region_mut`] for a device that writes there by itself: `None` where it cannot reach the memory, and
@@ -237,12 +240,11 @@ impl RowDraft {
     pub fn finish(mut self) -> (WrittenRow, Option<RowMemory>) {
         let sum = self.checksum();
         let Self { row, own, .. } = self;
-        if let Some(RowMemory { bytes, starts }) = &own {
-            for (i, &at) in starts.iter().enumerate() {
-                let (start, len) = row.piece(i);
-                let from = &bytes[at..][..len];
+        if let Some(RowMemory { bytes, pieces }) = &own {
+            for (i, piece) in pieces.iter().enumerate() {
+                let (from, (start, len)) = (&bytes[piece.clone()], row.piece(i));
                 // SAFETY: `piece` says that `len` bytes are valid at `start`, and that nothing else in this process
-                // reaches them; `from` is memory of this process, which no slot overlaps.
+                // reaches them; `from` has as many, as `reserve` was told, and is memory of this process, which no slot overlaps.
                 unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), start.as_ptr(), len) };
             }
         }
@@ -260,7 +262,7 @@ impl RowDraft {
         if self.summed.sums[i].is_none() {
             let (start, len) = self.row.piece(i);
             let bytes = match &self.own {
-                Some(RowMemory { bytes, starts }) => &bytes[starts[i]..][..len],
+                Some(RowMemory { bytes, pieces }) => &bytes[pieces[i].clone()],
                 // SAFETY: `piece` says that the memory is valid; `&mut self` keeps writers away.
                 None => unsafe { std::slice::from_raw_parts(start.as_ptr(), len) },
             };
@@ -301,7 +303,7 @@ mod tests {
     }
 
     async fn draft(len_bytes: [u64; 2]) -> RowDraft {
-        buffer(len_bytes).await.into_rows(1).remove(0).draft(RowMemory::default())
+        buffer(len_bytes).await.into_rows(1).remove(0).draft(RowMemory::default)
     }
 
     /// A part in a slot, and the slot as its receiver sees it.
@@ -326,10 +328,10 @@ mod tests {
         for row in part.into_rows(2) {
             let value = 10 + row.row() as u8;
             // What is discarded leaves no trace.
-            let mut draft = row.draft(memory);
+            let mut draft = row.draft(|| memory);
             draft.region_mut(0).fill(66);
             let (row, given_back) = draft.discard();
-            let mut draft = row.draft(given_back.unwrap());
+            let mut draft = row.draft(|| given_back.unwrap());
             for region in [0, 1, 0] {
                 draft.region_mut(region).fill(77);
             }
@@ -351,7 +353,7 @@ mod tests {
         let rows = buffer([12, 6]).await.into_rows(3);
         let fill = |row: PartRow| {
             let value = row.row() as u8;
-            let mut row = row.draft(RowMemory::default());
+            let mut row = row.draft(RowMemory::default);
             row.region_mut(0).fill(value);
             row.region_mut(1).fill(10 + value);
             row.finish().0
@@ -417,7 +419,7 @@ mod tests {
     async fn a_part_with_a_row_missing_is_not_made() {
         let mut rows = buffer([4, 4]).await.into_rows(2);
         let held = rows.pop();
-        let finish = |row: PartRow| row.draft(RowMemory::default()).finish().0;
+        let finish = |row: PartRow| row.draft(RowMemory::default).finish().0;
         assert!(PartBuffer::from_rows(rows.into_iter().map(finish).collect()).is_none());
         drop(held);
     }
