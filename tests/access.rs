@@ -64,8 +64,7 @@ fn token(folder: &Path, name: &str, text: &str) -> String {
 
 /// Lines of `[security]` as arguments.
 fn arguments(lines: &[String]) -> Vec<String> {
-    let set = |line: &String| ["--set".to_owned(), format!("security.{line}")];
-    lines.iter().flat_map(set).collect()
+    support::set_flags(lines.iter().map(|line| format!("security.{line}")))
 }
 
 /// Asks a storage node for a plan; what the program says when it is refused.
@@ -244,8 +243,8 @@ fn overheard(lines: &[String]) -> (Vec<u8>, support::trainer::Stream) {
         format!("receiver.tcp_listen=127.0.0.1:{port}"),
         "receiver.tcp_advertise=127.0.0.2".to_owned(),
     ];
-    let keys = keys.into_iter().flat_map(|key| ["--set".to_owned(), key]);
     let two = ["--batches".to_owned(), "2".to_owned()];
+    let keys = support::set_flags(keys);
     let extra: Vec<String> = arguments(lines).into_iter().chain(keys).chain(two).collect();
     let mut ranks = Ranks::start(&config, fleet.dir(), "rank", &extra);
     ranks.finish();

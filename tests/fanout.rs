@@ -209,7 +209,7 @@ fn a_trial_stopped_and_one_killed_and_resumed_take_a_lone_runs_batches_and_hold_
             "receiver.resume=true".to_owned(),
         ];
         let mut extra = vec!["--step-ms".to_owned(), step_ms.to_string()];
-        extra.extend(set.into_iter().flat_map(|set| ["--set".to_owned(), set]));
+        extra.extend(support::set_flags(set));
         Ranks::start(&config, &folder, &format!("{name}-{life}"), &extra)
     };
     let mut stopped = start("stopped", "only", 20);

@@ -66,10 +66,6 @@ fn names(folder: &Path) -> Vec<String> {
     entries.map(|e| e.expect("an entry").file_name().into_string().expect("text")).collect()
 }
 
-fn set(keys: &[String]) -> Vec<String> {
-    keys.iter().flat_map(|key| ["--set".to_owned(), key.clone()]).collect()
-}
-
 /// The same batches from a fleet to which nothing happens.
 fn undisturbed(config: &ReceiverConfig, folder: &Path, batches: usize) -> Stream {
     let mut calm = Fleet::start(support::data("photos/photos-*.tar"), 1);
@@ -99,7 +95,7 @@ fn a_disk_that_is_full_of_checkpoints_and_indices_stops_no_batch() {
         format!("receiver.checkpoint_dir={}", checkpoints.display()),
         "receiver.checkpoint_every_steps=1".to_owned(),
     ];
-    let mut ranks = Ranks::start(&config, &folder, "full", &set(&keys));
+    let mut ranks = Ranks::start(&config, &folder, "full", &support::set_flags(&keys));
     ranks.wait_for(0, 4);
     disk.fill();
     let before = ranks.taken(0);

@@ -3,20 +3,18 @@
 
 use std::fs;
 use std::path::Path;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use headwater_core::sampler::EpochEnd;
 use headwater_core::{Dtype, Recipe};
-use headwater_receiver::{Callbacks, DatasetUse, HostService, Receiver, ReceiverConfig};
-use headwater_transport::packets::PacketSocket;
-use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+use headwater_receiver::{Receiver, ReceiverConfig};
+use rustix::net::SendFlags;
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
-use tokio::runtime::Runtime;
 
 use crate::support;
 use crate::support::everything;
 use crate::support::fleet::Fleet;
+use crate::support::shared_host::SharedHost;
 use crate::support::trainer::{Ranks, Stream};
 
 const LIMIT: Duration = Duration::from_secs(240);
@@ -140,41 +138,10 @@ fn slots(pid: u32, rights: &str) -> Vec<String> {
     words.filter(|words| words[1] == rights).map(|words| words[4].to_owned()).collect()
 }
 
-/// The service in this process, for trials that go where a test wants.
-struct Service {
-    runtime: Runtime,
-    service: Arc<HostService>,
-    config: ReceiverConfig,
-    recipe: Recipe,
-    datasets: Vec<DatasetUse>,
-}
-
-// === impl Service ===
-
-impl Service {
-    fn open(config: ReceiverConfig) -> Self {
-        let links = vec!["tcp".into()];
-        let config = ReceiverConfig { host_share: true, links, ..config };
-        let recipe = Recipe::preset("imagenet-eval", Dtype::U8).expect("a preset");
-        let datasets = vec![DatasetUse { name: "photos".into(), weight: None }];
-        let service = HostService::open(&config, recipe.clone(), &datasets).expect("a service");
-        let runtime = Runtime::new().expect("a runtime");
-        Self { runtime, service: Arc::new(service), config, recipe, datasets }
-    }
-
-    fn trial(&self) -> Receiver {
-        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-        let pair = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None);
-        let (ours, theirs) = pair.expect("a pair");
-        let service = Arc::clone(&self.service);
-        self.runtime.spawn(async move {
-            let socket = PacketSocket::from_fd(theirs).expect("a socket");
-            service.attend(socket, std::future::pending()).await.expect("it keeps to the protocol");
-        });
-        let callbacks = Callbacks { host: Some(ours), ..Callbacks::default() };
-        let (config, recipe) = (self.config.clone(), self.recipe.clone());
-        Receiver::open_with(config, recipe, &self.datasets, callbacks).expect("a trial")
-    }
+/// The service in this process, of a recipe that is made quickly.
+fn open(config: ReceiverConfig) -> SharedHost {
+    let config = ReceiverConfig { links: vec!["tcp".into()], ..config };
+    SharedHost::open(config, Recipe::preset("imagenet-eval", Dtype::U8).expect("a preset"))
 }
 
 /// The next batch, over the ends of epochs.
@@ -195,7 +162,7 @@ fn address(batch: &headwater_receiver::Batch) -> Option<*mut u8> {
 fn a_batch_that_a_trial_asks_for_again_stays_until_each_copy_is_dropped() {
     let mut fleet = Fleet::start(support::data("photos/photos-*.tar"), 1);
     let config = ReceiverConfig { batch_samples: BATCH, epochs: 0, ..fleet.config() };
-    let service = Service::open(config);
+    let service = open(config);
     let (one, other) = (service.trial(), service.trial());
     let peeked = next(&one);
     let wanted = peeked.digest().expect("a digest");
@@ -216,12 +183,34 @@ fn a_batch_that_a_trial_asks_for_again_stays_until_each_copy_is_dropped() {
     assert!(figures[0] >= 3 && figures[1] >= 6 * STEPS as u64, "{figures:?} are shared");
 }
 
+/// What breaks the connection is a word that is none: a trial of another kind, or a message that was cut short.
+#[test]
+fn what_a_trial_holds_stays_when_the_service_cannot_go_on_with_it() {
+    let mut fleet = Fleet::start(support::data("photos/photos-*.tar"), 1);
+    let config = ReceiverConfig { batch_samples: BATCH, epochs: 0, ..fleet.config() };
+    let service = open(config);
+    let ((one, line), other) = (service.trial_and_line(), service.trial());
+    let held = next(&one);
+    let wanted = held.digest().expect("a digest");
+    rustix::net::send(&line, b"no word", SendFlags::empty()).expect("sent");
+    // It hears that the service has left it, and makes its batches by itself.
+    until("it goes on alone", || {
+        let shared = one.stats().host_batches;
+        drop(next(&one));
+        one.stats().host_batches == shared
+    });
+    for _ in 0..6 * STEPS {
+        drop(next(&other));
+        assert_eq!(held.digest().expect("a digest"), wanted);
+    }
+}
+
 /// More answers than a trial may hold, most of them on their way when it goes elsewhere.
 #[test]
 fn whatever_a_trial_no_longer_wants_is_released_once() {
     let mut fleet = Fleet::start(support::data("photos/photos-*.tar"), 1);
     let config = ReceiverConfig { batch_samples: BATCH, epochs: 0, ..fleet.config() };
-    let service = Service::open(config);
+    let service = open(config);
     let trial = service.trial();
     for round in 0..1500 {
         trial.seek(headwater_receiver::Position { epoch: 0, step: round % 2 }).expect("a place");
@@ -244,7 +233,7 @@ fn every_epoch_is_shared_where_a_short_batch_is_left_out() {
         epochs: 0,
         ..fleet.config()
     };
-    let service = Service::open(config);
+    let service = open(config);
     let trial = service.trial();
     let steps = trial.steps_per_epoch(0);
     assert_eq!(trial.job_step(1, 0), steps + 1, "a short batch counts and is not made");

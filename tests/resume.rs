@@ -27,7 +27,7 @@ fn start(fleet: &mut Fleet, world_size: u32, life: usize, checkpoints: &Path, ms
         "receiver.resume=true".to_owned(),
     ];
     let mut extra = vec!["--step-ms".to_owned(), ms.to_string()];
-    extra.extend(set.into_iter().flat_map(|set| ["--set".to_owned(), set]));
+    extra.extend(support::set_flags(set));
     Ranks::start(&config, fleet.dir(), &format!("life-{life}"), &extra)
 }
 

@@ -67,7 +67,7 @@ fn weather_of_every_kind_changes_no_batch() {
         format!("receiver.tcp_listen=127.0.0.1:{port}"),
         "receiver.tcp_advertise=127.0.0.2".into(),
     ];
-    let listen: Vec<String> = listen.into_iter().flat_map(|key| ["--set".into(), key]).collect();
+    let listen = support::set_flags(listen);
     let folder = fleet.dir().to_owned();
     let mut ranks = Ranks::start(&config, &folder, "rough", &listen);
     ranks.wait_for(0, 3);

@@ -92,7 +92,6 @@ impl Dress {
         let tensors = json!([{"name": "images", "dtype": "f32", "height": 64, "width": 64,
                               "views": [view("slow"), view("picky")]}]);
         let path = everything::toml(&json!([folder]));
-        let python: PathBuf = python;
         Some(Self {
             name: "own-python".to_owned(),
             settings: vec![
@@ -110,10 +109,5 @@ impl Dress {
     /// Where its shards lie.
     pub(crate) fn data(&self) -> PathBuf {
         support::data(self.shards.0)
-    }
-
-    /// Arguments of a rank.
-    pub(crate) fn arguments(&self) -> Vec<String> {
-        self.settings.iter().flat_map(|set| ["--set".to_owned(), set.clone()]).collect()
     }
 }

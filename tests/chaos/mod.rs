@@ -24,6 +24,7 @@ use report::report;
 use restless::Restless;
 use rustix::process::Signal;
 
+use crate::support;
 use crate::support::fleet::Fleet;
 use crate::support::trainer::{CALM_HEARTBEAT_MS, HEARTBEAT_MS, Ranks, Stream};
 use crate::support::{unix_ms, variable};
@@ -128,8 +129,8 @@ impl Chaos {
             format!("receiver.checkpoint_every_steps={CHECKPOINT_STEPS}"),
             "receiver.resume=true".to_owned(),
         ];
-        let set = keys.into_iter().flat_map(|key| ["--set".into(), key]);
-        let set: Vec<String> = set.chain(dress.arguments()).collect();
+        let settings = keys.iter().chain(&dress.settings);
+        let set = support::set_flags(settings);
         Ranks::start(config, fleet.dir(), &format!("life-{life}"), &set)
     }
 
@@ -267,7 +268,7 @@ fn undisturbed(chaos: &Chaos, batches: usize) -> Stream {
     let heartbeat_ms = CALM_HEARTBEAT_MS;
     let calm = ReceiverConfig { storage, workers, heartbeat_ms, ..chaos.config.clone() };
     let only = ["--batches".to_owned(), batches.to_string()];
-    let only: Vec<String> = only.into_iter().chain(dress.arguments()).collect();
+    let only: Vec<String> = only.into_iter().chain(support::set_flags(&dress.settings)).collect();
     let mut ranks = Ranks::start(&calm, chaos.fleet.dir(), "undisturbed", &only);
     ranks.finish();
     ranks.stream()

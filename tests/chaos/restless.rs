@@ -1,8 +1,6 @@
 //! Trials that share one copy of their batches and do not take them in order: they look ahead, go back, hold on to
 //! batches and let go of them in any order, beside the ranks that train.
 
-use std::future::pending;
-use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{JoinHandle, sleep};
@@ -10,14 +8,11 @@ use std::time::Duration;
 
 use headwater_config::{Loaded, Setting, Sources};
 use headwater_core::draw::DrawRng;
-use headwater_core::{DrawKey, Recipe, SampleId};
-use headwater_receiver::{
-    Batch, Callbacks, DatasetUse, HostService, Position, Receiver, ReceiverConfig, ReceiverError,
-};
-use headwater_transport::packets::PacketSocket;
-use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+use headwater_core::{DrawKey, SampleId};
+use headwater_receiver::{Batch, Position, Receiver, ReceiverConfig, ReceiverError};
 
 use super::dress::Dress;
+use crate::support::shared_host::SharedHost;
 use crate::support::trainer::Stream;
 
 /// Trials that share.
@@ -34,9 +29,7 @@ const STEP: Duration = Duration::from_millis(15);
 pub(crate) struct Restless {
     stop: Arc<AtomicBool>,
     trials: Vec<JoinHandle<Stream>>,
-    // Goes first: what its tasks have of the service must not be the last of it.
-    _runtime: tokio::runtime::Runtime,
-    _service: Arc<HostService>,
+    _service: SharedHost,
 }
 
 struct Trial {
@@ -58,37 +51,22 @@ impl Restless {
         let config = ReceiverConfig {
             job: "restless".into(),
             rank: 0,
-            host_share: true,
             verify_held: true,
             python_path: of_dress.python_path,
             links: vec!["shm".into()],
             ..config.clone()
         };
-        let datasets = [DatasetUse { name: "photos".into(), weight: None }];
-        let service = HostService::open(&config, recipe.clone(), &datasets).expect("a service");
-        let service = Arc::new(service);
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(1)
-            .enable_all()
-            .build()
-            .expect("a runtime");
+        let service = SharedHost::open(config, recipe);
         let stop = Arc::new(AtomicBool::new(false));
         let trials = (0..TRIALS).map(|number| {
-            let (one, other) = pair();
-            let attending = Arc::clone(&service);
-            runtime.spawn(async move {
-                let socket = PacketSocket::from_fd(one).expect("a runtime");
-                // A trial that leaves is no fault.
-                let _ = attending.attend(socket, pending()).await;
-            });
             let sample = SampleId::new(0, number as u64);
             let key = DrawKey { seed, epoch: 0, pass: 0, sample, stream: 1 };
-            let trial = Trial::open(config.clone(), recipe.clone(), &datasets, other, key.rng());
+            let trial = Trial::new(service.trial(), key.rng());
             let stop = Arc::clone(&stop);
             std::thread::spawn(move || trial.run(&stop))
         });
         let trials = trials.collect();
-        Self { stop, trials, _runtime: runtime, _service: service }
+        Self { stop, trials, _service: service }
     }
 
     /// Stops them; the batches of rank 0 that they had, by their places.
@@ -98,24 +76,10 @@ impl Restless {
     }
 }
 
-fn pair() -> (OwnedFd, OwnedFd) {
-    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-    socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None).expect("a pair")
-}
-
 // === impl Trial ===
 
 impl Trial {
-    fn open(
-        config: ReceiverConfig,
-        recipe: Recipe,
-        datasets: &[DatasetUse],
-        host: OwnedFd,
-        rng: DrawRng,
-    ) -> Self {
-        let callbacks = Callbacks { host: Some(host), ..Callbacks::default() };
-        let receiver = Receiver::open_with(config, recipe, datasets, callbacks);
-        let receiver = receiver.expect("a receiver");
+    fn new(receiver: Receiver, rng: DrawRng) -> Self {
         Self { receiver, rng, held: Vec::new(), taken: Stream::new() }
     }
 

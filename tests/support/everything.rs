@@ -77,7 +77,7 @@ pub fn fleet(workers: usize, extra: &str) -> Fleet {
 
 /// Arguments of a process that has the same recipe, but for its crop.
 pub fn arguments() -> Vec<String> {
-    settings().into_iter().flat_map(|set| ["--set".to_owned(), set]).collect()
+    super::set_flags(settings())
 }
 
 /// The same as `KEY=VALUE`.

@@ -7,6 +7,7 @@ pub mod faulty_files;
 pub mod fleet;
 pub mod network;
 pub mod proxy;
+pub mod shared_host;
 pub mod tmux;
 pub mod trainer;
 
@@ -34,6 +35,11 @@ pub fn scrape(address: &str) -> String {
 /// Milliseconds since 1970.
 pub fn unix_ms() -> u64 {
     SystemTime::UNIX_EPOCH.elapsed().expect("a clock").as_millis() as u64
+}
+
+/// `KEY=VALUE` as arguments of the program.
+pub fn set_flags<S: Into<String>>(settings: impl IntoIterator<Item = S>) -> Vec<String> {
+    settings.into_iter().flat_map(|set| ["--set".to_owned(), set.into()]).collect()
 }
 
 /// A number in the environment.
