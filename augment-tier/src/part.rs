@@ -14,6 +14,7 @@ use std::time::Duration;
 use headwater_core::recipe::RawSpec;
 use headwater_core::{Layout, Recipe};
 use headwater_transport::{DeviceRegion, Pins, part_checksum, row_checksum};
+use smallvec::SmallVec;
 
 pub(crate) use fields::shown;
 pub use fields::{SampleFault, SampleFields};
@@ -263,15 +264,15 @@ struct RowSink<'a, R> {
     scales: &'a PartScales,
     row: &'a mut R,
     decode: Duration,
-    /// Of each view of an FP8 tensor: they count when the sample is known to be good.
-    amaxes: Vec<(usize, f32)>,
+    /// The largest of each FP8 tensor, by its number: they count when the sample is known to be good.
+    amaxes: SmallVec<[(usize, f32); 8]>,
 }
 
 // === impl RowSink ===
 
 impl<'a, R> RowSink<'a, R> {
     fn new(plan: &'a PartPlan, scales: &'a PartScales, row: &'a mut R) -> Self {
-        Self { plan, scales, row, decode: Duration::ZERO, amaxes: Vec::new() }
+        Self { plan, scales, row, decode: Duration::ZERO, amaxes: SmallVec::new() }
     }
 
     /// The sample is good; the time that its decoding took.
@@ -317,7 +318,10 @@ impl<R: RowBytes> ViewSink for RowSink<'_, R> {
     }
 
     fn fp8_amax(&mut self, tensor: usize, amax: f32) {
-        self.amaxes.push((tensor, amax));
+        match self.amaxes.iter_mut().find(|(known, _)| *known == tensor) {
+            Some((_, largest)) => *largest = largest.max(amax.abs()),
+            None => self.amaxes.push((tensor, amax.abs())),
+        }
     }
 }
 
