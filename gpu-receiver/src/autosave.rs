@@ -70,7 +70,9 @@ pub(crate) fn resumed(
         tracing::info!(dir = %config.checkpoint_dir.display(), "no checkpoint: from the start");
         return Ok((sampler, start, None));
     };
-    let restored = sampler.restore(&state, &config.resume_allow)?;
+    let restored = sampler.restore(&state, &config.resume_allow).map_err(|source| {
+        CheckpointError::Other { path: path.clone(), source: Box::new(source) }
+    })?;
     for difference in &restored.allowed {
         tracing::warn!(%difference, "resumed although");
     }

@@ -1,11 +1,12 @@
 //! Checkpoint files: the state as JSON, written so that a crash at any moment leaves a whole one.
 
 use std::fs::{self, File};
+use std::hash::{BuildHasher, RandomState};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-use headwater_core::sampler::{State, Written};
+use headwater_core::sampler::{SamplerError, State, Written};
 
 const PREFIX: &str = "dl_state_";
 const SUFFIX: &str = ".json";
@@ -25,7 +26,8 @@ const FIRST: Written = Written { lineage: 1, sequence: 0 };
 /// One process writes it: rank 0. The other ranks read it meanwhile.
 ///
 /// Each file says when it was written ([`Written`]). A run that goes back in the stream begins a new
-/// lineage with the first file that it writes from there, and sets aside the files that lie further.
+/// lineage with the first file that it writes from there, and sets aside the files that lie further. Files of
+/// other streams, of a validation loader or on other terms, stay as they are: lineages are those of a stream.
 #[derive(Debug)]
 pub struct CheckpointFolder {
     dir: PathBuf,
@@ -67,6 +69,17 @@ pub enum CheckpointError {
         count: usize,
         /// What is wrong with the newest.
         newest: Box<CheckpointError>,
+    },
+    /// The newest checkpoint is not one of this stream.
+    #[error(
+        "cannot resume from {}: {source}; where it is another loader's, give each its own receiver.checkpoint_dir",
+        path.display()
+    )]
+    Other {
+        /// The file.
+        path: PathBuf,
+        /// How it differs.
+        source: Box<SamplerError>,
     },
     /// A run has gone back in the stream there after this one had begun.
     #[error(
@@ -114,19 +127,22 @@ impl CheckpointFolder {
         let mut own = self.lineage.lock().unwrap_or_else(PoisonError::into_inner);
         fs::create_dir_all(&self.dir).map_err(at("make", &self.dir))?;
         let (whole, _) = self.read_all()?;
-        let newest = whole.last().map_or(FIRST, Kept::written);
+        let sequence = whole.iter().map(|kept| kept.written().sequence).max().unwrap_or(0);
+        let (mine, others): (Vec<_>, Vec<_>) =
+            whole.into_iter().partition(|kept| kept.state.is_of_stream_of(state));
+        let newest = mine.last().map_or(FIRST, Kept::written);
         if let Some(own) = own.filter(|own| *own < newest.lineage) {
             let (dir, found) = (self.dir.clone(), newest.lineage);
             return Err(CheckpointError::Superseded { dir, found, own });
         }
         let (later, mut earlier): (Vec<_>, Vec<_>) =
-            whole.into_iter().partition(|kept| place(&kept.state) > place(state));
+            mine.into_iter().partition(|kept| place(&kept.state) > place(state));
         let written = Written {
             lineage: newest.lineage.saturating_add(u64::from(!later.is_empty())),
-            sequence: newest.sequence.saturating_add(1),
+            sequence: sequence.saturating_add(1),
         };
         let path = self.dir.join(file_name(step));
-        let same_name = later.iter().find(|kept| kept.path == path);
+        let same_name = later.iter().chain(&others).find(|kept| kept.path == path);
         self.put(&path, &State { written: Some(written), ..state.clone() }, same_name)?;
         *own = Some(written.lineage);
         // Not before: a crash in between would leave nothing of the new lineage to resume.
@@ -148,7 +164,9 @@ impl CheckpointFolder {
         replaced: Option<&Kept>,
     ) -> Result<(), CheckpointError> {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
-        let temporary = self.dir.join(format!(".{name}.tmp"));
+        // Another process may write the same name at the same time, on this host or another.
+        let unique = RandomState::new().hash_one(std::process::id());
+        let temporary = self.dir.join(format!(".{name}.{unique:016x}.tmp"));
         let json = serde_json::to_vec_pretty(state).expect("a state is plain data");
         let written = File::create(&temporary).and_then(|mut file| {
             file.write_all(&json)?;
@@ -167,7 +185,7 @@ impl CheckpointFolder {
         File::open(&self.dir).and_then(|dir| dir.sync_all()).map_err(at("sync", &self.dir))
     }
 
-    /// The newest whole checkpoint: of the latest lineage the one that was written last. Of files of
+    /// The newest whole checkpoint: of the stream that was written last, and its latest lineage, the last one. Of files of
     /// earlier releases, which do not say when they were written, the one furthest in the stream:
     /// trainers may count steps from 0 in each epoch or after a resume. Torn and foreign files are
     /// passed over with a warning that names them. `None` where there are no checkpoints.
@@ -179,7 +197,7 @@ impl CheckpointFolder {
         for error in &broken {
             tracing::warn!(%error, "checkpoint passed over");
         }
-        if let Some(newest) = whole.pop() {
+        if let Some(newest) = take_newest(&mut whole) {
             let mut own = self.lineage.lock().unwrap_or_else(PoisonError::into_inner);
             *own = Some(newest.written().lineage);
             return Ok(Some((newest.path, State { written: None, ..newest.state })));
@@ -195,13 +213,15 @@ impl CheckpointFolder {
         }
     }
 
-    /// Whether a checkpoint lies further in the stream than a state.
+    /// Whether a checkpoint of its stream lies further than a state.
     ///
     /// # Errors
     /// The folder is there and cannot be listed.
     pub fn is_ahead_of(&self, state: &State) -> Result<bool, CheckpointError> {
         let (whole, _) = self.read_all()?;
-        Ok(whole.iter().any(|kept| place(&kept.state) > place(state)))
+        let ahead =
+            |kept: &Kept| kept.state.is_of_stream_of(state) && place(&kept.state) > place(state);
+        Ok(whole.iter().any(ahead))
     }
 
     /// Takes checkpoints that cannot be read out of the way: each keeps its name, with `.broken` after
@@ -312,7 +332,8 @@ impl Kept {
         tracing::warn!(
             path = %self.path.display(),
             aside = %aside.display(),
-            "checkpoint set aside: the run went back to an earlier place in the stream"
+            "checkpoint set aside: the run went back to an earlier place in the stream, or another stream writes this \
+             name; loaders that run beside one another need a receiver.checkpoint_dir each"
         );
     }
 }
@@ -350,6 +371,14 @@ fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.to_owned().into_os_string();
     name.push(suffix);
     name.into()
+}
+
+/// Takes out the file that a run goes on from: the last of the stream of which a file was written last. `whole` is in
+/// the order of [`Written`].
+fn take_newest(whole: &mut Vec<Kept>) -> Option<Kept> {
+    let last = whole.iter().max_by_key(|kept| (kept.written().sequence, place(&kept.state)))?;
+    let newest = whole.iter().rposition(|kept| kept.state.is_of_stream_of(&last.state))?;
+    Some(whole.remove(newest))
 }
 
 /// Where in the stream a state goes on.

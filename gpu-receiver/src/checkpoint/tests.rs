@@ -6,8 +6,13 @@ use headwater_core::{Digest, Manifest, ShardEntry};
 use super::*;
 
 fn state(step: u64) -> State {
+    state_of("d", step)
+}
+
+/// A state of the stream of a dataset.
+fn state_of(dataset: &str, step: u64) -> State {
     let shard = ShardEntry { name: "a.tar".into(), samples: 1000, bytes: 1, digest: Digest(1) };
-    let manifest = Manifest::new("d".into(), vec![], vec![shard]).expect("a manifest");
+    let manifest = Manifest::new(dataset.into(), vec![], vec![shard]).expect("a manifest");
     let config = SamplerConfig::new(1, 1, 0, 10);
     let mut sampler = Sampler::new(config, vec![Arc::new(manifest)]).expect("a sampler");
     sampler.state(0, step).expect("a state")
@@ -184,6 +189,50 @@ fn a_run_that_another_one_has_gone_back_behind_writes_nothing_there() {
     );
     assert!(error.contains("receiver.checkpoint_dir"), "{error}");
     assert_eq!(names(dir.path()), before);
+}
+
+#[test]
+fn streams_that_share_a_folder_leave_each_others_checkpoints_alone() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let [training, validation] = [0, 1].map(|_| CheckpointFolder::new(dir.path(), 2));
+    for step in [10, 20, 30] {
+        training.write(step, &state(step)).expect("written");
+        // Validation begins anew each time.
+        for place in [1, 2] {
+            validation.write(place, &state_of("v", place)).expect("written");
+        }
+    }
+    let both = ["1", "2"].map(|step| format!("dl_state_00000000{step}.json"));
+    let kept = ["20", "30"].map(|step| format!("dl_state_0000000{step}.json"));
+    let live: Vec<_> = names(dir.path()).into_iter().filter(|n| n.ends_with("json")).collect();
+    assert_eq!(live, [both, kept].concat());
+    // The stream that was written last is the one that is resumed.
+    training.write(40, &state(40)).expect("written");
+    let reader = CheckpointFolder::new(dir.path(), 2);
+    assert_eq!(reader.newest().expect("read").expect("there is one").1, state(40));
+    validation.write(3, &state_of("v", 3)).expect("written");
+    assert_eq!(reader.newest().expect("read").expect("there is one").1, state_of("v", 3));
+    // A name that the other stream has: its file is kept under another.
+    validation.write(40, &state_of("v", 4)).expect("written");
+    let aside = names(dir.path()).into_iter().filter(|n| n.contains("40.json.abandoned"));
+    let states = aside.map(|name| read(&dir.path().join(name)).expect("whole").step);
+    assert_eq!(states.collect::<Vec<_>>(), [40]);
+}
+
+#[test]
+fn two_writers_of_one_name_do_not_write_into_one_file() {
+    let dir = tempfile::tempdir().expect("a folder");
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                let folder = CheckpointFolder::new(dir.path(), 1);
+                for _ in 0..50 {
+                    folder.write(1, &state(1)).expect("written");
+                }
+            });
+        }
+    });
+    assert_eq!(names(dir.path()), ["dl_state_000000001.json"]);
 }
 
 #[test]

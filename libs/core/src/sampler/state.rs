@@ -108,6 +108,30 @@ pub struct Origin {
 // === impl State ===
 
 impl State {
+    /// Whether another state is one of the same stream: equal in all that decides which samples come where, whatever
+    /// the place, what was set by then, and how many ranks share the work.
+    #[must_use]
+    pub fn is_of_stream_of(&self, other: &Self) -> bool {
+        self.stream() == other.stream()
+    }
+
+    /// What the states of a stream have in common.
+    fn stream(&self) -> Self {
+        let dataset = |dataset: &DatasetState| DatasetState { cursor: None, ..dataset.clone() };
+        Self {
+            epoch: 0,
+            step: 0,
+            samples: 0,
+            world_size: if self.order == Order::PerRank { self.world_size } else { 0 },
+            datasets: self.datasets.iter().map(dataset).collect(),
+            history: Vec::new(),
+            origin: None,
+            fp8: None,
+            written: None,
+            ..self.clone()
+        }
+    }
+
     /// The cursors, if the state has them.
     pub(super) fn cursors(&self) -> Option<Vec<u64>> {
         self.datasets.iter().map(|dataset| dataset.cursor).collect()
