@@ -15,8 +15,13 @@ ROOT = Path(__file__).resolve().parent.parent
 REFERENCE = ROOT / "docs" / "configuration.md"
 SCHEMA = ROOT / "helm" / "headwater" / "values.schema.json"
 
+# The largest integer up to which Helm keeps all of them apart.
+INTEGER_MAX = 2**53 - 1
+
 # What may also be something else than its default's kind.
 OTHER_KINDS = {
+    # Helm rounds numbers above 2^53, so a larger seed is a string of digits.
+    ("receiver", "seed"): {"type": ["integer", "string"], "maximum": INTEGER_MAX, "pattern": "^[0-9]+$"},
     ("receiver", "epoch_end"): {"type": ["string", "object"]},
     ("receiver", "resume"): {"type": ["boolean", "string"]},
 }
@@ -34,7 +39,7 @@ def kind(default: "str | None") -> dict:
     if value.startswith("["):
         return {"type": "array"}
     if re.fullmatch(r"-?\d+", value):
-        return {"type": "integer"}
+        return {"type": "integer", "maximum": INTEGER_MAX}
     if re.fullmatch(r"-?\d*\.\d+", value):
         return {"type": "number"}
     return {}  # not set: the program says what it may be

@@ -222,6 +222,37 @@ fn whatever_a_trial_no_longer_wants_is_released_once() {
     assert!(trial.stats().host_batches >= before + STEPS as u64 - 3);
 }
 
+/// A trial whose batches are its own for an epoch was once given others here.
+#[test]
+fn nobody_waits_for_a_trial_that_goes_back_to_where_it_is_alone() {
+    let mut fleet = Fleet::start(support::data("photos/photos-*.tar"), 1);
+    let config = ReceiverConfig {
+        batch_samples: BATCH,
+        epochs: 0,
+        host_batches: 4,
+        max_lead: 4,
+        ..fleet.config()
+    };
+    let service = open(config);
+    let one = service.trial();
+    (0..STEPS / 2).for_each(|_| drop(next(&one)));
+    let other = service.trial();
+    drop(next(&other));
+    assert_eq!(other.stats().host_batches, 0, "it came too late for this epoch");
+    (STEPS / 2..STEPS + 2).for_each(|_| drop(next(&one)));
+    other.set_epoch(1).expect("a place");
+    drop(next(&other));
+    assert!(other.stats().host_batches > 0, "it is given what the first one has had");
+    other.set_epoch(0).expect("a place");
+    drop(next(&other));
+    let before = one.stats().host_batches;
+    let began = Instant::now();
+    while one.stats().host_batches < before + 2 * STEPS as u64 {
+        assert!(began.elapsed() < LIMIT, "it waits for one that asks for nothing");
+        let _ = one.next_within(Duration::from_secs(1)).expect("the stream goes on");
+    }
+}
+
 /// 64 samples are 7 batches of three ranks with three each, and one sample that is too few for them.
 #[test]
 fn every_epoch_is_shared_where_a_short_batch_is_left_out() {

@@ -9,7 +9,7 @@ import tomllib
 import pytest
 import yaml
 
-from conftest import CASES, CHART, ROOT, of_kind, render
+from conftest import CASES, CHART, ROOT, of_kind, refusal, render
 
 TIERS = ["storage", "augment", "receiver"]
 
@@ -54,6 +54,17 @@ def test_every_value_reaches_the_program(case, program, tmp_path):
                 got = effective[key]
                 # Tables are printed with their defaults.
                 assert wanted.items() <= got.items() if isinstance(wanted, dict) else wanted == got
+
+
+def test_a_seed_of_64_bits_reaches_the_program(program, tmp_path):
+    for seed in [2**53 + 1, 2**64 - 1]:
+        text = files("defaults", "--set-string", f"config.receiver.seed={seed}")["receiver"]
+        done = run(program, tmp_path, text, "config")
+        assert done.returncode == 0, done.stderr
+        assert tomllib.loads(done.stdout)["receiver"]["seed"] == seed
+        # As a number Helm would have rounded it without a word.
+        said = refusal("--set-json", f"config.receiver.seed={seed}")
+        assert "config.receiver.seed: Must be less than or equal to 9.007199254740991e+15" in said, said
 
 
 def test_awkward_values_come_out_as_they_went_in():

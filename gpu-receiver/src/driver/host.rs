@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use super::Driver;
 use crate::batch::{Batch, BatchSpans, Hold, Home};
 use crate::error::ReceiverError;
-use crate::host::{HostAsk, HostBatch, HostEvent};
+use crate::host::{HostAsk, HostBatch, HostEvent, HostWord};
 use crate::ledger::{BatchOrder, FinishedBatch, Serial};
 use crate::position::Position;
 use crate::sample_order::Plan;
@@ -25,7 +25,7 @@ pub(crate) const ASKS_AHEAD: usize = 2;
 /// The way to the service of this host.
 pub(crate) struct HostLink {
     /// As many as are open at most.
-    pub(crate) asks: mpsc::Sender<HostAsk>,
+    pub(crate) words: mpsc::Sender<HostWord>,
     /// Makes slots for batches of one's own, once.
     pub(crate) make_room: MakeRoom,
 }
@@ -35,11 +35,13 @@ type MakeRoom = Box<dyn FnOnce(&mut SlotPool) -> Result<(), ReceiverError> + Sen
 
 /// The service, as the driver sees it.
 pub(super) struct Host {
-    asks: mpsc::Sender<HostAsk>,
+    words: mpsc::Sender<HostWord>,
     scope: PartScope,
     /// Not answered yet, in order.
     open: VecDeque<Asked>,
     next_ask: u64,
+    /// Whether anything was asked for since the service was told last that nothing is.
+    asks_since: bool,
     course: u64,
     /// The last epoch that is made by oneself.
     alone_to: Option<u32>,
@@ -64,10 +66,11 @@ struct Asked {
 
 impl Host {
     pub(super) fn new(link: HostLink, scope: PartScope) -> Self {
-        let HostLink { asks, make_room } = link;
+        let HostLink { words, make_room } = link;
         Self {
-            asks,
+            words,
             scope,
+            asks_since: false,
             open: VecDeque::new(),
             next_ask: 0,
             course: 0,
@@ -103,11 +106,13 @@ impl Driver {
         let bucket = self.recipe.bucket_of(plan.group);
         let key = host.scope.key(at.epoch, bucket, &plan.samples, &fp8_scales);
         // Where the service is gone, that is on its way here.
-        let asked = host.asks.try_send(HostAsk { ask, course: host.course, at, key });
+        let word = HostWord::Ask(HostAsk { ask, course: host.course, at, key });
+        let asked = host.words.try_send(word);
         if let Err(TrySendError::Full(_)) = asked {
             return Some(plan);
         }
         host.next_ask += 1;
+        host.asks_since = true;
         host.heard = Instant::now();
         let mut span = Span::on_lane(Tier::Receiver, "batch of host service", "batch");
         span.arg("epoch", at.epoch);
@@ -237,8 +242,14 @@ impl Driver {
         }
     }
 
-    /// A service that does not answer for as long as one waits for a worker is left alone.
+    /// A service that does not answer for as long as one waits for a worker is left alone, and one that is asked for
+    /// nothing hears it: it holds others back for those who follow.
     pub(super) fn look_for_host(&mut self) {
+        let away = !self.host_has(self.state.fill);
+        if let Some(host) = self.host.as_mut().filter(|host| away && host.asks_since) {
+            // Where it says much else, later.
+            host.asks_since = host.words.try_send(HostWord::Leave).is_err();
+        }
         let Some(host) = self.host.as_ref().filter(|host| !host.open.is_empty()) else { return };
         let waited = host.heard.elapsed();
         if waited > self.worker_wait {

@@ -17,6 +17,14 @@ use super::words::{Answer, Ask};
 use crate::events::Event;
 use crate::position::Position;
 
+/// What a trial says.
+#[derive(Debug)]
+pub(crate) enum HostWord {
+    Ask(HostAsk),
+    /// It makes its batches by itself until it asks again.
+    Leave,
+}
+
 /// A batch that is asked for.
 #[derive(Debug)]
 pub(crate) struct HostAsk {
@@ -106,11 +114,11 @@ impl Drop for Delivery {
 pub(crate) async fn follow(
     connection: OwnedFd,
     tie: Arc<Tie>,
-    asks: mpsc::Receiver<HostAsk>,
+    words: mpsc::Receiver<HostWord>,
     events: mpsc::Sender<Event>,
 ) {
     let followed = match PacketSocket::from_fd(connection) {
-        Ok(socket) => Talk::new(tie).talk(&socket, asks, &events).await,
+        Ok(socket) => Talk::new(tie).talk(&socket, words, &events).await,
         Err(error) => Err(error),
     };
     let reason = match followed {
@@ -140,15 +148,20 @@ impl Talk {
     async fn talk(
         mut self,
         socket: &PacketSocket,
-        mut asks: mpsc::Receiver<HostAsk>,
+        mut words: mpsc::Receiver<HostWord>,
         events: &mpsc::Sender<Event>,
     ) -> io::Result<()> {
         let mut inbox = Inbox::default();
         loop {
             tokio::select! {
-                Some(HostAsk { ask, course, at, key }) = asks.recv() => {
-                    let want = Ask::Want { ask, course, epoch: at.epoch, step: at.step, key };
-                    frames::send(socket, &want, None).await?;
+                Some(word) = words.recv() => {
+                    let said = match word {
+                        HostWord::Ask(HostAsk { ask, course, at, key }) => {
+                            Ask::Want { ask, course, epoch: at.epoch, step: at.step, key }
+                        }
+                        HostWord::Leave => Ask::Leave,
+                    };
+                    frames::send(socket, &said, None).await?;
                 }
                 Some(ask) = self.released.recv() => {
                     frames::send(socket, &Ask::Release { ask }, None).await?;

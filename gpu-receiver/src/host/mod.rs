@@ -18,5 +18,5 @@ mod stock;
 mod tests;
 mod words;
 
-pub(crate) use client::{Delivery, HostAsk, HostBatch, HostEvent, Tie, follow};
+pub(crate) use client::{Delivery, HostAsk, HostBatch, HostEvent, HostWord, Tie, follow};
 pub use service::HostService;

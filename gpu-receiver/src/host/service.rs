@@ -295,6 +295,10 @@ impl Client<'_> {
                 self.shared.wanted.notify_all();
             }
             Ask::Release { ask } => self.held.release(ask)?,
+            Ask::Leave => {
+                self.shared.stock().send_away(self.id);
+                self.shared.wanted.notify_all();
+            }
         }
         Ok(())
     }

@@ -22,6 +22,8 @@ pub(super) enum Ask {
     /// The trial is through with the batch that this question was answered with. A slot may hold the answer to
     /// several of them: it is free when the last one is released.
     Release { ask: u64 },
+    /// The trial makes its batches by itself until it asks again: nobody waits for it. It keeps what it holds.
+    Leave,
 }
 
 /// The service's words.

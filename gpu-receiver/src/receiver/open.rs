@@ -171,15 +171,15 @@ impl Receiver {
     fn join_host(&self, connection: OwnedFd) -> Result<HostLink, ReceiverError> {
         let failed = |error: std::io::Error| ReceiverError::Closed { reason: error.to_string() };
         let tie = Tie::new(&connection).map_err(failed)?;
-        let (asks, asked) = mpsc::channel(ASKS_AHEAD);
+        let (words, said) = mpsc::channel(ASKS_AHEAD);
         let events = self.driver.events.clone();
-        tokio::spawn(follow_host(connection, tie, asked, events));
+        tokio::spawn(follow_host(connection, tie, said, events));
         let (config, recipe) = (self.config.clone(), self.recipe.clone());
         let make_room = move |slots: &mut SlotPool| {
             check_room(&Machine::this(), &config, &recipe)?;
             slots.reserve(config.window_batches as usize + 1)
         };
-        Ok(HostLink { asks, make_room: Box::new(make_room) })
+        Ok(HostLink { words, make_room: Box::new(make_room) })
     }
 
     /// Slots for batches of this layout or a smaller one; none is made yet.

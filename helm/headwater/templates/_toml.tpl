@@ -17,7 +17,9 @@
 {{- define "headwater.toml.keys" -}}
 {{- range $key, $value := . }}
 {{- if not (kindIs "invalid" $value) }}
-{{ $key }} = {{ include "headwater.toml.value" $value }}
+{{- /* A seed too large for Helm's numbers is a string of digits. */}}
+{{- $digits := and (eq $key "seed") (kindIs "string" $value) }}
+{{ $key }} = {{ if $digits }}{{ $value }}{{ else }}{{ include "headwater.toml.value" $value }}{{ end }}
 {{- end }}
 {{- end }}
 {{ end -}}
