@@ -1,8 +1,8 @@
 //! Plain data between Python and serde, through Python's own `json`.
 
-use pyo3::exceptions::PyTypeError;
+use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyString};
+use pyo3::types::{PyDict, PyFloat, PyList, PyString, PyTuple};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -16,15 +16,44 @@ const TORCH_DTYPES: [(&str, &str); 5] = [
 ];
 
 /// Dictionaries, lists, strings and numbers; also paths, PyTorch's dtypes, and whatever has `__index__` or
-/// `__float__`, such as NumPy's numbers.
+/// `__float__`, such as NumPy's numbers. Numbers that JSON does not have become their names: `"nan"`, `"inf"`, `"-inf"`.
 pub(crate) fn from_python(data: &Bound<'_, PyAny>) -> PyResult<Value> {
     let py = data.py();
     let arguments = PyDict::new(py);
     arguments.set_item("default", wrap_pyfunction!(plain, py)?)?;
-    arguments.set_item("allow_nan", true)?;
+    arguments.set_item("allow_nan", false)?;
     let dumps = py.import("json")?.getattr("dumps")?;
-    let text: String = dumps.call((data,), Some(&arguments))?.extract()?;
+    let text = match dumps.call((data,), Some(&arguments)) {
+        // Another one says that the data contain themselves.
+        Err(error)
+            if error.is_instance_of::<PyValueError>(py) && error.to_string().contains("float") =>
+        {
+            dumps.call((named(data)?,), Some(&arguments))
+        }
+        text => text,
+    };
+    let text: String = text?.extract()?;
     serde_json::from_str(&text).map_err(|error| PyTypeError::new_err(error.to_string()))
+}
+
+/// The same data, with names in place of numbers that JSON does not have.
+fn named<'py>(data: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+    let py = data.py();
+    if let Ok(dict) = data.cast::<PyDict>() {
+        let copy = PyDict::new(py);
+        dict.iter().try_for_each(|(key, value)| copy.set_item(key, named(&value)?))?;
+        return Ok(copy.into_any());
+    }
+    if data.is_instance_of::<PyList>() || data.is_instance_of::<PyTuple>() {
+        let copy = data.try_iter()?.map(|entry| named(&entry?)).collect::<PyResult<Vec<_>>>()?;
+        return Ok(PyList::new(py, copy)?.into_any());
+    }
+    match data.cast::<PyFloat>() {
+        Ok(number) if !number.value().is_finite() => {
+            Ok(PyString::new(py, &number.value().to_string().to_lowercase()).into_any())
+        }
+        _ => Ok(data.clone()),
+    }
 }
 
 /// The data as dictionaries, lists, strings and numbers.

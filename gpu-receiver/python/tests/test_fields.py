@@ -161,6 +161,20 @@ def test_digests_hold_fields_and_do_not_depend_on_who_made_them(make):
     assert other != digests
 
 
+def test_a_default_may_be_a_number_that_json_lacks(make):
+    def digests(default):
+        fields = [{"name": "score", "kind": "float", "default": default}]
+        return [batch.digest for batch in make({**RECIPE, "fields": fields})]
+
+    numbers = (float("nan"), numpy.float64("inf"), -numpy.inf)
+    found = [digests(default) for default in numbers]
+    assert found == [digests(name) for name in ("nan", "inf", "-inf")]
+    ring = {}
+    ring["itself"] = ring
+    with pytest.raises(ValueError, match="Circular"):
+        make(ring)
+
+
 def test_what_is_wrong_is_said_before_anything_is_read(make):
     with pytest.raises(headwater.ConfigError, match=r"(?s)fields.*`caption`.*unknown field `byte_max`"):
         make({**RECIPE, "fields": [{"name": "caption", "kind": "text", "byte_max": 3}]})
