@@ -24,6 +24,9 @@ fi
 install -r scripts/requirements.txt
 # Without what they name as their needs, a CUDA build of torch among it: what is used of that is in these files.
 install --no-deps -r scripts/requirements-frameworks.txt -r scripts/requirements-formats.txt
+# Once, side by side. Where PYTHONDONTWRITEBYTECODE is set, as in many images, each of a hundred processes would compile
+# PyTorch anew: 6 seconds in place of 2, and 17 in place of 4 with Lightning. Some packages have templates that are no Python.
+"$dir/bin/python" -m compileall -q -j 0 "$dir"/lib/python3*/site-packages >/dev/null 2>&1 || true
 # Beside torch's own libraries, where only they look.
 libraries=$(echo "$dir"/lib/python3*/site-packages/torch/lib)
 "$dir/bin/python" scripts/torch_stub.py "$libraries" "$libraries"

@@ -12,6 +12,7 @@ use headwater_dylib::{CUDA_DRIVER, Dylib, IBVERBS, NVJPEG, NVML, NVRTC, UCX};
 use headwater_receiver::{DatasetUse, Receiver, ReceiverConfig};
 
 use crate::emulation;
+use crate::gpu_run::photo;
 use crate::support;
 use crate::support::fleet::Fleet;
 
@@ -140,7 +141,7 @@ fn every_function_of_the_driver_that_is_called_is_looked_for_at_the_start() {
     let output = Command::new(env!("CARGO_BIN_EXE_headwater"))
         .args(["bench", "gpu", "--only", "receiver,back-end", "--images", "1", "--rounds", "1"])
         .args(["--seconds", "1", "--photos"])
-        .arg(support::data("photos"))
+        .arg(photo().path())
         .env("LD_LIBRARY_PATH", emulation::cuda())
         .env("HEADWATER_AUGMENT__CUDA_MEMORY_BYTES", "67108864")
         .env("HEADWATER_AUGMENT__THREADS", "1")

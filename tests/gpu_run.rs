@@ -13,7 +13,7 @@ const MANAGEMENT: &str =
     "#!/bin/sh\ncase $* in *memory.used*) echo 100 ;; *) echo Emulated GPU ;; esac\n";
 
 /// A folder with a shard of one small photograph: an emulated GPU takes its time.
-fn photo() -> tempfile::TempDir {
+pub(crate) fn photo() -> tempfile::TempDir {
     let folder = tempfile::tempdir().expect("a folder");
     let shard = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/photos/photos-000000.tar");
     let mut shard = tar::Archive::new(File::open(shard).expect("a shard"));

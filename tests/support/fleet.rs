@@ -7,6 +7,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
+use super::trainer::RECIPE;
 use headwater_core::{Dtype, Recipe};
 use headwater_receiver::{DatasetUse, Receiver, ReceiverConfig, ReceiverError};
 
@@ -356,7 +357,7 @@ impl Fleet {
     }
 
     pub fn try_open(config: ReceiverConfig) -> Result<Receiver, ReceiverError> {
-        let recipe = Recipe::preset("dinov2", Dtype::Bf16).expect("a preset");
+        let recipe = Recipe::preset(RECIPE, Dtype::Bf16).expect("a preset");
         let dataset = DatasetUse { name: "photos".into(), weight: None };
         Receiver::open(config, recipe, &[dataset])
     }
