@@ -19,9 +19,9 @@ LIMIT_S = 300
 
 
 @pytest.fixture(scope="session")
-def driver(tmp_path_factory):
-    """Folder of the emulated driver's libraries."""
-    folder = tmp_path_factory.mktemp("driver")
+def driver():
+    """Folder of the emulated driver's libraries: the one that the Rust tests use."""
+    folder = Path(os.environ.get("CARGO_TARGET_DIR", PROJECT / "target")) / "tmp"
     script = PROJECT / "tests" / "emulated_cuda" / "build.sh"
     built = subprocess.run([script, folder], check=True, capture_output=True, text=True)
     return built.stdout.strip()
