@@ -222,34 +222,27 @@ fn whatever_a_trial_no_longer_wants_is_released_once() {
     assert!(trial.stats().host_batches >= before + STEPS as u64 - 3);
 }
 
-/// A trial whose batches are its own for an epoch was once given others here.
+/// One that says so, and one whose connection is broken. Neither has closed it.
 #[test]
-fn nobody_waits_for_a_trial_that_goes_back_to_where_it_is_alone() {
-    let mut fleet = Fleet::start(support::data("photos/photos-*.tar"), 1);
-    let config = ReceiverConfig {
-        batch_samples: BATCH,
-        epochs: 0,
-        host_batches: 4,
-        max_lead: 4,
-        ..fleet.config()
-    };
-    let service = open(config);
-    let one = service.trial();
-    (0..STEPS / 2).for_each(|_| drop(next(&one)));
-    let other = service.trial();
-    drop(next(&other));
-    assert_eq!(other.stats().host_batches, 0, "it came too late for this epoch");
-    (STEPS / 2..STEPS + 2).for_each(|_| drop(next(&one)));
-    other.set_epoch(1).expect("a place");
-    drop(next(&other));
-    assert!(other.stats().host_batches > 0, "it is given what the first one has had");
-    other.set_epoch(0).expect("a place");
-    drop(next(&other));
-    let before = one.stats().host_batches;
-    let began = Instant::now();
-    while one.stats().host_batches < before + 2 * STEPS as u64 {
-        assert!(began.elapsed() < LIMIT, "it waits for one that asks for nothing");
-        let _ = one.next_within(Duration::from_secs(1)).expect("the stream goes on");
+fn nobody_waits_for_a_trial_that_goes_on_alone() {
+    for word in [&b"\0\"leave\""[..], b"no word"] {
+        let mut fleet = Fleet::start(support::data("photos/photos-*.tar"), 1);
+        let config =
+            ReceiverConfig { batch_samples: BATCH, epochs: 0, max_lead: 4, ..fleet.config() };
+        let service = open(config);
+        let ((other, line), one) = (service.trial_and_line(), service.trial());
+        drop(next(&other));
+        until("it asks for no more", || other.stats().host_batches == 3);
+        rustix::net::send(&line, word, SendFlags::empty()).expect("sent");
+        let began = Instant::now();
+        while one.stats().host_batches < 2 * STEPS as u64 {
+            assert!(began.elapsed() < LIMIT, "it waits for a trial that asks for nothing");
+            let _ = one.next_within(Duration::from_millis(100)).expect("the stream goes on");
+            // By itself it is as far as the other.
+            if word == b"no word" {
+                let _ = other.next_within(Duration::from_millis(100)).expect("the stream goes on");
+            }
+        }
     }
 }
 

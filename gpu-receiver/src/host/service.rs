@@ -144,6 +144,7 @@ impl HostService {
         };
         if ended.is_err() {
             // The trial goes on alone, and reads what it was given until it closes its end.
+            client.send_away();
             tokio::select! {
                 () = closed(&socket) => {}
                 () = gone => {}
@@ -295,12 +296,15 @@ impl Client<'_> {
                 self.shared.wanted.notify_all();
             }
             Ask::Release { ask } => self.held.release(ask)?,
-            Ask::Leave => {
-                self.shared.stock().send_away(self.id);
-                self.shared.wanted.notify_all();
-            }
+            Ask::Leave => self.send_away(),
         }
         Ok(())
+    }
+
+    /// It makes its batches by itself: nobody waits for it.
+    fn send_away(&self) {
+        self.shared.stock().send_away(self.id);
+        self.shared.wanted.notify_all();
     }
 
     async fn say(&mut self, socket: &PacketSocket, reply: Reply<Batch>) -> io::Result<()> {
