@@ -319,8 +319,8 @@ impl<R: RowBytes> ViewSink for RowSink<'_, R> {
 
     fn fp8_amax(&mut self, tensor: usize, amax: f32) {
         match self.amaxes.iter_mut().find(|(known, _)| *known == tensor) {
-            Some((_, largest)) => *largest = largest.max(amax.abs()),
-            None => self.amaxes.push((tensor, amax.abs())),
+            Some((_, largest)) => *largest = largest.max(amax),
+            None => self.amaxes.push((tensor, amax)),
         }
     }
 }

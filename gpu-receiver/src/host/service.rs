@@ -188,6 +188,12 @@ impl Shared {
         self.stock.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// A trial is not waited for any more: another one may be alone now, and go where it wants.
+    fn ring(&self) {
+        self.changed.notify_waiters();
+        self.wanted.notify_all();
+    }
+
     /// Makes what is wanted, until the service ends.
     fn make(&self) {
         while let Some(demand) = self.demand() {
@@ -304,7 +310,7 @@ impl Client<'_> {
     /// It makes its batches by itself: nobody waits for it.
     fn send_away(&self) {
         self.shared.stock().send_away(self.id);
-        self.shared.wanted.notify_all();
+        self.shared.ring();
     }
 
     async fn say(&mut self, socket: &PacketSocket, reply: Reply<Batch>) -> io::Result<()> {
@@ -314,7 +320,7 @@ impl Client<'_> {
             }
             Reply::Batch { ask, .. } if self.held.is_full() => {
                 let reason = format!("it holds {HELD_MAX} batches: release some");
-                self.shared.stock().send_away(self.id);
+                self.send_away();
                 return frames::send(socket, &Answer::Gone { ask, reason }, None).await;
             }
             Reply::Batch { ask, batch } => (ask, batch),
@@ -339,8 +345,6 @@ impl Client<'_> {
 impl Drop for Client<'_> {
     fn drop(&mut self) {
         self.shared.stock().leave(self.id);
-        // Another one may be alone now, and go where it wants.
-        self.shared.changed.notify_waiters();
-        self.shared.wanted.notify_all();
+        self.shared.ring();
     }
 }
