@@ -38,7 +38,8 @@ const PREFETCH_WINDOW_DEFAULT: usize = 8;
 const PREFETCH_WINDOW_MAX: usize = 256;
 const PREFETCH_BYTES_DEFAULT: u64 = 16 << 30;
 const DRAIN_TIMEOUT_MS_DEFAULT: u64 = 20_000;
-const CACHE_TIMEOUT_MS_DEFAULT: u64 = 300_000;
+/// Below the time that a worker waits for an answer.
+const CACHE_TIMEOUT_MS_DEFAULT: u64 = 20_000;
 const SOURCE_TIMEOUT_MS_DEFAULT: u64 = 30_000;
 const SOURCE_RETRY_MS_DEFAULT: u64 = 60_000;
 const SOURCE_REQUESTS_DEFAULT: usize = 64;

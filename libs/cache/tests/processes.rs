@@ -4,11 +4,12 @@
 
 mod support;
 
+use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::Mutex;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use headwater_cache::{Cache, CacheConfig, CacheLevel};
 use support::*;
@@ -219,6 +220,32 @@ fn one_who_waits_too_long_is_told_for_what() {
     assert!(had_to_fill(&cache, 1, BYTES), "another entry is nobody's");
     stuck.finish();
     // Its filler failed, and gave its room back.
+    assert!(had_to_fill(&cache, 0, BYTES));
+    assert_eq!(tally(dir.path()), taken(dir.path()));
+}
+
+/// A suspended process holds its locks for as long as one that is busy for ever.
+#[test]
+fn who_was_waited_for_in_vain_is_not_waited_for_again() {
+    const TIMEOUT: Duration = Duration::from_millis(500);
+    let dir = tempfile::tempdir().unwrap();
+    let mut stuck = Process::start("stuck", &[(dir.path(), 8 * MIB)]);
+    stuck.hear("in the middle");
+    let config = CacheConfig { timeout: TIMEOUT, ..config(&[(dir.path(), 8 * MIB)]) };
+    let cache = Cache::open(&config).unwrap();
+    let refused = |number| {
+        let begun = Instant::now();
+        ask(&cache, number, BYTES).unwrap_err();
+        begun.elapsed()
+    };
+    assert!(refused(0) >= TIMEOUT && refused(0) < TIMEOUT / 2, "the entry");
+    let tally_file = File::open(user_folder(dir.path()).join("tally")).unwrap();
+    tally_file.lock().unwrap();
+    assert!(refused(1) >= TIMEOUT && refused(2) < TIMEOUT / 2, "the tally");
+    tally_file.unlock().unwrap();
+    // Without a wait, each lock is tried.
+    assert!(had_to_fill(&cache, 2, BYTES));
+    stuck.finish();
     assert!(had_to_fill(&cache, 0, BYTES));
     assert_eq!(tally(dir.path()), taken(dir.path()));
 }
