@@ -12,6 +12,7 @@ use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use headwater_cache::{Cache, CacheConfig, CacheLevel};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use support::*;
 
 const ROLE: &str = "HEADWATER_TEST_CACHE_ROLE";
@@ -103,6 +104,7 @@ fn child() {
         }
         "churn" => churn(&cache),
         "rounds" => rounds(&cache),
+        "short" => short(&cache),
         other => panic!("no role {other}"),
     }
 }
@@ -158,6 +160,26 @@ fn rounds(cache: &Cache) {
         had_to_fill(cache, (number * 11) % 40, BYTES);
     }
     println!("done");
+}
+
+/// Has two files left to open, which are those of an entry that is being filled: folders cannot be listed.
+fn short(cache: &Cache) {
+    let open = std::fs::read_dir("/proc/self/fd").unwrap().count() as u64 - 1;
+    let limit = Rlimit { current: Some(open + 2), ..getrlimit(Resource::Nofile) };
+    setrlimit(Resource::Nofile, limit).unwrap();
+    println!("refused {}", ask(cache, 100, BYTES).unwrap_err());
+}
+
+#[test]
+fn folders_that_cannot_be_listed_are_not_taken_for_empty() {
+    let dir = tempfile::tempdir().unwrap();
+    let levels = [(dir.path(), 2 * MIB)];
+    let cache = open(&levels);
+    assert!((0..6).all(|number| had_to_fill(&cache, number, BYTES)));
+    let before = tally(dir.path());
+    let refused = Process::start("short", &levels).hear("refused ");
+    assert!(refused.contains("no room"), "{refused}");
+    assert_eq!((tally(dir.path()), taken(dir.path())), (before, before));
 }
 
 #[test]
