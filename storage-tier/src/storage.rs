@@ -25,6 +25,7 @@ use crate::look_ahead::{Fetch, LookAhead, Outcome};
 use crate::read_queue::{ReadPermit, ReadQueue};
 use crate::source::{Sources, Sums};
 use crate::through_cache::{self, Known};
+use crate::unpacked::closing_idle;
 use crate::{StorageConfig, StorageError, metrics};
 
 /// A storage node whose datasets are indexed. Cheap to clone.
@@ -307,7 +308,7 @@ impl Storage {
 
     async fn open_shard(&self, dataset: usize, shard: u32) -> Result<IndexedShard, StorageError> {
         let storage = self.clone();
-        let open = move || {
+        let open_one = move || {
             let Dataset { manifest, shards } = &storage.inner.datasets[dataset];
             let entry = &manifest.shards()[shard as usize];
             let served = &shards[shard as usize];
@@ -327,6 +328,8 @@ impl Storage {
             let opened = Some(opened).filter(|_| unchanged).ok_or_else(changed)?;
             Ok(storage.with_entries((dataset, shard), opened))
         };
+        let storage = self.clone();
+        let open = move || closing_idle(&storage.inner.open, open_one);
         let key = (dataset, shard);
         let opened = self.inner.open.get_or_open(key, self.on_reader(open)).await;
         metrics::open_shards(self.inner.open.len());
@@ -357,7 +360,11 @@ fn usual_cache() -> Option<Cache> {
         .and_then(|()| Cache::open(&config).map_err(|error| StorageError::from(error).sentence()));
     let CacheLevel { dir, bytes } = &config.levels[0];
     match &opened {
-        Ok(_) => tracing::info!(?dir, bytes, "shards are unpacked into the usual cache"),
+        Ok(_) => tracing::info!(
+            ?dir,
+            bytes,
+            "shards are unpacked into a folder of the home folder: `storage.cache` names another, with its limit"
+        ),
         Err(error) => tracing::warn!(
             error,
             "shards are unpacked each time that they are opened: set `storage.cache` to a folder"
