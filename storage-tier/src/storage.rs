@@ -182,7 +182,10 @@ impl Storage {
         query: &ReadQuery,
     ) -> Result<(IndexedShard, Vec<BlockRange>), StorageError> {
         let at = self.checked(&query.dataset, query.manifest, query.shard)?;
-        let shard = self.open_shard(at, query.shard).await?;
+        let shard = match query.again {
+            true => self.open_anew(at, query.shard).await?,
+            false => self.open_shard(at, query.shard).await?,
+        };
         let blocks = divide(&shard, query, self.inner.config.block_bytes as u64)?;
         Ok((shard, blocks))
     }
@@ -306,6 +309,29 @@ impl Storage {
         Ok(at)
     }
 
+    /// The shard as its distant source has it now, over other connections: no copy of it, and nothing that was
+    /// read ahead. Any other shard is opened as always.
+    async fn open_anew(&self, dataset: usize, shard: u32) -> Result<IndexedShard, StorageError> {
+        let storage = self.clone();
+        let open = move || {
+            let Dataset { manifest, shards } = &storage.inner.datasets[dataset];
+            let (entry, served) = (&manifest.shards()[shard as usize], &shards[shard as usize]);
+            if !served.is_distant() {
+                return Ok(None);
+            }
+            served.place().source.forget_connections();
+            let Opened::InPlace(opened) = served.open()? else { return Ok(None) };
+            match opened.index().digest() == entry.digest {
+                true => Ok(Some(opened)),
+                false => Err(StorageError::ShardChanged { name: served.name() }),
+            }
+        };
+        match self.on_reader(open).await? {
+            Some(opened) => Ok(opened),
+            None => self.open_shard(dataset, shard).await,
+        }
+    }
+
     async fn open_shard(&self, dataset: usize, shard: u32) -> Result<IndexedShard, StorageError> {
         let storage = self.clone();
         let open_one = move || {
@@ -419,6 +445,7 @@ mod tests {
                 shard: 0,
                 indices: indices.to_vec(),
                 fields: FieldSelection::parse(fields).unwrap(),
+                again: false,
             };
             divide(&shard, &query, 1000).map_err(|error| error.to_string())
         };
