@@ -136,7 +136,7 @@ impl Folders {
     /// Whether there are folders of former starts. The sum in the tally may then be older than they are:
     /// nobody syncs it. So there may be where they cannot be listed.
     pub(crate) fn has_former(&self) -> bool {
-        subfolders(&self.entries).any(|start| start.map_or(true, |start| start != self.current))
+        subfolders(&self.entries).any(|start| !start.is_ok_and(|start| start == self.current))
     }
 
     /// Removes the folders of former starts that hold nothing.
