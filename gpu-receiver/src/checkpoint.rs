@@ -2,11 +2,13 @@
 
 use std::fs::{self, File};
 use std::hash::{BuildHasher, RandomState};
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use headwater_core::sampler::{SamplerError, State, Written};
+use rustix::fs::OFlags;
 
 const PREFIX: &str = "dl_state_";
 const SUFFIX: &str = ".json";
@@ -354,11 +356,19 @@ impl CheckpointError {
 /// The file cannot be read, or is not a state that this release reads.
 pub fn read(path: &Path) -> Result<State, CheckpointError> {
     let foreign = |reason: String| CheckpointError::Foreign { path: path.to_owned(), reason };
-    let size = fs::metadata(path).map_err(at("read", path))?.len();
-    if size > FILE_MAX_BYTES {
-        return Err(foreign(format!("it has {size} bytes")));
+    // A pipe of that name would have whoever opens it wait for a writer.
+    let flags = OFlags::NONBLOCK.bits() as i32;
+    let opened = File::options().read(true).custom_flags(flags).open(path);
+    let file = opened.map_err(at("read", path))?;
+    let found = file.metadata().map_err(at("read", path))?;
+    if !found.is_file() {
+        return Err(foreign("it is not a file".to_owned()));
     }
-    let bytes = fs::read(path).map_err(at("read", path))?;
+    if found.len() > FILE_MAX_BYTES {
+        return Err(foreign(format!("it has {} bytes", found.len())));
+    }
+    let mut bytes = Vec::new();
+    file.take(FILE_MAX_BYTES).read_to_end(&mut bytes).map_err(at("read", path))?;
     serde_json::from_slice(&bytes).map_err(|error| foreign(error.to_string()))
 }
 

@@ -38,7 +38,8 @@ const PREFETCH_WINDOW_DEFAULT: usize = 8;
 const PREFETCH_WINDOW_MAX: usize = 256;
 const PREFETCH_BYTES_DEFAULT: u64 = 16 << 30;
 const DRAIN_TIMEOUT_MS_DEFAULT: u64 = 20_000;
-const CACHE_TIMEOUT_MS_DEFAULT: u64 = 300_000;
+/// Below the time that a worker waits for an answer.
+const CACHE_TIMEOUT_MS_DEFAULT: u64 = 20_000;
 const SOURCE_TIMEOUT_MS_DEFAULT: u64 = 30_000;
 const SOURCE_RETRY_MS_DEFAULT: u64 = 60_000;
 const SOURCE_REQUESTS_DEFAULT: usize = 64;
@@ -116,7 +117,8 @@ pub struct StorageConfig {
     pub drain_timeout_ms: u64,
     /// Folders that keep fetched or unpacked data, for all processes of this user on the host:
     /// `dir`, a folder of a local file system, and `bytes`, its limit. One folder, or two: entries
-    /// evicted from the first, in memory, go to the second, on a drive. Empty: nothing is kept.
+    /// evicted from the first, in memory, go to the second, on a drive. Empty: fetched data is not
+    /// kept, and data that must be unpacked goes to `~/.cache/headwater/shards`, 32 GiB at most.
     pub cache: Vec<CacheLevel>,
     /// How long to wait for a cache entry that another process fetches, in ms; then the read
     /// bypasses the cache.

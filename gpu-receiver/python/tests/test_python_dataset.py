@@ -52,6 +52,11 @@ class Tiles:
 
 class Empty(list):
     pass
+
+
+class Endless:
+    def __len__(self):
+        return 1 << 40
 """
 
 
@@ -135,6 +140,7 @@ def test_a_sample_that_raises_is_a_bad_one():
         ("Photos", {"path": "x"}, "unexpected keyword argument"),
         ("Photos", {"shard": "/nowhere.tar"}, "nowhere"),
         ("Empty", {}, "no samples"),
+        ("Endless", {}, "1099511627776 samples are too many for one place"),
     ],
 )
 def test_what_cannot_be_opened_is_named(name, arguments, message):

@@ -2,7 +2,7 @@
 //!
 //! `$XDG_RUNTIME_DIR/headwater/`, or `headwater-UID/` in the folder for temporary files:
 //!
-//! - `lock`: held while services are started, and while they make sure that nobody comes any more;
+//! - `KEY.lock`: held while these services are started, and while they make sure that nobody comes any more;
 //! - `KEY.sock`: where services listen;
 //! - `NAME.token`: the token of services, locked by them while they run.
 
@@ -10,6 +10,8 @@ use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use headwater_core::Digest;
 use rustix::fs::{FlockOperation, flock};
@@ -30,6 +32,8 @@ const LOCK: &str = "lock";
 const FOLDER_MODE: u32 = 0o700;
 const FILE_MODE: u32 = 0o600;
 const OTHERS: u32 = 0o077;
+/// Between two tries to lock.
+const PAUSE: Duration = Duration::from_millis(10);
 
 /// The folder.
 #[derive(Clone, Debug)]
@@ -37,9 +41,10 @@ pub(crate) struct RuntimeFolder {
     path: PathBuf,
 }
 
-/// The folder's lock, until it is dropped.
+/// The lock of one name, until it is dropped; the file goes with it.
 #[derive(Debug)]
 pub(crate) struct Lock {
+    path: PathBuf,
     file: File,
 }
 
@@ -93,28 +98,63 @@ impl RuntimeFolder {
         self.path.join(format!("{name}.{TOKEN}"))
     }
 
-    /// Waits for the lock; nobody holds it for longer than it takes to start a process.
-    pub(crate) fn lock(&self) -> Result<Lock, LocalError> {
-        let path = self.path.join(LOCK);
+    /// Waits for the lock of a name, for a time: whoever has it may be suspended. `check` says whether it is
+    /// still wanted.
+    pub(crate) fn lock(
+        &self,
+        name: &str,
+        limit: Duration,
+        check: impl Fn() -> Result<(), LocalError>,
+    ) -> Result<Lock, LocalError> {
+        let begun = Instant::now();
+        loop {
+            if let Some(lock) = self.try_lock(name)? {
+                return Ok(lock);
+            }
+            if begun.elapsed() >= limit {
+                let waited_ms = begun.elapsed().as_millis() as u64;
+                return Err(LocalError::Busy { path: self.lock_path(name), waited_ms });
+            }
+            check()?;
+            thread::sleep(PAUSE);
+        }
+    }
+
+    /// The lock of a name, if nobody has it now.
+    fn try_lock(&self, name: &str) -> Result<Option<Lock>, LocalError> {
+        let path = self.lock_path(name);
         let fault = |error: io::Error| LocalError::folder(&path, &error);
         let mut options = OpenOptions::new();
         let options = options.create(true).truncate(false).write(true).mode(FILE_MODE);
         let file = options.open(&path).map_err(fault)?;
-        loop {
-            match flock(&file, FlockOperation::LockExclusive) {
-                Ok(()) => return Ok(Lock { file }),
-                Err(Errno::INTR) => {}
-                Err(error) => return Err(fault(error.into())),
-            }
+        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => {}
+            Err(Errno::INTR | Errno::WOULDBLOCK) => return Ok(None),
+            Err(error) => return Err(fault(error.into())),
         }
+        let number = |found: io::Result<fs::Metadata>| found.ok().map(|found| found.ino());
+        // Whoever had it before has removed the file.
+        let is_there = number(file.metadata()) == number(fs::metadata(&path));
+        Ok(is_there.then_some(Lock { path, file }))
     }
 
-    /// Removes what services have left that were killed. Only with the lock.
-    pub(crate) fn sweep(&self, _: &Lock) {
+    fn lock_path(&self, name: &str) -> PathBuf {
+        self.path.join(format!("{name}.{LOCK}"))
+    }
+
+    /// Removes what services have left that were killed, but for those whose name somebody has locked.
+    pub(crate) fn sweep(&self) {
         for entry in fs::read_dir(&self.path).into_iter().flatten().flatten() {
             let path = entry.path();
-            if path.extension().is_some_and(|ending| ending == TOKEN) && is_left(&path) {
-                for path in [path.with_extension(SOCKET), path] {
+            let name = path.file_stem().unwrap_or_default().to_string_lossy();
+            if path.extension().is_none_or(|ending| ending != TOKEN) || !is_left(&path) {
+                continue;
+            }
+            // Under the lock once more: others may have come meanwhile.
+            if let Ok(Some(_lock)) = self.try_lock(&name)
+                && is_left(&path)
+            {
+                for path in [path.with_extension(SOCKET), path.clone()] {
                     if fs::remove_file(&path).is_ok() {
                         tracing::debug!(path = %path.display(), "left behind, removed");
                     }
@@ -132,6 +172,8 @@ fn is_left(path: &Path) -> bool {
 
 impl Drop for Lock {
     fn drop(&mut self) {
+        // Whoever waits opens another one.
+        let _ = fs::remove_file(&self.path);
         // Closing would do, but for a process that was forked meanwhile and has the descriptor too.
         let _ = flock(&self.file, FlockOperation::Unlock);
     }
@@ -170,9 +212,26 @@ mod tests {
         for key in [dead, alive] {
             fs::write(folder.socket(key), "").unwrap();
         }
-        let lock = folder.lock().unwrap();
-        folder.sweep(&lock);
+        folder.sweep();
         assert!(!folder.socket(dead).exists() && !folder.token(&dead.to_string()).exists());
         assert!(folder.socket(alive).exists() && running.path().exists());
+    }
+
+    #[test]
+    fn a_starter_that_hangs_holds_up_its_own_services_only_and_those_for_a_time() {
+        let top = tempfile::tempdir().unwrap();
+        let folder = RuntimeFolder::at(top.path().join("own")).unwrap();
+        let limit = Duration::from_millis(200);
+        let hanging = folder.lock("one", limit, || Ok(())).unwrap();
+        drop(folder.lock("other", Duration::ZERO, || Ok(())).unwrap());
+        let begun = Instant::now();
+        let error = folder.lock("one", limit, || Ok(())).unwrap_err();
+        assert!(begun.elapsed() >= limit && begun.elapsed() < 50 * limit);
+        assert!(error.to_string().contains("one.lock"), "{error}");
+        let cancelled = folder.lock("one", limit, || Err(LocalError::Cancelled));
+        assert!(matches!(cancelled, Err(LocalError::Cancelled)));
+        drop(hanging);
+        drop(folder.lock("one", Duration::ZERO, || Ok(())).unwrap());
+        assert_eq!(fs::read_dir(top.path().join("own")).unwrap().count(), 0, "nothing is left");
     }
 }

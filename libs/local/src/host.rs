@@ -9,7 +9,7 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use headwater_config::Config;
 use headwater_core::{Digest, Digester};
@@ -29,7 +29,7 @@ use crate::folder::RuntimeFolder;
 use crate::job::namespace;
 use crate::program::{self, Verb};
 use crate::serve::ignore_signals;
-use crate::services::Watch;
+use crate::services::{FIRST_WORD_LIMIT, Watch, lock_limit};
 
 /// The first packet of the process, to whoever is let in; the number is that of the words after it.
 const WELCOME: &[u8] = b"headwater host 2";
@@ -53,25 +53,27 @@ pub fn host_receiver(
     scripts: &[PathBuf],
     watch: &Watch<'_>,
 ) -> Result<OwnedFd, LocalError> {
+    let limit = lock_limit(&config.receiver);
     let config = settled(config);
     let folder = RuntimeFolder::open()?;
-    let socket = folder.socket(key(&config));
+    let key = key(&config);
+    let socket = folder.socket(key);
     let found = || program::find(scripts, |name| std::env::var_os(name));
     for _ in 0..TRIES {
         watch.check()?;
-        if let Some(connection) = welcomed(connect(&socket)?, watch)? {
+        if let Some(connection) = welcomed(connect(&socket, watch)?, &socket, watch)? {
             return Ok(connection);
         }
-        let lock = folder.lock()?;
-        let mut there = connect(&socket)?;
+        let lock = folder.lock(&key.to_string(), limit, || watch.check())?;
+        let mut there = connect(&socket, watch)?;
         if there.is_none() {
             let _ = fs::remove_file(&socket);
             program::start(&found()?, Verb::Host, &config, &socket, watch)?;
             // Under the lock, so that it does not end for want of trials meanwhile.
-            there = connect(&socket)?;
+            there = connect(&socket, watch)?;
         }
         drop(lock);
-        if let Some(connection) = welcomed(there, watch)? {
+        if let Some(connection) = welcomed(there, &socket, watch)? {
             return Ok(connection);
         }
     }
@@ -117,14 +119,16 @@ fn key(config: &Config) -> Digest {
 }
 
 /// Connects to the process that listens at a socket, if there is one.
-fn connect(socket: &Path) -> Result<Option<OwnedFd>, LocalError> {
+fn connect(socket: &Path, watch: &Watch<'_>) -> Result<Option<OwnedFd>, LocalError> {
     let fault = |error: Errno| LocalError::folder(socket, &io::Error::from(error));
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let connection =
         rustix::net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None);
     let connection = connection.map_err(fault)?;
     let address = SocketAddrUnix::new(socket).map_err(fault)?;
+    let begun = Instant::now();
     loop {
+        watch.check_silence(socket, begun)?;
         match rustix::net::connect(&connection, &address) {
             Ok(()) => return Ok(Some(connection)),
             Err(Errno::NOENT | Errno::CONNREFUSED) => return Ok(None),
@@ -137,11 +141,16 @@ fn connect(socket: &Path) -> Result<Option<OwnedFd>, LocalError> {
 }
 
 /// The connection once somebody attends to it; `None`: there is nobody any more.
-fn welcomed(connection: Option<OwnedFd>, watch: &Watch<'_>) -> Result<Option<OwnedFd>, LocalError> {
+fn welcomed(
+    connection: Option<OwnedFd>,
+    socket: &Path,
+    watch: &Watch<'_>,
+) -> Result<Option<OwnedFd>, LocalError> {
     let Some(connection) = connection else { return Ok(None) };
     let mut said = [0; WELCOME.len()];
+    let begun = Instant::now();
     loop {
-        watch.check()?;
+        watch.check_silence(socket, begun)?;
         let _ = poll(&mut [PollFd::new(&connection, PollFlags::IN)], Some(&LOOK));
         match rustix::net::recv(&connection, &mut said, RecvFlags::DONTWAIT) {
             Ok((read, _)) if said[..read] == *WELCOME => return Ok(Some(connection)),
@@ -294,9 +303,11 @@ impl Door {
         service: &Opening,
     ) -> io::Result<bool> {
         let folder = self.folder.clone();
-        // Whoever finds no process starts another one under this lock.
-        let lock = tokio::task::spawn_blocking(move || folder.lock()).await;
-        let _lock = lock.map_err(io::Error::other)?.map_err(io::Error::other)?;
+        let name = self.socket.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        // Whoever finds no process starts another one under this lock; one that does not get on with that is
+        // not waited for longer.
+        let lock = move || folder.lock(&name, FIRST_WORD_LIMIT, || Ok(())).ok();
+        let _lock = tokio::task::spawn_blocking(lock).await.map_err(io::Error::other)?;
         let mut came = false;
         while let Ok(socket) = tokio::time::timeout(Duration::ZERO, listener.accept()).await {
             came |= self.let_in(socket?, service);

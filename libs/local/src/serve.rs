@@ -23,6 +23,7 @@ use crate::bell::Bell;
 use crate::board::Board;
 use crate::client::Client;
 use crate::folder::RuntimeFolder;
+use crate::services::FIRST_WORD_LIMIT;
 use crate::token::Token;
 use crate::words::Hello;
 use crate::{Embedded, LocalError};
@@ -226,8 +227,10 @@ impl Door {
         if self.is_shut {
             return Ok(true);
         }
-        // Whoever finds no services starts others under this lock.
-        let _lock = self.folder.lock().map_err(io::Error::other)?;
+        let name = self.socket.file_stem().unwrap_or_default().to_string_lossy();
+        // Whoever finds no services starts others under this lock; one that does not get on with that is not
+        // waited for longer.
+        let _lock = self.folder.lock(&name, FIRST_WORD_LIMIT, || Ok(())).ok();
         if self.let_in()? && !self.board.has_failed() {
             return Ok(false);
         }

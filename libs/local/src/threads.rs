@@ -65,7 +65,7 @@ impl InThreads {
     fn start(config: &Config, threads: usize, watch: &Watch<'_>) -> Result<Self, LocalError> {
         let number = STARTED.fetch_add(1, Ordering::Relaxed);
         let folder = RuntimeFolder::open()?;
-        folder.sweep(&folder.lock()?);
+        folder.sweep();
         let token = Token::make(&folder, &format!("{}-{number}", process::id()))?;
         let mut config = config.clone();
         config.augment.threads = threads;

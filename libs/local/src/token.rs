@@ -58,11 +58,13 @@ fn write(path: &Path) -> io::Result<File> {
     while filled < BYTES {
         filled += getrandom(&mut drawn[filled..], GetRandomFlags::empty())?;
     }
-    // Of services that were killed.
-    let _ = fs::remove_file(path);
-    let mut file = OpenOptions::new().write(true).create_new(true).mode(MODE).open(path)?;
+    // Without a lock it would be taken for one of services that were killed: it gets its name when it has one.
+    let draft = path.with_extension("draft");
+    let _ = fs::remove_file(&draft);
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(MODE).open(&draft)?;
     flock(&file, FlockOperation::NonBlockingLockExclusive)?;
     let text: String = drawn.iter().map(|byte| format!("{byte:02x}")).collect();
     file.write_all(text.as_bytes())?;
+    fs::rename(&draft, path)?;
     Ok(file)
 }

@@ -164,6 +164,7 @@ mod tests {
             shard: 0,
             indices: indices.to_vec(),
             fields: FieldSelection::all(),
+            again: false,
         }
     }
 

@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use headwater_core::{Digest, Digester};
 use headwater_interpreter::{CallError, Dataset, Interpreter, Settings};
 
-use super::{Damage, Format, Opened, Outline};
+use super::{Damage, Format, Opened, Outline, arrays};
 use crate::source::Place;
 use crate::{DatasetConfig, StorageConfig, StorageError};
 use samples::Samples;
@@ -83,6 +83,8 @@ impl Format for Python {
                  source and length; give it one that changes with the data"
             );
         }
+        // Memory follows from the number of shards, which is whatever len() says.
+        arrays::shards(&place.name(), samples, self.shard_samples.into())?;
         let fields = match samples {
             0 => {
                 let reason = "it has no samples: its len() is 0".to_owned();
