@@ -173,6 +173,10 @@ pub(crate) struct Worker {
     pub(crate) queue_parts: Option<u64>,
     /// Ranks that are served.
     pub(crate) sessions: Option<u64>,
+    /// Samples that it reads from files of its host (`file`) and from nodes (`grpc`).
+    pub(crate) reads_per_s_by_way: BTreeMap<String, f64>,
+    /// Shards of its host that could not be read as files, since the process began.
+    pub(crate) not_local: Option<u64>,
     pub(crate) part_ms: PartTimes,
     /// Bytes kept for other ranks.
     pub(crate) share_bytes: Option<u64>,

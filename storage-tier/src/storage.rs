@@ -12,7 +12,7 @@ use headwater_access::Access;
 use headwater_cache::{Cache, CacheLevel};
 use headwater_core::{Digest, Manifest};
 use headwater_proto::storage::{EncodedSample, FieldSelection, ReadQuery, ShardPlan, ShardQuery};
-use headwater_storage_client::{IndexedShard, LeftOut, OpenShards, ShardReadError};
+use headwater_storage_client::{CachedObject, IndexedShard, LeftOut, OpenShards, ShardReadError};
 use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
 
@@ -169,9 +169,14 @@ impl Storage {
         self.inner.reads.enter().await
     }
 
-    /// The shard, open.
+    /// The shard, open. An entry of the cache is in the file that its path names.
     pub(crate) async fn shard(&self, query: &ShardQuery) -> Result<IndexedShard, StorageError> {
         let at = self.checked(&query.dataset, query.manifest, query.shard)?;
+        let shard = self.open_shard(at, query.shard).await?;
+        if shard.object().cached().is_none_or(CachedObject::is_there) {
+            return Ok(shard);
+        }
+        self.inner.open.forget(&(at, query.shard));
         self.open_shard(at, query.shard).await
     }
 
