@@ -1,7 +1,7 @@
 //! The process of the local services: runs the tiers as long as loaders are connected to its socket.
 
 use std::convert::Infallible;
-use std::fs;
+use std::fs::Metadata;
 use std::io::{self, ErrorKind};
 use std::os::unix::net::UnixListener;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -42,6 +42,8 @@ const NOT_FOR_US: [SignalKind; 5] = [
 struct Door {
     folder: RuntimeFolder,
     socket: PathBuf,
+    /// What the socket's file was when it was made.
+    made: Metadata,
     listener: UnixListener,
     /// The process that started this one, until it has made a loader.
     starter: Option<Life>,
@@ -79,6 +81,7 @@ pub fn serve(
     token.guard(&mut config);
     let fault = |error: io::Error| LocalError::folder(socket, &error);
     let listener = UnixListener::bind(socket).map_err(fault)?;
+    let made = socket.symlink_metadata().map_err(fault)?;
     listener.set_nonblocking(true).map_err(fault)?;
     let board = Arc::new(Board::new(token.path().to_owned()));
     let changed = board.listen().map_err(LocalError::Threads)?;
@@ -88,6 +91,7 @@ pub fn serve(
     let mut door = Door {
         folder,
         socket: socket.to_owned(),
+        made,
         listener,
         starter,
         attendance: Arc::new(Attendance::new().map_err(LocalError::Threads)?),
@@ -227,14 +231,12 @@ impl Door {
             return Ok(true);
         }
         // Whoever finds no services starts others under this lock.
-        let _lock = self.folder.lock().map_err(io::Error::other)?;
+        let lock = self.folder.lock().map_err(io::Error::other)?;
         if self.let_in()? && !self.board.has_failed() {
             return Ok(false);
         }
         self.is_shut = true;
-        match fs::remove_file(&self.socket) {
-            Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
-            _ => Ok(true),
-        }
+        self.folder.remove_socket(&self.socket, &self.made, &lock)?;
+        Ok(true)
     }
 }

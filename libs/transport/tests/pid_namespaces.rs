@@ -29,7 +29,7 @@ const PEER: PeerId = PeerId(1);
 const LEASE: LeaseId = LeaseId(1);
 const SLOT_BYTES: u64 = 1 << 20;
 const VALUE: u8 = 42;
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Where an end runs.
 #[derive(Clone, Copy, Debug, PartialEq)]
