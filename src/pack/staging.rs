@@ -76,6 +76,8 @@ impl Staging {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+
     use super::*;
 
     fn names(folder: &Path) -> Vec<String> {
@@ -107,24 +109,40 @@ mod tests {
         assert!(Staging::begin(out.path()).is_ok());
     }
 
-    /// One ends, a second one has waited at its door, a third one begins.
+    /// Two begin and end again and again: one of them may have waited at the door for the other's end when a
+    /// third one has begun.
     #[test]
     fn three_runs_leave_each_other_their_files() {
+        const FILES: usize = 30;
         let out = tempfile::tempdir().unwrap();
-        let runs = |number: usize| {
-            let Ok(staging) = Staging::begin(out.path()) else { return 0 };
-            let name = format!("{number}.tar");
-            staging.write(&name, "whole").expect("its folder is there");
-            std::thread::yield_now();
-            staging.publish(&[name]).expect("its file is there");
-            1
-        };
-        let published: usize = std::thread::scope(|scope| {
-            let of_thread = |thread| (0..300).map(|run| runs(thread * 300 + run)).sum::<usize>();
-            let threads = [0, 1, 2].map(|thread| scope.spawn(move || of_thread(thread)));
-            threads.into_iter().map(|thread| thread.join().unwrap()).sum()
+        let is_done = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            for _ in 0..2 {
+                scope.spawn(|| {
+                    while !is_done.load(Ordering::Relaxed) {
+                        drop(Staging::begin(out.path()));
+                    }
+                });
+            }
+            let writes = scope.spawn(|| {
+                for number in 0..FILES {
+                    let staging = loop {
+                        if let Ok(staging) = Staging::begin(out.path()) {
+                            break staging;
+                        }
+                    };
+                    let name = format!("{number}.tar");
+                    staging.write(&name, "whole")?;
+                    std::thread::yield_now();
+                    staging.publish(&[name])?;
+                }
+                anyhow::Ok(())
+            });
+            let written = writes.join();
+            is_done.store(true, Ordering::Relaxed);
+            written.unwrap().expect("its files are there");
         });
-        assert_eq!(names(out.path()).len(), published);
+        assert_eq!(names(out.path()).len(), FILES);
     }
 
     #[test]
