@@ -170,7 +170,7 @@ impl CheckpointFolder {
         let unique = RandomState::new().hash_one(std::process::id());
         let temporary = self.dir.join(format!(".{name}.{unique:016x}.tmp"));
         let json = serde_json::to_vec_pretty(state).expect("a state is plain data");
-        let written = File::create(&temporary).and_then(|mut file| {
+        let written = File::create_new(&temporary).and_then(|mut file| {
             file.write_all(&json)?;
             file.write_all(b"\n")?;
             file.sync_all()
@@ -321,7 +321,11 @@ impl Kept {
     /// The same for a file that is replaced next: a rank that reads meanwhile finds one of the two.
     fn copy_aside(&self) -> Result<(), CheckpointError> {
         let aside = self.aside();
-        fs::copy(&self.path, &aside).map_err(at("write", &aside))?;
+        // Others may have left a link of that name, which is not followed.
+        let _ = fs::remove_file(&aside);
+        let copied = File::open(&self.path)
+            .and_then(|mut from| io::copy(&mut from, &mut File::create_new(&aside)?));
+        copied.map_err(at("write", &aside))?;
         self.say_aside(&aside);
         Ok(())
     }

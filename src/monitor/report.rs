@@ -126,6 +126,9 @@ pub(crate) struct ReceiverTier {
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub(crate) struct Rank {
     pub(crate) address: String,
+    /// Another user may have named the address: the page does not show it the token's hash.
+    #[serde(skip)]
+    pub(crate) is_foreign: bool,
     /// For people: `JOB rank 0`.
     pub(crate) name: String,
     pub(crate) rank: Option<u64>,

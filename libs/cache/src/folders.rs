@@ -8,6 +8,7 @@
 //! - `tally`: bytes in use, and the lock on changing them.
 
 use std::fs::{self, DirBuilder, DirEntry, File, Metadata, Permissions};
+use std::hash::{BuildHasher as _, RandomState};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
@@ -185,7 +186,9 @@ fn boot() -> &'static str {
         let id = fs::read_to_string(BOOT_ID).unwrap_or_default();
         let id = id.trim();
         let is_id = id.len() > 8 && id.bytes().all(|b| b.is_ascii_hexdigit() || b == b'-');
-        if is_id { id.to_owned() } else { format!("process-{}", std::process::id()) }
+        // Containers that share a folder have processes of one number.
+        let random = || RandomState::new().hash_one(std::process::id());
+        if is_id { id.to_owned() } else { format!("process-{:016x}", random()) }
     });
     &BOOT
 }

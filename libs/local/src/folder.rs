@@ -6,14 +6,15 @@
 //! - `KEY.sock`: where services listen;
 //! - `NAME.token`: the token of services, locked by them while they run.
 
-use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::fs::{self, File, Metadata, OpenOptions};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use headwater_core::Digest;
+use headwater_own_files::{is_still_at, make_own_folder};
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 
@@ -28,10 +29,7 @@ const SOCKET_NAME: usize = 1 + 32 + 1 + SOCKET.len();
 const SOCKET: &str = "sock";
 const TOKEN: &str = "token";
 const LOCK: &str = "lock";
-/// Nobody but the user.
-const FOLDER_MODE: u32 = 0o700;
 const FILE_MODE: u32 = 0o600;
-const OTHERS: u32 = 0o077;
 /// Between two tries to lock.
 const PAUSE: Duration = Duration::from_millis(10);
 
@@ -76,17 +74,7 @@ impl RuntimeFolder {
 
     fn at(path: PathBuf) -> Result<Self, LocalError> {
         let fault = |error: io::Error| LocalError::folder(&path, &error);
-        match DirBuilder::new().mode(FOLDER_MODE).create(&path) {
-            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(fault(error)),
-            _ => {}
-        }
-        // A link would lead to a folder that somebody else may put others in the place of.
-        let found = fs::symlink_metadata(&path).map_err(fault)?;
-        let own = rustix::process::geteuid().as_raw();
-        if !found.is_dir() || found.uid() != own || found.mode() & OTHERS != 0 {
-            let reason = "it is not a folder that only this user can enter";
-            return Err(LocalError::folder(&path, &reason));
-        }
+        make_own_folder(&path).map_err(fault)?;
         Ok(Self { path })
     }
 
@@ -142,6 +130,12 @@ impl RuntimeFolder {
         self.path.join(format!("{name}.{LOCK}"))
     }
 
+    /// Removes the socket of services that end, unless others of its key have put theirs in its place.
+    /// `made` is what it was when they made it.
+    pub(crate) fn remove_socket(&self, socket: &Path, made: &Metadata) -> io::Result<()> {
+        if is_still_at(made, socket) { fs::remove_file(socket) } else { Ok(()) }
+    }
+
     /// Removes what services have left that were killed, but for those whose name somebody has locked.
     pub(crate) fn sweep(&self) {
         for entry in fs::read_dir(&self.path).into_iter().flatten().flatten() {
@@ -191,8 +185,6 @@ mod tests {
         let top = tempfile::tempdir().unwrap();
         let path = top.path().join("own");
         assert!(RuntimeFolder::at(path.clone()).is_ok());
-        assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, FOLDER_MODE);
-        assert!(RuntimeFolder::at(path.clone()).is_ok(), "the second time");
         let link = top.path().join("link");
         std::os::unix::fs::symlink(&path, &link).unwrap();
         assert!(matches!(RuntimeFolder::at(link), Err(LocalError::Folder { .. })));
@@ -233,5 +225,26 @@ mod tests {
         drop(hanging);
         drop(folder.lock("one", Duration::ZERO, || Ok(())).unwrap());
         assert_eq!(fs::read_dir(top.path().join("own")).unwrap().count(), 0, "nothing is left");
+    }
+
+    #[test]
+    fn services_that_end_leave_the_socket_and_the_token_of_those_that_took_their_place() {
+        let top = tempfile::tempdir().unwrap();
+        let folder = RuntimeFolder::at(top.path().join("own")).unwrap();
+        let (socket, name) = (folder.socket(Digest(1)), Digest(1).to_string());
+        // Open, so that its number is not given to another.
+        let _listens = fs::File::create(&socket).unwrap();
+        let made = socket.symlink_metadata().unwrap();
+        let earlier = Token::make(&folder, &name).unwrap();
+        fs::remove_file(&socket).unwrap();
+        fs::write(&socket, "").unwrap();
+        let later = Token::make(&folder, &name).unwrap();
+        folder.remove_socket(&socket, &made).unwrap();
+        drop(earlier);
+        assert!(socket.exists() && later.path().exists());
+        let made = socket.symlink_metadata().unwrap();
+        folder.remove_socket(&socket, &made).unwrap();
+        drop(later);
+        assert!(!socket.exists() && !folder.token(&name).exists());
     }
 }

@@ -3,7 +3,7 @@
 //! It begins as the local services do: under the folder's lock, so that there is one. It ends with the
 //! last of its trials.
 
-use std::fs;
+use std::fs::Metadata;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
@@ -17,9 +17,8 @@ use headwater_receiver::{HostService, ReceiverConfig};
 use headwater_transport::packets::{PacketSocket, readable};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
-use rustix::net::sockopt::socket_peercred;
 use rustix::net::{AddressFamily, RecvFlags, SocketAddrUnix, SocketFlags, SocketType};
-use rustix::process::{Pid, geteuid, getppid};
+use rustix::process::{Pid, getppid};
 use tokio::runtime::Runtime;
 use tokio::sync::{Notify, watch};
 
@@ -67,7 +66,6 @@ pub fn host_receiver(
         let lock = folder.lock(&key.to_string(), limit, || watch.check())?;
         let mut there = connect(&socket, watch)?;
         if there.is_none() {
-            let _ = fs::remove_file(&socket);
             program::start(&found()?, Verb::Host, &config, &socket, watch)?;
             // Under the lock, so that it does not end for want of trials meanwhile.
             there = connect(&socket, watch)?;
@@ -181,10 +179,12 @@ pub fn serve_host(
     let within = runtime.enter();
     let listener = PacketSocket::listen(socket.as_os_str().as_encoded_bytes()).map_err(fault)?;
     drop(within);
+    let made = socket.symlink_metadata().map_err(fault)?;
     listening();
     let door = Arc::new(Door {
         folder,
         socket: socket.to_owned(),
+        made,
         there: AtomicUsize::new(0),
         left: Notify::new(),
     });
@@ -226,6 +226,8 @@ type Opening = watch::Receiver<Option<Option<Arc<HostService>>>>;
 struct Door {
     folder: RuntimeFolder,
     socket: PathBuf,
+    /// What the socket's file was when it was made.
+    made: Metadata,
     there: AtomicUsize,
     /// Rung when a trial has left.
     left: Notify,
@@ -265,13 +267,17 @@ impl Door {
 
     /// Attends to a trial; `false`: it is not let in.
     fn let_in(self: &Arc<Self>, socket: PacketSocket, service: &Opening) -> bool {
-        let Ok(peer) = socket_peercred(&socket) else { return false };
-        if peer.uid != geteuid() || self.there.load(Ordering::Acquire) >= TRIALS_MAX {
-            tracing::warn!(pid = peer.pid.as_raw_nonzero(), "a trial is turned away");
+        if self.there.load(Ordering::Acquire) >= TRIALS_MAX {
+            tracing::warn!(TRIALS_MAX, "a trial is turned away: as many are connected as may be");
             return false;
         }
-        // Before it hears a word: it is there while it waits for one, so the number is its own.
-        let Some(life) = Life::of(peer.pid) else { return false };
+        let life = match Life::of_peer(&socket) {
+            Ok(life) => life,
+            Err(error) => {
+                tracing::warn!(%error, "a trial is turned away");
+                return false;
+            }
+        };
         self.there.fetch_add(1, Ordering::AcqRel);
         let (door, mut service) = (Arc::clone(self), service.clone());
         tokio::spawn(async move {
@@ -315,10 +321,8 @@ impl Door {
         if came {
             return Ok(false);
         }
-        match fs::remove_file(&self.socket) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-            _ => Ok(true),
-        }
+        self.folder.remove_socket(&self.socket, &self.made)?;
+        Ok(true)
     }
 }
 
