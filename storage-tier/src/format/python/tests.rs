@@ -111,8 +111,9 @@ fn place(class: &str) -> Place {
 }
 
 fn texts(samples: &[Read]) -> Vec<String> {
-    let text = |sample: &Read| sample.fields.get("txt").map_or(&b"none"[..], Vec::as_slice);
-    samples.iter().map(|sample| String::from_utf8_lossy(text(sample)).into_owned()).collect()
+    let none = || b"none".to_vec();
+    let text = |sample: &Read| sample.fields.get("txt").cloned().unwrap_or_else(none);
+    samples.iter().map(|sample| String::from_utf8(text(sample)).expect("text")).collect()
 }
 
 fn expected(name: &str) -> Vec<String> {
