@@ -9,7 +9,7 @@ use std::time::Duration;
 use headwater_access::AccessConfig;
 use headwater_cache::{CacheConfig, CacheLevel};
 use headwater_config_derive::Keys;
-use headwater_interpreter::{Settings, Trusted};
+use headwater_interpreter::{SettingKeys, Settings, Trusted};
 use serde::{Deserialize, Serialize};
 
 use crate::source::{PYTHON, SourceUrl};
@@ -45,6 +45,7 @@ const SOURCE_RETRY_MS_DEFAULT: u64 = 60_000;
 const SOURCE_REQUESTS_DEFAULT: usize = 64;
 /// Datasets may take long to be opened.
 const PYTHON_TIMEOUT_MS_DEFAULT: u64 = 300_000;
+const PYTHON_BAD_SAMPLE_ERRORS_DEFAULT: [&str; 2] = ["ValueError", "UnicodeError"];
 
 /// Configuration of one storage node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, Keys)]
@@ -157,6 +158,10 @@ pub struct StorageConfig {
     /// the sample tried again.
     #[key(unit = "milliseconds")]
     pub python_timeout_ms: u64,
+    /// Exceptions of `__getitem__` that mean a bad sample, in addition to `headwater.BadSample`: names
+    /// of classes, such as `ValueError` or `mine.data.Torn`. After any other exception, the sample is
+    /// tried again, and in the end the read fails.
+    pub python_bad_sample_errors: Vec<String>,
     /// Processes that read one shard of a Python dataset; 0: one per core.
     #[key(unit = "processes")]
     pub python_processes: usize,
@@ -302,6 +307,7 @@ impl Default for StorageConfig {
             python: "python3".into(),
             python_path: Vec::new(),
             python_timeout_ms: PYTHON_TIMEOUT_MS_DEFAULT,
+            python_bad_sample_errors: PYTHON_BAD_SAMPLE_ERRORS_DEFAULT.map(str::to_owned).into(),
             python_processes: 0,
             security: AccessConfig::default(),
         }
@@ -405,6 +411,12 @@ impl StorageConfig {
             folders: self.python_path.clone(),
             trusted: Trusted::new(self.python_modules.clone(), "storage.python_modules"),
             timeout: Duration::from_millis(self.python_timeout_ms),
+            bad_sample_errors: self.python_bad_sample_errors.clone(),
+            keys: SettingKeys {
+                python: "storage.python",
+                timeout: "storage.python_timeout_ms",
+                bad_sample_errors: "storage.python_bad_sample_errors",
+            },
         }
     }
 
