@@ -1,7 +1,9 @@
 //! A storage node whose shards lie elsewhere gives the samples that it gives of files.
 
+use std::collections::HashSet;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use headwater_proto::storage::ReadQuery;
 use headwater_storage_client::FieldSelection;
@@ -89,7 +91,7 @@ async fn samples_from_elsewhere_are_those_of_files_and_faults_change_none() {
     assert!(text.contains("ds/s-1.tar") && text.contains("changed"), "{text}");
 }
 
-/// A mirror of the server has the object with the same tag and other bytes, and one connection leads there.
+/// A mirror of the server has the object with the same tag and other bytes, and the first connections lead there.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_sample_that_looks_broken_is_read_anew_over_another_connection() {
     for is_cached in [false, true] {
@@ -105,10 +107,14 @@ async fn a_sample_that_looks_broken_is_read_anew_over_another_connection() {
         let files = open(path, &folder.path().join("here")).await;
         let node = folder.path().join("there");
         let storage = open_with(url, &node, cache.into_iter().collect()).await;
-        let mut mirror = None;
+        let leads_there = Arc::new(AtomicBool::new(true));
+        let (is_first, mut ports) = (leads_there.clone(), HashSet::new());
         server.fail(move |request| {
-            let leads_there = *mirror.get_or_insert(request.port) == request.port;
-            (leads_there && request.headers.contains_key("range")).then_some(Fault::OtherBytes)
+            if is_first.load(Ordering::SeqCst) {
+                ports.insert(request.port);
+            }
+            let is_wrong = ports.contains(&request.port) && request.headers.contains_key("range");
+            is_wrong.then_some(Fault::OtherBytes)
         });
         let (indices, fields) = (vec![3, 4], FieldSelection::all());
         let expected = files.read("d", 0, &indices, &fields).await.unwrap();
@@ -116,6 +122,7 @@ async fn a_sample_that_looks_broken_is_read_anew_over_another_connection() {
             let read = storage.read("d", 0, &indices, &fields).await.unwrap();
             assert!(read != expected, "the mirror's");
         }
+        leads_there.store(false, Ordering::SeqCst);
         let manifest = storage.manifests().next().unwrap().digest();
         let dataset = "d".to_owned();
         let query = ReadQuery { dataset, manifest, shard: 0, indices, fields, again: true };
