@@ -163,7 +163,8 @@ fn pass_on(errors: impl Read, mut log: impl FnMut(&str)) {
     let (mut errors, mut line) = (BufReader::new(errors), Vec::new());
     while errors.by_ref().take(LINE_BYTES_MAX).read_until(b'\n', &mut line).is_ok_and(|n| n > 0) {
         let text = String::from_utf8_lossy(&line);
-        match if line.ends_with(b"\n") { Ok(0) } else { errors.skip_until(b'\n') } {
+        let left_out = if line.ends_with(b"\n") { Ok(0) } else { errors.skip_until(b'\n') };
+        match left_out {
             Ok(0) => log(text.trim_end()),
             _ => log(&format!("{text}... (the line is longer than {LINE_BYTES_MAX} bytes)")),
         }
