@@ -9,6 +9,7 @@ use crate::cmd::{
     augment, autoscale, bench, completions, config, datasets, doctor, host, local, man, monitor,
     plan, publish, receive, run, storage, trace,
 };
+use crate::environment;
 use crate::screen::Screen;
 
 /// What verbs that do not serve log, unless it is configured.
@@ -30,6 +31,7 @@ pub(crate) fn dispatch(cli: &Cli) -> Result<()> {
         Some(Verb::Man(flags)) => return man::run(flags, Cli::whole()),
         _ => {}
     }
+    environment::check_threads()?;
     let sources = Sources::of_process(cli.config.as_deref(), "--config", cli.settings());
     let mut loaded = Loaded::read(&sources)?;
     if cli.check_config {

@@ -2,6 +2,7 @@
 //! remedy, and the exit code that scripts look at.
 
 use std::net::TcpListener;
+use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
@@ -50,6 +51,27 @@ fn storage(shards: &str) -> Ended {
     let folder = tempfile::tempdir().expect("a folder");
     let dataset = format!("photos={shards}");
     run_in(folder.path(), &[], &["storage", "--listen", "127.0.0.1:0", "--dataset", &dataset])
+}
+
+/// As in a container with a limit of processes: a runtime that gets no thread panics, one that gets a few hangs.
+#[test]
+fn a_limit_of_processes_is_an_error_with_its_name() {
+    let mut command = Command::new("prlimit");
+    command.args(["--nproc=2:2", env!("CARGO_BIN_EXE_headwater")]);
+    command.args(["storage", "--listen", "127.0.0.1:0", "--dataset", "photos=/nowhere.tar"]);
+    if rustix::process::geteuid().is_root() {
+        // The limit is not for root.
+        command.uid(65_534).gid(65_534);
+    }
+    let ended = command.current_dir("/").stdin(Stdio::null()).output();
+    match ended {
+        Ok(Output { status, stderr, .. }) if status.code() == Some(1) => {
+            let said = String::from_utf8(stderr).expect("text");
+            let told = said.starts_with("headwater: this process may not start ");
+            assert!(told && said.contains("`ulimit -u`"), "{said}");
+        }
+        other => eprintln!("SKIPPED: the program cannot be run as another user: {other:?}"),
+    }
 }
 
 #[test]

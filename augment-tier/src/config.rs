@@ -11,7 +11,7 @@ use headwater_access::AccessConfig;
 use headwater_cache::CacheLevel;
 use headwater_config_derive::Keys;
 use headwater_cuda::CubinCache;
-use headwater_interpreter::{Settings, Trusted};
+use headwater_interpreter::{SettingKeys, Settings, Trusted};
 use headwater_inventory::Machine;
 use headwater_storage_client::{LocalFiles, StorageClientConfig, StorageClientError};
 use headwater_transport::LinkKind;
@@ -168,6 +168,10 @@ pub struct AugmentConfig {
     /// ended and the call tried again.
     #[key(unit = "milliseconds")]
     pub python_timeout_ms: u64,
+    /// Exceptions of these functions that mean a bad sample, in addition to `headwater.BadSample`:
+    /// names of classes, such as `ValueError` or `mine.transforms.TooDark`. After any other
+    /// exception, the part is tried again, and in the end the stream fails.
+    pub python_bad_sample_errors: Vec<String>,
     /// Maximum bytes of a part, which a receiver sets by `receiver.part_samples`; a larger part is
     /// refused. The parts of one receiver that are being made hold no more together, or 16 MiB for
     /// each of `queue_parts`.
@@ -295,6 +299,12 @@ impl AugmentConfig {
             folders: self.python_path.clone(),
             trusted: Trusted::new(self.python_modules.clone(), "augment.python_modules"),
             timeout: Duration::from_millis(self.python_timeout_ms),
+            bad_sample_errors: self.python_bad_sample_errors.clone(),
+            keys: SettingKeys {
+                python: "augment.python",
+                timeout: "augment.python_timeout_ms",
+                bad_sample_errors: "augment.python_bad_sample_errors",
+            },
         })
     }
 

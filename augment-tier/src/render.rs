@@ -149,7 +149,7 @@ pub enum BadImage {
     /// The bytes are no image that is read here.
     #[error(transparent)]
     Decode(#[from] DecodeError),
-    /// A Python function of the recipe raised on it.
+    /// A Python function of the recipe raised what says that it is bad.
     #[error("{said}")]
     Python {
         /// Name of the function, and what it raised.

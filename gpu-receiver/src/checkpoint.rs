@@ -2,11 +2,13 @@
 
 use std::fs::{self, File};
 use std::hash::{BuildHasher, RandomState};
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use headwater_core::sampler::{SamplerError, State, Written};
+use rustix::fs::OFlags;
 
 const PREFIX: &str = "dl_state_";
 const SUFFIX: &str = ".json";
@@ -168,7 +170,7 @@ impl CheckpointFolder {
         let unique = RandomState::new().hash_one(std::process::id());
         let temporary = self.dir.join(format!(".{name}.{unique:016x}.tmp"));
         let json = serde_json::to_vec_pretty(state).expect("a state is plain data");
-        let written = File::create(&temporary).and_then(|mut file| {
+        let written = File::create_new(&temporary).and_then(|mut file| {
             file.write_all(&json)?;
             file.write_all(b"\n")?;
             file.sync_all()
@@ -319,7 +321,11 @@ impl Kept {
     /// The same for a file that is replaced next: a rank that reads meanwhile finds one of the two.
     fn copy_aside(&self) -> Result<(), CheckpointError> {
         let aside = self.aside();
-        fs::copy(&self.path, &aside).map_err(at("write", &aside))?;
+        // Others may have left a link of that name, which is not followed.
+        let _ = fs::remove_file(&aside);
+        let copied = File::open(&self.path)
+            .and_then(|mut from| io::copy(&mut from, &mut File::create_new(&aside)?));
+        copied.map_err(at("write", &aside))?;
         self.say_aside(&aside);
         Ok(())
     }
@@ -354,11 +360,19 @@ impl CheckpointError {
 /// The file cannot be read, or is not a state that this release reads.
 pub fn read(path: &Path) -> Result<State, CheckpointError> {
     let foreign = |reason: String| CheckpointError::Foreign { path: path.to_owned(), reason };
-    let size = fs::metadata(path).map_err(at("read", path))?.len();
-    if size > FILE_MAX_BYTES {
-        return Err(foreign(format!("it has {size} bytes")));
+    // A pipe of that name would have whoever opens it wait for a writer.
+    let flags = OFlags::NONBLOCK.bits() as i32;
+    let opened = File::options().read(true).custom_flags(flags).open(path);
+    let file = opened.map_err(at("read", path))?;
+    let found = file.metadata().map_err(at("read", path))?;
+    if !found.is_file() {
+        return Err(foreign("it is not a file".to_owned()));
     }
-    let bytes = fs::read(path).map_err(at("read", path))?;
+    if found.len() > FILE_MAX_BYTES {
+        return Err(foreign(format!("it has {} bytes", found.len())));
+    }
+    let mut bytes = Vec::new();
+    file.take(FILE_MAX_BYTES).read_to_end(&mut bytes).map_err(at("read", path))?;
     serde_json::from_slice(&bytes).map_err(|error| foreign(error.to_string()))
 }
 

@@ -77,6 +77,10 @@ pub struct ReadRequest {
     /// one present is sent. Empty: all.
     #[prost(string, repeated, tag = "5")]
     pub fields: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// The samples looked broken. What lies in a distant source as it is, is read from there anew, over
+    /// another connection, and not out of a copy.
+    #[prost(bool, tag = "6")]
+    pub again: bool,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct SampleBlock {

@@ -71,6 +71,11 @@ impl Process {
         &self.target.address
     }
 
+    /// Whether another user may have named its address.
+    pub(crate) fn is_foreign(&self) -> bool {
+        self.target.is_foreign
+    }
+
     /// Others may report something new about it.
     pub(crate) fn set_target(&mut self, target: Target) {
         self.target = target;

@@ -1,8 +1,11 @@
 //! What to do about a stage that holds the training up.
 
-use super::report::{Rank, Stage};
+use super::report::{Rank, Stage, Worker};
 use super::verdict::{Seen, Wait, percent};
 use crate::sizing::workers_for;
+
+/// Up to this share, samples that come over gRPC in place of a file's are those of a shard that is fetched.
+const OVER_GRPC_MIN: f64 = 0.1;
 
 /// The end of the verdict's line.
 pub(crate) fn short(stage: Stage, seen: &Seen<'_>, wait: &Wait<'_>) -> String {
@@ -26,7 +29,13 @@ pub(crate) fn short(stage: Stage, seen: &Seen<'_>, wait: &Wait<'_>) -> String {
             [one] => format!("{} has no worker", one.name),
             some => format!("{} ranks have no worker", some.len()),
         },
-        Stage::Storage | Stage::Link | Stage::Device | Stage::Host | Stage::None => waits,
+        Stage::Storage => match over_grpc(seen) {
+            Some((share, _)) => {
+                format!("{} of samples come over grpc to hosts that have them", percent(share))
+            }
+            None => waits,
+        },
+        Stage::Link | Stage::Device | Stage::Host | Stage::None => waits,
     }
 }
 
@@ -67,6 +76,14 @@ fn storage(seen: &Seen<'_>, wait: &Wait<'_>) -> String {
         }
         .to_owned();
     }
+    if let Some((share, worker)) = over_grpc(seen) {
+        return format!(
+            "Workers on a host with the shards read {} of their samples over gRPC: the log of {} says why it does not \
+             read the files.",
+            percent(share),
+            worker.name
+        );
+    }
     let waiting: u64 = up().filter_map(|node| node.reads_waiting).sum();
     match (waiting, up().count()) {
         (0, 0) => "Reads are slow, and no storage node shows its metrics here: add nodes or faster disks.".to_owned(),
@@ -76,6 +93,21 @@ fn storage(seen: &Seen<'_>, wait: &Wait<'_>) -> String {
              time left."
         ),
     }
+}
+
+/// The share of samples that come over gRPC, of workers that read files too or tried to; and the worker that reads
+/// most of them so.
+fn over_grpc<'a>(seen: &Seen<'a>) -> Option<(f64, &'a Worker)> {
+    let rate =
+        |worker: &Worker, way: &str| worker.reads_per_s_by_way.get(way).copied().unwrap_or(0.0);
+    let has_files =
+        |worker: &&Worker| rate(worker, "file") > 0.0 || worker.not_local.is_some_and(|n| n > 0);
+    let beside = || seen.workers.iter().filter(|worker| worker.up).filter(has_files);
+    let grpc: f64 = beside().map(|worker| rate(worker, "grpc")).sum();
+    let all: f64 = grpc + beside().map(|worker| rate(worker, "file")).sum::<f64>();
+    let share = grpc / all;
+    let most = beside().max_by(|a, b| rate(a, "grpc").total_cmp(&rate(b, "grpc")));
+    most.filter(|_| share > OVER_GRPC_MIN).map(|worker| (share, worker))
 }
 
 fn link(seen: &Seen<'_>) -> String {

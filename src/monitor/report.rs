@@ -126,6 +126,9 @@ pub(crate) struct ReceiverTier {
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub(crate) struct Rank {
     pub(crate) address: String,
+    /// Another user may have named the address: the page does not show it the token's hash.
+    #[serde(skip)]
+    pub(crate) is_foreign: bool,
     /// For people: `JOB rank 0`.
     pub(crate) name: String,
     pub(crate) rank: Option<u64>,
@@ -173,6 +176,10 @@ pub(crate) struct Worker {
     pub(crate) queue_parts: Option<u64>,
     /// Ranks that are served.
     pub(crate) sessions: Option<u64>,
+    /// Samples that it reads from files of its host (`file`) and from nodes (`grpc`).
+    pub(crate) reads_per_s_by_way: BTreeMap<String, f64>,
+    /// Shards of its host that could not be read as files, since the process began.
+    pub(crate) not_local: Option<u64>,
     pub(crate) part_ms: PartTimes,
     /// Bytes kept for other ranks.
     pub(crate) share_bytes: Option<u64>,

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result};
 use headwater_core::printable;
 use headwater_discovery::{Places, expand};
-use headwater_telemetry::{FoundTargets, JOB_LABEL, read_targets};
+use headwater_telemetry::{FoundTargets, JOB_LABEL, TargetGroup, read_targets};
 
 use crate::slurm::said;
 
@@ -26,6 +26,8 @@ pub(crate) struct Target {
     labels: BTreeMap<String, String>,
     /// There may be no process: it is one of the ports that a host's ranks could have.
     pub(crate) is_guess: bool,
+    /// Another user may have named it, in the directory of targets: it is not shown the token's hash.
+    pub(crate) is_foreign: bool,
 }
 
 /// What one look shows.
@@ -91,7 +93,7 @@ impl Finder {
 
     /// Looks. Blocks: names are resolved, and commands run.
     pub(crate) fn look(&mut self) -> Found {
-        let mut found = self.look_at_folder();
+        let (mut found, foreign) = self.look_at_folder();
         let slow = match self.slow.take() {
             Some((at, slow)) if at.elapsed() < LOOK_AGAIN => (at, slow),
             _ => (Instant::now(), self.look_around()),
@@ -99,7 +101,8 @@ impl Finder {
         found.targets.extend(slow.1.targets.iter().cloned());
         found.troubles.extend(slow.1.troubles.iter().cloned());
         self.slow = Some(slow);
-        // The directory comes first: it has labels.
+        // The directory comes first: it has labels. What others say there replaces nothing.
+        found.targets.extend(foreign);
         let mut seen = HashSet::new();
         found.targets.retain(|target| seen.insert(target.address.clone()));
         if found.targets.len() > TARGETS_MAX {
@@ -110,30 +113,30 @@ impl Finder {
         found
     }
 
-    fn look_at_folder(&self) -> Found {
-        let Some((folder, is_asked_for)) = &self.sources.folder else { return Found::default() };
+    /// What this user's files say, and the targets of other users' files.
+    fn look_at_folder(&self) -> (Found, Vec<Target>) {
+        let nothing = (Found::default(), Vec::new());
+        let Some((folder, is_asked_for)) = &self.sources.folder else { return nothing };
         match read_targets(folder) {
             Ok(FoundTargets { groups, troubles }) => {
                 let of_job = groups.into_iter().filter(|group| {
                     let job = group.labels.get(JOB_LABEL);
                     job.is_none() || self.sources.job.is_none() || job == self.sources.job.as_ref()
                 });
-                let targets = of_job.flat_map(|group| {
-                    let labels = group.labels;
-                    let targets = group.targets.into_iter();
-                    targets.map(move |address| Target {
+                let targets = of_job.flat_map(|TargetGroup { targets, labels, is_own }| {
+                    targets.into_iter().map(move |address| Target {
                         labels: labels.clone(),
+                        is_foreign: !is_own,
                         ..Target::new(&printable(&address))
                     })
                 });
-                Found { targets: targets.collect(), troubles }
+                let (foreign, targets) = targets.partition(|target| target.is_foreign);
+                (Found { targets, troubles }, foreign)
             }
-            Err(error) if error.kind() == io::ErrorKind::NotFound && !is_asked_for => {
-                Found::default()
-            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound && !is_asked_for => nothing,
             Err(error) => {
                 let trouble = format!("targets directory {}: {error}", folder.display());
-                Found { targets: Vec::new(), troubles: vec![trouble] }
+                (Found { targets: Vec::new(), troubles: vec![trouble] }, Vec::new())
             }
         }
     }
@@ -220,6 +223,26 @@ mod tests {
         assert_eq!(all.targets[2].label("tier"), Some("augment"), "the file's labels are kept");
         let mine = finder(Sources { job: Some("mine".to_owned()), ..sources }).look();
         assert_eq!(addresses(&mine), ["a:1", "c:1", "n1:9400", "n2:9400"]);
+    }
+
+    #[test]
+    fn what_other_users_name_is_foreign_unless_it_is_configured() {
+        use std::fs::Permissions;
+        use std::os::unix::fs::PermissionsExt as _;
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("a.json");
+        let text = "[{\"targets\": [\"a:1\", \"b:1\"], \"labels\": {\"tier\": \"receiver\"}}]";
+        std::fs::write(&file, text).expect("a file");
+        std::fs::set_permissions(&file, Permissions::from_mode(0o666)).expect("a mode");
+        let sources = Sources {
+            addresses: vec!["b:1".to_owned()],
+            folder: Some((folder.path().to_owned(), false)),
+            ..Sources::default()
+        };
+        let found = finder(sources).look();
+        let foreign =
+            found.targets.iter().map(|target| (target.address.as_str(), target.is_foreign));
+        assert_eq!(foreign.collect::<Vec<_>>(), [("b:1", false), ("a:1", true)]);
     }
 
     #[test]

@@ -272,6 +272,33 @@ mod tests {
     }
 
     #[test]
+    fn samples_that_come_over_grpc_beside_their_files_are_told() {
+        let reads = |file: f64, grpc: f64, not_local| {
+            let rates = [("file", file), ("grpc", grpc)].map(|(way, rate)| (way.to_owned(), rate));
+            let reads_per_s_by_way = BTreeMap::from(rates);
+            let name = format!("w{file}");
+            Worker { name, reads_per_s_by_way, not_local, ..workers(1, 0.5).remove(0) }
+        };
+        let slow = [rank("rank 0", &[("read", 0.4)])];
+        let remote = reads(0.0, 900.0, Some(0));
+        let told = |worker: Worker| judged(&slow, &[worker, remote.clone()]);
+        let verdict = told(reads(200.0, 450.0, Some(3)));
+        assert!(verdict.text.contains("69 % of samples come over grpc"), "{}", verdict.text);
+        assert!(verdict.remedy.contains("the log of w200"), "{}", verdict.remedy);
+        let verdict = told(reads(0.0, 450.0, Some(3)));
+        assert!(verdict.text.contains("100 % of samples"), "{}", verdict.text);
+        for none in [reads(650.0, 10.0, Some(1)), reads(0.0, 650.0, None), reads(0.0, 0.0, Some(2))]
+        {
+            let verdict = told(none);
+            assert!(
+                verdict.text.ends_with("ranks wait for 40 % of their time"),
+                "{}",
+                verdict.text
+            );
+        }
+    }
+
+    #[test]
     fn what_is_not_known_is_not_guessed() {
         assert_eq!(judged(&[], &[]).text, "no training rank is known");
         let down = Rank { up: false, wait_share: None, ..rank("rank 0", &[]) };

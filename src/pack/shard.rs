@@ -28,7 +28,8 @@ pub(crate) struct Written {
 /// it was written.
 pub(crate) fn write_shard(plan: &ShardPlan<'_>, path: &Path) -> Result<Written> {
     let what = || format!("cannot write shard `{}`", plan.name);
-    let file = File::create(path).with_context(what)?;
+    // A link that others have put there is not followed.
+    let file = File::create_new(path).with_context(what)?;
     let mut archive = tar::Builder::new(BufWriter::with_capacity(WRITE_BYTES, file));
     for image in plan.images {
         if let Some(label) = image.label {

@@ -75,7 +75,9 @@ fn already(path: &Path, there: &[u8], chunks: &[Chunk]) -> Result<u64> {
 /// Temporary name, fsync, rename, fsync of the folder: at any moment the file is there whole or not at all.
 fn write_whole(path: &Path, chunks: &[Chunk]) -> std::io::Result<u64> {
     let temporary = temporary(path);
-    let written = File::create(&temporary).and_then(|mut file| {
+    // A run that was cut off has left one, or others a link, which is not followed.
+    let _ = fs::remove_file(&temporary);
+    let written = File::create_new(&temporary).and_then(|mut file| {
         write_framed(chunks, &mut file)?;
         file.sync_all()?;
         file.metadata()
@@ -101,4 +103,20 @@ fn temporary(path: &Path) -> PathBuf {
 
 fn folder(path: &Path) -> &Path {
     path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_link_in_the_place_of_an_unfinished_file_is_not_followed() {
+        let folder = tempfile::tempdir().unwrap();
+        let (precious, path) = (folder.path().join("precious"), folder.path().join("1.ten"));
+        fs::write(&precious, "precious").unwrap();
+        std::os::unix::fs::symlink(&precious, temporary(&path)).unwrap();
+        write_whole(&path, &[]).unwrap();
+        assert_eq!(fs::read(&precious).unwrap(), b"precious");
+        assert!(path.symlink_metadata().unwrap().is_file());
+    }
 }

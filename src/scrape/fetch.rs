@@ -13,8 +13,9 @@ use super::Metrics;
 
 /// Time for one process to answer, from its name to its last byte.
 const LIMIT: Duration = Duration::from_secs(2);
-/// Longest answer.
-const ANSWER_BYTES_MAX: usize = 16 << 20;
+/// Longest answer, and most lines of it: each takes some 100 bytes for as long as the process is watched.
+const ANSWER_BYTES_MAX: usize = 4 << 20;
+const ANSWER_LINES_MAX: usize = 1 << 16;
 /// Requests under way at once.
 const AT_ONCE: usize = 32;
 
@@ -39,6 +40,8 @@ fn fetch(address: &str) -> Result<Metrics> {
     let (head, body) = answer.split_once("\r\n\r\n").context("the answer is not HTTP")?;
     let status = head.split_whitespace().nth(1).unwrap_or_default();
     ensure!(status == "200", "GET /metrics is answered by status {status}");
+    let is_short = body.lines().nth(ANSWER_LINES_MAX).is_none();
+    ensure!(is_short, "the answer has more than {ANSWER_LINES_MAX} lines");
     let metrics = Metrics::of(body);
     ensure!(!metrics.is_empty() || body.trim().is_empty(), "the answer has no metrics");
     Ok(metrics)
@@ -135,7 +138,8 @@ mod tests {
     use super::*;
 
     /// Answers one caller.
-    fn serving(answer: &'static str) -> String {
+    fn serving(answer: &str) -> String {
+        let answer = answer.to_owned();
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap().to_string();
         thread::spawn(move || {
@@ -145,6 +149,22 @@ mod tests {
             stream.write_all(answer.as_bytes()).unwrap();
         });
         address
+    }
+
+    #[test]
+    fn an_answer_that_would_take_much_memory_is_refused() {
+        let lines = |count: usize| {
+            let lines: String = (0..count).map(|number| format!("a{number} 1\n")).collect();
+            format!("HTTP/1.0 200 OK\r\n\r\n{lines}")
+        };
+        let (most, more) = (lines(ANSWER_LINES_MAX), lines(ANSWER_LINES_MAX + 1));
+        let long = format!("HTTP/1.0 200 OK\r\n\r\na{} 1\n", "a".repeat(ANSWER_BYTES_MAX));
+        let addresses = [serving(&most), serving(&more), serving(&long)];
+        let refused = |(_, answer): Answer| answer.err().map(|error| format!("{error:#}"));
+        let answers: Vec<_> = fetch_all(&addresses).into_iter().map(refused).collect();
+        let refusals =
+            ["the answer has more than 65536 lines", "the answer is longer than 4194304 bytes"];
+        assert_eq!(answers, [None, Some(refusals[0].to_owned()), Some(refusals[1].to_owned())]);
     }
 
     #[test]

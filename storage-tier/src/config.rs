@@ -9,7 +9,7 @@ use std::time::Duration;
 use headwater_access::AccessConfig;
 use headwater_cache::{CacheConfig, CacheLevel};
 use headwater_config_derive::Keys;
-use headwater_interpreter::{Settings, Trusted};
+use headwater_interpreter::{SettingKeys, Settings, Trusted};
 use serde::{Deserialize, Serialize};
 
 use crate::source::{PYTHON, SourceUrl};
@@ -38,12 +38,14 @@ const PREFETCH_WINDOW_DEFAULT: usize = 8;
 const PREFETCH_WINDOW_MAX: usize = 256;
 const PREFETCH_BYTES_DEFAULT: u64 = 16 << 30;
 const DRAIN_TIMEOUT_MS_DEFAULT: u64 = 20_000;
-const CACHE_TIMEOUT_MS_DEFAULT: u64 = 300_000;
+/// Below the time that a worker waits for an answer.
+const CACHE_TIMEOUT_MS_DEFAULT: u64 = 20_000;
 const SOURCE_TIMEOUT_MS_DEFAULT: u64 = 30_000;
 const SOURCE_RETRY_MS_DEFAULT: u64 = 60_000;
 const SOURCE_REQUESTS_DEFAULT: usize = 64;
 /// Datasets may take long to be opened.
 const PYTHON_TIMEOUT_MS_DEFAULT: u64 = 300_000;
+const PYTHON_BAD_SAMPLE_ERRORS_DEFAULT: [&str; 2] = ["ValueError", "UnicodeError"];
 
 /// Configuration of one storage node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, Keys)]
@@ -116,7 +118,8 @@ pub struct StorageConfig {
     pub drain_timeout_ms: u64,
     /// Folders that keep fetched or unpacked data, for all processes of this user on the host:
     /// `dir`, a folder of a local file system, and `bytes`, its limit. One folder, or two: entries
-    /// evicted from the first, in memory, go to the second, on a drive. Empty: nothing is kept.
+    /// evicted from the first, in memory, go to the second, on a drive. Empty: fetched data is not
+    /// kept, and data that must be unpacked goes to `~/.cache/headwater/shards`, 32 GiB at most.
     pub cache: Vec<CacheLevel>,
     /// How long to wait for a cache entry that another process fetches, in ms; then the read
     /// bypasses the cache.
@@ -155,6 +158,10 @@ pub struct StorageConfig {
     /// the sample tried again.
     #[key(unit = "milliseconds")]
     pub python_timeout_ms: u64,
+    /// Exceptions of `__getitem__` that mean a bad sample, in addition to `headwater.BadSample`: names
+    /// of classes, such as `ValueError` or `mine.data.Torn`. After any other exception, the sample is
+    /// tried again, and in the end the read fails.
+    pub python_bad_sample_errors: Vec<String>,
     /// Processes that read one shard of a Python dataset; 0: one per core.
     #[key(unit = "processes")]
     pub python_processes: usize,
@@ -300,6 +307,7 @@ impl Default for StorageConfig {
             python: "python3".into(),
             python_path: Vec::new(),
             python_timeout_ms: PYTHON_TIMEOUT_MS_DEFAULT,
+            python_bad_sample_errors: PYTHON_BAD_SAMPLE_ERRORS_DEFAULT.map(str::to_owned).into(),
             python_processes: 0,
             security: AccessConfig::default(),
         }
@@ -403,6 +411,12 @@ impl StorageConfig {
             folders: self.python_path.clone(),
             trusted: Trusted::new(self.python_modules.clone(), "storage.python_modules"),
             timeout: Duration::from_millis(self.python_timeout_ms),
+            bad_sample_errors: self.python_bad_sample_errors.clone(),
+            keys: SettingKeys {
+                python: "storage.python",
+                timeout: "storage.python_timeout_ms",
+                bad_sample_errors: "storage.python_bad_sample_errors",
+            },
         }
     }
 

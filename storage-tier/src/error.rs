@@ -312,6 +312,13 @@ impl StorageError {
         matches!(self, Self::Read(error) if error.is_evicted())
     }
 
+    /// Whether a file system or a budget is full.
+    pub(crate) fn is_no_room(&self) -> bool {
+        use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
+        let Self::Unpack { source, .. } = self else { return false };
+        matches!(source.kind(), FileTooLarge | QuotaExceeded | StorageFull)
+    }
+
     /// The error and its causes in one line.
     #[must_use]
     pub fn sentence(&self) -> String {

@@ -195,6 +195,18 @@ mod tests {
     }
 
     #[test]
+    fn a_link_in_the_place_of_a_kept_index_is_replaced_and_not_followed() {
+        let folder = tempfile::tempdir().unwrap();
+        let (precious, kept) = (folder.path().join("precious"), folder.path().join("a.tar.hwidx"));
+        fs::write(&precious, "precious").unwrap();
+        std::os::unix::fs::symlink(&precious, &kept).unwrap();
+        let shard = Place::of_file(&folder.path().join("a.tar"));
+        KeptIndices::new(None, None).store(&shard, stamp(), &index());
+        assert_eq!(fs::read(&precious).unwrap(), b"precious");
+        assert!(kept.symlink_metadata().unwrap().is_file());
+    }
+
+    #[test]
     fn indices_that_are_read_only_are_not_written_and_none_are_not_read() {
         let folder = tempfile::tempdir().unwrap();
         let shard = Place::of_file(&folder.path().join("a.tar"));

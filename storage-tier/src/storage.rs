@@ -12,7 +12,7 @@ use headwater_access::Access;
 use headwater_cache::{Cache, CacheLevel};
 use headwater_core::{Digest, Manifest};
 use headwater_proto::storage::{EncodedSample, FieldSelection, ReadQuery, ShardPlan, ShardQuery};
-use headwater_storage_client::{IndexedShard, LeftOut, OpenShards, ShardReadError};
+use headwater_storage_client::{CachedObject, IndexedShard, LeftOut, OpenShards, ShardReadError};
 use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
 
@@ -25,6 +25,7 @@ use crate::look_ahead::{Fetch, LookAhead, Outcome};
 use crate::read_queue::{ReadPermit, ReadQueue};
 use crate::source::{Sources, Sums};
 use crate::through_cache::{self, Known};
+use crate::unpacked::closing_idle;
 use crate::{StorageConfig, StorageError, metrics};
 
 /// A storage node whose datasets are indexed. Cheap to clone.
@@ -168,9 +169,14 @@ impl Storage {
         self.inner.reads.enter().await
     }
 
-    /// The shard, open.
+    /// The shard, open. An entry of the cache is in the file that its path names.
     pub(crate) async fn shard(&self, query: &ShardQuery) -> Result<IndexedShard, StorageError> {
         let at = self.checked(&query.dataset, query.manifest, query.shard)?;
+        let shard = self.open_shard(at, query.shard).await?;
+        if shard.object().cached().is_none_or(CachedObject::is_there) {
+            return Ok(shard);
+        }
+        self.inner.open.forget(&(at, query.shard));
         self.open_shard(at, query.shard).await
     }
 
@@ -181,7 +187,10 @@ impl Storage {
         query: &ReadQuery,
     ) -> Result<(IndexedShard, Vec<BlockRange>), StorageError> {
         let at = self.checked(&query.dataset, query.manifest, query.shard)?;
-        let shard = self.open_shard(at, query.shard).await?;
+        let shard = match query.again {
+            true => self.open_anew(at, query.shard).await?,
+            false => self.open_shard(at, query.shard).await?,
+        };
         let blocks = divide(&shard, query, self.inner.config.block_bytes as u64)?;
         Ok((shard, blocks))
     }
@@ -305,9 +314,32 @@ impl Storage {
         Ok(at)
     }
 
-    async fn open_shard(&self, dataset: usize, shard: u32) -> Result<IndexedShard, StorageError> {
+    /// The shard as its distant source has it now, over other connections: no copy of it, and nothing that was
+    /// read ahead. Any other shard is opened as always.
+    async fn open_anew(&self, dataset: usize, shard: u32) -> Result<IndexedShard, StorageError> {
         let storage = self.clone();
         let open = move || {
+            let Dataset { manifest, shards } = &storage.inner.datasets[dataset];
+            let (entry, served) = (&manifest.shards()[shard as usize], &shards[shard as usize]);
+            if !served.is_distant() {
+                return Ok(None);
+            }
+            served.place().source.forget_connections();
+            let Opened::InPlace(opened) = served.open()? else { return Ok(None) };
+            match opened.index().digest() == entry.digest {
+                true => Ok(Some(opened)),
+                false => Err(StorageError::ShardChanged { name: served.name() }),
+            }
+        };
+        match self.on_reader(open).await? {
+            Some(opened) => Ok(opened),
+            None => self.open_shard(dataset, shard).await,
+        }
+    }
+
+    async fn open_shard(&self, dataset: usize, shard: u32) -> Result<IndexedShard, StorageError> {
+        let storage = self.clone();
+        let open_one = move || {
             let Dataset { manifest, shards } = &storage.inner.datasets[dataset];
             let entry = &manifest.shards()[shard as usize];
             let served = &shards[shard as usize];
@@ -327,6 +359,8 @@ impl Storage {
             let opened = Some(opened).filter(|_| unchanged).ok_or_else(changed)?;
             Ok(storage.with_entries((dataset, shard), opened))
         };
+        let storage = self.clone();
+        let open = move || closing_idle(&storage.inner.open, open_one);
         let key = (dataset, shard);
         let opened = self.inner.open.get_or_open(key, self.on_reader(open)).await;
         metrics::open_shards(self.inner.open.len());
@@ -357,7 +391,11 @@ fn usual_cache() -> Option<Cache> {
         .and_then(|()| Cache::open(&config).map_err(|error| StorageError::from(error).sentence()));
     let CacheLevel { dir, bytes } = &config.levels[0];
     match &opened {
-        Ok(_) => tracing::info!(?dir, bytes, "shards are unpacked into the usual cache"),
+        Ok(_) => tracing::info!(
+            ?dir,
+            bytes,
+            "shards are unpacked into a folder of the home folder: `storage.cache` names another, with its limit"
+        ),
         Err(error) => tracing::warn!(
             error,
             "shards are unpacked each time that they are opened: set `storage.cache` to a folder"
@@ -412,6 +450,7 @@ mod tests {
                 shard: 0,
                 indices: indices.to_vec(),
                 fields: FieldSelection::parse(fields).unwrap(),
+                again: false,
             };
             divide(&shard, &query, 1000).map_err(|error| error.to_string())
         };

@@ -67,6 +67,7 @@ async fn a_request_too_many_is_shed_with_a_sentence() {
         shard: 0,
         indices: (0..50).collect(),
         fields: Vec::new(),
+        again: false,
     };
     // Answered, and taken by nobody: it holds the one place of reads, and no place of requests.
     let held = grpc.read_samples(read.clone()).await.unwrap();
@@ -170,6 +171,7 @@ fn read(manifest: Digest) -> v1::ReadRequest {
         shard: 0,
         indices: (0..50).collect(),
         fields: Vec::new(),
+        again: false,
     }
 }
 

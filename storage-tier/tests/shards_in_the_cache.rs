@@ -102,6 +102,21 @@ async fn entries_that_make_room_are_fetched_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_client_that_comes_after_an_eviction_reads_files() {
+    let folder = tempfile::tempdir().unwrap();
+    let node = Node::start(cached(folder.path(), 64 << 20));
+    let (_, first) = dataset(&[&node], LocalFiles::Off).await;
+    let expected = read_all(&first).await;
+    for path in entries(&folder.path().join("cache")) {
+        std::fs::remove_file(path).unwrap();
+    }
+    // The node still has what was evicted open.
+    let (client, second) = dataset(&[&node], LocalFiles::Auto).await;
+    assert_eq!(read_all(&second).await, expected);
+    assert_eq!(client.bytes_read().grpc, 0, "no path of an evicted entry was named");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_cache_without_room_is_read_past() {
     let folder = tempfile::tempdir().unwrap();
     let shards = [folder.path().join("large.tar")];

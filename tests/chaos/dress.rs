@@ -9,12 +9,23 @@ use crate::support;
 use crate::support::everything;
 
 /// The functions of `own-python`: one takes its time, so that leases are late; one finds some views bad after
-/// others of the same sample were made.
+/// others of the same sample were made. Seldom, and each time by chance, the first one raises what is no verdict, ends,
+/// prints, or forks a child that comes back: none of it changes a batch.
 const FUNCTIONS: &str = "
+import os
 import time
 
 
 def slow(array, rng):
+    chance = int.from_bytes(os.urandom(2), 'big')
+    if chance < 50:
+        raise KeyError('for this moment')
+    if chance < 100:
+        os._exit(1)
+    if chance < 150:
+        print('x' * 1_000_000, end='')
+    elif chance < 200 and os.fork() == 0:
+        return 255 - array
     if array[0, 0, 0] % 16 == 0:
         time.sleep(0.2)
     return array

@@ -137,15 +137,19 @@ fn a_run_that_is_cut_off_leaves_no_shard_and_the_next_one_is_whole() {
     let args = ["--set", "storage.readers=1", "datasets", "pack", "images", "--max-samples", "1"];
     let mut child = place.command(&[&args[..], &["--out", "out"]].concat()).spawn().unwrap();
     let begun = Instant::now();
-    let half = place.path("out/.headwater-pack/shard-000001.tar");
-    while !half.exists() && begun.elapsed() < Duration::from_secs(60) {
+    let hidden = || {
+        let mut entries = fs::read_dir(place.path("out")).ok()?.map_while(Result::ok);
+        entries.find(|entry| entry.file_name().to_string_lossy().starts_with(".headwater-pack"))
+    };
+    let has_half = || hidden().is_some_and(|at| at.path().join("shard-000001.tar").exists());
+    while !has_half() && begun.elapsed() < Duration::from_secs(60) {
         thread::sleep(Duration::from_millis(1));
     }
     child.kill().unwrap();
     child.wait().unwrap();
     assert_eq!(fs::read_dir(place.path("out")).unwrap().count(), 1, "only the hidden folder");
 
-    fs::write(place.path("out/.headwater-pack/left.tar"), "half").unwrap();
+    fs::write(hidden().unwrap().path().join("left.tar"), "half").unwrap();
     let args = ["datasets", "pack", "images", "--out"];
     place.printed(&[&args[..], &["out"]].concat());
     place.printed(&[&args[..], &["other"]].concat());

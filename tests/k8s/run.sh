@@ -37,6 +37,24 @@ workers_come_and_go() {
     job_ends_as reference "$before"
 }
 
+# Each pod has a PID namespace of its own, so that the kernel gives it the number 0 for a process of another pod.
+# Nobody has another link: were it refused, no batch would come.
+ranks_and_workers_share_memory() {
+    scene "${FUNCNAME[0]}" "$step_ms"
+    local address sockets=$work/sockets
+    mkdir -p "$sockets"
+    chown 65532 "$sockets"
+    local shared=(--set "sharedMemory.socketHostPath=$sockets" --set-json 'config.receiver.links=["shm"]')
+    chart --wait --timeout 120s "${shared[@]}"
+    chart "${shared[@]}" --set job.enabled=true
+    after_batches 4
+    for address in $(k get pods -l $ranks -o 'jsonpath={.items[*].status.podIP}'); do
+        $here/cluster.sh exec ctl "$python" $here/metric.py "$address:9400" \
+            'headwater_receiver_bytes_total{link="shm"}' 1+
+    done
+    job_ends_as reference ""
+}
+
 node_is() { k get node "$1" --no-headers | grep -qE " $2 "; }
 
 # One storage node and one worker on each node; the ranks on the first, because a rank that is lost is
@@ -148,7 +166,7 @@ the_controller_scales_and_slices_lead() {
     ! may autoscale list secrets || fail "it may list Secrets"
 }
 
-scenes=(workers_come_and_go a_node_is_cut_off tiers_are_upgraded_and_rolled_back
+scenes=(workers_come_and_go ranks_and_workers_share_memory a_node_is_cut_off tiers_are_upgraded_and_rolled_back
     a_client_reads_what_is_published the_controller_scales_and_slices_lead)
 [ $# -eq 0 ] || scenes=("$@")
 

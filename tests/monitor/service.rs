@@ -134,6 +134,7 @@ pub(crate) fn expected([rank, worker, storage]: [&str; 3], gone: &str) -> Value 
         "workers": [{
             "address": worker, "name": "w0", "up": true, "backend": "cpu avx512", "threads": 4,
             "busy_share": 0.9, "samples_per_s": 600.0, "queue_parts": 2, "sessions": 2,
+            "reads_per_s_by_way": { "grpc": 600.0 }, "not_local": null,
             "part_ms": { "read": 2.0, "render": 18.0, "decode": 11.0, "deliver": 0.5 },
             "share_bytes": 7_000_000, "share_parts": 7, "caches": [], "parts_shared": 12,
             "bad_samples": 3,

@@ -3,7 +3,7 @@
 use crate::tree::{code, files, read};
 
 /// Folder of a crate, and the crates of this project that it may depend on, in its tests too.
-const MAY_DEPEND: [(&str, &[&str]); 33] = [
+const MAY_DEPEND: [(&str, &[&str]); 34] = [
     ("benches/peers/crates", &["augment", "core"]),
     ("tests/tidy", &[]),
     (
@@ -46,7 +46,7 @@ const MAY_DEPEND: [(&str, &[&str]); 33] = [
     ("libs/config/derive", &[]),
     ("libs/contact-sheet", &["core", "receiver"]),
     ("libs/core", &["config-derive"]),
-    ("libs/cuda", &["core", "dylib", "transport"]),
+    ("libs/cuda", &["core", "dylib", "own-files", "transport"]),
     ("libs/discovery", &["kubernetes"]),
     ("libs/dylib", &[]),
     ("libs/interpreter", &[]),
@@ -58,10 +58,21 @@ const MAY_DEPEND: [(&str, &[&str]); 33] = [
     // Above the tiers too: it runs them. Only the program and the wheel depend on it.
     (
         "libs/local",
-        &["augment", "config", "core", "inventory", "receiver", "storage", "trace", "transport"],
+        &[
+            "augment",
+            "config",
+            "core",
+            "inventory",
+            "own-files",
+            "receiver",
+            "storage",
+            "trace",
+            "transport",
+        ],
     ),
-    ("libs/telemetry", &["config-derive", "core", "lobby", "trace"]),
+    ("libs/telemetry", &["config-derive", "core", "lobby", "own-files", "trace"]),
     ("libs/npy", &[]),
+    ("libs/own-files", &[]),
     ("libs/pixels", &["core", "simd"]),
     ("libs/simd", &[]),
     ("libs/trace", &[]),

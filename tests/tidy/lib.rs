@@ -9,6 +9,7 @@ mod dependencies;
 mod edges;
 mod extending;
 mod locks;
+mod made_files;
 mod programs;
 mod text;
 mod tree;
@@ -72,4 +73,9 @@ fn nobody_waits_for_a_lock_with_pythons_own() {
 #[test]
 fn the_guide_to_extending_names_the_files_of_its_examples() {
     none(extending::breaches());
+}
+
+#[test]
+fn every_file_that_is_made_follows_a_rule_of_the_list() {
+    none(made_files::breaches());
 }

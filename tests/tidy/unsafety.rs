@@ -3,7 +3,7 @@
 use crate::tree::{code, files, read, root};
 
 /// Files that hold unsafe code, each with why it cannot do without.
-const ROOMS: [(&str, &str); 59] = [
+const ROOMS: [(&str, &str); 60] = [
     ("libs/core/tests/allocations.rs", "an allocator that counts"),
     ("augment-tier/tests/allocations.rs", "an allocator that counts"),
     ("augment-tier/src/cuda/memory.rs", "memory from the GPU's driver"),
@@ -55,6 +55,7 @@ const ROOMS: [(&str, &str); 59] = [
     ("libs/transport/src/rdma/detection.rs", "a window of tests"),
     ("libs/transport/src/memory/slot.rs", "slot memory by address"),
     ("libs/transport/src/packets.rs", "descriptors from a socket"),
+    ("libs/transport/src/peer.rs", "who is at the other end of a socket, read raw"),
     ("libs/transport/src/memory/window.rs", "what a GPU's memory must be"),
     ("libs/transport/src/conformance/window.rs", "vouches for memory in a suite of tests"),
     ("augment-tier/benches/beside_gpu.rs", "pins nothing"),

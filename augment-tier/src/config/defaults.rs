@@ -28,6 +28,7 @@ const HEARTBEATS_MISSED_MAX_DEFAULT: u32 = 4;
 const DRAIN_TIMEOUT_MS_DEFAULT: u64 = 20_000;
 /// Frameworks take long to be imported.
 const PYTHON_TIMEOUT_MS_DEFAULT: u64 = 60_000;
+const PYTHON_BAD_SAMPLE_ERRORS_DEFAULT: [&str; 2] = ["ValueError", "UnicodeError"];
 
 impl Default for AugmentConfig {
     fn default() -> Self {
@@ -65,6 +66,7 @@ impl Default for AugmentConfig {
             python: "python3".into(),
             python_path: Vec::new(),
             python_timeout_ms: PYTHON_TIMEOUT_MS_DEFAULT,
+            python_bad_sample_errors: PYTHON_BAD_SAMPLE_ERRORS_DEFAULT.map(str::to_owned).into(),
             part_bytes_max: PART_BYTES_MAX_DEFAULT,
             links: kinds.map(|kind| kind.name().to_owned()).to_vec(),
             shm_allow_uids: Vec::new(),

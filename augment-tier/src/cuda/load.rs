@@ -21,7 +21,7 @@ use super::source::{RESIZE_THREADS, TILE_SHARED_BYTES, finish_block};
 use super::sums::{self, Sums};
 use super::tables::Tables;
 use super::tiles::{self, Needs};
-use crate::ops::resize::{Geometry, Taps};
+use crate::ops::resize::{Axis, Geometry, Taps, WORK_BYTES};
 use crate::simd::Simd;
 
 /// Pixels of a view at most: the kernels count them in 32 bits, in steps of all threads of a block.
@@ -275,6 +275,10 @@ impl Load {
         record: &mut ViewRecord,
     ) -> Result<(), tiles::TooLong> {
         let (across, down) = (geometry.across(source.reduction), geometry.down(source.reduction));
+        let table_bytes = |axis: &Axis| if axis.is_kept() { 0 } else { axis.table_bytes() };
+        if table_bytes(&across) + table_bytes(&down) > WORK_BYTES {
+            return Err(tiles::TooLong);
+        }
         let [columns, rows] = &mut self.taps;
         let mut column = u64::from(across.base);
         let mut row = u64::from(down.base);

@@ -38,7 +38,8 @@ impl PythonCalls {
         function: FunctionId,
         seed: &[u64],
     ) -> Result<(), RenderError> {
-        let name = recipe.python_function(function).unwrap_or_default();
+        let called = recipe.python_function(function);
+        let (name, sha256) = called.map_or(("", ""), |called| (called.name, called.sha256));
         let Some(python) = &mut self.interpreter else {
             let reason =
                 format!("`{name}` is not called here: name its module in augment.python_modules");
@@ -50,14 +51,14 @@ impl PythonCalls {
         self.pixels.resize(bytes + RgbImage::WINDOW_SPARE_BYTES, 0);
         self.image.write_pixels(self.simd, &mut self.pixels[..bytes]);
         let shape = [extent.height, extent.width, 3];
-        python.call(name, shape, &mut self.pixels[..bytes], seed).map_err(judged)?;
+        python.call((name, sha256), shape, &mut self.pixels[..bytes], seed).map_err(judged)?;
         self.image.set_window(self.simd, CropBox::whole(extent), &self.pixels);
         view.set_pixels(&self.image);
         Ok(())
     }
 }
 
-/// What a function raised is a verdict on the sample; whatever else went wrong may not again.
+/// A verdict on the sample is one by its kind; whatever else went wrong may not again.
 fn judged(error: CallError) -> RenderError {
     if error.is_verdict() {
         return RenderError::Bad(BadImage::Python { said: error.to_string() });

@@ -31,6 +31,8 @@ struct Place {
     row: Option<PartRow>,
     /// Why the sample asked for is not there.
     reason: Option<String>,
+    /// Whether the sample that is tried now was read a second time.
+    is_again: bool,
 }
 
 // === impl PartWork ===
@@ -76,13 +78,25 @@ impl PartWork {
                     return Err(LeaseError::Retry(self.named(&places[position], &error)));
                 }
             }
-            let next = bad
-                .into_iter()
-                .map(|(position, fault)| self.replace(&mut places[position], &fault));
-            let next = next.collect::<Result<Vec<Wanted>, LeaseError>>()?;
+            let (mut again, mut next) = (Vec::new(), Vec::new());
+            for (position, fault) in bad {
+                let place = &mut places[position];
+                // Bytes that came wrong over one connection are no word on the sample.
+                match std::mem::replace(&mut place.is_again, true) {
+                    false => again.push(place.wanted),
+                    true => next.push(self.replace(place, &fault)?),
+                }
+            }
+            if !again.is_empty() {
+                piece.found = self.read(again, true, times).await?;
+            }
             if !next.is_empty() {
-                piece.found = self.read(next, times).await?;
-            } else if let Some(next) = pieces.pop_front() {
+                piece.found.extend(self.read(next, false, times).await?);
+            }
+            if !piece.found.is_empty() {
+                continue;
+            }
+            if let Some(next) = pieces.pop_front() {
                 // Its room goes first: a session that waits for more while it holds some may wait for itself.
                 drop(piece);
                 piece = self.read_ahead(next, times).await?;
@@ -99,6 +113,7 @@ impl PartWork {
             label: -1,
             row: Some(row),
             reason: None,
+            is_again: false,
         };
         rows.into_iter().zip(samples).map(place).collect()
     }
@@ -182,6 +197,7 @@ impl PartWork {
         let manifest = dataset.manifest.digest();
         self.source.worker.bad_samples.substituted(BadSample { manifest, shard, index }, &sentence);
         place.wanted.index = next;
+        place.is_again = false;
         Ok(place.wanted)
     }
 

@@ -53,7 +53,7 @@ pub(crate) struct Input {
     pub(crate) siblings: Vec<Option<Bytes>>,
 }
 
-/// Reads samples, those of one shard together. The answer is in no particular order; with it, how long a
+/// Reads samples, those of one shard together; with `again` those that looked broken. The answer is in no particular order; with it, how long a
 /// distant source was waited for.
 ///
 /// # Errors
@@ -62,14 +62,14 @@ pub(crate) async fn read(
     datasets: &[SessionDataset],
     fields: &SampleFields,
     wanted: Vec<Wanted>,
-    span: Option<Context>,
+    (again, span): (bool, Option<Context>),
 ) -> Result<(Vec<Found>, Duration), StorageClientError> {
     let mut groups: BTreeMap<(u16, u32), Vec<Wanted>> = BTreeMap::new();
     for wanted in wanted {
         groups.entry((wanted.asked.dataset, wanted.asked.shard)).or_default().push(wanted);
     }
     let reads = groups.into_iter().map(|((dataset, shard), wanted)| {
-        read_shard(&datasets[usize::from(dataset)].reader, shard, fields, wanted, span)
+        read_shard(&datasets[usize::from(dataset)].reader, shard, fields, wanted, (again, span))
     });
     let shards: Vec<(Vec<Found>, Duration)> =
         futures::stream::iter(reads).buffered(SHARDS_AT_ONCE).try_collect().await?;
@@ -83,10 +83,10 @@ async fn read_shard(
     shard: u32,
     fields: &SampleFields,
     wanted: Vec<Wanted>,
-    span: Option<Context>,
+    how: (bool, Option<Context>),
 ) -> Result<(Vec<Found>, Duration), StorageClientError> {
     let indices: Vec<u32> = wanted.iter().map(|wanted| wanted.index).collect();
-    let (samples, fetch) = reader.read_timed(shard, &indices, fields.selection(), span).await?;
+    let (samples, fetch) = reader.read_timed(shard, &indices, fields.selection(), how).await?;
     let both = wanted.into_iter().zip(samples);
     Ok((both.map(|(wanted, sample)| Found::of(wanted, sample, fields)).collect(), fetch))
 }

@@ -107,18 +107,20 @@ impl PartWork {
         let waiting = self.span.child("wait for staging");
         let room = self.unless_withdrawn(staging.take(self.place.session, bytes)).await?;
         waiting.end();
-        Ok(Piece { found: self.read(piece, times).await?, _room: room })
+        Ok(Piece { found: self.read(piece, false, times).await?, _room: room })
     }
 
+    /// Reads samples; with `again` those that looked broken.
     pub(super) async fn read(
         &self,
         wanted: Vec<Wanted>,
+        again: bool,
         times: &mut WorkTimes,
     ) -> Result<Vec<Found>, LeaseError> {
         let started = Instant::now();
         let Source { datasets, fields, .. } = &*self.source;
         let reading = self.span.child("read").with("samples", wanted.len());
-        let read = read::read(datasets, fields, wanted, reading.context());
+        let read = read::read(datasets, fields, wanted, (again, reading.context()));
         let (found, fetch) = self.unless_withdrawn(read).await??;
         reading.end();
         let read_us = micros(started);

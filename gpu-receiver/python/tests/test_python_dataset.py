@@ -19,7 +19,7 @@ class Photos:
 
     version = "1"
 
-    def __init__(self, shard, broken=-1):
+    def __init__(self, shard, broken=-1, why=None):
         self.broken = broken
         with tarfile.open(shard) as archive:
             files = [m for m in archive if m.name.endswith((".jpg", ".jpeg", ".png", ".webp"))]
@@ -30,7 +30,7 @@ class Photos:
 
     def __getitem__(self, index):
         if index == self.broken:
-            raise OSError("no such photograph")
+            raise ValueError("no such photograph")
         return self.images[index], index
 
 
@@ -50,8 +50,31 @@ class Tiles:
         return {"image": pixels, "cls": numpy.int64(index), "note": None}
 
 
+class Says(Photos):
+    def __getitem__(self, index):
+        if index == self.broken:
+            import headwater
+
+            raise headwater.BadSample("dark")
+        return super().__getitem__(index)
+
+
+class Outage(Photos):
+    '''Its error says nothing about the sample.'''
+
+    def __getitem__(self, index):
+        if index == self.broken:
+            raise OSError("the server is away")
+        return super().__getitem__(index)
+
+
 class Empty(list):
     pass
+
+
+class Endless:
+    def __len__(self):
+        return 1 << 40
 """
 
 
@@ -118,14 +141,27 @@ def test_pixels_of_arrays_are_images():
                 np.testing.assert_array_equal(np.asarray(pixels), expected)
 
 
-def test_a_sample_that_raises_is_a_bad_one():
-    with load("Photos", {"shard": str(SHARD), "broken": 2}) as loader:
+@pytest.mark.parametrize("name", ["Photos", "Says"])
+def test_a_sample_that_is_said_to_be_bad_is_replaced(name):
+    with load(name, {"shard": str(SHARD), "broken": 2}) as loader:
         keys, reasons = set(), []
         for batch in loader:
             keys.update(map(int, batch.keys))
             reasons += batch.substituted.values()
     assert 2 not in keys
     assert reasons
+
+
+def test_another_error_ends_the_stream_by_name_unless_the_configuration_names_it(monkeypatch):
+    monkeypatch.setenv("HEADWATER_AUGMENT__STORAGE_WAIT_MS", "1000")
+    arguments = {"shard": str(SHARD), "broken": 2}
+    with load("Outage", arguments) as loader:
+        with pytest.raises(headwater.errors.HeadwaterError, match=r"own_data:Outage\[2\]` raised OSError: the server is away"):
+            for batch in loader:
+                assert not batch.substituted
+    monkeypatch.setenv("HEADWATER_STORAGE__PYTHON_BAD_SAMPLE_ERRORS", "ValueError,OSError")
+    with load("Outage", {**arguments, "why": "another version"}) as loader:
+        assert any(batch.substituted for batch in loader)
 
 
 @pytest.mark.parametrize(
@@ -135,6 +171,7 @@ def test_a_sample_that_raises_is_a_bad_one():
         ("Photos", {"path": "x"}, "unexpected keyword argument"),
         ("Photos", {"shard": "/nowhere.tar"}, "nowhere"),
         ("Empty", {}, "no samples"),
+        ("Endless", {}, "1099511627776 samples are too many for one place"),
     ],
 )
 def test_what_cannot_be_opened_is_named(name, arguments, message):

@@ -31,6 +31,16 @@ def picky(array, rng):
         raise ValueError("an odd corner")
     return array
 
+def dark(array, rng):
+    import headwater
+
+    if array[0, 0, 0] % 2:
+        raise headwater.BadSample("dark")
+    return array
+
+def confused(array, rng):
+    raise KeyError("not the sample's fault")
+
 def dies_once(array, rng):
     try:
         os.close(os.open(os.environ["HEADWATER_TEST_DIED"], os.O_CREAT | os.O_EXCL))
@@ -147,6 +157,16 @@ def test_a_sample_that_the_function_raises_on_is_a_bad_one(module):
     with load(recipe("own_ops:picky"), on_bad_sample="fail") as loader, pytest.raises(headwater.WorkerError, match="odd corner"):
         for _ in loader:
             pass
+
+
+def test_only_an_error_that_says_so_makes_a_bad_sample(module):
+    with load(recipe("own_ops:dark")) as loader:
+        reasons = [reason for batch in loader for reason in batch.substituted.values()]
+    assert reasons and all("`own_ops:dark` raised BadSample: dark" in reason for reason in reasons)
+    told = r"`own_ops:confused` raised KeyError.*raise headwater\.BadSample.*augment\.python_bad_sample_errors"
+    with load(recipe("own_ops:confused")) as loader, pytest.raises(headwater.WorkerError, match=told):
+        for batch in loader:
+            assert not batch.substituted
 
 
 def test_a_process_that_dies_is_replaced(module):

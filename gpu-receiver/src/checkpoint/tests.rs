@@ -2,6 +2,7 @@ use std::sync::Arc;
 
 use headwater_core::sampler::{Sampler, SamplerConfig};
 use headwater_core::{Digest, Manifest, ShardEntry};
+use rustix::fs::{CWD, FileType, Mode, mknodat};
 
 use super::*;
 
@@ -73,6 +74,22 @@ fn torn_and_foreign_files_are_passed_over() {
     let aside = dir.path().join("dl_state_000000002.json.broken");
     let error = read(&aside).expect_err("torn");
     assert!(error.to_string().contains("dl_state_000000002.json.broken is not a checkpoint"));
+}
+
+#[test]
+fn what_is_named_like_a_checkpoint_and_is_no_file_is_passed_over() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let folder = CheckpointFolder::new(dir.path(), 3);
+    folder.write(5, &state(5)).expect("written");
+    let mode = Mode::RUSR | Mode::WUSR;
+    let pipe = dir.path().join("dl_state_000000007.json");
+    mknodat(CWD, pipe, FileType::Fifo, mode, 0).expect("a pipe");
+    fs::create_dir(dir.path().join("dl_state_000000009.json")).expect("a folder");
+    let (sent, heard) = std::sync::mpsc::channel();
+    // In a thread: whoever opened the pipe would wait for ever.
+    std::thread::spawn(move || sent.send(folder.newest().map_err(|error| error.to_string())));
+    let newest = heard.recv_timeout(std::time::Duration::from_secs(60)).expect("no wait");
+    assert_eq!(newest.expect("read").expect("there is one").1, state(5));
 }
 
 #[test]

@@ -5,12 +5,15 @@ use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
 
 use headwater_core::sampler::{LIST_ENTRIES_MAX, Rows};
+use headwater_inventory::Machine;
 use headwater_npy::{Extent, Fault, Header, MAGIC, PREFIX_BYTES};
 
 use super::number::{self, Element, Number};
 
 /// Longest line of text, in bytes.
 const LINE_BYTES_MAX: u64 = 256;
+/// Entries of text that memory is taken for at first.
+const ENTRIES_FIRST: usize = 1 << 16;
 /// Bytes that are read at a time.
 const BUFFER_BYTES: usize = 1 << 20;
 
@@ -96,6 +99,10 @@ fn read_text<T: TryFrom<Number, Error = String>>(
         }
         if values.len() as u64 == LIST_ENTRIES_MAX {
             return Err(at(format!("the limit is {LIST_ENTRIES_MAX} entries")));
+        }
+        if values.len() == values.capacity() {
+            let more = values.len().max(ENTRIES_FIRST) as u64;
+            number::reserve(&mut values, more, Machine::this().memory_room()).map_err(at)?;
         }
         values.push(Number::parse(text).and_then(T::try_from).map_err(at)?);
     }

@@ -1,6 +1,7 @@
 //! Numbers as files and arrays hold them, and what they can be in a list.
 
 use headwater_core::sampler::{LIST_ENTRIES_MAX, Rows};
+use headwater_inventory::{Machine, MemoryRoom};
 use headwater_npy::Kind;
 
 /// A number before it is known what it is for.
@@ -138,11 +139,35 @@ pub(super) fn values<T: TryFrom<Number, Error = String>>(
         _ => format!("row {}, place {}", place / columns, place % columns),
     };
     // At once: a list that grows would take twice its memory for a while.
-    let mut values = Vec::with_capacity(shape.iter().product::<u64>() as usize);
+    let mut values = Vec::new();
+    reserve(&mut values, shape.iter().product::<u64>(), Machine::this().memory_room())?;
     for (place, number) in (0..).zip(numbers) {
         values.push(T::try_from(number).map_err(|fault| format!("{}: {fault}", at(place)))?);
     }
     Ok(values)
+}
+
+/// Takes memory for so many entries, where there is twice as much: the check of a list sorts a copy of it. The
+/// system would give more than it has, and end some process when that is written to.
+pub(super) fn reserve<T>(
+    values: &mut Vec<T>,
+    entries: u64,
+    room: Option<MemoryRoom>,
+) -> Result<(), String> {
+    let bytes = entries.saturating_mul(size_of::<T>() as u64);
+    if let Some(MemoryRoom { free_bytes, from }) = room
+        && bytes.saturating_mul(2) > free_bytes
+    {
+        return Err(format!(
+            "its {entries} entries take {bytes} bytes, and as many while they are checked; {free_bytes} are free \
+             ({}): give fewer, or more memory",
+            from.display()
+        ));
+    }
+    let reserved = values.try_reserve_exact(entries as usize);
+    reserved.map_err(|_| {
+        format!("its {entries} entries take {bytes} bytes, which the system does not give")
+    })
 }
 
 /// Entries in the rows of an array.

@@ -3,9 +3,10 @@
 use std::path::PathBuf;
 
 use headwater_core::sampler::{Order, OrderList, Rows};
+use headwater_inventory::MemoryRoom;
 use tempfile::TempDir;
 
-use super::{OrderArrays, RawArray, order_list};
+use super::{OrderArrays, RawArray, number, order_list};
 use crate::config::ReceiverConfig;
 
 /// A `.npy` file of a header that says anything.
@@ -114,6 +115,19 @@ fn what_is_no_list_is_refused_with_its_place() {
         let text = listed(&bytes).unwrap_err();
         assert!(text.contains(expected), "{text} lacks {expected}");
     }
+}
+
+#[test]
+fn a_list_that_memory_does_not_hold_is_refused_before_it_is_read() {
+    let room = |free_bytes| Some(MemoryRoom { free_bytes, from: "memory.max".into() });
+    let mut values: Vec<u64> = Vec::new();
+    let text = number::reserve(&mut values, 200_000_000, room(600 << 20)).unwrap_err();
+    let told = ["200000000 entries", "1600000000 bytes", "629145600 are free (memory.max)"];
+    assert!(told.iter().all(|part| text.contains(part)) && values.capacity() == 0, "{text}");
+    // What the system does not give is no abort.
+    let text = number::reserve(&mut values, 1 << 59, None).unwrap_err();
+    assert!(text.contains("which the system does not give"), "{text}");
+    number::reserve(&mut values, 1000, room(16_000)).unwrap();
 }
 
 #[test]

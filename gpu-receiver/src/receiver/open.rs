@@ -8,7 +8,7 @@ use std::time::Duration;
 use headwater_access::Access;
 use headwater_core::{Layout, Recipe};
 use headwater_cuda::DeviceAllocator;
-use headwater_interpreter::{Interpreter, Settings, Trusted};
+use headwater_interpreter::{Interpreter, SettingKeys, Settings, Trusted};
 use headwater_inventory::{Cores, Machine};
 use headwater_storage_client::Dataset;
 use headwater_transport::LinkKind;
@@ -218,6 +218,13 @@ fn find_sources(config: &ReceiverConfig, recipe: &mut Recipe) -> Result<(), Rece
         // The recipe is this process's own.
         trusted: Trusted::new(modules.iter().cloned().collect(), "the recipe"),
         timeout: Duration::from_millis(config.worker_wait_ms.into()),
+        // No function is called.
+        bad_sample_errors: Vec::new(),
+        keys: SettingKeys {
+            python: "receiver.python",
+            timeout: "receiver.worker_wait_ms",
+            bad_sample_errors: "augment.python_bad_sample_errors",
+        },
     };
     let mut python = Interpreter::new(settings);
     for module in modules {

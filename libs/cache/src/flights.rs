@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 
 use rustix::fs::OFlags;
 
+use crate::overdue::Overdue;
 use crate::tally::is_at;
 use crate::watch::Watch;
 use crate::{Key, Unavailable};
@@ -28,6 +29,9 @@ pub(crate) struct Flights {
     folder: PathBuf,
     here: Mutex<HashSet<Key>>,
     landed: Condvar,
+    /// How long anybody waits.
+    timeout: Duration,
+    overdue: Overdue,
 }
 
 /// Leave to fill an entry; given back when it is dropped.
@@ -64,11 +68,13 @@ struct FlightLock {
 // === impl Flights ===
 
 impl Flights {
-    pub(crate) fn new(folder: &Path) -> Self {
-        Self { folder: folder.to_owned(), here: Mutex::default(), landed: Condvar::new() }
+    pub(crate) fn new(folder: &Path, timeout: Duration) -> Self {
+        let (here, landed) = (Mutex::default(), Condvar::new());
+        Self { folder: folder.to_owned(), here, landed, timeout, overdue: Overdue::default() }
     }
 
-    /// Waits until a time for leave, or until `look` finds the entry.
+    /// Waits until a time for leave, or until `look` finds the entry. Who fills the entry and was waited for
+    /// in vain is not waited for again: it may be suspended.
     pub(crate) fn board<T>(
         &self,
         key: Key,
@@ -77,8 +83,10 @@ impl Flights {
     ) -> Result<Boarded<'_, T>, Unavailable> {
         let begun = Instant::now();
         let path = self.folder.join(key.to_string());
+        let until = self.overdue.limited(&path, until);
         let timeout = || {
             let waited_ms = begun.elapsed().as_millis() as u64;
+            self.overdue.note(&path, waited_ms, self.timeout);
             Unavailable::Timeout { path: path.clone(), waited_ms }
         };
         let turn = self.turn(key, until).ok_or_else(timeout)?;

@@ -7,7 +7,8 @@
 //! - `flights/KEY`: a lock on filling an entry, in the first level only;
 //! - `tally`: bytes in use, and the lock on changing them.
 
-use std::fs::{self, DirBuilder, File, Metadata, Permissions};
+use std::fs::{self, DirBuilder, DirEntry, File, Metadata, Permissions};
+use std::hash::{BuildHasher as _, RandomState};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
@@ -107,7 +108,8 @@ impl Folders {
 
     /// Where an entry may lie from before that.
     pub(crate) fn older_entries(&self, key: &Key) -> Vec<PathBuf> {
-        let starts = subfolders(&self.entries).filter(|start| *start != self.current);
+        // What cannot be listed is fetched again.
+        let starts = subfolders(&self.entries).flatten().filter(|start| *start != self.current);
         starts.map(|start| start.join(key.fan()).join(key.to_string())).collect()
     }
 
@@ -124,21 +126,25 @@ impl Folders {
         Ok(to)
     }
 
-    /// All folders with entries.
-    pub(crate) fn fans(&self) -> impl Iterator<Item = PathBuf> {
-        subfolders(&self.entries).flat_map(|start| subfolders(&start).collect::<Vec<_>>())
+    /// All folders with entries, and errors in place of those that cannot be listed.
+    pub(crate) fn fans(&self) -> impl Iterator<Item = io::Result<PathBuf>> {
+        subfolders(&self.entries).flat_map(|start| match start {
+            Ok(start) => subfolders(&start).collect(),
+            Err(error) => vec![Err(error)],
+        })
     }
 
     /// Whether there are folders of former starts. The sum in the tally may then be older than they are:
-    /// nobody syncs it.
+    /// nobody syncs it. So there may be where they cannot be listed.
     pub(crate) fn has_former(&self) -> bool {
-        subfolders(&self.entries).any(|start| start != self.current)
+        subfolders(&self.entries).any(|start| !start.is_ok_and(|start| start == self.current))
     }
 
     /// Removes the folders of former starts that hold nothing.
     pub(crate) fn tidy(&self) {
-        for start in subfolders(&self.entries).filter(|start| *start != self.current) {
-            for fan in subfolders(&start) {
+        let starts = subfolders(&self.entries).flatten();
+        for start in starts.filter(|start| *start != self.current) {
+            for fan in subfolders(&start).flatten() {
                 // One that is not empty stays.
                 let _ = fs::remove_dir(fan);
             }
@@ -180,7 +186,9 @@ fn boot() -> &'static str {
         let id = fs::read_to_string(BOOT_ID).unwrap_or_default();
         let id = id.trim();
         let is_id = id.len() > 8 && id.bytes().all(|b| b.is_ascii_hexdigit() || b == b'-');
-        if is_id { id.to_owned() } else { format!("process-{}", std::process::id()) }
+        // Containers that share a folder have processes of one number.
+        let random = || RandomState::new().hash_one(std::process::id());
+        if is_id { id.to_owned() } else { format!("process-{:016x}", random()) }
     });
     &BOOT
 }
@@ -194,8 +202,20 @@ fn make_folder(path: &Path, mode: u32) -> io::Result<()> {
     }
 }
 
-fn subfolders(folder: &Path) -> impl Iterator<Item = PathBuf> + use<> {
-    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-    let folders = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
-    folders.map(|entry| entry.path())
+fn subfolders(folder: &Path) -> impl Iterator<Item = io::Result<PathBuf>> + use<> {
+    let of_folder = |entry: DirEntry| {
+        let kind = entry.file_type().map(|kind| kind.is_dir());
+        kind.map(|is_dir| is_dir.then(|| entry.path())).transpose()
+    };
+    listed(folder).filter_map(move |entry| entry.map_or_else(|error| Some(Err(error)), of_folder))
+}
+
+/// What lies in a folder. One that is not there holds nothing; one that cannot be listed gives an error, and may
+/// hold anything.
+pub(crate) fn listed(folder: &Path) -> impl Iterator<Item = io::Result<DirEntry>> + use<> {
+    let (entries, error) = match fs::read_dir(folder) {
+        Ok(entries) => (Some(entries), None),
+        Err(error) => (None, Some(error).filter(|error| error.kind() != io::ErrorKind::NotFound)),
+    };
+    error.map(Err).into_iter().chain(entries.into_iter().flatten())
 }

@@ -11,6 +11,7 @@ use rustix::fs::FsWord;
 use crate::evict::Victims;
 use crate::folders::Folders;
 use crate::metrics::LevelName;
+use crate::overdue::Overdue;
 use crate::tally::{Locked, Tally};
 use crate::{CacheConfig, CacheError, CacheLevel, Cached, Key, OpenError, Unavailable, metrics};
 
@@ -37,6 +38,9 @@ pub(crate) struct Level {
     /// Who is to be evicted next.
     pub(crate) victims: Mutex<Victims>,
     tally: Tally,
+    /// How long anybody waits for the tally.
+    timeout: Duration,
+    overdue: Overdue,
 }
 
 // === impl Level ===
@@ -63,12 +67,21 @@ impl Level {
             keep: config.keep,
             victims: Mutex::default(),
             tally,
+            timeout: config.timeout,
+            overdue: Overdue::default(),
         })
     }
 
-    /// The tally, as soon as nobody else changes it.
+    /// The tally, as soon as nobody else changes it. Who has it and was waited for in vain is not waited for
+    /// again: it may be suspended.
     pub(crate) fn lock(&self, until: Instant) -> Result<Locked<'_>, Unavailable> {
-        self.tally.lock(until, || self.folders.make_again())
+        let path = self.folders.tally();
+        let locked =
+            self.tally.lock(self.overdue.limited(&path, until), || self.folders.make_again());
+        if let Err(Unavailable::Timeout { waited_ms, .. }) = &locked {
+            self.overdue.note(&path, *waited_ms, self.timeout);
+        }
+        locked
     }
 
     /// The entry, if it is there and whole. A damaged one is removed.

@@ -27,7 +27,7 @@ impl Levels {
         let levels = config.levels.iter().enumerate();
         let opened = levels.map(|(at, level)| Level::open(at, level, config));
         let all = opened.collect::<Result<Vec<_>, _>>()?;
-        let flights = Flights::new(all[0].folders.flights());
+        let flights = Flights::new(all[0].folders.flights(), config.timeout);
         let levels = Self { all, flights, timeout: config.timeout };
         for level in &levels.all {
             metrics::limit(level.name, level.limit_bytes);

@@ -39,6 +39,7 @@ mod key;
 mod level;
 mod levels;
 mod metrics;
+mod overdue;
 mod scan;
 mod tally;
 mod watch;

@@ -4,13 +4,15 @@
 
 mod support;
 
+use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::Mutex;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use headwater_cache::{Cache, CacheConfig, CacheLevel};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use support::*;
 
 const ROLE: &str = "HEADWATER_TEST_CACHE_ROLE";
@@ -102,6 +104,7 @@ fn child() {
         }
         "churn" => churn(&cache),
         "rounds" => rounds(&cache),
+        "short" => short(&cache),
         other => panic!("no role {other}"),
     }
 }
@@ -157,6 +160,27 @@ fn rounds(cache: &Cache) {
         had_to_fill(cache, (number * 11) % 40, BYTES);
     }
     println!("done");
+}
+
+/// Has two files left to open, which are those of an entry that is being filled: folders cannot be listed.
+fn short(cache: &Cache) {
+    let limit = Rlimit { current: Some(256), ..getrlimit(Resource::Nofile) };
+    setrlimit(Resource::Nofile, limit).unwrap();
+    let mut others: Vec<_> = std::iter::from_fn(|| File::open("/dev/null").ok()).collect();
+    others.truncate(others.len() - 2);
+    println!("refused {}", ask(cache, 100, BYTES).unwrap_err());
+}
+
+#[test]
+fn folders_that_cannot_be_listed_are_not_taken_for_empty() {
+    let dir = tempfile::tempdir().unwrap();
+    let levels = [(dir.path(), 2 * MIB)];
+    let cache = open(&levels);
+    assert!((0..6).all(|number| had_to_fill(&cache, number, BYTES)));
+    let before = tally(dir.path());
+    let refused = Process::start("short", &levels).hear("refused ");
+    assert!(refused.contains("no room"), "{refused}");
+    assert_eq!((tally(dir.path()), taken(dir.path())), (before, before));
 }
 
 #[test]
@@ -219,6 +243,32 @@ fn one_who_waits_too_long_is_told_for_what() {
     assert!(had_to_fill(&cache, 1, BYTES), "another entry is nobody's");
     stuck.finish();
     // Its filler failed, and gave its room back.
+    assert!(had_to_fill(&cache, 0, BYTES));
+    assert_eq!(tally(dir.path()), taken(dir.path()));
+}
+
+/// A suspended process holds its locks for as long as one that is busy for ever.
+#[test]
+fn who_was_waited_for_in_vain_is_not_waited_for_again() {
+    const TIMEOUT: Duration = Duration::from_millis(500);
+    let dir = tempfile::tempdir().unwrap();
+    let mut stuck = Process::start("stuck", &[(dir.path(), 8 * MIB)]);
+    stuck.hear("in the middle");
+    let config = CacheConfig { timeout: TIMEOUT, ..config(&[(dir.path(), 8 * MIB)]) };
+    let cache = Cache::open(&config).unwrap();
+    let refused = |number| {
+        let begun = Instant::now();
+        ask(&cache, number, BYTES).unwrap_err();
+        begun.elapsed()
+    };
+    assert!(refused(0) >= TIMEOUT && refused(0) < TIMEOUT / 2, "the entry");
+    let tally_file = File::open(user_folder(dir.path()).join("tally")).unwrap();
+    tally_file.lock().unwrap();
+    assert!(refused(1) >= TIMEOUT && refused(2) < TIMEOUT / 2, "the tally");
+    tally_file.unlock().unwrap();
+    // Without a wait, each lock is tried.
+    assert!(had_to_fill(&cache, 2, BYTES));
+    stuck.finish();
     assert!(had_to_fill(&cache, 0, BYTES));
     assert_eq!(tally(dir.path()), taken(dir.path()));
 }

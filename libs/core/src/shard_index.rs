@@ -254,12 +254,13 @@ impl ShardIndexBuilder {
 
     fn push(&mut self, name: &str, offset: u64, bytes: u64) -> Result<(), ShardIndexError> {
         let sample = self.index.samples().checked_sub(1).expect("a sample was started");
-        if self.index.fields(sample).any(|field| field.name == name) {
+        let number = self.name(name)?;
+        let first = start_of(&self.index.field_ends, sample) as usize;
+        if self.index.fields[first..].iter().any(|field| field.name == number) {
             let key = self.index.key(sample).unwrap_or_default().to_owned();
             return Err(ShardIndexError::FieldTwice { key, field: name.to_owned() });
         }
-        let name = self.name(name)?;
-        self.index.fields.push(PackedField { name, offset, bytes });
+        self.index.fields.push(PackedField { name: number, offset, bytes });
         let end = u32::try_from(self.index.fields.len())
             .map_err(|_| too_many("fields", u32::MAX.into(), "make smaller shards"))?;
         self.index.field_ends[sample as usize] = end;

@@ -4,12 +4,13 @@
 //! under another name and renamed, and begins with its length and checksum: whatever is torn,
 //! cut off or of somebody else's making is compiled anew.
 
-use std::fs::{self, OpenOptions};
-use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::fs;
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
 use headwater_core::Digester;
+use headwater_own_files::{is_own, open_file};
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::kernels::KernelSource;
@@ -63,7 +64,14 @@ impl CubinCache {
     /// What the file holds, if it is whole.
     #[must_use]
     pub(crate) fn read(path: &Path) -> Option<Vec<u8>> {
-        let mut bytes = fs::read(path).ok()?;
+        let mut file = open_file(path).ok()?;
+        if !is_own(&file.metadata().ok()?) {
+            let path = path.display();
+            tracing::warn!(%path, "other users can write these compiled kernels: made anew");
+            return None;
+        }
+        let mut bytes = Vec::new();
+        file.read_to_end(&mut bytes).ok()?;
         let code = bytes.get(HEAD_BYTES..)?;
         if bytes[..HEAD_BYTES] != head(code) {
             tracing::warn!(path = %path.display(), "these compiled kernels are damaged: made anew");
@@ -80,17 +88,12 @@ impl CubinCache {
     pub(crate) fn write(&self, path: &Path, code: &[u8]) -> io::Result<()> {
         // What lies here is run: nobody else may put anything there.
         fs::DirBuilder::new().recursive(true).mode(0o700).create(&self.folder)?;
-        let unfinished = path.with_extension(format!("{}.unfinished", std::process::id()));
-        let mut options = OpenOptions::new();
-        let mut file =
-            options.write(true).create(true).truncate(true).mode(0o600).open(&unfinished)?;
-        let written = file.write_all(&head(code)).and_then(|()| file.write_all(code));
-        let renamed = written.and_then(|()| fs::rename(&unfinished, path));
-        if renamed.is_err() {
-            // The error that matters is the first one.
-            let _ = fs::remove_file(&unfinished);
-        }
-        renamed
+        // Random name, O_EXCL, mode 0600.
+        let mut file = tempfile::NamedTempFile::new_in(&self.folder)?;
+        file.write_all(&head(code))?;
+        file.write_all(code)?;
+        file.persist(path)?;
+        Ok(())
     }
 }
 
@@ -143,6 +146,27 @@ mod tests {
             fs::write(&path, &damaged).unwrap();
             assert_eq!(CubinCache::read(&path), None, "byte {at}");
         }
+        fs::remove_dir_all(&cache.folder).unwrap();
+    }
+
+    #[test]
+    fn what_others_can_write_is_not_run_and_links_are_not_followed() {
+        use std::os::unix::fs::{PermissionsExt as _, symlink};
+        let cache = cache("cubin-others");
+        let path = cache.path(&SOURCE, "sm_90", 13_000);
+        cache.write(&path, b"code").unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o622)).unwrap();
+        assert_eq!(CubinCache::read(&path), None);
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+        let precious = cache.folder.join("precious");
+        fs::rename(&path, &precious).unwrap();
+        symlink(&precious, &path).unwrap();
+        let draft = path.with_extension(format!("{}.unfinished", std::process::id()));
+        symlink(&precious, draft).unwrap();
+        assert_eq!(CubinCache::read(&path), None);
+        cache.write(&path, b"other code").unwrap();
+        let code = [CubinCache::read(&precious), CubinCache::read(&path)];
+        assert_eq!(code.map(Option::unwrap), [b"code".to_vec(), b"other code".to_vec()]);
         fs::remove_dir_all(&cache.folder).unwrap();
     }
 

@@ -6,10 +6,32 @@ use std::path::PathBuf;
 /// Why a call gave nothing.
 #[derive(Debug, thiserror::Error)]
 pub enum CallError {
-    /// The function raised, or gave what it may not. With the same arguments it would again.
+    /// The function or dataset says that the sample is bad: every process that asks is told the same.
     #[error("`{name}` raised {text}")]
-    Raised {
+    Bad {
         /// What was called.
+        name: String,
+        /// Kind of the error, its words, and where it was raised.
+        text: String,
+    },
+    /// It raised another error, or gave what it may not: no verdict on the sample. The next call starts another
+    /// interpreter.
+    #[error(
+        "`{name}` raised {text}: it is tried again, since this does not say that the sample is bad; if it is, raise \
+         headwater.BadSample, or name the exception in {key}"
+    )]
+    Passing {
+        /// What was called.
+        name: String,
+        /// Kind of the error, its words, and where it was raised.
+        text: String,
+        /// The key that lists exceptions.
+        key: &'static str,
+    },
+    /// A module cannot be loaded, or a dataset not opened. The next call starts another interpreter.
+    #[error("`{name}` cannot be loaded: {text}")]
+    NotLoaded {
+        /// What was to be loaded.
         name: String,
         /// Kind of the error, its words, and where it was raised.
         text: String,
@@ -22,16 +44,18 @@ pub enum CallError {
         /// What was said.
         text: String,
     },
-    /// The system failed the call (`OSError`), or its module cannot be loaded: no verdict on the sample. The next call
-    /// starts another interpreter.
+    /// Another process of a dataset, started later, has other data. Its samples must not be mixed.
     #[error(
-        "`{name}` raised {text}: this is not taken as the sample's fault, and the call is tried again"
+        "`{name}` has changed: it had {had}, and has {has} now; put the former data back, or restart the storage \
+         node and start the job anew"
     )]
-    Passing {
-        /// What was called.
+    Changed {
+        /// The dataset.
         name: String,
-        /// Kind of the error, its words, and where it was raised.
-        text: String,
+        /// What it was when it was first opened.
+        had: String,
+        /// What it is now.
+        has: String,
     },
     /// The interpreter ended during the call. The next call starts another one.
     #[error(
@@ -44,22 +68,22 @@ pub enum CallError {
         how: String,
     },
     /// It did not answer in time, and was killed. The next call starts another one.
-    #[error(
-        "`{name}` took longer than {limit_ms} ms: raise augment.python_timeout_ms, or mend the function"
-    )]
+    #[error("`{name}` took longer than {limit_ms} ms: raise {key}, or mend the function")]
     Late {
         /// What was called.
         name: String,
         /// How long it had, in milliseconds.
         limit_ms: u64,
+        /// The key of that limit.
+        key: &'static str,
     },
     /// No interpreter can be started.
-    #[error(
-        "cannot start Python as `{python}`: install it with numpy, or name another in augment.python"
-    )]
+    #[error("cannot start Python as `{python}`: install it with numpy, or name another in {key}")]
     Start {
         /// The program.
         python: PathBuf,
+        /// The key that names it.
+        key: &'static str,
         /// What the system said.
         #[source]
         source: io::Error,
@@ -77,9 +101,15 @@ pub enum CallError {
 // === impl CallError ===
 
 impl CallError {
-    /// Whether the same call would fail again: a verdict on its arguments.
+    /// Whether the sample itself is bad: the only error that may replace it.
     #[must_use]
     pub fn is_verdict(&self) -> bool {
-        matches!(self, Self::Raised { .. })
+        matches!(self, Self::Bad { .. })
+    }
+
+    /// Whether the same call may do better.
+    #[must_use]
+    pub fn may_pass(&self) -> bool {
+        !matches!(self, Self::Bad { .. } | Self::Changed { .. } | Self::NotNamed { .. })
     }
 }

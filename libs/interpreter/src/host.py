@@ -1,27 +1,54 @@
 """Calls Python functions for a process that is no Python: one request at a time.
 
-Descriptor 0 is the memory that both have, descriptor 1 a socket: a request is a line of JSON, and so is its answer.
+Descriptor 0 is a pipe that closes when the caller is gone, descriptor 1 a socket: a request is a line of JSON, and so
+is its answer. Descriptor 2 goes to the caller's log. The memory that both have comes over the socket, with its first
+byte. An answer has the number of its request and the process that gives it.
 """
 
+import fcntl
 import hashlib
 import importlib
 import importlib.util
 import json
 import mmap
 import os
+import select
+import signal
+import socket
 import struct
 import sys
 import traceback
 import zlib
 
+# The caller reads no longer answer.
+ANSWER_BYTES_MAX = 1 << 20
+# Characters of an error that are reported.
+TEXT_MAX = 2000
+# As many as the index of a shard has.
+FIELDS_MAX = 4096
+
 
 def own_descriptors():
-    """Memory and socket, out of the way of what functions print, which goes to the log."""
-    memory, socket = os.dup(0), os.dup(1)
-    nothing = os.open(os.devnull, os.O_RDONLY)
+    """Memory and wire, out of the way of what functions print, which goes to the log."""
+    lifeline, wire = os.dup(0), os.dup(1)
+    nothing = os.open(os.devnull, os.O_RDWR)
     os.dup2(nothing, 0)
     os.dup2(2, 1)
-    return memory, socket
+    die_with(lifeline)
+    with socket.socket(fileno=os.dup(wire)) as peer:
+        control = peer.recvmsg(1, socket.CMSG_SPACE(4), socket.MSG_CMSG_CLOEXEC)[1]
+    # A child that a function forks has no wire: it cannot answer, and does not hold it open after this process's end.
+    os.register_at_fork(after_in_child=lambda: os.dup2(nothing, wire, inheritable=False))
+    return struct.unpack("i", control[0][2])[0], wire
+
+
+def die_with(lifeline):
+    """When the pipe closes, the system kills this process and its children, whatever they are doing."""
+    fcntl.fcntl(lifeline, fcntl.F_SETSIG, signal.SIGKILL)
+    fcntl.fcntl(lifeline, fcntl.F_SETOWN, -os.getpgrp())
+    fcntl.fcntl(lifeline, fcntl.F_SETFL, fcntl.fcntl(lifeline, fcntl.F_GETFL) | os.O_ASYNC)
+    if select.select([lifeline], [], [], 0)[0]:
+        os._exit(1)
 
 
 class Memory:
@@ -39,6 +66,8 @@ class Memory:
         """Writes parts one behind the other, and says how long each is."""
         lengths = [len(part) for part in parts]
         length = sum(lengths)
+        if length == 0:
+            return lengths  # There is no map of nothing.
         if os.fstat(self.descriptor).st_size < length:
             os.ftruncate(self.descriptor, length)
         room, at = self.bytes(length), 0
@@ -52,21 +81,30 @@ class NotLoaded(Exception):
     """A module or a name in it cannot be had, for the reason that is the cause: no fault of a sample."""
 
 
-class Host:
-    def __init__(self, memory):
-        self.memory, self.functions, self.dataset = memory, {}, None
+class Verdict(Exception):
+    """The sample is bad, for the reason that is the cause. No other exception says that."""
 
-    def find(self, name):
-        if name not in self.functions:
-            module, _, path = name.partition(":")
-            try:
-                found = importlib.import_module(module)
-                for part in path.split("."):
-                    found = getattr(found, part)
-            except Exception as error:
-                raise NotLoaded from error
-            self.functions[name] = found
-        return self.functions[name]
+
+class Host:
+    def __init__(self, memory, bad_sample_errors):
+        self.memory, self.pid = memory, os.getpid()
+        self.bad = {"BadSample", "UnidentifiedImageError", *bad_sample_errors}
+        self.sources, self.dataset = {}, None
+
+    def find(self, name, sha256=""):
+        module, _, path = name.partition(":")
+        try:
+            if module not in self.sources:
+                self.sources[module] = self.digest(module)["digest"]
+            source = self.sources[module]
+            found = importlib.import_module(module)
+            for part in path.split("."):
+                found = getattr(found, part)
+            if sha256 not in ("", source):
+                raise ImportError(f"the source of {module} has SHA-256 {source}, and the recipe says {sha256}")
+        except Exception as error:
+            raise NotLoaded from error
+        return found
 
     def digest(self, module):
         """Of the module's source, which is not run."""
@@ -76,31 +114,67 @@ class Host:
         with open(spec.origin, "rb") as source:
             return {"digest": hashlib.sha256(source.read()).hexdigest(), "path": spec.origin}
 
-    def call(self, function, shape, seed):
+    def call(self, function, sha256, shape, seed):
         import numpy
 
-        function = self.find(function)
+        function = self.find(function, sha256)
         height, width, channels = shape
         room = self.memory.bytes(height * width * channels)
-        array = numpy.frombuffer(room, numpy.uint8).reshape(shape)
-        made = function(array, numpy.random.default_rng(seed))
+        shared = numpy.frombuffer(room, numpy.uint8).reshape(shape)
+        # A copy: what a function or its child keeps and changes later is not the image of another call.
+        array = shared.copy()
+        made = self.judged(lambda: function(array, numpy.random.default_rng(seed)))
         if not isinstance(made, numpy.ndarray):
             raise TypeError(f"gave {type(made).__name__}, not an array")
         if made.shape != array.shape or made.dtype != array.dtype:
             raise TypeError(f"gave {made.dtype}{list(made.shape)}, not {array.dtype}{list(array.shape)}")
-        if made is not array:
-            array[...] = made
+        shared[...] = made
         return {}
 
     def open_dataset(self, dataset, arguments):
         self.dataset = self.find(dataset)(**arguments)
         version = getattr(self.dataset, "version", None)
-        return {"samples": len(self.dataset), "version": None if version is None else str(version)}
+        version = None if version is None else str(version)
+        return {"samples": len(self.dataset), "version": version, "source": self.sources[dataset.partition(":")[0]]}
 
     def read(self, index):
-        fields = {} if self.dataset is None else encoded(self.dataset[index])
+        fields = self.judged(lambda: encoded(self.dataset[index]))
         lengths = self.memory.write(list(fields.values()))
         return {"fields": list(zip(fields, lengths))}
+
+    def judged(self, work):
+        """Does work of somebody else, of which only this process comes back."""
+        try:
+            return work()
+        except Exception as error:
+            if self.is_verdict(error):
+                raise Verdict from error
+            raise
+        finally:
+            self.end_if_forked()
+
+    def is_verdict(self, error):
+        """By the names of its classes: this process may not have the package that defines them."""
+        kinds = type(error).__mro__
+        names = {kind.__name__ for kind in kinds} | {f"{kind.__module__}.{kind.__qualname__}" for kind in kinds}
+        return not self.bad.isdisjoint(names) or is_pillows(error)
+
+    def end_if_forked(self):
+        if os.getpid() == self.pid:
+            return
+        error = sys.exc_info()[1]
+        if isinstance(error, SystemExit):
+            os._exit(error.code if isinstance(error.code, int) else int(error.code is not None))
+        os.write(2, b"a forked child came back from a function: it is ended here, and its parent answers\n")
+        os._exit(1)
+
+
+def is_pillows(error):
+    """Whether Pillow says of a file that it is damaged: by an `OSError` without the number of one of the system's."""
+    if not isinstance(error, OSError) or error.errno is not None or error.__traceback__ is None:
+        return False
+    *_, (frame, _) = traceback.walk_tb(error.__traceback__)
+    return str(frame.f_globals.get("__name__")).partition(".")[0] == "PIL"
 
 
 def encoded(sample):
@@ -110,8 +184,11 @@ def encoded(sample):
         sample = dict(zip(names, sample))
     elif not isinstance(sample, dict):
         sample = {"image": sample}
+    if len(sample) > FIELDS_MAX:
+        raise TypeError(f"gave {len(sample)} fields, more than {FIELDS_MAX}")
     fields = {}
     for name, value in sample.items():
+        str(name).encode()  # It raises on what no file could be called.
         name, value = as_bytes(str(name), value)
         fields[name] = value
     return fields
@@ -194,7 +271,12 @@ def image_file(image):
 
 def said(error):
     """The error, and the line that raised it."""
-    text = f"{type(error).__name__}: {error}"
+    try:
+        text = f"{type(error).__name__}: {error}"
+    except BaseException as odd:  # Its `__str__` is no better than the function.
+        text = f"{type(error).__name__}, whose text raises {type(odd).__name__}"
+    if len(text) > TEXT_MAX:
+        text = text[:TEXT_MAX] + "..."
     frames = traceback.extract_tb(error.__traceback__)
     inner = [frame for frame in frames if frame.filename != "<headwater>"]
     if inner:
@@ -202,27 +284,42 @@ def said(error):
     return text
 
 
+def line_of(number, kind, answer):
+    """A line that the caller can read: UTF-8, and of limited length."""
+    answer = {"id": number, "pid": os.getpid(), **answer}
+    line = json.dumps(answer, ensure_ascii=False).encode("utf-8", "replace") + b"\n"
+    if len(line) > ANSWER_BYTES_MAX:
+        return line_of(number, kind, {kind: f"an answer of {len(line)} bytes, more than {ANSWER_BYTES_MAX}"})
+    return line
+
+
+def answered(work, kind, request):
+    try:
+        return {"answer": work(**request)}
+    except MemoryError as error:
+        return {"short": said(error)}
+    except Verdict as error:
+        return {"bad": said(error.__cause__)}
+    except NotLoaded as error:
+        return {"raised": said(error.__cause__)}
+    except BaseException as error:
+        return {kind: said(error)}
+
+
 def main():
-    memory, socket = own_descriptors()
-    host = Host(Memory(memory))
-    answer_to = {"call": host.call, "digest": host.digest, "open": host.open_dataset, "read": host.read}
-    sys.path[:0] = sys.argv[1:]
-    with os.fdopen(socket, "r+b", buffering=0) as wire, os.fdopen(os.dup(wire.fileno()), "rb") as lines:
+    memory, wire = own_descriptors()
+    host = Host(Memory(memory), json.loads(sys.argv[1]))
+    works = {"call": host.call, "digest": host.digest, "open": host.open_dataset, "read": host.read}
+    sys.path[:0] = sys.argv[2:]
+    with os.fdopen(wire, "r+b", buffering=0) as answers, os.fdopen(wire, "rb", closefd=False) as lines:
         for line in lines:
             request = json.loads(line)
-            try:
-                answer = {"answer": answer_to[request.pop("ask")](**request)}
-            except MemoryError as error:
-                answer = {"short": said(error)}
-            except NotLoaded as error:
-                answer = {"passing": said(error.__cause__)}
-            except OSError as error:
-                # With a number it is the system's: a file that cannot be read now, descriptors that are used up.
-                # Pillow and gzip raise it without one for a file that is damaged.
-                answer = {"raised" if error.errno is None else "passing": said(error)}
-            except Exception as error:  # Whatever a function raises is its caller's to judge.
-                answer = {"raised": said(error)}
-            wire.write(json.dumps(answer).encode() + b"\n")
+            number, ask = request.pop("id"), request.pop("ask")
+            # Of errors that are no verdict: in work on a sample, or before.
+            kind = "passing" if ask in ("call", "read") else "raised"
+            answer = answered(works[ask], kind, request)
+            host.end_if_forked()
+            answers.write(line_of(number, kind, answer))
 
 
 main()

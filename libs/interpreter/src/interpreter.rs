@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde::de::DeserializeOwned;
 
 use crate::process::Process;
-use crate::wire::{Digest, Done, Opened, Read, Reply, Request};
+use crate::wire::{Answer, Digest, Done, Numbered, Reply, Request};
 use crate::{CallError, Trusted};
 
 /// How interpreters are started.
@@ -21,6 +21,22 @@ pub struct Settings {
     pub trusted: Trusted,
     /// How long a call may take.
     pub timeout: Duration,
+    /// Exceptions that say that a sample is bad, beside `headwater.BadSample`: names of classes, with their modules or
+    /// without. An exception of a class that inherits from one of them says it too.
+    pub bad_sample_errors: Vec<String>,
+    /// Where these come from, for errors.
+    pub keys: SettingKeys,
+}
+
+/// Keys of the configuration.
+#[derive(Clone, Copy, Debug)]
+pub struct SettingKeys {
+    /// Of the program.
+    pub python: &'static str,
+    /// Of the time that a call may take.
+    pub timeout: &'static str,
+    /// Of the exceptions.
+    pub bad_sample_errors: &'static str,
 }
 
 /// One Python process, started when it is first needed. It takes one call at a time.
@@ -28,6 +44,8 @@ pub struct Settings {
 pub struct Interpreter {
     settings: Settings,
     process: Option<Process>,
+    /// Requests so far: each has its number.
+    asked: u64,
 }
 
 /// The source of a module, as it lies on this host.
@@ -39,37 +57,28 @@ pub struct Source {
     pub path: PathBuf,
 }
 
-/// A map-style dataset: something with `__len__` and `__getitem__`.
-#[derive(Debug)]
-pub struct Dataset {
-    interpreter: Interpreter,
-    name: String,
-    arguments: serde_json::Map<String, serde_json::Value>,
-    samples: u64,
-    version: Option<String>,
-}
-
 // === impl Interpreter ===
 
 impl Interpreter {
     /// Nothing is started yet.
     #[must_use]
     pub fn new(settings: Settings) -> Self {
-        Self { settings, process: None }
+        Self { settings, process: None, asked: 0 }
     }
 
     /// Changes an image in place: `function(array, rng)` with a uint8 array of `shape` (height, width, channels), and
     /// numpy's `default_rng(seed)`. It gives an array of the same shape and dtype, which may be the one it was given.
+    /// `sha256` is that of its module's source, or empty: any.
     ///
     /// # Errors
-    /// The module is not trusted, the function raised or gave something else, or the process is gone or late.
-    /// The pixels are unchanged then.
+    /// The module is not trusted or has other source, the function raised or gave something else, or the process is
+    /// gone or late. The pixels are unchanged then.
     ///
     /// # Panics
     /// The pixels are not of the shape.
     pub fn call(
         &mut self,
-        function: &str,
+        (function, sha256): (&str, &str),
         shape: [u32; 3],
         pixels: &mut [u8],
         seed: &[u64],
@@ -78,7 +87,7 @@ impl Interpreter {
         assert_eq!(pixels.len(), values, "{shape:?}");
         self.settings.trusted.check(function)?;
         let put = |process: &mut Process| process.put(pixels);
-        let _: Done = self.ask(function, &Request::Call { function, shape, seed }, put)?;
+        let _: Done = self.ask(function, &Request::Call { function, sha256, shape, seed }, put)?;
         let read = self.process.as_ref().map_or(Ok(()), |process| process.get(pixels));
         read.map_err(|error| self.gone(function, &error))
     }
@@ -93,125 +102,96 @@ impl Interpreter {
         Ok(Source { sha256: found.digest, path: found.path.into() })
     }
 
-    fn ask<T: DeserializeOwned>(
+    pub(crate) fn ask<T: DeserializeOwned>(
         &mut self,
         name: &str,
         request: &Request<'_>,
         put: impl FnOnce(&mut Process) -> io::Result<()>,
     ) -> Result<T, CallError> {
-        let mut line = serde_json::to_vec(request).unwrap_or_default();
+        self.asked += 1;
+        let id = self.asked;
+        let mut line = serde_json::to_vec(&Numbered { id, request }).unwrap_or_default();
         line.push(b'\n');
         let process = self.started()?;
-        let answer = put(process).and_then(|()| process.ask(&line));
-        let answer = answer.map_err(|error| self.gone(name, &error))?;
-        let name = || name.to_owned();
-        match serde_json::from_slice(&answer) {
-            Ok(Reply::Answer(answer)) => Ok(answer),
-            Ok(Reply::Raised(text)) => Err(CallError::Raised { name: name(), text }),
-            Ok(Reply::Short(text)) => Err(CallError::Short { name: name(), text }),
-            Ok(Reply::Passing(text)) => {
-                self.process.take().map(Process::end);
-                Err(CallError::Passing { name: name(), text })
-            }
-            Err(_) => {
-                let how = self.process.take().map(Process::end).unwrap_or_default();
-                Err(CallError::Ended { name: name(), how })
-            }
-        }
+        let answer = put(process)
+            .and_then(|()| process.ask(&line))
+            .and_then(|answer| own(&answer, id, process));
+        let reply = answer.map_err(|error| self.gone(name, &error))?;
+        let key = self.settings.keys.bad_sample_errors;
+        let name = name.to_owned();
+        let error = match reply {
+            Reply::Answer(answer) => return Ok(answer),
+            Reply::Bad(text) => return Err(CallError::Bad { name, text }),
+            Reply::Passing(text) => CallError::Passing { name, text, key },
+            Reply::Raised(text) => CallError::NotLoaded { name, text },
+            Reply::Short(text) => CallError::Short { name, text },
+        };
+        self.end();
+        Err(error)
+    }
+
+    /// The process, if one is running.
+    pub(crate) fn process(&self) -> Option<&Process> {
+        self.process.as_ref()
+    }
+
+    /// The next call starts another process.
+    pub(crate) fn end(&mut self) {
+        self.process = None;
     }
 
     fn started(&mut self) -> Result<&mut Process, CallError> {
-        let Settings { python, folders, timeout, .. } = &self.settings;
+        let Settings { python, keys, .. } = &self.settings;
         let process = match self.process.take() {
             Some(process) => process,
-            None => Process::start(python, folders, *timeout)
-                .map_err(|source| CallError::Start { python: python.clone(), source })?,
+            None => Process::start(&self.settings).map_err(|source| CallError::Start {
+                python: python.clone(),
+                key: keys.python,
+                source,
+            })?,
         };
         Ok(self.process.insert(process))
     }
 
     /// The process cannot be trusted any more: where an answer came too late, the next one would be that of
     /// this call.
-    fn gone(&mut self, name: &str, error: &io::Error) -> CallError {
+    pub(crate) fn gone(&mut self, name: &str, error: &io::Error) -> CallError {
         let process = self.process.take();
         let name = name.to_owned();
-        if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) {
-            process.map(Process::kill).unwrap_or_default();
-            return CallError::Late { name, limit_ms: self.settings.timeout.as_millis() as u64 };
+        match error.kind() {
+            io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => CallError::Late {
+                name,
+                limit_ms: self.settings.timeout.as_millis() as u64,
+                key: self.settings.keys.timeout,
+            },
+            io::ErrorKind::InvalidData => CallError::Ended { name, how: error.to_string() },
+            _ => {
+                let how = process.map(Process::end).unwrap_or_default();
+                let how = match error.kind() {
+                    io::ErrorKind::UnexpectedEof => how,
+                    _ => format!("{how}, {error}"),
+                };
+                CallError::Ended { name, how }
+            }
         }
-        let how = process.map(Process::end).unwrap_or_default();
-        CallError::Ended { name, how: format!("{how}, {error}") }
     }
 }
 
-// === impl Dataset ===
-
-impl Dataset {
-    /// Makes it: `name` is `package.module:Class`, called with `arguments`.
-    ///
-    /// # Errors
-    /// The module is not trusted, or the class raised.
-    pub fn open(
-        settings: Settings,
-        name: &str,
-        arguments: serde_json::Map<String, serde_json::Value>,
-    ) -> Result<Self, CallError> {
-        settings.trusted.check(name)?;
-        let interpreter = Interpreter::new(settings);
-        let name = name.to_owned();
-        let mut dataset = Self { interpreter, name, arguments, samples: 0, version: None };
-        let Opened { samples, version } = dataset.reopen()?;
-        (dataset.samples, dataset.version) = (samples, version);
-        Ok(dataset)
+/// The reply in a line, if it is that of the process to this request.
+fn own<T: DeserializeOwned>(
+    line: &[u8],
+    asked: u64,
+    process: &mut Process,
+) -> io::Result<Reply<T>> {
+    if line.is_empty() {
+        return Err(io::ErrorKind::UnexpectedEof.into());
     }
-
-    /// Its `len()`.
-    #[must_use]
-    pub fn samples(&self) -> u64 {
-        self.samples
+    let invalid = |text: String| io::Error::new(io::ErrorKind::InvalidData, text);
+    let Answer { id, pid, reply } = serde_json::from_slice(line)
+        .map_err(|error| invalid(format!("it was ended: its answer cannot be read, {error}")))?;
+    if id != asked || !process.is(pid) {
+        let text = format!("it was ended: process {pid} answered request {id} in place of {asked}");
+        return Err(invalid(text));
     }
-
-    /// Its attribute `version`, as text.
-    #[must_use]
-    pub fn version(&self) -> Option<&str> {
-        self.version.as_deref()
-    }
-
-    /// The fields of a sample, as files of them would be.
-    ///
-    /// # Errors
-    /// It raised, or gave what cannot be a field; or the process is gone.
-    pub fn read(&mut self, index: u64) -> Result<Vec<(String, Vec<u8>)>, CallError> {
-        if self.interpreter.process.is_none() {
-            let Opened { samples, .. } = self.reopen()?;
-            if samples != self.samples {
-                let text = format!("now has {samples} samples, and had {}", self.samples);
-                return Err(CallError::Short { name: self.name.clone(), text });
-            }
-        }
-        let name = format!("{}[{index}]", self.name);
-        let request = Request::Read { index };
-        let Read { fields } = self.interpreter.ask(&name, &request, |_| Ok(()))?;
-        let bytes = fields.iter().map(|(_, bytes)| *bytes).sum::<u64>();
-        let whole = self.interpreter.process.as_ref().map(|process| {
-            let held = process.memory_bytes()?;
-            if bytes > held {
-                return Err(io::Error::other("an answer is longer than the memory"));
-            }
-            let mut whole = vec![0; bytes as usize];
-            process.get(&mut whole).map(|()| whole)
-        });
-        let whole = whole.transpose().map_err(|error| self.interpreter.gone(&name, &error))?;
-        let mut rest = whole.unwrap_or_default();
-        let cut = |(name, bytes): (String, u64)| {
-            let after = rest.split_off(bytes as usize);
-            (name, std::mem::replace(&mut rest, after))
-        };
-        Ok(fields.into_iter().map(cut).collect())
-    }
-
-    fn reopen(&mut self) -> Result<Opened, CallError> {
-        let request = Request::Open { dataset: &self.name, arguments: &self.arguments };
-        self.interpreter.ask(&self.name, &request, |_| Ok(()))
-    }
+    Ok(reply)
 }

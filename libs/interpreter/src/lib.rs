@@ -7,15 +7,20 @@
 //! A function must be pure: what it gives follows from its arguments alone. Its random numbers come from numpy's
 //! `default_rng(seed)`, and the seed from the caller.
 //!
-//! Deliberately absent: what is called and why, batches, other languages.
+//! Only an exception that says so is a verdict on a sample ([`CallError::is_verdict`]). A process ends with the one that
+//! started it, however that ends.
+//!
+//! Deliberately absent: what is called and why, how often it is tried, batches, other languages.
 #![forbid(unsafe_code)]
 
+mod dataset;
 mod error;
 mod interpreter;
 mod process;
 mod trusted;
 mod wire;
 
+pub use dataset::{Dataset, DatasetIdentity};
 pub use error::CallError;
-pub use interpreter::{Dataset, Interpreter, Settings, Source};
+pub use interpreter::{Interpreter, SettingKeys, Settings, Source};
 pub use trusted::Trusted;

@@ -1,16 +1,23 @@
 //! One Python process, from its start to its end.
 
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, Read, Write};
-use std::os::fd::OwnedFd;
+use std::io::{self, BufRead, BufReader, IoSlice, Read, Write};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
+use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use rustix::cmsg_space;
 use rustix::fs::{MemfdFlags, memfd_create};
+use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
+use rustix::pipe::{PipeFlags, pipe_with};
+use rustix::process::{Pid, Signal, kill_process_group};
+
+use crate::Settings;
 
 /// The program that it runs.
 const HOST: &str = include_str!("host.py");
@@ -19,39 +26,57 @@ const THREADS: [&str; 4] =
     ["OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS"];
 /// Maximum bytes of an answer: the names of fields, or an error.
 const ANSWER_BYTES_MAX: u64 = 1 << 20;
+/// Maximum bytes that are kept of a line that functions print.
+const LINE_BYTES_MAX: u64 = 4096;
 
-/// A process that waits for requests. Killed when it is dropped.
+/// A process that waits for requests. It is killed with its children when this is dropped, and by the system when the
+/// process that holds this is gone.
 #[derive(Debug)]
 pub(crate) struct Process {
     child: Child,
+    /// By its own count, of its first answer; that of `child` may be a program that started it.
+    pid: Option<u64>,
     socket: BufReader<UnixStream>,
     memory: File,
     memory_bytes: u64,
     log: Option<JoinHandle<()>>,
+    /// Nothing is written to it: its end is what the process hears. A signal at the parent's death would follow the
+    /// thread that started the process.
+    _lifeline: OwnedFd,
 }
 
 // === impl Process ===
 
 impl Process {
-    pub(crate) fn start(python: &Path, folders: &[PathBuf], limit: Duration) -> io::Result<Self> {
+    pub(crate) fn start(settings: &Settings) -> io::Result<Self> {
         let memory = File::from(memfd_create("headwater-python", MemfdFlags::CLOEXEC)?);
         let (ours, theirs) = UnixStream::pair()?;
-        ours.set_read_timeout(Some(limit))?;
-        ours.set_write_timeout(Some(limit))?;
-        let mut command = Command::new(python);
-        command.args(["-u", "-c", &compiled()]).args(folders).env("PYTHONHASHSEED", "0");
+        let (theirs_end, lifeline) = pipe_with(PipeFlags::CLOEXEC)?;
+        ours.set_read_timeout(Some(settings.timeout))?;
+        ours.set_write_timeout(Some(settings.timeout))?;
+        let bad = serde_json::to_string(&settings.bad_sample_errors)?;
+        let mut command = Command::new(&settings.python);
+        command.args(["-u", "-c", &compiled(), &bad]).args(&settings.folders);
+        command.env("PYTHONHASHSEED", "0").process_group(0);
         for name in THREADS {
             if std::env::var_os(name).is_none() {
                 command.env(name, "1");
             }
         }
-        command.stdin(Stdio::from(memory.try_clone()?)).stdout(Stdio::from(OwnedFd::from(theirs)));
+        command.stdin(Stdio::from(theirs_end)).stdout(Stdio::from(OwnedFd::from(theirs)));
         let mut child = command.stderr(Stdio::piped()).spawn()?;
         let log = child.stderr.take().map(|errors| {
-            thread::Builder::new().name("python-log".into()).spawn(move || pass_on(errors))
+            thread::Builder::new().name("python-log".into()).spawn(move || pass_on(errors, logged))
         });
         let log = log.transpose()?;
-        Ok(Self { child, socket: BufReader::new(ours), memory, memory_bytes: 0, log })
+        hand_over(&ours, &memory)?;
+        let socket = BufReader::new(ours);
+        Ok(Self { child, pid: None, socket, memory, memory_bytes: 0, log, _lifeline: lifeline })
+    }
+
+    /// Whether an answer is this process's own, and not that of a child which a function forked.
+    pub(crate) fn is(&mut self, pid: u64) -> bool {
+        *self.pid.get_or_insert(pid) == pid
     }
 
     /// Puts bytes into the memory.
@@ -95,15 +120,15 @@ impl Process {
         drop(self);
         status
     }
-
-    pub(crate) fn kill(self) {
-        drop(self);
-    }
 }
 
 impl Drop for Process {
     fn drop(&mut self) {
-        let _ = self.child.kill();
+        // The group has this number for sure only until its first process is waited for. Children that are left after
+        // that end with the lifeline.
+        if let Ok(None) = self.child.try_wait() {
+            let _ = kill_process_group(Pid::from_child(&self.child), Signal::KILL);
+        }
         let _ = self.child.wait();
         if let Some(log) = self.log.take()
             && log.is_finished()
@@ -119,9 +144,51 @@ fn compiled() -> String {
     format!("exec(compile({source}, '<headwater>', 'exec'))")
 }
 
-/// What functions print is logged.
-fn pass_on(errors: impl Read) {
-    for line in BufReader::new(errors).split(b'\n').map_while(Result::ok) {
-        tracing::info!(python = %String::from_utf8_lossy(&line).trim_end());
+/// Sends the memory's descriptor, with a byte.
+fn hand_over(socket: &UnixStream, memory: &File) -> io::Result<()> {
+    let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(1))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    let memory = [memory.as_fd()];
+    control.push(SendAncillaryMessage::ScmRights(&memory));
+    sendmsg(socket, &[IoSlice::new(b"m")], &mut control, SendFlags::NOSIGNAL)?;
+    Ok(())
+}
+
+fn logged(line: &str) {
+    tracing::info!(python = %line);
+}
+
+/// What functions print, by lines. Of a longer line the rest is left out.
+fn pass_on(errors: impl Read, mut log: impl FnMut(&str)) {
+    let (mut errors, mut line) = (BufReader::new(errors), Vec::new());
+    while errors.by_ref().take(LINE_BYTES_MAX).read_until(b'\n', &mut line).is_ok_and(|n| n > 0) {
+        let text = String::from_utf8_lossy(&line);
+        let left_out = if line.ends_with(b"\n") { Ok(0) } else { errors.skip_until(b'\n') };
+        match left_out {
+            Ok(0) => log(text.trim_end()),
+            _ => log(&format!("{text}... (the line is longer than {LINE_BYTES_MAX} bytes)")),
+        }
+        line.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Gives so many bytes without a newline, and counts them.
+    fn printed(bytes: u64) -> impl Read {
+        io::repeat(b'x').take(bytes).chain(&b"\nshort\nlast"[..])
+    }
+
+    #[test]
+    fn of_a_line_without_an_end_a_bounded_part_is_kept() {
+        let mut lines = Vec::new();
+        pass_on(printed(1 << 26), |line| lines.push(line.to_owned()));
+        assert_eq!(lines[1..], ["short", "last"]);
+        assert!(lines[0].len() < 5000 && lines[0].contains("longer than 4096 bytes"));
+        lines.clear();
+        pass_on(printed(LINE_BYTES_MAX - 1), |line| lines.push(line.to_owned()));
+        assert_eq!(lines[0].len() as u64, LINE_BYTES_MAX - 1);
     }
 }

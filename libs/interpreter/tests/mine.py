@@ -52,9 +52,12 @@ def disk_error(array, rng):
     raise OSError(5, os.strerror(5))
 
 
-def damaged_file(array, rng):
-    # As Pillow has it.
-    raise OSError("image file is truncated")
+def forks(array, rng):
+    if os.fork() == 0:
+        array[...] = 0
+        return array
+    time.sleep(0.3)
+    return 255 - array
 
 
 def no_memory(array, rng):
@@ -72,7 +75,7 @@ class Squares:
 
     def __getitem__(self, index):
         if index == 3:
-            raise KeyError("a hole")
+            raise ValueError("a hole")
         if index == 4:
             return {"what": object()}
         return {

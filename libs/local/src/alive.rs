@@ -2,11 +2,13 @@
 //!
 //! The end of a connection does not say so: a process that was forked from the other end holds it too.
 
+use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
+use headwater_transport::peer::PeerProcess;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
-use rustix::process::{Pid, PidfdFlags, pidfd_open, test_kill_process};
+use rustix::process::{Pid, PidfdFlags, geteuid, pidfd_open, test_kill_process};
 
 /// How often is looked where the kernel (before 5.3) does not tell of itself.
 const LOOK: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
@@ -31,6 +33,26 @@ impl Life {
             Err(Errno::SRCH) => None,
             Err(_) => Some(Self::Number(pid)),
         }
+    }
+
+    /// The process at the other end of a socket, if it is this user's. Asked before that hears a word: it is
+    /// there while it waits for one, so a number is its own.
+    ///
+    /// # Errors
+    /// It is another user's; it cannot be watched; it has ended.
+    pub(crate) fn of_peer(socket: &impl AsFd) -> io::Result<Self> {
+        let refused = |reason: String| io::Error::new(io::ErrorKind::PermissionDenied, reason);
+        let PeerProcess { uid, pid } = PeerProcess::of(socket)?;
+        if uid != geteuid().as_raw() {
+            return Err(refused(format!("it is user {uid}'s")));
+        }
+        if let Ok(descriptor) = PeerProcess::descriptor(socket) {
+            return Ok(Self::Descriptor(descriptor));
+        }
+        // Linux before 6.5.
+        let pid =
+            pid.ok_or_else(|| refused("it is out of sight, in another PID namespace".into()))?;
+        Self::of(pid).ok_or_else(|| Errno::SRCH.into())
     }
 
     /// What to wait for with `poll`, and for how long at most before [`Life::is_over`] is asked.
@@ -73,5 +95,12 @@ mod tests {
         }
         child.wait().unwrap();
         assert!(life.is_over());
+    }
+
+    #[test]
+    fn the_process_at_the_other_end_of_a_socket_is_watched() {
+        let (socket, _other) = std::os::unix::net::UnixStream::pair().unwrap();
+        assert!(!Life::of_peer(&socket).unwrap().is_over(), "it is this process");
+        assert!(Life::of_peer(&tempfile::tempfile().unwrap()).is_err(), "no socket");
     }
 }

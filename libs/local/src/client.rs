@@ -8,8 +8,6 @@ use std::time::Duration;
 use headwater_trace::{Names, Process, Recording, TracePath, file_sink, start};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
-use rustix::net::sockopt::socket_peercred;
-use rustix::process::geteuid;
 use tokio::sync::mpsc::UnboundedSender;
 
 use crate::alive::Life;
@@ -41,12 +39,7 @@ impl Client {
     }
 
     fn attended(&self) -> io::Result<()> {
-        let peer = socket_peercred(&self.stream)?;
-        if peer.uid != geteuid() {
-            return Err(io::Error::new(ErrorKind::PermissionDenied, "it is another user's"));
-        }
-        // Before the loader hears a word: it is there when it answers, so the number is its own.
-        let Some(life) = Life::of(peer.pid) else { return Ok(()) };
+        let life = Life::of_peer(&self.stream)?;
         (&self.stream).write_all(&words::line(&Answer::Welcome))?;
         let Some(hello) = self.hello()? else { return Ok(()) };
         self.presence.begin();

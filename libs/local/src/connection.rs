@@ -40,15 +40,22 @@ impl Connection {
         Ok(Some(Self { stream, lines: Lines::default() }))
     }
 
-    /// Says hello and waits until the services are ready; `None` where they end before they say a word.
+    /// Says hello and waits until the services are ready; `None` where they end before they say a word. That
+    /// one comes at once, unless they are suspended.
     pub(crate) fn ready(
         &mut self,
+        socket: &Path,
         hello: &Hello,
         watch: &Watch<'_>,
     ) -> Result<Option<Ready>, LocalError> {
+        let begun = Instant::now();
         let mut is_welcome = false;
         loop {
-            match self.next(watch) {
+            let check = || match is_welcome {
+                true => watch.check(),
+                false => watch.check_silence(socket, begun),
+            };
+            match self.next(check) {
                 Ok(Answer::Welcome) => {
                     is_welcome = true;
                     // What is lost is noticed by the next read.
@@ -69,7 +76,7 @@ impl Connection {
     }
 
     /// The next answer, as soon as there is one.
-    fn next(&mut self, watch: &Watch<'_>) -> Result<Answer, LocalError> {
+    fn next(&mut self, check: impl Fn() -> Result<(), LocalError>) -> Result<Answer, LocalError> {
         loop {
             if let Some(line) = self.lines.take() {
                 return words::read(&line).ok_or(LocalError::Lost);
@@ -78,7 +85,7 @@ impl Connection {
                 Ok(0) => return Err(LocalError::Lost),
                 Ok(_) => {}
                 Err(error) => match error.kind() {
-                    ErrorKind::WouldBlock | ErrorKind::Interrupted => watch.check()?,
+                    ErrorKind::WouldBlock | ErrorKind::Interrupted => check()?,
                     _ => return Err(LocalError::Lost),
                 },
             }

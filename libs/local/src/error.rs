@@ -64,6 +64,28 @@ pub enum LocalError {
         /// What it or the system said.
         reason: String,
     },
+    /// Somebody else starts the services, and does not come to an end.
+    #[error(
+        "waited {waited_ms} ms for `{path}`: the process that has locked it starts the same local services and \
+         does not get on; end it, or raise receiver.worker_wait_ms", path = path.display()
+    )]
+    Busy {
+        /// The lock.
+        path: PathBuf,
+        /// How long it was waited for.
+        waited_ms: u64,
+    },
+    /// The process of the local services does not answer.
+    #[error(
+        "the local services at `{socket}` have not answered for {waited_ms} ms: end their process if it is \
+         suspended", socket = socket.display()
+    )]
+    Silent {
+        /// Where they listen.
+        socket: PathBuf,
+        /// How long an answer was waited for.
+        waited_ms: u64,
+    },
     /// The process of the local services is gone.
     #[error(
         "the local services have ended unexpectedly, perhaps because memory ran out: make the \
@@ -120,6 +142,8 @@ impl LocalError {
             Self::Worker(_)
             | Self::Receiver(_)
             | Self::Start { .. }
+            | Self::Busy { .. }
+            | Self::Silent { .. }
             | Self::Lost
             | Self::Ended
             | Self::Threads(_)

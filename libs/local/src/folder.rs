@@ -2,16 +2,19 @@
 //!
 //! `$XDG_RUNTIME_DIR/headwater/`, or `headwater-UID/` in the folder for temporary files:
 //!
-//! - `lock`: held while services are started, and while they make sure that nobody comes any more;
+//! - `KEY.lock`: held while these services are started, and while they make sure that nobody comes any more;
 //! - `KEY.sock`: where services listen;
 //! - `NAME.token`: the token of services, locked by them while they run.
 
-use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::fs::{self, File, Metadata, OpenOptions};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use headwater_core::Digest;
+use headwater_own_files::{is_still_at, make_own_folder};
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 
@@ -26,10 +29,9 @@ const SOCKET_NAME: usize = 1 + 32 + 1 + SOCKET.len();
 const SOCKET: &str = "sock";
 const TOKEN: &str = "token";
 const LOCK: &str = "lock";
-/// Nobody but the user.
-const FOLDER_MODE: u32 = 0o700;
 const FILE_MODE: u32 = 0o600;
-const OTHERS: u32 = 0o077;
+/// Between two tries to lock.
+const PAUSE: Duration = Duration::from_millis(10);
 
 /// The folder.
 #[derive(Clone, Debug)]
@@ -37,9 +39,10 @@ pub(crate) struct RuntimeFolder {
     path: PathBuf,
 }
 
-/// The folder's lock, until it is dropped.
+/// The lock of one name, until it is dropped; the file goes with it.
 #[derive(Debug)]
 pub(crate) struct Lock {
+    path: PathBuf,
     file: File,
 }
 
@@ -71,17 +74,7 @@ impl RuntimeFolder {
 
     fn at(path: PathBuf) -> Result<Self, LocalError> {
         let fault = |error: io::Error| LocalError::folder(&path, &error);
-        match DirBuilder::new().mode(FOLDER_MODE).create(&path) {
-            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(fault(error)),
-            _ => {}
-        }
-        // A link would lead to a folder that somebody else may put others in the place of.
-        let found = fs::symlink_metadata(&path).map_err(fault)?;
-        let own = rustix::process::geteuid().as_raw();
-        if !found.is_dir() || found.uid() != own || found.mode() & OTHERS != 0 {
-            let reason = "it is not a folder that only this user can enter";
-            return Err(LocalError::folder(&path, &reason));
-        }
+        make_own_folder(&path).map_err(fault)?;
         Ok(Self { path })
     }
 
@@ -93,28 +86,69 @@ impl RuntimeFolder {
         self.path.join(format!("{name}.{TOKEN}"))
     }
 
-    /// Waits for the lock; nobody holds it for longer than it takes to start a process.
-    pub(crate) fn lock(&self) -> Result<Lock, LocalError> {
-        let path = self.path.join(LOCK);
+    /// Waits for the lock of a name, for a time: whoever has it may be suspended. `check` says whether it is
+    /// still wanted.
+    pub(crate) fn lock(
+        &self,
+        name: &str,
+        limit: Duration,
+        check: impl Fn() -> Result<(), LocalError>,
+    ) -> Result<Lock, LocalError> {
+        let begun = Instant::now();
+        loop {
+            if let Some(lock) = self.try_lock(name)? {
+                return Ok(lock);
+            }
+            if begun.elapsed() >= limit {
+                let waited_ms = begun.elapsed().as_millis() as u64;
+                return Err(LocalError::Busy { path: self.lock_path(name), waited_ms });
+            }
+            check()?;
+            thread::sleep(PAUSE);
+        }
+    }
+
+    /// The lock of a name, if nobody has it now.
+    fn try_lock(&self, name: &str) -> Result<Option<Lock>, LocalError> {
+        let path = self.lock_path(name);
         let fault = |error: io::Error| LocalError::folder(&path, &error);
         let mut options = OpenOptions::new();
         let options = options.create(true).truncate(false).write(true).mode(FILE_MODE);
         let file = options.open(&path).map_err(fault)?;
-        loop {
-            match flock(&file, FlockOperation::LockExclusive) {
-                Ok(()) => return Ok(Lock { file }),
-                Err(Errno::INTR) => {}
-                Err(error) => return Err(fault(error.into())),
-            }
+        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => {}
+            Err(Errno::INTR | Errno::WOULDBLOCK) => return Ok(None),
+            Err(error) => return Err(fault(error.into())),
         }
+        let number = |found: io::Result<fs::Metadata>| found.ok().map(|found| found.ino());
+        // Whoever had it before has removed the file.
+        let is_there = number(file.metadata()) == number(fs::metadata(&path));
+        Ok(is_there.then_some(Lock { path, file }))
     }
 
-    /// Removes what services have left that were killed. Only with the lock.
-    pub(crate) fn sweep(&self, _: &Lock) {
+    fn lock_path(&self, name: &str) -> PathBuf {
+        self.path.join(format!("{name}.{LOCK}"))
+    }
+
+    /// Removes the socket of services that end, unless others of its key have put theirs in its place.
+    /// `made` is what it was when they made it.
+    pub(crate) fn remove_socket(&self, socket: &Path, made: &Metadata) -> io::Result<()> {
+        if is_still_at(made, socket) { fs::remove_file(socket) } else { Ok(()) }
+    }
+
+    /// Removes what services have left that were killed, but for those whose name somebody has locked.
+    pub(crate) fn sweep(&self) {
         for entry in fs::read_dir(&self.path).into_iter().flatten().flatten() {
             let path = entry.path();
-            if path.extension().is_some_and(|ending| ending == TOKEN) && is_left(&path) {
-                for path in [path.with_extension(SOCKET), path] {
+            let name = path.file_stem().unwrap_or_default().to_string_lossy();
+            if path.extension().is_none_or(|ending| ending != TOKEN) || !is_left(&path) {
+                continue;
+            }
+            // Under the lock once more: others may have come meanwhile.
+            if let Ok(Some(_lock)) = self.try_lock(&name)
+                && is_left(&path)
+            {
+                for path in [path.with_extension(SOCKET), path.clone()] {
                     if fs::remove_file(&path).is_ok() {
                         tracing::debug!(path = %path.display(), "left behind, removed");
                     }
@@ -132,6 +166,8 @@ fn is_left(path: &Path) -> bool {
 
 impl Drop for Lock {
     fn drop(&mut self) {
+        // Whoever waits opens another one.
+        let _ = fs::remove_file(&self.path);
         // Closing would do, but for a process that was forked meanwhile and has the descriptor too.
         let _ = flock(&self.file, FlockOperation::Unlock);
     }
@@ -149,8 +185,6 @@ mod tests {
         let top = tempfile::tempdir().unwrap();
         let path = top.path().join("own");
         assert!(RuntimeFolder::at(path.clone()).is_ok());
-        assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, FOLDER_MODE);
-        assert!(RuntimeFolder::at(path.clone()).is_ok(), "the second time");
         let link = top.path().join("link");
         std::os::unix::fs::symlink(&path, &link).unwrap();
         assert!(matches!(RuntimeFolder::at(link), Err(LocalError::Folder { .. })));
@@ -170,9 +204,47 @@ mod tests {
         for key in [dead, alive] {
             fs::write(folder.socket(key), "").unwrap();
         }
-        let lock = folder.lock().unwrap();
-        folder.sweep(&lock);
+        folder.sweep();
         assert!(!folder.socket(dead).exists() && !folder.token(&dead.to_string()).exists());
         assert!(folder.socket(alive).exists() && running.path().exists());
+    }
+
+    #[test]
+    fn a_starter_that_hangs_holds_up_its_own_services_only_and_those_for_a_time() {
+        let top = tempfile::tempdir().unwrap();
+        let folder = RuntimeFolder::at(top.path().join("own")).unwrap();
+        let limit = Duration::from_millis(200);
+        let hanging = folder.lock("one", limit, || Ok(())).unwrap();
+        drop(folder.lock("other", Duration::ZERO, || Ok(())).unwrap());
+        let begun = Instant::now();
+        let error = folder.lock("one", limit, || Ok(())).unwrap_err();
+        assert!(begun.elapsed() >= limit && begun.elapsed() < 50 * limit);
+        assert!(error.to_string().contains("one.lock"), "{error}");
+        let cancelled = folder.lock("one", limit, || Err(LocalError::Cancelled));
+        assert!(matches!(cancelled, Err(LocalError::Cancelled)));
+        drop(hanging);
+        drop(folder.lock("one", Duration::ZERO, || Ok(())).unwrap());
+        assert_eq!(fs::read_dir(top.path().join("own")).unwrap().count(), 0, "nothing is left");
+    }
+
+    #[test]
+    fn services_that_end_leave_the_socket_and_the_token_of_those_that_took_their_place() {
+        let top = tempfile::tempdir().unwrap();
+        let folder = RuntimeFolder::at(top.path().join("own")).unwrap();
+        let (socket, name) = (folder.socket(Digest(1)), Digest(1).to_string());
+        // Open, so that its number is not given to another.
+        let _listens = fs::File::create(&socket).unwrap();
+        let made = socket.symlink_metadata().unwrap();
+        let earlier = Token::make(&folder, &name).unwrap();
+        fs::remove_file(&socket).unwrap();
+        fs::write(&socket, "").unwrap();
+        let later = Token::make(&folder, &name).unwrap();
+        folder.remove_socket(&socket, &made).unwrap();
+        drop(earlier);
+        assert!(socket.exists() && later.path().exists());
+        let made = socket.symlink_metadata().unwrap();
+        folder.remove_socket(&socket, &made).unwrap();
+        drop(later);
+        assert!(!socket.exists() && !folder.token(&name).exists());
     }
 }

@@ -3,13 +3,13 @@
 //! It begins as the local services do: under the folder's lock, so that there is one. It ends with the
 //! last of its trials.
 
-use std::fs;
+use std::fs::Metadata;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use headwater_config::Config;
 use headwater_core::{Digest, Digester};
@@ -17,9 +17,8 @@ use headwater_receiver::{HostService, ReceiverConfig};
 use headwater_transport::packets::{PacketSocket, readable};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
-use rustix::net::sockopt::socket_peercred;
 use rustix::net::{AddressFamily, RecvFlags, SocketAddrUnix, SocketFlags, SocketType};
-use rustix::process::{Pid, geteuid, getppid};
+use rustix::process::{Pid, getppid};
 use tokio::runtime::Runtime;
 use tokio::sync::{Notify, watch};
 
@@ -29,7 +28,7 @@ use crate::folder::RuntimeFolder;
 use crate::job::namespace;
 use crate::program::{self, Verb};
 use crate::serve::ignore_signals;
-use crate::services::Watch;
+use crate::services::{FIRST_WORD_LIMIT, Watch, lock_limit};
 
 /// The first packet of the process, to whoever is let in; the number is that of the words after it.
 const WELCOME: &[u8] = b"headwater host 2";
@@ -53,25 +52,26 @@ pub fn host_receiver(
     scripts: &[PathBuf],
     watch: &Watch<'_>,
 ) -> Result<OwnedFd, LocalError> {
+    let limit = lock_limit(&config.receiver);
     let config = settled(config);
     let folder = RuntimeFolder::open()?;
-    let socket = folder.socket(key(&config));
+    let key = key(&config);
+    let socket = folder.socket(key);
     let found = || program::find(scripts, |name| std::env::var_os(name));
     for _ in 0..TRIES {
         watch.check()?;
-        if let Some(connection) = welcomed(connect(&socket)?, watch)? {
+        if let Some(connection) = welcomed(connect(&socket, watch)?, &socket, watch)? {
             return Ok(connection);
         }
-        let lock = folder.lock()?;
-        let mut there = connect(&socket)?;
+        let lock = folder.lock(&key.to_string(), limit, || watch.check())?;
+        let mut there = connect(&socket, watch)?;
         if there.is_none() {
-            let _ = fs::remove_file(&socket);
             program::start(&found()?, Verb::Host, &config, &socket, watch)?;
             // Under the lock, so that it does not end for want of trials meanwhile.
-            there = connect(&socket)?;
+            there = connect(&socket, watch)?;
         }
         drop(lock);
-        if let Some(connection) = welcomed(there, watch)? {
+        if let Some(connection) = welcomed(there, &socket, watch)? {
             return Ok(connection);
         }
     }
@@ -117,14 +117,16 @@ fn key(config: &Config) -> Digest {
 }
 
 /// Connects to the process that listens at a socket, if there is one.
-fn connect(socket: &Path) -> Result<Option<OwnedFd>, LocalError> {
+fn connect(socket: &Path, watch: &Watch<'_>) -> Result<Option<OwnedFd>, LocalError> {
     let fault = |error: Errno| LocalError::folder(socket, &io::Error::from(error));
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let connection =
         rustix::net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None);
     let connection = connection.map_err(fault)?;
     let address = SocketAddrUnix::new(socket).map_err(fault)?;
+    let begun = Instant::now();
     loop {
+        watch.check_silence(socket, begun)?;
         match rustix::net::connect(&connection, &address) {
             Ok(()) => return Ok(Some(connection)),
             Err(Errno::NOENT | Errno::CONNREFUSED) => return Ok(None),
@@ -137,11 +139,16 @@ fn connect(socket: &Path) -> Result<Option<OwnedFd>, LocalError> {
 }
 
 /// The connection once somebody attends to it; `None`: there is nobody any more.
-fn welcomed(connection: Option<OwnedFd>, watch: &Watch<'_>) -> Result<Option<OwnedFd>, LocalError> {
+fn welcomed(
+    connection: Option<OwnedFd>,
+    socket: &Path,
+    watch: &Watch<'_>,
+) -> Result<Option<OwnedFd>, LocalError> {
     let Some(connection) = connection else { return Ok(None) };
     let mut said = [0; WELCOME.len()];
+    let begun = Instant::now();
     loop {
-        watch.check()?;
+        watch.check_silence(socket, begun)?;
         let _ = poll(&mut [PollFd::new(&connection, PollFlags::IN)], Some(&LOOK));
         match rustix::net::recv(&connection, &mut said, RecvFlags::DONTWAIT) {
             Ok((read, _)) if said[..read] == *WELCOME => return Ok(Some(connection)),
@@ -172,10 +179,12 @@ pub fn serve_host(
     let within = runtime.enter();
     let listener = PacketSocket::listen(socket.as_os_str().as_encoded_bytes()).map_err(fault)?;
     drop(within);
+    let made = socket.symlink_metadata().map_err(fault)?;
     listening();
     let door = Arc::new(Door {
         folder,
         socket: socket.to_owned(),
+        made,
         there: AtomicUsize::new(0),
         left: Notify::new(),
     });
@@ -217,6 +226,8 @@ type Opening = watch::Receiver<Option<Option<Arc<HostService>>>>;
 struct Door {
     folder: RuntimeFolder,
     socket: PathBuf,
+    /// What the socket's file was when it was made.
+    made: Metadata,
     there: AtomicUsize,
     /// Rung when a trial has left.
     left: Notify,
@@ -256,13 +267,17 @@ impl Door {
 
     /// Attends to a trial; `false`: it is not let in.
     fn let_in(self: &Arc<Self>, socket: PacketSocket, service: &Opening) -> bool {
-        let Ok(peer) = socket_peercred(&socket) else { return false };
-        if peer.uid != geteuid() || self.there.load(Ordering::Acquire) >= TRIALS_MAX {
-            tracing::warn!(pid = peer.pid.as_raw_nonzero(), "a trial is turned away");
+        if self.there.load(Ordering::Acquire) >= TRIALS_MAX {
+            tracing::warn!(TRIALS_MAX, "a trial is turned away: as many are connected as may be");
             return false;
         }
-        // Before it hears a word: it is there while it waits for one, so the number is its own.
-        let Some(life) = Life::of(peer.pid) else { return false };
+        let life = match Life::of_peer(&socket) {
+            Ok(life) => life,
+            Err(error) => {
+                tracing::warn!(%error, "a trial is turned away");
+                return false;
+            }
+        };
         self.there.fetch_add(1, Ordering::AcqRel);
         let (door, mut service) = (Arc::clone(self), service.clone());
         tokio::spawn(async move {
@@ -294,9 +309,11 @@ impl Door {
         service: &Opening,
     ) -> io::Result<bool> {
         let folder = self.folder.clone();
-        // Whoever finds no process starts another one under this lock.
-        let lock = tokio::task::spawn_blocking(move || folder.lock()).await;
-        let _lock = lock.map_err(io::Error::other)?.map_err(io::Error::other)?;
+        let name = self.socket.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        // Whoever finds no process starts another one under this lock; one that does not get on with that is
+        // not waited for longer.
+        let lock = move || folder.lock(&name, FIRST_WORD_LIMIT, || Ok(())).ok();
+        let _lock = tokio::task::spawn_blocking(lock).await.map_err(io::Error::other)?;
         let mut came = false;
         while let Ok(socket) = tokio::time::timeout(Duration::ZERO, listener.accept()).await {
             came |= self.let_in(socket?, service);
@@ -304,10 +321,8 @@ impl Door {
         if came {
             return Ok(false);
         }
-        match fs::remove_file(&self.socket) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-            _ => Ok(true),
-        }
+        self.folder.remove_socket(&self.socket, &self.made)?;
+        Ok(true)
     }
 }
 

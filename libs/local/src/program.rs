@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStderr, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
+use std::time::Instant;
 
 use headwater_config::{Config, Setting};
 
@@ -63,7 +64,8 @@ pub(crate) enum Verb {
 }
 
 /// Starts services that listen on `socket`, and waits until they do. They belong to nobody: signals of
-/// the terminal do not reach them, and they end by themselves. Their log lines go to standard error.
+/// the terminal do not reach them, and they end by themselves. Their log lines go to standard error. Whoever
+/// calls this holds their lock: it does not wait without a limit.
 pub(crate) fn start(
     program: &Path,
     verb: Verb,
@@ -95,6 +97,7 @@ pub(crate) fn start(
     // One that ended already has said why.
     let _ = input.write_all(text.as_bytes());
     drop(input);
+    let begun = Instant::now();
     loop {
         match said.recv_timeout(LOOK) {
             Ok(line) if line.starts_with(LISTENING) => return Ok(()),
@@ -102,7 +105,7 @@ pub(crate) fn start(
             Ok(_) | Err(RecvTimeoutError::Disconnected) => {
                 return Err(fault(reason.recv().unwrap_or_default()));
             }
-            Err(RecvTimeoutError::Timeout) => watch.check()?,
+            Err(RecvTimeoutError::Timeout) => watch.check_silence(socket, begun)?,
         }
     }
 }

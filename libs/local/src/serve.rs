@@ -1,7 +1,7 @@
 //! The process of the local services: runs the tiers as long as loaders are connected to its socket.
 
 use std::convert::Infallible;
-use std::fs;
+use std::fs::Metadata;
 use std::io::{self, ErrorKind};
 use std::os::unix::net::UnixListener;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -23,6 +23,7 @@ use crate::bell::Bell;
 use crate::board::Board;
 use crate::client::Client;
 use crate::folder::RuntimeFolder;
+use crate::services::FIRST_WORD_LIMIT;
 use crate::token::Token;
 use crate::words::Hello;
 use crate::{Embedded, LocalError};
@@ -42,6 +43,8 @@ const NOT_FOR_US: [SignalKind; 5] = [
 struct Door {
     folder: RuntimeFolder,
     socket: PathBuf,
+    /// What the socket's file was when it was made.
+    made: Metadata,
     listener: UnixListener,
     /// The process that started this one, until it has made a loader.
     starter: Option<Life>,
@@ -79,6 +82,7 @@ pub fn serve(
     token.guard(&mut config);
     let fault = |error: io::Error| LocalError::folder(socket, &error);
     let listener = UnixListener::bind(socket).map_err(fault)?;
+    let made = socket.symlink_metadata().map_err(fault)?;
     listener.set_nonblocking(true).map_err(fault)?;
     let board = Arc::new(Board::new(token.path().to_owned()));
     let changed = board.listen().map_err(LocalError::Threads)?;
@@ -88,6 +92,7 @@ pub fn serve(
     let mut door = Door {
         folder,
         socket: socket.to_owned(),
+        made,
         listener,
         starter,
         attendance: Arc::new(Attendance::new().map_err(LocalError::Threads)?),
@@ -226,15 +231,15 @@ impl Door {
         if self.is_shut {
             return Ok(true);
         }
-        // Whoever finds no services starts others under this lock.
-        let _lock = self.folder.lock().map_err(io::Error::other)?;
+        let name = self.socket.file_stem().unwrap_or_default().to_string_lossy();
+        // Whoever finds no services starts others under this lock; one that does not get on with that is not
+        // waited for longer.
+        let _lock = self.folder.lock(&name, FIRST_WORD_LIMIT, || Ok(())).ok();
         if self.let_in()? && !self.board.has_failed() {
             return Ok(false);
         }
         self.is_shut = true;
-        match fs::remove_file(&self.socket) {
-            Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
-            _ => Ok(true),
-        }
+        self.folder.remove_socket(&self.socket, &self.made)?;
+        Ok(true)
     }
 }

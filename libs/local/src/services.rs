@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 use std::process;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
+
+use headwater_receiver::ReceiverConfig;
 
 use crate::connection::Connection;
 use crate::folder::RuntimeFolder;
@@ -16,6 +18,9 @@ use crate::{LocalError, LocalErrorKind, Wanted};
 
 /// How long is waited between two looks whether anybody still wants the services.
 pub(crate) const LOOK: Duration = Duration::from_millis(100);
+/// Time for services to start to listen, and to say their first word: both come at once, unless a process is
+/// suspended or a file system hangs.
+pub(crate) const FIRST_WORD_LIMIT: Duration = Duration::from_secs(20);
 /// Times that services may end just as they are come upon.
 const TRIES: usize = 8;
 
@@ -46,12 +51,27 @@ enum Run {
     Threads(Arc<InThreads>),
 }
 
+/// How long is waited for whoever else starts the same services: less than for a worker.
+pub(crate) fn lock_limit(receiver: &ReceiverConfig) -> Duration {
+    Duration::from_millis(u64::from(receiver.worker_wait_ms) / 2)
+}
+
 // === impl Watch ===
 
 impl Watch<'_> {
     /// Whether the services are still wanted.
     pub(crate) fn check(&self) -> Result<(), LocalError> {
         if self.cancelled.load(Ordering::Relaxed) { Err(LocalError::Cancelled) } else { Ok(()) }
+    }
+
+    /// The same while those who listen at a socket have not said a word since a time.
+    pub(crate) fn check_silence(&self, socket: &Path, begun: Instant) -> Result<(), LocalError> {
+        let waited = begun.elapsed();
+        if waited > FIRST_WORD_LIMIT {
+            let (socket, waited_ms) = (socket.to_owned(), waited.as_millis() as u64);
+            return Err(LocalError::Silent { socket, waited_ms });
+        }
+        self.check()
     }
 }
 
@@ -76,25 +96,28 @@ impl Services {
     ) -> Result<Self, LocalError> {
         let config = wanted.settled()?;
         let folder = RuntimeFolder::open()?;
-        let socket = folder.socket(wanted.key(&config));
+        let key = wanted.key(&config);
+        let socket = folder.socket(key);
         let hello = wanted.hello(&config);
         let found = || program::program(scripts);
         for _ in 0..TRIES {
             watch.check()?;
-            if let Some(services) = Self::join(Connection::open(&socket)?, &hello, watch)? {
+            let there = Connection::open(&socket)?;
+            if let Some(services) = Self::join(there, &socket, &hello, watch)? {
                 return Ok(services);
             }
-            let lock = folder.lock()?;
+            let limit = lock_limit(&wanted.config.receiver);
+            let lock = folder.lock(&key.to_string(), limit, || watch.check())?;
             let mut there = Connection::open(&socket)?;
             if there.is_none() {
-                folder.sweep(&lock);
+                folder.sweep();
                 let _ = std::fs::remove_file(&socket);
                 program::start(&found()?, Verb::Local, &config, &socket, watch)?;
                 // Under the lock, so that they do not end for want of loaders meanwhile.
                 there = Connection::open(&socket)?;
             }
             drop(lock);
-            if let Some(services) = Self::join(there, &hello, watch)? {
+            if let Some(services) = Self::join(there, &socket, &hello, watch)? {
                 return Ok(services);
             }
         }
@@ -119,11 +142,12 @@ impl Services {
     /// Those at the other end of a connection, unless there is none or they end just then.
     fn join(
         connection: Option<Connection>,
+        socket: &Path,
         hello: &Hello,
         watch: &Watch<'_>,
     ) -> Result<Option<Self>, LocalError> {
         let Some(mut connection) = connection else { return Ok(None) };
-        let ready = connection.ready(hello, watch)?;
+        let ready = connection.ready(socket, hello, watch)?;
         Ok(ready.map(|ready| Self::new(ready, Run::Process(Mutex::new(connection)))))
     }
 

@@ -1,7 +1,6 @@
 //! Local services in threads of this process, shared by its loaders.
 
 use std::process;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak, mpsc};
 use std::thread;
 
@@ -20,8 +19,6 @@ const RUNTIME_THREADS: usize = 2;
 
 /// Those that run in this process. Who starts some holds the lock, so that they are started once.
 static RUNNING: Mutex<Vec<(Digest, Weak<InThreads>)>> = Mutex::new(Vec::new());
-/// Makes names of tokens.
-static STARTED: AtomicU64 = AtomicU64::new(0);
 
 /// A storage node and a worker. Dropping the last of their handles ends them.
 #[derive(Debug)]
@@ -63,10 +60,9 @@ impl InThreads {
     }
 
     fn start(config: &Config, threads: usize, watch: &Watch<'_>) -> Result<Self, LocalError> {
-        let number = STARTED.fetch_add(1, Ordering::Relaxed);
         let folder = RuntimeFolder::open()?;
-        folder.sweep(&folder.lock()?);
-        let token = Token::make(&folder, &format!("{}-{number}", process::id()))?;
+        folder.sweep();
+        let token = Token::make_unnamed(&folder)?;
         let mut config = config.clone();
         config.augment.threads = threads;
         token.guard(&mut config);

@@ -6,6 +6,7 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use headwater_config::Config;
+use headwater_own_files::is_still_at;
 use rustix::fs::{FlockOperation, flock};
 use rustix::rand::{GetRandomFlags, getrandom};
 
@@ -13,6 +14,7 @@ use crate::LocalError;
 use crate::folder::RuntimeFolder;
 
 const BYTES: usize = 32;
+const NAME_BYTES: usize = 16;
 const MODE: u32 = 0o600;
 
 /// A token in a file, which is removed when this is dropped.
@@ -20,18 +22,30 @@ const MODE: u32 = 0o600;
 pub(crate) struct Token {
     path: PathBuf,
     /// Holds a lock, by which others see that it is in use.
-    _file: File,
+    file: File,
 }
 
 // === impl Token ===
 
 impl Token {
-    /// Draws a token and writes it to a file of that name.
+    /// Draws a token and writes it to a file of that name. A file that services of the name have left is
+    /// replaced.
     pub(crate) fn make(folder: &RuntimeFolder, name: &str) -> Result<Self, LocalError> {
-        let path = folder.token(name);
-        let made = write(&path);
-        let file = made.map_err(|error| LocalError::folder(&path, &error))?;
-        Ok(Self { path, _file: file })
+        // Those that still end keep theirs open, and do not remove this one.
+        Self::make_at(folder.token(name))
+    }
+
+    /// Draws a token and writes it to a file whose name nobody else has: numbers of processes are not
+    /// enough where containers share the folder.
+    pub(crate) fn make_unnamed(folder: &RuntimeFolder) -> Result<Self, LocalError> {
+        let fault = |error: io::Error| LocalError::folder(&folder.token("threads"), &error);
+        let name = drawn::<NAME_BYTES>().map_err(fault)?;
+        Self::make_at(folder.token(&format!("threads-{name}")))
+    }
+
+    fn make_at(path: PathBuf) -> Result<Self, LocalError> {
+        let file = write(&path).map_err(|error| LocalError::folder(&path, &error))?;
+        Ok(Self { path, file })
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -48,21 +62,30 @@ impl Token {
 
 impl Drop for Token {
     fn drop(&mut self) {
-        let _ = fs::remove_file(&self.path);
+        if self.file.metadata().is_ok_and(|made| is_still_at(&made, &self.path)) {
+            let _ = fs::remove_file(&self.path);
+        }
     }
 }
 
 fn write(path: &Path) -> io::Result<File> {
+    let token = drawn::<BYTES>()?;
+    // Without a lock it would be taken for one of services that were killed: it gets its name when it has one.
+    let draft = path.with_extension("draft");
+    let _ = fs::remove_file(&draft);
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(MODE).open(&draft)?;
+    flock(&file, FlockOperation::NonBlockingLockExclusive)?;
+    file.write_all(token.as_bytes())?;
+    fs::rename(&draft, path)?;
+    Ok(file)
+}
+
+/// So many bytes that nobody can guess, in hexadecimal digits.
+fn drawn<const BYTES: usize>() -> io::Result<String> {
     let mut drawn = [0; BYTES];
     let mut filled = 0;
     while filled < BYTES {
         filled += getrandom(&mut drawn[filled..], GetRandomFlags::empty())?;
     }
-    // Of services that were killed.
-    let _ = fs::remove_file(path);
-    let mut file = OpenOptions::new().write(true).create_new(true).mode(MODE).open(path)?;
-    flock(&file, FlockOperation::NonBlockingLockExclusive)?;
-    let text: String = drawn.iter().map(|byte| format!("{byte:02x}")).collect();
-    file.write_all(text.as_bytes())?;
-    Ok(file)
+    Ok(drawn.iter().map(|byte| format!("{byte:02x}")).collect())
 }

@@ -3,7 +3,8 @@
 use headwater_core::draw::{CropBox, DrawRng, Extent, Filter, Origin};
 use headwater_core::recipe::ResizePasses;
 use headwater_pixels::image::{Planes, RgbImage};
-use headwater_pixels::ops::resize::{Geometry, Resizer};
+use headwater_pixels::ops::flip;
+use headwater_pixels::ops::resize::{Geometry, KEPT_BYTES, Resizer, plain};
 use headwater_pixels::simd::Simd;
 
 use super::pictures::{from_range, image, planes, rng, twins};
@@ -222,4 +223,81 @@ fn no_pixel_outside_its_source_changes_a_view() {
     }
     assert!(smaller > 50, "{smaller} windows that need less than their box");
     assert!(vertical > 10, "{vertical} whose vertical pass comes first");
+}
+
+/// Views that would take far more memory at once than their image has. `plain::resize`, which takes it, is the
+/// judge.
+#[test]
+fn views_made_by_pieces_are_equal() {
+    let mut rng = rng(4);
+    let filters = [Filter::Nearest, Filter::Box, Filter::Bilinear, Filter::Bicubic];
+    let (resized, view) = (Extent { width: 230, height: 228 }, Extent { width: 225, height: 224 });
+    let window = Origin { left: 3, top: 2 };
+    for (width, height) in [(1, 30_000), (5, 40_000), (150_000, 1), (140_000, 3)] {
+        let extent = Extent { width, height };
+        let image = image(&mut rng, extent);
+        let crop = CropBox { left: 0, top: 0, width, height };
+        for filter in filters {
+            let passes = ResizePasses::HorizontalFirst;
+            let case = (Geometry { crop, resized, window, view, passes, filter }, rng.gate(0.5));
+            for case in both_orders(&[case]) {
+                is_plain(&image, case);
+            }
+        }
+        let horizontal_first = ResizePasses::HorizontalFirst;
+        let filter = Filter::Bicubic;
+        let case = Geometry { crop, resized, window, view, passes: horizontal_first, filter };
+        assert!(case.is_piecewise(extent, 1), "{extent:?} is not made by pieces");
+    }
+}
+
+/// Asserts that each resizer makes what `plain::resize` makes.
+fn is_plain(image: &RgbImage, case: (Geometry, bool)) {
+    let mut plain = Planes::new();
+    plain::resize(image, &case.0, &mut plain::Scratch::default(), &mut plain);
+    if case.1 {
+        flip::plain::apply(&mut plain);
+    }
+    for simd in Simd::available() {
+        assert!(views(*simd, image, &[case]) == [plain.clone()], "{}: {case:?}", simd.name());
+    }
+}
+
+/// The positions of such a window have no place in 32 bits with a sign.
+#[test]
+fn a_window_far_into_an_image_that_is_resized_to_the_utmost_is_equal() {
+    let extent = Extent { width: 1, height: 3_000_000 };
+    let image = image(&mut rng(5), extent);
+    let crop = CropBox { left: 0, top: 0, width: 1, height: extent.height };
+    let resized = Extent { width: 256, height: u32::MAX };
+    let view = Extent { width: 224, height: 224 };
+    for top in [0, i32::MAX as u32 - 100, u32::MAX / 2, u32::MAX - 224] {
+        for filter in [Filter::Bilinear, Filter::Bicubic] {
+            let window = Origin { left: 16, top };
+            let passes = ResizePasses::HorizontalFirst;
+            let case = Geometry { crop, resized, window, view, passes, filter };
+            assert_eq!(case.reduction_max(), 1);
+            is_plain(&image, (case, top == 0));
+        }
+    }
+}
+
+#[test]
+fn no_resizer_keeps_what_a_large_view_took() {
+    let mut rng = rng(6);
+    // Many rows between the passes, in tables and for one channel.
+    let extent = Extent { width: 1200, height: 5000 };
+    let image = image(&mut rng, extent);
+    let crop = CropBox { left: 0, top: 0, width: 1200, height: 5000 };
+    let view = Extent { width: 1100, height: 300 };
+    let (window, passes) = (Origin::default(), ResizePasses::HorizontalFirst);
+    let filter = Filter::Bicubic;
+    let case = Geometry { crop, resized: view, window, view, passes, filter };
+    assert!(case.work_bytes(1) > KEPT_BYTES && !case.is_piecewise(extent, 1));
+    for simd in Simd::available() {
+        let mut resizer = Resizer::new(*simd);
+        let unused = format!("{resizer:?}");
+        resizer.resize(&image, &case, false, &mut Planes::new());
+        assert!(format!("{resizer:?}") == unused, "{} keeps memory", simd.name());
+    }
 }

@@ -7,6 +7,25 @@ use bytes::BytesMut;
 use headwater_proto::storage::{EncodedSample, MessageError, ReadQuery, SAMPLE_MAX_BYTES};
 use headwater_proto::v1;
 
+/// Largest answer, in bytes. Formats that compress know how long a shard's samples are only when it is unpacked, and
+/// the size in its manifest may be a guess: it raises this limit, and is none itself.
+pub(crate) const ANSWER_MAX_BYTES: u64 = 4 << 30;
+
+/// Why an answer is left before its end.
+#[derive(Debug)]
+pub(crate) enum Refused {
+    /// It does not keep to the protocol.
+    Message(MessageError),
+    /// It has more than so many bytes.
+    TooLarge { limit_bytes: u64 },
+}
+
+impl From<MessageError> for Refused {
+    fn from(error: MessageError) -> Self {
+        Self::Message(error)
+    }
+}
+
 /// The samples so far.
 #[derive(Debug)]
 pub(crate) struct Answer<'a> {
@@ -16,7 +35,8 @@ pub(crate) struct Answer<'a> {
     pieces: Option<Pieces>,
     /// Numbers of the samples that have come: one asked for twice comes twice.
     seen: HashSet<u32>,
-    /// Bytes that samples of the shard may still have.
+    /// Bytes that the samples may have, and those that they may still have.
+    limit_bytes: u64,
     left_bytes: u64,
     /// What the node waited for a distant source.
     fetch_us: u64,
@@ -25,18 +45,27 @@ pub(crate) struct Answer<'a> {
 // === impl Answer ===
 
 impl<'a> Answer<'a> {
-    /// An answer to a query for samples of a shard of so many bytes.
+    /// An answer to a query for samples of a shard of so many bytes, or of more if it is small.
     pub(crate) fn new(query: &'a ReadQuery, shard_bytes: u64) -> Self {
         let samples = Vec::with_capacity(query.indices.len());
         let seen = HashSet::new();
-        Self { query, samples, pieces: None, seen, left_bytes: shard_bytes, fetch_us: 0 }
+        let limit_bytes = shard_bytes.max(ANSWER_MAX_BYTES);
+        Self {
+            query,
+            samples,
+            pieces: None,
+            seen,
+            limit_bytes,
+            left_bytes: limit_bytes,
+            fetch_us: 0,
+        }
     }
 
     /// Takes the next block.
     ///
     /// # Errors
-    /// It is empty, or holds what was not asked for in that order, or more bytes than the shard has.
-    pub(crate) fn push(&mut self, block: v1::SampleBlock) -> Result<(), MessageError> {
+    /// It is empty, or holds what was not asked for in that order; or the answer has become too large.
+    pub(crate) fn push(&mut self, block: v1::SampleBlock) -> Result<(), Refused> {
         if block.samples.is_empty() {
             return fault("has an empty block".to_owned());
         }
@@ -52,9 +81,8 @@ impl<'a> Answer<'a> {
             }
             if self.seen.insert(asked) {
                 let left = self.left_bytes.checked_sub(sample.bytes());
-                let Some(left) = left else {
-                    return fault("has more bytes than the shard".to_owned());
-                };
+                let too_large = || Refused::TooLarge { limit_bytes: self.limit_bytes };
+                let left = left.ok_or_else(too_large)?;
                 self.left_bytes = left;
             }
             self.samples.push(sample);
@@ -63,14 +91,20 @@ impl<'a> Answer<'a> {
     }
 
     /// A sample that is whole; `None` while pieces of it are to come.
-    fn joined(&mut self, sample: v1::Sample) -> Result<Option<v1::Sample>, MessageError> {
+    fn joined(&mut self, sample: v1::Sample) -> Result<Option<v1::Sample>, Refused> {
         let pieces = match self.pieces.take() {
             Some(mut pieces) => {
                 pieces.push(sample)?;
                 pieces
             }
             None if sample.fields.iter().all(|field| field.more == 0) => return Ok(Some(sample)),
-            None => Pieces::begin(sample, self.left_bytes)?,
+            None => {
+                let announced = announced_bytes(&sample);
+                if announced <= SAMPLE_MAX_BYTES && announced > self.left_bytes {
+                    return Err(Refused::TooLarge { limit_bytes: self.limit_bytes });
+                }
+                Pieces::begin(sample)?
+            }
         };
         if pieces.fields.iter().any(|(_, left)| *left > 0) {
             self.pieces = Some(pieces);
@@ -83,7 +117,7 @@ impl<'a> Answer<'a> {
     ///
     /// # Errors
     /// Some are missing.
-    pub(crate) fn finish(self) -> Result<(Vec<EncodedSample>, Duration), MessageError> {
+    pub(crate) fn finish(self) -> Result<(Vec<EncodedSample>, Duration), Refused> {
         let (has, asked) = (self.samples.len(), self.query.indices.len());
         if has < asked {
             return fault(format!("has {has} of {asked} asked for"));
@@ -103,14 +137,10 @@ struct Pieces {
 // === impl Pieces ===
 
 impl Pieces {
-    /// Takes memory for what is announced, which is at most what the shard has and a sample may have.
-    fn begin(sample: v1::Sample, left_bytes: u64) -> Result<Self, MessageError> {
-        let sizes =
-            sample.fields.iter().map(|field| field.more.saturating_add(field.data.len() as u64));
-        let announced = sizes.fold(0u64, u64::saturating_add);
-        if announced > left_bytes.min(SAMPLE_MAX_BYTES) {
-            let text = "announces a sample of more bytes than the shard or a sample may have";
-            return fault(text.to_owned());
+    /// Takes memory for what is announced, which is at most what a sample may have.
+    fn begin(sample: v1::Sample) -> Result<Self, Refused> {
+        if announced_bytes(&sample) > SAMPLE_MAX_BYTES {
+            return fault("announces a sample of more bytes than one may have".to_owned());
         }
         let begun = |field: &v1::Field| {
             let mut whole = BytesMut::with_capacity(field.data.len() + field.more as usize);
@@ -120,7 +150,7 @@ impl Pieces {
         Ok(Self { fields: sample.fields.iter().map(begun).collect(), sample })
     }
 
-    fn push(&mut self, piece: v1::Sample) -> Result<(), MessageError> {
+    fn push(&mut self, piece: v1::Sample) -> Result<(), Refused> {
         let [field] = &piece.fields[..] else {
             return fault("has a piece that is not of one field".to_owned());
         };
@@ -146,8 +176,15 @@ impl Pieces {
     }
 }
 
-fn fault<T>(fault: String) -> Result<T, MessageError> {
-    Err(MessageError { field: "samples", fault })
+/// Bytes that a sample says that it has, those to come included.
+fn announced_bytes(sample: &v1::Sample) -> u64 {
+    let sizes =
+        sample.fields.iter().map(|field| field.more.saturating_add(field.data.len() as u64));
+    sizes.fold(0, u64::saturating_add)
+}
+
+fn fault<T>(fault: String) -> Result<T, Refused> {
+    Err(Refused::Message(MessageError { field: "samples", fault }))
 }
 
 #[cfg(test)]
@@ -164,6 +201,7 @@ mod tests {
             shard: 0,
             indices: indices.to_vec(),
             fields: FieldSelection::all(),
+            again: false,
         }
     }
 
@@ -176,11 +214,20 @@ mod tests {
         v1::SampleBlock { samples: indices.iter().map(sample).collect(), fetch_us: 0 }
     }
 
+    fn in_words(refused: Refused) -> String {
+        match refused {
+            Refused::Message(error) => error.to_string(),
+            Refused::TooLarge { limit_bytes } => format!("more than {limit_bytes} bytes"),
+        }
+    }
+
+    /// What comes of blocks where that many bytes are the limit.
     fn said(query: &ReadQuery, bytes: u64, blocks: &[&[u32]]) -> Result<usize, String> {
-        let mut answer = Answer::new(query, bytes);
+        let mut answer =
+            Answer { limit_bytes: bytes, left_bytes: bytes, ..Answer::new(query, bytes) };
         let pushed = blocks.iter().try_for_each(|indices| answer.push(block(indices)));
         let finished = pushed.and_then(|()| answer.finish());
-        finished.map(|(samples, _)| samples.len()).map_err(|error| error.to_string())
+        finished.map(|(samples, _)| samples.len()).map_err(in_words)
     }
 
     #[test]
@@ -198,8 +245,17 @@ mod tests {
         let query = query(&[4, 2, 4]);
         assert_eq!(said(&query, 20, &[&[4, 2, 4]]), Ok(3), "what was asked for twice");
         assert!(said(&query, 99, &[&[4, 2, 4], &[4]]).unwrap_err().contains("more than the 3"));
-        assert!(said(&query, 19, &[&[4, 2]]).unwrap_err().contains("more bytes than the shard"));
+        assert_eq!(said(&query, 19, &[&[4, 2]]).unwrap_err(), "more than 19 bytes");
         assert!(said(&query, 99, &[&[4], &[]]).unwrap_err().contains("empty block"));
+    }
+
+    #[test]
+    fn the_size_in_a_manifest_is_no_limit() {
+        let query = query(&[4, 2]);
+        let mut answer = Answer::new(&query, 1);
+        answer.push(block(&[4, 2])).unwrap();
+        assert_eq!(answer.finish().unwrap().0.len(), 2);
+        assert_eq!(Answer::new(&query, u64::MAX).left_bytes, u64::MAX, "a large shard");
     }
 
     #[test]
@@ -212,10 +268,11 @@ mod tests {
             v1::SampleBlock { samples: vec![sample], fetch_us: 0 }
         };
         let read = |pieces: Vec<v1::SampleBlock>| {
-            let mut answer = Answer::new(&query, 100);
+            let mut answer =
+                Answer { limit_bytes: 100, left_bytes: 100, ..Answer::new(&query, 100) };
             let pushed = pieces.into_iter().try_for_each(|piece| answer.push(piece));
             let finished = pushed.and_then(|()| answer.finish());
-            finished.map(|(samples, _)| samples[0].bytes()).map_err(|error| error.to_string())
+            finished.map(|(samples, _)| samples[0].bytes()).map_err(in_words)
         };
         let first = || piece(4, "a", 0, 30);
         assert_eq!(read(vec![first(), piece(4, "a", 20, 10), piece(4, "a", 10, 0)]), Ok(30));
@@ -229,7 +286,8 @@ mod tests {
         refused(vec![first(), piece(4, "b", 20, 10)], "not under way");
         refused(vec![first(), piece(5, "a", 20, 10)], "not under way");
         refused(vec![first()], "0 of 1");
-        refused(vec![piece(4, "a", 1, 100)], "more bytes than the shard");
-        refused(vec![piece(4, "a", 1, u64::MAX)], "more bytes than the shard");
+        refused(vec![piece(4, "a", 1, 100)], "more than 100 bytes");
+        refused(vec![piece(4, "a", 1, SAMPLE_MAX_BYTES)], "more bytes than one may have");
+        refused(vec![piece(4, "a", 1, u64::MAX)], "more bytes than one may have");
     }
 }

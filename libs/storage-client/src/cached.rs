@@ -1,6 +1,6 @@
 //! A shard in this host's cache: an entry that holds its bytes and its index.
 
-use std::fs::TryLockError;
+use std::fs::{Metadata, TryLockError};
 use std::io;
 use std::ops::Range;
 use std::os::unix::fs::{FileExt, MetadataExt};
@@ -55,6 +55,15 @@ impl CachedObject {
     #[must_use]
     pub fn path(&self) -> &Path {
         self.entry.path()
+    }
+
+    /// Whether the entry is still in the file of that path: it may have been evicted, or moved to another level.
+    #[must_use]
+    pub fn is_there(&self) -> bool {
+        let identity = |metadata: Metadata| (metadata.dev(), metadata.ino());
+        let named = self.path().symlink_metadata().map(identity);
+        let open = self.entry.file().metadata().map(identity);
+        named.is_ok_and(|named| open.is_ok_and(|open| open == named))
     }
 
     /// The source's version of the shard.
@@ -188,7 +197,9 @@ mod tests {
         let second = fill(&cache, 2, 1 << 19);
         drop(reading);
         assert_eq!(other.read(0..1).unwrap()[..], [1], "it was being read");
+        assert!(other.is_there());
         fill(&cache, 3, 3 << 19);
+        assert!(!other.is_there());
         assert!(matches!(other.read(0..1), Err(ObjectError::Evicted { .. })));
         assert!(matches!(first.read(0..1), Err(ObjectError::Evicted { .. })));
         drop(second);

@@ -139,11 +139,12 @@ impl Dataset {
         indices: &[u32],
         fields: &FieldSelection,
     ) -> Result<Vec<EncodedSample>, StorageClientError> {
-        Ok(self.read_timed(shard, indices, fields, None).await?.0)
+        Ok(self.read_timed(shard, indices, fields, (false, None)).await?.0)
     }
 
     /// As [`Dataset::read`], as a part of a span, where `within` is one; with how long of it a distant source
-    /// was waited for, or a copy into the host's cache.
+    /// was waited for, or a copy into the host's cache. With `again` the samples looked broken: what a distant
+    /// source has is read from there anew, over another connection.
     ///
     /// # Errors
     /// As for [`Dataset::read`].
@@ -152,7 +153,7 @@ impl Dataset {
         shard: u32,
         indices: &[u32],
         fields: &FieldSelection,
-        within: Option<Context>,
+        (again, within): (bool, Option<Context>),
     ) -> Result<(Vec<EncodedSample>, Duration), StorageClientError> {
         let Some(first) = indices.first() else { return Ok(Default::default()) };
         let started = Instant::now();
@@ -167,7 +168,8 @@ impl Dataset {
         let mut span = Span::on_lane(Tier::Storage, "read samples", "storage read").within(within);
         span.arg_with("dataset", || self.manifest.dataset().to_owned());
         span.arg_with("shard", || entry.name.clone());
-        let ((samples, fetch), way) = match self.read_file(shard, entry, indices, fields).await {
+        let read = self.read_file(shard, entry, indices, (fields, again)).await;
+        let ((samples, fetch), way) = match read {
             Some(read) => (read, Way::File),
             None => {
                 let query = Arc::new(ReadQuery {
@@ -176,6 +178,7 @@ impl Dataset {
                     shard,
                     indices: indices.to_vec(),
                     fields: fields.clone(),
+                    again,
                 });
                 let shard_bytes = entry.bytes;
                 let of_span = span.context();
@@ -258,10 +261,13 @@ impl Dataset {
         shard: u32,
         entry: &ShardEntry,
         indices: &[u32],
-        fields: &FieldSelection,
+        (fields, again): (&FieldSelection, bool),
     ) -> Option<(Vec<EncodedSample>, Duration)> {
         let started = Instant::now();
         let opened = self.local_shard(shard, entry).await?;
+        if again && opened.object().file().is_none() {
+            return None; // A copy.
+        }
         // What lies in the cache was fetched, or is it only now.
         let was_fetched = opened.object().cached().is_some();
         let fetch = if was_fetched { started.elapsed() } else { Duration::ZERO };

@@ -38,6 +38,19 @@ pub enum StorageClientError {
         #[source]
         source: MessageError,
     },
+    /// A node's answer is larger than any may be.
+    #[error(
+        "storage node {node}: the answer for {samples} samples has more than {limit_bytes} bytes: ask for fewer samples \
+         of a shard at a time, by a smaller `receiver.part_samples`"
+    )]
+    AnswerTooLarge {
+        /// Address of the node.
+        node: String,
+        /// Samples asked for.
+        samples: usize,
+        /// The limit.
+        limit_bytes: u64,
+    },
     /// No node answered for as long as the configuration allows.
     #[error(
         "no storage node could serve the request for {waited_ms} ms (tried {nodes}): check that they \
@@ -76,7 +89,9 @@ impl StorageClientError {
     #[must_use]
     pub fn kind(&self) -> StorageFailure {
         match self {
-            Self::Config { .. } | Self::Access(_) => StorageFailure::BadRequest,
+            Self::Config { .. } | Self::Access(_) | Self::AnswerTooLarge { .. } => {
+                StorageFailure::BadRequest
+            }
             Self::Node { kind, .. } => *kind,
             Self::Message { .. } => StorageFailure::Internal,
             Self::Discovery(error) if !error.is_retryable() => StorageFailure::BadRequest,

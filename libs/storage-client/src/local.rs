@@ -24,10 +24,21 @@ pub(crate) struct LocalShards {
 
 /// The shard cannot be read here as a file: it is to be read over gRPC, and if something is wrong
 /// with it, that way meets it too and tells the caller.
+#[derive(Debug)]
 struct NotLocal {
     reason: String,
-    /// Something is short for now: the next shard may do better.
-    passing: bool,
+    concerns: Concerns,
+}
+
+/// What is read over gRPC for that reason.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Concerns {
+    /// This read: something is short for now, or was moved just then.
+    Read,
+    /// The shard, for a while.
+    Shard,
+    /// All shards of the dataset, for a while.
+    Dataset,
 }
 
 // === impl LocalShards ===
@@ -63,29 +74,37 @@ impl LocalShards {
         entry: &ShardEntry,
     ) -> Result<IndexedShard, ()> {
         for node in nodes {
-            if !node.may_have_local_files(host_id(), query.manifest) {
+            if !node.may_have_local_file(host_id(), query.manifest, query.shard) {
                 continue;
             }
-            let Ok(place) = node.locate(query).await else {
+            let Ok((place, generation)) = node.locate(query).await else {
                 continue;
             };
             let (roots, entry) = (self.roots.clone(), entry.clone());
             let opened = tokio::task::spawn_blocking(move || open(place, &entry, &roots)).await;
-            match opened.unwrap_or_else(|panic| Err(NotLocal::lasting(panic.to_string()))) {
+            let opened = opened.unwrap_or_else(|panic| Err(NotLocal::shard(panic.to_string())));
+            let NotLocal { reason, concerns } = match opened {
                 Ok(shard) => return Ok(shard),
-                Err(NotLocal { passing: true, reason }) => {
-                    tracing::debug!(node = node.address(), reason, "a shard is read over grpc");
-                }
-                Err(NotLocal { reason, .. }) if node.set_remote(query.manifest) => {
-                    let (node, dataset) = (node.address(), &query.dataset);
-                    tracing::info!(
-                        node,
-                        dataset,
-                        reason,
-                        "dataset is on this host, but is read over grpc"
-                    );
-                }
-                Err(_) => {}
+                Err(not_local) => not_local,
+            };
+            metrics::not_local(concerns.name());
+            let is_news = match concerns {
+                Concerns::Read => false,
+                Concerns::Shard => node.set_remote(generation, query.manifest, Some(query.shard)),
+                Concerns::Dataset => node.set_remote(generation, query.manifest, None),
+            };
+            let (node, dataset, concerns) = (node.address(), &query.dataset, concerns.name());
+            if is_news {
+                tracing::info!(
+                    node,
+                    dataset,
+                    concerns,
+                    reason,
+                    "dataset is on this host, but is read over grpc, all of it or some shards; further reasons are \
+                     counted"
+                );
+            } else {
+                tracing::debug!(node, dataset, concerns, reason, "a shard is read over grpc");
             }
         }
         Err(())
@@ -95,14 +114,35 @@ impl LocalShards {
 // === impl NotLocal ===
 
 impl NotLocal {
-    fn lasting(reason: impl Into<String>) -> Self {
-        Self { reason: reason.into(), passing: false }
+    fn shard(reason: impl Into<String>) -> Self {
+        Self { reason: reason.into(), concerns: Concerns::Shard }
     }
 
+    fn dataset(reason: impl Into<String>) -> Self {
+        Self { reason: reason.into(), concerns: Concerns::Dataset }
+    }
+
+    /// A file that is away may be the only one; a folder that is away is away for all of them.
     fn because(path: &Path, error: &io::Error) -> Self {
-        let absent = [io::ErrorKind::NotFound, io::ErrorKind::PermissionDenied];
-        let reason = format!("`{}`: {error}", path.display());
-        Self { reason, passing: !absent.contains(&error.kind()) }
+        let concerns = match error.kind() {
+            io::ErrorKind::NotFound if path.parent().is_some_and(Path::exists) => Concerns::Shard,
+            io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied => Concerns::Dataset,
+            _ => Concerns::Read,
+        };
+        Self { reason: format!("`{}`: {error}", path.display()), concerns }
+    }
+}
+
+// === impl Concerns ===
+
+impl Concerns {
+    /// Name for metrics and the log.
+    fn name(self) -> &'static str {
+        match self {
+            Self::Read => "read",
+            Self::Shard => "shard",
+            Self::Dataset => "dataset",
+        }
     }
 }
 
@@ -114,9 +154,9 @@ fn open(
     roots: &[PathBuf],
 ) -> Result<IndexedShard, NotLocal> {
     if place.host_id != host_id() {
-        return Err(NotLocal::lasting("its host id changed"));
+        return Err(NotLocal::dataset("its host id changed"));
     }
-    let path = place.path.as_deref().ok_or_else(|| NotLocal::lasting("the shard has no path"))?;
+    let path = place.path.as_deref().ok_or_else(|| NotLocal::shard("the shard has no path"))?;
     let shown = path.display();
     if let Some(version) = place.cached {
         let opened = open_cached(path, version, entry, roots)?;
@@ -128,11 +168,13 @@ fn open(
         || place.index.digest() != entry.digest
     {
         let reason = format!("`{shown}` is not the shard `{}` of the manifest", entry.name);
-        return Err(NotLocal::lasting(reason));
+        return Err(NotLocal::shard(reason));
     }
     let real = allowed(path, roots)?;
-    let file = ShardFile::open(&real)
-        .map_err(|error| NotLocal { passing: error.is_shortage(), reason: error.to_string() })?;
+    let file = ShardFile::open(&real).map_err(|error| {
+        let concerns = if error.is_shortage() { Concerns::Read } else { Concerns::Shard };
+        NotLocal { reason: error.to_string(), concerns }
+    })?;
     let there = FileIdentity {
         device: place.device,
         inode: place.inode,
@@ -140,10 +182,10 @@ fn open(
         modified_ns: place.modified_ns,
     };
     if file.identity() != there {
-        return Err(NotLocal::lasting(format!("`{shown}` is another file here")));
+        return Err(NotLocal::shard(format!("`{shown}` is another file here")));
     }
     let shard = IndexedShard::new(Arc::new(file), place.index)
-        .ok_or_else(|| NotLocal::lasting("its index does not fit"))?;
+        .ok_or_else(|| NotLocal::shard("its index does not fit"))?;
     Ok(shard.with_entries(place.entries))
 }
 
@@ -169,11 +211,14 @@ fn open_cached(
     entry: &ShardEntry,
     roots: &[PathBuf],
 ) -> Result<IndexedShard, NotLocal> {
-    let real = allowed(path, roots)?;
+    // Entries come and go.
+    let passing = |reason: String| NotLocal { reason, concerns: Concerns::Read };
+    let real = allowed(path, roots).map_err(|not_local| match not_local.concerns {
+        Concerns::Dataset => not_local,
+        _ => passing(not_local.reason),
+    })?;
     let key = cached_shard_key(entry.digest, version);
     let opened = CachedObject::open(&real, key, version);
-    // Entries come and go.
-    let passing = |reason: String| NotLocal { reason, passing: true };
     let object = opened.map_err(|error| passing(error.to_string()))?;
     let index = object.index().filter(|index| index.samples() == entry.samples);
     let unfit = || passing(format!("`{}` holds no index of this shard", path.display()));
@@ -184,13 +229,13 @@ fn open_cached(
 /// Where a path leads, all links and `..` followed, if that is in one of the folders.
 fn allowed(path: &Path, roots: &[PathBuf]) -> Result<PathBuf, NotLocal> {
     if !path.is_absolute() {
-        return Err(NotLocal::lasting(format!("`{}` is no absolute path", path.display())));
+        return Err(NotLocal::shard(format!("`{}` is no absolute path", path.display())));
     }
     // Looked up first: a folder that is not there allows nothing.
     let roots = roots.iter().filter_map(|root| root.canonicalize().ok());
     let roots: Vec<PathBuf> = roots.collect();
     if roots.is_empty() {
-        return Err(NotLocal::lasting(
+        return Err(NotLocal::dataset(
             "no folder of this host may be read: set `augment.local_roots`, or name the datasets with \
              their shards in this worker's configuration too",
         ));
@@ -199,7 +244,7 @@ fn allowed(path: &Path, roots: &[PathBuf]) -> Result<PathBuf, NotLocal> {
     if roots.iter().any(|root| real.starts_with(root)) {
         return Ok(real);
     }
-    Err(NotLocal::lasting(format!(
+    Err(NotLocal::dataset(format!(
         "`{}` is in none of the folders that may be read: add its folder to `augment.local_roots`",
         path.display()
     )))
@@ -247,6 +292,18 @@ mod tests {
         let missing = Some("/nowhere/a.tar".into());
         assert!(reason(ShardPlace { path: missing, ..place() }).contains("/nowhere/a.tar"));
 
+        // What is wrong with one shard says nothing about the others.
+        let concerns = |place| open(place, &entry, &roots).map(|_| ()).err().unwrap().concerns;
+        assert_eq!(concerns(ShardPlace { path: None, ..place() }), Concerns::Shard);
+        assert_eq!(concerns(ShardPlace { modified_ns: 1, ..place() }), Concerns::Shard);
+        let elsewhere = |path: &Path| ShardPlace { path: Some(path.to_owned()), ..place() };
+        assert_eq!(concerns(elsewhere(Path::new("/nowhere/a.tar"))), Concerns::Dataset);
+        let evicted = ShardPlace { cached: Some(Digest(1)), ..elsewhere(&folder.path().join("e")) };
+        assert_eq!(concerns(evicted), Concerns::Read);
+        std::fs::remove_file(&path).unwrap();
+        assert_eq!(concerns(place()), Concerns::Shard);
+        std::fs::write(&path, [0; 100]).unwrap();
+
         // Another index than the manifest's, though it lies within the file.
         let mut other = ShardIndexBuilder::default();
         other.sample("k").unwrap();
@@ -267,7 +324,7 @@ mod tests {
         for path in [&secret, &link, &dots] {
             let refused = allowed(path, &roots).err().unwrap();
             assert!(refused.reason.contains("`augment.local_roots`"), "{}", refused.reason);
-            assert!(!refused.passing);
+            assert_eq!(refused.concerns, Concerns::Dataset);
             assert!(allowed(path, &[]).err().unwrap().reason.contains("no folder"));
             assert!(allowed(path, &["/nowhere".into()]).is_err());
         }

@@ -15,6 +15,7 @@ const NODE_DRAINS: &str = "headwater_storage_node_drains_total";
 const HEDGED_READS: &str = "headwater_storage_hedged_reads_total";
 const HEDGES_WON: &str = "headwater_storage_hedges_won_total";
 const HEDGES_WITHHELD: &str = "headwater_storage_hedges_withheld_total";
+const NOT_LOCAL: &str = "headwater_storage_not_local_total";
 const LOCAL_SHARDS: &str = "headwater_storage_local_shards";
 const SPARE_BYTES: &str = "headwater_storage_spare_buffer_bytes";
 
@@ -86,6 +87,10 @@ pub fn describe_metrics() {
         HEDGES_WITHHELD,
         "Slow reads not sent to a second node because the share of hedged reads was reached"
     );
+    metrics::describe_counter!(
+        NOT_LOCAL,
+        "Shards of this host that could not be read as files, by what is read over gRPC for that (read, shard or dataset)"
+    );
     metrics::describe_gauge!(LOCAL_SHARDS, "Shards of this host that are read as files");
     describe_buffers();
 }
@@ -117,6 +122,10 @@ pub(crate) fn hedge_won() {
 
 pub(crate) fn hedge_withheld() {
     metrics::counter!(HEDGES_WITHHELD).increment(1);
+}
+
+pub(crate) fn not_local(concerns: &'static str) {
+    metrics::counter!(NOT_LOCAL, "concerns" => concerns).increment(1);
 }
 
 pub(crate) fn local_shards(count: usize) {

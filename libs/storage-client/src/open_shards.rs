@@ -58,6 +58,11 @@ impl<K: Eq + Hash + Clone, V: Clone> OpenShards<K, V> {
         self.lock().cells.remove(key);
     }
 
+    /// Forgets all values but those that are being opened now. Who holds one keeps it.
+    pub fn close_idle(&self) {
+        self.lock().cells.retain(|_, (_, cell)| !cell.initialized());
+    }
+
     /// How many values are held or being opened.
     #[must_use]
     pub fn len(&self) -> usize {

@@ -34,6 +34,5 @@ pub use recorder::{SECONDS_BUCKETS, describe_metrics};
 pub use server::{MetricsServer, serve, start_metrics};
 pub use targets::{
     FoundTargets, JOB_LABEL, RANK_LABEL, TIER_LABEL, TargetGroup, read_targets, targets_dir,
-    targets_file, targets_host,
 };
 pub use traces::{Traced, Traces, start_traces};

@@ -1,16 +1,19 @@
 //! A process's own file in the directory of targets: where its metrics are, for whoever looks.
 
 use std::collections::BTreeMap;
-use std::fs::{self, DirBuilder};
-use std::io;
+use std::fs::{self, DirBuilder, File, Permissions};
+use std::io::{self, Write as _};
 use std::net::SocketAddr;
-use std::os::unix::fs::DirBuilderExt as _;
+use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
 use crate::targets::{
-    JOB_LABEL, RANK_LABEL, TIER_LABEL, TargetGroup, read_targets, targets_dir, targets_file,
-    targets_host,
+    ENDING, JOB_LABEL, RANDOM_CHARS, RANK_LABEL, TIER_LABEL, TargetGroup, make_usual_dir,
+    name_start, read_targets, targets_dir,
 };
+
+/// Prometheus may be another user.
+const FILE_MODE: u32 = 0o644;
 
 /// What a process is, for those who look at its metrics.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -25,6 +28,8 @@ pub struct Target {
 #[derive(Debug)]
 pub(crate) struct Posting {
     path: PathBuf,
+    /// Locked while it is open. Forked children have it too, so it may outlive this.
+    _file: File,
     posted_in: u32,
 }
 
@@ -67,24 +72,40 @@ impl Posting {
     ) -> Result<Self, (PathBuf, io::Error)> {
         let folder = targets_dir(configured);
         let is_usual = configured.as_os_str().is_empty();
-        let name = targets_file(target.tier, &targets_host(), std::process::id());
-        let path = folder.join(&name);
-        let entry =
-            TargetGroup { targets: vec![reached_at(address, is_usual)], labels: target.labels() };
+        let entry = TargetGroup {
+            targets: vec![reached_at(address, is_usual)],
+            labels: target.labels(),
+            ..TargetGroup::default()
+        };
         let write = || {
-            // Others are not to see or leave files there.
-            DirBuilder::new().recursive(true).mode(0o700).create(&folder)?;
+            match is_usual {
+                true => make_usual_dir()?,
+                // Others are not to see or leave files there, unless somebody has made it for them.
+                false => DirBuilder::new().recursive(true).mode(0o700).create(&folder)?,
+            }
             // Whoever was killed has left its own behind: read, they are removed.
             read_targets(&folder)?;
-            let text = serde_json::to_vec(&[entry])?;
-            // Renamed, so that nobody reads half of it.
-            let draft = folder.join(format!(".{name}"));
-            fs::write(&draft, text)?;
-            fs::rename(&draft, &path)
+            leave(&folder, &name_start(target.tier), &serde_json::to_vec(&[entry])?)
         };
-        write().map_err(|error| (path.clone(), error))?;
-        Ok(Self { path, posted_in: std::process::id() })
+        let (path, file) = write().map_err(|error| (folder.clone(), error))?;
+        Ok(Self { path, _file: file, posted_in: std::process::id() })
     }
+}
+
+/// Makes a file with a name that starts so, and locks it. It gets its name when it is whole and locked.
+fn leave(folder: &Path, start: &str, text: &[u8]) -> io::Result<(PathBuf, File)> {
+    let mut draft = tempfile::Builder::new()
+        .prefix(&format!(".{start}"))
+        .rand_bytes(RANDOM_CHARS)
+        .permissions(Permissions::from_mode(FILE_MODE))
+        .tempfile_in(folder)?;
+    // Where there are no locks, nobody takes the file for one that was left.
+    let _ = draft.as_file().lock();
+    draft.write_all(text)?;
+    let name = draft.path().file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let path = folder.join(format!("{}{ENDING}", name.trim_start_matches('.')));
+    let file = draft.persist(&path)?;
+    Ok((path, file))
 }
 
 impl Drop for Posting {
@@ -124,10 +145,39 @@ mod tests {
         let labels = [("tier", "receiver"), ("headwater_job", "run7"), ("rank", "3")];
         let labels = labels.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
         let targets = vec!["10.1.2.3:9403".to_owned()];
-        assert_eq!(found.groups, [TargetGroup { targets, labels }]);
+        assert_eq!(found.groups, [TargetGroup { targets, labels, is_own: true }]);
         assert_eq!(found.troubles, [""; 0]);
         drop(posting);
         assert_eq!(fs::read_dir(&shared).unwrap().count(), 0);
+    }
+
+    /// As in two containers of one host name whose processes have one number.
+    #[test]
+    fn processes_with_one_number_and_host_name_leave_each_other_their_files() {
+        let folder = tempfile::tempdir().unwrap();
+        let leave = |port: u16| {
+            let address = SocketAddr::from(([127, 0, 0, 1], port));
+            Posting::leave(folder.path(), &Target::of("augment"), address).unwrap()
+        };
+        let count = || read_targets(folder.path()).unwrap().groups.len();
+        let (_one, other) = (leave(1), leave(2));
+        assert_eq!(count(), 2);
+        drop(other);
+        assert_eq!(count(), 1);
+    }
+
+    #[test]
+    fn a_link_that_lies_where_a_draft_would_leads_nowhere() {
+        let folder = tempfile::tempdir().unwrap();
+        let precious = folder.path().join("precious");
+        fs::write(&precious, "precious").unwrap();
+        let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+        let draft = format!(".augment-{host}-{}.json", std::process::id());
+        std::os::unix::fs::symlink(&precious, folder.path().join(draft)).unwrap();
+        let address = "127.0.0.1:1".parse().unwrap();
+        let posting = Posting::leave(folder.path(), &Target::of("augment"), address).unwrap();
+        assert_eq!(fs::read_to_string(&precious).unwrap(), "precious");
+        assert!(posting.path.symlink_metadata().unwrap().is_file());
     }
 
     #[test]

@@ -19,6 +19,8 @@ mod memory;
 mod metrics;
 #[allow(unsafe_code)] // Registering a descriptor with tokio.
 pub mod packets;
+#[allow(unsafe_code)] // Options of sockets that no library reads in full.
+pub mod peer;
 pub mod rdma;
 pub mod shm;
 pub mod tcp;

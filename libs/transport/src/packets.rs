@@ -1,9 +1,11 @@
 //! Unix sockets of whole packets (SOCK_SEQPACKET) that can carry a file descriptor each, between
 //! processes of one host.
 
+use std::ffi::OsStr;
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::time::Duration;
 
@@ -16,6 +18,9 @@ use rustix::net::{
 };
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
+
+use crate::link::key::random_bytes;
+use crate::peer::PeerProcess;
 
 /// Connections that may wait to be accepted.
 const BACKLOG: i32 = 128;
@@ -69,14 +74,19 @@ pub async fn readable(fd: OwnedFd) -> io::Result<()> {
 // === impl PacketSocket ===
 
 impl PacketSocket {
-    /// Binds and listens. To be called in a runtime of tokio's, as all that makes a socket.
+    /// Binds and listens. To be called in a runtime of tokio's, as all that makes a socket. A file that
+    /// has the name is replaced.
     ///
     /// # Errors
-    /// The name is taken, or cannot be.
+    /// A name in the abstract namespace is taken, or the socket cannot be made.
     pub fn listen(name: &[u8]) -> io::Result<Self> {
         let fd = new_fd()?;
-        rustix::net::bind(&fd, &address(name)?)?;
-        rustix::net::listen(&fd, BACKLOG)?;
+        if name.starts_with(b"@") {
+            rustix::net::bind(&fd, &address(name)?)?;
+            rustix::net::listen(&fd, BACKLOG)?;
+        } else {
+            listen_at(&fd, Path::new(OsStr::from_bytes(name)))?;
+        }
         Self::from_fd(fd)
     }
 
@@ -112,7 +122,7 @@ impl PacketSocket {
     /// # Errors
     /// It is not connected.
     pub fn peer_uid(&self) -> io::Result<u32> {
-        Ok(rustix::net::sockopt::socket_peercred(self.fd.get_ref())?.uid.as_raw())
+        Ok(PeerProcess::of(self)?.uid)
     }
 
     /// Sends a packet now, or says `WouldBlock`.
@@ -160,6 +170,11 @@ impl PacketSocket {
         rustix::net::shutdown(self.fd.get_ref(), Shutdown::Write).ok();
     }
 
+    /// Ends the connection for all who hold a descriptor of this end; what was sent still arrives.
+    pub(crate) fn end(&self) {
+        rustix::net::shutdown(self.fd.get_ref(), Shutdown::Both).ok();
+    }
+
     /// A socket that was connected before, and does not block.
     ///
     /// # Errors
@@ -182,6 +197,21 @@ impl AsRawFd for PacketSocket {
     fn as_raw_fd(&self) -> i32 {
         self.fd.get_ref().as_raw_fd()
     }
+}
+
+/// Gives a socket its path only when it listens: until then [`is_abandoned`] would take it for one that
+/// a killed process has left.
+fn listen_at(fd: &OwnedFd, path: &Path) -> io::Result<()> {
+    let draft = path.with_file_name(format!(".{:032x}", u128::from_le_bytes(random_bytes()?)));
+    rustix::net::bind(fd, &SocketAddrUnix::new(&draft)?)?;
+    let named = rustix::net::listen(fd, BACKLOG)
+        .map_err(io::Error::from)
+        .and_then(|()| std::fs::rename(&draft, path));
+    if named.is_err() {
+        // The error that matters is the first one.
+        std::fs::remove_file(&draft).ok();
+    }
+    named
 }
 
 fn new_fd() -> rustix::io::Result<OwnedFd> {

@@ -4,6 +4,7 @@
 mod conformance_bites;
 #[path = "../../../tests/support/emulation.rs"]
 mod emulation;
+mod pid_namespaces;
 mod rdma_paths;
 mod shm;
 mod shm_processes;

@@ -290,6 +290,33 @@ async fn a_socket_in_a_directory_is_removed_by_its_receiver_or_by_the_next() {
     assert!(Path::new(&String::from_utf8(first.offer(HERE).address).expect("a path")).exists());
 }
 
+/// Each sweeps the folder as it starts, and one that does not listen yet looks like one that was killed.
+#[tokio::test(flavor = "multi_thread", worker_threads = 8)]
+async fn receivers_that_start_together_leave_each_other_their_sockets() {
+    const ROUNDS: usize = 100;
+    const RANKS: usize = 8;
+    let dir = tempfile::tempdir().expect("a directory");
+    for round in 0..ROUNDS {
+        let starts = (0..RANKS).map(|_| {
+            let config = ShmListen { socket_dir: Some(dir.path().into()), ..ShmListen::default() };
+            tokio::spawn(async move {
+                let (sender, _arrivals) = mpsc::unbounded_channel();
+                shm::listen(&config, sender).await
+            })
+        });
+        let mut links = Vec::new();
+        for start in starts.collect::<Vec<_>>() {
+            links.push(start.await.expect("no panic").expect("a socket"));
+        }
+        for link in &links {
+            let path = String::from_utf8(link.offer(HERE).address).expect("a path");
+            assert!(Path::new(&path).exists(), "round {round}: {path} was removed");
+        }
+    }
+    let left: Vec<_> = std::fs::read_dir(dir.path()).expect("the directory").collect();
+    assert!(left.is_empty(), "{left:?}");
+}
+
 #[test]
 fn memory_that_is_not_there_is_an_error_with_numbers_and_a_remedy() {
     let error = SlotMemory::shared(1 << 60, false).expect_err("too large");

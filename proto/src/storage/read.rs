@@ -31,6 +31,8 @@ pub struct ReadQuery {
     pub indices: Vec<u32>,
     /// Fields wanted.
     pub fields: FieldSelection,
+    /// Whether they looked broken, and are to be read from a distant source anew, over another connection.
+    pub again: bool,
 }
 
 /// A field of a sample.
@@ -73,6 +75,7 @@ impl TryFrom<v1::ReadRequest> for ReadQuery {
             shard: request.shard,
             indices: request.indices,
             fields: FieldSelection::parse(&request.fields)?,
+            again: request.again,
         })
     }
 }
@@ -85,6 +88,7 @@ impl From<ReadQuery> for v1::ReadRequest {
             shard: query.shard,
             fields: query.fields.to_names(),
             indices: query.indices,
+            again: query.again,
         }
     }
 }
@@ -190,6 +194,7 @@ mod tests {
             shard: 3,
             indices: vec![5, 4],
             fields: FieldSelection::parse(&["jpg|png"]).unwrap(),
+            again: true,
         }
     }
 

@@ -1,7 +1,7 @@
 //! A bench as a process of this program.
 
 use std::ffi::OsString;
-use std::fs;
+use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::{Output, Stdio};
 use std::time::Duration;
@@ -39,8 +39,8 @@ impl Runner {
     pub(crate) fn new(config: &Config) -> Result<Self> {
         // A file, because the bench of links starts itself again and needs its standard input then.
         let named = tempfile::Builder::new().prefix("headwater-bench-").suffix(".toml").tempfile();
-        let file = named.context("cannot make a file for the configuration")?;
-        fs::write(file.path(), toml::to_string(config)?)
+        let mut file = named.context("cannot make a file for the configuration")?;
+        file.write_all(toml::to_string(config)?.as_bytes())
             .with_context(|| format!("cannot write `{}`", file.path().display()))?;
         let own = std::process::id().to_string();
         let arguments = ["--config".into(), file.path().into(), "--die-with".into(), own.into()];

@@ -4,7 +4,8 @@
 //! are about as long as those of photographs with the same number of pixels, and take as long to
 //! decode. The images have no other use.
 
-use std::fs;
+use std::fs::{self, File};
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
@@ -48,7 +49,9 @@ impl Synthetic {
         let progress = screen.progress("photos", u64::from(IMAGES));
         for number in 0..IMAGES {
             let path = made.photos().join(format!("{number:06}.jpg"));
-            fs::write(&path, photo(number)?)
+            let photo = photo(number)?;
+            File::create_new(&path)
+                .and_then(|mut file| file.write_all(&photo))
                 .with_context(|| format!("cannot write `{}`", path.display()))?;
             progress.set(u64::from(number) + 1);
         }

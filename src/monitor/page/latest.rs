@@ -11,15 +11,26 @@ use crate::monitor::Report;
 pub(super) struct Latest {
     /// `/report.json`.
     pub(super) json: Arc<str>,
-    /// Addresses of the ranks' metrics: requests are passed on to these and no others.
-    pub(super) ranks: Arc<[String]>,
+    /// Requests are passed on to these and no others.
+    pub(super) ranks: Arc<[RankAddress]>,
+}
+
+/// Where a rank shows its metrics.
+#[derive(Clone, Debug)]
+pub(super) struct RankAddress {
+    pub(super) address: String,
+    /// Another user may have named it.
+    pub(super) is_foreign: bool,
 }
 
 // === impl Latest ===
 
 impl Latest {
     pub(super) fn new(report: &Report) -> Result<Self> {
-        let ranks = report.ranks.iter().map(|rank| rank.address.clone());
+        let ranks = report
+            .ranks
+            .iter()
+            .map(|rank| RankAddress { address: rank.address.clone(), is_foreign: rank.is_foreign });
         Ok(Self { json: serde_json::to_string(report)?.into(), ranks: ranks.collect() })
     }
 }

@@ -11,7 +11,7 @@ use axum::routing::get;
 use tokio::sync::{Semaphore, watch};
 
 use super::guard::Guard;
-use super::latest::Latest;
+use super::latest::{Latest, RankAddress};
 use super::ranks;
 
 const INDEX: &str = include_str!("assets/index.html");
@@ -98,13 +98,22 @@ async fn batch(State(service): Shared, uri: Uri) -> Response {
         let sentence = "name a rank of the report: ?rank=HOST:PORT\n";
         return (StatusCode::NOT_FOUND, sentence).into_response();
     };
+    let pass = service.guard.pass();
+    if pass.is_some() && rank.is_foreign {
+        let sentence = format!(
+            "{}: another user may have written the file in the targets directory that names this rank, so it is not \
+             shown the token's hash: add the address to monitor.targets\n",
+            rank.address
+        );
+        return (StatusCode::FORBIDDEN, sentence).into_response();
+    }
     let id = asked("id").filter(|id| is_id(id));
     let path = id.map_or_else(|| uri.path().to_owned(), |id| format!("{}?id={id}", uri.path()));
     let Ok(_question) = service.questions.try_acquire() else {
         let sentence = "others are asking ranks for batches: ask again in a moment\n";
         return (StatusCode::SERVICE_UNAVAILABLE, sentence).into_response();
     };
-    ranks::ask(&rank, &path, service.guard.pass()).await
+    ranks::ask(&rank.address, &path, pass).await
 }
 
 /// Whether it names a batch, as in `0-17`.
@@ -143,8 +152,8 @@ impl Service {
     }
 
     /// The rank with that address, if the report has it. No other address is contacted.
-    fn rank(&self, address: &str) -> Option<String> {
+    fn rank(&self, address: &str) -> Option<RankAddress> {
         let latest = self.latest.borrow();
-        latest.as_ref()?.ranks.iter().find(|rank| *rank == address).cloned()
+        latest.as_ref()?.ranks.iter().find(|rank| rank.address == address).cloned()
     }
 }

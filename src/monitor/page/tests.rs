@@ -200,3 +200,18 @@ fn ranks_of_the_report_are_asked_for_batches_and_nobody_else() {
     let gone = get(&page, &format!("/batch.json?rank={address}"), &bearer);
     assert!(gone.status == 502 && gone.body.contains(&address), "{}", gone.body);
 }
+
+#[test]
+fn a_rank_that_another_user_may_have_named_is_not_shown_the_pass() {
+    let rank = TcpListener::bind("127.0.0.1:0").unwrap();
+    rank.set_nonblocking(true).unwrap();
+    let address = rank.local_addr().unwrap().to_string();
+    let (page, _folder) = locked_page(&address);
+    let foreign = Rank { address: address.clone(), is_foreign: true, ..Rank::default() };
+    page.show(&Report { ranks: vec![foreign], ..Report::default() }).unwrap();
+    let bearer = format!("Authorization: Bearer {TOKEN}\r\n");
+    let answer = get(&page, &format!("/batch.json?rank={address}"), &bearer);
+    assert_eq!(answer.status, 403, "{}", answer.body);
+    assert!(answer.body.contains(&address) && answer.body.contains("monitor.targets"));
+    assert!(rank.accept().is_err(), "it was asked");
+}

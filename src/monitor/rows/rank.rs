@@ -12,6 +12,7 @@ pub(crate) fn rank(process: &Process) -> Rank {
     let count = |name: &str| process.count(&format!("headwater_receiver_{name}"));
     Rank {
         address: process.address().to_owned(),
+        is_foreign: process.is_foreign(),
         name: name(process),
         rank: process.rank(),
         up: process.is_up(),

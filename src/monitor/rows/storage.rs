@@ -6,7 +6,7 @@ use crate::monitor::report::{CacheLevel, StorageNode};
 
 const INFO: &str = "headwater_storage_info";
 /// Counted by the reader: a worker.
-const READ_SAMPLES: &str = "headwater_storage_read_samples_total";
+pub(super) const READ_SAMPLES: &str = "headwater_storage_read_samples_total";
 const READ_BYTES: &str = "headwater_storage_read_bytes_total";
 /// Counted by a node that is asked over gRPC.
 const SERVED_SAMPLES: &str = "headwater_storage_served_samples_total";

@@ -1,6 +1,6 @@
 //! The row of an augment worker.
 
-use super::storage::caches;
+use super::storage::{READ_SAMPLES, caches};
 use crate::monitor::process::{Process, Tier};
 use crate::monitor::report::{PartTimes, Worker};
 
@@ -29,6 +29,8 @@ pub(crate) fn worker(process: &Process) -> Worker {
         samples_per_s: process.rate("headwater_augment_samples_total"),
         queue_parts: count("queue_parts"),
         sessions: count("sessions"),
+        reads_per_s_by_way: process.rates(READ_SAMPLES, "way"),
+        not_local: process.count("headwater_storage_not_local_total"),
         part_ms: PartTimes {
             read: part_ms("read"),
             render: part_ms("render"),

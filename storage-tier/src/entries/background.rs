@@ -25,7 +25,7 @@ pub(crate) struct Missing {
 #[derive(Debug, Default)]
 struct State {
     waiting: VecDeque<ShardNumber>,
-    /// Those that have been taken, and will not be again.
+    /// Those that have been taken, and will not be again unless they are given back.
     taken: HashSet<ShardNumber>,
     /// Nobody shall take any more.
     closed: bool,
@@ -54,6 +54,11 @@ impl Missing {
             state.waiting.push_front(shard);
             self.news.notify_one();
         }
+    }
+
+    /// A shard that was taken has none yet: it may be taken again when somebody reads it.
+    pub(crate) fn give_back(&self, shard: ShardNumber) {
+        self.lock().taken.remove(&shard);
     }
 
     /// The next shard, as soon as there is one; `None` when it is closed.
@@ -140,6 +145,9 @@ mod tests {
         assert_eq!([next(), next(), next()], [(1, 7), (0, 2), (0, 0)]);
         missing.is_read((0, 2));
         assert_eq!(next(), (0, 1));
+        missing.give_back((0, 0));
+        missing.is_read((0, 0));
+        assert_eq!(next(), (0, 0));
         missing.close();
         missing.is_read((3, 3));
         assert_eq!(missing.next(), None);

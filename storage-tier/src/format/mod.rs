@@ -168,6 +168,36 @@ pub(crate) trait SampleSink {
     fn field(&mut self, name: &str, bytes: &[u8]) -> Result<(), StorageError>;
 }
 
+/// Samples that a shard to be unpacked may have, however small its file: the index has some 100 bytes for each.
+const PACKED_SAMPLES: u64 = 1 << 20;
+/// Bytes of the file for each sample beyond these.
+const BYTES_OF_PACKED_SAMPLE: u64 = 16;
+
+/// Most samples of a shard that has to be unpacked: memory follows from the bytes of its file, never from a
+/// number that they say. Equal values pack to next to nothing.
+pub(crate) fn packed_samples_max(file_bytes: u64) -> u64 {
+    PACKED_SAMPLES.max(file_bytes / BYTES_OF_PACKED_SAMPLE)
+}
+
+/// Refuses a shard to be unpacked that has more.
+///
+/// # Errors
+/// [`StorageError::Unserved`], with the limit.
+pub(crate) fn check_packed(
+    name: String,
+    samples: u64,
+    file_bytes: u64,
+) -> Result<(), StorageError> {
+    let most = packed_samples_max(file_bytes);
+    if samples <= most {
+        return Ok(());
+    }
+    let reason = format!(
+        "its {file_bytes} bytes unpack to {samples} samples or more, limit {most}: write smaller shards"
+    );
+    Err(StorageError::Unserved { name, reason })
+}
+
 /// What the index of a shard is kept under, which has these columns only.
 #[cfg(any(feature = "format-mds", feature = "format-tfrecord"))]
 fn kept_as(place: &Place, columns: &[String]) -> Place {

@@ -4,10 +4,13 @@
 //! follows, a digest of all of it, and the entries. It counts only if all of it is as it should be. It is
 //! written under another name and renamed, so that nobody sees half of it.
 
+use std::collections::HashMap;
 use std::fs::File;
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use headwater_core::shard_entries::SHARD_ENTRIES_BYTES_MAX;
 use headwater_core::{Digest, Digester, ShardEntries};
@@ -19,6 +22,9 @@ use crate::source::Place;
 /// Ending of the files in which entry points are kept.
 pub(crate) const ENTRIES_ENDING: &str = ".hwentries";
 
+/// A folder that cannot be written to is not tried again for so long: what is made for it would be lost.
+const CLOSED: Duration = Duration::from_secs(600);
+
 const MAGIC: [u8; 8] = *b"HWENTRY1";
 /// Magic, two digests of the shard, size, digest of the file.
 const HEAD_BYTES: usize = 8 + 2 * 16 + 8 + 16;
@@ -29,6 +35,8 @@ pub(crate) struct KeptEntries {
     places: KeptPlaces,
     /// The log was told that a file is not used.
     told: AtomicBool,
+    /// Until when folders are not written to.
+    closed: Mutex<HashMap<PathBuf, Instant>>,
 }
 
 /// Which shard entries are of; after a change of the shard it is another one.
@@ -74,7 +82,7 @@ impl Refused {
 
 impl KeptEntries {
     pub(crate) fn new(places: KeptPlaces) -> Self {
-        Self { places, told: AtomicBool::new(false) }
+        Self { places, told: AtomicBool::new(false), closed: Mutex::default() }
     }
 
     /// The entries kept for a shard of a place, if they are whole and of that stamp. A file that is not is
@@ -125,7 +133,30 @@ impl KeptEntries {
         stamp: EntriesStamp,
         entries: &ShardEntries,
     ) -> Result<PathBuf, (PathBuf, io::Error)> {
-        self.places.write(&kept_as(place, number), ENTRIES_ENDING, &encode(entries, stamp))
+        let kept = kept_as(place, number);
+        let written = self.places.write(&kept, ENTRIES_ENDING, &encode(entries, stamp));
+        if written.is_err() {
+            let until = Instant::now() + CLOSED;
+            self.closed().extend(self.folders(&kept).map(|folder| (folder, until)));
+        }
+        written
+    }
+
+    /// Whether no place for a shard's entries could be written to lately.
+    pub(crate) fn is_closed(&self, place: &Place, number: u32) -> bool {
+        let (mut closed, now) = (self.closed(), Instant::now());
+        closed.retain(|_, until| now < *until);
+        self.folders(&kept_as(place, number)).all(|folder| closed.contains_key(&folder))
+    }
+
+    fn folders(&self, kept: &Place) -> impl Iterator<Item = PathBuf> {
+        let places = self.places.of(kept, ENTRIES_ENDING).into_iter();
+        places.filter_map(|place| place.parent().map(Path::to_owned))
+    }
+
+    fn closed(&self) -> MutexGuard<'_, HashMap<PathBuf, Instant>> {
+        // No panic can happen while the lock is held.
+        self.closed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

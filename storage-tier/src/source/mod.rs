@@ -98,6 +98,9 @@ pub(crate) trait Source: Debug + Send + Sync {
         false
     }
 
+    /// Has later requests go over connections of their own.
+    fn forget_connections(&self) {}
+
     /// Whether reading an object may take a network, so that a copy on this host is worth having.
     fn is_distant(&self, _path: &Path) -> bool {
         true

@@ -46,9 +46,13 @@ impl Storage {
         if shard.entries().is_some() || !self.is_near(key, &shard) {
             return Ok(());
         }
+        let (served, stamp) = self.of_entries(key);
+        if self.inner.entries.is_closed(served.place(), served.number()) {
+            self.inner.missing.give_back(key);
+            return Ok(());
+        }
         let Some(Made { entries, images }) = make(&shard, 1, wanted)? else { return Ok(()) };
         metrics::entries_made(entries.images() as u64, images);
-        let (served, stamp) = self.of_entries(key);
         let stored = self.inner.entries.store(served.place(), served.number(), stamp, &entries);
         match stored {
             Ok(_) => {
@@ -60,9 +64,10 @@ impl Storage {
                 tracing::warn!(
                     %place,
                     %error,
-                    "entry points of images cannot be kept, and are not made: set `index_dir` to a folder"
+                    "entry points of images cannot be kept there, and are not made for a while: set `index_dir` to a \
+                     folder"
                 );
-                self.inner.missing.close();
+                self.inner.missing.give_back(key);
             }
         }
         Ok(())
@@ -90,4 +95,54 @@ pub(super) fn missing(datasets: &[super::Dataset]) -> Missing {
         shards.map(move |(number, _)| (at, number)).collect::<Vec<_>>()
     };
     Missing::new(datasets.iter().enumerate().flat_map(numbered))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::path::Path;
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    use tokio::time::{sleep, timeout};
+
+    use super::*;
+    use crate::kept::{KeptEntries, KeptPlaces};
+    use crate::{DatasetConfig, StorageConfig};
+
+    #[tokio::test]
+    async fn a_place_that_cannot_be_written_ends_no_other_datasets_entry_points() {
+        let folder = tempfile::tempdir().unwrap();
+        let photos = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/data/photos");
+        let dataset = |name: &str| {
+            let shard = folder.path().join(name).join("photos.tar");
+            fs::create_dir(shard.parent().unwrap()).unwrap();
+            fs::copy(photos.join("photos-000003.tar"), &shard).unwrap();
+            let shards = vec![shard.display().to_string()];
+            DatasetConfig { name: name.to_owned(), shards, ..DatasetConfig::default() }
+        };
+        let datasets = vec![dataset("shut"), dataset("open")];
+        let kept = |name: &str| folder.path().join(name).join("photos.tar.hwentries");
+        // No file takes its place, not even root's.
+        fs::create_dir_all(kept("shut").join("full")).unwrap();
+        let jpeg_entries = JpegEntries::Make;
+        let config = StorageConfig { datasets, jpeg_entries, ..StorageConfig::default() };
+        let mut storage = Storage::open(config).await.unwrap();
+        let fallback = Some("/proc/nowhere".into());
+        let entries = KeptEntries::new(KeptPlaces { folder: None, fallback });
+        Arc::get_mut(&mut storage.inner).unwrap().entries = entries;
+        let _maker = storage.start_maker().unwrap();
+        let made = async {
+            while !kept("open").is_file() {
+                sleep(Duration::from_millis(5)).await;
+            }
+        };
+        timeout(Duration::from_secs(120), made).await.expect("the other dataset has them");
+        let inner = &storage.inner;
+        let is_closed = |at: usize| {
+            let served = &inner.datasets[at].shards[0];
+            inner.entries.is_closed(served.place(), served.number())
+        };
+        assert_eq!([0, 1].map(is_closed), [true, false]);
+    }
 }

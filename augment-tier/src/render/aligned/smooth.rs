@@ -7,7 +7,8 @@ use headwater_core::draw::Filter;
 
 use super::Cut;
 use crate::decode::Levels;
-use crate::ops::resize::{Axis, Geometry, Taps};
+use crate::ops::resize::piecewise::{self, Arithmetic};
+use crate::ops::resize::{Axis, Geometry, Taps, WORK_BYTES};
 
 /// A view, and memory between views.
 #[derive(Debug, Default)]
@@ -24,6 +25,9 @@ struct Along<'a> {
     taps: &'a Taps,
 }
 
+/// Levels as they are, and sums in binary64.
+struct Means;
+
 // === impl Scratch ===
 
 impl Scratch {
@@ -32,6 +36,9 @@ impl Scratch {
         let Cut { params, resized, view: size, passes } = *cut;
         let (crop, window, filter) = (params.crop, params.window, Filter::Bilinear);
         let geometry = Geometry { crop, resized, window, view: size, passes, filter };
+        if geometry.work_bytes(1) > WORK_BYTES {
+            return self.resize_piecewise(levels, &geometry);
+        }
         let Self { view, between, horizontal, vertical } = self;
         let across = Along::compute(geometry.across(1), horizontal);
         let down = Along::compute(geometry.down(1), vertical);
@@ -60,6 +67,22 @@ impl Scratch {
         }
     }
 
+    /// As [`Scratch::resize`], without tables and with few rows between the passes.
+    fn resize_piecewise(&mut self, levels: &Levels, geometry: &Geometry) {
+        let stride = levels.extent().width as usize;
+        let start = geometry.crop.top as usize * stride + geometry.crop.left as usize;
+        let level = |_: usize, row: usize, column: usize| {
+            f32::from(levels.values()[start + row * stride + column])
+        };
+        let width = geometry.view.width as usize;
+        let view = &mut self.view;
+        view.resize(width * geometry.view.height as usize, 0.0);
+        let write = |_: usize, row: usize, column: usize, value: f32| {
+            view[row * width + column] = value;
+        };
+        piecewise::passes::<Means, 1>(geometry, 1, level, write);
+    }
+
     /// Takes over a view of levels.
     pub(super) fn take(&mut self, levels: &[u16]) {
         self.view.clear();
@@ -81,6 +104,27 @@ fn fill(to: &mut Vec<f32>, rows: usize, columns: usize, value: impl Fn(usize, us
     to.reserve(rows * columns);
     for row in 0..rows {
         to.extend((0..columns).map(|column| value(row, column)));
+    }
+}
+
+// === impl Means ===
+
+impl Arithmetic for Means {
+    type Level = f32;
+    type Weight = f64;
+    type Sum = f64;
+    const EMPTY: f64 = 0.0;
+
+    fn weight(share: f64) -> f64 {
+        share
+    }
+
+    fn add(sum: &mut f64, weight: f64, level: f32) {
+        *sum += f64::from(level) * weight;
+    }
+
+    fn level(sum: f64) -> f32 {
+        sum as f32
     }
 }
 
@@ -110,5 +154,51 @@ impl<'a> Along<'a> {
             return (start as usize, (start + count) as usize);
         }
         self.taps.reach()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use headwater_core::draw::{CropBox, Extent, Origin, ViewParams};
+    use headwater_core::recipe::ResizePasses;
+
+    use super::*;
+    use crate::decode::DecodeLimits;
+
+    /// An image of all sorts of levels.
+    fn mixed(extent: Extent) -> Levels {
+        let value = |n: u32| ((n.wrapping_mul(2_654_435_761) >> 16) as u16).to_be_bytes();
+        let values: Vec<u8> = (0..extent.width * extent.height).flat_map(value).collect();
+        let mut file = Vec::new();
+        let mut encoder = png::Encoder::new(&mut file, extent.width, extent.height);
+        encoder.set_color(png::ColorType::Grayscale);
+        encoder.set_depth(png::BitDepth::Sixteen);
+        encoder.write_header().unwrap().write_image_data(&values).unwrap();
+        let mut levels = Levels::default();
+        levels.decode(&file, &DecodeLimits::default()).unwrap();
+        levels
+    }
+
+    #[test]
+    fn a_view_made_by_pieces_has_the_same_bits() {
+        for (width, height) in [(1, 300), (300, 1), (90, 70), (3, 200)] {
+            let extent = Extent { width, height };
+            let levels = mixed(extent);
+            let (view, resized) =
+                (Extent { width: 20, height: 17 }, Extent { width: 24, height: 40 });
+            for passes in [ResizePasses::HorizontalFirst, ResizePasses::Pillow13] {
+                let params =
+                    ViewParams { window: Origin { left: 3, top: 11 }, ..ViewParams::whole(extent) };
+                let (crop, window) = (CropBox::whole(extent), params.window);
+                let filter = Filter::Bilinear;
+                let geometry = Geometry { crop, resized, window, view, passes, filter };
+                let (mut whole, mut pieces) = (Scratch::default(), Scratch::default());
+                whole.resize(&levels, &Cut { params: &params, resized, view, passes });
+                pieces.resize_piecewise(&levels, &geometry);
+                let bits =
+                    |view: &[f32]| view.iter().map(|level| level.to_bits()).collect::<Vec<_>>();
+                assert_eq!(bits(whole.view()), bits(pieces.view()), "{extent:?} {passes:?}");
+            }
+        }
     }
 }

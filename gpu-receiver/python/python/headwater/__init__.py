@@ -22,6 +22,7 @@ from ._native import (
     render,
 )
 from .errors import (
+    BadSample,
     BusyError,
     ClosedError,
     ConfigError,
@@ -40,6 +41,7 @@ from .notebook import Stats
 from .torch_batch import TorchBatch
 
 __all__ = [
+    "BadSample",
     "Batch",
     "BusyError",
     "ClosedError",

@@ -6,6 +6,7 @@ from typing import Any, Literal, Optional, Union, final
 
 from . import errors as errors
 from . import fp8 as fp8
+from .errors import BadSample as BadSample
 from .errors import BusyError as BusyError
 from .errors import ClosedError as ClosedError
 from .errors import ConfigError as ConfigError
@@ -23,6 +24,7 @@ from .notebook import Stats as Stats
 from .torch_batch import TorchBatch as TorchBatch
 
 __all__ = [
+    "BadSample",
     "Batch",
     "BusyError",
     "ClosedError",

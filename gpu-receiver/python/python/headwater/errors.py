@@ -1,4 +1,4 @@
-"""Errors by kind. All are ``HeadwaterError``, and therefore ``RuntimeError``."""
+"""Errors by kind. All that Headwater raises are ``HeadwaterError``, and therefore ``RuntimeError``."""
 
 
 class HeadwaterError(RuntimeError):
@@ -51,3 +51,10 @@ class ForkError(HeadwaterError):
 
 class ClosedError(HeadwaterError):
     """The loader was closed, or its threads have ended."""
+
+
+class BadSample(Exception):
+    """Raise it in a function or dataset of your own: this sample cannot be used, now and on every host.
+
+    Another sample may replace it. Other errors are tried again, see docs/own-python.md.
+    """

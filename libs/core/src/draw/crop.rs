@@ -106,7 +106,8 @@ fn centred(ratio: [f64; 2], image: Extent) -> CropBox {
 
 /// The whole image is resized; the view is a window of the result. torchvision truncates the
 /// longer side and rounds the window's origin half to even. A recipe whose `resize` is smaller
-/// than the view is refused when it is validated, so the window is always inside.
+/// than the view is refused when it is validated, so the window is always inside. No library can resize an
+/// image whose longer side would have `u32::MAX` pixels: it ends there, and so does the window.
 fn center_after_resize(resize: u32, image: Extent, view: Extent) -> Framing {
     let (short, long) = (image.width.min(image.height), image.width.max(image.height));
     let resized_long = (f64::from(resize) * f64::from(long) / f64::from(short)) as u32;

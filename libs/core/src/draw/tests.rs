@@ -102,6 +102,31 @@ fn when_no_try_fits_the_box_is_centred_with_the_nearest_ratio() {
     assert_eq!(crop, CropBox { left: 0, top: 493, width: 10, height: 13 });
 }
 
+#[test]
+fn a_window_lies_within_the_resized_image_however_long_that_would_be() {
+    let resize = 256;
+    let sides = [10_000_000, 16_777_215, 20_000_000, u32::MAX];
+    for (width, height) in sides.into_iter().flat_map(|long| [(1, long), (long, 1)]) {
+        let image = Extent { width, height };
+        for crop in [CropSpec::CenterAfterResize { resize }, CropSpec::RandomAfterResize { resize }]
+        {
+            let spec = ViewSpec { crop, ops: Vec::new() };
+            for sample in 0..50 {
+                let ViewParams { resized, window, .. } =
+                    spec.draw(image, SQUARE, &mut key(sample).rng());
+                assert_eq!(resized.width.min(resized.height), resize, "{image:?}");
+                let ends = [(window.left, resized.width), (window.top, resized.height)];
+                for (start, side) in ends {
+                    assert!(
+                        u64::from(start) + 224 <= u64::from(side),
+                        "{image:?}: {start} of {side}"
+                    );
+                }
+            }
+        }
+    }
+}
+
 /// The local views of `dinov2`, with every gate's probability and value range.
 #[test]
 fn gates_and_values_of_dinov2_follow_their_distributions() {

@@ -58,10 +58,10 @@ impl Recipe {
         })
     }
 
-    /// The name of a function that was drawn.
+    /// A function that was drawn.
     #[must_use]
-    pub fn python_function(&self, id: FunctionId) -> Option<&str> {
-        self.python_functions().map(|found| found.name).find(|name| FunctionId::of(name) == id)
+    pub fn python_function(&self, id: FunctionId) -> Option<PythonFunction<'_>> {
+        self.python_functions().find(|found| FunctionId::of(found.name) == id)
     }
 
     /// Writes the digest of a module's source into all of its functions that do not have one.
@@ -150,8 +150,8 @@ mod tests {
         sourced.set_python_source("a.b", &"2".repeat(64));
         assert_eq!(sourced, recipe("a.b:f", &"1".repeat(64)), "what is written stays");
         assert_ne!(sourced.digest(), bare.digest());
-        assert_eq!(sourced.python_function(FunctionId::of("a.b:f")), Some("a.b:f"));
-        assert_eq!(sourced.python_function(FunctionId::of("a.b:g")), None);
+        let drawn = |name| sourced.python_function(FunctionId::of(name)).map(|found| found.name);
+        assert_eq!((drawn("a.b:f"), drawn("a.b:g")), (Some("a.b:f"), None));
         assert_eq!(sourced.python_functions().next().map(|found| found.module()), Some("a.b"));
     }
 }

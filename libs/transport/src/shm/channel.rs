@@ -22,6 +22,7 @@ pub(super) struct Channel {
     waiting_max: usize,
     changed: Notify,
     socket: PacketSocket,
+    made_in: u32,
 }
 
 /// What waits, and the gauge that says how much.
@@ -54,7 +55,8 @@ impl Channel {
     pub(super) fn new(socket: PacketSocket, waiting_max: usize) -> Self {
         let gauge = metrics::words_waiting(LinkKind::Shm);
         let queue = Mutex::new(Queue { waiting: VecDeque::new(), gauge });
-        Self { queue, waiting_max, changed: Notify::new(), socket }
+        let made_in = std::process::id();
+        Self { queue, waiting_max, changed: Notify::new(), socket, made_in }
     }
 
     /// Sends now if that is possible and says so; otherwise it is sent from within
@@ -140,5 +142,39 @@ impl Channel {
     fn front(&self) -> Option<(Vec<u8>, Option<Arc<SlotMemory>>)> {
         let queue = self.lock();
         queue.waiting.front().map(|next| (next.bytes.clone(), next.slot.clone()))
+    }
+}
+
+impl Drop for Channel {
+    fn drop(&mut self) {
+        // A process that was forked meanwhile has the descriptor too, so closing would not do. It has
+        // none of the threads that use the slots. What it drops itself is its parent's.
+        if self.made_in == std::process::id() {
+            self.socket.end();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::AsFd as _;
+
+    use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_channel_ends_although_a_forked_process_has_its_descriptor() {
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let pair = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None).unwrap();
+        let [one, other] = <[_; 2]>::from(pair).map(|fd| PacketSocket::from_fd(fd).unwrap());
+        let _of_the_child = one.as_fd().try_clone_to_owned().unwrap();
+        let channel = Channel::new(one, 1);
+        assert!(channel.post(b"last".to_vec(), None));
+        drop(channel);
+        let last = other.receive(MAX_PACKET_BYTES).await.unwrap();
+        assert_eq!(last.map(|packet| packet.bytes), Some(b"last".to_vec()));
+        let end = tokio::time::timeout(std::time::Duration::from_secs(5), other.receive(1)).await;
+        assert!(end.expect("the other end waits on").unwrap().is_none());
     }
 }

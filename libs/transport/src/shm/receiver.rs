@@ -2,11 +2,14 @@
 
 use std::io;
 use std::net::IpAddr;
+use std::os::fd::AsRawFd as _;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use headwater_lobby::Lobby;
+use rustix::fs::{FileType, Mode, OFlags};
 use tokio::sync::mpsc;
 use tokio::task::{AbortHandle, JoinSet};
 
@@ -159,8 +162,20 @@ fn bind(config: &ShmListen) -> io::Result<(Vec<u8>, PacketSocket, Option<SocketF
     let file = SocketFile(path);
     // Other users are let in by their uid, not by the file's mode.
     let mode = if config.allow_uids.is_empty() { 0o600 } else { 0o666 };
-    std::fs::set_permissions(&file.0, std::os::unix::fs::PermissionsExt::from_mode(mode))?;
+    set_mode(&file.0, mode)?;
     Ok((name, socket, Some(file)))
+}
+
+/// Changes the mode of a socket, and of nothing that somebody else has put in its place.
+fn set_mode(path: &Path, mode: u32) -> io::Result<()> {
+    let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let there = rustix::fs::open(path, flags, Mode::empty())?;
+    if !FileType::from_raw_mode(rustix::fs::fstat(&there)?.st_mode).is_socket() {
+        return Err(io::Error::other("another file is in the place of the socket"));
+    }
+    // What is open by its path only is changed by that name.
+    let open = format!("/proc/self/fd/{}", there.as_raw_fd());
+    std::fs::set_permissions(open, std::fs::Permissions::from_mode(mode))
 }
 
 /// Removes the sockets of receivers that were killed.
@@ -287,5 +302,31 @@ impl Line for Arc<Channel> {
             _ => None,
         };
         self.post(word.map(|slot| slot.len_bytes()).encode(), file);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    #[test]
+    fn the_mode_of_a_file_that_was_put_in_a_sockets_place_stays() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let (file, link) = (dir.path().join("file"), dir.path().join("link"));
+        std::fs::write(&file, "precious").expect("a file");
+        let mode = || std::fs::metadata(&file).expect("the file").permissions().mode();
+        let before = mode();
+        symlink(&file, &link).expect("a link");
+        for path in [&file, &link] {
+            assert!(set_mode(path, 0o666).is_err(), "{}", path.display());
+        }
+        assert_eq!(mode(), before);
+        let socket = dir.path().join("socket");
+        let _listener = std::os::unix::net::UnixListener::bind(&socket).expect("a socket");
+        set_mode(&socket, 0o600).expect("a socket's own");
+        let metadata = std::fs::metadata(&socket).expect("the socket");
+        assert_eq!(metadata.permissions().mode() & 0o777, 0o600);
     }
 }

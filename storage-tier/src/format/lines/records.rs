@@ -1,8 +1,10 @@
 //! Records of a file of lines, one after the other.
 
+use std::collections::HashSet;
 use std::io::BufRead;
 use std::sync::Arc;
 
+use headwater_core::shard_index::FIELD_NAMES_MAX;
 use headwater_storage_client::Object;
 
 use super::input::{GZIP_MAGIC, Input};
@@ -216,8 +218,15 @@ fn header(
         row.iter().map(|name| String::from_utf8(name.to_vec())).collect();
     let names = names.map_err(|_| broken("a name is not UTF-8"))?;
     let unserved = |reason| StorageError::Unserved { name: file.to_owned(), reason };
+    if columns.is_empty() && names.len() > FIELD_NAMES_MAX {
+        return Err(unserved(format!(
+            "it has {} columns, limit {FIELD_NAMES_MAX}: choose some with `columns`",
+            names.len()
+        )));
+    }
+    let mut known = HashSet::new();
     for (at, name) in names.iter().enumerate() {
-        if name.is_empty() || names[..at].contains(name) {
+        if name.is_empty() || !known.insert(name) {
             let name = name.escape_debug();
             let remedy = "give each column a name of its own in the first row";
             return Err(unserved(format!("column {} is named `{name}`: {remedy}", at + 1)));

@@ -72,6 +72,21 @@ fn a_shard_is_the_same_whoever_opens_it() {
 }
 
 #[test]
+fn a_table_of_very_many_columns_is_refused_at_once_unless_some_are_chosen() {
+    let header: Vec<String> = (0..200_000).map(|number| format!("c{number}")).collect();
+    let table = format!("{}\n{}0\n", header.join(","), "0,".repeat(header.len() - 1));
+    let begun = std::time::Instant::now();
+    let error = read("a.csv", table.as_bytes()).unwrap_err().to_string();
+    assert!(error.contains("200000 columns, limit 4096"), "{error}");
+    let columns = vec!["c199999".to_owned()];
+    let dataset = DatasetConfig { columns, ..DatasetConfig::default() };
+    let outlines =
+        Lines::new(LineKind::Csv, &dataset).outlines(&Held::place("a.csv", table.into())).unwrap();
+    assert_eq!((outlines[0].samples, &outlines[0].fields[..]), (1, &["c199999".to_owned()][..]));
+    assert!(begun.elapsed().as_secs() < 10, "{:?}", begun.elapsed());
+}
+
+#[test]
 fn an_endless_record_is_refused_within_bounds() {
     let level = flate2::Compression::fast();
     let mut gzip = flate2::write::GzEncoder::new(Vec::new(), level);

@@ -11,7 +11,7 @@ use super::hashes;
 use super::index::{File, Shard};
 use super::layout;
 use crate::StorageError;
-use crate::format::{Packed, SampleSink};
+use crate::format::{Packed, SampleSink, check_packed};
 
 /// How much larger than its file a shard may be, beside [`FREE_BYTES`].
 const GROWTH_MAX: u64 = 1100;
@@ -80,6 +80,7 @@ impl Zstd {
         if self.object.bytes() != self.shard.file().bytes {
             return Err(StorageError::broken(name(), "its size", "it is not that of index.json"));
         }
+        check_packed(name(), self.shard.samples.into(), self.object.bytes())?;
         let largest = self.object.bytes().saturating_mul(GROWTH_MAX).saturating_add(FREE_BYTES);
         if self.shard.raw_data.bytes > largest {
             return Err(StorageError::broken(name(), "its size", "it would become too large"));

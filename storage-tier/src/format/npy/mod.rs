@@ -14,7 +14,7 @@ use headwater_npy::{Archive, Extent, Fault, Header, Member, PREFIX_BYTES, Readab
 use headwater_storage_client::{Object, ObjectError};
 
 use super::arrays::{self, Column, RowsInPlace, Table};
-use super::{Damage, Format, Opened, Outline};
+use super::{Damage, Format, Opened, Outline, check_packed};
 use crate::source::{Place, Version};
 use crate::{DatasetConfig, StorageError};
 use unpack::{Inflated, NpzRows};
@@ -86,6 +86,9 @@ impl Npy {
             kept.push(member.clone());
         }
         let table = Table::new(place, columns)?;
+        if deflated {
+            check_packed(object.name(), table.rows, object.bytes())?;
+        }
         let layout = match deflated {
             true => Layout::Deflated(kept, Digest::of(&archive.directory)),
             false => Layout::InPlace(starts),

@@ -33,6 +33,40 @@ fn a_deflated_array_that_does_not_fit_its_checksum_is_broken() {
 }
 
 #[test]
+fn more_rows_than_an_archive_has_bytes_for_are_refused() {
+    let rows = crate::format::PACKED_SAMPLES as usize + 1;
+    let dictionary =
+        format!("{{'descr': '|u1', 'fortran_order': False, 'shape': ({rows}, 1), }}\n");
+    let mut array = [&b"\x93NUMPY\x01\x00"[..], &(dictionary.len() as u16).to_le_bytes()].concat();
+    array.extend_from_slice(dictionary.as_bytes());
+    array.resize(array.len() + rows, 0);
+    let place = trial::Held::place("a.npz", zip("x.npy", &array));
+    let error = npy(&DatasetConfig::default()).outlines(&place).unwrap_err().to_string();
+    assert!(error.contains("1048577 samples or more, limit 1048576"), "{error}");
+}
+
+/// An archive of one deflated member.
+fn zip(name: &str, content: &[u8]) -> Vec<u8> {
+    let mut crc = flate2::Crc::new();
+    crc.update(content);
+    let mut deflate = flate2::write::DeflateEncoder::new(Vec::new(), flate2::Compression::fast());
+    std::io::Write::write_all(&mut deflate, content).unwrap();
+    let deflated = deflate.finish().unwrap();
+    let short = |number: usize| (number as u16).to_le_bytes();
+    let long = |number: usize| (number as u32).to_le_bytes();
+    // Version, flags, method, time, date; checksum, both sizes, lengths of name and extra field.
+    let mut head = [20, 0, 8, 0, 0].map(short).concat();
+    head.extend([crc.sum() as usize, deflated.len(), content.len()].map(long).concat());
+    head.extend([short(name.len()), short(0)].concat());
+    let local = [&b"PK\x03\x04"[..], &head, name.as_bytes(), &deflated[..]].concat();
+    let central = [&b"PK\x01\x02\x14\0"[..], &head, &[0; 14], name.as_bytes()].concat();
+    let mut end = b"PK\x05\x06\0\0\0\0\x01\0\x01\0".to_vec();
+    end.extend([long(central.len()), long(local.len())].concat());
+    end.extend(short(0));
+    [local, central, end].concat()
+}
+
+#[test]
 fn a_stored_array_that_was_changed_is_verified_once_for_all_shards() {
     let format = npy(&DatasetConfig { shard_samples: 4, ..DatasetConfig::default() });
     let verify = |bytes: Vec<u8>| {

@@ -11,6 +11,7 @@ use parquet::file::metadata::{ParquetMetaData, ParquetMetaDataReader, RowGroupMe
 use super::columns::{Columns, choose};
 use super::thrift::{self, Met};
 use crate::StorageError;
+use crate::format::packed_samples_max;
 
 /// What is read first: most footers are no longer.
 const TAIL_BYTES: u64 = 64 << 10;
@@ -119,14 +120,15 @@ fn schema_fits(footer: &[u8]) -> Result<(), &'static str> {
 impl Footer {
     /// The row groups with rows; each checked.
     fn row_groups(&self) -> Result<Vec<(usize, u64)>, String> {
+        let rows_max = packed_samples_max(self.data_end).min(SHARD_SAMPLES_MAX.into()) as u32;
         let mut groups = Vec::new();
         let mut first_row = 0_u64;
         for (number, group) in self.metadata.row_groups().iter().enumerate() {
-            let rows =
-                u32::try_from(group.num_rows()).ok().filter(|&rows| rows <= SHARD_SAMPLES_MAX);
+            let rows = u32::try_from(group.num_rows()).ok().filter(|&rows| rows <= rows_max);
             let rows = rows.ok_or_else(|| {
                 format!(
-                    "row group {number} has {} rows, limit {SHARD_SAMPLES_MAX}",
+                    "row group {number} has {} rows in a file of this size, limit {rows_max}: write smaller \
+                     row groups",
                     group.num_rows()
                 )
             })?;

@@ -2,6 +2,9 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use bytes::Bytes;
+use parquet::data_type::Int32Type;
+use parquet::file::writer::SerializedFileWriter;
+use parquet::schema::parser::parse_message_type;
 
 use super::*;
 use crate::format::{conformance, fixtures};
@@ -43,6 +46,28 @@ fn parquet_keeps_the_contract_of_formats() {
     let place = Place::of_file(&fixtures::data().join("parquet/encodings.parquet"));
     let make = || Arc::new(parquet()) as Arc<dyn Format>;
     assert_eq!(conformance::check(&make, &place).len(), 100);
+}
+
+/// Equal values pack to nothing: 50 million rows have 178 kB, and take gigabytes of an index.
+#[test]
+fn more_rows_than_a_file_has_bytes_for_are_refused_from_its_footer() {
+    let rows = crate::format::PACKED_SAMPLES as usize + 1;
+    let schema = parse_message_type("message m { required int32 label; }").unwrap();
+    let mut writer =
+        SerializedFileWriter::new(Vec::new(), Arc::new(schema), Arc::default()).unwrap();
+    let mut group = writer.next_row_group().unwrap();
+    let mut column = group.next_column().unwrap().unwrap();
+    column.typed::<Int32Type>().write_batch(&vec![7; rows], None, None).unwrap();
+    column.close().unwrap();
+    group.close().unwrap();
+    let bytes = Bytes::from(writer.into_inner().unwrap());
+    assert!(bytes.len() < 1 << 20);
+    let path = Path::new("a.parquet");
+    let objects = BTreeMap::from([(path.to_owned(), bytes)]);
+    let place = Place { source: Arc::new(fixtures::Memory::new(objects)), path: path.to_owned() };
+    let error = parquet().outlines(&place).unwrap_err().to_string();
+    assert!(error.contains("row group 0 has 1048577 rows"), "{error}");
+    assert!(error.contains("limit 1048576: write smaller row groups"), "{error}");
 }
 
 #[test]

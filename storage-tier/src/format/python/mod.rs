@@ -1,18 +1,22 @@
 //! Map-style datasets of PyTorch, in processes of their own.
 //!
 //! A dataset is a class: `len()` of it and its attribute `version` are asked when a node starts, and with them the
-//! source of its module. Its samples are cut into shards by their numbers; a shard is made when it is first read, by
-//! several processes, and kept in the node's cache as an unpacked one.
+//! source of its module. Each process that is started later must find the same. Its samples are cut into shards by
+//! their numbers; a shard is made when it is first read, by several processes, and kept in the node's cache as an
+//! unpacked one.
 
 mod gather;
 mod samples;
+#[cfg(test)]
+mod tests;
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use headwater_core::{Digest, Digester};
-use headwater_interpreter::{CallError, Dataset, Interpreter, Settings};
+use headwater_interpreter::{CallError, Dataset, DatasetIdentity, Settings};
 
-use super::{Damage, Format, Opened, Outline};
+use super::{Damage, Format, Opened, Outline, arrays};
 use crate::source::Place;
 use crate::{DatasetConfig, StorageConfig, StorageError};
 use samples::Samples;
@@ -20,51 +24,53 @@ use samples::Samples;
 /// Reads what a class gives.
 #[derive(Debug)]
 pub(crate) struct Python {
-    settings: Settings,
-    arguments: serde_json::Map<String, serde_json::Value>,
     shard_samples: u32,
     sample_bytes_max: u64,
     pool: Arc<Datasets>,
 }
 
-/// Processes with the dataset open, for those who read shards.
+/// Processes with datasets open, for those who read shards.
 #[derive(Debug)]
 pub(crate) struct Datasets {
     settings: Settings,
     arguments: serde_json::Map<String, serde_json::Value>,
-    idle: Mutex<Vec<Dataset>>,
+    classes: Mutex<BTreeMap<String, Class>>,
     /// Of one shard at a time.
     processes: usize,
+}
+
+/// What is known of one class.
+#[derive(Debug, Default)]
+struct Class {
+    identity: Option<DatasetIdentity>,
+    /// What it was and became, as a process said that was started later: it is served no more.
+    changed: Option<(String, String)>,
+    idle: Vec<Dataset>,
 }
 
 // === impl Python ===
 
 impl Python {
     pub(crate) fn new(config: &StorageConfig, dataset: &DatasetConfig) -> Self {
-        let settings = config.interpreter();
-        let arguments = dataset.arguments.clone().into_iter().collect();
         let pool = Arc::new(Datasets {
-            settings: settings.clone(),
-            arguments: serde_json::Map::clone(&arguments),
-            idle: Mutex::default(),
+            settings: config.interpreter(),
+            arguments: dataset.arguments.clone().into_iter().collect(),
+            classes: Mutex::default(),
             processes: config.python_processes(),
         });
         let (shard_samples, sample_bytes_max) = (dataset.shard_samples, dataset.sample_bytes_max);
-        Self { settings, arguments, shard_samples, sample_bytes_max, pool }
+        Self { shard_samples, sample_bytes_max, pool }
     }
 
     /// All that the samples follow from, as far as it can be known: the class, its arguments, the source of its
     /// module, its length, its version.
-    fn identity(&self, place: &Place, dataset: &Dataset) -> Result<Digest, StorageError> {
-        let name = class(place);
-        let module = name.split_once(':').map_or(&*name, |(module, _)| module);
-        let source = Interpreter::new(self.settings.clone()).source(module);
-        let source = source.map_err(|error| failed(place, &error))?;
-        let arguments = serde_json::to_string(&self.arguments).unwrap_or_default();
+    fn digest(&self, place: &Place, identity: &DatasetIdentity) -> Digest {
+        let DatasetIdentity { samples, version, source } = identity;
+        let arguments = serde_json::to_string(&self.pool.arguments).unwrap_or_default();
         let mut digester = Digester::new("headwater python dataset 1");
-        digester.bytes(name.as_bytes()).bytes(source.sha256.as_bytes());
-        digester.bytes(arguments.as_bytes()).number(dataset.samples());
-        Ok(digester.bytes(dataset.version().unwrap_or_default().as_bytes()).finish())
+        digester.bytes(class(place).as_bytes()).bytes(source.as_bytes());
+        digester.bytes(arguments.as_bytes()).number(*samples);
+        digester.bytes(version.as_deref().unwrap_or_default().as_bytes()).finish()
     }
 
     fn shards(&self, samples: u64) -> u64 {
@@ -75,14 +81,17 @@ impl Python {
 impl Format for Python {
     fn outlines(&self, place: &Place) -> Result<Vec<Outline>, StorageError> {
         let dataset = self.pool.take(&class(place)).map_err(|error| failed(place, &error))?;
-        let (samples, version) = (dataset.samples(), self.identity(place, &dataset)?);
-        if dataset.version().is_none() {
+        let samples = dataset.identity().samples;
+        let version = self.digest(place, dataset.identity());
+        if dataset.identity().version.is_none() {
             tracing::warn!(
                 dataset = place.name(),
                 "has no attribute `version`: what its data is does not count in the manifest's digest, only its \
                  source and length; give it one that changes with the data"
             );
         }
+        // Memory follows from the number of shards, which is whatever len() says.
+        arrays::shards(&place.name(), samples, self.shard_samples.into())?;
         let fields = match samples {
             0 => {
                 let reason = "it has no samples: its len() is 0".to_owned();
@@ -112,8 +121,9 @@ impl Format for Python {
 
     fn open(&self, place: &Place, shard: u32, version: Digest) -> Result<Opened, StorageError> {
         let dataset = self.pool.take(&class(place)).map_err(|error| failed(place, &error))?;
-        let (samples, found) = (dataset.samples(), self.identity(place, &dataset)?);
-        self.pool.give_back(dataset);
+        let samples = dataset.identity().samples;
+        let found = self.digest(place, dataset.identity());
+        self.pool.give_back(&class(place), dataset);
         if found != version || u64::from(shard) >= self.shards(samples) {
             return Err(StorageError::ShardChanged { name: place.name() });
         }
@@ -143,18 +153,19 @@ impl Format for Python {
 }
 
 impl Python {
-    /// Names of the fields of the first sample that can be read; a dataset whose first ones all raise is refused
-    /// with what they say.
+    /// Names of the fields of the first sample that is not bad; a dataset whose first ones all are is refused with
+    /// what they say.
     fn fields(&self, place: &Place, mut dataset: Dataset) -> Result<Vec<String>, StorageError> {
         const TRIED: u64 = 16;
         let mut last = None;
-        for index in 0..dataset.samples().min(TRIED) {
-            match dataset.read(index) {
+        for index in 0..dataset.identity().samples.min(TRIED) {
+            match samples::read(&mut dataset, index) {
                 Ok(fields) => {
-                    self.pool.give_back(dataset);
+                    self.pool.give_back(&class(place), dataset);
                     return Ok(fields.into_iter().map(|(name, _)| name).collect());
                 }
-                Err(error) => last = Some(failed(place, &error)),
+                Err(error) if error.is_verdict() => last = Some(failed(place, &error)),
+                Err(error) => return Err(failed(place, &error)),
             }
         }
         let nothing = || "none of its first samples can be read".to_owned();
@@ -166,19 +177,54 @@ impl Python {
 // === impl Datasets ===
 
 impl Datasets {
-    /// A process with the dataset open.
+    /// A process with the dataset open, which is the same as in all processes before it.
     fn take(&self, class: &str) -> Result<Dataset, CallError> {
-        let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        match idle {
-            Some(dataset) => Ok(dataset),
-            None => Dataset::open(self.settings.clone(), class, self.arguments.clone()),
+        let known = {
+            let mut classes = self.classes();
+            let known = classes.entry(class.to_owned()).or_default();
+            if let Some((had, has)) = known.changed.clone() {
+                return Err(CallError::Changed { name: class.to_owned(), had, has });
+            }
+            if let Some(dataset) = known.idle.pop() {
+                return Ok(dataset);
+            }
+            known.identity.clone()
+        };
+        let (settings, arguments) = (self.settings.clone(), self.arguments.clone());
+        let opened = Dataset::open(settings, class, arguments, known.as_ref());
+        let mut classes = self.classes();
+        let known = classes.entry(class.to_owned()).or_default();
+        match &opened {
+            Ok(dataset) => _ = known.identity.get_or_insert_with(|| dataset.identity().clone()),
+            Err(error) => known.note(error),
+        }
+        opened
+    }
+
+    fn give_back(&self, class: &str, dataset: Dataset) {
+        let mut classes = self.classes();
+        let known = classes.entry(class.to_owned()).or_default();
+        if known.idle.len() < self.processes {
+            known.idle.push(dataset);
         }
     }
 
-    fn give_back(&self, dataset: Dataset) {
-        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
-        if idle.len() < self.processes {
-            idle.push(dataset);
+    /// Takes note of an error of a class's dataset.
+    fn note(&self, class: &str, error: &CallError) {
+        self.classes().entry(class.to_owned()).or_default().note(error);
+    }
+
+    fn classes(&self) -> MutexGuard<'_, BTreeMap<String, Class>> {
+        self.classes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+// === impl Class ===
+
+impl Class {
+    fn note(&mut self, error: &CallError) {
+        if let CallError::Changed { had, has, .. } = error {
+            self.changed = Some((had.clone(), has.clone()));
         }
     }
 }

@@ -11,7 +11,7 @@ use crate::StorageError;
 use crate::format::{Packed, SampleSink};
 use crate::source::Place;
 
-/// Times that a sample is asked for whose process ended, or had no memory.
+/// Times that a sample is asked for that could not be read, and is not said to be bad.
 const TRIES: u32 = 3;
 
 type Fields = Vec<(String, Vec<u8>)>;
@@ -28,25 +28,18 @@ pub(super) struct Samples {
 // === impl Samples ===
 
 impl Samples {
-    /// The fields of a sample; none of one that the dataset raised on, which is a bad sample then.
+    /// The fields of a sample; none of one that the dataset says is bad.
     fn read(&self, dataset: &mut Dataset, index: u64) -> Result<Fields, StorageError> {
-        let mut tries = 1;
-        let read = loop {
-            match dataset.read(index) {
-                Err(error) if !error.is_verdict() && tries < TRIES => {
-                    tracing::warn!(%error, tries, "a sample of a Python dataset is asked for again");
-                    tries += 1;
-                }
-                read => break read,
-            }
-        };
-        match read {
+        match read(dataset, index) {
             Ok(fields) => self.checked(index, fields),
-            Err(error @ CallError::Raised { .. }) => {
+            Err(error) if error.is_verdict() => {
                 tracing::warn!(%error, "a sample of a Python dataset has no fields: it is a bad one");
                 Ok(Vec::new())
             }
-            Err(error) => Err(failed(&self.place, &error)),
+            Err(error) => {
+                self.pool.note(&class(&self.place), &error);
+                Err(failed(&self.place, &error))
+            }
         }
     }
 
@@ -63,12 +56,26 @@ impl Samples {
     }
 }
 
+/// Reads a sample, more than once if the error may pass.
+pub(super) fn read(dataset: &mut Dataset, index: u64) -> Result<Fields, CallError> {
+    let mut tries = 1;
+    loop {
+        match dataset.read(index) {
+            Err(error) if error.may_pass() && tries < TRIES => {
+                tracing::warn!(%error, tries, "a sample of a Python dataset is asked for again");
+                tries += 1;
+            }
+            read => return read,
+        }
+    }
+}
+
 impl Packed for Samples {
     fn unpack(&mut self, sink: &mut dyn SampleSink) -> Result<(), StorageError> {
         let class = class(&self.place);
         let open = || self.pool.take(&class).map_err(|error| failed(&self.place, &error));
         let read = |dataset: &mut Dataset, index| self.read(dataset, index);
-        let close = |dataset| self.pool.give_back(dataset);
+        let close = |dataset| self.pool.give_back(&class, dataset);
         in_order(self.range.clone(), self.pool.processes, open, read, close, |index, fields| {
             sink.sample(&format!("{index:09}"))?;
             fields.iter().try_for_each(|(name, bytes)| sink.field(name, bytes))

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use bytes::{Buf, Bytes};
 use flate2::bufread::MultiGzDecoder;
+use headwater_core::shard_index::FIELD_NAMES_MAX;
 use headwater_core::{Digest, Digester};
 use headwater_storage_client::Object;
 
@@ -13,7 +14,7 @@ use super::example::{Value, features};
 use super::reach::Whole;
 use super::scan::{FOOT_BYTES, HEAD_BYTES, error, length};
 use crate::StorageError;
-use crate::format::{Packed, SampleSink};
+use crate::format::{Packed, SampleSink, check_packed};
 
 /// Bytes that are read at once.
 const READ_BYTES: u64 = 4 << 20;
@@ -118,6 +119,7 @@ impl Packed for Gzip {
             }
             at += HEAD_BYTES + data.len() as u64 + FOOT_BYTES;
             number += 1;
+            check_packed(self.object.name(), number, self.object.bytes())?;
         }
         Ok(self.object.check_unchanged()?)
     }
@@ -141,7 +143,8 @@ impl SampleSink for Summary {
     fn field(&mut self, name: &str, bytes: &[u8]) -> Result<(), StorageError> {
         self.digester.bytes(name.as_bytes()).bytes(bytes);
         self.bytes += bytes.len() as u64;
-        if !self.fields.iter().any(|field| field == name) {
+        // More are refused when the file is unpacked.
+        if self.fields.len() <= FIELD_NAMES_MAX && !self.fields.iter().any(|field| field == name) {
             self.fields.push(name.to_owned());
         }
         Ok(())

@@ -33,6 +33,19 @@ fn place(objects: &[(&str, Bytes)]) -> Place {
 }
 
 #[test]
+fn more_records_than_a_file_has_bytes_for_are_refused() {
+    let mut record = 0u64.to_le_bytes().to_vec();
+    record.extend(crc::masked(&record).to_le_bytes());
+    record.extend(crc::masked(b"").to_le_bytes());
+    let records = record.repeat(crate::format::PACKED_SAMPLES as usize + 1);
+    let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    std::io::Write::write_all(&mut gzip, &records).unwrap();
+    let place = place(&[("a.tfrecord.gz", gzip.finish().unwrap().into())]);
+    let error = format(&folder()).outlines(&place).unwrap_err().to_string();
+    assert!(error.contains("1048577 samples or more, limit 1048576"), "{error}");
+}
+
+#[test]
 fn files_of_the_package_give_what_it_reads_of_them() {
     let kept = folder();
     fixtures::hold(&format(&kept), "tfrecord", &fixtures::data());

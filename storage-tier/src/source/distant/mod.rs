@@ -54,6 +54,9 @@ pub(crate) trait Remote: Debug + Send + Sync {
         true
     }
 
+    /// Has later requests go over connections of their own.
+    fn forget_connections(&self);
+
     /// The objects below a folder, in any order, until there are `max`; the empty name is the top.
     async fn list(&self, folder: &str, max: usize) -> Result<Vec<(String, Version)>, Refusal>;
 }
@@ -133,6 +136,10 @@ impl Source for Distant {
         // Whatever was asked for is held to its version by each request: none is opened first.
         let all = stream::iter(wanted.iter().cloned().zip(keys).map(read));
         self.node.wait(all.buffered(OBJECTS_AT_A_TIME).try_collect())
+    }
+
+    fn forget_connections(&self) {
+        self.remote.forget_connections();
     }
 
     fn open(&self, path: &Path) -> Result<Arc<dyn Object>, ObjectError> {

@@ -32,6 +32,7 @@ pub(crate) struct Bucket {
     /// As `s3://bucket`.
     base: String,
     store: Arc<dyn ObjectStore>,
+    web: Arc<Web>,
 }
 
 /// A store that cannot be spoken to as it is configured.
@@ -53,7 +54,7 @@ impl Bucket {
             Scheme::Azure => azure(bucket, web),
             _ => s3(bucket, web),
         };
-        Ok(Self { base, store: store? })
+        Ok(Self { base, store: store?, web: web.clone() })
     }
 
     /// A bucket of an S3 store with these options, and none of the environment's.
@@ -68,14 +69,17 @@ impl Bucket {
             builder = builder.with_config(*key, value);
         }
         let store = s3_built(builder, bucket, web).unwrap();
-        Self { base: format!("s3://{bucket}"), store }
+        Self { base: format!("s3://{bucket}"), store, web: web.clone() }
     }
 
-    fn version(meta: &ObjectMeta) -> Version {
-        let changed = || meta.last_modified.to_rfc3339();
+    fn version(meta: &ObjectMeta) -> Result<Version, Refusal> {
+        // The time of the last change has whole seconds: two objects may share one.
+        let tag = meta.e_tag.as_ref().ok_or(WebError::Unusable(
+            "the store tells no `ETag`, so that a change would not be noticed: copy the object to \
+             another place",
+        ))?;
         // Some stores quote it in headers and not in listings.
-        let tag = meta.e_tag.as_ref().map(|tag| tag.trim_matches('"').to_owned());
-        Version { bytes: meta.size, tag: tag.unwrap_or_else(changed) }
+        Ok(Version { bytes: meta.size, tag: tag.trim_matches('"').to_owned() })
     }
 }
 
@@ -158,19 +162,18 @@ impl Remote for Bucket {
     async fn head(&self, key: &str) -> Result<Version, Refusal> {
         let options = GetOptions { head: true, ..Default::default() };
         let got = self.store.get_opts(&path(key)?, options).await.map_err(refusal)?;
-        Ok(Self::version(&got.meta))
+        Self::version(&got.meta)
     }
 
     async fn get(&self, key: &str, version: &Version, range: Range<u64>) -> Result<Bytes, Refusal> {
-        let dated = version.tag.contains('T') && version.tag.contains(':');
-        let quoted = !version.tag.starts_with("W/") && !dated;
+        let quoted = !version.tag.starts_with("W/");
         let options = GetOptions {
             if_match: quoted.then(|| format!("\"{}\"", version.tag)),
             range: Some(GetRange::Bounded(range.clone())),
             ..Default::default()
         };
         let got = self.store.get_opts(&path(key)?, options).await.map_err(refusal)?;
-        if Self::version(&got.meta) != *version {
+        if Self::version(&got.meta)? != *version {
             return Err(Refusal::Changed);
         }
         let wanted = range.end - range.start;
@@ -193,14 +196,18 @@ impl Remote for Bucket {
         Ok(whole.freeze())
     }
 
+    fn forget_connections(&self) {
+        self.web.forget_connections();
+    }
+
     async fn list(&self, folder: &str, max: usize) -> Result<Vec<(String, Version)>, Refusal> {
         let prefix = path(folder)?;
         let listed = self.store.list(Some(&prefix)).take(max);
-        let mut found: Vec<(String, Version)> = listed
-            .map_ok(|meta| (meta.location.as_ref().to_owned(), Self::version(&meta)))
-            .try_collect()
-            .await
-            .map_err(refusal)?;
+        let listed: Vec<ObjectMeta> = listed.try_collect().await.map_err(refusal)?;
+        let named = |meta: ObjectMeta| {
+            Self::version(&meta).map(|version| (meta.location.as_ref().to_owned(), version))
+        };
+        let mut found = listed.into_iter().map(named).collect::<Result<Vec<_>, _>>()?;
         // Consoles make empty objects that stand for folders.
         found.sort_unstable_by(|(a, _), (b, _)| a.cmp(b));
         let folders: Vec<String> = found.iter().map(|(name, _)| format!("{name}/")).collect();

@@ -99,6 +99,18 @@ fn a_refusal_is_told_at_once_with_what_to_check() {
     });
 }
 
+/// The time of its last change has whole seconds.
+#[cfg(feature = "source-object-store")]
+#[test]
+fn a_store_that_tells_no_tag_is_refused() {
+    let server = Server::start(Dialect::S3);
+    let name = format!("ds/a.tar{}", super::s3::UNTAGGED);
+    server.put(&name, &bytes(3, 3000));
+    let source = distant(super::bucket(&server), &config());
+    let text = sentence(&source.open(&path(&name)).map(drop).unwrap_err());
+    assert!(text.contains(&name) && text.contains("tells no `ETag`"), "{text}");
+}
+
 #[test]
 fn a_tag_that_changes_on_the_way_is_noticed() {
     each_source(|server, source, kind| {

@@ -3,6 +3,8 @@
 use super::server::{Answer, Request, State, decoded};
 
 const PAGE: usize = 2;
+/// What the names of objects without an `ETag` end with.
+pub(super) const UNTAGGED: &str = ".untagged";
 
 pub(super) fn answer(state: &State, request: &Request) -> Answer {
     if !request.headers.get("authorization").is_some_and(|a| a.starts_with("AWS4-HMAC-SHA256 ")) {
@@ -11,7 +13,13 @@ pub(super) fn answer(state: &State, request: &Request) -> Answer {
     let path = decoded(request.path.trim_start_matches('/'));
     match path.split_once('/').unwrap_or((&path, "")) {
         ("bucket", "") => list(state, request),
-        ("bucket", key) => state.file(request, key),
+        ("bucket", key) => {
+            let mut answer = state.file(request, key);
+            if key.ends_with(UNTAGGED) {
+                answer.headers.retain(|(name, _)| name != "ETag");
+            }
+            answer
+        }
         _ => Answer { status: 404, ..Answer::default() },
     }
 }

@@ -40,6 +40,8 @@ pub(super) enum Fault {
     /// The same bytes with another entity tag, whatever the condition.
     OtherTag,
     Redirect(String),
+    /// Other bytes, with the tag and size of the right ones.
+    OtherBytes,
 }
 
 #[derive(Clone, Debug)]
@@ -49,6 +51,8 @@ pub(super) struct Request {
     pub(super) path: String,
     pub(super) query: HashMap<String, String>,
     pub(super) headers: HashMap<String, String>,
+    /// The caller's port: another one for each connection.
+    pub(super) port: u16,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -165,7 +169,9 @@ impl State {
 
     fn talk(&self, stream: TcpStream) {
         let mut reader = BufReader::new(stream.try_clone().unwrap());
+        let port = stream.peer_addr().map_or(0, |address| address.port());
         while let Some(request) = Request::read(&mut reader) {
+            let request = Request { port, ..request };
             if self.stopped.load(Ordering::SeqCst) {
                 return;
             }
@@ -206,6 +212,7 @@ impl State {
                 let headers = vec![("Location".to_owned(), to.clone())];
                 answer = Answer { status: 302, headers, body: Vec::new() };
             }
+            Some(Fault::OtherBytes) => answer.body.iter_mut().for_each(|byte| *byte ^= 0x55),
             Some(Fault::TooMany) => answer.body.extend_from_slice(&[7; 100_000]),
             Some(Fault::OtherTag) => {
                 answer.headers.retain(|(name, _)| name != "ETag");
@@ -287,7 +294,7 @@ impl Request {
             (decoded(key), decoded(value))
         };
         let query = query.split('&').map(pair).collect();
-        Some(Self { method, path: path.to_owned(), query, headers })
+        Some(Self { method, path: path.to_owned(), query, headers, port: 0 })
     }
 }
 

@@ -1,8 +1,11 @@
 //! A storage node whose shards lie elsewhere gives the samples that it gives of files.
 
+use std::collections::HashSet;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
+use headwater_proto::storage::ReadQuery;
 use headwater_storage_client::FieldSelection;
 use sha2::{Digest, Sha256};
 
@@ -86,6 +89,47 @@ async fn samples_from_elsewhere_are_those_of_files_and_faults_change_none() {
     let error = again.read("d", 1, &indices, &FieldSelection::all()).await.unwrap_err();
     let text = error.sentence();
     assert!(text.contains("ds/s-1.tar") && text.contains("changed"), "{text}");
+}
+
+/// A mirror of the server has the object with the same tag and other bytes, and the first connections lead there.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_sample_that_looks_broken_is_read_anew_over_another_connection() {
+    for is_cached in [false, true] {
+        let folder = tempfile::tempdir().unwrap();
+        let server = Server::start(Dialect::Plain);
+        let bytes = tar(1, 40);
+        std::fs::write(folder.path().join("a.tar"), &bytes).unwrap();
+        server.put("ds/a.tar", &bytes);
+        let dir = folder.path().to_owned();
+        let cache = is_cached.then_some(CacheLevel { dir, bytes: 64 << 20 });
+        let url = format!("http://{}/ds/a.tar", server.address);
+        let path = format!("{}/a.tar", folder.path().display());
+        let files = open(path, &folder.path().join("here")).await;
+        let node = folder.path().join("there");
+        let storage = open_with(url, &node, cache.into_iter().collect()).await;
+        let leads_there = Arc::new(AtomicBool::new(true));
+        let (is_first, mut ports) = (leads_there.clone(), HashSet::new());
+        server.fail(move |request| {
+            if is_first.load(Ordering::SeqCst) {
+                ports.insert(request.port);
+            }
+            let is_wrong = ports.contains(&request.port) && request.headers.contains_key("range");
+            is_wrong.then_some(Fault::OtherBytes)
+        });
+        let (indices, fields) = (vec![3, 4], FieldSelection::all());
+        let expected = files.read("d", 0, &indices, &fields).await.unwrap();
+        for _ in 0..2 {
+            let read = storage.read("d", 0, &indices, &fields).await.unwrap();
+            assert!(read != expected, "the mirror's");
+        }
+        leads_there.store(false, Ordering::SeqCst);
+        let manifest = storage.manifests().next().unwrap().digest();
+        let dataset = "d".to_owned();
+        let query = ReadQuery { dataset, manifest, shard: 0, indices, fields, again: true };
+        let (shard, _) = storage.plan(&query).await.unwrap();
+        let read = storage.block(&query, &shard, query.indices.clone()).await.unwrap();
+        assert!(read == expected, "cached: {is_cached}");
+    }
 }
 
 const READERS: usize = 9;

@@ -6,7 +6,7 @@
 mod answer;
 mod redirect;
 
-use std::sync::OnceLock;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -35,9 +35,9 @@ type Encrypted = Client<HttpsConnector<HttpConnector>, Full<Bytes>>;
 /// Makes requests, over connections that it keeps for later ones.
 #[derive(Debug, Default)]
 pub(crate) struct Web {
-    plain: OnceLock<Plain>,
+    plain: Mutex<Option<Plain>>,
     /// Or what is wrong with the system's certificates.
-    tls: OnceLock<Result<Encrypted, String>>,
+    tls: Mutex<Option<Result<Encrypted, String>>>,
 }
 
 /// What can go wrong with a request.
@@ -110,20 +110,32 @@ impl Web {
         sent.await.map_err(WebError::Send)
     }
 
-    fn plain(&self) -> &Plain {
-        self.plain.get_or_init(|| client().build(connector()))
+    /// Has later requests go over connections of their own: one that is kept may lead to a server that is broken.
+    pub(crate) fn forget_connections(&self) {
+        *kept(&self.plain) = None;
+        kept(&self.tls).take_if(|made| made.is_ok());
     }
 
-    fn tls(&self) -> Result<&Encrypted, WebError> {
-        let made = self.tls.get_or_init(|| {
+    fn plain(&self) -> Plain {
+        kept(&self.plain).get_or_insert_with(|| client().build(connector())).clone()
+    }
+
+    fn tls(&self) -> Result<Encrypted, WebError> {
+        let mut made = kept(&self.tls);
+        let made = made.get_or_insert_with(|| {
             let mut tcp = connector();
             tcp.enforce_http(false);
             let tls = HttpsConnectorBuilder::new().with_native_roots();
             let tls = tls.map_err(|error| error.to_string())?;
             Ok(client().build(tls.https_only().enable_http1().wrap_connector(tcp)))
         });
-        made.as_ref().map_err(|fault| WebError::Trust(fault.clone()))
+        made.clone().map_err(WebError::Trust)
     }
+}
+
+fn kept<T>(client: &Mutex<T>) -> MutexGuard<'_, T> {
+    // A client is there whole or not at all.
+    client.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn connector() -> HttpConnector {

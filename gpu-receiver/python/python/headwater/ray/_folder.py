@@ -21,10 +21,11 @@ class Folder:
         start = f"headwater-ray-{os.geteuid()}-"
         for left in Path(tempfile.gettempdir()).glob(f"{start}*"):
             _remove_unused(left)
-        # Mode 0700.
-        self.path = Path(tempfile.mkdtemp(prefix=start))
-        lock = os.open(self.path / _LOCK, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+        # Mode 0700. Under another name until it is locked: a process that starts now would remove it.
+        hidden = Path(tempfile.mkdtemp(prefix=f".{start}"))
+        lock = os.open(hidden / _LOCK, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
         fcntl.flock(lock, fcntl.LOCK_EX)
+        self.path = hidden.rename(hidden.with_name(hidden.name.removeprefix(".")))
         self.remove = weakref.finalize(self, _remove, self.path, lock, os.getpid())
 
     def write(self, name: str, text: str) -> Path:

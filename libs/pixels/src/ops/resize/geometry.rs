@@ -3,6 +3,13 @@
 use headwater_core::draw::{CropBox, Extent, Filter, Origin, ViewParams};
 use headwater_core::recipe::ResizePasses;
 
+/// What a resize may take for tables and between its passes, whatever the image, in bytes.
+pub const WORK_BYTES: u64 = 8 << 20;
+/// What a resizer keeps of that for the next view.
+pub const KEPT_BYTES: u64 = 16 << 20;
+/// What it may take instead for each pixel of a larger image.
+const WORK_PIXEL_BYTES: u64 = 4;
+
 /// Fractions at which an image can be decoded, the least first.
 const REDUCTIONS: [u32; 4] = [8, 4, 2, 1];
 
@@ -99,9 +106,33 @@ impl Geometry {
     #[must_use]
     pub fn reduction_max(&self) -> u32 {
         let Self { crop, resized, .. } = *self;
-        let fits =
-            |by: &u32| crop.width >= by * resized.width && crop.height >= by * resized.height;
-        REDUCTIONS.into_iter().find(fits).unwrap_or(1)
+        let fits = |from: u32, by: u32, to: u32| u64::from(from) >= u64::from(by) * u64::from(to);
+        let shrinks = |by: &u32| {
+            fits(crop.width, *by, resized.width) && fits(crop.height, *by, resized.height)
+        };
+        REDUCTIONS.into_iter().find(shrinks).unwrap_or(1)
+    }
+
+    /// At least so many bytes hold the tables of weights and all that lies between the passes, whichever the
+    /// instructions.
+    #[must_use]
+    pub fn work_bytes(&self, reduction: u32) -> u64 {
+        let (across, down) = (self.across(reduction), self.down(reduction));
+        let vertical_first = self.is_vertical_first(reduction);
+        let (first, second) = if vertical_first { (&down, &across) } else { (&across, &down) };
+        let lanes = second.reach_max().next_multiple_of(64);
+        let between = 3 * lanes * u64::from(first.count).next_multiple_of(64);
+        // Sixteen lanes of the source, or all of one channel, as quads.
+        let sixteen = 48 * first.reach_max();
+        let channel = if vertical_first { first.reach_max() * lanes } else { 0 };
+        across.table_bytes() + down.table_bytes() + between + sixteen + channel
+    }
+
+    /// Whether the view is to be made a piece at a time: else it would take too much for an image of a size.
+    #[must_use]
+    pub fn is_piecewise(&self, image: Extent, reduction: u32) -> bool {
+        let pixels = u64::from(image.width) * u64::from(image.height);
+        self.work_bytes(reduction) > WORK_BYTES.max(WORK_PIXEL_BYTES * pixels)
     }
 }
 

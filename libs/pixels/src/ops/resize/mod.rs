@@ -13,6 +13,7 @@ mod kernels;
 mod layout;
 #[cfg(target_arch = "aarch64")]
 mod neon;
+pub mod piecewise;
 pub mod plain;
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 mod quads;
@@ -22,7 +23,7 @@ mod taps;
 #[cfg(target_arch = "x86_64")]
 mod windows;
 
-pub use geometry::{Axis, Geometry};
+pub use geometry::{Axis, Geometry, KEPT_BYTES, WORK_BYTES};
 pub use taps::Taps;
 
 use crate::image::{Planes, RgbImage};
@@ -31,10 +32,11 @@ use crate::simd::Simd;
 #[cfg(target_arch = "x86_64")]
 use crate::simd::Vbmi;
 
-/// Resizes views of an image, one after the other, in memory that it keeps.
+/// Resizes views of an image, one after the other, in memory that it keeps up to [`KEPT_BYTES`].
 #[derive(Debug)]
 pub struct Resizer {
     twin: Twin,
+    simd: Simd,
 }
 
 #[derive(Debug)]
@@ -67,7 +69,7 @@ impl Resizer {
             #[cfg(target_arch = "aarch64")]
             Simd::Neon(proof) => Twin::Quads(kernels::Kernels::Neon(proof), Box::default()),
         };
-        Self { twin }
+        Self { twin, simd }
     }
 
     /// Cuts and resizes a view, and mirrors it from left to right if so asked.
@@ -81,6 +83,13 @@ impl Resizer {
         mirrored: bool,
         view: &mut Planes,
     ) {
+        if geometry.is_piecewise(image.extent(), image.reduction()) {
+            piecewise::resize(self.simd, image, geometry, view);
+            if mirrored {
+                flip::plain::apply(view);
+            }
+            return;
+        }
         match &mut self.twin {
             Twin::Plain(scratch) => {
                 plain::resize(image, geometry, scratch, view);
@@ -98,6 +107,10 @@ impl Resizer {
                     beyond.resize(*kernels, image, geometry, mirrored, view);
                 }
             }
+        }
+        if geometry.work_bytes(image.reduction()) > KEPT_BYTES {
+            // Kept for the next view, it would be there beside what the next image takes.
+            *self = Self::new(self.simd);
         }
     }
 }

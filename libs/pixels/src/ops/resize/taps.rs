@@ -12,6 +12,13 @@ use crate::simd::{Simd, twin};
 /// Bits behind the point of a weight.
 pub(super) const PRECISION_BITS: u32 = 32 - 8 - 2;
 
+/// Some twins compute the weights of this many outputs together.
+const OUTPUTS_TOGETHER: u64 = 16;
+/// Bytes of a weight in all tables of a twin together, at most.
+const TAP_BYTES: u64 = 12;
+/// Bytes of one tap of the outputs that are computed together, before these become weights.
+const SHARE_BYTES: u64 = 128;
+
 /// Weights are computed in groups of this many, which become vectors.
 const GROUP: usize = 8;
 
@@ -60,7 +67,7 @@ impl Filter {
     }
 
     #[inline(always)]
-    fn centre(&self, position: u32) -> f64 {
+    pub(super) fn centre(&self, position: u32) -> f64 {
         self.begin + (f64::from(position) + 0.5) * self.step
     }
 
@@ -73,7 +80,7 @@ impl Filter {
 
     /// First source position, and one past the last.
     #[inline(always)]
-    fn span(&self, position: u32) -> (usize, usize) {
+    pub(super) fn span(&self, position: u32) -> (usize, usize) {
         if self.kind == Kind::Nearest {
             let first = self.nearest(position);
             return (first, first + 1);
@@ -82,6 +89,16 @@ impl Filter {
         let first = (centre - self.support + 0.5).max(0.0) as usize;
         let end = ((centre + self.support + 0.5) as usize).min(self.len as usize);
         (first, end)
+    }
+
+    /// What a source position counts for, at `x` pixels of scale 1 from an output's centre.
+    #[inline(always)]
+    pub(super) fn share(&self, x: f64) -> f64 {
+        match self.kind {
+            Kind::Nearest | Kind::Box => covered(x),
+            Kind::Bilinear => bilinear(x),
+            Kind::Bicubic => bicubic(x),
+        }
     }
 }
 
@@ -96,6 +113,26 @@ impl Axis {
         let (first, _) = filter.span(self.start);
         let (_, end) = filter.span(self.start + self.count - 1);
         (first as u32, end as u32)
+    }
+
+    /// At least so many bytes hold the weights of the wanted outputs, whichever the instructions.
+    #[must_use]
+    pub fn table_bytes(&self) -> u64 {
+        let outputs = u64::from(self.count).next_multiple_of(OUTPUTS_TOGETHER);
+        self.taps_max() * (outputs * TAP_BYTES + SHARE_BYTES)
+    }
+
+    /// Source positions that one output needs, at most.
+    fn taps_max(&self) -> u64 {
+        let filter = Filter::new(self);
+        (2.0 * filter.support + 2.0).min(f64::from(self.len)).ceil() as u64
+    }
+
+    /// Source positions that all wanted outputs need, at most.
+    pub(super) fn reach_max(&self) -> u64 {
+        let filter = Filter::new(self);
+        let outputs = f64::from(self.count) * filter.step + 2.0 * filter.support + 2.0;
+        outputs.min(f64::from(self.len)).ceil() as u64
     }
 }
 
@@ -264,7 +301,7 @@ twin! {
 
 /// The share in fixed point, rounded half away from 0. Shares of real filters are below 2.
 #[inline(always)]
-fn fixed(share: f64) -> i32 {
+pub(super) fn fixed(share: f64) -> i32 {
     let half = 0.5f64.copysign(share);
     rounded_to_zero(share * f64::from(1 << PRECISION_BITS) + half)
 }

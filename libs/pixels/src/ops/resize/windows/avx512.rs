@@ -11,8 +11,8 @@ use crate::ops::resize::windows::{QUAD, Scratch, VECTOR};
 use crate::ops::resize::{Axis, Geometry};
 use crate::simd::Vbmi;
 
-/// Makes a view, mirrored or not. False: it shrinks the image too much for that, or has another filter, and
-/// nothing has been done.
+/// Makes a view, mirrored or not. False: it shrinks the image too much for that, has another filter, or positions
+/// that 32 bits with a sign cannot hold; and nothing has been done.
 pub(in crate::ops::resize) fn resize(
     _: Vbmi,
     scratch: &mut Scratch,
@@ -41,6 +41,9 @@ impl Scratch {
             return false;
         }
         let (across, down) = (geometry.across(image.reduction()), geometry.down(image.reduction()));
+        if [across, down].iter().any(|axis| i32::try_from(axis.start + axis.count).is_err()) {
+            return false;
+        }
         if !self.across.compute(&across, mirrored, &mut self.weights) {
             return false;
         }

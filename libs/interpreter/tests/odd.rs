@@ -1,0 +1,168 @@
+//! Datasets that misbehave: what they raise, fork, print and change is told from a verdict on a sample.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use headwater_interpreter::{CallError, Dataset, SettingKeys, Settings, Trusted};
+
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// Any Python does.
+fn settings() -> Settings {
+    Settings {
+        python: "python3".into(),
+        folders: vec![Path::new(env!("CARGO_MANIFEST_DIR")).join("tests")],
+        trusted: Trusted::new(vec!["odd".into()], "storage.python_modules"),
+        timeout: PATIENCE,
+        bad_sample_errors: ["ValueError", "UnicodeError", "odd.Torn"].map(str::to_owned).into(),
+        keys: SettingKeys {
+            python: "storage.python",
+            timeout: "storage.python_timeout_ms",
+            bad_sample_errors: "storage.python_bad_sample_errors",
+        },
+    }
+}
+
+fn open(class: &str) -> Dataset {
+    Dataset::open(settings(), class, serde_json::Map::new(), None).expect("a dataset")
+}
+
+/// The dataset that says what is in a file.
+fn of_file(class: &str, path: &Path) -> Result<Dataset, CallError> {
+    let arguments = serde_json::json!({"path": path});
+    Dataset::open(settings(), class, arguments.as_object().expect("an object").clone(), None)
+}
+
+fn text(fields: &[(String, Vec<u8>)]) -> &str {
+    std::str::from_utf8(&fields[0].1).expect("text")
+}
+
+#[test]
+fn only_errors_that_say_so_are_verdicts() {
+    let (mut raises, mut expected) = (open("odd:Raises"), open("odd:Expected"));
+    for index in 0..raises.identity().samples {
+        let error = raises.read(index).expect_err("it raises");
+        let bad = text(&expected.read(index).expect("whether")) == "True";
+        assert_eq!(error.is_verdict(), bad, "{index}: {error}");
+        assert_eq!(error.may_pass(), !bad, "{index}: {error}");
+        let remedy =
+            "raise headwater.BadSample, or name the exception in storage.python_bad_sample_errors";
+        assert_eq!(error.to_string().contains(remedy), !bad, "{error}");
+        assert!(error.to_string().contains(&format!("`odd:Raises[{index}]` raised ")), "{error}");
+    }
+}
+
+#[test]
+fn errors_that_are_hard_to_report_are_reported() {
+    let mut odd = open("odd:Odd");
+    for (index, words) in [
+        "RuntimeError: lone ? surrogate",
+        "Unspeakable, whose text raises RuntimeError",
+        "KeyError: 'xxxxxxxx",
+        "TypeError: gave 100000 fields, more than 4096",
+        "an answer of 12",
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let said = odd.read(index as u64).expect_err("odd").to_string();
+        assert!(said.contains(words) && said.len() < 4096, "{index}: {said}");
+    }
+}
+
+#[test]
+fn a_child_that_a_dataset_forks_answers_nothing() {
+    let mut forks = open("odd:Forks");
+    for index in 0..forks.identity().samples {
+        assert_eq!(text(&forks.read(index).expect("a sample")), index.to_string());
+    }
+}
+
+#[test]
+fn an_answer_to_another_request_is_refused() {
+    let error = open("odd:Forges").read(0).expect_err("it is not the answer");
+    assert!(
+        !error.is_verdict() && error.to_string().contains("answered request 1 in place of 2"),
+        "{error}"
+    );
+}
+
+#[test]
+fn a_dataset_that_changed_under_a_crash_is_not_read_on() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("data");
+    let write = |what: &str| std::fs::write(&path, what).expect("a file");
+    for (now, has) in [("5 two", "5 samples, version `two`"), ("6 one", "6 samples, version `one`")]
+    {
+        write("5 one");
+        let mut dataset = of_file("odd:Changing", &path).expect("a dataset");
+        assert_eq!(text(&dataset.read(0).expect("a sample")), "one 0");
+        write(now);
+        assert_eq!(text(&dataset.read(1).expect("of the same process")), "one 1");
+        assert!(matches!(dataset.read(4), Err(CallError::Ended { .. })));
+        for _ in 0..2 {
+            let error = dataset.read(1).expect_err("another dataset");
+            assert!(!error.is_verdict() && !error.may_pass());
+            let said = error.to_string();
+            assert!(said.contains("5 samples, version `one`") && said.contains(has), "{said}");
+        }
+    }
+}
+
+/// It would have no samples, and a sample without fields counts as bad.
+#[test]
+fn a_dataset_that_cannot_be_opened_again_is_not_read() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("data");
+    std::fs::write(&path, "5 one").expect("a file");
+    let mut dataset = of_file("odd:Changing", &path).expect("a dataset");
+    assert!(matches!(dataset.read(4), Err(CallError::Ended { .. })));
+    for unreadable in ["", "5"] {
+        std::fs::write(&path, unreadable).expect("a file");
+        for _ in 0..2 {
+            let error = dataset.read(0).expect_err("it raises a ValueError");
+            assert!(!error.is_verdict() && error.may_pass(), "{error}");
+        }
+    }
+    std::fs::write(&path, "5 one").expect("a file");
+    assert_eq!(text(&dataset.read(0).expect("a sample")), "one 0");
+}
+
+/// This test runs once more in a process of its own, which is killed in the middle of a call.
+#[test]
+fn a_killed_process_leaves_no_python() {
+    const HERE: &str = "HEADWATER_TEST_PIDS";
+    if let Some(path) = std::env::var_os(HERE) {
+        let _ = of_file("odd:Hangs", &PathBuf::from(path)).expect("a dataset").read(0);
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("pids");
+    let mut worker = Command::new(std::env::current_exe().expect("this program"));
+    worker.args(["--exact", "odd::a_killed_process_leaves_no_python"]).env(HERE, &path);
+    let mut worker = worker.spawn().expect("a worker");
+    let end = Instant::now() + PATIENCE;
+    let pids = loop {
+        match std::fs::read_to_string(&path) {
+            Ok(pids) => break pids,
+            Err(_) => {
+                assert!(Instant::now() < end && worker.try_wait().is_ok_and(|end| end.is_none()))
+            }
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    };
+    worker.kill().expect("killed");
+    worker.wait().expect("gone");
+    assert_eq!(pids.split(' ').count(), 2);
+    while let Some(pid) = pids.split(' ').find(|pid| runs(pid)) {
+        assert!(Instant::now() < end, "{pid} runs");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// Whether a process is there and no zombie.
+fn runs(pid: &str) -> bool {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    status.lines().any(|line| line.starts_with("State:") && !line.contains('Z'))
+}

@@ -1,0 +1,155 @@
+//! Folders and files that no other user can have put there.
+//!
+//! `/dev/shm` and `/tmp` belong to everybody: another user may be the first to make a folder there, or
+//! may leave a link in the place of a file. So a guard looks at what is there: owner, mode, links.
+//!
+//! Deliberately absent: where folders are; new files, which the crate `tempfile` makes under random names
+//! with `O_EXCL`; the host's cache, which has rules of its own (`libs/cache`).
+#![forbid(unsafe_code)]
+
+use std::fs::{DirBuilder, File, Metadata, OpenOptions};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
+use std::path::Path;
+
+use rustix::fs::OFlags;
+
+/// Nobody but the user.
+const FOLDER_MODE: u32 = 0o700;
+const OTHERS: u32 = 0o077;
+const WRITABLE_BY_OTHERS: u32 = 0o022;
+const ROOT: u32 = 0;
+
+/// Makes a folder that only this user can enter. The folder above it must be there.
+///
+/// # Errors
+/// The system refuses, or what is there already is not such a folder.
+pub fn make_own_folder(path: &Path) -> io::Result<()> {
+    match DirBuilder::new().mode(FOLDER_MODE).create(path) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
+        _ => check_own_folder(path),
+    }
+}
+
+/// Makes sure that a path is a folder that only this user can enter.
+///
+/// # Errors
+/// It is not, or it cannot be looked at.
+pub fn check_own_folder(path: &Path) -> io::Result<()> {
+    // A link would lead to a folder that somebody else may put others in the place of.
+    let found = path.symlink_metadata()?;
+    if found.is_dir() && found.uid() == own_uid() && found.mode() & OTHERS == 0 {
+        return Ok(());
+    }
+    let reason = "it is not a folder that only this user can enter";
+    Err(io::Error::new(io::ErrorKind::PermissionDenied, reason))
+}
+
+/// Opens a file to read it. Follows no link at its end, and waits for no pipe.
+///
+/// # Errors
+/// It cannot be opened, or is not a file.
+pub fn open_file(path: &Path) -> io::Result<File> {
+    let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits() as i32;
+    let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
+    match file.metadata()?.is_file() {
+        true => Ok(file),
+        false => Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a file")),
+    }
+}
+
+/// Whether only this user or root can have written a file.
+#[must_use]
+pub fn is_own(file: &Metadata) -> bool {
+    let uid = file.uid();
+    (uid == own_uid() || uid == ROOT) && file.mode() & WRITABLE_BY_OTHERS == 0
+}
+
+/// Whether a path still leads to the file, socket or folder that `known` was.
+#[must_use]
+pub fn is_still_at(known: &Metadata, path: &Path) -> bool {
+    let identity = |metadata: &Metadata| (metadata.dev(), metadata.ino());
+    path.symlink_metadata().is_ok_and(|found| identity(&found) == identity(known))
+}
+
+fn own_uid() -> u32 {
+    rustix::process::geteuid().as_raw()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::{PermissionsExt as _, chown, symlink};
+
+    use super::*;
+
+    const NOBODY: u32 = 65_534;
+
+    #[test]
+    fn a_folder_that_others_may_enter_or_that_is_a_link_is_refused() {
+        let top = tempfile::tempdir().unwrap();
+        let path = top.path().join("own");
+        make_own_folder(&path).unwrap();
+        assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, FOLDER_MODE);
+        make_own_folder(&path).expect("the second time");
+        let link = top.path().join("link");
+        symlink(&path, &link).unwrap();
+        let refused = |path: &Path| make_own_folder(path).unwrap_err().kind();
+        assert_eq!(refused(&link), io::ErrorKind::PermissionDenied);
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        assert_eq!(refused(&path), io::ErrorKind::PermissionDenied);
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o700)).unwrap();
+        match chown(&path, Some(NOBODY), None) {
+            Ok(()) => assert_eq!(refused(&path), io::ErrorKind::PermissionDenied),
+            Err(error) => eprintln!("only root gives a folder to another user: skipped: {error}"),
+        }
+    }
+
+    #[test]
+    fn links_pipes_and_folders_are_no_files() {
+        let top = tempfile::tempdir().unwrap();
+        let at = |name: &str| top.path().join(name);
+        fs::write(at("file"), "text").unwrap();
+        assert!(open_file(&at("file")).is_ok());
+        symlink(at("file"), at("link")).unwrap();
+        fs::create_dir(at("folder")).unwrap();
+        let mode = rustix::fs::Mode::from_raw_mode(0o600);
+        rustix::fs::mknodat(rustix::fs::CWD, at("pipe"), rustix::fs::FileType::Fifo, mode, 0)
+            .unwrap();
+        for name in ["link", "folder", "pipe"] {
+            assert!(open_file(&at(name)).is_err(), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_file_is_own_if_nobody_else_can_write_it() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let is = || is_own(&file.path().metadata().unwrap());
+        let set = |mode| file.as_file().set_permissions(fs::Permissions::from_mode(mode)).unwrap();
+        assert!(is());
+        set(0o644);
+        assert!(is());
+        for mode in [0o664, 0o646] {
+            set(mode);
+            assert!(!is(), "{mode:o}");
+        }
+        set(0o600);
+        match chown(file.path(), Some(NOBODY), None) {
+            Ok(()) => assert!(!is()),
+            Err(error) => eprintln!("only root gives a file to another user: skipped: {error}"),
+        }
+    }
+
+    #[test]
+    fn another_file_of_the_same_name_is_another() {
+        let top = tempfile::tempdir().unwrap();
+        let path = top.path().join("file");
+        let file = File::create(&path).unwrap();
+        let known = file.metadata().unwrap();
+        assert!(is_still_at(&known, &path));
+        fs::remove_file(&path).unwrap();
+        assert!(!is_still_at(&known, &path));
+        fs::write(&path, "").unwrap();
+        assert!(!is_still_at(&known, &path), "`file` is open, so its number is not given away");
+    }
+}
