@@ -27,10 +27,10 @@ pub(crate) fn runtime() -> Result<tokio::runtime::Runtime> {
     tokio::runtime::Builder::new_multi_thread().enable_all().build().context("cannot start threads")
 }
 
-/// What a program says that was built without its feature `zeromq`.
-#[cfg(not(feature = "zeromq"))]
-pub(crate) fn without_zeromq(what: &str) -> Result<()> {
+/// What a program says that was built without a feature.
+#[cfg(not(all(feature = "terminal", feature = "zeromq")))]
+pub(crate) fn without(feature: &str, what: &str) -> Result<()> {
     anyhow::bail!(
-        "`{what}` needs the feature `zeromq`, and this program was built without it: use that of `make build`"
+        "{what} needs the feature `{feature}`, and this program was built without it: use that of `make build`"
     )
 }

@@ -52,7 +52,7 @@ pub(crate) fn run(config: &Config, flags: &Flags) -> Result<()> {
     match &flags.tensorcom {
         None => service::run(config, flags),
         #[cfg(not(feature = "zeromq"))]
-        Some(_) => crate::cmd::without_zeromq("--tensorcom"),
+        Some(_) => crate::cmd::without("zeromq", "`--tensorcom`"),
         #[cfg(feature = "zeromq")]
         Some(url) => {
             let wait = std::time::Duration::from_secs(flags.wait.into());

@@ -41,5 +41,5 @@ impl Flags {
 
 #[cfg(not(feature = "zeromq"))]
 pub(crate) fn run(_: &headwater_config::Config) -> anyhow::Result<()> {
-    crate::cmd::without_zeromq("publish")
+    crate::cmd::without("zeromq", "`publish`")
 }

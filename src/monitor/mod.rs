@@ -10,6 +10,7 @@ mod process;
 mod remedy;
 mod report;
 mod rows;
+#[cfg(feature = "terminal")]
 mod screen;
 mod series;
 #[cfg(feature = "zeromq")]
@@ -25,6 +26,7 @@ mod window;
 
 pub(crate) use page::Page;
 pub(crate) use report::Report;
+#[cfg(feature = "terminal")]
 pub(crate) use screen::show;
 #[cfg(feature = "zeromq")]
 pub(crate) use stream::Stream;

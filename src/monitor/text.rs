@@ -65,6 +65,7 @@ pub(crate) fn text(report: &Report) -> String {
 }
 
 /// When the report was made, by the clock of UTC: `12:34:56 UTC`.
+#[cfg(feature = "terminal")]
 pub(crate) fn clock(report: &Report) -> String {
     let seconds = report.at_unix_ms / 1000 % 86_400;
     format!("{:02}:{:02}:{:02} UTC", seconds / 3600, seconds / 60 % 60, seconds % 60)

@@ -1,6 +1,7 @@
 //! Unfinished files: they are in a hidden folder until all of them are complete.
 
 use std::fs::{self, File};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
@@ -41,8 +42,10 @@ impl Staging {
                 fs::remove_dir_all(entry.path()).with_context(what)?;
             }
         }
-        let folder = tempfile::Builder::new().prefix(START).tempdir_in(out).with_context(what)?;
-        Ok(Self { out: out.to_owned(), folder, lock })
+        // Whatever the umask: nobody else puts files there.
+        let own = fs::Permissions::from_mode(0o700);
+        let folder = tempfile::Builder::new().prefix(START).permissions(own).tempdir_in(out);
+        Ok(Self { out: out.to_owned(), folder: folder.with_context(what)?, lock })
     }
 
     /// Where a file of this name is written.

@@ -53,8 +53,8 @@ pub(crate) struct Input {
     pub(crate) siblings: Vec<Option<Bytes>>,
 }
 
-/// Reads samples, those of one shard together; with `again` those that looked broken. The answer is in no particular order; with it, how long a
-/// distant source was waited for.
+/// Reads samples, those of one shard together; with `again` those that looked broken. The answer is
+/// in no particular order; with it, how long a distant source was waited for.
 ///
 /// # Errors
 /// The storage tier does not answer, or what is asked for is not there. Neither is a word on a sample.

@@ -94,6 +94,7 @@ impl Flights {
         let mut pause = PAUSE_MIN;
         loop {
             if let Some(lock) = claim(&path)? {
+                self.overdue.forget(&path);
                 return Ok(Boarded::Flight(Flight { _lock: lock, _turn: turn }));
             }
             let Some(watched) = &watch else {

@@ -78,8 +78,12 @@ impl Level {
         let path = self.folders.tally();
         let locked =
             self.tally.lock(self.overdue.limited(&path, until), || self.folders.make_again());
-        if let Err(Unavailable::Timeout { waited_ms, .. }) = &locked {
-            self.overdue.note(&path, *waited_ms, self.timeout);
+        match &locked {
+            Ok(_) => self.overdue.forget(&path),
+            Err(Unavailable::Timeout { waited_ms, .. }) => {
+                self.overdue.note(&path, *waited_ms, self.timeout);
+            }
+            Err(_) => {}
         }
         locked
     }

@@ -10,7 +10,7 @@ const AROUND: Duration = Duration::from_secs(300);
 /// A shorter wait says nothing of the holder.
 const LONG: Duration = Duration::from_secs(1);
 
-/// The locks that were waited for in vain, and until when they are not waited for.
+/// The locks that were waited for in vain, and until when they are not waited for, unless one is had.
 #[derive(Debug, Default)]
 pub(crate) struct Overdue {
     until: Mutex<HashMap<PathBuf, Instant>>,
@@ -28,7 +28,8 @@ impl Overdue {
 
     /// Takes note of a wait that ended without the lock, where `timeout` is how long waits may be.
     pub(crate) fn note(&self, path: &Path, waited_ms: u64, timeout: Duration) {
-        if waited_ms < LONG.min(timeout).as_millis() as u64 {
+        // Half: a wait begins some time after its end was set.
+        if waited_ms < LONG.min(timeout / 2).as_millis() as u64 {
             return;
         }
         let now = Instant::now();
@@ -36,6 +37,11 @@ impl Overdue {
         // No more than were noted in that time.
         all.retain(|_, around| now < *around);
         all.insert(path.to_owned(), now + AROUND);
+    }
+
+    /// Takes note of a lock that was had: whoever held it for too long has let go.
+    pub(crate) fn forget(&self, path: &Path) {
+        self.all().remove(path);
     }
 
     fn all(&self) -> MutexGuard<'_, HashMap<PathBuf, Instant>> {
@@ -57,5 +63,7 @@ mod tests {
         overdue.note(path, 10_000, Duration::from_secs(10));
         assert!(overdue.limited(path, until) <= Instant::now());
         assert_eq!(overdue.limited(Path::new("/cache/flights/other"), until), until);
+        overdue.forget(path);
+        assert_eq!(overdue.limited(path, until), until);
     }
 }

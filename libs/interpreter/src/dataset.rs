@@ -7,6 +7,7 @@ use serde::Deserialize;
 
 use crate::CallError;
 use crate::interpreter::{Interpreter, Settings};
+use crate::process::Process;
 use crate::wire::{Read, Request};
 
 /// A map-style dataset: something with `__len__` and `__getitem__`.
@@ -67,23 +68,25 @@ impl Dataset {
         }
         let name = format!("{name}[{index}]");
         let Read { fields } = interpreter.ask(&name, &Request::Read { index }, |_| Ok(()))?;
-        let bytes = fields.iter().map(|(_, bytes)| *bytes).sum::<u64>();
-        let whole = interpreter.process().map(|process| {
-            let held = process.memory_bytes()?;
-            if bytes > held {
-                return Err(io::Error::other("an answer is longer than the memory"));
-            }
-            let mut whole = vec![0; bytes as usize];
-            process.get(&mut whole).map(|()| whole)
-        });
-        let whole = whole.transpose().map_err(|error| interpreter.gone(&name, &error))?;
-        let mut rest = whole.unwrap_or_default();
-        let cut = |(name, bytes): (String, u64)| {
-            let after = rest.split_off(bytes as usize);
-            (name, std::mem::replace(&mut rest, after))
-        };
-        Ok(fields.into_iter().map(cut).collect())
+        let got = interpreter.process().map(|process| got(process, fields));
+        let got = got.transpose().map_err(|error| interpreter.gone(&name, &error))?;
+        Ok(got.unwrap_or_default())
     }
+}
+
+/// Fields out of the memory, where they lie one behind the other.
+fn got(process: &Process, fields: Vec<(String, u64)>) -> io::Result<Vec<(String, Vec<u8>)>> {
+    let (held, mut offset) = (process.memory_bytes()?, 0);
+    let field = |(name, bytes): (String, u64)| {
+        if bytes > held - offset {
+            return Err(io::Error::other("an answer is longer than the memory"));
+        }
+        let mut field = vec![0; bytes as usize];
+        process.get(&mut field, offset)?;
+        offset += bytes;
+        Ok((name, field))
+    };
+    fields.into_iter().map(field).collect()
 }
 
 /// Opens a dataset in a new process, which is ended again if it has another one than is known.

@@ -188,7 +188,10 @@ def encoded(sample):
         raise TypeError(f"gave {len(sample)} fields, more than {FIELDS_MAX}")
     fields = {}
     for name, value in sample.items():
-        str(name).encode()  # It raises on what no file could be called.
+        try:
+            str(name).encode()
+        except UnicodeError as error:  # The name is wrong, not the sample.
+            raise TypeError(f"gave a field named {ascii(str(name))}, which is no UTF-8") from error
         name, value = as_bytes(str(name), value)
         fields[name] = value
     return fields
@@ -224,6 +227,8 @@ def as_bytes(name, value):
     if isinstance(value, numpy.ndarray) and is_picture(name, value):
         return name, png(value)
     if isinstance(value, numpy.ndarray):
+        if value.dtype.hasobject:
+            raise TypeError(f"field `{name}` is an array of Python objects: give one of numbers")
         file = io.BytesIO()
         numpy.save(file, value, allow_pickle=False)
         return name, file.getvalue()
@@ -277,10 +282,11 @@ def said(error):
         text = f"{type(error).__name__}, whose text raises {type(odd).__name__}"
     if len(text) > TEXT_MAX:
         text = text[:TEXT_MAX] + "..."
-    frames = traceback.extract_tb(error.__traceback__)
-    inner = [frame for frame in frames if frame.filename != "<headwater>"]
+    # Not by `extract_tb`, which reads the files.
+    places = ((frame.f_code.co_filename, line) for frame, line in traceback.walk_tb(error.__traceback__))
+    inner = [place for place in places if place[0] != "<headwater>"]
     if inner:
-        text += f" ({inner[-1].filename}:{inner[-1].lineno})"
+        text += f" ({inner[-1][0]}:{inner[-1][1]})"
     return text
 
 

@@ -88,7 +88,7 @@ impl Interpreter {
         self.settings.trusted.check(function)?;
         let put = |process: &mut Process| process.put(pixels);
         let _: Done = self.ask(function, &Request::Call { function, sha256, shape, seed }, put)?;
-        let read = self.process.as_ref().map_or(Ok(()), |process| process.get(pixels));
+        let read = self.process.as_ref().map_or(Ok(()), |process| process.get(pixels, 0));
         read.map_err(|error| self.gone(function, &error))
     }
 

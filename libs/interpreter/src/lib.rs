@@ -7,8 +7,8 @@
 //! A function must be pure: what it gives follows from its arguments alone. Its random numbers come from numpy's
 //! `default_rng(seed)`, and the seed from the caller.
 //!
-//! Only an exception that says so is a verdict on a sample ([`CallError::is_verdict`]). A process ends with the one that
-//! started it, however that ends.
+//! Only an exception that says so is a verdict on a sample ([`CallError::is_verdict`]). A process
+//! ends with the one that started it, however that ends.
 //!
 //! Deliberately absent: what is called and why, how often it is tried, batches, other languages.
 #![forbid(unsafe_code)]

@@ -65,13 +65,23 @@ impl Process {
         }
         command.stdin(Stdio::from(theirs_end)).stdout(Stdio::from(OwnedFd::from(theirs)));
         let mut child = command.stderr(Stdio::piped()).spawn()?;
-        let log = child.stderr.take().map(|errors| {
+        let errors = child.stderr.take();
+        // From here on an error ends it and waits for it.
+        let mut process = Self {
+            child,
+            pid: None,
+            socket: BufReader::new(ours),
+            memory,
+            memory_bytes: 0,
+            log: None,
+            _lifeline: lifeline,
+        };
+        let log = errors.map(|errors| {
             thread::Builder::new().name("python-log".into()).spawn(move || pass_on(errors, logged))
         });
-        let log = log.transpose()?;
-        hand_over(&ours, &memory)?;
-        let socket = BufReader::new(ours);
-        Ok(Self { child, pid: None, socket, memory, memory_bytes: 0, log, _lifeline: lifeline })
+        process.log = log.transpose()?;
+        hand_over(process.socket.get_ref(), &process.memory)?;
+        Ok(process)
     }
 
     /// Whether an answer is this process's own, and not that of a child which a function forked.
@@ -88,9 +98,9 @@ impl Process {
         self.memory.write_all_at(bytes, 0)
     }
 
-    /// Reads bytes of the memory.
-    pub(crate) fn get(&self, bytes: &mut [u8]) -> io::Result<()> {
-        self.memory.read_exact_at(bytes, 0)
+    /// Reads bytes of the memory, from an offset on.
+    pub(crate) fn get(&self, bytes: &mut [u8], offset: u64) -> io::Result<()> {
+        self.memory.read_exact_at(bytes, offset)
     }
 
     /// Bytes of the memory, which the process may have let grow.

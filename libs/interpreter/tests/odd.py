@@ -91,7 +91,7 @@ class Odd:
     """Errors and samples that are hard to report."""
 
     def __len__(self):
-        return 5
+        return 6
 
     def __getitem__(self, index):
         if index == 0:
@@ -102,6 +102,8 @@ class Odd:
             raise KeyError("x" * (1 << 20))
         if index == 3:
             return {f"field {number}": b"" for number in range(100_000)}
+        if index == 4:
+            return {"lone \ud800": b""}
         return {"n" * 600 + str(number): b"" for number in range(2000)}
 
 

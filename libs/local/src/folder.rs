@@ -120,10 +120,12 @@ impl RuntimeFolder {
             Err(Errno::INTR | Errno::WOULDBLOCK) => return Ok(None),
             Err(error) => return Err(fault(error.into())),
         }
-        let number = |found: io::Result<fs::Metadata>| found.ok().map(|found| found.ino());
-        // Whoever had it before has removed the file.
-        let is_there = number(file.metadata()) == number(fs::metadata(&path));
-        Ok(is_there.then_some(Lock { path, file }))
+        // Whoever had it before may have removed the file. No `Lock` is made then: dropped, it
+        // would remove the file that somebody else has locked under this name.
+        match file.metadata().is_ok_and(|locked| is_still_at(&locked, &path)) {
+            true => Ok(Some(Lock { path, file })),
+            false => Ok(None),
+        }
     }
 
     fn lock_path(&self, name: &str) -> PathBuf {
@@ -133,7 +135,13 @@ impl RuntimeFolder {
     /// Removes the socket of services that end, unless others of its key have put theirs in its place.
     /// `made` is what it was when they made it.
     pub(crate) fn remove_socket(&self, socket: &Path, made: &Metadata) -> io::Result<()> {
-        if is_still_at(made, socket) { fs::remove_file(socket) } else { Ok(()) }
+        if !is_still_at(made, socket) {
+            return Ok(());
+        }
+        match fs::remove_file(socket) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+            _ => Ok(()),
+        }
     }
 
     /// Removes what services have left that were killed, but for those whose name somebody has locked.
@@ -176,6 +184,7 @@ impl Drop for Lock {
 #[cfg(test)]
 mod tests {
     use std::os::unix::fs::PermissionsExt as _;
+    use std::sync::atomic::{AtomicBool, Ordering};
 
     use super::*;
     use crate::token::Token;
@@ -225,6 +234,23 @@ mod tests {
         drop(hanging);
         drop(folder.lock("one", Duration::ZERO, || Ok(())).unwrap());
         assert_eq!(fs::read_dir(top.path().join("own")).unwrap().count(), 0, "nothing is left");
+    }
+
+    #[test]
+    fn a_lock_that_is_let_go_is_had_by_one_of_those_who_want_it() {
+        let top = tempfile::tempdir().unwrap();
+        let folder = RuntimeFolder::at(top.path().join("own")).unwrap();
+        let is_held = AtomicBool::new(false);
+        let compete = || {
+            for _ in 0..500 {
+                let Some(lock) = folder.try_lock("one").unwrap() else { continue };
+                assert!(!is_held.swap(true, Ordering::SeqCst), "two have it");
+                thread::yield_now();
+                is_held.store(false, Ordering::SeqCst);
+                drop(lock);
+            }
+        };
+        thread::scope(|scope| (0..4).for_each(|_| drop(scope.spawn(compete))));
     }
 
     #[test]

@@ -103,6 +103,8 @@ pub fn serve(
     };
     listening();
     door.attend().map_err(fault)?;
+    // Others that start now would put theirs in its place between the look and the removal.
+    let _lock = door.folder.lock(&name, FIRST_WORD_LIMIT, || Ok(())).ok();
     drop(token);
     Ok(())
 }

@@ -16,6 +16,7 @@ mod error;
 mod escaping;
 mod health;
 mod logs;
+#[cfg(feature = "otlp")]
 mod otlp;
 mod posting;
 mod recorder;

@@ -99,8 +99,9 @@ fn leave(folder: &Path, start: &str, text: &[u8]) -> io::Result<(PathBuf, File)>
         .rand_bytes(RANDOM_CHARS)
         .permissions(Permissions::from_mode(FILE_MODE))
         .tempfile_in(folder)?;
-    // Where there are no locks, nobody takes the file for one that was left.
-    let _ = draft.as_file().lock();
+    // Where there are no locks, nobody takes the file for one that was left. Another user who has
+    // locked it is not waited for.
+    let _ = draft.as_file().try_lock();
     draft.write_all(text)?;
     let name = draft.path().file_name().unwrap_or_default().to_string_lossy().into_owned();
     let path = folder.join(format!("{}{ENDING}", name.trim_start_matches('.')));

@@ -3,7 +3,6 @@
 use headwater_trace::{Names, Process, Recording, TraceError, TracePath, file_sink, start};
 
 use crate::TelemetryConfig;
-use crate::otlp;
 
 /// Whose traces they are.
 #[derive(Clone, Debug)]
@@ -35,8 +34,7 @@ pub fn start_traces(config: &TelemetryConfig, traced: &Traced<'_>) -> Traces {
         }
     }
     if !config.otlp_endpoint.is_empty() {
-        let sink = otlp::sink(&config.otlp_endpoint, traced.tier, &process);
-        match sink.and_then(|sink| start(sink).map_err(|error| error.to_string())) {
+        match start_sending(config, traced, &process) {
             Ok(recording) => recordings.push(recording),
             Err(reason) => tracing::warn!("no spans are sent by OTLP: {reason}"),
         }
@@ -53,6 +51,21 @@ fn start_file(
     let sink = file_sink(&path, config.trace_bytes_max, process)?;
     tracing::info!(path = %path.display(), "writing a trace");
     start(sink)
+}
+
+#[cfg(feature = "otlp")]
+fn start_sending(
+    config: &TelemetryConfig,
+    traced: &Traced<'_>,
+    process: &Process,
+) -> Result<Recording, String> {
+    let sink = crate::otlp::sink(&config.otlp_endpoint, traced.tier, process)?;
+    start(sink).map_err(|error| error.to_string())
+}
+
+#[cfg(not(feature = "otlp"))]
+fn start_sending(_: &TelemetryConfig, _: &Traced<'_>, _: &Process) -> Result<Recording, String> {
+    Err("this program was built without the feature `otlp`: use that of `make build`".into())
 }
 
 // === impl Traced ===

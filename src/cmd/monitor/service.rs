@@ -10,9 +10,7 @@ use headwater_receiver::ReceiverConfig;
 use headwater_telemetry::targets_dir;
 
 use super::{Flags, web};
-use crate::cmd::runtime;
-use crate::monitor::{Report, SlurmPorts, Sources, Terms, Watch, show, text};
-use crate::shutdown::Shutdown;
+use crate::monitor::{Report, SlurmPorts, Sources, Terms, Watch, text};
 
 /// How long a single report waits beyond its window.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -46,13 +44,19 @@ pub(super) fn run(config: &Config, flags: &Flags) -> Result<()> {
 }
 
 /// Until a key or a signal ends it: the terminal is restored in either case.
+#[cfg(feature = "terminal")]
 fn on_terminal(watch: &Watch, every: Duration) -> Result<()> {
-    let runtime = runtime()?;
+    let runtime = crate::cmd::runtime()?;
     let shutdown = {
         let _within = runtime.enter();
-        Shutdown::listen()?
+        crate::shutdown::Shutdown::listen()?
     };
-    show(watch, every, || shutdown.check())
+    crate::monitor::show(watch, every, || shutdown.check())
+}
+
+#[cfg(not(feature = "terminal"))]
+fn on_terminal(_: &Watch, _: Duration) -> Result<()> {
+    crate::cmd::without("terminal", "`monitor` on a terminal (not with --web, --once or --json)")
 }
 
 /// Addresses on the command line go before those that are configured or found.

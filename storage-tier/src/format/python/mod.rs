@@ -165,7 +165,10 @@ impl Python {
                     return Ok(fields.into_iter().map(|(name, _)| name).collect());
                 }
                 Err(error) if error.is_verdict() => last = Some(failed(place, &error)),
-                Err(error) => return Err(failed(place, &error)),
+                Err(error) => {
+                    self.pool.note(&class(place), &error);
+                    return Err(failed(place, &error));
+                }
             }
         }
         let nothing = || "none of its first samples can be read".to_owned();
@@ -191,12 +194,19 @@ impl Datasets {
             known.identity.clone()
         };
         let (settings, arguments) = (self.settings.clone(), self.arguments.clone());
-        let opened = Dataset::open(settings, class, arguments, known.as_ref());
+        let mut opened = Dataset::open(settings, class, arguments, known.as_ref());
         let mut classes = self.classes();
         let known = classes.entry(class.to_owned()).or_default();
-        match &opened {
-            Ok(dataset) => _ = known.identity.get_or_insert_with(|| dataset.identity().clone()),
-            Err(error) => known.note(error),
+        if let Ok(dataset) = &opened {
+            let first = known.identity.get_or_insert_with(|| dataset.identity().clone());
+            // Another thread opened the first one meanwhile, and found other data.
+            if *first != *dataset.identity() {
+                let (had, has) = (first.to_string(), dataset.identity().to_string());
+                opened = Err(CallError::Changed { name: class.to_owned(), had, has });
+            }
+        }
+        if let Err(error) = &opened {
+            known.note(error);
         }
         opened
     }

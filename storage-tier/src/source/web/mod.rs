@@ -6,7 +6,7 @@
 mod answer;
 mod redirect;
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -36,8 +36,9 @@ type Encrypted = Client<HttpsConnector<HttpConnector>, Full<Bytes>>;
 #[derive(Debug, Default)]
 pub(crate) struct Web {
     plain: Mutex<Option<Plain>>,
-    /// Or what is wrong with the system's certificates.
-    tls: Mutex<Option<Result<Encrypted, String>>>,
+    tls: Mutex<Option<Encrypted>>,
+    /// How TLS begins with the system's certificates, or what is wrong with them.
+    trust: OnceLock<Result<HttpsConnector<HttpConnector>, String>>,
 }
 
 /// What can go wrong with a request.
@@ -113,7 +114,7 @@ impl Web {
     /// Has later requests go over connections of their own: one that is kept may lead to a server that is broken.
     pub(crate) fn forget_connections(&self) {
         *kept(&self.plain) = None;
-        kept(&self.tls).take_if(|made| made.is_ok());
+        *kept(&self.tls) = None;
     }
 
     fn plain(&self) -> Plain {
@@ -121,15 +122,16 @@ impl Web {
     }
 
     fn tls(&self) -> Result<Encrypted, WebError> {
-        let mut made = kept(&self.tls);
-        let made = made.get_or_insert_with(|| {
+        // Certificates are read once: connections are forgotten more often.
+        let trust = self.trust.get_or_init(|| {
             let mut tcp = connector();
             tcp.enforce_http(false);
             let tls = HttpsConnectorBuilder::new().with_native_roots();
             let tls = tls.map_err(|error| error.to_string())?;
-            Ok(client().build(tls.https_only().enable_http1().wrap_connector(tcp)))
+            Ok(tls.https_only().enable_http1().wrap_connector(tcp))
         });
-        made.clone().map_err(WebError::Trust)
+        let trust = trust.as_ref().map_err(|fault| WebError::Trust(fault.clone()))?;
+        Ok(kept(&self.tls).get_or_insert_with(|| client().build(trust.clone())).clone())
     }
 }
 
