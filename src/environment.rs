@@ -41,7 +41,7 @@ pub(crate) fn check_threads() -> Result<()> {
     let all = thread::scope(|scope| {
         let wait = || drop(gate.lock());
         let start = |_| Builder::new().stack_size(STACK_BYTES).spawn_scoped(scope, wait).map(drop);
-        let all: std::io::Result<()> = (0..wanted).map(start).collect();
+        let all: std::io::Result<()> = (0..wanted).try_for_each(start);
         drop(closed);
         all
     });

@@ -222,6 +222,106 @@ fn whatever_a_trial_no_longer_wants_is_released_once() {
     assert!(trial.stats().host_batches >= before + STEPS as u64 - 3);
 }
 
+/// A service in a batch of which nobody is more than four ahead of another.
+fn in_step(fleet: &mut Fleet) -> SharedHost {
+    let config = ReceiverConfig {
+        batch_samples: BATCH,
+        epochs: 0,
+        host_batches: 4,
+        max_lead: 4,
+        ..fleet.config()
+    };
+    open(config)
+}
+
+/// Takes two epochs of batches that are shared.
+fn goes_on(one: &Receiver) {
+    let before = one.stats().host_batches;
+    let began = Instant::now();
+    while one.stats().host_batches < before + 2 * STEPS as u64 {
+        assert!(began.elapsed() < LIMIT, "it waits for one that asks for nothing");
+        let _ = one.next_within(Duration::from_secs(1)).expect("the stream goes on");
+    }
+}
+
+/// A trial whose batches are its own for an epoch was once given others here.
+#[test]
+fn nobody_waits_for_a_trial_that_goes_back_to_where_it_is_alone() {
+    let mut fleet = Fleet::start(support::data("photos/photos-*.tar"), 1);
+    let service = in_step(&mut fleet);
+    let one = service.trial();
+    (0..STEPS / 2).for_each(|_| drop(next(&one)));
+    let other = service.trial();
+    drop(next(&other));
+    assert_eq!(other.stats().host_batches, 0, "it came too late for this epoch");
+    (STEPS / 2..STEPS + 2).for_each(|_| drop(next(&one)));
+    other.set_epoch(1).expect("a place");
+    drop(next(&other));
+    assert!(other.stats().host_batches > 0, "it is given what the first one has had");
+    other.set_epoch(0).expect("a place");
+    drop(next(&other));
+    goes_on(&one);
+}
+
+#[test]
+fn nobody_waits_for_a_trial_whose_batch_outlives_it() {
+    let mut fleet = Fleet::start(support::data("photos/photos-*.tar"), 1);
+    let service = in_step(&mut fleet);
+    let (one, other) = (service.trial(), service.trial());
+    let held = next(&other);
+    let wanted = held.digest().expect("a digest");
+    drop(other);
+    goes_on(&one);
+    assert_eq!(held.digest().expect("a digest"), wanted);
+}
+
+#[test]
+fn nobody_waits_for_a_trial_that_has_had_its_last_epoch() {
+    let mut fleet = Fleet::start(support::data("photos/photos-*.tar"), 1);
+    let service = in_step(&mut fleet);
+    let (one, other) = (service.trial(), service.trial_of(1));
+    for _ in 0..STEPS {
+        drop(next(&other));
+        drop(next(&one));
+    }
+    assert!(other.stats().host_batches > 0, "it was given what the first one has had");
+    assert!(other.next_batch().expect("the end of its epoch").is_none());
+    goes_on(&one);
+}
+
+#[test]
+fn a_trial_that_keeps_its_batches_takes_no_slots_from_the_others() {
+    let mut fleet = Fleet::start(support::data("photos/photos-*.tar"), 1);
+    let config =
+        ReceiverConfig { batch_samples: BATCH, epochs: 0, host_batches: 4, ..fleet.config() };
+    let service = open(config);
+    let (one, other) = (service.trial(), service.trial());
+    let mut kept = Vec::new();
+    until_shared_ends(&other, &mut kept);
+    let shared = other.stats().host_batches;
+    assert!((4..=8).contains(&shared), "{shared} of the service's batches are kept");
+    let digests = |kept: &[headwater_receiver::Batch]| -> Vec<_> {
+        kept.iter().map(|batch| batch.digest().expect("a digest")).collect()
+    };
+    let wanted = digests(&kept);
+    goes_on(&one);
+    assert_eq!(digests(&kept), wanted);
+}
+
+/// Takes and keeps batches until one is the trial's own.
+fn until_shared_ends(trial: &Receiver, kept: &mut Vec<headwater_receiver::Batch>) {
+    let began = Instant::now();
+    loop {
+        let before = trial.stats().batches;
+        let shared = trial.stats().host_batches;
+        kept.push(next(trial));
+        assert!(began.elapsed() < LIMIT && kept.len() < 64, "it is given {shared} of {before}");
+        if trial.stats().batches > trial.stats().host_batches {
+            return;
+        }
+    }
+}
+
 /// One that says so, and one whose connection is broken. Neither has closed it.
 #[test]
 fn nobody_waits_for_a_trial_that_goes_on_alone() {

@@ -22,12 +22,17 @@ pub(crate) struct AutoSave {
 // === impl AutoSave ===
 
 impl AutoSave {
-    pub(crate) fn new(config: &ReceiverConfig, folder: CheckpointFolder) -> Option<Self> {
+    /// `start`: the batch that comes first. A run that has resumed there has a checkpoint of that place.
+    pub(crate) fn new(
+        config: &ReceiverConfig,
+        folder: CheckpointFolder,
+        start: u64,
+    ) -> Option<Self> {
         let wanted = config.rank == 0 && !config.checkpoint_dir.as_os_str().is_empty();
         wanted.then(|| Self {
             folder,
             every_steps: config.checkpoint_every_steps.into(),
-            last: AtomicU64::new(0),
+            last: AtomicU64::new(start),
         })
     }
 
@@ -114,7 +119,7 @@ mod tests {
             checkpoint_every_steps: every,
             ..ReceiverConfig::default()
         };
-        let autosave = AutoSave::new(&config, config.checkpoints()).expect("it is wanted");
+        let autosave = AutoSave::new(&config, config.checkpoints(), 0).expect("it is wanted");
         assert_eq!((order.steps_per_epoch(0), order.job_step(1, 0)), (4, 8));
         let (mut taken, mut due) = (0, Vec::new());
         for epoch in 0..6 {

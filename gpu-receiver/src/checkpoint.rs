@@ -5,7 +5,8 @@ use std::hash::{BuildHasher, RandomState};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use headwater_core::sampler::{SamplerError, State, Written};
 use rustix::fs::OFlags;
@@ -20,6 +21,8 @@ const STEP_DIGITS: usize = 9;
 const FILE_MAX_BYTES: u64 = 64 << 20;
 /// Most times that the folder is listed because files went away before they were read.
 const LOOKS_MAX: u32 = 100;
+/// A file that is half written for longer has no writer any more.
+const WRITING_MAX: Duration = Duration::from_secs(3600);
 /// What files of earlier releases count as, and what is before the first file.
 const FIRST: Written = Written { lineage: 1, sequence: 0 };
 
@@ -34,8 +37,8 @@ const FIRST: Written = Written { lineage: 1, sequence: 0 };
 pub struct CheckpointFolder {
     dir: PathBuf,
     keep: usize,
-    /// The lineage of this run, once it has read or written a checkpoint.
-    lineage: Mutex<Option<u64>>,
+    /// The last state that this run has read or written, and its lineage, which is one of the state's stream.
+    own: Mutex<Option<(State, u64)>>,
 }
 
 /// Why a checkpoint could not be written or read.
@@ -113,7 +116,7 @@ impl CheckpointFolder {
     /// A folder of which the newest `keep` checkpoints (1 at least) are kept.
     #[must_use]
     pub fn new(dir: impl Into<PathBuf>, keep: usize) -> Self {
-        Self { dir: dir.into(), keep: keep.max(1), lineage: Mutex::new(None) }
+        Self { dir: dir.into(), keep: keep.max(1), own: Mutex::new(None) }
     }
 
     /// Writes the state of a step, sets aside checkpoints that lie further in the stream, and removes
@@ -126,14 +129,15 @@ impl CheckpointFolder {
     /// The file system refused, or another run has begun a later lineage; earlier checkpoints are
     /// untouched then.
     pub fn write(&self, step: u64, state: &State) -> Result<PathBuf, CheckpointError> {
-        let mut own = self.lineage.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut own = self.own();
         fs::create_dir_all(&self.dir).map_err(at("make", &self.dir))?;
         let (whole, _) = self.read_all()?;
         let sequence = whole.iter().map(|kept| kept.written().sequence).max().unwrap_or(0);
         let (mine, others): (Vec<_>, Vec<_>) =
             whole.into_iter().partition(|kept| kept.state.is_of_stream_of(state));
         let newest = mine.last().map_or(FIRST, Kept::written);
-        if let Some(own) = own.filter(|own| *own < newest.lineage) {
+        let known = own.as_ref().filter(|(last, _)| last.is_of_stream_of(state));
+        if let Some(own) = known.map(|(_, own)| *own).filter(|own| *own < newest.lineage) {
             let (dir, found) = (self.dir.clone(), newest.lineage);
             return Err(CheckpointError::Superseded { dir, found, own });
         }
@@ -146,7 +150,7 @@ impl CheckpointFolder {
         let path = self.dir.join(file_name(step));
         let same_name = later.iter().chain(&others).find(|kept| kept.path == path);
         self.put(&path, &State { written: Some(written), ..state.clone() }, same_name)?;
-        *own = Some(written.lineage);
+        *own = Some((state.clone(), written.lineage));
         // Not before: a crash in between would leave nothing of the new lineage to resume.
         for kept in later.iter().filter(|kept| kept.path != path) {
             if let Err(error) = kept.set_aside() {
@@ -154,8 +158,12 @@ impl CheckpointFolder {
             }
         }
         earlier.retain(|kept| kept.path != path);
-        self.remove_old(&earlier);
+        self.remove_old(&earlier, state, &path);
         Ok(path)
+    }
+
+    fn own(&self) -> MutexGuard<'_, Option<(State, u64)>> {
+        self.own.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Writes a file under its name. `replaced`, an abandoned file of that name, is set aside.
@@ -177,7 +185,7 @@ impl CheckpointFolder {
         });
         let named = written
             .map_err(at("write", &temporary))
-            .and_then(|()| replaced.map_or(Ok(()), Kept::copy_aside))
+            .and_then(|()| replaced.map_or(Ok(()), Kept::link_aside))
             .and_then(|()| fs::rename(&temporary, path).map_err(at("name", path)));
         if let Err(error) = named {
             // Of a disk that is full each attempt would keep a bit more.
@@ -200,8 +208,7 @@ impl CheckpointFolder {
             tracing::warn!(%error, "checkpoint passed over");
         }
         if let Some(newest) = take_newest(&mut whole) {
-            let mut own = self.lineage.lock().unwrap_or_else(PoisonError::into_inner);
-            *own = Some(newest.written().lineage);
+            *self.own() = Some((newest.state.clone(), newest.written().lineage));
             return Ok(Some((newest.path, State { written: None, ..newest.state })));
         }
         // To begin at the start would lose, without a word to the trainer, what it resumes.
@@ -215,14 +222,18 @@ impl CheckpointFolder {
         }
     }
 
-    /// Whether a checkpoint of its stream lies further than a state.
+    /// Whether a checkpoint lies further than a state: of its stream, or of the one that this run has resumed from.
     ///
     /// # Errors
     /// The folder is there and cannot be listed.
     pub fn is_ahead_of(&self, state: &State) -> Result<bool, CheckpointError> {
         let (whole, _) = self.read_all()?;
-        let ahead =
-            |kept: &Kept| kept.state.is_of_stream_of(state) && place(&kept.state) > place(state);
+        let own = self.own();
+        let streams: Vec<_> = own.iter().map(|(last, _)| last).chain([state]).collect();
+        let ahead = |kept: &Kept| {
+            place(&kept.state) > place(state)
+                && streams.iter().any(|of| kept.state.is_of_stream_of(of))
+        };
         Ok(whole.iter().any(ahead))
     }
 
@@ -288,14 +299,18 @@ impl CheckpointFolder {
         Ok(found)
     }
 
-    /// Removes all but the newest, and of those set aside all but as many. `earlier`, the oldest
-    /// first, lacks the file that was just written.
-    fn remove_old(&self, earlier: &[Kept]) {
+    /// Removes all but the newest of a stream, of those set aside all but as many, and what writers that were killed
+    /// left half written. `earlier`, the oldest first, lacks the file that was just `written`.
+    fn remove_old(&self, earlier: &[Kept], of: &State, written: &Path) {
         let surplus = earlier.len().saturating_sub(self.keep - 1);
         let old = earlier[..surplus].iter().map(|kept| kept.path.clone());
-        let aside = self.list(sequence_of_abandoned).unwrap_or_default();
+        let mut aside = self.list(sequence_of_abandoned).unwrap_or_default();
+        aside.retain(|(_, path)| read(path).is_ok_and(|state| state.is_of_stream_of(of)));
         let surplus = aside.len().saturating_sub(self.keep);
-        for path in old.chain(aside.into_iter().take(surplus).map(|(_, path)| path)) {
+        let aside = aside.into_iter().take(surplus).map(|(_, path)| path);
+        let half = self.list(|name| is_temporary(name).then_some(0)).unwrap_or_default();
+        let half = half.into_iter().map(|(_, path)| path).filter(|path| is_left(path, written));
+        for path in old.chain(aside).chain(half) {
             if let Err(error) = fs::remove_file(&path) {
                 tracing::warn!(path = %path.display(), %error, "old checkpoint stays");
             }
@@ -319,15 +334,24 @@ impl Kept {
     }
 
     /// The same for a file that is replaced next: a rank that reads meanwhile finds one of the two.
-    fn copy_aside(&self) -> Result<(), CheckpointError> {
+    fn link_aside(&self) -> Result<(), CheckpointError> {
         let aside = self.aside();
         // Others may have left a link of that name, which is not followed.
         let _ = fs::remove_file(&aside);
-        let copied = File::open(&self.path)
-            .and_then(|mut from| io::copy(&mut from, &mut File::create_new(&aside)?));
-        copied.map_err(at("write", &aside))?;
+        // The bytes are on the disk since the file was written. Not all file systems have links.
+        let linked = fs::hard_link(&self.path, &aside).or_else(|_| self.copy_to(&aside));
+        linked.map_err(|error| {
+            let _ = fs::remove_file(&aside);
+            at("write", &aside)(error)
+        })?;
         self.say_aside(&aside);
         Ok(())
+    }
+
+    fn copy_to(&self, aside: &Path) -> io::Result<()> {
+        let mut copy = File::create_new(aside)?;
+        io::copy(&mut File::open(&self.path)?, &mut copy)?;
+        copy.sync_all()
     }
 
     fn aside(&self) -> PathBuf {
@@ -408,6 +432,20 @@ fn step_of(name: &str) -> Option<u64> {
     let digits = name.strip_prefix(PREFIX)?.strip_suffix(SUFFIX)?;
     let plain = digits.len() >= STEP_DIGITS && digits.bytes().all(|b| b.is_ascii_digit());
     if plain { digits.parse().ok() } else { None }
+}
+
+/// A name that [`CheckpointFolder::put`] writes under.
+fn is_temporary(name: &str) -> bool {
+    let whole = name.strip_prefix('.').and_then(|name| name.strip_suffix(".tmp"));
+    let named = whole.and_then(|name| name.rsplit_once('.'));
+    named.is_some_and(|(name, unique)| unique.len() == 16 && step_of(name).is_some())
+}
+
+/// Whether nobody writes a file any more: one that was written at once is far newer, by the same clock.
+fn is_left(path: &Path, newer: &Path) -> bool {
+    let time = |path| fs::symlink_metadata(path).and_then(|found| found.modified()).ok();
+    let between = time(newer).zip(time(path)).and_then(|(new, old)| new.duration_since(old).ok());
+    between.is_some_and(|between| between > WRITING_MAX)
 }
 
 fn sequence_of_abandoned(name: &str) -> Option<u64> {

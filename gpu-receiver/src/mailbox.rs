@@ -104,7 +104,15 @@ impl Mailbox {
             return Ok(Found::EpochEnd);
         }
         if let Some(batch) = state.ready.pop_front() {
-            debug_assert_eq!((batch.epoch(), batch.step()), (epoch, step));
+            let (of_epoch, of_step) = (batch.epoch(), batch.step());
+            // Every batch after it would stand in the wrong place, too.
+            if (of_epoch, of_step) != (epoch, step) {
+                let reason = format!(
+                    "the batch of epoch {of_epoch}, step {of_step} came in the place of epoch {epoch}, step {step}: this \
+                     is a fault of Headwater, please report it"
+                );
+                return Err(ReceiverError::Closed { reason });
+            }
             state.position.step += 1;
             state.trouble = None;
             return Ok(Found::Batch(batch));

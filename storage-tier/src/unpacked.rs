@@ -224,7 +224,7 @@ mod tests {
         let open = OpenShards::new(10);
         let runtime = tokio::runtime::Runtime::new().unwrap();
         let get = |key: u32| {
-            let attempt = || closing_idle(&open, &shard);
+            let attempt = || closing_idle(&open, shard);
             runtime.block_on(open.get_or_open(key, async { attempt() }))
         };
         let read = get(0).unwrap();

@@ -34,8 +34,17 @@ impl SharedHost {
         self.trial_and_line().0
     }
 
+    /// A trial that ends after so many epochs.
+    pub fn trial_of(&self, epochs: u32) -> Receiver {
+        self.enter(ReceiverConfig { epochs, ..self.config.clone() }).0
+    }
+
     /// A trial, and its end of the connection.
     pub fn trial_and_line(&self) -> (Receiver, OwnedFd) {
+        self.enter(self.config.clone())
+    }
+
+    fn enter(&self, config: ReceiverConfig) -> (Receiver, OwnedFd) {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let pair = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None);
         let (ours, theirs) = pair.expect("a pair");
@@ -48,8 +57,7 @@ impl SharedHost {
             }
         });
         let callbacks = Callbacks { host: Some(ours), ..Callbacks::default() };
-        let (config, recipe) = (self.config.clone(), self.recipe.clone());
-        let trial = Receiver::open_with(config, recipe, &self.datasets, callbacks);
+        let trial = Receiver::open_with(config, self.recipe.clone(), &self.datasets, callbacks);
         (trial.expect("a trial"), line)
     }
 }

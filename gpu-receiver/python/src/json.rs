@@ -15,6 +15,9 @@ const TORCH_DTYPES: [(&str, &str); 5] = [
     ("torch.float8_e4m3fn", "fp8_e4m3"),
 ];
 
+/// Lists within lists, as deep as data may be that hold numbers which JSON does not have.
+const DEPTH_MAX: usize = 200;
+
 /// Dictionaries, lists, strings and numbers; also paths, PyTorch's dtypes, and whatever has `__index__` or
 /// `__float__`, such as NumPy's numbers. Numbers that JSON does not have become their names: `"nan"`, `"inf"`, `"-inf"`.
 pub(crate) fn from_python(data: &Bound<'_, PyAny>) -> PyResult<Value> {
@@ -28,7 +31,7 @@ pub(crate) fn from_python(data: &Bound<'_, PyAny>) -> PyResult<Value> {
         Err(error)
             if error.is_instance_of::<PyValueError>(py) && error.to_string().contains("float") =>
         {
-            dumps.call((named(data)?,), Some(&arguments))
+            dumps.call((named(data, 0)?,), Some(&arguments))
         }
         text => text,
     };
@@ -37,8 +40,13 @@ pub(crate) fn from_python(data: &Bound<'_, PyAny>) -> PyResult<Value> {
 }
 
 /// The same data, with names in place of numbers that JSON does not have.
-fn named<'py>(data: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+fn named<'py>(data: &Bound<'py, PyAny>, depth: usize) -> PyResult<Bound<'py, PyAny>> {
     let py = data.py();
+    if depth > DEPTH_MAX {
+        let text = format!("the data are nested deeper than {DEPTH_MAX}, or contain themselves");
+        return Err(PyValueError::new_err(text));
+    }
+    let named = |entry: &Bound<'py, PyAny>| named(entry, depth + 1);
     if let Ok(dict) = data.cast::<PyDict>() {
         let copy = PyDict::new(py);
         dict.iter().try_for_each(|(key, value)| copy.set_item(key, named(&value)?))?;
@@ -48,12 +56,14 @@ fn named<'py>(data: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
         let copy = data.try_iter()?.map(|entry| named(&entry?)).collect::<PyResult<Vec<_>>>()?;
         return Ok(PyList::new(py, copy)?.into_any());
     }
-    match data.cast::<PyFloat>() {
-        Ok(number) if !number.value().is_finite() => {
-            Ok(PyString::new(py, &number.value().to_string().to_lowercase()).into_any())
-        }
-        _ => Ok(data.clone()),
-    }
+    Ok(name_of(data).unwrap_or_else(|| data.clone()))
+}
+
+/// The name of a number that JSON does not have.
+fn name_of<'py>(data: &Bound<'py, PyAny>) -> Option<Bound<'py, PyAny>> {
+    let number = data.cast::<PyFloat>().ok()?.value();
+    let name = number.to_string().to_lowercase();
+    (!number.is_finite()).then(|| PyString::new(data.py(), &name).into_any())
 }
 
 /// The data as dictionaries, lists, strings and numbers.
@@ -76,7 +86,8 @@ fn plain<'py>(object: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
     }
     for (module, function) in [("operator", "index"), ("os", "fspath"), ("builtins", "float")] {
         if let Ok(plain) = object.py().import(module)?.call_method1(function, (object,)) {
-            return Ok(plain);
+            // Of numpy's numbers, too.
+            return Ok(name_of(&plain).unwrap_or(plain));
         }
     }
     let kind = kind.name()?;

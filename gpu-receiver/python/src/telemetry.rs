@@ -50,8 +50,12 @@ pub(crate) fn start(
 ) -> PyResult<()> {
     detached(py, |detached| {
         let mut started = LOGS.lock(detached);
-        let first = !std::mem::replace(&mut *started, true);
-        if first { start_logs(config, log_from, std::io::stderr) } else { Ok(()) }
+        if !*started {
+            start_logs(config, log_from, std::io::stderr)?;
+            // Not before: after a filter that is refused, the next loader's counts.
+            *started = true;
+        }
+        Ok(())
     })
     .map_err(refused)?;
     if config.metrics_listen.is_empty() {

@@ -87,7 +87,9 @@ fn what_is_named_like_a_checkpoint_and_is_no_file_is_passed_over() {
     fs::create_dir(dir.path().join("dl_state_000000009.json")).expect("a folder");
     let (sent, heard) = std::sync::mpsc::channel();
     // In a thread: whoever opened the pipe would wait for ever.
-    std::thread::spawn(move || sent.send(folder.newest().map_err(|error| error.to_string())));
+    std::thread::spawn(move || {
+        let _ = sent.send(folder.newest().map_err(|error| error.to_string()));
+    });
     let newest = heard.recv_timeout(std::time::Duration::from_secs(60)).expect("no wait");
     assert_eq!(newest.expect("read").expect("there is one").1, state(5));
 }
@@ -270,4 +272,65 @@ fn a_rank_that_reads_while_rank_0_writes_always_finds_a_checkpoint() {
             assert!(reader.newest().expect("one can be read").is_some(), "from the start");
         }
     });
+}
+
+/// A run on terms B, which resumed from a file of terms A where a later lineage had begun.
+#[test]
+fn who_returns_to_earlier_terms_writes_there_again() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let first = CheckpointFolder::new(dir.path(), 3);
+    for step in [4, 8, 6] {
+        first.write(step, &state(step)).expect("written");
+    }
+    let on_other_terms = CheckpointFolder::new(dir.path(), 3);
+    on_other_terms.newest().expect("read");
+    on_other_terms.write(7, &state_of("other", 7)).expect("written");
+    let back = CheckpointFolder::new(dir.path(), 3);
+    let (_, resumed) = back.newest().expect("read").expect("there is one");
+    assert_eq!(resumed, state_of("other", 7));
+    back.write(9, &state(9)).expect("no other run has gone back there since");
+    let (_, newest) = back.newest().expect("read").expect("there is one");
+    assert_eq!(newest, state(9));
+}
+
+#[test]
+fn who_has_resumed_on_other_terms_and_goes_back_is_behind_the_file_that_it_resumed_from() {
+    let dir = tempfile::tempdir().expect("a folder");
+    CheckpointFolder::new(dir.path(), 3).write(12, &state(12)).expect("written");
+    let folder = CheckpointFolder::new(dir.path(), 3);
+    let elsewhere = state_of("other", 10);
+    assert!(!folder.is_ahead_of(&elsewhere).expect("read"), "another loader's");
+    folder.newest().expect("read");
+    assert!(folder.is_ahead_of(&elsewhere).expect("read"), "the run goes on from there");
+}
+
+#[test]
+fn what_another_stream_has_set_aside_stays() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let folder = CheckpointFolder::new(dir.path(), 1);
+    for step in [8, 4] {
+        folder.write(step, &state(step)).expect("written");
+    }
+    for step in [9, 3, 9, 2, 9, 1] {
+        folder.write(100 + step, &state_of("other", step)).expect("written");
+    }
+    let aside: Vec<_> =
+        names(dir.path()).into_iter().filter(|name| name.contains(ABANDONED)).collect();
+    assert_eq!(aside.len(), 2, "{aside:?}");
+    assert!(aside[0].starts_with("dl_state_000000008.json"), "{aside:?}");
+}
+
+#[test]
+fn a_file_that_a_killed_writer_left_half_written_goes_after_an_hour() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let folder = CheckpointFolder::new(dir.path(), 3);
+    let left = ["0123456789abcdef", "0123456789abcde0"]
+        .map(|unique| dir.path().join(format!(".dl_state_000000009.json.{unique}.tmp")));
+    for path in &left {
+        fs::write(path, b"{").expect("written");
+    }
+    let old = std::time::SystemTime::now() - WRITING_MAX - Duration::from_secs(60);
+    File::options().write(true).open(&left[0]).and_then(|f| f.set_modified(old)).expect("older");
+    folder.write(4, &state(4)).expect("written");
+    assert_eq!(left.map(|path| path.exists()), [false, true]);
 }

@@ -177,8 +177,11 @@ impl Driver {
             && fp8_amaxes.len() == fp8_scales.len()
             && layout.len_bytes() <= home.memory.len_bytes();
         if !fits {
+            let alone = self.go_alone("what it gave is no such batch", Some(u32::MAX));
+            // This one comes first, not the one that was asked for after it.
             self.state.fill = Position { epoch, step };
-            return self.go_alone("what it gave is no such batch", Some(u32::MAX));
+            self.forget_drawn();
+            return alone;
         }
         let job_step = self.order.job_step(epoch, step);
         let order = BatchOrder {
@@ -245,7 +248,8 @@ impl Driver {
     /// A service that does not answer for as long as one waits for a worker is left alone, and one that is asked for
     /// nothing hears it: it holds others back for those who follow.
     pub(super) fn look_for_host(&mut self) {
-        let away = !self.host_has(self.state.fill);
+        let over = self.epochs > 0 && self.mailbox.position().epoch >= self.epochs;
+        let away = over || !self.host_has(self.state.fill);
         if let Some(host) = self.host.as_mut().filter(|host| away && host.asks_since) {
             // Where it says much else, later.
             host.asks_since = host.words.try_send(HostWord::Leave).is_err();

@@ -128,6 +128,15 @@ pub(crate) async fn follow(
     let _ = events.send(Event::Host(HostEvent::Lost(reason))).await;
 }
 
+impl Drop for Talk {
+    fn drop(&mut self) {
+        // Batches that are held still keep the connection, and the others need not wait for who takes no more.
+        if std::process::id() == self.tie.made_in {
+            frames::send_at_once(&self.tie.socket, &Ask::Leave);
+        }
+    }
+}
+
 /// What the trial's end remembers of the conversation.
 struct Talk {
     tie: Arc<Tie>,
@@ -146,7 +155,7 @@ impl Talk {
     }
 
     async fn talk(
-        mut self,
+        &mut self,
         socket: &PacketSocket,
         mut words: mpsc::Receiver<HostWord>,
         events: &mpsc::Sender<Event>,

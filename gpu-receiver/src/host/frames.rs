@@ -3,9 +3,10 @@
 //! A packet begins with a byte: 1 where the message goes on in the next packet, 0 where it ends.
 
 use std::io;
-use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use headwater_transport::packets::PacketSocket;
+use rustix::net::SendFlags;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -37,6 +38,14 @@ pub(super) async fn send(
         socket.send(&[&[more], piece].concat(), fd.take()).await?;
     }
     Ok(())
+}
+
+/// Sends a short message without a wait, also where no runtime is left; `false`: it could not be.
+pub(super) fn send_at_once(socket: impl AsFd, message: &impl Serialize) -> bool {
+    let Ok(text) = serde_json::to_vec(message) else { return false };
+    let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
+    text.len() < PACKET_BYTES_MAX
+        && rustix::net::send(socket, &[&[0], text.as_slice()].concat(), flags).is_ok()
 }
 
 // === impl Inbox ===

@@ -15,7 +15,7 @@ use headwater_transport::packets::PacketSocket;
 use tokio::sync::Notify;
 
 use super::frames::{self, Inbox};
-use super::held::{HELD_MAX, Held};
+use super::held::{HELD_BEYOND, Held};
 use super::stock::{ClientId, Demand, Reply, Stock, Want};
 use super::words::{Answer, Ask, Sample};
 use crate::batch::Batch;
@@ -99,7 +99,7 @@ impl HostService {
     ) -> Result<Self, ReceiverError> {
         let own = ReceiverConfig {
             // Those that are kept, and as many that trials hold which are late.
-            slots_max: config.window_batches + 2 * config.host_batches + 4,
+            slots_max: config.window_batches + 2 * config.host_batches + HELD_BEYOND,
             ..Self::config(config)
         };
         let receiver = Receiver::open(own, recipe, datasets)?;
@@ -136,7 +136,8 @@ impl HostService {
     ) -> io::Result<()> {
         let id = ClientId(self.shared.next_client.fetch_add(1, Ordering::Relaxed));
         self.shared.stock().enter(id);
-        let mut client = Client { shared: &self.shared, id, held: Held::new(), known: Vec::new() };
+        let held = Held::new((self.shared.receiver.config().host_batches + HELD_BEYOND) as usize);
+        let mut client = Client { shared: &self.shared, id, held, known: Vec::new() };
         let mut gone = pin!(gone);
         let ended = tokio::select! {
             ended = client.attended(&socket) => ended,
@@ -318,16 +319,15 @@ impl Client<'_> {
             Reply::Gone { ask, reason } => {
                 return frames::send(socket, &Answer::Gone { ask, reason }, None).await;
             }
-            Reply::Batch { ask, .. } if self.held.is_full() => {
-                let reason = format!("it holds {HELD_MAX} batches: release some");
-                self.send_away();
-                return frames::send(socket, &Answer::Gone { ask, reason }, None).await;
-            }
             Reply::Batch { ask, batch } => (ask, batch),
         };
         let slot = batch.slot().0;
+        if let Some(reason) = self.held.refusal(slot) {
+            self.send_away();
+            return frames::send(socket, &Answer::Gone { ask, reason }, None).await;
+        }
         // Before it is sent: from then on the trial may read it.
-        self.held.hold(ask, batch.clone())?;
+        self.held.hold(ask, slot, batch.clone())?;
         if !self.known.contains(&slot) {
             self.known.push(slot);
             let Some(file) = batch.memory().file_to_read()? else {

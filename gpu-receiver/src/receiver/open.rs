@@ -82,16 +82,18 @@ impl Receiver {
         let sampler = open_sampler(&config, &recipe, datasets, manifests.clone(), order)?;
         let checkpoints = config.checkpoints();
         let (sampler, start, amaxes) = resumed(sampler, &config, &checkpoints)?;
-        let autosave = AutoSave::new(&config, checkpoints);
         let scaling = Scaling::open(&config, &recipe, reduce, start, amaxes.as_ref())?;
         headwater_transport::describe_once();
+        let order = Arc::new(SampleOrder::new(sampler));
+        let first = order.batch_number(start.epoch, start.step);
+        let autosave = AutoSave::new(&config, checkpoints, first);
         let names = manifests.iter().map(|manifest| manifest.dataset().to_owned());
         let shown = Shown::open(&config, names.collect());
         shown.place(start);
         let (driver, inbox) = ways();
         let mut receiver = Self {
             mailbox: Arc::new(Mailbox::new(start)),
-            order: Arc::new(SampleOrder::new(sampler)),
+            order,
             stats: Arc::new(Stats::of(shown)),
             manifests,
             peek: Peek::new(recipe.clone()),

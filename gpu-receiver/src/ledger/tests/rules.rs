@@ -207,7 +207,7 @@ fn a_part_that_fails_too_often_ends_the_stream_with_its_reason() {
 }
 
 #[test]
-fn a_fatal_failure_is_not_tried_again() {
+fn a_fatal_failure_ends_the_stream_at_its_first_try() {
     let mut ledger = ledger();
     order(&mut ledger, 0, 4);
     ledger.assign(ms(0));

@@ -123,6 +123,8 @@ impl State {
             step: 0,
             samples: 0,
             world_size: if self.order == Order::PerRank { self.world_size } else { 0 },
+            // A list is not shuffled.
+            shuffle_block: if self.list.is_some() { 0 } else { self.shuffle_block },
             datasets: self.datasets.iter().map(dataset).collect(),
             history: Vec::new(),
             origin: None,

@@ -335,7 +335,9 @@ mod tests {
             for region in [0, 1, 0] {
                 draft.region_mut(region).fill(77);
             }
-            assert_eq!(bytes(&slot, 0, 2)[written.len()..], [0, 0][written.len()..]);
+            for offset in [0, 4096] {
+                assert_eq!(bytes(&slot, offset, 2)[written.len()..], [0, 0][written.len()..]);
+            }
             draft.region_mut(0).fill(value);
             draft.region_mut(1).fill(10 * value);
             let (row, given_back) = draft.finish();
