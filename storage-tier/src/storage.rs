@@ -362,9 +362,17 @@ impl Storage {
         let storage = self.clone();
         let open = move || closing_idle(&storage.inner.open, open_one);
         let key = (dataset, shard);
-        let opened = self.inner.open.get_or_open(key, self.on_reader(open)).await;
-        metrics::open_shards(self.inner.open.len());
-        opened
+        if let Some(opened) = self.inner.open.opened(&key) {
+            return Ok(opened);
+        }
+        let storage = self.clone();
+        // Goes on where its caller gives up: what takes longer than a read may, such as to unpack a shard, is done once.
+        let opening = tokio::spawn(async move {
+            let opened = storage.inner.open.get_or_open(key, storage.on_reader(open)).await;
+            metrics::open_shards(storage.inner.open.len());
+            opened
+        });
+        opening.await.map_err(|_| StorageError::Panic)?
     }
 
     /// Runs work that waits for the disk, as soon as one of the readers is free.

@@ -213,9 +213,9 @@ fn open_cached(
 ) -> Result<IndexedShard, NotLocal> {
     // Entries come and go.
     let passing = |reason: String| NotLocal { reason, concerns: Concerns::Read };
-    let real = allowed(path, roots).map_err(|not_local| match not_local.concerns {
-        Concerns::Dataset => not_local,
-        _ => passing(not_local.reason),
+    let real = allowed(path, roots).map_err(|not_local| match path.symlink_metadata() {
+        Err(_) if path.parent().is_some_and(Path::exists) => passing(not_local.reason),
+        _ => not_local,
     })?;
     let key = cached_shard_key(entry.digest, version);
     let opened = CachedObject::open(&real, key, version);
@@ -244,7 +244,8 @@ fn allowed(path: &Path, roots: &[PathBuf]) -> Result<PathBuf, NotLocal> {
     if roots.iter().any(|root| real.starts_with(root)) {
         return Ok(real);
     }
-    Err(NotLocal::dataset(format!(
+    // Others may lie elsewhere: one that is unpacked, beside files that are read where they are.
+    Err(NotLocal::shard(format!(
         "`{}` is in none of the folders that may be read: add its folder to `augment.local_roots`",
         path.display()
     )))
@@ -324,7 +325,7 @@ mod tests {
         for path in [&secret, &link, &dots] {
             let refused = allowed(path, &roots).err().unwrap();
             assert!(refused.reason.contains("`augment.local_roots`"), "{}", refused.reason);
-            assert_eq!(refused.concerns, Concerns::Dataset);
+            assert_eq!(refused.concerns, Concerns::Shard);
             assert!(allowed(path, &[]).err().unwrap().reason.contains("no folder"));
             assert!(allowed(path, &["/nowhere".into()]).is_err());
         }

@@ -53,6 +53,16 @@ impl<K: Eq + Hash + Clone, V: Clone> OpenShards<K, V> {
         result
     }
 
+    /// The value for `key`, if it is there.
+    pub fn opened(&self, key: &K) -> Option<V> {
+        let mut entries = self.lock();
+        entries.clock += 1;
+        let clock = entries.clock;
+        let (used, cell) = entries.cells.get_mut(key)?;
+        *used = clock;
+        cell.get().cloned()
+    }
+
     /// Forgets a value, so that it is opened anew when it is asked for next.
     pub fn forget(&self, key: &K) {
         self.lock().cells.remove(key);

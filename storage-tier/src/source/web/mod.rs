@@ -7,7 +7,7 @@ mod answer;
 mod redirect;
 
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use http_body_util::Full;
@@ -28,6 +28,7 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 const KEEP_ALIVE: Duration = Duration::from_secs(30);
 const IDLE_TIMEOUT: Duration = Duration::from_secs(20);
 const IDLE_OF_A_HOST: usize = 32;
+const FORGET_EVERY: Duration = Duration::from_secs(1);
 
 type Plain = Client<HttpConnector, Full<Bytes>>;
 type Encrypted = Client<HttpsConnector<HttpConnector>, Full<Bytes>>;
@@ -36,6 +37,8 @@ type Encrypted = Client<HttpsConnector<HttpConnector>, Full<Bytes>>;
 #[derive(Debug, Default)]
 pub(crate) struct Web {
     plain: Mutex<Option<Plain>>,
+    /// When connections were forgotten last.
+    forgotten: Mutex<Option<Instant>>,
     tls: Mutex<Option<Encrypted>>,
     /// How TLS begins with the system's certificates, or what is wrong with them.
     trust: OnceLock<Result<HttpsConnector<HttpConnector>, String>>,
@@ -111,8 +114,15 @@ impl Web {
         sent.await.map_err(WebError::Send)
     }
 
-    /// Has later requests go over connections of their own: one that is kept may lead to a server that is broken.
+    /// Has later requests go over connections of their own: one that is kept may lead to a server that is broken. Those that
+    /// are younger than a moment are kept, so that many broken samples cost no connection each.
     pub(crate) fn forget_connections(&self) {
+        let now = Instant::now();
+        let mut forgotten = kept(&self.forgotten);
+        if forgotten.is_some_and(|last| now < last + FORGET_EVERY) {
+            return;
+        }
+        *forgotten = Some(now);
         *kept(&self.plain) = None;
         *kept(&self.tls) = None;
     }
