@@ -72,6 +72,8 @@ if [ "${1:-}" = tests ] && [ "$(id -u)" -eq 0 ] && command -v apt-get >/dev/null
     [ -e "/usr/lib/$(uname -m)-linux-gnu/faketime/libfaketimeMT.so.1" ] || missing="$missing libfaketime"
     # UCX for the ucx link, and its headers to compare structures with.
     [ -e /usr/include/ucp/api/ucp.h ] || missing="$missing libucx0 libucx-dev"
+    # Not compiled for the tests then.
+    [ -e /usr/include/zmq.h ] || missing="$missing libzmq3-dev"
     # Verbs over soft-RoCE in a kernel of its own (tests/rdma), and the header to compare with.
     need flex flex
     need bison bison

@@ -17,7 +17,8 @@ done
 set -- --workspace --lib --bins --profile "$profile" --message-format json-render-diagnostics
 # With what the tests' own dependencies ask for.
 if [ "$profile" = dev ]; then set -- "$@" --tests; fi
-if [ -z "$target" ]; then exec cargo build "$@"; fi
+# shellcheck disable=SC2086  # Words, as scripts/test.sh has set them.
+if [ -z "$target" ]; then exec cargo ${HEADWATER_CARGO_OPTIONS:-} build "$@"; fi
 
 # zig would link its own unwinder. But when Python before 3.14 ends, the C library unwinds the stacks of
 # threads that still wait in this library, with libgcc_s: they crash unless Rust has the same unwinder.

@@ -40,7 +40,7 @@ fn a_fleet_of_the_size_that_the_model_asks_for_leaves_nobody_waiting() {
 
 #[test]
 fn ranks_of_a_smaller_fleet_wait_as_long_as_the_model_says() {
-    let receivers = if is_full() { 1000 } else { 60 };
+    let receivers = if is_full() { 1000 } else { 40 };
     for share in [0.9, 0.75, 0.5] {
         let workers = (needed(receivers) * share).ceil();
         let by_model = 1.0 - workers / needed(receivers);

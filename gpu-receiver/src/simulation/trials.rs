@@ -5,9 +5,6 @@ use super::fleet::{FleetConfig, PARTS, Trials};
 use super::{is_full, replayable, seeds};
 
 const STEPS: u64 = 400;
-/// Ten minutes of training.
-const ELASTIC_STEPS: u64 = 1500;
-
 fn config(seed: u64, trials: usize) -> FleetConfig {
     let all = FleetConfig::of(seed, trials, STEPS);
     FleetConfig { workers: 40, workers_each: 40, trials: Some(Trials::default()), ..all }
@@ -31,7 +28,7 @@ fn made_again(outcome: &Outcome, steps: u64) -> (f64, f64) {
 /// all are there.
 #[test]
 fn parts_of_twenty_trials_of_several_speeds_are_made_once() {
-    for seed in seeds(2) {
+    for seed in seeds(if is_full() { 2 } else { 1 }) {
         let outcome = replayable(&config(seed, 20), Weather::Calm);
         let (again, _) = made_again(&outcome, STEPS);
         assert!(again <= 0.015, "seed {seed}: {again:.4} of the parts made again");
@@ -43,16 +40,13 @@ fn parts_of_twenty_trials_of_several_speeds_are_made_once() {
 #[test]
 fn workers_and_trials_that_come_and_go_leave_97_in_100_parts_made_once() {
     let trials = Some(Trials { come_and_go: true, ..Trials::default() });
+    // Ten minutes of training, or four.
+    let steps = if is_full() { 1500 } else { 600 };
     for seed in seeds(if is_full() { 3 } else { 1 }) {
-        let elastic = FleetConfig {
-            workers: 48,
-            workers_each: 48,
-            steps: ELASTIC_STEPS,
-            trials,
-            ..config(seed, 20)
-        };
+        let elastic =
+            FleetConfig { workers: 48, workers_each: 48, steps, trials, ..config(seed, 20) };
         let outcome = replayable(&elastic, Weather::Elastic);
-        let (again, moved) = made_again(&outcome, ELASTIC_STEPS);
+        let (again, moved) = made_again(&outcome, steps);
         assert!(again <= 0.03, "seed {seed}: {again:.4} of the parts made again");
         assert!(
             moved <= 0.01,
@@ -64,7 +58,7 @@ fn workers_and_trials_that_come_and_go_leave_97_in_100_parts_made_once() {
 /// Two workers in forty are lost every eight seconds, and trials are up to a minute apart.
 #[test]
 fn where_workers_are_lost_all_the_time_most_of_what_is_made_again_was_lost_with_them() {
-    for seed in seeds(2) {
+    for seed in seeds(if is_full() { 2 } else { 1 }) {
         let outcome = replayable(&config(seed, 20), Weather::Harsh);
         let (again, moved) = made_again(&outcome, STEPS);
         assert!(again > 0.05, "seed {seed}: little was lost: nothing was tested");
