@@ -67,6 +67,17 @@ async fn a_bad_label_a_missing_image_and_an_unreadable_sample_are_bad_samples_to
     stand_in(&TestStorage::start(shards), &[0, 3, 3, 3, 7, 7, 7, 7], &reasons).await;
 }
 
+/// As where one of a web server's machines has other bytes.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_sample_that_is_whole_when_it_is_read_again_is_not_replaced() {
+    let mut shards = vec![shard("photos/photos-000003.tar")];
+    shards[0].broken_at_first = vec![1, 2, 6];
+    let storage = TestStorage::start(shards);
+    stand_in(&storage, &[0, 1, 2, 3, 4, 5, 6, 7], &[]).await;
+    // The part, and once more what was broken of it.
+    assert_eq!(storage.reads(), 2);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn where_the_policy_is_to_fail_the_lease_fails_with_shard_key_and_fault() {
     let storage = TestStorage::start(broken());

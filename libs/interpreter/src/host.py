@@ -132,10 +132,11 @@ class Host:
         return {}
 
     def open_dataset(self, dataset, arguments):
+        module, _, _ = str.partition(dataset, ":")
         self.dataset = self.find(dataset)(**arguments)
         version = getattr(self.dataset, "version", None)
         version = None if version is None else str(version)
-        return {"samples": len(self.dataset), "version": version, "source": self.sources[dataset.partition(":")[0]]}
+        return {"samples": len(self.dataset), "version": version, "source": self.sources[module]}
 
     def read(self, index):
         fields = self.judged(lambda: encoded(self.dataset[index]))

@@ -20,6 +20,8 @@ pub(crate) struct TestShard {
     pub(crate) samples: Vec<TestSample>,
     /// Samples that the storage node cannot read.
     pub(crate) unreadable: Vec<u32>,
+    /// Samples whose image comes cut off, unless they are read again.
+    pub(crate) broken_at_first: Vec<u32>,
 }
 
 // === impl TestSample ===
@@ -65,7 +67,7 @@ pub(crate) fn shard(path: &str) -> TestShard {
         samples.last_mut().unwrap().fields.push((field.to_owned(), data.into()));
     }
     let name = path.file_name().unwrap().to_str().unwrap().to_owned();
-    TestShard { name, samples, unreadable: Vec::new() }
+    TestShard { name, samples, unreadable: Vec::new(), broken_at_first: Vec::new() }
 }
 
 /// Two shards of photographs.
