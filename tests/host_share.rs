@@ -244,25 +244,6 @@ fn goes_on(one: &Receiver) {
     }
 }
 
-/// A trial whose batches are its own for an epoch was once given others here.
-#[test]
-fn nobody_waits_for_a_trial_that_goes_back_to_where_it_is_alone() {
-    let mut fleet = Fleet::start(support::data("photos/photos-*.tar"), 1);
-    let service = in_step(&mut fleet);
-    let one = service.trial();
-    (0..STEPS / 2).for_each(|_| drop(next(&one)));
-    let other = service.trial();
-    drop(next(&other));
-    assert_eq!(other.stats().host_batches, 0, "it came too late for this epoch");
-    (STEPS / 2..STEPS + 2).for_each(|_| drop(next(&one)));
-    other.set_epoch(1).expect("a place");
-    drop(next(&other));
-    assert!(other.stats().host_batches > 0, "it is given what the first one has had");
-    other.set_epoch(0).expect("a place");
-    drop(next(&other));
-    goes_on(&one);
-}
-
 #[test]
 fn nobody_waits_for_a_trial_whose_batch_outlives_it() {
     let mut fleet = Fleet::start(support::data("photos/photos-*.tar"), 1);
