@@ -8,6 +8,7 @@ use headwater_storage_client::StorageClientError;
 use headwater_transport::LinkError;
 
 use crate::render::RenderError;
+use crate::tokenizers::TokenizerError;
 
 /// Why a worker cannot start or go on.
 #[derive(Debug, thiserror::Error)]
@@ -22,6 +23,9 @@ pub enum AugmentError {
         /// What it must be.
         rule: String,
     },
+    /// A tokenizer cannot be used.
+    #[error(transparent)]
+    Tokenizers(#[from] TokenizerError),
     /// The address cannot be listened on.
     #[error(
         "cannot listen on {address}: {source}; stop what listens there, or set augment.listen to \

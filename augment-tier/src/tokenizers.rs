@@ -17,7 +17,6 @@ use sha2::{Digest as _, Sha256};
 use self::absent::Encoder;
 #[cfg(feature = "tokenizers")]
 use self::hugging_face::Encoder;
-use crate::error::AugmentError;
 
 /// Maximum bytes of a `tokenizer.json`. Those of large multilingual models have 35 MB.
 const FILE_BYTES_MAX: u64 = 256 << 20;
@@ -32,6 +31,16 @@ struct TokenizerFile {
     path: PathBuf,
     sha256: String,
     encoder: Encoder,
+}
+
+/// Why a file named in the configuration is no tokenizer of this worker's.
+#[derive(Debug, thiserror::Error)]
+#[error("augment.tokenizers is `{}`: {rule}", .path.display())]
+pub struct TokenizerError {
+    /// The file.
+    pub path: PathBuf,
+    /// What is wrong with it.
+    pub rule: String,
 }
 
 /// A tokenizer with the length of one field.
@@ -49,12 +58,9 @@ impl Tokenizers {
     ///
     /// # Errors
     /// One cannot be read, is too large, or is no tokenizer.
-    pub fn open(paths: &[PathBuf]) -> Result<Self, AugmentError> {
+    pub fn open(paths: &[PathBuf]) -> Result<Self, TokenizerError> {
         let open = |path: &PathBuf| {
-            TokenizerFile::open(path).map_err(|rule| {
-                let value = path.display().to_string();
-                AugmentError::Config { key: "tokenizers", value, rule }
-            })
+            TokenizerFile::open(path).map_err(|rule| TokenizerError { path: path.clone(), rule })
         };
         Ok(Self { files: Arc::new(paths.iter().map(open).collect::<Result<_, _>>()?) })
     }
