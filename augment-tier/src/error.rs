@@ -1,8 +1,6 @@
 //! What can go wrong in an augment worker: for the process, and for one session.
 
-use std::error::Error;
-
-use headwater_core::Digest;
+use headwater_core::{Digest, sentence};
 use headwater_proto::augment::MessageError;
 use headwater_storage_client::StorageClientError;
 use headwater_transport::LinkError;
@@ -239,12 +237,6 @@ pub enum SessionErrorKind {
     Away,
     /// A bug of this side.
     Internal,
-}
-
-/// An error with its causes, as one line.
-pub(crate) fn sentence(error: &StorageClientError) -> String {
-    let causes = std::iter::successors(error.source(), |&cause: &&dyn Error| cause.source());
-    causes.fold(error.to_string(), |line, cause| format!("{line}: {cause}"))
 }
 
 // === impl SessionError ===

@@ -54,6 +54,6 @@ pub use reminder::Reminder;
 pub use rendezvous::{deal, owner, owner_bounded, rendezvous};
 pub use sample::{SampleId, SampleRef};
 pub use sampler::{BatchPlan, Sampler, SamplerConfig, SamplerError, State};
-pub use sentence::sentence;
+pub use sentence::{innermost, sentence};
 pub use shard_entries::{ShardEntries, ShardEntriesBuilder};
 pub use shard_index::{IndexedField, ShardIndex, ShardIndexBuilder};
