@@ -83,7 +83,6 @@ impl Receiver {
         let checkpoints = config.checkpoints();
         let (sampler, start, amaxes) = resumed(sampler, &config, &checkpoints)?;
         let scaling = Scaling::open(&config, &recipe, reduce, start, amaxes.as_ref())?;
-        headwater_transport::describe_once();
         let order = Arc::new(SampleOrder::new(sampler));
         let first = order.batch_number(start.epoch, start.step);
         let autosave = AutoSave::new(&config, checkpoints, first);
