@@ -6,10 +6,10 @@ mod absent;
 mod hugging_face;
 
 use std::fmt;
-use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use headwater_core::hex;
 use headwater_core::recipe::TokensSpec;
 use sha2::{Digest as _, Sha256};
 
@@ -111,10 +111,7 @@ impl TokenizerFile {
         }
         let bytes = std::fs::read(path).map_err(said)?;
         let encoder = Encoder::from_file(&bytes)?;
-        let mut sha256 = String::new();
-        for byte in Sha256::digest(&bytes) {
-            let _ = write!(sha256, "{byte:02x}");
-        }
+        let sha256 = hex(&Sha256::digest(&bytes));
         Ok(Self { path: path.to_owned(), sha256, encoder })
     }
 }
