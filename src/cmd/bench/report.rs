@@ -87,7 +87,7 @@ pub(super) fn run(
         "no bench could be run: `{}` says why",
         page.display()
     );
-    println!("{}", page.display());
+    screen.print(&page.display().to_string());
     Ok(())
 }
 
