@@ -69,7 +69,7 @@ pub(crate) fn dispatch(cli: &Cli) -> Result<()> {
         Some(Verb::Datasets(verb)) => datasets::run(&loaded, verb, &screen),
         Some(Verb::Bench(flags)) => bench::run(loaded.config, flags, &screen),
         Some(Verb::Monitor(flags)) => monitor::run(&loaded.config, flags),
-        Some(Verb::Trace(verb)) => trace::run(verb),
+        Some(Verb::Trace(verb)) => trace::run(verb, &screen),
         Some(Verb::Doctor(flags)) => doctor::run(&loaded, flags, &screen),
         Some(Verb::Local(flags)) => local::run(loaded.config, flags),
         Some(Verb::Host(flags)) => host::run(&loaded.config, flags),

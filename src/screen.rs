@@ -42,15 +42,19 @@ pub(crate) struct LogLine<'a> {
 // === impl Screen ===
 
 impl Screen {
-    /// Writes a line.
+    /// Writes a line. Names from files may hold anything: a terminal gets text.
     pub(crate) fn line(&self, text: &str) {
-        self.write(format!("{text}\n").as_bytes());
+        self.write(format!("{}\n", printable(text)).as_bytes());
     }
 
-    /// Writes a line of the result to standard output, with the bars out of the way. Names from files
-    /// may hold anything: a terminal gets text.
+    /// Writes a line of the result to standard output, with the bars out of the way; as text too.
     pub(crate) fn print(&self, text: &str) {
         self.bars.suspend(|| println!("{}", printable(text)));
+    }
+
+    /// Writes several lines as [`Screen::print`] does one.
+    pub(crate) fn print_lines(&self, lines: &str) {
+        lines.lines().for_each(|line| self.print(line));
     }
 
     /// Shows the progress over `total` pieces, as a bar if there is a terminal.

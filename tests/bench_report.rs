@@ -43,15 +43,12 @@ fn a_page_has_what_was_measured_and_why_the_rest_was_not() {
 
     let page = read(&into, "report.md");
     assert!(page.contains(&dataset) && page.contains("## Machine"), "{page}");
-    assert!(page.contains("](reading.svg)"), "{page}");
-    assert!(
-        rows.iter().all(|row| read(&into, "reading.svg").contains(row["way"].as_str().unwrap()))
-    );
+    assert!(ways.iter().all(|way| page.contains(&format!("\n| `{way}` | "))), "{page}");
     match gpu["not_measured"].as_str() {
         Some(reason) => {
             assert!(page.contains("## Not measured") && reason.contains("GPU"), "{page}")
         }
-        None => assert!(page.contains("](gpu.svg)"), "{page}"),
+        None => assert!(page.contains("## GPU"), "{page}"),
     }
 }
 

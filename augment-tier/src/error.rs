@@ -1,13 +1,12 @@
 //! What can go wrong in an augment worker: for the process, and for one session.
 
-use std::error::Error;
-
-use headwater_core::Digest;
+use headwater_core::{Digest, sentence};
 use headwater_proto::augment::MessageError;
 use headwater_storage_client::StorageClientError;
 use headwater_transport::LinkError;
 
 use crate::render::RenderError;
+use crate::tokenizers::TokenizerError;
 
 /// Why a worker cannot start or go on.
 #[derive(Debug, thiserror::Error)]
@@ -22,6 +21,9 @@ pub enum AugmentError {
         /// What it must be.
         rule: String,
     },
+    /// A tokenizer cannot be used.
+    #[error(transparent)]
+    Tokenizers(#[from] TokenizerError),
     /// The address cannot be listened on.
     #[error(
         "cannot listen on {address}: {source}; stop what listens there, or set augment.listen to \
@@ -235,12 +237,6 @@ pub enum SessionErrorKind {
     Away,
     /// A bug of this side.
     Internal,
-}
-
-/// An error with its causes, as one line.
-pub(crate) fn sentence(error: &StorageClientError) -> String {
-    let causes = std::iter::successors(error.source(), |&cause: &&dyn Error| cause.source());
-    causes.fold(error.to_string(), |line, cause| format!("{line}: {cause}"))
 }
 
 // === impl SessionError ===

@@ -6,10 +6,10 @@ mod absent;
 mod hugging_face;
 
 use std::fmt;
-use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use headwater_core::hex;
 use headwater_core::recipe::TokensSpec;
 use sha2::{Digest as _, Sha256};
 
@@ -17,7 +17,6 @@ use sha2::{Digest as _, Sha256};
 use self::absent::Encoder;
 #[cfg(feature = "tokenizers")]
 use self::hugging_face::Encoder;
-use crate::error::AugmentError;
 
 /// Maximum bytes of a `tokenizer.json`. Those of large multilingual models have 35 MB.
 const FILE_BYTES_MAX: u64 = 256 << 20;
@@ -32,6 +31,16 @@ struct TokenizerFile {
     path: PathBuf,
     sha256: String,
     encoder: Encoder,
+}
+
+/// Why a file named in the configuration is no tokenizer of this worker's.
+#[derive(Debug, thiserror::Error)]
+#[error("augment.tokenizers is `{}`: {rule}", .path.display())]
+pub struct TokenizerError {
+    /// The file.
+    pub path: PathBuf,
+    /// What is wrong with it.
+    pub rule: String,
 }
 
 /// A tokenizer with the length of one field.
@@ -49,12 +58,9 @@ impl Tokenizers {
     ///
     /// # Errors
     /// One cannot be read, is too large, or is no tokenizer.
-    pub fn open(paths: &[PathBuf]) -> Result<Self, AugmentError> {
+    pub fn open(paths: &[PathBuf]) -> Result<Self, TokenizerError> {
         let open = |path: &PathBuf| {
-            TokenizerFile::open(path).map_err(|rule| {
-                let value = path.display().to_string();
-                AugmentError::Config { key: "tokenizers", value, rule }
-            })
+            TokenizerFile::open(path).map_err(|rule| TokenizerError { path: path.clone(), rule })
         };
         Ok(Self { files: Arc::new(paths.iter().map(open).collect::<Result<_, _>>()?) })
     }
@@ -105,10 +111,7 @@ impl TokenizerFile {
         }
         let bytes = std::fs::read(path).map_err(said)?;
         let encoder = Encoder::from_file(&bytes)?;
-        let mut sha256 = String::new();
-        for byte in Sha256::digest(&bytes) {
-            let _ = write!(sha256, "{byte:02x}");
-        }
+        let sha256 = hex(&Sha256::digest(&bytes));
         Ok(Self { path: path.to_owned(), sha256, encoder })
     }
 }

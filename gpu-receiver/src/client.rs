@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use headwater_access::{Access, Reached};
+use headwater_core::innermost;
 use headwater_proto::augment::{
     FromWorker, LinkAnswer, LinkOffer, LinkRequest, SessionHello, ToWorker,
 };
@@ -154,13 +155,5 @@ async fn connect(access: &Access, address: &str) -> Result<Reached, String> {
     access
         .connect(&endpoint)
         .await
-        .map_err(|error| format!("cannot reach {address}: {}", root_cause(&error)))
-}
-
-fn root_cause(error: &dyn std::error::Error) -> String {
-    let mut cause = error;
-    while let Some(deeper) = cause.source() {
-        cause = deeper;
-    }
-    cause.to_string()
+        .map_err(|error| format!("cannot reach {address}: {}", innermost(&error)))
 }

@@ -31,6 +31,7 @@ mod names;
 mod order_list;
 mod packed;
 mod peek;
+mod pictured;
 mod position;
 mod receiver;
 mod room;

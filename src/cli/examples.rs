@@ -64,7 +64,7 @@ const EXAMPLES: [(&str, &str, &str); 27] = [
         "Group images by aspect ratio for batches of three sizes",
         "headwater datasets buckets 'photos=/data/photos-*.tar' --sizes 512x512,384x640,640x384 -o list.npy",
     ),
-    ("bench", "Measure everything, with plots", "headwater bench --report report --quick"),
+    ("bench", "Measure everything", "headwater bench --report report --quick"),
     ("bench link", "Measure TCP and shared memory", "headwater bench link --links tcp,shm"),
     ("bench pipeline", "Measure all three tiers on this machine", "headwater bench pipeline"),
     ("bench gpu", "Compare a GPU with the processor", "headwater bench gpu --photos /data/photos"),

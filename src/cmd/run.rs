@@ -113,13 +113,14 @@ pub(crate) fn run(mut config: Config, flags: &Flags, screen: &Screen) -> Result<
         let fed = feed(&config, flags, &mut tiers, &shutdown, screen)?;
         (fed, scrape(&tiers.addresses().metrics))
     };
-    println!("{}", report(&fed, &workers));
+    screen.print_lines(&report(&fed, &workers));
     if let (Some(path), Some(sheet)) = (&flags.contact_sheet, &fed.sheet) {
         if sheet.is_empty() {
-            println!("no contact sheet: recipe `{}` makes no images", config.recipe.preset);
+            let recipe = &config.recipe.preset;
+            screen.print(&format!("no contact sheet: recipe `{recipe}` makes no images"));
         } else {
             write(&sheet.png()?, path)?;
-            println!("contact sheet: {}", path.display());
+            screen.print(&format!("contact sheet: {}", path.display()));
         }
     }
     Ok(())

@@ -6,6 +6,8 @@ use anyhow::Result;
 use clap::{Args, Subcommand};
 use headwater_core::counted;
 
+use crate::screen::Screen;
+
 /// What to do with traces.
 #[derive(Clone, Debug, Subcommand)]
 pub(crate) enum Verb {
@@ -24,9 +26,9 @@ pub(crate) struct MergeFlags {
     output: PathBuf,
 }
 
-pub(crate) fn run(verb: &Verb) -> Result<()> {
+pub(crate) fn run(verb: &Verb, screen: &Screen) -> Result<()> {
     let Verb::Merge(MergeFlags { traces, output }) = verb;
     let events = headwater_trace::merge(traces, output)?;
-    println!("{} in {}", counted(events, "event"), output.display());
+    screen.print(&format!("{} in {}", counted(events, "event"), output.display()));
     Ok(())
 }

@@ -2,6 +2,7 @@
 
 use std::io::{self, Read};
 
+use headwater_core::hex;
 use sha2::{Digest as _, Sha256};
 
 /// Bytes that are read and digested at a time.
@@ -26,10 +27,6 @@ pub(crate) fn sha256(mut bytes: impl Read) -> io::Result<String> {
         }
     }
     Ok(hex(&digest.finalize()))
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 #[cfg(test)]

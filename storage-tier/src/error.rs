@@ -322,14 +322,7 @@ impl StorageError {
     /// The error and its causes in one line.
     #[must_use]
     pub fn sentence(&self) -> String {
-        let mut sentence = self.to_string();
-        let mut cause = std::error::Error::source(self);
-        while let Some(error) = cause {
-            sentence.push_str(": ");
-            sentence.push_str(&error.to_string());
-            cause = error.source();
-        }
-        sentence
+        headwater_core::sentence(self)
     }
 }
 

@@ -40,11 +40,11 @@ pub use config::{DatasetConfig, JpegEntries, OnBrokenShard, StorageConfig, usual
 pub use dataset::{FirstPlace, first_place};
 pub use error::StorageError;
 pub use find::find_shards;
-pub use format::{Damage, FormatKind, IdxForm, InspectedShard, SampleCount, count_samples};
-pub use headwater_cache::CacheLevel;
-pub use inspect::{
-    DaliIndex, FoundPlace, FoundShard, InspectedSamples, Inspector, ShardEntriesKept,
+pub use format::{
+    DaliIndex, Damage, FormatKind, IdxForm, InspectedShard, SampleCount, count_samples,
 };
+pub use headwater_cache::CacheLevel;
+pub use inspect::{FoundPlace, FoundShard, InspectedSamples, Inspector, ShardEntriesKept};
 #[doc(hidden)]
 pub use metrics::describe_metrics;
 pub use read_through::read_through;

@@ -68,6 +68,16 @@ fn two_runs_give_equal_bytes_and_all_images_with_their_labels() {
 }
 
 #[test]
+fn a_file_name_cannot_act_on_the_terminal() {
+    let place = Place::new();
+    images(&place);
+    fs::write(place.path("images/cat/\u{1b}[31mnotes.txt"), "no image").unwrap();
+    let said = place.printed(&["datasets", "pack", "images", "--out", "out\u{7}"]);
+    assert!(said.starts_with("left out: 1 file, ") && said.contains("/\\u{1b}[31mnotes.txt`\n"));
+    assert!(said.contains("\nout\\u{7}: 41 samples of 3 classes in 1 shard, "), "{said:?}");
+}
+
+#[test]
 fn system_tools_read_what_was_written() {
     let place = Place::new();
     let images = images(&place);

@@ -64,6 +64,19 @@ fn a_broken_shard_takes_no_name_away() {
 }
 
 #[test]
+fn file_names_cannot_act_on_the_terminal() {
+    let place = Place::with_photos();
+    let shard = place.put("public/rgb/photos/val", "bad/truncated.tar");
+    fs::rename(&shard, shard.with_file_name("\u{1b}[31mred.tar")).unwrap();
+    let ended = place.run(&["datasets", "stubs", "--out", "\u{1b}[31mhub.py"]);
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    assert!(ended.stdout.starts_with("\\u{1b}[31mhub.py: 2 datasets; "), "{:?}", ended.stdout);
+    assert!(ended.stderr.contains("not counted: ") && ended.stderr.contains("\\u{1b}[31mred.tar"));
+    let acts = |text: &str| text.chars().any(|c| c.is_control() && c != '\n');
+    assert!(!acts(&ended.stdout) && !acts(&ended.stderr), "{:?}{:?}", ended.stdout, ended.stderr);
+}
+
+#[test]
 fn a_hub_without_datasets_has_no_names() {
     let place = Place::new();
     fs::create_dir(place.path("hub")).unwrap();

@@ -44,7 +44,7 @@ const MAY_DEPEND: [(&str, &[&str]); 34] = [
         ],
     ),
     ("libs/config/derive", &[]),
-    ("libs/contact-sheet", &["core", "receiver"]),
+    ("libs/contact-sheet", &["core"]),
     ("libs/core", &["config-derive"]),
     ("libs/cuda", &["core", "dylib", "own-files", "transport"]),
     ("libs/discovery", &["kubernetes"]),
@@ -125,6 +125,7 @@ const MAY_DEPEND: [(&str, &[&str]); 34] = [
         &[
             "access",
             "config-derive",
+            "contact-sheet",
             "core",
             "cuda",
             "discovery",

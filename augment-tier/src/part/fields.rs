@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use headwater_core::counted;
 use headwater_proto::augment::MessageError;
-use headwater_storage_client::{BadBytes, EncodedSample, Field, FieldSelection};
+use headwater_proto::storage::{BadBytes, EncodedSample, Field, FieldSelection};
 
 use crate::render::BadImage;
 

@@ -95,7 +95,6 @@ impl Augment {
         pool: Pool,
     ) -> Result<Self, AugmentError> {
         metrics::describe();
-        headwater_transport::describe_once();
         let access = Access::open(&config.security)?;
         let tokenizers = Tokenizers::open(&config.tokenizers)?;
         let storage =

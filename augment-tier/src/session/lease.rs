@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use headwater_core::Region;
+use headwater_core::{Region, sentence};
 use headwater_proto::augment::{Failure, FailureKind, PartDone, PartLease, PartOrigin, WorkTimes};
 use headwater_storage_client::StorageClientError;
 use headwater_trace::{FlowStep, Span, Tier};
@@ -13,7 +13,6 @@ use tokio_util::sync::CancellationToken;
 use super::open::Session;
 use super::read::Wanted;
 use super::source::PartWork;
-use crate::error::sentence;
 use crate::part::PartScales;
 use crate::pool::QueuePlace;
 

@@ -13,7 +13,6 @@ use serde_json::{Map, Value, json};
 
 use crate::data;
 use crate::local::{Local, Place};
-use crate::ray::RAY;
 
 /// Keywords that are not keys of `[receiver]`.
 const OWN: [&str; 8] =
@@ -23,6 +22,8 @@ const FUNCTIONS: [&str; 3] = ["amax_reduce", "device_allocator", "progress"];
 /// Keywords on services that the loader starts.
 const EMBEDDED: &str = "embedded";
 const AUGMENT_THREADS: &str = "augment_threads";
+/// Keyword that names a service on a Ray cluster.
+pub(crate) const RAY: &str = "ray";
 /// Keywords on services that run elsewhere.
 pub(crate) const ADDRESSES: [&str; 2] = ["storage", "workers"];
 /// Allowed value of `embedded`.

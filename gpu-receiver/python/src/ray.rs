@@ -12,11 +12,8 @@ use pyo3::types::PyDict;
 use serde_json::Value;
 
 use crate::errors::ConfigError;
-use crate::options::ADDRESSES;
+use crate::options::{ADDRESSES, RAY};
 use crate::{data, json};
-
-/// The keyword that names the service.
-pub(crate) const RAY: &str = "ray";
 
 /// A service that is followed while this value lives. Its addresses are in files, which the
 /// receiver reads again and again.

@@ -9,6 +9,7 @@
 //! Deliberately absent: starting and finding the process, which `libs/local` does; GPUs; FP8 with delayed
 //! scales, which follow from what one trial has taken.
 
+mod batch;
 mod client;
 mod frames;
 mod held;
@@ -18,5 +19,6 @@ mod stock;
 mod tests;
 mod words;
 
-pub(crate) use client::{Delivery, HostAsk, HostBatch, HostEvent, HostWord, Tie, follow};
+pub(crate) use batch::{Delivery, HostBatch, HostEvent, Tie};
+pub(crate) use client::{HostAsk, HostWord, follow};
 pub use service::HostService;

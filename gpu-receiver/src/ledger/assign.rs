@@ -6,36 +6,15 @@ use std::time::Duration;
 
 use headwater_core::rendezvous::owner_bounded;
 use headwater_proto::augment::PartLease;
-use headwater_transport::{LeaseId, LinkKind, PartPlace, PeerId};
+use headwater_transport::{LeaseId, PartPlace, PeerId};
 
 use super::batch::Batch;
-use super::hedge::Pace;
 use super::lease::{Lease, PartName};
 use super::meeting::StreamPart;
-use super::{Action, BatchOrder, Ledger};
+use super::{Action, BatchOrder, Ledger, Worker};
 
 /// A worker may have this much of the mean load before a part goes to the next in its order.
 const LOAD_BOUND_PERCENT: u32 = 125;
-
-/// A worker that is there.
-#[derive(Clone, Debug)]
-pub struct Worker {
-    /// Its name.
-    pub name: String,
-    /// The link that its parts come by.
-    pub link: LinkKind,
-    /// Leases it takes at once; 0 while it drains.
-    pub credits: u32,
-    /// Leases it has not answered.
-    pub open: u32,
-    /// Keeps finished parts for other receivers.
-    pub shares: bool,
-    /// The first step, counted over epochs, whose parts receivers of the stream ask it for.
-    pub takes_from: Option<u64>,
-    pub(super) pace: Pace,
-    /// Parts that were compared one after another since it joined, or since one differed.
-    pub(super) compared: u32,
-}
 
 /// What became of a part that is due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,24 +33,6 @@ enum Meet {
     /// At a worker that has no room now.
     Wait,
     Anywhere,
-}
-
-// === impl Worker ===
-
-impl Worker {
-    pub(super) fn new(name: String, link: LinkKind, credits: u32) -> Self {
-        let (open, shares, takes_from) = (0, false, None);
-        Self { name, link, credits, open, shares, takes_from, pace: Pace::default(), compared: 0 }
-    }
-
-    fn has_room(&self, now: Duration) -> bool {
-        self.open < self.pace.credits(self.credits, now)
-    }
-
-    /// Whether it has so little to do that it may do what is another's.
-    fn is_idle(&self) -> bool {
-        self.open * 2 <= self.credits
-    }
 }
 
 // === impl Ledger ===

@@ -7,6 +7,7 @@ use std::time::Duration;
 use headwater_transport::PeerId;
 
 use super::lease::Lease;
+use super::worker::{Pace, Stuck};
 use super::{Ledger, Worker};
 
 /// Completion times remembered for the running median.
@@ -49,26 +50,6 @@ pub(super) struct Patience {
     usual: Duration,
 }
 
-/// What a worker finishes.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Pace {
-    /// When it began to owe something: its last part came, or a lease when it had none.
-    owing_since: Duration,
-    /// Parts that all workers together had finished then.
-    finished_then: u64,
-    /// Others were faster with one of its leases since it last finished a part.
-    overtaken: bool,
-    stuck: Option<Stuck>,
-}
-
-/// A worker that finishes nothing while others do.
-#[derive(Clone, Copy, Debug)]
-struct Stuck {
-    since: Duration,
-    /// When it is given one part, to see whether it goes on.
-    retry_at: Duration,
-}
-
 // === impl Timings ===
 
 impl Timings {
@@ -99,27 +80,6 @@ impl Timings {
         };
         self.patience = Some(patience);
         patience
-    }
-}
-
-// === impl Pace ===
-
-impl Pace {
-    /// Leases that a worker of so many credits may have at `now`.
-    pub(super) fn credits(&self, credits: u32, now: Duration) -> u32 {
-        match self.stuck {
-            None => credits,
-            Some(stuck) if stuck.retry_at <= now => credits.min(1),
-            Some(_) => 0,
-        }
-    }
-
-    pub(super) fn is_stuck(&self) -> bool {
-        self.stuck.is_some()
-    }
-
-    fn is_stuck_with(&self, lease: &Lease) -> bool {
-        self.stuck.is_some_and(|stuck| lease.given_at <= stuck.since)
     }
 }
 

@@ -12,6 +12,7 @@ mod meeting;
 mod slots;
 #[cfg(test)]
 mod tests;
+mod worker;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Range;
@@ -30,8 +31,8 @@ use lease::Lease;
 use meeting::Meeting;
 use slots::WriterCounts;
 
-pub use assign::Worker;
 pub use hedge::LateRule;
+pub use worker::Worker;
 
 /// Numbers the batches in the order in which they are to be delivered; never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

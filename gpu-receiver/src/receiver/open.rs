@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use headwater_access::Access;
-use headwater_core::{Layout, Recipe};
+use headwater_core::{Layout, Recipe, hex};
 use headwater_cuda::DeviceAllocator;
 use headwater_interpreter::{Interpreter, SettingKeys, Settings, Trusted};
 use headwater_inventory::{Cores, Machine};
@@ -83,7 +83,6 @@ impl Receiver {
         let checkpoints = config.checkpoints();
         let (sampler, start, amaxes) = resumed(sampler, &config, &checkpoints)?;
         let scaling = Scaling::open(&config, &recipe, reduce, start, amaxes.as_ref())?;
-        headwater_transport::describe_once();
         let order = Arc::new(SampleOrder::new(sampler));
         let first = order.batch_number(start.epoch, start.step);
         let autosave = AutoSave::new(&config, checkpoints, first);
@@ -245,7 +244,7 @@ fn sha256_of(path: &str) -> Result<String, ReceiverError> {
         path: path.to_owned(),
         reason: error.to_string(),
     })?;
-    Ok(Sha256::digest(&file).iter().map(|byte| format!("{byte:02x}")).collect())
+    Ok(hex(&Sha256::digest(&file)))
 }
 
 /// Delayed scales follow from what one trial has taken: no other one has the same.

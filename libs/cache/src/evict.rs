@@ -1,6 +1,6 @@
 //! Making room: the entry of a level that was used longest ago goes down, or is gone.
 
-use std::collections::{BinaryHeap, VecDeque};
+use std::collections::BinaryHeap;
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::sync::{MutexGuard, PoisonError};
@@ -13,8 +13,8 @@ use crate::cached::read_head;
 use crate::error::is_no_room;
 use crate::level::{Level, footprint};
 use crate::levels::Levels;
-use crate::scan::Found;
 use crate::tally::is_at;
+use crate::victims::{Found, Victims};
 use crate::{EntryWriter, Key, OpenError, Unavailable, metrics};
 
 /// Entries of one scan that are remembered: the next ones to be evicted.
@@ -26,15 +26,6 @@ const RESCAN_MIN: Duration = Duration::from_secs(1);
 const RESCAN_SHARE: u32 = 10;
 /// Bytes that go down at a time.
 const COPY_BYTES: usize = 1 << 20;
-
-/// Entries in the order in which they were used, the longest ago first. All others were used later
-/// than these, or after the scan; who of these was used since then is passed over.
-#[derive(Debug, Default)]
-pub(crate) struct Victims {
-    next: VecDeque<Found>,
-    /// Until when nobody looks for more, whatever the last scan has found.
-    rested_until: Option<Instant>,
-}
 
 /// What became of a victim.
 enum Evicted {
@@ -51,15 +42,6 @@ struct Oldest {
     begun: (Instant, SystemTime),
     /// The one that was used last on top.
     found: BinaryHeap<Found>,
-}
-
-// === impl Victims ===
-
-impl Victims {
-    /// Whether nobody may be evicted for a while.
-    fn is_full(&self) -> bool {
-        self.next.is_empty() && self.rested_until.is_some_and(|until| Instant::now() < until)
-    }
 }
 
 // === impl Oldest ===

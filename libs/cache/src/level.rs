@@ -8,11 +8,11 @@ use std::time::{Duration, Instant};
 
 use rustix::fs::FsWord;
 
-use crate::evict::Victims;
 use crate::folders::Folders;
 use crate::metrics::LevelName;
 use crate::overdue::Overdue;
 use crate::tally::{Locked, Tally};
+use crate::victims::Victims;
 use crate::{CacheConfig, CacheError, CacheLevel, Cached, Key, OpenError, Unavailable, metrics};
 
 /// A file takes whole pages.

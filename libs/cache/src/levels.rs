@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use crate::flights::{Boarded, Flight, Flights};
 use crate::level::Level;
 use crate::tally::is_at;
-use crate::{CacheConfig, CacheError, Cached, EntryWriter, Key, Unavailable, metrics};
+use crate::{CacheConfig, CacheError, Cached, Key, Unavailable, metrics};
 
 /// How long a lock is waited for by those who can do without it: they render samples.
 const BRIEFLY: Duration = Duration::from_millis(50);
@@ -114,23 +114,5 @@ impl Levels {
         let boarded = self.flights.board(key, until, || self.find(&key, until));
         metrics::waited(self.cache(), begun.elapsed());
         boarded
-    }
-
-    /// Begins to write an entry in the first level that has room for it. Each lock is waited for that
-    /// long, until the entry has its name.
-    pub(crate) fn begin(
-        &self,
-        key: Key,
-        payload_bytes: u64,
-        timeout: Duration,
-    ) -> Result<EntryWriter<'_>, Unavailable> {
-        let mut full = None;
-        for (at, _) in self.all.iter().enumerate().filter(|(_, level)| !level.is_full()) {
-            match EntryWriter::begin(self, at, key, payload_bytes, timeout) {
-                Err(error @ Unavailable::NoRoom { .. }) => full = Some(error),
-                begun => return begun,
-            }
-        }
-        Err(full.unwrap_or_else(|| self.all[0].no_room(payload_bytes)))
     }
 }

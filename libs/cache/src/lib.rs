@@ -42,6 +42,7 @@ mod metrics;
 mod overdue;
 mod scan;
 mod tally;
+mod victims;
 mod watch;
 mod writer;
 

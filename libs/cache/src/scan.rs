@@ -9,14 +9,7 @@ use crate::folders::listed;
 use crate::level::{Level, footprint};
 use crate::metrics;
 use crate::tally::Locked;
-
-/// An entry's file, as it was found: the one that was used longest ago is the least.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Found {
-    /// When it was used last.
-    pub(crate) used_at: SystemTime,
-    pub(crate) path: PathBuf,
-}
+use crate::victims::Found;
 
 /// Files that are being written.
 struct Begun {

@@ -40,6 +40,28 @@ pub struct EntryWriter<'a> {
     is_whole: bool,
 }
 
+// === impl Levels ===
+
+impl Levels {
+    /// Begins to write an entry in the first level that has room for it. Each lock is waited for that
+    /// long, until the entry has its name.
+    pub(crate) fn begin(
+        &self,
+        key: Key,
+        payload_bytes: u64,
+        timeout: Duration,
+    ) -> Result<EntryWriter<'_>, Unavailable> {
+        let mut full = None;
+        for (at, _) in self.all.iter().enumerate().filter(|(_, level)| !level.is_full()) {
+            match EntryWriter::begin(self, at, key, payload_bytes, timeout) {
+                Err(error @ Unavailable::NoRoom { .. }) => full = Some(error),
+                begun => return begun,
+            }
+        }
+        Err(full.unwrap_or_else(|| self.all[0].no_room(payload_bytes)))
+    }
+}
+
 // === impl EntryWriter ===
 
 impl<'a> EntryWriter<'a> {

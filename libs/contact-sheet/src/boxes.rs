@@ -2,7 +2,6 @@
 
 use headwater_core::Recipe;
 use headwater_core::recipe::BoxesSpec;
-use headwater_receiver::ReceiverError;
 
 use crate::Pictured;
 
@@ -29,11 +28,11 @@ impl Boxes {
     ///
     /// # Errors
     /// The batch lies on a GPU that does not give it back.
-    pub(crate) fn of(
-        batch: &impl Pictured,
+    pub(crate) fn of<P: Pictured>(
+        batch: &P,
         recipe: &Recipe,
         like: &str,
-    ) -> Result<Vec<Self>, ReceiverError> {
+    ) -> Result<Vec<Self>, P::Error> {
         let bytes = |name: &str| {
             let tensor = batch.layout().tensors().iter().find(|tensor| tensor.name == name);
             tensor

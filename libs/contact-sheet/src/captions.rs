@@ -1,7 +1,6 @@
 //! Texts of samples, in lines under their rows.
 
 use headwater_core::Recipe;
-use headwater_receiver::ReceiverError;
 
 use crate::Pictured;
 use crate::glyphs::{HEIGHT, WIDTH};
@@ -30,19 +29,19 @@ impl Captions {
     ///
     /// # Errors
     /// The batch lies on a GPU that does not give it back.
-    pub(crate) fn of(
-        batch: &impl Pictured,
+    pub(crate) fn of<P: Pictured>(
+        batch: &P,
         recipe: &Recipe,
         samples: usize,
         width: usize,
-    ) -> Result<Self, ReceiverError> {
+    ) -> Result<Self, P::Error> {
         let dot = if width >= TWICE_FROM { 2 } else { 1 };
         let letters = (width / (dot * (WIDTH + SPACE))).max(1);
         let mut lines = vec![Vec::new(); samples];
         let texts = recipe.fields.iter().filter(|spec| spec.is_text());
         let several = texts.clone().count() > 1;
         for spec in texts {
-            let rows = |name: &str| -> Result<Option<(Vec<u8>, usize)>, ReceiverError> {
+            let rows = |name: &str| -> Result<Option<(Vec<u8>, usize)>, P::Error> {
                 let tensor = batch.layout().tensors().iter().find(|tensor| tensor.name == name);
                 let Some(tensor) = tensor else { return Ok(None) };
                 Ok(Some((batch.tensor_bytes(tensor)?, tensor.row_bytes as usize)))

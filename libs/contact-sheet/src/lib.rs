@@ -1,7 +1,7 @@
 //! A picture of what came out: a row for each sample, with all its views side by side, then its masks and
 //! depth. Boxes are drawn on the views that they follow; texts, such as captions, stand under the row.
 //!
-//! Deliberately absent: what becomes of the picture.
+//! Deliberately absent: where batches come from, and what becomes of the picture.
 #![deny(unsafe_code)]
 
 mod boxes;
@@ -14,7 +14,6 @@ use captions::Captions;
 use half::{bf16, f16};
 use headwater_core::recipe::MX_BLOCK;
 use headwater_core::{Dtype, Layout, Recipe, TensorLayout};
-use headwater_receiver::{Batch, Peeked, ReceiverError};
 
 /// Pixels between views.
 const GAP: usize = 4;
@@ -25,6 +24,9 @@ const INK: u8 = 224;
 
 /// Samples that can be drawn.
 pub trait Pictured {
+    /// Why a tensor's bytes cannot be had.
+    type Error;
+
     /// Dtypes, shapes and places of the tensors.
     fn layout(&self) -> &Layout;
 
@@ -32,7 +34,7 @@ pub trait Pictured {
     ///
     /// # Errors
     /// They lie on a GPU that does not give them back.
-    fn tensor_bytes(&self, tensor: &TensorLayout) -> Result<Vec<u8>, ReceiverError>;
+    fn tensor_bytes(&self, tensor: &TensorLayout) -> Result<Vec<u8>, Self::Error>;
 
     /// What an FP8 tensor's elements are multiplied by; `None` for other types.
     fn fp8_scale_inv(&self, tensor: &TensorLayout) -> Option<f32>;
@@ -53,36 +55,6 @@ struct Scale {
     fp8_scale_inv: f32,
 }
 
-// === impl Pictured ===
-
-impl Pictured for Batch {
-    fn layout(&self) -> &Layout {
-        Batch::layout(self)
-    }
-
-    fn tensor_bytes(&self, tensor: &TensorLayout) -> Result<Vec<u8>, ReceiverError> {
-        Batch::tensor_bytes(self, tensor)
-    }
-
-    fn fp8_scale_inv(&self, tensor: &TensorLayout) -> Option<f32> {
-        self.fp8(tensor).map(|fp8| fp8.scale_inv())
-    }
-}
-
-impl Pictured for Peeked {
-    fn layout(&self) -> &Layout {
-        Peeked::layout(self)
-    }
-
-    fn tensor_bytes(&self, tensor: &TensorLayout) -> Result<Vec<u8>, ReceiverError> {
-        Ok(Peeked::tensor_bytes(self, tensor).to_vec())
-    }
-
-    fn fp8_scale_inv(&self, tensor: &TensorLayout) -> Option<f32> {
-        Peeked::fp8_scale_inv(self, tensor)
-    }
-}
-
 // === impl Sheet ===
 
 impl Sheet {
@@ -90,11 +62,7 @@ impl Sheet {
     ///
     /// # Errors
     /// The batch lies on a GPU that does not give it back.
-    pub fn draw(
-        batch: &impl Pictured,
-        recipe: &Recipe,
-        samples: usize,
-    ) -> Result<Self, ReceiverError> {
+    pub fn draw<P: Pictured>(batch: &P, recipe: &Recipe, samples: usize) -> Result<Self, P::Error> {
         let tensors: Vec<&TensorLayout> =
             batch.layout().tensors().iter().filter(|tensor| is_picture(recipe, tensor)).collect();
         let batch_samples = batch.layout().samples() as usize;
@@ -237,10 +205,10 @@ fn is_picture(recipe: &Recipe, tensor: &TensorLayout) -> bool {
 }
 
 /// A tensor and its bytes; elements in blocks as binary32 under their scales.
-fn picture(
-    batch: &impl Pictured,
+fn picture<P: Pictured>(
+    batch: &P,
     tensor: &TensorLayout,
-) -> Result<(TensorLayout, Vec<u8>), ReceiverError> {
+) -> Result<(TensorLayout, Vec<u8>), P::Error> {
     let bytes = batch.tensor_bytes(tensor)?;
     if tensor.dtype != Dtype::Mxfp8E4m3 {
         return Ok((tensor.clone(), bytes));

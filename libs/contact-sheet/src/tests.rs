@@ -1,6 +1,7 @@
 //! Pictures of batches that are made up.
 
 use std::collections::BTreeMap;
+use std::convert::Infallible;
 
 use headwater_core::recipe::{FieldKind, FieldSpec};
 
@@ -14,11 +15,13 @@ struct Given {
 }
 
 impl Pictured for Given {
+    type Error = Infallible;
+
     fn layout(&self) -> &Layout {
         &self.layout
     }
 
-    fn tensor_bytes(&self, tensor: &TensorLayout) -> Result<Vec<u8>, ReceiverError> {
+    fn tensor_bytes(&self, tensor: &TensorLayout) -> Result<Vec<u8>, Infallible> {
         let zeros = || vec![0; self.layout.tensor_region(tensor).len_bytes as usize];
         Ok(self.tensors.get(&tensor.name).cloned().unwrap_or_else(zeros))
     }

@@ -1,7 +1,7 @@
 //! What two tiers must compute alike, so that a batch is a pure function of its coordinates:
 //! dtypes, recipes and their digests, the layout of a batch, sample references, manifests,
 //! random draws, masks, mixing and the order of samples. And what all tiers do alike: pauses between tries,
-//! counts, errors and names of fields in words, text that a terminal can be
+//! counts, errors and names of fields in words, bytes in digits, text that a terminal can be
 //! shown, when to say that a wait goes on, and who reads the same stream.
 //!
 //! Deliberately absent: files, sockets, clocks, threads, async, logging, any state shared
@@ -17,6 +17,7 @@ pub mod dtype;
 pub mod fields;
 pub mod fp8;
 pub mod geometry;
+mod hex;
 mod index_bytes;
 pub mod layout;
 pub mod manifest;
@@ -41,6 +42,7 @@ pub use digest::{Digest, Digester};
 pub use draw::{DrawKey, DrawRng};
 pub use dtype::Dtype;
 pub use fp8::{AmaxHistory, AmaxState};
+pub use hex::hex;
 pub use index_bytes::cached_shard_key;
 pub use layout::{Layout, Region, TensorLayout};
 pub use manifest::{Manifest, ManifestError, ShardEntry};
@@ -54,6 +56,6 @@ pub use reminder::Reminder;
 pub use rendezvous::{deal, owner, owner_bounded, rendezvous};
 pub use sample::{SampleId, SampleRef};
 pub use sampler::{BatchPlan, Sampler, SamplerConfig, SamplerError, State};
-pub use sentence::sentence;
+pub use sentence::{innermost, sentence};
 pub use shard_entries::{ShardEntries, ShardEntriesBuilder};
 pub use shard_index::{IndexedField, ShardIndex, ShardIndexBuilder};

@@ -1,4 +1,4 @@
-//! An error and its causes as one line.
+//! An error and its causes as one line, and the last of them.
 
 use std::error::Error;
 
@@ -20,6 +20,16 @@ pub fn sentence(error: &(dyn Error + 'static)) -> String {
         }
     }
     printable(&text).into_owned()
+}
+
+/// What the last of an error's causes says: the errors of some libraries name only their own layers.
+#[must_use]
+pub fn innermost(error: &dyn Error) -> String {
+    let mut innermost = error;
+    while let Some(cause) = innermost.source() {
+        innermost = cause;
+    }
+    innermost.to_string()
 }
 
 #[cfg(test)]
@@ -46,6 +56,12 @@ mod tests {
         let error = chain(&["storage tier", "cannot listen: address in use (os error 98)", last]);
         let text = "storage tier: cannot listen: address in use (os error 98)";
         assert_eq!(sentence(&error), text);
+    }
+
+    #[test]
+    fn the_innermost_cause_is_the_last_and_may_be_the_error_itself() {
+        assert_eq!(innermost(&chain(&["transport error", "tcp", "refused"])), "refused");
+        assert_eq!(innermost(&chain(&["refused"])), "refused");
     }
 
     #[test]

@@ -19,5 +19,4 @@ mod table;
 
 pub use error::DylibError;
 pub use known::{CUDA_DRIVER, IBVERBS, NVJPEG, NVML, NVRTC, UCX};
-pub use open::{Dylib, Opened};
-pub use table::FunctionTable;
+pub use open::{Dylib, FunctionTable, Opened};

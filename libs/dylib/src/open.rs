@@ -5,7 +5,6 @@ use std::fmt;
 
 use crate::error::DylibError;
 use crate::signals::KeptSignals;
-use crate::table::FunctionTable;
 
 /// A library that some machines have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,6 +22,16 @@ pub struct Dylib {
 pub struct Opened {
     soname: &'static str,
     handle: &'static libloading::Library,
+}
+
+/// A struct with one field for each function of a library. [`functions!`](crate::functions)
+/// declares such structs.
+pub trait FunctionTable: Sized {
+    /// Looks all functions up.
+    ///
+    /// # Errors
+    /// The name of the first function that the library lacks.
+    fn fill(library: &Opened) -> Result<Self, String>;
 }
 
 /// Why a file of a library cannot be used.

@@ -1,16 +1,4 @@
-//! Tables of a library's functions.
-
-use crate::Opened;
-
-/// A struct with one field for each function of a library. [`functions!`](crate::functions)
-/// declares such structs.
-pub trait FunctionTable: Sized {
-    /// Looks all functions up.
-    ///
-    /// # Errors
-    /// The name of the first function that the library lacks.
-    fn fill(library: &Opened) -> Result<Self, String>;
-}
+//! Declares tables of a library's functions.
 
 /// Declares a table of C functions, each with its name in the library.
 ///

@@ -6,8 +6,9 @@ use std::io;
 use serde::Deserialize;
 
 use crate::CallError;
-use crate::interpreter::{Interpreter, Settings};
+use crate::interpreter::Interpreter;
 use crate::process::Process;
+use crate::settings::Settings;
 use crate::wire::{Read, Request};
 
 /// A map-style dataset: something with `__len__` and `__getitem__`.

@@ -17,10 +17,12 @@ mod dataset;
 mod error;
 mod interpreter;
 mod process;
+mod settings;
 mod trusted;
 mod wire;
 
 pub use dataset::{Dataset, DatasetIdentity};
 pub use error::CallError;
-pub use interpreter::{Interpreter, SettingKeys, Settings, Source};
+pub use interpreter::{Interpreter, Source};
+pub use settings::{SettingKeys, Settings};
 pub use trusted::Trusted;

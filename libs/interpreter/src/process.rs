@@ -17,7 +17,7 @@ use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg}
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Pid, Signal, kill_process_group};
 
-use crate::Settings;
+use crate::settings::Settings;
 
 /// The program that it runs.
 const HOST: &str = include_str!("host.py");

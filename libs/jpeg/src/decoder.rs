@@ -7,11 +7,10 @@ mod ways;
 use headwater_simd::Simd;
 
 pub use self::outline::{Layer, Outline};
-pub use self::ways::Way;
-use crate::choice::Choice;
+use crate::choice::{Choice, Way};
 use crate::doubt::Doubt;
 use crate::entries::Entries;
-use crate::entropy::{Block, End, Interleaved, Job, Lookups, One, Place, Plain, Segment, Sink};
+use crate::entropy::{End, Interleaved, Job, Lookups, Nothing, One, Place, Plain, Segment};
 #[cfg(target_arch = "x86_64")]
 use crate::entropy::{Lanes, Speculator};
 pub use crate::header::Colour;
@@ -268,16 +267,6 @@ impl Image<'_> {
 /// MCUs between two places among which entries are chosen.
 fn places_apart(mcus: u32) -> u32 {
     (mcus / PLACES).max(1).next_power_of_two()
-}
-
-/// Looks at no pixel.
-pub(crate) struct Nothing;
-
-impl Sink for Nothing {
-    fn take(&mut self, _mcu: u32, blocks: &mut [Block]) -> Result<(), Doubt> {
-        blocks.as_flattened_mut().fill(0);
-        Ok(())
-    }
 }
 
 /// The segments between restart markers that hold MCUs `from..to`.

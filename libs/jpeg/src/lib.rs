@@ -24,8 +24,8 @@ mod planes;
 mod samples;
 mod stream;
 
-pub use choice::{Choice, Measured, Speeds};
-pub use decoder::{Colour, Decoded, Decoder, Image, Layer, Outline, Request, Way};
+pub use choice::{Choice, Measured, Speeds, Way};
+pub use decoder::{Colour, Decoded, Decoder, Image, Layer, Outline, Request};
 pub use doubt::Doubt;
 pub use entries::{ENTRIES_MAX, Entries};
 pub use entropy::{End, Segment};

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::lines::Lines;
-use crate::services::{LOOK, Watch};
+use crate::watch::{LOOK, Watch};
 use crate::words::{self, Answer, Ask, Hello, Ready};
 use crate::{LocalError, LocalErrorKind};
 

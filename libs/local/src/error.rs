@@ -136,7 +136,11 @@ impl LocalError {
                 _ => LocalErrorKind::Storage,
             },
             Self::Config(_)
-            | Self::Worker(AugmentError::Config { .. } | AugmentError::Gpu { .. })
+            | Self::Worker(
+                AugmentError::Config { .. }
+                | AugmentError::Tokenizers(_)
+                | AugmentError::Gpu { .. },
+            )
             | Self::Folder { .. }
             | Self::NoProgram { .. } => LocalErrorKind::Config,
             Self::Worker(_)

@@ -28,7 +28,8 @@ use crate::folder::RuntimeFolder;
 use crate::job::namespace;
 use crate::program::{self, Verb};
 use crate::serve::ignore_signals;
-use crate::services::{FIRST_WORD_LIMIT, Watch, lock_limit};
+use crate::services::lock_limit;
+use crate::watch::{FIRST_WORD_LIMIT, Watch};
 
 /// The first packet of the process, to whoever is let in; the number is that of the words after it.
 const WELCOME: &[u8] = b"headwater host 2";

@@ -33,6 +33,7 @@ mod services;
 mod threads;
 mod token;
 mod wanted;
+mod watch;
 mod words;
 
 pub use embedded::{ANY_PORT, Embedded};
@@ -41,5 +42,6 @@ pub use host::{host_receiver, serve_host};
 pub use job::local_ranks;
 pub use program::program;
 pub use serve::serve;
-pub use services::{Services, Watch};
+pub use services::Services;
 pub use wanted::Wanted;
+pub use watch::Watch;

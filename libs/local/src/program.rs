@@ -12,7 +12,7 @@ use std::time::Instant;
 use headwater_config::{Config, Setting};
 
 use crate::LocalError;
-use crate::services::{LOOK, Watch};
+use crate::watch::{LOOK, Watch};
 
 /// Names the program, in place of a search.
 const VARIABLE: &str = "HEADWATER_PROGRAM";

@@ -23,8 +23,8 @@ use crate::bell::Bell;
 use crate::board::Board;
 use crate::client::Client;
 use crate::folder::RuntimeFolder;
-use crate::services::FIRST_WORD_LIMIT;
 use crate::token::Token;
+use crate::watch::FIRST_WORD_LIMIT;
 use crate::words::Hello;
 use crate::{Embedded, LocalError};
 

@@ -1,11 +1,9 @@
 //! Local services as a loader has them.
 
-use std::fmt;
 use std::path::{Path, PathBuf};
 use std::process;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use headwater_receiver::ReceiverConfig;
 
@@ -13,25 +11,12 @@ use crate::connection::Connection;
 use crate::folder::RuntimeFolder;
 use crate::program::{self, Verb};
 use crate::threads::InThreads;
+use crate::watch::Watch;
 use crate::words::{Ask, Hello, Ready};
 use crate::{LocalError, LocalErrorKind, Wanted};
 
-/// How long is waited between two looks whether anybody still wants the services.
-pub(crate) const LOOK: Duration = Duration::from_millis(100);
-/// Time for services to start to listen, and to say their first word: both come at once, unless a process is
-/// suspended or a file system hangs.
-pub(crate) const FIRST_WORD_LIMIT: Duration = Duration::from_secs(20);
 /// Times that services may end just as they are come upon.
 const TRIES: usize = 8;
-
-/// Who waits for services.
-#[derive(Clone, Copy)]
-pub struct Watch<'a> {
-    /// Hears how many shards are indexed, of how many.
-    pub tell: &'a dyn Fn(usize, usize),
-    /// Set when they are not wanted any more.
-    pub cancelled: &'a AtomicBool,
-}
 
 /// A storage node and a worker for this process. Dropping this leaves them; they end with the last
 /// who has them. In a process that was forked it does nothing.
@@ -54,31 +39,6 @@ enum Run {
 /// How long is waited for whoever else starts the same services: less than for a worker.
 pub(crate) fn lock_limit(receiver: &ReceiverConfig) -> Duration {
     Duration::from_millis(u64::from(receiver.worker_wait_ms) / 2)
-}
-
-// === impl Watch ===
-
-impl Watch<'_> {
-    /// Whether the services are still wanted.
-    pub(crate) fn check(&self) -> Result<(), LocalError> {
-        if self.cancelled.load(Ordering::Relaxed) { Err(LocalError::Cancelled) } else { Ok(()) }
-    }
-
-    /// The same while those who listen at a socket have not said a word since a time.
-    pub(crate) fn check_silence(&self, socket: &Path, begun: Instant) -> Result<(), LocalError> {
-        let waited = begun.elapsed();
-        if waited > FIRST_WORD_LIMIT {
-            let (socket, waited_ms) = (socket.to_owned(), waited.as_millis() as u64);
-            return Err(LocalError::Silent { socket, waited_ms });
-        }
-        self.check()
-    }
-}
-
-impl fmt::Debug for Watch<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Watch").field("cancelled", self.cancelled).finish_non_exhaustive()
-    }
 }
 
 // === impl Services ===

@@ -9,8 +9,8 @@ use headwater_core::Digest;
 use tokio::runtime::{Builder, Runtime};
 
 use crate::folder::RuntimeFolder;
-use crate::services::{LOOK, Watch};
 use crate::token::Token;
+use crate::watch::{LOOK, Watch};
 use crate::words::Ready;
 use crate::{Embedded, LocalError};
 

@@ -6,6 +6,7 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use headwater_config::Config;
+use headwater_core::hex;
 use headwater_own_files::is_still_at;
 use rustix::fs::{FlockOperation, flock};
 use rustix::rand::{GetRandomFlags, getrandom};
@@ -87,5 +88,5 @@ fn drawn<const BYTES: usize>() -> io::Result<String> {
     while filled < BYTES {
         filled += getrandom(&mut drawn[filled..], GetRandomFlags::empty())?;
     }
-    Ok(drawn.iter().map(|byte| format!("{byte:02x}")).collect())
+    Ok(hex(&drawn))
 }

@@ -1,18 +1,17 @@
 //! A shard in this host's cache: an entry that holds its bytes and its index.
 
+mod object;
+
 use std::fs::{Metadata, TryLockError};
 use std::io;
-use std::ops::Range;
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
-use bytes::Bytes;
 use headwater_cache::{Cached, Key, OpenError};
 use headwater_core::{Digest, ShardIndex};
 
-use crate::buffers::filled;
-use crate::{Object, ObjectError};
+use crate::ObjectError;
 
 /// An entry of the cache, read as if it were the object that it was made of.
 ///
@@ -121,49 +120,13 @@ impl Drop for Reading<'_> {
     }
 }
 
-impl Object for CachedObject {
-    fn name(&self) -> String {
-        self.name.clone()
-    }
-
-    fn bytes(&self) -> u64 {
-        self.entry.payload_bytes()
-    }
-
-    fn version(&self) -> String {
-        self.version.to_string()
-    }
-
-    fn read_many(&self, ranges: &[Range<u64>]) -> Result<Vec<Bytes>, ObjectError> {
-        let _reading = self.begin()?;
-        let read = |range: &Range<u64>| {
-            if range.end > self.bytes() {
-                return Err(ObjectError::Changed { name: self.name.clone() });
-            }
-            let at = self.entry.payload_offset() + range.start;
-            filled(range.end.saturating_sub(range.start) as usize, |to| {
-                self.entry.file().read_exact_at(to, at).map_err(|error| self.failed(error))
-            })
-        };
-        ranges.iter().map(read).collect()
-    }
-
-    /// An entry is never written to again.
-    fn check_unchanged(&self) -> Result<(), ObjectError> {
-        Ok(())
-    }
-
-    fn cached(&self) -> Option<&CachedObject> {
-        Some(self)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use headwater_cache::{Cache, CacheConfig, CacheLevel};
     use headwater_core::ShardIndexBuilder;
 
     use super::*;
+    use crate::Object;
 
     fn cache(folder: &Path, bytes: u64) -> Cache {
         let levels = vec![CacheLevel { dir: folder.to_owned(), bytes }];

@@ -38,6 +38,7 @@ mod metrics;
 mod node;
 mod nodes;
 mod object;
+mod object_error;
 mod open_shards;
 mod round;
 mod shard;
@@ -49,7 +50,8 @@ pub use error::StorageClientError;
 pub use file::{FileIdentity, ShardFile, ShardFileError};
 pub use host::{host_id, host_name};
 pub use metrics::{BytesRead, describe_buffers, describe_metrics, jpegs};
-pub use object::{Object, ObjectError, ObjectReader};
+pub use object::{Object, ObjectReader};
+pub use object_error::ObjectError;
 pub use open_shards::OpenShards;
 pub use shard::{IndexedShard, LeftOut, ShardReadError};
 

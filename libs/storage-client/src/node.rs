@@ -6,7 +6,7 @@ use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use headwater_access::{Access, Caller, Reached, Taken, call_for_chunks};
-use headwater_core::{Digest, Manifest};
+use headwater_core::{Digest, Manifest, innermost};
 use headwater_proto::identity::{self, Tier};
 use headwater_proto::storage::{
     BlockAssembly, EncodedSample, ManifestAssembly, MessageError, READ_SAMPLES_PATH, ReadQuery,
@@ -442,14 +442,6 @@ async fn next_block(
             }
         }
     }
-}
-
-fn innermost(error: &dyn std::error::Error) -> String {
-    let mut error = error;
-    while let Some(source) = error.source() {
-        error = source;
-    }
-    error.to_string()
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use std::ops::Range;
 
 use bytes::Bytes;
 
-use crate::{CachedObject, ShardFile, ShardFileError};
+use crate::{CachedObject, ObjectError, ShardFile};
 
 /// Bytes at one version. Reading waits for a disk or a network: not for async threads.
 ///
@@ -71,47 +71,6 @@ pub trait Object: Debug + Send + Sync {
     fn cached(&self) -> Option<&CachedObject> {
         None
     }
-}
-
-/// Why bytes cannot be had now. None of it says anything about the bytes themselves: it may pass.
-#[derive(Debug, thiserror::Error)]
-pub enum ObjectError {
-    /// A file.
-    #[error(transparent)]
-    File(#[from] ShardFileError),
-    /// Nothing of that name.
-    #[error("`{name}` is not there: check its name, and that it may be read")]
-    NotFound {
-        /// As people write it.
-        name: String,
-    },
-    /// It is not what it was when it was opened.
-    #[error(
-        "`{name}` was changed while it was in use: shards must not be written to; put the former \
-         one back, or start the job anew with a storage node that has indexed the new one"
-    )]
-    Changed {
-        /// As people write it.
-        name: String,
-    },
-    /// It was in the host's cache, and is not any more.
-    #[error("`{name}` has made room for others in the cache: open it anew")]
-    Evicted {
-        /// As people write it.
-        name: String,
-    },
-    /// It may not be read, by this node's own configuration.
-    #[error("{0}")]
-    Forbidden(String),
-    /// The source does not give the bytes.
-    #[error("`{name}` cannot be read")]
-    Read {
-        /// As people write it.
-        name: String,
-        /// What the source said.
-        #[source]
-        source: Box<dyn std::error::Error + Send + Sync>,
-    },
 }
 
 /// A place in an object from which a parser reads on. What goes wrong with the object is kept apart
@@ -240,6 +199,7 @@ mod tests {
     use std::io::Write;
 
     use super::*;
+    use crate::ShardFileError;
 
     #[test]
     fn a_reader_gives_the_bytes_of_its_part() {

@@ -79,7 +79,7 @@ impl TracePath {
             match letters.next() {
                 Some('r') => path.push_str(&names.rank.to_string()),
                 Some('t') => path.push_str(names.tier),
-                Some('h') => path.push_str(&crate::sink::host()),
+                Some('h') => path.push_str(&host()),
                 Some('p') => path.push_str(&std::process::id().to_string()),
                 Some('%') => path.push('%'),
                 other => {
@@ -90,6 +90,11 @@ impl TracePath {
         }
         Ok(path.into())
     }
+}
+
+/// Name of this host.
+pub(crate) fn host() -> String {
+    rustix::system::uname().nodename().to_string_lossy().into_owned()
 }
 
 #[cfg(test)]

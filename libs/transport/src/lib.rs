@@ -36,4 +36,4 @@ pub use memory::part::{
 pub use memory::place::{LeaseId, MAX_REGIONS, PartPlace, PlaceError, SLOTS_MAX, SlotId};
 pub use memory::slot::{SlotError, SlotMemory};
 pub use memory::window::{DeviceWindow, Dmabuf};
-pub use metrics::{describe as describe_once, describe_metrics};
+pub use metrics::describe_metrics;

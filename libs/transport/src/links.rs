@@ -7,6 +7,7 @@ use tokio::sync::mpsc;
 
 use crate::link::contract::{ReceiverLink, WorkerLink};
 use crate::link::terms::{Arrival, LinkError, LinkKind, LinkOffer, SessionKey};
+use crate::metrics;
 use crate::rdma::{self, Exchange, RdmaConnect, RdmaListen, RdmaReceiver};
 use crate::shm::{self, ShmConnect, ShmListen};
 use crate::tcp::{self, TcpConnect, TcpListen};
@@ -60,6 +61,7 @@ pub async fn listen(
     choices: &ListenChoices,
     arrivals: mpsc::UnboundedSender<Arrival>,
 ) -> Result<Listening, LinkError> {
+    metrics::describe();
     check_encryption(kind, choices.encrypted_only)?;
     let link = match kind {
         LinkKind::Shm => shm::listen(&choices.shm, arrivals).await?,
@@ -85,6 +87,7 @@ pub async fn connect(
     choices: &ConnectChoices,
     exchange: &dyn Exchange,
 ) -> Result<Arc<dyn WorkerLink>, LinkError> {
+    metrics::describe();
     check_encryption(offer.kind, choices.tcp.encrypted_only)?;
     match offer.kind {
         LinkKind::Shm => shm::connect(offer, key, &choices.shm).await,

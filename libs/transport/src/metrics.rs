@@ -63,7 +63,7 @@ impl Drop for Share {
 }
 
 /// Says what the metrics mean; once per process.
-pub fn describe() {
+pub(crate) fn describe() {
     static ONCE: Once = Once::new();
     ONCE.call_once(describe_metrics);
 }

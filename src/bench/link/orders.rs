@@ -1,9 +1,9 @@
 //! Text between the two processes.
 
-use std::fmt::Write as _;
 use std::io;
 use std::time::Duration;
 
+use headwater_core::hex;
 use headwater_transport::SessionKey;
 use rustix::time::{ClockId, clock_gettime};
 
@@ -131,15 +131,7 @@ impl Spent {
     }
 }
 
-/// Bytes as digits, two each.
-pub(super) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::new(), |mut text, byte| {
-        write!(text, "{byte:02x}").expect("a string takes everything");
-        text
-    })
-}
-
-/// Back to bytes; `None` for anything else.
+/// Bytes of hexadecimal digits; `None` for anything else.
 pub(super) fn unhex(text: &str) -> Option<Vec<u8>> {
     let digits: Vec<u8> =
         text.chars().map(|digit| Some(digit.to_digit(16)? as u8)).collect::<Option<_>>()?;

@@ -7,10 +7,11 @@ use std::io::{self, BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout};
 
 use async_trait::async_trait;
+use headwater_core::hex;
 use headwater_transport::rdma::{Exchange, RdmaReceiver};
 use headwater_transport::{LinkError, LinkKind};
 
-use super::orders::{Order, Spent, hex, unhex};
+use super::orders::{Order, Spent, unhex};
 use super::ways::Route;
 
 const ASK: &str = "ask";

@@ -10,9 +10,7 @@ mod figures;
 mod machine;
 mod page;
 mod pieces;
-mod plots;
 mod runner;
-mod svg;
 mod synthetic;
 mod tables;
 
@@ -31,9 +29,12 @@ pub(crate) use synthetic::Synthetic;
 pub(crate) const PAGE: &str = "report.md";
 /// Name of the file with all figures.
 const FIGURES: &str = "figures.json";
+/// Plots that 0.1.0 wrote beside its page.
+const PLOTS: [&str; 5] =
+    ["link.svg", "reading.svg", "pipeline-dinov2.svg", "pipeline-imagenet-train.svg", "gpu.svg"];
 
-/// Writes the page, its plots and the figures into a folder, which is made if it is not there. Plots of an
-/// earlier page go.
+/// Writes the page and the figures into a folder, which is made if it is not there. Plots of an earlier
+/// page go.
 ///
 /// # Errors
 /// The folder cannot be written to.
@@ -44,14 +45,10 @@ pub(crate) fn write(folder: &Path, figures: &Figures) -> Result<()> {
     };
     fs::create_dir_all(folder)
         .with_context(|| format!("cannot make the folder `{}`", folder.display()))?;
-    let plots = plots::of(figures);
-    for name in plots::NAMES {
-        match plots.iter().find(|plot| plot.name == name) {
-            Some(plot) => write(name, &plot.svg)?,
-            // Most often it was never there.
-            None => drop(fs::remove_file(folder.join(name))),
-        }
+    for name in PLOTS {
+        // Most often it was never there.
+        drop(fs::remove_file(folder.join(name)));
     }
     write(FIGURES, &(serde_json::to_string_pretty(figures)? + "\n"))?;
-    write(PAGE, &page::markdown(figures, &plots))
+    write(PAGE, &page::markdown(figures))
 }

@@ -3,15 +3,13 @@
 use super::figures::{Figures, Measured, Outcome};
 use super::machine::Description;
 use super::pieces::{Kind, RECIPES};
-use super::plots::Plot;
-use super::svg::figure;
-use super::tables::Table;
+use super::tables::{Table, figure};
 use crate::bench::{gpu, link, storage};
 
-/// The page of some figures, which shows these plots.
-pub(super) fn markdown(figures: &Figures, plots: &[Plot]) -> String {
+/// The page of some figures.
+pub(super) fn markdown(figures: &Figures) -> String {
     let mut sections = vec![head(figures), machine(&figures.machine)];
-    sections.extend(Kind::ALL.into_iter().filter_map(|kind| section(figures, plots, kind)));
+    sections.extend(Kind::ALL.into_iter().filter_map(|kind| section(figures, kind)));
     sections.extend(absent(figures));
     sections.join("\n")
 }
@@ -83,22 +81,19 @@ fn machine(machine: &Description) -> String {
     format!("## Machine\n\n{}", table.markdown())
 }
 
-/// Heading, commands, plots and tables of one kind of bench; `None` if nothing of it was measured.
-fn section(figures: &Figures, plots: &[Plot], kind: Kind) -> Option<String> {
+/// Heading, commands and tables of one kind of bench; `None` if nothing of it was measured.
+fn section(figures: &Figures, kind: Kind) -> Option<String> {
     let commands: Vec<&str> = figures.measured(kind).map(|(ran, _)| ran.command.as_str()).collect();
-    let (name, prefix, about) = match kind {
-        Kind::Link => ("Links", "link", LINKS),
-        Kind::Storage => ("Storage", "reading", STORAGE),
-        Kind::Pipeline => ("Three tiers", "pipeline-", PIPELINE),
-        Kind::Gpu => ("GPU", "gpu", GPU),
+    let (name, about) = match kind {
+        Kind::Link => ("Links", LINKS),
+        Kind::Storage => ("Storage", STORAGE),
+        Kind::Pipeline => ("Three tiers", PIPELINE),
+        Kind::Gpu => ("GPU", GPU),
     };
     if commands.is_empty() {
         return None;
     }
     let mut text = format!("## {name}\n\n{about}\n\n```sh\n{}\n```\n", commands.join("\n"));
-    for plot in plots.iter().filter(|plot| plot.name.starts_with(prefix)) {
-        text += &format!("\n![{}]({})\n", plot.title, plot.name);
-    }
     for (_, measured) in figures.measured(kind) {
         match measured {
             Measured::Link(summary) => text += &links(summary),

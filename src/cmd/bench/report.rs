@@ -20,7 +20,7 @@ use crate::shutdown::Shutdown;
 /// Flags of `bench` without a verb.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct ReportFlags {
-    /// Runs all benches and writes a page with plots into this folder: report.md, *.svg, figures.json
+    /// Runs all benches and writes a page into this folder: report.md, figures.json
     #[arg(long = "report", value_name = "DIR")]
     pub(super) folder: Option<PathBuf>,
     #[command(flatten)]
@@ -87,7 +87,7 @@ pub(super) fn run(
         "no bench could be run: `{}` says why",
         page.display()
     );
-    println!("{}", page.display());
+    screen.print(&page.display().to_string());
     Ok(())
 }
 

@@ -7,6 +7,7 @@ use headwater_config::hub::{Split, SplitName};
 use headwater_core::counted;
 
 use crate::flags::HubFlags;
+use crate::screen::Screen;
 
 /// Flags of `datasets add`.
 #[derive(Clone, Debug, Args)]
@@ -23,7 +24,7 @@ pub(crate) struct Flags {
     pub(super) hub: HubFlags,
 }
 
-pub(super) fn run(loaded: &Loaded, flags: &Flags) -> Result<()> {
+pub(super) fn run(loaded: &Loaded, flags: &Flags, screen: &Screen) -> Result<()> {
     let Flags { confidentiality, modality, name, split, .. } = flags.clone();
     let name = SplitName::new([confidentiality, modality, name, split]).map_err(|e| anyhow!(e))?;
     let root = loaded.hub_root()?;
@@ -36,14 +37,15 @@ pub(super) fn run(loaded: &Loaded, flags: &Flags) -> Result<()> {
     if shards > 0 {
         bail!("dataset `{name}` is in the hub already: {} in `{place}`", counted(shards, "shard"));
     }
-    println!(
-        "{place} is there.\n\
-         Next, put shards (*.tar) there, or make them of a folder of images:\n  \
-         headwater datasets pack FOLDER --out {place}\n\
-         Then look at them, and train:\n  \
-         headwater datasets index {name}\n  \
-         headwater datasets validate {name}\n  \
-         headwater run --dataset hub:{name}"
-    );
+    let lines = [
+        format!("{place} is there."),
+        "Next, put shards (*.tar) there, or make them of a folder of images:".to_owned(),
+        format!("  headwater datasets pack FOLDER --out {place}"),
+        "Then look at them, and train:".to_owned(),
+        format!("  headwater datasets index {name}"),
+        format!("  headwater datasets validate {name}"),
+        format!("  headwater run --dataset hub:{name}"),
+    ];
+    lines.iter().for_each(|line| screen.print(line));
     Ok(())
 }

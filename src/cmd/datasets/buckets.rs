@@ -122,7 +122,7 @@ pub(super) fn run(config: &Config, flags: &Flags, screen: &Screen) -> Result<()>
     write(&place, "<u4", &shape, of_numbers.iter().map(|group| group.to_le_bytes()))?;
     // The list comes last: without its groups it would be used as a list that has none.
     write(&flags.out, "<u8", &shape, numbers.iter().map(|number| number.to_le_bytes()))?;
-    print!("{}", told(flags, &sizes, &groups.counts(sizes.len()), groups.unreadable));
+    screen.print_lines(&told(flags, &sizes, &groups.counts(sizes.len()), groups.unreadable));
     Ok(())
 }
 

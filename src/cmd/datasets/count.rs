@@ -30,10 +30,10 @@ pub(super) fn run(loaded: &Loaded, flags: &Flags, screen: &Screen) -> Result<()>
     let total: u64 = sizes.iter().map(|sizes| sizes.samples).sum();
     let width = total.to_string().len();
     for (name, sizes) in names.iter().zip(&sizes) {
-        println!("{:>width$} {name}", sizes.samples);
+        screen.print(&format!("{:>width$} {name}", sizes.samples));
     }
     if names.len() > 1 {
-        println!("{total} total");
+        screen.print(&format!("{total} total"));
     }
     Ok(())
 }

@@ -44,7 +44,7 @@ pub(super) fn run(loaded: &Loaded, flags: &Flags, screen: &Screen) -> Result<()>
             progress.set(done);
         }
         drop(progress);
-        println!("{name}: {}", tally.sentence());
+        screen.print(&format!("{name}: {}", tally.sentence()));
         broken += tally.broken;
     }
     if broken > 0 {

@@ -77,7 +77,7 @@ pub(super) fn run(loaded: &Loaded, flags: &Flags, screen: &Screen) -> Result<()>
             Ok(())
         })?;
         drop(progress);
-        println!("{name}: {}", tally.sentence());
+        screen.print(&format!("{name}: {}", tally.sentence()));
         broken += tally.broken;
     }
     if broken > 0 {

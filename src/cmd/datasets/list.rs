@@ -3,7 +3,7 @@
 use anyhow::Result;
 use clap::Args;
 use headwater_config::Config;
-use headwater_core::{Manifest, counted, printable};
+use headwater_core::{Manifest, counted};
 use headwater_storage::Storage;
 
 use crate::cmd::runtime;
@@ -24,17 +24,17 @@ pub(crate) struct Flags {
 pub(super) fn run(config: &Config, flags: &Flags, screen: &Screen) -> Result<()> {
     let storage = config.storage_tier()?;
     let mut progress = None;
-    let screen = screen.clone();
+    let bars = screen.clone();
     let tell = move |done: usize, of: usize| {
-        progress.get_or_insert_with(|| screen.progress("shards", of as u64)).set(done as u64);
+        progress.get_or_insert_with(|| bars.progress("shards", of as u64)).set(done as u64);
     };
     let storage = runtime()?.block_on(Storage::open_telling(storage, tell))?;
     for manifest in storage.manifests() {
-        println!("{}", printable(&head(manifest)));
+        screen.print(&head(manifest));
         for shard in manifest.shards().iter().filter(|_| flags.shards) {
-            let (name, samples) = (printable(&shard.name), shard.samples);
-            let samples = counted(samples, "sample");
-            println!("  {name}: {samples}, {}, index {}", bytes(shard.bytes), shard.digest);
+            let (name, samples) = (&shard.name, counted(shard.samples, "sample"));
+            let (bytes, digest) = (bytes(shard.bytes), shard.digest);
+            screen.print(&format!("  {name}: {samples}, {bytes}, index {digest}"));
         }
     }
     Ok(())

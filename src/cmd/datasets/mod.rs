@@ -77,11 +77,11 @@ pub(crate) fn run(loaded: &Loaded, verb: &Verb, screen: &Screen) -> Result<()> {
     match verb {
         Verb::List(flags) => list::run(&loaded.config, flags, screen),
         Verb::Preview(flags) if flags.samples.are_given() => {
-            samples::run(&loaded.config, &flags.samples)
+            samples::run(&loaded.config, &flags.samples, screen)
         }
         Verb::Preview(_) => preview::run(loaded, screen),
         Verb::Count(flags) => count::run(loaded, flags, screen),
-        Verb::Add(flags) => add::run(loaded, flags),
+        Verb::Add(flags) => add::run(loaded, flags, screen),
         Verb::Index(flags) => index::run(loaded, flags, screen),
         Verb::Validate(flags) => validate::run(loaded, flags, screen),
         Verb::Stubs(flags) => stubs::run(loaded, flags, screen),

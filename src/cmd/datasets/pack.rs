@@ -83,21 +83,21 @@ pub(super) fn run(config: &Config, flags: &Flags, screen: &Screen) -> Result<()>
 
     if let Some(first) = images.left_out.first() {
         let count = images.left_out.len();
-        println!(
+        screen.print(&format!(
             "left out: {}, no images by their names, as `{}`",
             counted(count, "file"),
             first.display()
-        );
+        ));
     }
     let total: u64 = plans.iter().map(|plan| plan.bytes).sum();
-    println!(
+    screen.print(&format!(
         "{}: {} of {} in {}, {}",
         out.display(),
         counted(images.images.len(), "sample"),
         counted(images.classes.len(), "class"),
         counted(plans.len(), "shard"),
         bytes(total)
-    );
+    ));
     Ok(())
 }
 

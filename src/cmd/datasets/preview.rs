@@ -4,7 +4,7 @@ use anyhow::Result;
 use clap::Args;
 use headwater_config::Loaded;
 use headwater_config::hub::{Hub, Split, SplitName};
-use headwater_core::counted;
+use headwater_core::{counted, printable};
 
 use crate::flags::HubFlags;
 use crate::hub::{Sizes, measure_splits};
@@ -36,7 +36,7 @@ pub(super) fn run(loaded: &Loaded, screen: &Screen) -> Result<()> {
     let label = format!("{} ({})", root.path.display(), root.origin);
     let mut rows = vec![Row { label, sizes: sum(&measured) }];
     grow(&measured, 0, "", &mut rows);
-    print!("{}", table(&rows));
+    table(&rows).iter().for_each(|line| screen.print(line));
     for fault in faults {
         screen.print(&format!("not counted: {}", fault.sentence()));
     }
@@ -44,12 +44,12 @@ pub(super) fn run(loaded: &Loaded, screen: &Screen) -> Result<()> {
         screen.print(&format!("left out: {}: {}", stray.path.display(), stray.why));
     }
     if measured.is_empty() {
-        println!("no datasets yet: begin one with `headwater datasets add`");
+        screen.print("no datasets yet: begin one with `headwater datasets add`");
     }
     let scanned = rows[0].sizes.scanned;
     if scanned > 0 {
         let scanned = counted(scanned, "shard");
-        println!("scanned: {scanned}; `headwater datasets index` makes this quick");
+        screen.print(&format!("scanned: {scanned}; `headwater datasets index` makes this quick"));
     }
     Ok(())
 }
@@ -75,17 +75,18 @@ fn sum(splits: &[(&SplitName, Sizes)]) -> Sizes {
     total
 }
 
-fn table(rows: &[Row]) -> String {
+/// The lines of the tree. Labels are as they are printed, so that columns are straight.
+fn table(rows: &[Row]) -> Vec<String> {
     let head = ["hub", "samples", "shards", "bytes"].map(str::to_owned);
     let cells = rows.iter().map(|Row { label, sizes }| {
         let [samples, shards] = [sizes.samples, sizes.shards].map(|count| count.to_string());
-        [label.clone(), samples, shards, bytes(sizes.bytes)]
+        [printable(label).into_owned(), samples, shards, bytes(sizes.bytes)]
     });
     let lines: Vec<[String; 4]> = std::iter::once(head).chain(cells).collect();
     let width = |at: usize| lines.iter().map(|line| line[at].chars().count()).max().unwrap_or(0);
     let [a, b, c, d] = [0, 1, 2, 3].map(width);
     let line = |[label, samples, shards, size]: &[String; 4]| {
-        format!("{label:a$}  {samples:>b$}  {shards:>c$}  {size:>d$}\n")
+        format!("{label:a$}  {samples:>b$}  {shards:>c$}  {size:>d$}")
     };
     lines.iter().map(line).collect()
 }

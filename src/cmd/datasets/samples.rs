@@ -9,6 +9,7 @@ use headwater_storage_client::{EncodedSample, Field, FieldSelection};
 
 use crate::cmd::runtime;
 use crate::run::bytes;
+use crate::screen::Screen;
 
 /// Longest text of a field that is shown, in characters.
 const TEXT_CHARACTERS: usize = 60;
@@ -68,10 +69,10 @@ fn parse_format(name: &str) -> Result<FormatKind, String> {
     serde_json::from_value(value).map_err(|error| error.to_string())
 }
 
-pub(super) fn run(config: &Config, flags: &Flags) -> Result<()> {
+pub(super) fn run(config: &Config, flags: &Flags, screen: &Screen) -> Result<()> {
     let storage = StorageConfig { datasets: vec![flags.dataset()], ..config.storage.clone() };
     let shown = runtime()?.block_on(look(storage, flags.samples))?;
-    print!("{shown}");
+    screen.print_lines(&shown);
     Ok(())
 }
 

@@ -44,18 +44,18 @@ pub(super) fn run(loaded: &Loaded, flags: &Flags, screen: &Screen) -> Result<()>
     let module = module_name(&flags.out);
     let text = stubs(&hub.root().path, module.unwrap_or(MODULE), &named.collect::<Vec<_>>())?;
     if flags.out.as_os_str() == STDOUT {
+        // A file's text, and none for people.
         print!("{text}");
         return Ok(());
     }
     let file = flags.out.display();
     write(&flags.out, &text).with_context(|| format!("cannot write `{file}`"))?;
     let datasets = counted(splits.len(), "dataset");
-    match module {
-        Some(module) => println!("{file}: {datasets}; in Python, `import {module}`"),
-        None => println!(
-            "{file}: {datasets}; Python cannot import a file of that name: write one such as hub.py"
-        ),
-    }
+    let how = match module {
+        Some(module) => format!("in Python, `import {module}`"),
+        None => "Python cannot import a file of that name: write one such as hub.py".to_owned(),
+    };
+    screen.print(&format!("{file}: {datasets}; {how}"));
     Ok(())
 }
 

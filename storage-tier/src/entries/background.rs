@@ -5,9 +5,8 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
 use rustix::process::setpriority_process;
-use tokio::runtime::Handle;
 
-use crate::Storage;
+use crate::StorageError;
 
 /// The least priority that a thread can have: it gets the time that nobody else wants.
 const NICE: i32 = 19;
@@ -99,11 +98,17 @@ impl Missing {
 // === impl Maker ===
 
 impl Maker {
-    /// Starts the thread; `None` where the system has none left, which is logged: samples are served without.
-    pub(crate) fn start(storage: &Storage, missing: Arc<Missing>) -> Option<Self> {
-        let (storage, of_thread, runtime) = (storage.clone(), missing.clone(), Handle::current());
+    /// Starts the thread, which calls `make` for one shard after the other and tells it whether that is still
+    /// wanted; `None` where the system has none left, which is logged: samples are served without.
+    pub(crate) fn start(
+        missing: Arc<Missing>,
+        make: impl Fn(ShardNumber, &(dyn Fn() -> bool + Sync)) -> Result<(), StorageError>
+        + Send
+        + 'static,
+    ) -> Option<Self> {
+        let of_thread = missing.clone();
         missing.open();
-        let work = move || work(&storage, &of_thread, &runtime);
+        let work = move || work(&of_thread, &make);
         match thread::Builder::new().name("hw-jpeg-entries".to_owned()).spawn(work) {
             Ok(_) => Some(Self { missing }),
             Err(error) => {
@@ -120,12 +125,14 @@ impl Drop for Maker {
     }
 }
 
-fn work(storage: &Storage, missing: &Missing, runtime: &Handle) {
+fn work(
+    missing: &Missing,
+    make: &impl Fn(ShardNumber, &(dyn Fn() -> bool + Sync)) -> Result<(), StorageError>,
+) {
     // Of this thread only, as Linux has it. Without it the work is done all the same.
     let _ = setpriority_process(None, NICE);
     while let Some(shard) = missing.next() {
-        let made = storage.make_entries(shard, runtime, &|| missing.is_open());
-        if let Err(error) = made {
+        if let Err(error) = make(shard, &|| missing.is_open()) {
             // Met again, and told, by whoever reads the shard.
             tracing::debug!(error = error.sentence(), "entry points of a shard are not made");
         }

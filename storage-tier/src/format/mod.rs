@@ -12,6 +12,7 @@ mod fixtures;
 mod folder;
 #[cfg(feature = "format-hdf5")]
 mod hdf5;
+mod kind;
 mod lines;
 #[cfg(feature = "format-mds")]
 mod mds;
@@ -34,11 +35,11 @@ use headwater_storage_client::IndexedShard;
 use crate::StorageError;
 use crate::source::Place;
 
-pub use choice::FormatKind;
 pub(crate) use choice::Formats;
 pub(crate) use folder::Folder;
 #[cfg(feature = "format-hdf5")]
 pub(crate) use hdf5::Hdf5;
+pub use kind::FormatKind;
 pub(crate) use lines::{LineKind, Lines};
 #[cfg(feature = "format-mds")]
 pub(crate) use mds::Mds;
@@ -46,7 +47,7 @@ pub(crate) use npy::Npy;
 #[cfg(feature = "format-parquet")]
 pub(crate) use parquet::Parquet;
 pub(crate) use python::Python;
-pub use tar::{IdxForm, InspectedShard, SampleCount, count_samples};
+pub use tar::{DaliIndex, IdxForm, InspectedShard, SampleCount, count_samples};
 pub(crate) use tar::{Tar, count_at};
 #[cfg(feature = "format-tfrecord")]
 pub(crate) use tfrecord::TfRecord;

@@ -14,12 +14,10 @@ use crate::config::index_fallback_dir;
 use crate::find::find_places;
 #[cfg(feature = "format-tfrecord")]
 use crate::format::TfRecord;
-use crate::format::{Format, Formats, InspectedShard, Tar, count_at};
+use crate::format::{DaliIndex, Format, Formats, InspectedShard, Tar, count_at};
 use crate::kept::{KeptEntries, KeptIndices, KeptPlaces};
 use crate::source::{Place, Sources, Stat, Sums, read_whole};
-use crate::{
-    DatasetConfig, FormatKind, IdxForm, OnBrokenShard, SampleCount, StorageConfig, StorageError,
-};
+use crate::{DatasetConfig, FormatKind, OnBrokenShard, SampleCount, StorageConfig, StorageError};
 
 pub use entries::ShardEntriesKept;
 pub use shard::{FoundShard, InspectedSamples};
@@ -45,15 +43,6 @@ pub struct FoundPlace {
     format: Arc<dyn Format>,
     sums: Arc<Sums>,
     entries: Arc<KeptEntries>,
-}
-
-/// The index that DALI reads beside a shard.
-#[derive(Debug)]
-pub struct DaliIndex {
-    /// What belongs there.
-    pub text: String,
-    /// Which form the index has that lies there now and fits, if one does.
-    pub there: Option<IdxForm>,
 }
 
 // === impl Inspector ===

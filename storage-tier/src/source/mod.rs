@@ -32,8 +32,6 @@ use headwater_storage_client::{Object, ObjectError};
 pub(crate) use local::LocalSource;
 pub(crate) use python::{PYTHON, PythonSource};
 pub(crate) use registry::Registry;
-#[cfg(feature = "format-mds")]
-pub(crate) use sums::hex;
 pub use sums::{SUMS_FILE, Sum, sum_of_line};
 pub(crate) use sums::{Sums, is_other_sum, read_spans, read_whole};
 pub(crate) use url::SourceUrl;

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use headwater_core::hex;
 use headwater_storage_client::{Object, ObjectError};
 use sha2::{Digest as _, Sha256};
 
@@ -178,11 +179,6 @@ pub(crate) fn read_whole<E: From<ObjectError>>(
 /// Whether an object was something else than its checksum says.
 pub(crate) fn is_other_sum(error: &ObjectError) -> bool {
     matches!(error, ObjectError::Read { source, .. } if source.is::<OtherSum>())
-}
-
-/// Bytes as people write a checksum.
-pub(crate) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 #[cfg(test)]

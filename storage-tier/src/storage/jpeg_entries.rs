@@ -30,13 +30,17 @@ impl Storage {
 
     /// Starts to make entry points that are missing, if they are wanted.
     pub(crate) fn start_maker(&self) -> Option<Maker> {
-        let wanted = self.inner.config.jpeg_entries == JpegEntries::Make;
-        wanted.then(|| Maker::start(self, Arc::clone(&self.inner.missing))).flatten()
+        if self.inner.config.jpeg_entries != JpegEntries::Make {
+            return None;
+        }
+        let (storage, runtime) = (self.clone(), Handle::current());
+        let missing = Arc::clone(&self.inner.missing);
+        Maker::start(missing, move |shard, wanted| storage.make_entries(shard, &runtime, wanted))
     }
 
     /// Makes and keeps the entry points of a shard, unless they are there or the shard's bytes are not, for
     /// as long as that is `wanted`. Blocking, on a thread that is not the runtime's.
-    pub(crate) fn make_entries(
+    fn make_entries(
         &self,
         key: ShardNumber,
         runtime: &Handle,

@@ -216,7 +216,17 @@ fn validate_image_op(at: &str, op: &OpSpec) -> Result<(), RecipeError> {
         OpSpec::TimmRandAugment(_) => "timm_rand_augment",
         OpSpec::TimmAugMix(_) => "timm_aug_mix",
         OpSpec::Erase { .. } => "erase",
-        op => return validate_op(at, op),
+        // Each by its name: a new one is not colours alone because nobody thought of it.
+        OpSpec::ColorJitter { .. }
+        | OpSpec::Grayscale { .. }
+        | OpSpec::Solarize { .. }
+        | OpSpec::Invert { .. }
+        | OpSpec::Posterize { .. }
+        | OpSpec::Equalize { .. }
+        | OpSpec::AutoContrast { .. }
+        | OpSpec::Sharpness { .. }
+        | OpSpec::GaussianNoise { .. }
+        | OpSpec::Python { .. } => return validate_op(at, op),
     };
     let rule =
         "must change colours alone, as color_jitter, grayscale or solarize: others belong to views";

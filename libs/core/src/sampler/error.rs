@@ -142,6 +142,12 @@ pub enum SamplerError {
     },
 }
 
+impl From<ListError> for SamplerError {
+    fn from(error: ListError) -> Self {
+        Self::List(Box::new(error))
+    }
+}
+
 fn lines(differences: &[Difference]) -> String {
     let texts: Vec<String> = differences.iter().map(ToString::to_string).collect();
     texts.join("; ")

@@ -6,6 +6,7 @@
 
 #[cfg(test)]
 mod tests;
+mod way;
 
 use std::fmt;
 use std::sync::OnceLock;
@@ -13,14 +14,15 @@ use std::time::{Duration, Instant};
 
 use headwater_simd::Simd;
 
-use crate::decoder::{Nothing, Way};
 use crate::doubt::Doubt;
 use crate::entries::Entries;
 #[cfg(target_arch = "x86_64")]
 use crate::entropy::Lanes;
-use crate::entropy::{End, Interleaved, Job, Lookups, One, STREAMS_MAX, Segment};
+use crate::entropy::{End, Interleaved, Job, Lookups, Nothing, One, STREAMS_MAX, Segment};
 use crate::header::Frame;
 use crate::stream::Stream;
+
+pub use way::Way;
 
 /// What is decoded: 304 x 208 pixels, 4:4:4, more symbols than a processor's branch prediction learns by heart.
 const SAMPLE: &[u8] = include_bytes!("sample.jpg");

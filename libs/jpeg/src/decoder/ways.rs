@@ -1,52 +1,19 @@
-//! Ways of reading bits, and which one an image is read in.
+//! Which way the bits of an image are read in.
 
 use headwater_simd::Simd;
 #[cfg(target_arch = "x86_64")]
 use headwater_simd::Vbmi2;
 
 use super::Decoder;
-#[cfg(target_arch = "x86_64")]
-use super::Nothing;
 use crate::choice::{Choice, Speeds};
 use crate::entries::Entries;
 #[cfg(target_arch = "x86_64")]
-use crate::entropy::Sink;
+use crate::entropy::{Nothing, Sink};
 use crate::header::Frame;
 use crate::planes::Wanted;
 
-/// A way of reading bits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Way {
-    /// One symbol after the other.
-    One,
-    /// One segment after the other.
-    Segments,
-    /// A few segments in turns.
-    Interleaved,
-    /// Many segments in the lanes of vectors.
-    Lanes,
-    /// The same, from entry points that were found by guesses that fell into step.
-    Speculative,
-}
-
 /// Falling into step has not come to the end: the image is to be read as one stream.
 pub(super) struct OutOfStep;
-
-// === impl Way ===
-
-impl Way {
-    /// Name for logs and metrics.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::One => "one",
-            Self::Segments => "segments",
-            Self::Interleaved => "interleaved",
-            Self::Lanes => "lanes",
-            Self::Speculative => "speculative",
-        }
-    }
-}
 
 // === impl Decoder ===
 

@@ -72,6 +72,9 @@ pub(crate) trait Sink {
     fn take(&mut self, mcu: u32, blocks: &mut [Block]) -> Result<(), Doubt>;
 }
 
+/// Looks at no pixel.
+pub(crate) struct Nothing;
+
 /// A bit at which an MCU begins, and what is known there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Place {
@@ -87,6 +90,15 @@ pub(crate) struct Place {
 pub(crate) struct Mcu {
     components: [u8; MCU_BLOCKS_MAX],
     len: usize,
+}
+
+// === impl Sink ===
+
+impl Sink for Nothing {
+    fn take(&mut self, _mcu: u32, blocks: &mut [Block]) -> Result<(), Doubt> {
+        blocks.as_flattened_mut().fill(0);
+        Ok(())
+    }
 }
 
 // === impl Mcu ===

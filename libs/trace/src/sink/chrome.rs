@@ -5,10 +5,11 @@
 
 use std::fmt::Write as _;
 
-use super::{Format, Process, host, quoted};
+use super::{Format, Process, quoted};
 use crate::clock::Clock;
 use crate::event::{Arg, Event, FlowStep};
 use crate::lanes::LaneName;
+use crate::names::host;
 
 /// One line for each trace event.
 #[derive(Debug)]

@@ -7,10 +7,11 @@
 use std::fmt::Write as _;
 
 use super::chrome::args;
-use super::{Format, Process, host, quoted};
+use super::{Format, Process, quoted};
 use crate::clock::Clock;
 use crate::event::Event;
 use crate::lanes::LaneName;
+use crate::names::host;
 
 /// One line for each span.
 #[derive(Debug)]

@@ -74,11 +74,6 @@ pub fn file_sink(
     Ok(Box::new(FileSink::create(path, packed, bytes_max, format, process)?))
 }
 
-/// Name of this host.
-pub(crate) fn host() -> String {
-    rustix::system::uname().nodename().to_string_lossy().into_owned()
-}
-
 /// Appends a JSON string.
 pub(crate) fn quoted(text: &str, out: &mut String) {
     match serde_json::to_string(text) {

@@ -34,6 +34,7 @@ mod detection;
 #[allow(unsafe_code)] // Posts what it owns.
 mod lane;
 mod locked;
+mod path;
 mod probe;
 mod reach;
 mod receiver;

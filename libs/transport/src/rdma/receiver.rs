@@ -11,14 +11,14 @@ use super::calls::RdmaReceiver;
 use super::choices::RdmaListen;
 use super::connection::Connection;
 use super::lane::{Event, ProbeMemory};
+use super::path::Path;
 use super::probe::PROBE_BYTES;
 use super::receiver_port::ReceiverPort;
-use super::slot::Slot;
 use super::verbs::{MemoryRegion, Writers};
 use super::wire::{Answer, Endpoint, RemoteMemory, Request, VERSION, low_half};
 use super::{locked, probe};
 use crate::link::contract::ReceiverLink;
-use crate::link::receiver_permits::{Line, ReceiverPermits};
+use crate::link::receiver_permits::ReceiverPermits;
 use crate::link::terms::{Arrival, LinkError, LinkKind, LinkOffer, PeerId, SessionKey, Withdrawal};
 use crate::link::words::{ToReceiver, ToWorker};
 use crate::memory::place::{LeaseId, PartPlace, SlotId};
@@ -38,13 +38,6 @@ pub(super) struct Receiver {
     port: Arc<ReceiverPort>,
     config: RdmaListen,
     runtime: tokio::runtime::Handle,
-}
-
-/// The queue pairs of a peer, and how its task is told to end them.
-#[derive(Clone, Debug)]
-pub(super) struct Path {
-    connection: Arc<Connection>,
-    leave: Arc<Notify>,
 }
 
 /// A peer's queue pairs, from its request to its end.
@@ -198,26 +191,6 @@ impl Drop for Receiver {
 
 fn setup(reason: String) -> LinkError {
     LinkKind::Rdma.setup(reason)
-}
-
-// === impl Line ===
-
-impl Line for Path {
-    type Slot = Slot;
-
-    const WRITTEN_HERE: bool = false;
-
-    fn slot_bytes(slot: &Slot) -> u64 {
-        slot.terms().len_bytes
-    }
-
-    /// Goodbyes are for the peer's task to say, which tears the path down after that.
-    fn tell(&self, word: ToWorker<&Slot>) {
-        match word {
-            ToWorker::Bye => self.leave.notify_one(),
-            word => self.connection.send(word.map(Slot::terms).encode()),
-        }
-    }
 }
 
 // === impl Session ===

@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::adapter::{Adapter, RdmaPort};
 use super::connection::Connection;
+use super::path::Path;
 use super::reach;
-use super::receiver::Path;
 use super::slot::Slot;
 use super::verbs::MemoryRegion;
 use super::wire::Offer;

@@ -1,10 +1,10 @@
 //! Hashes of shards, as index.json has them.
 
+use headwater_core::hex;
 use sha2::{Digest as _, Sha256};
 use xxhash_rust::{xxh3, xxh64};
 
 use super::index::File;
-use crate::source::hex;
 
 /// What is wrong with the bytes of a file, by its hashes. Those of other kinds than these are not looked at.
 pub(super) fn fault(file: &File, bytes: &[u8]) -> Option<String> {

@@ -27,6 +27,15 @@ pub enum IdxForm {
     Other,
 }
 
+/// The index that DALI reads beside a shard.
+#[derive(Debug)]
+pub struct DaliIndex {
+    /// What belongs there.
+    pub text: String,
+    /// Which form the index has that lies there now and fits, if one does.
+    pub there: Option<IdxForm>,
+}
+
 // === impl InspectedShard ===
 
 impl InspectedShard {

@@ -25,7 +25,7 @@ use crate::{StorageConfig, StorageError};
 
 pub(crate) use count::count_at;
 pub use count::{SampleCount, count_samples};
-pub use inspect::{IdxForm, InspectedShard};
+pub use inspect::{DaliIndex, IdxForm, InspectedShard};
 
 /// Reads tars, and keeps their indices.
 #[derive(Debug)]

@@ -4,7 +4,7 @@
 //! bytes or bits of a block's elements may lie in another order. Own code: the crates for it compile
 //! all of c-blosc and its compressors, for the ninety lines that unpacking takes.
 
-use super::codec::{inflate, unpack_zstd};
+use super::unpack::{inflate, unpack_zstd};
 
 const HEADER_BYTES: usize = 16;
 const BYTE_SHUFFLE: u8 = 0x01;

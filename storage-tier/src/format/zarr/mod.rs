@@ -9,6 +9,7 @@ mod codec;
 mod grid;
 mod metadata;
 mod rows;
+mod unpack;
 
 use std::collections::HashMap;
 use std::ops::Range;

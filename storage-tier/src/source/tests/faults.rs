@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use headwater_core::sentence;
 use headwater_storage_client::ObjectError;
 
 use super::super::Source;
@@ -13,17 +14,6 @@ use crate::StorageConfig;
 /// Little time for tries that cannot help.
 fn impatient() -> StorageConfig {
     StorageConfig { source_retry_ms: 400, source_timeout_ms: 60_000, ..config() }
-}
-
-fn sentence(error: &ObjectError) -> String {
-    let mut text = error.to_string();
-    let mut at = std::error::Error::source(error);
-    while let Some(error) = at {
-        text.push_str(": ");
-        text.push_str(&error.to_string());
-        at = error.source();
-    }
-    text
 }
 
 /// The same file by each kind of source that answers ranges.

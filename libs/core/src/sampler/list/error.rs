@@ -1,7 +1,5 @@
 //! What can be wrong with a list of samples.
 
-use super::super::error::SamplerError;
-
 /// Why a list cannot be the order of samples. Nothing here gets better by trying again.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum ListError {
@@ -111,10 +109,4 @@ pub enum ListError {
         /// What was given: weights of datasets, or a curriculum.
         what: &'static str,
     },
-}
-
-impl From<ListError> for SamplerError {
-    fn from(error: ListError) -> Self {
-        Self::List(Box::new(error))
-    }
 }
