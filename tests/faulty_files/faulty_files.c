@@ -54,13 +54,19 @@ static void *next(const char *name) {
     return found;
 }
 
-__attribute__((constructor)) static void begin(void) {
+// Libraries that the program is linked to may open files before this one is ready.
+static void resolve(void) {
+    if (real_mmap) return;
     real_open = (int (*)(const char *, int, ...))next("open64");
     real_openat = (int (*)(int, const char *, int, ...))next("openat64");
     real_close = (int (*)(int))next("close");
     real_read = (ssize_t (*)(int, void *, size_t))next("read");
     real_pread = (ssize_t (*)(int, void *, size_t, off_t))next("pread64");
     real_mmap = (void *(*)(void *, size_t, int, int, int, off_t))next("mmap64");
+}
+
+__attribute__((constructor)) static void begin(void) {
+    resolve();
     if (getenv("FAULTY_FILES_ENDING")) ending = getenv("FAULTY_FILES_ENDING");
     const char *path = getenv("FAULTY_FILES_CONTROL");
     if (!path) return;
@@ -108,6 +114,7 @@ static int opened(int fd, int known) {
 }
 
 static int open_at(int folder, const char *path, int flags, mode_t mode) {
+    resolve();
     int known = is_of_ending(path);
     int error = known ? FAULT(OPEN, of_open) : 0;
     if (error) {
@@ -120,11 +127,13 @@ static int open_at(int folder, const char *path, int flags, mode_t mode) {
 #include "open_calls.h"
 
 int close(int fd) {
+    resolve();
     opened(fd, 0);
     return real_close(fd);
 }
 
 ssize_t read(int fd, void *to, size_t bytes) {
+    resolve();
     int error = is_known(fd) ? FAULT(READ, of_read) : 0;
     if (error) {
         errno = error;
@@ -134,6 +143,7 @@ ssize_t read(int fd, void *to, size_t bytes) {
 }
 
 ssize_t pread(int fd, void *to, size_t bytes, off_t at) {
+    resolve();
     int error = is_known(fd) ? FAULT(READ, of_read) : 0;
     if (error) {
         errno = error;
@@ -145,6 +155,7 @@ ssize_t pread(int fd, void *to, size_t bytes, off_t at) {
 ssize_t pread64(int fd, void *to, size_t bytes, off_t at) { return pread(fd, to, bytes, at); }
 
 void *mmap(void *where, size_t bytes, int protection, int flags, int fd, off_t at) {
+    resolve();
     int error = is_known(fd) ? FAULT(MAP, of_map) : 0;
     if (error) {
         errno = error;
