@@ -8,7 +8,7 @@ import pytest
 
 pytest.importorskip("torch", reason="PyTorch is not installed")
 
-STEPS, STOP = 120, 53
+STEPS, STOP = 72, 37
 EPOCH = 256 // 16
 SHORT = (
     "photos --batch-size 16 --size 32 --local-size 16 --locals 2 --dim 64 --depth 2 --prototypes 128 "
