@@ -165,7 +165,7 @@ others() {
     pytest_in tests/publish
     pytest_in tests/readme
     pytest_in tests/wheel
-    pytest_in tests/examples
+    pytest_in tests/examples -n 2 --dist loadfile
     # Object stores on a real S3 server, moto from PyPI.
     HEADWATER_MOTO_SERVER=$PWD/$venv/bin/moto_server \
         ignored S3 1 --workspace --lib a_real_s3_server_conforms
