@@ -4,6 +4,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use rustix::fs::FsWord;
@@ -41,6 +42,8 @@ pub(crate) struct Level {
     /// How long anybody waits for the tally.
     timeout: Duration,
     overdue: Overdue,
+    /// Whether it was said that a folder cannot be counted: each scan would say so.
+    pub(crate) is_told: AtomicBool,
 }
 
 // === impl Level ===
@@ -69,6 +72,7 @@ impl Level {
             tally,
             timeout: config.timeout,
             overdue: Overdue::default(),
+            is_told: AtomicBool::new(false),
         })
     }
 

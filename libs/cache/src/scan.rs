@@ -3,6 +3,7 @@
 use std::fs::{self, DirEntry, File, Metadata};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
 use std::time::SystemTime;
 
 use crate::folders::listed;
@@ -69,8 +70,12 @@ impl Level {
         used = used.saturating_add(begun.bytes);
         if let Some(error) = fault.or(begun.fault) {
             let folder = self.folders.top();
-            tracing::warn!(%error, ?folder, "a cache folder cannot be counted");
+            if !self.is_told.swap(true, Ordering::Relaxed) {
+                tracing::warn!(%error, ?folder, "a cache folder cannot be counted");
+            }
             used = used.max(locked.used().unwrap_or(self.limit_bytes));
+        } else {
+            self.is_told.store(false, Ordering::Relaxed);
         }
         // Where this fails the next scan counts again.
         let _ = locked.set(used);
