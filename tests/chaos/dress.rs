@@ -27,7 +27,10 @@ def slow(array, rng):
     elif chance < 200 and os.fork() == 0:
         return 255 - array
     if array[0, 0, 0] % 16 == 0:
-        time.sleep(0.2)
+        try:
+            time.sleep(0.2)
+        except OSError:
+            pass  # The clock was turned back in the meantime: EINVAL.
     return array
 
 
