@@ -2,13 +2,13 @@
 //! process to.
 #![cfg(target_os = "linux")]
 
-use std::sync::Arc;
+#[path = "support/memory.rs"]
+mod memory;
 
-use headwater_augment::decode::DecodeLimits;
-use headwater_augment::part::{PartPlan, PartScales, SliceRow};
-use headwater_augment::render::{PartSample, RenderKey, Renderer};
-use headwater_core::{Dtype, Layout, Recipe, SampleId};
+use headwater_augment::render::Renderer;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+use self::memory::{Target, status};
 
 const PIXELS_MAX: u64 = 1 << 18;
 
@@ -32,25 +32,7 @@ fn png(width: u32, height: u32) -> Vec<u8> {
 
 /// Renders an image by a preset.
 fn render(renderer: &mut Renderer, preset: &str, encoded: &[u8]) {
-    let recipe = Recipe::preset(preset, Dtype::Bf16).expect("a preset");
-    let decode_limits = DecodeLimits { pixels_max: PIXELS_MAX, ..DecodeLimits::default() };
-    let recipe = Recipe { decode_limits, ..recipe };
-    let regions = Layout::new(&recipe, 1).part_regions(0, 1);
-    let mut memory: Vec<_> = regions.iter().map(|r| vec![0u8; r.len_bytes as usize]).collect();
-    let mut rows: Vec<&mut [u8]> = memory.iter_mut().map(Vec::as_mut_slice).collect();
-    let plan = PartPlan::new(Arc::new(recipe));
-    let scales = PartScales::of(plan.recipe());
-    let key = RenderKey { seed: 3, epoch: 1, pass: 0, sample: SampleId(7) };
-    let sample = PartSample::of_image(key, encoded, 0);
-    let mut row = SliceRow::new(&mut rows, 0, 1);
-    plan.render_sample(renderer, &sample, &scales, &mut row).expect("an image");
-}
-
-/// A line of `/proc/self/status`, in bytes.
-fn status(line: &str) -> u64 {
-    let status = std::fs::read_to_string("/proc/self/status").expect("Linux");
-    let found = status.lines().find_map(|l| l.strip_prefix(line)).expect("a line of status");
-    found.trim().trim_end_matches(" kB").parse::<u64>().expect("a number") * 1024
+    Target::new(preset, PIXELS_MAX).render(renderer, 7, encoded);
 }
 
 #[test]

@@ -2,18 +2,20 @@
 //! included, however many large images go through it.
 #![cfg(target_os = "linux")]
 
+#[path = "support/memory.rs"]
+mod memory;
 #[path = "support/photos.rs"]
 mod photos;
 
-use std::sync::{Arc, Barrier};
+use std::sync::Barrier;
 
 use headwater_augment::decode::{DecodeLimits, Decoder};
 use headwater_augment::image::RgbImage;
-use headwater_augment::part::{PartPlan, PartScales, SliceRow};
-use headwater_augment::render::{PartSample, RenderKey, Renderer};
+use headwater_augment::render::Renderer;
 use headwater_core::draw::Extent;
-use headwater_core::{Dtype, Layout, Recipe, SampleId};
 use turbojpeg::{Compressor, Image, PixelFormat, Subsamp};
+
+use self::memory::{Target, status};
 
 const THREADS: u64 = 2;
 const ROUNDS: usize = 3;
@@ -30,13 +32,6 @@ const RETAINED_BYTES: u64 = 2 * (32 << 20);
 
 /// The rest of a process, by `docs/memory.md`.
 const REST_BYTES: u64 = 32 << 20;
-
-/// A line of `/proc/self/status`, in bytes.
-fn status(line: &str) -> u64 {
-    let status = std::fs::read_to_string("/proc/self/status").expect("Linux");
-    let found = status.lines().find_map(|l| l.strip_prefix(line)).expect("a line of status");
-    found.trim().trim_end_matches(" kB").parse::<u64>().expect("a number") * 1024
-}
 
 /// A photograph laid side by side with itself until it is large, and written by `compressor`.
 fn large(photo: &RgbImage, format: PixelFormat, compressor: &mut Compressor) -> Vec<u8> {
@@ -71,20 +66,10 @@ fn encoded() -> [Vec<u8>; 4] {
 /// Renders each image on one thread and then waits twice, so that memory can be read while the
 /// renderer holds what it keeps.
 fn render(images: &[&[u8]], measure: &Barrier) {
-    let decode_limits = DecodeLimits { pixels_max: PIXELS_MAX, ..DecodeLimits::default() };
-    let recipe = Recipe::preset("dinov2", Dtype::Bf16).expect("a preset");
-    let recipe = Recipe { decode_limits, ..recipe };
-    let regions = Layout::new(&recipe, 1).part_regions(0, 1);
-    let mut memory: Vec<_> = regions.iter().map(|r| vec![0u8; r.len_bytes as usize]).collect();
-    let mut rows: Vec<&mut [u8]> = memory.iter_mut().map(Vec::as_mut_slice).collect();
-    let plan = PartPlan::new(Arc::new(recipe));
-    let scales = PartScales::of(plan.recipe());
+    let mut target = Target::new("dinov2", PIXELS_MAX);
     let mut renderer = Renderer::new().expect("a renderer");
     for (number, encoded) in images.iter().enumerate() {
-        let key = RenderKey { seed: 3, epoch: 1, pass: 0, sample: SampleId(number as u64) };
-        let sample = PartSample::of_image(key, encoded, 0);
-        let mut row = SliceRow::new(&mut rows, 0, 1);
-        plan.render_sample(&mut renderer, &sample, &scales, &mut row).expect("an image");
+        target.render(&mut renderer, number as u64, encoded);
     }
     measure.wait();
     measure.wait();
