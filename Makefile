@@ -27,7 +27,7 @@ run: system
 build: system
 	$(CARGO) build --release --workspace --bins
 
-test: system $(VENV)/ready
+test: system
 	scripts/install-system.sh tests
 	scripts/test.sh
 

@@ -5,7 +5,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 noted=benches/instructions.txt
-cargo build --release -p headwater-augment --example instructions
+cargo build --release -p headwater-render --example instructions
 program=${CARGO_TARGET_DIR:-target}/release/examples/instructions
 
 count() { # count WHAT PHOTOS: instructions of a whole run

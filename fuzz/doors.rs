@@ -7,10 +7,6 @@ use std::fs;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
-use headwater_augment::decode::{DecodeLimits, Decoder, Levels};
-use headwater_augment::part::PartPlan;
-use headwater_augment::render::RenderError;
-use headwater_augment::tokenizers::Tokenizers;
 use headwater_config::{Loaded, Sources, show};
 use headwater_core::sampler::{Order, Sampler, SamplerConfig, State, Term};
 use headwater_core::{Digest, Dtype, Layout, Manifest, Recipe, ShardEntry, TensorLayout};
@@ -21,6 +17,10 @@ use headwater_proto::storage::{
 };
 use headwater_proto::v1::{self, Message as _};
 use headwater_receiver::{OrderArrays, ReceiverConfig, order_list as order_list_of};
+use headwater_render::RenderError;
+use headwater_render::decode::{DecodeLimits, Decoder, Levels};
+use headwater_render::part::PartPlan;
+use headwater_render::tokenizers::Tokenizers;
 use headwater_storage::{FormatKind, InspectedShard, count_samples, read_through};
 use headwater_storage_client::FieldSelection;
 

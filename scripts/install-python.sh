@@ -24,10 +24,21 @@ fi
 install -r scripts/requirements.txt
 # Without what they name as their needs, a CUDA build of torch among it: what is used of that is in these files.
 install --no-deps -r scripts/requirements-frameworks.txt -r scripts/requirements-formats.txt
-# Once, side by side. Where PYTHONDONTWRITEBYTECODE is set, as in many images, each of a hundred processes would compile
-# PyTorch anew: 6 seconds in place of 2, and 17 in place of 4 with Lightning. Some packages have templates that are no Python.
-"$dir/bin/python" -m compileall -q -j 0 "$dir"/lib/python3*/site-packages >/dev/null 2>&1 || true
 # Beside torch's own libraries, where only they look.
 libraries=$(echo "$dir"/lib/python3*/site-packages/torch/lib)
 "$dir/bin/python" scripts/torch_stub.py "$libraries" "$libraries"
-"$dir/bin/python" -c 'import torch, jax' || echo 'PyTorch or JAX cannot be imported here' >&2
+# What tests import is compiled once, here. Where PYTHONDONTWRITEBYTECODE is set, as in many images, each of a hundred
+# processes would compile PyTorch anew: 6 seconds in place of 2, and 17 in place of 4 with Lightning.
+env -u PYTHONDONTWRITEBYTECODE "$dir/bin/python" -W ignore - <<'IMPORTS'
+import importlib
+
+needed = ("torch", "jax")
+others = """accelerate jax.numpy lightning lightning.pytorch.strategies moto.server mypy.stubtest nbclient numpy optuna PIL.Image
+    pyarrow.parquet pytest streaming torch.distributed.run torch.utils.data torchdata.stateful_dataloader xdist yaml zmq"""
+for name in (*needed, *others.split()):
+    try:
+        importlib.import_module(name)
+    except Exception as error:
+        if name in needed:
+            print(f"{name} cannot be imported here: {error}")
+IMPORTS

@@ -25,14 +25,14 @@ for arg in "${@:2}"; do
 done
 case " $* " in
     # Its own tests have all of it in them, and are looked at. The wheel's crate has none.
-    *' --test '* | *' headwater_python '* | */derive/*) is_seen=false ;;
+    *' --test '* | *' headwater_python '* | */config-derive/*) is_seen=false ;;
     *'/src/lib.rs '* | *' src/main.rs '*) is_seen=true ;;
     *) is_seen=false ;;
 esac
 $is_seen || clippy-driver "$1" "${args[@]}" --emit=metadata
-# Documentation is of libraries and programs, not of tests and build scripts.
+# Documentation is of libraries and programs, not of tests, benches and build scripts.
 case " $* " in
-    *' --test '* | *' build_script_build '* | *'/examples/'*) ;;
+    *' --test '* | *' build_script_build '* | *'/examples/'* | *'/benches/'* | *' benches/'*) ;;
     *' --crate-type bin '*) rustdoc "${args[@]}" --document-private-items ;;
     *) rustdoc "${args[@]}" ;;
 esac

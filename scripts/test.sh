@@ -3,7 +3,8 @@
 # `N passed, N failed, N skipped`. A check (format, clippy and rustdoc, the wheel's build) counts as
 # one test. Exit status 1 on any failure.
 #
-# All is compiled first. Then the Rust tests run beside all others: both wait more than they compute.
+# All is compiled first, beside what loads and unpacks Python's packages. Then the Rust tests run beside all others: both
+# wait more than they compute.
 set -uo pipefail
 
 cd "$(dirname "$0")/.."
@@ -17,17 +18,34 @@ fi
 cargo() { command cargo ${HEADWATER_CARGO_OPTIONS:-} "$@"; }
 target=${CARGO_TARGET_DIR:-$PWD/target}
 logs=$(mktemp -d)
-lane_pid=
-# Whoever ends this ends the other lane with all that it started, and sees what it said.
+beside_pid=
+# Whoever ends this ends what runs beside it with all that it started, and sees what it said.
 clear_away() {
-    if [ -n "$lane_pid" ] && kill -0 "$lane_pid" 2>/dev/null; then
-        kill -TERM -- "-$lane_pid" 2>/dev/null
+    if [ -n "$beside_pid" ] && kill -0 "$beside_pid" 2>/dev/null; then
+        kill -TERM -- "-$beside_pid" 2>/dev/null
         cat "$logs/said"
     fi
     rm -rf "$logs"
 }
 trap clear_away EXIT
 trap 'exit 130' INT TERM
+
+# beside COMMAND..: starts it in a group of processes of its own, to be ended as a whole. One at a time.
+beside() {
+    set -m
+    "$@" >"$logs/said" 2>&1 </dev/null &
+    beside_pid=$!
+    set +m
+}
+
+# ended: waits for what was started beside, and says what it said.
+ended() {
+    wait "$beside_pid"
+    local status=$?
+    beside_pid=
+    cat "$logs/said"
+    return $status
+}
 
 # count PASSED FAILED SKIPPED: lines of $logs/counts are added up at the end.
 count() {
@@ -180,22 +198,19 @@ others() {
 
 : >"$logs/counts"
 check 'format' cargo fmt --all --check
+beside make --no-print-directory "$venv/ready"
 check 'compilers' compiled
+check 'the Python environment' ended
 check 'the wheel' wheel
 check 'clippy and rustdoc' nothing_said
 check 'the wheel compiles no dependency again' nothing_twice
-# In a group of processes of its own, to be ended as a whole.
-set -m
-others >"$logs/said" 2>&1 </dev/null &
-lane_pid=$!
-set +m
+beside others
 lane=rust
 # Half of the threads wait for processes and clocks.
 export RUST_TEST_THREADS=${RUST_TEST_THREADS:-$(($(nproc) * 2))}
 rust "cargo test" --workspace --no-fail-fast
 section 'all others, which ran meanwhile'
-wait "$lane_pid"
-cat "$logs/said"
+ended
 [ -e "$logs/others-ended" ] || fail 'all others: they ended before their end'
 
 section 'end'

@@ -4,13 +4,13 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
 
-use headwater_augment::decode::Decoder;
-use headwater_augment::part::{PartPlan, PartScales, SampleFields, render_part};
-use headwater_augment::render::{PartSample, RenderKey, Renderer};
 use headwater_core::recipe::{BucketsSpec, nearest_bucket};
 use headwater_core::sampler::Order;
 use headwater_core::{Digest, Dtype, Layout, Recipe, SampleRef};
 use headwater_receiver::{Batch, DatasetUse, Receiver, ReceiverConfig, ReceiverError};
+use headwater_render::decode::Decoder;
+use headwater_render::part::{PartPlan, PartScales, SampleFields, render_part};
+use headwater_render::{PartSample, RenderKey, Renderer};
 use headwater_storage::{DatasetConfig, Storage, StorageConfig};
 use headwater_storage_client::EncodedSample;
 use serde_json::Value;

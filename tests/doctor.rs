@@ -253,7 +253,7 @@ fn slots_that_do_not_fit_and_shards_that_are_not_there_are_wrong() {
 #[test]
 fn the_kernels_that_are_named_are_those_that_run() {
     let said = doctor(&[], &["--batch", "1"]);
-    let best = headwater_augment::simd::Simd::best().name();
+    let best = headwater_simd::Simd::best().name();
     let (_, found) = said.check("processor");
     assert!(found.ends_with(&format!(", {best} kernels")), "{found}, not {best}");
 }

@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Barrier, Mutex};
 use std::thread;
 
-use headwater_augment::ops::cast::e4m3;
 use headwater_core::recipe::{CropSpec, DelayedScaling, Fp8Scaling};
 use headwater_core::sampler::State;
 use headwater_core::{Digest, Dtype, Recipe};
+use headwater_pixels::ops::cast::e4m3;
 use headwater_receiver::{
     AmaxReduce, Batch, Callbacks, DatasetUse, Position, Receiver, ReceiverConfig, ReceiverError,
 };

@@ -3,14 +3,15 @@
 use std::io::Read as _;
 use std::process::Command;
 
-use headwater_augment::decode::{DecodeLimits, Decoder};
-use headwater_augment::image::Planes;
-use headwater_augment::ops::resize::{Geometry, Resizer};
-use headwater_augment::simd::Simd;
-use headwater_core::draw::{DrawnOp, ViewParams};
+use headwater_core::draw::ViewParams;
+use headwater_core::op::{DrawnOp, Flipped};
 use headwater_core::recipe::ResizePasses;
 use headwater_core::{Dtype, Recipe};
+use headwater_pixels::image::Planes;
+use headwater_pixels::ops::resize::{Geometry, Resizer};
 use headwater_receiver::{DatasetUse, Receiver, ReceiverConfig};
+use headwater_render::decode::{DecodeLimits, Decoder};
+use headwater_simd::Simd;
 use serde_json::Value;
 
 use crate::support;
@@ -50,7 +51,7 @@ fn view(key: &str, params: &ViewParams) -> Vec<u8> {
     };
     let mirrored = match params.ops.as_slice() {
         [] => false,
-        [DrawnOp::Flip] => true,
+        [DrawnOp::Flip(Flipped)] => true,
         other => panic!("imagenet-train has no {other:?}"),
     };
     let mut planes = Planes::new();

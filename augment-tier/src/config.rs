@@ -13,15 +13,15 @@ use headwater_config_derive::Keys;
 use headwater_cuda::CubinCache;
 use headwater_interpreter::{SettingKeys, Settings, Trusted};
 use headwater_inventory::Machine;
+use headwater_render::decode::DecodedCache;
+use headwater_render::python::PythonModules;
+use headwater_render_cuda::{CudaSettings, NvJpegSettings};
 use headwater_storage_client::{LocalFiles, StorageClientConfig, StorageClientError};
 use headwater_transport::LinkKind;
 use headwater_transport::rdma::{QUEUE_PAIRS_MAX, RdmaPort};
 use serde::{Deserialize, Serialize};
 
-use crate::cuda::{CudaSettings, NvJpegSettings};
-use crate::decode::DecodedCache;
 use crate::error::AugmentError;
-use crate::python::PythonModules;
 
 const SHARE_BYTES_MAX: u64 = 1 << 44;
 const THREADS_MAX: usize = 1024;

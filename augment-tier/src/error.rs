@@ -5,8 +5,8 @@ use headwater_proto::augment::MessageError;
 use headwater_storage_client::StorageClientError;
 use headwater_transport::LinkError;
 
-use crate::render::RenderError;
-use crate::tokenizers::TokenizerError;
+use headwater_render::RenderError;
+use headwater_render::tokenizers::TokenizerError;
 
 /// Why a worker cannot start or go on.
 #[derive(Debug, thiserror::Error)]

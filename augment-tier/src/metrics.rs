@@ -3,8 +3,6 @@
 use std::sync::Once;
 use std::time::Duration;
 
-use crate::decode::Left;
-use headwater_jpeg::{Doubt, Way};
 use headwater_proto::augment::{FailureKind, WorkTimes};
 use headwater_transport::LinkKind;
 use metrics::{Unit, counter, gauge, histogram};
@@ -30,14 +28,6 @@ const SHARE_PARTS_SHARED: &str = "headwater_augment_share_parts_shared_total";
 const SHARE_PARTS_EVICTED: &str = "headwater_augment_share_parts_evicted_total";
 const SHARE_PARTS: &str = "headwater_augment_share_parts";
 const SHARE_BYTES: &str = "headwater_augment_share_bytes";
-const DEVICE_FAILURES: &str = "headwater_augment_device_failures_total";
-const ON_DEVICE: &str = "headwater_augment_samples_on_device_total";
-const WRITTEN_BY_DEVICE: &str = "headwater_augment_samples_written_by_device_total";
-const BESIDE_DEVICE: &str = "headwater_augment_samples_beside_device_total";
-const JPEG_IMAGES: &str = "headwater_augment_jpeg_images_total";
-const JPEG_LEFT: &str = "headwater_augment_jpeg_left_total";
-const ENTRY_IMAGES: &str = "headwater_augment_jpeg_entry_images";
-const ENTRY_BYTES: &str = "headwater_augment_jpeg_entry_bytes";
 const ENCODED_BYTES: &str = "headwater_augment_encoded_bytes_total";
 
 /// How a lease ended.
@@ -64,7 +54,8 @@ pub(crate) fn describe() {
 /// Says what the metrics mean to the recorder there is.
 pub fn describe_metrics() {
     let seconds = Unit::Seconds;
-    headwater_cache::describe_metrics();
+    headwater_render::describe_metrics();
+    headwater_render_cuda::describe_metrics();
     metrics::describe_gauge!(INFO, "Always 1; name and back end are labels");
     metrics::describe_gauge!(SESSIONS, "Connected receivers, by link");
     metrics::describe_counter!(SESSION_ENDS, "Ends of sessions, by reason");
@@ -84,19 +75,8 @@ pub fn describe_metrics() {
     metrics::describe_counter!(SHARE_PARTS_MADE, "Parts made to be shared; again: once more");
     metrics::describe_counter!(SHARE_PARTS_SHARED, "Leases whose part was kept or waited for");
     metrics::describe_counter!(SHARE_PARTS_EVICTED, "Parts evicted, and whether still needed");
-    metrics::describe_counter!(JPEG_IMAGES, "JPEGs decoded, by the way that their bits were read");
-    metrics::describe_counter!(JPEG_LEFT, "JPEGs left to libjpeg-turbo, and why");
-    metrics::describe_gauge!(ENTRY_IMAGES, "Images whose entry points are kept");
-    metrics::describe_gauge!(ENTRY_BYTES, Unit::Bytes, "Used bytes of augment.jpeg_entries_bytes");
     metrics::describe_gauge!(SHARE_PARTS, "Parts kept for other receivers");
     metrics::describe_gauge!(SHARE_BYTES, Unit::Bytes, "Used bytes of augment.share_bytes");
-    metrics::describe_counter!(DEVICE_FAILURES, "GPU streams that failed and are no longer used");
-    metrics::describe_counter!(ON_DEVICE, "Samples whose views a GPU's kernels have made");
-    metrics::describe_counter!(
-        WRITTEN_BY_DEVICE,
-        "Samples whose rows a GPU has written to the part's own memory"
-    );
-    metrics::describe_counter!(BESIDE_DEVICE, "Samples too large for the GPU's memory");
     metrics::describe_counter!(ENCODED_BYTES, Unit::Bytes, "Encoded bytes read for parts");
 }
 
@@ -142,69 +122,12 @@ pub(crate) fn share(parts: usize, bytes: u64) {
     gauge!(SHARE_BYTES).set(bytes as f64);
 }
 
-/// Counts an image. Labels are literals, so that no memory is taken for them.
-pub(crate) fn jpeg_decoded(way: Way) {
-    match way {
-        Way::One => counter!(JPEG_IMAGES, "way" => "one"),
-        Way::Segments => counter!(JPEG_IMAGES, "way" => "segments"),
-        Way::Interleaved => counter!(JPEG_IMAGES, "way" => "interleaved"),
-        Way::Lanes => counter!(JPEG_IMAGES, "way" => "lanes"),
-        Way::Speculative => counter!(JPEG_IMAGES, "way" => "speculative"),
-    }
-    .increment(1);
-}
-
-/// Counts images that a GPU's kernels have decoded.
-pub(crate) fn jpegs_decoded_on_device(images: u64) {
-    counter!(JPEG_IMAGES, "way" => "device").increment(images);
-}
-
-/// Counts an image that our decoder left to libjpeg-turbo.
-pub(crate) fn jpeg_left(why: &Left) {
-    counter!(JPEG_IMAGES, "way" => "libjpeg_turbo").increment(1);
-    match why {
-        Left::Doubt(Doubt::Header(_)) => counter!(JPEG_LEFT, "reason" => "header"),
-        Left::Doubt(Doubt::Markers) => counter!(JPEG_LEFT, "reason" => "markers"),
-        Left::Doubt(Doubt::Damage) => counter!(JPEG_LEFT, "reason" => "damage"),
-        Left::Doubt(Doubt::Range) => counter!(JPEG_LEFT, "reason" => "range"),
-        Left::Doubt(Doubt::Entry) => counter!(JPEG_LEFT, "reason" => "entry"),
-        Left::TooLarge => counter!(JPEG_LEFT, "reason" => "too_large"),
-        Left::Reduced => counter!(JPEG_LEFT, "reason" => "reduced"),
-    }
-    .increment(1);
-}
-
-pub(crate) fn entry_table(images: usize, bytes: u64) {
-    gauge!(ENTRY_IMAGES).set(images as f64);
-    gauge!(ENTRY_BYTES).set(bytes as f64);
-}
-
 pub(crate) fn substituted() {
     counter!(SUBSTITUTIONS).increment(1);
 }
 
 pub(crate) fn panicked() {
     counter!(PANICS).increment(1);
-}
-
-/// A stream of a GPU was given up.
-pub(crate) fn device_failed() {
-    counter!(DEVICE_FAILURES).increment(1);
-}
-
-/// Samples were rendered by a GPU.
-pub(crate) fn rendered_on_device(samples: u64) {
-    counter!(ON_DEVICE).increment(samples);
-}
-
-/// Counts samples whose rows a device has written to the part's own memory.
-pub(crate) fn written_by_device(samples: u64) {
-    counter!(WRITTEN_BY_DEVICE).increment(samples);
-}
-
-/// A sample was rendered by the processor although there is a GPU.
-pub(crate) fn rendered_beside_device() {
-    counter!(BESIDE_DEVICE).increment(1);
 }
 
 pub(crate) fn queue(parts: usize, samples: usize) {

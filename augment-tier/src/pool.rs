@@ -17,15 +17,15 @@ use std::time::Instant;
 use headwater_transport::RowMemory;
 
 pub(crate) use chosen::start;
+use headwater_render::RenderError;
+use headwater_render::backend::{Backend, SampleRenderer};
 pub(crate) use job::{
     JobEnd, JobResult, QueuedSample, RenderInput, RenderJob, Spent, UndecodedSample,
 };
 use queue::FairQueue;
 
-use crate::backend::{Backend, SampleRenderer};
 use crate::error::AugmentError;
 use crate::metrics;
-use crate::render::RenderError;
 
 /// Work in units that any thread may do, each once.
 pub(crate) trait PoolWork: Send + Sync {

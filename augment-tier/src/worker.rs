@@ -11,16 +11,16 @@ use headwater_access::{Access, Standing};
 use headwater_core::Manifest;
 use headwater_lobby::{Lobby, Place};
 use headwater_proto::augment::DatasetRef;
+use headwater_render::backend::Backend;
+use headwater_render::tokenizers::Tokenizers;
 use headwater_storage_client::{StorageClient, StorageClientError};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 
-use crate::backend::Backend;
 use crate::config::AugmentConfig;
 use crate::error::SessionError;
 use crate::pool::Pool;
 use crate::share::Share;
-use crate::tokenizers::Tokenizers;
 pub(crate) use bad_samples::BadSample;
 use bad_samples::BadSampleLog;
 use staging::Staging;

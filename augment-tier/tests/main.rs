@@ -1,11 +1,3 @@
-//! The tests of this crate in one program: it is linked once, and its tests run side by side.
-//! Cargo.toml names those that need a process of their own, and says why.
+//! The tests of this crate in one program.
 
-mod cuda;
-mod decode_scaling;
-mod entry_points;
-mod golden;
 mod leases;
-mod part_of_image;
-#[path = "support/photos.rs"]
-mod photos;

@@ -2,7 +2,7 @@
 
 usage: compare.py PROGRAM FOLDER RECIPE RESIZE_PASSES SEEDS [EXP]
 
-PROGRAM is the example `views` of augment-tier, FOLDER has photographs (.jpg) or tar archives of them. The draws are the
+PROGRAM is the example `views` of libs/render, FOLDER has photographs (.jpg) or tar archives of them. The draws are the
 program's; torchvision replays them. Prints rows of a Markdown table. With EXP = `rounded`, the weights of the blur are made
 by a binary64 exponential, rounded, in place of `torch.exp`: what differs then does not differ because of that function.
 """
@@ -22,7 +22,7 @@ import torchvision
 from PIL import Image
 
 HERE = pathlib.Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parent.parent / "augment-tier" / "tests" / "fixtures"))
+sys.path.insert(0, str(HERE.parent.parent / "libs" / "render" / "tests" / "fixtures"))
 
 from replay import distort, replay  # noqa: E402
 from torchvision.transforms import _functional_tensor  # noqa: E402

@@ -2,7 +2,7 @@
 its peers in turns, over the JPEG files of a folder of tars.
 
 usage: measure.py OURS FOLDER [ROUNDS]
-OURS is the bench `rounds` of headwater-augment. Started on one core by run.sh. CPU time counts, all threads
+OURS is the bench `rounds` of libs/render. Started on one core by run.sh. CPU time counts, all threads
 of a process together, so that what else runs on the machine is left out as far as it can be.
 """
 

@@ -2,7 +2,7 @@
 in turns, over the JPEG files of a folder of tars, from the files' bytes to float tensors.
 
 usage: presets.py OURS FOLDER [ROUNDS]
-OURS is the bench `rounds` of headwater-augment. Started on one core by run.sh. CPU time counts. Each peer has the
+OURS is the bench `rounds` of libs/render. Started on one core by run.sh. CPU time counts. Each peer has the
 recipe in its own words; what it lacks is left out, which makes it faster: see `LACKS`.
 """
 

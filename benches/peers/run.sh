@@ -23,7 +23,7 @@ if ! [ -e "$home/ready" ]; then
     touch "$home/ready"
 fi
 
-ours=$(cargo bench --quiet -p headwater-augment --bench rounds --no-run --message-format json |
+ours=$(cargo bench --quiet -p headwater-render --bench rounds --no-run --message-format json |
     sed -n 's/.*"name":"rounds".*"executable":"\([^"]*\)".*/\1/p')
 LD_LIBRARY_PATH=$home/stubs OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 NO_ALBUMENTATIONS_UPDATE=1 \
     exec taskset -c "$core" "$python" "$here/${HEADWATER_PEERS:-measure.py}" "$ours" "$folder" "$rounds"

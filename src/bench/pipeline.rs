@@ -3,10 +3,10 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
-use headwater_augment::part::SampleFields;
 use headwater_config::Config;
 use headwater_core::SampleRef;
 use headwater_receiver::Receiver;
+use headwater_render::part::SampleFields;
 use serde::{Deserialize, Serialize};
 use tokio::runtime::Runtime;
 

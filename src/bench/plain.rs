@@ -9,11 +9,12 @@ use std::thread;
 
 use anyhow::{Context, Result};
 use headwater_access::AccessConfig;
-use headwater_augment::backend::{Backend as _, CpuBackend};
-use headwater_augment::part::{PartPlan, PartScales, SampleFields, SliceRow};
-use headwater_augment::render::{PartSample, RenderKey};
 use headwater_core::{Layout, Recipe, SampleRef};
+use headwater_part_rows::SliceRow;
 use headwater_receiver::ReceiverConfig;
+use headwater_render::backend::{Backend as _, CpuBackend};
+use headwater_render::part::{PartPlan, PartScales, SampleFields};
+use headwater_render::{PartSample, RenderKey};
 use headwater_storage_client::{StorageClient, StorageClientConfig};
 
 /// The regions of one part.

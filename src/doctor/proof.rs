@@ -3,13 +3,13 @@
 use std::sync::Arc;
 use std::thread;
 
-use headwater_augment::backend::Backend as _;
-use headwater_augment::cuda::CudaBackend;
 use headwater_config::Config;
 use headwater_core::Dtype;
 use headwater_core::cast::Normalise;
 use headwater_cuda::{CubinCache, Uploader};
 use headwater_receiver::Device;
+use headwater_render::backend::Backend as _;
+use headwater_render_cuda::CudaBackend;
 
 use crate::doctor::Check;
 

@@ -1,12 +1,12 @@
 //! Groups of images of like aspect ratio: which size of a recipe fits each image of datasets best.
 
 use anyhow::{Context as _, Result, bail};
-use headwater_augment::decode::{DecodeFailure, Decoder};
-use headwater_augment::part::{SampleFields, next_substitute};
 use headwater_core::draw::Extent;
 use headwater_core::recipe::{DecodeLimits, nearest_bucket};
 use headwater_core::sampler::{EpochEnd, Sampler, SamplerConfig};
 use headwater_core::{Manifest, SampleRef};
+use headwater_render::decode::{DecodeFailure, Decoder};
+use headwater_render::part::{SampleFields, next_substitute};
 use headwater_storage::Storage;
 use headwater_storage_client::EncodedSample;
 use std::sync::Arc;

@@ -5,10 +5,10 @@ use std::fmt;
 use std::ops::Range;
 
 use anyhow::{Context, Result, anyhow};
-use headwater_augment::decode::{DecodeLimits, Decoder};
-use headwater_augment::part::SampleFields;
 use headwater_config::Config;
 use headwater_core::{ShardIndex, fields};
+use headwater_render::decode::{DecodeLimits, Decoder};
+use headwater_render::part::SampleFields;
 use headwater_storage::{Damage, FoundShard, InspectedSamples};
 use headwater_storage_client::{EncodedSample, FieldSelection, IndexedShard, ShardReadError};
 

@@ -4,9 +4,8 @@ use std::fmt::Write as _;
 
 use anyhow::Result;
 use headwater_batch_view::{Follower, NamedView, SampleView};
-use headwater_core::draw::{
-    CropBox, DrawnOp, EraseWith, Extent, JitterStep, Origin, Padding, ViewParams,
-};
+use headwater_core::draw::{Extent, Origin, Padding, ViewParams};
+use headwater_core::op::DrawnOp;
 use headwater_core::printable;
 use serde_json::{Value, to_value};
 
@@ -68,7 +67,7 @@ fn sample_text(number: usize, sample: &SampleView) -> String {
         text += &format!("      sample {used} stands there: {}\n", printable(reason));
     }
     if !sample.image_ops.is_empty() {
-        let ops: Vec<String> = sample.image_ops.iter().map(op_text).collect();
+        let ops: Vec<String> = sample.image_ops.iter().map(DrawnOp::text).collect();
         text += &format!("      whole image: {}\n", ops.join(", "));
     }
     for (number, base) in sample.bases.iter().enumerate() {
@@ -116,65 +115,12 @@ fn view_text(name: &str, params: &ViewParams) -> String {
     }
     for op in &params.ops {
         text += ", ";
-        text += &op_text(op);
+        text += &op.text();
     }
     if let Some(Origin { left, top }) = params.cut {
         text += &format!(", cut at ({left}, {top})");
     }
     text
-}
-
-fn op_text(op: &DrawnOp) -> String {
-    match op {
-        DrawnOp::Flip => "flip".to_owned(),
-        DrawnOp::Grayscale => "grayscale".to_owned(),
-        DrawnOp::GaussianBlur { sigma } => format!("blur (sigma {sigma:.3})"),
-        DrawnOp::Solarize { threshold } => format!("solarize (from {threshold})"),
-        DrawnOp::Enhance { step, factor } => format!("{} {factor:.3}", named(step)),
-        DrawnOp::Sharpness { factor } => format!("sharpness {factor:.3}"),
-        DrawnOp::Posterize { bits } => format!("posterize ({bits} bits)"),
-        DrawnOp::SolarizeAdd { add, threshold } => {
-            format!("solarize add ({add} below {threshold})")
-        }
-        DrawnOp::AutoContrast => "autocontrast".to_owned(),
-        DrawnOp::Equalize => "equalize".to_owned(),
-        DrawnOp::Invert => "invert".to_owned(),
-        DrawnOp::MixBegin => "mix of chains (".to_owned(),
-        DrawnOp::MixChain { weight } => format!("* {weight:.3}"),
-        DrawnOp::MixEnd { share } => format!("), share {share:.3}"),
-        DrawnOp::Affine { matrix, filter, .. } => {
-            format!("affine ({}; {})", numbers(matrix), named(filter))
-        }
-        DrawnOp::Perspective { coefficients, filter, .. } => {
-            format!("perspective ({}; {})", numbers(coefficients), named(filter))
-        }
-        DrawnOp::PilBlur { radius } => format!("Pillow's blur (radius {radius:.3})"),
-        DrawnOp::GaussianNoise { mean, sigma, .. } => {
-            format!("gaussian noise (mean {mean:.3}, sigma {sigma:.3})")
-        }
-        DrawnOp::Erase { area, with } => {
-            let with = match with {
-                EraseWith::Zero => "zero",
-                EraseWith::Color(_) => "a colour",
-                EraseWith::Noise(_) => "noise",
-            };
-            let CropBox { left, top, width, height } = area;
-            format!("erase {width}x{height} at ({left}, {top}) with {with}")
-        }
-        DrawnOp::Python { seed: [high, low], .. } => {
-            format!("python (default_rng([{high}, {low}]))")
-        }
-        DrawnOp::ColorJitter(jitter) => {
-            let step = |(step, by): (JitterStep, f32)| match step {
-                JitterStep::Brightness => format!("brightness {by:.3}"),
-                JitterStep::Contrast => format!("contrast {by:.3}"),
-                JitterStep::Saturation => format!("saturation {by:.3}"),
-                JitterStep::Hue => format!("hue {by:+.3}"),
-            };
-            let steps: Vec<String> = jitter.steps().map(step).collect();
-            format!("jitter ({})", steps.join(", "))
-        }
-    }
 }
 
 /// A value as it is written in a recipe.
@@ -183,9 +129,4 @@ fn named(value: impl serde::Serialize) -> String {
         Ok(Value::String(name)) => name,
         other => format!("{other:?}"),
     }
-}
-
-fn numbers(values: &[f64]) -> String {
-    let values: Vec<String> = values.iter().map(|value| format!("{value:.4}")).collect();
-    values.join(" ")
 }

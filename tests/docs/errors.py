@@ -42,7 +42,7 @@ def unescaped(literal: str) -> str:
 
 
 def crate(path: Path) -> str:
-    return path.parts[0] if path.parts[0] not in ("libs",) else path.parts[1]
+    return path.parts[0] if path.parts[0] not in ("app", "libs") else path.parts[1]
 
 
 def says_something(text: str) -> bool:

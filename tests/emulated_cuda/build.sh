@@ -7,7 +7,7 @@
 set -euo pipefail
 
 here=$(cd "$(dirname "$0")" && pwd)
-arithmetic=$here/../../augment-tier/tests/emulation/arithmetic.h
+arithmetic=$here/../../libs/render-cuda/tests/emulation/arithmetic.h
 mkdir -p "$1"
 out=$(cd "$1" && pwd)
 compiler=${CXX:-g++}

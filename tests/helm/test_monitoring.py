@@ -19,7 +19,7 @@ MADE_BY_ADAPTER = {"headwater_receiver_stall_share"}
 def metrics():
     """Names in the tiers' sources, each with whether it is a histogram."""
     found = {}
-    for folder in ("libs", "storage-tier", "augment-tier", "gpu-receiver"):
+    for folder in ("app", "libs", "storage-tier", "augment-tier", "gpu-receiver"):
         for source in (ROOT / folder).glob("**/src/**/*.rs"):
             text = source.read_text()
             constants = dict(re.findall(r'const (\w+): &str = "(headwater_\w+)"', text))

@@ -3,18 +3,18 @@
 use crate::tree::{code, files, read};
 
 /// Folder of a crate, and the crates of this project that it may depend on, in its tests too.
-const MAY_DEPEND: [(&str, &[&str]); 34] = [
-    ("benches/peers/crates", &["augment", "core"]),
+const MAY_DEPEND: [(&str, &[&str]); 37] = [
+    ("benches/peers/crates", &["core", "pixels", "render", "simd"]),
     ("tests/tidy", &[]),
     (
         "fuzz",
         &[
-            "augment",
             "config",
             "core",
             "discovery",
             "proto",
             "receiver",
+            "render",
             "storage",
             "storage-client",
             "transport",
@@ -22,15 +22,15 @@ const MAY_DEPEND: [(&str, &[&str]); 34] = [
     ),
     ("libs/access", &["config-derive", "lobby"]),
     ("libs/autoscale", &["config-derive"]),
-    // Above two tiers: it draws as a worker does what a receiver has. Only the program and the wheel depend on it.
+    // Above a tier: it draws as a worker does what a receiver has. Only the program and the wheel depend on it.
     (
-        "libs/batch-view",
-        &["access", "augment", "contact-sheet", "core", "receiver", "storage-client", "telemetry"],
+        "app/batch-view",
+        &["access", "contact-sheet", "core", "receiver", "render", "storage-client", "telemetry"],
     ),
     ("libs/cache", &[]),
     // Above the tiers: it holds all their sections. Only the program and the wheel depend on it.
     (
-        "libs/config",
+        "app/config",
         &[
             "access",
             "augment",
@@ -43,10 +43,10 @@ const MAY_DEPEND: [(&str, &[&str]); 34] = [
             "telemetry",
         ],
     ),
-    ("libs/config/derive", &[]),
+    ("libs/config-derive", &[]),
     ("libs/contact-sheet", &["core"]),
     ("libs/core", &["config-derive"]),
-    ("libs/cuda", &["core", "dylib", "own-files", "transport"]),
+    ("libs/cuda", &["core", "dylib", "own-files", "part-rows", "transport"]),
     ("libs/discovery", &["kubernetes"]),
     ("libs/dylib", &[]),
     ("libs/interpreter", &[]),
@@ -57,7 +57,7 @@ const MAY_DEPEND: [(&str, &[&str]); 34] = [
     ("libs/lobby", &[]),
     // Above the tiers too: it runs them. Only the program and the wheel depend on it.
     (
-        "libs/local",
+        "app/local",
         &[
             "augment",
             "config",
@@ -73,11 +73,43 @@ const MAY_DEPEND: [(&str, &[&str]); 34] = [
     ("libs/telemetry", &["config-derive", "core", "lobby", "own-files", "trace"]),
     ("libs/npy", &[]),
     ("libs/own-files", &[]),
+    ("libs/part-rows", &[]),
     ("libs/pixels", &["core", "simd"]),
+    (
+        "libs/render",
+        &[
+            "cache",
+            "core",
+            "interpreter",
+            "jpeg",
+            "npy",
+            "part-rows",
+            "pixels",
+            "proto",
+            "simd",
+            "trace",
+        ],
+    ),
+    // Its benches write to a link's memory.
+    (
+        "libs/render-cuda",
+        &[
+            "core",
+            "cuda",
+            "dylib",
+            "interpreter",
+            "jpeg",
+            "part-rows",
+            "pixels",
+            "render",
+            "simd",
+            "transport",
+        ],
+    ),
     ("libs/simd", &[]),
     ("libs/trace", &[]),
     ("proto", &["core"]),
-    ("libs/transport", &["core", "dylib", "lobby"]),
+    ("libs/transport", &["core", "dylib", "lobby", "part-rows"]),
     ("libs/storage-client", &["access", "cache", "core", "discovery", "proto", "trace"]),
     (
         "storage-tier",
@@ -105,17 +137,16 @@ const MAY_DEPEND: [(&str, &[&str]); 34] = [
             "config-derive",
             "core",
             "cuda",
-            "dylib",
             "interpreter",
             "inventory",
             "jpeg",
             "lobby",
-            "npy",
             "pixels",
             "proto",
+            "render",
+            "render-cuda",
             "simd",
             "transport",
-            "telemetry",
             "trace",
             "storage-client",
         ],
@@ -150,12 +181,17 @@ const MAY_DEPEND: [(&str, &[&str]); 34] = [
             "core",
             "cuda",
             "local",
+            "part-rows",
             "receiver",
+            "render",
             "telemetry",
             "trace",
         ],
     ),
 ];
+
+/// Crates that nothing under libs/ knows: what puts them together is under app/.
+const TIERS: [&str; 3] = ["augment", "receiver", "storage"];
 
 /// A library, the folders whose crates may depend on it, and the files that may name it.
 const ROOMS: [(&str, &[&str], &[&str]); 5] = [
@@ -163,7 +199,7 @@ const ROOMS: [(&str, &[&str], &[&str]); 5] = [
     ("tonic_prost", GRPC_CRATES, GRPC_FILES),
     ("prost", GRPC_CRATES, GRPC_FILES),
     ("pyo3", &["gpu-receiver/python"], &["gpu-receiver/python/"]),
-    ("cudarc", &["augment-tier", "libs/cuda"], &["augment-tier/src/", "libs/cuda/"]),
+    ("cudarc", &["libs/cuda", "libs/render-cuda"], &["libs/cuda/", "libs/render-cuda/"]),
 ];
 const GRPC_CRATES: &[&str] = &[
     // For its tests.
@@ -207,6 +243,11 @@ pub(crate) fn breaches() -> Vec<String> {
         for name in dependencies(&manifest) {
             let own = read(&manifest).contains(&format!("name = \"{name}\""));
             let ours = name.strip_prefix("headwater-").filter(|_| !own);
+            let below = folder.starts_with("libs/") || folder == "proto";
+            if let Some(tier) = ours.filter(|name| below && TIERS.contains(name)) {
+                breaches
+                    .push(format!("{folder} depends on a tier, headwater-{tier}: move it to app/"));
+            }
             if let Some(ours) = ours.filter(|name| !allowed.contains(name)) {
                 breaches.push(format!(
                     "{folder} depends on headwater-{ours}: it may only on {allowed:?}; data goes \

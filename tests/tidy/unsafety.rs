@@ -3,19 +3,19 @@
 use crate::tree::{code, files, read, root};
 
 /// Files that hold unsafe code, each with why it cannot do without.
-const ROOMS: [(&str, &str); 60] = [
+const ROOMS: [(&str, &str); 61] = [
     ("libs/core/tests/allocations.rs", "an allocator that counts"),
-    ("augment-tier/tests/allocations.rs", "an allocator that counts"),
-    ("augment-tier/src/cuda/memory.rs", "memory from the GPU's driver"),
-    ("augment-tier/src/cuda/nvjpeg/budget.rs", "nvJPEG asks it for memory"),
-    ("augment-tier/src/cuda/nvjpeg/engine.rs", "nvJPEG is C"),
-    ("augment-tier/src/cuda/nvjpeg/fake.rs", "stands in for that library in tests"),
-    ("augment-tier/src/cuda/nvjpeg/handle.rs", "nvJPEG is C"),
-    ("augment-tier/src/cuda/nvjpeg/kernels.rs", "nvJPEG is C"),
-    ("augment-tier/src/cuda/nvjpeg/library.rs", "looks that library's functions up"),
-    ("augment-tier/src/cuda/stream.rs", "the GPU's driver is C"),
-    ("augment-tier/src/decode/heap.rs", "tells C's allocator its thresholds"),
-    ("augment-tier/src/decode/turbo.rs", "the JPEG library is C"),
+    ("libs/render/tests/allocations.rs", "an allocator that counts"),
+    ("libs/render-cuda/src/memory.rs", "memory from the GPU's driver"),
+    ("libs/render-cuda/src/nvjpeg/budget.rs", "nvJPEG asks it for memory"),
+    ("libs/render-cuda/src/nvjpeg/engine.rs", "nvJPEG is C"),
+    ("libs/render-cuda/src/nvjpeg/fake.rs", "stands in for that library in tests"),
+    ("libs/render-cuda/src/nvjpeg/handle.rs", "nvJPEG is C"),
+    ("libs/render-cuda/src/nvjpeg/kernels.rs", "nvJPEG is C"),
+    ("libs/render-cuda/src/nvjpeg/library.rs", "looks that library's functions up"),
+    ("libs/render-cuda/src/stream.rs", "the GPU's driver is C"),
+    ("libs/render/src/decode/heap.rs", "tells C's allocator its thresholds"),
+    ("libs/render/src/decode/turbo.rs", "the JPEG library is C"),
     ("libs/pixels/src/ops/level.rs", "rounds what is known to be in range"),
     ("libs/pixels/src/ops/resize/rearrange.rs", "vectors of several instruction sets"),
     ("libs/cuda/src/nvrtc.rs", "NVRTC is C"),
@@ -37,6 +37,7 @@ const ROOMS: [(&str, &str); 60] = [
     ("libs/dylib/src/table.rs", "looks functions up by name"),
     ("libs/dylib/tests/broken_libraries.rs", "calls libraries of its own"),
     ("libs/inventory/src/library.rs", "calls libraries"),
+    ("libs/part-rows/src/device.rs", "memory that a device writes to"),
     ("libs/transport/src/memory/mapping.rs", "mmap and munmap"),
     ("libs/transport/src/memory/part.rs", "rendering memory as slices"),
     ("libs/transport/src/memory/part/rows.rs", "rows of one part on several threads"),
@@ -58,7 +59,7 @@ const ROOMS: [(&str, &str); 60] = [
     ("libs/transport/src/peer.rs", "who is at the other end of a socket, read raw"),
     ("libs/transport/src/memory/window.rs", "what a GPU's memory must be"),
     ("libs/transport/src/conformance/window.rs", "vouches for memory in a suite of tests"),
-    ("augment-tier/benches/beside_gpu.rs", "pins nothing"),
+    ("libs/render-cuda/benches/beside_gpu.rs", "pins nothing"),
     ("src/environment.rs", "sets a variable before there are threads"),
     ("src/publish/nodrop.rs", "an option of ZeroMQ's, which is C"),
     ("src/bench/storage/map.rs", "mmap and munmap, for a yardstick"),
@@ -111,9 +112,7 @@ fn open_crates() -> Vec<String> {
 }
 
 fn is_room(path: &str) -> bool {
-    let twin = ["augment-tier/", "libs/jpeg/", "libs/pixels/"]
-        .iter()
-        .any(|folder| path.starts_with(folder))
+    let twin = ["libs/jpeg/", "libs/pixels/"].iter().any(|folder| path.starts_with(folder))
         && TWINS.iter().any(|name| path.ends_with(&format!("/{name}")));
     twin || path.starts_with("libs/simd/src/") || ROOMS.iter().any(|(room, _)| *room == path)
 }

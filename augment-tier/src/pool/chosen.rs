@@ -5,15 +5,15 @@ use std::time::Instant;
 
 use headwater_cuda::check_driver;
 use headwater_jpeg::{Choice, Speeds};
+use headwater_render::RenderError;
+use headwater_render::backend::{Backend, CpuBackend};
+use headwater_render::decode::{DecodedCache, EntryTable};
+use headwater_render_cuda::CudaBackend;
+use headwater_simd::Simd;
 
 use super::Pool;
-use crate::backend::{Backend, CpuBackend};
 use crate::config::{AugmentConfig, BackendChoice};
-use crate::cuda::CudaBackend;
-use crate::decode::{DecodedCache, EntryTable};
 use crate::error::AugmentError;
-use crate::render::RenderError;
-use crate::simd::Simd;
 
 /// A back end and the threads that have their renderers of it.
 type Started = (Arc<dyn Backend>, Pool);

@@ -6,13 +6,13 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use headwater_proto::augment::WorkTimes;
+use headwater_render::part::{PartPlan, PartScales};
+use headwater_render::{BadImage, PartSample, RenderError, RenderKey};
 use headwater_trace::{Context, Span, Tier};
 use headwater_transport::{PartBuffer, PartRow, RowDraft, RowMemory, WrittenRow};
 use tokio::sync::oneshot;
 
 use super::{PoolWork, Tools, Undone};
-use crate::part::{PartPlan, PartScales};
-use crate::render::{BadImage, PartSample, RenderError, RenderKey};
 
 /// A sample that waits to be rendered, with the row that it goes to.
 #[derive(Debug)]

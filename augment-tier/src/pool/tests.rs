@@ -4,9 +4,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
 
 use headwater_core::Recipe;
+use headwater_render::{PartSample, RenderError, Rendered, ViewSink};
 
 use super::*;
-use crate::render::{PartSample, RenderError, Rendered, ViewSink};
 
 struct NoRenderer;
 

@@ -9,6 +9,8 @@ use headwater_proto::health::ServerHealth;
 use headwater_proto::identity::{self, Tier};
 use headwater_proto::v1::augment_server::AugmentServer;
 use headwater_proto::{MESSAGE_MAX_BYTES, REQUEST_MAX_BYTES};
+use headwater_render::backend::Backend;
+use headwater_render::tokenizers::Tokenizers;
 use headwater_storage_client::{StorageClient, host_name};
 use tokio::net::TcpListener;
 use tokio::time::{sleep, timeout};
@@ -17,14 +19,12 @@ use tonic::service::interceptor::InterceptedService;
 use tonic::transport::Server;
 
 use super::AugmentService;
-use crate::backend::Backend;
 use crate::config::AugmentConfig;
 use crate::error::AugmentError;
 use crate::metrics;
 use crate::pool::{self, Pool};
 use crate::room::check_room;
 use crate::session;
-use crate::tokenizers::Tokenizers;
 use crate::worker::Worker;
 
 /// Connections for each session there may be: one that broke may still stand beside the next.

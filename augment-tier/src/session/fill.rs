@@ -9,16 +9,16 @@ use std::sync::Arc;
 
 use headwater_core::SampleRef;
 use headwater_proto::augment::{BadSamplePolicy, Provenance, Substitution, WorkTimes};
+use headwater_render::part::{PartScales, SampleFault, next_substitute, substitutes_max};
+use headwater_render::{RenderError, RenderKey};
 use headwater_transport::{PartBuffer, PartRow, WrittenRow};
 
 use super::lease::LeaseError;
 use super::read::{Found, Input, Wanted};
 use super::source::{PartWork, Piece};
-use crate::part::{PartScales, SampleFault, next_substitute, substitutes_max};
 use crate::pool::{
     JobEnd, JobResult, QueuedSample, RenderInput, RenderJob, Spent, UndecodedSample,
 };
-use crate::render::{RenderError, RenderKey};
 use crate::worker::BadSample;
 
 /// One place in a part, while it is filled.

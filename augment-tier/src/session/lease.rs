@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use headwater_core::{Region, sentence};
 use headwater_proto::augment::{Failure, FailureKind, PartDone, PartLease, PartOrigin, WorkTimes};
+use headwater_render::part::PartScales;
 use headwater_storage_client::StorageClientError;
 use headwater_trace::{FlowStep, Span, Tier};
 use headwater_transport::{LeaseId, LinkError, PartBuffer, PartMemory, PartPlace, SlotId};
@@ -13,7 +14,6 @@ use tokio_util::sync::CancellationToken;
 use super::open::Session;
 use super::read::Wanted;
 use super::source::PartWork;
-use crate::part::PartScales;
 use crate::pool::QueuePlace;
 
 /// A lease that is being worked on.

@@ -6,6 +6,7 @@ use std::time::Duration;
 use headwater_core::{Digest, Layout};
 use headwater_proto::WIRE_VERSION;
 use headwater_proto::augment::{Heartbeat, SessionHello, SessionWelcome, StreamNews};
+use headwater_render::part::{PartPlan, SampleFields};
 use headwater_trace::Context;
 use headwater_transport::WorkerLink;
 use headwater_transport::rdma::Exchange;
@@ -17,7 +18,6 @@ use super::read::SessionDataset;
 use super::source::Source;
 use crate::error::SessionError;
 use crate::metrics::SessionGauge;
-use crate::part::{PartPlan, SampleFields};
 use crate::share::Member;
 use crate::worker::Worker;
 

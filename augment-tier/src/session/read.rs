@@ -10,7 +10,7 @@ use headwater_core::{Manifest, SampleRef};
 use headwater_storage_client::{Dataset, EncodedSample, StorageClientError};
 use headwater_trace::Context;
 
-use crate::part::{SampleFault, SampleFields};
+use headwater_render::part::{SampleFault, SampleFields};
 
 /// Shards of one lease that are read at the same time.
 const SHARDS_AT_ONCE: usize = 8;

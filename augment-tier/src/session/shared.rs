@@ -5,11 +5,11 @@ use std::time::Instant;
 
 use headwater_core::Region;
 use headwater_proto::augment::{PartDone, PartLease, PartOrigin, WorkTimes};
+use headwater_render::part::PartScales;
 use headwater_transport::{PartBuffer, PartMemory, SendsWhole};
 
 use super::lease::{LeaseError, LeaseWork, micros};
 use super::source::PartWork;
-use crate::part::PartScales;
 use crate::share::{Claim, Made, Making, Report, Share};
 
 // === impl LeaseWork ===

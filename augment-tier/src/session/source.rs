@@ -6,12 +6,12 @@ use std::time::Instant;
 
 use headwater_core::{PartScope, SampleRef};
 use headwater_proto::augment::{BadSamplePolicy, WorkTimes};
+use headwater_render::part::{PartPlan, SampleFields};
 use headwater_trace::{Span, Tier};
 use tokio_util::sync::CancellationToken;
 
 use super::lease::{LeaseError, micros};
 use super::read::{self, Found, Input, SessionDataset, Wanted};
-use crate::part::{PartPlan, SampleFields};
 use crate::pool::QueuePlace;
 use crate::worker::{StagingRoom, Worker};
 

@@ -1,8 +1,8 @@
 use std::sync::atomic::Ordering;
 
 use headwater_augment::AugmentConfig;
-use headwater_augment::backend::CpuBackend;
 use headwater_proto::augment::{PartLease, ToWorker};
+use headwater_render::backend::CpuBackend;
 use headwater_transport::LinkKind;
 use tonic::Code;
 

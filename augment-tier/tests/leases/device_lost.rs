@@ -1,9 +1,9 @@
 use headwater_augment::AugmentError;
-use headwater_augment::backend::{Backend, SampleRenderer};
-use headwater_augment::render::{PartSample, RenderError, Rendered, ViewSink};
 use headwater_core::Recipe;
 use headwater_core::recipe::JpegDecoder;
 use headwater_proto::augment::{FailureKind, FromWorker};
+use headwater_render::backend::{Backend, SampleRenderer};
+use headwater_render::{PartSample, RenderError, Rendered, ViewSink};
 use headwater_transport::LinkKind;
 
 use super::support::receiver::{Receiver, hello};

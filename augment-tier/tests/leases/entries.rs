@@ -3,9 +3,9 @@
 use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
-use headwater_augment::backend::{Backend, CpuBackend, SampleRenderer};
-use headwater_augment::render::{PartSample, RenderError, Rendered, ViewSink};
 use headwater_core::Recipe;
+use headwater_render::backend::{Backend, CpuBackend, SampleRenderer};
+use headwater_render::{PartSample, RenderError, Rendered, ViewSink};
 use headwater_transport::LinkKind;
 
 use super::support::receiver::Receiver;

@@ -1,5 +1,5 @@
-use headwater_augment::ops::cast::mx::plain;
 use headwater_core::{Dtype, Recipe};
+use headwater_pixels::ops::cast::mx::plain;
 use headwater_proto::augment::{FailureKind, PartLease, SessionHello, ToWorker};
 use headwater_transport::LinkKind;
 

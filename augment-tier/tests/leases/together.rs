@@ -2,9 +2,9 @@
 
 use std::sync::{Arc, Mutex};
 
-use headwater_augment::backend::{Backend, CpuBackend, SampleRenderer};
-use headwater_augment::render::{PartSample, RenderError, Rendered, ViewSink};
 use headwater_core::Recipe;
+use headwater_render::backend::{Backend, CpuBackend, SampleRenderer};
+use headwater_render::{PartSample, RenderError, Rendered, ViewSink};
 use headwater_transport::LinkKind;
 
 use super::support::receiver::Receiver;

@@ -5,12 +5,13 @@
 use std::cell::RefCell;
 use std::sync::Arc;
 
-use headwater_augment::decode::Decoder;
-use headwater_augment::part::{PartPlan, PartScales, RowBytes};
-use headwater_augment::render::{PartSample, RenderError, RenderKey, Renderer as Painter};
 use headwater_core::recipe::DecodeLimits;
 use headwater_core::{Dtype, Layout, Recipe, SampleId};
+use headwater_part_rows::RowBytes;
 use headwater_receiver::Fp8Meta;
+use headwater_render::decode::Decoder;
+use headwater_render::part::{PartPlan, PartScales};
+use headwater_render::{PartSample, RenderError, RenderKey, Renderer as Painter};
 use pyo3::exceptions::{PyMemoryError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};

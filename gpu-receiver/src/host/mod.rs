@@ -6,7 +6,7 @@
 //! it has not. What the service cannot give, the trial makes by itself from there on: it is farther away
 //! than what is kept, its order is another one, or the service is gone.
 //!
-//! Deliberately absent: starting and finding the process, which `libs/local` does; GPUs; FP8 with delayed
+//! Deliberately absent: starting and finding the process, which `app/local` does; GPUs; FP8 with delayed
 //! scales, which follow from what one trial has taken.
 
 mod batch;

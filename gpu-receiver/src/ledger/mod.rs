@@ -125,7 +125,7 @@ pub enum Action {
         landing: Landing,
         /// Number of its samples.
         samples: usize,
-        /// What the worker says of it, see `headwater_transport::part_checksum`.
+        /// What the worker says of it, see `headwater_part_rows::part_checksum`.
         checksum: u64,
     },
     /// Deliver the batch. Comes in the order of serials.

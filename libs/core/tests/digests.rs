@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use headwater_core::recipe::{CropSpec, FieldKind, OpSpec};
+use headwater_core::op::OpSpec;
+use headwater_core::recipe::{CropSpec, FieldKind};
 use headwater_core::{Digest, Recipe};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};

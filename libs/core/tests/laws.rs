@@ -4,10 +4,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use headwater_core::draw::{CropBox, DrawKey, DrawRng, DrawnOp, Extent, ViewParams};
+use headwater_core::draw::{CropBox, DrawKey, DrawRng, Extent, ViewParams};
 use headwater_core::masks::MaskKey;
 use headwater_core::mixing::{MixPlan, MixSpec};
-use headwater_core::recipe::{CropSpec, OpSpec, TimmRandAugment, ViewSpec};
+use headwater_core::op::{AffineWarp, ChainMixed, DrawnOp, Erased, OpSpec, TimmRandAugment};
+use headwater_core::recipe::{CropSpec, ViewSpec};
 use headwater_core::sampler::{EpochEnd, Order, OrderList, Sampler, SamplerConfig};
 use headwater_core::{Dtype, Recipe, SampleId};
 use serde::Deserialize;
@@ -92,7 +93,7 @@ fn erased_boxes_have_torchvisions_areas_ratios_and_places() {
         ops(json!({"op": "erase", "p": 1, "scale": [0.02, 0.33], "ratio": [0.3, 3.3]}), view);
     let boxes = || {
         drawn.iter().map(|op| match op {
-            DrawnOp::Erase { area, .. } => *area,
+            DrawnOp::Erase(Erased { area, .. }) => *area,
             other => panic!("{other:?}"),
         })
     };
@@ -105,7 +106,7 @@ fn erased_boxes_have_torchvisions_areas_ratios_and_places() {
 fn rotations_scales_and_translations_are_torchvisions() {
     let matrices = |op: Value| {
         let matrix = |op: &DrawnOp| match *op {
-            DrawnOp::Affine { matrix, .. } => matrix,
+            DrawnOp::Affine(AffineWarp { matrix, .. }) => matrix,
             ref other => panic!("{other:?}"),
         };
         ops(op, (3000, 2000)).iter().map(matrix).collect::<Vec<_>>()
@@ -151,7 +152,7 @@ fn shares_and_levels_of_policies_are_timms() {
     let views = draws(CropSpec::Resize, json!([{"op": "timm_aug_mix"}]), (9, 9), (9, 9));
     let weight = |view: &ViewParams| {
         let weights = view.ops.iter().find_map(|op| match op {
-            DrawnOp::MixChain { weight } => Some(f64::from(*weight)),
+            DrawnOp::MixChain(ChainMixed { weight }) => Some(f64::from(*weight)),
             _ => None,
         });
         weights.expect("a chain")

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use cudarc::driver::result::DriverError;
 use cudarc::driver::{CudaContext, sys};
-use headwater_transport::Pins;
+use headwater_part_rows::Pins;
 
 use crate::current::Current;
 use crate::gpu::said;

@@ -2,8 +2,11 @@
 //! result, its twins for several instruction sets, and the text of its CUDA kernel.
 //!
 //! Deliberately absent: C code, files, threads, metrics, and which operation comes when (headwater-core draws
-//! it, the augment tier's `render` does it).
+//! it, libs/render does it).
 #![deny(unsafe_code)]
+
+#[macro_use]
+mod kernel_table;
 
 pub mod image;
 pub mod kernels;

@@ -28,10 +28,8 @@ pub mod ucx;
 
 pub use link::contract::{ReceiverLink, SendsWhole, WorkerLink};
 pub use link::terms::{Arrival, LinkError, LinkKind, LinkOffer, PeerId, SessionKey, Withdrawal};
-pub use memory::checksum::{part_checksum, row_checksum};
-pub use memory::mapping::Pins;
 pub use memory::part::{
-    DeviceRegion, PartBuffer, PartMemory, PartRow, RowDraft, RowMemory, WholePart, WrittenRow,
+    PartBuffer, PartMemory, PartRow, RowDraft, RowMemory, WholePart, WrittenRow,
 };
 pub use memory::place::{LeaseId, MAX_REGIONS, PartPlace, PlaceError, SLOTS_MAX, SlotId};
 pub use memory::slot::{SlotError, SlotMemory};

@@ -5,10 +5,10 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
-use headwater_augment::backend::Backend as _;
-use headwater_augment::cuda::{CodedAlone, KernelTime};
-use headwater_augment::part::SampleRows;
 use headwater_core::{Dtype, Recipe};
+use headwater_render::backend::Backend as _;
+use headwater_render::part::SampleRows;
+use headwater_render_cuda::{CodedAlone, KernelTime};
 
 use super::parity::{compare_rows, differs};
 use super::rows::render_coded;

@@ -14,9 +14,9 @@ use std::thread;
 
 use anyhow::{Context as _, Result};
 use headwater_augment::AugmentConfig;
-use headwater_augment::backend::{Backend as _, CpuBackend};
-use headwater_augment::cuda::{CodedImage, CudaBackend, Step, entries_of};
 use headwater_core::Dtype;
+use headwater_render::backend::{Backend as _, CpuBackend};
+use headwater_render_cuda::{CodedImage, CudaBackend, Step, entries_of};
 
 pub(crate) use decoding::DecodingKernels;
 pub(crate) use nvjpeg::with_nvjpeg;
@@ -25,7 +25,7 @@ pub(crate) use speed::{Kernels, Side};
 
 /// Each single operation, on a view of 224 x 224.
 fn operations() -> Vec<Step> {
-    headwater_augment::cuda::operations(224, Dtype::Bf16)
+    headwater_render_cuda::operations(224, Dtype::Bf16)
 }
 
 /// Those that work on threads of their own, after each has done so once: what only the first image has

@@ -5,11 +5,11 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
-use headwater_augment::backend::Backend as _;
-use headwater_augment::cuda::JpegsAlone;
-use headwater_augment::part::SampleRows;
 use headwater_core::recipe::JpegDecoder;
 use headwater_core::{Dtype, Recipe};
+use headwater_render::backend::Backend as _;
+use headwater_render::part::SampleRows;
+use headwater_render_cuda::JpegsAlone;
 
 use super::rows::render;
 use super::{Gpu, begun};

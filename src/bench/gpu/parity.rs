@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use anyhow::{Result, bail, ensure};
-use headwater_augment::backend::Backend as _;
-use headwater_augment::part::{PartPlan, SampleRows};
-use headwater_augment::render::{RenderError, Rendered};
 use headwater_core::recipe::{PRESETS, TensorSpec};
 use headwater_core::{Dtype, Recipe, counted};
+use headwater_render::backend::Backend as _;
+use headwater_render::part::{PartPlan, SampleRows};
+use headwater_render::{RenderError, Rendered};
 
 use super::rows::{PartInMemory, render};
 use super::{Gpu, operations};
@@ -149,7 +149,7 @@ impl Gpu {
     /// Checks that this number of further samples was rendered, all of them by kernels.
     pub(super) fn check_counts(
         &self,
-        before: headwater_augment::cuda::Counts,
+        before: headwater_render_cuda::Counts,
         samples: u64,
         what: &str,
     ) -> Result<()> {

@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use anyhow::{Error, Result};
-use headwater_augment::backend::SampleRenderer;
-use headwater_augment::cuda::CodedImage;
-use headwater_augment::part::{PartPlan, PartScales, SampleRows, render_into_rows};
-use headwater_augment::render::{PartSample, RenderError, RenderKey, Rendered};
 use headwater_core::{Layout, Recipe, Region, SampleId};
+use headwater_part_rows::RowBytes;
+use headwater_render::backend::SampleRenderer;
+use headwater_render::part::{PartPlan, PartScales, SampleRows, render_into_rows};
+use headwater_render::{PartSample, RenderError, RenderKey, Rendered};
+use headwater_render_cuda::CodedImage;
 use headwater_transport::{PartBuffer, PartMemory, PartRow, RowDraft, RowMemory};
 
 /// What a sample's draws follow from here: its number.

@@ -6,12 +6,12 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use headwater_augment::backend::Backend;
-use headwater_augment::cuda::KernelTime;
-use headwater_augment::decode::{DecodeLimits, Decoder};
-use headwater_augment::part::PartPlan;
-use headwater_augment::render::RenderKey;
 use headwater_core::Recipe;
+use headwater_render::RenderKey;
+use headwater_render::backend::Backend;
+use headwater_render::decode::{DecodeLimits, Decoder};
+use headwater_render::part::PartPlan;
+use headwater_render_cuda::KernelTime;
 
 use super::rows::{PartInMemory, key};
 use super::{Gpu, begun, operations};

@@ -138,7 +138,7 @@ fn mixed(number: u64) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use headwater_augment::decode::{DecodeLimits, Decoder};
+    use headwater_render::decode::{DecodeLimits, Decoder};
 
     use super::*;
 

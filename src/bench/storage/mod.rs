@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use headwater_augment::decode::{DecodeLimits, Decoder};
+use headwater_render::decode::{DecodeLimits, Decoder};
 use headwater_storage::{StorageConfig, find_shards};
 use headwater_storage_client::{BytesRead, Dataset, FieldSelection, StorageClient};
 use tokio::runtime::Runtime;

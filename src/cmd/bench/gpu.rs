@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 use clap::{Args, ValueEnum};
-use headwater_augment::cuda::KernelTime;
 use headwater_config::Config;
 use headwater_core::Recipe;
 use headwater_core::recipe::HW_DECODER_LOAD_DEFAULT;
+use headwater_render_cuda::KernelTime;
 
 use crate::bench::gpu::summary::{Kernel, Nvjpeg, Speed, Summary, Upload};
 use crate::bench::{DecodingKernels, Gpu, Kernels, Side, Uploads, with_nvjpeg};

@@ -7,11 +7,11 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
-use headwater_augment::part::SampleFields;
 use headwater_config::{Config, DatasetEntry, Setting};
 use headwater_core::recipe::BUCKETS_MAX;
 use headwater_core::sampler::{LIST_ENTRIES_MAX, SamplerConfig};
 use headwater_core::{Manifest, counted};
+use headwater_render::part::SampleFields;
 use headwater_storage::Storage;
 
 use crate::cmd::runtime;

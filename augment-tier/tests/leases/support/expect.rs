@@ -1,9 +1,9 @@
 //! The bytes a part must have: each row rendered directly and put where the batch's layout says,
 //! without anything of the pool, the plan of a part, or the links.
 
-use headwater_augment::render::{RenderKey, Renderer, ViewSink};
 use headwater_core::{Layout, SampleRef};
 use headwater_proto::augment::SessionHello;
+use headwater_render::{RenderKey, Renderer, ViewSink};
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::receiver::{BATCH, FP8_SCALE};

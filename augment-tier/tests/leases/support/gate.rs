@@ -3,9 +3,9 @@
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
-use headwater_augment::backend::{Backend, CpuBackend, SampleRenderer};
-use headwater_augment::render::{PartSample, RenderError, RenderKey, Rendered, ViewSink};
 use headwater_core::Recipe;
+use headwater_render::backend::{Backend, CpuBackend, SampleRenderer};
+use headwater_render::{PartSample, RenderError, RenderKey, Rendered, ViewSink};
 
 use super::SOON;
 

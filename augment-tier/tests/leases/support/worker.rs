@@ -3,8 +3,8 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use headwater_augment::backend::Backend;
 use headwater_augment::{Augment, AugmentConfig, AugmentError, BackendChoice, bind};
+use headwater_render::backend::Backend;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;

@@ -6,7 +6,7 @@ use std::hint::black_box;
 use std::io::Read;
 use std::time::Instant;
 
-use headwater_augment::decode::{DecodeLimits, Decoder};
+use headwater_render::decode::{DecodeLimits, Decoder};
 use zune_jpeg::JpegDecoder;
 use zune_jpeg::zune_core::bytestream::ZCursor;
 use zune_jpeg::zune_core::colorspace::ColorSpace;

@@ -10,9 +10,9 @@ use std::time::Instant;
 
 use fast_image_resize::images::{Image, ImageRef};
 use fast_image_resize::{FilterType, PixelType, ResizeAlg, ResizeOptions};
-use headwater_augment::image::{Planes, RgbImage};
-use headwater_augment::ops::resize::{Geometry, Resizer};
-use headwater_augment::simd::Simd;
+use headwater_pixels::image::{Planes, RgbImage};
+use headwater_pixels::ops::resize::{Geometry, Resizer};
+use headwater_simd::Simd;
 use headwater_core::draw::{CropBox, Extent, Filter, Origin};
 use headwater_core::recipe::ResizePasses;
 

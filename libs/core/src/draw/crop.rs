@@ -4,8 +4,8 @@
 //! `functional.center_crop`; windows of a base: facebookresearch/dinov3 `data/augmentations.py`.
 
 use super::key::DrawRng;
-use super::params::{Padding, PaddingMode};
 use crate::geometry::{CropBox, Extent, Origin};
+use crate::padding::{Padding, PaddingMode};
 use crate::recipe::CropSpec;
 
 /// Tries before `RandomResizedCrop` falls back to a centred box.

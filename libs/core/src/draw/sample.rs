@@ -1,10 +1,10 @@
 //! All that is random about one sample.
 
 use super::key::{DrawKey, DrawRng};
-use super::ops;
-use super::params::{DrawnOp, ViewParams};
+use super::params::ViewParams;
 use crate::Recipe;
 use crate::geometry::Extent;
+use crate::op::DrawnOp;
 
 /// The draws of one sample by a recipe. Keeps its memory between samples.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -43,7 +43,7 @@ impl SampleParams {
         if !recipe.image_ops.is_empty() {
             let mut rng = rng(DrawKey::IMAGE);
             let to = &mut self.image_ops;
-            recipe.image_ops.iter().for_each(|op| ops::draw(op, image, &mut rng, to));
+            recipe.image_ops.iter().for_each(|op| op.draw(image, &mut rng, to));
         }
         self.bases.resize_with(recipe.bases.len(), || ViewParams::whole(image));
         for ((number, spec), params) in (0..).zip(&recipe.bases).zip(&mut self.bases) {

@@ -1,7 +1,11 @@
 //! Draws against the formulas of torchvision, over many samples.
 
-use crate::draw::{CropBox, DrawKey, DrawnOp, Extent, Jitter, JitterStep, Origin, ViewParams};
-use crate::recipe::{CropSpec, OpSpec, ViewSpec};
+use crate::draw::{CropBox, DrawKey, Extent, Origin, ViewParams};
+use crate::op::{
+    Blurred, ColorJitter, DrawnOp, Flip, Flipped, GaussianBlur, Grayscaled, Jitter, JitterStep,
+    OpSpec,
+};
+use crate::recipe::{CropSpec, ViewSpec};
 use crate::{Dtype, Recipe, SampleId};
 
 const SAMPLES: u64 = 20_000;
@@ -135,11 +139,11 @@ fn gates_and_values_of_dinov2_follow_their_distributions() {
     let all = || views.iter().flat_map(|view| &view.ops);
     let count = |is: fn(&DrawnOp) -> bool| all().filter(|op| is(op)).count();
     let n = views.len();
-    assert_share("flip", count(|op| matches!(op, DrawnOp::Flip)), n, 0.5);
+    assert_share("flip", count(|op| matches!(op, DrawnOp::Flip(Flipped))), n, 0.5);
     assert_share("jitter", count(|op| matches!(op, DrawnOp::ColorJitter { .. })), n, 0.8);
-    assert_share("grayscale", count(|op| matches!(op, DrawnOp::Grayscale)), n, 0.2);
-    assert_share("blur", count(|op| matches!(op, DrawnOp::GaussianBlur { .. })), n, 0.9);
-    assert_share("solarize", count(|op| matches!(op, DrawnOp::Solarize { .. })), n, 0.2);
+    assert_share("grayscale", count(|op| matches!(op, DrawnOp::Grayscale(Grayscaled))), n, 0.2);
+    assert_share("blur", count(|op| matches!(op, DrawnOp::GaussianBlur(_))), n, 0.9);
+    assert_share("solarize", count(|op| matches!(op, DrawnOp::Solarize(_))), n, 0.2);
 
     let mut factors: [Vec<f64>; 4] = Default::default();
     let mut firsts = [0usize; 24];
@@ -152,7 +156,7 @@ fn gates_and_values_of_dinov2_follow_their_distributions() {
                 }
                 firsts[rank(jitter.order)] += 1;
             }
-            DrawnOp::GaussianBlur { sigma } => sigmas.push(f64::from(sigma)),
+            DrawnOp::GaussianBlur(Blurred { sigma }) => sigmas.push(f64::from(sigma)),
             _ => {}
         }
     }
@@ -177,11 +181,11 @@ fn rank(order: [JitterStep; 4]) -> usize {
 fn operations_keep_the_order_of_the_recipe() {
     let recipe = Recipe::preset("dinov2", Dtype::Bf16).expect("a preset");
     let place = |op: &DrawnOp| match op {
-        DrawnOp::Flip => 0,
+        DrawnOp::Flip(Flipped) => 0,
         DrawnOp::ColorJitter { .. } => 1,
-        DrawnOp::Grayscale => 2,
-        DrawnOp::GaussianBlur { .. } => 3,
-        DrawnOp::Solarize { .. } => 4,
+        DrawnOp::Grayscale(Grayscaled) => 2,
+        DrawnOp::GaussianBlur(_) => 3,
+        DrawnOp::Solarize(_) => 4,
         _ => unreachable!("not in this recipe"),
     };
     for view in draws(&recipe.tensors[0].views[1], PHOTO) {
@@ -191,14 +195,16 @@ fn operations_keep_the_order_of_the_recipe() {
 
 #[test]
 fn a_shut_gate_takes_one_number_and_no_values() {
-    let jitter = |p| OpSpec::ColorJitter {
-        p,
-        brightness: [0.6, 1.4],
-        contrast: [0.6, 1.4],
-        saturation: [0.8, 1.2],
-        hue: [-0.1, 0.1],
+    let jitter = |p| {
+        OpSpec::ColorJitter(ColorJitter {
+            p,
+            brightness: [0.6, 1.4],
+            contrast: [0.6, 1.4],
+            saturation: [0.8, 1.2],
+            hue: [-0.1, 0.1],
+        })
     };
-    let blur = OpSpec::GaussianBlur { p: 1.0, sigma: [0.1, 2.0] };
+    let blur = OpSpec::GaussianBlur(GaussianBlur { p: 1.0, sigma: [0.1, 2.0] });
     let whole = CropSpec::CenterAfterResize { resize: 224 };
     let spec = ViewSpec { crop: whole, ops: vec![jitter(0.0), blur] };
     let mut rng = key(3).rng();
@@ -206,7 +212,7 @@ fn a_shut_gate_takes_one_number_and_no_values() {
     let mut by_hand = key(3).rng();
     assert!(!by_hand.gate(0.0));
     assert!(by_hand.gate(1.0));
-    assert_eq!(drawn, [DrawnOp::GaussianBlur { sigma: by_hand.uniform(0.1, 2.0) as f32 }]);
+    assert_eq!(drawn, [DrawnOp::GaussianBlur(Blurred { sigma: by_hand.uniform(0.1, 2.0) as f32 })]);
     assert_eq!(rng.unit(), by_hand.unit());
 }
 
@@ -215,9 +221,9 @@ fn a_neutral_range_has_no_factor_and_changes_no_other_draw() {
     let jitter = |hue, contrast| {
         let factors = [0.6, 1.4];
         let (brightness, saturation) = (factors, factors);
-        let op = OpSpec::ColorJitter { p: 1.0, brightness, contrast, saturation, hue };
+        let op = OpSpec::ColorJitter(ColorJitter { p: 1.0, brightness, contrast, saturation, hue });
         let whole = CropSpec::CenterAfterResize { resize: 224 };
-        let spec = ViewSpec { crop: whole, ops: vec![op, OpSpec::Flip { p: 0.5 }] };
+        let spec = ViewSpec { crop: whole, ops: vec![op, OpSpec::Flip(Flip { p: 0.5 })] };
         spec.draw(PHOTO, SQUARE, &mut key(3).rng()).ops
     };
     let (full, neutral) = (jitter([-0.1, 0.1], [0.6, 1.4]), jitter([0.0, 0.0], [1.0, 1.0]));

@@ -1,8 +1,8 @@
 //! Draws one view.
 
+use super::crop;
 use super::key::DrawRng;
 use super::params::ViewParams;
-use super::{crop, ops};
 use crate::geometry::Extent;
 use crate::recipe::{Interpolation, ViewSpec};
 
@@ -39,6 +39,6 @@ impl ViewSpec {
         params.padding = framing.padding;
         params.filter = interpolation.draw(rng);
         let painted = if params.cut.is_some() { params.resized } else { view };
-        self.ops.iter().for_each(|op| ops::draw(op, painted, rng, &mut params.ops));
+        self.ops.iter().for_each(|op| op.draw(painted, rng, &mut params.ops));
     }
 }

@@ -15,9 +15,10 @@ use super::interpolation::Interpolation;
 use super::limits::DecodeLimits;
 use super::passes::ResizePasses;
 use super::scaling::DecodeScaling;
-use super::spec::{BaseSpec, CropSpec, OpSpec, Recipe, TensorSpec, ViewSpec};
+use super::spec::{BaseSpec, CropSpec, Recipe, TensorSpec, ViewSpec};
 use super::validate::{VIEW_SIDE_MAX, VIEWS_MAX};
 use crate::Dtype;
+use crate::op::{Flip, OpSpec};
 
 /// Blur of global view 1, global view 2 and the local views.
 const BLUR: [f64; 3] = [0.0, 0.9, 0.5];
@@ -183,7 +184,7 @@ impl Settled {
 
     /// A random box and a flip.
     fn cut(&self, scale: [f64; 2]) -> ViewSpec {
-        let ops = if self.flips { vec![OpSpec::Flip { p: 0.5 }] } else { Vec::new() };
+        let ops = if self.flips { vec![OpSpec::Flip(Flip { p: 0.5 })] } else { Vec::new() };
         ViewSpec { crop: CropSpec::RandomResized { scale, ratio: RATIO }, ops }
     }
 

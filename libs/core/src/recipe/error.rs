@@ -28,6 +28,6 @@ fn preset_names() -> String {
     names.join(", ")
 }
 
-pub(super) fn wrong(key: String, value: impl ToString, rule: impl Into<String>) -> RecipeError {
+pub(crate) fn wrong(key: String, value: impl ToString, rule: impl Into<String>) -> RecipeError {
     RecipeError::Value { key, value: value.to_string(), rule: rule.into() }
 }

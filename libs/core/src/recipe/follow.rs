@@ -1,8 +1,9 @@
 //! Which views of an image tensor masks, depth and boxes can follow.
 
 use super::error::{RecipeError, wrong};
-use super::spec::{CropSpec, OpSpec, Recipe, ViewSpec};
-use crate::draw::PaddingMode;
+use super::spec::{CropSpec, Recipe, ViewSpec};
+use crate::op::{OpSpec, Reach};
+use crate::padding::PaddingMode;
 
 /// What follows the views.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,7 +35,7 @@ pub(super) fn check(
         let rule = format!("must be the name of an image tensor of the recipe, one of: {known}");
         return Err(wrong(key, format!("`{like}`"), rule));
     };
-    let whole = recipe.image_ops.iter().find_map(|op| follower.lacks_op(op));
+    let whole = follower.lacking(&recipe.image_ops);
     let of_views = || tensor.views.iter().find_map(|view| follower.lacks(view));
     match whole.or_else(of_views) {
         None => Ok(()),
@@ -53,13 +54,8 @@ pub(super) fn takes_any_size(recipe: &Recipe, like: &str) -> bool {
     let tensor = recipe.tensors.iter().find(|tensor| tensor.name == like);
     let mut views = tensor.into_iter().flat_map(|tensor| &tensor.views);
     views.all(|ViewSpec { crop, ops }| {
-        let warps = |op: &OpSpec| {
-            matches!(
-                op,
-                OpSpec::Rotation { .. } | OpSpec::Affine { .. } | OpSpec::Perspective { .. }
-            )
-        };
-        matches!(crop, CropSpec::RandomResized { .. } | CropSpec::Resize) && !ops.iter().any(warps)
+        matches!(crop, CropSpec::RandomResized { .. } | CropSpec::Resize)
+            && ops.iter().all(|op| op.reach() != Reach::Warp)
     })
 }
 
@@ -81,7 +77,7 @@ impl Follower {
     }
 
     /// The first part of a view that it cannot follow.
-    fn lacks(self, view: &ViewSpec) -> Option<&'static str> {
+    fn lacks(self, view: &ViewSpec) -> Option<String> {
         let crop = match view.crop {
             CropSpec::Base { .. } => Some("crop base"),
             CropSpec::WindowOfBase { .. } => Some("crop window_of_base"),
@@ -98,37 +94,19 @@ impl Follower {
             | CropSpec::Random { .. }
             | CropSpec::Center { .. } => None,
         };
-        crop.or_else(|| view.ops.iter().find_map(|op| self.lacks_op(op)))
+        crop.map(str::to_owned).or_else(|| self.lacking(&view.ops))
     }
 
-    fn lacks_op(self, op: &OpSpec) -> Option<&'static str> {
-        let warps = matches!(self, Self::Levels | Self::Colours);
-        match op {
-            OpSpec::Rotation { .. } if !warps => Some("op rotation"),
-            OpSpec::Affine { .. } if !warps => Some("op affine"),
-            OpSpec::Perspective { .. } if !warps => Some("op perspective"),
-            OpSpec::RandAugment(_) => Some("op rand_augment"),
-            OpSpec::TrivialAugmentWide(_) => Some("op trivial_augment_wide"),
-            OpSpec::AutoAugment(_) => Some("op auto_augment"),
-            OpSpec::TimmRandAugment(_) => Some("op timm_rand_augment"),
-            OpSpec::TimmAugMix(_) => Some("op timm_aug_mix"),
-            OpSpec::Python { .. } => Some("op python"),
-            OpSpec::Flip { .. }
-            | OpSpec::ColorJitter { .. }
-            | OpSpec::Grayscale { .. }
-            | OpSpec::GaussianBlur { .. }
-            | OpSpec::Solarize { .. }
-            | OpSpec::Invert { .. }
-            | OpSpec::Posterize { .. }
-            | OpSpec::Equalize { .. }
-            | OpSpec::AutoContrast { .. }
-            | OpSpec::Sharpness { .. }
-            | OpSpec::PilBlur { .. }
-            | OpSpec::GaussianNoise { .. }
-            | OpSpec::Rotation { .. }
-            | OpSpec::Affine { .. }
-            | OpSpec::Perspective { .. }
-            | OpSpec::Erase { .. } => None,
+    /// Whether it cannot follow an operation.
+    fn lacks_op(self, op: &OpSpec) -> bool {
+        match op.reach() {
+            Reach::Colours | Reach::Neighbours | Reach::Mirror | Reach::Normalised => false,
+            Reach::Warp => !matches!(self, Self::Levels | Self::Colours),
+            Reach::Chosen | Reach::Unknown => true,
         }
+    }
+
+    fn lacking(self, ops: &[OpSpec]) -> Option<String> {
+        ops.iter().find(|op| self.lacks_op(op)).map(|op| format!("op {}", op.name()))
     }
 }

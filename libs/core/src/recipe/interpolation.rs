@@ -2,7 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::draw::{DrawRng, Filter};
+use crate::draw::DrawRng;
+use crate::filter::Filter;
 
 /// The filter by which boxes are resized, as in Pillow: antialiased, except `nearest`.
 ///

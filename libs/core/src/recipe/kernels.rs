@@ -1,6 +1,7 @@
 //! What GPUs do not do yet: a worker with a GPU renders such recipes with its processor threads.
 
-use super::spec::{CropSpec, OpSpec, Recipe, ViewSpec};
+use super::spec::{CropSpec, Recipe, ViewSpec};
+use crate::op::OpSpec;
 
 // === impl Recipe ===
 
@@ -12,7 +13,7 @@ impl Recipe {
         let bases = self.bases.iter().map(|base| &base.view);
         let views = self.tensors.iter().flat_map(|tensor| &tensor.views);
         let of_views = bases.chain(views).find_map(ViewSpec::without_kernel);
-        let of_image = || self.image_ops.iter().find_map(OpSpec::without_kernel);
+        let of_image = || without_kernel(&self.image_ops);
         of_views.or_else(of_image).or_else(|| self.geometry_without_kernel())
     }
 
@@ -30,7 +31,7 @@ impl Recipe {
 impl ViewSpec {
     fn without_kernel(&self) -> Option<&'static str> {
         let crop = self.crop.without_kernel();
-        crop.or_else(|| self.ops.iter().find_map(OpSpec::without_kernel))
+        crop.or_else(|| without_kernel(&self.ops))
     }
 }
 
@@ -51,33 +52,7 @@ impl CropSpec {
     }
 }
 
-// === impl OpSpec ===
-
-impl OpSpec {
-    fn without_kernel(&self) -> Option<&'static str> {
-        match self {
-            Self::Flip { .. }
-            | Self::ColorJitter { .. }
-            | Self::Grayscale { .. }
-            | Self::GaussianBlur { .. }
-            | Self::Solarize { .. } => None,
-            Self::Python { .. } => Some("python"),
-            Self::Invert { .. } => Some("invert"),
-            Self::Posterize { .. } => Some("posterize"),
-            Self::Equalize { .. } => Some("equalize"),
-            Self::AutoContrast { .. } => Some("auto_contrast"),
-            Self::Sharpness { .. } => Some("sharpness"),
-            Self::PilBlur { .. } => Some("pil_blur"),
-            Self::GaussianNoise { .. } => Some("gaussian_noise"),
-            Self::Rotation { .. } => Some("rotation"),
-            Self::Affine { .. } => Some("affine"),
-            Self::Perspective { .. } => Some("perspective"),
-            Self::RandAugment(_) => Some("rand_augment"),
-            Self::TrivialAugmentWide(_) => Some("trivial_augment_wide"),
-            Self::AutoAugment(_) => Some("auto_augment"),
-            Self::TimmRandAugment(_) => Some("timm_rand_augment"),
-            Self::TimmAugMix(_) => Some("timm_aug_mix"),
-            Self::Erase { .. } => Some("erase"),
-        }
-    }
+/// The first that has none.
+fn without_kernel(ops: &[OpSpec]) -> Option<&'static str> {
+    ops.iter().find(|op| !op.has_kernel()).map(OpSpec::name)
 }

@@ -3,7 +3,6 @@
 //! Two recipes with equal digests give equal bytes; the digest is part of a batch's coordinates.
 
 mod aligned;
-mod augmix;
 mod boxes;
 mod buckets;
 mod decoder;
@@ -19,7 +18,6 @@ mod kernels;
 mod limits;
 mod names;
 mod passes;
-mod policy;
 mod preset;
 mod published;
 mod python;
@@ -31,12 +29,12 @@ mod spec;
 mod validate;
 
 pub use aligned::AlignedSpec;
-pub use augmix::TimmAugMix;
 pub use boxes::{BoxFormat, BoxesSpec};
 pub use buckets::{BUCKETS_MAX, BucketsSpec, nearest_bucket};
 pub use decoder::{HW_DECODER_LOAD_DEFAULT, JpegDecoder};
 pub use dinov3::Dinov3;
 pub use error::RecipeError;
+pub(crate) use error::wrong;
 pub use fields::{
     AnyFloat, FIELD_BYTES_MAX, FieldKeys, FieldKind, FieldSpec, FieldTensor, JsonSpec, JsonValue,
     KeyValue, TokensSpec,
@@ -47,8 +45,7 @@ pub use interpolation::Interpolation;
 pub use limits::DecodeLimits;
 pub use names::PRESETS;
 pub use passes::ResizePasses;
-pub use policy::{AutoAugment, AutoPolicy, RandAugment, TimmRandAugment, TrivialAugmentWide};
-pub use python::{FunctionId, PythonFunction};
+pub use python::PythonFunction;
 pub use raw::{RAW_BYTES_MAX, RawSpec};
 pub use scaling::DecodeScaling;
-pub use spec::{BaseSpec, CropSpec, EraseMode, OpSpec, Recipe, TensorSpec, ViewSpec};
+pub use spec::{BaseSpec, CropSpec, Recipe, TensorSpec, ViewSpec};

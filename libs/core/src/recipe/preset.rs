@@ -14,8 +14,9 @@ use super::passes::ResizePasses;
 use super::published::{self, Published};
 use super::raw::{RAW_BYTES_MAX, RawSpec};
 use super::scaling::DecodeScaling;
-use super::spec::{CropSpec, OpSpec, Recipe, TensorSpec, ViewSpec};
+use super::spec::{CropSpec, Recipe, TensorSpec, ViewSpec};
 use crate::Dtype;
+use crate::op::{Flip, OpSpec};
 
 const LOCAL_VIEWS: usize = 8;
 
@@ -71,7 +72,7 @@ fn by_name(name: &str, dtype: Dtype) -> Option<Recipe> {
         "dinov2-paper" => (ResizePasses::HorizontalFirst, dino(dtype, [1.0, 0.1, 0.5])),
         "imagenet-train" => {
             let crop = CropSpec::RandomResized { scale: [0.08, 1.0], ratio: RATIO };
-            let view = ViewSpec { crop, ops: vec![OpSpec::Flip { p: 0.5 }] };
+            let view = ViewSpec { crop, ops: vec![OpSpec::Flip(Flip { p: 0.5 })] };
             (ResizePasses::default(), vec![image(dtype, view)])
         }
         "imagenet-eval" => {
@@ -120,7 +121,7 @@ fn with(
 /// `blur`: probabilities for global view 1, global view 2 and the local views.
 fn dino(dtype: Dtype, blur: [f64; 3]) -> Vec<TensorSpec> {
     let view = |scale: [f64; 2], blur_p: f64, solarize: bool| {
-        let mut ops = vec![OpSpec::Flip { p: 0.5 }];
+        let mut ops = vec![OpSpec::Flip(Flip { p: 0.5 })];
         ops.extend(colour());
         ops.extend(blur_and_solarize(blur_p, solarize));
         ViewSpec { crop: CropSpec::RandomResized { scale, ratio: RATIO }, ops }

@@ -1,12 +1,15 @@
 //! Recipes that were published with the models trained by them. docs/recipes.md names the sources, and
-//! `augment-tier/tests/fixtures/certificates` has what each source's own code makes of 64 photographs.
+//! `libs/render/tests/fixtures/certificates` has what each source's own code makes of 64 photographs.
 
 use super::dino::colour;
 use super::imagenet::{IMAGENET_MEAN, IMAGENET_STD, RATIO};
 use super::interpolation::Interpolation;
-use super::policy::{TimmRandAugment, TrivialAugmentWide};
-use super::spec::{CropSpec, EraseMode, OpSpec, TensorSpec, ViewSpec};
+use super::spec::{CropSpec, TensorSpec, ViewSpec};
 use crate::Dtype;
+use crate::op::{
+    ColorJitter, Erase, EraseMode, Flip, Grayscale, OpSpec, PilBlur, Solarize, TimmRandAugment,
+    TrivialAugmentWide,
+};
 
 /// Mean of the channels that CLIP was trained with, in units of 1/1.
 const CLIP_MEAN: [f32; 3] = [0.481_454_66, 0.457_827_5, 0.408_210_73];
@@ -26,7 +29,7 @@ pub(super) struct Published {
 /// The published recipe of a name.
 pub(super) fn by_name(name: &str, dtype: Dtype) -> Option<Published> {
     let one = |crop, ops| vec![tensor("images", dtype, 224, vec![ViewSpec { crop, ops }])];
-    let flip = || OpSpec::Flip { p: 0.5 };
+    let flip = || OpSpec::Flip(Flip { p: 0.5 });
     let imagenet = |interpolation, tensors| Published {
         mean: IMAGENET_MEAN,
         std: IMAGENET_STD,
@@ -76,7 +79,7 @@ pub(super) fn by_name(name: &str, dtype: Dtype) -> Option<Published> {
         }
         "mocov3" | "byol" => {
             let [jitter, gray] = colour();
-            let solarize = OpSpec::Solarize { p: 0.2, threshold: 128 };
+            let solarize = OpSpec::Solarize(Solarize { p: 0.2, threshold: 128 });
             let ops = [
                 vec![jitter.clone(), gray.clone(), blur(1.0), flip()],
                 vec![jitter, gray, blur(0.1), solarize, flip()],
@@ -94,8 +97,8 @@ pub(super) fn by_name(name: &str, dtype: Dtype) -> Option<Published> {
 fn ibot(dtype: Dtype) -> Vec<TensorSpec> {
     let view = |scale, blurred, solarized: bool| {
         let [jitter, gray] = colour();
-        let mut ops = vec![OpSpec::Flip { p: 0.5 }, jitter, gray, blur(blurred)];
-        ops.extend(solarized.then_some(OpSpec::Solarize { p: 0.2, threshold: 128 }));
+        let mut ops = vec![OpSpec::Flip(Flip { p: 0.5 }), jitter, gray, blur(blurred)];
+        ops.extend(solarized.then_some(OpSpec::Solarize(Solarize { p: 0.2, threshold: 128 })));
         ViewSpec { crop: random(scale), ops }
     };
     let global = [0.25, 1.0];
@@ -111,7 +114,7 @@ fn swav(dtype: Dtype) -> Vec<TensorSpec> {
         let [jitter, gray] = distortion();
         ViewSpec {
             crop: random(scale),
-            ops: vec![OpSpec::Flip { p: 0.5 }, jitter, gray, blur(0.5)],
+            ops: vec![OpSpec::Flip(Flip { p: 0.5 }), jitter, gray, blur(0.5)],
         }
     };
     vec![
@@ -123,22 +126,22 @@ fn swav(dtype: Dtype) -> Vec<TensorSpec> {
 /// SimCLR's colour distortion of strength 1.
 fn distortion() -> [OpSpec; 2] {
     let factors = [1.0 - 0.8, 1.0 + 0.8];
-    let jitter = OpSpec::ColorJitter {
+    let jitter = OpSpec::ColorJitter(ColorJitter {
         p: 0.8,
         brightness: factors,
         contrast: factors,
         saturation: factors,
         hue: [-0.2, 0.2],
-    };
-    [jitter, OpSpec::Grayscale { p: 0.2 }]
+    });
+    [jitter, OpSpec::Grayscale(Grayscale { p: 0.2 })]
 }
 
 fn blur(p: f64) -> OpSpec {
-    OpSpec::PilBlur { p, radius: [0.1, 2.0] }
+    OpSpec::PilBlur(PilBlur { p, radius: [0.1, 2.0] })
 }
 
 fn erase(p: f64, scale: [f64; 2], ratio: [f64; 2], mode: EraseMode) -> OpSpec {
-    OpSpec::Erase { p, scale, ratio, mode }
+    OpSpec::Erase(Erase { p, scale, ratio, mode })
 }
 
 /// Whether a type has the values of normal noise. A trainer that takes another one erases for itself.

@@ -1,18 +1,7 @@
 //! The user's own Python functions as operations.
 
-use serde::{Deserialize, Serialize};
-
-use super::error::{RecipeError, wrong};
-use super::spec::{OpSpec, Recipe};
-use crate::Digester;
-
-/// Hexadecimal digits of a SHA-256.
-const SHA256_DIGITS: usize = 64;
-
-/// Which function of a recipe a draw is for: a digest of its name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct FunctionId(u64);
+use super::spec::Recipe;
+use crate::op::{FunctionId, OpSpec, Python};
 
 /// A function that a recipe calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,18 +10,6 @@ pub struct PythonFunction<'a> {
     pub name: &'a str,
     /// SHA-256 of the module's source, in hexadecimal digits; empty until the source is read.
     pub sha256: &'a str,
-}
-
-// === impl FunctionId ===
-
-impl FunctionId {
-    /// The function of a name.
-    #[must_use]
-    pub fn of(name: &str) -> Self {
-        let mut digester = Digester::new("headwater python function 1");
-        digester.bytes(name.as_bytes());
-        Self(digester.finish().0 as u64)
-    }
 }
 
 // === impl PythonFunction ===
@@ -51,7 +28,7 @@ impl Recipe {
     /// The Python functions that it calls, as often as it names them.
     pub fn python_functions(&self) -> impl Iterator<Item = PythonFunction<'_>> {
         self.ops().filter_map(|op| match op {
-            OpSpec::Python { function, sha256, .. } => {
+            OpSpec::Python(Python { function, sha256, .. }) => {
                 Some(PythonFunction { name: function, sha256 })
             }
             _ => None,
@@ -70,7 +47,7 @@ impl Recipe {
         let views = self.tensors.iter_mut().flat_map(|tensor| &mut tensor.views);
         let ops = bases.chain(views.map(|view| &mut view.ops)).flatten();
         for op in ops.chain(&mut self.image_ops) {
-            if let OpSpec::Python { function, sha256, .. } = op
+            if let OpSpec::Python(Python { function, sha256, .. }) = op
                 && sha256.is_empty()
                 && function.split_once(':').is_some_and(|(found, _)| found == module)
             {
@@ -87,30 +64,6 @@ impl Recipe {
     }
 }
 
-/// Checks the entry of a function.
-pub(super) fn validate(at: &str, function: &str, sha256: &str) -> Result<(), RecipeError> {
-    let is_identifier = |part: &str| {
-        !part.is_empty()
-            && !part.starts_with(|c: char| c.is_ascii_digit())
-            && part.chars().all(|c| c.is_alphanumeric() || c == '_')
-    };
-    let is_path = |path: &str| path.split('.').all(is_identifier);
-    if !function.split_once(':').is_some_and(|(module, name)| is_path(module) && is_path(name)) {
-        let rule = "must be \"package.module:function\"";
-        return Err(wrong(format!("{at}.function"), function, rule));
-    }
-    if !sha256.is_empty() && !is_sha256(sha256) {
-        let rule = "must be 64 hexadecimal digits, or left out";
-        return Err(wrong(format!("{at}.sha256"), sha256, rule));
-    }
-    Ok(())
-}
-
-/// Whether it is a SHA-256 in hexadecimal digits, small letters.
-pub(super) fn is_sha256(text: &str) -> bool {
-    text.len() == SHA256_DIGITS && text.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -119,7 +72,7 @@ mod tests {
     fn recipe(function: &str, sha256: &str) -> Recipe {
         let mut recipe = Recipe::preset("imagenet-train", Dtype::U8).expect("a preset");
         let (function, sha256) = (function.to_owned(), sha256.to_owned());
-        recipe.tensors[0].views[0].ops.push(OpSpec::Python { p: 1.0, function, sha256 });
+        recipe.tensors[0].views[0].ops.push(OpSpec::Python(Python { p: 1.0, function, sha256 }));
         recipe
     }
 

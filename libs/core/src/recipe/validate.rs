@@ -2,10 +2,10 @@
 
 use super::error::{RecipeError, wrong};
 use super::raw::RawSpec;
-use super::spec::{BaseSpec, CropSpec, EraseMode, OpSpec, Recipe, TensorSpec, ViewSpec};
-use super::{policy, python};
+use super::spec::{BaseSpec, CropSpec, Recipe, TensorSpec, ViewSpec};
 use crate::Dtype;
 use crate::geometry::Extent;
+use crate::op::{Erase, EraseMode, OpSpec, Reach, range};
 
 /// Largest height or width of a view, in pixels.
 pub(super) const VIEW_SIDE_MAX: u32 = 4096;
@@ -109,7 +109,7 @@ impl Recipe {
     fn validate_view(&self, at: &str, view: &ViewSpec, extent: Extent) -> Result<(), RecipeError> {
         self.validate_crop(&format!("{at}.crop"), &view.crop, extent)?;
         for (number, op) in view.ops.iter().enumerate() {
-            validate_op(&format!("{at}.ops[{number}]"), op)?;
+            op.validate(&format!("{at}.ops[{number}]"))?;
         }
         Ok(())
     }
@@ -203,109 +203,19 @@ pub(super) fn validate_sides(at: &str, height: u32, width: u32) -> Result<(), Re
 
 /// Operations on the whole image change only colours. Others depend on a view's size.
 fn validate_image_op(at: &str, op: &OpSpec) -> Result<(), RecipeError> {
-    let name = match op {
-        OpSpec::Flip { .. } => "flip",
-        OpSpec::GaussianBlur { .. } => "gaussian_blur",
-        OpSpec::PilBlur { .. } => "pil_blur",
-        OpSpec::Rotation { .. } => "rotation",
-        OpSpec::Affine { .. } => "affine",
-        OpSpec::Perspective { .. } => "perspective",
-        OpSpec::RandAugment(_) => "rand_augment",
-        OpSpec::TrivialAugmentWide(_) => "trivial_augment_wide",
-        OpSpec::AutoAugment(_) => "auto_augment",
-        OpSpec::TimmRandAugment(_) => "timm_rand_augment",
-        OpSpec::TimmAugMix(_) => "timm_aug_mix",
-        OpSpec::Erase { .. } => "erase",
-        // Each by its name: a new one is not colours alone because nobody thought of it.
-        OpSpec::ColorJitter { .. }
-        | OpSpec::Grayscale { .. }
-        | OpSpec::Solarize { .. }
-        | OpSpec::Invert { .. }
-        | OpSpec::Posterize { .. }
-        | OpSpec::Equalize { .. }
-        | OpSpec::AutoContrast { .. }
-        | OpSpec::Sharpness { .. }
-        | OpSpec::GaussianNoise { .. }
-        | OpSpec::Python { .. } => return validate_op(at, op),
-    };
+    if matches!(op.reach(), Reach::Colours | Reach::Unknown) {
+        return op.validate(at);
+    }
     let rule =
         "must change colours alone, as color_jitter, grayscale or solarize: others belong to views";
-    Err(wrong(format!("{at}.op"), name, rule))
-}
-
-fn validate_op(at: &str, op: &OpSpec) -> Result<(), RecipeError> {
-    match op {
-        OpSpec::Flip { .. }
-        | OpSpec::Grayscale { .. }
-        | OpSpec::Solarize { .. }
-        | OpSpec::Invert { .. }
-        | OpSpec::Equalize { .. }
-        | OpSpec::AutoContrast { .. } => {}
-        OpSpec::ColorJitter { brightness, contrast, saturation, hue, .. } => {
-            range(format!("{at}.brightness"), *brightness, [0.0, 10.0])?;
-            range(format!("{at}.contrast"), *contrast, [0.0, 10.0])?;
-            range(format!("{at}.saturation"), *saturation, [0.0, 10.0])?;
-            range(format!("{at}.hue"), *hue, [-0.5, 0.5])?;
-        }
-        OpSpec::GaussianBlur { sigma, .. } => {
-            range(format!("{at}.sigma"), *sigma, [1e-3, 100.0])?;
-        }
-        OpSpec::Posterize { bits, .. } if *bits > 8 => {
-            return Err(wrong(format!("{at}.bits"), bits, "must be from 0 to 8"));
-        }
-        OpSpec::Posterize { .. } => {}
-        OpSpec::Sharpness { factor, .. } => {
-            range(format!("{at}.factor"), *factor, [0.0, 10.0])?;
-        }
-        OpSpec::PilBlur { radius, .. } => {
-            range(format!("{at}.radius"), *radius, [0.0, 100.0])?;
-        }
-        OpSpec::GaussianNoise { mean, sigma, .. } => {
-            range(format!("{at}.mean"), [*mean; 2], [-1.0, 1.0])?;
-            range(format!("{at}.sigma"), [*sigma; 2], [0.0, 10.0])?;
-        }
-        OpSpec::Rotation { degrees, interpolation, .. } => {
-            range(format!("{at}.degrees"), *degrees, [-360.0, 360.0])?;
-            policy::interpolation(at, *interpolation)?;
-        }
-        OpSpec::Affine { degrees, translate, scale, shear, interpolation, .. } => {
-            range(format!("{at}.degrees"), *degrees, [-360.0, 360.0])?;
-            for (axis, share) in translate.iter().enumerate() {
-                range(format!("{at}.translate[{axis}]"), [*share; 2], [0.0, 1.0])?;
-            }
-            range(format!("{at}.scale"), *scale, [1e-3, 1e3])?;
-            for (axis, shear) in shear.iter().enumerate() {
-                range(format!("{at}.shear[{axis}]"), *shear, [-89.0, 89.0])?;
-            }
-            policy::interpolation(at, *interpolation)?;
-        }
-        OpSpec::Perspective { distortion_scale, interpolation, .. } => {
-            range(format!("{at}.distortion_scale"), [*distortion_scale; 2], [0.0, 1.0])?;
-            policy::interpolation(at, *interpolation)?;
-        }
-        OpSpec::RandAugment(policy) => policy.validate(at)?,
-        OpSpec::TrivialAugmentWide(policy) => policy.validate(at)?,
-        OpSpec::AutoAugment(policy) => policy.validate(at)?,
-        OpSpec::TimmRandAugment(policy) => policy.validate(at)?,
-        OpSpec::TimmAugMix(policy) => policy.validate(at)?,
-        OpSpec::Erase { scale, ratio, .. } => {
-            range(format!("{at}.scale"), *scale, [0.0, 1.0])?;
-            range(format!("{at}.ratio"), *ratio, [1e-3, 1e3])?;
-        }
-        OpSpec::Python { function, sha256, .. } => python::validate(at, function, sha256)?,
-    }
-    let p = op.probability();
-    if !(0.0..=1.0).contains(&p) {
-        return Err(wrong(format!("{at}.p"), p, "must be from 0 to 1"));
-    }
-    Ok(())
+    Err(wrong(format!("{at}.op"), op.name(), rule))
 }
 
 /// Boxes are erased after the view has been normalised, so nothing comes after them; noise needs a type
 /// that has its values.
 fn validate_erasing(at: &str, ops: &[OpSpec], dtype: Dtype) -> Result<(), RecipeError> {
     for (number, op) in ops.iter().enumerate() {
-        let OpSpec::Erase { mode, .. } = op else { continue };
+        let OpSpec::Erase(Erase { mode, .. }) = op else { continue };
         if !ops[number..].iter().all(is_erase) {
             let rule = "must be the last of the view's operations: it works on the normalised view";
             return Err(wrong(format!("{at}.ops[{number}].op"), "erase", rule));
@@ -321,19 +231,5 @@ fn validate_erasing(at: &str, ops: &[OpSpec], dtype: Dtype) -> Result<(), Recipe
 }
 
 fn is_erase(op: &OpSpec) -> bool {
-    matches!(op, OpSpec::Erase { .. })
-}
-
-/// `value` = [least, greatest], ordered and within `bounds`; NaN never passes.
-fn range(key: String, value: [f64; 2], bounds: [f64; 2]) -> Result<(), RecipeError> {
-    let [least, greatest] = value;
-    if least <= greatest && least >= bounds[0] && greatest <= bounds[1] {
-        return Ok(());
-    }
-    let rule = if bounds[0] == f64::MIN_POSITIVE {
-        format!("must be [least, greatest], above 0 and at most {}", bounds[1])
-    } else {
-        format!("must be [least, greatest], from {} to {}", bounds[0], bounds[1])
-    };
-    Err(wrong(key, format!("[{least}, {greatest}]"), rule))
+    op.reach() == Reach::Normalised
 }

@@ -3,7 +3,8 @@
 use std::fmt;
 
 use headwater_core::Region;
-use headwater_transport::{DeviceWindow, Dmabuf, part_checksum, row_checksum};
+use headwater_part_rows::{part_checksum, row_checksum};
+use headwater_transport::{DeviceWindow, Dmabuf};
 
 use super::DeviceSlot;
 use crate::error::CudaError;

@@ -10,18 +10,8 @@ use std::ptr::{self, NonNull};
 use std::sync::OnceLock;
 
 use headwater_core::Region;
+use headwater_part_rows::Pins;
 use rustix::mm::{Advice, MapFlags, ProtFlags};
-
-/// A device that can be made to write to this process's memory by itself. Memory is asked for once: the first device's
-/// answer is that of all.
-pub trait Pins: Sync {
-    /// Pins memory for as long as what is given back lives. `None`: the device cannot reach it, and whoever asks
-    /// copies by other means.
-    ///
-    /// # Safety
-    /// The memory stays mapped where it is for as long as what is given back lives.
-    unsafe fn pin(&self, memory: NonNull<[u8]>) -> Option<Box<dyn Any + Send + Sync>>;
-}
 
 /// Bytes of a huge page of machines with pages of 4 KiB. On others mappings are aligned for nothing.
 const HUGE_PAGE_BYTES: usize = 2 << 20;

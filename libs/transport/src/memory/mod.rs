@@ -1,7 +1,6 @@
 //! Memory that parts are rendered in and delivered to. Knows no link: a link brings the registration
 //! of its buffers and the word that a part is out.
 
-pub(crate) mod checksum;
 #[allow(unsafe_code)] // mmap and munmap.
 pub(crate) mod mapping;
 #[allow(unsafe_code)] // Rendering memory as slices.

@@ -9,12 +9,12 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 
 use headwater_core::Region;
+use headwater_part_rows::{part_checksum, row_checksum};
 
-use super::checksum::{part_checksum, row_checksum};
 use super::mapping::Mapping;
 use super::place::{self, LeaseId, PartPlace, PlaceError};
 
-pub use rows::{DeviceRegion, PartRow, RowDraft, RowMemory, WrittenRow};
+pub use rows::{PartRow, RowDraft, RowMemory, WrittenRow};
 pub use whole::{PartMemory, WholePart};
 
 /// Regions in staging memory begin at multiples of this many bytes: a cache line, and the width

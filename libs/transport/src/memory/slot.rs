@@ -8,10 +8,10 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::ptr;
 
 use headwater_core::Region;
+use headwater_part_rows::{joined, part_checksum};
 use rustix::fs::{FallocateFlags, MemfdFlags, Mode, OFlags, SealFlags};
 use xxhash_rust::xxh3::Xxh3Default;
 
-use super::checksum::{joined, part_checksum};
 use super::mapping::Mapping;
 use super::place::Cursor;
 

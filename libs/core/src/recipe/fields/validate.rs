@@ -1,8 +1,8 @@
 //! What makes fields usable.
 
 use super::{AnyFloat, FieldKind, FieldSpec, FieldTensor, JsonSpec, JsonValue, TokensSpec};
+use crate::op::is_sha256;
 use crate::recipe::error::{RecipeError, wrong};
-use crate::recipe::python::is_sha256;
 use crate::{Dtype, Recipe};
 
 /// Largest number of fields of a recipe.

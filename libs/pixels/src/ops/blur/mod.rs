@@ -14,7 +14,11 @@ mod rows;
 pub use kernel::{Kernel, RADIUS, SIDE, reflect};
 pub use rows::Scratch;
 
+use headwater_core::op::Blurred;
+
 use crate::image::Planes;
+use crate::kernels::{self, KernelOp};
+use crate::ops::context::{Apply, OpContext};
 use crate::simd::{Simd, twin};
 
 /// Blurs with standard deviation `sigma` in pixels.
@@ -32,4 +36,18 @@ pub fn apply(simd: Simd, view: &mut Planes, sigma: f32, scratch: &mut Scratch) {
 
 twin! {
     fn by_rows(view: &mut Planes, sigma: f32, scratch: &mut Scratch) = by_compiler::apply;
+}
+
+// === impl Blurred ===
+
+impl Apply for Blurred {
+    fn apply(self, context: &mut OpContext, view: &mut Planes) {
+        apply(context.simd, view, self.sigma, &mut context.blur);
+    }
+
+    fn records(self, to: &mut Vec<KernelOp>) {
+        let [w0, w1, w2, w3, w4] = Kernel::new(self.sigma).weights;
+        let values = [w0, w1, w2, w3, w4, 0.0];
+        to.push(KernelOp { kind: kernels::BLUR, level: 0, values });
+    }
 }

@@ -1,7 +1,8 @@
 //! The definition: what torchvision's and timm's `RandomErasing` write into a normalised tensor.
 
 use headwater_core::cast::Normalise;
-use headwater_core::draw::{CropBox, DrawnOp, EraseWith, Extent, Normals};
+use headwater_core::draw::{CropBox, Extent, Normals};
+use headwater_core::op::{DrawnOp, EraseWith, Erased};
 use headwater_core::{Dtype, cast};
 
 /// Erases the boxes among `ops` from a row of `[3, height, width]` elements.
@@ -10,7 +11,7 @@ use headwater_core::{Dtype, cast};
 /// A box goes beyond the view.
 pub fn apply(ops: &[DrawnOp], dtype: Dtype, normalise: &Normalise, view: Extent, row: &mut [u8]) {
     for op in ops {
-        if let DrawnOp::Erase { area, with } = *op {
+        if let DrawnOp::Erase(Erased { area, with }) = *op {
             erase(area, with, dtype, normalise, view, row);
         }
     }

@@ -2,7 +2,11 @@
 
 pub mod plain;
 
+use headwater_core::op::{AutoContrasted, Equalized, Inverted, Posterized, SolarizedAdd};
+
 use crate::image::Planes;
+use crate::kernels::KernelOp;
+use crate::ops::context::{Apply, OpContext};
 use crate::ops::lookup;
 use crate::simd::Simd;
 
@@ -50,4 +54,54 @@ fn counted(plane: &[u8]) -> [u64; 256] {
         counts[0][usize::from(*level)] += 1;
     }
     std::array::from_fn(|level| counts.iter().map(|counts| u64::from(counts[level])).sum())
+}
+
+// === impl Inverted ===
+
+impl Apply for Inverted {
+    fn apply(self, context: &mut OpContext, view: &mut Planes) {
+        apply(context.simd, view, Change::Invert);
+    }
+
+    fn records(self, _to: &mut Vec<KernelOp>) {}
+}
+
+// === impl Posterized ===
+
+impl Apply for Posterized {
+    fn apply(self, context: &mut OpContext, view: &mut Planes) {
+        apply(context.simd, view, Change::Posterize(self.bits));
+    }
+
+    fn records(self, _to: &mut Vec<KernelOp>) {}
+}
+
+// === impl SolarizedAdd ===
+
+impl Apply for SolarizedAdd {
+    fn apply(self, context: &mut OpContext, view: &mut Planes) {
+        apply(context.simd, view, Change::SolarizeAdd(self.add, self.threshold));
+    }
+
+    fn records(self, _to: &mut Vec<KernelOp>) {}
+}
+
+// === impl Equalized ===
+
+impl Apply for Equalized {
+    fn apply(self, context: &mut OpContext, view: &mut Planes) {
+        apply(context.simd, view, Change::Equalize);
+    }
+
+    fn records(self, _to: &mut Vec<KernelOp>) {}
+}
+
+// === impl AutoContrasted ===
+
+impl Apply for AutoContrasted {
+    fn apply(self, context: &mut OpContext, view: &mut Planes) {
+        apply(context.simd, view, Change::AutoContrast);
+    }
+
+    fn records(self, _to: &mut Vec<KernelOp>) {}
 }

@@ -2,7 +2,11 @@
 
 pub mod plain;
 
+use headwater_core::op::{ChainMixed, MixBegun, Mixed};
+
 use crate::image::Planes;
+use crate::kernels::KernelOp;
+use crate::ops::context::{Apply, OpContext};
 use crate::simd::{Simd, twin};
 
 /// A view as it was before the chains, and what they have made of it so far.
@@ -60,4 +64,34 @@ impl Default for Mixture {
 fn copy(from: &Planes, to: &mut Planes) {
     to.reset(from.extent());
     to.values_mut().copy_from_slice(from.values());
+}
+
+// === impl MixBegun ===
+
+impl Apply for MixBegun {
+    fn apply(self, context: &mut OpContext, view: &mut Planes) {
+        context.mixture.begin(view);
+    }
+
+    fn records(self, _to: &mut Vec<KernelOp>) {}
+}
+
+// === impl ChainMixed ===
+
+impl Apply for ChainMixed {
+    fn apply(self, context: &mut OpContext, view: &mut Planes) {
+        context.mixture.end_chain(context.simd, view, self.weight);
+    }
+
+    fn records(self, _to: &mut Vec<KernelOp>) {}
+}
+
+// === impl Mixed ===
+
+impl Apply for Mixed {
+    fn apply(self, context: &mut OpContext, view: &mut Planes) {
+        context.mixture.end(context.simd, view, self.share);
+    }
+
+    fn records(self, _to: &mut Vec<KernelOp>) {}
 }

@@ -5,7 +5,11 @@ pub mod plain;
 
 pub use columns::Scratch;
 
+use headwater_core::op::PilBlurred;
+
 use crate::image::Planes;
+use crate::kernels::KernelOp;
+use crate::ops::context::{Apply, OpContext};
 use crate::simd::Simd;
 
 /// Blurs by a standard deviation in pixels; 0 changes nothing.
@@ -15,4 +19,14 @@ pub fn apply(simd: Simd, view: &mut Planes, radius: f32, scratch: &mut Scratch) 
     } else {
         columns::apply(simd, view, radius, scratch);
     }
+}
+
+// === impl PilBlurred ===
+
+impl Apply for PilBlurred {
+    fn apply(self, context: &mut OpContext, view: &mut Planes) {
+        apply(context.simd, view, self.radius, &mut context.boxes);
+    }
+
+    fn records(self, _to: &mut Vec<KernelOp>) {}
 }

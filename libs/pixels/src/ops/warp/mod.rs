@@ -7,8 +7,11 @@ mod fixed;
 pub mod plain;
 
 use headwater_core::draw::{Extent, Filter};
+use headwater_core::op::{AffineWarp, PerspectiveWarp};
 
 use crate::image::Planes;
+use crate::kernels::KernelOp;
+use crate::ops::context::{Apply, OpContext};
 use crate::simd::Simd;
 
 /// Where pixels come from. A pixel whose centre is at (x, y) comes from what its variant says.
@@ -91,4 +94,28 @@ impl Map {
             }
         }
     }
+}
+
+// === impl AffineWarp ===
+
+impl Apply for AffineWarp {
+    fn apply(self, context: &mut OpContext, view: &mut Planes) {
+        let Self { matrix, filter, fill } = self;
+        let warp = Warp { map: Map::Affine(matrix), filter, fill };
+        apply(context.simd, view, &warp, &mut context.spare, &mut context.columns);
+    }
+
+    fn records(self, _to: &mut Vec<KernelOp>) {}
+}
+
+// === impl PerspectiveWarp ===
+
+impl Apply for PerspectiveWarp {
+    fn apply(self, context: &mut OpContext, view: &mut Planes) {
+        let Self { coefficients, filter, fill } = self;
+        let warp = Warp { map: Map::Perspective(coefficients), filter, fill };
+        apply(context.simd, view, &warp, &mut context.spare, &mut context.columns);
+    }
+
+    fn records(self, _to: &mut Vec<KernelOp>) {}
 }

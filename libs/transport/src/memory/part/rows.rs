@@ -6,11 +6,10 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 
 use headwater_core::Region;
+use headwater_part_rows::{DeviceRegion, Pins, RowBytes, joined, part_checksum};
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::{PartBuffer, one_after_another};
-use crate::memory::checksum::{joined, part_checksum};
-use crate::memory::mapping::Pins;
 
 /// One sample's place in a part: row `row` of every region, with nothing written to it. The only way to these bytes
 /// while it lives: it is written once, by [`RowDraft::finish`]. Dropping one abandons the part, once the others are
@@ -47,11 +46,6 @@ pub struct WrittenRow {
     sum: u64,
 }
 
-/// The row of a region, in memory that a device has been made to reach. It is to be written while the row is lent to
-/// whoever asked for it, and not looked at meanwhile.
-#[derive(Debug)]
-pub struct DeviceRegion(NonNull<[u8]>);
-
 /// Checksums of a row's regions, as far as they are known.
 #[derive(Debug)]
 struct Summed {
@@ -86,16 +80,6 @@ impl PartBuffer {
         let sums: Vec<u64> = rows.iter().map(|written| written.sum).collect();
         drop(rows);
         Some((Arc::into_inner(part)?, part_checksum(sums)))
-    }
-}
-
-// === impl DeviceRegion ===
-
-impl DeviceRegion {
-    /// Its bytes.
-    #[must_use]
-    pub fn bytes(&self) -> NonNull<[u8]> {
-        self.0
     }
 }
 
@@ -173,50 +157,6 @@ impl RowMemory {
 // === impl RowDraft ===
 
 impl RowDraft {
-    /// The row of region `i`. Holds old bytes, of any origin, until it is written. Its checksum is computed when
-    /// another region is asked for: its bytes are in the core's cache then.
-    ///
-    /// # Panics
-    /// There is no region `i`.
-    pub fn region_mut(&mut self, i: usize) -> &mut [u8] {
-        if let Some(written) = self.summed.lent.filter(|lent| *lent != i) {
-            self.sum(written);
-        }
-        self.summed.sums[i] = None;
-        self.summed.lent = Some(i);
-        if let Some(RowMemory { bytes, pieces }) = &mut self.own {
-            return &mut bytes[pieces[i].clone()];
-        }
-        let (start, len) = self.row.piece(i);
-        // SAFETY: `piece` says that the memory is valid; `&mut self` is the only way to it, and no other process
-        // writes there: it is no slot.
-        unsafe { std::slice::from_raw_parts_mut(start.as_ptr(), len) }
-    }
-
-    /// As [`RowDraft::region_mut`] for a device that writes there by itself: `None` where it cannot reach the memory, and
-    /// in a slot. A slot is the receiver's, which gives it away when this process has ended, and a device may write
-    /// a moment longer. The region's checksum is computed anew afterwards, unless [`RowDraft::device_summed`] says it.
-    ///
-    /// # Panics
-    /// There is no region `i`.
-    pub fn device_region(&mut self, i: usize, pins: &dyn Pins) -> Option<DeviceRegion> {
-        if self.own.is_some() || !self.row.part._memory.is_pinned(pins) {
-            return None;
-        }
-        self.summed.sums[i] = None;
-        let (start, len) = self.row.piece(i);
-        Some(DeviceRegion(NonNull::slice_from_raw_parts(start, len)))
-    }
-
-    /// Notes the checksum of region `i` that a device has written: XXH3-64, computed by the device from the bytes that it
-    /// copied from. So whoever compares it with the bytes that arrived checks that copy as well.
-    ///
-    /// # Panics
-    /// There is no region `i`.
-    pub fn device_summed(&mut self, i: usize, sum: u64) {
-        self.summed.sums[i] = Some(sum);
-    }
-
     /// The row's share of the part's checksum, as its bytes are now.
     pub fn checksum(&mut self) -> u64 {
         for i in 0..self.summed.sums.len() {
@@ -271,6 +211,43 @@ impl RowDraft {
     }
 }
 
+impl RowBytes for RowDraft {
+    /// Holds old bytes, of any origin, until it is written. Its checksum is computed when
+    /// another region is asked for: its bytes are in the core's cache then.
+    fn region_mut(&mut self, i: usize) -> &mut [u8] {
+        if let Some(written) = self.summed.lent.filter(|lent| *lent != i) {
+            self.sum(written);
+        }
+        self.summed.sums[i] = None;
+        self.summed.lent = Some(i);
+        if let Some(RowMemory { bytes, pieces }) = &mut self.own {
+            return &mut bytes[pieces[i].clone()];
+        }
+        let (start, len) = self.row.piece(i);
+        // SAFETY: `piece` says that the memory is valid; `&mut self` is the only way to it, and no other process
+        // writes there: it is no slot.
+        unsafe { std::slice::from_raw_parts_mut(start.as_ptr(), len) }
+    }
+
+    /// `None` in a slot, too: it is the receiver's, which gives it away when this process has ended, and a device may write
+    /// a moment longer. The region's checksum is computed anew afterwards, unless [`RowBytes::device_summed`] says it.
+    fn device_region(&mut self, i: usize, pins: &dyn Pins) -> Option<DeviceRegion> {
+        if self.own.is_some() || !self.row.part._memory.is_pinned(pins) {
+            return None;
+        }
+        self.summed.sums[i] = None;
+        let (start, len) = self.row.piece(i);
+        // SAFETY: the mapping is pinned, which the part keeps; `piece` says that the memory is valid, and `&mut self` that
+        // only whoever is lent this reaches it.
+        Some(unsafe { DeviceRegion::new(NonNull::slice_from_raw_parts(start, len)) })
+    }
+
+    /// The device has computed it from the bytes that it copied from. So whoever compares it with the bytes that arrived checks that copy as well.
+    fn device_summed(&mut self, i: usize, sum: u64) {
+        self.summed.sums[i] = Some(sum);
+    }
+}
+
 // === impl WrittenRow ===
 
 impl WrittenRow {
@@ -284,11 +261,11 @@ impl WrittenRow {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::memory::checksum::row_checksum;
     use crate::memory::mapping::Mapping;
     use crate::memory::place::{LeaseId, PartPlace, SlotId};
     use crate::memory::staging::StagingPool;
     use headwater_core::Region;
+    use headwater_part_rows::row_checksum;
 
     async fn buffer(len_bytes: [u64; 2]) -> PartBuffer {
         let [one, two] = len_bytes;

@@ -1,0 +1,103 @@
+//! Decoding alone, to be measured: nothing is made of the pixels.
+
+use headwater_render::decode::{DecodeLimits, Wanted};
+use headwater_simd::Simd;
+
+use crate::arena::{Room, padded};
+use crate::decode::{Batch, Coder, Orders};
+use crate::device::{Device, Kernel};
+use crate::measure::{KernelTime, MeasureError, Stopwatch, time};
+use crate::renderer::CudaRenderer;
+
+/// A JPEG and its entry points, as they are delivered with a sample.
+pub type CodedImage<'a> = (&'a [u8], &'a [u8]);
+
+/// The entry points of a JPEG as they are delivered; none where it has restart markers, is small or of another kind.
+#[must_use]
+pub fn entries_of(file: &[u8]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let mut decoder = headwater_jpeg::Decoder::new(Simd::best());
+    if let Ok(entries) = decoder.read(file).and_then(headwater_jpeg::Image::entries) {
+        entries.write(&mut bytes);
+    }
+    bytes
+}
+
+/// JPEGs on the device, ready to be decoded.
+struct Ready {
+    orders: Orders,
+    /// Where the statuses lie, and their bytes.
+    statuses: (u64, u64),
+}
+
+// === impl CudaRenderer ===
+
+impl<D: Device> CudaRenderer<D> {
+    /// Has kernels decode JPEGs side by side, so many of them as have room, and waits for that. How many they
+    /// have decoded, and how many of those with room they have not.
+    ///
+    /// # Errors
+    /// The device fails.
+    pub fn decode_coded(&mut self, images: &[CodedImage<'_>]) -> Result<(u64, u64), MeasureError> {
+        let (ready, unfit) = self.ready(images)?;
+        let Some(Ready { orders, statuses }) = ready else { return Ok((0, unfit)) };
+        let device = self.device.as_mut().ok_or(MeasureError::Failed)?;
+        orders.launches.iter().try_for_each(|launch| device.launch(launch))?;
+        let batch: &Batch = &self.coder.batch;
+        let amiss = batch.amiss(device.download(statuses.0, statuses.1)?).len();
+        Ok(((batch.len() - amiss) as u64, unfit + amiss as u64))
+    }
+
+    /// Copies them to the device, and how many of those with room kernels do not decode.
+    fn ready(&mut self, images: &[CodedImage<'_>]) -> Result<(Option<Ready>, u64), MeasureError> {
+        let Self { device, coder, .. } = self;
+        let device = device.as_mut().ok_or(MeasureError::Failed)?;
+        coder.batch.clear();
+        let (mut end, mut records, mut unfit) = (0, 0, 0);
+        for (number, image) in images.iter().enumerate() {
+            let Some(staged) = coder.read(&DecodeLimits::default(), *image, Wanted::all) else {
+                unfit += 1;
+                continue;
+            };
+            let pixels = 3 * u64::from(staged.extent.width) * u64::from(staged.extent.height);
+            let room = Room { pixels: end, scratch: end + padded(pixels) };
+            let next = room.scratch + padded(staged.room.scratch);
+            if next + padded(records + staged.room.records) > device.arena_bytes() {
+                break;
+            }
+            let Coder { batch, bytes, .. } = coder;
+            batch.push(number, &staged, bytes, room);
+            (end, records) = (next, records + staged.room.records);
+        }
+        if coder.batch.is_empty() {
+            return Ok((None, unfit));
+        }
+        let place = (end, end + padded(records));
+        let orders = coder.batch.orders(place);
+        device.upload_pieces(place.0, &coder.batch.pieces(&orders))?;
+        let statuses_at = coder.batch.statuses_at(place.1);
+        Ok((Some(Ready { orders, statuses: (statuses_at, place.1 - statuses_at) }), unfit))
+    }
+}
+
+impl<D: Stopwatch> CudaRenderer<D> {
+    /// Runs the kernels that decode JPEGs again and again, after one round that is not timed, and the number of their
+    /// segments; nothing where none can be decoded.
+    ///
+    /// # Errors
+    /// The device fails.
+    pub fn measure_decoding(
+        &mut self,
+        images: &[CodedImage<'_>],
+        rounds: u32,
+    ) -> Result<(Vec<KernelTime>, u64), MeasureError> {
+        let (Some(Ready { orders, .. }), _) = self.ready(images)? else {
+            return Ok((Vec::new(), 0));
+        };
+        let batch = &self.coder.batch;
+        let kernels = Kernel::DECODING.map(|kernel| (kernel, batch.necessary_bytes(kernel)));
+        let segments = batch.segments();
+        let device = self.device.as_mut().ok_or(MeasureError::Failed)?;
+        Ok((time(device, &orders.launches, &kernels, rounds)?, segments))
+    }
+}

@@ -1,0 +1,216 @@
+//! The structures of `decode/words.cu`, byte for byte as the kernels read them.
+
+use headwater_jpeg::{Code, End, Segment};
+
+/// Bytes of an image.
+pub(crate) const JPEG_BYTES: u64 = 288;
+/// Bytes of a segment.
+pub(super) const SEGMENT_BYTES: usize = 48;
+/// Bytes of a group of segments.
+pub(super) const GROUP_BYTES: u64 = 16;
+/// Bytes of a Huffman table.
+pub(super) const TABLE_BYTES: usize = 1328;
+/// Components of an image at most.
+pub(super) const COMPONENTS_MAX: usize = 3;
+
+/// Bits that one lookup sees.
+const LOOKUP_BITS: u32 = 9;
+/// Bits of the longest code.
+const CODE_BITS_MAX: u32 = 16;
+
+/// `struct Jpeg`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct JpegRecord {
+    pub(super) coded: u64,
+    pub(super) tables: u64,
+    pub(super) segments: u64,
+    pub(super) coefficients: u64,
+    pub(super) status: u64,
+    pub(super) pixels: u64,
+    pub(super) words_len: u32,
+    pub(super) bits: u32,
+    pub(super) tables_len: u32,
+    pub(super) size: (u32, u32),
+    pub(super) mcus_across: u32,
+    pub(super) mcus: u32,
+    pub(super) mcu_blocks: u32,
+    pub(super) components_len: u32,
+    pub(super) colour: u32,
+    /// Numbers of the first blocks of threads of `make_samples` and `make_pixels`.
+    pub(super) first_block: [u32; 2],
+    pub(super) components: [ComponentRecord; COMPONENTS_MAX],
+}
+
+/// `struct Component`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct ComponentRecord {
+    pub(super) plane: u64,
+    pub(super) steps: u64,
+    pub(super) stride: u32,
+    pub(super) width: u32,
+    pub(super) height: u32,
+    pub(super) h: u32,
+    pub(super) v: u32,
+    /// Its first block in an MCU.
+    pub(super) first: u32,
+    pub(super) dc: u32,
+    pub(super) ac: u32,
+    pub(super) method: u32,
+    pub(super) times: (u32, u32),
+}
+
+/// How a component is upsampled, by the numbers of `words.cu`.
+const FULL: u32 = 0;
+const H2V1: u32 = 1;
+const H1V2: u32 = 2;
+const H2V2: u32 = 3;
+const REPLICATE: u32 = 4;
+
+/// The choice of libjpeg-turbo's jdsample.c with smooth upsampling, for a component of so many samples in a row that
+/// are so many times too few.
+pub(super) fn upsampling(width: u32, times: (u32, u32)) -> u32 {
+    match times {
+        (1, 1) => FULL,
+        (2, 1) if width > 2 => H2V1,
+        (1, 2) => H1V2,
+        (2, 2) if width > 2 => H2V2,
+        _ => REPLICATE,
+    }
+}
+
+fn write_all<const N: usize>(numbers: [u32; N], to: &mut Vec<u8>) {
+    numbers.iter().for_each(|number| to.extend(number.to_le_bytes()));
+}
+
+// === impl JpegRecord ===
+
+impl JpegRecord {
+    /// The same, with what kernels read moved by `input`, what they make on the way by `scratch`, and the pixels by
+    /// `pixels`.
+    pub(super) fn placed(mut self, input: u64, scratch: u64, pixels: u64) -> Self {
+        for place in [&mut self.coded, &mut self.tables, &mut self.segments] {
+            *place += input;
+        }
+        self.coefficients += scratch;
+        for component in &mut self.components {
+            component.plane += scratch;
+            component.steps += input;
+        }
+        self.pixels += pixels;
+        self
+    }
+
+    /// Blocks of coefficients.
+    pub(super) fn blocks(&self) -> u32 {
+        self.mcus * self.mcu_blocks
+    }
+
+    /// Appends the structure.
+    pub(super) fn write(&self, to: &mut Vec<u8>) {
+        let places = [self.coded, self.tables, self.segments, self.coefficients];
+        let written = [self.status, self.pixels];
+        places.iter().chain(&written).for_each(|place| to.extend(place.to_le_bytes()));
+        let (width, height) = self.size;
+        write_all([self.words_len, self.bits, self.tables_len, width, height], to);
+        write_all([self.mcus_across, self.mcus, self.mcu_blocks, self.components_len], to);
+        write_all([self.colour, self.first_block[0], self.first_block[1]], to);
+        self.components.iter().for_each(|component| component.write(to));
+    }
+}
+
+// === impl ComponentRecord ===
+
+impl ComponentRecord {
+    fn write(&self, to: &mut Vec<u8>) {
+        to.extend(self.plane.to_le_bytes());
+        to.extend(self.steps.to_le_bytes());
+        let Self { stride, width, height, h, v, first, dc, ac, method, times, .. } = *self;
+        write_all([stride, width, height, h, v, first, dc, ac, method, times.0, times.1, 0], to);
+    }
+}
+
+/// Appends `struct Segment`.
+pub(super) fn write_segment(segment: &Segment, to: &mut Vec<u8>) {
+    let &Segment { bit, mcu, mcus, predictors, end } = segment;
+    let (kind, end_bit, end_predictors) = match end {
+        End::Padded { bit } => (0, bit, [0; COMPONENTS_MAX]),
+        End::At { bit, predictors } => (1, bit, predictors),
+        // The whole scan is decoded.
+        End::Open { .. } => unreachable!("a segment of a whole image has an end"),
+    };
+    write_all([bit, mcu, mcus, kind, end_bit], to);
+    for predictor in predictors.iter().chain(&end_predictors) {
+        to.extend(i32::from(*predictor).to_le_bytes());
+    }
+    write_all([0], to);
+}
+
+/// Appends `struct HuffmanTable`.
+pub(super) fn write_table(code: &Code, to: &mut Vec<u8>) {
+    let end = to.len() + TABLE_BYTES;
+    let lengths = (1_u32..).zip(code.counts());
+    let lengths = lengths.flat_map(|(bits, &count)| std::iter::repeat_n(bits, count.into()));
+    let short = &code.counts()[..LOOKUP_BITS as usize];
+    let (mut first, mut index) = (0_u32, 0_u32);
+    for &count in short {
+        index += u32::from(count);
+        first = (first + u32::from(count)) << 1;
+    }
+    let mut left = 1 << LOOKUP_BITS;
+    // Codes are in order, each the beginning of all windows up to the next one.
+    for (&symbol, bits) in code.symbols().iter().zip(lengths) {
+        if bits > LOOKUP_BITS {
+            break;
+        }
+        let windows = 1 << (LOOKUP_BITS - bits);
+        (0..windows).for_each(|_| to.extend([symbol, bits as u8]));
+        left -= windows;
+    }
+    (0..left).for_each(|_| to.extend([0; 2]));
+    // Of each longer length: where its codes end, and what makes a symbol's place of a code.
+    let (mut ends, mut places) = ([0_u32; 8], [0_u16; 8]);
+    for (at, &count) in code.counts()[LOOKUP_BITS as usize..].iter().enumerate() {
+        places[at] = (index as u16).wrapping_sub(first as u16);
+        (index, first) = (index + u32::from(count), first + u32::from(count));
+        ends[at] = first << (CODE_BITS_MAX - LOOKUP_BITS - 1 - at as u32);
+        first <<= 1;
+    }
+    write_all(ends, to);
+    places.iter().for_each(|place| to.extend(place.to_le_bytes()));
+    to.extend(code.symbols());
+    to.resize(end, 0);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The numbers of `words.cu`, which name the fields there.
+    #[test]
+    fn fields_lie_where_the_kernels_look() {
+        let component = ComponentRecord { plane: 7, times: (8, 9), ..ComponentRecord::default() };
+        let record = JpegRecord {
+            coded: 0x0102_0304_0506_0708,
+            pixels: 2,
+            words_len: 3,
+            first_block: [4, 5],
+            components: [component; COMPONENTS_MAX],
+            ..JpegRecord::default()
+        };
+        let mut bytes = Vec::new();
+        record.write(&mut bytes);
+        assert_eq!(bytes.len() as u64, JPEG_BYTES);
+        assert_eq!(bytes[..8], [8, 7, 6, 5, 4, 3, 2, 1]);
+        assert_eq!((bytes[40], bytes[48], bytes[88], bytes[92], bytes[96]), (2, 3, 4, 5, 7));
+        assert_eq!((bytes[96 + 2 * 64], bytes[96 + 52], bytes[96 + 56]), (7, 8, 9));
+        bytes.clear();
+        let end = End::At { bit: 4, predictors: [5, -1, 7] };
+        write_segment(
+            &Segment { bit: 1, mcu: 2, mcus: 3, predictors: [-9, 8, 9], end },
+            &mut bytes,
+        );
+        assert_eq!(bytes.len(), SEGMENT_BYTES);
+        assert_eq!((bytes[0], bytes[4], bytes[8], bytes[12], bytes[16]), (1, 2, 3, 1, 4));
+        assert_eq!((bytes[20..24].to_vec(), bytes[32]), ((-9_i32).to_le_bytes().to_vec(), 5));
+    }
+}

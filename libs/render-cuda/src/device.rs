@@ -1,0 +1,213 @@
+//! What a stream of a GPU is to the rest: memory, copies, launches.
+
+use std::fmt;
+
+use headwater_core::draw::Extent;
+use headwater_part_rows::Pins;
+
+use super::rows::DirectRows;
+
+/// One stream with its memory, the arena.
+///
+/// Contract: calls take effect in the order in which they are made, each after the one before it
+/// has ended, though none but [`Device::download`] need wait for that. After an error nothing that
+/// the device holds means anything, and every later call fails too. Places are offsets in bytes from
+/// the start of the arena, which lies at a multiple of 256 bytes.
+pub trait Device: Send {
+    /// Name of the device for logs.
+    fn name(&self) -> String;
+
+    /// Bytes of the arena.
+    fn arena_bytes(&self) -> u64;
+
+    /// Bytes of shared memory that a block may ask for.
+    fn shared_bytes_max(&self) -> u32;
+
+    /// Copies `bytes` to the arena; they may be changed as soon as this returns.
+    ///
+    /// # Errors
+    /// The device failed, now or before.
+    ///
+    /// # Panics
+    /// The place is not within the arena.
+    fn upload(&mut self, offset: u64, bytes: &[u8]) -> Result<(), DeviceError>;
+
+    /// As [`Device::upload`] of pieces that lie one behind the other there.
+    ///
+    /// # Errors
+    /// The device failed, now or before.
+    ///
+    /// # Panics
+    /// The place is not within the arena.
+    fn upload_pieces(&mut self, offset: u64, pieces: &[&[u8]]) -> Result<(), DeviceError> {
+        let mut at = offset;
+        for piece in pieces {
+            self.upload(at, piece)?;
+            at += piece.len() as u64;
+        }
+        Ok(())
+    }
+
+    /// Decodes JPEGs to the arena by the device's own decoder; of each whether that was done. What
+    /// was not, the caller decodes. The files stay as they are until the next [`Device::download`].
+    /// `engine_load`: share of the images that are tried on the device's engines.
+    ///
+    /// # Errors
+    /// The device failed, now or before, or has no decoder; or an image needs more memory than
+    /// that decoder has.
+    ///
+    /// # Panics
+    /// A place is not within the arena.
+    fn decode_jpegs(
+        &mut self,
+        _images: &[JpegImage<'_>],
+        _engine_load: f64,
+    ) -> Result<Vec<bool>, JpegError> {
+        let doing = "decode JPEGs".to_owned();
+        Err(DeviceError { doing, reason: "it has no decoder".to_owned() }.into())
+    }
+
+    /// Runs a kernel.
+    ///
+    /// # Errors
+    /// The device failed, now or before.
+    fn launch(&mut self, launch: &Launch) -> Result<(), DeviceError>;
+
+    /// What makes memory of the host reachable for [`Device::download_rows`]; `None`: nothing does.
+    fn pins(&self) -> Option<&dyn Pins> {
+        None
+    }
+
+    /// Writes rows to the host's memory, and then does as [`Device::download`].
+    ///
+    /// # Errors
+    /// The device failed, now or before.
+    ///
+    /// # Panics
+    /// A place is not within the arena, or the device has no [`Device::pins`].
+    fn download_rows(
+        &mut self,
+        _rows: &DirectRows,
+        _offset: u64,
+        _bytes: u64,
+    ) -> Result<&[u8], DeviceError> {
+        unreachable!("a device without pins is given no rows")
+    }
+
+    /// Waits for all calls before and gives bytes of the arena.
+    ///
+    /// # Errors
+    /// The device failed, now or before.
+    ///
+    /// # Panics
+    /// The place is not within the arena.
+    fn download(&mut self, offset: u64, bytes: u64) -> Result<&[u8], DeviceError>;
+}
+
+/// A JPEG and where its pixels go.
+#[derive(Clone, Copy, Debug)]
+pub struct JpegImage<'a> {
+    /// The file.
+    pub encoded: &'a [u8],
+    /// Its size in pixels.
+    pub extent: Extent,
+    /// Place of the first pixel; they are interleaved RGB without padding.
+    pub offset: u64,
+}
+
+/// The kernels, in the order in which they run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kernel {
+    /// Bits of JPEGs to coefficients, a thread for each segment.
+    DecodeBits,
+    /// Coefficients to samples, eight threads for each block of 8 x 8.
+    MakeSamples,
+    /// Samples to pixels, a thread each.
+    MakePixels,
+    /// Crop and resize, a block for each tile.
+    ResizeTiles,
+    /// Operations, normalise and cast, a block for each view.
+    FinishViews,
+    /// Checksums, a block for each row.
+    SumRows,
+}
+
+/// One launch of a kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Launch {
+    /// Which.
+    pub kernel: Kernel,
+    /// Blocks.
+    pub blocks: u32,
+    /// Threads of each, a power of two.
+    pub threads: u32,
+    /// Shared memory of each, in bytes.
+    pub shared_bytes: u32,
+    /// Where the records lie that the kernel reads: those of the views, and the list that says what
+    /// each block works on.
+    pub records: [u64; 2],
+}
+
+/// A device that failed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub struct DeviceError {
+    /// What was done: `launch finish_views`.
+    pub doing: String,
+    /// What the driver said.
+    pub reason: String,
+}
+
+// === impl Kernel ===
+
+impl Kernel {
+    /// All of them.
+    pub const ALL: [Self; 6] = [
+        Self::DecodeBits,
+        Self::MakeSamples,
+        Self::MakePixels,
+        Self::ResizeTiles,
+        Self::FinishViews,
+        Self::SumRows,
+    ];
+    /// Those that decode JPEGs.
+    pub const DECODING: [Self; 3] = [Self::DecodeBits, Self::MakeSamples, Self::MakePixels];
+    /// Those that make views of images, and sum them.
+    pub const VIEWS: [Self; 3] = [Self::ResizeTiles, Self::FinishViews, Self::SumRows];
+
+    /// Its name in the source.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::DecodeBits => "decode_bits",
+            Self::MakeSamples => "make_samples",
+            Self::MakePixels => "make_pixels",
+            Self::ResizeTiles => "resize_tiles",
+            Self::FinishViews => "finish_views",
+            Self::SumRows => "sum_rows",
+        }
+    }
+}
+
+// === impl DeviceError ===
+
+/// Why a device has not decoded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum JpegError {
+    /// An image needs more memory than its decoder has, the sentence says which and what to do. It
+    /// has not failed: other images may be decoded.
+    Memory(String),
+    /// It has failed.
+    Device(DeviceError),
+}
+
+impl From<DeviceError> for JpegError {
+    fn from(error: DeviceError) -> Self {
+        Self::Device(error)
+    }
+}
+
+impl fmt::Display for DeviceError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.doing, self.reason)
+    }
+}

@@ -1,0 +1,91 @@
+//! Rows as the kernels leave them, and where they go: elements to the part's memory, and what lies
+//! behind them to whom it concerns.
+//!
+//! Where the device can reach the part's memory it writes the rows there by itself; else they come by way of
+//! memory of the device's own.
+
+use std::ptr::NonNull;
+
+use headwater_core::cast::Normalise;
+use headwater_core::{Dtype, Recipe};
+use headwater_pixels::ops::amax;
+use headwater_render::{RenderError, ViewSink, check_row};
+
+use super::arena::Row;
+use super::device::Device;
+
+/// A row that a device writes to the host's memory by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct DirectRow {
+    /// Place of its first byte in the arena.
+    pub(super) offset: u64,
+    /// Where it goes; as many bytes as it has.
+    pub(super) to: NonNull<[u8]>,
+}
+
+/// Rows that a device writes to their sinks by itself: to memory that its own pins have pinned, no two of them to the
+/// same bytes. Until that is done nobody asks the sinks for them, as the sinks are borrowed for the whole of
+/// `render_all`.
+#[derive(Debug)]
+pub struct DirectRows(Vec<DirectRow>);
+
+// === impl DirectRows ===
+
+impl DirectRows {
+    /// All rows of a load, which lies at `rows_at`; `None` where something lies behind elements, or one of them goes
+    /// where the device cannot reach.
+    pub(super) fn all(
+        device: &impl Device,
+        recipe: &Recipe,
+        (rows, rows_at): (&[Row], u64),
+        sinks: &mut [&mut dyn ViewSink],
+    ) -> Option<Self> {
+        let pins = device.pins()?;
+        let is_bare = |dtype| !matches!(dtype, Dtype::Fp8E4m3 | Dtype::Mxfp8E4m3);
+        if !recipe.tensors.iter().all(|tensor| is_bare(tensor.dtype)) {
+            return None;
+        }
+        let direct = |row: &Row| {
+            let to = sinks[row.sample].device_row(row.tensor, row.view, pins)?;
+            let (to, offset) = (to.bytes(), rows_at + row.offset);
+            (to.len() as u64 == row.bytes).then_some(DirectRow { offset, to })
+        };
+        rows.iter().map(direct).collect::<Option<_>>().map(Self)
+    }
+
+    pub(super) fn rows(&self) -> &[DirectRow] {
+        &self.0
+    }
+}
+
+/// Hands out a row.
+///
+/// # Errors
+/// The sink gave memory of another length than the recipe says.
+pub(super) fn hand_out(
+    recipe: &Recipe,
+    row: &Row,
+    bytes: &[u8],
+    out: &mut dyn ViewSink,
+) -> Result<(), RenderError> {
+    let Row { tensor, view, .. } = *row;
+    let spec = &recipe.tensors[tensor];
+    let values = 3 * u64::from(spec.width) * u64::from(spec.height);
+    let (elements, behind) = bytes.split_at((values * spec.dtype.size_bytes()) as usize);
+    let to = out.row(tensor, view);
+    check_row(tensor, view, elements.len(), to.len())?;
+    to.copy_from_slice(elements);
+    match spec.dtype {
+        Dtype::Fp8E4m3 => {
+            let ranges = [0, 2, 4].map(|at| [behind[at], behind[at + 1]]);
+            out.fp8_amax(tensor, amax::of_ranges(&ranges, &Normalise::of(recipe)));
+        }
+        Dtype::Mxfp8E4m3 => {
+            let to = out.block_scales(tensor, view);
+            check_row(tensor, view, behind.len(), to.len())?;
+            to.copy_from_slice(behind);
+        }
+        _ => {}
+    }
+    Ok(())
+}

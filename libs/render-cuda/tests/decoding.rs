@@ -1,0 +1,180 @@
+//! JPEGs that kernels decode: the processor's pixels, or the processor decodes them.
+
+#[path = "../../jpeg/tests/support/made.rs"]
+mod made;
+
+use std::path::Path;
+
+use headwater_core::recipe::{CropSpec, ViewSpec};
+use headwater_core::{Dtype, Recipe};
+use headwater_render::Renderer;
+use headwater_render::decode::EntryTable;
+use headwater_render_cuda::{CudaRenderer, entries_of};
+use headwater_simd::Simd;
+use made::{Made, SUBSAMPLINGS, made};
+
+use super::emulation::{EmulatedDevice, Watch};
+use super::operations::{recipe, tensor};
+use super::pictures::{random_png, rng};
+use super::recipes::ARENA_BYTES;
+use super::sinks::{render_coded, untouched};
+use crate::photos;
+
+type Kernels = CudaRenderer<EmulatedDevice>;
+
+fn kernels(watch: Watch) -> Kernels {
+    CudaRenderer::new(EmulatedDevice::start(watch, ARENA_BYTES)).unwrap().decoding(true)
+}
+
+/// A recipe whose one view has all pixels of an image of this size, as they are.
+fn all_pixels((width, height): (u32, u32)) -> Recipe {
+    let crop = CropSpec::CenterAfterResize { resize: width.min(height) };
+    recipe(vec![tensor(Dtype::U8, (width, height), ViewSpec { crop, ops: Vec::new() })])
+}
+
+fn size(file: &[u8]) -> (u32, u32) {
+    let header = turbojpeg::read_header(file).unwrap();
+    (header.width as u32, header.height as u32)
+}
+
+/// Renders files with entries by the definitions and by kernels, and compares every byte; how many of them
+/// kernels have decoded.
+fn check(kernels: &mut Kernels, recipe: &Recipe, coded: &[(&[u8], &[u8])], what: &str) -> u64 {
+    let mut plain = Renderer::with_simd(Simd::Plain).unwrap();
+    let before = kernels.counts();
+    let fresh = || coded.iter().map(|_| untouched(recipe)).collect();
+    let (expected, expected_ends) = render_coded(&mut plain, recipe, coded, fresh());
+    let (found, ends) = render_coded(kernels, recipe, coded, fresh());
+    assert_eq!(ends, expected_ends, "{what}");
+    for (number, (expected, found)) in expected.iter().zip(&found).enumerate() {
+        let differ = expected.bytes().zip(found.bytes()).filter(|(a, b)| a != b).count();
+        assert_eq!(differ, 0, "bytes of image {number}, {what}");
+    }
+    assert!(!kernels.has_failed());
+    kernels.counts().decoded - before.decoded
+}
+
+/// Small images have no entry points, which is known of them once they have been decoded.
+#[test]
+fn each_sampling_and_size_gives_the_processors_pixels() {
+    let table = EntryTable::new(1 << 20);
+    let mut kernels = kernels(Watch::Memory).sharing(table.as_ref());
+    let sizes = [(1, 1), (2, 9), (5, 3), (17, 33), (64, 16), (71, 50)];
+    for (number, subsampling) in SUBSAMPLINGS.into_iter().enumerate() {
+        for (width, height) in sizes {
+            let quality = [95, 40][number % 2];
+            let Made { name, file } = made((width, height), subsampling, quality, width % 2 == 0);
+            let recipe = all_pixels((width as u32, height as u32));
+            let decoded = [0, 1].map(|_| check(&mut kernels, &recipe, &[(&file, &[])], &name));
+            assert_eq!(decoded, [0, 1], "{name}");
+        }
+    }
+}
+
+#[test]
+fn photographs_of_a_part_are_decoded_together_from_their_entries() {
+    let photos: Vec<Vec<u8>> = photos::all().into_iter().step_by(64).collect();
+    let entries: Vec<Vec<u8>> = photos.iter().map(|photo| entries_of(photo)).collect();
+    let coded: Vec<(&[u8], &[u8])> =
+        photos.iter().zip(&entries).map(|(photo, entries)| (&photo[..], &entries[..])).collect();
+    let with_entries = entries.iter().filter(|entries| !entries.is_empty()).count() as u64;
+    assert!(with_entries >= 3, "{with_entries} of {} photographs", photos.len());
+    let mut kernels = kernels(Watch::Nothing);
+    let recipe = Recipe::preset("imagenet-eval", Dtype::U8).unwrap();
+    assert_eq!(check(&mut kernels, &recipe, &coded, "photographs"), with_entries);
+    // A GPU with little memory decodes them in pieces.
+    let device = EmulatedDevice::start(Watch::Nothing, 3 << 20);
+    let mut kernels = CudaRenderer::new(device).unwrap().decoding(true);
+    assert!(check(&mut kernels, &recipe, &coded, "in pieces") > 0);
+    let mut kernels = kernels.decoding(false);
+    assert_eq!(check(&mut kernels, &recipe, &coded[..3], "not asked to"), 0);
+}
+
+/// Made by `libs/jpeg/fuzz/begin.py`: markers after each 1 to 9 MCUs, and after each row.
+#[test]
+fn restart_markers_are_entry_points() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../jpeg/fuzz/corpus/pixels");
+    let mut kernels = kernels(Watch::Memory);
+    for sampling in ["420", "422", "444"] {
+        for interval in ["1", "2", "7", "rows"] {
+            let name = format!("restarts_{sampling}_{interval}");
+            let file = &std::fs::read(folder.join(&name)).unwrap()[5..];
+            let decoded = check(&mut kernels, &all_pixels(size(file)), &[(file, &[])], &name);
+            assert_eq!(decoded, 1, "{name}");
+        }
+    }
+}
+
+/// A photograph of some hundred pixels a side, with its entries.
+fn photo() -> (Vec<u8>, Vec<u8>) {
+    let Made { file, .. } = made((150, 121), SUBSAMPLINGS[3], 90, true);
+    let entries = entries_of(&file);
+    assert!(entries.len() >= 4 * 14, "{} bytes of entries", entries.len());
+    (file, entries)
+}
+
+#[test]
+fn entries_that_are_wrong_cost_time_and_no_byte() {
+    let (file, right) = photo();
+    let recipe = all_pixels(size(&file));
+    let mut kernels = kernels(Watch::Memory);
+    // Of the second entry: its bit, its MCU, a predictor.
+    for place in [14, 18, 22] {
+        let mut wrong = right.clone();
+        wrong[place] ^= 1;
+        let coded: [(&[u8], &[u8]); 3] = [(&file, &right), (&file, &wrong), (&file, &right)];
+        assert_eq!(check(&mut kernels, &recipe, &coded, &format!("byte {place}")), 2);
+    }
+    let (cut, not_whole) = (&right[..right.len() - 14], &right[..5]);
+    assert_eq!(check(&mut kernels, &recipe, &[(&file, cut)], "one less"), 1);
+    assert_eq!(check(&mut kernels, &recipe, &[(&file, not_whole)], "no whole entry"), 0);
+}
+
+/// The start of what a marker announces.
+fn after(file: &[u8], marker: u8) -> usize {
+    file.windows(2).position(|two| two == [0xff, marker]).expect("a marker") + 4
+}
+
+#[test]
+fn damage_is_judged_by_the_processor() {
+    let (file, entries) = photo();
+    let recipe = all_pixels(size(&file));
+    let mut kernels = kernels(Watch::Memory);
+    let scan = after(&file, 0xda) + 10;
+    let mut rng = rng(6);
+    let mut decoded = 0;
+    for number in 0..40 {
+        let mut damaged = file.clone();
+        let at = scan + rng.below((file.len() - scan - 2) as u64) as usize;
+        damaged[at] ^= 1 << rng.below(8);
+        let coded: [(&[u8], &[u8]); 2] = [(&damaged, &entries), (&file, &entries)];
+        decoded += check(&mut kernels, &recipe, &coded, &format!("damage {number}"));
+    }
+    // What changes a bit of a value's magnitude, and nothing else, is no damage.
+    assert!((40..80).contains(&decoded), "{decoded} of 80");
+    for len in [file.len() - 2, file.len() / 2] {
+        let decoded = check(&mut kernels, &recipe, &[(&file[..len], &entries)], "cut off");
+        assert_eq!(decoded, 0, "{len} bytes");
+    }
+}
+
+#[test]
+fn coefficients_out_of_range_are_left_to_the_processor() {
+    let Made { file, .. } = made((150, 121), SUBSAMPLINGS[0], 98, false);
+    let entries = entries_of(&file);
+    let mut hostile = file.clone();
+    let steps = after(&file, 0xdb) + 1;
+    hostile[steps..steps + 64].fill(255);
+    let mut kernels = kernels(Watch::Memory);
+    let coded: [(&[u8], &[u8]); 2] = [(&hostile, &entries), (&file, &entries)];
+    assert_eq!(check(&mut kernels, &all_pixels(size(&file)), &coded, "hostile"), 1);
+}
+
+#[test]
+fn no_two_threads_touch_the_same_memory_without_a_barrier_in_between() {
+    let (file, entries) = photo();
+    let png = random_png(&mut rng(8), 150, 121);
+    let mut kernels = kernels(Watch::Races);
+    let coded: [(&[u8], &[u8]); 3] = [(&file, &entries), (&png, &[]), (&file, &entries)];
+    assert_eq!(check(&mut kernels, &all_pixels((150, 121)), &coded, "races"), 2);
+}

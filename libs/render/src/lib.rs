@@ -1,0 +1,24 @@
+//! One sample through a recipe: decoded, augmented, cast, to its row of a part.
+//!
+//! `decode` turns encoded bytes into pixels, libs/pixels holds the operations of a recipe, `render` takes one sample
+//! through all of it. `siblings` reads what lies beside an image, `part` puts samples where a batch has them, `backend`
+//! is what may render them instead of the processor.
+//!
+//! Pure functions of their arguments that keep their memory. Deliberately absent: tiers, leases, threads, sockets; which
+//! samples make a batch, and where their bytes come from.
+#![deny(unsafe_code)]
+
+pub mod backend;
+pub mod decode;
+mod metrics;
+pub mod part;
+pub mod python;
+mod render;
+pub mod siblings;
+pub mod tokenizers;
+
+pub use metrics::describe_metrics;
+pub use render::{
+    BadImage, BoxPart, Draws, Followers, PartSample, RenderError, RenderKey, Rendered, Renderer,
+    ViewSink, boxes, check_row,
+};

@@ -1,0 +1,104 @@
+//! Bytes that are no whole image are refused, with the kind and a sentence that say why.
+
+use headwater_render::decode::{
+    DecodeError, DecodeErrorKind, DecodeFailure, DecodeLimits, Decoder,
+};
+
+use super::fixtures::bytes;
+
+fn refusal(encoded: &[u8], limits: DecodeLimits) -> DecodeError {
+    let mut decoder = Decoder::new(limits).expect("a decoder");
+    match decoder.decode(encoded).expect_err("not a whole image") {
+        DecodeFailure::Bytes(error) => error,
+        DecodeFailure::Passing { reason } => panic!("no verdict: {reason}"),
+    }
+}
+
+#[test]
+fn an_image_cut_anywhere_in_its_pixels_is_truncated() {
+    for name in ["baseline-420.jpg", "progressive-420.jpg", "gray.jpg", "cmyk.jpg", "rgb.png"] {
+        let whole = bytes(&format!("decode/{name}"));
+        for percent in [40, 50, 75, 95] {
+            let part = &whole[..whole.len() * percent / 100];
+            let error = refusal(part, DecodeLimits::default());
+            assert_eq!(error.kind(), DecodeErrorKind::Truncated, "{name} {percent} %: {error}");
+        }
+    }
+}
+
+#[test]
+fn a_jpeg_cut_at_any_byte_is_refused() {
+    let whole = bytes("decode/baseline-420.jpg");
+    let mut decoder = Decoder::new(DecodeLimits::default()).expect("a decoder");
+    for len in 0..whole.len() - 1 {
+        assert!(decoder.decode(&whole[..len]).is_err(), "{len} of {} bytes", whole.len());
+    }
+    decoder.decode(&whole).expect("the decoder is as good as new");
+}
+
+#[test]
+fn something_else_is_not_an_image() {
+    for encoded in [&b""[..], b"GIF89a", b"\xff\xd8", b"<html>", b"RIFF\0\0\0\0WAVE"] {
+        let error = refusal(encoded, DecodeLimits::default());
+        assert_eq!(error.kind(), DecodeErrorKind::NotAnImage, "{error}");
+    }
+}
+
+#[test]
+fn a_header_that_asks_for_too_many_pixels_is_refused_before_memory_is_taken() {
+    let limits = DecodeLimits { pixels_max: 83 * 61 - 1, ..DecodeLimits::default() };
+    for name in ["baseline-444.jpg", "progressive-420.jpg", "lossy.webp"] {
+        let error = refusal(&bytes(&format!("decode/{name}")), limits);
+        let expected = DecodeError::TooLarge { width: 83, height: 61, pixels_max: 83 * 61 - 1 };
+        assert_eq!(error, expected, "{name}");
+    }
+    // A PNG header of 65535 x 65535 pixels on a small file.
+    let mut bomb = bytes("decode/rgb.png");
+    bomb[16..24].copy_from_slice(&[0, 0, 0xff, 0xff, 0, 0, 0xff, 0xff]);
+    let crc = crc32(&bomb[12..29]);
+    bomb[29..33].copy_from_slice(&crc.to_be_bytes());
+    let error = refusal(&bomb, DecodeLimits::default());
+    assert_eq!(error.kind(), DecodeErrorKind::TooLarge, "{error}");
+}
+
+/// Its chunks have checksums. One that is not needed may be damaged: it is left out.
+#[test]
+fn a_changed_bit_of_a_png_never_gives_other_pixels() {
+    for name in ["decode/palette-2bit.png", "decode/bilevel.png", "levels/gray-4-interlaced.png"] {
+        let whole = bytes(name);
+        let mut decoder = Decoder::new(DecodeLimits::default()).expect("a decoder");
+        let expected = decoder.decode(&whole).expect("an image").pixels().to_vec();
+        let (mut refused, mut by_checksum) = (0, 0);
+        for byte in 0..whole.len() {
+            let mut changed = whole.clone();
+            changed[byte] ^= 1 << (byte % 8);
+            match decoder.decode(&changed) {
+                Ok(image) => assert_eq!(image.pixels()[..], expected[..], "{name}, byte {byte}"),
+                Err(error) => {
+                    refused += 1;
+                    by_checksum += usize::from(error.to_string().contains("CRC"));
+                }
+            }
+        }
+        assert!(refused > whole.len() / 2 && by_checksum > 0, "{refused}, {by_checksum}, {name}");
+    }
+}
+
+/// Each scan costs a pass over all pixels, and a file of a few bytes a scan may have many.
+#[test]
+fn a_progressive_image_of_more_scans_than_may_be_is_refused() {
+    let progressive = bytes("decode/progressive-420.jpg");
+    let limits = DecodeLimits { jpeg_scans_max: 3, ..DecodeLimits::default() };
+    let error = refusal(&progressive, limits);
+    assert!(error.to_string().contains("more than 3 scans"), "{error}");
+    let mut decoder = Decoder::new(DecodeLimits::default()).expect("a decoder");
+    decoder.decode(&progressive).expect("it has fewer than 500");
+}
+
+fn crc32(bytes: &[u8]) -> u32 {
+    !bytes.iter().fold(!0u32, |crc, &byte| {
+        (0..8).fold(crc ^ u32::from(byte), |crc, _| {
+            if crc & 1 == 1 { (crc >> 1) ^ 0xedb8_8320 } else { crc >> 1 }
+        })
+    })
+}
