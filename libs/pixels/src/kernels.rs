@@ -12,6 +12,7 @@ pub const TEXT: &str = concat!(
     include_str!("ops/grayscale/kernel.cu"),
     include_str!("ops/solarize/kernel.cu"),
     include_str!("ops/flip/kernel.cu"),
+    include_str!("ops/vertical_flip/kernel.cu"),
     include_str!("ops/blur/kernel.cu"),
     include_str!("ops/amax/kernel.cu"),
     include_str!("ops/cast/kernel.cu"),
@@ -40,6 +41,7 @@ kernels! {
     GRAYSCALE = 5: pixel "grayscale(pixel)",
     BLUR = 6: view "blur(from, to, width, height, op.values)",
     SOLARIZE = 7: pixel "solarize(pixel, op.level)",
+    VERTICAL_FLIP = 8: view "flip_down(from, to, width, height)",
 }
 
 // === impl KernelOp ===

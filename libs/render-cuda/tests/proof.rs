@@ -8,10 +8,11 @@ const ARENA_BYTES: u64 = 16 << 20;
 
 /// Kernels that are wrong in one place: the step that shows it first, an expression that the source has
 /// once, and what stands there instead.
-const MUTANTS: [(&str, &str, &str); 17] = [
+const MUTANTS: [(&str, &str, &str); 18] = [
     ("crop and resize", "axis.weights[span.weight + tap]", "axis.weights[span.weight]"),
     ("flip", "view.flags & MIRRORED ? view.width - 1 - x : x", "x"),
     ("two flips", "from[channel * plane + mirrored]", "from[channel * plane + i]"),
+    ("vertical_flip", "plane - width - (i - x) + x", "i"),
     ("brightness", "blend(0, pixel.blue, factor)", "pixel.blue"),
     (
         "contrast",

@@ -26,6 +26,7 @@ mod sines;
 mod solarize;
 #[cfg(test)]
 mod tests;
+mod vertical_flip;
 mod warp;
 
 use serde::{Deserialize, Serialize};
@@ -57,9 +58,11 @@ pub use rotation::Rotation;
 pub(crate) use rules::range;
 pub use sharpness::{Sharpened, Sharpness};
 pub use solarize::{Solarize, Solarized, SolarizedAdd};
+pub use vertical_flip::{FlippedDown, VerticalFlip};
 
 operations! {
     Flip = "flip",
+    VerticalFlip = "vertical_flip",
     ColorJitter = "color_jitter",
     Grayscale = "grayscale",
     GaussianBlur = "gaussian_blur",
@@ -85,6 +88,7 @@ operations! {
 
 drawn! {
     Flip(Flipped) = "flip",
+    VerticalFlip(FlippedDown) = "vertical_flip",
     ColorJitter(Jitter) = "color_jitter",
     Grayscale(Grayscaled) = "grayscale",
     GaussianBlur(Blurred) = "gaussian_blur",
@@ -167,6 +171,8 @@ pub enum Motion {
     Stays,
     /// From the other side: left and right are exchanged.
     MirrorAcross,
+    /// From the other side: top and bottom are exchanged.
+    MirrorDown,
     /// From (m0 x + m1 y + m2, m3 x + m4 y + m5).
     Affine([f64; 6]),
     /// From (c0 x + c1 y + c2, c3 x + c4 y + c5), divided by (c6 x + c7 y + 1).

@@ -53,7 +53,8 @@ fn what_gpus_do_and_where_operations_may_stand() {
         let examples = OpSpec::examples();
         examples.iter().filter(|op| holds(op)).map(OpSpec::name).collect()
     };
-    let kernels = ["flip", "color_jitter", "grayscale", "gaussian_blur", "solarize"];
+    let kernels =
+        ["flip", "vertical_flip", "color_jitter", "grayscale", "gaussian_blur", "solarize"];
     assert_eq!(names(&OpSpec::has_kernel), kernels);
     let on_images = [
         "color_jitter",

@@ -42,6 +42,15 @@ pub struct RgbImage {
     memory: Vec<u8>,
 }
 
+/// Reverses the order of a plane's rows of `width` values.
+pub fn reverse_rows<T>(plane: &mut [T], width: usize) {
+    let rows = plane.len() / width;
+    for row in 0..rows / 2 {
+        let (upper, lower) = plane.split_at_mut((rows - 1 - row) * width);
+        upper[row * width..][..width].swap_with_slice(&mut lower[..width]);
+    }
+}
+
 /// The first `len` bytes of `buffer`, their values unspecified. Memory is only taken, and
 /// filled, when it has never been that long, and given back after an exceptionally big image.
 pub fn at_least(buffer: &mut Vec<u8>, len: usize) -> &mut [u8] {

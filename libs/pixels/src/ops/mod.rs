@@ -30,6 +30,7 @@ pub mod resize;
 pub mod saturation;
 pub mod sharpness;
 pub mod solarize;
+pub mod vertical_flip;
 pub mod warp;
 
 use headwater_core::op::DrawnOp;
@@ -42,6 +43,7 @@ pub use context::OpContext;
 // Each that changes pixels of a view. A new one that is not here does not compile.
 operations! {
     Flip,
+    VerticalFlip,
     ColorJitter,
     Grayscale,
     GaussianBlur,

@@ -151,6 +151,11 @@ impl BoxView<'_> {
                     let [left, top, right, bottom] = corners;
                     corners = [-(right - width), top, -(left - width), bottom];
                 }
+                Motion::MirrorDown => {
+                    let height = extent.height as f32;
+                    let [left, top, right, bottom] = corners;
+                    corners = [left, -(bottom - height), right, -(top - height)];
+                }
                 // Recipes with warps have no boxes.
                 Motion::Stays | Motion::Affine(_) | Motion::Perspective(_) => {}
             }

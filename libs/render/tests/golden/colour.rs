@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 
 use headwater_pixels::image::Planes;
-use headwater_pixels::ops::{brightness, contrast, flip, grayscale, hue, saturation, solarize};
+use headwater_pixels::ops::{
+    brightness, contrast, flip, grayscale, hue, saturation, solarize, vertical_flip,
+};
 
 use super::fixtures::{json, planes, png, stacked};
 
@@ -22,6 +24,11 @@ fn equals_torchvision(op: &str, apply: impl Fn(&mut Planes, f64)) {
 #[test]
 fn a_flip_is_torchvisions() {
     equals_torchvision("flip", |view, _| flip::plain::apply(view));
+}
+
+#[test]
+fn a_vertical_flip_is_torchvisions() {
+    equals_torchvision("vertical_flip", |view, _| vertical_flip::plain::apply(view));
 }
 
 #[test]

@@ -29,26 +29,28 @@ pub(crate) fn recipe() -> Recipe {
 fn images() -> Value {
     let random = json!({"kind": "random_resized", "scale": [0.08, 1.0], "ratio": [0.75, 1.3333]});
     let flip = json!({"op": "flip", "p": 0.5});
+    let down = json!({"op": "vertical_flip", "p": 0.5});
     let jitter = json!({"op": "color_jitter", "p": 0.8, "brightness": [0.6, 1.4],
         "contrast": [0.6, 1.4], "saturation": [0.6, 1.4], "hue": [-0.1, 0.1]});
     let tensor = |name: &str, height: u32, width: u32, views: Value| json!({"name": name, "dtype": "u8", "height": height, "width": width, "views": views});
-    let view = json!({"crop": random, "ops": [flip, jitter]});
+    let view = json!({"crop": random, "ops": [flip, down, jitter]});
     let turned = json!({"crop": random, "ops": [
-        {"op": "rotation", "p": 0.6, "degrees": [-90.0, 90.0], "interpolation": "bilinear"}, flip,
+        {"op": "rotation", "p": 0.6, "degrees": [-90.0, 90.0], "interpolation": "bilinear"}, flip, down,
         {"op": "affine", "p": 0.6, "degrees": [-20.0, 20.0], "translate": [0.1, 0.1],
             "scale": [0.8, 1.2], "shear": [[-5.0, 5.0], [0.0, 0.0]]},
         {"op": "perspective", "p": 0.6, "distortion_scale": 0.4},
         {"op": "affine", "p": 0.4, "degrees": [0.0, 0.0], "scale": [0.7, 1.4]}]});
-    let after = json!({"crop": {"kind": "random_after_resize", "resize": 100}, "ops": [flip]});
+    let after =
+        json!({"crop": {"kind": "random_after_resize", "resize": 100}, "ops": [flip, down]});
     let eval = json!({"crop": {"kind": "center_after_resize", "resize": 96}});
-    let padded = json!({"crop": {"kind": "random", "padding": 48}, "ops": [flip]});
+    let padded = json!({"crop": {"kind": "random", "padding": 48}, "ops": [flip, down]});
     let mirrored = json!({"crop": {"kind": "random", "padding": 9, "padding_mode": "reflect"}});
     json!([
         tensor("images", 96, 128, json!([view, view])),
         tensor("turned", 90, 110, json!([turned])),
         tensor("after", 64, 72, json!([after])),
         tensor("eval", 64, 64, json!([eval])),
-        tensor("whole", 72, 60, json!([{"crop": {"kind": "resize"}, "ops": [flip]}])),
+        tensor("whole", 72, 60, json!([{"crop": {"kind": "resize"}, "ops": [flip, down]}])),
         tensor("padded", 416, 416, json!([padded])),
         tensor("reflected", 380, 380, json!([mirrored])),
     ])

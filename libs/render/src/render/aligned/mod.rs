@@ -6,6 +6,7 @@ mod smooth;
 use headwater_core::draw::{Extent, ViewParams};
 use headwater_core::op::Motion;
 use headwater_core::recipe::ResizePasses;
+use headwater_pixels::image::reverse_rows;
 use headwater_pixels::ops::warp::{self, Map};
 
 use crate::decode::Levels;
@@ -64,6 +65,10 @@ impl Cutter {
                     view.chunks_exact_mut(width).for_each(<[u16]>::reverse);
                     continue;
                 }
+                Motion::MirrorDown => {
+                    reverse_rows(view, width);
+                    continue;
+                }
                 Motion::Affine(matrix) => Map::Affine(matrix),
                 Motion::Perspective(coefficients) => Map::Perspective(coefficients),
             };
@@ -88,6 +93,7 @@ impl Cutter {
         for op in &cut.params.ops {
             match op.motion() {
                 Motion::MirrorAcross => smooth.mirror(cut.view.width as usize),
+                Motion::MirrorDown => smooth.mirror_down(cut.view.width as usize),
                 // Recipes with warps have no such levels.
                 Motion::Stays | Motion::Affine(_) | Motion::Perspective(_) => {}
             }
