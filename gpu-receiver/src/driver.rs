@@ -114,7 +114,8 @@ pub(crate) struct Driver {
     /// For slots that the trainer lets go of; one place for each, so that it is never full.
     releases: mpsc::Sender<SlotId>,
     released: mpsc::Receiver<SlotId>,
-    /// The place up to which batches are ordered.
+    /// The place that is ordered or asked for next, of which workers are told. There is no second copy: one that
+    /// stood still would hold back all other receivers of the stream.
     ordered: watch::Sender<Position>,
     /// Tells the sessions to end.
     leaving: watch::Sender<bool>,
@@ -133,8 +134,6 @@ struct DriverState {
     keepers: BTreeMap<String, AbortHandle>,
     /// By samples and bucket.
     layouts: BTreeMap<(u32, u32), Arc<Layout>>,
-    /// The batch that is drawn next.
-    fill: Position,
     next_serial: Serial,
     /// The batch whose samples are being drawn.
     drawing: Option<Serial>,
@@ -160,13 +159,12 @@ struct DriverState {
 // === impl DriverState ===
 
 impl DriverState {
-    fn new(fill: Position) -> Self {
+    fn new() -> Self {
         Self {
             sessions: BTreeMap::new(),
             paths: BTreeMap::new(),
             keepers: BTreeMap::new(),
             layouts: BTreeMap::new(),
-            fill,
             next_serial: Serial(0),
             drawing: None,
             drawn: None,
@@ -192,7 +190,7 @@ impl Driver {
         let mut hello = hello(config, &parts.recipe, &parts.manifests);
         let scope = hello.part_scope();
         let host = parts.host.map(|link| Host::new(link, scope.clone()));
-        let mut state = DriverState::new(parts.start);
+        let mut state = DriverState::new();
         if host.is_some() {
             // Nobody looks for any.
             state.alone_since = None;
@@ -298,6 +296,15 @@ impl Driver {
         };
         let _ = tokio::time::timeout(LEAVE_LIMIT, left).await;
         self.tasks.shutdown().await;
+    }
+
+    /// The place that is ordered next.
+    fn place(&self) -> Position {
+        *self.ordered.borrow()
+    }
+
+    fn go_on_at(&self, place: Position) {
+        self.ordered.send_replace(place);
     }
 
     fn now(&self) -> Duration {

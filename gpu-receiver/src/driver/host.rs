@@ -118,7 +118,7 @@ impl Driver {
         span.arg("epoch", at.epoch);
         span.arg("step", at.step);
         host.open.push_back(Asked { ask, serial, plan, fp8_scales, span });
-        self.state.fill = Position { step: at.step + 1, ..at };
+        self.go_on_at(Position { step: at.step + 1, ..at });
         None
     }
 
@@ -179,7 +179,7 @@ impl Driver {
         if !fits {
             let alone = self.go_alone("what it gave is no such batch", Some(u32::MAX));
             // This one comes first, not the one that was asked for after it.
-            self.state.fill = Position { epoch, step };
+            self.go_on_at(Position { epoch, step });
             self.forget_drawn();
             return alone;
         }
@@ -213,7 +213,7 @@ impl Driver {
         let first = host.open.front().map(|asked| asked.plan.at);
         host.course += 1;
         host.open.clear();
-        let at = first.unwrap_or(self.state.fill);
+        let at = first.unwrap_or(*self.ordered.borrow());
         host.alone_to = host.alone_to.max(Some(to.unwrap_or(at.epoch)));
         let begin = host.make_room.take();
         let workers = std::mem::take(&mut host.workers);
@@ -225,7 +225,7 @@ impl Driver {
         );
         crate::metrics::went_alone();
         if first.is_some() {
-            self.state.fill = at;
+            self.go_on_at(at);
             self.forget_drawn();
         }
         if let Some(make_room) = begin {
@@ -249,7 +249,7 @@ impl Driver {
     /// nothing hears it: it holds others back for those who follow.
     pub(super) fn look_for_host(&mut self) {
         let over = self.epochs > 0 && self.mailbox.position().epoch >= self.epochs;
-        let away = over || !self.host_has(self.state.fill);
+        let away = over || !self.host_has(self.place());
         if let Some(host) = self.host.as_mut().filter(|host| away && host.asks_since) {
             // Where it says much else, later.
             host.asks_since = host.words.try_send(HostWord::Leave).is_err();

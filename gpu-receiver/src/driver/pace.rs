@@ -20,7 +20,7 @@ impl Driver {
     pub(super) fn is_too_far_ahead(&mut self) -> bool {
         let ahead = self.max_lead.is_some_and(|max_lead| {
             let slowest = self.state.sessions.values().filter_map(|session| session.slowest).min();
-            let Position { epoch, step } = self.state.fill;
+            let Position { epoch, step } = self.place();
             let next = self.order.job_step(epoch, step);
             slowest.is_some_and(|slowest| next >= slowest.saturating_add(max_lead.get().into()))
         });

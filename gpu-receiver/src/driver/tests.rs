@@ -11,6 +11,7 @@ use tokio::time::timeout;
 use super::*;
 use crate::config::GpuDirect;
 use crate::events::{DriverHandle, SessionEvent, ways};
+use crate::host::HostWord;
 use crate::mailbox::Found;
 use crate::sessions::{DialError, Opened};
 use crate::simulation::idle_link;
@@ -59,6 +60,11 @@ fn start() -> (DriverHandle, Arc<SampleOrder>, Arc<Mailbox>) {
 }
 
 fn make(config: &ReceiverConfig) -> (Driver, DriverHandle, DriverInbox) {
+    make_at(config, None)
+}
+
+/// With the service of a host, where one is given.
+fn make_at(config: &ReceiverConfig, host: Option<HostLink>) -> (Driver, DriverHandle, DriverInbox) {
     let recipe = Recipe::preset("imagenet-eval", Dtype::U8).expect("a preset");
     let (order, manifest) = order(&recipe);
     let (handle, inbox) = ways();
@@ -83,7 +89,7 @@ fn make(config: &ReceiverConfig) -> (Driver, DriverHandle, DriverInbox) {
         events: handle.events.clone(),
         start_cpu: on_a_thread,
         start: START,
-        host: None,
+        host,
     };
     (Driver::new(config, parts).expect("no masks"), handle, inbox)
 }
@@ -126,6 +132,27 @@ async fn the_driver_answers_while_samples_are_drawn() {
     holder.join().expect("no panic").expect("restored");
 }
 
+/// Has a batch drawn, and ordered of the workers or asked of the host's service.
+async fn order_one(driver: &mut Driver) {
+    driver.fill().expect("samples to draw");
+    let drawn = driver.tasks.join_next().await.expect("a draw");
+    driver.on_task(drawn);
+    driver.fill().expect("a batch");
+}
+
+/// Its sessions with workers may be open, of a time when it made its batches by itself.
+#[tokio::test]
+async fn workers_hear_how_far_a_trial_is_that_its_host_gives_batches() {
+    let (words, mut said) = mpsc::channel(ASKS_AHEAD);
+    let link = HostLink { words, make_room: Box::new(|_| Ok(())) };
+    let config = ReceiverConfig { batch_samples: 4, ..ReceiverConfig::default() };
+    let (mut driver, _handle, _inbox) = make_at(&config, Some(link));
+    let heard = driver.ordered();
+    order_one(&mut driver).await;
+    assert!(matches!(said.try_recv(), Ok(HostWord::Ask(ask)) if ask.at == START));
+    assert_eq!(*heard.borrow(), Position { epoch: 0, step: 1 });
+}
+
 /// A worker that still writes to the only slot, for a batch that nobody wants any more.
 #[tokio::test(start_paused = true)]
 async fn slots_that_a_late_writer_keeps_are_reported_with_its_name() {
@@ -139,10 +166,7 @@ async fn slots_that_a_late_writer_keeps_are_reported_with_its_name() {
     let (mut driver, _handle, _inbox) = make(&config);
     let worker = PeerId(1);
     driver.ledger.on_worker_joined(worker, "rack-3:7402".into(), LinkKind::Shm, 4);
-    driver.fill().expect("samples to draw");
-    let drawn = driver.tasks.join_next().await.expect("a draw");
-    driver.on_task(drawn);
-    driver.fill().expect("a slot");
+    order_one(&mut driver).await;
     driver.ledger.assign(Duration::ZERO);
     driver.state.alone_since = None;
     driver.seek(Position { epoch: 0, step: 3 }).expect("a place");
