@@ -244,6 +244,47 @@ fn goes_on(one: &Receiver) {
     }
 }
 
+/// One that joins late has its first epoch for itself, by sessions of its own, and keeps these.
+#[test]
+fn nobody_waits_for_a_trial_that_shares_again_after_an_epoch_of_its_own() {
+    let mut fleet = Fleet::start(support::data("photos/photos-*.tar"), 1);
+    let service = in_step(&mut fleet);
+    let one = service.trial();
+    (0..STEPS / 2).for_each(|_| drop(next(&one)));
+    let other = service.trial();
+    drop(next(&other));
+    assert_eq!(other.stats().host_batches, 0, "it came too late for this epoch");
+    let began = Instant::now();
+    while other.stats().host_batches < 2 * STEPS as u64 {
+        assert!(began.elapsed() < LIMIT, "one waits for the place that the other has left");
+        for trial in [&one, &other] {
+            let _ = trial.next_within(Duration::from_millis(100)).expect("the stream goes on");
+        }
+    }
+}
+
+#[test]
+fn a_trial_that_goes_on_alone_does_not_wait_for_a_service_that_nobody_asks() {
+    let mut fleet = Fleet::start(support::data("photos/photos-*.tar"), 1);
+    let config = ReceiverConfig {
+        batch_samples: BATCH,
+        epochs: 0,
+        window_batches: 1,
+        host_batches: 1,
+        max_lead: 1,
+        ..fleet.config()
+    };
+    let service = open(config);
+    let trial = service.trial();
+    let mut kept = Vec::new();
+    until_shared_ends(&trial, &mut kept);
+    let began = Instant::now();
+    while trial.position().epoch == 0 {
+        assert!(began.elapsed() < LIMIT, "it waits at step {}", trial.position().step);
+        let _ = trial.next_within(Duration::from_secs(1)).expect("the stream goes on");
+    }
+}
+
 #[test]
 fn nobody_waits_for_a_trial_whose_batch_outlives_it() {
     let mut fleet = Fleet::start(support::data("photos/photos-*.tar"), 1);

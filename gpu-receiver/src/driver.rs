@@ -132,6 +132,12 @@ struct DriverState {
     /// The link of each peer that ever joined, until the link says that it is gone.
     paths: BTreeMap<PeerId, LinkKind>,
     keepers: BTreeMap<String, AbortHandle>,
+    /// The workers there should be.
+    workers: Vec<String>,
+    /// No batch is wanted of any worker: there are no sessions.
+    rests: bool,
+    /// Nobody is going to take a batch for now.
+    idle: bool,
     /// By samples and bucket.
     layouts: BTreeMap<(u32, u32), Arc<Layout>>,
     next_serial: Serial,
@@ -164,6 +170,9 @@ impl DriverState {
             sessions: BTreeMap::new(),
             paths: BTreeMap::new(),
             keepers: BTreeMap::new(),
+            workers: Vec::new(),
+            rests: false,
+            idle: false,
             layouts: BTreeMap::new(),
             next_serial: Serial(0),
             drawing: None,
@@ -192,8 +201,7 @@ impl Driver {
         let host = parts.host.map(|link| Host::new(link, scope.clone()));
         let mut state = DriverState::new();
         if host.is_some() {
-            // Nobody looks for any.
-            state.alone_since = None;
+            (state.rests, state.alone_since) = (true, None);
             parts.stats.serve_by_host(true);
         }
         hello.stream = parts.order.stream(&scope, config.part_samples);
@@ -320,6 +328,7 @@ impl Driver {
         self.slots.settle(&self.ledger);
         self.report_levels(queued_events, queued_releases);
         self.look_for_host();
+        self.look_for_rest();
         self.look_for_trouble(seen);
     }
 
@@ -337,6 +346,11 @@ impl Driver {
                 self.restore(state, allow, reply);
             }
             Event::Command(Command::SetWorkers(workers)) => self.look_for_workers(workers),
+            Event::Command(Command::SetIdle(idle, reply)) => {
+                self.state.idle = idle;
+                self.look_for_rest();
+                let _ = reply.send(());
+            }
             Event::Host(event) => self.on_host(event),
             Event::Command(Command::WorkersMissing(reason)) => self.state.missing = reason,
         }

@@ -256,6 +256,45 @@ fn joined() -> (SessionEvent, oneshot::Receiver<()>) {
     (SessionEvent::Joined { address, welcome, link, outbox, leased, held }, given_up)
 }
 
+/// It would hold back all others of its stream: a trial after its last epoch, and a service that no trial asks.
+#[tokio::test]
+async fn a_receiver_of_which_no_batch_is_wanted_has_no_sessions_and_misses_no_worker() {
+    let config =
+        ReceiverConfig { batch_samples: 4, epochs: 2, max_lead: 4, ..ReceiverConfig::default() };
+    let end = Position { epoch: 1, step: 250 };
+    let (mut driver, _handle, _inbox) = make(&config);
+    let shared = Arc::clone(&driver.sessions_shared);
+    driver.look_for_workers(vec!["a:1".into()]);
+    let idle = |idle| Event::Command(Command::SetIdle(idle, oneshot::channel().0));
+    for turn in 0..2 {
+        let open = shared.tries.begin(&[]);
+        let (event, mut given_up) = joined();
+        driver.on_session(open.peer, event);
+        driver.on_tick(0);
+        let is_left = |driver: &Driver| {
+            let state = &driver.state;
+            [state.sessions.is_empty(), state.keepers.is_empty(), state.alone_since.is_none()]
+        };
+        assert_eq!(is_left(&driver), [false, false, true]);
+        match turn {
+            0 => driver.on_event(idle(true)),
+            _ => driver.seek(end).expect("a place"),
+        }
+        driver.on_tick(0);
+        assert_eq!(is_left(&driver), [true; 3]);
+        assert_eq!(given_up.try_recv(), Err(oneshot::error::TryRecvError::Closed));
+        // Workers that are found meanwhile are there when they are needed.
+        driver.look_for_workers(vec!["a:1".into()]);
+        assert_eq!(is_left(&driver), [true; 3]);
+        match turn {
+            0 => driver.on_event(idle(false)),
+            _ => driver.seek(START).expect("a place"),
+        }
+        driver.on_tick(0);
+        assert_eq!(is_left(&driver), [true, false, false], "it looks for its worker again");
+    }
+}
+
 #[tokio::test]
 async fn a_session_whose_link_is_gone_before_its_welcome_is_heard_is_given_up() {
     let (mut driver, _handle, _inbox) = make(&ReceiverConfig::default());

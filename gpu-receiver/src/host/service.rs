@@ -7,7 +7,7 @@ use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use headwater_core::Recipe;
 use headwater_core::part::PartScope;
@@ -27,6 +27,8 @@ use crate::setup::hello;
 
 /// How long is waited for a batch between two looks whether it is still wanted.
 const LOOK: Duration = Duration::from_millis(100);
+/// How long no trial is given batches before the service leaves its workers.
+const IDLE_AFTER: Duration = Duration::from_secs(2);
 /// How often a trial that waits hears that it is not forgotten.
 const ALIVE_EVERY: Duration = Duration::from_secs(1);
 /// Questions that a trial may have open.
@@ -195,11 +197,23 @@ impl Shared {
         self.wanted.notify_all();
     }
 
-    /// Makes what is wanted, until the service ends.
+    /// Makes what is wanted, until the service ends. While no trial is given batches here, other receivers do not
+    /// wait for this one.
     fn make(&self) {
-        while let Some(demand) = self.demand() {
+        let (mut is_idle, mut followed) = (false, Instant::now());
+        while !self.ended.load(Ordering::Relaxed) {
+            let (demand, is_followed) = self.demand();
+            if is_followed {
+                followed = Instant::now();
+            }
+            let idle = followed.elapsed() >= IDLE_AFTER;
+            if idle != is_idle {
+                is_idle = idle;
+                // Where it has ended, the next batch says so.
+                let _ = self.receiver.set_idle(idle);
+            }
             let made = match demand {
-                Demand::Nothing => Ok(()),
+                Demand::Nothing => continue,
                 Demand::Next => self.make_next(),
                 Demand::Seek(at, number) => self.seek(at, number),
             };
@@ -208,23 +222,18 @@ impl Shared {
             }
             self.changed.notify_waiters();
         }
+        // The receiver may outlive this, as long as trials hold batches.
+        let _ = self.receiver.set_idle(true);
     }
 
-    /// What is wanted, as soon as anything is; `None`: the service ends.
-    fn demand(&self) -> Option<Demand> {
-        let mut stock = self.stock();
-        loop {
-            if self.ended.load(Ordering::Relaxed) {
-                return None;
-            }
-            match stock.demand() {
-                Demand::Nothing => {
-                    let waited = self.wanted.wait_timeout(stock, LOOK);
-                    stock = waited.unwrap_or_else(PoisonError::into_inner).0;
-                }
-                demand => return Some(demand),
-            }
-        }
+    /// What is wanted, as soon as anything is or a little later, and whether any trial is given batches here.
+    fn demand(&self) -> (Demand, bool) {
+        let waits = |stock: &mut Stock<Batch>| {
+            stock.demand() == Demand::Nothing && !self.ended.load(Ordering::Relaxed)
+        };
+        let waited = self.wanted.wait_timeout_while(self.stock(), LOOK, waits);
+        let (stock, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        (stock.demand(), stock.is_followed())
     }
 
     fn make_next(&self) -> Result<(), ReceiverError> {
