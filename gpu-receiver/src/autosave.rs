@@ -1,6 +1,6 @@
 //! Checkpoints by themselves: written as steps go by, taken up at the start.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use headwater_core::AmaxState;
 use headwater_core::sampler::Sampler;
@@ -11,12 +11,17 @@ use crate::error::ReceiverError;
 use crate::position::Position;
 use crate::sample_order::SampleOrder;
 
+/// No batch has this number.
+const NOWHERE: u64 = u64::MAX;
+
 /// Says when a checkpoint falls due: every so many steps, on rank 0 only.
 pub(crate) struct AutoSave {
     folder: CheckpointFolder,
     every_steps: u64,
-    /// Number of the batch that was next at the last checkpoint.
+    /// Number of the batch that was next at the last look.
     last: AtomicU64,
+    /// Whether this run has a checkpoint. A return to the start needs none as long as there is no other.
+    has_any: AtomicBool,
 }
 
 // === impl AutoSave ===
@@ -33,15 +38,25 @@ impl AutoSave {
             folder,
             every_steps: config.checkpoint_every_steps.into(),
             last: AtomicU64::new(start),
+            has_any: AtomicBool::new(start > 0),
         })
     }
 
-    /// Whether a checkpoint of this place is to be written; once for each. Counts batches that are made: the
-    /// job-wide step has gaps where short ones are left out, and a multiple may lie in one.
+    /// Whether a checkpoint of this place is to be written; once each time that the stream comes to it: when it has
+    /// gone back, what was written there before is of another course. Counts batches that are made: the job-wide step
+    /// has gaps where short ones are left out, and a multiple may lie in one.
     pub(crate) fn is_due(&self, order: &SampleOrder, at: Position) -> bool {
         let number = order.batch_number(at.epoch, at.step);
-        number.is_multiple_of(self.every_steps)
-            && self.last.swap(number, Ordering::Relaxed) != number
+        let has_moved = self.last.swap(number, Ordering::Relaxed) != number;
+        let is_needed = number > 0 || self.has_any.load(Ordering::Relaxed);
+        let is_due = has_moved && number.is_multiple_of(self.every_steps) && is_needed;
+        self.has_any.fetch_or(is_due, Ordering::Relaxed);
+        is_due
+    }
+
+    /// A state was loaded: also at the same place other batches may follow.
+    pub(crate) fn forget_place(&self) {
+        self.last.store(NOWHERE, Ordering::Relaxed);
     }
 
     pub(crate) fn folder(&self) -> &CheckpointFolder {
@@ -109,6 +124,29 @@ mod tests {
         };
         let sampler = Sampler::with_list(config, vec![Arc::new(manifest)], Arc::new(list));
         SampleOrder::new(sampler.expect("an order"))
+    }
+
+    /// Other weights may have been set since, and batches of another state may follow.
+    #[test]
+    fn a_checkpoint_falls_due_again_where_the_stream_has_gone_back() {
+        let order = order();
+        let config = ReceiverConfig {
+            checkpoint_dir: "state".into(),
+            checkpoint_every_steps: 2,
+            ..ReceiverConfig::default()
+        };
+        let autosave = AutoSave::new(&config, config.checkpoints(), 0).expect("it is wanted");
+        let due = |steps: std::ops::Range<u64>| -> Vec<u64> {
+            let is_due = |step: &u64| autosave.is_due(&order, Position { epoch: 0, step: *step });
+            steps.filter(is_due).collect()
+        };
+        assert_eq!([due(0..2), due(0..2)].concat(), [0; 0], "nothing is behind the start");
+        assert_eq!(due(0..4), [2]);
+        assert_eq!(due(1..3), [2]);
+        assert_eq!(due(2..3), [0; 0], "it is asked again");
+        autosave.forget_place();
+        assert_eq!(due(2..3), [2]);
+        assert_eq!(due(0..2), [0], "a resume would leave the start again");
     }
 
     #[test]
