@@ -82,12 +82,19 @@ pub(crate) fn resumed(
             if config.rank == 0 {
                 folder.set_broken_aside()?;
             }
-            None
+            return Ok((sampler, start, None));
         }
         newest => newest?,
     };
     let Some((path, state)) = newest else {
-        tracing::info!(dir = %config.checkpoint_dir.display(), "no checkpoint: from the start");
+        // Of a first start and of a wrong folder: only who reads it can tell. The folder of a relative path
+        // follows from where the process runs.
+        let dir = std::path::absolute(&config.checkpoint_dir);
+        let dir = dir.unwrap_or_else(|_| config.checkpoint_dir.clone());
+        tracing::warn!(
+            dir = %dir.display(),
+            "receiver.resume is set and this folder holds no checkpoint: begins at the start"
+        );
         return Ok((sampler, start, None));
     };
     let restored = sampler.restore(&state, &config.resume_allow).map_err(|source| {
@@ -103,15 +110,19 @@ pub(crate) fn resumed(
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
+    use std::fmt::{Debug, Write as _};
+    use std::sync::{Arc, Mutex};
 
     use headwater_core::sampler::{EpochEnd, Order, OrderList, Rows, SamplerConfig};
     use headwater_core::{Digest, Manifest, ShardEntry};
+    use tracing::field::Field;
+    use tracing::span::{Attributes, Id, Record};
+    use tracing::{Event, Level, Metadata, Subscriber};
 
     use super::*;
 
     /// Four full batches, and of each of four groups a sample that is too few for the ranks.
-    fn order() -> SampleOrder {
+    fn sampler() -> Sampler {
         let shard = ShardEntry { name: "a.tar".into(), samples: 20, bytes: 1, digest: Digest(1) };
         let manifest = Manifest::new("d".into(), vec![], vec![shard]).expect("a manifest");
         let numbers = Rows::of_columns(20, (0..20).collect()).expect("a row");
@@ -123,7 +134,55 @@ mod tests {
             ..SamplerConfig::new(1, 2, 0, 2)
         };
         let sampler = Sampler::with_list(config, vec![Arc::new(manifest)], Arc::new(list));
-        SampleOrder::new(sampler.expect("an order"))
+        sampler.expect("an order")
+    }
+
+    fn order() -> SampleOrder {
+        SampleOrder::new(sampler())
+    }
+
+    /// Keeps what is told as a warning.
+    #[derive(Clone, Default)]
+    struct Warnings(Arc<Mutex<String>>);
+
+    impl Subscriber for Warnings {
+        fn enabled(&self, of: &Metadata<'_>) -> bool {
+            *of.level() == Level::WARN
+        }
+
+        fn new_span(&self, _: &Attributes<'_>) -> Id {
+            Id::from_u64(1)
+        }
+
+        fn record(&self, _: &Id, _: &Record<'_>) {}
+        fn record_follows_from(&self, _: &Id, _: &Id) {}
+        fn enter(&self, _: &Id) {}
+        fn exit(&self, _: &Id) {}
+
+        fn event(&self, event: &Event<'_>) {
+            let mut told = self.0.lock().expect("no panic");
+            event.record(&mut |field: &Field, value: &dyn Debug| {
+                write!(told, "{field}={value:?} ").expect("a string");
+            });
+        }
+    }
+
+    /// Python shows warnings unless told otherwise. A relative path is not enough to find the folder by.
+    #[test]
+    fn who_resumes_and_finds_no_checkpoint_is_warned_with_the_whole_path() {
+        let config = ReceiverConfig {
+            checkpoint_dir: "no/such/folder".into(),
+            resume: Resume::Yes,
+            ..ReceiverConfig::default()
+        };
+        let warnings = Warnings::default();
+        let begin = || resumed(sampler(), &config, &config.checkpoints()).expect("a start").1;
+        let start = tracing::subscriber::with_default(warnings.clone(), begin);
+        assert_eq!(start, Position { epoch: 0, step: 0 });
+        let folder = std::env::current_dir().expect("a folder").join("no/such/folder");
+        let told = warnings.0.lock().expect("no panic");
+        assert!(told.contains(&*folder.to_string_lossy()), "{told}");
+        assert!(told.contains("begins at the start"), "{told}");
     }
 
     /// Other weights may have been set since, and batches of another state may follow.
