@@ -15,7 +15,7 @@ use headwater_transport::packets::PacketSocket;
 use tokio::sync::Notify;
 
 use super::frames::{self, Inbox};
-use super::held::{HELD_BEYOND, Held};
+use super::held::{HELD_ALWAYS, HELD_BEYOND, Held, HeldSlots};
 use super::stock::{ClientId, Demand, Reply, Stock, Want};
 use super::words::{Answer, Ask, Sample};
 use crate::batch::Batch;
@@ -44,6 +44,8 @@ struct Shared {
     receiver: Receiver,
     scope: PartScope,
     stock: Mutex<Stock<Batch>>,
+    /// What trials hold.
+    held: Arc<Mutex<HeldSlots>>,
     /// Rung when somebody wants something.
     wanted: Condvar,
     /// Rung when there may be something to say to trials.
@@ -100,8 +102,11 @@ impl HostService {
         datasets: &[DatasetUse],
     ) -> Result<Self, ReceiverError> {
         let own = ReceiverConfig {
-            // Those that are kept, and as many that trials hold which are late.
-            slots_max: config.window_batches + 2 * config.host_batches + HELD_BEYOND,
+            // Those that are kept, as many that trials hold which are late, and what one more may always hold.
+            slots_max: config.window_batches
+                + 2 * config.host_batches
+                + HELD_BEYOND
+                + HELD_ALWAYS as u32,
             ..Self::config(config)
         };
         let receiver = Receiver::open(own, recipe, datasets)?;
@@ -115,6 +120,7 @@ impl HostService {
                 config.window_batches.into(),
                 config.max_lead.into(),
             )),
+            held: Arc::default(),
             wanted: Condvar::new(),
             changed: Notify::new(),
             ended: AtomicBool::new(false),
@@ -138,7 +144,8 @@ impl HostService {
     ) -> io::Result<()> {
         let id = ClientId(self.shared.next_client.fetch_add(1, Ordering::Relaxed));
         self.shared.stock().enter(id);
-        let held = Held::new((self.shared.receiver.config().host_batches + HELD_BEYOND) as usize);
+        let slots_max = self.shared.receiver.config().host_batches + HELD_BEYOND;
+        let held = Held::new(slots_max as usize, Arc::clone(&self.shared.held));
         let mut client = Client { shared: &self.shared, id, held, known: Vec::new() };
         let mut gone = pin!(gone);
         let ended = tokio::select! {
