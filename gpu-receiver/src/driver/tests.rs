@@ -12,10 +12,12 @@ use super::*;
 use crate::config::GpuDirect;
 use crate::events::{DriverHandle, SessionEvent, ways};
 use crate::host::HostWord;
+use crate::ledger::{BatchOrder, FinishedBatch};
 use crate::mailbox::Found;
 use crate::sessions::{DialError, Opened};
 use crate::simulation::idle_link;
 use crate::slots::SlotMaker;
+use crate::stall::LastPart;
 
 /// Far beyond what a loaded machine needs.
 const LIMIT: Duration = Duration::from_secs(60);
@@ -338,4 +340,36 @@ async fn what_is_known_of_a_worker_goes_with_its_address() {
     let state = &driver.state;
     let kept = [state.keepers.len(), state.refusals.len(), shared.trials.in_vain()];
     assert_eq!(kept, [1; 3]);
+}
+
+/// Every batch after it would stand in the wrong place, too.
+#[tokio::test]
+async fn a_batch_that_comes_in_the_place_of_another_ends_the_stream() {
+    let config = ReceiverConfig { batch_samples: 4, ..ReceiverConfig::default() };
+    let (mut driver, _handle, _inbox) = make(&config);
+    for (serial, step) in [(0, 1), (1, 0)] {
+        let order = BatchOrder {
+            serial: Serial(serial),
+            epoch: 0,
+            step,
+            job_step: step,
+            slot: driver.slots.take().expect("memory").expect("a slot"),
+            layout: driver.layout(4, 0),
+            group: None,
+            bucket: 0,
+            samples: Vec::new(),
+            fp8_scales: Vec::new(),
+        };
+        let (on_host, provenance, fp8_amaxes) = Default::default();
+        let last = LastPart::default();
+        let finished = FinishedBatch { order, on_host, provenance, fp8_amaxes, last };
+        driver.deliver(finished).expect("no GPU");
+    }
+    for _ in 0..2 {
+        let taken = driver.mailbox.take(Instant::now(), |_| 100);
+        let Err(error) = taken else { panic!("the stream goes on") };
+        let said = error.to_string();
+        assert!(said.contains("step 1 came in the place of epoch 0, step 0"), "{said}");
+    }
+    assert_eq!((driver.mailbox.position(), driver.mailbox.ready()), (START, 0));
 }
