@@ -244,6 +244,47 @@ fn goes_on(one: &Receiver) {
     }
 }
 
+/// One that joins late has its first epoch for itself, by sessions of its own, and keeps these.
+#[test]
+fn nobody_waits_for_a_trial_that_shares_again_after_an_epoch_of_its_own() {
+    let mut fleet = Fleet::start(support::data("photos/photos-*.tar"), 1);
+    let service = in_step(&mut fleet);
+    let one = service.trial();
+    (0..STEPS / 2).for_each(|_| drop(next(&one)));
+    let other = service.trial();
+    drop(next(&other));
+    assert_eq!(other.stats().host_batches, 0, "it came too late for this epoch");
+    let began = Instant::now();
+    while other.stats().host_batches < 2 * STEPS as u64 {
+        assert!(began.elapsed() < LIMIT, "one waits for the place that the other has left");
+        for trial in [&one, &other] {
+            let _ = trial.next_within(Duration::from_millis(100)).expect("the stream goes on");
+        }
+    }
+}
+
+#[test]
+fn a_trial_that_goes_on_alone_does_not_wait_for_a_service_that_nobody_asks() {
+    let mut fleet = Fleet::start(support::data("photos/photos-*.tar"), 1);
+    let config = ReceiverConfig {
+        batch_samples: BATCH,
+        epochs: 0,
+        window_batches: 1,
+        host_batches: 1,
+        max_lead: 1,
+        ..fleet.config()
+    };
+    let service = open(config);
+    let trial = service.trial();
+    let mut kept = Vec::new();
+    until_shared_ends(&trial, &mut kept);
+    let began = Instant::now();
+    while trial.position().epoch == 0 {
+        assert!(began.elapsed() < LIMIT, "it waits at step {}", trial.position().step);
+        let _ = trial.next_within(Duration::from_secs(1)).expect("the stream goes on");
+    }
+}
+
 #[test]
 fn nobody_waits_for_a_trial_whose_batch_outlives_it() {
     let mut fleet = Fleet::start(support::data("photos/photos-*.tar"), 1);
@@ -271,16 +312,18 @@ fn nobody_waits_for_a_trial_that_has_had_its_last_epoch() {
 }
 
 #[test]
-fn a_trial_that_keeps_its_batches_takes_no_slots_from_the_others() {
+fn trials_that_keep_their_batches_take_no_slots_from_the_others() {
     let mut fleet = Fleet::start(support::data("photos/photos-*.tar"), 1);
     let config =
         ReceiverConfig { batch_samples: BATCH, epochs: 0, host_batches: 4, ..fleet.config() };
     let service = open(config);
-    let (one, other) = (service.trial(), service.trial());
+    let (one, others) = (service.trial(), [0; 3].map(|_| service.trial()));
     let mut kept = Vec::new();
-    until_shared_ends(&other, &mut kept);
-    let shared = other.stats().host_batches;
-    assert!((4..=8).contains(&shared), "{shared} of the service's batches are kept");
+    for (other, least) in others.iter().zip([4, 3, 3]) {
+        until_shared_ends(other, &mut kept);
+        let shared = other.stats().host_batches;
+        assert!((least..=8).contains(&shared), "{shared} of the service's batches are kept");
+    }
     let digests = |kept: &[headwater_receiver::Batch]| -> Vec<_> {
         kept.iter().map(|batch| batch.digest().expect("a digest")).collect()
     };

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use headwater_receiver::ReceiverConfig;
+use headwater_receiver::{Position, ReceiverConfig};
 use rustix::process::Signal;
 
 use crate::support;
@@ -90,4 +90,35 @@ fn a_trainer_killed_and_resumed_on_other_ranks_goes_on_with_exactly_the_next_bat
         }
     }
     assert!(taken == undisturbed, "not all batches were taken");
+}
+
+/// What was written there before is of the course that the run has left.
+#[test]
+fn a_run_that_has_gone_back_writes_the_checkpoints_of_its_new_course() {
+    let mut fleet = Fleet::start(support::data("photos/photos-*.tar"), 1);
+    let folder = tempfile::tempdir().expect("a folder");
+    let config = ReceiverConfig {
+        checkpoint_dir: folder.path().to_owned(),
+        checkpoint_every_steps: 4,
+        links: vec!["tcp".into()],
+        ..fleet.config()
+    };
+    let receiver = Fleet::open(config);
+    let take = |batches: usize| {
+        (0..batches).for_each(|_| drop(receiver.next_batch().expect("the stream goes on")));
+    };
+    let written = || newest(folder.path());
+    let lose = || std::fs::remove_file(folder.path().join("dl_state_000000004.json"));
+    take(4);
+    let state = receiver.state().expect("a place of the stream");
+    take(2);
+    assert_eq!(written(), 4);
+    lose().expect("it is there");
+    receiver.seek(Position { epoch: 0, step: 2 }).expect("a place");
+    take(3);
+    assert_eq!(written(), 4, "the stream came there again");
+    lose().expect("it is there");
+    receiver.restore(state, Vec::new()).expect("a state of this stream");
+    take(1);
+    assert_eq!(written(), 4, "other batches may follow than before");
 }

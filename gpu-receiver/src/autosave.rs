@@ -1,6 +1,6 @@
 //! Checkpoints by themselves: written as steps go by, taken up at the start.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use headwater_core::AmaxState;
 use headwater_core::sampler::Sampler;
@@ -11,12 +11,17 @@ use crate::error::ReceiverError;
 use crate::position::Position;
 use crate::sample_order::SampleOrder;
 
+/// No batch has this number.
+const NOWHERE: u64 = u64::MAX;
+
 /// Says when a checkpoint falls due: every so many steps, on rank 0 only.
 pub(crate) struct AutoSave {
     folder: CheckpointFolder,
     every_steps: u64,
-    /// Number of the batch that was next at the last checkpoint.
+    /// Number of the batch that was next at the last look.
     last: AtomicU64,
+    /// Whether this run has a checkpoint. A return to the start needs none as long as there is no other.
+    has_any: AtomicBool,
 }
 
 // === impl AutoSave ===
@@ -33,15 +38,25 @@ impl AutoSave {
             folder,
             every_steps: config.checkpoint_every_steps.into(),
             last: AtomicU64::new(start),
+            has_any: AtomicBool::new(start > 0),
         })
     }
 
-    /// Whether a checkpoint of this place is to be written; once for each. Counts batches that are made: the
-    /// job-wide step has gaps where short ones are left out, and a multiple may lie in one.
+    /// Whether a checkpoint of this place is to be written; once each time that the stream comes to it: when it has
+    /// gone back, what was written there before is of another course. Counts batches that are made: the job-wide step
+    /// has gaps where short ones are left out, and a multiple may lie in one.
     pub(crate) fn is_due(&self, order: &SampleOrder, at: Position) -> bool {
         let number = order.batch_number(at.epoch, at.step);
-        number.is_multiple_of(self.every_steps)
-            && self.last.swap(number, Ordering::Relaxed) != number
+        let has_moved = self.last.swap(number, Ordering::Relaxed) != number;
+        let is_needed = number > 0 || self.has_any.load(Ordering::Relaxed);
+        let is_due = has_moved && number.is_multiple_of(self.every_steps) && is_needed;
+        self.has_any.fetch_or(is_due, Ordering::Relaxed);
+        is_due
+    }
+
+    /// A state was loaded: also at the same place other batches may follow.
+    pub(crate) fn forget_place(&self) {
+        self.last.store(NOWHERE, Ordering::Relaxed);
     }
 
     pub(crate) fn folder(&self) -> &CheckpointFolder {
@@ -67,12 +82,19 @@ pub(crate) fn resumed(
             if config.rank == 0 {
                 folder.set_broken_aside()?;
             }
-            None
+            return Ok((sampler, start, None));
         }
         newest => newest?,
     };
     let Some((path, state)) = newest else {
-        tracing::info!(dir = %config.checkpoint_dir.display(), "no checkpoint: from the start");
+        // Of a first start and of a wrong folder: only who reads it can tell. The folder of a relative path
+        // follows from where the process runs.
+        let dir = std::path::absolute(&config.checkpoint_dir);
+        let dir = dir.unwrap_or_else(|_| config.checkpoint_dir.clone());
+        tracing::warn!(
+            dir = %dir.display(),
+            "receiver.resume is set and this folder holds no checkpoint: begins at the start"
+        );
         return Ok((sampler, start, None));
     };
     let restored = sampler.restore(&state, &config.resume_allow).map_err(|source| {
@@ -88,15 +110,19 @@ pub(crate) fn resumed(
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
+    use std::fmt::{Debug, Write as _};
+    use std::sync::{Arc, Mutex};
 
     use headwater_core::sampler::{EpochEnd, Order, OrderList, Rows, SamplerConfig};
     use headwater_core::{Digest, Manifest, ShardEntry};
+    use tracing::field::Field;
+    use tracing::span::{Attributes, Id, Record};
+    use tracing::{Event, Level, Metadata, Subscriber};
 
     use super::*;
 
     /// Four full batches, and of each of four groups a sample that is too few for the ranks.
-    fn order() -> SampleOrder {
+    fn sampler() -> Sampler {
         let shard = ShardEntry { name: "a.tar".into(), samples: 20, bytes: 1, digest: Digest(1) };
         let manifest = Manifest::new("d".into(), vec![], vec![shard]).expect("a manifest");
         let numbers = Rows::of_columns(20, (0..20).collect()).expect("a row");
@@ -108,7 +134,78 @@ mod tests {
             ..SamplerConfig::new(1, 2, 0, 2)
         };
         let sampler = Sampler::with_list(config, vec![Arc::new(manifest)], Arc::new(list));
-        SampleOrder::new(sampler.expect("an order"))
+        sampler.expect("an order")
+    }
+
+    fn order() -> SampleOrder {
+        SampleOrder::new(sampler())
+    }
+
+    /// Keeps what is told as a warning.
+    #[derive(Clone, Default)]
+    struct Warnings(Arc<Mutex<String>>);
+
+    impl Subscriber for Warnings {
+        fn enabled(&self, of: &Metadata<'_>) -> bool {
+            *of.level() == Level::WARN
+        }
+
+        fn new_span(&self, _: &Attributes<'_>) -> Id {
+            Id::from_u64(1)
+        }
+
+        fn record(&self, _: &Id, _: &Record<'_>) {}
+        fn record_follows_from(&self, _: &Id, _: &Id) {}
+        fn enter(&self, _: &Id) {}
+        fn exit(&self, _: &Id) {}
+
+        fn event(&self, event: &Event<'_>) {
+            let mut told = self.0.lock().expect("no panic");
+            event.record(&mut |field: &Field, value: &dyn Debug| {
+                write!(told, "{field}={value:?} ").expect("a string");
+            });
+        }
+    }
+
+    /// Python shows warnings unless told otherwise. A relative path is not enough to find the folder by.
+    #[test]
+    fn who_resumes_and_finds_no_checkpoint_is_warned_with_the_whole_path() {
+        let config = ReceiverConfig {
+            checkpoint_dir: "no/such/folder".into(),
+            resume: Resume::Yes,
+            ..ReceiverConfig::default()
+        };
+        let warnings = Warnings::default();
+        let begin = || resumed(sampler(), &config, &config.checkpoints()).expect("a start").1;
+        let start = tracing::subscriber::with_default(warnings.clone(), begin);
+        assert_eq!(start, Position { epoch: 0, step: 0 });
+        let folder = std::env::current_dir().expect("a folder").join("no/such/folder");
+        let told = warnings.0.lock().expect("no panic");
+        assert!(told.contains(&*folder.to_string_lossy()), "{told}");
+        assert!(told.contains("begins at the start"), "{told}");
+    }
+
+    /// Other weights may have been set since, and batches of another state may follow.
+    #[test]
+    fn a_checkpoint_falls_due_again_where_the_stream_has_gone_back() {
+        let order = order();
+        let config = ReceiverConfig {
+            checkpoint_dir: "state".into(),
+            checkpoint_every_steps: 2,
+            ..ReceiverConfig::default()
+        };
+        let autosave = AutoSave::new(&config, config.checkpoints(), 0).expect("it is wanted");
+        let due = |steps: std::ops::Range<u64>| -> Vec<u64> {
+            let is_due = |step: &u64| autosave.is_due(&order, Position { epoch: 0, step: *step });
+            steps.filter(is_due).collect()
+        };
+        assert_eq!([due(0..2), due(0..2)].concat(), [0; 0], "nothing is behind the start");
+        assert_eq!(due(0..4), [2]);
+        assert_eq!(due(1..3), [2]);
+        assert_eq!(due(2..3), [0; 0], "it is asked again");
+        autosave.forget_place();
+        assert_eq!(due(2..3), [2]);
+        assert_eq!(due(0..2), [0], "a resume would leave the start again");
     }
 
     #[test]

@@ -114,7 +114,8 @@ pub(crate) struct Driver {
     /// For slots that the trainer lets go of; one place for each, so that it is never full.
     releases: mpsc::Sender<SlotId>,
     released: mpsc::Receiver<SlotId>,
-    /// The place up to which batches are ordered.
+    /// The place that is ordered or asked for next, of which workers are told. There is no second copy: one that
+    /// stood still would hold back all other receivers of the stream.
     ordered: watch::Sender<Position>,
     /// Tells the sessions to end.
     leaving: watch::Sender<bool>,
@@ -131,10 +132,14 @@ struct DriverState {
     /// The link of each peer that ever joined, until the link says that it is gone.
     paths: BTreeMap<PeerId, LinkKind>,
     keepers: BTreeMap<String, AbortHandle>,
+    /// The workers there should be.
+    workers: Vec<String>,
+    /// No batch is wanted of any worker: there are no sessions.
+    rests: bool,
+    /// Nobody is going to take a batch for now.
+    idle: bool,
     /// By samples and bucket.
     layouts: BTreeMap<(u32, u32), Arc<Layout>>,
-    /// The batch that is drawn next.
-    fill: Position,
     next_serial: Serial,
     /// The batch whose samples are being drawn.
     drawing: Option<Serial>,
@@ -160,13 +165,15 @@ struct DriverState {
 // === impl DriverState ===
 
 impl DriverState {
-    fn new(fill: Position) -> Self {
+    fn new() -> Self {
         Self {
             sessions: BTreeMap::new(),
             paths: BTreeMap::new(),
             keepers: BTreeMap::new(),
+            workers: Vec::new(),
+            rests: false,
+            idle: false,
             layouts: BTreeMap::new(),
-            fill,
             next_serial: Serial(0),
             drawing: None,
             drawn: None,
@@ -192,10 +199,9 @@ impl Driver {
         let mut hello = hello(config, &parts.recipe, &parts.manifests);
         let scope = hello.part_scope();
         let host = parts.host.map(|link| Host::new(link, scope.clone()));
-        let mut state = DriverState::new(parts.start);
+        let mut state = DriverState::new();
         if host.is_some() {
-            // Nobody looks for any.
-            state.alone_since = None;
+            (state.rests, state.alone_since) = (true, None);
             parts.stats.serve_by_host(true);
         }
         hello.stream = parts.order.stream(&scope, config.part_samples);
@@ -300,6 +306,15 @@ impl Driver {
         self.tasks.shutdown().await;
     }
 
+    /// The place that is ordered next.
+    fn place(&self) -> Position {
+        *self.ordered.borrow()
+    }
+
+    fn go_on_at(&self, place: Position) {
+        self.ordered.send_replace(place);
+    }
+
     fn now(&self) -> Duration {
         self.state.started.elapsed()
     }
@@ -313,6 +328,7 @@ impl Driver {
         self.slots.settle(&self.ledger);
         self.report_levels(queued_events, queued_releases);
         self.look_for_host();
+        self.look_for_rest();
         self.look_for_trouble(seen);
     }
 
@@ -330,6 +346,11 @@ impl Driver {
                 self.restore(state, allow, reply);
             }
             Event::Command(Command::SetWorkers(workers)) => self.look_for_workers(workers),
+            Event::Command(Command::SetIdle(idle, reply)) => {
+                self.state.idle = idle;
+                self.look_for_rest();
+                let _ = reply.send(());
+            }
             Event::Host(event) => self.on_host(event),
             Event::Command(Command::WorkersMissing(reason)) => self.state.missing = reason,
         }

@@ -53,6 +53,8 @@ pub(crate) enum Command {
     Restore(Box<State>, Vec<Term>, oneshot::Sender<Result<Restored, ReceiverError>>),
     /// The workers there should be.
     SetWorkers(Vec<String>),
+    /// Whether nobody is going to take a batch for now.
+    SetIdle(bool, oneshot::Sender<()>),
     /// Why no workers are found where they are looked for; empty: they are.
     WorkersMissing(String),
 }

@@ -111,6 +111,8 @@ impl Mailbox {
                     "the batch of epoch {of_epoch}, step {of_step} came in the place of epoch {epoch}, step {step}: this \
                      is a fault of Headwater, please report it"
                 );
+                drop(state);
+                self.cut(ReceiverError::Closed { reason: reason.clone() });
                 return Err(ReceiverError::Closed { reason });
             }
             state.position.step += 1;

@@ -197,6 +197,15 @@ impl Receiver {
         Ok(())
     }
 
+    /// Says whether nobody is going to take a batch for now: the receiver leaves its workers then, and holds back no
+    /// other one of its stream. What is ready stays.
+    ///
+    /// # Errors
+    /// The receiver is closed.
+    pub(crate) fn set_idle(&self, idle: bool) -> Result<(), ReceiverError> {
+        self.ask(|reply| Command::SetIdle(idle, reply))
+    }
+
     /// Looks for workers there, and nowhere else from now on.
     fn follow(&self, places: Places, handle: &Handle) {
         let refresh = Duration::from_millis(self.config.workers_refresh_ms.into());

@@ -128,6 +128,13 @@ impl Loader {
                  makes the batches: give the list as a file, by `order_list`",
             ));
         }
+        if options.host.is_some() && following.is_some() {
+            return Err(ConfigError::new_err(
+                "`host_share` and `ray` do not go together, because each process has the addresses of the service \
+                 in files of its own, and the process with the copy cannot follow them when their maker ends: set \
+                 `host_share` to false, or give `storage` and `workers` in place of `ray`",
+            ));
+        }
         following.as_ref().map_or(Ok(()), |service| service.lead(py, &mut options.receiver))?;
         let target = Target::rank(&options.receiver.job, options.receiver.rank);
         telemetry::start(py, &options.telemetry, &options.log_origin, &target)?;

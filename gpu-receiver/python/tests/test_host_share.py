@@ -6,6 +6,7 @@ import signal
 import tempfile
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import headwater
 import numpy
@@ -147,6 +148,14 @@ def test_loaders_go_on_when_the_process_with_the_copy_is_killed(make, share, run
 def test_what_cannot_be_shared_is_refused_with_the_remedy(share, options, says):
     with pytest.raises(headwater.ConfigError, match=says):
         share(**options)
+
+
+def test_sharing_a_service_on_ray_is_refused_with_the_remedy(monkeypatch):
+    # Stands in for a service, so that no cluster is needed.
+    found = SimpleNamespace(storage=["file:/nowhere/a"], workers=["file:/nowhere/b"], token_file=None)
+    monkeypatch.setattr("headwater.ray._following.follow", lambda name: found)
+    with pytest.raises(headwater.ConfigError, match="`host_share` and `ray` do not go together.*set `host_share` to"):
+        headwater.Loader(ray="mine", datasets="photos", recipe="imagenet-eval", host_share=True)
 
 
 def test_without_a_program_there_is_an_error_that_names_the_remedy(share, monkeypatch):

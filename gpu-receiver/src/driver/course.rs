@@ -80,7 +80,7 @@ impl Driver {
         self.forget_drawn();
         self.forget_asked();
         self.spans.forget();
-        self.state.fill = position;
+        self.go_on_at(position);
         position
     }
 }

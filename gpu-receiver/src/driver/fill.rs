@@ -74,19 +74,19 @@ impl Driver {
             samples,
             fp8_scales,
         });
-        self.state.fill = Position { epoch, step: step + 1 };
-        self.ordered.send_replace(self.state.fill);
+        self.go_on_at(Position { epoch, step: step + 1 });
     }
 
     /// Has the next batch's samples drawn, unless they are there or on their way.
     fn draw(&mut self) {
         let state = &self.state;
         let busy = state.reordering || state.drawing.is_some() || state.drawn.is_some();
-        if busy || self.is_over(self.state.fill) {
+        if busy || self.is_over(self.place()) {
             return;
         }
+        let at = self.place();
         let state = &mut self.state;
-        let (serial, at) = (state.next_serial, state.fill);
+        let serial = state.next_serial;
         state.next_serial = Serial(serial.0 + 1);
         state.drawing = Some(serial);
         let (order, stats) = (Arc::clone(&self.order), Arc::clone(&self.stats));

@@ -47,8 +47,6 @@ pub(super) struct Host {
     alone_to: Option<u32>,
     /// Taken when the first batch is made by oneself.
     make_room: Option<MakeRoom>,
-    /// The workers there should be then.
-    workers: Vec<String>,
     /// When it was asked or heard of last.
     heard: Instant,
 }
@@ -76,9 +74,13 @@ impl Host {
             course: 0,
             alone_to: None,
             make_room: Some(make_room),
-            workers: Vec::new(),
             heard: Instant::now(),
         }
+    }
+
+    /// Whether no batch was ever made by oneself: there are no slots for any.
+    pub(super) fn gives_all(&self) -> bool {
+        self.make_room.is_some()
     }
 }
 
@@ -118,7 +120,7 @@ impl Driver {
         span.arg("epoch", at.epoch);
         span.arg("step", at.step);
         host.open.push_back(Asked { ask, serial, plan, fp8_scales, span });
-        self.state.fill = Position { step: at.step + 1, ..at };
+        self.go_on_at(Position { step: at.step + 1, ..at });
         None
     }
 
@@ -179,7 +181,7 @@ impl Driver {
         if !fits {
             let alone = self.go_alone("what it gave is no such batch", Some(u32::MAX));
             // This one comes first, not the one that was asked for after it.
-            self.state.fill = Position { epoch, step };
+            self.go_on_at(Position { epoch, step });
             self.forget_drawn();
             return alone;
         }
@@ -213,10 +215,9 @@ impl Driver {
         let first = host.open.front().map(|asked| asked.plan.at);
         host.course += 1;
         host.open.clear();
-        let at = first.unwrap_or(self.state.fill);
+        let at = first.unwrap_or(*self.ordered.borrow());
         host.alone_to = host.alone_to.max(Some(to.unwrap_or(at.epoch)));
         let begin = host.make_room.take();
-        let workers = std::mem::take(&mut host.workers);
         tracing::warn!(
             epoch = at.epoch,
             step = at.step,
@@ -225,31 +226,21 @@ impl Driver {
         );
         crate::metrics::went_alone();
         if first.is_some() {
-            self.state.fill = at;
+            self.go_on_at(at);
             self.forget_drawn();
         }
         if let Some(make_room) = begin {
             make_room(&mut self.slots)?;
             self.stats.serve_by_host(false);
-            self.state.alone_since = Some(Instant::now());
-            self.set_workers(workers);
+            self.look_for_rest();
         }
         Ok(())
-    }
-
-    /// The workers there should be, once they are needed.
-    pub(super) fn look_for_workers(&mut self, workers: Vec<String>) {
-        match &mut self.host {
-            Some(host) if host.make_room.is_some() => host.workers = workers,
-            _ => self.set_workers(workers),
-        }
     }
 
     /// A service that does not answer for as long as one waits for a worker is left alone, and one that is asked for
     /// nothing hears it: it holds others back for those who follow.
     pub(super) fn look_for_host(&mut self) {
-        let over = self.epochs > 0 && self.mailbox.position().epoch >= self.epochs;
-        let away = over || !self.host_has(self.state.fill);
+        let away = self.has_ended() || !self.host_has(self.place());
         if let Some(host) = self.host.as_mut().filter(|host| away && host.asks_since) {
             // Where it says much else, later.
             host.asks_since = host.words.try_send(HostWord::Leave).is_err();

@@ -60,7 +60,7 @@ impl Driver {
         self.stats.on_worker_left(peer);
         self.spans.on_left(peer);
         if self.state.sessions.is_empty() {
-            self.state.alone_since = Some(Instant::now());
+            self.state.alone_since = (!self.state.rests).then(Instant::now);
             self.state.reminder = Reminder::default();
         }
     }
@@ -79,6 +79,17 @@ impl Driver {
             self.end_session(peer);
         }
         self.ledger.on_gone(peer);
+    }
+
+    /// The workers there should be, once they are needed.
+    pub(super) fn look_for_workers(&mut self, workers: Vec<String>) {
+        self.state.workers = workers;
+        self.meet_workers();
+    }
+
+    pub(super) fn meet_workers(&mut self) {
+        let rests = self.state.rests;
+        self.set_workers(if rests { Vec::new() } else { self.state.workers.clone() });
     }
 
     pub(super) fn set_workers(&mut self, workers: Vec<String>) {

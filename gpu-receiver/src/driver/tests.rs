@@ -11,10 +11,13 @@ use tokio::time::timeout;
 use super::*;
 use crate::config::GpuDirect;
 use crate::events::{DriverHandle, SessionEvent, ways};
+use crate::host::HostWord;
+use crate::ledger::{BatchOrder, FinishedBatch};
 use crate::mailbox::Found;
 use crate::sessions::{DialError, Opened};
 use crate::simulation::idle_link;
 use crate::slots::SlotMaker;
+use crate::stall::LastPart;
 
 /// Far beyond what a loaded machine needs.
 const LIMIT: Duration = Duration::from_secs(60);
@@ -59,6 +62,11 @@ fn start() -> (DriverHandle, Arc<SampleOrder>, Arc<Mailbox>) {
 }
 
 fn make(config: &ReceiverConfig) -> (Driver, DriverHandle, DriverInbox) {
+    make_at(config, None)
+}
+
+/// With the service of a host, where one is given.
+fn make_at(config: &ReceiverConfig, host: Option<HostLink>) -> (Driver, DriverHandle, DriverInbox) {
     let recipe = Recipe::preset("imagenet-eval", Dtype::U8).expect("a preset");
     let (order, manifest) = order(&recipe);
     let (handle, inbox) = ways();
@@ -83,7 +91,7 @@ fn make(config: &ReceiverConfig) -> (Driver, DriverHandle, DriverInbox) {
         events: handle.events.clone(),
         start_cpu: on_a_thread,
         start: START,
-        host: None,
+        host,
     };
     (Driver::new(config, parts).expect("no masks"), handle, inbox)
 }
@@ -126,6 +134,27 @@ async fn the_driver_answers_while_samples_are_drawn() {
     holder.join().expect("no panic").expect("restored");
 }
 
+/// Has a batch drawn, and ordered of the workers or asked of the host's service.
+async fn order_one(driver: &mut Driver) {
+    driver.fill().expect("samples to draw");
+    let drawn = driver.tasks.join_next().await.expect("a draw");
+    driver.on_task(drawn);
+    driver.fill().expect("a batch");
+}
+
+/// Its sessions with workers may be open, of a time when it made its batches by itself.
+#[tokio::test]
+async fn workers_hear_how_far_a_trial_is_that_its_host_gives_batches() {
+    let (words, mut said) = mpsc::channel(ASKS_AHEAD);
+    let link = HostLink { words, make_room: Box::new(|_| Ok(())) };
+    let config = ReceiverConfig { batch_samples: 4, ..ReceiverConfig::default() };
+    let (mut driver, _handle, _inbox) = make_at(&config, Some(link));
+    let heard = driver.ordered();
+    order_one(&mut driver).await;
+    assert!(matches!(said.try_recv(), Ok(HostWord::Ask(ask)) if ask.at == START));
+    assert_eq!(*heard.borrow(), Position { epoch: 0, step: 1 });
+}
+
 /// A worker that still writes to the only slot, for a batch that nobody wants any more.
 #[tokio::test(start_paused = true)]
 async fn slots_that_a_late_writer_keeps_are_reported_with_its_name() {
@@ -139,10 +168,7 @@ async fn slots_that_a_late_writer_keeps_are_reported_with_its_name() {
     let (mut driver, _handle, _inbox) = make(&config);
     let worker = PeerId(1);
     driver.ledger.on_worker_joined(worker, "rack-3:7402".into(), LinkKind::Shm, 4);
-    driver.fill().expect("samples to draw");
-    let drawn = driver.tasks.join_next().await.expect("a draw");
-    driver.on_task(drawn);
-    driver.fill().expect("a slot");
+    order_one(&mut driver).await;
     driver.ledger.assign(Duration::ZERO);
     driver.state.alone_since = None;
     driver.seek(Position { epoch: 0, step: 3 }).expect("a place");
@@ -232,6 +258,45 @@ fn joined() -> (SessionEvent, oneshot::Receiver<()>) {
     (SessionEvent::Joined { address, welcome, link, outbox, leased, held }, given_up)
 }
 
+/// It would hold back all others of its stream: a trial after its last epoch, and a service that no trial asks.
+#[tokio::test]
+async fn a_receiver_of_which_no_batch_is_wanted_has_no_sessions_and_misses_no_worker() {
+    let config =
+        ReceiverConfig { batch_samples: 4, epochs: 2, max_lead: 4, ..ReceiverConfig::default() };
+    let end = Position { epoch: 1, step: 250 };
+    let (mut driver, _handle, _inbox) = make(&config);
+    let shared = Arc::clone(&driver.sessions_shared);
+    driver.look_for_workers(vec!["a:1".into()]);
+    let idle = |idle| Event::Command(Command::SetIdle(idle, oneshot::channel().0));
+    for turn in 0..2 {
+        let open = shared.tries.begin(&[]);
+        let (event, mut given_up) = joined();
+        driver.on_session(open.peer, event);
+        driver.on_tick(0);
+        let is_left = |driver: &Driver| {
+            let state = &driver.state;
+            [state.sessions.is_empty(), state.keepers.is_empty(), state.alone_since.is_none()]
+        };
+        assert_eq!(is_left(&driver), [false, false, true]);
+        match turn {
+            0 => driver.on_event(idle(true)),
+            _ => driver.seek(end).expect("a place"),
+        }
+        driver.on_tick(0);
+        assert_eq!(is_left(&driver), [true; 3]);
+        assert_eq!(given_up.try_recv(), Err(oneshot::error::TryRecvError::Closed));
+        // Workers that are found meanwhile are there when they are needed.
+        driver.look_for_workers(vec!["a:1".into()]);
+        assert_eq!(is_left(&driver), [true; 3]);
+        match turn {
+            0 => driver.on_event(idle(false)),
+            _ => driver.seek(START).expect("a place"),
+        }
+        driver.on_tick(0);
+        assert_eq!(is_left(&driver), [true, false, false], "it looks for its worker again");
+    }
+}
+
 #[tokio::test]
 async fn a_session_whose_link_is_gone_before_its_welcome_is_heard_is_given_up() {
     let (mut driver, _handle, _inbox) = make(&ReceiverConfig::default());
@@ -275,4 +340,36 @@ async fn what_is_known_of_a_worker_goes_with_its_address() {
     let state = &driver.state;
     let kept = [state.keepers.len(), state.refusals.len(), shared.trials.in_vain()];
     assert_eq!(kept, [1; 3]);
+}
+
+/// Every batch after it would stand in the wrong place, too.
+#[tokio::test]
+async fn a_batch_that_comes_in_the_place_of_another_ends_the_stream() {
+    let config = ReceiverConfig { batch_samples: 4, ..ReceiverConfig::default() };
+    let (mut driver, _handle, _inbox) = make(&config);
+    for (serial, step) in [(0, 1), (1, 0)] {
+        let order = BatchOrder {
+            serial: Serial(serial),
+            epoch: 0,
+            step,
+            job_step: step,
+            slot: driver.slots.take().expect("memory").expect("a slot"),
+            layout: driver.layout(4, 0),
+            group: None,
+            bucket: 0,
+            samples: Vec::new(),
+            fp8_scales: Vec::new(),
+        };
+        let (on_host, provenance, fp8_amaxes) = Default::default();
+        let last = LastPart::default();
+        let finished = FinishedBatch { order, on_host, provenance, fp8_amaxes, last };
+        driver.deliver(finished).expect("no GPU");
+    }
+    for _ in 0..2 {
+        let taken = driver.mailbox.take(Instant::now(), |_| 100);
+        let Err(error) = taken else { panic!("the stream goes on") };
+        let said = error.to_string();
+        assert!(said.contains("step 1 came in the place of epoch 0, step 0"), "{said}");
+    }
+    assert_eq!((driver.mailbox.position(), driver.mailbox.ready()), (START, 0));
 }

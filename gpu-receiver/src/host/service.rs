@@ -7,7 +7,7 @@ use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use headwater_core::Recipe;
 use headwater_core::part::PartScope;
@@ -15,7 +15,7 @@ use headwater_transport::packets::PacketSocket;
 use tokio::sync::Notify;
 
 use super::frames::{self, Inbox};
-use super::held::{HELD_BEYOND, Held};
+use super::held::{HELD_ALWAYS, HELD_BEYOND, Held, HeldSlots};
 use super::stock::{ClientId, Demand, Reply, Stock, Want};
 use super::words::{Answer, Ask, Sample};
 use crate::batch::Batch;
@@ -27,6 +27,8 @@ use crate::setup::hello;
 
 /// How long is waited for a batch between two looks whether it is still wanted.
 const LOOK: Duration = Duration::from_millis(100);
+/// How long no trial is given batches before the service leaves its workers.
+const IDLE_AFTER: Duration = Duration::from_secs(2);
 /// How often a trial that waits hears that it is not forgotten.
 const ALIVE_EVERY: Duration = Duration::from_secs(1);
 /// Questions that a trial may have open.
@@ -42,6 +44,8 @@ struct Shared {
     receiver: Receiver,
     scope: PartScope,
     stock: Mutex<Stock<Batch>>,
+    /// What trials hold.
+    held: Arc<Mutex<HeldSlots>>,
     /// Rung when somebody wants something.
     wanted: Condvar,
     /// Rung when there may be something to say to trials.
@@ -98,8 +102,11 @@ impl HostService {
         datasets: &[DatasetUse],
     ) -> Result<Self, ReceiverError> {
         let own = ReceiverConfig {
-            // Those that are kept, and as many that trials hold which are late.
-            slots_max: config.window_batches + 2 * config.host_batches + HELD_BEYOND,
+            // Those that are kept, as many that trials hold which are late, and what one more may always hold.
+            slots_max: config.window_batches
+                + 2 * config.host_batches
+                + HELD_BEYOND
+                + HELD_ALWAYS as u32,
             ..Self::config(config)
         };
         let receiver = Receiver::open(own, recipe, datasets)?;
@@ -113,6 +120,7 @@ impl HostService {
                 config.window_batches.into(),
                 config.max_lead.into(),
             )),
+            held: Arc::default(),
             wanted: Condvar::new(),
             changed: Notify::new(),
             ended: AtomicBool::new(false),
@@ -136,7 +144,8 @@ impl HostService {
     ) -> io::Result<()> {
         let id = ClientId(self.shared.next_client.fetch_add(1, Ordering::Relaxed));
         self.shared.stock().enter(id);
-        let held = Held::new((self.shared.receiver.config().host_batches + HELD_BEYOND) as usize);
+        let slots_max = self.shared.receiver.config().host_batches + HELD_BEYOND;
+        let held = Held::new(slots_max as usize, Arc::clone(&self.shared.held));
         let mut client = Client { shared: &self.shared, id, held, known: Vec::new() };
         let mut gone = pin!(gone);
         let ended = tokio::select! {
@@ -195,11 +204,23 @@ impl Shared {
         self.wanted.notify_all();
     }
 
-    /// Makes what is wanted, until the service ends.
+    /// Makes what is wanted, until the service ends. While no trial is given batches here, other receivers do not
+    /// wait for this one.
     fn make(&self) {
-        while let Some(demand) = self.demand() {
+        let (mut is_idle, mut followed) = (false, Instant::now());
+        while !self.ended.load(Ordering::Relaxed) {
+            let (demand, is_followed) = self.demand();
+            if is_followed {
+                followed = Instant::now();
+            }
+            let idle = followed.elapsed() >= IDLE_AFTER;
+            if idle != is_idle {
+                is_idle = idle;
+                // Where it has ended, the next batch says so.
+                let _ = self.receiver.set_idle(idle);
+            }
             let made = match demand {
-                Demand::Nothing => Ok(()),
+                Demand::Nothing => continue,
                 Demand::Next => self.make_next(),
                 Demand::Seek(at, number) => self.seek(at, number),
             };
@@ -208,23 +229,18 @@ impl Shared {
             }
             self.changed.notify_waiters();
         }
+        // The receiver may outlive this, as long as trials hold batches.
+        let _ = self.receiver.set_idle(true);
     }
 
-    /// What is wanted, as soon as anything is; `None`: the service ends.
-    fn demand(&self) -> Option<Demand> {
-        let mut stock = self.stock();
-        loop {
-            if self.ended.load(Ordering::Relaxed) {
-                return None;
-            }
-            match stock.demand() {
-                Demand::Nothing => {
-                    let waited = self.wanted.wait_timeout(stock, LOOK);
-                    stock = waited.unwrap_or_else(PoisonError::into_inner).0;
-                }
-                demand => return Some(demand),
-            }
-        }
+    /// What is wanted, as soon as anything is or a little later, and whether any trial is given batches here.
+    fn demand(&self) -> (Demand, bool) {
+        let waits = |stock: &mut Stock<Batch>| {
+            stock.demand() == Demand::Nothing && !self.ended.load(Ordering::Relaxed)
+        };
+        let waited = self.wanted.wait_timeout_while(self.stock(), LOOK, waits);
+        let (stock, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        (stock.demand(), stock.is_followed())
     }
 
     fn make_next(&self) -> Result<(), ReceiverError> {

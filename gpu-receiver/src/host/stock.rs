@@ -210,6 +210,11 @@ impl<B: Clone> Stock<B> {
         !self.clients.iter().any(|(&other, client)| other != id && follows(client))
     }
 
+    /// Whether any trial is given batches here.
+    pub(super) fn is_followed(&self) -> bool {
+        self.clients.values().any(|client| client.place().is_some())
+    }
+
     /// What is to be made for those who wait.
     pub(super) fn demand(&self) -> Demand {
         let mut elsewhere = None;
@@ -385,6 +390,21 @@ mod tests {
         stock.leave(B);
         make(&mut stock);
         assert_eq!(stock.replies(A), [batch(5)]);
+    }
+
+    #[test]
+    fn nobody_follows_once_each_is_alone_or_gone() {
+        let mut stock = stock(&[A, B]);
+        assert!(!stock.is_followed(), "none has asked");
+        for client in [A, B] {
+            ask(&mut stock, client, 0);
+        }
+        stock.send_away(A);
+        assert!(stock.is_followed());
+        stock.leave(B);
+        assert!(!stock.is_followed());
+        stock.want(A, want(1));
+        assert!(stock.is_followed(), "it asks again");
     }
 
     #[test]

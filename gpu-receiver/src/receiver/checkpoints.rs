@@ -27,6 +27,7 @@ impl Receiver {
     /// the stream that the trainer has left. Errors are handled as for checkpoints that fall due.
     pub(super) fn save_if_gone_back(&self) {
         let Some(autosave) = &self.autosave else { return };
+        autosave.forget_place();
         let saved = self.state().and_then(|state| {
             if !autosave.folder().is_ahead_of(&state)? {
                 return Ok(());

@@ -22,7 +22,7 @@ use super::network::{Network, chance, count};
 use super::scene::Scene;
 use super::shares::Shares;
 use super::storage::Storage;
-use super::trainer::Trainer;
+use super::trainer::{Jump, Trainer};
 use super::worker::{CREDITS, Health, Session, Worker};
 use crate::config::{GpuDirect, ReceiverConfig, Verify};
 use crate::driver::{CpuWork, Driver, DriverParts, Outcome};
@@ -75,6 +75,8 @@ pub(super) struct Trials {
     pub(super) come_and_go: bool,
     /// Steps before the slowest; 0: any number.
     pub(super) max_lead: u32,
+    /// After the first of these steps all go to the second: every other one loads a state, the rest seek.
+    pub(super) jump: Option<(u64, u64)>,
 }
 
 /// Everything that is modelled.
@@ -136,7 +138,9 @@ impl FleetConfig {
 
     /// Steps that a receiver's trainer takes.
     pub(super) fn steps_of(&self, rank: usize) -> u64 {
-        if self.comes_and_goes() && rank % 5 == 1 { self.steps / 2 } else { self.steps }
+        let jump = self.trials.and_then(|trials| trials.jump);
+        let steps = self.steps - jump.map_or(0, |(after, to)| to - after);
+        if self.comes_and_goes() && rank % 5 == 1 { steps / 2 } else { steps }
     }
 
     /// When a receiver starts.
@@ -367,7 +371,11 @@ impl Fleet {
         let trainer = Trainer::new(rank, mailbox, Arc::clone(&driver.room), order, links);
         let (config, step_percent) = (&self.config, self.config.step_percent(rank));
         let trainer = match trials {
-            Some(_) => trainer.with_pace(step_percent, config.steps_of(rank)),
+            Some(Trials { jump, .. }) => {
+                let (loads, events) = (rank % 2 == 1, driver.events.clone());
+                let jump = jump.map(|(after, to)| Jump { after, to, loads, events });
+                trainer.with_pace(step_percent, config.steps_of(rank)).with_jump(jump)
+            }
             None => trainer,
         };
         self.drivers().insert(rank, driver);

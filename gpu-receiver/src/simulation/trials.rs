@@ -89,7 +89,15 @@ fn trials_that_are_paced_stay_together_and_end_with_the_slowest() {
 /// Those that end half-way would hold up all others for ever.
 #[test]
 fn a_paced_trial_waits_for_none_that_has_ended() {
-    let trials = Some(Trials { come_and_go: true, max_lead: 16 });
+    let trials = Some(Trials { come_and_go: true, max_lead: 16, jump: None });
+    let outcome = replayable(&FleetConfig { trials, ..config(seeds(1)[0], 5) }, Weather::Calm);
+    outcome.assert_each_trial_whole();
+}
+
+/// Each would wait for ever for the place that another one has left.
+#[test]
+fn paced_trials_that_all_go_far_ahead_wait_for_each_other_only_until_each_is_there() {
+    let trials = Some(Trials { max_lead: 16, jump: Some((4, 300)), ..Trials::default() });
     let outcome = replayable(&FleetConfig { trials, ..config(seeds(1)[0], 5) }, Weather::Calm);
     outcome.assert_each_trial_whole();
 }
