@@ -54,9 +54,11 @@ impl Process {
         let (theirs_end, lifeline) = pipe_with(PipeFlags::CLOEXEC)?;
         ours.set_read_timeout(Some(settings.timeout))?;
         ours.set_write_timeout(Some(settings.timeout))?;
-        let bad = serde_json::to_string(&settings.bad_sample_errors)?;
+        let told = serde_json::json!({
+            "bad_sample_errors": settings.bad_sample_errors, "modules": settings.trusted.modules(),
+        });
         let mut command = Command::new(&settings.python);
-        command.args(["-u", "-c", &compiled(), &bad]).args(&settings.folders);
+        command.args(["-u", "-c", &compiled(), &told.to_string()]).args(&settings.folders);
         command.env("PYTHONHASHSEED", "0").process_group(0);
         for name in THREADS {
             if std::env::var_os(name).is_none() {
