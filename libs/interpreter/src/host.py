@@ -161,7 +161,8 @@ class Host:
         return {"samples": len(self.dataset), "version": version, "source": self.sources.found[module]}
 
     def read(self, index):
-        fields = self.judged(lambda: encoded(self.dataset[index]))
+        # A field that cannot be stored is the program's error, whatever the encoder raises.
+        fields = encoded(self.judged(lambda: loaded(self.dataset[index])))
         lengths = self.memory.write(list(fields.values()))
         return {"fields": list(zip(fields, lengths))}
 
@@ -200,13 +201,27 @@ def is_pillows(error):
     return str(frame.f_globals.get("__name__")).partition(".")[0] == "PIL"
 
 
-def encoded(sample):
-    """The fields of what `__getitem__` gave, each as a file of it would be."""
+def is_image(value):
+    return type(value).__module__.partition(".")[0] == "PIL"
+
+
+def loaded(sample):
+    """The fields of what `__getitem__` gave, after all that depends on the sample's own bytes."""
     if isinstance(sample, (tuple, list)):
         names = ("image", "cls") if len(sample) == 2 else tuple(map(str, range(len(sample))))
         sample = dict(zip(names, sample))
     elif not isinstance(sample, dict):
         sample = {"image": sample}
+    for value in sample.values():
+        if is_image(value):
+            value.load()  # Pillow decodes a file when its pixels are asked for.
+        elif isinstance(value, str):
+            value.encode()
+    return sample
+
+
+def encoded(sample):
+    """The fields, each as a file of it would be."""
     if len(sample) > FIELDS_MAX:
         raise TypeError(f"gave {len(sample)} fields, more than {FIELDS_MAX}")
     fields = {}
@@ -234,8 +249,8 @@ def as_bytes(name, value):
         return name, repr(float(value)).encode()
     if hasattr(value, "numpy") and not isinstance(value, type):
         value = value.detach().cpu().numpy() if hasattr(value, "detach") else value.numpy()
-    if type(value).__module__.partition(".")[0] == "PIL":
-        return name, image_file(value)
+    if is_image(value):
+        return name, image_file(name, value)
     import io
 
     import numpy
@@ -288,12 +303,20 @@ def png(array):
     return b"\x89PNG\r\n\x1a\n" + b"".join(chunks)
 
 
-def image_file(image):
+# Modes of Pillow that PNG does not have, and whose colours RGB has.
+COLOURS = {"CMYK", "HSV", "LAB", "RGBX", "YCbCr"}
+
+
+def image_file(name, image):
     """The pixels as PNG, quickly: they are sent over a fast link and decoded once."""
     import io
 
     file = io.BytesIO()
-    image.save(file, "PNG", compress_level=1)
+    try:
+        image = image.convert("RGB") if image.mode in COLOURS else image
+        image.save(file, "PNG", compress_level=1)
+    except (OSError, ValueError) as error:
+        raise TypeError(f"field `{name}` is no PNG: {error}; convert the image, or give an array") from error
     return file.getvalue()
 
 

@@ -54,6 +54,14 @@ fn only_errors_that_say_so_are_verdicts() {
 }
 
 #[test]
+fn an_image_of_a_mode_that_png_does_not_have_is_stored_in_rgb() {
+    let mut images = open("odd:Images");
+    for (index, mode) in ["L", "RGB", "RGB", "RGB", "RGB"].into_iter().enumerate() {
+        assert_eq!(text(&images.read(index as u64).expect("a sample")), mode, "{index}");
+    }
+}
+
+#[test]
 fn errors_that_are_hard_to_report_are_reported() {
     let mut odd = open("odd:Odd");
     for (index, words) in [
