@@ -13,9 +13,10 @@ use std::time::Duration;
 
 use rustix::cmsg_space;
 use rustix::fs::{MemfdFlags, memfd_create};
+use rustix::io::retry_on_intr;
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 use rustix::pipe::{PipeFlags, pipe_with};
-use rustix::process::{Pid, Signal, kill_process_group};
+use rustix::process::{Pid, Signal, WaitOptions, kill_process_group, waitpid};
 
 use crate::settings::Settings;
 
@@ -139,9 +140,12 @@ impl Drop for Process {
         // The group has this number for sure only until its first process is waited for. Children that are left after
         // that end with the lifeline.
         if let Ok(None) = self.child.try_wait() {
-            let _ = kill_process_group(Pid::from_child(&self.child), Signal::KILL);
+            let pid = Pid::from_child(&self.child);
+            let _ = kill_process_group(pid, Signal::KILL);
+            // Not here: in a file system that hangs, a process ends only when that answers.
+            let reaper = thread::Builder::new().name("python-reaper".into());
+            let _ = reaper.spawn(move || retry_on_intr(|| waitpid(Some(pid), WaitOptions::empty())));
         }
-        let _ = self.child.wait();
         if let Some(log) = self.log.take()
             && log.is_finished()
         {

@@ -1,5 +1,6 @@
 """Datasets that misbehave. They need no package."""
 
+import ctypes
 import os
 import re
 import sys
@@ -205,3 +206,25 @@ class Hangs:
         sys.stderr.close()
         while True:
             time.sleep(1000)
+
+
+class Unkillable:
+    """A process of another group traces it, so that the system does not tell its parent that it was killed."""
+
+    def __len__(self):
+        return 1
+
+    def __getitem__(self, index):
+        seize, any_process = 0x4206, ctypes.c_ulong(-1)
+        libc, traced = ctypes.CDLL(None), os.getpid()
+        libc.prctl(0x59616D61, any_process, 0, 0, 0)
+        told, tell = os.pipe()
+        if os.fork() == 0:
+            os.setsid()
+            os.write(tell, b"no" if libc.ptrace(seize, traced, None, None) else b"yes")
+            os.closerange(0, 3)
+            time.sleep(20)
+            os._exit(0)
+        if os.read(told, 3) != b"yes":
+            raise RuntimeError("ptrace is refused")
+        time.sleep(1000)

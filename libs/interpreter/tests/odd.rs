@@ -140,6 +140,18 @@ fn a_dataset_that_cannot_be_opened_again_is_not_read() {
     assert_eq!(text(&dataset.read(0).expect("a sample")), "one 0");
 }
 
+/// As one that waits for a file system that hangs.
+#[test]
+fn a_process_that_does_not_end_when_it_is_killed_is_late_all_the_same() {
+    let settings = Settings { timeout: Duration::from_secs(2), ..settings() };
+    let dataset = Dataset::open(settings, "odd:Unkillable", serde_json::Map::new(), None);
+    let begun = Instant::now();
+    match dataset.expect("a dataset").read(0).expect_err("no answer") {
+        CallError::Late { .. } => assert!(begun.elapsed() < Duration::from_secs(10)),
+        error => eprintln!("SKIPPED: {error}"),
+    }
+}
+
 /// This test runs once more in a process of its own, which is killed in the middle of a call.
 #[test]
 fn a_killed_process_leaves_no_python() {
