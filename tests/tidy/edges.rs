@@ -89,6 +89,7 @@ const MAY_DEPEND: [(&str, &[&str]); 34] = [
             "interpreter",
             "jpeg",
             "npy",
+            "own-files",
             "proto",
             "simd",
             "transport",

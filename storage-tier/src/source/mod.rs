@@ -22,6 +22,7 @@ mod web_server;
 
 use std::fmt::Debug;
 use std::ops::Range;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -227,6 +228,12 @@ impl Place {
     /// Something in the same folder.
     pub(crate) fn beside(&self, name: &str) -> Self {
         Self { source: self.source.clone(), path: self.path.with_file_name(name) }
+    }
+
+    /// The user that it belongs to, if it is on this host.
+    pub(crate) fn owner(&self) -> Option<u32> {
+        let found = self.source.is_local().then(|| self.path.metadata().ok())?;
+        found.map(|found| found.uid())
     }
 
     /// Whether reading it may take a network.
