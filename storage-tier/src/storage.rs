@@ -324,8 +324,7 @@ impl Storage {
             if !served.is_distant() {
                 return Ok(None);
             }
-            served.place().source.forget_connections();
-            let Opened::InPlace(opened) = served.open()? else { return Ok(None) };
+            let Opened::InPlace(opened) = served.open_anew()? else { return Ok(None) };
             match opened.index().digest() == entry.digest {
                 true => Ok(Some(opened)),
                 false => Err(StorageError::ShardChanged { name: served.name() }),

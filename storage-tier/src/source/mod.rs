@@ -97,8 +97,10 @@ pub(crate) trait Source: Debug + Send + Sync {
         false
     }
 
-    /// Has later requests go over connections of their own.
-    fn forget_connections(&self) {}
+    /// The same source, each of whose requests goes over a connection of its own; `None` if it makes none.
+    fn anew(&self) -> Option<Arc<dyn Source>> {
+        None
+    }
 
     /// Whether reading an object may take a network, so that a copy on this host is worth having.
     fn is_distant(&self, _path: &Path) -> bool {
