@@ -144,7 +144,8 @@ impl Drop for Process {
             let _ = kill_process_group(pid, Signal::KILL);
             // Not here: in a file system that hangs, a process ends only when that answers.
             let reaper = thread::Builder::new().name("python-reaper".into());
-            let _ = reaper.spawn(move || retry_on_intr(|| waitpid(Some(pid), WaitOptions::empty())));
+            let _ =
+                reaper.spawn(move || retry_on_intr(|| waitpid(Some(pid), WaitOptions::empty())));
         }
         if let Some(log) = self.log.take()
             && log.is_finished()
