@@ -68,10 +68,9 @@ pub fn open_trusted_file(path: &Path, owner: Option<u32>) -> io::Result<File> {
     let found = file.metadata()?;
     match is_own(&found) || owner.is_some_and(|owner| is_of(&found, owner)) {
         true => Ok(file),
-        false => Err(io::Error::new(
-            io::ErrorKind::PermissionDenied,
-            "another user can have written it",
-        )),
+        false => {
+            Err(io::Error::new(io::ErrorKind::PermissionDenied, "another user can have written it"))
+        }
     }
 }
 

@@ -324,7 +324,10 @@ mod tests {
         let place = Place::of_file(&folder.path().join("a.tar"));
         let path = beside().store(&place, 0, STAMP, &entries()).unwrap();
         fs::File::options().write(true).open(&path).unwrap().set_len(1 << 40).unwrap();
-        assert_eq!(read(&path, None).unwrap().unwrap().len(), HEAD_BYTES + SHARD_ENTRIES_BYTES_MAX + 1);
+        assert_eq!(
+            read(&path, None).unwrap().unwrap().len(),
+            HEAD_BYTES + SHARD_ENTRIES_BYTES_MAX + 1
+        );
         assert_eq!(beside().load(&place, 0, STAMP), None);
     }
 }
