@@ -3,9 +3,10 @@
 use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::time::Duration;
 
-use headwater_proto::storage::ReadQuery;
+use headwater_proto::storage::{ReadQuery, StorageFailure};
 use headwater_storage_client::FieldSelection;
 use sha2::{Digest, Sha256};
 
@@ -132,6 +133,35 @@ async fn a_sample_that_looks_broken_is_read_anew_over_another_connection() {
             assert!(read == expected, "cached: {is_cached}, number {number}");
         }
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_shard_is_opened_once_however_many_give_up_and_all_who_wait_are_told_the_same() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = Server::start(Dialect::Plain);
+    server.put("ds/a.tar", &tar(1, 4));
+    let storage = open(format!("http://{}/ds/a.tar", server.address), folder.path()).await;
+    let (asked, is_away) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicBool::new(false)));
+    let (count, goes_on) = (asked.clone(), is_away.clone());
+    server.fail(move |_| {
+        count.fetch_add(1, Ordering::SeqCst);
+        while !goes_on.load(Ordering::SeqCst) {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        Some(Fault::Status(404))
+    });
+    let fields = FieldSelection::all();
+    let read = || storage.read("d", 0, &[0], &fields);
+    for _ in 0..20 {
+        assert!(tokio::time::timeout(Duration::from_millis(5), read()).await.is_err());
+    }
+    let release = async { is_away.store(true, Ordering::SeqCst) };
+    let (first, second, ()) = tokio::join!(read(), read(), release);
+    for error in [first.unwrap_err(), second.unwrap_err()] {
+        assert_eq!(error.kind(), StorageFailure::ShardAway, "{}", error.sentence());
+        assert!(error.sentence().contains("ds/a.tar"), "{}", error.sentence());
+    }
+    assert_eq!(asked.load(Ordering::SeqCst), 1, "requests");
 }
 
 const READERS: usize = 9;
