@@ -347,7 +347,7 @@ fn usual_cache() -> Option<Cache> {
             "shards are unpacked into a folder of the home folder: `storage.cache` names another, with its limit"
         ),
         Err(error) => tracing::warn!(
-            error,
+            %error,
             "shards are unpacked each time that they are opened: set `storage.cache` to a folder"
         ),
     }
