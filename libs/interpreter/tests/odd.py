@@ -211,10 +211,7 @@ class Hangs:
 class Unkillable:
     """A process of another group traces it, so that the system does not tell its parent that it was killed."""
 
-    def __len__(self):
-        return 1
-
-    def __getitem__(self, index):
+    def __init__(self):
         seize, any_process = 0x4206, ctypes.c_ulong(-1)
         libc, traced = ctypes.CDLL(None), os.getpid()
         libc.prctl(0x59616D61, any_process, 0, 0, 0)
@@ -223,7 +220,7 @@ class Unkillable:
             os.setsid()
             os.write(tell, b"no" if libc.ptrace(seize, traced, None, None) else b"yes")
             os.closerange(0, 3)
-            time.sleep(20)
+            time.sleep(40)
             os._exit(0)
         if os.read(told, 3) != b"yes":
             raise RuntimeError("ptrace is refused")
