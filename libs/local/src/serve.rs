@@ -261,6 +261,7 @@ pub(crate) mod tests {
     use std::os::unix::net::UnixStream;
     use std::process::Command;
 
+    use headwater_own_files::make_own_folder;
     use rustix::process::{Resource, Rlimit, getrlimit, prlimit};
 
     use super::*;
@@ -284,7 +285,9 @@ pub(crate) mod tests {
             return attend(&socket, &|| std::fs::write(ready(&socket), "").unwrap());
         }
         let folder = tempfile::tempdir().unwrap();
-        let socket = folder.path().join("door.sock");
+        let own = folder.path().join("own");
+        make_own_folder(&own).unwrap();
+        let socket = own.join("door.sock");
         let mut process = Command::new(std::env::current_exe().unwrap());
         process.args(["--exact", test]).env(SOCKET, &socket);
         let mut process = process.spawn().unwrap();
