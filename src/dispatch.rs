@@ -31,6 +31,7 @@ pub(crate) fn dispatch(cli: &Cli) -> Result<()> {
         Some(Verb::Man(flags)) => return man::run(flags, Cli::whole()),
         _ => {}
     }
+    environment::outlive_file_limit()?;
     environment::check_threads()?;
     let sources = Sources::of_process(cli.config.as_deref(), "--config", cli.settings());
     let mut loaded = Loaded::read(&sources)?;

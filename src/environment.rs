@@ -5,7 +5,10 @@ use std::num::NonZero;
 use std::sync::Mutex;
 use std::thread::{self, Builder};
 
-use anyhow::{Result, anyhow};
+use anyhow::{Context, Result, anyhow};
+use rustix::process::Signal;
+use tokio::runtime;
+use tokio::signal::unix::{SignalKind, signal};
 
 /// Queues of a GPU that streams share, as many as a driver permits. By default there are eight: kernels of more than
 /// eight threads wait for each other there, though the GPU has room for all. On an H200 16 threads decoded 48,000 JPEGs a
@@ -21,6 +24,21 @@ pub(crate) fn prepare() {
         // SAFETY: the only thread of the process is here, so nobody reads the environment meanwhile.
         unsafe { std::env::set_var(name, value) };
     }
+}
+
+/// Has a write beyond the limit of a file's size (`ulimit -f`) be an error, as on a full disk. The signal for it ends a
+/// process otherwise.
+///
+/// # Errors
+/// The system is short of something.
+pub(crate) fn outlive_file_limit() -> Result<()> {
+    let listen = || {
+        let runtime = runtime::Builder::new_current_thread().enable_io().build()?;
+        let _within = runtime.enter();
+        // Once listened for, a signal has lost its usual effect for good, here and not in children.
+        signal(SignalKind::from_raw(Signal::XFSZ.as_raw())).map(drop)
+    };
+    listen().context("cannot listen for signals")
 }
 
 /// Threads beside one for each core: a verb has less use for fewer.

@@ -268,6 +268,20 @@ impl Drop for Served {
     }
 }
 
+#[test]
+fn a_name_with_a_line_break_is_no_check_of_its_own() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let name = "a\nok      forged: all is well.tar";
+    std::fs::copy(data("photos/photos-000003.tar"), folder.path().join(name)).expect("a shard");
+    let dataset = format!("photos={}/*.tar", folder.path().display());
+    let mut command = Command::new(env!("CARGO_BIN_EXE_headwater"));
+    command.args(["doctor", "--ranks", "1", "--batch", "1", "--dataset", &dataset]);
+    let output = command.current_dir(folder.path()).output().expect("the program starts");
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(said.contains("forged"), "{said}");
+    assert!(!said.lines().any(|line| line.starts_with("ok      forged")), "{said}");
+}
+
 /// `doctor --serve` on some port, and the address.
 fn serve(args: &[&str]) -> (Served, String) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_headwater"));

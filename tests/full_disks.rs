@@ -1,10 +1,11 @@
 //! File systems that are full: of checkpoints, of indices. Batches go on or the program
-//! says what is full; no batch changes. Small tmpfs stand for them, which takes root.
+//! says what is full; no batch changes. Small tmpfs stand for them, which takes root. A limit of a file's size is one more.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use headwater_receiver::ReceiverConfig;
+use rustix::process::{Pid, Resource, Rlimit, Signal, prlimit};
 
 use crate::support;
 use crate::support::fleet::Fleet;
@@ -113,11 +114,35 @@ fn a_disk_that_is_full_of_checkpoints_and_indices_stops_no_batch() {
     let before = ranks.taken(0);
     ranks.wait_for(0, before + 8);
     assert!(newest() > Some(while_full), "no checkpoint after there was room again");
-    ranks.signal(0, rustix::process::Signal::TERM);
+    ranks.signal(0, Signal::TERM);
     ranks.finish();
     let faulty = ranks.stream();
     assert!(faulty == undisturbed(&config, &folder, faulty.len()), "batches differ");
     println!("{} batches compared", faulty.len());
+}
+
+#[test]
+fn a_cache_beyond_the_limit_of_a_files_size_is_read_past() {
+    let mut fleet = Fleet::empty(support::data("photos/photos-*.tar"), "");
+    let folder = fleet.dir().to_owned();
+    let cache = folder.join("cache");
+    std::fs::create_dir(&cache).expect("a folder");
+    let level = format!("{{ dir = \"{}\", bytes = 67108864 }}", cache.display());
+    fleet.store(&format!("cache_all = true\ncache = [{level}]"));
+    fleet.add_storage();
+    // Smaller than any of the shards.
+    let limit = Rlimit { current: Some(1 << 16), maximum: Some(1 << 16) };
+    let pid = Pid::from_raw(fleet.storage().pid() as i32);
+    prlimit(pid, Resource::Fsize, limit).expect("a limit");
+    fleet.add_worker("local_files = \"off\"");
+    let config = config(&mut fleet);
+    let mut ranks = Ranks::start(&config, &folder, "limited", &[]);
+    ranks.wait_for(0, 8);
+    ranks.signal(0, Signal::TERM);
+    ranks.finish();
+    assert!(!fleet.storage().has_ended(), "the limit ended it");
+    let stream = ranks.stream();
+    assert!(stream == undisturbed(&config, &folder, stream.len()), "batches differ");
 }
 
 #[test]

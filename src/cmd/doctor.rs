@@ -94,7 +94,7 @@ pub(crate) fn run(loaded: &Loaded, flags: &Flags, screen: &Screen) -> Result<()>
         }
         println!("{report}");
     } else {
-        checks.iter().for_each(|check| screen.print_lines(&check.to_string()));
+        checks.iter().for_each(|check| screen.print(&check.to_string()));
     }
     verdict(&checks)
 }

@@ -59,14 +59,14 @@ impl Child {
         let mut child =
             Self { name: name.to_owned(), process, lines, is_asked: false, listener: None };
         let pipes = input.zip(output).zip(errors).with_context(what)?;
-        child.connect(pipes, &text, send, screen)?;
+        child.connect(pipes, text, send, screen)?;
         Ok(child)
     }
 
     fn connect(
         &mut self,
         pipes: ((ChildStdin, ChildStdout), ChildStderr),
-        config: &str,
+        config: String,
         send: Sender<String>,
         screen: &Screen,
     ) -> Result<()> {
@@ -89,8 +89,11 @@ impl Child {
                 }
                 reason
             })?);
-        // A child that ended already has said why on its standard error.
-        let _ = input.write_all(config.as_bytes());
+        // One that is suspended takes no more than a pipe holds.
+        thread::Builder::new().name(format!("{}-in", self.name)).spawn(move || {
+            // A child that ended already has said why on its standard error.
+            let _ = input.write_all(config.as_bytes());
+        })?;
         Ok(())
     }
 

@@ -91,6 +91,17 @@ impl ServedShard {
     pub(crate) fn open(&self) -> Result<Opened, StorageError> {
         self.from.format.open(&self.from.place, self.number, self.version)
     }
+
+    /// As [`Self::open`], with each request over a connection of its own.
+    ///
+    /// # Errors
+    /// As [`Self::open`].
+    pub(crate) fn open_anew(&self) -> Result<Opened, StorageError> {
+        let Place { source, path } = &self.from.place;
+        let source = source.anew().unwrap_or_else(|| source.clone());
+        let place = Place { source, path: path.clone() };
+        self.from.format.open(&place, self.number, self.version)
+    }
 }
 
 /// Finds and indexes all datasets on threads of its own, `readers` at a time. Blocking.

@@ -159,6 +159,9 @@ pub enum StorageError {
         #[source]
         source: io::Error,
     },
+    /// A shard could not be opened, as all are told who waited for it.
+    #[error(transparent)]
+    Opening(std::sync::Arc<StorageError>),
     /// Shards that make no manifest.
     #[error(transparent)]
     Manifest(#[from] ManifestError),
@@ -276,6 +279,7 @@ impl StorageError {
             Self::ManifestChanged { .. } => StorageFailure::ManifestChanged,
             Self::NoShard { .. } => StorageFailure::OutOfRange,
             Self::Read(error) => error.kind(),
+            Self::Opening(error) => error.kind(),
             Self::Overloaded { .. } => StorageFailure::Overloaded,
             Self::Draining => StorageFailure::Draining,
             Self::WrongVersion { .. } => StorageFailure::WrongVersion,

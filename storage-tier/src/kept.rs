@@ -7,11 +7,12 @@
 mod entries;
 mod places;
 
-use std::fs;
-use std::path::PathBuf;
+use std::io::{self, Read as _};
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use headwater_core::{Digest, ShardIndex};
+use headwater_own_files::open_trusted_file;
 
 pub(crate) use entries::{ENTRIES_ENDING, EntriesStamp, KeptEntries};
 pub(crate) use places::KeptPlaces;
@@ -32,6 +33,8 @@ pub(crate) struct KeptIndices {
     places: KeptPlaces,
     /// The log was told that indices cannot be kept.
     told: AtomicBool,
+    /// The log was told that an index is not read.
+    refused: AtomicBool,
 }
 
 /// What is done with kept indices.
@@ -79,7 +82,8 @@ impl Stamp {
 impl KeptIndices {
     pub(crate) fn new(folder: Option<PathBuf>, fallback: Option<PathBuf>) -> Self {
         let places = KeptPlaces { folder, fallback };
-        Self { access: Access::ReadAndWrite, places, told: AtomicBool::new(false) }
+        let [told, refused] = [false, false].map(AtomicBool::new);
+        Self { access: Access::ReadAndWrite, places, told, refused }
     }
 
     /// The same indices, read only.
@@ -92,13 +96,41 @@ impl KeptIndices {
         Self { access: Access::None, ..Self::new(None, None) }
     }
 
-    /// The index kept for a shard, if it is whole and of that stamp.
-    pub(crate) fn load(&self, shard: &Place, stamp: Stamp) -> Option<ShardIndex> {
+    /// The index kept for a shard, if it is whole, of that stamp, and nobody but this user, root and the shard's owner
+    /// can have written it.
+    pub(crate) fn load(
+        &self,
+        shard: &Place,
+        owner: Option<u32>,
+        stamp: Stamp,
+    ) -> Option<ShardIndex> {
         if self.access == Access::None {
             return None;
         }
-        let load = |path: &PathBuf| decode(&fs::read(path).ok()?, stamp);
+        let load = |path: &PathBuf| decode(&self.read(path, owner)?, stamp);
         self.places.of(shard, KEPT_ENDING).iter().find_map(load)
+    }
+
+    fn read(&self, path: &Path, owner: Option<u32>) -> Option<Vec<u8>> {
+        let mut bytes = Vec::new();
+        let read = open_trusted_file(path, owner).and_then(|mut file| file.read_to_end(&mut bytes));
+        match read {
+            Ok(_) => return Some(bytes),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) if self.refused.swap(true, Ordering::Relaxed) => {
+                tracing::debug!(path = %path.display(), %error, "an index is not read");
+            }
+            Err(error) => {
+                let path = path.display();
+                tracing::warn!(
+                    %path,
+                    %error,
+                    "an index is not read: remove it, or set `index_dir` to a folder of your own; further ones are not \
+                     named"
+                );
+            }
+        }
+        None
     }
 
     /// Keeps an index in the first place that can be written to. Where there is none, it is made
@@ -136,12 +168,14 @@ fn decode(bytes: &[u8], stamp: Stamp) -> Option<ShardIndex> {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::PermissionsExt;
-    use std::path::Path;
+    use std::fs;
+    use std::os::unix::fs::{PermissionsExt, chown};
 
     use headwater_core::ShardIndexBuilder;
 
     use super::*;
+
+    const NOBODY: u32 = 65_534;
 
     fn index() -> ShardIndex {
         let mut builder = ShardIndexBuilder::default();
@@ -183,14 +217,14 @@ mod tests {
         let shard = Place::of_file(&folder.path().join("a.tar"));
         let kept = KeptIndices::new(None, None);
         kept.store(&shard, stamp(), &index());
-        assert_eq!(kept.load(&shard, stamp()), Some(index()));
+        assert_eq!(kept.load(&shard, None, stamp()), Some(index()));
         let beside = folder.path().join("a.tar.hwidx");
         assert_eq!(fs::metadata(&beside).unwrap().permissions().mode() & 0o777, 0o644);
 
         let other = KeptIndices::new(Some(folder.path().join("deep/down")), None);
-        assert_eq!(other.load(&shard, stamp()), None);
+        assert_eq!(other.load(&shard, None, stamp()), None);
         other.store(&shard, stamp(), &index());
-        assert_eq!(other.load(&shard, stamp()), Some(index()));
+        assert_eq!(other.load(&shard, None, stamp()), Some(index()));
         assert_eq!(fs::read_dir(folder.path().join("deep/down")).unwrap().count(), 1);
     }
 
@@ -206,6 +240,34 @@ mod tests {
         assert!(kept.symlink_metadata().unwrap().is_file());
     }
 
+    /// In a shared folder with the sticky bit, anybody may make a file before it is first written.
+    #[test]
+    fn an_index_that_another_user_can_have_written_is_not_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = folder.path().join("a.tar");
+        fs::write(&at, "shard").unwrap();
+        let (shard, kept) = (Place::of_file(&at), KeptIndices::new(None, None));
+        let beside = folder.path().join("a.tar.hwidx");
+        let loads = || kept.load(&shard, shard.owner(), stamp()).is_some();
+        kept.store(&shard, stamp(), &index());
+        assert!(loads());
+        fs::set_permissions(&beside, fs::Permissions::from_mode(0o664)).unwrap();
+        assert!(!loads());
+        fs::set_permissions(&beside, fs::Permissions::from_mode(0o644)).unwrap();
+        let moved = folder.path().join("moved");
+        fs::rename(&beside, &moved).unwrap();
+        std::os::unix::fs::symlink(&moved, &beside).unwrap();
+        assert!(!loads());
+        fs::rename(&moved, &beside).unwrap();
+        assert!(loads());
+        if let Err(error) = chown(&beside, Some(NOBODY), None) {
+            return eprintln!("only root gives a file to another user: skipped: {error}");
+        }
+        assert!(!loads());
+        chown(&at, Some(NOBODY), None).unwrap();
+        assert!(loads(), "it is the owner's of the shard");
+    }
+
     #[test]
     fn indices_that_are_read_only_are_not_written_and_none_are_not_read() {
         let folder = tempfile::tempdir().unwrap();
@@ -215,8 +277,8 @@ mod tests {
         KeptIndices::none().store(&shard, stamp(), &index());
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
         KeptIndices::new(None, None).store(&shard, stamp(), &index());
-        assert_eq!(read_only.load(&shard, stamp()), Some(index()));
-        assert_eq!(KeptIndices::none().load(&shard, stamp()), None);
+        assert_eq!(read_only.load(&shard, None, stamp()), Some(index()));
+        assert_eq!(KeptIndices::none().load(&shard, None, stamp()), None);
     }
 
     #[test]
@@ -226,7 +288,7 @@ mod tests {
         // Nobody may make files there, not even root.
         let shards = ["/proc/a.tar", "/proc/b.tar"].map(|path| Place::of_file(Path::new(path)));
         shards.iter().for_each(|shard| kept.store(shard, stamp(), &index()));
-        assert_eq!(kept.load(&shards[0], stamp()), Some(index()));
+        assert_eq!(kept.load(&shards[0], None, stamp()), Some(index()));
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2);
     }
 }

@@ -222,7 +222,7 @@ impl Service {
 fn refuse(error: &StorageError) -> Status {
     let (kind, sentence) = (error.kind(), error.sentence());
     metrics::refused(kind);
-    tracing::debug!(kind = kind.name(), error = sentence, "request is refused");
+    tracing::debug!(kind = kind.name(), error = %sentence, "request is refused");
     kind.status(sentence)
 }
 

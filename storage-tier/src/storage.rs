@@ -1,10 +1,11 @@
 //! A storage node without its network: what it serves, and reading from it.
 
 mod jpeg_entries;
+mod opening;
 
 use std::ops::Range;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Instant;
 
 use bytes::Bytes;
@@ -24,9 +25,8 @@ use crate::kept::{KeptEntries, KeptIndices, KeptPlaces};
 use crate::look_ahead::{Fetch, LookAhead, Outcome};
 use crate::read_queue::{ReadPermit, ReadQueue};
 use crate::source::{Sources, Sums};
-use crate::through_cache::{self, Known};
-use crate::unpacked::closing_idle;
 use crate::{StorageConfig, StorageError, metrics};
+use opening::Openings;
 
 /// A storage node whose datasets are indexed. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -46,6 +46,8 @@ struct Inner {
     usual_cache: OnceLock<Option<Cache>>,
     /// By number of the dataset and of the shard.
     open: OpenShards<(usize, u32), IndexedShard>,
+    /// Those that are being opened now.
+    openings: Mutex<Openings>,
     /// One permit for each thread that may wait for the disk.
     readers: Arc<Semaphore>,
     /// Those who answer reads, and those who wait to.
@@ -99,6 +101,7 @@ impl Storage {
             missing: Arc::new(jpeg_entries::missing(&datasets)),
             entries: KeptEntries::new(places),
             open: OpenShards::new(config.open_shards_max),
+            openings: Mutex::default(),
             readers: Arc::new(Semaphore::new(config.readers)),
             reads: ReadQueue::new(config.max_concurrent_reads, config.max_waiting_reads),
             look_ahead: LookAhead::new(config.shard_prefetch_window, config.prefetch_bytes),
@@ -314,67 +317,6 @@ impl Storage {
         Ok(at)
     }
 
-    /// The shard as its distant source has it now, over other connections: no copy of it, and nothing that was
-    /// read ahead. Any other shard is opened as always.
-    async fn open_anew(&self, dataset: usize, shard: u32) -> Result<IndexedShard, StorageError> {
-        let storage = self.clone();
-        let open = move || {
-            let Dataset { manifest, shards } = &storage.inner.datasets[dataset];
-            let (entry, served) = (&manifest.shards()[shard as usize], &shards[shard as usize]);
-            if !served.is_distant() {
-                return Ok(None);
-            }
-            served.place().source.forget_connections();
-            let Opened::InPlace(opened) = served.open()? else { return Ok(None) };
-            match opened.index().digest() == entry.digest {
-                true => Ok(Some(opened)),
-                false => Err(StorageError::ShardChanged { name: served.name() }),
-            }
-        };
-        match self.on_reader(open).await? {
-            Some(opened) => Ok(opened),
-            None => self.open_shard(dataset, shard).await,
-        }
-    }
-
-    async fn open_shard(&self, dataset: usize, shard: u32) -> Result<IndexedShard, StorageError> {
-        let storage = self.clone();
-        let open_one = move || {
-            let Dataset { manifest, shards } = &storage.inner.datasets[dataset];
-            let entry = &manifest.shards()[shard as usize];
-            let served = &shards[shard as usize];
-            let changed = || StorageError::ShardChanged { name: served.name() };
-            let opened = served.open()?;
-            if let Opened::InPlace(opened) = &opened
-                && opened.index().digest() != entry.digest
-            {
-                return Err(changed());
-            }
-            let cache = storage.cache_for(&opened);
-            let is_distant = cache.is_some() && served.is_distant();
-            let (version, sum) = (served.identity(), &|| storage.inner.sums.of(served.place()));
-            let known = Known { name: served.name(), entry, version, is_distant, sum };
-            let opened = through_cache::open(cache, opened, &known)?;
-            let unchanged = opened.index().samples() == entry.samples;
-            let opened = Some(opened).filter(|_| unchanged).ok_or_else(changed)?;
-            Ok(storage.with_entries((dataset, shard), opened))
-        };
-        let storage = self.clone();
-        let open = move || closing_idle(&storage.inner.open, open_one);
-        let key = (dataset, shard);
-        if let Some(opened) = self.inner.open.opened(&key) {
-            return Ok(opened);
-        }
-        let storage = self.clone();
-        // Goes on where its caller gives up: what takes longer than a read may, such as to unpack a shard, is done once.
-        let opening = tokio::spawn(async move {
-            let opened = storage.inner.open.get_or_open(key, storage.on_reader(open)).await;
-            metrics::open_shards(storage.inner.open.len());
-            opened
-        });
-        opening.await.map_err(|_| StorageError::Panic)?
-    }
-
     /// Runs work that waits for the disk, as soon as one of the readers is free.
     async fn on_reader<T: Send + 'static>(
         &self,
@@ -405,7 +347,7 @@ fn usual_cache() -> Option<Cache> {
             "shards are unpacked into a folder of the home folder: `storage.cache` names another, with its limit"
         ),
         Err(error) => tracing::warn!(
-            error,
+            %error,
             "shards are unpacked each time that they are opened: set `storage.cache` to a folder"
         ),
     }

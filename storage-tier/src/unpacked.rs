@@ -96,7 +96,7 @@ pub(crate) fn closing_idle<K: Eq + Hash + Clone, V: Clone>(
 ) -> Result<V, StorageError> {
     match open() {
         Err(error) if error.is_no_room() => {
-            tracing::warn!(error = error.sentence(), "shards are closed to make room for another");
+            tracing::warn!(error = %error.sentence(), "shards are closed to make room for another");
             shards.close_idle();
             open()
         }

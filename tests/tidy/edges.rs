@@ -121,6 +121,7 @@ const MAY_DEPEND: [(&str, &[&str]); 37] = [
             "interpreter",
             "jpeg",
             "npy",
+            "own-files",
             "proto",
             "simd",
             "transport",

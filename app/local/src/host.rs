@@ -27,7 +27,7 @@ use crate::alive::Life;
 use crate::folder::RuntimeFolder;
 use crate::job::namespace;
 use crate::program::{self, Verb};
-use crate::serve::ignore_signals;
+use crate::serve::{ACCEPT_PAUSE, ignore_signals};
 use crate::services::lock_limit;
 use crate::watch::{FIRST_WORD_LIMIT, Watch};
 
@@ -253,9 +253,13 @@ impl Door {
         loop {
             tokio::select! {
                 biased;
-                came = listener.accept() => {
-                    has_begun |= self.let_in(came?, &service);
-                }
+                came = listener.accept() => match came {
+                    Ok(socket) => has_begun |= self.let_in(socket, &service),
+                    Err(error) => {
+                        tracing::warn!(%error, "a trial cannot be let in yet");
+                        tokio::time::sleep(ACCEPT_PAUSE).await;
+                    }
+                },
                 () = self.left.notified() => {}
                 () = &mut starter, if !is_orphan => is_orphan = true,
             }
@@ -316,8 +320,10 @@ impl Door {
         let lock = move || folder.lock(&name, FIRST_WORD_LIMIT, || Ok(())).ok();
         let _lock = tokio::task::spawn_blocking(lock).await.map_err(io::Error::other)?;
         let mut came = false;
-        while let Ok(socket) = tokio::time::timeout(Duration::ZERO, listener.accept()).await {
-            came |= self.let_in(socket?, service);
+        while let Ok(accepted) = tokio::time::timeout(Duration::ZERO, listener.accept()).await {
+            // One that cannot be accepted yet waits still.
+            let Ok(socket) = accepted else { return Ok(false) };
+            came |= self.let_in(socket, service);
         }
         if came {
             return Ok(false);
@@ -346,6 +352,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::serve::tests::comes_when_there_is_no_descriptor;
 
     /// The configuration with another value of one key of a section.
     fn with(section: &str, key: &str, value: serde_json::Value) -> Config {
@@ -410,5 +417,37 @@ mod tests {
         let mut other = ours.clone();
         other.receiver.python_path = vec!["elsewhere".into()];
         assert_ne!(of(&other), of(&ours));
+    }
+
+    #[test]
+    fn a_trial_that_comes_when_there_is_no_descriptor_is_let_in_later() {
+        let attend = |socket: &Path, ready: &dyn Fn()| {
+            let runtime = Runtime::new().expect("threads");
+            let within = runtime.enter();
+            let listener = PacketSocket::listen(socket.as_os_str().as_encoded_bytes());
+            let listener = listener.expect("a socket");
+            drop(within);
+            let door = Arc::new(Door {
+                folder: RuntimeFolder::of(socket).expect("a folder"),
+                socket: socket.to_owned(),
+                made: socket.symlink_metadata().expect("its file"),
+                there: AtomicUsize::new(0),
+                left: Notify::new(),
+            });
+            let (_opening, service) = watch::channel(None);
+            let starter = getppid().and_then(Life::of);
+            ready();
+            runtime.block_on(door.attend(&listener, starter, service)).expect("no error");
+        };
+        let wanted = std::sync::atomic::AtomicBool::new(false);
+        let watch = Watch { tell: &|_, _| (), cancelled: &wanted };
+        let connected =
+            |socket: &Path| (connect(socket, &watch).expect("no error"), socket.to_owned());
+        let is_welcomed = |(connection, socket): (Option<OwnedFd>, PathBuf)| {
+            let welcomed = welcomed(connection, &socket, &watch).expect("no error");
+            assert!(welcomed.is_some());
+        };
+        let test = "host::tests::a_trial_that_comes_when_there_is_no_descriptor_is_let_in_later";
+        comes_when_there_is_no_descriptor(test, attend, connected, is_welcomed);
     }
 }

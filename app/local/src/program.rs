@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::io::{self, BufRead as _, BufReader, Read, Write as _};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStderr, Command, Stdio};
+use std::process::{Child, ChildStderr, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
 use std::time::Instant;
@@ -91,12 +91,10 @@ pub(crate) fn start(
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
     let mut child = command.spawn().map_err(|error| fault(error.to_string()))?;
     let pipes = child.stdin.take().zip(child.stdout.take()).zip(child.stderr.take());
-    let Some(((mut input, output), errors)) = pipes else { return Err(fault("no pipes".into())) };
+    let Some(((input, output), errors)) = pipes else { return Err(fault("no pipes".into())) };
     let said = first_line(output).map_err(LocalError::Threads)?;
     let reason = reap(child, errors).map_err(LocalError::Threads)?;
-    // One that ended already has said why.
-    let _ = input.write_all(text.as_bytes());
-    drop(input);
+    told(input, text).map_err(LocalError::Threads)?;
     let begun = Instant::now();
     loop {
         match said.recv_timeout(LOOK) {
@@ -108,6 +106,15 @@ pub(crate) fn start(
             Err(RecvTimeoutError::Timeout) => watch.check_silence(socket, begun)?,
         }
     }
+}
+
+/// Tells a process its configuration, in a thread: one that is suspended takes no more than a pipe holds.
+fn told(mut input: ChildStdin, text: String) -> io::Result<()> {
+    thread::Builder::new().name("hw-local-in".into()).spawn(move || {
+        // One that ended already has said why.
+        let _ = input.write_all(text.as_bytes());
+    })?;
+    Ok(())
 }
 
 /// The first line of a stream, read by a thread.
@@ -140,4 +147,46 @@ fn reap(mut child: Child, errors: ChildStderr) -> io::Result<Receiver<String>> {
         let _ = send.send(last_words.or(first).unwrap_or(end));
     })?;
     Ok(receive)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt as _;
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::time::Duration;
+
+    use rustix::process::{Pid, Signal, kill_process};
+
+    use super::*;
+
+    #[test]
+    fn a_process_that_is_suspended_before_it_reads_is_not_waited_for() {
+        let folder = tempfile::tempdir().unwrap();
+        let program = folder.path().join("program");
+        fs::write(&program, "#!/bin/sh\necho $$ > \"$0.pid\"\nkill -STOP $$\n").unwrap();
+        fs::set_permissions(&program, fs::Permissions::from_mode(0o700)).unwrap();
+        let socket = folder.path().join("socket");
+        let (send, ended) = channel();
+        let starts = program.clone();
+        thread::spawn(move || {
+            let mut config = Config::default();
+            // More than a pipe holds.
+            config.receiver.job = "long".repeat(50_000);
+            let cancelled = AtomicBool::new(false);
+            let watch = Watch { tell: &|_, _| (), cancelled: &cancelled };
+            let started = thread::scope(|scope| {
+                scope.spawn(|| {
+                    thread::sleep(Duration::from_millis(500));
+                    cancelled.store(true, Ordering::Relaxed);
+                });
+                start(&starts, Verb::Local, &config, &socket, &watch)
+            });
+            send.send(started).unwrap();
+        });
+        let ended = ended.recv_timeout(Duration::from_secs(20));
+        let pid = fs::read_to_string(program.with_extension("pid")).unwrap();
+        kill_process(Pid::from_raw(pid.trim().parse().unwrap()).unwrap(), Signal::KILL).unwrap();
+        assert!(matches!(ended, Ok(Err(LocalError::Cancelled))), "{ended:?}");
+    }
 }

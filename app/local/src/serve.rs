@@ -8,6 +8,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread;
+use std::time::Duration;
 
 use headwater_config::Config;
 use rustix::event::{PollFd, PollFlags, poll};
@@ -30,6 +31,8 @@ use crate::{Embedded, LocalError};
 
 /// Loaders at a time. A rank has a few.
 const LOADERS_MAX: usize = 1024;
+/// Pause after a connection could not be accepted, such as for want of descriptors.
+pub(crate) const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// What a scheduler or a terminal sends to all processes of a job, and means for the ranks.
 const NOT_FOR_US: [SignalKind; 5] = [
     SignalKind::hangup(),
@@ -166,7 +169,7 @@ impl Door {
             self.wait()?;
             self.attendance.left.silence();
             self.changed.silence();
-            self.let_in()?;
+            self.let_in();
             if self.board.has_failed() {
                 // Loaders that come from now on start services of their own.
                 self.shut()?;
@@ -195,20 +198,27 @@ impl Door {
         }
     }
 
-    /// Attends to all who wait at the door; says whether there was anybody.
-    fn let_in(&self) -> io::Result<bool> {
+    /// Attends to all who wait at the door; says whether there was anybody, or may be still.
+    fn let_in(&self) -> bool {
         if self.is_shut {
-            return Ok(false);
+            return false;
         }
         let mut came = false;
         loop {
-            let stream = match self.listener.accept() {
-                Ok((stream, _)) => stream,
-                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
-                Err(error) if error.kind() == ErrorKind::ConnectionAborted => continue,
-                Err(error) => return Err(error),
+            let accepted = self.listener.accept();
+            let accepted = accepted.and_then(|(stream, _)| {
+                stream.set_nonblocking(false)?;
+                Ok(stream)
+            });
+            let stream = match accepted {
+                Ok(stream) => stream,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return came,
+                Err(error) => {
+                    tracing::warn!(%error, "a loader cannot be let in yet");
+                    thread::sleep(ACCEPT_PAUSE);
+                    return true;
+                }
             };
-            stream.set_nonblocking(false)?;
             if self.attendance.there() >= LOADERS_MAX {
                 tracing::warn!(LOADERS_MAX, "a loader is refused: as many are connected as may be");
                 continue;
@@ -225,7 +235,6 @@ impl Door {
                 tracing::warn!(%error, "a loader is refused: there are no threads");
             }
         }
-        Ok(came)
     }
 
     /// Makes sure that nobody comes any more; not if somebody has come at the last moment.
@@ -237,11 +246,99 @@ impl Door {
         // Whoever finds no services starts others under this lock; one that does not get on with that is not
         // waited for longer.
         let _lock = self.folder.lock(&name, FIRST_WORD_LIMIT, || Ok(())).ok();
-        if self.let_in()? && !self.board.has_failed() {
+        if self.let_in() && !self.board.has_failed() {
             return Ok(false);
         }
         self.is_shut = true;
         self.folder.remove_socket(&self.socket, &self.made)?;
         Ok(true)
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use std::io::Read as _;
+    use std::os::unix::net::UnixStream;
+    use std::process::Command;
+
+    use headwater_own_files::make_own_folder;
+    use rustix::process::{Resource, Rlimit, getrlimit, prlimit};
+
+    use super::*;
+
+    /// Where the process of a test listens.
+    const SOCKET: &str = "HEADWATER_TEST_DOOR";
+    const PATIENCE: Duration = Duration::from_secs(60);
+    /// Fewer than any process here has open.
+    const FEW: u64 = 5;
+
+    /// Connects to a process that has no descriptor left, and has some later. The process is this test once more: there
+    /// `attend` listens at a socket and calls what it is given.
+    pub(crate) fn comes_when_there_is_no_descriptor<C>(
+        test: &str,
+        attend: impl FnOnce(&Path, &dyn Fn()),
+        connect: impl FnOnce(&Path) -> C,
+        welcomed: impl FnOnce(C),
+    ) {
+        let ready = |socket: &Path| socket.with_extension("ready");
+        if let Some(socket) = std::env::var_os(SOCKET).map(PathBuf::from) {
+            return attend(&socket, &|| std::fs::write(ready(&socket), "").unwrap());
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let own = folder.path().join("own");
+        make_own_folder(&own).unwrap();
+        let socket = own.join("door.sock");
+        let mut process = Command::new(std::env::current_exe().unwrap());
+        process.args(["--exact", test]).env(SOCKET, &socket);
+        let mut process = process.spawn().unwrap();
+        let begun = std::time::Instant::now();
+        while !ready(&socket).exists() {
+            assert!(begun.elapsed() < PATIENCE && process.try_wait().unwrap().is_none());
+            thread::sleep(Duration::from_millis(10));
+        }
+        let usual = getrlimit(Resource::Nofile);
+        let pid = Some(Pid::from_child(&process));
+        let limit = |current| {
+            let limit = Rlimit { current, maximum: usual.maximum };
+            prlimit(pid, Resource::Nofile, limit).unwrap();
+        };
+        limit(Some(FEW));
+        let connection = connect(&socket);
+        thread::sleep(5 * ACCEPT_PAUSE);
+        assert!(process.try_wait().unwrap().is_none(), "it ended");
+        limit(usual.current);
+        welcomed(connection);
+        process.kill().unwrap();
+        process.wait().unwrap();
+    }
+
+    #[test]
+    fn a_loader_that_comes_when_there_is_no_descriptor_is_let_in_later() {
+        let attend = |socket: &Path, ready: &dyn Fn()| {
+            let listener = UnixListener::bind(socket).unwrap();
+            listener.set_nonblocking(true).unwrap();
+            let board = Arc::new(Board::new(PathBuf::new()));
+            let mut door = Door {
+                folder: RuntimeFolder::of(socket).unwrap(),
+                socket: socket.to_owned(),
+                made: socket.symlink_metadata().unwrap(),
+                listener,
+                starter: Life::of(getppid().unwrap()),
+                attendance: Arc::new(Attendance::new().unwrap()),
+                changed: board.listen().unwrap(),
+                board,
+                needs: unbounded_channel().0,
+                is_shut: false,
+            };
+            ready();
+            door.attend().unwrap();
+        };
+        let connect = |socket: &Path| UnixStream::connect(socket).unwrap();
+        let welcomed = |mut stream: UnixStream| {
+            stream.set_read_timeout(Some(PATIENCE)).unwrap();
+            stream.read_exact(&mut [0]).unwrap();
+        };
+        let test = "serve::tests::a_loader_that_comes_when_there_is_no_descriptor_is_let_in_later";
+        comes_when_there_is_no_descriptor(test, attend, connect, welcomed);
     }
 }

@@ -29,7 +29,10 @@ fn a_full_file_system_is_read_past() {
     let this = std::env::current_exe().unwrap();
     let this = this.to_str().unwrap();
     let child = [this, "in_a_small_tmpfs", "--exact", "--ignored", "--nocapture"];
-    assert!(namespace(&child).status().unwrap().success());
+    let ended = namespace(&child).output().unwrap();
+    let said = String::from_utf8_lossy(&ended.stdout);
+    let why = String::from_utf8_lossy(&ended.stderr);
+    assert!(ended.status.success() && said.contains("1 passed"), "{said}{why}");
 }
 
 #[test]

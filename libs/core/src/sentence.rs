@@ -4,22 +4,25 @@ use std::error::Error;
 
 use crate::printable;
 
-/// Joins an error's chain. A cause that the text already holds is not said twice: some errors
+/// Joins an error's chain, and the lines of each error. A cause that the text already holds is not said twice: some errors
 /// put their source into their own sentence. Names from files may hold anything: a terminal gets text.
 #[must_use]
 pub fn sentence(error: &(dyn Error + 'static)) -> String {
     let mut text = String::new();
     for cause in std::iter::successors(Some(error), |&error| error.source()) {
         let cause = cause.to_string();
-        let cause = cause.split_whitespace().collect::<Vec<_>>().join(" ");
+        let lines = cause.lines().map(str::trim).filter(|line| !line.is_empty());
+        let cause = lines.collect::<Vec<_>>().join(" ");
+        // Before they are compared: some errors hold the sentence of another, whose names are written out already.
+        let cause = printable(&cause);
         if text.is_empty() {
-            text = cause;
-        } else if !text.contains(&cause) {
+            text.push_str(&cause);
+        } else if !text.contains(&*cause) {
             text.push_str(": ");
             text.push_str(&cause);
         }
     }
-    printable(&text).into_owned()
+    text
 }
 
 /// What the last of an error's causes says: the errors of some libraries name only their own layers.
@@ -56,6 +59,18 @@ mod tests {
         let error = chain(&["storage tier", "cannot listen: address in use (os error 98)", last]);
         let text = "storage tier: cannot listen: address in use (os error 98)";
         assert_eq!(sentence(&error), text);
+    }
+
+    #[test]
+    fn a_name_keeps_its_blanks() {
+        let error = chain(&["cannot open\n    `a  b.tar`\n\n", "`a  b.tar`"]);
+        assert_eq!(sentence(&error), "cannot open `a  b.tar`");
+    }
+
+    #[test]
+    fn a_cause_that_is_held_as_a_sentence_is_not_said_twice() {
+        let error = chain(&[r"cannot serve: no `a\u{1b}b.tar`", "no `a\u{1b}b.tar`"]);
+        assert_eq!(sentence(&error), r"cannot serve: no `a\u{1b}b.tar`");
     }
 
     #[test]

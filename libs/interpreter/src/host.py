@@ -85,21 +85,44 @@ class Verdict(Exception):
     """The sample is bad, for the reason that is the cause. No other exception says that."""
 
 
+class Sources:
+    """The first finder of modules: notes the digest of each trusted one's file as it is found to be loaded, whoever
+    imports it. Read at the first call of a function in it, the file may be newer than the module."""
+
+    def __init__(self, modules):
+        self.modules, self.found = modules, {}
+
+    def find_spec(self, name, path=None, target=None):
+        if not any(name == trusted or name.startswith(trusted + ".") for trusted in self.modules):
+            return None
+        finders = (finder for finder in sys.meta_path if finder is not self and hasattr(finder, "find_spec"))
+        spec = next(filter(None, (finder.find_spec(name, path, target) for finder in finders)), None)
+        if spec is not None and spec.has_location:
+            self.found[name] = sha256_of(spec.origin)
+        return spec
+
+
+def sha256_of(path):
+    with open(path, "rb") as source:
+        return hashlib.sha256(source.read()).hexdigest()
+
+
 class Host:
-    def __init__(self, memory, bad_sample_errors):
+    def __init__(self, memory, bad_sample_errors, modules):
         self.memory, self.pid = memory, os.getpid()
         self.bad = {"BadSample", "UnidentifiedImageError", *bad_sample_errors}
-        self.sources, self.dataset = {}, None
+        self.sources, self.dataset = Sources(modules), None
+        sys.meta_path.insert(0, self.sources)
 
     def find(self, name, sha256=""):
         module, _, path = name.partition(":")
         try:
-            if module not in self.sources:
-                self.sources[module] = self.digest(module)["digest"]
-            source = self.sources[module]
             found = importlib.import_module(module)
             for part in path.split("."):
                 found = getattr(found, part)
+            source = self.sources.found.get(module)
+            if source is None:
+                raise ImportError(f"module `{module}` was not loaded from a file of source")
             if sha256 not in ("", source):
                 raise ImportError(f"the source of {module} has SHA-256 {source}, and the recipe says {sha256}")
         except Exception as error:
@@ -111,8 +134,7 @@ class Host:
         spec = importlib.util.find_spec(module)
         if spec is None or not spec.has_location:
             raise ModuleNotFoundError(f"no module `{module}` with a file of source")
-        with open(spec.origin, "rb") as source:
-            return {"digest": hashlib.sha256(source.read()).hexdigest(), "path": spec.origin}
+        return {"digest": sha256_of(spec.origin), "path": spec.origin}
 
     def call(self, function, sha256, shape, seed):
         import numpy
@@ -136,10 +158,11 @@ class Host:
         self.dataset = self.find(dataset)(**arguments)
         version = getattr(self.dataset, "version", None)
         version = None if version is None else str(version)
-        return {"samples": len(self.dataset), "version": version, "source": self.sources[module]}
+        return {"samples": len(self.dataset), "version": version, "source": self.sources.found[module]}
 
     def read(self, index):
-        fields = self.judged(lambda: encoded(self.dataset[index]))
+        # A field that cannot be stored is the program's error, whatever the encoder raises.
+        fields = encoded(self.judged(lambda: loaded(self.dataset[index])))
         lengths = self.memory.write(list(fields.values()))
         return {"fields": list(zip(fields, lengths))}
 
@@ -178,13 +201,27 @@ def is_pillows(error):
     return str(frame.f_globals.get("__name__")).partition(".")[0] == "PIL"
 
 
-def encoded(sample):
-    """The fields of what `__getitem__` gave, each as a file of it would be."""
+def is_image(value):
+    return type(value).__module__.partition(".")[0] == "PIL"
+
+
+def loaded(sample):
+    """The fields of what `__getitem__` gave, after all that depends on the sample's own bytes."""
     if isinstance(sample, (tuple, list)):
         names = ("image", "cls") if len(sample) == 2 else tuple(map(str, range(len(sample))))
         sample = dict(zip(names, sample))
     elif not isinstance(sample, dict):
         sample = {"image": sample}
+    for value in sample.values():
+        if is_image(value):
+            value.load()  # Pillow decodes a file when its pixels are asked for.
+        elif isinstance(value, str):
+            value.encode()
+    return sample
+
+
+def encoded(sample):
+    """The fields, each as a file of it would be."""
     if len(sample) > FIELDS_MAX:
         raise TypeError(f"gave {len(sample)} fields, more than {FIELDS_MAX}")
     fields = {}
@@ -212,8 +249,8 @@ def as_bytes(name, value):
         return name, repr(float(value)).encode()
     if hasattr(value, "numpy") and not isinstance(value, type):
         value = value.detach().cpu().numpy() if hasattr(value, "detach") else value.numpy()
-    if type(value).__module__.partition(".")[0] == "PIL":
-        return name, image_file(value)
+    if is_image(value):
+        return name, image_file(name, value)
     import io
 
     import numpy
@@ -266,12 +303,20 @@ def png(array):
     return b"\x89PNG\r\n\x1a\n" + b"".join(chunks)
 
 
-def image_file(image):
+# Modes of Pillow that PNG does not have, and whose colours RGB has.
+COLOURS = {"CMYK", "HSV", "LAB", "RGBX", "YCbCr"}
+
+
+def image_file(name, image):
     """The pixels as PNG, quickly: they are sent over a fast link and decoded once."""
     import io
 
     file = io.BytesIO()
-    image.save(file, "PNG", compress_level=1)
+    try:
+        image = image.convert("RGB") if image.mode in COLOURS else image
+        image.save(file, "PNG", compress_level=1)
+    except (OSError, ValueError) as error:
+        raise TypeError(f"field `{name}` is no PNG: {error}; convert the image, or give an array") from error
     return file.getvalue()
 
 
@@ -315,7 +360,7 @@ def answered(work, kind, request):
 
 def main():
     memory, wire = own_descriptors()
-    host = Host(Memory(memory), json.loads(sys.argv[1]))
+    host = Host(Memory(memory), **json.loads(sys.argv[1]))
     works = {"call": host.call, "digest": host.digest, "open": host.open_dataset, "read": host.read}
     sys.path[:0] = sys.argv[2:]
     with os.fdopen(wire, "r+b", buffering=0) as answers, os.fdopen(wire, "rb", closefd=False) as lines:

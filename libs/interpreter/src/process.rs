@@ -13,9 +13,10 @@ use std::time::Duration;
 
 use rustix::cmsg_space;
 use rustix::fs::{MemfdFlags, memfd_create};
+use rustix::io::retry_on_intr;
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 use rustix::pipe::{PipeFlags, pipe_with};
-use rustix::process::{Pid, Signal, kill_process_group};
+use rustix::process::{Pid, Signal, WaitOptions, kill_process_group, waitpid};
 
 use crate::settings::Settings;
 
@@ -54,9 +55,11 @@ impl Process {
         let (theirs_end, lifeline) = pipe_with(PipeFlags::CLOEXEC)?;
         ours.set_read_timeout(Some(settings.timeout))?;
         ours.set_write_timeout(Some(settings.timeout))?;
-        let bad = serde_json::to_string(&settings.bad_sample_errors)?;
+        let told = serde_json::json!({
+            "bad_sample_errors": settings.bad_sample_errors, "modules": settings.trusted.modules(),
+        });
         let mut command = Command::new(&settings.python);
-        command.args(["-u", "-c", &compiled(), &bad]).args(&settings.folders);
+        command.args(["-u", "-c", &compiled(), &told.to_string()]).args(&settings.folders);
         command.env("PYTHONHASHSEED", "0").process_group(0);
         for name in THREADS {
             if std::env::var_os(name).is_none() {
@@ -137,9 +140,13 @@ impl Drop for Process {
         // The group has this number for sure only until its first process is waited for. Children that are left after
         // that end with the lifeline.
         if let Ok(None) = self.child.try_wait() {
-            let _ = kill_process_group(Pid::from_child(&self.child), Signal::KILL);
+            let pid = Pid::from_child(&self.child);
+            let _ = kill_process_group(pid, Signal::KILL);
+            // Not here: in a file system that hangs, a process ends only when that answers.
+            let reaper = thread::Builder::new().name("python-reaper".into());
+            let _ =
+                reaper.spawn(move || retry_on_intr(|| waitpid(Some(pid), WaitOptions::empty())));
         }
-        let _ = self.child.wait();
         if let Some(log) = self.log.take()
             && log.is_finished()
         {

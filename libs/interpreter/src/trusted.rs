@@ -19,6 +19,10 @@ impl Trusted {
         Self { modules, key }
     }
 
+    pub(crate) fn modules(&self) -> &[String] {
+        &self.modules
+    }
+
     /// Checks the module of a name `package.module:function`.
     ///
     /// # Errors

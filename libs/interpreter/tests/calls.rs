@@ -168,6 +168,41 @@ fn a_function_is_called_from_the_source_that_is_asked_for() {
     assert!(add(&first).expect_err("it is gone").to_string().contains(&second));
 }
 
+/// One job calls a function of `a`, which imports `b`; the next one calls a function of `b`.
+#[test]
+fn a_module_that_another_imported_is_known_by_the_source_that_was_loaded() {
+    let Some(mut settings) = settings(PATIENCE) else { return };
+    let folder = tempfile::tempdir().expect("a folder");
+    settings.folders = vec![folder.path().to_owned()];
+    settings.trusted = Trusted::new(vec!["pair".into()], "augment.python_modules");
+    let write = |name: &str, text: &str| {
+        std::fs::create_dir_all(folder.path().join("pair")).expect("a folder");
+        std::fs::write(folder.path().join("pair").join(name), text).expect("a module");
+    };
+    let written = |by: u8| {
+        write("b.py", &format!("def add(array, rng):\n    return array + {by}\n"));
+        Interpreter::new(settings.clone()).source("pair.b").expect("its source").sha256
+    };
+    let at_first = "import pair.b\ndef add(array, rng):\n    return pair.b.add(array, rng)\n";
+    let late = "def add(array, rng):\n    import pair.b\n    return pair.b.add(array, rng)\n";
+    for a in [at_first, late] {
+        write("a.py", a);
+        let first = written(1);
+        let mut python = Interpreter::new(settings.clone());
+        let mut add = |function: &str, sha256: &str| {
+            let mut image = vec![5; BYTES];
+            python.call((function, sha256), SHAPE, &mut image, &[]).map(|()| image[0])
+        };
+        assert_eq!(add("pair.a:add", ANY).expect("an image"), 6);
+        let second = written(10);
+        let other = add("pair.b:add", &second).expect_err("it has the first one");
+        assert!(!other.is_verdict() && other.to_string().contains(&first), "{other}");
+        assert_eq!(add("pair.b:add", &second).expect("loaded anew"), 15);
+        assert_eq!(add("pair.a:add", ANY).expect("an image"), 15);
+        assert_eq!(add("pair.b:add", &second).expect("what was imported"), 15);
+    }
+}
+
 #[test]
 fn a_child_that_a_function_forks_changes_no_image() {
     let Some(settings) = settings(PATIENCE) else { return };

@@ -1,5 +1,6 @@
 """Datasets that misbehave. They need no package."""
 
+import ctypes
 import os
 import re
 import sys
@@ -33,6 +34,33 @@ def of_pillow():
     module["load"]()
 
 
+# As Pillow's: a file is decoded when its pixels are asked for, and PNG does not have all modes.
+IMAGE = """
+class Image:
+    def __init__(self, mode, is_whole):
+        self.mode, self.is_whole = mode, is_whole
+
+    def load(self):
+        if not self.is_whole:
+            raise OSError("image file is truncated")
+
+    def convert(self, mode):
+        return Image(mode, self.is_whole)
+
+    def save(self, file, format, **options):
+        self.load()
+        if self.mode not in ("L", "RGB"):
+            raise OSError(f"cannot write mode {self.mode} as {format}")
+        file.write(self.mode.encode())
+"""
+
+
+def image(mode, is_whole=True):
+    module = {"__name__": "PIL.Image"}
+    exec(IMAGE, module)
+    return lambda: module["Image"](mode, is_whole)
+
+
 def undecodable():
     b"\xff".decode()
 
@@ -53,6 +81,9 @@ ERRORS = [
     (raising(Torn("torn")), True),
     (raising(UnidentifiedImageError("what is it")), True),
     (of_pillow, True),
+    (image("CMYK", is_whole=False), True),
+    (image("F"), False),
+    (lambda: "lone \ud800", True),
     (raising(KeyError("a hole")), False),
     (raising(Exception("BadSample")), False),
     (raising(OSError("the server is away")), False),
@@ -80,6 +111,13 @@ class Expected(list):
 
     def __init__(self):
         super().__init__({"bad": str(bad)} for _, bad in ERRORS)
+
+
+class Images(list):
+    """Good ones of some modes."""
+
+    def __init__(self):
+        super().__init__(image(mode)() for mode in ("L", "RGB", "CMYK", "HSV", "LAB"))
 
 
 class Unspeakable(KeyError):
@@ -168,3 +206,22 @@ class Hangs:
         sys.stderr.close()
         while True:
             time.sleep(1000)
+
+
+class Unkillable:
+    """A process of another group traces it, so that the system does not tell its parent that it was killed."""
+
+    def __init__(self):
+        seize, any_process = 0x4206, ctypes.c_ulong(-1)
+        libc, traced = ctypes.CDLL(None), os.getpid()
+        libc.prctl(0x59616D61, any_process, 0, 0, 0)
+        told, tell = os.pipe()
+        if os.fork() == 0:
+            os.setsid()
+            os.write(tell, b"no" if libc.ptrace(seize, traced, None, None) else b"yes")
+            os.closerange(0, 3)
+            time.sleep(40)
+            os._exit(0)
+        if os.read(told, 3) != b"yes":
+            raise RuntimeError("ptrace is refused")
+        time.sleep(1000)

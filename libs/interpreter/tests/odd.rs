@@ -54,6 +54,14 @@ fn only_errors_that_say_so_are_verdicts() {
 }
 
 #[test]
+fn an_image_of_a_mode_that_png_does_not_have_is_stored_in_rgb() {
+    let mut images = open("odd:Images");
+    for (index, mode) in ["L", "RGB", "RGB", "RGB", "RGB"].into_iter().enumerate() {
+        assert_eq!(text(&images.read(index as u64).expect("a sample")), mode, "{index}");
+    }
+}
+
+#[test]
 fn errors_that_are_hard_to_report_are_reported() {
     let mut odd = open("odd:Odd");
     for (index, words) in [
@@ -130,6 +138,18 @@ fn a_dataset_that_cannot_be_opened_again_is_not_read() {
     }
     std::fs::write(&path, "5 one").expect("a file");
     assert_eq!(text(&dataset.read(0).expect("a sample")), "one 0");
+}
+
+/// As one that waits for a file system that hangs.
+#[test]
+fn a_process_that_does_not_end_when_it_is_killed_is_late_all_the_same() {
+    let settings = Settings { timeout: Duration::from_secs(5), ..settings() };
+    let begun = Instant::now();
+    let opened = Dataset::open(settings, "odd:Unkillable", serde_json::Map::new(), None);
+    match opened.expect_err("no answer") {
+        CallError::Late { .. } => assert!(begun.elapsed() < Duration::from_secs(20)),
+        error => eprintln!("SKIPPED: {error}"),
+    }
 }
 
 /// This test runs once more in a process of its own, which is killed in the middle of a call.

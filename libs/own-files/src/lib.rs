@@ -58,11 +58,31 @@ pub fn open_file(path: &Path) -> io::Result<File> {
     }
 }
 
+/// Opens a file to read it, as [`open_file`] does, if only this user, root or another `owner` that is trusted with it
+/// can have written it.
+///
+/// # Errors
+/// It cannot be opened, is not a file, or somebody else can have written it.
+pub fn open_trusted_file(path: &Path, owner: Option<u32>) -> io::Result<File> {
+    let file = open_file(path)?;
+    let found = file.metadata()?;
+    match is_own(&found) || owner.is_some_and(|owner| is_of(&found, owner)) {
+        true => Ok(file),
+        false => {
+            Err(io::Error::new(io::ErrorKind::PermissionDenied, "another user can have written it"))
+        }
+    }
+}
+
 /// Whether only this user or root can have written a file.
 #[must_use]
 pub fn is_own(file: &Metadata) -> bool {
-    let uid = file.uid();
-    (uid == own_uid() || uid == ROOT) && file.mode() & WRITABLE_BY_OTHERS == 0
+    is_of(file, own_uid()) || is_of(file, ROOT)
+}
+
+/// Whether a file is a user's, and nobody else can write it.
+fn is_of(file: &Metadata, uid: u32) -> bool {
+    file.uid() == uid && file.mode() & WRITABLE_BY_OTHERS == 0
 }
 
 /// Whether a path still leads to the file, socket or folder that `known` was.
@@ -138,6 +158,24 @@ mod tests {
             Ok(()) => assert!(!is()),
             Err(error) => eprintln!("only root gives a file to another user: skipped: {error}"),
         }
+    }
+
+    #[test]
+    fn a_file_of_another_user_is_opened_only_if_that_user_is_trusted_with_it() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let opens = |owner| open_trusted_file(file.path(), owner).map_err(|error| error.kind());
+        let set = |mode| file.as_file().set_permissions(fs::Permissions::from_mode(mode)).unwrap();
+        set(0o644);
+        assert!(opens(None).is_ok());
+        if let Err(error) = chown(file.path(), Some(NOBODY), None) {
+            return eprintln!("only root gives a file to another user: skipped: {error}");
+        }
+        for owner in [None, Some(NOBODY - 1)] {
+            assert_eq!(opens(owner).unwrap_err(), io::ErrorKind::PermissionDenied);
+        }
+        assert!(opens(Some(NOBODY)).is_ok());
+        set(0o664);
+        assert_eq!(opens(Some(NOBODY)).unwrap_err(), io::ErrorKind::PermissionDenied);
     }
 
     #[test]

@@ -5,8 +5,9 @@
 mod photos;
 
 use headwater_core::{Dtype, Layout, Recipe, SampleId};
+use headwater_part_rows::SliceRow;
 use headwater_render::decode::{DecodeLimits, Decoder};
-use headwater_render::part::{PartPlan, PartScales, SliceRow};
+use headwater_render::part::{PartPlan, PartScales};
 use headwater_render::{PartSample, RenderKey, Renderer};
 
 fn main() {

@@ -7,7 +7,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::cmsg_space;
 use rustix::io::Errno;
@@ -27,6 +27,13 @@ const BACKLOG: i32 = 128;
 
 /// Pause before connecting again to a receiver whose backlog is full.
 const BACKLOG_PAUSE: Duration = Duration::from_millis(5);
+
+/// How long a packet is tried to be sent that the system does not take: for want of memory, or since more descriptors of
+/// the user are on their way than it may have open.
+const SHORT_LIMIT: Duration = Duration::from_secs(20);
+
+/// Pause between two tries.
+const SHORT_PAUSE: Duration = Duration::from_millis(20);
 
 /// One end, connected or listening.
 #[derive(Debug)]
@@ -59,6 +66,12 @@ pub(crate) fn is_abandoned(path: &Path) -> bool {
         rustix::net::connect(&fd, &SocketAddrUnix::new(path)?)
     };
     probe() == Err(Errno::CONNREFUSED)
+}
+
+/// Whether an error of sending says that nobody is at the other end any more. Any other may pass.
+pub(crate) fn is_gone(error: &io::Error) -> bool {
+    let errno = Errno::from_io_error(error);
+    matches!(errno, Some(Errno::PIPE | Errno::CONNRESET | Errno::NOTCONN))
 }
 
 /// Resolves when a descriptor can be read, as one of a process (`pidfd_open`) can when that has ended.
@@ -151,9 +164,18 @@ impl PacketSocket {
     /// Sends a packet as soon as there is room.
     ///
     /// # Errors
-    /// The other end is gone.
+    /// The other end is gone; or the system does not take the packet for `SHORT_LIMIT`.
     pub async fn send(&self, bytes: &[u8], fd: Option<BorrowedFd<'_>>) -> io::Result<()> {
-        self.fd.async_io(Interest::WRITABLE, |_| self.send_now(bytes, fd)).await
+        let begun = Instant::now();
+        loop {
+            let sent = self.fd.async_io(Interest::WRITABLE, |_| self.send_now(bytes, fd)).await;
+            match sent {
+                Err(error) if !is_gone(&error) && begun.elapsed() < SHORT_LIMIT => {
+                    tokio::time::sleep(SHORT_PAUSE).await;
+                }
+                sent => return sent,
+            }
+        }
     }
 
     /// The next packet; `None` at the end of the stream, that is when the other end was closed

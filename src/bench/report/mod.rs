@@ -29,12 +29,8 @@ pub(crate) use synthetic::Synthetic;
 pub(crate) const PAGE: &str = "report.md";
 /// Name of the file with all figures.
 const FIGURES: &str = "figures.json";
-/// Plots that 0.1.0 wrote beside its page.
-const PLOTS: [&str; 5] =
-    ["link.svg", "reading.svg", "pipeline-dinov2.svg", "pipeline-imagenet-train.svg", "gpu.svg"];
 
-/// Writes the page and the figures into a folder, which is made if it is not there. Plots of an earlier
-/// page go.
+/// Writes the page and the figures into a folder, which is made if it is not there.
 ///
 /// # Errors
 /// The folder cannot be written to.
@@ -45,10 +41,6 @@ pub(crate) fn write(folder: &Path, figures: &Figures) -> Result<()> {
     };
     fs::create_dir_all(folder)
         .with_context(|| format!("cannot make the folder `{}`", folder.display()))?;
-    for name in PLOTS {
-        // Most often it was never there.
-        drop(fs::remove_file(folder.join(name)));
-    }
     write(FIGURES, &(serde_json::to_string_pretty(figures)? + "\n"))?;
     write(PAGE, &page::markdown(figures))
 }

@@ -134,7 +134,7 @@ fn work(
     while let Some(shard) = missing.next() {
         if let Err(error) = make(shard, &|| missing.is_open()) {
             // Met again, and told, by whoever reads the shard.
-            tracing::debug!(error = error.sentence(), "entry points of a shard are not made");
+            tracing::debug!(error = %error.sentence(), "entry points of a shard are not made");
         }
     }
 }

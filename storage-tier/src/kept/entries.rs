@@ -5,7 +5,6 @@
 //! written under another name and renamed, so that nobody sees half of it.
 
 use std::collections::HashMap;
-use std::fs::File;
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,6 +13,7 @@ use std::time::{Duration, Instant};
 
 use headwater_core::shard_entries::SHARD_ENTRIES_BYTES_MAX;
 use headwater_core::{Digest, Digester, ShardEntries};
+use headwater_own_files::open_trusted_file;
 
 use super::KeptPlaces;
 use crate::metrics;
@@ -85,8 +85,8 @@ impl KeptEntries {
         Self { places, told: AtomicBool::new(false), closed: Mutex::default() }
     }
 
-    /// The entries kept for a shard of a place, if they are whole and of that stamp. A file that is not is
-    /// counted, and named in the log if it is the first one.
+    /// The entries kept for a shard of a place, if they are whole, of that stamp, and nobody but this user, root and the
+    /// shard's owner can have written them. A file that is not so is counted, and named in the log if it is the first one.
     pub(crate) fn load(
         &self,
         place: &Place,
@@ -94,7 +94,7 @@ impl KeptEntries {
         stamp: EntriesStamp,
     ) -> Option<ShardEntries> {
         for path in self.places.of(&kept_as(place, number), ENTRIES_ENDING) {
-            let refused = match read(&path) {
+            let refused = match read(&path, place.owner()) {
                 Ok(Some(bytes)) => match decode(&bytes, stamp) {
                     Ok(entries) => return Some(entries),
                     Err(refused) => refused,
@@ -170,8 +170,8 @@ fn kept_as(place: &Place, number: u32) -> Place {
 }
 
 /// The bytes of a file, no more of them than one may have; `None` where there is no file.
-fn read(path: &Path) -> io::Result<Option<Vec<u8>>> {
-    let file = match File::open(path) {
+fn read(path: &Path, owner: Option<u32>) -> io::Result<Option<Vec<u8>>> {
+    let file = match open_trusted_file(path, owner) {
         Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(error),
@@ -303,12 +303,31 @@ mod tests {
     }
 
     #[test]
+    fn a_pipe_and_a_file_of_another_user_are_not_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let place = Place::of_file(&folder.path().join("a.tar"));
+        let path = folder.path().join("a.tar.hwentries");
+        let mode = rustix::fs::Mode::from_raw_mode(0o600);
+        rustix::fs::mknodat(rustix::fs::CWD, &path, rustix::fs::FileType::Fifo, mode, 0).unwrap();
+        assert_eq!(beside().load(&place, 0, STAMP), None);
+        beside().store(&place, 0, STAMP, &entries()).unwrap();
+        assert_eq!(beside().load(&place, 0, STAMP), Some(entries()));
+        match std::os::unix::fs::chown(&path, Some(65_534), None) {
+            Ok(()) => assert_eq!(beside().load(&place, 0, STAMP), None),
+            Err(error) => eprintln!("only root gives a file to another user: skipped: {error}"),
+        }
+    }
+
+    #[test]
     fn a_file_of_more_bytes_than_one_may_have_is_not_read_to_its_end() {
         let folder = tempfile::tempdir().unwrap();
         let place = Place::of_file(&folder.path().join("a.tar"));
         let path = beside().store(&place, 0, STAMP, &entries()).unwrap();
-        File::options().write(true).open(&path).unwrap().set_len(1 << 40).unwrap();
-        assert_eq!(read(&path).unwrap().unwrap().len(), HEAD_BYTES + SHARD_ENTRIES_BYTES_MAX + 1);
+        fs::File::options().write(true).open(&path).unwrap().set_len(1 << 40).unwrap();
+        assert_eq!(
+            read(&path, None).unwrap().unwrap().len(),
+            HEAD_BYTES + SHARD_ENTRIES_BYTES_MAX + 1
+        );
         assert_eq!(beside().load(&place, 0, STAMP), None);
     }
 }

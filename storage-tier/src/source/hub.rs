@@ -250,10 +250,6 @@ impl Remote for Hub {
         range_body(followed, version, range).await
     }
 
-    fn forget_connections(&self) {
-        self.web.forget_connections();
-    }
-
     async fn list(&self, folder: &str, max: usize) -> Result<Vec<(String, Version)>, Refusal> {
         let (base, dataset) = (&self.base, &self.dataset);
         let commit = self.commit().await?;

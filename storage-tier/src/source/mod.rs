@@ -22,6 +22,7 @@ mod web_server;
 
 use std::fmt::Debug;
 use std::ops::Range;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -96,8 +97,10 @@ pub(crate) trait Source: Debug + Send + Sync {
         false
     }
 
-    /// Has later requests go over connections of their own.
-    fn forget_connections(&self) {}
+    /// The same source, each of whose requests goes over a connection of its own; `None` if it makes none.
+    fn anew(&self) -> Option<Arc<dyn Source>> {
+        None
+    }
 
     /// Whether reading an object may take a network, so that a copy on this host is worth having.
     fn is_distant(&self, _path: &Path) -> bool {
@@ -227,6 +230,12 @@ impl Place {
     /// Something in the same folder.
     pub(crate) fn beside(&self, name: &str) -> Self {
         Self { source: self.source.clone(), path: self.path.with_file_name(name) }
+    }
+
+    /// The user that it belongs to, if it is on this host.
+    pub(crate) fn owner(&self) -> Option<u32> {
+        let found = self.source.is_local().then(|| self.path.metadata().ok())?;
+        found.map(|found| found.uid())
     }
 
     /// Whether reading it may take a network.

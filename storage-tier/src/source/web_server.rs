@@ -80,10 +80,6 @@ impl Remote for WebServer {
         false
     }
 
-    fn forget_connections(&self) {
-        self.web.forget_connections();
-    }
-
     async fn list(&self, _: &str, _: usize) -> Result<Vec<(String, Version)>, Refusal> {
         let why = "a web server does not say what files there are: name each, braces help";
         Err(WebError::Unusable(why).into())

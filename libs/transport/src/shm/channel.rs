@@ -11,7 +11,7 @@ use crate::link::terms::LinkKind;
 use crate::link::words::NOT_TAKEN;
 use crate::memory::slot::SlotMemory;
 use crate::metrics;
-use crate::packets::{Packet, PacketSocket};
+use crate::packets::{Packet, PacketSocket, is_gone};
 
 /// Keeps the order of posts: what the socket does not take at once waits in a queue, which holds
 /// no more than the leases and slots that the receiver has open.
@@ -67,8 +67,8 @@ impl Channel {
             let fd = slot.as_ref().and_then(|memory| memory.file());
             match self.socket.send_now(&bytes, fd) {
                 Ok(()) => return true,
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                Err(_) => return false,
+                Err(error) if is_gone(&error) => return false,
+                Err(_) => {}
             }
         }
         queue.change(|waiting| waiting.push_back(Outgoing { bytes, slot }));
@@ -111,7 +111,7 @@ impl Channel {
         self.changed.notify_waiters();
     }
 
-    /// Ends only when too much waits.
+    /// Ends only when too much waits, or the system does not take a packet.
     async fn send_queued(&self) -> io::Error {
         loop {
             let changed = self.changed.notified();
@@ -125,7 +125,10 @@ impl Channel {
             };
             let fd = slot.as_ref().and_then(|memory| memory.file());
             tokio::select! {
-                _ = self.socket.send(&bytes, fd) => {}
+                sent = self.socket.send(&bytes, fd) => match sent {
+                    Err(error) if !is_gone(&error) => return error,
+                    _ => {}
+                },
                 // Perhaps more than may wait.
                 () = changed => continue,
             }
@@ -158,23 +161,50 @@ impl Drop for Channel {
 #[cfg(test)]
 mod tests {
     use std::os::fd::AsFd as _;
+    use std::time::Duration;
 
+    use rustix::net::sockopt::set_socket_send_buffer_size;
     use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 
     use super::*;
 
-    #[tokio::test]
-    async fn a_channel_ends_although_a_forked_process_has_its_descriptor() {
+    fn pair() -> [PacketSocket; 2] {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let pair = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None).unwrap();
-        let [one, other] = <[_; 2]>::from(pair).map(|fd| PacketSocket::from_fd(fd).unwrap());
+        <[_; 2]>::from(pair).map(|fd| PacketSocket::from_fd(fd).unwrap())
+    }
+
+    /// A packet that is longer than the buffer stands for one for which there is no memory.
+    #[tokio::test]
+    async fn what_the_system_does_not_take_is_sent_later_and_in_order() {
+        let [one, other] = pair();
+        set_socket_send_buffer_size(&one, 1).unwrap();
+        let channel = Arc::new(Channel::new(one, 2));
+        let long = vec![1; 50_000];
+        assert!(!channel.post(long.clone(), None));
+        assert!(!channel.post(b"after it".to_vec(), None));
+        let sender = Arc::clone(&channel);
+        let sends = tokio::spawn(async move { sender.receive().await.map(drop) });
+        tokio::time::sleep(5 * Duration::from_millis(20)).await;
+        set_socket_send_buffer_size(&channel.socket, 200_000).unwrap();
+        for expected in [&long[..], b"after it"] {
+            let packet = tokio::time::timeout(Duration::from_secs(5), other.receive(long.len()));
+            let packet = packet.await.expect("it is not sent").unwrap();
+            assert!(packet.is_some_and(|packet| packet.bytes == expected));
+        }
+        sends.abort();
+    }
+
+    #[tokio::test]
+    async fn a_channel_ends_although_a_forked_process_has_its_descriptor() {
+        let [one, other] = pair();
         let _of_the_child = one.as_fd().try_clone_to_owned().unwrap();
         let channel = Channel::new(one, 1);
         assert!(channel.post(b"last".to_vec(), None));
         drop(channel);
         let last = other.receive(MAX_PACKET_BYTES).await.unwrap();
         assert_eq!(last.map(|packet| packet.bytes), Some(b"last".to_vec()));
-        let end = tokio::time::timeout(std::time::Duration::from_secs(5), other.receive(1)).await;
+        let end = tokio::time::timeout(Duration::from_secs(5), other.receive(1)).await;
         assert!(end.expect("the other end waits on").unwrap().is_none());
     }
 }

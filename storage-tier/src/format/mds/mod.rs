@@ -45,9 +45,10 @@ impl Mds {
         shard: &Shard,
         object: &dyn Object,
     ) -> Result<(ShardIndex, &'static str), StorageError> {
-        let place = kept_as(&index.place.beside(&shard.file().basename), &self.columns);
+        let beside = index.place.beside(&shard.file().basename);
+        let place = kept_as(&beside, &self.columns);
         let stamp = Stamp::new(&Version::of(object), Some(&index.version));
-        if let Some(kept) = self.kept.load(&place, stamp) {
+        if let Some(kept) = self.kept.load(&place, beside.owner(), stamp) {
             return Ok((kept, "kept"));
         }
         let found = raw::index(object, shard, &self.columns)?;

@@ -53,7 +53,7 @@ impl Tar {
             idx = idx::open_beside(place)?;
         }
         let stamp = Stamp::new(&Version::of(object), idx.as_deref().map(Version::of).as_ref());
-        if let Some(index) = self.kept.load(place, stamp) {
+        if let Some(index) = self.kept.load(place, place.owner(), stamp) {
             return Ok((index, "kept"));
         }
         let idx = idx.map(|idx| idx::Idx::read(&*idx)).transpose()?;

@@ -81,7 +81,7 @@ impl TfRecord {
         }
         let stamp = Stamp::new(&Version::of(object), idx.as_deref().map(Version::of).as_ref());
         let kept_as = kept_as(place, &self.columns);
-        if let Some(index) = self.kept.load(&kept_as, stamp) {
+        if let Some(index) = self.kept.load(&kept_as, place.owner(), stamp) {
             return Ok((index, "kept"));
         }
         let idx = idx.map(|idx| Idx::read(&*idx, object.bytes())).transpose()?;

@@ -4,6 +4,7 @@
 //! how many at a time, how often again, and what is kept of their answers.
 
 mod ahead;
+mod anew;
 mod node;
 mod object;
 mod refusal;
@@ -19,6 +20,7 @@ use futures::{StreamExt, TryStreamExt, stream};
 use headwater_storage_client::{Object, ObjectError};
 
 use super::{Listed, Source, Stat, Version, Wanted};
+use anew::Anew;
 use object::DistantObject;
 
 pub(crate) use node::Node;
@@ -53,9 +55,6 @@ pub(crate) trait Remote: Debug + Send + Sync {
     fn can_list(&self) -> bool {
         true
     }
-
-    /// Has later requests go over connections of their own.
-    fn forget_connections(&self);
 
     /// The objects below a folder, in any order, until there are `max`; the empty name is the top.
     async fn list(&self, folder: &str, max: usize) -> Result<Vec<(String, Version)>, Refusal>;
@@ -138,8 +137,9 @@ impl Source for Distant {
         self.node.wait(all.buffered(OBJECTS_AT_A_TIME).try_collect())
     }
 
-    fn forget_connections(&self) {
-        self.remote.forget_connections();
+    fn anew(&self) -> Option<Arc<dyn Source>> {
+        let remote = Arc::new(Anew(self.remote.clone()));
+        Some(Arc::new(Self::new(remote, self.node.clone())))
     }
 
     fn open(&self, path: &Path) -> Result<Arc<dyn Object>, ObjectError> {

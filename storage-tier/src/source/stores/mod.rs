@@ -32,7 +32,6 @@ pub(crate) struct Bucket {
     /// As `s3://bucket`.
     base: String,
     store: Arc<dyn ObjectStore>,
-    web: Arc<Web>,
 }
 
 /// A store that cannot be spoken to as it is configured.
@@ -54,7 +53,7 @@ impl Bucket {
             Scheme::Azure => azure(bucket, web),
             _ => s3(bucket, web),
         };
-        Ok(Self { base, store: store?, web: web.clone() })
+        Ok(Self { base, store: store? })
     }
 
     /// A bucket of an S3 store with these options, and none of the environment's.
@@ -69,7 +68,7 @@ impl Bucket {
             builder = builder.with_config(*key, value);
         }
         let store = s3_built(builder, bucket, web).unwrap();
-        Self { base: format!("s3://{bucket}"), store, web: web.clone() }
+        Self { base: format!("s3://{bucket}"), store }
     }
 
     fn version(meta: &ObjectMeta) -> Result<Version, Refusal> {
@@ -194,10 +193,6 @@ impl Remote for Bucket {
             return Err(length(whole.len() as u64));
         }
         Ok(whole.freeze())
-    }
-
-    fn forget_connections(&self) {
-        self.web.forget_connections();
     }
 
     async fn list(&self, folder: &str, max: usize) -> Result<Vec<(String, Version)>, Refusal> {

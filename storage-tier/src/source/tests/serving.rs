@@ -1,11 +1,12 @@
 //! A storage node whose shards lie elsewhere gives the samples that it gives of files.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::time::Duration;
 
-use headwater_proto::storage::ReadQuery;
+use headwater_proto::storage::{ReadQuery, StorageFailure};
 use headwater_storage_client::FieldSelection;
 use sha2::{Digest, Sha256};
 
@@ -91,7 +92,8 @@ async fn samples_from_elsewhere_are_those_of_files_and_faults_change_none() {
     assert!(text.contains("ds/s-1.tar") && text.contains("changed"), "{text}");
 }
 
-/// A mirror of the server has the object with the same tag and other bytes, and the first connections lead there.
+/// A mirror of the server has the object with the same tag and other bytes, and all connections lead there that were
+/// made before the sample is read a second time.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_sample_that_looks_broken_is_read_anew_over_another_connection() {
     for is_cached in [false, true] {
@@ -107,13 +109,12 @@ async fn a_sample_that_looks_broken_is_read_anew_over_another_connection() {
         let files = open(path, &folder.path().join("here")).await;
         let node = folder.path().join("there");
         let storage = open_with(url, &node, cache.into_iter().collect()).await;
-        let leads_there = Arc::new(AtomicBool::new(true));
-        let (is_first, mut ports) = (leads_there.clone(), HashSet::new());
+        let second_reads = Arc::new(AtomicU32::new(0));
+        let (so_far, mut ports) = (second_reads.clone(), HashMap::new());
         server.fail(move |request| {
-            if is_first.load(Ordering::SeqCst) {
-                ports.insert(request.port);
-            }
-            let is_wrong = ports.contains(&request.port) && request.headers.contains_key("range");
+            let now = so_far.load(Ordering::SeqCst);
+            let made = *ports.entry(request.port).or_insert(now);
+            let is_wrong = (now == 0 || made < now) && request.headers.contains_key("range");
             is_wrong.then_some(Fault::OtherBytes)
         });
         let (indices, fields) = (vec![3, 4], FieldSelection::all());
@@ -122,14 +123,45 @@ async fn a_sample_that_looks_broken_is_read_anew_over_another_connection() {
             let read = storage.read("d", 0, &indices, &fields).await.unwrap();
             assert!(read != expected, "the mirror's");
         }
-        leads_there.store(false, Ordering::SeqCst);
         let manifest = storage.manifests().next().unwrap().digest();
         let dataset = "d".to_owned();
         let query = ReadQuery { dataset, manifest, shard: 0, indices, fields, again: true };
-        let (shard, _) = storage.plan(&query).await.unwrap();
-        let read = storage.block(&query, &shard, query.indices.clone()).await.unwrap();
-        assert!(read == expected, "cached: {is_cached}");
+        for number in 1..3 {
+            second_reads.store(number, Ordering::SeqCst);
+            let (shard, _) = storage.plan(&query).await.unwrap();
+            let read = storage.block(&query, &shard, query.indices.clone()).await.unwrap();
+            assert!(read == expected, "cached: {is_cached}, number {number}");
+        }
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_shard_is_opened_once_however_many_give_up_and_all_who_wait_are_told_the_same() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = Server::start(Dialect::Plain);
+    server.put("ds/a.tar", &tar(1, 4));
+    let storage = open(format!("http://{}/ds/a.tar", server.address), folder.path()).await;
+    let (asked, is_away) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicBool::new(false)));
+    let (count, goes_on) = (asked.clone(), is_away.clone());
+    server.fail(move |_| {
+        count.fetch_add(1, Ordering::SeqCst);
+        while !goes_on.load(Ordering::SeqCst) {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        Some(Fault::Status(404))
+    });
+    let fields = FieldSelection::all();
+    let read = || storage.read("d", 0, &[0], &fields);
+    for _ in 0..20 {
+        assert!(tokio::time::timeout(Duration::from_millis(5), read()).await.is_err());
+    }
+    let release = async { is_away.store(true, Ordering::SeqCst) };
+    let (first, second, ()) = tokio::join!(read(), read(), release);
+    for error in [first.unwrap_err(), second.unwrap_err()] {
+        assert_eq!(error.kind(), StorageFailure::ShardAway, "{}", error.sentence());
+        assert!(error.sentence().contains("ds/a.tar"), "{}", error.sentence());
+    }
+    assert_eq!(asked.load(Ordering::SeqCst), 1, "requests");
 }
 
 const READERS: usize = 9;

@@ -6,8 +6,9 @@
 mod answer;
 mod redirect;
 
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
-use std::time::{Duration, Instant};
+use std::future::Future;
+use std::sync::OnceLock;
+use std::time::Duration;
 
 use bytes::Bytes;
 use http_body_util::Full;
@@ -28,18 +29,21 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 const KEEP_ALIVE: Duration = Duration::from_secs(30);
 const IDLE_TIMEOUT: Duration = Duration::from_secs(20);
 const IDLE_OF_A_HOST: usize = 32;
-const FORGET_EVERY: Duration = Duration::from_secs(1);
 
 type Plain = Client<HttpConnector, Full<Bytes>>;
 type Encrypted = Client<HttpsConnector<HttpConnector>, Full<Bytes>>;
 
+tokio::task_local! {
+    /// There where each request goes over a connection of its own.
+    static ANEW: ();
+}
+
 /// Makes requests, over connections that it keeps for later ones.
 #[derive(Debug, Default)]
 pub(crate) struct Web {
-    plain: Mutex<Option<Plain>>,
-    /// When connections were forgotten last.
-    forgotten: Mutex<Option<Instant>>,
-    tls: Mutex<Option<Encrypted>>,
+    /// The second one keeps no connection.
+    plain: [OnceLock<Plain>; 2],
+    tls: [OnceLock<Encrypted>; 2],
     /// How TLS begins with the system's certificates, or what is wrong with them.
     trust: OnceLock<Result<HttpsConnector<HttpConnector>, String>>,
 }
@@ -95,6 +99,11 @@ pub(crate) enum WebError {
     Url(String),
 }
 
+/// Has each request of a future go over a connection of its own: one that is kept may lead to a server that is broken.
+pub(crate) async fn anew<F: Future>(future: F) -> F::Output {
+    ANEW.scope((), future).await
+}
+
 // === impl Web ===
 
 impl Web {
@@ -114,25 +123,11 @@ impl Web {
         sent.await.map_err(WebError::Send)
     }
 
-    /// Has later requests go over connections of their own: one that is kept may lead to a server that is broken. Those that
-    /// are younger than a moment are kept, so that many broken samples cost no connection each.
-    pub(crate) fn forget_connections(&self) {
-        let now = Instant::now();
-        let mut forgotten = kept(&self.forgotten);
-        if forgotten.is_some_and(|last| now < last + FORGET_EVERY) {
-            return;
-        }
-        *forgotten = Some(now);
-        *kept(&self.plain) = None;
-        *kept(&self.tls) = None;
+    fn plain(&self) -> &Plain {
+        self.plain[usize::from(is_anew())].get_or_init(|| client().build(connector()))
     }
 
-    fn plain(&self) -> Plain {
-        kept(&self.plain).get_or_insert_with(|| client().build(connector())).clone()
-    }
-
-    fn tls(&self) -> Result<Encrypted, WebError> {
-        // Certificates are read once: connections are forgotten more often.
+    fn tls(&self) -> Result<&Encrypted, WebError> {
         let trust = self.trust.get_or_init(|| {
             let mut tcp = connector();
             tcp.enforce_http(false);
@@ -141,13 +136,12 @@ impl Web {
             Ok(tls.https_only().enable_http1().wrap_connector(tcp))
         });
         let trust = trust.as_ref().map_err(|fault| WebError::Trust(fault.clone()))?;
-        Ok(kept(&self.tls).get_or_insert_with(|| client().build(trust.clone())).clone())
+        Ok(self.tls[usize::from(is_anew())].get_or_init(|| client().build(trust.clone())))
     }
 }
 
-fn kept<T>(client: &Mutex<T>) -> MutexGuard<'_, T> {
-    // A client is there whole or not at all.
-    client.lock().unwrap_or_else(PoisonError::into_inner)
+fn is_anew() -> bool {
+    ANEW.try_with(|()| ()).is_ok()
 }
 
 fn connector() -> HttpConnector {
@@ -161,7 +155,8 @@ fn connector() -> HttpConnector {
 fn client() -> hyper_util::client::legacy::Builder {
     let mut builder = Client::builder(TokioExecutor::new());
     builder.pool_timer(TokioTimer::new());
-    builder.pool_idle_timeout(IDLE_TIMEOUT).pool_max_idle_per_host(IDLE_OF_A_HOST);
+    let idle = if is_anew() { 0 } else { IDLE_OF_A_HOST };
+    builder.pool_idle_timeout(IDLE_TIMEOUT).pool_max_idle_per_host(idle);
     builder
 }
 

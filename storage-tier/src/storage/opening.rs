@@ -1,0 +1,118 @@
+//! Opening shards: once, whoever asks, and anew from their sources.
+
+use std::collections::HashMap;
+use std::sync::{Arc, MutexGuard, PoisonError};
+
+use futures::FutureExt as _;
+use futures::future::{BoxFuture, Shared};
+use headwater_storage_client::IndexedShard;
+
+use super::Storage;
+use crate::dataset::Dataset;
+use crate::format::Opened;
+use crate::through_cache::{self, Known};
+use crate::unpacked::closing_idle;
+use crate::{StorageError, metrics};
+
+/// By number of the dataset and of the shard.
+pub(super) type Openings = HashMap<(usize, u32), Opening>;
+
+/// An attempt to open a shard, whose outcome all get who wait for it.
+type Opening = Shared<BoxFuture<'static, Result<IndexedShard, Arc<StorageError>>>>;
+
+// === impl Storage ===
+
+impl Storage {
+    /// The shard as its distant source has it now, over other connections: no copy of it, and nothing that was
+    /// read ahead. Any other shard is opened as always.
+    pub(super) async fn open_anew(
+        &self,
+        dataset: usize,
+        shard: u32,
+    ) -> Result<IndexedShard, StorageError> {
+        let storage = self.clone();
+        let open = move || {
+            let Dataset { manifest, shards } = &storage.inner.datasets[dataset];
+            let (entry, served) = (&manifest.shards()[shard as usize], &shards[shard as usize]);
+            if !served.is_distant() {
+                return Ok(None);
+            }
+            let Opened::InPlace(opened) = served.open_anew()? else { return Ok(None) };
+            match opened.index().digest() == entry.digest {
+                true => Ok(Some(opened)),
+                false => Err(StorageError::ShardChanged { name: served.name() }),
+            }
+        };
+        match self.on_reader(open).await? {
+            Some(opened) => Ok(opened),
+            None => self.open_shard(dataset, shard).await,
+        }
+    }
+
+    pub(super) async fn open_shard(
+        &self,
+        dataset: usize,
+        shard: u32,
+    ) -> Result<IndexedShard, StorageError> {
+        let key = (dataset, shard);
+        if let Some(opened) = self.inner.open.opened(&key) {
+            return Ok(opened);
+        }
+        let opening = self.openings().entry(key).or_insert_with(|| self.begin_opening(key)).clone();
+        opening.await.map_err(StorageError::Opening)
+    }
+
+    /// Opens a shard in a task that goes on where its callers give up: what takes longer than a read may, such as to
+    /// unpack a shard, is done once.
+    fn begin_opening(&self, key: (usize, u32)) -> Opening {
+        let storage = self.clone();
+        let opening = tokio::spawn(async move {
+            let opened = storage.inner.open.get_or_open(key, storage.open_now(key)).await;
+            metrics::open_shards(storage.inner.open.len());
+            let ended = storage.openings().remove(&key);
+            if let Err(error) = &opened
+                && ended.and_then(|opening| opening.strong_count()) == Some(1)
+            {
+                let error = error.sentence();
+                tracing::warn!(%error, "a shard cannot be opened, and nobody waits for it any more");
+            }
+            opened.map_err(Arc::new)
+        });
+        opening
+            .map(|ended| ended.unwrap_or_else(|_| Err(StorageError::Panic.into())))
+            .boxed()
+            .shared()
+    }
+
+    fn openings(&self) -> MutexGuard<'_, Openings> {
+        // No panic can happen while the lock is held.
+        self.inner.openings.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The shard as it is read: in its place, from the cache, or unpacked.
+    async fn open_now(&self, key: (usize, u32)) -> Result<IndexedShard, StorageError> {
+        let ((dataset, shard), storage) = (key, self.clone());
+        let open_one = move || {
+            let Dataset { manifest, shards } = &storage.inner.datasets[dataset];
+            let entry = &manifest.shards()[shard as usize];
+            let served = &shards[shard as usize];
+            let changed = || StorageError::ShardChanged { name: served.name() };
+            let opened = served.open()?;
+            if let Opened::InPlace(opened) = &opened
+                && opened.index().digest() != entry.digest
+            {
+                return Err(changed());
+            }
+            let cache = storage.cache_for(&opened);
+            let is_distant = cache.is_some() && served.is_distant();
+            let (version, sum) = (served.identity(), &|| storage.inner.sums.of(served.place()));
+            let known = Known { name: served.name(), entry, version, is_distant, sum };
+            let opened = through_cache::open(cache, opened, &known)?;
+            let unchanged = opened.index().samples() == entry.samples;
+            let opened = Some(opened).filter(|_| unchanged).ok_or_else(changed)?;
+            Ok(storage.with_entries(key, opened))
+        };
+        let storage = self.clone();
+        self.on_reader(move || closing_idle(&storage.inner.open, open_one)).await
+    }
+}
