@@ -244,7 +244,7 @@ fn a_limit_of_a_recipe_is_said_with_the_path_of_the_key() {
                 greatest], from 0.001 to 100";
     refused(&recipe("{op = \"gaussian_blur\", p = 0.5, sigma = [0.0, 2.0]}"), &[said]);
     let said = "headwater: --set recipe.tensors: `recipe.tensors[0].views[1].ops[1].op` is `blurr`: \
-                must be one of `flip`, `color_jitter`, `grayscale`, `gaussian_blur`, `solarize`";
+                must be one of `flip`, `vertical_flip`, `color_jitter`, `grayscale`, `gaussian_blur`";
     refused(&recipe("{op = \"flip\", p = 0.5}, {op = \"blurr\", p = 0.5}"), &[said]);
 }
 

@@ -255,7 +255,8 @@ fn a_gpu_that_makes_other_bytes_is_refused_where_it_is_forced_and_left_alone_whe
     let mut fleet = fleet();
     let wrong =
         ("EMULATED_NVRTC_REPLACE", "const f32 level = rintf(sum)=>const f32 level = truncf(sum)");
-    let named = "Emulated GPU: its proof failed: `blur` gives other bytes than the processor";
+    let named =
+        "Emulated GPU: its proof failed: `gaussian_blur` gives other bytes than the processor";
     let (code, said) = refused(&mut fleet, emulation::cuda(), &[wrong], &["augment.backend=cuda"]);
     assert_eq!(code, Some(1), "{said}");
     for words in ["augment.backend is `cuda`, but cuda ", named] {

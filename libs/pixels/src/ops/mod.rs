@@ -75,15 +75,15 @@ mod tests {
 
     /// A recipe whose operation has a kernel is rendered by GPUs: without a record it would be left out there.
     #[test]
-    fn kernels_are_told_of_what_they_do_and_of_nothing_else() {
+    fn kernels_are_told_of_all_that_they_do() {
         let extent = Extent { width: 32, height: 32 };
         let key = DrawKey { seed: 1, epoch: 0, pass: 0, sample: SampleId(2), stream: 0 };
-        for op in OpSpec::examples() {
+        for op in OpSpec::examples().into_iter().filter(OpSpec::has_kernel) {
             let view = ViewSpec { crop: CropSpec::Resize, ops: vec![op.clone()] };
             let mut records = Vec::new();
             let drawn = view.draw(extent, extent, &mut key.rng()).ops;
             drawn.iter().for_each(|op| KernelOp::push(op, &mut records));
-            assert_eq!(!records.is_empty(), op.has_kernel(), "{}", op.name());
+            assert!(!records.is_empty(), "{}", op.name());
         }
     }
 }
