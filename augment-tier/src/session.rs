@@ -5,6 +5,7 @@
 //! memory and for the pool, delivers. A session ends in this order: no new work, wait for what is
 //! being written, let go of the memory, let go of the link.
 
+mod error;
 mod exchange;
 mod fill;
 mod lease;
@@ -26,7 +27,7 @@ use headwater_transport::LeaseId;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-pub(crate) use lease::LeaseError;
+pub(crate) use error::LeaseError;
 pub(crate) use link::check_forced;
 pub(crate) use wire::{Messages, Outbox, answers};
 

@@ -12,6 +12,7 @@ mod report;
 mod rows;
 #[cfg(feature = "terminal")]
 mod screen;
+mod seen;
 mod series;
 #[cfg(feature = "zeromq")]
 mod stream;

@@ -1,7 +1,7 @@
 //! What to do about a stage that holds the training up.
 
 use super::report::{Rank, Stage, Worker};
-use super::verdict::{Seen, Wait, percent};
+use super::seen::{Seen, Wait, percent};
 use crate::sizing::workers_for;
 
 /// Up to this share, samples that come over gRPC in place of a file's are those of a shard that is fetched.

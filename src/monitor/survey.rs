@@ -13,8 +13,9 @@ use super::report::{
 use super::rows::{
     PENDING, flow, known_causes, links, mean_causes, rank, storage_node, sum, sum_counts, worker,
 };
+use super::seen::Seen;
 use super::targets::Found;
-use super::verdict::{Seen, verdict};
+use super::verdict::verdict;
 use crate::scrape::fetch_all;
 
 /// What does not change while it is watched.

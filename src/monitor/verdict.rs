@@ -5,42 +5,14 @@
 use std::collections::BTreeMap;
 
 use super::remedy::{remedy, short};
-use super::report::{Rank, Stage, StorageNode, Verdict, Worker};
+use super::report::{Stage, Verdict};
 use super::rows::PENDING;
+use super::seen::{Seen, Wait, percent};
 
 /// Ranks that wait for less than this share of their time are not held up.
 const WAIT_MIN: f64 = 0.02;
 /// One rank that waits for more than this share holds up all others, however little these wait.
 const WAIT_OF_ONE_MIN: f64 = 0.1;
-
-/// The data to judge.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Seen<'a> {
-    pub(crate) ranks: &'a [Rank],
-    /// For each rank the shares of its time by cause, as far as causes are known.
-    pub(crate) causes: &'a [BTreeMap<String, f64>],
-    pub(crate) workers: &'a [Worker],
-    pub(crate) storage: &'a [StorageNode],
-    /// Addresses of workers as configured.
-    pub(crate) configured_workers: &'a [String],
-    /// Below this share of their time workers have time left: `scaling.busy_low`.
-    pub(crate) busy_low: f64,
-    /// Those who do not answer, and why.
-    pub(crate) troubles: &'a [String],
-}
-
-/// What is waited for, by whom.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Wait<'a> {
-    /// Share of the time.
-    pub(crate) share: f64,
-    /// The one rank that holds up the others; none: all wait.
-    pub(crate) by: Option<&'a str>,
-    /// Shares of the wait, in the order of [`Stage`].
-    pub(crate) stages: BTreeMap<Stage, f64>,
-    /// Shares of the wait.
-    pub(crate) causes: BTreeMap<&'a str, f64>,
-}
 
 // === impl Stage ===
 
@@ -157,11 +129,6 @@ fn judge(seen: &Seen<'_>, wait: &Wait<'_>) -> Verdict {
 
 fn nothing(text: &str) -> Verdict {
     Verdict { stage: Stage::None, share: None, text: text.to_owned(), remedy: String::new() }
-}
-
-/// A share in words: `31 %`.
-pub(crate) fn percent(share: f64) -> String {
-    format!("{:.0} %", 100.0 * share)
 }
 
 #[cfg(test)]

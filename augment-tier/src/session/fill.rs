@@ -13,7 +13,7 @@ use headwater_render::part::{PartScales, SampleFault, next_substitute, substitut
 use headwater_render::{RenderError, RenderKey};
 use headwater_transport::{PartBuffer, PartRow, WrittenRow};
 
-use super::lease::LeaseError;
+use super::error::LeaseError;
 use super::read::{Found, Input, Wanted};
 use super::source::{PartWork, Piece};
 use crate::pool::{

@@ -3,14 +3,14 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use headwater_core::{Region, sentence};
-use headwater_proto::augment::{Failure, FailureKind, PartDone, PartLease, PartOrigin, WorkTimes};
+use headwater_core::Region;
+use headwater_proto::augment::{Failure, PartDone, PartLease, PartOrigin, WorkTimes};
 use headwater_render::part::PartScales;
-use headwater_storage_client::StorageClientError;
 use headwater_trace::{FlowStep, Span, Tier};
-use headwater_transport::{LeaseId, LinkError, PartBuffer, PartMemory, PartPlace, SlotId};
+use headwater_transport::{LeaseId, PartBuffer, PartMemory, PartPlace, SlotId};
 use tokio_util::sync::CancellationToken;
 
+use super::error::{LeaseError, micros};
 use super::open::Session;
 use super::read::Wanted;
 use super::source::PartWork;
@@ -24,14 +24,6 @@ pub(crate) struct LeaseWork {
     regions: Arc<[Region]>,
     /// Withdrawn when the receiver has taken the lease back, or the session ends.
     pub(super) work: PartWork,
-}
-
-/// Why a lease is not delivered.
-#[derive(Clone, Debug)]
-pub(crate) enum LeaseError {
-    Withdrawn,
-    Retry(String),
-    Fatal(String),
 }
 
 // === impl LeaseWork ===
@@ -166,19 +158,6 @@ impl LeaseWork {
     }
 }
 
-// === impl LeaseError ===
-
-impl LeaseError {
-    fn into_failure(self, lease: u64) -> Failure {
-        let (kind, message) = match self {
-            Self::Withdrawn => (FailureKind::Withdrawn, format!("lease {lease} was withdrawn")),
-            Self::Retry(message) => (FailureKind::Retry, message),
-            Self::Fatal(message) => (FailureKind::Fatal, message),
-        };
-        Failure { lease, kind, message }
-    }
-}
-
 /// The making of a part, as the trace shows it.
 fn span_of(session: &Session, lease: &PartLease) -> Span {
     let span = Span::on_lane(Tier::Augment, "make part", "lease");
@@ -194,25 +173,4 @@ fn span_of(session: &Session, lease: &PartLease) -> Span {
     span.arg("first_sample", lease.first);
     span.arg("samples", lease.samples.len());
     span
-}
-
-impl From<StorageClientError> for LeaseError {
-    fn from(error: StorageClientError) -> Self {
-        let message = sentence(&error);
-        if error.is_retryable() { Self::Retry(message) } else { Self::Fatal(message) }
-    }
-}
-
-impl From<LinkError> for LeaseError {
-    fn from(error: LinkError) -> Self {
-        match error {
-            LinkError::Withdrawn { .. } => Self::Withdrawn,
-            LinkError::Place { .. } => Self::Fatal(error.to_string()),
-            _ => Self::Retry(error.to_string()),
-        }
-    }
-}
-
-pub(super) fn micros(since: Instant) -> u64 {
-    since.elapsed().as_micros() as u64
 }

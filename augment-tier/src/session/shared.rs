@@ -8,7 +8,8 @@ use headwater_proto::augment::{PartDone, PartLease, PartOrigin, WorkTimes};
 use headwater_render::part::PartScales;
 use headwater_transport::{PartBuffer, PartMemory, SendsWhole};
 
-use super::lease::{LeaseError, LeaseWork, micros};
+use super::error::{LeaseError, micros};
+use super::lease::LeaseWork;
 use super::source::PartWork;
 use crate::share::{Claim, Made, Making, Report, Share};
 

@@ -10,7 +10,7 @@ use headwater_render::part::{PartPlan, SampleFields};
 use headwater_trace::{Span, Tier};
 use tokio_util::sync::CancellationToken;
 
-use super::lease::{LeaseError, micros};
+use super::error::{LeaseError, micros};
 use super::read::{self, Found, Input, SessionDataset, Wanted};
 use crate::pool::QueuePlace;
 use crate::worker::{StagingRoom, Worker};

@@ -8,6 +8,9 @@ use headwater_proto::augment::Provenance;
 use headwater_transport::{SlotId, SlotMemory};
 use tokio::sync::mpsc;
 
+/// Answers that a trial may hold.
+pub(super) const HELD_MAX: usize = 1024;
+
 /// A batch in the memory of the service.
 #[derive(Debug)]
 pub(crate) struct HostBatch {

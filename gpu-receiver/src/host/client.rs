@@ -11,9 +11,8 @@ use headwater_transport::packets::PacketSocket;
 use headwater_transport::{SlotId, SlotMemory};
 use tokio::sync::mpsc;
 
-use super::batch::{Delivery, HostBatch, HostEvent, Tie};
+use super::batch::{Delivery, HELD_MAX, HostBatch, HostEvent, Tie};
 use super::frames::{self, Inbox};
-use super::held::HELD_MAX;
 use super::words::{Answer, Ask};
 use crate::events::Event;
 use crate::position::Position;

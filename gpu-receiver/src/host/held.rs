@@ -5,10 +5,9 @@ use std::collections::BTreeMap;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use super::batch::HELD_MAX;
 use crate::driver::ASKS_AHEAD;
 
-/// Answers that a trial may hold.
-pub(super) const HELD_MAX: usize = 1024;
 /// Batches that trials may hold beyond as many as are kept for all.
 pub(super) const HELD_BEYOND: u32 = 4;
 /// Batches that a trial may hold whatever others hold: the one in hand, and those that it asks for ahead.

@@ -2,8 +2,7 @@
 
 use headwater_core::draw::Extent;
 
-use super::device::Launch;
-use super::sums::Sums;
+use super::launch::Launch;
 
 /// Everything in the arena begins at a multiple of this.
 pub(super) const ALIGN_BYTES: u64 = 256;
@@ -72,6 +71,14 @@ pub(super) struct Sealed {
     pub(super) sums: Sums,
     /// Where the rows lie when all launches have run.
     pub(super) rows: (u64, u64),
+}
+
+/// What is launched for the checksums of a load's rows, in their order, and where these are then.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Sums {
+    pub(super) at: u64,
+    /// `None` where a row is too short for the kernel.
+    pub(super) launch: Option<Launch>,
 }
 
 /// Bounds of a device.

@@ -12,9 +12,10 @@ use headwater_render::{RenderError, RenderKey};
 
 use super::decode::CodedImage;
 use super::driver::Gpu;
+use super::error::ProofError;
 use super::measure::{KernelTime, MeasureError};
 use super::nvjpeg::NvJpegSettings;
-use super::proof::{self, ProofError};
+use super::proof;
 use super::renderer::CudaRenderer;
 use super::stream::GpuStream;
 use super::tally::{Counts, Tally};

@@ -6,7 +6,7 @@ use cudarc::driver::sys::{self, CUdevice_attribute as Attribute};
 use cudarc::driver::{CudaContext, CudaFunction};
 use headwater_cuda::{CubinCache, CudaError};
 
-use super::device::Kernel;
+use super::launch::Kernel;
 use super::nvjpeg::Handles;
 use super::source::SOURCE;
 

@@ -13,11 +13,14 @@
 
 mod arena;
 mod backend;
+mod coded;
 mod decode;
 mod device;
 mod driver;
+mod error;
 mod job;
 mod jpegs;
+mod launch;
 mod load;
 mod measure;
 mod memory;
@@ -38,11 +41,12 @@ mod tiles;
 
 pub use backend::{CodedAlone, CudaBackend, CudaSettings, JpegsAlone};
 pub use decode::{CodedImage, entries_of};
-pub use device::{Device, DeviceError, JpegError, JpegImage, Kernel, Launch};
+pub use device::{Device, DeviceError, JpegError, JpegImage};
+pub use error::ProofError;
+pub use launch::{Kernel, Launch};
 pub use measure::{KernelTime, MeasureError, Stopwatch};
 pub use metrics::describe_metrics;
 pub use nvjpeg::NvJpegSettings;
-pub use proof::ProofError;
 pub use renderer::CudaRenderer;
 pub use rows::DirectRows;
 pub use source::SOURCE;

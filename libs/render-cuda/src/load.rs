@@ -14,15 +14,15 @@ use headwater_pixels::kernels::KernelOp;
 use headwater_pixels::ops::resize::{Axis, Geometry, Taps, WORK_BYTES};
 use headwater_simd::Simd;
 
-use super::arena::{Bounds, Coded, NoRoom, Room, Row, Sealed, Source, padded};
-use super::device::{Kernel, Launch};
+use super::arena::{Bounds, Coded, NoRoom, Room, Row, Sealed, Source, Sums, padded};
+use super::launch::{Kernel, Launch};
 use super::record::{
     BLOCKS, IN_SHARED, KEEPS_HEIGHT, KEEPS_WIDTH, MIRRORED, Places, RANGES, VERTICAL_FIRST,
     ViewRecord,
 };
 use super::records::Records;
 use super::source::{RESIZE_THREADS, TILE_SHARED_BYTES, finish_block};
-use super::sums::{self, Sums};
+use super::sums;
 use super::tables::Tables;
 use super::tiles::{self, Needs};
 

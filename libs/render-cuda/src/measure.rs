@@ -7,7 +7,8 @@ use headwater_core::draw::Extent;
 use headwater_render::{PartSample, RenderError, RenderKey};
 
 use super::arena::{Coded, padded};
-use super::device::{Device, DeviceError, JpegError, JpegImage, Kernel, Launch};
+use super::device::{Device, DeviceError, JpegError, JpegImage};
+use super::launch::{Kernel, Launch};
 use super::renderer::CudaRenderer;
 
 /// A device whose work is timed by its own clock.

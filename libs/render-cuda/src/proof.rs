@@ -7,7 +7,8 @@ use headwater_render::part::{SampleRows, render_into_rows};
 use headwater_render::{PartSample, RenderError, RenderKey, Renderer, ViewSink};
 use headwater_simd::Simd;
 
-use super::device::{Device, DeviceError};
+use super::device::Device;
+use super::error::ProofError;
 use super::job::Job;
 use super::renderer::CudaRenderer;
 use super::steps::{self, Step};
@@ -19,55 +20,6 @@ pub(super) const ARENA_BYTES: u64 = 16 << 20;
 /// Sizes of the images, in pixels: enlarged and shrunk, wide and tall. Enough of them for a mean that is
 /// rounded otherwise to show.
 const IMAGES: [(u32, u32); 6] = [(96, 61), (33, 120), (20, 24), (64, 20), (41, 37), (90, 90)];
-
-/// Why a GPU is not fit to render.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum ProofError {
-    /// It makes something else than the definitions.
-    #[error(
-        "its proof failed: `{step}` gives other bytes than the processor ({differ} of {bytes} differ): \
-         compare another driver and another GPU, and report it"
-    )]
-    Differs {
-        /// What it does otherwise.
-        step: &'static str,
-        /// Bytes that differ.
-        differ: usize,
-        /// Bytes that were compared.
-        bytes: usize,
-    },
-    /// It fails while it does something.
-    #[error("its proof failed: `{step}`: {source}")]
-    Device {
-        /// What it was to do.
-        step: &'static str,
-        /// What the driver said.
-        source: DeviceError,
-    },
-    /// A sample was not rendered, or not by kernels.
-    #[error("its proof failed: `{step}`: {reason}")]
-    Sample {
-        /// What was to be done.
-        step: &'static str,
-        /// Why not.
-        reason: String,
-    },
-    /// It makes other checksums.
-    #[error(
-        "its proof failed: `{}` gives other checksums than the processor ({differ} of {rows} differ): \
-         compare another driver and another GPU, and report it",
-        super::sums::STEP
-    )]
-    Sums {
-        /// Rows whose checksums differ.
-        differ: usize,
-        /// Rows that were summed.
-        rows: usize,
-    },
-    /// There is no memory for it.
-    #[error("its proof cannot be made: {0}")]
-    Renderer(#[from] RenderError),
-}
 
 /// Pixels of every colour, a quarter of them with channels at the ends of their range, as a PNG.
 fn image(number: u64, (width, height): (u32, u32)) -> Vec<u8> {

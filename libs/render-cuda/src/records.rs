@@ -4,7 +4,7 @@ use headwater_pixels::kernels::KernelOp;
 use headwater_pixels::ops::resize::Taps;
 
 use super::arena::{ALIGN_BYTES, Row};
-use super::device::Kernel;
+use super::launch::Kernel;
 use super::record::{
     KEEPS_HEIGHT, KEEPS_WIDTH, OP_BYTES, Places, SPAN_BYTES, TILE_BYTES, TileRecord, VIEW_BYTES,
     ViewRecord, write_op,

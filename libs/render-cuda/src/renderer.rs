@@ -230,7 +230,8 @@ impl<D: Device> CudaRenderer<D> {
         let statuses_at = self.coder.batch.statuses_at(sealed.sums.at);
         let Some(device) = &mut self.device else { return Ok(()) };
         let rows = (self.load.rows(), sealed.rows.0);
-        let direct = DirectRows::all(device, job.recipe, rows, job.sinks);
+        let pins = device.pins();
+        let direct = pins.and_then(|pins| DirectRows::all(pins, job.recipe, rows, job.sinks));
         let mut found = fetch(device, &sealed, statuses_at, direct.as_ref())?;
         let amiss = self.coder.batch.amiss(found.statuses);
         self.tally.decoded((self.coder.batch.len() - amiss.len()) as u64);

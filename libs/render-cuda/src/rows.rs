@@ -8,11 +8,11 @@ use std::ptr::NonNull;
 
 use headwater_core::cast::Normalise;
 use headwater_core::{Dtype, Recipe};
+use headwater_part_rows::Pins;
 use headwater_pixels::ops::amax;
 use headwater_render::{RenderError, ViewSink, check_row};
 
 use super::arena::Row;
-use super::device::Device;
 
 /// A row that a device writes to the host's memory by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,15 +32,14 @@ pub struct DirectRows(Vec<DirectRow>);
 // === impl DirectRows ===
 
 impl DirectRows {
-    /// All rows of a load, which lies at `rows_at`; `None` where something lies behind elements, or one of them goes
+    /// All rows of a load, which lies at `rows_at`, by the pins of the device that has it; `None` where something lies behind elements, or one of them goes
     /// where the device cannot reach.
     pub(super) fn all(
-        device: &impl Device,
+        pins: &dyn Pins,
         recipe: &Recipe,
         (rows, rows_at): (&[Row], u64),
         sinks: &mut [&mut dyn ViewSink],
     ) -> Option<Self> {
-        let pins = device.pins()?;
         let is_bare = |dtype| !matches!(dtype, Dtype::Fp8E4m3 | Dtype::Mxfp8E4m3);
         if !recipe.tensors.iter().all(|tensor| is_bare(tensor.dtype)) {
             return None;

@@ -11,8 +11,9 @@ use cudarc::driver::{CudaEvent, CudaStream};
 use headwater_cuda::{CudaError, HostPins, Pinned, check_clock, said};
 use headwater_part_rows::Pins;
 
-use super::device::{Device, DeviceError, JpegError, JpegImage, Launch};
+use super::device::{Device, DeviceError, JpegError, JpegImage};
 use super::driver::Gpu;
+use super::launch::Launch;
 use super::measure::Stopwatch;
 use super::memory::JpegsOnGpu;
 use super::nvjpeg::{JpegStream, NvJpegSettings, Placed};

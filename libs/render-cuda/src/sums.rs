@@ -2,9 +2,10 @@
 
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::arena::{ALIGN_BYTES, Row, padded};
-use super::device::{Device, DeviceError, Kernel, Launch};
-use super::proof::ProofError;
+use super::arena::{ALIGN_BYTES, Row, Sums, padded};
+use super::device::{Device, DeviceError};
+use super::error::{ProofError, SUMS_STEP};
+use super::launch::{Kernel, Launch};
 
 /// Rows of fewer bytes have checksums of another form, which the kernel does not know.
 const ROW_BYTES_MIN: u64 = 241;
@@ -17,14 +18,6 @@ const SUM_BYTES: u64 = 8;
 const THREADS: u32 = 256;
 /// Bytes of shared memory for the sums of two times as many blocks as there are such groups.
 const SHARED_BYTES: u32 = 2 * 16 * 8 * (THREADS / 8 - 4);
-
-/// What is launched for the checksums of a load's rows, in their order, and where these are then.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Sums {
-    pub(super) at: u64,
-    /// `None` where a row is too short for the kernel.
-    pub(super) launch: Option<Launch>,
-}
 
 /// Bytes of the list of so many rows.
 pub(super) fn list_bytes(rows: usize) -> u64 {
@@ -70,9 +63,6 @@ pub(super) fn read(bytes: &[u8]) -> impl Iterator<Item = u64> {
 /// of threads, places that are no multiple of eight.
 const PROOF_ROWS: [u64; 8] = [241, 1023, 1024, 1025, 1089, 28 << 10, (57 << 10) + 13, 100_003];
 
-/// What the proof calls it.
-pub(super) const STEP: &str = "checksums of rows";
-
 /// Has a device sum made-up rows and compares the checksums with the host's.
 ///
 /// # Errors
@@ -88,7 +78,7 @@ pub(super) fn prove(device: &mut impl Device) -> Result<(), ProofError> {
     let made_up = std::iter::successors(Some(1), |n| Some(step(*n))).map(|n| (n >> 56) as u8);
     let bytes: Vec<u8> = made_up.take(end as usize).collect();
     let sums = sums_on(device, &rows, &bytes)
-        .map_err(|source| ProofError::Device { step: STEP, source })?;
+        .map_err(|source| ProofError::Device { step: SUMS_STEP, source })?;
     let sum = |row: &Row| xxh3_64(&bytes[row.offset as usize..][..row.bytes as usize]);
     match rows.iter().zip(&sums).filter(|(row, found)| sum(row) != **found).count() {
         0 => Ok(()),

@@ -6,8 +6,9 @@ use headwater_core::Recipe;
 use headwater_simd::Simd;
 
 use crate::decode::{DecodedCache, EntryTable};
+use crate::error::RenderError;
 use crate::python::PythonModules;
-use crate::render::{PartSample, RenderError, Rendered, Renderer, ViewSink};
+use crate::render::{PartSample, Rendered, Renderer, ViewSink};
 
 /// Makes one renderer for each thread of the pool.
 pub trait Backend: Send + Sync {

@@ -10,6 +10,7 @@
 
 pub mod backend;
 pub mod decode;
+mod error;
 mod metrics;
 pub mod part;
 pub mod python;
@@ -17,8 +18,9 @@ mod render;
 pub mod siblings;
 pub mod tokenizers;
 
+pub use error::{BadImage, FieldFault, RenderError};
 pub use metrics::describe_metrics;
 pub use render::{
-    BadImage, BoxPart, Draws, Followers, PartSample, RenderError, RenderKey, Rendered, Renderer,
-    ViewSink, boxes, check_row,
+    BoxPart, Draws, Followers, PartSample, RenderKey, Rendered, Renderer, ViewSink, boxes,
+    check_row,
 };

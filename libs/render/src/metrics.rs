@@ -3,7 +3,7 @@
 use headwater_jpeg::{Doubt, Way};
 use metrics::{Unit, counter, gauge};
 
-use crate::decode::Left;
+use crate::decode::left::Left;
 
 const JPEG_IMAGES: &str = "headwater_augment_jpeg_images_total";
 const JPEG_LEFT: &str = "headwater_augment_jpeg_left_total";

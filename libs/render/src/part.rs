@@ -21,7 +21,8 @@ pub use rows::{SampleRows, render_into_rows};
 pub use scales::PartScales;
 
 use crate::backend::SampleRenderer;
-use crate::render::{BadImage, BoxPart, PartSample, RenderError, Rendered, ViewSink};
+use crate::error::{BadImage, RenderError};
+use crate::render::{BoxPart, PartSample, Rendered, ViewSink};
 use crate::siblings::FieldReaders;
 use crate::tokenizers::Tokenizers;
 

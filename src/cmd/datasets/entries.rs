@@ -7,8 +7,7 @@ use headwater_config::Loaded;
 use headwater_core::counted;
 use headwater_storage::{Inspector, ShardEntriesKept, StorageError};
 
-use super::index::Flags;
-use super::selection::Selected;
+use super::selection::{Selected, Selection};
 use crate::run::bytes;
 use crate::screen::Screen;
 
@@ -24,15 +23,20 @@ struct Tally {
 }
 
 /// Shard after shard, each on all cores: so it is quick however few shards there are.
-pub(super) fn run(loaded: &Loaded, flags: &Flags, screen: &Screen) -> Result<()> {
+pub(super) fn run(
+    loaded: &Loaded,
+    selection: &Selection,
+    force: bool,
+    screen: &Screen,
+) -> Result<()> {
     let threads = thread::available_parallelism().map_or(1, usize::from);
     let inspector = Inspector::believing_kept_indices(&loaded.config.storage);
     let mut broken = 0;
-    for Selected { name, places } in flags.selection.find(loaded, &inspector)? {
+    for Selected { name, places } in selection.find(loaded, &inspector)? {
         let mut tally = Tally::default();
         let progress = screen.progress("shards", places.len() as u64);
         for (place, done) in places.iter().zip(1..) {
-            match place.keep_entries(flags.force, threads) {
+            match place.keep_entries(force, threads) {
                 Ok(kept) => kept.iter().for_each(|kept| tally.add(kept)),
                 // The next one would fail as well.
                 Err(error @ StorageError::KeepEntries { .. }) => bail!(error.sentence()),

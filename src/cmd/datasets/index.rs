@@ -51,7 +51,7 @@ struct Tally {
 
 pub(super) fn run(loaded: &Loaded, flags: &Flags, screen: &Screen) -> Result<()> {
     if flags.entries {
-        return entries::run(loaded, flags, screen);
+        return entries::run(loaded, &flags.selection, flags.force, screen);
     }
     let mut broken = 0;
     let selected = flags.selection.find(loaded, &Inspector::new(&loaded.config.storage))?;

@@ -2,15 +2,6 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::error::{RecipeError, wrong};
-use super::follow::{self, Follower};
-use super::spec::Recipe;
-use super::validate::validate_name;
-use crate::fields;
-
-/// Most boxes of a view that a recipe may ask for.
-const BOXES_MAX: u32 = 4096;
-
 /// Tensors of boxes: `NAME`, `f32[views * batch, boxes_max, 4]`, left, top, right and bottom in pixels of the view;
 /// `NAME_count`, `i64[views * batch]`; `NAME_index`, `i64[views * batch, boxes_max]`, which of the sample's boxes each
 /// is, -1 where there is none; with `labels_path` `NAME_labels`, `i64[views * batch, boxes_max]`, -1 where there is none.
@@ -103,56 +94,5 @@ impl BoxesSpec {
     pub fn names(&self) -> Vec<String> {
         let three = [self.name.clone(), self.count_name(), self.index_name()];
         three.into_iter().chain(self.labels_name()).collect()
-    }
-
-    fn validate(&self, recipe: &Recipe) -> Result<(), RecipeError> {
-        let Self { name, field, path, labels_path, boxes_max, size_min, area_min, .. } = self;
-        let key = |key: &str| format!("fields.{name}.{key}");
-        validate_name("fields.name", name)?;
-        if let Err(rule) = fields::check_selector(field) {
-            return Err(wrong(key("field"), field, rule));
-        }
-        for (name, path) in [("path", path), ("labels_path", labels_path)] {
-            if !(path.is_empty() || path.starts_with('/')) {
-                let rule = "must be a JSON pointer, as \"/found/boxes\", or empty";
-                return Err(wrong(key(name), path, rule));
-            }
-        }
-        if !(1..=BOXES_MAX).contains(boxes_max) {
-            return Err(wrong(key("boxes_max"), boxes_max, "must be from 1 to 4096"));
-        }
-        for (name, least) in [("size_min", size_min), ("area_min", area_min)] {
-            // As torchvision's `SanitizeBoundingBoxes`: boxes without an area are never kept.
-            if !(least.is_finite() && *least >= 1.0) {
-                return Err(wrong(key(name), least, "must be 1 or more pixels"));
-            }
-        }
-        follow::check(recipe, name, &self.like, Follower::Boxes)
-    }
-}
-
-// === impl Recipe ===
-
-impl Recipe {
-    pub(super) fn validate_boxes(&self) -> Result<(), RecipeError> {
-        self.boxes.iter().try_for_each(|spec| spec.validate(self))
-    }
-
-    /// Names of the tensors of masks, depth and boxes.
-    pub fn geometry_names(&self) -> impl Iterator<Item = String> {
-        let aligned = self.aligned.iter().map(|spec| spec.name.clone());
-        aligned.chain(self.boxes.iter().flat_map(BoxesSpec::names))
-    }
-
-    /// What follows the views: the name of each, and its field.
-    pub fn followers(&self) -> impl Iterator<Item = (&str, &str)> {
-        let aligned = self.aligned.iter().map(|spec| (spec.name.as_str(), spec.field.as_str()));
-        aligned.chain(self.boxes.iter().map(|spec| (spec.name.as_str(), spec.field.as_str())))
-    }
-
-    /// Whether other fields of a sample follow its views: the draws of views are needed for them.
-    #[must_use]
-    pub fn has_geometry(&self) -> bool {
-        !(self.aligned.is_empty() && self.boxes.is_empty())
     }
 }

@@ -1,25 +1,13 @@
 //! Sizes of an image tensor that batches choose from, by the group of their samples.
 
-use serde::{Deserialize, Serialize};
-
 use super::error::{RecipeError, wrong};
-use super::spec::{Recipe, TensorSpec};
+use super::spec::{BucketsSpec, Recipe, TensorSpec};
 use crate::geometry::Extent;
 
 /// Largest number of sizes of a tensor.
 pub const BUCKETS_MAX: usize = 256;
 /// Operations and views of all sizes together: a worker keeps a plan of each size.
 const OPS_OF_ALL_BUCKETS_MAX: usize = 1 << 16;
-
-/// The sizes of one image tensor. A batch of group `g` has size `g`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct BucketsSpec {
-    /// Name of the image tensor.
-    pub tensor: String,
-    /// Height and width of one view, in pixels; the first size is that of the tensor itself.
-    pub sizes: Vec<[u32; 2]>,
-}
 
 // === impl Recipe ===
 

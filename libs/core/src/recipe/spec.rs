@@ -4,7 +4,6 @@ use serde::{Deserialize, Serialize};
 
 use super::aligned::AlignedSpec;
 use super::boxes::BoxesSpec;
-use super::buckets::BucketsSpec;
 use super::decoder::{self, JpegDecoder};
 use super::fields::FieldSpec;
 use super::fp8::Fp8Scaling;
@@ -89,6 +88,16 @@ pub struct BaseSpec {
     pub width: u32,
     /// How it is cut from the image and changed.
     pub view: ViewSpec,
+}
+
+/// The sizes of one image tensor. A batch of group `g` has size `g`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct BucketsSpec {
+    /// Name of the image tensor.
+    pub tensor: String,
+    /// Height and width of one view, in pixels; the first size is that of the tensor itself.
+    pub sizes: Vec<[u32; 2]>,
 }
 
 /// One image tensor `[views * batch, 3, height, width]`, crop-major.

@@ -2,16 +2,19 @@
 
 use headwater_core::op::{Enhanced, Jitter, JitterStep};
 
-use super::context::{Apply, OpContext};
+use super::apply::Apply;
 use super::{brightness, contrast, hue, saturation};
 use crate::image::Planes;
 use crate::kernels::{self, KernelOp};
+use crate::simd::Simd;
 
 // === impl Jitter ===
 
 impl Apply for Jitter {
-    fn apply(self, context: &mut OpContext, view: &mut Planes) {
-        self.steps().for_each(|(step, by)| adjust(context, view, step, by));
+    type Memory = ();
+
+    fn apply(self, simd: Simd, view: &mut Planes, _memory: &mut Self::Memory) {
+        self.steps().for_each(|(step, by)| adjust(simd, view, step, by));
     }
 
     fn records(self, to: &mut Vec<KernelOp>) {
@@ -27,15 +30,16 @@ impl Apply for Jitter {
 // === impl Enhanced ===
 
 impl Apply for Enhanced {
-    fn apply(self, context: &mut OpContext, view: &mut Planes) {
-        adjust(context, view, self.step, self.factor);
+    type Memory = ();
+
+    fn apply(self, simd: Simd, view: &mut Planes, _memory: &mut Self::Memory) {
+        adjust(simd, view, self.step, self.factor);
     }
 
     fn records(self, _to: &mut Vec<KernelOp>) {}
 }
 
-fn adjust(context: &mut OpContext, view: &mut Planes, step: JitterStep, by: f32) {
-    let simd = context.simd;
+fn adjust(simd: Simd, view: &mut Planes, step: JitterStep, by: f32) {
     match step {
         JitterStep::Brightness => brightness::apply(simd, view, by),
         JitterStep::Contrast => contrast::apply(simd, view, by),

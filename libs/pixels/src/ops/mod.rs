@@ -7,11 +7,11 @@
 mod table;
 
 pub mod amax;
+mod apply;
 pub mod blend;
 pub mod blur;
 pub mod brightness;
 pub mod cast;
-mod context;
 pub mod contrast;
 pub mod erase;
 pub mod flip;
@@ -37,31 +37,72 @@ use headwater_core::op::DrawnOp;
 
 use crate::image::Planes;
 use crate::kernels::KernelOp;
-use context::Apply;
-pub use context::OpContext;
+use crate::simd::Simd;
+use apply::Apply;
 
-// Each that changes pixels of a view. A new one that is not here does not compile.
+/// What operations need beside a view: instructions, and memory that they keep.
+#[derive(Debug)]
+pub struct OpContext {
+    simd: Simd,
+    nothing: (),
+    blur: blur::Scratch,
+    pil_blur: pil_blur::Scratch,
+    warp: warp::Memory,
+    mixture: mix::Mixture,
+    spare: Planes,
+}
+
+// Each that changes pixels of a view, and its memory in the context. A new one that is not here does not compile.
 operations! {
-    Flip,
-    VerticalFlip,
-    ColorJitter,
-    Grayscale,
-    GaussianBlur,
-    Solarize,
-    Enhance,
-    Sharpness,
-    Posterize,
-    SolarizeAdd,
-    AutoContrast,
-    Equalize,
-    Invert,
-    MixBegin,
-    MixChain,
-    MixEnd,
-    Affine,
-    Perspective,
-    PilBlur,
-    GaussianNoise,
+    Flip: nothing,
+    VerticalFlip: nothing,
+    ColorJitter: nothing,
+    Grayscale: nothing,
+    GaussianBlur: blur,
+    Solarize: nothing,
+    Enhance: nothing,
+    Sharpness: spare,
+    Posterize: nothing,
+    SolarizeAdd: nothing,
+    AutoContrast: nothing,
+    Equalize: nothing,
+    Invert: nothing,
+    MixBegin: mixture,
+    MixChain: mixture,
+    MixEnd: mixture,
+    Affine: warp,
+    Perspective: warp,
+    PilBlur: pil_blur,
+    GaussianNoise: nothing,
+}
+
+// === impl OpContext ===
+
+impl OpContext {
+    /// Operations by these instructions.
+    #[must_use]
+    pub fn new(simd: Simd) -> Self {
+        Self {
+            simd,
+            nothing: (),
+            blur: blur::Scratch::default(),
+            pil_blur: pil_blur::Scratch::default(),
+            warp: warp::Memory::default(),
+            mixture: mix::Mixture::new(),
+            spare: Planes::new(),
+        }
+    }
+
+    /// The instructions.
+    #[must_use]
+    pub fn simd(&self) -> Simd {
+        self.simd
+    }
+
+    /// A view that nothing is kept in from one operation to the next.
+    pub fn spare(&mut self) -> &mut Planes {
+        &mut self.spare
+    }
 }
 
 #[cfg(test)]

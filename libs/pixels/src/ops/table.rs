@@ -2,13 +2,13 @@
 
 /// The two questions, handed on to the operation.
 macro_rules! operations {
-    ($($name:ident,)+) => {
+    ($($name:ident: $memory:ident,)+) => {
         impl OpContext {
             /// Does an operation to a view. Not those of others: boxes are erased from normalised values, by the cast, and
             /// functions in Python are called by the renderer.
             pub fn apply(&mut self, op: &DrawnOp, view: &mut Planes) {
                 match *op {
-                    $(DrawnOp::$name(op) => op.apply(self, view),)+
+                    $(DrawnOp::$name(op) => op.apply(self.simd, view, &mut self.$memory),)+
                     DrawnOp::Erase(_) | DrawnOp::Python(_) => {}
                 }
             }

@@ -3,7 +3,7 @@
 use super::record::{JPEG_BYTES, JpegRecord, SEGMENT_BYTES, TABLE_BYTES};
 use super::staged::{GROUP_SEGMENTS, Staged};
 use crate::arena::{Room, padded};
-use crate::device::{Kernel, Launch};
+use crate::launch::{Kernel, Launch};
 
 /// Threads of a block of `make_samples`, eight for each of [`DCT_BLOCKS`].
 const SAMPLES_THREADS: u32 = 256;

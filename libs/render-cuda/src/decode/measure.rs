@@ -5,7 +5,8 @@ use headwater_simd::Simd;
 
 use crate::arena::{Room, padded};
 use crate::decode::{Batch, Coder, Orders};
-use crate::device::{Device, Kernel};
+use crate::device::Device;
+use crate::launch::Kernel;
 use crate::measure::{KernelTime, MeasureError, Stopwatch, time};
 use crate::renderer::CudaRenderer;
 

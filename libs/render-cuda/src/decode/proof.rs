@@ -5,7 +5,7 @@ use headwater_core::{Dtype, Recipe, SampleId};
 use headwater_render::{PartSample, RenderKey, Renderer};
 
 use crate::device::Device;
-use crate::proof::ProofError;
+use crate::error::ProofError;
 use crate::renderer::CudaRenderer;
 use crate::steps::Step;
 

@@ -4,11 +4,12 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use headwater_core::draw::{CropBox, Extent};
-use headwater_jpeg::{Doubt, Entries, Layout, Output, Request, Window};
+use headwater_jpeg::{Entries, Layout, Output, Request, Window};
 use headwater_pixels::image::RgbImage;
 use headwater_simd::Simd;
 
 use crate::decode::entry_table::{EntryTable, ImageHash};
+use crate::decode::left::Left;
 use crate::decode::{DecodeLimits, Wanted, admit};
 use crate::metrics;
 
@@ -20,17 +21,6 @@ const PIXELS_MAX: u64 = 16 << 20;
 pub(super) struct FastJpeg {
     decoder: headwater_jpeg::Decoder,
     table: Option<Arc<EntryTable>>,
-}
-
-/// Why an image is left to libjpeg-turbo.
-#[derive(Debug)]
-pub(crate) enum Left {
-    /// Our decoder has one.
-    Doubt(Doubt),
-    /// Larger than [`PIXELS_MAX`], or than the limits: libjpeg-turbo has the words for that.
-    TooLarge,
-    /// It is to be decoded at a fraction of its size.
-    Reduced,
 }
 
 // === impl FastJpeg ===
@@ -133,12 +123,4 @@ fn place(image: &mut RgbImage, extent: Extent, window: CropBox) -> (Window, Outp
     let [left, top, width, height] = [left, top, width, height].map(|pixels| pixels as usize);
     let [red, green, blue] = planes.map(|plane| &mut plane[top * stride + left..]);
     (Window { left, top, width, height }, Output::Planes { red, green, blue, stride })
-}
-
-// === impl Left ===
-
-impl From<Doubt> for Left {
-    fn from(doubt: Doubt) -> Self {
-        Self::Doubt(doubt)
-    }
 }

@@ -5,7 +5,7 @@ use headwater_core::counted;
 use headwater_proto::augment::MessageError;
 use headwater_proto::storage::{BadBytes, EncodedSample, Field, FieldSelection};
 
-use crate::render::BadImage;
+use crate::error::BadImage;
 
 /// Maximum bytes of a label that an error message shows.
 const LABEL_SHOWN_BYTES: usize = 32;

@@ -4,7 +4,8 @@ use headwater_core::recipe::MX_BLOCK;
 use headwater_core::{Dtype, Recipe};
 
 use crate::backend::SampleRenderer;
-use crate::render::{PartSample, RenderError, Rendered, ViewSink};
+use crate::error::RenderError;
+use crate::render::{PartSample, Rendered, ViewSink};
 
 /// All that is made of one sample: its views, tensors in order, and what goes with them.
 #[derive(Clone, Debug, PartialEq)]

@@ -13,9 +13,9 @@ use super::aligned::{Cut, Cutter};
 use super::boxes::{BoxView, SampleBoxes};
 use super::caster::Caster;
 use super::painter::Painter;
-use super::{BadImage, BoxPart, RenderError, ViewSink, check_row};
+use super::{BoxPart, ViewSink, check_row};
 use crate::decode::{DecodeFailure, Decoder, Levels};
-use crate::siblings::FieldFault;
+use crate::error::{BadImage, FieldFault, RenderError};
 
 /// The other fields of one sample, in memory that is kept between samples.
 #[derive(Debug)]

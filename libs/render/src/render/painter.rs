@@ -8,7 +8,7 @@ use headwater_pixels::ops::resize::{Geometry, Resizer};
 use headwater_pixels::ops::{OpContext, pad};
 use headwater_simd::Simd;
 
-use crate::render::RenderError;
+use crate::error::RenderError;
 use crate::render::python::PythonCalls;
 
 /// Makes one view after the other, in memory that it keeps.

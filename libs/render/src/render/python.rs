@@ -7,7 +7,7 @@ use headwater_interpreter::{CallError, Interpreter, Settings};
 use headwater_pixels::image::{Planes, RgbImage};
 use headwater_simd::Simd;
 
-use crate::render::{BadImage, RenderError};
+use crate::error::{BadImage, RenderError};
 
 /// The interpreter of one thread, if this worker has them.
 #[derive(Debug)]

@@ -15,18 +15,8 @@ use headwater_core::Recipe;
 use headwater_core::recipe::{FieldKind, FieldSpec};
 use headwater_part_rows::RowBytes;
 
-use crate::render::{BadImage, RenderError};
+use crate::error::{BadImage, FieldFault, RenderError};
 use crate::tokenizers::{FieldTokenizer, Tokenizers};
-
-/// Why a field of a sample cannot be delivered.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("field `{name}`: {reason}")]
-pub struct FieldFault {
-    /// Name of the field in the recipe.
-    pub name: String,
-    /// What is wrong with the sample's bytes.
-    pub reason: String,
-}
 
 /// Reads the fields of a recipe.
 #[derive(Clone, Debug)]

@@ -2,9 +2,8 @@
 //!
 //! Sources: torchvision `transforms/autoaugment.py` with Pillow images; timm `data/auto_augment.py`.
 
-use serde::{Deserialize, Serialize};
-
-use super::{AutoAugment, AutoPolicy, Layers, RandAugment, TimmRandAugment, TrivialAugmentWide};
+use super::layers::{Augment, Layer, Layers};
+use super::{AutoAugment, AutoPolicy, RandAugment, TimmRandAugment, TrivialAugmentWide};
 use crate::draw::DrawRng;
 use crate::geometry::Extent;
 use crate::op::{
@@ -12,40 +11,6 @@ use crate::op::{
     Sharpened, Solarized, SolarizedAdd, warp,
 };
 use crate::recipe::Interpolation;
-
-/// An operation that a policy chose, as the policy's own code names it.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Layer {
-    /// The operation.
-    pub augment: Augment,
-    /// Its argument, in the units of that code; 0 if it has none.
-    pub value: f64,
-    /// timm's magnitude from which the value follows, from 0 to 10; 0 in torchvision's policies.
-    pub level: f64,
-}
-
-/// Operations that policies choose among.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-#[expect(missing_docs, reason = "the names say it")]
-pub enum Augment {
-    Identity,
-    ShearX,
-    ShearY,
-    TranslateX,
-    TranslateY,
-    Rotate,
-    Brightness,
-    Color,
-    Contrast,
-    Sharpness,
-    Posterize,
-    Solarize,
-    SolarizeAdd,
-    AutoContrast,
-    Equalize,
-    Invert,
-}
 
 use Augment::{
     AutoContrast, Brightness, Color, Contrast, Equalize, Identity, Invert, Posterize, Rotate,

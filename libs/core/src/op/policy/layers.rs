@@ -2,7 +2,41 @@
 
 use std::ops::Deref;
 
-use super::{Augment, Layer};
+use serde::{Deserialize, Serialize};
+
+/// An operation that a policy chose, as the policy's own code names it.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Layer {
+    /// The operation.
+    pub augment: Augment,
+    /// Its argument, in the units of that code; 0 if it has none.
+    pub value: f64,
+    /// timm's magnitude from which the value follows, from 0 to 10; 0 in torchvision's policies.
+    pub level: f64,
+}
+
+/// Operations that policies choose among.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[expect(missing_docs, reason = "the names say it")]
+pub enum Augment {
+    Identity,
+    ShearX,
+    ShearY,
+    TranslateX,
+    TranslateY,
+    Rotate,
+    Brightness,
+    Color,
+    Contrast,
+    Sharpness,
+    Posterize,
+    Solarize,
+    SolarizeAdd,
+    AutoContrast,
+    Equalize,
+    Invert,
+}
 
 /// The operations of one view, in order. A slice of at most [`Layers::MAX`].
 #[derive(Clone, Debug, PartialEq)]

@@ -18,8 +18,7 @@ use crate::geometry::Extent;
 use crate::recipe::{Interpolation, RecipeError};
 
 pub use augmix::TimmAugMix;
-pub use choose::{Augment, Layer};
-pub use layers::Layers;
+pub use layers::{Augment, Layer, Layers};
 pub use mix::{Chain, ChainMixed, MixBegun, Mixed};
 
 /// Operations that a policy may apply to one view.

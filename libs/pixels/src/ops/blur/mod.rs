@@ -18,7 +18,7 @@ use headwater_core::op::Blurred;
 
 use crate::image::Planes;
 use crate::kernels::{self, KernelOp};
-use crate::ops::context::{Apply, OpContext};
+use crate::ops::apply::Apply;
 use crate::simd::{Simd, twin};
 
 /// Blurs with standard deviation `sigma` in pixels.
@@ -41,8 +41,10 @@ twin! {
 // === impl Blurred ===
 
 impl Apply for Blurred {
-    fn apply(self, context: &mut OpContext, view: &mut Planes) {
-        apply(context.simd, view, self.sigma, &mut context.blur);
+    type Memory = Scratch;
+
+    fn apply(self, simd: Simd, view: &mut Planes, memory: &mut Self::Memory) {
+        apply(simd, view, self.sigma, memory);
     }
 
     fn records(self, to: &mut Vec<KernelOp>) {

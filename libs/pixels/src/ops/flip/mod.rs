@@ -6,8 +6,8 @@ use headwater_core::op::Flipped;
 
 use crate::image::Planes;
 use crate::kernels::{self, KernelOp};
-use crate::ops::context::{Apply, OpContext};
-use crate::simd::twin;
+use crate::ops::apply::Apply;
+use crate::simd::{Simd, twin};
 
 twin! {
     /// Reverses each row.
@@ -17,8 +17,10 @@ twin! {
 // === impl Flipped ===
 
 impl Apply for Flipped {
-    fn apply(self, context: &mut OpContext, view: &mut Planes) {
-        apply(context.simd, view);
+    type Memory = ();
+
+    fn apply(self, simd: Simd, view: &mut Planes, _memory: &mut Self::Memory) {
+        apply(simd, view);
     }
 
     fn records(self, to: &mut Vec<KernelOp>) {

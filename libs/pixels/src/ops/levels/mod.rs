@@ -6,7 +6,7 @@ use headwater_core::op::{AutoContrasted, Equalized, Inverted, Posterized, Solari
 
 use crate::image::Planes;
 use crate::kernels::KernelOp;
-use crate::ops::context::{Apply, OpContext};
+use crate::ops::apply::Apply;
 use crate::ops::lookup;
 use crate::simd::Simd;
 
@@ -59,8 +59,10 @@ fn counted(plane: &[u8]) -> [u64; 256] {
 // === impl Inverted ===
 
 impl Apply for Inverted {
-    fn apply(self, context: &mut OpContext, view: &mut Planes) {
-        apply(context.simd, view, Change::Invert);
+    type Memory = ();
+
+    fn apply(self, simd: Simd, view: &mut Planes, _memory: &mut Self::Memory) {
+        apply(simd, view, Change::Invert);
     }
 
     fn records(self, _to: &mut Vec<KernelOp>) {}
@@ -69,8 +71,10 @@ impl Apply for Inverted {
 // === impl Posterized ===
 
 impl Apply for Posterized {
-    fn apply(self, context: &mut OpContext, view: &mut Planes) {
-        apply(context.simd, view, Change::Posterize(self.bits));
+    type Memory = ();
+
+    fn apply(self, simd: Simd, view: &mut Planes, _memory: &mut Self::Memory) {
+        apply(simd, view, Change::Posterize(self.bits));
     }
 
     fn records(self, _to: &mut Vec<KernelOp>) {}
@@ -79,8 +83,10 @@ impl Apply for Posterized {
 // === impl SolarizedAdd ===
 
 impl Apply for SolarizedAdd {
-    fn apply(self, context: &mut OpContext, view: &mut Planes) {
-        apply(context.simd, view, Change::SolarizeAdd(self.add, self.threshold));
+    type Memory = ();
+
+    fn apply(self, simd: Simd, view: &mut Planes, _memory: &mut Self::Memory) {
+        apply(simd, view, Change::SolarizeAdd(self.add, self.threshold));
     }
 
     fn records(self, _to: &mut Vec<KernelOp>) {}
@@ -89,8 +95,10 @@ impl Apply for SolarizedAdd {
 // === impl Equalized ===
 
 impl Apply for Equalized {
-    fn apply(self, context: &mut OpContext, view: &mut Planes) {
-        apply(context.simd, view, Change::Equalize);
+    type Memory = ();
+
+    fn apply(self, simd: Simd, view: &mut Planes, _memory: &mut Self::Memory) {
+        apply(simd, view, Change::Equalize);
     }
 
     fn records(self, _to: &mut Vec<KernelOp>) {}
@@ -99,8 +107,10 @@ impl Apply for Equalized {
 // === impl AutoContrasted ===
 
 impl Apply for AutoContrasted {
-    fn apply(self, context: &mut OpContext, view: &mut Planes) {
-        apply(context.simd, view, Change::AutoContrast);
+    type Memory = ();
+
+    fn apply(self, simd: Simd, view: &mut Planes, _memory: &mut Self::Memory) {
+        apply(simd, view, Change::AutoContrast);
     }
 
     fn records(self, _to: &mut Vec<KernelOp>) {}

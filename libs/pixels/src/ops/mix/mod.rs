@@ -6,7 +6,7 @@ use headwater_core::op::{ChainMixed, MixBegun, Mixed};
 
 use crate::image::Planes;
 use crate::kernels::KernelOp;
-use crate::ops::context::{Apply, OpContext};
+use crate::ops::apply::Apply;
 use crate::simd::{Simd, twin};
 
 /// A view as it was before the chains, and what they have made of it so far.
@@ -69,8 +69,10 @@ fn copy(from: &Planes, to: &mut Planes) {
 // === impl MixBegun ===
 
 impl Apply for MixBegun {
-    fn apply(self, context: &mut OpContext, view: &mut Planes) {
-        context.mixture.begin(view);
+    type Memory = Mixture;
+
+    fn apply(self, _simd: Simd, view: &mut Planes, memory: &mut Self::Memory) {
+        memory.begin(view);
     }
 
     fn records(self, _to: &mut Vec<KernelOp>) {}
@@ -79,8 +81,10 @@ impl Apply for MixBegun {
 // === impl ChainMixed ===
 
 impl Apply for ChainMixed {
-    fn apply(self, context: &mut OpContext, view: &mut Planes) {
-        context.mixture.end_chain(context.simd, view, self.weight);
+    type Memory = Mixture;
+
+    fn apply(self, simd: Simd, view: &mut Planes, memory: &mut Self::Memory) {
+        memory.end_chain(simd, view, self.weight);
     }
 
     fn records(self, _to: &mut Vec<KernelOp>) {}
@@ -89,8 +93,10 @@ impl Apply for ChainMixed {
 // === impl Mixed ===
 
 impl Apply for Mixed {
-    fn apply(self, context: &mut OpContext, view: &mut Planes) {
-        context.mixture.end(context.simd, view, self.share);
+    type Memory = Mixture;
+
+    fn apply(self, simd: Simd, view: &mut Planes, memory: &mut Self::Memory) {
+        memory.end(simd, view, self.share);
     }
 
     fn records(self, _to: &mut Vec<KernelOp>) {}

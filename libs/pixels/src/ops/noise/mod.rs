@@ -6,12 +6,15 @@ use headwater_core::op::Noised;
 
 use crate::image::Planes;
 use crate::kernels::KernelOp;
-use crate::ops::context::{Apply, OpContext};
+use crate::ops::apply::Apply;
+use crate::simd::Simd;
 
 // === impl Noised ===
 
 impl Apply for Noised {
-    fn apply(self, _context: &mut OpContext, view: &mut Planes) {
+    type Memory = ();
+
+    fn apply(self, _simd: Simd, view: &mut Planes, _memory: &mut Self::Memory) {
         plain::apply(view, self.mean, self.sigma, self.seed);
     }
 

@@ -9,7 +9,7 @@ use headwater_core::op::PilBlurred;
 
 use crate::image::Planes;
 use crate::kernels::KernelOp;
-use crate::ops::context::{Apply, OpContext};
+use crate::ops::apply::Apply;
 use crate::simd::Simd;
 
 /// Blurs by a standard deviation in pixels; 0 changes nothing.
@@ -24,8 +24,10 @@ pub fn apply(simd: Simd, view: &mut Planes, radius: f32, scratch: &mut Scratch) 
 // === impl PilBlurred ===
 
 impl Apply for PilBlurred {
-    fn apply(self, context: &mut OpContext, view: &mut Planes) {
-        apply(context.simd, view, self.radius, &mut context.boxes);
+    type Memory = Scratch;
+
+    fn apply(self, simd: Simd, view: &mut Planes, memory: &mut Self::Memory) {
+        apply(simd, view, self.radius, memory);
     }
 
     fn records(self, _to: &mut Vec<KernelOp>) {}

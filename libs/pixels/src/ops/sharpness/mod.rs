@@ -6,8 +6,8 @@ use headwater_core::op::Sharpened;
 
 use crate::image::Planes;
 use crate::kernels::KernelOp;
-use crate::ops::context::{Apply, OpContext};
-use crate::simd::twin;
+use crate::ops::apply::Apply;
+use crate::simd::{Simd, twin};
 
 twin! {
     /// Blends with the smoothed view: 0 is that, 1 changes nothing, 2 sharpens. `spare` is memory.
@@ -17,8 +17,10 @@ twin! {
 // === impl Sharpened ===
 
 impl Apply for Sharpened {
-    fn apply(self, context: &mut OpContext, view: &mut Planes) {
-        apply(context.simd, view, self.factor, &mut context.spare);
+    type Memory = Planes;
+
+    fn apply(self, simd: Simd, view: &mut Planes, memory: &mut Self::Memory) {
+        apply(simd, view, self.factor, memory);
     }
 
     fn records(self, _to: &mut Vec<KernelOp>) {}

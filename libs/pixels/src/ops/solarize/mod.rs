@@ -6,8 +6,8 @@ use headwater_core::op::Solarized;
 
 use crate::image::Planes;
 use crate::kernels::{self, KernelOp};
-use crate::ops::context::{Apply, OpContext};
-use crate::simd::twin;
+use crate::ops::apply::Apply;
+use crate::simd::{Simd, twin};
 
 twin! {
     /// Inverts values from `threshold` upwards.
@@ -17,8 +17,10 @@ twin! {
 // === impl Solarized ===
 
 impl Apply for Solarized {
-    fn apply(self, context: &mut OpContext, view: &mut Planes) {
-        apply(context.simd, view, self.threshold);
+    type Memory = ();
+
+    fn apply(self, simd: Simd, view: &mut Planes, _memory: &mut Self::Memory) {
+        apply(simd, view, self.threshold);
     }
 
     fn records(self, to: &mut Vec<KernelOp>) {

@@ -11,7 +11,7 @@ use headwater_core::op::{AffineWarp, PerspectiveWarp};
 
 use crate::image::Planes;
 use crate::kernels::KernelOp;
-use crate::ops::context::{Apply, OpContext};
+use crate::ops::apply::Apply;
 use crate::simd::Simd;
 
 /// Where pixels come from. A pixel whose centre is at (x, y) comes from what its variant says.
@@ -32,6 +32,13 @@ pub struct Warp {
     pub filter: Filter,
     /// Levels (R, G, B) of what comes from outside.
     pub fill: [u8; 3],
+}
+
+/// Memory of warps of whole views.
+#[derive(Debug)]
+pub struct Memory {
+    spare: Planes,
+    columns: Scratch,
 }
 
 /// Memory that is used again.
@@ -99,10 +106,12 @@ impl Map {
 // === impl AffineWarp ===
 
 impl Apply for AffineWarp {
-    fn apply(self, context: &mut OpContext, view: &mut Planes) {
+    type Memory = Memory;
+
+    fn apply(self, simd: Simd, view: &mut Planes, memory: &mut Self::Memory) {
         let Self { matrix, filter, fill } = self;
         let warp = Warp { map: Map::Affine(matrix), filter, fill };
-        apply(context.simd, view, &warp, &mut context.spare, &mut context.columns);
+        apply(simd, view, &warp, &mut memory.spare, &mut memory.columns);
     }
 
     fn records(self, _to: &mut Vec<KernelOp>) {}
@@ -111,11 +120,21 @@ impl Apply for AffineWarp {
 // === impl PerspectiveWarp ===
 
 impl Apply for PerspectiveWarp {
-    fn apply(self, context: &mut OpContext, view: &mut Planes) {
+    type Memory = Memory;
+
+    fn apply(self, simd: Simd, view: &mut Planes, memory: &mut Self::Memory) {
         let Self { coefficients, filter, fill } = self;
         let warp = Warp { map: Map::Perspective(coefficients), filter, fill };
-        apply(context.simd, view, &warp, &mut context.spare, &mut context.columns);
+        apply(simd, view, &warp, &mut memory.spare, &mut memory.columns);
     }
 
     fn records(self, _to: &mut Vec<KernelOp>) {}
+}
+
+// === impl Memory ===
+
+impl Default for Memory {
+    fn default() -> Self {
+        Self { spare: Planes::new(), columns: Scratch::default() }
+    }
 }

@@ -1,0 +1,22 @@
+//! What our JPEG decoder leaves to libjpeg-turbo.
+
+use headwater_jpeg::Doubt;
+
+/// Why an image is left to libjpeg-turbo.
+#[derive(Debug)]
+pub(crate) enum Left {
+    /// Our decoder has one.
+    Doubt(Doubt),
+    /// Larger than our decoder takes, or than the limits: libjpeg-turbo has the words for that.
+    TooLarge,
+    /// It is to be decoded at a fraction of its size.
+    Reduced,
+}
+
+// === impl Left ===
+
+impl From<Doubt> for Left {
+    fn from(doubt: Doubt) -> Self {
+        Self::Doubt(doubt)
+    }
+}
