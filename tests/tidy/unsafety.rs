@@ -66,7 +66,7 @@ const ROOMS: [(&str, &str); 61] = [
     ("gpu-receiver/python/src/device.rs", "memory and streams that Python vouches for"),
     ("gpu-receiver/python/src/dlpack.rs", "DLPack is a C structure"),
 ];
-/// Files of one instruction set or device, anywhere in the augment tier, the operations and the JPEG decoder.
+/// Files of one instruction set or device, anywhere in the operations and the JPEG decoder.
 const TWINS: [&str; 6] = ["x86.rs", "sse41.rs", "avx2.rs", "avx512.rs", "neon.rs", "cuda.rs"];
 const LIST: &str = "tests/tidy/unsafety.rs";
 /// A note stands at most so many lines above what it is about.

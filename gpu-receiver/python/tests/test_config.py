@@ -103,7 +103,7 @@ def test_a_wrong_operation_of_a_view_is_named_by_its_path():
         (
             [{"op": "flip", "p": 0.5}, {"op": "grayscale", "p": 1.0}, {"op": "solarise", "p": 1.0}],
             "keyword recipe: `recipe.tensors[0].views[1].ops[2].op` is `solarise`: must be one of `flip`, "
-            "`color_jitter`, `grayscale`, `gaussian_blur`, `solarize`, "
+            "`vertical_flip`, `color_jitter`, `grayscale`, `gaussian_blur`, `solarize`, "
             "`invert`, `posterize`, `equalize`, `auto_contrast`, `sharpness`, `pil_blur`, `gaussian_noise`, "
             "`rotation`, `affine`, `perspective`, `rand_augment`, `trivial_augment_wide`, `auto_augment`, "
             "`timm_rand_augment`, `timm_aug_mix`, `erase`, `python`",

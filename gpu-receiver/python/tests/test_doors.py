@@ -193,7 +193,7 @@ ERRORS = [
         "",
         {},
         {"recipe.tensors": [{**SMALL["tensors"][0], "views": [VIEW, {**VIEW, "ops": [{"op": "blurr", "p": 1}]}]}]},
-        ": `recipe.tensors[0].views[1].ops[0].op` is `blurr`: must be one of `flip`, `color_jitter`, "
+        ": `recipe.tensors[0].views[1].ops[0].op` is `blurr`: must be one of `flip`, `vertical_flip`, `color_jitter`, "
         "`grayscale`, `gaussian_blur`, `solarize`, "
             "`invert`, `posterize`, `equalize`, `auto_contrast`, `sharpness`, `pil_blur`, `gaussian_noise`, "
             "`rotation`, `affine`, `perspective`, `rand_augment`, `trivial_augment_wide`, `auto_augment`, "

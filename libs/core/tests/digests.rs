@@ -98,7 +98,7 @@ fn kinds<T: DeserializeOwned>(tag: &str) -> Vec<String> {
 fn every_kind_of_operation_crop_and_field_is_among_the_changed_keys() {
     let written = every_key().to_string();
     let known = [
-        ("op", kinds::<OpSpec>("op"), 22),
+        ("op", kinds::<OpSpec>("op"), 23),
         ("kind", kinds::<CropSpec>("kind"), 8),
         ("kind", kinds::<FieldKind>("kind"), 9),
     ];

@@ -1,13 +1,9 @@
 //! The numbers of kernels' operations, and their calls, from one table.
 
-/// Constants for whoever writes operations, `NUMBERS` and `CALLS` for who reads them.
+/// Constants for whoever writes operations, `CALLS` for who reads them.
 macro_rules! kernels {
     ($($name:ident = $number:literal: $kind:ident $call:literal,)+) => {
         $(pub(crate) const $name: u32 = $number;)+
-
-        /// The numbers, before all that names them.
-        pub const NUMBERS: &str =
-            concat!($("#define OP_", stringify!($name), " ", $number, "u\n",)+);
 
         /// The calls, after all operations.
         pub const CALLS: &str = concat!(
@@ -17,6 +13,9 @@ macro_rules! kernels {
             "    }\n    return pixel;\n}\n\n",
             "__device__ bool is_of_view(u32 kind) { return false",
             $(view_number!($kind $number),)+
+            "; }\n\n",
+            "__device__ bool needs_mean(u32 kind) { return false",
+            $(mean_number!($kind $number),)+
             "; }\n\n",
             "__device__ void change_view(const u8* from, u8* to, u32 width, u32 height, const Op& op) {\n",
             "    switch (op.kind) {\n",
@@ -38,11 +37,14 @@ macro_rules! kernels {
 }
 
 macro_rules! pixel_call {
+    (pixel $number:literal $call:literal) => {
+        concat!("        case ", $number, "u: return ", $call, ";\n")
+    };
+    (mean $number:literal $call:literal) => {
+        pixel_call!(pixel $number $call)
+    };
     (view $number:literal $call:literal) => {
         ""
-    };
-    ($kind:ident $number:literal $call:literal) => {
-        concat!("        case ", $number, "u: return ", $call, ";\n")
     };
 }
 
@@ -50,7 +52,10 @@ macro_rules! view_call {
     (view $number:literal $call:literal) => {
         concat!("        case ", $number, "u: ", $call, "; break;\n")
     };
-    ($kind:ident $number:literal $call:literal) => {
+    (pixel $number:literal $call:literal) => {
+        ""
+    };
+    (mean $number:literal $call:literal) => {
         ""
     };
 }
@@ -59,7 +64,22 @@ macro_rules! view_number {
     (view $number:literal) => {
         concat!(" || kind == ", $number, "u")
     };
-    ($kind:ident $number:literal) => {
+    (pixel $number:literal) => {
+        ""
+    };
+    (mean $number:literal) => {
+        ""
+    };
+}
+
+macro_rules! mean_number {
+    (mean $number:literal) => {
+        concat!(" || kind == ", $number, "u")
+    };
+    (pixel $number:literal) => {
+        ""
+    };
+    (view $number:literal) => {
         ""
     };
 }
@@ -68,7 +88,10 @@ macro_rules! looks_around {
     (pixel) => {
         false
     };
-    ($kind:ident) => {
+    (mean) => {
+        true
+    };
+    (view) => {
         true
     };
 }

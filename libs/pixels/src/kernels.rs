@@ -49,19 +49,19 @@ kernels! {
 impl KernelOp {
     /// One with no values.
     #[must_use]
-    pub fn plain(kind: u32) -> Self {
+    pub(crate) fn plain(kind: u32) -> Self {
         Self { kind, ..Self::default() }
     }
 
     /// One with a whole number.
     #[must_use]
-    pub fn level(kind: u32, level: u32) -> Self {
+    pub(crate) fn level(kind: u32, level: u32) -> Self {
         Self { kind, level, ..Self::default() }
     }
 
     /// One with a factor.
     #[must_use]
-    pub fn factor(kind: u32, factor: f32) -> Self {
+    pub(crate) fn factor(kind: u32, factor: f32) -> Self {
         Self { kind, values: [factor, 0.0, 0.0, 0.0, 0.0, 0.0], ..Self::default() }
     }
 }

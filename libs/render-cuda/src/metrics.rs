@@ -1,13 +1,12 @@
 //! What is counted of samples on a device, by names of the worker's, whose dashboards read them.
 
+use headwater_render::JPEG_IMAGES;
 use metrics::counter;
 
 const DEVICE_FAILURES: &str = "headwater_augment_device_failures_total";
 const ON_DEVICE: &str = "headwater_augment_samples_on_device_total";
 const WRITTEN_BY_DEVICE: &str = "headwater_augment_samples_written_by_device_total";
 const BESIDE_DEVICE: &str = "headwater_augment_samples_beside_device_total";
-/// That of libs/render, which counts images of all decoders.
-const JPEG_IMAGES: &str = "headwater_augment_jpeg_images_total";
 
 /// Says what the metrics mean to the recorder there is.
 pub fn describe_metrics() {

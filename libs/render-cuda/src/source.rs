@@ -14,7 +14,6 @@ const TEXTS: &[&str] = &[
     include_str!("decode/bits.cu"),
     include_str!("decode/samples.cu"),
     include_str!("decode/pixels.cu"),
-    kernels::NUMBERS,
     kernels::TEXT,
     kernels::CALLS,
     include_str!("views.cu"),

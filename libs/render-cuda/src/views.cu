@@ -6,12 +6,12 @@ __device__ Pixel change(Pixel pixel, const Op* ops, u32 first, u32 end, u8 mean)
     return pixel;
 }
 
-// One past the last of the operations from `first` on that need no other pixel. A contrast is one
+// One past the last of the operations from `first` on that need no other pixel. One that needs the mean is one
 // of them where the mean is known, which holds at `first` alone.
 __device__ u32 end_of_run(const Op* ops, u32 first, u32 ops_len, bool mean_is_known) {
     u32 end = first;
-    if (mean_is_known && end < ops_len && ops[end].kind == OP_CONTRAST) end++;
-    while (end < ops_len && ops[end].kind != OP_CONTRAST && !is_of_view(ops[end].kind)) end++;
+    if (mean_is_known && end < ops_len && needs_mean(ops[end].kind)) end++;
+    while (end < ops_len && !needs_mean(ops[end].kind) && !is_of_view(ops[end].kind)) end++;
     return end;
 }
 
@@ -106,7 +106,7 @@ finish_views(u8* arena, u64 views, u64 order) {
     for (;;) {
         const u32 end = end_of_run(ops, first, view.ops_len, mean_is_known);
         if (end == view.ops_len) break;
-        const bool wants_mean = ops[end].kind == OP_CONTRAST;
+        const bool wants_mean = needs_mean(ops[end].kind);
         if (wants_mean || end > first) {
             const u64 lumas = change_all(from, home, plane, ops, first, end, mean);
             from = home;

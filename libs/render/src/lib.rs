@@ -19,7 +19,7 @@ pub mod siblings;
 pub mod tokenizers;
 
 pub use error::{BadImage, FieldFault, RenderError};
-pub use metrics::describe_metrics;
+pub use metrics::{JPEG_IMAGES, describe_metrics};
 pub use render::{
     BoxPart, Draws, Followers, PartSample, RenderKey, Rendered, Renderer, ViewSink, boxes,
     check_row,

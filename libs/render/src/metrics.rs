@@ -5,7 +5,8 @@ use metrics::{Unit, counter, gauge};
 
 use crate::decode::left::Left;
 
-const JPEG_IMAGES: &str = "headwater_augment_jpeg_images_total";
+/// Images of all decoders, also of those on a GPU.
+pub const JPEG_IMAGES: &str = "headwater_augment_jpeg_images_total";
 const JPEG_LEFT: &str = "headwater_augment_jpeg_left_total";
 const ENTRY_IMAGES: &str = "headwater_augment_jpeg_entry_images";
 const ENTRY_BYTES: &str = "headwater_augment_jpeg_entry_bytes";

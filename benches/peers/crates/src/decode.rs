@@ -1,4 +1,4 @@
-//! The augment tier's decoder (libjpeg-turbo) beside `zune-jpeg`, over all `.jpg` members of a folder
+//! Our decoder (libjpeg-turbo) beside `zune-jpeg`, over all `.jpg` members of a folder
 //! of tars.
 
 use std::fs::File;

@@ -1,4 +1,4 @@
-//! Crates that could do a part of the augment tier's work, beside its own code:
+//! Crates that could do a part of what renders samples, beside its own code:
 //! `cargo run --release -- FOLDER_OF_TARS [ROUNDS]`.
 
 mod decode;

@@ -1,4 +1,4 @@
-//! The resize of the augment tier beside `fast_image_resize`'s, and how many of its values are
+//! Our resize beside `fast_image_resize`'s, and how many of its values are
 //! those of the definition.
 //!
 //! Both cut the same boxes out of the same interleaved image and resize them by Catmull-Rom's bicubic

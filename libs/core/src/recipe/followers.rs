@@ -8,6 +8,7 @@ use super::interpolation::Interpolation;
 use super::spec::{Recipe, TensorSpec};
 use super::validate::{validate_name, validate_sides};
 use crate::geometry::Extent;
+use crate::op::{OpSpec, Reach};
 use crate::{Dtype, fields};
 
 /// Most boxes of a view that a recipe may ask for.
@@ -133,8 +134,11 @@ impl AlignedSpec {
         }
         let rule = format!(
             "must be {} x {}, the size of `{}`: only views with crop random_resized or resize, and \
-             without rotation, affine and perspective, can be followed at another size",
-            like.height, like.width, self.like
+             without {}, can be followed at another size",
+            like.height,
+            like.width,
+            self.like,
+            warps()
         );
         Err(wrong(key("height"), format!("{} with width {}", self.height, self.width), rule))
     }
@@ -194,5 +198,17 @@ impl BoxesSpec {
             }
         }
         follow::check(recipe, name, &self.like, Follower::Boxes)
+    }
+}
+
+/// The operations that move pixels by a matrix, in words.
+fn warps() -> String {
+    let all = OpSpec::examples();
+    let names: Vec<&str> =
+        all.iter().filter(|op| op.reach() == Reach::Warp).map(OpSpec::name).collect();
+    match names.split_last() {
+        Some((last, [])) => (*last).to_owned(),
+        Some((last, others)) => format!("{} and {last}", others.join(", ")),
+        None => String::new(),
     }
 }
