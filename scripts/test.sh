@@ -57,9 +57,12 @@ fail() {
     echo "FAILED: $1"
 }
 
-# section NAME: says what begins, and how long all before it took.
+# section NAME: says what begins, how long all before it took, and how much of the processors this lane has used.
 section() {
-    printf '== %s (after %d:%02d)\n' "$1" $((SECONDS / 60)) $((SECONDS % 60))
+    times >"$logs/times-$BASHPID"
+    local used
+    used=$(awk -F'[ms ]' 'NR == 2 { printf "%d", 60 * $1 + $2 + 60 * $4 + $5 }' "$logs/times-$BASHPID")
+    printf '== %s (after %d:%02d, %d s of processor)\n' "$1" $((SECONDS / 60)) $((SECONDS % 60)) "$used"
 }
 
 # check NAME COMMAND..: one test that passes when the command does.
