@@ -59,9 +59,9 @@ fail() {
 
 # section NAME: says what begins, how long all before it took, and how much of the processors this lane has used.
 section() {
-    times >"$logs/times-$BASHPID"
-    local used
-    used=$(awk -F'[ms ]' 'NR == 2 { printf "%d", 60 * $1 + $2 + 60 * $4 + $5 }' "$logs/times-$BASHPID")
+    local used times=$logs/times-$BASHPID
+    times >"$times"
+    used=$(awk -F'[ms ]' 'NR == 2 { printf "%d", 60 * $1 + $2 + 60 * $4 + $5 }' "$times")
     printf '== %s (after %d:%02d, %d s of processor)\n' "$1" $((SECONDS / 60)) $((SECONDS % 60)) "$used"
 }
 
