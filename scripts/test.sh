@@ -141,7 +141,7 @@ cuda_tests() {
     local toolkit
     toolkit=$(scripts/install-cuda.sh "$venv/bin/uv" "$venv/cuda") || return 0
     HEADWATER_CUDA_TOOLKIT=$toolkit LD_LIBRARY_PATH=$toolkit/lib \
-        ignored "CUDA kernels for sm_75, sm_80, sm_90 and sm_100" 4 --workspace --test all cuda::
+        ignored "CUDA kernels for sm_75, sm_80, sm_90 and sm_100" 4 --workspace --test all ::nv
 }
 
 # The rdma link on emulated verbs, everywhere. That is no RDMA: tests/rdma/run.sh is for that.

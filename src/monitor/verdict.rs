@@ -134,6 +134,7 @@ fn nothing(text: &str) -> Verdict {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::monitor::report::{Rank, Worker};
 
     const CAUSES: [(&str, Stage); 12] = [
         ("read", Stage::Storage),

@@ -4,7 +4,7 @@
 use headwater_core::SampleId;
 use headwater_core::draw::DrawKey;
 use headwater_render::part::{SampleRows, render_into_rows};
-use headwater_render::{PartSample, RenderError, RenderKey, Renderer, ViewSink};
+use headwater_render::{PartSample, RenderKey, Renderer, ViewSink};
 use headwater_simd::Simd;
 
 use super::device::Device;

@@ -387,6 +387,8 @@ fn around(a: CropBox, b: CropBox) -> CropBox {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::decode::{DecodeError, DecodeFailure};
+    use crate::error::BadImage;
 
     #[test]
     fn only_a_word_on_the_bytes_is_a_verdict() {

@@ -35,7 +35,7 @@ pub struct Warp {
 }
 
 /// Memory of warps of whole views.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Memory {
     spare: Planes,
     columns: Scratch,
@@ -129,12 +129,4 @@ impl Apply for PerspectiveWarp {
     }
 
     fn records(self, _to: &mut Vec<KernelOp>) {}
-}
-
-// === impl Memory ===
-
-impl Default for Memory {
-    fn default() -> Self {
-        Self { spare: Planes::new(), columns: Scratch::default() }
-    }
 }
