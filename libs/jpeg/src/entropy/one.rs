@@ -1,4 +1,6 @@
 //! One stream, one lookup for run, value and length of a coefficient.
+//!
+//! It and `x86.rs` import each other: that is the same work in other instructions, and shares the types of this file.
 
 use headwater_simd::Simd;
 

@@ -1,4 +1,6 @@
 //! Tables that tell how far symbols go, several at a time, and nothing of their values but that of a difference of DC.
+//!
+//! It and `avx512.rs` import each other: that is the same work in other instructions, and shares the types of this file.
 
 use headwater_simd::Vbmi2;
 

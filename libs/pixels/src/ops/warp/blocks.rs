@@ -1,5 +1,7 @@
 //! Eight pixels at a time: the places once for all channels, then the levels about them gathered, then the
 //! filter, each in vectors that the compiler makes.
+//!
+//! It and `avx512.rs` import each other: that is the same work in other instructions, and shares the types of this file.
 
 use headwater_core::draw::Filter;
 
