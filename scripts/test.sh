@@ -11,8 +11,17 @@ cd "$(dirname "$0")/.."
 venv=.venv
 # Clippy and rustdoc look at our crates as they are compiled.
 export RUSTC_WORKSPACE_WRAPPER=$PWD/scripts/rustc-and-clippy.sh
-# The system's ZeroMQ where it has one: to compile the one that releases have takes a minute and a half.
-if echo 'int main(void) { return 0; }' | cc -x c - -lzmq -o /dev/null 2>/dev/null; then
+# The system's ZeroMQ where programs find one: to compile the one that releases have takes a minute and a half.
+has_zeromq() {
+    local program status
+    program=$(mktemp)
+    cc -x c - -lzmq -o "$program" 2>/dev/null <<<'void zmq_version(int *, int *, int *);
+        int main(void) { int a, b, c; zmq_version(&a, &b, &c); return 0; }' && "$program" 2>/dev/null
+    status=$?
+    rm -f "$program"
+    return $status
+}
+if has_zeromq; then
     export HEADWATER_CARGO_OPTIONS="--config=target.$(rustc -vV | sed -n 's/^host: //p').zmq.rustc-link-lib=[\"zmq\"]"
 fi
 cargo() { command cargo ${HEADWATER_CARGO_OPTIONS:-} "$@"; }
